@@ -1,0 +1,64 @@
+/*
+ * context.h - the one object everything else hangs from.
+ *
+ * There is no global state and nothing to initialise first: two contexts share
+ * nothing.  A context and what was made from it belong to one thread at a time.
+ */
+#ifndef INGOT_CONTEXT_H
+#define INGOT_CONTEXT_H
+
+#include "ingot/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where a context takes its memory from.  Both functions may be called from several threads. */
+typedef struct ig_allocator {
+    void *(*alloc)(void *user, size_t bytes, size_t alignment); /* NULL: none left */
+    void (*free)(void *user, void *p);                          /* never NULL */
+    void *user;
+} ig_allocator;
+
+/* Zero means the default, for every field here and in every options struct. */
+typedef struct ig_ctx_options {
+    const char *device; /* "cpu", "ref", "auto"; else INGOT_DEVICE, else RM_DEVICE, else "auto" */
+    int threads;        /* as many as the process may use */
+    uint64_t seed;      /* of parameters that are drawn, and of dropout */
+    const char *cache_dir; /* of compiled programs; else INGOT_CACHE_DIR, else ~/.cache/ingot */
+    bool strict;           /* another device than the one asked for is an error */
+
+    /* What happens, in words.  NULL: silence. */
+    void (*log)(void *user, ig_log_level level, const char *text);
+    /* How far a long job is.  NULL: nobody asks. */
+    void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
+    /* Asked between steps of a long job and before every run; true: it ends with
+     * IG_ERR_CANCELLED. */
+    bool (*cancel)(void *user);
+    void *user; /* of these three */
+
+    ig_allocator allocator; /* both functions or neither */
+} ig_ctx_options;
+
+/* NULL options are all defaults. */
+IG_API IG_MUST_CHECK ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out);
+
+/* Tensors, modules and optimisers of the context must have been released before. */
+IG_API void ig_ctx_destroy(ig_ctx *ctx);
+
+IG_API uint64_t ig_ctx_seed(const ig_ctx *ctx);
+IG_API const char *ig_ctx_device(const ig_ctx *ctx); /* as it was resolved, "cpu:0" say; lent */
+IG_API const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx); /* lent */
+
+/*
+ * Tensors that ops make between begin and end go at end, unless retained; scopes
+ * nest.  Outside of every scope they go when the next step begins: with the
+ * first op after an optimiser's step or an ig_step_end().
+ */
+IG_API void ig_scope_begin(ig_ctx *ctx);
+IG_API void ig_scope_end(ig_ctx *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

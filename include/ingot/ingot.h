@@ -1,0 +1,17 @@
+/*
+ * ingot.h - the whole public API.  Start with context.h, then tensor.h and ops.h.
+ */
+#ifndef INGOT_H
+#define INGOT_H
+
+#include "ingot/checkpoint.h" /* .oam files */
+#include "ingot/context.h"    /* ig_ctx: device, threads, memory, scopes */
+#include "ingot/grad.h"       /* backward, modes, steps */
+#include "ingot/nn.h"         /* layers, optimisers */
+#include "ingot/ops.h"        /* what can be computed */
+#include "ingot/report.h"     /* what happened */
+#include "ingot/status.h"     /* how calls fail */
+#include "ingot/tensor.h"     /* dtype, shape, tensor */
+
+/* Not here: backend.h, for those who write one. */
+#endif

@@ -1,0 +1,71 @@
+/* The defaults of backend.h: host memory, one device, synchronous. */
+#include "backend/device.h"
+
+#include <unistd.h>
+
+ig_status ig_device_alloc(ig_device *device, uint64_t bytes, ig_backend_buffer **out) {
+    const ig_backend *b = device->backend;
+    if (!device->host_memory) return b->buffer_alloc(device->handle, bytes, out);
+    void *p = ig_alloc(device->allocator, bytes, 1);
+    if (!p)
+        return IG_FAIL(IG_ERR_MEMORY, "%s: no room for a buffer of %llu bytes", device->name,
+                       (unsigned long long)bytes);
+    device->allocated += bytes;
+    if (device->allocated > device->peak) device->peak = device->allocated;
+    *out = p;
+    return IG_OK;
+}
+
+void ig_device_free(ig_device *device, ig_backend_buffer *buffer, uint64_t bytes) {
+    if (!buffer) return;
+    if (!device->host_memory) {
+        device->backend->buffer_free(device->handle, buffer);
+        return;
+    }
+    device->allocated -= bytes;
+    ig_free(device->allocator, buffer);
+}
+
+ig_status ig_device_write(ig_device *device, ig_backend_buffer *dst, uint64_t offset,
+                          const void *src, uint64_t bytes) {
+    if (!device->host_memory)
+        return device->backend->write(device->handle, dst, offset, src, bytes);
+    if (bytes) memcpy((char *)dst + offset, src, bytes);
+    return IG_OK;
+}
+
+ig_status ig_device_read(ig_device *device, const ig_backend_buffer *src, uint64_t offset,
+                         void *dst, uint64_t bytes) {
+    if (!device->host_memory)
+        return device->backend->read(device->handle, src, offset, dst, bytes);
+    if (bytes) memcpy(dst, (const char *)src + offset, bytes);
+    return IG_OK;
+}
+
+ig_memory_stats ig_device_memory(const ig_device *device) {
+    ig_memory_stats stats = {device->allocated, device->peak, UINT64_MAX};
+    const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0) stats.available_bytes = (uint64_t)pages * (uint64_t)page;
+    if (device->backend->memory_stats) device->backend->memory_stats(device->handle, &stats);
+    return stats;
+}
+
+void ig_device_reset_peak(ig_device *device) {
+    device->peak = device->allocated;
+    if (device->backend->reset_memory_stats) device->backend->reset_memory_stats(device->handle);
+}
+
+bool ig_device_can_run(const ig_device *device, const ig_step *step) {
+    const ig_backend *b = device->backend;
+    return b->can_run ? b->can_run(device->handle, step) : ig_step_known(step);
+}
+
+uint64_t ig_device_scratch(const ig_device *device, const ig_step *step) {
+    const ig_backend *b = device->backend;
+    return b->scratch_bytes ? b->scratch_bytes(device->handle, step) : 0;
+}
+
+ig_status ig_device_sync(ig_device *device) {
+    const ig_backend *b = device->backend;
+    return b->synchronize ? b->synchronize(device->handle) : IG_OK;
+}

@@ -1,0 +1,49 @@
+/*
+ * device.h - a backend's device with the defaults of backend.h filled in.
+ *
+ * Everything above the backends calls these; a NULL in a backend's table never
+ * shows.
+ */
+#ifndef IG_BACKEND_DEVICE_H
+#define IG_BACKEND_DEVICE_H
+
+#include "base/alloc.h"
+#include "ingot/backend.h"
+
+typedef struct ig_device {
+    const ig_backend *backend;
+    ig_backend_device *handle;
+    ig_backend_device plain; /* the handle, where the backend has no open() */
+    const ig_allocator *allocator;
+    ig_device_info info;
+    char name[48];      /* "cpu:0" */
+    bool host_memory;   /* a buffer is the address of its first byte */
+    uint64_t allocated; /* of host memory, now and at most */
+    uint64_t peak;
+} ig_device;
+
+/* Opens the device that a string names: "auto", "cpu", "cpu:0", "ref".  An unknown one is an
+ * error that lists what exists.  `host` must outlive the device. */
+IG_MUST_CHECK ig_status ig_device_open(const ig_host *host, const ig_allocator *allocator,
+                                       const char *name, ig_device **out);
+void ig_device_close(ig_device *device);
+
+IG_MUST_CHECK ig_status ig_device_alloc(ig_device *device, uint64_t bytes,
+                                        ig_backend_buffer **out);
+void ig_device_free(ig_device *device, ig_backend_buffer *buffer, uint64_t bytes);
+IG_MUST_CHECK ig_status ig_device_write(ig_device *device, ig_backend_buffer *dst, uint64_t offset,
+                                        const void *src, uint64_t bytes);
+IG_MUST_CHECK ig_status ig_device_read(ig_device *device, const ig_backend_buffer *src,
+                                       uint64_t offset, void *dst, uint64_t bytes);
+ig_memory_stats ig_device_memory(const ig_device *device);
+void ig_device_reset_peak(ig_device *device);
+
+bool ig_device_can_run(const ig_device *device, const ig_step *step);
+uint64_t ig_device_scratch(const ig_device *device, const ig_step *step);
+IG_MUST_CHECK ig_status ig_device_sync(ig_device *device);
+
+/* The backends that are built in, for those who list them. */
+extern const ig_backend *const ig_backends[];
+extern const uint32_t ig_backend_count;
+
+#endif

@@ -1,0 +1,50 @@
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *heap_alloc(void *user, size_t bytes, size_t alignment) {
+    (void)user;
+    const size_t rounded = (bytes + alignment - 1) & ~(alignment - 1);
+    return rounded < bytes ? NULL : aligned_alloc(alignment, rounded);
+}
+
+static void heap_free(void *user, void *p) {
+    (void)user;
+    free(p);
+}
+
+const ig_allocator ig_heap = {heap_alloc, heap_free, NULL};
+
+void *ig_alloc(const ig_allocator *a, size_t count, size_t bytes_each) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, bytes_each, &bytes)) return NULL;
+    if (bytes == 0) bytes = 1;
+    void *p = a->alloc(a->user, bytes, IG_ALIGNMENT);
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
+void ig_free(const ig_allocator *a, void *p) {
+    if (p) a->free(a->user, p);
+}
+
+char *ig_copy_text(const ig_allocator *a, const char *text) {
+    const size_t bytes = strlen(text) + 1;
+    char *copy = ig_alloc(a, bytes, 1);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+bool ig_grow(const ig_allocator *a, void **items, size_t *capacity, size_t wanted,
+             size_t bytes_each) {
+    if (wanted <= *capacity) return true;
+    size_t room = *capacity < 8 ? 8 : *capacity;
+    while (room < wanted)
+        if (__builtin_mul_overflow(room, 2, &room)) return false;
+    void *moved = ig_alloc(a, room, bytes_each);
+    if (!moved) return false;
+    if (*items) memcpy(moved, *items, *capacity * bytes_each);
+    ig_free(a, *items);
+    *items = moved;
+    *capacity = room;
+    return true;
+}

@@ -1,0 +1,48 @@
+/*
+ * file.h - whole files: mapped to be read, replaced to be written.
+ *
+ * A reader of a path that is being written sees the old file or the new one,
+ * never a mix, whatever happens to the writer.  The new bytes go to
+ * "<path>.saving" in the same directory, to the disk, and only then take the
+ * name over:
+ *
+ *     create      <path>.saving, locked, with room for all bytes
+ *     write       any part, in any order; parts never written are zeros
+ *     commit      fsync, rename to <path>, fsync the directory
+ *
+ * A writer that was killed leaves "<path>.saving" behind, and the next one takes
+ * it for itself.  The lock tells it from a writer that is still at work.
+ */
+#ifndef IG_BASE_FILE_H
+#define IG_BASE_FILE_H
+
+#include "base/alloc.h"
+
+/* A file's bytes, read-only.  Valid until closed, as long as nobody shortens the file in place. */
+typedef struct ig_file_map {
+    const void *bytes; /* never NULL once open, page-aligned unless the file is empty */
+    uint64_t size;
+} ig_file_map;
+
+/* Refuses what is not a regular file. */
+IG_MUST_CHECK ig_status ig_file_map_open(const char *path, ig_file_map *out);
+void ig_file_map_close(ig_file_map *map); /* a zeroed one is fine */
+
+typedef struct ig_file_writer ig_file_writer;
+
+/* Reserves `size` bytes, so that a full disk shows here most often.  A link is followed; a file
+ * that is replaced hands its permissions on. */
+IG_MUST_CHECK ig_status ig_file_writer_create(const ig_allocator *a, const char *path,
+                                              uint64_t size, ig_file_writer **out);
+
+/* The bytes must lie within the size. */
+IG_MUST_CHECK ig_status ig_file_writer_write(ig_file_writer *writer, uint64_t offset,
+                                             const void *bytes, uint64_t n_bytes);
+
+/* Puts the new file in the place of the old one.  The writer still has to be destroyed. */
+IG_MUST_CHECK ig_status ig_file_writer_commit(ig_file_writer *writer);
+
+/* Without a commit, takes away all that was written. */
+void ig_file_writer_destroy(ig_file_writer *writer);
+
+#endif

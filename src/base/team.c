@@ -1,0 +1,160 @@
+#include "base/team.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { MAX_THREADS = 256, SPINS = 2000 };
+
+typedef struct worker {
+    ig_team *team;
+    uint32_t id;
+    pthread_t thread;
+} worker;
+
+/* The words that threads wait on lie a cache line apart. */
+struct ig_team {
+    const ig_allocator *allocator;
+    uint32_t wanted, threads; /* asked for; and running, the caller counted in */
+    bool started;
+    worker *workers;
+    ig_team_task *fn;
+    void *task;
+    _Alignas(64) _Atomic uint32_t round;   /* grows with every run */
+    _Alignas(64) _Atomic uint32_t working; /* threads that have not finished the run */
+    _Alignas(64) _Atomic uint32_t arrived; /* at the barrier */
+    _Alignas(64) _Atomic uint32_t phase;   /* barriers passed */
+    _Atomic uint32_t quit;
+};
+
+static void pause_briefly(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void sleep_while(_Atomic uint32_t *word, uint32_t value) {
+    syscall(SYS_futex, (uint32_t *)word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake_all(_Atomic uint32_t *word) {
+    syscall(SYS_futex, (uint32_t *)word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Returns when *word is something else than `value`. */
+static void wait_while(_Atomic uint32_t *word, uint32_t value) {
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(word, memory_order_acquire) != value) return;
+        pause_briefly();
+    }
+    while (atomic_load_explicit(word, memory_order_acquire) == value) sleep_while(word, value);
+}
+
+static void *work(void *arg) {
+    const worker *w = arg;
+    ig_team *team = w->team;
+    for (uint32_t round = 0;; round++) {
+        wait_while(&team->round, round);
+        if (atomic_load_explicit(&team->quit, memory_order_acquire)) return NULL;
+        team->fn(team->task, w->id, team->threads);
+        if (atomic_fetch_sub_explicit(&team->working, 1, memory_order_acq_rel) == 1)
+            wake_all(&team->working);
+    }
+}
+
+/* Threads that the system refuses are done without. */
+static void start(ig_team *team) {
+    team->started = true;
+    team->threads = 1;
+    for (uint32_t i = 1; i < team->wanted; i++) {
+        worker *w = &team->workers[i];
+        *w = (worker){.team = team, .id = i};
+        if (pthread_create(&w->thread, NULL, work, w) != 0) break;
+        team->threads++;
+    }
+}
+
+void ig_team_run(ig_team *team, ig_team_task *fn, void *task) {
+    if (!team->started) start(team);
+    if (team->threads == 1) {
+        fn(task, 0, 1);
+        return;
+    }
+    team->fn = fn;
+    team->task = task;
+    atomic_store_explicit(&team->working, team->threads - 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&team->round, 1, memory_order_release);
+    wake_all(&team->round);
+    fn(task, 0, team->threads);
+    for (uint32_t left; (left = atomic_load_explicit(&team->working, memory_order_acquire)) > 0;)
+        wait_while(&team->working, left);
+}
+
+void ig_team_barrier(ig_team *team) {
+    if (team->threads == 1) return;
+    const uint32_t phase = atomic_load_explicit(&team->phase, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) + 1 == team->threads) {
+        atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
+        atomic_fetch_add_explicit(&team->phase, 1, memory_order_release);
+        wake_all(&team->phase);
+    } else {
+        wait_while(&team->phase, phase);
+    }
+}
+
+ig_status ig_team_create(const ig_allocator *allocator, uint32_t threads, ig_team **out) {
+    if (threads < 1 || threads > MAX_THREADS)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%u threads: from 1 to %d", threads, MAX_THREADS);
+    ig_team *team = ig_alloc(allocator, 1, sizeof *team);
+    if (!team) return IG_FAIL(IG_ERR_MEMORY, "a team of %u threads", threads);
+    team->allocator = allocator;
+    team->wanted = team->threads = threads;
+    team->workers = ig_alloc(allocator, threads, sizeof *team->workers);
+    if (team->workers) {
+        *out = team;
+        return IG_OK;
+    }
+    ig_free(allocator, team);
+    return IG_FAIL(IG_ERR_MEMORY, "a team of %u threads", threads);
+}
+
+void ig_team_destroy(ig_team *team) {
+    if (!team) return;
+    if (team->started && team->threads > 1) {
+        atomic_store_explicit(&team->quit, 1, memory_order_release);
+        atomic_fetch_add_explicit(&team->round, 1, memory_order_release);
+        wake_all(&team->round);
+        for (uint32_t i = 1; i < team->threads; i++) pthread_join(team->workers[i].thread, NULL);
+    }
+    ig_free(team->allocator, team->workers);
+    ig_free(team->allocator, team);
+}
+
+uint32_t ig_team_threads(const ig_team *team) { return team->threads; }
+
+/* The cgroup's limit in whole processors, rounded up; UINT32_MAX: none. */
+static uint32_t cgroup_limit(void) {
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    long long quota = 0, period = 0;
+    if (!file) return UINT32_MAX;
+    const int found = fscanf(file, "%lld %lld", &quota, &period); /* "max 100000" has no quota */
+    fclose(file);
+    if (found != 2 || quota <= 0 || period <= 0) return UINT32_MAX;
+    const long long whole = (quota + period - 1) / period;
+    return whole > MAX_THREADS ? MAX_THREADS : (uint32_t)whole;
+}
+
+uint32_t ig_team_default_threads(void) {
+    cpu_set_t set;
+    uint32_t n = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    const uint32_t limit = cgroup_limit();
+    if (n > limit) n = limit;
+    if (n > MAX_THREADS) n = MAX_THREADS;
+    return n > 0 ? n : 1;
+}

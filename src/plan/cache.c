@@ -1,0 +1,132 @@
+#include "plan/cache.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+enum { MOST_ENTRIES = 4096, FIRST_ROOM = 64 };
+
+/* What a key says of an operand, followed by its extents and strides. */
+typedef struct operand_key {
+    uint32_t dtype, rank, buffer;
+    int64_t offset;
+} operand_key;
+
+enum { MOST_OPERAND_BYTES = sizeof(operand_key) + 2 * IG_MAX_RANK * sizeof(int64_t) };
+
+static char *put(char *to, const void *bytes, size_t count) {
+    memcpy(to, bytes, count);
+    return to + count;
+}
+
+static char *put_operand(char *to, const ig_plan_args *args, ig_value v) {
+    const ig_value_info *info = ig_value_at(args->graph, v);
+    const ig_layout *layout = &info->layout;
+    const size_t rank = (size_t)layout->desc.shape.rank;
+    operand_key key;
+    memset(&key, 0, sizeof key); /* padding is hashed too */
+    key.dtype = layout->desc.dtype;
+    key.rank = (uint32_t)rank;
+    key.offset = layout->offset;
+    while (key.buffer < args->n_bound && args->bound[key.buffer] != info->base) key.buffer++;
+    to = put(to, &key, sizeof key);
+    to = put(to, layout->desc.shape.dim, rank * sizeof(int64_t));
+    return put(to, layout->stride, rank * sizeof(int64_t));
+}
+
+/* Writes the key into cache->key; 0: no memory. */
+static size_t write_key(ig_plan_cache *cache, const ig_plan_args *args) {
+    const ig_graph *g = args->graph;
+    const ig_node *node = &g->nodes[args->first];
+    const uint32_t head[] = {node->op, node->tag, node->n_in, node->n_out};
+    const size_t attrs_bytes = ig_op_find(node->op)->attrs_bytes;
+    const size_t most =
+        sizeof head + attrs_bytes + ((size_t)node->n_in + node->n_out) * MOST_OPERAND_BYTES;
+    if (!IG_GROW(cache->allocator, cache->key, &cache->key_room, most)) return 0;
+
+    char *to = put(cache->key, head, sizeof head);
+    if (attrs_bytes) to = put(to, ig_node_attrs(g, node), attrs_bytes);
+    for (uint32_t i = 0; i < node->n_in; i++) to = put_operand(to, args, ig_node_in(g, node)[i]);
+    for (uint32_t i = 0; i < node->n_out; i++) to = put_operand(to, args, node->out + i);
+    return (size_t)(to - cache->key);
+}
+
+/* The entry with the key, or the empty one where it belongs. */
+static ig_plan_entry *find(const ig_plan_cache *cache, uint64_t hash, const char *key,
+                           size_t bytes) {
+    for (size_t i = hash;; i++) {
+        ig_plan_entry *e = &cache->entries[i & (cache->room - 1)];
+        if (!e->plan) return e;
+        if (e->hash == hash && e->key_bytes == bytes && memcmp(e->key, key, bytes) == 0) return e;
+    }
+}
+
+static void clear(ig_plan_cache *cache) {
+    for (size_t i = 0; i < cache->room; i++) {
+        ig_plan_destroy(cache->entries[i].plan);
+        ig_free(cache->allocator, cache->entries[i].key);
+        cache->entries[i] = (ig_plan_entry){0};
+    }
+    cache->count = 0;
+}
+
+/* Keeps a quarter free.  When there are too many, all go: what is needed comes back. */
+static bool make_room(ig_plan_cache *cache) {
+    if (cache->count >= MOST_ENTRIES) clear(cache);
+    if (cache->room && cache->count + 1 <= cache->room / 4 * 3) return true;
+    ig_plan_cache larger = *cache;
+    larger.room = cache->room ? cache->room * 2 : FIRST_ROOM;
+    larger.entries = ig_alloc(cache->allocator, larger.room, sizeof *larger.entries);
+    if (!larger.entries) return false;
+    for (size_t i = 0; i < cache->room; i++) {
+        const ig_plan_entry *e = &cache->entries[i];
+        if (e->plan) *find(&larger, e->hash, e->key, e->key_bytes) = *e;
+    }
+    ig_free(cache->allocator, cache->entries);
+    *cache = larger;
+    return true;
+}
+
+static ig_status add(ig_plan_cache *cache, const ig_planner *planner, ig_plan_args args,
+                     uint64_t hash, size_t bytes, const ig_plan **out) {
+    char *key = make_room(cache) ? ig_alloc(cache->allocator, bytes, 1) : NULL;
+    if (!key) return IG_FAIL(IG_ERR_MEMORY, "plan cache: %zu plans", cache->count);
+    memcpy(key, cache->key, bytes);
+    ig_plan *plan = NULL;
+    const ig_status status = ig_plan_create(planner, args, &plan);
+    if (status != IG_OK) {
+        ig_free(cache->allocator, key);
+        return status;
+    }
+    *find(cache, hash, key, bytes) = (ig_plan_entry){hash, (uint32_t)bytes, key, plan};
+    cache->count++;
+    cache->misses++;
+    *out = plan;
+    return IG_OK;
+}
+
+ig_status ig_plan_cache_get(ig_plan_cache *cache, const ig_planner *planner, ig_plan_args args,
+                            const ig_plan **out) {
+    const size_t bytes = write_key(cache, &args);
+    if (bytes == 0) return IG_FAIL(IG_ERR_MEMORY, "plan cache: key");
+    const uint64_t hash = XXH3_64bits(cache->key, bytes);
+    if (cache->room) {
+        const ig_plan_entry *e = find(cache, hash, cache->key, bytes);
+        if (e->plan) {
+            cache->hits++;
+            *out = e->plan;
+            return IG_OK;
+        }
+    }
+    return add(cache, planner, args, hash, bytes, out);
+}
+
+void ig_plan_cache_init(ig_plan_cache *cache, const ig_allocator *allocator) {
+    *cache = (ig_plan_cache){.allocator = allocator};
+}
+
+void ig_plan_cache_deinit(ig_plan_cache *cache) {
+    if (!cache->allocator) return;
+    clear(cache);
+    ig_free(cache->allocator, cache->entries);
+    ig_free(cache->allocator, cache->key);
+}

@@ -1,0 +1,36 @@
+/*
+ * cache.h - plans of single ops, kept by what they compute.
+ *
+ * Dynamic mode runs each op as a plan of one node.  Equal ops on equal layouts
+ * share it: the key is op, attributes and the operands' dtypes, shapes, strides
+ * and offsets.
+ */
+#ifndef IG_PLAN_CACHE_H
+#define IG_PLAN_CACHE_H
+
+#include "plan/plan.h"
+
+typedef struct ig_plan_entry {
+    uint64_t hash;
+    uint32_t key_bytes;
+    char *key;
+    ig_plan *plan;
+} ig_plan_entry;
+
+typedef struct ig_plan_cache {
+    const ig_allocator *allocator;
+    ig_plan_entry *entries; /* open addressing; without a plan: empty */
+    size_t room, count;     /* room is a power of two */
+    char *key;              /* of the node at hand */
+    size_t key_room;
+    uint64_t hits, misses;
+} ig_plan_cache;
+
+void ig_plan_cache_init(ig_plan_cache *cache, const ig_allocator *allocator);
+void ig_plan_cache_deinit(ig_plan_cache *cache);
+
+/* The plan of node args.first, made if it is not there; lent until the next call. */
+IG_MUST_CHECK ig_status ig_plan_cache_get(ig_plan_cache *cache, const ig_planner *planner,
+                                          ig_plan_args args, const ig_plan **out);
+
+#endif

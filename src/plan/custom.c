@@ -1,0 +1,46 @@
+/* A program of one step that calls the function of a custom op, on packed host memory. */
+#include "plan/lower.h"
+
+typedef struct custom_program {
+    ig_backend_program base;
+    const ig_allocator *allocator;
+    const ig_custom_op *op;
+    uint32_t n_in, n_out;
+    ig_operand *operands; /* inputs, then outputs */
+    ig_custom_operand *seen;
+} custom_program;
+
+static ig_status submit(ig_backend_program *program, ig_backend_buffer *const *buffers,
+                        uint32_t n_buffers, const ig_slot *slots, uint32_t n_slots) {
+    (void)n_buffers, (void)slots, (void)n_slots;
+    custom_program *p = (custom_program *)program;
+    for (uint32_t i = 0; i < p->n_in + p->n_out; i++) {
+        const ig_operand *o = &p->operands[i];
+        p->seen[i] = (ig_custom_operand){o->desc, (char *)buffers[o->buffer] + o->offset};
+    }
+    return p->op->run(p->op->user, p->seen, p->n_in, p->seen + p->n_in);
+}
+
+static void destroy(ig_backend_program *program) {
+    custom_program *p = (custom_program *)program;
+    ig_free(p->allocator, p->seen);
+    ig_free(p->allocator, p->operands);
+    ig_free(p->allocator, p);
+}
+
+ig_status ig_custom_program_create(const ig_allocator *allocator, const ig_custom_op *op,
+                                   const ig_step *step, ig_backend_program **out) {
+    custom_program *p = ig_alloc(allocator, 1, sizeof *p);
+    if (!p) return IG_FAIL(IG_ERR_MEMORY, "%s: program", op->name);
+    const uint32_t count = step->n_in + step->n_out;
+    *p = (custom_program){{submit, destroy}, allocator, op, step->n_in, step->n_out, NULL, NULL};
+    p->operands = ig_alloc(allocator, count, sizeof *p->operands);
+    p->seen = ig_alloc(allocator, count, sizeof *p->seen);
+    if (!p->operands || !p->seen) {
+        destroy(&p->base);
+        return IG_FAIL(IG_ERR_MEMORY, "%s: program", op->name);
+    }
+    for (uint32_t i = 0; i < count; i++) p->operands[i] = *ig_step_operand(step, i);
+    *out = &p->base;
+    return IG_OK;
+}

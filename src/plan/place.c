@@ -1,0 +1,219 @@
+/*
+ * From nodes to steps.  Operands get their final shapes and strides here, and
+ * every step the first device that can run it: as it is, or after copies of the
+ * inputs that do not lie as the kernel needs them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "op/view.h"
+#include "plan/lower.h"
+
+/* The value that a chain of views looks at. */
+static ig_value root_of(const ig_graph *g, ig_value v) {
+    for (;;) {
+        const uint32_t node = ig_value_at(g, v)->node;
+        if (node == IG_NO_NODE || !(ig_op_find(g->nodes[node].op)->traits & IG_VIEWS)) return v;
+        v = ig_node_in(g, &g->nodes[node])[0];
+    }
+}
+
+/* 1 + the place of a value's memory among the bound ones; 0: it is in the arena. */
+static uint32_t buffer_of(const ig_plan_args *args, ig_value base) {
+    for (uint32_t i = 0; i < args->n_bound; i++)
+        if (args->bound[i] == base) return i + 1;
+    return IG_ARENA;
+}
+
+static ig_operand operand_of(const ig_lowering *l, ig_value v) {
+    const ig_graph *g = l->args->graph;
+    const ig_value_info *info = ig_value_at(g, v);
+    const ig_value root = root_of(g, v);
+    const bool leaf = ig_value_at(g, root)->node == IG_NO_NODE;
+    ig_operand o = {.value = root,
+                    .buffer = buffer_of(l->args, info->base),
+                    .offset = (uint64_t)(info->layout.offset *
+                                         ig_dtype_bytes(info->layout.desc.dtype)),
+                    .desc = info->layout.desc,
+                    .vary_dim = -1,
+                    .alias = -1};
+    memcpy(o.stride, info->layout.stride, sizeof o.stride);
+    o.kind = o.buffer == IG_ARENA ? IG_KIND_LOCAL : leaf ? IG_KIND_INPUT : IG_KIND_OUTPUT;
+    return o;
+}
+
+static void stretch(ig_operand *o, ig_shape shape) {
+    ig_layout layout = {.desc = o->desc};
+    memcpy(layout.stride, o->stride, sizeof layout.stride);
+    layout = ig_view_broadcast(&layout, shape);
+    o->desc = layout.desc;
+    memcpy(o->stride, layout.stride, sizeof o->stride);
+}
+
+/* Inputs as the op sees them: broadcast to the result, or, of a matmul, to its batch. */
+static void broadcast_inputs(ig_op op, ig_operand *in, ig_shape result) {
+    if (ig_op_find(op)->traits & IG_BROADCASTS) {
+        stretch(&in[0], result);
+        stretch(&in[1], result);
+    }
+    for (int i = 0; op == IG_OP_MATMUL && i < 2; i++) {
+        const ig_shape own = in[i].desc.shape;
+        if (own.rank == 2) continue; /* one matrix for all */
+        ig_shape shape = result;
+        for (int d = 1; d <= 2; d++) shape.dim[shape.rank - d] = own.dim[own.rank - d];
+        stretch(&in[i], shape);
+    }
+}
+
+/* Appends an empty step with room for its operands and attributes. */
+static ig_step *append(ig_lowering *l, ig_op op, uint32_t n_in, uint32_t n_out) {
+    ig_plan *p = l->plan;
+    const uint32_t i = p->n_steps++;
+    ig_operand *operands = &p->operands[p->n_operands];
+    p->n_operands += n_in + n_out;
+    p->steps[i] = (ig_step){.size = sizeof(ig_step),
+                            .op = op,
+                            .chain = i,
+                            .attrs_bytes = ig_op_find(op)->attrs_bytes,
+                            .n_in = n_in,
+                            .n_out = n_out,
+                            .attrs = &p->attrs[(size_t)i * IG_ATTRS_MAX],
+                            .in = operands,
+                            .out = operands + n_in};
+    return &p->steps[i];
+}
+
+static bool packed(const ig_operand *o) {
+    ig_layout layout = {.desc = o->desc};
+    memcpy(layout.stride, o->stride, sizeof layout.stride);
+    return ig_layout_is_packed(&layout);
+}
+
+/* The operand, packed, as a value of its own in the arena. */
+static ig_operand packed_copy(const ig_operand *o, uint32_t value) {
+    const ig_layout layout = ig_layout_packed(o->desc);
+    ig_operand copy = *o;
+    copy.value = value;
+    copy.buffer = IG_ARENA;
+    copy.offset = 0;
+    copy.kind = IG_KIND_LOCAL;
+    memcpy(copy.stride, layout.stride, sizeof copy.stride);
+    return copy;
+}
+
+static bool is_overwritten(const ig_step *step, uint32_t input) {
+    for (uint32_t i = 0; i < step->n_out; i++)
+        if (step->out[i].alias == (int)input) return true;
+    return false;
+}
+
+/* Puts a copy before the step for every input that is not packed.  `at` is the step's place; it
+ * moves up by as many. */
+static void insert_copies(ig_lowering *l, uint32_t at) {
+    ig_plan *p = l->plan;
+    ig_step step = p->steps[at];
+    ig_operand *in = (ig_operand *)step.in;
+    const void *attrs = step.attrs;
+    _Alignas(16) char kept[IG_ATTRS_MAX];
+    memcpy(kept, attrs, sizeof kept);
+    p->n_steps = at;
+    for (uint32_t i = 0; i < step.n_in; i++) {
+        if (packed(&in[i]) || is_overwritten(&step, i)) continue;
+        ig_step *copy = append(l, IG_OP_COPY, 1, 1);
+        ig_operand *operands = (ig_operand *)copy->in;
+        const uint32_t value = (uint32_t)l->args->graph->n_values + p->n_copies++;
+        operands[0] = in[i];
+        operands[1] = in[i] = packed_copy(&in[i], value);
+    }
+    step.chain = p->n_steps;
+    step.attrs = memcpy(&p->attrs[(size_t)p->n_steps * IG_ATTRS_MAX], kept, sizeof kept);
+    p->steps[p->n_steps++] = step;
+}
+
+static bool all_packed(const ig_step *step) {
+    for (uint32_t i = 0; i < step->n_in; i++)
+        if (!packed(&step->in[i]) && !is_overwritten(step, i)) return false;
+    return true;
+}
+
+/* Whether the device could run the step if its inputs were packed. */
+static bool can_run_packed(const ig_device *device, const ig_step *step) {
+    enum { MOST = 16 };
+    ig_operand in[MOST];
+    if (step->n_in > MOST || all_packed(step)) return false;
+    for (uint32_t i = 0; i < step->n_in; i++)
+        in[i] = is_overwritten(step, i) ? step->in[i] : packed_copy(&step->in[i], 0);
+    ig_step as_if = *step;
+    as_if.in = in;
+    return ig_device_can_run(device, &as_if);
+}
+
+static ig_status nowhere(const ig_lowering *l, const ig_step *step) {
+    const ig_planner *planner = l->planner;
+    const ig_operand *first = ig_step_operand(step, 0);
+    char shape[IG_SHAPE_TEXT_BYTES];
+    return IG_FAIL(IG_ERR_UNSUPPORTED, "%s: %s has no kernel for %s of %s %s%s",
+                   planner->strict && planner->n_devices > 1 ? "strict" : "plan",
+                   planner->devices[0]->name, ig_op_name(step->op),
+                   ig_dtype_name(first->desc.dtype), ig_shape_text(first->desc.shape, shape),
+                   planner->strict ? ", and no other device may be used" : "");
+}
+
+/* Chooses a device for the last step. */
+static ig_status place(ig_lowering *l) {
+    const ig_planner *planner = l->planner;
+    const uint32_t at = l->plan->n_steps - 1;
+    const ig_step *step = &l->plan->steps[at];
+    const uint32_t n_devices = planner->strict ? 1 : planner->n_devices;
+    uint32_t chosen = IG_ON_HOST;
+    if (step->op == IG_OP_CUSTOM) {
+        if (!planner->devices[0]->host_memory)
+            return IG_FAIL(IG_ERR_UNSUPPORTED, "custom: %s does not work in host memory",
+                           planner->devices[0]->name);
+        if (!all_packed(step)) insert_copies(l, at);
+    } else {
+        for (chosen = 0; chosen < n_devices; chosen++) {
+            const ig_device *device = planner->devices[chosen];
+            if (ig_device_can_run(device, step)) break;
+            if (!can_run_packed(device, step)) continue;
+            insert_copies(l, at);
+            break;
+        }
+        if (chosen == n_devices) return nowhere(l, step);
+    }
+    for (uint32_t i = at; i < l->plan->n_steps; i++) {
+        const bool copy_for_host = chosen == IG_ON_HOST && i + 1 < l->plan->n_steps;
+        l->device_of[i] = copy_for_host ? 0 : chosen;
+        if (chosen > 0 && chosen != IG_ON_HOST)
+            snprintf(l->why[i], IG_REASON_BYTES, "%s has no kernel for %s of %s",
+                     planner->devices[0]->name, ig_op_name(l->plan->steps[i].op),
+                     ig_dtype_name(ig_step_operand(&l->plan->steps[i], 0)->desc.dtype));
+    }
+    return IG_OK;
+}
+
+static ig_status lower_node(ig_lowering *l, const ig_node *node) {
+    const ig_graph *g = l->args->graph;
+    const uint32_t traits = ig_op_find(node->op)->traits;
+    ig_step *step = append(l, (ig_op)node->op, node->n_in, node->n_out);
+    ig_operand *in = (ig_operand *)step->in, *out = in + node->n_in;
+    step->tag = node->tag;
+    if (step->attrs_bytes)
+        memcpy((void *)step->attrs, ig_node_attrs(g, node), step->attrs_bytes);
+    for (uint32_t i = 0; i < node->n_in; i++) in[i] = operand_of(l, ig_node_in(g, node)[i]);
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        out[i] = operand_of(l, node->out + i);
+        if (!(traits & IG_UPDATES)) continue;
+        out[i].alias = (int16_t)ig_update_alias(i);
+        out[i].kind = in[out[i].alias].kind = IG_KIND_STATE;
+    }
+    broadcast_inputs((ig_op)node->op, in, out[0].desc.shape);
+    return place(l);
+}
+
+ig_status ig_lower_place(ig_lowering *l) {
+    const ig_graph *g = l->args->graph;
+    for (uint32_t i = l->args->first; i < l->args->first + l->args->count; i++)
+        if (!(ig_op_find(g->nodes[i].op)->traits & IG_VIEWS)) IG_TRY(lower_node(l, &g->nodes[i]));
+    return IG_OK;
+}

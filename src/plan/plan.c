@@ -1,0 +1,78 @@
+/* A plan from its passes to its runs. */
+#include "plan/plan.h"
+
+#include "plan/lower.h"
+
+/* Room for all that the passes may write: a copy for every input is the most they add. */
+static ig_status reserve(ig_lowering *l) {
+    const ig_graph *g = l->args->graph;
+    const ig_allocator *a = l->planner->allocator;
+    size_t steps = 0, operands = 0;
+    for (uint32_t i = l->args->first; i < l->args->first + l->args->count; i++) {
+        steps += 1 + (size_t)g->nodes[i].n_in;
+        operands += 3 * (size_t)g->nodes[i].n_in + g->nodes[i].n_out;
+    }
+    l->plan->steps = ig_alloc(a, steps, sizeof *l->plan->steps);
+    l->plan->operands = ig_alloc(a, operands, sizeof *l->plan->operands);
+    l->plan->attrs = ig_alloc(a, steps, IG_ATTRS_MAX);
+    l->device_of = ig_alloc(a, steps, sizeof *l->device_of);
+    l->why = ig_alloc(a, steps, sizeof *l->why);
+    if (l->plan->steps && l->plan->operands && l->plan->attrs && l->device_of && l->why)
+        return IG_OK;
+    return IG_FAIL(IG_ERR_MEMORY, "plan: %zu steps", steps);
+}
+
+static ig_status lower(ig_lowering *l) {
+    IG_TRY(reserve(l));
+    IG_TRY(ig_lower_place(l));
+    IG_TRY(ig_lower_levels(l));
+    IG_TRY(ig_lower_memory(l));
+    return ig_lower_wrap(l);
+}
+
+ig_status ig_plan_create(const ig_planner *planner, ig_plan_args args, ig_plan **out) {
+    ig_plan *plan = ig_alloc(planner->allocator, 1, sizeof *plan);
+    if (!plan) return IG_FAIL(IG_ERR_MEMORY, "plan");
+    plan->allocator = planner->allocator;
+    ig_lowering l = {.planner = planner, .args = &args, .plan = plan};
+    const ig_status status = lower(&l);
+    ig_free(planner->allocator, l.why);
+    ig_free(planner->allocator, l.device_of);
+    if (status == IG_OK) *out = plan;
+    else ig_plan_destroy(plan);
+    return status;
+}
+
+void ig_plan_destroy(ig_plan *plan) {
+    if (!plan) return;
+    for (uint32_t i = 0; i < plan->n_segments; i++) {
+        ig_segment *s = &plan->segments[i];
+        for (uint32_t j = 0; j < s->n_programs; j++)
+            if (s->programs[j]->destroy) s->programs[j]->destroy(s->programs[j]);
+        ig_free(plan->allocator, s->programs);
+    }
+    ig_free(plan->allocator, plan->segments);
+    ig_free(plan->allocator, plan->attrs);
+    ig_free(plan->allocator, plan->operands);
+    ig_free(plan->allocator, plan->steps);
+    ig_free(plan->allocator, plan);
+}
+
+ig_status ig_plan_run(const ig_plan *plan, ig_backend_buffer *const *buffers, uint32_t n_buffers,
+                      const ig_slot *slots, uint32_t n_slots) {
+    for (uint32_t i = 0; i < plan->n_segments; i++) {
+        const ig_segment *s = &plan->segments[i];
+        for (uint32_t j = 0; j < s->n_programs; j++) {
+            ig_backend_program *program = s->programs[j];
+            IG_TRY(program->submit(program, buffers, n_buffers, slots, n_slots));
+        }
+    }
+    return IG_OK;
+}
+
+const char *ig_plan_step_name(const ig_planner *planner, const ig_step *step) {
+    if (step->op != IG_OP_CUSTOM) return ig_op_name(step->op);
+    ig_attrs_custom attrs;
+    ig_step_attrs(step, &attrs, sizeof attrs);
+    return planner->custom(planner->user, attrs.id)->name;
+}

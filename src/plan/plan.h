@@ -1,0 +1,77 @@
+/*
+ * plan.h - a stretch of graph, lowered once and run many times.
+ *
+ * Planning settles everything: operands with their strides, which device runs
+ * each step, the copies that have to be inserted, depth levels, offsets in the
+ * arena, and the programs that the backends make of it.  Running binds buffers
+ * and submits.
+ */
+#ifndef IG_PLAN_PLAN_H
+#define IG_PLAN_PLAN_H
+
+#include "backend/device.h"
+#include "graph/graph.h"
+#include "ingot/ops.h"
+
+enum { IG_MAX_DEVICES = 4, IG_ATTEMPTS = 3, IG_REASON_BYTES = 160 };
+
+/* What a plan is made with.  Devices in the order of preference; all share the host's memory. */
+typedef struct ig_planner {
+    const ig_allocator *allocator;
+    ig_device *devices[IG_MAX_DEVICES];
+    uint32_t n_devices;
+    bool strict; /* the first device or none */
+    const ig_custom_op *(*custom)(void *user, uint32_t id);
+    void *user;
+} ig_planner;
+
+/* One rung of the ladder compile -> kernel_override -> eager. */
+typedef struct ig_attempt {
+    const char *level;
+    bool ok, selected;
+    char reason[IG_REASON_BYTES];
+} ig_attempt;
+
+/* A run of steps on one device, and what became of it. */
+typedef struct ig_segment {
+    uint32_t first, count;         /* steps */
+    ig_device *device;             /* NULL: the host itself, for custom ops */
+    ig_backend_program **programs; /* one, or one per step */
+    uint32_t n_programs;
+    ig_attempt attempts[IG_ATTEMPTS];
+    char fallback[IG_REASON_BYTES]; /* why another device than the first runs it; "": it does not */
+} ig_segment;
+
+typedef struct ig_plan {
+    const ig_allocator *allocator;
+    ig_step *steps; /* by level */
+    ig_operand *operands;
+    char *attrs; /* IG_ATTRS_MAX bytes for each step */
+    uint32_t n_steps, n_operands, n_levels;
+    uint32_t n_copies; /* of the steps, those that were inserted */
+    ig_segment *segments;
+    uint32_t n_segments, n_submits;
+    uint64_t arena_bytes;
+} ig_plan;
+
+/* Nodes [first, first + count) of the graph; `bound` are the base values that the caller brings
+ * memory for: the k-th is buffer 1 + k.  All others live in the arena, buffer 0. */
+typedef struct ig_plan_args {
+    const ig_graph *graph;
+    uint32_t first, count;
+    const ig_value *bound;
+    uint32_t n_bound;
+} ig_plan_args;
+
+IG_MUST_CHECK ig_status ig_plan_create(const ig_planner *planner, ig_plan_args args,
+                                       ig_plan **out);
+void ig_plan_destroy(ig_plan *plan);
+
+/* Runs it; buffers[0] has arena_bytes. */
+IG_MUST_CHECK ig_status ig_plan_run(const ig_plan *plan, ig_backend_buffer *const *buffers,
+                                    uint32_t n_buffers, const ig_slot *slots, uint32_t n_slots);
+
+/* What a plan or a step is called in reports: the op's name, or a custom op's own. */
+const char *ig_plan_step_name(const ig_planner *planner, const ig_step *step);
+
+#endif

@@ -1,0 +1,104 @@
+/*
+ * wrap: the only place that asks a backend for a program.
+ *
+ * Each segment climbs down the ladder compile -> kernel_override -> eager, and
+ * all three rungs are written into its timeline, with the backend's own words
+ * for what failed.  A level that a backend does not offer is no failure.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/lower.h"
+
+enum { COMPILE, OVERRIDE, EAGER };
+
+static const char *const level_names[IG_ATTEMPTS] = {"compile", "kernel_override", "eager"};
+
+static void note(ig_segment *s, int level, bool ok, const char *reason) {
+    ig_attempt *a = &s->attempts[level];
+    a->level = level_names[level];
+    a->ok = a->selected = ok;
+    snprintf(a->reason, sizeof a->reason, "%s", reason);
+}
+
+static ig_status compile(const ig_segment *s, const ig_step *steps, uint32_t count,
+                         ig_backend_program **out) {
+    ig_device *device = s->device;
+    return device->backend->compile(device->handle, steps, count, (ig_blob){0}, NULL, out);
+}
+
+static void destroy_programs(ig_segment *s) {
+    for (uint32_t i = 0; i < s->n_programs; i++)
+        if (s->programs[i] && s->programs[i]->destroy) s->programs[i]->destroy(s->programs[i]);
+    s->n_programs = 0;
+}
+
+/* One program per step. */
+static ig_status eager(ig_segment *s, const ig_step *steps) {
+    for (uint32_t i = 0; i < s->count; i++, s->n_programs++) {
+        const ig_status status = compile(s, &steps[i], 1, &s->programs[i]);
+        if (status == IG_OK) continue;
+        destroy_programs(s);
+        return status;
+    }
+    return IG_OK;
+}
+
+static ig_status wrap(ig_segment *s, const ig_step *steps) {
+    ig_status status = compile(s, steps, s->count, &s->programs[0]);
+    if (status == IG_OK) {
+        s->n_programs = 1;
+        note(s, COMPILE, true, "");
+        note(s, OVERRIDE, false, "no override registered");
+        note(s, EAGER, false, "skipped: compile selected");
+        return IG_OK;
+    }
+    if (status == IG_ERR_MEMORY || status == IG_ERR_CANCELLED) return status;
+    note(s, COMPILE, false, ig_error_text());
+    note(s, OVERRIDE, false, "no override registered");
+    status = eager(s, steps);
+    note(s, EAGER, status == IG_OK, status == IG_OK ? "" : ig_error_text());
+    return status;
+}
+
+/* A custom op: its function is called, and no backend is asked. */
+static ig_status wrap_custom(const ig_lowering *l, ig_segment *s, const ig_step *step) {
+    ig_attrs_custom attrs;
+    ig_step_attrs(step, &attrs, sizeof attrs);
+    const ig_custom_op *op = l->planner->custom(l->planner->user, attrs.id);
+    IG_TRY(ig_custom_program_create(l->plan->allocator, op, step, &s->programs[0]));
+    s->n_programs = 1;
+    note(s, COMPILE, false, "not offered");
+    note(s, OVERRIDE, false, "no override registered");
+    note(s, EAGER, true, "");
+    return IG_OK;
+}
+
+/* The next segment: steps on one device, or a single custom op. */
+static ig_status add_segment(ig_lowering *l, uint32_t first) {
+    ig_plan *p = l->plan;
+    const uint32_t where = l->device_of[first];
+    ig_segment *s = &p->segments[p->n_segments++];
+    *s = (ig_segment){.first = first, .count = 1};
+    while (where != IG_ON_HOST && first + s->count < p->n_steps &&
+           l->device_of[first + s->count] == where)
+        s->count++;
+    s->device = where == IG_ON_HOST ? NULL : l->planner->devices[where];
+    memcpy(s->fallback, l->why[first], sizeof s->fallback);
+    s->programs = ig_alloc(p->allocator, s->count, sizeof *s->programs);
+    if (!s->programs) return IG_FAIL(IG_ERR_MEMORY, "plan: %u programs", s->count);
+    return s->device ? wrap(s, &p->steps[first]) : wrap_custom(l, s, &p->steps[first]);
+}
+
+ig_status ig_lower_wrap(ig_lowering *l) {
+    ig_plan *p = l->plan;
+    p->segments = ig_alloc(p->allocator, p->n_steps, sizeof *p->segments);
+    if (!p->segments) return IG_FAIL(IG_ERR_MEMORY, "plan: %u steps", p->n_steps);
+    for (uint32_t first = 0; first < p->n_steps;) {
+        IG_TRY(add_segment(l, first));
+        const ig_segment *s = &p->segments[p->n_segments - 1];
+        first += s->count;
+        p->n_submits += s->n_programs;
+    }
+    return IG_OK;
+}

@@ -1,0 +1,131 @@
+/*
+ * From a call of an op to a node and back: checks the tensors, finds their
+ * values in the tape, builds, and hands the results out.
+ */
+#include "runtime/ctx.h"
+
+enum { FEW = 16 };
+
+ig_tensor *ig_poisoned(ig_ctx *ctx, ig_status status) {
+    if (!ctx) return &ig_nowhere;
+    ig_graph_stick(&ctx->graph, status);
+    return &ctx->poison;
+}
+
+ig_value ig_value_of(ig_ctx *ctx, ig_tensor *t) {
+    ig_graph *g = &ctx->graph;
+    if (!t->storage) return IG_NO_VALUE;
+    if (t->tape == ctx->tape && t->value != IG_NO_VALUE &&
+        ig_value_at(g, t->value)->version == t->storage->version)
+        return t->value;
+    const ig_value v = ig_graph_leaf(g, t->layout);
+    if (v == IG_NO_VALUE) return v;
+    ig_value_info *info = ig_value_at(g, v);
+    info->memory = ig_storage_retain(t->storage);
+    info->version = t->storage->version;
+    info->carries_grad = t->wants_grad && ctx->no_grad == 0;
+    if (info->carries_grad) info->source = ig_tensor_retain(t);
+    t->value = v;
+    t->tape = ctx->tape;
+    return v;
+}
+
+ig_tensor *ig_tensor_of(ig_ctx *ctx, ig_value v) {
+    const ig_value_info *info = ig_value_at(&ctx->graph, v);
+    if (!info->memory) return &ctx->poison;
+    ig_tensor *t = ig_tensor_new(ctx, info->layout, ig_storage_retain(info->memory));
+    if (!t) return ig_poisoned(ctx, IG_FAIL(IG_ERR_MEMORY, "a tensor handle"));
+    t->made_by_op = true;
+    t->value = v;
+    t->tape = ctx->tape;
+    return ig_tensor_to_scope(t);
+}
+
+/* Nothing flows back through what was built since the mark: the tape does without it. */
+static void forget(ig_ctx *ctx, ig_graph_mark mark, const ig_apply_args *args, ig_tensor **out,
+                   uint32_t n_out) {
+    ig_graph_cut(&ctx->graph, mark);
+    for (uint32_t i = 0; i < args->n_in; i++)
+        if (args->in[i]->tape == ctx->tape && args->in[i]->value >= mark.n_values)
+            args->in[i]->value = IG_NO_VALUE;
+    for (uint32_t i = 0; i < n_out; i++)
+        if (out[i]->storage) out[i]->value = IG_NO_VALUE;
+}
+
+static ig_status check_inputs(const ig_ctx *ctx, const ig_apply_args *args) {
+    for (uint32_t i = 0; i < args->n_in; i++)
+        IG_TRY(ig_tensor_check(args->in[i], ctx, ig_op_name(args->op)));
+    return IG_OK;
+}
+
+static ig_value build(ig_ctx *ctx, const ig_apply_args *args) {
+    ig_value few[FEW], *in = few;
+    if (args->n_in > FEW) in = ig_alloc(&ctx->allocator, args->n_in, sizeof *in);
+    if (!in) {
+        ig_graph_stick(&ctx->graph, IG_FAIL(IG_ERR_MEMORY, "%s: %u inputs", ig_op_name(args->op),
+                                            args->n_in));
+        return IG_NO_VALUE;
+    }
+    for (uint32_t i = 0; i < args->n_in; i++) in[i] = ig_value_of(ctx, args->in[i]);
+    const ig_value v =
+        ig_build_op(&ctx->graph, (ig_build_args){.op = args->op,
+                                                 .attrs = args->attrs,
+                                                 .in = in,
+                                                 .n_in = args->n_in,
+                                                 .n_out = args->n_out,
+                                                 .desc = args->desc});
+    if (in != few) ig_free(&ctx->allocator, in);
+    return v;
+}
+
+void ig_apply(ig_ctx *ctx, ig_apply_args args, ig_tensor **out, uint32_t n_handed) {
+    for (uint32_t i = 0; i < n_handed; i++) out[i] = ctx ? &ctx->poison : &ig_nowhere;
+    if (!ctx) {
+        (void)IG_FAIL(IG_ERR_ARGUMENT, "%s: a tensor is NULL", ig_op_name(args.op));
+        return;
+    }
+    ig_step_begin_op(ctx);
+    const ig_status status = check_inputs(ctx, &args);
+    if (status != IG_OK) {
+        ig_graph_stick(&ctx->graph, status);
+        return;
+    }
+    const ig_graph_mark mark = ig_graph_get_mark(&ctx->graph);
+    const ig_value v = build(ctx, &args);
+    for (uint32_t i = 0; v != IG_NO_VALUE && i < n_handed; i++)
+        out[i] = ig_tensor_of(ctx, v + i);
+    const bool keep = v != IG_NO_VALUE && ig_value_at(&ctx->graph, v)->carries_grad;
+    if (!keep && !ctx->in_backward) forget(ctx, mark, &args, out, n_handed);
+}
+
+ig_tensor *ig_apply_one(ig_op op, const void *attrs, ig_tensor *const *in, uint32_t n_in) {
+    ig_tensor *out;
+    ig_ctx *ctx = NULL;
+    for (uint32_t i = 0; i < n_in && !ctx; i++) ctx = ig_tensor_ctx(in[i]);
+    ig_apply(ctx, (ig_apply_args){.op = op, .attrs = attrs, .in = in, .n_in = n_in}, &out, 1);
+    return out;
+}
+
+ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in, uint32_t n_in,
+                          uint32_t n_out) {
+    const char *name = ig_op_name(op);
+    IG_TRY(ig_tensor_check(in[0], NULL, name));
+    ig_ctx *ctx = in[0]->ctx;
+    const ig_apply_args args = {.op = op, .attrs = attrs, .in = in, .n_in = n_in, .n_out = n_out};
+    ig_step_begin_op(ctx);
+    IG_TRY(check_inputs(ctx, &args));
+    IG_TRY(ig_graph_take_error(&ctx->graph));
+    for (uint32_t i = 0; i < n_in; i++)
+        if (!in[i]->storage)
+            return IG_FAIL(IG_ERR_STATE, "%s: a tensor comes from an op that failed", name);
+    for (uint32_t i = 0; i < n_out; i++)
+        if (in[ig_update_alias(i)]->made_by_op)
+            return IG_FAIL(IG_ERR_ARGUMENT, "%s: the result of an op cannot be overwritten", name);
+
+    const ig_graph_mark mark = ig_graph_get_mark(&ctx->graph);
+    ctx->no_grad++;
+    (void)build(ctx, &args);
+    ctx->no_grad--;
+    forget(ctx, mark, &args, NULL, 0);
+    return ig_graph_take_error(&ctx->graph);
+}

@@ -1,0 +1,147 @@
+/* The context: options, host services, devices; made and unmade. */
+#include "runtime/ctx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* ---- what the host does for backends ---- */
+
+static ig_ctx *ctx_of(const ig_host *host) { return ((const ig_ctx_host *)host)->ctx; }
+
+static void host_log(const ig_host *host, ig_log_level level, const char *text) {
+    const ig_ctx_options *o = &ctx_of(host)->options;
+    if (o->log) o->log(o->user, level, text);
+}
+
+static void *host_alloc(const ig_host *host, size_t count, size_t bytes_each) {
+    return ig_alloc(&ctx_of(host)->allocator, count, bytes_each);
+}
+
+static void host_free(const ig_host *host, void *p) { ig_free(&ctx_of(host)->allocator, p); }
+
+static void host_team(const ig_host *host, ig_team_fn *fn, void *task) {
+    ig_team_run(ctx_of(host)->team, fn, task);
+}
+
+static void host_team_barrier(const ig_host *host) { ig_team_barrier(ctx_of(host)->team); }
+
+/* ---- making ---- */
+
+static const char *first_set(const char *a, const char *b, const char *c, const char *fallback) {
+    return a && *a ? a : b && *b ? b : c && *c ? c : fallback;
+}
+
+/*
+ * The device asked for; and behind it, for what it cannot do, those that can read
+ * its memory: all work in the host's.  One that cannot be opened is done without.
+ */
+static ig_status open_devices(ig_ctx *ctx, const char *wanted) {
+    static const char *const behind[] = {"cpu", "ref"};
+    ig_planner *p = &ctx->planner;
+    const char *name = first_set(wanted, getenv("INGOT_DEVICE"), getenv("RM_DEVICE"), "auto");
+    IG_TRY(ig_device_open(&ctx->host.table, &ctx->allocator, name, &p->devices[0]));
+    p->n_devices = 1;
+    for (size_t i = 0; p->devices[0]->host_memory && i < sizeof behind / sizeof behind[0]; i++) {
+        if (strcmp(p->devices[0]->backend->name, behind[i]) == 0) continue;
+        const ig_status status = ig_device_open(&ctx->host.table, &ctx->allocator, behind[i],
+                                                &p->devices[p->n_devices]);
+        if (status == IG_OK) p->n_devices++;
+        else if (status == IG_ERR_MEMORY) return status;
+    }
+    return IG_OK;
+}
+
+static const ig_custom_op *custom_of(void *user, uint32_t id) {
+    return &((const ig_ctx *)user)->customs[id];
+}
+
+static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
+    uint32_t slot;
+    ctx->host = (ig_ctx_host){{.abi = IG_BACKEND_ABI,
+                               .struct_size = sizeof(ig_host),
+                               .fail = ig_fail,
+                               .log = host_log,
+                               .alloc = host_alloc,
+                               .free = host_free,
+                               .team = host_team,
+                               .team_barrier = host_team_barrier},
+                              ctx};
+    ctx->planner = (ig_planner){.allocator = &ctx->allocator,
+                                .strict = options->strict,
+                                .custom = custom_of,
+                                .user = ctx};
+    ctx->poison = (ig_tensor){.alive = IG_TENSOR_ALIVE, .refs = 1, .ctx = ctx};
+    ctx->tape = 1;
+    ig_plan_cache_init(&ctx->cache, &ctx->allocator);
+    ig_graph_hooks hooks = ig_run_hooks;
+    hooks.user = ctx;
+    IG_TRY(ig_graph_init(&ctx->graph, &ctx->allocator, hooks));
+    if (!IG_GROW(&ctx->allocator, ctx->scopes, &ctx->scopes_room, 1))
+        return IG_FAIL(IG_ERR_MEMORY, "ctx_create: scopes");
+    IG_TRY(ig_slot_create(ctx, &slot)); /* IG_SLOT_STEP */
+    const uint32_t threads =
+        options->threads > 0 ? (uint32_t)options->threads : ig_team_default_threads();
+    IG_TRY(ig_team_create(&ctx->allocator, threads, &ctx->team));
+    return open_devices(ctx, options->device);
+}
+
+ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out) {
+    static const ig_ctx_options defaults;
+    if (!options) options = &defaults;
+    if (!out) return IG_FAIL(IG_ERR_ARGUMENT, "ctx_create: NULL");
+    if (options->threads < 0)
+        return IG_FAIL(IG_ERR_ARGUMENT, "ctx_create: %d threads", options->threads);
+    if (!options->allocator.alloc != !options->allocator.free)
+        return IG_FAIL(IG_ERR_ARGUMENT, "ctx_create: an allocator needs both functions");
+    const ig_allocator *allocator = options->allocator.alloc ? &options->allocator : &ig_heap;
+    ig_ctx *ctx = ig_alloc(allocator, 1, sizeof *ctx);
+    if (!ctx) return IG_FAIL(IG_ERR_MEMORY, "ctx_create: a context");
+    ctx->allocator = *allocator;
+    ctx->options = *options;
+    ctx->options.device = ctx->options.cache_dir = NULL; /* the caller's texts may go */
+    const ig_status status = init(ctx, options);
+    if (status == IG_OK) *out = ctx;
+    else ig_ctx_destroy(ctx);
+    return status;
+}
+
+static void free_tensors(ig_ctx *ctx) {
+    for (uint32_t d = 0; ctx->scopes && d <= ctx->depth; d++) ig_scope_release(ctx, d);
+    for (ig_tensor_slab *slab; (slab = ctx->slabs) != NULL;) {
+        for (size_t i = 0; i < sizeof slab->tensors / sizeof slab->tensors[0]; i++) {
+            ig_tensor *t = &slab->tensors[i];
+            if (t->alive != IG_TENSOR_ALIVE) continue;
+            ig_storage_release(ctx, t->storage); /* of handles that nobody returned */
+            ig_free(&ctx->allocator, t->name);
+        }
+        ctx->slabs = slab->next;
+        ig_free(&ctx->allocator, slab);
+    }
+}
+
+void ig_ctx_destroy(ig_ctx *ctx) {
+    if (!ctx) return;
+    const ig_allocator allocator = ctx->allocator;
+    if (ctx->graph.allocator) ig_graph_deinit(&ctx->graph);
+    free_tensors(ctx);
+    ig_plan_cache_deinit(&ctx->cache);
+    if (ctx->planner.n_devices > 0) {
+        ig_pool_drain(ctx);
+        ig_device_free(ctx->planner.devices[0], ctx->arena, ctx->arena_bytes);
+    }
+    for (uint32_t i = ctx->planner.n_devices; i > 0; i--)
+        ig_device_close(ctx->planner.devices[i - 1]);
+    ig_team_destroy(ctx->team);
+    for (size_t i = 0; i < ctx->n_customs; i++)
+        ig_free(&allocator, (void *)(uintptr_t)ctx->customs[i].name);
+    ig_free(&allocator, ctx->customs);
+    ig_free(&allocator, ctx->slots);
+    ig_free(&allocator, ctx->scopes);
+    ig_free(&allocator, ctx);
+}
+
+uint64_t ig_ctx_seed(const ig_ctx *ctx) { return ctx->options.seed; }
+const char *ig_ctx_device(const ig_ctx *ctx) { return ctx->planner.devices[0]->name; }
+const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx) { return &ctx->allocator; }

@@ -1,0 +1,144 @@
+/*
+ * ctx.h - the insides of a context: tensors, their storage, the tape.
+ *
+ * An op that is called goes through ctx->graph: the builder infers the shape and
+ * writes the node down, the graph's run hook (run.c) computes it at once, and
+ * the result is handed out as a tensor.  Nodes that a backward may need stay in
+ * the graph, which is the tape; others are cut off again.
+ */
+#ifndef IG_RUNTIME_CTX_H
+#define IG_RUNTIME_CTX_H
+
+#include "base/team.h"
+#include "graph/build.h"
+#include "ingot/ingot.h"
+#include "plan/cache.h"
+
+/* Memory of a device, counted.  Views and values share it. */
+typedef struct ig_storage {
+    uint32_t refs;
+    uint32_t version; /* grows when it is overwritten */
+    ig_backend_buffer *buffer;
+    uint64_t bytes;
+    void (*release)(void *owner); /* of wrapped memory, which is not ours */
+    void *owner;
+    bool wrapped;
+    struct ig_storage *next; /* in the pool */
+} ig_storage;
+
+enum { IG_POOL_CLASSES = 160 };
+
+struct ig_tensor {
+    uint32_t alive;      /* IG_TENSOR_ALIVE; a handle that went keeps its place for a while */
+    uint32_t refs;       /* callers, and one for the scope */
+    ig_ctx *ctx;         /* NULL: the tensor of nowhere, which ops on NULL return */
+    ig_storage *storage; /* NULL: poisoned */
+    ig_layout layout;
+    ig_value value;      /* in the tape; IG_NO_VALUE: not there */
+    uint64_t tape;       /* the tape it is the value of */
+    bool made_by_op;     /* not by a caller: cannot be written to */
+    bool in_scope;       /* one of the references is a scope's */
+    bool wants_grad;
+    bool has_grad;       /* since it was last zeroed */
+    ig_tensor *grad;     /* made with the first backward, then kept */
+    char *name;          /* NULL: none */
+    ig_tensor *next;     /* in its scope, or among the free ones */
+};
+
+typedef struct ig_tensor_slab {
+    struct ig_tensor_slab *next;
+    ig_tensor tensors[63];
+} ig_tensor_slab;
+
+enum { IG_TENSOR_ALIVE = 0x54454e53, IG_SLOT_STEP = 0 };
+
+/* The host table, and behind it what its functions work with. */
+typedef struct ig_ctx_host {
+    ig_host table;
+    ig_ctx *ctx;
+} ig_ctx_host;
+
+struct ig_ctx {
+    ig_allocator allocator;
+    ig_ctx_options options; /* texts are not kept */
+    ig_ctx_host host;
+    ig_team *team;
+    ig_planner planner;
+    ig_plan_cache cache;
+
+    ig_graph graph; /* the tape */
+    uint64_t tape;  /* its number: grows when it starts anew */
+    uint32_t no_grad, in_backward;
+
+    ig_tensor_slab *slabs;
+    ig_tensor *free_first, *free_last; /* oldest first: handles stay recognisable for long */
+    ig_tensor **scopes;                /* the tensors of each open scope; [0] is outside of all */
+    size_t scopes_room;
+    uint32_t depth, failed_scopes;
+    ig_tensor poison;
+
+    ig_storage *pool[IG_POOL_CLASSES];
+    ig_backend_buffer *arena;
+    uint64_t arena_bytes;
+
+    ig_slot *slots;
+    size_t n_slots, slots_room;
+    ig_custom_op *customs;
+    size_t n_customs, customs_room;
+
+    uint64_t steps;
+    uint64_t n_filled;       /* calls of ig_tensor_fill_* */
+    uint32_t n_random;       /* random ops since the tape began */
+    bool step_has_ops, step_ended;
+    ig_counters counters;
+};
+
+/* ---- storage.c ---- */
+IG_MUST_CHECK ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out);
+ig_storage *ig_storage_retain(ig_storage *storage);
+void ig_storage_release(ig_ctx *ctx, ig_storage *storage);
+void ig_pool_drain(ig_ctx *ctx);
+/* Buffer 0 of every run; grows to the largest that a plan needs. */
+IG_MUST_CHECK ig_status ig_arena_reserve(ig_ctx *ctx, uint64_t bytes);
+
+/* ---- tensor.c ---- */
+/* A new handle that takes over the reference to `storage`; NULL: no memory. */
+ig_tensor *ig_tensor_new(ig_ctx *ctx, ig_layout layout, ig_storage *storage);
+/* Gives the handle's one reference to the innermost scope. */
+ig_tensor *ig_tensor_to_scope(ig_tensor *tensor);
+void ig_scope_release(ig_ctx *ctx, uint32_t depth);
+/* Whether it may be used with the context; if not, says why in the thread's error. */
+IG_MUST_CHECK ig_status ig_tensor_check(const ig_tensor *tensor, const ig_ctx *ctx,
+                                        const char *what);
+extern ig_tensor ig_nowhere; /* never written to */
+
+/* ---- run.c ---- */
+extern const ig_graph_hooks ig_run_hooks;
+
+/* ---- steps.c ---- */
+/* Before an op: starts a new tape where a step has ended. */
+void ig_step_begin_op(ig_ctx *ctx);
+void ig_tape_reset(ig_ctx *ctx);
+
+/* ---- apply.c ---- */
+typedef struct ig_apply_args {
+    ig_op op;
+    const void *attrs;
+    ig_tensor *const *in;
+    uint32_t n_in, n_out;
+    const ig_desc *desc; /* of CUSTOM */
+} ig_apply_args;
+
+/* Calls an op and hands out its first `n_handed` results; poisoned ones if it fails. */
+void ig_apply(ig_ctx *ctx, ig_apply_args args, ig_tensor **out, uint32_t n_handed);
+ig_tensor *ig_apply_one(ig_op op, const void *attrs, ig_tensor *const *in, uint32_t n_in);
+ig_tensor *ig_poisoned(ig_ctx *ctx, ig_status status); /* with the thread's error */
+/* The tensor's value in the tape, a new leaf if it has none; IG_NO_VALUE: the error sticks. */
+ig_value ig_value_of(ig_ctx *ctx, ig_tensor *tensor);
+/* A tensor for a value of the tape, owned by the innermost scope. */
+ig_tensor *ig_tensor_of(ig_ctx *ctx, ig_value v);
+/* An update of tensors that callers own; status and all. */
+IG_MUST_CHECK ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in,
+                                        uint32_t n_in, uint32_t n_out);
+
+#endif

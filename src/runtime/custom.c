@@ -1,0 +1,65 @@
+/* Ops of a program's own: registered with the context, called by number. */
+#include "runtime/ctx.h"
+
+ig_status ig_custom_register(ig_ctx *ctx, const ig_custom_op *op, uint32_t *out_id) {
+    if (!ctx || !op || !out_id) return IG_FAIL(IG_ERR_ARGUMENT, "custom_register: NULL");
+    if (!op->name || !op->infer || !op->run)
+        return IG_FAIL(IG_ERR_ARGUMENT, "custom_register: a name, infer and run are needed");
+    if (op->n_out < 1 || op->n_out > IG_MAX_OUT)
+        return IG_FAIL(IG_ERR_ARGUMENT, "custom_register: %s: %u outputs; from 1 to %d", op->name,
+                       op->n_out, IG_MAX_OUT);
+    char *name = ig_copy_text(&ctx->allocator, op->name);
+    if (!name ||
+        !IG_GROW(&ctx->allocator, ctx->customs, &ctx->customs_room, ctx->n_customs + 1)) {
+        ig_free(&ctx->allocator, name);
+        return IG_FAIL(IG_ERR_MEMORY, "custom_register: %s", op->name);
+    }
+    ig_custom_op *kept = &ctx->customs[ctx->n_customs];
+    *kept = *op;
+    kept->name = name;
+    *out_id = (uint32_t)ctx->n_customs++;
+    return IG_OK;
+}
+
+/* The program's own shape rule, whose answer is checked. */
+static ig_status infer(const ig_custom_op *op, ig_tensor *const *in, uint32_t n_in, ig_desc *out) {
+    enum { MOST = 32 };
+    ig_desc descs[MOST];
+    if (n_in < 1 || n_in > MOST)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: %u inputs; from 1 to %d", op->name, n_in, MOST);
+    for (uint32_t i = 0; i < n_in; i++) {
+        IG_TRY(ig_tensor_check(in[i], NULL, op->name));
+        descs[i] = ig_tensor_desc(in[i]);
+    }
+    IG_TRY(op->infer(op->user, descs, n_in, out));
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        uint64_t bytes;
+        if (out[i].shape.rank < 0 || out[i].shape.rank > IG_MAX_RANK ||
+            !ig_desc_bytes(out[i], &bytes))
+            return IG_FAIL(IG_ERR_SHAPE, "%s: its rule gives output %u no valid shape", op->name, i);
+    }
+    return IG_OK;
+}
+
+void ig_custom(ig_ctx *ctx, uint32_t id, ig_tensor *const *in, uint32_t n_in, ig_tensor **out) {
+    ig_desc desc[IG_MAX_OUT];
+    if (!ctx || id >= ctx->n_customs) { /* how many outputs it has nobody knows */
+        out[0] = ig_poisoned(ctx, IG_FAIL(IG_ERR_ARGUMENT, "custom: there is no op %u", id));
+        return;
+    }
+    const ig_custom_op *op = &ctx->customs[id];
+    const ig_status status = infer(op, in, n_in, desc);
+    if (status != IG_OK) {
+        for (uint32_t i = 0; i < op->n_out; i++) out[i] = ig_poisoned(ctx, status);
+        return;
+    }
+    const ig_attrs_custom attrs = {id};
+    ig_apply(ctx,
+             (ig_apply_args){.op = IG_OP_CUSTOM,
+                             .attrs = &attrs,
+                             .in = in,
+                             .n_in = n_in,
+                             .n_out = op->n_out,
+                             .desc = desc},
+             out, op->n_out);
+}

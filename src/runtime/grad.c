@@ -1,0 +1,77 @@
+/* Gradients as a caller sees them: who asked for one, and where it is kept. */
+#include "autograd/backward.h"
+#include "runtime/ctx.h"
+
+static ig_status check_leaf(const ig_tensor *t, const char *what) {
+    IG_TRY(ig_tensor_check(t, NULL, what));
+    if (!t->storage) return IG_FAIL(IG_ERR_STATE, "%s: the tensor comes from an op that failed", what);
+    return IG_OK;
+}
+
+ig_status ig_tensor_require_grad(ig_tensor *tensor) {
+    IG_TRY(check_leaf(tensor, "require_grad"));
+    const ig_dtype dtype = tensor->layout.desc.dtype;
+    if (tensor->made_by_op)
+        return IG_FAIL(IG_ERR_ARGUMENT, "require_grad: the result of an op has its gradient anyway");
+    if (dtype == IG_I32)
+        return IG_FAIL(IG_ERR_ARGUMENT, "require_grad: %s has no gradient", ig_dtype_name(dtype));
+    tensor->wants_grad = true;
+    tensor->value = IG_NO_VALUE;
+    return IG_OK;
+}
+
+ig_tensor *ig_tensor_grad(const ig_tensor *tensor) {
+    return tensor && tensor->alive == IG_TENSOR_ALIVE && tensor->has_grad ? tensor->grad : NULL;
+}
+
+void ig_tensor_zero_grad(ig_tensor *tensor) {
+    if (tensor && tensor->alive == IG_TENSOR_ALIVE) tensor->has_grad = false;
+}
+
+/* The memory is as it was when the op read it. */
+static ig_status check_version(void *user, const ig_value_info *value) {
+    (void)user;
+    const ig_storage *storage = value->memory;
+    const ig_tensor *source = value->source;
+    if (!storage || storage->version == value->version) return IG_OK;
+    return IG_FAIL(IG_ERR_STATE,
+                   "backward: %s was written to after the loss was computed from it; go back "
+                   "before the update",
+                   source && source->name ? source->name : "a tensor without a name");
+}
+
+/* The first gradient after zeroing is written, the others are added. */
+static ig_status keep_grad(void *user, ig_value leaf, ig_value grad) {
+    ig_ctx *ctx = user;
+    ig_graph *g = &ctx->graph;
+    ig_tensor *t = ig_value_at(g, leaf)->source;
+    if (!t->grad) IG_TRY(ig_tensor_create(ctx, t->layout.desc, &t->grad));
+    const ig_value before = ig_value_of(ctx, t->grad);
+    (void)ig_build_binary(g, t->has_grad ? IG_OP_ACCUMULATE : IG_OP_ASSIGN, before, grad);
+    t->grad->value = IG_NO_VALUE; /* what was built goes with the end of the backward */
+    IG_TRY(ig_graph_take_error(g));
+    t->has_grad = true;
+    return IG_OK;
+}
+
+ig_status ig_backward(ig_tensor *loss) {
+    char text[IG_SHAPE_TEXT_BYTES];
+    IG_TRY(ig_tensor_check(loss, NULL, "backward"));
+    ig_ctx *ctx = loss->ctx;
+    IG_TRY(ig_graph_take_error(&ctx->graph));
+    IG_TRY(check_leaf(loss, "backward"));
+    if (ig_shape_count(loss->layout.desc.shape) != 1)
+        return IG_FAIL(IG_ERR_SHAPE, "backward: the loss is %s; it must be a scalar: take its mean or sum",
+                       ig_shape_text(loss->layout.desc.shape, text));
+    const bool known = loss->tape == ctx->tape && loss->value != IG_NO_VALUE;
+    if (!known || !ig_value_at(&ctx->graph, loss->value)->carries_grad)
+        return IG_FAIL(IG_ERR_STATE, "backward: the loss does not come from any tensor that "
+                                     "requires a gradient, or its step has ended");
+    ctx->no_grad++;
+    ctx->in_backward++;
+    const ig_backward_args args = {loss->value, check_version, keep_grad, ctx};
+    const ig_status status = ig_graph_backward(&ctx->graph, args);
+    ctx->in_backward--;
+    ctx->no_grad--;
+    return status;
+}

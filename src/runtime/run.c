@@ -1,0 +1,162 @@
+/*
+ * Running a node: Dynamic mode.  The graph calls run_node() for each node that is
+ * built, forward, backward or update alike; its outputs get memory, a plan of
+ * this one op is looked up or made, and submitted.
+ */
+#include "autograd/rules.h"
+#include "runtime/ctx.h"
+
+enum { FEW = 24 }; /* operands of most ops */
+
+/* The memory that a node touches, each base value once. */
+typedef struct binding {
+    ig_value *bound;
+    ig_backend_buffer **buffers; /* [0] is the arena */
+    uint32_t count;
+} binding;
+
+static void bind(binding *b, const ig_value_info *info) {
+    for (uint32_t i = 0; i < b->count; i++)
+        if (b->bound[i] == info->base) return;
+    const ig_storage *storage = info->memory;
+    b->bound[b->count++] = info->base;
+    b->buffers[b->count] = storage->buffer;
+}
+
+static bool carries_grad(const ig_ctx *ctx, const ig_graph *g, const ig_node *node) {
+    if (ctx->no_grad || !ig_grad_flows((ig_op)node->op)) return false;
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (ig_value_at(g, ig_node_in(g, node)[i])->carries_grad) return true;
+    return false;
+}
+
+static ig_status check_inputs(const ig_graph *g, const ig_node *node) {
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (!ig_value_at(g, ig_node_in(g, node)[i])->memory)
+            return IG_FAIL(IG_ERR_STATE, "%s: an input was given up by a backward",
+                           ig_op_name(node->op));
+    return IG_OK;
+}
+
+/* Views and updates share the memory of an input; other outputs get their own. */
+static ig_status give_memory(ig_ctx *ctx, ig_graph *g, const ig_node *node, uint32_t traits) {
+    const bool carries = carries_grad(ctx, g, node);
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        ig_value_info *out = ig_value_at(g, node->out + i);
+        uint64_t bytes = 0;
+        out->carries_grad = carries;
+        if (traits & (IG_VIEWS | IG_UPDATES)) {
+            const uint32_t source = traits & IG_UPDATES ? ig_update_alias(i) : 0;
+            const ig_value_info *in = ig_value_at(g, ig_node_in(g, node)[source]);
+            ig_storage *storage = ig_storage_retain(in->memory);
+            out->memory = storage;
+            out->version = traits & IG_UPDATES ? ++storage->version : in->version;
+            continue;
+        }
+        ig_storage *storage = NULL;
+        (void)ig_desc_bytes(out->layout.desc, &bytes);
+        IG_TRY(ig_storage_create(ctx, bytes, &storage));
+        out->memory = storage;
+    }
+    return IG_OK;
+}
+
+static ig_status submit(ig_ctx *ctx, const ig_graph *g, uint32_t id, const binding *b) {
+    const ig_plan *plan = NULL;
+    const ig_plan_args args = {g, id, 1, b->bound, b->count};
+    IG_TRY(ig_plan_cache_get(&ctx->cache, &ctx->planner, args, &plan));
+    IG_TRY(ig_arena_reserve(ctx, plan->arena_bytes));
+    b->buffers[IG_ARENA] = ctx->arena;
+    IG_TRY(ig_plan_run(plan, b->buffers, b->count + 1, ctx->slots, (uint32_t)ctx->n_slots));
+    ctx->counters.ops++;
+    ctx->counters.submits += plan->n_submits;
+    ctx->counters.dispatches += plan->n_steps;
+    ctx->counters.copies += plan->n_copies;
+    return IG_OK;
+}
+
+static ig_status compute(ig_ctx *ctx, const ig_graph *g, uint32_t id) {
+    const ig_node *node = &g->nodes[id];
+    const size_t most = (size_t)node->n_in + node->n_out;
+    ig_value few[FEW];
+    ig_backend_buffer *few_buffers[FEW + 1];
+    binding b = {few, few_buffers, 0};
+    if (most > FEW) {
+        b.bound = ig_alloc(&ctx->allocator, most, sizeof *b.bound);
+        b.buffers = ig_alloc(&ctx->allocator, most + 1, sizeof *b.buffers);
+    }
+    ig_status status = IG_OK;
+    if (!b.bound || !b.buffers)
+        status = IG_FAIL(IG_ERR_MEMORY, "%s: %zu operands", ig_op_name(node->op), most);
+    if (status == IG_OK) {
+        for (uint32_t i = 0; i < node->n_in; i++) bind(&b, ig_value_at(g, ig_node_in(g, node)[i]));
+        for (uint32_t i = 0; i < node->n_out; i++) bind(&b, ig_value_at(g, node->out + i));
+        status = submit(ctx, g, id, &b);
+    }
+    if (most > FEW) {
+        ig_free(&ctx->allocator, b.buffers);
+        ig_free(&ctx->allocator, b.bound);
+    }
+    return status;
+}
+
+static ig_status run_node(void *user, ig_graph *g, uint32_t id) {
+    ig_ctx *ctx = user;
+    const ig_node *node = &g->nodes[id];
+    const uint32_t traits = ig_op_find(node->op)->traits;
+    if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
+        return IG_FAIL(IG_ERR_CANCELLED, "%s: cancelled", ig_op_name(node->op));
+    IG_TRY(check_inputs(g, node));
+    IG_TRY(give_memory(ctx, g, node, traits));
+    if (traits & IG_VIEWS) {
+        ctx->counters.views++;
+        return IG_OK;
+    }
+    return compute(ctx, g, id);
+}
+
+static void drop(void *user, ig_value_info *value) {
+    ig_ctx *ctx = user;
+    ig_storage_release(ctx, value->memory);
+    ig_tensor_release(value->source);
+    value->memory = value->source = NULL;
+}
+
+/* Calls the gradient function of a custom op with tensors made of the values. */
+static ig_status custom_grad(void *user, ig_graph *g, uint32_t id, const ig_value *dout,
+                             ig_value *din) {
+    enum { MOST = 32 };
+    ig_ctx *ctx = user;
+    const ig_node node = g->nodes[id];
+    const ig_attrs_custom *attrs = ig_node_attrs(g, &node);
+    const ig_custom_op *op = &ctx->customs[attrs->id];
+    if (!op->grad)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "backward: %s has no gradient function", op->name);
+    if (node.n_in > MOST)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "backward: %s: %u inputs; at most %d", op->name,
+                       node.n_in, MOST);
+    ig_tensor *in[MOST], *d_in[MOST] = {0}, *out[IG_MAX_OUT], *d_out[IG_MAX_OUT] = {0};
+    ig_scope_begin(ctx);
+    for (uint32_t i = 0; i < node.n_in; i++) in[i] = ig_tensor_of(ctx, ig_node_in(g, &node)[i]);
+    for (uint32_t i = 0; i < node.n_out; i++) {
+        out[i] = ig_tensor_of(ctx, node.out + i);
+        if (dout[i] != IG_NO_VALUE) d_out[i] = ig_tensor_of(ctx, dout[i]);
+    }
+    ig_status status = op->grad(op->user, in, node.n_in, out, d_out, d_in);
+    for (uint32_t i = 0; i < node.n_in && status == IG_OK; i++) {
+        if (!d_in[i]) continue;
+        status = ig_tensor_check(d_in[i], ctx, op->name);
+        const ig_shape want = ig_value_shape(g, ig_node_in(g, &node)[i]);
+        char a[IG_SHAPE_TEXT_BYTES], b[IG_SHAPE_TEXT_BYTES];
+        if (status == IG_OK && d_in[i]->storage &&
+            !ig_shape_equal(d_in[i]->layout.desc.shape, want))
+            status = IG_FAIL(IG_ERR_SHAPE, "backward: %s: gradient %u is %s, its input %s",
+                             op->name, i, ig_shape_text(d_in[i]->layout.desc.shape, a),
+                             ig_shape_text(want, b));
+        if (status == IG_OK) din[i] = ig_value_of(ctx, d_in[i]);
+    }
+    ig_scope_end(ctx);
+    return status;
+}
+
+const ig_graph_hooks ig_run_hooks = {run_node, drop, custom_grad, NULL};

@@ -1,0 +1,87 @@
+/*
+ * Storage: device memory by size class.  What is released goes to the pool of
+ * its class and comes back with the next request, so a training loop settles
+ * after its first step.
+ */
+#include "runtime/ctx.h"
+
+/* Four classes for each power of two: at most a quarter is wasted.  From 64 bytes on. */
+static uint32_t class_of(uint64_t bytes, uint64_t *rounded) {
+    if (bytes <= 64) {
+        *rounded = 64;
+        return 0;
+    }
+    const uint64_t last = bytes - 1;
+    const uint32_t top = 63u - (uint32_t)__builtin_clzll(last); /* 6 or more */
+    const uint32_t quarter = (uint32_t)(last >> (top - 2)) & 3;
+    *rounded = (uint64_t)(5 + quarter) << (top - 2);
+    return (top - 6) * 4 + quarter + 1;
+}
+
+static ig_device *device_of(const ig_ctx *ctx) { return ctx->planner.devices[0]; }
+
+void ig_pool_drain(ig_ctx *ctx) {
+    for (int i = 0; i < IG_POOL_CLASSES; i++)
+        for (ig_storage *s; (s = ctx->pool[i]) != NULL;) {
+            ctx->pool[i] = s->next;
+            ig_device_free(device_of(ctx), s->buffer, s->bytes);
+            ig_free(&ctx->allocator, s);
+        }
+}
+
+ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out) {
+    uint64_t rounded;
+    const uint32_t class = class_of(bytes, &rounded);
+    if (class >= IG_POOL_CLASSES)
+        return IG_FAIL(IG_ERR_MEMORY, "a tensor of %llu bytes", (unsigned long long)bytes);
+    ig_storage *s = ctx->pool[class];
+    if (s) {
+        ctx->pool[class] = s->next;
+    } else {
+        s = ig_alloc(&ctx->allocator, 1, sizeof *s);
+        if (!s) return IG_FAIL(IG_ERR_MEMORY, "a tensor of %llu bytes", (unsigned long long)bytes);
+        ig_status status = ig_device_alloc(device_of(ctx), rounded, &s->buffer);
+        if (status != IG_OK) { /* what lies unused in the pool may be enough */
+            ig_pool_drain(ctx);
+            status = ig_device_alloc(device_of(ctx), rounded, &s->buffer);
+        }
+        if (status != IG_OK) {
+            ig_free(&ctx->allocator, s);
+            return status;
+        }
+        s->bytes = rounded;
+    }
+    s->refs = 1;
+    s->version = 0;
+    s->next = NULL;
+    *out = s;
+    return IG_OK;
+}
+
+ig_storage *ig_storage_retain(ig_storage *storage) {
+    storage->refs++;
+    return storage;
+}
+
+void ig_storage_release(ig_ctx *ctx, ig_storage *s) {
+    if (!s || --s->refs > 0) return;
+    if (s->wrapped) {
+        if (s->release) s->release(s->owner);
+        ig_free(&ctx->allocator, s);
+        return;
+    }
+    uint64_t rounded;
+    const uint32_t class = class_of(s->bytes, &rounded);
+    s->next = ctx->pool[class];
+    ctx->pool[class] = s;
+}
+
+ig_status ig_arena_reserve(ig_ctx *ctx, uint64_t bytes) {
+    if (bytes <= ctx->arena_bytes) return IG_OK;
+    ig_backend_buffer *larger = NULL;
+    IG_TRY(ig_device_alloc(device_of(ctx), bytes, &larger));
+    ig_device_free(device_of(ctx), ctx->arena, ctx->arena_bytes);
+    ctx->arena = larger;
+    ctx->arena_bytes = bytes;
+    return IG_OK;
+}

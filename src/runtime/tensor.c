@@ -1,0 +1,330 @@
+/*
+ * Tensor handles.
+ *
+ * Handles come from slabs that live as long as the context, and those that went
+ * are reused last of all: using one of them is found out and answered with an
+ * error instead of a crash.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "runtime/ctx.h"
+
+/* What ops on NULL return: there is no context that could own a poisoned tensor. */
+ig_tensor ig_nowhere = {.alive = IG_TENSOR_ALIVE, .refs = 1};
+
+static bool add_slab(ig_ctx *ctx) {
+    ig_tensor_slab *slab = ig_alloc(&ctx->allocator, 1, sizeof *slab);
+    if (!slab) return false;
+    slab->next = ctx->slabs;
+    ctx->slabs = slab;
+    const size_t count = sizeof slab->tensors / sizeof slab->tensors[0];
+    for (size_t i = 0; i + 1 < count; i++) slab->tensors[i].next = &slab->tensors[i + 1];
+    ctx->free_first = &slab->tensors[0];
+    ctx->free_last = &slab->tensors[count - 1];
+    return true;
+}
+
+ig_tensor *ig_tensor_new(ig_ctx *ctx, ig_layout layout, ig_storage *storage) {
+    if (!ctx->free_first && !add_slab(ctx)) {
+        ig_storage_release(ctx, storage);
+        return NULL;
+    }
+    ig_tensor *t = ctx->free_first;
+    ctx->free_first = t->next;
+    if (!ctx->free_first) ctx->free_last = NULL;
+    *t = (ig_tensor){.alive = IG_TENSOR_ALIVE,
+                     .refs = 1,
+                     .ctx = ctx,
+                     .storage = storage,
+                     .layout = layout};
+    ctx->counters.tensors++;
+    return t;
+}
+
+static void give_back(ig_tensor *t) {
+    ig_ctx *ctx = t->ctx;
+    t->alive = 0;
+    ig_tensor_release(t->grad);
+    t->grad = NULL;
+    ig_free(&ctx->allocator, t->name);
+    t->name = NULL;
+    ig_storage_release(ctx, t->storage);
+    t->storage = NULL;
+    t->next = NULL;
+    if (ctx->free_last) ctx->free_last->next = t;
+    else ctx->free_first = t;
+    ctx->free_last = t;
+    ctx->counters.tensors--;
+}
+
+static bool is_counted(const ig_tensor *t) {
+    return t && t->alive == IG_TENSOR_ALIVE && t->ctx && t->storage;
+}
+
+ig_tensor *ig_tensor_retain(ig_tensor *tensor) {
+    if (is_counted(tensor)) tensor->refs++;
+    return tensor;
+}
+
+void ig_tensor_release(ig_tensor *tensor) {
+    if (!is_counted(tensor)) return;
+    if (tensor->refs == 1 && tensor->in_scope) return; /* the scope's reference is not a caller's */
+    if (--tensor->refs == 0) give_back(tensor);
+}
+
+ig_tensor *ig_tensor_to_scope(ig_tensor *tensor) {
+    ig_ctx *ctx = tensor->ctx;
+    tensor->in_scope = true;
+    tensor->next = ctx->scopes[ctx->depth];
+    ctx->scopes[ctx->depth] = tensor;
+    return tensor;
+}
+
+void ig_scope_release(ig_ctx *ctx, uint32_t depth) {
+    for (ig_tensor *t; (t = ctx->scopes[depth]) != NULL;) {
+        ctx->scopes[depth] = t->next;
+        t->next = NULL;
+        t->in_scope = false;
+        ig_tensor_release(t);
+    }
+}
+
+ig_status ig_tensor_check(const ig_tensor *tensor, const ig_ctx *ctx, const char *what) {
+    if (!tensor || tensor == &ig_nowhere)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: a tensor is NULL", what);
+    if (tensor->alive != IG_TENSOR_ALIVE)
+        return IG_FAIL(IG_ERR_STATE,
+                       "%s: a tensor has gone with its scope or step; ig_tensor_retain() keeps it",
+                       what);
+    if (ctx && tensor->ctx != ctx)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: a tensor belongs to another context", what);
+    return IG_OK;
+}
+
+/* For calls that return a status: a tensor of a failed op reports that failure. */
+static ig_status check_usable(const ig_tensor *tensor, const char *what) {
+    IG_TRY(ig_tensor_check(tensor, NULL, what));
+    if (tensor->storage) return IG_OK;
+    IG_TRY(ig_graph_take_error(&tensor->ctx->graph));
+    return IG_FAIL(IG_ERR_STATE, "%s: the tensor comes from an op that failed", what);
+}
+
+ig_status ig_tensor_create(ig_ctx *ctx, ig_desc desc, ig_tensor **out) {
+    uint64_t bytes;
+    char text[IG_SHAPE_TEXT_BYTES];
+    if (!ctx || !out) return IG_FAIL(IG_ERR_ARGUMENT, "tensor_create: NULL");
+    if (desc.shape.rank < 0 || desc.shape.rank > IG_MAX_RANK)
+        return IG_FAIL(IG_ERR_SHAPE, "tensor_create: rank %d; at most %d", desc.shape.rank,
+                       IG_MAX_RANK);
+    if (!ig_desc_bytes(desc, &bytes))
+        return IG_FAIL(IG_ERR_SHAPE, "tensor_create: %s of %s cannot be",
+                       ig_shape_text(desc.shape, text), ig_dtype_name(desc.dtype));
+    ig_storage *storage = NULL;
+    IG_TRY(ig_storage_create(ctx, bytes, &storage));
+    ig_device *device = ctx->planner.devices[0];
+    if (device->host_memory) memset((void *)storage->buffer, 0, bytes);
+    ig_tensor *t = ig_tensor_new(ctx, ig_layout_packed(desc), storage);
+    if (!t) return IG_FAIL(IG_ERR_MEMORY, "tensor_create: handle");
+    *out = t;
+    return IG_OK;
+}
+
+ig_status ig_tensor_create_from(ig_ctx *ctx, ig_desc desc, const void *src, ig_tensor **out) {
+    ig_tensor *t = NULL;
+    uint64_t bytes = 0;
+    IG_TRY(ig_tensor_create(ctx, desc, &t));
+    (void)ig_desc_bytes(desc, &bytes);
+    const ig_status status = ig_tensor_write(t, src, bytes);
+    if (status == IG_OK) *out = t;
+    else ig_tensor_release(t);
+    return status;
+}
+
+ig_status ig_tensor_wrap(ig_ctx *ctx, ig_desc desc, const int64_t *stride, void *bytes,
+                         void (*release)(void *owner), void *owner, ig_tensor **out) {
+    uint64_t n_bytes;
+    if (!ctx || !out || !bytes) return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: NULL");
+    if (desc.shape.rank < 0 || desc.shape.rank > IG_MAX_RANK || !ig_desc_bytes(desc, &n_bytes))
+        return IG_FAIL(IG_ERR_SHAPE, "tensor_wrap: no such shape or dtype");
+    if (!ctx->planner.devices[0]->host_memory)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "tensor_wrap: %s does not work in host memory",
+                       ctx->planner.devices[0]->name);
+    ig_layout layout = ig_layout_packed(desc);
+    for (int d = 0; stride && d < desc.shape.rank; d++) {
+        layout.stride[d] = stride[d];
+        if (stride[d] < 0)
+            return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: stride %d is %lld", d,
+                           (long long)stride[d]);
+    }
+    ig_storage *storage = ig_alloc(&ctx->allocator, 1, sizeof *storage);
+    if (!storage) return IG_FAIL(IG_ERR_MEMORY, "tensor_wrap: storage");
+    *storage = (ig_storage){.refs = 1,
+                            .buffer = bytes,
+                            .bytes = n_bytes,
+                            .wrapped = true};
+    ig_tensor *t = ig_tensor_new(ctx, layout, storage);
+    if (!t) return IG_FAIL(IG_ERR_MEMORY, "tensor_wrap: handle"); /* the owner keeps the memory */
+    storage->release = release;
+    storage->owner = owner;
+    *out = t;
+    return IG_OK;
+}
+
+ig_desc ig_tensor_desc(const ig_tensor *tensor) {
+    return tensor && tensor->storage ? tensor->layout.desc : (ig_desc){IG_F32, {0}};
+}
+
+ig_ctx *ig_tensor_ctx(const ig_tensor *tensor) { return tensor ? tensor->ctx : NULL; }
+
+ig_status ig_tensor_set_name(ig_tensor *tensor, const char *name) {
+    IG_TRY(check_usable(tensor, "set_name"));
+    char *copy = ig_copy_text(&tensor->ctx->allocator, name ? name : "");
+    if (!copy) return IG_FAIL(IG_ERR_MEMORY, "set_name: %s", name);
+    ig_free(&tensor->ctx->allocator, tensor->name);
+    tensor->name = copy;
+    return IG_OK;
+}
+
+const char *ig_tensor_name(const ig_tensor *tensor) {
+    return tensor && tensor->name ? tensor->name : "";
+}
+
+/* Bytes from the first element of a layout to behind the last. */
+static uint64_t span_bytes(const ig_layout *layout) {
+    int64_t last = 0;
+    for (int d = 0; d < layout->desc.shape.rank; d++) {
+        if (layout->desc.shape.dim[d] == 0) return 0;
+        last += (layout->desc.shape.dim[d] - 1) * layout->stride[d];
+    }
+    return (uint64_t)((last + 1) * ig_dtype_bytes(layout->desc.dtype));
+}
+
+/* Copies between packed bytes and elements that lie `layout` apart. */
+static void copy_strided(const ig_layout *layout, char *strided, char *packed, bool pack) {
+    const ig_shape *shape = &layout->desc.shape;
+    const int64_t each = ig_dtype_bytes(layout->desc.dtype), count = ig_shape_count(*shape);
+    int64_t at[IG_MAX_RANK] = {0}, offset = 0;
+    for (int64_t i = 0; i < count; i++) {
+        char *element = strided + offset * each;
+        if (pack) memcpy(packed + i * each, element, (size_t)each);
+        else memcpy(element, packed + i * each, (size_t)each);
+        for (int d = shape->rank - 1; d >= 0; d--) { /* count on */
+            offset += layout->stride[d];
+            if (++at[d] < shape->dim[d]) break;
+            offset -= layout->stride[d] * shape->dim[d];
+            at[d] = 0;
+        }
+    }
+}
+
+static ig_status transfer(ig_tensor *t, void *outside, bool reading) {
+    ig_ctx *ctx = t->ctx;
+    ig_device *device = ctx->planner.devices[0];
+    const uint64_t offset = (uint64_t)(t->layout.offset * ig_dtype_bytes(t->layout.desc.dtype));
+    const uint64_t bytes = span_bytes(&t->layout);
+    IG_TRY(ig_device_sync(device));
+    if (ig_layout_is_packed(&t->layout))
+        return reading ? ig_device_read(device, t->storage->buffer, offset, outside, bytes)
+                       : ig_device_write(device, t->storage->buffer, offset, outside, bytes);
+    char *span = ig_alloc(&ctx->allocator, bytes, 1);
+    if (!span) return IG_FAIL(IG_ERR_MEMORY, "a view of %llu bytes", (unsigned long long)bytes);
+    ig_status status = ig_device_read(device, t->storage->buffer, offset, span, bytes);
+    if (status == IG_OK) copy_strided(&t->layout, span, outside, reading);
+    if (status == IG_OK && !reading)
+        status = ig_device_write(device, t->storage->buffer, offset, span, bytes);
+    ig_free(&ctx->allocator, span);
+    return status;
+}
+
+static ig_status check_bytes(const ig_tensor *t, const void *p, size_t bytes, const char *what) {
+    uint64_t needed = 0;
+    char shape[IG_SHAPE_TEXT_BYTES];
+    (void)ig_desc_bytes(t->layout.desc, &needed);
+    if (!p && needed) return IG_FAIL(IG_ERR_ARGUMENT, "%s: the memory is NULL", what);
+    if (bytes == needed) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT, "%s: %zu bytes; %s of %s takes %llu", what, bytes,
+                   ig_shape_text(t->layout.desc.shape, shape), ig_dtype_name(t->layout.desc.dtype),
+                   (unsigned long long)needed);
+}
+
+ig_status ig_tensor_read(ig_tensor *tensor, void *dst, size_t dst_bytes) {
+    IG_TRY(check_usable(tensor, "read"));
+    IG_TRY(check_bytes(tensor, dst, dst_bytes, "read"));
+    return transfer(tensor, dst, true);
+}
+
+ig_status ig_tensor_write(ig_tensor *tensor, const void *src, size_t src_bytes) {
+    IG_TRY(check_usable(tensor, "write"));
+    if (tensor->made_by_op)
+        return IG_FAIL(IG_ERR_ARGUMENT, "write: the result of an op cannot be overwritten");
+    IG_TRY(check_bytes(tensor, src, src_bytes, "write"));
+    tensor->storage->version++;
+    return transfer(tensor, (void *)(uintptr_t)src, false);
+}
+
+ig_status ig_tensor_item(ig_tensor *tensor, double *out) {
+    IG_TRY(check_usable(tensor, "item"));
+    char text[IG_SHAPE_TEXT_BYTES];
+    const ig_desc desc = tensor->layout.desc;
+    union {
+        float f;
+        double d;
+        int32_t i;
+        uint16_t h;
+    } x;
+    if (ig_shape_count(desc.shape) != 1)
+        return IG_FAIL(IG_ERR_SHAPE, "item: %s has not one element",
+                       ig_shape_text(desc.shape, text));
+    IG_TRY(transfer(tensor, &x, true));
+    switch (desc.dtype) {
+    case IG_F32: *out = x.f; return IG_OK;
+    case IG_F64: *out = x.d; return IG_OK;
+    case IG_I32: *out = x.i; return IG_OK;
+    default:
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "item: %s: cast it to f32", ig_dtype_name(desc.dtype));
+    }
+}
+
+/* ---- random contents ---- */
+
+/* A number in (0, 1), from 32 bits. */
+static double unit(uint32_t bits) { return ((double)bits + 0.5) / 4294967296.0; }
+
+/* Fills with low + (high - low) u, or with mean a and deviation b by Box and Muller. */
+static ig_status fill(ig_tensor *t, double a, double b, bool normal) {
+    IG_TRY(check_usable(t, "fill"));
+    const ig_desc desc = t->layout.desc;
+    if (desc.dtype != IG_F32 && desc.dtype != IG_F64)
+        return IG_FAIL(IG_ERR_ARGUMENT, "fill: %s: f32 and f64 can be drawn",
+                       ig_dtype_name(desc.dtype));
+    ig_ctx *ctx = t->ctx;
+    const uint32_t seed[2] = {(uint32_t)ctx->options.seed, (uint32_t)(ctx->options.seed >> 32)};
+    const uint32_t ordinal = (uint32_t)ctx->n_filled;
+    const int64_t count = ig_shape_count(desc.shape);
+    uint64_t bytes = 0;
+    (void)ig_desc_bytes(desc, &bytes);
+    void *all = ig_alloc(&ctx->allocator, bytes, 1);
+    if (!all) return IG_FAIL(IG_ERR_MEMORY, "fill: %lld numbers", (long long)count);
+    for (int64_t i = 0; i < count; i++) {
+        const ig_philox block = ig_random_block(seed, UINT64_MAX, ordinal, (uint64_t)i / 2);
+        const double u = unit(block.word[i % 2 * 2]), v = unit(block.word[i % 2 * 2 + 1]);
+        const double x = normal ? a + b * sqrt(-2 * log(u)) * cos(6.283185307179586 * v)
+                                : a + (b - a) * u;
+        if (desc.dtype == IG_F32) ((float *)all)[i] = (float)x;
+        else ((double *)all)[i] = x;
+    }
+    const ig_status status = ig_tensor_write(t, all, bytes);
+    ig_free(&ctx->allocator, all);
+    if (status == IG_OK) ctx->n_filled++;
+    return status;
+}
+
+ig_status ig_tensor_fill_uniform(ig_tensor *tensor, double low, double high) {
+    return fill(tensor, low, high, false);
+}
+
+ig_status ig_tensor_fill_normal(ig_tensor *tensor, double mean, double std) {
+    return fill(tensor, mean, std, true);
+}

@@ -1,0 +1,18 @@
+/* layout.h - where the elements of a value lie in its memory. */
+#ifndef IG_TENSOR_LAYOUT_H
+#define IG_TENSOR_LAYOUT_H
+
+#include "ingot/tensor.h"
+
+/* Element (i, j, ...) lies offset + i stride[0] + j stride[1] + ... elements from the start. */
+typedef struct ig_layout {
+    ig_desc desc;
+    int64_t offset;
+    int64_t stride[IG_MAX_RANK]; /* 0 where a dimension repeats */
+} ig_layout;
+
+ig_layout ig_layout_packed(ig_desc desc); /* of a valid shape */
+bool ig_layout_is_packed(const ig_layout *layout);
+int64_t ig_dtype_bytes(ig_dtype dtype); /* of one element; of a block, where there are blocks */
+
+#endif
