@@ -1,0 +1,42 @@
+/*
+ * real.h - how kernels read and write elements.
+ *
+ * This is all that differs between a kernel's two builds: IG_REAL, float or
+ * double, is the type that elements are stored in.  Between get() and put()
+ * everything is double.
+ */
+#ifndef IG_BACKEND_REF_REAL_H
+#define IG_BACKEND_REF_REAL_H
+
+#include "backend/ref/kernel.h"
+
+#define IG_REF_DTYPE_float        IG_F32
+#define IG_REF_DTYPE_double       IG_F64
+#define IG_REF_DTYPE_OF(real)     IG_REF_DTYPE_##real
+#define IG_REF_DTYPE_EXPAND(real) IG_REF_DTYPE_OF(real)
+#define IG_REF_DTYPE              IG_REF_DTYPE_EXPAND(IG_REAL) /* of IG_REAL */
+
+static inline double get(const ig_ref_view *v, int64_t i) {
+    return (double)((const IG_REAL *)v->at)[ig_ref_place(v, i)];
+}
+
+static inline void put(const ig_ref_view *v, int64_t i, double x) {
+    ((IG_REAL *)v->at)[ig_ref_place(v, i)] = (IG_REAL)x;
+}
+
+static inline int64_t get_index(const ig_ref_view *v, int64_t i) {
+    return ((const int32_t *)v->at)[ig_ref_place(v, i)];
+}
+
+/* The last dimension, which many ops work along, and how many such rows there are. */
+static inline int64_t columns_of(const ig_ref_view *v) {
+    return v->shape.rank > 0 ? v->shape.dim[v->shape.rank - 1] : 1;
+}
+
+static inline int64_t rows_of(const ig_ref_view *v) {
+    int64_t rows = 1;
+    for (int d = 0; d < v->shape.rank - 1; d++) rows *= v->shape.dim[d];
+    return rows;
+}
+
+#endif
