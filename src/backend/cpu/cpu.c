@@ -1,0 +1,382 @@
+/*
+ * The CPU backend: the table of functions that backend.h asks for.
+ *
+ * compile() turns steps into tasks, each with its kernel's address, and groups
+ * them into chains.  submit() lets every thread of the host's team claim (chain,
+ * chunk) until none is left.  Chunks depend on shapes alone and every unit is
+ * computed whole by one thread, so results do not depend on the number of
+ * threads.  Memory is the host's: a buffer is its address.
+ */
+#include "backend/cpu/cpu.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Multiply-adds per chunk: microseconds, so that a claim costs next to nothing, and no more than
+ * 128 KiB of f32, so that a chain finds in the cache what it has just written. */
+enum { CHUNK_WORK = 1 << 15 };
+
+enum { ALIGNMENT = 64 }; /* of offsets, and of what kernels keep */
+
+#define NO_SCRATCH UINT64_MAX
+
+typedef struct cpu_device {
+    ig_backend_device base;
+    ig_isa isa;
+    const ig_cpu_entry *const *lists;
+} cpu_device;
+
+/* A step, settled. */
+typedef struct task {
+    ig_cpu_launch launch;
+    int64_t width;           /* units of the kernel in one unit of the chain */
+    uint64_t scratch_offset; /* in the arena */
+} task;
+static_assert(sizeof(task) <= 64, "a task is one cache line");
+
+/* Tasks that a thread takes a chunk through without waiting for the others. */
+typedef struct chain {
+    uint32_t first, count;       /* its tasks */
+    bool barrier;                /* all chains before it must be done */
+    ig_cpu_split split;          /* what its units are */
+    int64_t units, chunk;        /* in all, and per chunk */
+    int64_t rows, columns;       /* of its first output */
+    int64_t unit_cost, row_cost; /* of one kernel unit, of a row: through all tasks */
+    int64_t begin, end;          /* its tickets, one per chunk */
+} chain;
+
+typedef struct cpu_program {
+    ig_backend_program base;
+    const ig_host *host;
+    task *tasks;
+    ig_operand *operands; /* of all tasks, */
+    char **at;            /* and where each lies in this run */
+    char *params;         /* of all tasks */
+    chain *chains;
+    uint32_t n_tasks, n_operands, n_chains;
+    size_t params_bytes;
+    bool alone;             /* no two chunks could run at once */
+    _Atomic int64_t ticket; /* the next to be claimed */
+} cpu_program;
+
+/* ---- choosing kernels ---- */
+
+static bool is_packed(const ig_operand *o) {
+    int64_t stride = 1;
+    for (int d = o->desc.shape.rank - 1; d >= 0; d--) {
+        if (o->desc.shape.dim[d] > 1 && o->stride[d] != stride) return false;
+        stride *= o->desc.shape.dim[d];
+    }
+    return true;
+}
+
+/* An output may lie where an input lies if each element is read before it is written, and by the
+ * same thread: with updates that is the planner's promise. */
+static bool aliases_fit(const ig_step *step) {
+    const uint32_t traits = ig_op_find(step->op)->traits;
+    for (uint32_t i = 0; i < step->n_out && !(traits & IG_UPDATES); i++) {
+        const ig_operand *out = &step->out[i];
+        if (out->alias < 0) continue;
+        if (!(traits & IG_ELEMENTWISE) || (uint32_t)out->alias >= step->n_in) return false;
+        const ig_operand *in = &step->in[out->alias];
+        if (in->desc.dtype != out->desc.dtype || !is_packed(in)) return false;
+    }
+    return true;
+}
+
+/* The kernel that computes the step, and what it needs; NULL: there is none. */
+static const ig_cpu_entry *find(const ig_backend_device *device, const ig_step *step,
+                                ig_cpu_setup *setup) {
+    if (!ig_step_known(step) || step->n_out == 0 || !aliases_fit(step)) return NULL;
+    for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
+        if (ig_step_operand(step, i)->vary_dim >= 0) return NULL;
+
+    const ig_dtype dtype = ig_step_operand(step, 0)->desc.dtype;
+    for (const ig_cpu_entry *const *list = ((const cpu_device *)device)->lists; *list; list++)
+        for (const ig_cpu_entry *e = *list; e->run; e++) {
+            if (e->op != step->op || e->dtype != dtype) continue;
+            setup->units = setup->cost = 0;
+            setup->scratch_bytes = setup->params_bytes = 0;
+            if (e->setup(step, setup)) return e;
+        }
+    return NULL;
+}
+
+static bool cpu_can_run(const ig_backend_device *device, const ig_step *step) {
+    ig_cpu_setup setup;
+    return find(device, step, &setup) != NULL;
+}
+
+static uint64_t cpu_scratch_bytes(const ig_backend_device *device, const ig_step *step) {
+    ig_cpu_setup setup;
+    return find(device, step, &setup) ? setup.scratch_bytes : 0;
+}
+
+/* ---- running ---- */
+
+static int64_t claim(cpu_program *p) {
+    return atomic_fetch_add_explicit(&p->ticket, 1, memory_order_relaxed);
+}
+
+static void run_chunk(const cpu_program *p, const chain *c, int64_t chunk) {
+    const int64_t begin = chunk * c->chunk, left = c->units - begin;
+    const int64_t end = begin + (left < c->chunk ? left : c->chunk);
+    for (const task *t = p->tasks + c->first; t < p->tasks + c->first + c->count; t++)
+        t->launch.run(&t->launch, begin * t->width, end * t->width);
+}
+
+/*
+ * What each thread of the team does.
+ *
+ *     chain       0        1    |   2         A ticket is a chunk of a chain, through all
+ *     ticket   0 1 2 3    4 5   |  6 7 8      its tasks.  One from beyond a barrier is
+ *                            barrier          kept until the thread gets there.
+ */
+static void work(void *program, uint32_t thread, uint32_t threads) {
+    (void)thread, (void)threads;
+    cpu_program *p = program;
+    int64_t ticket = claim(p);
+    for (const chain *c = p->chains; c < p->chains + p->n_chains; c++) {
+        if (c->barrier) p->host->team_barrier(p->host);
+        for (; ticket < c->end; ticket = claim(p)) run_chunk(p, c, ticket - c->begin);
+    }
+}
+
+static void work_alone(const cpu_program *p) {
+    for (const chain *c = p->chains; c < p->chains + p->n_chains; c++)
+        for (int64_t chunk = 0; chunk < c->end - c->begin; chunk++) run_chunk(p, c, chunk);
+}
+
+static ig_status cpu_submit(ig_backend_program *program, ig_backend_buffer *const *buffers,
+                            uint32_t n_buffers, const ig_slot *slots, uint32_t n_slots) {
+    (void)n_buffers, (void)n_slots;
+    cpu_program *p = (cpu_program *)program;
+    for (uint32_t i = 0; i < p->n_operands; i++) {
+        char *buffer = (char *)buffers[p->operands[i].buffer];
+        p->at[i] = buffer ? buffer + p->operands[i].offset : NULL; /* of no elements */
+    }
+    for (task *t = p->tasks; t < p->tasks + p->n_tasks; t++) {
+        t->launch.slots = slots;
+        if (t->scratch_offset != NO_SCRATCH)
+            t->launch.scratch = (char *)buffers[IG_ARENA] + t->scratch_offset;
+    }
+    if (p->alone || !p->host->team) {
+        work_alone(p);
+        return IG_OK;
+    }
+    atomic_store_explicit(&p->ticket, 0, memory_order_relaxed);
+    p->host->team(p->host, work, p);
+    return IG_OK;
+}
+
+/* ---- making a program ---- */
+
+static int64_t columns_of(const ig_operand *o) {
+    const ig_shape *shape = &o->desc.shape;
+    return shape->rank > 0 ? shape->dim[shape->rank - 1] : 1;
+}
+
+static int64_t rows_of(const ig_operand *o) {
+    int64_t rows = 1;
+    for (int d = 0; d < o->desc.shape.rank - 1; d++) rows *= o->desc.shape.dim[d];
+    return rows;
+}
+
+/* Whether the step takes, of what steps [first, i) of its chain write, only the element that it
+ * computes: then the chain may be cut anywhere, not only between rows.  What lies in another
+ * buffer or before and behind is not theirs. */
+static bool reads_its_element(const ig_step *steps, uint32_t first, uint32_t i) {
+    const ig_step *step = ig_step_at(steps, i);
+    if (!(ig_op_find(step->op)->traits & IG_ELEMENTWISE)) return false;
+    for (uint32_t k = 0; k < step->n_in; k++) {
+        const ig_operand *in = &step->in[k];
+        if (is_packed(in)) continue;
+        for (uint32_t s = first; s < i; s++)
+            for (uint32_t o = 0; o < ig_step_at(steps, s)->n_out; o++)
+                if (ig_step_at(steps, s)->out[o].buffer == in->buffer) return false;
+    }
+    return true;
+}
+
+static size_t params_room(const ig_cpu_setup *setup) {
+    return (setup->params_bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+}
+
+/* a b, but no more than is certainly too much for one chunk. */
+static int64_t cost_of(int64_t a, int64_t b) {
+    int64_t result;
+    return __builtin_mul_overflow(a, b, &result) || result > CHUNK_WORK ? CHUNK_WORK : result;
+}
+
+/*
+ * The chain that step i goes into: the last one, or a new one.  A step whose
+ * units are no rows stands alone, and so does one that the planner chained
+ * although its rows are others; a barrier then keeps the order.
+ */
+static chain *chain_of(cpu_program *p, const ig_step *steps, uint32_t i, ig_cpu_split split) {
+    const ig_step *step = ig_step_at(steps, i), *before = ig_step_at(steps, i > 0 ? i - 1 : 0);
+    const int64_t rows = rows_of(&step->out[0]);
+    chain *last = p->n_chains > 0 ? &p->chains[p->n_chains - 1] : NULL;
+    const bool same = last && before->chain == step->chain && before->level == step->level;
+    if (same && split != BY_UNIT && last->split != BY_UNIT && last->rows == rows) return last;
+
+    chain *c = &p->chains[p->n_chains++];
+    *c = (chain){.first = i, .barrier = same || before->level != step->level, .split = split};
+    c->rows = rows;
+    c->columns = columns_of(&step->out[0]);
+    return c;
+}
+
+/* A chain can be cut anywhere only if all that follows its first task goes by element. */
+static void extend(chain *c, const ig_step *steps, uint32_t i, ig_cpu_split split,
+                   const ig_cpu_setup *setup) {
+    const int64_t columns = columns_of(&ig_step_at(steps, i)->out[0]);
+    const int64_t cost = setup->cost > 0 ? setup->cost : 1;
+    if (c->count++ == 0)
+        c->units = setup->units;
+    else if (split != BY_ELEMENT || columns != c->columns || !reads_its_element(steps, c->first, i))
+        c->split = BY_ROW;
+    c->unit_cost += cost_of(cost, 1);
+    c->row_cost += cost_of(cost, split == BY_ELEMENT ? columns : 1);
+}
+
+static void add_task(cpu_program *p, const ig_step *step, const ig_cpu_entry *entry,
+                     const ig_cpu_setup *setup) {
+    task *t = &p->tasks[p->n_tasks++];
+    t->launch = (ig_cpu_launch){.run = entry->run,
+                                .at = p->at + p->n_operands,
+                                .params = p->params + p->params_bytes,
+                                .operand = p->operands + p->n_operands};
+    t->width = entry->split == BY_ELEMENT ? columns_of(&step->out[0]) : 1;
+    t->scratch_offset = setup->scratch_bytes > 0 ? step->scratch_offset : NO_SCRATCH;
+    memcpy(p->params + p->params_bytes, setup->params, setup->params_bytes);
+    p->params_bytes += params_room(setup);
+    for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
+        p->operands[p->n_operands++] = *ig_step_operand(step, i);
+}
+
+/* Chunks of about CHUNK_WORK each, numbered through all chains. */
+static void cut(cpu_program *p) {
+    int64_t tickets = 0, before_level = 0;
+    p->alone = true;
+    for (chain *c = p->chains; c < p->chains + p->n_chains; c++) {
+        if (c->split == BY_ELEMENT)
+            for (uint32_t i = c->first; i < c->first + c->count; i++) p->tasks[i].width = 1;
+        if (c->split != BY_UNIT) c->units = c->split == BY_ROW ? c->rows : c->rows * c->columns;
+        c->chunk = CHUNK_WORK / (c->split == BY_ROW ? c->row_cost : c->unit_cost);
+        if (c->chunk == 0) c->chunk = 1;
+        if (c->barrier) before_level = tickets;
+        c->begin = tickets;
+        tickets += c->units / c->chunk + (c->units % c->chunk != 0);
+        c->end = tickets;
+        p->alone &= tickets - before_level <= 1;
+    }
+}
+
+static void cpu_destroy(ig_backend_program *program) {
+    cpu_program *p = (cpu_program *)program;
+    const ig_host *host = p->host;
+    host->free(host, p->chains);
+    host->free(host, p->params);
+    host->free(host, p->at);
+    host->free(host, p->operands);
+    host->free(host, p->tasks);
+    host->free(host, p);
+}
+
+/* An empty program with room for the steps; NULL: no memory. */
+static cpu_program *create(const ig_host *host, uint32_t count, size_t operands,
+                           size_t params_bytes) {
+    cpu_program *p = host->alloc(host, 1, sizeof *p);
+    if (!p) return NULL;
+    p->base = (ig_backend_program){cpu_submit, cpu_destroy};
+    p->host = host;
+    p->tasks = host->alloc(host, count, sizeof *p->tasks);
+    p->operands = host->alloc(host, operands, sizeof *p->operands);
+    p->at = host->alloc(host, operands, sizeof *p->at);
+    p->params = host->alloc(host, params_bytes, 1);
+    p->chains = host->alloc(host, count, sizeof *p->chains);
+    if (p->tasks && p->operands && p->at && p->params && p->chains) return p;
+    cpu_destroy(&p->base);
+    return NULL;
+}
+
+static ig_status refuse(const ig_backend_device *device, const ig_step *step, uint32_t i) {
+    const char *dtype = step->n_in + step->n_out > 0
+                            ? ig_dtype_name(ig_step_operand(step, 0)->desc.dtype)
+                            : "nothing";
+    return IG_HOST_FAIL(device->host, IG_ERR_UNSUPPORTED, "cpu: step %u: no kernel for %s of %s", i,
+                        ig_op_name(step->op), dtype);
+}
+
+static ig_status cpu_compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                             ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    (void)saved, (void)progress; /* it takes no time, so there is nothing to keep */
+    ig_cpu_setup setup;
+    size_t operands = 0, params_bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const ig_step *step = ig_step_at(steps, i);
+        if (!find(device, step, &setup)) return refuse(device, step, i);
+        if (setup.scratch_bytes > step->scratch_bytes)
+            return IG_HOST_FAIL(device->host, IG_ERR_ARGUMENT,
+                                "cpu: step %u: %s has %llu bytes of scratch and needs %llu", i,
+                                ig_op_name(step->op), (unsigned long long)step->scratch_bytes,
+                                (unsigned long long)setup.scratch_bytes);
+        operands += (size_t)step->n_in + step->n_out;
+        params_bytes += params_room(&setup);
+    }
+    cpu_program *p = create(device->host, count, operands, params_bytes);
+    if (!p) return IG_HOST_FAIL(device->host, IG_ERR_MEMORY, "cpu: %u steps", count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        const ig_step *step = ig_step_at(steps, i);
+        const ig_cpu_entry *entry = find(device, step, &setup);
+        add_task(p, step, entry, &setup);
+        extend(chain_of(p, steps, i, entry->split), steps, i, entry->split, &setup);
+    }
+    cut(p);
+    *out = &p->base;
+    return IG_OK;
+}
+
+/* ---- the device ---- */
+
+static ig_status cpu_open(const ig_host *host, uint32_t index, ig_backend_device **out) {
+    ig_isa isa;
+    if (index > 0) return IG_HOST_FAIL(host, IG_ERR_DEVICE, "cpu:%u: there is only cpu:0", index);
+    IG_TRY(ig_isa_choose(host, &isa));
+    cpu_device *device = host->alloc(host, 1, sizeof *device);
+    if (!device) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "cpu: device");
+    *device = (cpu_device){{host}, isa, ig_isa_lists(isa)};
+    *out = &device->base;
+    return IG_OK;
+}
+
+static void cpu_close(ig_backend_device *device) { device->host->free(device->host, device); }
+
+static void cpu_info(const ig_backend_device *device, ig_device_info *out) {
+    const cpu_device *cpu = (const cpu_device *)device;
+    const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    ig_device_info info = {
+        .struct_size = out->struct_size, .device_class = IG_DEVICE_CPU, .alignment = ALIGNMENT};
+    if (pages > 0 && page_bytes > 0) info.memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
+    for (const ig_cpu_entry *const *list = cpu->lists; *list; list++)
+        for (const ig_cpu_entry *e = *list; e->run; e++) info.dtypes |= UINT64_C(1) << e->dtype;
+    snprintf(info.name, sizeof info.name, "CPU with %s", ig_isa_name(cpu->isa));
+    snprintf(info.architecture, sizeof info.architecture, "%s", ig_isa_name(cpu->isa));
+    memcpy(out, &info, out->struct_size < sizeof info ? out->struct_size : sizeof info);
+}
+
+const ig_backend ig_cpu_backend = {
+    .abi = IG_BACKEND_ABI,
+    .struct_size = sizeof(ig_backend),
+    .name = "cpu",
+    .version = "1",
+    .open = cpu_open,
+    .close = cpu_close,
+    .info = cpu_info,
+    .can_run = cpu_can_run,
+    .scratch_bytes = cpu_scratch_bytes,
+    .compile = cpu_compile,
+};

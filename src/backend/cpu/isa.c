@@ -1,0 +1,89 @@
+/* Compiled for the plainest machine: asks what this one can do and lists the kernels for it. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/cpu/cpu.h"
+
+#define FAMILIES(X, isa)                                                                 \
+    X(elementwise, isa)                                                                  \
+    X(cast, isa)                                                                         \
+    X(move, isa) X(reduce, isa) X(softmax, isa) X(norm, isa) X(matmul, isa) X(rope, isa) \
+        X(attention, isa) X(update, isa) X(random, isa)
+#define DECLARE(family, isa) extern const ig_cpu_entry IG_CPU_LIST_OF(family, isa)[];
+#define NAME(family, isa)    IG_CPU_LIST_OF(family, isa),
+
+static bool always(void) { return true; }
+
+FAMILIES(DECLARE, scalar)
+static const ig_cpu_entry *const lists_scalar[] = {FAMILIES(NAME, scalar) NULL};
+
+#if defined(__x86_64__)
+FAMILIES(DECLARE, avx2)
+FAMILIES(DECLARE, avx512)
+FAMILIES(DECLARE, avx512vnni)
+static const ig_cpu_entry *const lists_avx2[] = {FAMILIES(NAME, avx2) NULL};
+static const ig_cpu_entry *const lists_avx512[] = {FAMILIES(NAME, avx512) NULL};
+static const ig_cpu_entry *const lists_avx512vnni[] = {FAMILIES(NAME, avx512vnni) NULL};
+
+/* They ask for all that CMakeLists.txt compiles with; whatever has AVX2 has F16C. */
+static bool has_avx2(void) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void) {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+}
+
+static bool has_avx512vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+#endif
+
+static const struct {
+    const char *name;
+    bool (*available)(void); /* NULL: not compiled in */
+    const ig_cpu_entry *const *lists;
+} sets[IG_ISA_COUNT] = {
+    [IG_ISA_SCALAR] = {"scalar", always, lists_scalar},
+#if defined(__x86_64__)
+    [IG_ISA_AVX2] = {"avx2", has_avx2, lists_avx2},
+    [IG_ISA_AVX512] = {"avx512", has_avx512, lists_avx512},
+    [IG_ISA_AVX512VNNI] = {"avx512vnni", has_avx512vnni, lists_avx512vnni},
+#else
+    [IG_ISA_AVX2] = {"avx2", NULL, NULL},
+    [IG_ISA_AVX512] = {"avx512", NULL, NULL},
+    [IG_ISA_AVX512VNNI] = {"avx512vnni", NULL, NULL},
+#endif
+};
+
+const char *ig_isa_name(ig_isa isa) { return sets[isa].name; }
+
+bool ig_isa_available(ig_isa isa) { return sets[isa].available && sets[isa].available(); }
+
+ig_isa ig_isa_best(void) {
+    ig_isa isa = IG_ISA_COUNT - 1;
+    while (!ig_isa_available(isa)) isa--;
+    return isa;
+}
+
+const ig_cpu_entry *const *ig_isa_lists(ig_isa isa) { return sets[isa].lists; }
+
+ig_status ig_isa_choose(const ig_host *host, ig_isa *out) {
+    const char *wanted = getenv("INGOT_ISA");
+    if (!wanted || wanted[0] == '\0') {
+        *out = ig_isa_best();
+        return IG_OK;
+    }
+    char have[64] = "";
+    for (ig_isa isa = IG_ISA_SCALAR; isa < IG_ISA_COUNT; isa++) {
+        if (!ig_isa_available(isa)) continue;
+        if (strcmp(wanted, sets[isa].name) == 0) {
+            *out = isa;
+            return IG_OK;
+        }
+        const size_t used = strlen(have);
+        snprintf(have + used, sizeof have - used, "%s%s", used ? ", " : "", sets[isa].name);
+    }
+    return IG_HOST_FAIL(host, IG_ERR_DEVICE, "cpu: INGOT_ISA=%.32s: this machine has %s", wanted,
+                        have);
+}

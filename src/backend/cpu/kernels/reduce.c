@@ -1,0 +1,298 @@
+/*
+ * Many to one: sum, mean and max over any axes, argmax along one, and the two
+ * sums over everything, mse and global_norm.
+ *
+ * Which way a result is added up depends on the shape and the axes alone, not on
+ * where the elements lie:
+ *
+ *   the last dimension is reduced   lanes are neighbours among the terms of one
+ *                                   result; terms are gathered where they are not
+ *                                   packed (sums.h has the order)
+ *   the last dimension is kept      lanes are neighbouring results, each adding its
+ *                                   terms one by one
+ *
+ * Of nothing, the sum is 0, the mean NaN and the largest -infinity; a NaN among
+ * the elements is their sum, mean and largest.
+ */
+#include <math.h>
+
+#include "backend/cpu/sums.h"
+
+typedef struct params {
+    places kept, terms; /* of the input: the results, and what each is made of */
+    int64_t n_terms;
+} params;
+
+/* The operand with only those dimensions whose bit is set in `axes`. */
+static places places_along(const ig_operand *o, uint32_t axes) {
+    ig_operand some = *o;
+    some.desc.shape.rank = 0;
+    for (int d = 0; d < o->desc.shape.rank; d++) {
+        if (!(axes >> d & 1)) continue;
+        some.desc.shape.dim[some.desc.shape.rank] = o->desc.shape.dim[d];
+        some.stride[some.desc.shape.rank++] = o->stride[d];
+    }
+    return places_make(&some, 0);
+}
+
+static int64_t count_along(const ig_operand *o, uint32_t axes) {
+    int64_t n = 1;
+    for (int d = 0; d < o->desc.shape.rank; d++)
+        if (axes >> d & 1) n *= o->desc.shape.dim[d];
+    return n;
+}
+
+/* Whether the last dimension that is more than one element long is among the axes. */
+static bool reduces_rows(const ig_operand *o, uint32_t axes) {
+    int d = o->desc.shape.rank - 1;
+    while (d >= 0 && o->desc.shape.dim[d] == 1) d--;
+    return d < 0 || axes >> d & 1;
+}
+
+static bool setup(const ig_step *step, ig_cpu_setup *out, uint32_t axes) {
+    const ig_operand *x = &step->in[0];
+    const params p = {places_along(x, ~axes), places_along(x, axes), count_along(x, axes)};
+    out->cost = p.n_terms;
+    return keep_params(out, &p, sizeof p);
+}
+
+static uint32_t axes_of(const ig_step *step) {
+    ig_attrs_reduce attrs;
+    ig_step_attrs(step, &attrs, sizeof attrs);
+    return attrs.axes;
+}
+
+static bool rows_setup(const ig_step *step, ig_cpu_setup *out) {
+    const uint32_t axes = axes_of(step);
+    return operands_are(step, 0, IG_F32) && reduces_rows(&step->in[0], axes) &&
+           setup(step, out, axes);
+}
+
+static bool columns_setup(const ig_step *step, ig_cpu_setup *out) {
+    return operands_are(step, 0, IG_F32) && setup(step, out, axes_of(step));
+}
+
+static bool argmax_setup(const ig_step *step, ig_cpu_setup *out) {
+    ig_attrs_axis attrs;
+    ig_step_attrs(step, &attrs, sizeof attrs);
+    if (attrs.axis < 0 || attrs.axis >= step->in[0].desc.shape.rank) return false;
+    return step->out[0].desc.dtype == IG_I32 && setup(step, out, 1u << attrs.axis);
+}
+
+/* ---- one result at a time ---- */
+
+IG_INLINE vf plain_term(int64_t i, int64_t n, const void *of) {
+    return vf_load_first((const float *)of + i, n);
+}
+
+/* The first term of result i; of no terms, there may be no input. */
+static const float *terms_of(const ig_cpu_launch *l, int64_t i) {
+    const params *p = l->params;
+    return (const float *)l->at[0] + (p->n_terms > 0 ? place_of(&p->kept, i) : 0);
+}
+
+static double sum_of(const params *p, const float *x) {
+    float room[SUM_BLOCK];
+    double total = 0;
+    for (int64_t i = 0; i < p->n_terms; i += SUM_BLOCK) {
+        const int64_t n = smaller(p->n_terms - i, SUM_BLOCK);
+        total += (double)sum_block(0, n, plain_term, places_gather(&p->terms, x, i, n, room));
+    }
+    return total;
+}
+
+static void sum_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    float *y = (float *)l->at[1];
+    for (int64_t i = begin; i < end; i++) y[i] = (float)sum_of(p, terms_of(l, i));
+}
+
+static void mean_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    float *y = (float *)l->at[1];
+    for (int64_t i = begin; i < end; i++)
+        y[i] = (float)(sum_of(p, terms_of(l, i)) / (double)p->n_terms);
+}
+
+static bool larger(float a, float b) { return a > b || (a != a && b == b); }
+
+/* The first that none is larger than. */
+typedef struct best {
+    float value;
+    int64_t at;
+} best;
+
+static best best_of(const params *p, const float *x) {
+    float room[SUM_BLOCK];
+    best b = {-INFINITY, 0};
+    for (int64_t i = 0; i < p->n_terms; i += SUM_BLOCK) {
+        const int64_t n = smaller(p->n_terms - i, SUM_BLOCK);
+        const float *block = places_gather(&p->terms, x, i, n, room);
+        const float value = largest_of(block, n);
+        if (!larger(value, b.value)) continue;
+        int64_t at = 0;
+        while (block[at] != value && !(value != value && block[at] != block[at])) at++;
+        b = (best){value, i + at};
+    }
+    return b;
+}
+
+static void max_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    float *y = (float *)l->at[1];
+    for (int64_t i = begin; i < end; i++) y[i] = best_of(p, terms_of(l, i)).value;
+}
+
+static void argmax(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    int32_t *y = (int32_t *)l->at[1];
+    for (int64_t i = begin; i < end; i++) y[i] = (int32_t)best_of(p, terms_of(l, i)).at;
+}
+
+/* ---- neighbouring results side by side ---- */
+
+enum { COLUMN_VECTORS = 4, COLUMN_VALUES = COLUMN_VECTORS * VF_LANES, CHAIN = 16 };
+
+typedef enum fold { SUM, MAX } fold;
+
+/* Folds the terms at x + offset[0..count) into `part`, lanes being n neighbours. */
+IG_INLINE void fold_terms(vf part[COLUMN_VECTORS], const float *x, const int64_t *offset,
+                          int64_t count, int64_t stride, int64_t n, const fold kind) {
+    for (int64_t t = 0; t < count; t++)
+        for (int v = 0; v < COLUMN_VECTORS; v++) {
+            const int64_t left = n - v * VF_LANES;
+            if (left <= 0) break;
+            const vf term =
+                vf_take(x + offset[t] + v * VF_LANES * stride, stride, smaller(left, VF_LANES));
+            part[v] = kind == SUM ? vf_add(part[v], term) : vf_larger(part[v], term);
+        }
+}
+
+/* Kahan's sum: `lost` is what the last addition could not hold.  It must stay finite, so that an
+ * infinite sum stays infinite. */
+IG_INLINE vf add_exactly(vf total, vf part, vf *lost) {
+    const vf more = vf_sub(part, *lost), sum = vf_add(total, more);
+    const vf difference = vf_sub(vf_sub(sum, total), more);
+    *lost = vf_select(vf_equal(vf_sub(sum, sum), vf_set(0)), difference, vf_set(0));
+    return sum;
+}
+
+/* n neighbouring results, from the element at x on. */
+IG_INLINE void fold_columns(const params *p, const float *x, int64_t stride, int64_t n, float *y,
+                            const fold kind) {
+    const vf start = vf_set(kind == SUM ? 0 : -INFINITY);
+    vf total[COLUMN_VECTORS], lost[COLUMN_VECTORS], part[COLUMN_VECTORS];
+    for (int v = 0; v < COLUMN_VECTORS; v++) {
+        total[v] = start;
+        lost[v] = vf_set(0);
+    }
+    for (int64_t t = 0; t < p->n_terms; t += CHAIN) {
+        const int64_t count = smaller(p->n_terms - t, CHAIN);
+        int64_t offset[CHAIN];
+        for (int64_t i = 0; i < count; i++) offset[i] = place_of(&p->terms, t + i);
+        for (int v = 0; v < COLUMN_VECTORS; v++) part[v] = start;
+        if (stride == 1 && n == COLUMN_VALUES)
+            fold_terms(part, x, offset, count, 1, COLUMN_VALUES, kind);
+        else
+            fold_terms(part, x, offset, count, stride, n, kind);
+        for (int v = 0; v < COLUMN_VECTORS; v++)
+            total[v] = kind == SUM ? add_exactly(total[v], part[v], &lost[v])
+                                   : vf_larger(total[v], part[v]);
+    }
+    for (int v = 0; v < COLUMN_VECTORS && v * VF_LANES < n; v++)
+        vf_store_first(y + v * VF_LANES, total[v], smaller(n - v * VF_LANES, VF_LANES));
+}
+
+IG_INLINE void columns(const ig_cpu_launch *l, int64_t begin, int64_t end, const fold kind) {
+    const params *p = l->params;
+    const int last = p->kept.rank - 1;
+    for (int64_t i = begin; i < end;) {
+        const int64_t along = i % p->kept.dim[last];
+        const int64_t n = smaller(smaller(p->kept.dim[last] - along, end - i), COLUMN_VALUES);
+        fold_columns(p, terms_of(l, i), p->kept.stride[last], n, (float *)l->at[1] + i, kind);
+        i += n;
+    }
+}
+
+static void sum_columns(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    columns(l, begin, end, SUM);
+}
+
+static void max_columns(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    columns(l, begin, end, MAX);
+}
+
+static void mean_columns(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const float n = (float)((const params *)l->params)->n_terms;
+    float *y = (float *)l->at[1];
+    columns(l, begin, end, SUM);
+    for (int64_t i = begin; i < end; i++) y[i] /= n;
+}
+
+/* ---- over everything ---- */
+
+typedef struct pair {
+    const float *got, *want;
+} pair;
+
+IG_INLINE vf squared_difference(int64_t i, int64_t n, const void *of) {
+    const pair *p = of;
+    const vf d = vf_sub(vf_load_first(p->got + i, n), vf_load_first(p->want + i, n));
+    return vf_mul(d, d);
+}
+
+IG_INLINE vf square(int64_t i, int64_t n, const void *of) {
+    const vf x = vf_load_first((const float *)of + i, n);
+    return vf_mul(x, x);
+}
+
+static bool total_setup(const ig_step *step, ig_cpu_setup *out) {
+    if (!operands_are(step, 0, IG_F32)) return false;
+    for (uint32_t i = 0; i < step->n_in; i++) out->cost += ig_shape_count(step->in[i].desc.shape);
+    return keep_params(out, &step->n_in, sizeof step->n_in);
+}
+
+static void mse(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    (void)begin, (void)end; /* there is one result */
+    const places got = places_make(&l->operand[0], 0), want = places_make(&l->operand[1], 0);
+    const int64_t count = ig_shape_count(l->operand[0].desc.shape);
+    float room[2][SUM_BLOCK];
+    double total = 0;
+    for (int64_t i = 0; i < count; i += SUM_BLOCK) {
+        const int64_t n = smaller(count - i, SUM_BLOCK);
+        const pair p = {places_gather(&got, (const float *)l->at[0], i, n, room[0]),
+                        places_gather(&want, (const float *)l->at[1], i, n, room[1])};
+        total += (double)sum_block(0, n, squared_difference, &p);
+    }
+    *(float *)l->at[2] = (float)(total / (double)count);
+}
+
+static void global_norm(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    (void)begin, (void)end;
+    const uint32_t inputs = *(const uint32_t *)l->params;
+    float room[SUM_BLOCK];
+    double total = 0;
+    for (uint32_t k = 0; k < inputs; k++) {
+        const places x = places_make(&l->operand[k], 0);
+        const int64_t count = ig_shape_count(l->operand[k].desc.shape);
+        for (int64_t i = 0; i < count; i += SUM_BLOCK) {
+            const int64_t n = smaller(count - i, SUM_BLOCK);
+            const float *block = places_gather(&x, (const float *)l->at[k], i, n, room);
+            total += (double)sum_block(0, n, square, block);
+        }
+    }
+    *(float *)l->at[inputs] = (float)sqrt(total);
+}
+
+const ig_cpu_entry IG_CPU_LIST(reduce)[] = {
+    {IG_OP_SUM, IG_F32, BY_ELEMENT, rows_setup, sum_rows},
+    {IG_OP_SUM, IG_F32, BY_ELEMENT, columns_setup, sum_columns},
+    {IG_OP_MEAN, IG_F32, BY_ELEMENT, rows_setup, mean_rows},
+    {IG_OP_MEAN, IG_F32, BY_ELEMENT, columns_setup, mean_columns},
+    {IG_OP_MAX, IG_F32, BY_ELEMENT, rows_setup, max_rows},
+    {IG_OP_MAX, IG_F32, BY_ELEMENT, columns_setup, max_columns},
+    {IG_OP_ARGMAX, IG_F32, BY_ELEMENT, argmax_setup, argmax},
+    {IG_OP_MSE, IG_F32, BY_ELEMENT, total_setup, mse},
+    {IG_OP_GLOBAL_NORM, IG_F32, BY_ELEMENT, total_setup, global_norm},
+    {0},
+};

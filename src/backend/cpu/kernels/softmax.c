@@ -1,0 +1,139 @@
+/*
+ * Along the last dimension: softmax, its logarithm, and the loss on top of it.
+ * Exponentials are taken around the row's largest element, so that none
+ * overflows.  Rows are packed; where they lie is free.
+ */
+#include "backend/cpu/sums.h"
+#include "backend/cpu/vec_math.h"
+
+enum { EXP_COST = 16 };
+
+typedef struct params {
+    places x;                /* rows of the input */
+    places targets, dlosses; /* of the losses: one for each row */
+    int64_t n;
+} params;
+
+/* softmax and log_softmax: x -> y */
+static bool rows_setup(const ig_step *step, ig_cpu_setup *out) {
+    const ig_operand *x = &step->in[0];
+    if (!operands_are(step, 0, IG_F32) || !rows_are_packed(x)) return false;
+    const params p = {.x = places_make(x, 1), .n = last_dim(x)};
+    out->cost = product(p.n, EXP_COST);
+    return keep_params(out, &p, sizeof p);
+}
+
+/* logits [..., n], targets [...], dlosses [...] for the gradient */
+static bool loss_setup(const ig_step *step, ig_cpu_setup *out) {
+    const ig_operand *x = &step->in[0], *targets = &step->in[1];
+    if (!operands_are(step, 2, IG_F32) || !rows_are_packed(x)) return false;
+    if (targets->desc.dtype != IG_I32) return false;
+    params p = {.x = places_make(x, 1), .targets = places_make(targets, 0), .n = last_dim(x)};
+    if (step->n_in > 2) p.dlosses = places_make(&step->in[2], 0);
+    out->cost = product(p.n, EXP_COST);
+    return keep_params(out, &p, sizeof p);
+}
+
+/* A row in the making: y = exp(x - largest), and kept where there is a y. */
+typedef struct row {
+    const float *x;
+    float *y;
+    float largest;
+} row;
+
+IG_INLINE vf exp_term(int64_t i, int64_t n, const void *of) {
+    const row *r = of;
+    return vf_exp(vf_sub(vf_load_first(r->x + i, n), vf_set(r->largest)));
+}
+
+IG_INLINE vf stored_exp_term(int64_t i, int64_t n, const void *of) {
+    const vf e = exp_term(i, n, of);
+    vf_store_first(((const row *)of)->y + i, e, n);
+    return e;
+}
+
+static void scale_row(float *y, int64_t n, float by) {
+    const vf factor = vf_set(by);
+    for (int64_t i = 0; i < n; i += VF_LANES) {
+        const int64_t m = smaller(n - i, VF_LANES);
+        vf_store_first(y + i, vf_mul(vf_load_first(y + i, m), factor), m);
+    }
+}
+
+static row row_of(const ig_cpu_launch *l, int64_t i, float *y) {
+    const params *p = l->params;
+    const float *x = (const float *)l->at[0] + place_of(&p->x, i);
+    return (row){x, y, largest_of(x, p->n)};
+}
+
+static void softmax(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const int64_t n = ((const params *)l->params)->n;
+    for (int64_t i = begin; i < end && n > 0; i++) {
+        const row r = row_of(l, i, (float *)l->at[1] + i * n);
+        scale_row(r.y, n, (float)(1 / sum_terms(n, stored_exp_term, &r)));
+    }
+}
+
+static void log_softmax(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const int64_t n = ((const params *)l->params)->n;
+    for (int64_t i = begin; i < end && n > 0; i++) {
+        const row r = row_of(l, i, (float *)l->at[1] + i * n);
+        const vf largest = vf_set(r.largest);
+        const vf log = vf_set(float_log((float)sum_terms(n, exp_term, &r)));
+        for (int64_t j = 0; j < n; j += VF_LANES) {
+            const int64_t m = smaller(n - j, VF_LANES);
+            const vf x = vf_load_first(r.x + j, m);
+            vf_store_first(r.y + j, vf_sub(vf_sub(x, largest), log), m);
+        }
+    }
+}
+
+/* The target of row i, or -1 where it points to no column. */
+static int64_t target_of(const ig_cpu_launch *l, int64_t i) {
+    const params *p = l->params;
+    const int64_t target = ((const int32_t *)l->at[1])[place_of(&p->targets, i)];
+    return target < p->n ? target : -1;
+}
+
+static void cross_entropy(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const int64_t n = ((const params *)l->params)->n;
+    float *loss = (float *)l->at[2];
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t target = target_of(l, i);
+        if (target < 0) {
+            loss[i] = NAN;
+            continue;
+        }
+        const row r = row_of(l, i, NULL);
+        const float log = float_log((float)sum_terms(n, exp_term, &r));
+        loss[i] = log - (r.x[target] - r.largest);
+    }
+}
+
+/* dlogits = (softmax(logits) - [j == target]) dloss */
+static void cross_entropy_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    const int64_t n = p->n;
+    for (int64_t i = begin; i < end && n > 0; i++) {
+        const int64_t target = target_of(l, i);
+        const float dloss = ((const float *)l->at[2])[place_of(&p->dlosses, i)];
+        const row r = row_of(l, i, (float *)l->at[3] + i * n);
+        const double share = 1 / sum_terms(n, stored_exp_term, &r);
+        if (target < 0) {
+            scale_row(r.y, n, NAN);
+            continue;
+        }
+        const float at_target = (float)((double)r.y[target] * share - 1) * dloss;
+        scale_row(r.y, n, (float)share);
+        scale_row(r.y, n, dloss);
+        r.y[target] = at_target;
+    }
+}
+
+const ig_cpu_entry IG_CPU_LIST(softmax)[] = {
+    {IG_OP_SOFTMAX, IG_F32, BY_ROW, rows_setup, softmax},
+    {IG_OP_LOG_SOFTMAX, IG_F32, BY_ROW, rows_setup, log_softmax},
+    {IG_OP_CROSS_ENTROPY, IG_F32, BY_ELEMENT, loss_setup, cross_entropy},
+    {IG_OP_CROSS_ENTROPY_GRAD, IG_F32, BY_ROW, loss_setup, cross_entropy_grad},
+    {0},
+};

@@ -1,0 +1,88 @@
+/*
+ * vec.h - the few vector operations that kernels are written in.
+ *
+ * A kernel is written once against these; vec_<isa>.h supplies them for the
+ * instruction set the file is being compiled for:
+ *
+ *   vf   VF_LANES floats           vf_part functions touch the first n lanes only,
+ *   vi   as many 32-bit integers   and n is at least 1
+ *   vm   as many yes-or-no
+ *
+ * Rows that are no multiple of VF_LANES end in a part: the same operations on
+ * fewer lanes, so that a value does not depend on where in a row it stands.
+ * vf_fma() rounds once on machines that have it and twice with plain C.
+ */
+#ifndef IG_BACKEND_CPU_VEC_H
+#define IG_BACKEND_CPU_VEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* For functions that are templates: their constant arguments must fold away. */
+#define IG_INLINE static inline __attribute__((always_inline))
+
+#if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
+#    include "backend/cpu/vec_avx512.h"
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#    include "backend/cpu/vec_avx2.h"
+#else
+#    include "backend/cpu/vec_scalar.h"
+#endif
+
+/* The first n lanes from p, 1 <= n <= VF_LANES; the others are 0. */
+IG_INLINE vf vf_load_first(const float *p, int64_t n) {
+    return n == VF_LANES ? vf_load(p) : vf_load_part(p, n);
+}
+
+IG_INLINE void vf_store_first(float *p, vf x, int64_t n) {
+    if (n == VF_LANES)
+        vf_store(p, x);
+    else
+        vf_store_part(p, x, n);
+}
+
+/* The same from every stride-th float; what lies in the other lanes is not defined. */
+IG_INLINE vf vf_take(const float *p, int64_t stride, int64_t n) {
+    if (stride == 1) return vf_load_first(p, n);
+    if (stride == 0) return vf_set(*p);
+    float lanes[VF_LANES] = {0};
+    for (int64_t i = 0; i < n; i++) lanes[i] = p[i * stride];
+    return vf_load(lanes);
+}
+
+IG_INLINE void vf_give(float *p, int64_t stride, vf x, int64_t n) {
+    if (stride == 1) {
+        vf_store_first(p, x, n);
+        return;
+    }
+    float lanes[VF_LANES];
+    vf_store(lanes, x);
+    for (int64_t i = 0; i < n; i++) p[i * stride] = lanes[i];
+}
+
+/* A NaN counts as larger than every number. */
+IG_INLINE vf vf_larger(vf a, vf b) { return vf_select(vm_or(vf_less(a, b), vf_is_nan(b)), b, a); }
+
+IG_INLINE float vf_largest(vf x) {
+    float lanes[VF_LANES];
+    vf_store(lanes, x);
+    float best = lanes[0];
+    for (int i = 1; i < VF_LANES; i++)
+        if (lanes[i] > best || lanes[i] != lanes[i]) best = lanes[i];
+    return best;
+}
+
+IG_INLINE float float_of_bits(uint32_t bits) {
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+IG_INLINE uint32_t bits_of_float(float f) {
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+#endif
