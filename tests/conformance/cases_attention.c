@@ -1,0 +1,57 @@
+/*
+ * Attention and its gradients: grouped heads, causal rows when there are as many
+ * keys, more, and fewer than rows; more keys than a block of a kernel has.
+ */
+#include "cases.h"
+
+/* q [b, t, h, d], k [b, s, g, d], v [b, s, g, e], all laid out alike */
+#define SIDE(form, ...) OPERAND(.layout = form, SHAPE(__VA_ARGS__))
+#define QKV(form, b, t, s, h, g, d, e) \
+    SIDE(form, b, t, h, d), SIDE(form, b, s, g, d), SIDE(form, b, s, g, e)
+
+#define ATTENTION(what, form, scale, causal, b, t, s, h, g, d, e)                     \
+    CASE(IG_OP_ATTENTION, what, IN(QKV(form, b, t, s, h, g, d, e)),                   \
+         ATTRS(ig_attrs_attention, scale, causal)),                                   \
+        CASE(IG_OP_ATTENTION_GRAD, what,                                              \
+             IN(QKV(form, b, t, s, h, g, d, e), REAL(b, t, h, e), REAL(b, t, h),      \
+                SIDE(form, b, t, h, e)),                                              \
+             ATTRS(ig_attrs_attention, scale, causal), .derived_by = IG_OP_ATTENTION, \
+             .derived = 3)
+
+static const ig_case cases[] = {
+    ATTENTION("one of each", PACKED, 0, 0, 1, 1, 1, 1, 1, 1, 1),
+    ATTENTION("all see all", PACKED, 0, 0, 2, 5, 7, 2, 2, 8, 8),
+    ATTENTION("causal", PACKED, 0, 1, 2, 7, 7, 2, 2, 8, 8),
+    ATTENTION("causal, more keys", PACKED, 0, 1, 2, 3, 9, 2, 2, 8, 8),
+    ATTENTION("causal, one row", PACKED, 0, 1, 1, 1, 33, 2, 1, 16, 16),
+    ATTENTION("causal, rows that see no key", PACKED, 0, 1, 2, 7, 4, 2, 2, 8, 8),
+    ATTENTION("grouped heads", PACKED, 0, 0, 2, 5, 7, 6, 2, 8, 8),
+    ATTENTION("grouped heads, causal", PACKED, 0, 1, 2, 9, 9, 4, 1, 8, 8),
+    ATTENTION("odd widths", PACKED, 0, 1, 1, 5, 9, 2, 1, 7, 11),
+    ATTENTION("a scale of its own", PACKED, 0.5f, 0, 1, 5, 7, 2, 2, 8, 8),
+    ATTENTION("more keys than a block", PACKED, 0, 1, 1, 20, 130, 2, 1, 8, 8),
+    ATTENTION("many rows", PACKED, 0, 1, 1, 70, 70, 2, 2, 8, 4),
+    ATTENTION("no keys", PACKED, 0, 0, 2, 3, 0, 2, 2, 8, 8),
+    ATTENTION("no rows", PACKED, 0, 1, 2, 0, 3, 2, 2, 8, 8),
+    ATTENTION("no batch", PACKED, 0, 1, 0, 3, 3, 2, 2, 8, 8),
+    ATTENTION("values of nothing", PACKED, 0, 0, 1, 3, 3, 2, 2, 8, 0),
+    ATTENTION("heads first", HEADS_FIRST, 0, 1, 2, 5, 7, 4, 2, 8, 8),
+    ATTENTION("slices", SLICED, 0, 1, 2, 5, 7, 2, 1, 8, 8),
+    ATTENTION("every other one", STRIDED, 0, 0, 2, 5, 7, 2, 1, 7, 9),
+    ATTENTION("transposed", TRANSPOSED, 0, 0, 2, 5, 7, 2, 1, 7, 9),
+
+    CASE(IG_OP_ATTENTION, "without the log-sum-exp", IN(QKV(PACKED, 2, 9, 9, 4, 2, 8, 8)),
+         ATTRS(ig_attrs_attention, 0, 1), .n_out = 1),
+    CASE(IG_OP_ATTENTION, "sharp",
+         IN(RANGE(-30, 30, 1, 5, 2, 8), RANGE(-30, 30, 1, 7, 2, 8), REAL(1, 7, 2, 8)),
+         ATTRS(ig_attrs_attention, 0, 0)),
+    CASE(IG_OP_ATTENTION, "one key and one value for all",
+         IN(REAL(2, 5, 2, 8), REPEATED(3, 2, 7, 2, 8), REPEATED(15, 2, 7, 2, 8)),
+         ATTRS(ig_attrs_attention, 0, 1)),
+    CASE(IG_OP_ATTENTION_GRAD, "one slope for all",
+         IN(QKV(PACKED, 1, 5, 7, 2, 1, 8, 8), REAL(1, 5, 2, 8), REAL(1, 5, 2),
+            REPEATED(15, 1, 5, 2, 8)),
+         ATTRS(ig_attrs_attention, 0, 1), .derived_by = IG_OP_ATTENTION, .derived = 3),
+};
+
+const case_table cases_attention = CASE_TABLE(cases);

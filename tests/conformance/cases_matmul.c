@@ -1,0 +1,65 @@
+/*
+ * Products: every combination of transposes, with and without bias; sizes around
+ * the blocks that kernels are made of; batches that are there on one side only.
+ */
+#include "cases.h"
+
+/* op(a) is [m, k], op(b) is [k, n] */
+#define MATMUL(what, a, b, ta, tb) \
+    CASE(IG_OP_MATMUL, what, IN(a, b), ATTRS(ig_attrs_matmul, ta, tb))
+#define BIASED(what, a, b, bias, ta, tb) \
+    CASE(IG_OP_MATMUL, what, IN(a, b, bias), ATTRS(ig_attrs_matmul, ta, tb))
+
+#define SIZE(m, n, k)                                                                   \
+    MATMUL(#m " x " #n " x " #k, REAL(m, k), REAL(k, n), 0, 0),                         \
+        MATMUL(#m " x " #n " x " #k ", b transposed", REAL(m, k), REAL(n, k), 0, 1),    \
+        MATMUL(#m " x " #n " x " #k ", a transposed", REAL(k, m), REAL(k, n), 1, 0),    \
+        MATMUL(#m " x " #n " x " #k ", both transposed", REAL(k, m), REAL(n, k), 1, 1), \
+        BIASED(#m " x " #n " x " #k ", bias", REAL(m, k), REAL(k, n), REAL(n), 0, 0),   \
+        BIASED(#m " x " #n " x " #k ", b transposed, bias", REAL(m, k), REAL(n, k), REAL(n), 0, 1)
+
+static const ig_case cases[] = {
+    SIZE(1, 1, 1),
+    SIZE(3, 5, 7),
+    SIZE(2, 16, 32),
+    SIZE(17, 33, 65),
+    SIZE(64, 64, 64),
+    SIZE(1, 129, 64),
+    SIZE(129, 1, 64),
+    SIZE(130, 70, 129),
+    SIZE(8, 48, 300),
+    SIZE(5, 7, 0), /* sums of nothing */
+    SIZE(0, 3, 4),
+    SIZE(4, 0, 3),
+
+    MATMUL("a batch", REAL(2, 3, 5, 7), REAL(2, 3, 7, 9), 0, 0),
+    MATMUL("a batch, b transposed", REAL(2, 3, 5, 7), REAL(2, 3, 9, 7), 0, 1),
+    MATMUL("a batch, a transposed", REAL(2, 3, 7, 5), REAL(2, 3, 7, 9), 1, 0),
+    MATMUL("a batch of nothing", REAL(0, 5, 7), REAL(0, 7, 9), 0, 0),
+    MATMUL("one matrix for all", REAL(6, 5, 7), REAL(7, 9), 0, 0),
+    MATMUL("one matrix for all, transposed", REAL(2, 3, 5, 7), REAL(9, 7), 0, 1),
+    MATMUL("one matrix for all of a transposed batch", REAL(2, 3, 7, 5), REAL(7, 9), 1, 0),
+    BIASED("one matrix for all, bias", REAL(2, 3, 5, 7), REAL(7, 9), REAL(9), 0, 0),
+    MATMUL("one on the left for all", REAL(5, 7), REAL(2, 3, 7, 9), 0, 0),
+    MATMUL("the outer dimension of b repeats", REAL(2, 3, 5, 7), REPEATED(1, 2, 3, 7, 9), 0, 0),
+    MATMUL("the inner dimension of b repeats", REAL(2, 3, 5, 7), REPEATED(2, 2, 3, 9, 7), 0, 1),
+    MATMUL("a repeats", REPEATED(1, 4, 5, 7), REAL(4, 7, 9), 0, 0),
+    MATMUL("each repeats another", REPEATED(1, 2, 3, 5, 7), REPEATED(2, 2, 3, 7, 9), 0, 0),
+    MATMUL("a large batch", REAL(40, 17, 33), REAL(40, 33, 19), 0, 0),
+
+    MATMUL("a lies transposed", LAID(TRANSPOSED, 17, 33), REAL(33, 19), 0, 0),
+    MATMUL("b lies transposed", REAL(17, 33), LAID(TRANSPOSED, 33, 19), 0, 0),
+    MATMUL("b lies transposed and is", REAL(17, 33), LAID(TRANSPOSED, 19, 33), 0, 1),
+    MATMUL("slices", LAID(SLICED, 17, 33), LAID(SLICED, 33, 19), 0, 0),
+    MATMUL("slices of batches", LAID(SLICED, 3, 17, 33), LAID(SLICED, 3, 19, 33), 0, 1),
+    BIASED("every other one", LAID(STRIDED, 17, 33), LAID(STRIDED, 33, 19), LAID(STRIDED, 19), 0,
+           0),
+    MATMUL("heads first", LAID(HEADS_FIRST, 2, 3, 5, 7), LAID(HEADS_FIRST, 2, 3, 7, 9), 0, 0),
+    MATMUL("one row for all of a", REPEATED(1, 5, 7), REAL(7, 9), 0, 0),
+    BIASED("one number for all", REPEATED(3, 5, 7), REPEATED(3, 7, 9), REPEATED(1, 9), 0, 0),
+
+    MATMUL("a weight", REAL(5, 33), WEIGHT(33, 19), 0, 0),
+    BIASED("a weight, transposed, bias", REAL(3, 5, 33), WEIGHT(19, 33), WEIGHT(19), 0, 1),
+};
+
+const case_table cases_matmul = CASE_TABLE(cases);

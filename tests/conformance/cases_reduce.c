@@ -1,0 +1,72 @@
+/* Many to one: every set of axes, nothing to reduce, NaN and ties. */
+#include "cases.h"
+
+static const double with_nan[] = {1, 2, (double)NAN, -1, 0.5};
+static const double infinite[] = {-(double)INFINITY, -(double)INFINITY, 3, -(double)INFINITY};
+
+#define REDUCE(op, what, operand, axes, keep) \
+    CASE(op, what, IN(operand), ATTRS(ig_attrs_reduce, axes, keep))
+#define REDUCTION(op)                                                                              \
+    REDUCE(op, "the last", REAL(7, 37), 2, 0), REDUCE(op, "the last, kept", REAL(7, 37), 2, 1),    \
+        REDUCE(op, "the first", REAL(7, 37), 1, 0),                                                \
+        REDUCE(op, "the first, many", REAL(300, 129), 1, 0),                                       \
+        REDUCE(op, "the last, many", REAL(300, 129), 2, 0),                                        \
+        REDUCE(op, "all of many", REAL(300, 129), 3, 0),                                           \
+        REDUCE(op, "all, kept", REAL(7, 37), 3, 1), REDUCE(op, "the middle", REAL(3, 7, 5), 2, 0), \
+        REDUCE(op, "the outer two", REAL(3, 7, 5), 3, 1),                                          \
+        REDUCE(op, "first and last", REAL(3, 7, 5), 5, 0),                                         \
+        REDUCE(op, "none of them", REAL(3, 7), 0, 0), REDUCE(op, "a scalar", SCALAR, 0, 0),        \
+        REDUCE(op, "one", REAL(1), 1, 0), REDUCE(op, "rows of nothing", REAL(3, 0), 2, 0),         \
+        REDUCE(op, "all of nothing", REAL(3, 0), 3, 0),                                            \
+        REDUCE(op, "nothing to write", REAL(0, 5), 2, 0),                                          \
+        REDUCE(op, "transposed", LAID(TRANSPOSED, 17, 33), 2, 0),                                  \
+        REDUCE(op, "transposed, the first", LAID(TRANSPOSED, 17, 33), 1, 0),                       \
+        REDUCE(op, "a slice", LAID(SLICED, 5, 7, 19), 4, 0),                                       \
+        REDUCE(op, "every other one", LAID(STRIDED, 9, 21), 2, 0),                                 \
+        REDUCE(op, "one for all", REPEATED(3, 7, 33), 2, 0),                                       \
+        REDUCE(op, "one row for all", REPEATED(1, 7, 33), 1, 0),                                   \
+        REDUCE(op, "six dimensions", LAID(COLUMN_MAJOR, 2, 3, 1, 2, 4, 5), 0x2a, 0),               \
+        REDUCE(op, "with NaN", LISTED(with_nan, 4, 7), 2, 0),                                      \
+        REDUCE(op, "with NaN, the first", LISTED(with_nan, 4, 33), 1, 0),                          \
+        REDUCE(op, "infinities", LISTED(infinite, 5, 3), 2, 0)
+
+#define ARGMAX(what, operand, axis) \
+    CASE(IG_OP_ARGMAX, what, IN(operand), ATTRS(ig_attrs_axis, axis))
+
+static const ig_case cases[] = {
+    REDUCTION(IG_OP_SUM),
+    REDUCTION(IG_OP_MEAN),
+    REDUCTION(IG_OP_MAX),
+
+    ARGMAX("the last", REAL(7, 37), 1),
+    ARGMAX("the first", REAL(7, 37), 0),
+    ARGMAX("the middle", REAL(3, 7, 5), 1),
+    ARGMAX("a vector", REAL(33), 0),
+    ARGMAX("one", REAL(4, 1), 1),
+    ARGMAX("nothing to write", REAL(0, 5), 1),
+    ARGMAX("ties: the first one", WHOLES(0, 3, 40, 33), 1),
+    ARGMAX("ties: the first row", WHOLES(0, 3, 40, 33), 0),
+    ARGMAX("many", REAL(300, 129), 1),
+    ARGMAX("transposed", LAID(TRANSPOSED, 17, 33), 1),
+    ARGMAX("a slice", LAID(SLICED, 5, 7, 19), 2),
+    ARGMAX("one for all", REPEATED(3, 5, 9), 1),
+    ARGMAX("NaN is the largest", LISTED(with_nan, 4, 7), 1),
+    ARGMAX("infinities", LISTED(infinite, 5, 3), 1),
+
+    CASE(IG_OP_MSE, "an odd tail", IN(REAL(3, 37), REAL(3, 37))),
+    CASE(IG_OP_MSE, "many", IN(REAL(300, 129), REAL(300, 129))),
+    CASE(IG_OP_MSE, "scalars", IN(SCALAR, SCALAR)),
+    CASE(IG_OP_MSE, "nothing", IN(REAL(0, 5), REAL(0, 5))),
+    CASE(IG_OP_MSE, "layouts", IN(LAID(TRANSPOSED, 17, 33), LAID(SLICED, 17, 33))),
+    CASE(IG_OP_MSE, "one for all", IN(REAL(5, 7), REPEATED(3, 5, 7))),
+
+    CASE(IG_OP_GLOBAL_NORM, "one", IN(REAL(7, 37))),
+    CASE(IG_OP_GLOBAL_NORM, "three", IN(REAL(7, 37), REAL(5), SCALAR)),
+    CASE(IG_OP_GLOBAL_NORM, "many", IN(REAL(300, 129), REAL(129))),
+    CASE(IG_OP_GLOBAL_NORM, "one of nothing", IN(REAL(0), REAL(5))),
+    CASE(IG_OP_GLOBAL_NORM, "nothing", IN(REAL(0, 3))),
+    CASE(IG_OP_GLOBAL_NORM, "layouts",
+         IN(LAID(TRANSPOSED, 7, 9), LAID(SLICED, 3, 5), LAID(STRIDED, 9))),
+};
+
+const case_table cases_reduce = CASE_TABLE(cases);

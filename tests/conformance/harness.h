@@ -1,0 +1,42 @@
+/*
+ * harness.h - all cases against one backend.
+ *
+ * Each case runs on the backend with one thread and with three, each time in
+ * fresh memory; the reference backend in double is the oracle.  A case passes
+ * when every run gave numbers within the op's tolerance, the same bits whatever
+ * the threads and whatever lay in the outputs before, and wrote nowhere else.
+ *
+ * A backend may turn a case down (another layout or dtype than its kernels
+ * take): that is no failure.  An op and dtype of which no case passed is not
+ * offered.
+ */
+#ifndef IG_CONFORMANCE_HARNESS_H
+#define IG_CONFORMANCE_HARNESS_H
+
+#include <stdio.h>
+
+#include "ingot/backend.h"
+
+typedef struct conformance_count {
+    uint32_t passed, refused, failed;
+} conformance_count;
+
+typedef struct conformance {
+    /* By op and dtype: the real type of the case, or the one that its first operand has always. */
+    conformance_count at[IG_OP_COUNT][IG_DTYPE_COUNT];
+    conformance_count all;
+    uint64_t claimed; /* dtypes that the device's capabilities list */
+    uint64_t shown;   /* dtypes of the operands of cases that passed */
+    int64_t leaked;   /* allocations of the host that did not come back */
+} conformance;
+
+typedef struct conformance_options {
+    FILE *out;      /* one line per op and dtype, and each failure with the values that clash */
+    const char *op; /* cases of this op alone; NULL: of all */
+} conformance_options;
+
+/* Fails only if the device does not open; what the cases gave is in `result`. */
+IG_MUST_CHECK ig_status conformance_run(const ig_backend *backend, conformance_options options,
+                                        conformance *result);
+
+#endif
