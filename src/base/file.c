@@ -51,7 +51,7 @@ ig_status ig_file_map_open(const char *path, ig_file_map *out) {
 }
 
 void ig_file_map_close(ig_file_map *map) {
-    if (map->size > 0) munmap((void *)(uintptr_t)map->bytes, (size_t)map->size);
+    if (map->size > 0) munmap((void *)map->bytes, (size_t)map->size);
     *map = (ig_file_map){0};
 }
 
@@ -105,6 +105,7 @@ static ig_status resolve_path(const ig_allocator *a, const char *path, char **ou
 }
 
 static ig_status open_directory(ig_file_writer *w) {
+    assert(w->path);
     const char *slash = strrchr(w->path, '/');
     w->name = slash ? slash + 1 : w->path;
     if (*w->name == '\0') return IG_FAIL(IG_ERR_IO, "\"%s\": is no name of a file", w->path);
@@ -135,6 +136,7 @@ static bool is_named(const ig_file_writer *w) {
  * then the name is free again, or another file's, and we start anew.
  */
 static ig_status open_temporary(ig_file_writer *w) {
+    assert(w->temporary_name);
     const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     for (;;) {
         w->fd = openat(w->directory, w->temporary_name, flags, 0666);
