@@ -1,0 +1,183 @@
+/*
+ * What all commands share: common options, exit codes, how errors are told.
+ */
+#include "cli/cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/output.h"
+#include "cli/signals.h"
+
+enum { COMMANDS_MAX = 64 };
+
+static const char *const color_choices[] = {"auto", "always", "never", NULL};
+
+const ig_opt ig_common_opts[] = {
+    {OPT_FLAG, 'h', "help", offsetof(ig_cli, help), .help = "show this text"},
+    {OPT_FLAG, 0, "json", offsetof(ig_cli, json), .help = "print the result as one JSON object"},
+    {OPT_FLAG, 'q', "quiet", offsetof(ig_cli, quiet), .help = "no progress and no talk"},
+    {OPT_FLAG, 'v', "verbose", offsetof(ig_cli, verbose),
+     .help = "say more: what the library logs, where errors come from"},
+    {OPT_CHOICE, 0, "color", offsetof(ig_cli, color),
+     .help = "when to use colour; auto: on a terminal, unless NO_COLOR is set", .value = "WHEN",
+     .choices = color_choices},
+    {0},
+};
+
+const ig_opt ig_global_opts[] = {
+    {OPT_FLAG, 0, "version", offsetof(ig_cli, version),
+     .help = "show version, compiler and instruction sets"},
+    {0},
+};
+
+/* ---- Exit codes ---- */
+
+const ig_exit_row ig_exit_rows[] = {
+    {0, "all went well"},
+    {1, "the run failed"},
+    {2, "wrong usage: an unknown command or option, or a value out of range"},
+    {3, "a model or file is damaged or of another kind"},
+    {4, "out of memory"},
+    {5, "the device is not available, or cannot do what was asked"},
+    {6, "input or output failed: a missing file, no permission, a full disk"},
+    {130, "stopped by SIGINT (Ctrl-C)"},
+    {141, "whoever read standard output has closed it"},
+    {143, "stopped by SIGTERM"},
+    {0, NULL},
+};
+
+/* One row for each status: the exit code, what is said before the error's text, and what a person
+ * may do about it. */
+static const struct outcome {
+    int exit_code;
+    const char *first, *next; /* "" for nothing; a NULL `next` points to the command's --help */
+} outcomes[IG_STATUS_COUNT] = {
+    [IG_OK] = {0, "", ""},
+    [IG_ERR_ARGUMENT] = {2, "", NULL},
+    [IG_ERR_SHAPE] = {1, "", ""},
+    [IG_ERR_UNSUPPORTED] = {5, "", "Try --device cpu."},
+    [IG_ERR_MEMORY] = {4, "out of memory: ", "Free some memory, or ask for less."},
+    [IG_ERR_IO] = {6, "", "Check the path, its permissions and the free space."},
+    [IG_ERR_FORMAT] = {3, "", ""},
+    [IG_ERR_DEVICE] = {5, "", "Choose one that this machine has."},
+    [IG_ERR_CANCELLED] = {130, "", ""},
+    [IG_ERR_SPLIT] = {1, "", ""},
+    [IG_ERR_STATE] = {1, "", ""},
+};
+
+int ig_exit_code(ig_status status) {
+    if ((unsigned)status >= IG_STATUS_COUNT) return 1;
+    const int signal = ig_signals_caught();
+    if (status == IG_ERR_CANCELLED && signal) return 128 + signal;
+    return outcomes[status].exit_code;
+}
+
+/* Takes " (infer.c:41)" off the end: where in the source is of use only to those who ask. */
+static void cut_source(char *text) {
+    const size_t length = strlen(text);
+    char *open = strrchr(text, '(');
+    if (!open || open == text || open[-1] != ' ' || text[length - 1] != ')') return;
+    const char *colon = strchr(open, ':');
+    if (!colon || colon[1] == ')' || strncmp(colon - 2, ".c", 2) != 0) return;
+    for (const char *c = colon + 1; c < text + length - 1; c++)
+        if (!isdigit((unsigned char)*c)) return;
+    open[-1] = 0;
+}
+
+const char *ig_cli_error(const ig_cli *cli, char out[IG_ERROR_BYTES]) {
+    ig_text_safe(ig_error_text(), out, IG_ERROR_BYTES);
+    if (!cli->verbose) cut_source(out);
+    return out;
+}
+
+int ig_cli_fail(const ig_cli *cli, ig_status status) {
+    const int code = ig_exit_code(status);
+    if (status == IG_ERR_CANCELLED && ferror(stdout)) return code; /* finish() says why */
+    char text[IG_ERROR_BYTES];
+    ig_cli_error(cli, text);
+    if (!*text) snprintf(text, sizeof text, "%s", ig_status_text(status));
+
+    const char *name = cli->command ? cli->command->name : "";
+    const char *gap = *name ? " " : "";
+    const bool known = (unsigned)status < IG_STATUS_COUNT;
+    const char *next = known ? outcomes[status].next : "";
+    const char *first = known ? outcomes[status].first : "";
+    char help[96];
+    if (!next) {
+        snprintf(help, sizeof help, "Try 'ingot%s%s --help'.", gap, name);
+        next = help;
+    }
+    const size_t length = strlen(text);
+    const char *stop = length && strchr(".?!", text[length - 1]) ? "" : ".";
+    fprintf(stderr, "%singot%s%s:%s %s%s%s%s%s\n", ig_term_style(cli->term.err_color, IG_RED), gap,
+            name, ig_term_style(cli->term.err_color, IG_PLAIN), first, text, stop, *next ? " " : "",
+            next);
+    return code;
+}
+
+/* Whether stdout is a pipe or socket that nobody reads any more. */
+static bool reader_gone(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP));
+}
+
+int ig_cli_finish(const ig_cli *cli, int code) {
+    const bool failed_before = ferror(stdout);
+    const bool flushed = fflush(stdout) == 0;
+    const int why = flushed ? EIO : errno; /* the reason of an earlier failure is forgotten */
+    if (flushed && !failed_before) return code;
+    if (why == EPIPE || reader_gone()) return 141;
+    fprintf(stderr, "ingot%s%s: standard output: %s. %s\n", cli->command ? " " : "",
+            cli->command ? cli->command->name : "", strerror(why), outcomes[IG_ERR_IO].next);
+    return outcomes[IG_ERR_IO].exit_code;
+}
+
+/* ---- For commands ---- */
+
+static void log_line(void *user, ig_log_level level, const char *text) {
+    const ig_cli *cli = user;
+    if (cli->quiet || (level < IG_LOG_WARNING && !cli->verbose)) return;
+    char safe[512];
+    ig_text_safe(text, safe, sizeof safe);
+    fprintf(stderr, "%s%s\n", level >= IG_LOG_WARNING ? "warning: " : "", safe);
+}
+
+static bool asks_to_stop(void *user) { return ig_cli_cancelled(user); }
+
+ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
+    return (ig_ctx_options){
+        .log = log_line, .cancel = asks_to_stop, .user = cli, .allocator = cli->allocator};
+}
+
+bool ig_cli_cancelled(const ig_cli *cli) {
+    (void)cli;
+    return ig_signals_caught() != 0 || ferror(stdout);
+}
+
+void ig_cli_say(const ig_cli *cli, const char *fmt, ...) {
+    if (cli->quiet) return;
+    va_list args;
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+const ig_command *ig_command_find(const ig_cli *cli, const char *name) {
+    for (const ig_command *const *c = cli->commands; *c; c++)
+        if (strcmp((*c)->name, name) == 0) return *c;
+    return NULL;
+}
+
+const char *ig_command_suggest(const ig_cli *cli, const char *wrong) {
+    const char *names[COMMANDS_MAX];
+    int count = 0;
+    for (const ig_command *const *c = cli->commands; *c && count < COMMANDS_MAX; c++)
+        names[count++] = (*c)->name;
+    return ig_nearest(wrong, names, count);
+}

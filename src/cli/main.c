@@ -1,0 +1,86 @@
+/*
+ * ingot COMMAND [OPTION...] - find the command, fill in its options, run it.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/fault.h"
+#include "cli/signals.h"
+
+static const ig_command *const commands[] = {
+    &cmd_demo, &cmd_inspect, &cmd_info, &cmd_completion, &cmd_version, &cmd_help, NULL,
+};
+
+/* A file opened while 0, 1 or 2 is free would get that number, and our output with it.  What is
+ * put in their place cannot be read or written, so the use of a closed one is still an error. */
+static void occupy_closed_streams(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+static int unknown_command(ig_cli *cli, const char *name) {
+    const char *near = ig_command_suggest(cli, name);
+    if (near)
+        return ig_cli_fail(
+            cli, IG_FAIL(IG_ERR_ARGUMENT, "'%s': no such command; did you mean %s?", name, near));
+    return ig_cli_fail(cli, IG_FAIL(IG_ERR_ARGUMENT, "'%s': no such command", name));
+}
+
+static int run_command(ig_cli *cli, int argc, char **argv) {
+    _Alignas(max_align_t) unsigned char options[IG_OPTIONS_BYTES] = {0};
+    const ig_command *command = cli->command;
+    const ig_opt_set sets[] = {{command->opts, options}, {ig_common_opts, cli}};
+
+    ig_status status = ig_opts_parse(sets, 2, argc, argv, NULL);
+    cli->term = ig_term_detect((ig_color)cli->color);
+    if (status == IG_OK && cli->help) {
+        ig_help_print(cli, command, stdout, cli->term.out_color);
+        return 0;
+    }
+    if (status == IG_OK) status = ig_opts_check(sets, 2);
+    if (status == IG_OK) {
+        if (command->cancels) ig_signals_catch();
+        status = command->run(cli, options);
+    }
+    return status == IG_OK ? 0 : ig_cli_fail(cli, status);
+}
+
+/* Options of the program itself, up to the command's name. */
+static int run_program(ig_cli *cli, int argc, char **argv) {
+    const ig_opt_set sets[] = {{ig_common_opts, cli}, {ig_global_opts, cli}};
+    int used = 0;
+    const ig_status status = ig_opts_parse(sets, 2, argc, argv, &used);
+    cli->term = ig_term_detect((ig_color)cli->color);
+    if (status != IG_OK) return ig_cli_fail(cli, status);
+
+    if (cli->version || cli->help) {
+        cli->command = cli->version ? &cmd_version : &cmd_help;
+        cli->help = false;
+        return run_command(cli, argc - used, argv + used);
+    }
+    if (used == argc) {
+        ig_help_print(cli, NULL, stderr, cli->term.err_color);
+        return ig_exit_code(IG_ERR_ARGUMENT);
+    }
+    cli->command = ig_command_find(cli, argv[used]);
+    if (!cli->command) return unknown_command(cli, argv[used]);
+    return run_command(cli, argc - used - 1, argv + used + 1);
+}
+
+int main(int argc, char **argv) {
+    occupy_closed_streams();
+    ig_signals_ignore_pipe();
+    ig_fault fault;
+    ig_cli cli = {.commands = commands, .allocator = ig_fault_init(&fault)};
+
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    const char *called = slash ? slash + 1 : argc > 0 ? argv[0] : "ingot";
+    cli.command = ig_command_find(&cli, called); /* a link with a command's name */
+    const int skip = argc > 0;
+    const int code = cli.command ? run_command(&cli, argc - skip, argv + skip)
+                                 : run_program(&cli, argc - skip, argv + skip);
+    return ig_cli_finish(&cli, code);
+}
