@@ -135,7 +135,7 @@ ig_status ig_graph_backward(ig_graph *g, ig_backward_args args) {
     if (!p.grads || !p.wanted || !p.din)
         status = IG_FAIL(IG_ERR_MEMORY, "backward: %zu values", g->n_values);
     if (status == IG_OK) status = walk(&p);
-    ig_graph_cut(g, p.mark);
+    if (status != IG_OK || !args.keep_nodes) ig_graph_cut(g, p.mark);
     ig_free(g->allocator, p.din);
     ig_free(g->allocator, p.wanted);
     ig_free(g->allocator, p.grads);

@@ -11,7 +11,8 @@ typedef ig_status ig_grad_sink(void *user, ig_value leaf, ig_value grad);
 typedef ig_status ig_grad_check(void *user, const ig_value_info *value);
 
 typedef struct ig_backward_args {
-    ig_value loss; /* one element */
+    ig_value loss;    /* one element */
+    bool keep_nodes;  /* what is built here stays in the graph: it is recorded */
     ig_grad_check *check;
     ig_grad_sink *sink;
     void *user;
@@ -21,7 +22,8 @@ typedef struct ig_backward_args {
  * Builds the gradients of the nodes behind `loss`, newest first, and hands those
  * of leaves to the sink.  Memory is dropped as soon as nothing needs it: of
  * each node's outputs when its rule has run, and of gradients when they have
- * been used.  The nodes are spent afterwards; what was built here is cut off.
+ * been used.  The nodes are spent afterwards; what was built here is cut off,
+ * unless it is to stay.
  */
 IG_MUST_CHECK ig_status ig_graph_backward(ig_graph *g, ig_backward_args args);
 

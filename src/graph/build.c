@@ -25,6 +25,7 @@ static ig_status describe(const ig_graph *g, const ig_build_args *a, const void 
     ig_desc few[MANY_INPUTS], *in = few;
     if (a->n_in > MANY_INPUTS) in = ig_alloc(g->allocator, a->n_in, sizeof *in);
     if (!in) return IG_FAIL(IG_ERR_MEMORY, "%s: %u inputs", ig_op_name(a->op), a->n_in);
+    few[0] = (ig_desc){0}; /* compilers worry about ops without inputs */
     for (uint32_t i = 0; i < a->n_in; i++) in[i] = g->values[a->in[i]].layout.desc;
     const ig_status status = ig_infer(a->op, attrs, in, a->n_in, out, a->n_out);
     if (in != few) ig_free(g->allocator, in);

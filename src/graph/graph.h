@@ -19,7 +19,8 @@
 #include "tensor/layout.h"
 
 typedef uint32_t ig_value; /* SSA id, from 1 */
-enum { IG_NO_VALUE = 0, IG_NO_NODE = UINT32_MAX };
+enum { IG_NO_VALUE = 0 };
+#define IG_NO_NODE UINT32_MAX /* more than an enum may hold */
 
 typedef struct ig_node {
     uint16_t op;

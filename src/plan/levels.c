@@ -44,7 +44,7 @@ static void mark(const ig_lowering *l, region *regions, const ig_step *step) {
         region_of(l, regions, &step->out[i])->written = step->level;
 }
 
-/* Counting sort by level, which keeps the order within one.  `device_of` and `why` go along. */
+/* Counting sort by level, which keeps the order within one.  What belongs to a step goes along. */
 static ig_status sort(ig_lowering *l) {
     ig_plan *p = l->plan;
     const ig_allocator *a = p->allocator;
@@ -53,7 +53,8 @@ static ig_status sort(ig_lowering *l) {
     ig_step *steps = ig_alloc(a, n, sizeof *steps);
     uint32_t *device_of = ig_alloc(a, n, sizeof *device_of);
     char(*why)[IG_REASON_BYTES] = ig_alloc(a, n, sizeof *why);
-    const bool ok = place && steps && device_of && why;
+    uint32_t *part_of = ig_alloc(a, n, sizeof *part_of);
+    const bool ok = place && steps && device_of && why && part_of;
     for (uint32_t i = 0; ok && i < n; i++) place[p->steps[i].level + 1]++;
     for (uint32_t i = 0; ok && i < p->n_levels; i++) place[i + 1] += place[i];
     for (uint32_t i = 0; ok && i < n; i++) {
@@ -62,12 +63,15 @@ static ig_status sort(ig_lowering *l) {
         steps[to].chain = to;
         device_of[to] = l->device_of[i];
         memcpy(why[to], l->why[i], IG_REASON_BYTES);
+        part_of[to] = l->part_of[i];
     }
     if (ok) {
         memcpy(p->steps, steps, n * sizeof *steps);
         memcpy(l->device_of, device_of, n * sizeof *device_of);
         memcpy(l->why, why, n * sizeof *why);
+        memcpy(l->part_of, part_of, n * sizeof *part_of);
     }
+    ig_free(a, part_of);
     ig_free(a, why);
     ig_free(a, device_of);
     ig_free(a, steps);
@@ -79,18 +83,24 @@ ig_status ig_lower_levels(ig_lowering *l) {
     ig_plan *p = l->plan;
     if (p->n_steps < 2) { /* a single op, as Dynamic runs them */
         p->n_levels = p->n_steps;
+        for (uint32_t i = 1; i < p->n_parts; i++)
+            p->part_levels[i] = p->n_steps > 0 && l->part_of[0] >= i ? 0 : p->n_levels;
         return IG_OK;
     }
     const size_t count = l->args->graph->n_values + p->n_copies;
     region *regions = ig_alloc(p->allocator, count, sizeof *regions);
     if (!regions) return IG_FAIL(IG_ERR_MEMORY, "plan: %zu values", count);
     memset(regions, 0xff, count * sizeof *regions); /* all -1 */
+    uint32_t floor = 0, part = 0; /* the first level of the part */
     for (uint32_t i = 0; i < p->n_steps; i++) {
         ig_step *step = &p->steps[i];
+        for (; part < l->part_of[i]; part++) p->part_levels[part + 1] = floor = p->n_levels;
         step->level = level_of(l, regions, step);
+        if (step->level < floor) step->level = floor;
         mark(l, regions, step);
         if (p->n_levels <= step->level) p->n_levels = step->level + 1;
     }
+    for (; part + 1 < p->n_parts; part++) p->part_levels[part + 1] = p->n_levels;
     ig_free(p->allocator, regions);
     return sort(l);
 }

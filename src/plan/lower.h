@@ -11,19 +11,22 @@ typedef struct ig_lowering {
     ig_plan *plan;
     uint32_t *device_of;          /* of each step; IG_ON_HOST for custom ops */
     char (*why)[IG_REASON_BYTES]; /* of each step: why not the first device */
+    uint32_t *part_of;            /* of each step */
 } ig_lowering;
 
-enum { IG_ON_HOST = UINT32_MAX };
+#define IG_ON_HOST UINT32_MAX /* more than an enum may hold */
 
 /* Nodes to steps with settled operands, each on the first device that can run it, with copies of
  * inputs before it where that makes the difference. */
 IG_MUST_CHECK ig_status ig_lower_place(ig_lowering *l);
 
-/* Depth levels: 1 + the deepest thing a step reads, or overwrites while others read it.  Sorts
- * the steps by level, keeping the order within one. */
+/* Depth levels: 1 + the deepest thing a step reads, or overwrites while others read it; those of
+ * a part lie above all of the parts before it.  Sorts the steps by level, keeping the order within
+ * one. */
 IG_MUST_CHECK ig_status ig_lower_levels(ig_lowering *l);
 
-/* Offsets in the arena for local values and scratch. */
+/* Offsets in the arena for local values and scratch, which share bytes where their lives do not
+ * touch. */
 IG_MUST_CHECK ig_status ig_lower_memory(ig_lowering *l);
 
 /* Segments, and for each the three attempts: compile, kernel_override, eager. */

@@ -1,46 +1,154 @@
-/* The arena: where local values and scratch lie. */
+/*
+ * The arena: where local values and scratch lie.
+ *
+ * A block lives from the level that writes it to the last that reads it, scratch
+ * for its step's level.  Blocks go in largest first, each to the lowest place
+ * that is free during its whole life:
+ *
+ *     bytes ^  aaaaaaaa            a goes first; b does not fit below it
+ *           |      bbbbbb ddd      while a lives, d does
+ *           +--------------------> levels
+ */
+#include <stdlib.h>
+
 #include "plan/lower.h"
 
-static ig_status take(ig_plan *p, uint64_t bytes, uint64_t *out) {
-    const uint64_t mask = IG_ALIGNMENT - 1;
-    uint64_t end;
-    if (__builtin_add_overflow(p->arena_bytes, bytes, &end) || end > UINT64_MAX - mask)
-        return IG_FAIL(IG_ERR_MEMORY, "plan: an arena of more than 2^64 bytes");
-    *out = p->arena_bytes;
-    p->arena_bytes = (end + mask) & ~mask;
-    return IG_OK;
-}
+typedef struct block {
+    uint32_t first, last; /* levels */
+    uint64_t bytes, offset;
+    uint32_t memory;  /* of a value: which, else UINT32_MAX */
+    uint32_t scratch; /* of scratch: the step */
+} block;
 
+typedef struct blocks {
+    block *at;
+    uint32_t count;
+    uint32_t *of; /* by memory: 1 + its block */
+} blocks;
+
+/* The value whose memory an operand shows. */
 static uint32_t memory_of(const ig_graph *g, const ig_operand *o) {
     return o->value < g->n_values ? ig_value_at(g, o->value)->base : o->value;
 }
 
-/* Every operand that shows the memory of `made` moves with it. */
-static void move(ig_lowering *l, const ig_operand *made, uint64_t offset) {
-    const ig_graph *g = l->args->graph;
-    const uint32_t memory = memory_of(g, made);
-    for (uint32_t i = 0; i < l->plan->n_operands; i++) {
-        ig_operand *o = &l->plan->operands[i];
-        if (o->buffer == IG_ARENA && memory_of(g, o) == memory) o->offset += offset;
+static uint64_t align(uint64_t bytes) {
+    return (bytes + IG_ALIGNMENT - 1) & ~(uint64_t)(IG_ALIGNMENT - 1);
+}
+
+/* Adds the block of an output, or lets one that is there live on. */
+static ig_status touch(const ig_lowering *l, blocks *b, const ig_step *step, const ig_operand *o) {
+    const uint32_t memory = memory_of(l->args->graph, o);
+    uint64_t bytes;
+    if (o->buffer != IG_ARENA) return IG_OK;
+    if (b->of[memory] == 0) {
+        if (!ig_desc_bytes(o->desc, &bytes) || bytes > UINT64_MAX / 2)
+            return IG_FAIL(IG_ERR_MEMORY, "plan: %s: too large", ig_op_name(step->op));
+        b->at[b->count] = (block){step->level, step->level, align(bytes), 0, memory, UINT32_MAX};
+        b->of[memory] = ++b->count;
+    }
+    b->at[b->of[memory] - 1].last = step->level;
+    return IG_OK;
+}
+
+static ig_status collect(ig_lowering *l, blocks *b) {
+    ig_plan *p = l->plan;
+    for (uint32_t i = 0; i < p->n_steps; i++) {
+        ig_step *step = &p->steps[i];
+        for (uint32_t j = 0; j < step->n_out; j++) IG_TRY(touch(l, b, step, &step->out[j]));
+        for (uint32_t j = 0; j < step->n_in; j++) IG_TRY(touch(l, b, step, &step->in[j]));
+        if (l->device_of[i] == IG_ON_HOST) continue;
+        step->scratch_bytes = ig_device_scratch(l->planner->devices[l->device_of[i]], step);
+        if (step->scratch_bytes)
+            b->at[b->count++] = (block){
+                step->level, step->level, align(step->scratch_bytes), 0, UINT32_MAX, i};
+    }
+    for (uint32_t i = 0; i < l->args->n_kept; i++) {
+        const uint32_t memory = ig_value_at(l->args->graph, l->args->kept[i])->base;
+        if (b->of[memory]) b->at[b->of[memory] - 1].last = UINT32_MAX;
+    }
+    return IG_OK;
+}
+
+static int larger_first(const void *x, const void *y) {
+    const block *a = *(const block *const *)x, *b = *(const block *const *)y;
+    if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
+    return a < b ? -1 : 1; /* the order in which they were written */
+}
+
+static bool meet(const block *a, const block *b) {
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* Puts order[i] at the lowest offset that no block before it in the order has while both live.
+ * `busy` are those blocks by offset; it gains the new one at its place. */
+static void settle(block *const *order, uint32_t i, block **busy) {
+    block *own = order[i];
+    uint64_t offset = 0;
+    for (uint32_t j = 0; j < i; j++) {
+        const block *other = busy[j];
+        if (!meet(own, other)) continue;
+        if (other->offset >= offset + own->bytes) break; /* it fits before this one */
+        if (other->offset + other->bytes > offset) offset = other->offset + other->bytes;
+    }
+    own->offset = offset;
+    uint32_t at = i;
+    for (; at > 0 && busy[at - 1]->offset > offset; at--) busy[at] = busy[at - 1];
+    busy[at] = own;
+}
+
+static ig_status place_all(ig_plan *p, const blocks *b) {
+    block **order = ig_alloc(p->allocator, b->count, sizeof *order);
+    block **busy = ig_alloc(p->allocator, b->count, sizeof *busy);
+    uint64_t *live = ig_alloc(p->allocator, p->n_levels, sizeof *live);
+    const bool ok = order && busy && live;
+    for (uint32_t i = 0; ok && i < b->count; i++) order[i] = &b->at[i];
+    if (ok) qsort(order, b->count, sizeof(block *), larger_first);
+    for (uint32_t i = 0; ok && i < b->count; i++) {
+        settle(order, i, busy);
+        const uint64_t end = order[i]->offset + order[i]->bytes;
+        if (end > p->arena_bytes) p->arena_bytes = end;
+        for (uint32_t d = order[i]->first; d <= order[i]->last && d < p->n_levels; d++)
+            live[d] += order[i]->bytes;
+    }
+    for (uint32_t d = 0; ok && d < p->n_levels; d++)
+        if (live[d] > p->live_bytes) p->live_bytes = live[d];
+    ig_free(p->allocator, live);
+    ig_free(p->allocator, busy);
+    ig_free(p->allocator, order);
+    return ok ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "plan: %u blocks", b->count);
+}
+
+/* Offsets of views are relative to their block until here. */
+static void write_back(ig_lowering *l, const blocks *b) {
+    ig_plan *p = l->plan;
+    for (uint32_t i = 0; i < p->n_operands; i++) {
+        ig_operand *o = &p->operands[i];
+        if (o->buffer == IG_ARENA)
+            o->offset += b->at[b->of[memory_of(l->args->graph, o)] - 1].offset;
+    }
+    for (uint32_t i = 0; i < b->count; i++)
+        if (b->at[i].scratch != UINT32_MAX)
+            p->steps[b->at[i].scratch].scratch_offset = b->at[i].offset;
+    for (size_t v = 0; p->homes && v < l->args->graph->n_values; v++) {
+        const block *own = b->of[v] ? &b->at[b->of[v] - 1] : NULL;
+        p->homes[v] = own ? (ig_home){own->offset, own->last} : (ig_home){IG_NOT_THERE, 0};
     }
 }
 
 ig_status ig_lower_memory(ig_lowering *l) {
     ig_plan *p = l->plan;
-    for (uint32_t i = 0; i < p->n_steps; i++) {
-        ig_step *step = &p->steps[i];
-        for (uint32_t j = 0; j < step->n_out; j++) {
-            const ig_operand made = step->out[j];
-            uint64_t bytes, offset;
-            if (made.buffer != IG_ARENA || made.alias >= 0) continue;
-            if (!ig_desc_bytes(made.desc, &bytes))
-                return IG_FAIL(IG_ERR_MEMORY, "plan: %s: too large", ig_op_name(step->op));
-            IG_TRY(take(p, bytes, &offset));
-            move(l, &made, offset);
-        }
-        if (l->device_of[i] == IG_ON_HOST) continue;
-        step->scratch_bytes = ig_device_scratch(l->planner->devices[l->device_of[i]], step);
-        if (step->scratch_bytes) IG_TRY(take(p, step->scratch_bytes, &step->scratch_offset));
-    }
-    return IG_OK;
+    const size_t most = (size_t)p->n_operands + p->n_steps;
+    const size_t values = l->args->graph->n_values + p->n_copies;
+    blocks b = {ig_alloc(p->allocator, most, sizeof(block)), 0,
+                ig_alloc(p->allocator, values, sizeof(uint32_t))};
+    ig_status status = IG_OK;
+    const bool many = l->args->count > 1; /* nobody asks where a single op's scratch lies */
+    if (many) p->homes = ig_alloc(p->allocator, l->args->graph->n_values, sizeof *p->homes);
+    if (!b.at || !b.of || (many && !p->homes)) status = IG_FAIL(IG_ERR_MEMORY, "plan: %zu values", values);
+    if (status == IG_OK) status = collect(l, &b);
+    if (status == IG_OK && b.count > 0) status = place_all(p, &b);
+    if (status == IG_OK) write_back(l, &b);
+    ig_free(p->allocator, b.of);
+    ig_free(p->allocator, b.at);
+    return status;
 }

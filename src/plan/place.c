@@ -212,8 +212,14 @@ static ig_status lower_node(ig_lowering *l, const ig_node *node) {
 }
 
 ig_status ig_lower_place(ig_lowering *l) {
-    const ig_graph *g = l->args->graph;
-    for (uint32_t i = l->args->first; i < l->args->first + l->args->count; i++)
+    const ig_plan_args *args = l->args;
+    const ig_graph *g = args->graph;
+    uint32_t part = 0;
+    for (uint32_t i = args->first; i < args->first + args->count; i++) {
+        const uint32_t first = l->plan->n_steps;
+        while (part < args->n_cuts && args->cuts[part] <= i) part++;
         if (!(ig_op_find(g->nodes[i].op)->traits & IG_VIEWS)) IG_TRY(lower_node(l, &g->nodes[i]));
+        for (uint32_t s = first; s < l->plan->n_steps; s++) l->part_of[s] = part;
+    }
     return IG_OK;
 }

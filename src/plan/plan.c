@@ -17,7 +17,10 @@ static ig_status reserve(ig_lowering *l) {
     l->plan->attrs = ig_alloc(a, steps, IG_ATTRS_MAX);
     l->device_of = ig_alloc(a, steps, sizeof *l->device_of);
     l->why = ig_alloc(a, steps, sizeof *l->why);
-    if (l->plan->steps && l->plan->operands && l->plan->attrs && l->device_of && l->why)
+    l->part_of = ig_alloc(a, steps, sizeof *l->part_of);
+    l->plan->part_levels = ig_alloc(a, l->plan->n_parts, sizeof *l->plan->part_levels);
+    if (l->plan->steps && l->plan->operands && l->plan->attrs && l->device_of && l->why &&
+        l->part_of && l->plan->part_levels)
         return IG_OK;
     return IG_FAIL(IG_ERR_MEMORY, "plan: %zu steps", steps);
 }
@@ -34,8 +37,10 @@ ig_status ig_plan_create(const ig_planner *planner, ig_plan_args args, ig_plan *
     ig_plan *plan = ig_alloc(planner->allocator, 1, sizeof *plan);
     if (!plan) return IG_FAIL(IG_ERR_MEMORY, "plan");
     plan->allocator = planner->allocator;
+    plan->n_parts = args.n_cuts + 1;
     ig_lowering l = {.planner = planner, .args = &args, .plan = plan};
     const ig_status status = lower(&l);
+    ig_free(planner->allocator, l.part_of);
     ig_free(planner->allocator, l.why);
     ig_free(planner->allocator, l.device_of);
     if (status == IG_OK) *out = plan;
@@ -52,21 +57,29 @@ void ig_plan_destroy(ig_plan *plan) {
         ig_free(plan->allocator, s->programs);
     }
     ig_free(plan->allocator, plan->segments);
+    ig_free(plan->allocator, plan->part_levels);
+    ig_free(plan->allocator, plan->homes);
     ig_free(plan->allocator, plan->attrs);
     ig_free(plan->allocator, plan->operands);
     ig_free(plan->allocator, plan->steps);
     ig_free(plan->allocator, plan);
 }
 
-ig_status ig_plan_run(const ig_plan *plan, ig_backend_buffer *const *buffers, uint32_t n_buffers,
-                      const ig_slot *slots, uint32_t n_slots) {
+ig_status ig_plan_run_part(const ig_plan *plan, uint32_t part, ig_run_args args) {
     for (uint32_t i = 0; i < plan->n_segments; i++) {
         const ig_segment *s = &plan->segments[i];
-        for (uint32_t j = 0; j < s->n_programs; j++) {
+        for (uint32_t j = 0; s->part == part && j < s->n_programs; j++) {
             ig_backend_program *program = s->programs[j];
-            IG_TRY(program->submit(program, buffers, n_buffers, slots, n_slots));
+            IG_TRY(program->submit(program, args.buffers, args.n_buffers, args.slots,
+                                   args.n_slots));
         }
     }
+    return IG_OK;
+}
+
+ig_status ig_plan_run(const ig_plan *plan, ig_run_args args) {
+    for (uint32_t part = 0; part < plan->n_parts; part++)
+        IG_TRY(ig_plan_run_part(plan, part, args));
     return IG_OK;
 }
 

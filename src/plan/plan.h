@@ -13,7 +13,8 @@
 #include "graph/graph.h"
 #include "ingot/ops.h"
 
-enum { IG_MAX_DEVICES = 4, IG_ATTEMPTS = 3, IG_REASON_BYTES = 160 };
+enum { IG_MAX_DEVICES = 4, IG_ATTEMPTS = 3, IG_REASON_BYTES = 256 };
+#define IG_NOT_THERE UINT64_MAX
 
 /* What a plan is made with.  Devices in the order of preference; all share the host's memory. */
 typedef struct ig_planner {
@@ -35,12 +36,19 @@ typedef struct ig_attempt {
 /* A run of steps on one device, and what became of it. */
 typedef struct ig_segment {
     uint32_t first, count;         /* steps */
+    uint32_t part;
     ig_device *device;             /* NULL: the host itself, for custom ops */
     ig_backend_program **programs; /* one, or one per step */
     uint32_t n_programs;
     ig_attempt attempts[IG_ATTEMPTS];
     char fallback[IG_REASON_BYTES]; /* why another device than the first runs it; "": it does not */
 } ig_segment;
+
+/* Where a local value lies in the arena, and the last level that may read it there. */
+typedef struct ig_home {
+    uint64_t offset; /* IG_NOT_THERE: not in the arena */
+    uint32_t last;   /* UINT32_MAX: it is kept */
+} ig_home;
 
 typedef struct ig_plan {
     const ig_allocator *allocator;
@@ -50,26 +58,46 @@ typedef struct ig_plan {
     uint32_t n_steps, n_operands, n_levels;
     uint32_t n_copies; /* of the steps, those that were inserted */
     ig_segment *segments;
-    uint32_t n_segments, n_submits;
+    uint32_t n_segments, n_submits, n_parts;
     uint64_t arena_bytes;
+    uint64_t live_bytes; /* the most that local values and scratch take at any one level */
+    ig_home *homes;      /* by base value of the graph; NULL for a plan of one op */
+    uint32_t *part_levels; /* the first level of each part */
 } ig_plan;
 
-/* Nodes [first, first + count) of the graph; `bound` are the base values that the caller brings
- * memory for: the k-th is buffer 1 + k.  All others live in the arena, buffer 0. */
+/*
+ * Nodes [first, first + count) of the graph.  `bound` are the base values that
+ * the caller brings memory for: the k-th is buffer 1 + k.  All others live in
+ * the arena, buffer 0; those in `kept` to the end of the plan, the others as
+ * long as something reads them.  At each of the `cuts`, ascending node ids, one
+ * part ends and the next begins: parts are run one by one.
+ */
 typedef struct ig_plan_args {
     const ig_graph *graph;
     uint32_t first, count;
     const ig_value *bound;
     uint32_t n_bound;
+    const ig_value *kept;
+    uint32_t n_kept;
+    const uint32_t *cuts;
+    uint32_t n_cuts;
 } ig_plan_args;
 
 IG_MUST_CHECK ig_status ig_plan_create(const ig_planner *planner, ig_plan_args args,
                                        ig_plan **out);
 void ig_plan_destroy(ig_plan *plan);
 
-/* Runs it; buffers[0] has arena_bytes. */
-IG_MUST_CHECK ig_status ig_plan_run(const ig_plan *plan, ig_backend_buffer *const *buffers,
-                                    uint32_t n_buffers, const ig_slot *slots, uint32_t n_slots);
+/* What a run is given: buffers[0] has arena_bytes. */
+typedef struct ig_run_args {
+    ig_backend_buffer *const *buffers;
+    uint32_t n_buffers;
+    const ig_slot *slots;
+    uint32_t n_slots;
+} ig_run_args;
+
+IG_MUST_CHECK ig_status ig_plan_run_part(const ig_plan *plan, uint32_t part, ig_run_args args);
+IG_MUST_CHECK ig_status ig_plan_run(const ig_plan *plan, ig_run_args args); /* all parts */
+
 
 /* What a plan or a step is called in reports: the op's name, or a custom op's own. */
 const char *ig_plan_step_name(const ig_planner *planner, const ig_step *step);

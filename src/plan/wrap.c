@@ -79,9 +79,9 @@ static ig_status add_segment(ig_lowering *l, uint32_t first) {
     ig_plan *p = l->plan;
     const uint32_t where = l->device_of[first];
     ig_segment *s = &p->segments[p->n_segments++];
-    *s = (ig_segment){.first = first, .count = 1};
+    *s = (ig_segment){.first = first, .count = 1, .part = l->part_of[first]};
     while (where != IG_ON_HOST && first + s->count < p->n_steps &&
-           l->device_of[first + s->count] == where)
+           l->device_of[first + s->count] == where && l->part_of[first + s->count] == s->part)
         s->count++;
     s->device = where == IG_ON_HOST ? NULL : l->planner->devices[where];
     memcpy(s->fallback, l->why[first], sizeof s->fallback);

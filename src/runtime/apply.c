@@ -16,8 +16,11 @@ ig_value ig_value_of(ig_ctx *ctx, ig_tensor *t) {
     ig_graph *g = &ctx->graph;
     if (!t->storage) return IG_NO_VALUE;
     if (t->tape == ctx->tape && t->value != IG_NO_VALUE &&
-        ig_value_at(g, t->value)->version == t->storage->version)
+        ig_value_at(g, t->value)->version == t->storage->version) {
+        ig_value_info *known = ig_value_at(g, t->value);
+        if (!known->memory) known->memory = ig_storage_retain(t->storage); /* after a backward */
         return t->value;
+    }
     const ig_value v = ig_graph_leaf(g, t->layout);
     if (v == IG_NO_VALUE) return v;
     ig_value_info *info = ig_value_at(g, v);
@@ -27,6 +30,7 @@ ig_value ig_value_of(ig_ctx *ctx, ig_tensor *t) {
     if (info->carries_grad) info->source = ig_tensor_retain(t);
     t->value = v;
     t->tape = ctx->tape;
+    ig_record_leaf(ctx, t, v);
     return v;
 }
 
@@ -84,18 +88,23 @@ void ig_apply(ig_ctx *ctx, ig_apply_args args, ig_tensor **out, uint32_t n_hande
         (void)IG_FAIL(IG_ERR_ARGUMENT, "%s: a tensor is NULL", ig_op_name(args.op));
         return;
     }
+    const ig_call call = {IG_EVENT_OP, args.op, args.attrs, args.in, args.n_in};
     ig_step_begin_op(ctx);
+    if (ig_replay_call(ctx, &call, out, n_handed)) return;
     const ig_status status = check_inputs(ctx, &args);
     if (status != IG_OK) {
         ig_graph_stick(&ctx->graph, status);
+        ig_record_give_up(ctx);
         return;
     }
     const ig_graph_mark mark = ig_graph_get_mark(&ctx->graph);
     const ig_value v = build(ctx, &args);
     for (uint32_t i = 0; v != IG_NO_VALUE && i < n_handed; i++)
         out[i] = ig_tensor_of(ctx, v + i);
+    if (ctx->in_backward) return;
+    ig_record_call(ctx, &call, out, n_handed);
     const bool keep = v != IG_NO_VALUE && ig_value_at(&ctx->graph, v)->carries_grad;
-    if (!keep && !ctx->in_backward) forget(ctx, mark, &args, out, n_handed);
+    if (!keep && ctx->recorder.state != IG_RECORDING) forget(ctx, mark, &args, out, n_handed);
 }
 
 ig_tensor *ig_apply_one(ig_op op, const void *attrs, ig_tensor *const *in, uint32_t n_in) {
@@ -112,7 +121,9 @@ ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in, uin
     IG_TRY(ig_tensor_check(in[0], NULL, name));
     ig_ctx *ctx = in[0]->ctx;
     const ig_apply_args args = {.op = op, .attrs = attrs, .in = in, .n_in = n_in, .n_out = n_out};
+    const ig_call call = {IG_EVENT_UPDATE, op, attrs, in, n_in};
     ig_step_begin_op(ctx);
+    if (ig_replay_call(ctx, &call, NULL, 0)) return IG_OK;
     IG_TRY(check_inputs(ctx, &args));
     IG_TRY(ig_graph_take_error(&ctx->graph));
     for (uint32_t i = 0; i < n_in; i++)
@@ -123,9 +134,15 @@ ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in, uin
             return IG_FAIL(IG_ERR_ARGUMENT, "%s: the result of an op cannot be overwritten", name);
 
     const ig_graph_mark mark = ig_graph_get_mark(&ctx->graph);
+    for (uint32_t i = 0; i < n_in; i++)
+        if (!in[i]->made_by_op) in[i]->state = true;
     ctx->no_grad++;
-    (void)build(ctx, &args);
+    const ig_value v = build(ctx, &args);
     ctx->no_grad--;
-    forget(ctx, mark, &args, NULL, 0);
+    if (v == IG_NO_VALUE) ig_record_give_up(ctx);
+    else ig_record_call(ctx, &call, NULL, 0);
+    if (ctx->recorder.state != IG_RECORDING) forget(ctx, mark, &args, NULL, 0);
+    for (uint32_t i = 0; ctx->recorder.state == IG_RECORDING && i < n_out; i++)
+        in[ig_update_alias(i)]->value = v + i; /* the next version */
     return ig_graph_take_error(&ctx->graph);
 }

@@ -74,6 +74,7 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
                                 .user = ctx};
     ctx->poison = (ig_tensor){.alive = IG_TENSOR_ALIVE, .refs = 1, .ctx = ctx};
     ctx->tape = 1;
+    ctx->arena.refs = 1; /* the context's */
     ig_plan_cache_init(&ctx->cache, &ctx->allocator);
     ig_graph_hooks hooks = ig_run_hooks;
     hooks.user = ctx;
@@ -125,11 +126,12 @@ void ig_ctx_destroy(ig_ctx *ctx) {
     if (!ctx) return;
     const ig_allocator allocator = ctx->allocator;
     if (ctx->graph.allocator) ig_graph_deinit(&ctx->graph);
+    ig_recorder_deinit(ctx);
     free_tensors(ctx);
     ig_plan_cache_deinit(&ctx->cache);
     if (ctx->planner.n_devices > 0) {
         ig_pool_drain(ctx);
-        ig_device_free(ctx->planner.devices[0], ctx->arena, ctx->arena_bytes);
+        ig_device_free(ctx->planner.devices[0], ctx->arena.buffer, ctx->arena.bytes);
     }
     for (uint32_t i = ctx->planner.n_devices; i > 0; i--)
         ig_device_close(ctx->planner.devices[i - 1]);

@@ -13,6 +13,7 @@
 #include "graph/build.h"
 #include "ingot/ingot.h"
 #include "plan/cache.h"
+#include "runtime/record.h"
 
 /* Memory of a device, counted.  Views and values share it. */
 typedef struct ig_storage {
@@ -42,6 +43,11 @@ struct ig_tensor {
     bool has_grad;       /* since it was last zeroed */
     ig_tensor *grad;     /* made with the first backward, then kept */
     char *name;          /* NULL: none */
+    uint64_t id;         /* no other tensor of the context ever has it */
+    uint64_t run;        /* of a result in a recorded step: the step, */
+    uint32_t cell;       /* and 1 + the how-manieth result it is; 0: none */
+    bool replayed;       /* a recording's handle: one reference is the recording's */
+    bool state;          /* known again by identity: a parameter, a gradient, a moment */
     ig_tensor *next;     /* in its scope, or among the free ones */
 };
 
@@ -78,8 +84,10 @@ struct ig_ctx {
     ig_tensor poison;
 
     ig_storage *pool[IG_POOL_CLASSES];
-    ig_backend_buffer *arena;
-    uint64_t arena_bytes;
+    ig_storage arena; /* buffer 0 of every run; results of replays lie in it */
+
+    ig_recorder recorder;
+    uint64_t n_ids;
 
     ig_slot *slots;
     size_t n_slots, slots_room;
@@ -107,6 +115,8 @@ ig_tensor *ig_tensor_new(ig_ctx *ctx, ig_layout layout, ig_storage *storage);
 /* Gives the handle's one reference to the innermost scope. */
 ig_tensor *ig_tensor_to_scope(ig_tensor *tensor);
 void ig_scope_release(ig_ctx *ctx, uint32_t depth);
+/* A recording gives its reference to one of its handles back; NULL is fine. */
+void ig_tensor_give_up(ig_tensor *tensor);
 /* Whether it may be used with the context; if not, says why in the thread's error. */
 IG_MUST_CHECK ig_status ig_tensor_check(const ig_tensor *tensor, const ig_ctx *ctx,
                                         const char *what);

@@ -15,7 +15,7 @@ ig_status ig_tensor_require_grad(ig_tensor *tensor) {
         return IG_FAIL(IG_ERR_ARGUMENT, "require_grad: the result of an op has its gradient anyway");
     if (dtype == IG_I32)
         return IG_FAIL(IG_ERR_ARGUMENT, "require_grad: %s has no gradient", ig_dtype_name(dtype));
-    tensor->wants_grad = true;
+    tensor->wants_grad = tensor->state = true;
     tensor->value = IG_NO_VALUE;
     return IG_OK;
 }
@@ -46,10 +46,14 @@ static ig_status keep_grad(void *user, ig_value leaf, ig_value grad) {
     ig_graph *g = &ctx->graph;
     ig_tensor *t = ig_value_at(g, leaf)->source;
     if (!t->grad) IG_TRY(ig_tensor_create(ctx, t->layout.desc, &t->grad));
+    t->grad->state = true;
     const ig_value before = ig_value_of(ctx, t->grad);
-    (void)ig_build_binary(g, t->has_grad ? IG_OP_ACCUMULATE : IG_OP_ASSIGN, before, grad);
-    t->grad->value = IG_NO_VALUE; /* what was built goes with the end of the backward */
+    const ig_value after =
+        ig_build_binary(g, t->has_grad ? IG_OP_ACCUMULATE : IG_OP_ASSIGN, before, grad);
     IG_TRY(ig_graph_take_error(g));
+    ig_record_grad(ctx, t, t->has_grad);
+    /* What was built goes with the end of the backward, unless it is recorded. */
+    t->grad->value = ctx->recorder.state == IG_RECORDING ? after : IG_NO_VALUE;
     t->has_grad = true;
     return IG_OK;
 }
@@ -58,6 +62,8 @@ ig_status ig_backward(ig_tensor *loss) {
     char text[IG_SHAPE_TEXT_BYTES];
     IG_TRY(ig_tensor_check(loss, NULL, "backward"));
     ig_ctx *ctx = loss->ctx;
+    const ig_call call = {.kind = IG_EVENT_BACKWARD, .in = &loss, .n_in = 1};
+    if (ig_replay_call(ctx, &call, NULL, 0)) return IG_OK;
     IG_TRY(ig_graph_take_error(&ctx->graph));
     IG_TRY(check_leaf(loss, "backward"));
     if (ig_shape_count(loss->layout.desc.shape) != 1)
@@ -69,9 +75,12 @@ ig_status ig_backward(ig_tensor *loss) {
                                      "requires a gradient, or its step has ended");
     ctx->no_grad++;
     ctx->in_backward++;
-    const ig_backward_args args = {loss->value, check_version, keep_grad, ctx};
+    const ig_backward_args args = {loss->value, ctx->recorder.state == IG_RECORDING, check_version,
+                                   keep_grad, ctx};
     const ig_status status = ig_graph_backward(&ctx->graph, args);
     ctx->in_backward--;
     ctx->no_grad--;
+    if (status == IG_OK) ig_record_call(ctx, &call, NULL, 0);
+    else ig_record_give_up(ctx);
     return status;
 }

@@ -68,7 +68,8 @@ typedef void segment_fn(text *t, const ig_ctx *ctx, const ig_plan *plan, const i
 static void say_timeline(text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s,
                          bool first) {
     say(t, "%s{\"module\":", first ? "" : ",");
-    say_string(t, ig_plan_step_name(&ctx->planner, &plan->steps[s->first]));
+    if (s->count == 1) say_string(t, ig_plan_step_name(&ctx->planner, &plan->steps[s->first]));
+    else say(t, "\"step[%u..%u)\"", s->first, s->first + s->count);
     say(t, ",\"device\":\"%s\",\"attempts\":[", s->device ? s->device->name : "host");
     say_attempts(t, s);
     say(t, "]}");
@@ -84,17 +85,32 @@ static void say_fallback(text *t, const ig_ctx *ctx, const ig_plan *plan, const 
     say(t, "}");
 }
 
+/* Calls fn for the segments of a plan; with `fallbacks`, those on another device than asked. */
+static void plan_segments(text *t, const ig_ctx *ctx, const ig_plan *plan, bool fallbacks,
+                          segment_fn *fn, bool *first) {
+    for (uint32_t j = 0; plan && j < plan->n_segments; j++) {
+        const ig_segment *s = &plan->segments[j];
+        if (fallbacks && !s->fallback[0]) continue;
+        fn(t, ctx, plan, s, *first);
+        *first = false;
+    }
+}
+
+/* Plans of single ops, then those of recordings. */
 static void each_segment(text *t, const ig_ctx *ctx, bool fallbacks, segment_fn *fn) {
     bool first = true;
-    for (size_t i = 0; i < ctx->cache.room; i++) {
-        const ig_plan *plan = ctx->cache.entries[i].plan;
-        for (uint32_t j = 0; plan && j < plan->n_segments; j++) {
-            const ig_segment *s = &plan->segments[j];
-            if (fallbacks && !s->fallback[0]) continue;
-            fn(t, ctx, plan, s, first);
-            first = false;
-        }
-    }
+    for (size_t i = 0; i < ctx->cache.room; i++)
+        plan_segments(t, ctx, ctx->cache.entries[i].plan, fallbacks, fn, &first);
+    for (uint32_t i = 0; i < ctx->recorder.count; i++)
+        plan_segments(t, ctx, ctx->recorder.all[i]->plan, fallbacks, fn, &first);
+}
+
+static void say_recordings(text *t, const ig_ctx *ctx) {
+    const ig_recorder *rec = &ctx->recorder;
+    say(t, "\"recordings\":{\"count\":%u,\"refused\":%s,\"reason\":", rec->count,
+        rec->refused ? "true" : "false");
+    say_string(t, rec->reason);
+    say(t, "},");
 }
 
 static void say_number(text *t, const char *name, uint64_t value, bool last) {
@@ -128,8 +144,9 @@ size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes) {
     const ig_memory_stats m = ig_report_memory(ctx);
     const ig_device *device = ctx->planner.devices[0];
     if (out_bytes) out[0] = '\0';
-    say(&t, "{\"schema_version\":\"1.0.0\",\"backend\":\"%s\",\"execution_mode\":\"dynamic\",",
-        device->name);
+    static const char *const modes[] = {"dynamic", "compiled", "auto"};
+    say(&t, "{\"schema_version\":\"1.0.0\",\"backend\":\"%s\",\"execution_mode\":\"%s\",", device->name,
+        modes[ctx->recorder.mode]);
     say(&t, "\"config_resolved\":{\"device\":\"%s\",\"architecture\":", device->name);
     say_string(&t, device->info.architecture);
     say(&t, ",\"threads\":%u,\"seed\":%llu,\"strict\":%s},", ig_team_threads(ctx->team),
@@ -141,6 +158,7 @@ size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes) {
     say(&t, "},\"counters\":{");
     say_counters(&t, ctx);
     say(&t, "},\"cache_hits\":{\"compile\":%llu},", (unsigned long long)ctx->cache.hits);
+    say_recordings(&t, ctx);
     say(&t, "\"fallbacks\":[");
     each_segment(&t, ctx, true, say_fallback);
     say(&t, "],\"backend_timeline\":[");

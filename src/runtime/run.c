@@ -63,11 +63,13 @@ static ig_status give_memory(ig_ctx *ctx, ig_graph *g, const ig_node *node, uint
 
 static ig_status submit(ig_ctx *ctx, const ig_graph *g, uint32_t id, const binding *b) {
     const ig_plan *plan = NULL;
-    const ig_plan_args args = {g, id, 1, b->bound, b->count};
+    const ig_plan_args args = {
+        .graph = g, .first = id, .count = 1, .bound = b->bound, .n_bound = b->count};
     IG_TRY(ig_plan_cache_get(&ctx->cache, &ctx->planner, args, &plan));
     IG_TRY(ig_arena_reserve(ctx, plan->arena_bytes));
-    b->buffers[IG_ARENA] = ctx->arena;
-    IG_TRY(ig_plan_run(plan, b->buffers, b->count + 1, ctx->slots, (uint32_t)ctx->n_slots));
+    b->buffers[IG_ARENA] = ctx->arena.buffer;
+    IG_TRY(ig_plan_run(plan, (ig_run_args){b->buffers, b->count + 1, ctx->slots,
+                                           (uint32_t)ctx->n_slots}));
     ctx->counters.ops++;
     ctx->counters.submits += plan->n_submits;
     ctx->counters.dispatches += plan->n_steps;

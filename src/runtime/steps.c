@@ -17,22 +17,41 @@ void ig_step_begin_op(ig_ctx *ctx) {
     ctx->step_has_ops = true;
 }
 
-/* Steps in which nothing happened do not count. */
-static void end_step(ig_ctx *ctx) {
+/* Nothing that was recorded can be gone back through any more. */
+static bool is_spent(const ig_graph *g) {
+    for (size_t i = 0; i < g->n_nodes; i++)
+        if (!g->nodes[i].spent && ig_value_at(g, g->nodes[i].out)->carries_grad) return false;
+    return true;
+}
+
+/*
+ * Steps in which nothing happened do not count.  Inside of a scope the tape goes
+ * on where something could still be gone back through: two losses that share a
+ * network may each have an optimiser.
+ */
+static ig_status end_step(ig_ctx *ctx) {
     if (ctx->step_has_ops) {
         ctx->steps++;
         ctx->counters.steps++;
         ctx->step_has_ops = false;
         ctx->step_ended = true;
     }
-    if (ctx->depth == 0) ig_tape_reset(ctx);
+    const ig_call call = {.kind = IG_EVENT_STEP};
+    if (ctx->depth > 0 && ig_replay_goes_on(ctx)) return IG_OK;
+    if (ctx->depth > 0 && !is_spent(&ctx->graph)) {
+        ig_record_call(ctx, &call, NULL, 0);
+        return IG_OK;
+    }
+    const ig_status status = ig_replay_end(ctx);
+    ig_tape_reset(ctx);
+    return status;
 }
 
 ig_status ig_step_end(ig_ctx *ctx) {
     if (!ctx) return IG_FAIL(IG_ERR_ARGUMENT, "step_end: NULL");
-    const ig_status status = ig_graph_take_error(&ctx->graph);
-    end_step(ctx);
-    return status;
+    const ig_status error = ig_graph_take_error(&ctx->graph);
+    const ig_status status = end_step(ctx);
+    return error != IG_OK ? error : status;
 }
 
 uint64_t ig_step_count(const ig_ctx *ctx) { return ctx->steps; }
@@ -61,7 +80,9 @@ void ig_scope_end(ig_ctx *ctx) {
     }
     ig_scope_release(ctx, ctx->depth);
     ctx->depth--;
-    if (ctx->depth == 0 && !ctx->in_backward) end_step(ctx);
+    if (ctx->depth > 0 || ctx->in_backward) return;
+    const ig_status status = end_step(ctx);
+    if (status != IG_OK) ig_graph_stick(&ctx->graph, status);
 }
 
 void ig_no_grad_begin(ig_ctx *ctx) { ctx->no_grad++; }
@@ -72,18 +93,18 @@ void ig_no_grad_end(ig_ctx *ctx) {
 
 ig_status ig_mode_set(ig_ctx *ctx, ig_mode mode) {
     if (!ctx) return IG_FAIL(IG_ERR_ARGUMENT, "mode_set: NULL");
-    if (mode == IG_MODE_DYNAMIC) return IG_OK;
-    if (mode == IG_MODE_COMPILED || mode == IG_MODE_AUTO)
-        return IG_FAIL(IG_ERR_UNSUPPORTED,
-                       "mode_set: %s: steps are not replayed yet; Dynamic mode works",
-                       mode == IG_MODE_AUTO ? "Auto" : "Compiled");
-    return IG_FAIL(IG_ERR_ARGUMENT, "mode_set: %d is no mode", (int)mode);
+    if ((unsigned)mode > IG_MODE_AUTO)
+        return IG_FAIL(IG_ERR_ARGUMENT, "mode_set: %d is no mode", (int)mode);
+    if (ctx->step_has_ops)
+        return IG_FAIL(IG_ERR_STATE, "mode_set: in the middle of a step; end it first");
+    ig_replay_detach(ctx);
+    ctx->recorder.mode = mode;
+    ctx->recorder.mode_steps = 0;
+    ctx->recorder.refused = false;
+    return IG_OK;
 }
 
-ig_mode ig_mode_get(const ig_ctx *ctx) {
-    (void)ctx;
-    return IG_MODE_DYNAMIC;
-}
+ig_mode ig_mode_get(const ig_ctx *ctx) { return ctx->recorder.mode; }
 
 /* ---- slots ---- */
 
@@ -97,9 +118,13 @@ ig_status ig_slot_create(ig_ctx *ctx, uint32_t *out) {
 }
 
 void ig_slot_set_real(ig_ctx *ctx, uint32_t slot, double value) {
-    if (ctx && slot < ctx->n_slots && slot != IG_SLOT_STEP) ctx->slots[slot].f = value;
+    if (!ctx || slot >= ctx->n_slots || slot == IG_SLOT_STEP) return;
+    if (ctx->slots[slot].f != value) ig_replay_slot(ctx, slot);
+    ctx->slots[slot].f = value;
 }
 
 void ig_slot_set_count(ig_ctx *ctx, uint32_t slot, int64_t value) {
-    if (ctx && slot < ctx->n_slots && slot != IG_SLOT_STEP) ctx->slots[slot].i = value;
+    if (!ctx || slot >= ctx->n_slots || slot == IG_SLOT_STEP) return;
+    if (ctx->slots[slot].i != value) ig_replay_slot(ctx, slot);
+    ctx->slots[slot].i = value;
 }

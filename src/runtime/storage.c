@@ -77,11 +77,11 @@ void ig_storage_release(ig_ctx *ctx, ig_storage *s) {
 }
 
 ig_status ig_arena_reserve(ig_ctx *ctx, uint64_t bytes) {
-    if (bytes <= ctx->arena_bytes) return IG_OK;
+    if (bytes <= ctx->arena.bytes) return IG_OK;
     ig_backend_buffer *larger = NULL;
     IG_TRY(ig_device_alloc(device_of(ctx), bytes, &larger));
-    ig_device_free(device_of(ctx), ctx->arena, ctx->arena_bytes);
-    ctx->arena = larger;
-    ctx->arena_bytes = bytes;
+    ig_device_free(device_of(ctx), ctx->arena.buffer, ctx->arena.bytes);
+    ctx->arena.buffer = larger;
+    ctx->arena.bytes = bytes;
     return IG_OK;
 }

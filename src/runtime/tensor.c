@@ -38,7 +38,8 @@ ig_tensor *ig_tensor_new(ig_ctx *ctx, ig_layout layout, ig_storage *storage) {
                      .refs = 1,
                      .ctx = ctx,
                      .storage = storage,
-                     .layout = layout};
+                     .layout = layout,
+                     .id = ++ctx->n_ids};
     ctx->counters.tensors++;
     return t;
 }
@@ -72,6 +73,15 @@ void ig_tensor_release(ig_tensor *tensor) {
     if (!is_counted(tensor)) return;
     if (tensor->refs == 1 && tensor->in_scope) return; /* the scope's reference is not a caller's */
     if (--tensor->refs == 0) give_back(tensor);
+    else if (tensor->refs == 1 && tensor->replayed) tensor->alive = 0; /* until the next replay */
+}
+
+void ig_tensor_give_up(ig_tensor *tensor) {
+    if (!tensor) return;
+    const bool held = tensor->alive == IG_TENSOR_ALIVE;
+    tensor->replayed = false;
+    if (!held) give_back(tensor); /* nobody has it but the recording */
+    else tensor->refs--;
 }
 
 ig_tensor *ig_tensor_to_scope(ig_tensor *tensor) {
@@ -252,6 +262,7 @@ static ig_status check_bytes(const ig_tensor *t, const void *p, size_t bytes, co
 ig_status ig_tensor_read(ig_tensor *tensor, void *dst, size_t dst_bytes) {
     IG_TRY(check_usable(tensor, "read"));
     IG_TRY(check_bytes(tensor, dst, dst_bytes, "read"));
+    IG_TRY(ig_replay_read(tensor->ctx, tensor));
     return transfer(tensor, dst, true);
 }
 
@@ -260,6 +271,7 @@ ig_status ig_tensor_write(ig_tensor *tensor, const void *src, size_t src_bytes) 
     if (tensor->made_by_op)
         return IG_FAIL(IG_ERR_ARGUMENT, "write: the result of an op cannot be overwritten");
     IG_TRY(check_bytes(tensor, src, src_bytes, "write"));
+    IG_TRY(ig_replay_write(tensor->ctx, tensor));
     tensor->storage->version++;
     return transfer(tensor, (void *)(uintptr_t)src, false);
 }
@@ -277,6 +289,7 @@ ig_status ig_tensor_item(ig_tensor *tensor, double *out) {
     if (ig_shape_count(desc.shape) != 1)
         return IG_FAIL(IG_ERR_SHAPE, "item: %s has not one element",
                        ig_shape_text(desc.shape, text));
+    IG_TRY(ig_replay_read(tensor->ctx, tensor));
     IG_TRY(transfer(tensor, &x, true));
     switch (desc.dtype) {
     case IG_F32: *out = x.f; return IG_OK;

@@ -89,3 +89,12 @@ bool ig_layout_is_packed(const ig_layout *layout) {
     }
     return true;
 }
+
+bool ig_layout_equal(const ig_layout *a, const ig_layout *b) {
+    if (a->desc.dtype != b->desc.dtype || a->offset != b->offset ||
+        !ig_shape_equal(a->desc.shape, b->desc.shape))
+        return false;
+    for (int d = 0; d < a->desc.shape.rank; d++)
+        if (a->stride[d] != b->stride[d]) return false;
+    return true;
+}
