@@ -418,6 +418,7 @@ static ig_status infer_attention_grad(const call *c) {
     call f = *c;
     f.out = forward;
     f.n_out = 2;
+    IG_TRY(want_reals_alike(c, 0));
     IG_TRY(infer_attention(&f));
     if (!ig_shape_equal(forward[0].shape, c->in[3].shape)) return misfit(c, 0, 3);
     if (!ig_shape_equal(forward[1].shape, c->in[4].shape)) return misfit(c, 0, 4);

@@ -62,8 +62,8 @@ static bool view_transpose(const void *attrs, const ig_layout *in, ig_layout *ou
 static bool view_slice(const void *attrs, const ig_layout *in, ig_layout *out) {
     const ig_attrs_slice *s = attrs;
     for (int d = 0; d < in->desc.shape.rank; d++) out->stride[d] = in->stride[d];
-    /* The end of an empty slice may lie outside of the memory: it starts where the input does. */
-    if (s->end > s->begin) out->offset += s->begin * in->stride[s->axis];
+    /* The first of no elements may lie outside of the memory: it stays where the input's is. */
+    if (ig_shape_count(out->desc.shape) > 0) out->offset += s->begin * in->stride[s->axis];
     return true;
 }
 

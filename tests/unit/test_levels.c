@@ -1,0 +1,670 @@
+/*
+ * Plans of random graphs: levels, order, copies, and the numbers that come out.
+ *
+ * Graphs are written down without running.  Each is planned as a whole, with
+ * only its leaves and its ends bound, and checked against the plain reading of
+ * the rules: all pairs of steps are looked at, and every node is also run by
+ * itself, in the order of building, with memory of its own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/ref/ref.h"
+#include "base/random.h"
+#include "graph/build.h"
+#include "op/infer.h"
+#include "plan/plan.h"
+
+enum { GRAPHS = 300, NODES = 40, LEAVES = 6, STATES = 3, MOST_VALUES = 256, MOST_ELEMENTS = 200 };
+
+/* ---- a host and devices without a context ---- */
+
+static void *host_alloc(const ig_host *host, size_t count, size_t bytes_each) {
+    (void)host;
+    return ig_alloc(&ig_heap, count, bytes_each);
+}
+
+static void host_free(const ig_host *host, void *p) {
+    (void)host;
+    ig_free(&ig_heap, p);
+}
+
+static const ig_host host = {.abi = IG_BACKEND_ABI,
+                             .struct_size = sizeof(ig_host),
+                             .fail = ig_fail,
+                             .alloc = host_alloc,
+                             .free = host_free};
+
+static bool is_packed(const ig_operand *o) {
+    ig_layout layout = {.desc = o->desc};
+    memcpy(layout.stride, o->stride, sizeof layout.stride);
+    return ig_layout_is_packed(&layout);
+}
+
+/* Like ref, but what a step reads must lie packed, unless it only copies. */
+static bool can_run_packed(const ig_backend_device *device, const ig_step *step) {
+    for (uint32_t i = 0; i < step->n_in && step->op != IG_OP_COPY; i++)
+        if (!is_packed(&step->in[i])) return false;
+    return ig_ref_backend.can_run(device, step);
+}
+
+/* Like ref, but without tanh and matmul. */
+static bool can_run_some(const ig_backend_device *device, const ig_step *step) {
+    return step->op != IG_OP_TANH && step->op != IG_OP_MATMUL &&
+           ig_ref_backend.can_run(device, step);
+}
+
+/* Like ref, but one step at a time. */
+static ig_status compile_one(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                             ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    if (count > 1)
+        return IG_FAIL(IG_ERR_SPLIT, "narrow: %u steps are too many", count);
+    return ig_ref_backend.compile(device, steps, count, saved, progress, out);
+}
+
+typedef struct kit {
+    ig_device *ref;
+    ig_backend packed_backend, some_backend, narrow_backend;
+    ig_device packed, some, narrow;
+} kit;
+
+static ig_device like_ref(const kit *k, const ig_backend *backend, const char *name) {
+    ig_device device = *k->ref;
+    device.backend = backend;
+    snprintf(device.name, sizeof device.name, "%s", name);
+    return device;
+}
+
+static int setup(void **state) {
+    static kit k;
+    if (ig_device_open(&host, &ig_heap, "ref", &k.ref) != IG_OK) return -1;
+    k.packed_backend = k.some_backend = k.narrow_backend = ig_ref_backend;
+    k.packed_backend.can_run = can_run_packed;
+    k.some_backend.can_run = can_run_some;
+    k.narrow_backend.compile = compile_one;
+    k.packed = like_ref(&k, &k.packed_backend, "packed:0");
+    k.some = like_ref(&k, &k.some_backend, "some:0");
+    k.narrow = like_ref(&k, &k.narrow_backend, "narrow:0");
+    *state = &k;
+    return 0;
+}
+
+static int teardown(void **state) {
+    ig_device_close(((kit *)*state)->ref);
+    return 0;
+}
+
+/* ---- graphs by chance ---- */
+
+typedef struct dice {
+    uint32_t graph;
+    uint64_t thrown;
+} dice;
+
+static int64_t throw(dice *d, int64_t below) {
+    const uint32_t seed[2] = {7, d->graph};
+    return (int64_t)(ig_random_bits(seed, 0, 0, d->thrown++) % (uint64_t)below);
+}
+
+typedef struct sketch {
+    ig_graph g;
+    dice dice;
+    ig_value usable[MOST_VALUES]; /* values of current versions */
+    uint32_t n_usable;
+    ig_value states[STATES]; /* the current version of each */
+} sketch;
+
+typedef union any_attrs {
+    ig_attrs_scale scale;
+    ig_attrs_shape shape;
+    ig_attrs_axes axes;
+    ig_attrs_slice slice;
+    ig_attrs_axis axis;
+    ig_attrs_reduce reduce;
+    ig_attrs_matmul matmul;
+    ig_attrs_sgd sgd;
+    char bytes[IG_ATTRS_MAX];
+} any_attrs;
+
+static ig_shape throw_shape(dice *d) {
+    static const ig_shape shapes[] = {{2, {3, 4}}, {2, {4, 3}}, {1, {4}},    {2, {1, 4}},
+                                      {2, {3, 1}}, {0},         {3, {2, 3, 4}}, {2, {4, 4}}};
+    return shapes[throw(d, sizeof shapes / sizeof shapes[0])];
+}
+
+static void throw_view_attrs(dice *d, ig_op op, ig_shape x, any_attrs *out) {
+    const int axis = x.rank ? (int)throw(d, x.rank) : 0;
+    if (op == IG_OP_TRANSPOSE) {
+        for (int i = 0; i < x.rank; i++) out->axes.axis[i] = (axis + i) % x.rank;
+    } else if (op == IG_OP_SLICE) {
+        const int64_t begin = x.rank ? throw(d, x.dim[axis] + 1) : 0;
+        const int64_t left = x.rank ? x.dim[axis] - begin : 0;
+        out->slice = (ig_attrs_slice){begin, begin + throw(d, left + 1), axis, 0};
+    } else if (op == IG_OP_RESHAPE) {
+        out->shape = (ig_attrs_shape){.rank = 2, .dim = {1, ig_shape_count(x)}};
+    } else if (op == IG_OP_BROADCAST) {
+        out->shape.rank = x.rank + 1;
+        out->shape.dim[0] = 2;
+        for (int i = 0; i < x.rank && i + 1 < IG_MAX_RANK; i++) out->shape.dim[i + 1] = x.dim[i];
+    }
+}
+
+static any_attrs throw_attrs(dice *d, ig_op op, ig_shape x) {
+    any_attrs a = {.bytes = {0}};
+    if (ig_op_find(op)->traits & IG_VIEWS) throw_view_attrs(d, op, x, &a);
+    else if (op == IG_OP_SCALE) a.scale = (ig_attrs_scale){0.5, 0.25};
+    else if (op == IG_OP_SUM)
+        a.reduce = (ig_attrs_reduce){(uint32_t)throw(d, 1 << x.rank), (uint32_t)throw(d, 2)};
+    else if (op == IG_OP_MATMUL)
+        a.matmul = (ig_attrs_matmul){(uint32_t)throw(d, 2), (uint32_t)throw(d, 2)};
+    return a;
+}
+
+/* Builds an op on current values if it fits them. */
+static void try_op(sketch *s) {
+    static const ig_op ops[] = {IG_OP_ADD,     IG_OP_MUL,       IG_OP_TANH,  IG_OP_SCALE,
+                                IG_OP_RELU,    IG_OP_TRANSPOSE, IG_OP_SLICE, IG_OP_RESHAPE,
+                                IG_OP_SUM,     IG_OP_MATMUL,    IG_OP_TANH,  IG_OP_CONCAT,
+                                IG_OP_SOFTMAX, IG_OP_BROADCAST};
+    ig_graph *g = &s->g;
+    const ig_op op = ops[throw(&s->dice, sizeof ops / sizeof ops[0])];
+    const uint32_t n_in = op == IG_OP_CONCAT ? 2 : ig_op_find(op)->in_min;
+    ig_value in[2];
+    ig_desc descs[2], out;
+    for (uint32_t i = 0; i < n_in; i++) {
+        in[i] = s->usable[throw(&s->dice, s->n_usable)];
+        descs[i] = ig_value_at(g, in[i])->layout.desc;
+    }
+    const any_attrs attrs = throw_attrs(&s->dice, op, descs[0].shape);
+    if (ig_infer(op, &attrs, descs, n_in, &out, 1) != IG_OK) return;
+    if (ig_shape_count(out.shape) > MOST_ELEMENTS) return;
+    s->usable[s->n_usable++] = ig_build(g, op, &attrs, in, n_in);
+}
+
+/* Values that show the older version of a state must not be read any more. */
+static void forget_version(sketch *s, ig_value base) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->n_usable; i++)
+        if (ig_value_at(&s->g, s->usable[i])->base != base) s->usable[kept++] = s->usable[i];
+    s->n_usable = kept;
+}
+
+/* Overwrites a state, or two of them at once, by what has its shape. */
+static void try_update(sketch *s) {
+    static const ig_op ops[] = {IG_OP_ASSIGN, IG_OP_ACCUMULATE, IG_OP_SGD};
+    ig_graph *g = &s->g;
+    const ig_op op = ops[throw(&s->dice, 3)];
+    const int64_t which = throw(&s->dice, STATES);
+    const ig_value w = s->states[which], src = s->usable[throw(&s->dice, s->n_usable)];
+    const ig_value m = s->states[(which + 1) % STATES];
+    const ig_shape shape = ig_value_shape(g, w);
+    if (!ig_shape_equal(shape, ig_value_shape(g, src))) return;
+    const ig_value base = ig_value_at(g, w)->base, other = ig_value_at(g, m)->base;
+    const ig_value from = ig_value_at(g, src)->base;
+    if (from == base || (op == IG_OP_SGD && from == other)) return;
+
+    const any_attrs attrs = {.sgd = {.momentum = 0.5f}};
+    const ig_value in[] = {w, src, m};
+    const uint32_t n_out = op == IG_OP_SGD ? 2 : 1;
+    const ig_value out = ig_build_op(g, (ig_build_args){.op = op,
+                                                        .attrs = &attrs,
+                                                        .in = in,
+                                                        .n_in = n_out + 1,
+                                                        .n_out = n_out});
+    for (uint32_t i = 0; i < n_out; i++) {
+        forget_version(s, i ? other : base);
+        s->usable[s->n_usable++] = s->states[(which + i) % STATES] = out + i;
+    }
+}
+
+static void draw(sketch *s, uint32_t number) {
+    s->dice = (dice){number, 0};
+    s->n_usable = 0;
+    assert_int_equal(ig_graph_init(&s->g, &ig_heap, (ig_graph_hooks){0}), IG_OK);
+    for (int i = 0; i < LEAVES; i++) {
+        const ig_shape shape = i < STATES ? IG_SHAPE(3, 4) : throw_shape(&s->dice);
+        const ig_value leaf = ig_graph_leaf(&s->g, ig_layout_packed((ig_desc){IG_F32, shape}));
+        if (i < STATES) s->states[i] = leaf;
+        s->usable[s->n_usable++] = leaf;
+    }
+    for (int tries = 0; s->g.n_nodes < NODES && tries < 1000; tries++) {
+        if (throw(&s->dice, 5) == 0) try_update(s);
+        else try_op(s);
+    }
+    assert_int_equal(ig_graph_take_error(&s->g), IG_OK);
+    assert_true(s->g.n_values < MOST_VALUES);
+}
+
+/* ---- memory ---- */
+
+/* One buffer for each value that has memory of its own. */
+typedef struct memory {
+    ig_backend_buffer *of[MOST_VALUES];
+    size_t bytes[MOST_VALUES];
+} memory;
+
+static bool is_view(const ig_node *node) {
+    return ig_op_find(node->op)->traits & IG_VIEWS;
+}
+
+static void memory_init(memory *m, const ig_graph *g) {
+    *m = (memory){0};
+    const uint32_t seed[2] = {99, 0};
+    for (ig_value v = 1; v < g->n_values; v++) {
+        const ig_value_info *info = ig_value_at(g, v);
+        uint64_t bytes;
+        if (info->base != v) continue;
+        assert_true(ig_desc_bytes(info->layout.desc, &bytes));
+        m->bytes[v] = bytes;
+        float *at = ig_alloc(&ig_heap, bytes, 1);
+        assert_non_null(at);
+        m->of[v] = (ig_backend_buffer *)at;
+        for (uint64_t i = 0; info->node == IG_NO_NODE && i < bytes / sizeof *at; i++)
+            at[i] = (float)ig_random_bits(seed, 0, v, i) / 4294967296.0f * 2 - 1;
+    }
+}
+
+static void memory_deinit(memory *m) {
+    for (int v = 0; v < MOST_VALUES; v++) ig_free(&ig_heap, m->of[v]);
+}
+
+static ig_slot slots[] = {{.f = 0.125}}; /* the rate of sgd */
+
+static void run(const ig_plan *plan, const memory *m, const ig_value *bound, uint32_t n_bound) {
+    ig_backend_buffer *buffers[MOST_VALUES + 1];
+    buffers[IG_ARENA] = ig_alloc(&ig_heap, plan->arena_bytes, 1);
+    assert_non_null(buffers[IG_ARENA]);
+    memset((char *)buffers[IG_ARENA], 0xff, plan->arena_bytes); /* NaN, where nobody writes */
+    for (uint32_t i = 0; i < n_bound; i++) buffers[i + 1] = m->of[bound[i]];
+    assert_int_equal(ig_plan_run(plan, (ig_run_args){buffers, n_bound + 1, slots, 1}), IG_OK);
+    ig_free(&ig_heap, buffers[IG_ARENA]);
+}
+
+static ig_plan *plan_of(const ig_planner *planner, const ig_graph *g, uint32_t first,
+                        uint32_t count, const ig_value *bound, uint32_t n_bound) {
+    ig_plan *plan = NULL;
+    const ig_plan_args args = {
+        .graph = g, .first = first, .count = count, .bound = bound, .n_bound = n_bound};
+    if (ig_plan_create(planner, args, &plan) != IG_OK) fail_msg("%s", ig_error_text());
+    return plan;
+}
+
+/* All nodes, one by one, as they were built. */
+static void run_one_by_one(const ig_planner *planner, const ig_graph *g, const memory *m) {
+    ig_value all[MOST_VALUES];
+    uint32_t count = 0;
+    for (ig_value v = 1; v < g->n_values; v++)
+        if (m->of[v]) all[count++] = v;
+    for (uint32_t node = 0; node < g->n_nodes; node++) {
+        if (is_view(&g->nodes[node])) continue;
+        ig_plan *plan = plan_of(planner, g, node, 1, all, count);
+        assert_int_equal(plan->n_levels, 1);
+        assert_int_equal(plan->arena_bytes, 0);
+        run(plan, m, all, count);
+        ig_plan_destroy(plan);
+    }
+}
+
+/* Leaves; what no node reads; and some others: so many of four. */
+static uint32_t choose_bound(sketch *s, ig_value *bound, int64_t of_four) {
+    const ig_graph *g = &s->g;
+    bool read[MOST_VALUES] = {0};
+    uint32_t count = 0;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        for (uint32_t j = 0; j < g->nodes[i].n_in && !is_view(&g->nodes[i]); j++)
+            read[ig_value_at(g, ig_node_in(g, &g->nodes[i])[j])->base] = true;
+    for (ig_value v = 1; v < g->n_values; v++) {
+        const ig_value_info *info = ig_value_at(g, v);
+        if (info->base != v) continue;
+        if (info->node == IG_NO_NODE || !read[v] || throw(&s->dice, 4) < of_four)
+            bound[count++] = v;
+    }
+    return count;
+}
+
+/* ---- the plain reading of the rules ---- */
+
+enum { MOST_ITEMS = 3 * NODES + 60 };
+
+/* A step in the order of building: a copy, or a node. */
+typedef struct item {
+    const ig_step *step;
+    int64_t level;
+} item;
+
+static const ig_step *step_writing(const ig_plan *plan, uint32_t value) {
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        for (uint32_t j = 0; j < plan->steps[i].n_out; j++)
+            if (plan->steps[i].out[j].value == value) return &plan->steps[i];
+    return NULL;
+}
+
+static uint32_t list_items(const ig_graph *g, const ig_plan *plan, item *items) {
+    uint32_t count = 0;
+    for (size_t n = 0; n < g->n_nodes; n++) {
+        if (is_view(&g->nodes[n])) continue;
+        const ig_step *step = step_writing(plan, g->nodes[n].out);
+        assert_non_null(step);
+        for (uint32_t i = 0; i < step->n_in; i++)
+            if (step->in[i].value >= g->n_values)
+                items[count++] = (item){step_writing(plan, step->in[i].value), 0};
+        items[count++] = (item){step, 0};
+    }
+    assert_int_equal(count, plan->n_steps);
+    return count;
+}
+
+static uint32_t base_of(const ig_graph *g, const ig_operand *o) {
+    return o->value < g->n_values ? ig_value_at(g, o->value)->base : o->value;
+}
+
+static bool reads_what_is_written(const ig_step *reader, const ig_step *writer) {
+    for (uint32_t i = 0; i < reader->n_in; i++)
+        for (uint32_t j = 0; j < writer->n_out; j++)
+            if (reader->in[i].value == writer->out[j].value) return true;
+    return false;
+}
+
+static bool writes_what_is_touched(const ig_graph *g, const ig_step *writer, const ig_step *other) {
+    for (uint32_t i = 0; i < writer->n_out; i++)
+        for (uint32_t j = 0; j < other->n_in + other->n_out; j++)
+            if (base_of(g, &writer->out[i]) == base_of(g, ig_step_operand(other, j))) return true;
+    return false;
+}
+
+/* Whether `later`, built after `earlier`, has to wait for it. */
+static bool must_wait(const ig_graph *g, const ig_step *later, const ig_step *earlier) {
+    return reads_what_is_written(later, earlier) || writes_what_is_touched(g, later, earlier);
+}
+
+static void assert_levels(const ig_graph *g, const ig_plan *plan) {
+    item items[MOST_ITEMS];
+    const uint32_t count = list_items(g, plan, items);
+    int64_t deepest = -1;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t below = -1;
+        for (uint32_t j = 0; j < i; j++) {
+            if (!must_wait(g, items[i].step, items[j].step)) continue;
+            if (items[j].level > below) below = items[j].level;
+            assert_true(items[j].step < items[i].step); /* its place in the plan */
+        }
+        items[i].level = below + 1;
+        assert_int_equal(items[i].step->level, items[i].level);
+        if (items[i].level > deepest) deepest = items[i].level;
+    }
+    assert_int_equal(plan->n_levels, deepest + 1);
+    for (uint32_t i = 1; i < plan->n_steps; i++)
+        assert_true(plan->steps[i - 1].level <= plan->steps[i].level);
+}
+
+/* The bytes of a buffer that an operand spans. */
+typedef struct span {
+    uint32_t buffer;
+    uint64_t begin, end;
+} span;
+
+static span span_of(const ig_operand *o) {
+    int64_t last = 0;
+    for (int d = 0; d < o->desc.shape.rank; d++) {
+        if (o->desc.shape.dim[d] == 0) return (span){o->buffer, 0, 0};
+        last += (o->desc.shape.dim[d] - 1) * o->stride[d];
+    }
+    return (span){o->buffer, o->offset, o->offset + (uint64_t)(last + 1) * sizeof(float)};
+}
+
+static bool meet(span a, span b) {
+    return a.buffer == b.buffer && a.begin < b.end && b.begin < a.end;
+}
+
+/* Steps of one level may run at once: none touches a byte that another one writes. */
+static void assert_levels_are_free_of_clashes(const ig_plan *plan) {
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        for (uint32_t j = 0; j < plan->n_steps; j++) {
+            const ig_step *a = &plan->steps[i], *b = &plan->steps[j];
+            if (i == j || a->level != b->level) continue;
+            for (uint32_t x = 0; x < a->n_out; x++)
+                for (uint32_t y = 0; y < b->n_in + b->n_out; y++)
+                    assert_false(meet(span_of(&a->out[x]), span_of(ig_step_operand(b, y))));
+        }
+}
+
+static void assert_arena_holds_all(const ig_plan *plan) {
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        for (uint32_t j = 0; j < plan->steps[i].n_in + plan->steps[i].n_out; j++) {
+            const ig_operand *o = ig_step_operand(&plan->steps[i], j);
+            if (o->buffer != IG_ARENA) continue;
+            assert_true(span_of(o).end <= plan->arena_bytes);
+            assert_int_equal(o->kind == IG_KIND_STATE ? IG_KIND_LOCAL : o->kind, IG_KIND_LOCAL);
+        }
+}
+
+/* Planned and run as a whole, on the planner's devices, the bound values are what node by node
+ * gives on ref. */
+static ig_plan *try_graph(const kit *k, const ig_planner *planner, sketch *s, uint32_t number) {
+    const ig_planner alone = {.allocator = &ig_heap, .devices = {k->ref}, .n_devices = 1};
+    ig_value bound[MOST_VALUES];
+    memory got, want;
+    draw(s, number);
+    const uint32_t n_bound = choose_bound(s, bound, number % 5);
+    memory_init(&got, &s->g);
+    memory_init(&want, &s->g);
+    run_one_by_one(&alone, &s->g, &want);
+    ig_plan *plan = plan_of(planner, &s->g, 0, (uint32_t)s->g.n_nodes, bound, n_bound);
+    run(plan, &got, bound, n_bound);
+    for (uint32_t i = 0; i < n_bound; i++)
+        assert_memory_equal(got.of[bound[i]], want.of[bound[i]], want.bytes[bound[i]]);
+    memory_deinit(&got);
+    memory_deinit(&want);
+    return plan;
+}
+
+static void a_step_lies_one_level_above_all_that_it_waits_for(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {k->ref}, .n_devices = 1};
+    uint32_t updates = 0, levels = 0;
+    for (uint32_t number = 0; number < GRAPHS; number++) {
+        sketch s;
+        ig_plan *plan = try_graph(k, &planner, &s, number);
+        assert_levels(&s.g, plan);
+        assert_levels_are_free_of_clashes(plan);
+        assert_arena_holds_all(plan);
+        assert_int_equal(plan->n_copies, 0); /* ref reads any strides */
+        assert_int_equal(plan->n_segments, 1);
+        for (uint32_t i = 0; i < plan->n_steps; i++) updates += plan->steps[i].out[0].alias >= 0;
+        levels += plan->n_levels;
+        ig_plan_destroy(plan);
+        ig_graph_deinit(&s.g);
+    }
+    assert_true(updates > GRAPHS && levels > 5 * GRAPHS); /* there was something to see */
+}
+
+static void an_update_waits_for_readers_and_readers_wait_for_it(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {k->ref}, .n_devices = 1};
+    ig_graph g;
+    assert_int_equal(ig_graph_init(&g, &ig_heap, (ig_graph_hooks){0}), IG_OK);
+    const ig_layout layout = ig_layout_packed((ig_desc){IG_F32, IG_SHAPE(3, 4)});
+    const ig_value w = ig_graph_leaf(&g, layout), d = ig_graph_leaf(&g, layout);
+    const ig_value row = ig_build_slice(&g, w, 0, 0, 1);
+    const ig_value deep = ig_build_unary(&g, IG_OP_TANH, ig_build_unary(&g, IG_OP_TANH, d));
+    const ig_value reader = ig_build_binary(&g, IG_OP_ADD, row, deep); /* of a view of w */
+    const ig_value next = ig_build_binary(&g, IG_OP_ASSIGN, w, d);
+    const ig_value after = ig_build_unary(&g, IG_OP_NEG, ig_build_slice(&g, next, 1, 1, 2));
+    const ig_value bound[] = {w, d, reader, after};
+    ig_plan *plan = plan_of(&planner, &g, 0, (uint32_t)g.n_nodes, bound, 4);
+
+    assert_int_equal(step_writing(plan, reader)->level, 2);
+    assert_int_equal(step_writing(plan, next)->level, 3);
+    assert_int_equal(step_writing(plan, after)->level, 4);
+    assert_int_equal(step_writing(plan, next)->out[0].alias, 0);
+    assert_int_equal(step_writing(plan, next)->out[0].kind, IG_KIND_STATE);
+    ig_plan_destroy(plan);
+    ig_graph_deinit(&g);
+}
+
+static uint32_t count_copies(const ig_graph *g, const ig_plan *plan) {
+    uint32_t copies = 0;
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        copies += plan->steps[i].op == IG_OP_COPY && plan->steps[i].out[0].value >= g->n_values;
+    return copies;
+}
+
+/* Reading strided input is what a copy is for. */
+static void assert_inputs_are_packed(const ig_graph *g, const ig_plan *plan) {
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const ig_step *step = &plan->steps[i];
+        const bool inserted = step->op == IG_OP_COPY && step->out[0].value >= g->n_values;
+        for (uint32_t j = 0; j < step->n_in; j++)
+            if (inserted) assert_false(is_packed(&step->in[j]));
+            else if (step->op != IG_OP_COPY) assert_true(is_packed(&step->in[j]));
+    }
+}
+
+static void strided_inputs_are_copied_where_a_kernel_needs_it(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {
+        .allocator = &ig_heap, .devices = {(ig_device *)&k->packed}, .n_devices = 1};
+    uint32_t copies = 0;
+    for (uint32_t number = 0; number < GRAPHS; number++) {
+        sketch s;
+        ig_plan *plan = try_graph(k, &planner, &s, number);
+        assert_levels(&s.g, plan);
+        assert_levels_are_free_of_clashes(plan);
+        assert_arena_holds_all(plan);
+        assert_inputs_are_packed(&s.g, plan);
+        assert_int_equal(plan->n_copies, count_copies(&s.g, plan));
+        copies += plan->n_copies;
+        ig_plan_destroy(plan);
+        ig_graph_deinit(&s.g);
+    }
+    assert_true(copies > GRAPHS);
+}
+
+/* ---- devices ---- */
+
+static void what_the_first_device_cannot_run_goes_to_the_next(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {
+        .allocator = &ig_heap, .devices = {(ig_device *)&k->some, k->ref}, .n_devices = 2};
+    uint32_t moved = 0;
+    for (uint32_t number = 0; number < GRAPHS / 3; number++) {
+        sketch s;
+        ig_plan *plan = try_graph(k, &planner, &s, number);
+        assert_levels(&s.g, plan);
+        uint32_t next = 0;
+        for (uint32_t i = 0; i < plan->n_segments; i++) {
+            const ig_segment *segment = &plan->segments[i];
+            assert_int_equal(segment->first, next); /* segments follow each other */
+            next += segment->count;
+            for (uint32_t j = segment->first; j < next; j++) {
+                const uint32_t op = plan->steps[j].op;
+                const bool other = op == IG_OP_TANH || op == IG_OP_MATMUL;
+                assert_ptr_equal(segment->device, other ? k->ref : &k->some);
+                assert_int_equal(segment->fallback[0] != '\0', other);
+                moved += other;
+            }
+            if (segment->fallback[0])
+                assert_non_null(strstr(segment->fallback, "some:0 has no kernel for "));
+        }
+        assert_int_equal(next, plan->n_steps);
+        ig_plan_destroy(plan);
+        ig_graph_deinit(&s.g);
+    }
+    assert_true(moved > GRAPHS / 3);
+}
+
+/* exp(tanh(x)), planned: the status; with IG_OK, the plan. */
+static ig_status plan_two(const ig_planner *planner, ig_dtype dtype, ig_plan **out) {
+    ig_graph g;
+    assert_int_equal(ig_graph_init(&g, &ig_heap, (ig_graph_hooks){0}), IG_OK);
+    const ig_value x = ig_graph_leaf(&g, ig_layout_packed((ig_desc){dtype, IG_SHAPE(3, 4)}));
+    const ig_value y = ig_build_unary(&g, IG_OP_EXP, ig_build_unary(&g, IG_OP_TANH, x));
+    const ig_value bound[] = {x, y};
+    const ig_plan_args args = {.graph = &g, .count = 2, .bound = bound, .n_bound = 2};
+    const ig_status status = ig_plan_create(planner, args, out);
+    ig_graph_deinit(&g);
+    return status;
+}
+
+static void strict_refuses_another_device_and_says_why(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {.allocator = &ig_heap,
+                                .devices = {(ig_device *)&k->some, k->ref},
+                                .n_devices = 2,
+                                .strict = true};
+    ig_plan *plan = NULL;
+    assert_int_equal(plan_two(&planner, IG_F64, &plan), IG_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ig_error_text(), "strict: some:0 has no kernel for tanh of f64 [3,4]"));
+    assert_null(plan);
+}
+
+static void an_op_without_any_kernel_is_refused_by_name(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {
+        .allocator = &ig_heap, .devices = {(ig_device *)&k->some}, .n_devices = 1};
+    ig_plan *plan = NULL;
+    assert_int_equal(plan_two(&planner, IG_F32, &plan), IG_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ig_error_text(), "some:0 has no kernel for tanh of f32 [3,4]"));
+    assert_null(plan);
+}
+
+static void assert_attempt(const ig_attempt *a, const char *level, bool ok, const char *reason) {
+    assert_string_equal(a->level, level);
+    assert_int_equal(a->ok, ok);
+    assert_int_equal(a->selected, ok);
+    if (strncmp(a->reason, reason, strlen(reason)) != 0) fail_msg("%s", a->reason);
+}
+
+static void the_ladder_is_written_down_when_compile_is_taken(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {k->ref}, .n_devices = 1};
+    ig_plan *plan = NULL;
+    assert_int_equal(plan_two(&planner, IG_F32, &plan), IG_OK);
+    const ig_attempt *attempts = plan->segments[0].attempts;
+    assert_int_equal(plan->n_submits, 1);
+    assert_attempt(&attempts[0], "compile", true, "");
+    assert_attempt(&attempts[1], "kernel_override", false, "no override registered");
+    assert_attempt(&attempts[2], "eager", false, "skipped: compile selected");
+    ig_plan_destroy(plan);
+}
+
+static void steps_go_one_by_one_where_a_segment_cannot_be_compiled(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {
+        .allocator = &ig_heap, .devices = {(ig_device *)&k->narrow}, .n_devices = 1};
+    ig_plan *plan = NULL;
+    assert_int_equal(plan_two(&planner, IG_F32, &plan), IG_OK);
+    const ig_attempt *attempts = plan->segments[0].attempts;
+    assert_int_equal(plan->n_submits, 2);
+    assert_attempt(&attempts[0], "compile", false, "narrow: 2 steps are too many");
+    assert_attempt(&attempts[1], "kernel_override", false, "no override registered");
+    assert_attempt(&attempts[2], "eager", true, "");
+    ig_plan_destroy(plan);
+
+    for (uint32_t number = 0; number < 20; number++) { /* and the numbers are the same */
+        sketch s;
+        ig_plan_destroy(try_graph(k, &planner, &s, number));
+        ig_graph_deinit(&s.g);
+    }
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_step_lies_one_level_above_all_that_it_waits_for),
+        TEST(an_update_waits_for_readers_and_readers_wait_for_it),
+        TEST(strided_inputs_are_copied_where_a_kernel_needs_it),
+        TEST(what_the_first_device_cannot_run_goes_to_the_next),
+        TEST(strict_refuses_another_device_and_says_why),
+        TEST(an_op_without_any_kernel_is_refused_by_name),
+        TEST(the_ladder_is_written_down_when_compile_is_taken),
+        TEST(steps_go_one_by_one_where_a_segment_cannot_be_compiled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
