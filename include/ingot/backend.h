@@ -182,6 +182,11 @@ struct ig_host {
      * team_barrier() lets no thread pass before all have come. */
     void (*team)(const ig_host *host, ig_team_fn *fn, void *task);
     void (*team_barrier)(const ig_host *host);
+
+    /* NULL unless somebody watches.  A thread of the team has run some of step `step`, counted from
+     * the first of the program, between these two moments of CLOCK_MONOTONIC. */
+    void (*trace)(const ig_host *host, uint32_t thread, uint32_t step, uint64_t begin_ns,
+                  uint64_t end_ns);
 };
 
 #define IG_HOST_FAIL(host, code, ...) (host)->fail(code, __FILE__, __LINE__, __VA_ARGS__)

@@ -91,9 +91,21 @@ typedef struct ig_attrs_norm {
     float eps;
 } ig_attrs_norm;
 
+/* What a product may be put through before it is stored: the op of that name. */
+typedef enum ig_activation {
+    IG_ACTIVATION_NONE,
+    IG_ACTIVATION_RELU,
+    IG_ACTIVATION_TANH,
+    IG_ACTIVATION_SIGMOID,
+    IG_ACTIVATION_SILU,
+    IG_ACTIVATION_GELU_ERF,
+    IG_ACTIVATION_GELU_TANH,
+} ig_activation;
+
 typedef struct ig_attrs_matmul {
     uint32_t transpose_a; /* 1: a is [..., k, m] */
     uint32_t transpose_b; /* 1: b is [..., n, k] */
+    uint32_t activation;  /* ig_activation; the planner sets it */
 } ig_attrs_matmul;
 
 /* Which two elements of a head turn together: (2i, 2i + 1), or (i, i + dims / 2). */
@@ -159,7 +171,7 @@ enum {
 };
 static_assert(IG_ATTRS_SCALE == 16 && IG_ATTRS_FILL == 16 && IG_ATTRS_DROPOUT == 20, "padding");
 static_assert(IG_ATTRS_SHAPE == 56 && IG_ATTRS_AXES == 24 && IG_ATTRS_SLICE == 24, "padding");
-static_assert(IG_ATTRS_PAD == 24 && IG_ATTRS_REDUCE == 8 && IG_ATTRS_MATMUL == 8, "padding");
+static_assert(IG_ATTRS_PAD == 24 && IG_ATTRS_REDUCE == 8 && IG_ATTRS_MATMUL == 12, "padding");
 static_assert(IG_ATTRS_ROPE == 20 && IG_ATTRS_ATTENTION == 8 && IG_ATTRS_ADAMW == 24, "padding");
 static_assert(IG_ATTRS_SGD == 16 && IG_ATTRS_CUSTOM == 4, "padding");
 

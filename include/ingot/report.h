@@ -31,6 +31,31 @@ IG_API void ig_report_reset_memory(ig_ctx *ctx); /* the peak starts anew */
 /* The run report as JSON, as snprintf writes: returns the bytes it takes, without the final 0. */
 IG_API size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes);
 
+/*
+ * The plans of recorded steps, newest first; index counts from 0, and one that is
+ * not there gives "".  As JSON:
+ *   {"levels", "barriers", "chains", "parts", "copies", "arena_bytes", "live_bytes", "sum_bytes",
+ *    "segments":[{"first","count","part","device","attempts":[...]}],
+ *    "steps":[{"op","level","chain","part","device","flop","bytes",
+ *              "scratch":{"offset","bytes"},
+ *              "in":[{"value","kind","buffer","offset","dtype","shape":[..],"bytes"}],"out":[..]}]}
+ * "sum_bytes" is what all local values would take without sharing; "live_bytes" the most that is
+ * alive at one level; a "buffer" of 0 is the arena.
+ */
+IG_API size_t ig_report_plan_json(const ig_ctx *ctx, uint32_t index, char *out, size_t out_bytes);
+
+/*
+ * Between begin and end every kernel call is timed: `ig_profile_json` then gives
+ *   {"runs", "dropped", "steps":[{"index","op","device","calls","ns","bytes","flop"}],
+ *    "events":[{"run","thread","step","begin_ns","end_ns"}]}
+ * where "index" and "step" count the steps of the replayed plan that ran last ("steps" is empty and
+ * "step" 0 where ops ran one by one), "ns" is the sum over threads and "events" are the newest
+ * `max_events`, oldest first.
+ */
+IG_API IG_MUST_CHECK ig_status ig_profile_begin(ig_ctx *ctx, uint32_t max_events);
+IG_API void ig_profile_end(ig_ctx *ctx); /* what was gathered stays until the next begin */
+IG_API size_t ig_profile_json(const ig_ctx *ctx, char *out, size_t out_bytes);
+
 /* "0.1.0" */
 IG_API const char *ig_version(void);
 

@@ -269,7 +269,7 @@ static void grad_layer_norm(const ig_grad *r) { norm(r, IG_OP_LAYER_NORM_GRAD); 
 
 static ig_value matmul(ig_graph *g, ig_value a, ig_value b, uint32_t transpose_a,
                        uint32_t transpose_b) {
-    const ig_attrs_matmul attrs = {transpose_a, transpose_b};
+    const ig_attrs_matmul attrs = {transpose_a, transpose_b, IG_ACTIVATION_NONE};
     return ig_build(g, IG_OP_MATMUL, &attrs, (ig_value[]){a, b}, 2);
 }
 
@@ -325,9 +325,10 @@ static void grad_attention(const ig_grad *r) {
 /* The program's own rule. */
 static void grad_custom(const ig_grad *r) {
     const ig_graph_hooks *hooks = &r->g->hooks;
-    ig_status status = IG_FAIL(IG_ERR_UNSUPPORTED, "backward: custom op without a gradient");
-    if (hooks->custom_grad)
-        status = hooks->custom_grad(hooks->user, r->g, r->node, r->dout, r->din);
+    const ig_status status =
+        hooks->custom_grad
+            ? hooks->custom_grad(hooks->user, r->g, r->node, r->dout, r->din)
+            : IG_FAIL(IG_ERR_UNSUPPORTED, "backward: custom op without a gradient");
     if (status != IG_OK) ig_graph_stick(r->g, status);
 }
 

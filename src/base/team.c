@@ -16,7 +16,13 @@ typedef struct worker {
     pthread_t thread;
 } worker;
 
-/* The words that threads wait on lie a cache line apart. */
+/* A word that threads wait on, a cache line apart from others.  Waking costs a call of the system,
+ * so it is done only where somebody sleeps. */
+typedef struct gate {
+    _Alignas(64) _Atomic uint32_t word;
+    _Atomic uint32_t sleepers;
+} gate;
+
 struct ig_team {
     const ig_allocator *allocator;
     uint32_t wanted, threads; /* asked for; and running, the caller counted in */
@@ -24,10 +30,10 @@ struct ig_team {
     worker *workers;
     ig_team_task *fn;
     void *task;
-    _Alignas(64) _Atomic uint32_t round;   /* grows with every run */
-    _Alignas(64) _Atomic uint32_t working; /* threads that have not finished the run */
+    gate round;                            /* grows with every run */
+    gate working;                          /* threads that have not finished the run */
+    gate phase;                            /* barriers passed */
     _Alignas(64) _Atomic uint32_t arrived; /* at the barrier */
-    _Alignas(64) _Atomic uint32_t phase;   /* barriers passed */
     _Atomic uint32_t quit;
 };
 
@@ -39,21 +45,23 @@ static void pause_briefly(void) {
 #endif
 }
 
-static void sleep_while(_Atomic uint32_t *word, uint32_t value) {
-    syscall(SYS_futex, (uint32_t *)word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+/* After the word has changed.  Both this and a sleeper's look at the word are in one order that all
+ * threads agree on: either the sleeper sees the change or this sees the sleeper. */
+static void wake_all(gate *g) {
+    if (atomic_load(&g->sleepers) > 0)
+        syscall(SYS_futex, (uint32_t *)&g->word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-static void wake_all(_Atomic uint32_t *word) {
-    syscall(SYS_futex, (uint32_t *)word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
-}
-
-/* Returns when *word is something else than `value`. */
-static void wait_while(_Atomic uint32_t *word, uint32_t value) {
+/* Returns when the word is something else than `value`. */
+static void wait_while(gate *g, uint32_t value) {
     for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(word, memory_order_acquire) != value) return;
+        if (atomic_load_explicit(&g->word, memory_order_acquire) != value) return;
         pause_briefly();
     }
-    while (atomic_load_explicit(word, memory_order_acquire) == value) sleep_while(word, value);
+    atomic_fetch_add(&g->sleepers, 1);
+    while (atomic_load(&g->word) == value)
+        syscall(SYS_futex, (uint32_t *)&g->word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+    atomic_fetch_sub(&g->sleepers, 1);
 }
 
 static void *work(void *arg) {
@@ -63,8 +71,7 @@ static void *work(void *arg) {
         wait_while(&team->round, round);
         if (atomic_load_explicit(&team->quit, memory_order_acquire)) return NULL;
         team->fn(team->task, w->id, team->threads);
-        if (atomic_fetch_sub_explicit(&team->working, 1, memory_order_acq_rel) == 1)
-            wake_all(&team->working);
+        if (atomic_fetch_sub(&team->working.word, 1) == 1) wake_all(&team->working);
     }
 }
 
@@ -88,20 +95,20 @@ void ig_team_run(ig_team *team, ig_team_task *fn, void *task) {
     }
     team->fn = fn;
     team->task = task;
-    atomic_store_explicit(&team->working, team->threads - 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&team->round, 1, memory_order_release);
+    atomic_store_explicit(&team->working.word, team->threads - 1, memory_order_relaxed);
+    atomic_fetch_add(&team->round.word, 1);
     wake_all(&team->round);
     fn(task, 0, team->threads);
-    for (uint32_t left; (left = atomic_load_explicit(&team->working, memory_order_acquire)) > 0;)
+    for (uint32_t left; (left = atomic_load_explicit(&team->working.word, memory_order_acquire)) > 0;)
         wait_while(&team->working, left);
 }
 
 void ig_team_barrier(ig_team *team) {
     if (team->threads == 1) return;
-    const uint32_t phase = atomic_load_explicit(&team->phase, memory_order_relaxed);
+    const uint32_t phase = atomic_load_explicit(&team->phase.word, memory_order_relaxed);
     if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) + 1 == team->threads) {
         atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
-        atomic_fetch_add_explicit(&team->phase, 1, memory_order_release);
+        atomic_fetch_add(&team->phase.word, 1);
         wake_all(&team->phase);
     } else {
         wait_while(&team->phase, phase);
@@ -128,7 +135,7 @@ void ig_team_destroy(ig_team *team) {
     if (!team) return;
     if (team->started && team->threads > 1) {
         atomic_store_explicit(&team->quit, 1, memory_order_release);
-        atomic_fetch_add_explicit(&team->round, 1, memory_order_release);
+        atomic_fetch_add(&team->round.word, 1);
         wake_all(&team->round);
         for (uint32_t i = 1; i < team->threads; i++) pthread_join(team->workers[i].thread, NULL);
     }

@@ -61,8 +61,8 @@ static ig_status create_context(const demo *d, ig_ctx **out) {
 
 static ig_status train_step(demo *d, int64_t step, ig_meter *meter) {
     ig_workload *w = d->trained;
-    IG_TRY(d->type->next_batch(w));
-    IG_TRY(d->type->step(w, &d->losses[step]));
+    IG_TRY(ig_workload_next_batch(w));
+    IG_TRY(ig_workload_step(w, &d->losses[step]));
     char note[32];
     snprintf(note, sizeof note, "loss %.3f", d->losses[step]);
     if (step + 1 < d->options->steps)
@@ -142,11 +142,11 @@ static ig_status save(demo *d) {
     char progress[128], loss[32];
     snprintf(loss, sizeof loss, "%.6g", mean_of_last(d));
     snprintf(progress, sizeof progress, "{\"steps\": %lld, \"batch\": %lld, \"loss\": %s}",
-             (long long)d->options->steps, (long long)d->trained->batch,
+             (long long)d->options->steps, (long long)d->trained->sizes.batch,
              isfinite(mean_of_last(d)) ? loss : "null");
     return ig_checkpoint_save(d->file_path, d->trained->model,
                               &(ig_checkpoint_options){.optimizer = d->trained->optimizer,
-                                                       .config = d->type->config,
+                                                       .config = d->trained->config,
                                                        .progress = progress});
 }
 
@@ -160,10 +160,10 @@ static uint32_t bits_of(float value) {
 
 static ig_status compare_logits(demo *d, ig_workload *loaded, float *values) {
     const size_t n = d->n_logits;
-    IG_TRY(d->type->next_batch(d->trained));
-    IG_TRY(d->type->next_batch(loaded));
-    IG_TRY(d->type->logits(d->trained, values, n));
-    IG_TRY(d->type->logits(loaded, values + n, n));
+    IG_TRY(ig_workload_next_batch(d->trained));
+    IG_TRY(ig_workload_next_batch(loaded));
+    IG_TRY(ig_workload_logits(d->trained, values, n));
+    IG_TRY(ig_workload_logits(loaded, values + n, n));
     size_t differ = 0;
     for (size_t i = 0; i < n; i++) differ += bits_of(values[i]) != bits_of(values[n + i]);
     if (differ == 0) return IG_OK;
@@ -176,20 +176,20 @@ static ig_status use_loaded(demo *d, ig_ctx *ctx, ig_workload *loaded, float *va
     IG_TRY(ig_checkpoint_load(d->file_path, loaded->model, loaded->optimizer));
     IG_TRY(compare_logits(d, loaded, values));
     for (int i = 0; i < d->n_prompts; i++)
-        IG_TRY(d->type->generate(loaded, d->prompts[i], d->texts[i], TEXT_CHARS));
+        IG_TRY(ig_char_mlp_generate(loaded, d->prompts[i], d->texts[i], TEXT_CHARS));
     return IG_OK;
 }
 
 static ig_status reload(demo *d) {
     ig_ctx *ctx = NULL;
     ig_workload *loaded = NULL;
-    d->n_logits = (size_t)d->trained->batch * d->type->logits_per_sample;
+    d->n_logits = (size_t)ig_workload_targets(d->trained) * (size_t)d->type->symbols;
     float *values = ig_alloc(&d->cli->allocator, 2 * d->n_logits, sizeof *values);
     if (!values) return IG_FAIL(IG_ERR_MEMORY, "demo: no memory for %zu logits", 2 * d->n_logits);
     ig_status status = create_context(d, &ctx);
-    if (status == IG_OK) status = d->type->create(ctx, d->trained->batch, &loaded);
+    if (status == IG_OK) status = ig_workload_create(d->type, ctx, d->trained->sizes, &loaded);
     if (status == IG_OK) status = use_loaded(d, ctx, loaded, values);
-    d->type->destroy(loaded);
+    ig_workload_destroy(loaded);
     ig_ctx_destroy(ctx);
     ig_free(&d->cli->allocator, values);
     return status;
@@ -206,7 +206,7 @@ static ig_status find_file_bytes(demo *d) {
 /* ---- Results ---- */
 
 static double samples_per_second(const demo *d) {
-    return (double)d->options->steps * (double)d->trained->batch / d->seconds;
+    return (double)d->options->steps * (double)d->trained->sizes.batch / d->seconds;
 }
 
 static void print_row(const demo *d, const char *label, const char *fmt, ...) IG_PRINTF(3, 4);
@@ -230,7 +230,7 @@ static void print_table(const demo *d) {
               d->losses[steps - 1], plain, steps < MEAN_STEPS ? (int)steps : MEAN_STEPS,
               mean_of_last(d));
     print_row(d, "steps", "%s of %lld samples, in %.2f s", ig_count_text((uint64_t)steps, a),
-              (long long)d->trained->batch, d->seconds);
+              (long long)d->trained->sizes.batch, d->seconds);
     print_row(d, "samples/s", "%s (wall clock, batches and reading the loss included)",
               ig_count_text((uint64_t)(samples_per_second(d) + 0.5), a));
     print_row(d, "ops", "%s (%.1f a step)", ig_count_text(d->counters.ops, a),
@@ -276,7 +276,7 @@ static ig_status print_json(const demo *d) {
         " s:{s:o, s:I}, s:o, s:{s:b, s:I}, s:o}",
         "schema", "ingot.demo.v1", "workload", d->type->name, "device", ig_ctx_device(d->ctx),
         "seed", (json_int_t)d->options->seed, "steps", (json_int_t)steps, "batch",
-        (json_int_t)d->trained->batch, "parameters",
+        (json_int_t)d->trained->sizes.batch, "parameters",
         (json_int_t)ig_module_element_count(d->trained->model), "loss", "first",
         ig_json_real(d->losses[0]), "last", ig_json_real(d->losses[steps - 1]), "mean_last_20",
         ig_json_real(mean_of_last(d)), "seconds", ig_json_real(d->seconds), "samples_per_second",
@@ -326,7 +326,7 @@ static ig_status print_intent(const demo *d) {
 static ig_status run_stages(demo *d) {
     IG_TRY(ig_dir_make(d->options->out));
     IG_TRY(create_context(d, &d->ctx));
-    IG_TRY(d->type->create(d->ctx, d->type->batch, &d->trained));
+    IG_TRY(ig_workload_create(d->type, d->ctx, (ig_workload_sizes){0}, &d->trained));
     IG_TRY(train(d));
     IG_TRY(draw(d));
     IG_TRY(save(d));
@@ -352,7 +352,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     if (status == IG_OK) status = choose_paths(d);
     if (status == IG_OK) status = o->dry_run ? print_intent(d) : run_stages(d);
 
-    d->type->destroy(d->trained);
+    ig_workload_destroy(d->trained);
     ig_ctx_destroy(d->ctx);
     ig_free(a, d->losses);
     ig_free(a, d);

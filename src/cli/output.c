@@ -89,18 +89,38 @@ json_t *ig_json_count(uint64_t value) {
     return value == UINT64_MAX ? json_null() : json_integer((json_int_t)value);
 }
 
-ig_status ig_json_report(const ig_ctx *ctx, json_t **out) {
+/* Something that is written as snprintf writes, as a tree. */
+typedef size_t text_fn(const ig_ctx *ctx, char *out, size_t out_bytes);
+
+static ig_status parse_text(const ig_ctx *ctx, const char *what, text_fn *write, json_t **out) {
     const ig_allocator *a = ig_ctx_allocator(ctx);
-    const size_t bytes = ig_report_json(ctx, NULL, 0) + 1;
+    const size_t bytes = write(ctx, NULL, 0) + 1;
+    if (bytes == 1) return IG_FAIL(IG_ERR_STATE, "%s: there is none", what);
     char *text = ig_alloc(a, bytes, 1);
-    if (!text) return IG_FAIL(IG_ERR_MEMORY, "report: no memory for %zu bytes", bytes);
-    ig_report_json(ctx, text, bytes);
+    if (!text) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for %zu bytes", what, bytes);
+    write(ctx, text, bytes);
     json_error_t error;
-    json_t *report = json_loads(text, 0, &error);
+    json_t *root = json_loads(text, 0, &error);
     ig_free(a, text);
-    if (!report) return IG_FAIL(IG_ERR_STATE, "report: %s", error.text);
-    *out = report;
+    if (!root) return IG_FAIL(IG_ERR_STATE, "%s: %s", what, error.text);
+    *out = root;
     return IG_OK;
+}
+
+static size_t write_plan(const ig_ctx *ctx, char *out, size_t out_bytes) {
+    return ig_report_plan_json(ctx, 0, out, out_bytes);
+}
+
+ig_status ig_json_report(const ig_ctx *ctx, json_t **out) {
+    return parse_text(ctx, "report", ig_report_json, out);
+}
+
+ig_status ig_json_plan(const ig_ctx *ctx, json_t **out) {
+    return parse_text(ctx, "plan of a recording", write_plan, out);
+}
+
+ig_status ig_json_profile(const ig_ctx *ctx, json_t **out) {
+    return parse_text(ctx, "profile", ig_profile_json, out);
 }
 
 ig_status ig_json_print(json_t *root) {

@@ -36,6 +36,11 @@ json_t *ig_json_count(uint64_t value);
 /* The context's run report; the caller drops the reference. */
 IG_MUST_CHECK ig_status ig_json_report(const ig_ctx *ctx, json_t **out);
 
+/* The plan of the newest recording, as report.h describes it; an error where there is none. */
+IG_MUST_CHECK ig_status ig_json_plan(const ig_ctx *ctx, json_t **out);
+/* What was profiled. */
+IG_MUST_CHECK ig_status ig_json_profile(const ig_ctx *ctx, json_t **out);
+
 /* Prints one object and drops the reference.  NULL: building it ran out of memory. */
 IG_MUST_CHECK ig_status ig_json_print(json_t *root);
 

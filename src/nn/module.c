@@ -160,6 +160,18 @@ static ig_status rename_tensors(const ig_module *module, const ig_param *added, 
     return IG_OK;
 }
 
+/* Enters new parameters under `name` of `module` into all lists, or into none. */
+static ig_status enter(ig_module *module, const char *name, const ig_param *added, size_t count) {
+    if (count == 0) return IG_OK;
+    IG_TRY(prepare(module, name, added, count));
+    const ig_status status = rename_tensors(module, added, count);
+    if (status == IG_OK)
+        commit(module, count);
+    else
+        drop(module, count);
+    return status;
+}
+
 /* ---- Create and destroy ---- */
 
 /* NULL: no memory. */
@@ -243,17 +255,11 @@ ig_status ig_module_add(ig_module *parent, const char *name, ig_module *child) {
     char *own_name = ig_copy_text(memory_of(parent), name);
     if (!own_name) return IG_FAIL(IG_ERR_MEMORY, "module: no memory for the name \"%s\"", name);
 
-    ig_status status = prepare(parent, name, child->params, child->n_params);
-    if (status == IG_OK) {
-        status = rename_tensors(parent, child->params, child->n_params);
-        if (status != IG_OK) drop(parent, child->n_params);
-    }
+    const ig_status status = enter(parent, name, child->params, child->n_params);
     if (status != IG_OK) {
         ig_free(memory_of(parent), own_name);
         return status;
     }
-
-    commit(parent, child->n_params);
     child->parent = parent;
     child->name = own_name;
     parent->members[parent->n_members++] = (member){.child = child, .name = own_name};
@@ -269,17 +275,11 @@ ig_status ig_module_add_param(ig_module *module, const char *name, ig_desc desc,
     ig_param param = {0};
     ig_status status = ig_tensor_create(module->ctx, desc, &param.tensor);
     if (status == IG_OK) status = ig_tensor_require_grad(param.tensor);
-    if (status == IG_OK) status = prepare(module, name, &param, 1);
-    if (status == IG_OK) {
-        status = rename_tensors(module, &param, 1);
-        if (status != IG_OK) drop(module, 1);
-    }
+    if (status == IG_OK) status = enter(module, name, &param, 1);
     if (status != IG_OK) {
         ig_tensor_release(param.tensor);
         return status;
     }
-
-    commit(module, 1);
     const char *kept = module->params[module->n_params - 1].path;
     module->members[module->n_members++] = (member){.param = param.tensor, .name = kept};
     *out = param.tensor;

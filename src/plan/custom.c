@@ -4,7 +4,7 @@
 typedef struct custom_program {
     ig_backend_program base;
     const ig_allocator *allocator;
-    const ig_custom_op *op;
+    ig_custom_op op; /* a copy: the context's list moves when it grows */
     uint32_t n_in, n_out;
     ig_operand *operands; /* inputs, then outputs */
     ig_custom_operand *seen;
@@ -18,7 +18,7 @@ static ig_status submit(ig_backend_program *program, ig_backend_buffer *const *b
         const ig_operand *o = &p->operands[i];
         p->seen[i] = (ig_custom_operand){o->desc, (char *)buffers[o->buffer] + o->offset};
     }
-    return p->op->run(p->op->user, p->seen, p->n_in, p->seen + p->n_in);
+    return p->op.run(p->op.user, p->seen, p->n_in, p->seen + p->n_in);
 }
 
 static void destroy(ig_backend_program *program) {
@@ -33,7 +33,7 @@ ig_status ig_custom_program_create(const ig_allocator *allocator, const ig_custo
     custom_program *p = ig_alloc(allocator, 1, sizeof *p);
     if (!p) return IG_FAIL(IG_ERR_MEMORY, "%s: program", op->name);
     const uint32_t count = step->n_in + step->n_out;
-    *p = (custom_program){{submit, destroy}, allocator, op, step->n_in, step->n_out, NULL, NULL};
+    *p = (custom_program){{submit, destroy}, allocator, *op, step->n_in, step->n_out, NULL, NULL};
     p->operands = ig_alloc(allocator, count, sizeof *p->operands);
     p->seen = ig_alloc(allocator, count, sizeof *p->seen);
     if (!p->operands || !p->seen) {

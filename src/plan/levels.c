@@ -1,106 +1,201 @@
 /*
- * Depth levels.  Within a level no step touches what another one writes, so all
- * of a level may run at once; between levels stands a barrier.
+ * Chains and depth levels.
  *
  *     level of a step = 1 + the deepest of   the writers of what it reads,
  *                                            the readers and writers of what it overwrites
+ *
+ * Within a level no chain touches what another one writes, so all of a level may
+ * run at once; between levels stands a barrier.  A step that needs, of all that
+ * is that deep, only its own rows of one chain joins the chain instead and costs
+ * no barrier: the thread that wrote the rows reads them while they are warm.
  */
 #include <string.h>
 
 #include "plan/lower.h"
 
-/* Memory, as far as levels care: how deep it was last written and read; -1: not here. */
+#define NOBODY UINT32_MAX
+
+/* Memory, as far as levels care: by whom, and how deep, it was last written and read. */
 typedef struct region {
-    int64_t written, read;
+    uint32_t writer; /* a step; NOBODY: not here */
+    int64_t read;    /* the deepest level; -1: nobody */
+    uint32_t read_chain;
+    bool many_read; /* several chains of that level read it */
 } region;
 
-/* The region of an operand: the memory its value lies in. */
-static region *region_of(const ig_lowering *l, region *regions, const ig_operand *o) {
-    const ig_graph *g = l->args->graph;
-    const uint32_t id = o->value < g->n_values ? ig_value_at(g, o->value)->base : o->value;
-    return &regions[id];
+/* The deepest things a step depends on. */
+typedef struct depth {
+    int64_t level;
+    uint32_t chain; /* NOBODY: several */
+} depth;
+
+static void deepen(depth *d, int64_t level, uint32_t chain) {
+    if (level > d->level) *d = (depth){level, chain};
+    else if (level == d->level && chain != d->chain) d->chain = NOBODY;
 }
 
-static uint32_t level_of(const ig_lowering *l, region *regions, const ig_step *step) {
-    int64_t deepest = -1;
-    for (uint32_t i = 0; i < step->n_in; i++) {
-        const region *r = region_of(l, regions, &step->in[i]);
-        if (r->written > deepest) deepest = r->written;
-    }
+static void after_writer(const ig_plan *p, depth *d, const region *r) {
+    if (r->writer != NOBODY) deepen(d, p->steps[r->writer].level, p->steps[r->writer].chain);
+}
+
+static depth depth_of(const ig_lowering *l, const region *regions, const ig_step *step) {
+    depth d = {-1, NOBODY};
+    for (uint32_t i = 0; i < step->n_in; i++)
+        after_writer(l->plan, &d, &regions[ig_memory_of(l, &step->in[i])]);
     for (uint32_t i = 0; i < step->n_out; i++) {
-        const region *r = region_of(l, regions, &step->out[i]);
-        if (r->written > deepest) deepest = r->written;
-        if (r->read > deepest) deepest = r->read;
+        const region *r = &regions[ig_memory_of(l, &step->out[i])];
+        after_writer(l->plan, &d, r);
+        if (r->read >= 0) deepen(&d, r->read, r->many_read ? NOBODY : r->read_chain);
     }
-    return (uint32_t)(deepest + 1);
+    return d;
 }
 
-static void mark(const ig_lowering *l, region *regions, const ig_step *step) {
+static void mark(const ig_lowering *l, region *regions, uint32_t i) {
+    const ig_step *step = &l->plan->steps[i];
+    for (uint32_t k = 0; k < step->n_in; k++) {
+        region *r = &regions[ig_memory_of(l, &step->in[k])];
+        if (r->read < step->level) {
+            r->read = step->level;
+            r->read_chain = step->chain;
+            r->many_read = false;
+        } else if (r->read == step->level && r->read_chain != step->chain) {
+            r->many_read = true;
+        }
+    }
+    for (uint32_t k = 0; k < step->n_out; k++) {
+        region *r = &regions[ig_memory_of(l, &step->out[k])];
+        *r = (region){.writer = i, .read = -1};
+    }
+}
+
+/* ---- chains ---- */
+
+static int64_t rows_of(const ig_operand *o) {
+    int64_t rows = 1;
+    for (int d = 0; d < o->desc.shape.rank - 1; d++) rows *= o->desc.shape.dim[d];
+    return rows;
+}
+
+static bool is_packed(const ig_operand *o) {
+    ig_layout layout = {.desc = o->desc};
+    memcpy(layout.stride, o->stride, sizeof layout.stride);
+    return ig_layout_is_packed(&layout);
+}
+
+/* Ops that read, of an input like the result, just the rows that they write. */
+static bool goes_by_row(uint32_t op) {
+    static const bool rowwise[IG_OP_COUNT] = {
+        [IG_OP_SOFTMAX] = true,       [IG_OP_LOG_SOFTMAX] = true, [IG_OP_RMS_NORM] = true,
+        [IG_OP_RMS_NORM_GRAD] = true, [IG_OP_LAYER_NORM] = true,  [IG_OP_LAYER_NORM_GRAD] = true,
+    };
+    return rowwise[op] || ig_op_find(op)->traits & IG_ELEMENTWISE;
+}
+
+/* Whether the step can follow the chain of the step `before` it, row by row. */
+static bool fits_chain(const ig_lowering *l, const region *regions, const ig_step *step,
+                       const ig_step *before) {
+    if (!goes_by_row(step->op) || !goes_by_row(before->op)) return false;
+    if (step->out[0].desc.shape.rank < 1 || rows_of(&step->out[0]) != rows_of(&before->out[0]))
+        return false;
     for (uint32_t i = 0; i < step->n_in; i++) {
-        region *r = region_of(l, regions, &step->in[i]);
-        if (r->read < step->level) r->read = step->level;
+        const ig_operand *in = &step->in[i];
+        const uint32_t writer = regions[ig_memory_of(l, in)].writer;
+        if (writer == NOBODY || l->plan->steps[writer].chain != before->chain) continue;
+        /* Written in this chain: row r must be row r here too. */
+        if (!ig_shape_equal(in->desc.shape, step->out[0].desc.shape) || !is_packed(in)) return false;
     }
-    for (uint32_t i = 0; i < step->n_out; i++)
-        region_of(l, regions, &step->out[i])->written = step->level;
+    for (uint32_t i = 0; i < step->n_out; i++) /* what the chain has read may be read whole there */
+        if (regions[ig_memory_of(l, &step->out[i])].read == before->level) return false;
+    return true;
 }
 
-/* Counting sort by level, which keeps the order within one.  What belongs to a step goes along. */
-static ig_status sort(ig_lowering *l) {
+/* Puts step i into the chain it depends on, or into a new one a level deeper. */
+static void settle(const ig_lowering *l, const region *regions, uint32_t i, uint32_t floor,
+                   uint32_t *n_chains, uint32_t *last_of) {
+    ig_plan *p = l->plan;
+    ig_step *step = &p->steps[i];
+    const depth d = depth_of(l, regions, step);
+    if (d.level >= floor && d.chain != NOBODY) {
+        const uint32_t before = last_of[d.chain];
+        const bool same_place = l->places[before].device == l->places[i].device &&
+                                l->places[before].part == l->places[i].part &&
+                                l->places[i].device != IG_ON_HOST;
+        if (same_place && fits_chain(l, regions, step, &p->steps[before])) {
+            step->chain = d.chain;
+            step->level = p->steps[before].level;
+            last_of[d.chain] = i;
+            return;
+        }
+    }
+    step->level = d.level + 1 > floor ? (uint32_t)(d.level + 1) : floor;
+    step->chain = (*n_chains)++;
+    last_of[step->chain] = i;
+}
+
+/* ---- order ---- */
+
+/* By level, then by chain, then as they were; chains are numbered anew in that order. */
+static ig_status sort(ig_lowering *l, uint32_t n_chains) {
     ig_plan *p = l->plan;
     const ig_allocator *a = p->allocator;
     const uint32_t n = p->n_steps;
-    uint32_t *place = ig_alloc(a, (size_t)p->n_levels + 1, sizeof *place);
+    uint32_t *at_level = ig_alloc(a, (size_t)p->n_levels + 1, sizeof *at_level);
+    uint32_t *at_chain = ig_alloc(a, (size_t)n_chains + 1, sizeof *at_chain);
+    uint32_t *size = ig_alloc(a, n_chains, sizeof *size);
     ig_step *steps = ig_alloc(a, n, sizeof *steps);
-    uint32_t *device_of = ig_alloc(a, n, sizeof *device_of);
-    char(*why)[IG_REASON_BYTES] = ig_alloc(a, n, sizeof *why);
-    uint32_t *part_of = ig_alloc(a, n, sizeof *part_of);
-    const bool ok = place && steps && device_of && why && part_of;
-    for (uint32_t i = 0; ok && i < n; i++) place[p->steps[i].level + 1]++;
-    for (uint32_t i = 0; ok && i < p->n_levels; i++) place[i + 1] += place[i];
+    ig_place *places = ig_alloc(a, n, sizeof *places);
+    const bool ok = at_level && at_chain && size && steps && places;
     for (uint32_t i = 0; ok && i < n; i++) {
-        const uint32_t to = place[p->steps[i].level]++;
+        at_level[p->steps[i].level + 1]++;
+        size[p->steps[i].chain]++;
+    }
+    for (uint32_t i = 0; ok && i < p->n_levels; i++) at_level[i + 1] += at_level[i];
+    for (uint32_t i = 0; ok && i < n; i++) { /* a chain's place: where its first step comes */
+        const ig_step *s = &p->steps[i];
+        if (size[s->chain] == 0) continue;
+        at_chain[s->chain] = at_level[s->level];
+        at_level[s->level] += size[s->chain];
+        size[s->chain] = 0;
+    }
+    for (uint32_t i = 0; ok && i < n; i++) {
+        const uint32_t to = at_chain[p->steps[i].chain]++;
         steps[to] = p->steps[i];
-        steps[to].chain = to;
-        device_of[to] = l->device_of[i];
-        memcpy(why[to], l->why[i], IG_REASON_BYTES);
-        part_of[to] = l->part_of[i];
+        places[to] = l->places[i];
     }
-    if (ok) {
-        memcpy(p->steps, steps, n * sizeof *steps);
-        memcpy(l->device_of, device_of, n * sizeof *device_of);
-        memcpy(l->why, why, n * sizeof *why);
-        memcpy(l->part_of, part_of, n * sizeof *part_of);
+    for (uint32_t i = 0, chain = 0; ok && i < n; i++) {
+        if (i > 0 && steps[i].chain != steps[i - 1].chain) chain++;
+        p->steps[i] = steps[i];
+        p->steps[i].chain = chain;
+        l->places[i] = places[i];
     }
-    ig_free(a, part_of);
-    ig_free(a, why);
-    ig_free(a, device_of);
+    ig_free(a, places);
     ig_free(a, steps);
-    ig_free(a, place);
+    ig_free(a, size);
+    ig_free(a, at_chain);
+    ig_free(a, at_level);
     return ok ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "plan: %u steps", n);
 }
 
 ig_status ig_lower_levels(ig_lowering *l) {
     ig_plan *p = l->plan;
-    if (p->n_steps < 2) { /* a single op, as Dynamic runs them */
-        p->n_levels = p->n_steps;
-        for (uint32_t i = 1; i < p->n_parts; i++)
-            p->part_levels[i] = p->n_steps > 0 && l->part_of[0] >= i ? 0 : p->n_levels;
-        return IG_OK;
-    }
-    const size_t count = l->args->graph->n_values + p->n_copies;
+    const size_t count = ig_memory_count(l);
     region *regions = ig_alloc(p->allocator, count, sizeof *regions);
-    if (!regions) return IG_FAIL(IG_ERR_MEMORY, "plan: %zu values", count);
-    memset(regions, 0xff, count * sizeof *regions); /* all -1 */
-    uint32_t floor = 0, part = 0; /* the first level of the part */
+    uint32_t *last_of = ig_alloc(p->allocator, p->n_steps, sizeof *last_of);
+    if (!regions || !last_of) {
+        ig_free(p->allocator, last_of);
+        ig_free(p->allocator, regions);
+        return IG_FAIL(IG_ERR_MEMORY, "plan: %zu values", count);
+    }
+    for (size_t i = 0; i < count; i++) regions[i] = (region){.writer = NOBODY, .read = -1};
+    uint32_t floor = 0, part = 0, n_chains = 0; /* floor: the first level of the part */
     for (uint32_t i = 0; i < p->n_steps; i++) {
-        ig_step *step = &p->steps[i];
-        for (; part < l->part_of[i]; part++) p->part_levels[part + 1] = floor = p->n_levels;
-        step->level = level_of(l, regions, step);
-        if (step->level < floor) step->level = floor;
-        mark(l, regions, step);
-        if (p->n_levels <= step->level) p->n_levels = step->level + 1;
+        for (; part < l->places[i].part; part++) p->part_levels[part + 1] = floor = p->n_levels;
+        settle(l, regions, i, floor, &n_chains, last_of);
+        mark(l, regions, i);
+        if (p->n_levels <= p->steps[i].level) p->n_levels = p->steps[i].level + 1;
     }
     for (; part + 1 < p->n_parts; part++) p->part_levels[part + 1] = p->n_levels;
+    ig_free(p->allocator, last_of);
     ig_free(p->allocator, regions);
-    return sort(l);
+    return p->n_steps > 1 ? sort(l, n_chains) : IG_OK;
 }

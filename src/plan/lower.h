@@ -4,23 +4,44 @@
 
 #include "plan/plan.h"
 
+#define IG_ON_HOST UINT32_MAX /* more than an enum may hold */
+
+/* Where a step runs, and in which part of the plan. */
+typedef struct ig_place {
+    uint32_t device; /* of the planner's; IG_ON_HOST for custom ops */
+    uint32_t part;
+    char why[IG_REASON_BYTES]; /* not the first device; "" if it is */
+} ig_place;
+
 /* A plan in the making.  Steps are in graph order until ig_lower_levels(). */
 typedef struct ig_lowering {
     const ig_planner *planner;
     const ig_plan_args *args;
     ig_plan *plan;
-    uint32_t *device_of;          /* of each step; IG_ON_HOST for custom ops */
-    char (*why)[IG_REASON_BYTES]; /* of each step: why not the first device */
-    uint32_t *part_of;            /* of each step */
+    ig_place *places;    /* of each step */
+    uint32_t n_inserted; /* copies, which are values behind those of the graph */
 } ig_lowering;
 
-#define IG_ON_HOST UINT32_MAX /* more than an enum may hold */
+/* The memory that an operand shows, as a number: a base value of the graph, or a copy. */
+static inline uint32_t ig_memory_of(const ig_lowering *l, const ig_operand *o) {
+    const ig_graph *g = l->args->graph;
+    return o->value < g->n_values ? ig_value_at(g, o->value)->base : o->value;
+}
+
+/* How many such numbers there are. */
+static inline size_t ig_memory_count(const ig_lowering *l) {
+    return l->args->graph->n_values + l->n_inserted;
+}
 
 /* Nodes to steps with settled operands, each on the first device that can run it, with copies of
  * inputs before it where that makes the difference. */
 IG_MUST_CHECK ig_status ig_lower_place(ig_lowering *l);
 
-/* Depth levels: 1 + the deepest thing a step reads, or overwrites while others read it; those of
+/* Leaves out what computes the same again, what nobody reads and what only moves a result to its
+ * place; puts activations into the products before them. */
+IG_MUST_CHECK ig_status ig_lower_simplify(ig_lowering *l);
+
+/* Chains and depth levels: 1 + the deepest thing a step reads, or overwrites while others read it; those of
  * a part lie above all of the parts before it.  Sorts the steps by level, keeping the order within
  * one. */
 IG_MUST_CHECK ig_status ig_lower_levels(ig_lowering *l);

@@ -26,18 +26,13 @@ typedef struct blocks {
     uint32_t *of; /* by memory: 1 + its block */
 } blocks;
 
-/* The value whose memory an operand shows. */
-static uint32_t memory_of(const ig_graph *g, const ig_operand *o) {
-    return o->value < g->n_values ? ig_value_at(g, o->value)->base : o->value;
-}
-
 static uint64_t align(uint64_t bytes) {
     return (bytes + IG_ALIGNMENT - 1) & ~(uint64_t)(IG_ALIGNMENT - 1);
 }
 
 /* Adds the block of an output, or lets one that is there live on. */
 static ig_status touch(const ig_lowering *l, blocks *b, const ig_step *step, const ig_operand *o) {
-    const uint32_t memory = memory_of(l->args->graph, o);
+    const uint32_t memory = ig_memory_of(l, o);
     uint64_t bytes;
     if (o->buffer != IG_ARENA) return IG_OK;
     if (b->of[memory] == 0) {
@@ -56,8 +51,8 @@ static ig_status collect(ig_lowering *l, blocks *b) {
         ig_step *step = &p->steps[i];
         for (uint32_t j = 0; j < step->n_out; j++) IG_TRY(touch(l, b, step, &step->out[j]));
         for (uint32_t j = 0; j < step->n_in; j++) IG_TRY(touch(l, b, step, &step->in[j]));
-        if (l->device_of[i] == IG_ON_HOST) continue;
-        step->scratch_bytes = ig_device_scratch(l->planner->devices[l->device_of[i]], step);
+        if (l->places[i].device == IG_ON_HOST) continue;
+        step->scratch_bytes = ig_device_scratch(l->planner->devices[l->places[i].device], step);
         if (step->scratch_bytes)
             b->at[b->count++] = (block){
                 step->level, step->level, align(step->scratch_bytes), 0, UINT32_MAX, i};
@@ -121,11 +116,11 @@ static ig_status place_all(ig_plan *p, const blocks *b) {
 /* Offsets of views are relative to their block until here. */
 static void write_back(ig_lowering *l, const blocks *b) {
     ig_plan *p = l->plan;
-    for (uint32_t i = 0; i < p->n_operands; i++) {
-        ig_operand *o = &p->operands[i];
-        if (o->buffer == IG_ARENA)
-            o->offset += b->at[b->of[memory_of(l->args->graph, o)] - 1].offset;
-    }
+    for (uint32_t i = 0; i < p->n_steps; i++)
+        for (uint32_t j = 0; j < p->steps[i].n_in + p->steps[i].n_out; j++) {
+            ig_operand *o = (ig_operand *)ig_step_operand(&p->steps[i], j);
+            if (o->buffer == IG_ARENA) o->offset += b->at[b->of[ig_memory_of(l, o)] - 1].offset;
+        }
     for (uint32_t i = 0; i < b->count; i++)
         if (b->at[i].scratch != UINT32_MAX)
             p->steps[b->at[i].scratch].scratch_offset = b->at[i].offset;
@@ -138,7 +133,7 @@ static void write_back(ig_lowering *l, const blocks *b) {
 ig_status ig_lower_memory(ig_lowering *l) {
     ig_plan *p = l->plan;
     const size_t most = (size_t)p->n_operands + p->n_steps;
-    const size_t values = l->args->graph->n_values + p->n_copies;
+    const size_t values = ig_memory_count(l);
     blocks b = {ig_alloc(p->allocator, most, sizeof(block)), 0,
                 ig_alloc(p->allocator, values, sizeof(uint32_t))};
     ig_status status = IG_OK;

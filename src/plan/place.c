@@ -121,7 +121,7 @@ static void insert_copies(ig_lowering *l, uint32_t at) {
         if (packed(&in[i]) || is_overwritten(&step, i)) continue;
         ig_step *copy = append(l, IG_OP_COPY, 1, 1);
         ig_operand *operands = (ig_operand *)copy->in;
-        const uint32_t value = (uint32_t)l->args->graph->n_values + p->n_copies++;
+        const uint32_t value = (uint32_t)l->args->graph->n_values + l->n_inserted++;
         operands[0] = in[i];
         operands[1] = in[i] = packed_copy(&in[i], value);
     }
@@ -183,9 +183,9 @@ static ig_status place(ig_lowering *l) {
     }
     for (uint32_t i = at; i < l->plan->n_steps; i++) {
         const bool copy_for_host = chosen == IG_ON_HOST && i + 1 < l->plan->n_steps;
-        l->device_of[i] = copy_for_host ? 0 : chosen;
+        l->places[i].device = copy_for_host ? 0 : chosen;
         if (chosen > 0 && chosen != IG_ON_HOST)
-            snprintf(l->why[i], IG_REASON_BYTES, "%s has no kernel for %s of %s",
+            snprintf(l->places[i].why, IG_REASON_BYTES, "%s has no kernel for %s of %s",
                      planner->devices[0]->name, ig_op_name(l->plan->steps[i].op),
                      ig_dtype_name(ig_step_operand(&l->plan->steps[i], 0)->desc.dtype));
     }
@@ -219,7 +219,7 @@ ig_status ig_lower_place(ig_lowering *l) {
         const uint32_t first = l->plan->n_steps;
         while (part < args->n_cuts && args->cuts[part] <= i) part++;
         if (!(ig_op_find(g->nodes[i].op)->traits & IG_VIEWS)) IG_TRY(lower_node(l, &g->nodes[i]));
-        for (uint32_t s = first; s < l->plan->n_steps; s++) l->part_of[s] = part;
+        for (uint32_t s = first; s < l->plan->n_steps; s++) l->places[s].part = part;
     }
     return IG_OK;
 }

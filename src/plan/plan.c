@@ -15,19 +15,24 @@ static ig_status reserve(ig_lowering *l) {
     l->plan->steps = ig_alloc(a, steps, sizeof *l->plan->steps);
     l->plan->operands = ig_alloc(a, operands, sizeof *l->plan->operands);
     l->plan->attrs = ig_alloc(a, steps, IG_ATTRS_MAX);
-    l->device_of = ig_alloc(a, steps, sizeof *l->device_of);
-    l->why = ig_alloc(a, steps, sizeof *l->why);
-    l->part_of = ig_alloc(a, steps, sizeof *l->part_of);
+    l->places = ig_alloc(a, steps, sizeof *l->places);
     l->plan->part_levels = ig_alloc(a, l->plan->n_parts, sizeof *l->plan->part_levels);
-    if (l->plan->steps && l->plan->operands && l->plan->attrs && l->device_of && l->why &&
-        l->part_of && l->plan->part_levels)
+    if (l->plan->steps && l->plan->operands && l->plan->attrs && l->places && l->plan->part_levels)
         return IG_OK;
     return IG_FAIL(IG_ERR_MEMORY, "plan: %zu steps", steps);
+}
+
+static void count_copies(ig_lowering *l) {
+    for (uint32_t i = 0; i < l->plan->n_steps; i++)
+        l->plan->n_copies += l->plan->steps[i].op == IG_OP_COPY &&
+                             l->plan->steps[i].out[0].value >= l->args->graph->n_values;
 }
 
 static ig_status lower(ig_lowering *l) {
     IG_TRY(reserve(l));
     IG_TRY(ig_lower_place(l));
+    IG_TRY(ig_lower_simplify(l));
+    count_copies(l);
     IG_TRY(ig_lower_levels(l));
     IG_TRY(ig_lower_memory(l));
     return ig_lower_wrap(l);
@@ -40,9 +45,7 @@ ig_status ig_plan_create(const ig_planner *planner, ig_plan_args args, ig_plan *
     plan->n_parts = args.n_cuts + 1;
     ig_lowering l = {.planner = planner, .args = &args, .plan = plan};
     const ig_status status = lower(&l);
-    ig_free(planner->allocator, l.part_of);
-    ig_free(planner->allocator, l.why);
-    ig_free(planner->allocator, l.device_of);
+    ig_free(planner->allocator, l.places);
     if (status == IG_OK) *out = plan;
     else ig_plan_destroy(plan);
     return status;
@@ -70,6 +73,7 @@ ig_status ig_plan_run_part(const ig_plan *plan, uint32_t part, ig_run_args args)
         const ig_segment *s = &plan->segments[i];
         for (uint32_t j = 0; s->part == part && j < s->n_programs; j++) {
             ig_backend_program *program = s->programs[j];
+            if (args.first_step) *args.first_step = s->first + j;
             IG_TRY(program->submit(program, args.buffers, args.n_buffers, args.slots,
                                    args.n_slots));
         }

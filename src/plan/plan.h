@@ -93,6 +93,7 @@ typedef struct ig_run_args {
     uint32_t n_buffers;
     const ig_slot *slots;
     uint32_t n_slots;
+    uint32_t *first_step; /* set to the first step of each program before it runs; NULL: nobody asks */
 } ig_run_args;
 
 IG_MUST_CHECK ig_status ig_plan_run_part(const ig_plan *plan, uint32_t part, ig_run_args args);

@@ -77,14 +77,15 @@ static ig_status wrap_custom(const ig_lowering *l, ig_segment *s, const ig_step 
 /* The next segment: steps on one device, or a single custom op. */
 static ig_status add_segment(ig_lowering *l, uint32_t first) {
     ig_plan *p = l->plan;
-    const uint32_t where = l->device_of[first];
+    const uint32_t where = l->places[first].device;
     ig_segment *s = &p->segments[p->n_segments++];
-    *s = (ig_segment){.first = first, .count = 1, .part = l->part_of[first]};
+    *s = (ig_segment){.first = first, .count = 1, .part = l->places[first].part};
     while (where != IG_ON_HOST && first + s->count < p->n_steps &&
-           l->device_of[first + s->count] == where && l->part_of[first + s->count] == s->part)
+           l->places[first + s->count].device == where &&
+           l->places[first + s->count].part == s->part)
         s->count++;
     s->device = where == IG_ON_HOST ? NULL : l->planner->devices[where];
-    memcpy(s->fallback, l->why[first], sizeof s->fallback);
+    memcpy(s->fallback, l->places[first].why, sizeof s->fallback);
     s->programs = ig_alloc(p->allocator, s->count, sizeof *s->programs);
     if (!s->programs) return IG_FAIL(IG_ERR_MEMORY, "plan: %u programs", s->count);
     return s->device ? wrap(s, &p->steps[first]) : wrap_custom(l, s, &p->steps[first]);

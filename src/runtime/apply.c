@@ -2,6 +2,8 @@
  * From a call of an op to a node and back: checks the tensors, finds their
  * values in the tape, builds, and hands the results out.
  */
+#include <string.h>
+
 #include "runtime/ctx.h"
 
 enum { FEW = 16 };
@@ -28,8 +30,10 @@ ig_value ig_value_of(ig_ctx *ctx, ig_tensor *t) {
     info->version = t->storage->version;
     info->carries_grad = t->wants_grad && ctx->no_grad == 0;
     if (info->carries_grad) info->source = ig_tensor_retain(t);
-    t->value = v;
-    t->tape = ctx->tape;
+    if (!ig_is_passing(ctx)) {
+        t->value = v;
+        t->tape = ctx->tape;
+    }
     ig_record_leaf(ctx, t, v);
     return v;
 }
@@ -115,6 +119,28 @@ ig_tensor *ig_apply_one(ig_op op, const void *attrs, ig_tensor *const *in, uint3
     return out;
 }
 
+/* Whether `read` shows the memory of `written`, but with other elements at other places. */
+static bool crosses(const ig_tensor *read, const ig_tensor *written) {
+    const ig_layout *a = &read->layout, *b = &written->layout;
+    return read->storage == written->storage &&
+           (a->offset != b->offset || memcmp(a->stride, b->stride, sizeof a->stride) != 0);
+}
+
+static ig_status check_written(const ig_apply_args *args) {
+    const char *name = ig_op_name(args->op);
+    for (uint32_t i = 0; i < args->n_out; i++) {
+        const ig_tensor *written = args->in[ig_update_alias(i)];
+        if (written->made_by_op)
+            return IG_FAIL(IG_ERR_ARGUMENT, "%s: the result of an op cannot be overwritten", name);
+        for (uint32_t j = 0; j < args->n_in; j++)
+            if (crosses(args->in[j], written))
+                return IG_FAIL(IG_ERR_ARGUMENT,
+                               "%s: input %u is a view of what is overwritten; ig_copy() it first",
+                               name, j);
+    }
+    return IG_OK;
+}
+
 ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in, uint32_t n_in,
                           uint32_t n_out) {
     const char *name = ig_op_name(op);
@@ -129,9 +155,7 @@ ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in, uin
     for (uint32_t i = 0; i < n_in; i++)
         if (!in[i]->storage)
             return IG_FAIL(IG_ERR_STATE, "%s: a tensor comes from an op that failed", name);
-    for (uint32_t i = 0; i < n_out; i++)
-        if (in[ig_update_alias(i)]->made_by_op)
-            return IG_FAIL(IG_ERR_ARGUMENT, "%s: the result of an op cannot be overwritten", name);
+    IG_TRY(check_written(&args));
 
     const ig_graph_mark mark = ig_graph_get_mark(&ctx->graph);
     for (uint32_t i = 0; i < n_in; i++)

@@ -135,6 +135,7 @@ void ig_ctx_destroy(ig_ctx *ctx) {
     }
     for (uint32_t i = ctx->planner.n_devices; i > 0; i--)
         ig_device_close(ctx->planner.devices[i - 1]);
+    ig_profile_deinit(ctx);
     ig_team_destroy(ctx->team);
     for (size_t i = 0; i < ctx->n_customs; i++)
         ig_free(&allocator, (void *)(uintptr_t)ctx->customs[i].name);

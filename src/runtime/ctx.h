@@ -64,6 +64,26 @@ typedef struct ig_ctx_host {
     ig_ctx *ctx;
 } ig_ctx_host;
 
+/* Kernel calls as they were watched: profile.c. */
+typedef struct ig_profile_event {
+    uint64_t run;
+    uint32_t step; /* of the plan */
+    uint64_t begin_ns, end_ns;
+} ig_profile_event;
+
+typedef struct ig_profile_ring {
+    ig_profile_event *events; /* number i lies at i % room */
+    _Alignas(64) uint64_t count;
+} ig_profile_ring;
+
+typedef struct ig_profile {
+    ig_profile_ring *rings; /* one for each thread */
+    uint32_t n_rings, room;
+    uint64_t run;
+    uint32_t first_step; /* of the program that runs */
+    const ig_plan *plan; /* that ran last */
+} ig_profile;
+
 struct ig_ctx {
     ig_allocator allocator;
     ig_ctx_options options; /* texts are not kept */
@@ -87,6 +107,7 @@ struct ig_ctx {
     ig_storage arena; /* buffer 0 of every run; results of replays lie in it */
 
     ig_recorder recorder;
+    ig_profile profile;
     uint64_t n_ids;
 
     ig_slot *slots;
@@ -125,12 +146,22 @@ extern ig_tensor ig_nowhere; /* never written to */
 /* ---- run.c ---- */
 extern const ig_graph_hooks ig_run_hooks;
 
+/* ---- profile.c ---- */
+void ig_profile_deinit(ig_ctx *ctx);
+/* Before a plan runs. */
+void ig_profile_run(ig_ctx *ctx, const ig_plan *plan);
+
 /* ---- steps.c ---- */
 /* Before an op: starts a new tape where a step has ended. */
 void ig_step_begin_op(ig_ctx *ctx);
 void ig_tape_reset(ig_ctx *ctx);
 
 /* ---- apply.c ---- */
+/* What is built now goes when the backward ends: no tensor may remember its values. */
+static inline bool ig_is_passing(const ig_ctx *ctx) {
+    return ctx->in_backward && ctx->recorder.state != IG_RECORDING;
+}
+
 typedef struct ig_apply_args {
     ig_op op;
     const void *attrs;

@@ -41,14 +41,21 @@ static ig_status infer(const ig_custom_op *op, ig_tensor *const *in, uint32_t n_
     return IG_OK;
 }
 
+/* Results of failed ops are handed on without asking the program's rule. */
+static bool any_failed(ig_tensor *const *in, uint32_t n_in) {
+    for (uint32_t i = 0; i < n_in; i++)
+        if (in[i] && in[i]->ctx && in[i]->alive == IG_TENSOR_ALIVE && !in[i]->storage) return true;
+    return false;
+}
+
 void ig_custom(ig_ctx *ctx, uint32_t id, ig_tensor *const *in, uint32_t n_in, ig_tensor **out) {
-    ig_desc desc[IG_MAX_OUT];
+    ig_desc desc[IG_MAX_OUT] = {{0}};
     if (!ctx || id >= ctx->n_customs) { /* how many outputs it has nobody knows */
         out[0] = ig_poisoned(ctx, IG_FAIL(IG_ERR_ARGUMENT, "custom: there is no op %u", id));
         return;
     }
     const ig_custom_op *op = &ctx->customs[id];
-    const ig_status status = infer(op, in, n_in, desc);
+    const ig_status status = any_failed(in, n_in) ? IG_OK : infer(op, in, n_in, desc);
     if (status != IG_OK) {
         for (uint32_t i = 0; i < op->n_out; i++) out[i] = ig_poisoned(ctx, status);
         return;

@@ -28,12 +28,15 @@ void ig_tensor_zero_grad(ig_tensor *tensor) {
     if (tensor && tensor->alive == IG_TENSOR_ALIVE) tensor->has_grad = false;
 }
 
-/* The memory is as it was when the op read it. */
+/* The memory is there, and as it was when the op read it. */
 static ig_status check_version(void *user, const ig_value_info *value) {
-    (void)user;
+    const ig_ctx *ctx = user;
     const ig_storage *storage = value->memory;
-    const ig_tensor *source = value->source;
-    if (!storage || storage->version == value->version) return IG_OK;
+    const ig_tensor *source = ig_value_at(&ctx->graph, value->base)->source; /* of a view, too */
+    if (!storage)
+        return IG_FAIL(IG_ERR_STATE, "backward: a part of the loss was given up by the backward "
+                                     "of another; add the losses up and go back once");
+    if (storage->version == value->version) return IG_OK;
     return IG_FAIL(IG_ERR_STATE,
                    "backward: %s was written to after the loss was computed from it; go back "
                    "before the update",
@@ -62,6 +65,8 @@ ig_status ig_backward(ig_tensor *loss) {
     char text[IG_SHAPE_TEXT_BYTES];
     IG_TRY(ig_tensor_check(loss, NULL, "backward"));
     ig_ctx *ctx = loss->ctx;
+    if (ctx && ctx->in_backward)
+        return IG_FAIL(IG_ERR_STATE, "backward: called from the gradient function of an op");
     const ig_call call = {.kind = IG_EVENT_BACKWARD, .in = &loss, .n_in = 1};
     if (ig_replay_call(ctx, &call, NULL, 0)) return IG_OK;
     IG_TRY(ig_graph_take_error(&ctx->graph));

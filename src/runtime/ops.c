@@ -70,6 +70,16 @@ static int rank_of(const ig_tensor *x) { return ig_tensor_desc(x).shape.rank; }
 
 static int32_t axis_of(const ig_tensor *x, int axis) { return axis < 0 ? axis + rank_of(x) : axis; }
 
+/* What an op returns for an axis that is not there.  A tensor that is no good is the worse fault:
+ * applying the op to it says so. */
+static ig_tensor *without_axis(ig_op op, ig_tensor *x, int axis) {
+    static const char zeros[IG_ATTRS_MAX];
+    char text[IG_SHAPE_TEXT_BYTES];
+    if (!x || x->alive != IG_TENSOR_ALIVE || !x->storage) return unary(op, zeros, x);
+    return ig_poisoned(x->ctx, IG_FAIL(IG_ERR_SHAPE, "%s: axis %d of %s", ig_op_name(op), axis,
+                                       ig_shape_text(x->layout.desc.shape, text)));
+}
+
 static ig_attrs_shape shape_attrs(ig_shape shape) {
     ig_attrs_shape attrs = {.rank = shape.rank};
     for (int d = 0; d < shape.rank && d < IG_MAX_RANK; d++) attrs.dim[d] = shape.dim[d];
@@ -107,8 +117,9 @@ ig_tensor *ig_permute(ig_tensor *x, const int *axes) {
 ig_tensor *ig_transpose(ig_tensor *x, int axis_a, int axis_b) {
     const int rank = rank_of(x), a = axis_of(x, axis_a), b = axis_of(x, axis_b);
     int axes[IG_MAX_RANK] = {0};
+    if (a < 0 || a >= rank) return without_axis(IG_OP_TRANSPOSE, x, axis_a);
+    if (b < 0 || b >= rank) return without_axis(IG_OP_TRANSPOSE, x, axis_b);
     for (int d = 0; d < rank; d++) axes[d] = d == a ? b : d == b ? a : d;
-    if (a < 0 || a >= rank || b < 0 || b >= rank) axes[0] = rank; /* refused, with its words */
     return ig_permute(x, axes);
 }
 
@@ -150,11 +161,7 @@ static ig_tensor *reduce(ig_op op, ig_tensor *x, const int *axes, int n_axes, ig
     if (n_axes == 0) attrs.axes = (1u << rank) - 1;
     for (int i = 0; i < n_axes; i++) {
         const int32_t axis = axis_of(x, axes[i]);
-        char text[IG_SHAPE_TEXT_BYTES];
-        if (axis < 0 || axis >= rank)
-            return ig_poisoned(ig_tensor_ctx(x),
-                               IG_FAIL(IG_ERR_SHAPE, "%s: axis %d of %s", ig_op_name(op), axes[i],
-                                       ig_shape_text(ig_tensor_desc(x).shape, text)));
+        if (axis < 0 || axis >= rank) return without_axis(op, x, axes[i]);
         attrs.axes |= 1u << axis;
     }
     return unary(op, &attrs, x);
@@ -205,7 +212,7 @@ ig_tensor *ig_matmul(ig_tensor *a, ig_tensor *b) {
 }
 
 ig_tensor *ig_matmul_with(ig_tensor *a, ig_tensor *b, ig_matmul_options options) {
-    const ig_attrs_matmul attrs = {options.transpose_a, options.transpose_b};
+    const ig_attrs_matmul attrs = {options.transpose_a, options.transpose_b, IG_ACTIVATION_NONE};
     return ig_apply_one(IG_OP_MATMUL, &attrs, (ig_tensor *[]){a, b, options.bias},
                         options.bias ? 3 : 2);
 }

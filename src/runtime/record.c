@@ -5,10 +5,16 @@
 
 #include "runtime/ctx.h"
 
+void ig_recording_drop_plan(ig_ctx *ctx, ig_recording *r) {
+    if (ctx->profile.plan == r->plan) ctx->profile.plan = NULL;
+    ig_plan_destroy(r->plan);
+    r->plan = NULL;
+}
+
 void ig_recording_destroy(ig_ctx *ctx, ig_recording *r) {
     if (!r) return;
     for (size_t i = 0; i < r->n_cells; i++) ig_tensor_give_up(r->cells[i].handle);
-    ig_plan_destroy(r->plan);
+    ig_recording_drop_plan(ctx, r);
     if (r->graph.allocator) ig_graph_deinit(&r->graph);
     void *const all[] = {r->events, r->refs,   r->cells, r->attrs,    r->grads,
                          r->states, r->leaves, r->binds, r->spent_at, r->buffers};

@@ -119,6 +119,7 @@ typedef struct ig_recorder {
 
 void ig_recorder_deinit(ig_ctx *ctx);
 void ig_recording_destroy(ig_ctx *ctx, ig_recording *recording);
+void ig_recording_drop_plan(ig_ctx *ctx, ig_recording *recording); /* the next replay makes one */
 
 /* What is called: an op or update with its tensors. */
 typedef struct ig_call {

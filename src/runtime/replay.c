@@ -148,9 +148,7 @@ void ig_replay_detach(ig_ctx *ctx) {
         plan_again |= !cell->kept;
         cell->kept = true;
     }
-    if (!plan_again) return;
-    ig_plan_destroy(r->plan);
-    r->plan = NULL;
+    if (plan_again) ig_recording_drop_plan(ctx, r);
 }
 
 /* ---- planning and running ---- */
@@ -202,9 +200,10 @@ static ig_status run_part(ig_ctx *ctx) {
         r->buffers[i + 1] = t && t->storage ? t->storage->buffer : NULL;
     }
     const uint32_t part = rec->part++;
+    if (part == 0) ig_profile_run(ctx, r->plan);
     return ig_plan_run_part(r->plan, part,
                             (ig_run_args){r->buffers, (uint32_t)r->n_binds + 1, ctx->slots,
-                                          (uint32_t)ctx->n_slots});
+                                          (uint32_t)ctx->n_slots, &ctx->profile.first_step});
 }
 
 /* ---- choosing a recording ---- */
@@ -361,8 +360,7 @@ static ig_status read_after(ig_ctx *ctx, ig_tensor *t) {
         return IG_OK;
     }
     cell->kept = true;
-    ig_plan_destroy(r->plan);
-    r->plan = NULL;
+    ig_recording_drop_plan(ctx, r);
     return IG_FAIL(IG_ERR_STATE,
                    "read: the replayed step did not keep this result; it does from the next "
                    "step on (results that are read in the first step are kept)");

@@ -68,8 +68,9 @@ static ig_status submit(ig_ctx *ctx, const ig_graph *g, uint32_t id, const bindi
     IG_TRY(ig_plan_cache_get(&ctx->cache, &ctx->planner, args, &plan));
     IG_TRY(ig_arena_reserve(ctx, plan->arena_bytes));
     b->buffers[IG_ARENA] = ctx->arena.buffer;
+    ig_profile_run(ctx, NULL);
     IG_TRY(ig_plan_run(plan, (ig_run_args){b->buffers, b->count + 1, ctx->slots,
-                                           (uint32_t)ctx->n_slots}));
+                                           (uint32_t)ctx->n_slots, &ctx->profile.first_step}));
     ctx->counters.ops++;
     ctx->counters.submits += plan->n_submits;
     ctx->counters.dispatches += plan->n_steps;

@@ -97,6 +97,7 @@ void ig_scope_release(ig_ctx *ctx, uint32_t depth) {
         ctx->scopes[depth] = t->next;
         t->next = NULL;
         t->in_scope = false;
+        if (ig_is_passing(ctx)) t->value = IG_NO_VALUE;
         ig_tensor_release(t);
     }
 }
@@ -121,6 +122,20 @@ static ig_status check_usable(const ig_tensor *tensor, const char *what) {
     return IG_FAIL(IG_ERR_STATE, "%s: the tensor comes from an op that failed", what);
 }
 
+/* Zeroes memory, which the pool hands out as its last user left it. */
+static ig_status clear(ig_ctx *ctx, const ig_storage *storage, uint64_t bytes) {
+    ig_device *device = ctx->planner.devices[0];
+    if (device->host_memory) {
+        memset((void *)storage->buffer, 0, bytes);
+        return IG_OK;
+    }
+    void *zeros = ig_alloc(&ctx->allocator, bytes, 1);
+    if (!zeros) return IG_FAIL(IG_ERR_MEMORY, "%llu zeros", (unsigned long long)bytes);
+    const ig_status status = ig_device_write(device, storage->buffer, 0, zeros, bytes);
+    ig_free(&ctx->allocator, zeros);
+    return status;
+}
+
 ig_status ig_tensor_create(ig_ctx *ctx, ig_desc desc, ig_tensor **out) {
     uint64_t bytes;
     char text[IG_SHAPE_TEXT_BYTES];
@@ -133,8 +148,11 @@ ig_status ig_tensor_create(ig_ctx *ctx, ig_desc desc, ig_tensor **out) {
                        ig_shape_text(desc.shape, text), ig_dtype_name(desc.dtype));
     ig_storage *storage = NULL;
     IG_TRY(ig_storage_create(ctx, bytes, &storage));
-    ig_device *device = ctx->planner.devices[0];
-    if (device->host_memory) memset((void *)storage->buffer, 0, bytes);
+    const ig_status status = clear(ctx, storage, bytes);
+    if (status != IG_OK) {
+        ig_storage_release(ctx, storage);
+        return status;
+    }
     ig_tensor *t = ig_tensor_new(ctx, ig_layout_packed(desc), storage);
     if (!t) return IG_FAIL(IG_ERR_MEMORY, "tensor_create: handle");
     *out = t;
@@ -152,6 +170,27 @@ ig_status ig_tensor_create_from(ig_ctx *ctx, ig_desc desc, const void *src, ig_t
     return status;
 }
 
+/* The layout that strides from outside make, if the bytes up to its last element can be counted. */
+static ig_status outside_layout(ig_desc desc, const int64_t *stride, ig_layout *out) {
+    const int64_t each = ig_dtype_bytes(desc.dtype);
+    const bool empty = ig_shape_count(desc.shape) == 0;
+    int64_t end = each; /* of the last element, in bytes */
+    *out = ig_layout_packed(desc);
+    for (int d = 0; stride && d < desc.shape.rank; d++) {
+        int64_t reach = 0;
+        bool fits = stride[d] >= 0;
+        if (fits && !empty)
+            fits = !__builtin_mul_overflow(desc.shape.dim[d] - 1, stride[d], &reach) &&
+                   !__builtin_mul_overflow(reach, each, &reach) &&
+                   !__builtin_add_overflow(end, reach, &end);
+        if (!fits)
+            return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: stride %d is %lld", d,
+                           (long long)stride[d]);
+        out->stride[d] = stride[d];
+    }
+    return IG_OK;
+}
+
 ig_status ig_tensor_wrap(ig_ctx *ctx, ig_desc desc, const int64_t *stride, void *bytes,
                          void (*release)(void *owner), void *owner, ig_tensor **out) {
     uint64_t n_bytes;
@@ -161,13 +200,11 @@ ig_status ig_tensor_wrap(ig_ctx *ctx, ig_desc desc, const int64_t *stride, void 
     if (!ctx->planner.devices[0]->host_memory)
         return IG_FAIL(IG_ERR_UNSUPPORTED, "tensor_wrap: %s does not work in host memory",
                        ctx->planner.devices[0]->name);
-    ig_layout layout = ig_layout_packed(desc);
-    for (int d = 0; stride && d < desc.shape.rank; d++) {
-        layout.stride[d] = stride[d];
-        if (stride[d] < 0)
-            return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: stride %d is %lld", d,
-                           (long long)stride[d]);
-    }
+    if ((uintptr_t)bytes % (uintptr_t)ig_dtype_bytes(desc.dtype) != 0)
+        return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: %s must lie at a multiple of %lld bytes",
+                       ig_dtype_name(desc.dtype), (long long)ig_dtype_bytes(desc.dtype));
+    ig_layout layout;
+    IG_TRY(outside_layout(desc, stride, &layout));
     ig_storage *storage = ig_alloc(&ctx->allocator, 1, sizeof *storage);
     if (!storage) return IG_FAIL(IG_ERR_MEMORY, "tensor_wrap: storage");
     *storage = (ig_storage){.refs = 1,
@@ -191,7 +228,7 @@ ig_ctx *ig_tensor_ctx(const ig_tensor *tensor) { return tensor ? tensor->ctx : N
 ig_status ig_tensor_set_name(ig_tensor *tensor, const char *name) {
     IG_TRY(check_usable(tensor, "set_name"));
     char *copy = ig_copy_text(&tensor->ctx->allocator, name ? name : "");
-    if (!copy) return IG_FAIL(IG_ERR_MEMORY, "set_name: %s", name);
+    if (!copy) return IG_FAIL(IG_ERR_MEMORY, "set_name: %s", name ? name : "");
     ig_free(&tensor->ctx->allocator, tensor->name);
     tensor->name = copy;
     return IG_OK;

@@ -6,9 +6,21 @@
 
 /* op(a) is [m, k], op(b) is [k, n] */
 #define MATMUL(what, a, b, ta, tb) \
-    CASE(IG_OP_MATMUL, what, IN(a, b), ATTRS(ig_attrs_matmul, ta, tb))
-#define BIASED(what, a, b, bias, ta, tb) \
-    CASE(IG_OP_MATMUL, what, IN(a, b, bias), ATTRS(ig_attrs_matmul, ta, tb))
+    CASE(IG_OP_MATMUL, what, IN(a, b), ATTRS(ig_attrs_matmul, .transpose_a = ta, .transpose_b = tb))
+#define BIASED(what, a, b, bias, ta, tb)     \
+    CASE(IG_OP_MATMUL, what, IN(a, b, bias), \
+         ATTRS(ig_attrs_matmul, .transpose_a = ta, .transpose_b = tb))
+
+/* Through an activation, with and without bias. */
+#define ACTIVATED(what, function)                                                         \
+    CASE(IG_OP_MATMUL, what, IN(REAL(17, 33), REAL(33, 19)),                              \
+         ATTRS(ig_attrs_matmul, .activation = function)),                                 \
+        CASE(IG_OP_MATMUL, what ", bias", IN(REAL(130, 65), REAL(70, 65), REAL(70)),      \
+             ATTRS(ig_attrs_matmul, .transpose_b = 1, .activation = function)),           \
+        CASE(IG_OP_MATMUL, what ", a batch", IN(REAL(2, 3, 5, 7), REAL(7, 9), REAL(9)),   \
+             ATTRS(ig_attrs_matmul, .activation = function)),                             \
+        CASE(IG_OP_MATMUL, what ", sums of nothing", IN(REAL(5, 0), REAL(0, 7), REAL(7)), \
+             ATTRS(ig_attrs_matmul, .activation = function))
 
 #define SIZE(m, n, k)                                                                   \
     MATMUL(#m " x " #n " x " #k, REAL(m, k), REAL(k, n), 0, 0),                         \
@@ -57,6 +69,13 @@ static const ig_case cases[] = {
     MATMUL("heads first", LAID(HEADS_FIRST, 2, 3, 5, 7), LAID(HEADS_FIRST, 2, 3, 7, 9), 0, 0),
     MATMUL("one row for all of a", REPEATED(1, 5, 7), REAL(7, 9), 0, 0),
     BIASED("one number for all", REPEATED(3, 5, 7), REPEATED(3, 7, 9), REPEATED(1, 9), 0, 0),
+
+    ACTIVATED("relu", IG_ACTIVATION_RELU),
+    ACTIVATED("tanh", IG_ACTIVATION_TANH),
+    ACTIVATED("sigmoid", IG_ACTIVATION_SIGMOID),
+    ACTIVATED("silu", IG_ACTIVATION_SILU),
+    ACTIVATED("gelu", IG_ACTIVATION_GELU_ERF),
+    ACTIVATED("approximate gelu", IG_ACTIVATION_GELU_TANH),
 
     MATMUL("a weight", REAL(5, 33), WEIGHT(33, 19), 0, 0),
     BIASED("a weight, transposed, bias", REAL(3, 5, 33), WEIGHT(19, 33), WEIGHT(19), 0, 1),

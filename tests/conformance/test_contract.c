@@ -104,7 +104,7 @@ static results build(program *p) {
     static const ig_attrs_norm eps = {1e-5f};
     static const ig_attrs_scale half = {0.5, 1}, twice = {2, 0};
     static const ig_attrs_reduce first = {1, 0}, second = {2, 0};
-    static const ig_attrs_matmul plain = {0, 0};
+    static const ig_attrs_matmul plain = {0};
     const ig_shape shape = IG_SHAPE(ROWS, COLUMNS), narrow = IG_SHAPE(ROWS, WIDTH);
     *p = (program){0};
     const ig_operand a = value(p, IG_KIND_INPUT, shape);

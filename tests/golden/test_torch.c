@@ -194,8 +194,8 @@ static ig_tensor *feed_forward(net *n, ig_tensor *h) {
     x[0] = OP(TANH, ig_tanh(x[0]));
     x[1] = OP(SIGMOID, ig_sigmoid(x[1]));
     x[2] = OP(RELU, ig_relu(x[2]));
-    x[3] = OP(GELU, ig_gelu(x[3], IG_GELU_ERF));
-    x[4] = ig_gelu(x[4], IG_GELU_TANH);
+    x[3] = OP(GELU, ig_gelu(ig_scale(x[3], 3, 0), IG_GELU_ERF));
+    x[4] = ig_gelu(ig_scale(x[4], 3, 0), IG_GELU_TANH);
     x[5] = OP(SILU, ig_silu(x[5]));
     x[6] = OP(SOFTPLUS, ig_softplus(x[6]));
     return ig_add(h, ig_module_call(n->down, OP(CONCAT, ig_concat(x, PIECES, -1))));
@@ -304,18 +304,12 @@ static void train_step(net *n, const run *r, ig_optimizer *opt, int step, double
     release_inputs(n);
 }
 
-/* golden/data lies beside the folder that is named data. */
-static void data_path(const char *file, char *out, size_t out_bytes) {
-    const char *tests = TEST_DATA_DIR, *end = strrchr(tests, '/');
-    snprintf(out, out_bytes, "%.*s/golden/data/%s.bin", (int)(end - tests), tests, file);
-}
-
 static void run_on(const run *r, const char *device) {
     char path[1024];
     net n = {0};
     ig_optimizer *opt = NULL;
     double largest = 0;
-    data_path(r->file, path, sizeof path);
+    snprintf(path, sizeof path, TEST_DATA_DIR "/data/%s.bin", r->file);
     must(ig_ctx_create(&(ig_ctx_options){.device = device, .strict = true}, &n.ctx));
     if (!golden_read(path, &n.data)) fail_msg("%s: cannot be read", path);
     must(r->create(&n));

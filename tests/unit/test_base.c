@@ -221,8 +221,7 @@ static void philox_gives_the_known_answers(void **state) {
          {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        const ig_philox got =
-            ig_philox_block(known[i].key[0], known[i].key[1], known[i].counter);
+        const ig_philox got = ig_philox_block(known[i].key[0], known[i].key[1], known[i].counter);
         assert_memory_equal(&got, &known[i].want, sizeof got);
     }
 }
@@ -240,8 +239,8 @@ static void every_part_of_a_stream_s_name_matters(void **state) {
     const uint32_t a[2] = {1, 0}, b[2] = {0, 1};
     const uint64_t far = UINT64_C(1) << 40;
     const uint32_t bits[] = {
-        ig_random_bits(a, 0, 0, 0),   ig_random_bits(b, 0, 0, 0),   ig_random_bits(a, 1, 0, 0),
-        ig_random_bits(a, 0, 1, 0),   ig_random_bits(a, 0, 0, 1),   ig_random_bits(a, far, 0, 0),
+        ig_random_bits(a, 0, 0, 0),   ig_random_bits(b, 0, 0, 0), ig_random_bits(a, 1, 0, 0),
+        ig_random_bits(a, 0, 1, 0),   ig_random_bits(a, 0, 0, 1), ig_random_bits(a, far, 0, 0),
         ig_random_bits(a, 0, 0, far), ig_random_bits(a, 0, 0, 4),
     };
     for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++)

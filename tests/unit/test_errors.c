@@ -133,7 +133,7 @@ static void every_op_computes_or_names_the_shape(void **state) {
 }
 
 static void every_op_takes_empty_and_single_dimensions(void **state) {
-    static const ig_shape shapes[] = {{2, {0, 3}}, {2, {3, 0}}, {2, {0, 0}}, {2, {1, 1}},
+    static const ig_shape shapes[] = {{2, {0, 3}}, {2, {3, 0}}, {2, {0, 0}},   {2, {1, 1}},
                                       {2, {1, 3}}, {2, {3, 1}}, {3, {2, 0, 1}}};
     ig_ctx *ctx = *state;
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
@@ -315,8 +315,10 @@ static void a_reshape_finds_the_extent_that_is_left_open(void **state) {
     ig_ctx *ctx = *state;
     ig_tensor *x = FLOATS(ctx, IG_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *none = NULL;
     must(ig_tensor_create(ctx, f32(IG_SHAPE(0, 3)), &none));
-    assert_true(ig_shape_equal(ig_tensor_desc(ig_reshape(x, IG_SHAPE(3, -1))).shape, IG_SHAPE(3, 2)));
-    assert_true(ig_shape_equal(ig_tensor_desc(ig_reshape(none, IG_SHAPE(5, -1))).shape, IG_SHAPE(5, 0)));
+    assert_true(
+        ig_shape_equal(ig_tensor_desc(ig_reshape(x, IG_SHAPE(3, -1))).shape, IG_SHAPE(3, 2)));
+    assert_true(
+        ig_shape_equal(ig_tensor_desc(ig_reshape(none, IG_SHAPE(5, -1))).shape, IG_SHAPE(5, 0)));
     refused(by_eval(ctx, ig_reshape(x, IG_SHAPE(4, -1))), IG_ERR_SHAPE, "cannot become [4,-1]");
     refused(by_eval(ctx, ig_reshape(x, IG_SHAPE(-1, -1))), IG_ERR_SHAPE, "cannot become");
     refused(by_eval(ctx, ig_reshape(none, IG_SHAPE(0, -1))), IG_ERR_SHAPE, "cannot become [0,-1]");

@@ -91,7 +91,8 @@ static void outputs_of_one_node_have_ids_in_a_row(void **state) {
     const ig_value in[] = {q, k, k};
     const ig_attrs_attention attrs = {0, 1};
     const ig_value out = ig_build_op(
-        g, (ig_build_args){.op = IG_OP_ATTENTION, .attrs = &attrs, .in = in, .n_in = 3, .n_out = 2});
+        g,
+        (ig_build_args){.op = IG_OP_ATTENTION, .attrs = &attrs, .in = in, .n_in = 3, .n_out = 2});
     assert_shape(g, out, IG_SHAPE(1, 3, 4, 8));
     assert_shape(g, out + 1, IG_SHAPE(1, 3, 4));
     assert_int_equal(ig_value_at(g, out + 1)->node, ig_value_at(g, out)->node);
@@ -151,7 +152,8 @@ static void a_reshape_that_strides_cannot_express_is_copied_first(void **state) 
     ig_graph *g = *state;
     const ig_attrs_axes turn = {{1, 0}};
     const ig_value x = leaf(g, IG_SHAPE(4, 6));
-    const ig_value flat = ig_build_reshape(g, ig_build(g, IG_OP_TRANSPOSE, &turn, &x, 1), IG_SHAPE(24));
+    const ig_value flat =
+        ig_build_reshape(g, ig_build(g, IG_OP_TRANSPOSE, &turn, &x, 1), IG_SHAPE(24));
     assert_int_equal(g->n_nodes, 3);
     assert_int_equal(g->nodes[1].op, IG_OP_COPY);
     assert_int_equal(g->nodes[2].op, IG_OP_RESHAPE);
@@ -165,8 +167,8 @@ static void the_next_version_of_state_lies_where_the_one_before_lay(void **state
     const ig_value w = leaf(g, IG_SHAPE(2, 3)), d = leaf(g, IG_SHAPE(2, 3));
     const ig_value m = leaf(g, IG_SHAPE(2, 3)), v = leaf(g, IG_SHAPE(2, 3));
     const ig_value in[] = {w, d, m, v};
-    const ig_value out = ig_build_op(
-        g, (ig_build_args){.op = IG_OP_ADAMW, .in = in, .n_in = 4, .n_out = 3});
+    const ig_value out =
+        ig_build_op(g, (ig_build_args){.op = IG_OP_ADAMW, .in = in, .n_in = 4, .n_out = 3});
     assert_int_equal(ig_value_at(g, out)->base, w);
     assert_int_equal(ig_value_at(g, out + 1)->base, m);
     assert_int_equal(ig_value_at(g, out + 2)->base, v);

@@ -58,9 +58,12 @@ static void pairs_broadcast_as_in_numpy(void **state) {
     static const struct {
         ig_shape a, b, want;
     } cases[] = {
-        {{3, {4, 1, 3}}, {2, {5, 1}}, {3, {4, 5, 3}}}, {{0}, {2, {2, 3}}, {2, {2, 3}}},
-        {{0}, {0}, {0}},                               {{1, {1}}, {1, {7}}, {1, {7}}},
-        {{2, {0, 3}}, {1, {3}}, {2, {0, 3}}},          {{2, {1, 3}}, {2, {0, 1}}, {2, {0, 3}}},
+        {{3, {4, 1, 3}}, {2, {5, 1}}, {3, {4, 5, 3}}},
+        {{0}, {2, {2, 3}}, {2, {2, 3}}},
+        {{0}, {0}, {0}},
+        {{1, {1}}, {1, {7}}, {1, {7}}},
+        {{2, {0, 3}}, {1, {3}}, {2, {0, 3}}},
+        {{2, {1, 3}}, {2, {0, 1}}, {2, {0, 3}}},
         {{1, {1}}, {1, {0}}, {1, {0}}},
         {{6, {2, 1, 2, 1, 2, 1}}, {6, {1, 3, 1, 3, 1, 3}}, {6, {2, 3, 2, 3, 2, 3}}},
     };
@@ -143,7 +146,8 @@ static void a_broadcast_only_stretches_ones(void **state) {
     gives(IG_OP_BROADCAST, &none, IN(f32(IG_SHAPE(1, 3))), f32(IG_SHAPE(0, 3)));
     refuses(IG_OP_BROADCAST, &wide, IN(f32(IG_SHAPE(2, 2))),
             "broadcast: [2,2] cannot become [4,2,3]");
-    refuses(IG_OP_BROADCAST, &none, IN(f32(IG_SHAPE(2, 3))), "broadcast: [2,3] cannot become [0,3]");
+    refuses(IG_OP_BROADCAST, &none, IN(f32(IG_SHAPE(2, 3))),
+            "broadcast: [2,3] cannot become [0,3]");
     refuses(IG_OP_BROADCAST, &none, IN(f32(IG_SHAPE(5, 1, 3))),
             "broadcast: [5,1,3] cannot become [0,3]");
 }
@@ -310,17 +314,17 @@ static void a_matmul_takes_either_side_transposed(void **state) {
     (void)state;
     const ig_desc a = f32(IG_SHAPE(4, 3)), at = f32(IG_SHAPE(3, 4));
     const ig_desc b = f32(IG_SHAPE(3, 5)), bt = f32(IG_SHAPE(5, 3)), want = f32(IG_SHAPE(4, 5));
-    gives(IG_OP_MATMUL, &(ig_attrs_matmul){0, 0}, IN(a, b), want);
-    gives(IG_OP_MATMUL, &(ig_attrs_matmul){1, 0}, IN(at, b), want);
-    gives(IG_OP_MATMUL, &(ig_attrs_matmul){0, 1}, IN(a, bt), want);
-    gives(IG_OP_MATMUL, &(ig_attrs_matmul){1, 1}, IN(at, bt, f32(IG_SHAPE(5))), want);
-    gives(IG_OP_MATMUL, &(ig_attrs_matmul){0, 0}, IN(f32(IG_SHAPE(2, 0)), f32(IG_SHAPE(0, 3))),
+    gives(IG_OP_MATMUL, &(ig_attrs_matmul){.transpose_a = 0, .transpose_b = 0}, IN(a, b), want);
+    gives(IG_OP_MATMUL, &(ig_attrs_matmul){.transpose_a = 1, .transpose_b = 0}, IN(at, b), want);
+    gives(IG_OP_MATMUL, &(ig_attrs_matmul){.transpose_a = 0, .transpose_b = 1}, IN(a, bt), want);
+    gives(IG_OP_MATMUL, &(ig_attrs_matmul){.transpose_a = 1, .transpose_b = 1}, IN(at, bt, f32(IG_SHAPE(5))), want);
+    gives(IG_OP_MATMUL, &(ig_attrs_matmul){.transpose_a = 0, .transpose_b = 0}, IN(f32(IG_SHAPE(2, 0)), f32(IG_SHAPE(0, 3))),
           f32(IG_SHAPE(2, 3)));
 }
 
 static void a_matmul_broadcasts_its_batch(void **state) {
     (void)state;
-    const ig_attrs_matmul plain = {0, 0};
+    const ig_attrs_matmul plain = {.transpose_a = 0, .transpose_b = 0};
     gives(IG_OP_MATMUL, &plain, IN(f32(IG_SHAPE(7, 1, 4, 3)), f32(IG_SHAPE(2, 3, 5))),
           f32(IG_SHAPE(7, 2, 4, 5)));
     gives(IG_OP_MATMUL, &plain, IN(f32(IG_SHAPE(4, 3)), f32(IG_SHAPE(0, 3, 5))),
@@ -331,7 +335,7 @@ static void a_matmul_broadcasts_its_batch(void **state) {
 
 static void a_matmul_names_the_shapes_that_do_not_fit(void **state) {
     (void)state;
-    const ig_attrs_matmul plain = {0, 0}, turned = {0, 1};
+    const ig_attrs_matmul plain = {.transpose_a = 0, .transpose_b = 0}, turned = {.transpose_b = 1};
     const ig_desc a = f32(IG_SHAPE(4, 3)), b = f32(IG_SHAPE(3, 5));
     refuses(IG_OP_MATMUL, &plain, IN(a, f32(IG_SHAPE(2, 5))), "matmul: [4,3] x [2,5]");
     refuses(IG_OP_MATMUL, &turned, IN(a, b), "matmul: [4,3] x [3,5]");
@@ -448,7 +452,8 @@ static void a_result_too_large_to_count_is_refused(void **state) {
     const int64_t huge = INT64_C(1) << 40;
     const ig_desc column = f32(IG_SHAPE(huge, 1)), row = f32(IG_SHAPE(1, huge));
     refuses(IG_OP_MUL, NULL, IN(column, row), "mul: the result is too large");
-    refuses(IG_OP_MATMUL, &(ig_attrs_matmul){0}, IN(column, row), "matmul: the result is too large");
+    refuses(IG_OP_MATMUL, &(ig_attrs_matmul){0}, IN(column, row),
+            "matmul: the result is too large");
     refuses(IG_OP_EMBEDDING, NULL, IN(f32(IG_SHAPE(1, huge)), i32(IG_SHAPE(huge))),
             "embedding: the result is too large");
     /* So many elements can be counted; their bytes cannot. */

@@ -343,13 +343,26 @@ static void products_in_all_four_forms(void **state) {
     double b[] = {1, 0, -1, 2, 0.5, 1}, bt[] = {1, -1, 0.5, 0, 2, 1}; /* [3, 2], [2, 3] */
     double bias[] = {100, 200}, y[4] = {0};
     for (uint32_t form = 0; form < 4; form++) {
-        const ig_attrs_matmul t = {form & 1, form >> 1};
+        const ig_attrs_matmul t = {.transpose_a = form & 1, .transpose_b = form >> 1};
         RUN(IG_OP_MATMUL, &t, f64(IG_SHAPE(2, 2), y),
             t.transpose_a ? f64(IG_SHAPE(3, 2), at) : f64(IG_SHAPE(2, 3), a),
             t.transpose_b ? f64(IG_SHAPE(2, 3), bt) : f64(IG_SHAPE(3, 2), b),
             f64(IG_SHAPE(2), bias));
         expect(y, (double[]){100.5, 207, 102, 216}, 4);
     }
+}
+
+static void a_product_may_be_put_through_an_activation(void **state) {
+    (void)state;
+    double a[] = {1, -2}, b[] = {1, 2}, bias[] = {-1, 0.5}, y[4] = {0};
+    RUN(IG_OP_MATMUL, &(ig_attrs_matmul){.activation = IG_ACTIVATION_RELU}, f64(IG_SHAPE(2, 2), y),
+        f64(IG_SHAPE(2, 1), a), f64(IG_SHAPE(1, 2), b), f64(IG_SHAPE(2), bias));
+    expect(y, (double[]){0, 2.5, 0, 0}, 4);
+    RUN(IG_OP_MATMUL, &(ig_attrs_matmul){.activation = IG_ACTIVATION_SILU}, f64(IG_SHAPE(2, 2), y),
+        f64(IG_SHAPE(2, 1), a), f64(IG_SHAPE(1, 2), b));
+    expect(y,
+           (double[]){0.731058578630005, 1.76159415595576, -0.238405844044235, -0.0719448398483662},
+           4);
 }
 
 static void rope_turns_pairs_or_halves(void **state) {
@@ -500,6 +513,7 @@ int main(void) {
         cmocka_unit_test(softmax_and_the_loss_on_top_of_it),
         cmocka_unit_test(norms_and_their_gradients),
         cmocka_unit_test(products_in_all_four_forms),
+        cmocka_unit_test(a_product_may_be_put_through_an_activation),
         cmocka_unit_test(rope_turns_pairs_or_halves),
         cmocka_unit_test(attention_and_its_gradients),
         cmocka_unit_test(optimisers_step_where_their_weights_lie),

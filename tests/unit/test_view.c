@@ -81,8 +81,7 @@ static list model_broadcast(const list *x, ig_shape shape) {
     for (int64_t i = 0; i < ig_shape_count(shape); i++) {
         int64_t to[IG_MAX_RANK] = {0}, from[IG_MAX_RANK] = {0};
         index_of(shape, i, to);
-        for (int d = 0; d < x->shape.rank; d++)
-            from[d] = x->shape.dim[d] == 1 ? 0 : to[added + d];
+        for (int d = 0; d < x->shape.rank; d++) from[d] = x->shape.dim[d] == 1 ? 0 : to[added + d];
         y.place[i] = x->place[number_of(x->shape, from)];
     }
     return y;
@@ -124,34 +123,34 @@ static void assert_shows(const ig_layout *layout, const list *want, int64_t memo
 
 typedef struct dice {
     uint32_t chain;
-    uint64_t thrown;
+    uint64_t rolled;
 } dice;
 
 /* A number from 0 to below - 1. */
-static int64_t throw(dice *d, int64_t below) {
+static int64_t roll(dice *d, int64_t below) {
     const uint32_t seed[2] = {2024, d->chain};
-    return (int64_t)(ig_random_bits(seed, 0, 0, d->thrown++) % (uint64_t)below);
+    return (int64_t)(ig_random_bits(seed, 0, 0, d->rolled++) % (uint64_t)below);
 }
 
 /* Extents 0 (seldom), 1 (often), 2, 3 and 4. */
-static ig_shape throw_shape(dice *d) {
+static ig_shape roll_shape(dice *d) {
     static const int64_t extents[] = {1, 1, 2, 2, 3, 4, 1, 2, 3, 3, 4, 2, 1, 2, 3, 0};
-    ig_shape shape = {.rank = (int32_t)throw(d, 5)};
-    for (int i = 0; i < shape.rank; i++) shape.dim[i] = extents[throw(d, 16)];
+    ig_shape shape = {.rank = (int32_t)roll(d, 5)};
+    for (int i = 0; i < shape.rank; i++) shape.dim[i] = extents[roll(d, 16)];
     return shape;
 }
 
 /* Any shape of so many elements; single dimensions stand anywhere. */
-static ig_shape throw_reshape(dice *d, int64_t count) {
+static ig_shape roll_reshape(dice *d, int64_t count) {
     ig_shape shape = {.rank = 0};
     if (count == 0) {
-        shape = throw_shape(d);
+        shape = roll_shape(d);
         if (shape.rank == 0) shape.rank = 1;
-        shape.dim[throw(d, shape.rank)] = 0;
+        shape.dim[roll(d, shape.rank)] = 0;
         return shape;
     }
-    while (shape.rank < IG_MAX_RANK - 1 && (count > 1 || throw(d, 3) == 0)) {
-        int64_t extent = 1 + throw(d, 6);
+    while (shape.rank < IG_MAX_RANK - 1 && (count > 1 || roll(d, 3) == 0)) {
+        int64_t extent = 1 + roll(d, 6);
         while (count % extent != 0) extent--;
         shape.dim[shape.rank++] = extent;
         count /= extent;
@@ -160,36 +159,36 @@ static ig_shape throw_reshape(dice *d, int64_t count) {
     return shape;
 }
 
-static void throw_reshape_attrs(dice *d, ig_shape x, ig_attrs_shape *out) {
-    const ig_shape shape = throw_reshape(d, ig_shape_count(x));
+static void roll_reshape_attrs(dice *d, ig_shape x, ig_attrs_shape *out) {
+    const ig_shape shape = roll_reshape(d, ig_shape_count(x));
     *out = (ig_attrs_shape){.rank = shape.rank};
     memcpy(out->dim, shape.dim, sizeof out->dim);
 }
 
-static void throw_transpose_attrs(dice *d, ig_shape x, ig_attrs_axes *out) {
+static void roll_transpose_attrs(dice *d, ig_shape x, ig_attrs_axes *out) {
     *out = (ig_attrs_axes){{0, 1, 2, 3, 4, 5}};
     for (int i = x.rank - 1; i > 0; i--) {
-        const int64_t j = throw(d, i + 1);
+        const int64_t j = roll(d, i + 1);
         const int32_t kept = out->axis[i];
         out->axis[i] = out->axis[j];
         out->axis[j] = kept;
     }
 }
 
-static void throw_slice_attrs(dice *d, ig_shape x, ig_attrs_slice *out) {
-    *out = (ig_attrs_slice){.axis = (int32_t)throw(d, x.rank)};
-    out->begin = throw(d, x.dim[out->axis] + 1);
-    out->end = out->begin + throw(d, x.dim[out->axis] - out->begin + 1);
-    if (out->end == out->begin && throw(d, 4) > 0) out->end = x.dim[out->axis]; /* seldom empty */
+static void roll_slice_attrs(dice *d, ig_shape x, ig_attrs_slice *out) {
+    *out = (ig_attrs_slice){.axis = (int32_t)roll(d, x.rank)};
+    out->begin = roll(d, x.dim[out->axis] + 1);
+    out->end = out->begin + roll(d, x.dim[out->axis] - out->begin + 1);
+    if (out->end == out->begin && roll(d, 4) > 0) out->end = x.dim[out->axis]; /* seldom empty */
 }
 
-static void throw_broadcast_attrs(dice *d, ig_shape x, ig_attrs_shape *out) {
+static void roll_broadcast_attrs(dice *d, ig_shape x, ig_attrs_shape *out) {
     *out = (ig_attrs_shape){.rank = x.rank};
-    if (x.rank < 4 && throw(d, 2)) out->rank++;
+    if (x.rank < 4 && roll(d, 2)) out->rank++;
     const int added = out->rank - x.rank;
-    if (added) out->dim[0] = 1 + throw(d, 3);
+    if (added) out->dim[0] = 1 + roll(d, 3);
     for (int i = 0; i < x.rank; i++)
-        out->dim[added + i] = x.dim[i] == 1 ? 1 + throw(d, 3) : x.dim[i];
+        out->dim[added + i] = x.dim[i] == 1 ? 1 + roll(d, 3) : x.dim[i];
 }
 
 /* ---- the trials ---- */
@@ -203,14 +202,14 @@ typedef struct view {
     } attrs;
 } view;
 
-static view throw_view(dice *d, ig_shape x) {
+static view roll_view(dice *d, ig_shape x) {
     static const ig_op ops[] = {IG_OP_RESHAPE, IG_OP_TRANSPOSE, IG_OP_SLICE, IG_OP_BROADCAST};
-    view v = {.op = ops[throw(d, 4)]};
+    view v = {.op = ops[roll(d, 4)]};
     if (v.op == IG_OP_SLICE && x.rank == 0) v.op = IG_OP_RESHAPE;
-    if (v.op == IG_OP_RESHAPE) throw_reshape_attrs(d, x, &v.attrs.shape);
-    if (v.op == IG_OP_TRANSPOSE) throw_transpose_attrs(d, x, &v.attrs.axes);
-    if (v.op == IG_OP_SLICE) throw_slice_attrs(d, x, &v.attrs.slice);
-    if (v.op == IG_OP_BROADCAST) throw_broadcast_attrs(d, x, &v.attrs.shape);
+    if (v.op == IG_OP_RESHAPE) roll_reshape_attrs(d, x, &v.attrs.shape);
+    if (v.op == IG_OP_TRANSPOSE) roll_transpose_attrs(d, x, &v.attrs.axes);
+    if (v.op == IG_OP_SLICE) roll_slice_attrs(d, x, &v.attrs.slice);
+    if (v.op == IG_OP_BROADCAST) roll_broadcast_attrs(d, x, &v.attrs.shape);
     return v;
 }
 
@@ -228,11 +227,11 @@ typedef struct tally {
 /* A chain of views, each of the one before.  A reshape that cannot be ends it. */
 static void try_chain(uint32_t number, tally *t) {
     dice d = {number, 0};
-    ig_layout layout = ig_layout_packed((ig_desc){IG_F32, throw_shape(&d)});
+    ig_layout layout = ig_layout_packed((ig_desc){IG_F32, roll_shape(&d)});
     list want = model_packed(layout.desc.shape);
     const int64_t memory = ig_shape_count(want.shape);
     for (int i = 0; i < VIEWS_PER_CHAIN; i++) {
-        const view v = throw_view(&d, want.shape);
+        const view v = roll_view(&d, want.shape);
         ig_desc desc;
         assert_int_equal(ig_infer(v.op, &v.attrs, &layout.desc, 1, &desc, 1), IG_OK);
         if (ig_shape_count(desc.shape) > MOST) return;
@@ -370,8 +369,9 @@ static void shapes_and_dtypes_have_a_text(void **state) {
     assert_string_equal(ig_shape_text((ig_shape){0}, text), "[]");
     assert_string_equal(ig_shape_text(IG_SHAPE(4, 0, 3), text), "[4,0,3]");
     const int64_t least = INT64_MIN; /* the longest there is */
-    assert_int_equal(strlen(ig_shape_text(IG_SHAPE(least, least, least, least, least, least), text)),
-                     6 * 20 + 5 + 2);
+    assert_int_equal(
+        strlen(ig_shape_text(IG_SHAPE(least, least, least, least, least, least), text)),
+        6 * 20 + 5 + 2);
     assert_true(ig_dtype_find("bf16", &dtype));
     assert_int_equal(dtype, IG_BF16);
     assert_false(ig_dtype_find("f8", &dtype));

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Multiply-adds per chunk: microseconds, so that a claim costs next to nothing, and no more than
@@ -57,6 +58,9 @@ typedef struct cpu_program {
     uint32_t n_tasks, n_operands, n_chains;
     size_t params_bytes;
     bool alone;             /* no two chunks could run at once */
+    uint32_t runs;          /* so far, for the choice between the team and one thread, */
+    uint64_t took_ns[2];    /* which goes by how long each takes: [1] is the team's */
+    bool watched;           /* in this run */
     _Atomic int64_t ticket; /* the next to be claimed */
 } cpu_program;
 
@@ -119,11 +123,27 @@ static int64_t claim(cpu_program *p) {
     return atomic_fetch_add_explicit(&p->ticket, 1, memory_order_relaxed);
 }
 
-static void run_chunk(const cpu_program *p, const chain *c, int64_t chunk) {
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The same, while somebody watches. */
+static void run_task_watched(const cpu_program *p, const task *t, int64_t begin, int64_t end,
+                             uint32_t thread) {
+    const uint64_t start = now_ns();
+    t->launch.run(&t->launch, begin, end);
+    p->host->trace(p->host, thread, (uint32_t)(t - p->tasks), start, now_ns());
+}
+
+static void run_chunk(const cpu_program *p, const chain *c, int64_t chunk, uint32_t thread) {
     const int64_t begin = chunk * c->chunk, left = c->units - begin;
     const int64_t end = begin + (left < c->chunk ? left : c->chunk);
-    for (const task *t = p->tasks + c->first; t < p->tasks + c->first + c->count; t++)
-        t->launch.run(&t->launch, begin * t->width, end * t->width);
+    for (const task *t = p->tasks + c->first; t < p->tasks + c->first + c->count; t++) {
+        if (p->watched) run_task_watched(p, t, begin * t->width, end * t->width, thread);
+        else t->launch.run(&t->launch, begin * t->width, end * t->width);
+    }
 }
 
 /*
@@ -134,18 +154,51 @@ static void run_chunk(const cpu_program *p, const chain *c, int64_t chunk) {
  *                            barrier          kept until the thread gets there.
  */
 static void work(void *program, uint32_t thread, uint32_t threads) {
-    (void)thread, (void)threads;
+    (void)threads;
     cpu_program *p = program;
     int64_t ticket = claim(p);
     for (const chain *c = p->chains; c < p->chains + p->n_chains; c++) {
         if (c->barrier) p->host->team_barrier(p->host);
-        for (; ticket < c->end; ticket = claim(p)) run_chunk(p, c, ticket - c->begin);
+        for (; ticket < c->end; ticket = claim(p)) run_chunk(p, c, ticket - c->begin, thread);
     }
 }
 
 static void work_alone(const cpu_program *p) {
     for (const chain *c = p->chains; c < p->chains + p->n_chains; c++)
-        for (int64_t chunk = 0; chunk < c->end - c->begin; chunk++) run_chunk(p, c, chunk);
+        for (int64_t chunk = 0; chunk < c->end - c->begin; chunk++) run_chunk(p, c, chunk, 0);
+}
+
+/*
+ * One thread or the team: whichever is faster.  Where barriers cost more than the
+ * work between them, or others keep the machine busy, that is one thread; results
+ * are the same.  Both are tried first, and then the other one now and again.
+ */
+static bool choose_team(cpu_program *p) {
+    enum { FIRST = 6, AGAIN = 64 };
+    const uint32_t run = p->runs++;
+    if (run < FIRST) return run % 2 == 1;
+    const bool better = p->took_ns[1] < p->took_ns[0];
+    return run % AGAIN == 0 ? !better : better;
+}
+
+/* A moving mean that one interrupted run cannot spoil. */
+static void remember(cpu_program *p, bool team, uint64_t ns) {
+    uint64_t *mean = &p->took_ns[team];
+    if (*mean == 0) *mean = ns;
+    if (ns > *mean * 2) ns = *mean * 2;
+    *mean = (*mean * 3 + ns) / 4;
+}
+
+static void work_timed(cpu_program *p) {
+    const bool team = choose_team(p);
+    const uint64_t start = now_ns();
+    if (team) {
+        atomic_store_explicit(&p->ticket, 0, memory_order_relaxed);
+        p->host->team(p->host, work, p);
+    } else {
+        work_alone(p);
+    }
+    remember(p, team, now_ns() - start);
 }
 
 static ig_status cpu_submit(ig_backend_program *program, ig_backend_buffer *const *buffers,
@@ -161,12 +214,9 @@ static ig_status cpu_submit(ig_backend_program *program, ig_backend_buffer *cons
         if (t->scratch_offset != NO_SCRATCH)
             t->launch.scratch = (char *)buffers[IG_ARENA] + t->scratch_offset;
     }
-    if (p->alone || !p->host->team) {
-        work_alone(p);
-        return IG_OK;
-    }
-    atomic_store_explicit(&p->ticket, 0, memory_order_relaxed);
-    p->host->team(p->host, work, p);
+    p->watched = p->host->struct_size > offsetof(ig_host, trace) && p->host->trace;
+    if (p->alone || !p->host->team) work_alone(p);
+    else work_timed(p);
     return IG_OK;
 }
 

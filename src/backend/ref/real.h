@@ -10,11 +10,7 @@
 
 #include "backend/ref/kernel.h"
 
-#define IG_REF_DTYPE_float        IG_F32
-#define IG_REF_DTYPE_double       IG_F64
-#define IG_REF_DTYPE_OF(real)     IG_REF_DTYPE_##real
-#define IG_REF_DTYPE_EXPAND(real) IG_REF_DTYPE_OF(real)
-#define IG_REF_DTYPE              IG_REF_DTYPE_EXPAND(IG_REAL) /* of IG_REAL */
+#define IG_REF_DTYPE (sizeof(IG_REAL) == sizeof(double) ? IG_F64 : IG_F32) /* of IG_REAL */
 
 static inline double get(const ig_ref_view *v, int64_t i) {
     return (double)((const IG_REAL *)v->at)[ig_ref_place(v, i)];

@@ -10,10 +10,18 @@
 
 #include "backend/ref/kernel.h"
 
-#define FAMILIES(X, real)                                                                      \
-    X(elementwise, real)                                                                       \
-    X(cast, real) X(move, real) X(reduce, real) X(softmax, real) X(norm, real) X(matmul, real) \
-        X(rope, real) X(attention, real) X(update, real) X(random, real)
+#define FAMILIES(X, real) \
+    X(elementwise, real)  \
+    X(cast, real)         \
+    X(move, real)         \
+    X(reduce, real)       \
+    X(softmax, real)      \
+    X(norm, real)         \
+    X(matmul, real)       \
+    X(rope, real)         \
+    X(attention, real)    \
+    X(update, real)       \
+    X(random, real)
 #define DECLARE(family, real) extern const ig_ref_entry IG_REF_LIST_OF(family, real)[];
 #define NAME(family, real)    IG_REF_LIST_OF(family, real),
 
@@ -48,9 +56,16 @@ static bool takes(const char *letters, const ig_operand *o, uint32_t count, ig_d
     return true;
 }
 
+/* An activation from a newer host is an attribute that is not known. */
+static bool activation_known(const ig_step *step) {
+    ig_attrs_matmul attrs;
+    ig_step_attrs(step, &attrs, sizeof attrs);
+    return step->op != IG_OP_MATMUL || attrs.activation <= IG_ACTIVATION_GELU_TANH;
+}
+
 /* The kernel that computes the step; NULL: there is none. */
 static ig_ref_kernel *find(const ig_step *step) {
-    if (!ig_step_known(step)) return NULL;
+    if (!ig_step_known(step) || !activation_known(step)) return NULL;
     for (int f = 0; f < FAMILY_COUNT; f++)
         for (const ig_ref_entry *e = families[f]; e->run; e++) {
             ig_dtype same = IG_DTYPE_COUNT;

@@ -64,7 +64,7 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
     const ig_operand *a = &step->in[0], *b = &step->in[1], *y = &step->out[0];
     ig_attrs_matmul t;
     ig_step_attrs(step, &t, sizeof t);
-    if (!operands_are(step, 0, IG_F32)) return false;
+    if (!operands_are(step, 0, IG_F32) || t.activation != IG_ACTIVATION_NONE) return false;
     if (a->desc.shape.rank < 2 || b->desc.shape.rank < 2 || y->desc.shape.rank < 2) return false;
 
     const int ta = t.transpose_a != 0, tb = t.transpose_b != 0;
@@ -86,25 +86,20 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
     return keep_params(out, &p, sizeof p);
 }
 
-/* What a tile is made of: `rows` rows of a, a panel of b, `columns` columns of the result. */
+/* What a tile is made of: rows of a, a panel of b, and the sums so far at y. */
 typedef struct tile {
     const float *a, *b;
     int64_t a_row, a_k, b_k, k;
     float *y;
-    int64_t y_row, columns;
+    int64_t y_row;
     bool first; /* nothing was added up yet */
 } tile;
 
 IG_INLINE void run_tile(const tile *t, const int rows) {
     vf sum[MR][VF_TILE_VECTORS];
     for (int i = 0; i < rows; i++)
-        for (int v = 0; v < VF_TILE_VECTORS; v++) {
-            const int64_t left = t->columns - v * VF_LANES;
-            sum[i][v] = vf_set(0);
-            if (!t->first && left > 0)
-                sum[i][v] =
-                    vf_load_first(t->y + i * t->y_row + v * VF_LANES, smaller(left, VF_LANES));
-        }
+        for (int v = 0; v < VF_TILE_VECTORS; v++)
+            sum[i][v] = t->first ? vf_set(0) : vf_load(t->y + i * t->y_row + v * VF_LANES);
     const float *a = t->a, *b = t->b;
     for (int64_t k = t->k; k > 0; k--, a += t->a_k, b += t->b_k) {
         vf column[VF_TILE_VECTORS];
@@ -115,12 +110,8 @@ IG_INLINE void run_tile(const tile *t, const int rows) {
         }
     }
     for (int i = 0; i < rows; i++)
-        for (int v = 0; v < VF_TILE_VECTORS; v++) {
-            const int64_t left = t->columns - v * VF_LANES;
-            if (left > 0)
-                vf_store_first(t->y + i * t->y_row + v * VF_LANES, sum[i][v],
-                               smaller(left, VF_LANES));
-        }
+        for (int v = 0; v < VF_TILE_VECTORS; v++)
+            vf_store(t->y + i * t->y_row + v * VF_LANES, sum[i][v]);
 }
 
 static void tile_1(const tile *t) { run_tile(t, 1); }
@@ -130,6 +121,23 @@ static void tile_4(const tile *t) { run_tile(t, 4); }
 static void tile_5(const tile *t) { run_tile(t, MR < 5 ? MR : 5); }
 static void tile_6(const tile *t) { run_tile(t, MR < 6 ? MR : 6); }
 static void (*const tiles[])(const tile *) = {tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+
+/* A tile of `rows` rows; one that is not NR columns wide is made in a place of its own. */
+static void add_tile(tile t, int64_t rows, int64_t columns) {
+    if (columns == NR) {
+        tiles[rows - 1](&t);
+        return;
+    }
+    float room[MR * NR] = {0}, *y = t.y;
+    for (int64_t i = 0; i < rows && !t.first; i++)
+        memcpy(room + i * NR, y + i * t.y_row, (size_t)columns * sizeof *y);
+    const int64_t y_row = t.y_row;
+    t.y = room;
+    t.y_row = NR;
+    tiles[rows - 1](&t);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(y + i * y_row, room + i * NR, (size_t)columns * sizeof *y);
+}
 
 /* Rows [0, k) of b, its n columns, one panel behind the other: panel[row][NR]. */
 static void pack(const params *p, const float *b, int64_t k, int64_t n, float *panels) {
@@ -198,8 +206,7 @@ static void block(const params *p, const float *a, const float *b, float *y, int
                 t.b = j < whole ? b0 + j : panels + (j - whole) * k;
                 t.b_k = j < whole ? p->b_k : NR;
                 t.y = y + i * p->n + j;
-                t.columns = smaller(columns - j, NR);
-                tiles[height - 1](&t);
+                add_tile(t, height, smaller(columns - j, NR));
             }
         }
     }

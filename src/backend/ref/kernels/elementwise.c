@@ -2,11 +2,9 @@
  * Element by element: out[i] = f(in[0][i], in[1][i]).  Operands of a pair arrive
  * broadcast, with stride 0 where they repeat, so both are counted alike.
  */
-#include <math.h>
-
+#include "backend/ref/functions.h"
 #include "backend/ref/real.h"
 
-typedef double unary_fn(double x);
 typedef double binary_fn(double a, double b);
 
 static void unary(const ig_ref_launch *l, unary_fn *f) {
@@ -25,9 +23,6 @@ static double mul(double a, double b) { return a * b; }
 static double divide(double a, double b) { return a / b; }
 static double equal(double a, double b) { return a == b; }
 static double neg(double x) { return -x; }
-static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double relu(double x) { return x <= 0 ? 0 : x; } /* NaN stays NaN */
-static double silu(double x) { return x * sigmoid(x); }
 static double positive(double x) { return x > 0; }
 
 /* log(1 + e^x), without an e^x that overflows. */
@@ -39,23 +34,14 @@ static double silu_grad(double x, double dy) {
     return dy * s * (1 + x * (1 - s));
 }
 
-/* x times the share of a normal distribution that lies below x; erfc keeps the left tail exact. */
-static double below(double x) { return erfc(-x * M_SQRT1_2) / 2; }
-static double gelu_erf(double x) { return x * below(x); }
-
+/* y = x below(x), and the slope of below() is the density */
 static double gelu_erf_grad(double x, double dy) {
     const double density = exp(-x * x / 2) / sqrt(2 * M_PI);
     return dy * (below(x) + x * density);
 }
 
-/* tanh(u), u = sqrt(2 / pi) (x + 0.044715 x^3): Hendrycks and Gimpel's approximation. */
-static const double cubic = 0.044715;
-
-static double gelu_inner(double x) { return tanh(sqrt(2 / M_PI) * (x + cubic * x * x * x)); }
-static double gelu_tanh(double x) { return x / 2 * (1 + gelu_inner(x)); }
-
 static double gelu_tanh_grad(double x, double dy) {
-    const double t = gelu_inner(x), du = sqrt(2 / M_PI) * (1 + 3 * cubic * x * x);
+    const double t = gelu_inner(x), du = sqrt(2 / M_PI) * (1 + 3 * gelu_cubic * x * x);
     return dy / 2 * (1 + t + x * (1 - t * t) * du);
 }
 

@@ -1,9 +1,20 @@
 /*
  * a [..., m, k] x b [..., k, n] + bias [n] -> [..., m, n].  The leading dimensions
  * of a and b are broadcast to the result's already, but for a side that has none
- * at all: it serves for every product.
+ * at all: it serves for every product.  An activation works on the sum as it would
+ * have been stored.
  */
+#include "backend/ref/functions.h"
 #include "backend/ref/real.h"
+
+static double same(double x) { return x; }
+
+static unary_fn *const activations[] = {
+    [IG_ACTIVATION_NONE] = same,           [IG_ACTIVATION_RELU] = relu,
+    [IG_ACTIVATION_TANH] = tanh,           [IG_ACTIVATION_SIGMOID] = sigmoid,
+    [IG_ACTIVATION_SILU] = silu,           [IG_ACTIVATION_GELU_ERF] = gelu_erf,
+    [IG_ACTIVATION_GELU_TANH] = gelu_tanh,
+};
 
 static int64_t last_but(const ig_ref_view *v, int d) { return v->shape.dim[v->shape.rank - 1 - d]; }
 
@@ -17,6 +28,7 @@ static void matmul(const ig_ref_launch *l) {
     const bool ta = l->attrs.matmul.transpose_a, tb = l->attrs.matmul.transpose_b;
     const int64_t m = last_but(y, 1), n = last_but(y, 0), k = last_but(a, ta ? 1 : 0);
     const int64_t elements = ig_shape_count(y->shape);
+    unary_fn *activation = activations[l->attrs.matmul.activation];
 
     for (int64_t e = 0; e < elements; e++) {
         const int64_t batch = e / (m * n), i = e / n % m, j = e % n;
@@ -26,6 +38,7 @@ static void matmul(const ig_ref_launch *l) {
             sum += get(a, a0 + (ta ? p * m + i : i * k + p)) *
                    get(b, b0 + (tb ? j * k + p : p * n + j));
         put(y, e, sum + (l->n_in > 2 ? get(&l->in[2], j) : 0));
+        put(y, e, activation(get(y, e)));
     }
 }
 

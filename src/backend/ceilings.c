@@ -1,0 +1,122 @@
+/*
+ * How fast the machine is: bench.h.
+ *
+ * Every thread of a team repeats a unit of a few ten microseconds until the time
+ * is over, and the rates are added up.  So a thread that the system takes away
+ * for a while costs what it did not do, and no more.
+ */
+#include "ingot/bench.h"
+
+#include <time.h>
+
+#include "backend/cpu/ceilings.h"
+#include "base/team.h"
+
+enum {
+    ROUNDS = 4096,                              /* of arithmetic in a unit */
+    STREAM_BYTES = 64 * 1024,                   /* of each stream in a unit, */
+    READ_UNIT = IG_READ_STREAMS * STREAM_BYTES, /* and of all */
+    MAX_THREADS = 1024,
+};
+
+static const double default_seconds = 0.1, most_seconds = 60;
+static const uint64_t default_read_bytes = 256u << 20, most_read_bytes = UINT64_C(1) << 40;
+
+typedef struct measurement {
+    const ig_cpu_ceilings *loops;
+    const ig_allocator *allocator;
+    ig_team *team;
+    ig_ceiling what;
+    double seconds;
+    uint64_t units; /* of READ: in the memory of one thread */
+    double *rates;  /* of each thread; below 0: it had no memory */
+} measurement;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Does unit number `i` and returns its bytes or operations. */
+static double run_unit(const measurement *m, const char *memory, uint64_t i) {
+    _Alignas(IG_SINK_BYTES) char sink[IG_SINK_BYTES];
+    switch (m->what) {
+    case IG_CEILING_READ:
+        m->loops->read(memory + i % m->units * STREAM_BYTES, m->units * STREAM_BYTES, STREAM_BYTES,
+                       (int32_t *)sink);
+        return READ_UNIT;
+    case IG_CEILING_FMA:
+        m->loops->fma(ROUNDS, (float *)sink);
+        return (double)ROUNDS * m->loops->fma_ops;
+    default: m->loops->dot(ROUNDS, (int32_t *)sink); return (double)ROUNDS * m->loops->dot_ops;
+    }
+}
+
+/* What each thread does.  Its memory is its own, so that it is near where there are several. */
+static void work(void *task, uint32_t thread, uint32_t threads) {
+    (void)threads;
+    const measurement *m = task;
+    const bool reads = m->what == IG_CEILING_READ;
+    char *memory = reads ? ig_alloc(m->allocator, m->units, READ_UNIT) : NULL;
+    m->rates[thread] = -1;
+    ig_team_barrier(m->team);
+    if (reads && !memory) return;
+    const double began = now();
+    double done = 0, seconds = 0;
+    for (uint64_t i = 0; seconds < m->seconds; i++) {
+        done += run_unit(m, memory, i);
+        seconds = now() - began;
+    }
+    m->rates[thread] = done / seconds;
+    ig_free(m->allocator, memory);
+}
+
+static ig_status run(measurement *m, double *out) {
+    ig_team_run(m->team, work, m);
+    double sum = 0;
+    for (uint32_t i = 0; i < ig_team_threads(m->team); i++) {
+        if (m->rates[i] < 0)
+            return IG_FAIL(IG_ERR_MEMORY, "ceilings: no memory for %llu bytes on thread %u",
+                           (unsigned long long)(m->units * READ_UNIT), i);
+        sum += m->rates[i];
+    }
+    *out = sum;
+    return IG_OK;
+}
+
+static ig_status check(ig_ceiling what, const ig_ceiling_options *o) {
+    if ((unsigned)what >= IG_CEILING_COUNT)
+        return IG_FAIL(IG_ERR_ARGUMENT, "ceilings: %d is none", (int)what);
+    if (o->threads < 0 || o->threads > MAX_THREADS)
+        return IG_FAIL(IG_ERR_ARGUMENT, "ceilings: %d threads", o->threads);
+    if (!(o->seconds >= 0 && o->seconds <= most_seconds))
+        return IG_FAIL(IG_ERR_ARGUMENT, "ceilings: %g seconds", o->seconds);
+    if (o->read_bytes > most_read_bytes)
+        return IG_FAIL(IG_ERR_ARGUMENT, "ceilings: %llu bytes to read",
+                       (unsigned long long)o->read_bytes);
+    return IG_OK;
+}
+
+ig_status ig_ceiling_measure(ig_ceiling what, const ig_ceiling_options *options, double *out) {
+    static const ig_host host = {
+        .abi = IG_BACKEND_ABI, .struct_size = sizeof host, .fail = ig_fail};
+    const ig_ceiling_options o = options ? *options : (ig_ceiling_options){0};
+    ig_isa isa;
+    IG_TRY(check(what, &o));
+    IG_TRY(ig_isa_choose(&host, &isa));
+    const uint32_t threads = o.threads > 0 ? (uint32_t)o.threads : ig_team_default_threads();
+    const uint64_t bytes = o.read_bytes > 0 ? o.read_bytes : default_read_bytes;
+    measurement m = {.loops = ig_cpu_ceilings_of(isa),
+                     .allocator = o.allocator.alloc ? &o.allocator : &ig_heap,
+                     .what = what,
+                     .seconds = o.seconds > 0 ? o.seconds : default_seconds,
+                     .units = bytes / threads / READ_UNIT + 1};
+    IG_TRY(ig_team_create(m.allocator, threads, &m.team));
+    m.rates = ig_alloc(m.allocator, threads, sizeof *m.rates);
+    const ig_status status =
+        m.rates ? run(&m, out) : IG_FAIL(IG_ERR_MEMORY, "ceilings: %u threads", threads);
+    ig_free(m.allocator, m.rates);
+    ig_team_destroy(m.team);
+    return status;
+}

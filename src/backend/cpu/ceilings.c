@@ -1,0 +1,19 @@
+#include "backend/cpu/ceilings.h"
+
+#define CEILINGS(isa) IG_CPU_LIST_OF(ceilings, isa)
+
+extern const ig_cpu_ceilings CEILINGS(scalar);
+#if defined(__x86_64__)
+extern const ig_cpu_ceilings CEILINGS(avx2), CEILINGS(avx512), CEILINGS(avx512vnni);
+#endif
+
+static const ig_cpu_ceilings *const all[IG_ISA_COUNT] = {
+    [IG_ISA_SCALAR] = &CEILINGS(scalar),
+#if defined(__x86_64__)
+    [IG_ISA_AVX2] = &CEILINGS(avx2),
+    [IG_ISA_AVX512] = &CEILINGS(avx512),
+    [IG_ISA_AVX512VNNI] = &CEILINGS(avx512vnni),
+#endif
+};
+
+const ig_cpu_ceilings *ig_cpu_ceilings_of(ig_isa isa) { return all[isa]; }

@@ -1,0 +1,41 @@
+/*
+ * vec_dot.h - products of bytes, beside the operations of vec.h.
+ *
+ * vi_dot adds to each 32-bit lane the four products of its bytes: those of `u`
+ * count from 0 to 255, those of `s` from -128 to 127.  Without VNNI two
+ * neighbouring products are first summed in 16 bits, where large ones saturate.
+ */
+#ifndef IG_BACKEND_CPU_VEC_DOT_H
+#define IG_BACKEND_CPU_VEC_DOT_H
+
+#include "backend/cpu/vec.h"
+
+#if defined(__AVX512VNNI__)
+IG_INLINE vi vi_dot(vi acc, vi u, vi s) { return _mm512_dpbusd_epi32(acc, u, s); }
+IG_INLINE void vi_hide(vi *x) { __asm__("" : "+v"(*x)); }
+#elif defined(__AVX512BW__)
+IG_INLINE vi vi_dot(vi acc, vi u, vi s) {
+    const vi pairs = _mm512_maddubs_epi16(u, s);
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+}
+IG_INLINE void vi_hide(vi *x) { __asm__("" : "+v"(*x)); }
+#elif defined(__AVX2__)
+IG_INLINE vi vi_dot(vi acc, vi u, vi s) {
+    const vi pairs = _mm256_maddubs_epi16(u, s);
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+IG_INLINE void vi_hide(vi *x) { __asm__("" : "+x"(*x)); }
+#else
+IG_INLINE vi vi_dot(vi acc, vi u, vi s) {
+    for (int i = 0; i < 4; i++) {
+        const int32_t a = (int32_t)((uint32_t)u >> (8 * i) & 255);
+        const int32_t b = (int8_t)((uint32_t)s >> (8 * i) & 255);
+        acc = vi_add(acc, a * b);
+    }
+    return acc;
+}
+/* The compiler takes the value for another one from here on, so it cannot work ahead with it. */
+IG_INLINE void vi_hide(vi *x) { __asm__("" : "+r"(*x)); }
+#endif
+
+#endif

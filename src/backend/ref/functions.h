@@ -1,0 +1,29 @@
+/*
+ * functions.h - activations, of one number.
+ *
+ * They are ops of their own, and what a product may be put through.
+ */
+#ifndef IG_BACKEND_REF_FUNCTIONS_H
+#define IG_BACKEND_REF_FUNCTIONS_H
+
+#include <math.h>
+
+typedef double unary_fn(double x);
+
+static inline double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static inline double relu(double x) { return x <= 0 ? 0 : x; } /* NaN stays NaN */
+static inline double silu(double x) { return x * sigmoid(x); }
+
+/* The share of a normal distribution that lies below x; erfc keeps the left tail exact. */
+static inline double below(double x) { return erfc(-x * M_SQRT1_2) / 2; }
+static inline double gelu_erf(double x) { return x * below(x); }
+
+/* tanh(u), u = sqrt(2 / pi) (x + 0.044715 x^3): Hendrycks and Gimpel's approximation. */
+static const double gelu_cubic = 0.044715;
+
+static inline double gelu_inner(double x) {
+    return tanh(sqrt(2 / M_PI) * (x + gelu_cubic * x * x * x));
+}
+static inline double gelu_tanh(double x) { return x / 2 * (1 + gelu_inner(x)); }
+
+#endif

@@ -1,0 +1,78 @@
+/*
+ * cmd_bench.h - what the subjects of `ingot bench` share.
+ *
+ * Machines that others use too are noisy: whatever is compared is run in turns,
+ * and what is reported is a median with its spread.
+ */
+#ifndef IG_CLI_CMD_BENCH_H
+#define IG_CLI_CMD_BENCH_H
+
+#include <jansson.h>
+
+#include "cli/cli.h"
+#include "cli/workload.h"
+
+typedef struct bench_options {
+    const char *subject;
+    int64_t threads, runs; /* 0: as the subject has it */
+
+    /* train */
+    const char *workload, *mode, *device, *dump;
+    int64_t steps, warmup, seed;
+    ig_workload_sizes sizes;
+
+    /* ops */
+    const char *op;
+} bench_options;
+
+ig_status bench_train(ig_cli *cli, const bench_options *o);
+ig_status bench_overhead(ig_cli *cli, const bench_options *o);
+ig_status bench_ceilings(ig_cli *cli, const bench_options *o);
+ig_status bench_ops(ig_cli *cli, const bench_options *o);
+
+/* "dynamic", "compiled", "auto": those of ig_mode, in its order; NULL at the end. */
+extern const char *const bench_modes[];
+
+/* ---- Numbers ---- */
+
+typedef struct bench_spread {
+    double min, median, max;
+} bench_spread;
+
+/* Sorts the values, of which there is one at least. */
+bench_spread bench_spread_of(double *values, size_t count);
+json_t *bench_spread_json(bench_spread spread); /* {"min", "median", "max"} */
+
+/* The slope and intercept of a line through the points that is nearest to them. */
+typedef struct bench_line {
+    double slope, at_zero;
+} bench_line;
+bench_line bench_line_through(const double *x, const double *y, size_t count);
+
+/* ---- Surroundings ---- */
+
+/* What a context computes with. */
+typedef struct bench_device {
+    char name[64], isa[64]; /* "cpu:0", "avx2" */
+    int64_t threads;
+} bench_device;
+IG_MUST_CHECK ig_status bench_device_of(const ig_ctx *ctx, bench_device *out);
+
+/* {"cpu", "processors"}: what figures are to be quoted with. */
+json_t *bench_machine_json(void);
+void bench_print_machine(void); /* the same, as a line */
+
+uint64_t bench_peak_rss(void); /* bytes of the process, so far */
+
+/* An allocator that counts, and otherwise is the one inside. */
+typedef struct bench_counter {
+    ig_allocator inner;
+    _Atomic uint64_t calls;
+} bench_counter;
+ig_allocator bench_counting(bench_counter *counter, ig_allocator inner);
+
+/* A context on `device` (NULL: the default) with so many threads (0: all). */
+IG_MUST_CHECK ig_status bench_context(ig_cli *cli, const char *device, int64_t threads,
+                                      ig_ctx **out);
+
+#endif

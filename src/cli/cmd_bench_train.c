@@ -1,0 +1,212 @@
+/*
+ * ingot bench train - how fast a workload trains, and what the runtime costs.
+ *
+ * The clock on the wall runs over all but the first steps, batch assembly
+ * included; the loss is read where the clock does not run, and at the end.  Then
+ * the same steps run on the device "null", whose kernels compute nothing, and
+ * without batches: what is left is the runtime itself, divided by the ops.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/cmd_bench.h"
+#include "cli/cmd_bench_dump.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "ingot/grad.h"
+#include "ingot/report.h"
+
+/* Auto records its third step: results that are read then are kept for later. */
+enum { READ_AT_FIRST = 4, WARMUP_LEAST = 4, NOTE_BYTES = 32 };
+
+typedef struct trainer {
+    ig_cli *cli;
+    const bench_options *options;
+    const ig_workload_type *type;
+    ig_mode mode;
+    int64_t steps, warmup; /* in all; of these, before the clock */
+
+    /* Results. */
+    double seconds, loss;
+    ig_counters counters; /* of all steps */
+    int64_t batch, tokens;
+    uint64_t allocations; /* while the clock ran */
+    uint64_t peak_rss;
+    double overhead_ns; /* of an op, with kernels that compute nothing */
+    bench_device device;
+} trainer;
+
+/* ---- One run ---- */
+
+static ig_status create(const trainer *t, const char *device, bench_counter *counter, ig_ctx **ctx,
+                        ig_workload **out) {
+    ig_ctx_options options = ig_cli_ctx_options(t->cli);
+    options.device = device;
+    options.threads = (int)t->options->threads;
+    options.seed = (uint64_t)t->options->seed;
+    options.allocator = bench_counting(counter, options.allocator);
+    IG_TRY(ig_ctx_create(&options, ctx));
+    IG_TRY(ig_mode_set(*ctx, t->mode));
+    return ig_workload_create(t->type, *ctx, t->options->sizes, out);
+}
+
+static ig_status train_step(trainer *t, ig_workload *w, int64_t step, ig_meter *meter) {
+    const bool reads = step < READ_AT_FIRST || step < t->warmup || step + 1 == t->steps;
+    IG_TRY(ig_workload_next_batch(w));
+    IG_TRY(ig_workload_step(w, reads ? &t->loss : NULL));
+    if (step + 1 < t->steps) ig_meter_update(meter, (uint64_t)step + 1, "");
+    return IG_OK;
+}
+
+static ig_status train(trainer *t, ig_workload *w, const bench_counter *counter) {
+    ig_meter meter =
+        ig_meter_begin(&t->cli->term, t->cli->quiet, t->type->name, "steps", (uint64_t)t->steps);
+    double began = 0;
+    uint64_t calls = 0;
+    ig_status status = IG_OK;
+    for (int64_t step = 0; step < t->steps && status == IG_OK; step++) {
+        if (step == t->warmup) began = ig_clock_seconds(), calls = counter->calls;
+        status = train_step(t, w, step, &meter);
+    }
+    t->seconds = ig_clock_seconds() - began;
+    t->allocations = counter->calls - calls;
+    if (status == IG_OK) {
+        char note[NOTE_BYTES];
+        snprintf(note, sizeof note, "loss %.4f", t->loss);
+        ig_meter_end(&meter, (uint64_t)t->steps, note);
+    } else if (meter.line_open) {
+        fputc('\n', stderr); /* stopped in the middle of a line */
+    }
+    return status;
+}
+
+static ig_status note_surroundings(trainer *t, ig_ctx *ctx, const ig_workload *w) {
+    IG_TRY(bench_device_of(ctx, &t->device));
+    t->batch = w->sizes.batch;
+    t->tokens = w->type->target == IG_TARGET_EACH ? ig_workload_targets(w) : 0;
+    t->counters = ig_report_counters(ctx);
+    t->peak_rss = bench_peak_rss();
+    return IG_OK;
+}
+
+static ig_status run_for_speed(trainer *t) {
+    bench_counter counter;
+    ig_ctx *ctx = NULL;
+    ig_workload *w = NULL;
+    ig_status status = create(t, t->options->device, &counter, &ctx, &w);
+    if (status == IG_OK) status = train(t, w, &counter);
+    if (status == IG_OK) status = note_surroundings(t, ctx, w);
+    ig_workload_destroy(w);
+    ig_ctx_destroy(ctx);
+    return status;
+}
+
+/* ---- The runtime alone ---- */
+
+static ig_status time_steps(trainer *t, ig_ctx *ctx, ig_workload *w) {
+    double began = 0, loss;
+    uint64_t ops = 0;
+    for (int64_t step = 0; step < t->steps; step++) {
+        if (step == t->warmup) began = ig_clock_seconds(), ops = ig_report_counters(ctx).ops;
+        IG_TRY(ig_workload_step(w, step < READ_AT_FIRST ? &loss : NULL));
+    }
+    const double seconds = ig_clock_seconds() - began;
+    ops = ig_report_counters(ctx).ops - ops;
+    t->overhead_ns = ops > 0 ? seconds * 1e9 / (double)ops : 0;
+    return IG_OK;
+}
+
+static ig_status run_for_overhead(trainer *t) {
+    bench_counter counter;
+    ig_ctx *ctx = NULL;
+    ig_workload *w = NULL;
+    ig_status status = create(t, "null", &counter, &ctx, &w);
+    if (status == IG_OK) status = time_steps(t, ctx, w);
+    ig_workload_destroy(w);
+    ig_ctx_destroy(ctx);
+    return status;
+}
+
+/* ---- Results ---- */
+
+static ig_status print_json(const trainer *t) {
+    const double timed = (double)(t->steps - t->warmup);
+    json_t *tokens =
+        t->tokens > 0 ? ig_json_real((double)t->tokens * timed / t->seconds) : NULL; /* left out */
+    return ig_json_print(json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o*, s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:o,"
+        " s:s, s:s}",
+        "schema", "ingot.bench.train.v1", "workload", t->type->name, "mode", bench_modes[t->mode],
+        "batch", (json_int_t)t->batch, "threads", (json_int_t)t->device.threads, "steps",
+        (json_int_t)t->steps, "warmup", (json_int_t)t->warmup, "samples_per_s",
+        ig_json_real((double)t->batch * timed / t->seconds), "tokens_per_s", tokens, "us_per_step",
+        ig_json_real(t->seconds * 1e6 / timed), "final_loss", ig_json_real(t->loss), "records",
+        (json_int_t)t->counters.records, "replays", (json_int_t)t->counters.replays, "dispatches",
+        (json_int_t)t->counters.dispatches, "overhead_ns_per_op", ig_json_real(t->overhead_ns),
+        "peak_rss_bytes", (json_int_t)t->peak_rss, "allocations_per_step",
+        ig_json_real((double)t->allocations / timed), "device", t->device.name, "instruction_set",
+        t->device.isa));
+}
+
+static void print_row(const trainer *t, const char *label, const char *fmt, ...) IG_PRINTF(3, 4);
+static void print_row(const trainer *t, const char *label, const char *fmt, ...) {
+    const bool color = t->cli->term.out_color;
+    printf("  %s%-12s%s ", ig_term_style(color, IG_DIM), label, ig_term_style(color, IG_PLAIN));
+    va_list args;
+    va_start(args, fmt);
+    vprintf(fmt, args);
+    va_end(args);
+    putchar('\n');
+}
+
+static void print_table(const trainer *t) {
+    const double timed = (double)(t->steps - t->warmup);
+    char a[IG_UNIT_TEXT_BYTES];
+    bench_print_machine();
+    printf("%s, %s, batch %lld, %lld threads, %s %s\n\n", t->type->name, bench_modes[t->mode],
+           (long long)t->batch, (long long)t->device.threads, t->device.name, t->device.isa);
+    print_row(t, "samples/s", "%s",
+              ig_count_text((uint64_t)((double)t->batch * timed / t->seconds + 0.5), a));
+    if (t->tokens > 0)
+        print_row(t, "tokens/s", "%s",
+                  ig_count_text((uint64_t)((double)t->tokens * timed / t->seconds + 0.5), a));
+    print_row(t, "us a step", "%.2f (%lld steps after %lld, batches included)",
+              t->seconds * 1e6 / timed, (long long)(t->steps - t->warmup), (long long)t->warmup);
+    print_row(t, "final loss", "%.6f", t->loss);
+    print_row(t, "records", "%llu, replays %llu", (unsigned long long)t->counters.records,
+              (unsigned long long)t->counters.replays);
+    print_row(t, "dispatches", "%s", ig_count_text(t->counters.dispatches, a));
+    print_row(t, "overhead", "%.1f ns an op, with kernels that compute nothing", t->overhead_ns);
+    print_row(t, "allocations", "%.2f a step", (double)t->allocations / timed);
+    print_row(t, "peak RSS", "%s", ig_bytes_text(t->peak_rss, a));
+}
+
+/* ---- The subject ---- */
+
+static ig_status choose(trainer *t) {
+    const bench_options *o = t->options;
+    IG_TRY(ig_workload_find(o->workload ? o->workload : ig_workload_char_mlp.name, &t->type));
+    const char *mode = o->mode ? o->mode : bench_modes[IG_MODE_COMPILED];
+    for (t->mode = IG_MODE_DYNAMIC; strcmp(bench_modes[t->mode], mode) != 0; t->mode++)
+        if (!bench_modes[t->mode + 1])
+            return IG_FAIL(IG_ERR_ARGUMENT, "--mode '%s': must be one of dynamic, compiled, auto",
+                           mode);
+    t->steps = o->steps > 0 ? o->steps : t->type->steps;
+    t->warmup = o->warmup > 0 ? o->warmup : t->steps / 10;
+    if (o->warmup == 0 && t->warmup < WARMUP_LEAST) t->warmup = WARMUP_LEAST;
+    if (t->warmup >= t->steps)
+        return IG_FAIL(IG_ERR_ARGUMENT, "--steps %lld: %lld of them are before the clock starts",
+                       (long long)t->steps, (long long)t->warmup);
+    return IG_OK;
+}
+
+ig_status bench_train(ig_cli *cli, const bench_options *o) {
+    trainer t = {.cli = cli, .options = o};
+    IG_TRY(choose(&t));
+    if (o->dump) IG_TRY(bench_dump(cli, o, t.type, t.steps));
+    IG_TRY(run_for_speed(&t));
+    IG_TRY(run_for_overhead(&t));
+    if (cli->json) return print_json(&t);
+    print_table(&t);
+    return IG_OK;
+}

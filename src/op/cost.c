@@ -1,0 +1,47 @@
+#include "op/cost.h"
+
+static uint64_t count(const ig_operand *o) { return (uint64_t)ig_shape_count(o->desc.shape); }
+
+/* Two for each product that is summed. */
+static uint64_t matmul_flop(const ig_step *step) {
+    ig_attrs_matmul attrs;
+    ig_step_attrs(step, &attrs, sizeof attrs);
+    const ig_shape a = step->in[0].desc.shape;
+    return 2 * count(&step->out[0]) * (uint64_t)a.dim[a.rank - (attrs.transpose_a ? 2 : 1)];
+}
+
+/* Scores and sums over them: two products of [t, s, width] for each head, half if causal; the
+ * gradient has five. */
+static uint64_t attention_flop(const ig_step *step) {
+    ig_attrs_attention attrs;
+    ig_step_attrs(step, &attrs, sizeof attrs);
+    const uint64_t all = 2 * count(&step->in[0]) * (uint64_t)step->in[1].desc.shape.dim[1];
+    const uint64_t products = step->op == IG_OP_ATTENTION ? 2 : 5;
+    return all * products / (attrs.causal ? 2 : 1);
+}
+
+uint64_t ig_step_flop(const ig_step *step) {
+    if (step->op == IG_OP_MATMUL) return matmul_flop(step);
+    if (step->op == IG_OP_ATTENTION || step->op == IG_OP_ATTENTION_GRAD)
+        return attention_flop(step);
+    uint64_t most = 0; /* one for each element of the largest operand */
+    for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
+        if (count(ig_step_operand(step, i)) > most) most = count(ig_step_operand(step, i));
+    return most;
+}
+
+/* A repeated dimension is stored once. */
+uint64_t ig_operand_bytes(const ig_operand *o) {
+    ig_desc desc = o->desc;
+    uint64_t bytes = 0;
+    for (int d = 0; d < desc.shape.rank; d++)
+        if (o->stride[d] == 0 && desc.shape.dim[d] > 1) desc.shape.dim[d] = 1;
+    return ig_desc_bytes(desc, &bytes) ? bytes : 0;
+}
+
+uint64_t ig_step_bytes(const ig_step *step) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
+        bytes += ig_operand_bytes(ig_step_operand(step, i));
+    return bytes;
+}

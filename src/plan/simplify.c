@@ -1,0 +1,291 @@
+/*
+ * What need not be computed, is not.  Four rewrites on steps in graph order, none
+ * of which changes a bit of any result:
+ *
+ *   the same again   equal op, attributes and inputs: the first result serves for both
+ *   constants        a number scaled is another number
+ *   to its place     assign(state, x): x is computed where the state lies
+ *   activation       matmul, then an activation that nobody else needs the input of:
+ *                    one step
+ *   nobody reads it  gone
+ */
+#include <string.h>
+#include <xxhash.h>
+
+#include "plan/lower.h"
+
+#define NOBODY UINT32_MAX
+
+/* What is known of a memory. */
+typedef struct fact {
+    uint32_t writer;  /* the one step that makes it; NOBODY: none here, or it is updated */
+    uint32_t readers; /* operands that read it */
+    bool fixed;       /* kept, bound or updated: it has to be where it is */
+} fact;
+
+typedef struct rewrite {
+    ig_lowering *l;
+    fact *facts;
+    bool *gone; /* steps */
+} rewrite;
+
+static ig_operand *input(const ig_step *step, uint32_t i) { return (ig_operand *)&step->in[i]; }
+static ig_operand *output(const ig_step *step, uint32_t i) { return (ig_operand *)&step->out[i]; }
+
+static fact *fact_of(const rewrite *r, const ig_operand *o) {
+    return &r->facts[ig_memory_of(r->l, o)];
+}
+
+static void gather(rewrite *r) {
+    const ig_lowering *l = r->l;
+    for (size_t i = 0; i < ig_memory_count(l); i++) r->facts[i] = (fact){.writer = NOBODY};
+    for (uint32_t i = 0; i < l->args->n_bound; i++) r->facts[l->args->bound[i]].fixed = true;
+    for (uint32_t i = 0; i < l->args->n_kept; i++)
+        r->facts[ig_value_at(l->args->graph, l->args->kept[i])->base].fixed = true;
+    for (uint32_t i = 0; i < l->plan->n_steps; i++) {
+        const ig_step *step = &l->plan->steps[i];
+        for (uint32_t j = 0; j < step->n_in; j++) fact_of(r, &step->in[j])->readers++;
+        for (uint32_t j = 0; j < step->n_out; j++) {
+            fact *f = fact_of(r, &step->out[j]);
+            f->fixed |= step->out[j].alias >= 0;
+            f->writer = i;
+        }
+    }
+}
+
+static void drop(rewrite *r, uint32_t i) {
+    const ig_step *step = &r->l->plan->steps[i];
+    for (uint32_t j = 0; j < step->n_in; j++) fact_of(r, &step->in[j])->readers--;
+    r->gone[i] = true;
+}
+
+/* Whether all that the step makes is for others in the plan alone. */
+static bool is_local(const rewrite *r, const ig_step *step) {
+    if (ig_op_find(step->op)->traits & IG_UPDATES || step->op == IG_OP_CUSTOM) return false;
+    for (uint32_t j = 0; j < step->n_out; j++)
+        if (fact_of(r, &step->out[j])->fixed || step->out[j].buffer != IG_ARENA) return false;
+    return true;
+}
+
+/* ---- the same again ---- */
+
+static bool same_operand(const ig_operand *a, const ig_operand *b) {
+    return a->value == b->value && a->offset == b->offset && a->desc.dtype == b->desc.dtype &&
+           ig_shape_equal(a->desc.shape, b->desc.shape) &&
+           memcmp(a->stride, b->stride, (size_t)a->desc.shape.rank * sizeof a->stride[0]) == 0;
+}
+
+static bool same_step(const rewrite *r, uint32_t i, uint32_t j) {
+    const ig_step *a = &r->l->plan->steps[i], *b = &r->l->plan->steps[j];
+    if (a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out ||
+        r->l->places[i].device != r->l->places[j].device ||
+        (a->attrs_bytes && memcmp(a->attrs, b->attrs, a->attrs_bytes) != 0))
+        return false;
+    for (uint32_t k = 0; k < a->n_in; k++)
+        if (!same_operand(&a->in[k], &b->in[k])) return false;
+    return true;
+}
+
+static uint64_t hash_of(const ig_step *step) {
+    uint64_t hash = XXH3_64bits_withSeed(step->attrs, step->attrs_bytes, step->op);
+    for (uint32_t k = 0; k < step->n_in; k++)
+        hash = XXH3_64bits_withSeed(&step->in[k].value, sizeof step->in[k].value, hash);
+    return hash;
+}
+
+/* Reads of what step `from` makes go to what step `to` makes. */
+static void redirect(rewrite *r, uint32_t from, uint32_t to) {
+    const ig_plan *p = r->l->plan;
+    for (uint32_t o = 0; o < p->steps[from].n_out; o++) {
+        const uint32_t memory = ig_memory_of(r->l, &p->steps[from].out[o]);
+        const uint32_t value = p->steps[to].out[o].value;
+        for (uint32_t i = from + 1; i < p->n_steps; i++)
+            for (uint32_t j = 0; j < p->steps[i].n_in; j++) {
+                if (ig_memory_of(r->l, &p->steps[i].in[j]) != memory) continue;
+                input(&p->steps[i], j)->value = value;
+                r->facts[memory].readers--;
+                fact_of(r, &p->steps[i].in[j])->readers++;
+            }
+    }
+    drop(r, from);
+}
+
+static ig_status merge_equal(rewrite *r) {
+    const ig_plan *p = r->l->plan;
+    size_t room = 16;
+    while (room < (size_t)p->n_steps * 2) room *= 2;
+    uint32_t *table = ig_alloc(p->allocator, room, sizeof *table); /* 1 + a step */
+    if (!table) return IG_FAIL(IG_ERR_MEMORY, "plan: %u steps", p->n_steps);
+    for (uint32_t i = 0; i < p->n_steps; i++) {
+        if (!is_local(r, &p->steps[i])) continue;
+        size_t at = hash_of(&p->steps[i]) & (room - 1);
+        while (table[at] && !same_step(r, table[at] - 1, i)) at = (at + 1) & (room - 1);
+        if (table[at]) redirect(r, i, table[at] - 1);
+        else table[at] = i + 1;
+    }
+    ig_free(p->allocator, table);
+    return IG_OK;
+}
+
+/* ---- constants ---- */
+
+static void fold_constant(rewrite *r, uint32_t i) {
+    ig_step *step = &r->l->plan->steps[i];
+    if (step->op != IG_OP_SCALE || r->gone[i] || step->out[0].desc.shape.rank != 0) return;
+    const uint32_t writer = fact_of(r, &step->in[0])->writer;
+    if (writer == NOBODY || r->l->plan->steps[writer].op != IG_OP_FILL) return;
+    ig_attrs_scale by;
+    ig_attrs_fill fill;
+    memcpy(&by, step->attrs, sizeof by);
+    memcpy(&fill, r->l->plan->steps[writer].attrs, sizeof fill);
+    if (fill.dtype == IG_F32) /* as the kernel would: in f32 throughout */
+        fill.value = (double)((float)by.scale * (float)fill.value + (float)by.shift);
+    else
+        fill.value = by.scale * fill.value + by.shift;
+    ig_step as_fill = *step;
+    as_fill.op = IG_OP_FILL;
+    as_fill.attrs_bytes = sizeof fill;
+    as_fill.n_in = 0;
+    as_fill.out = step->out;
+    memcpy((void *)step->attrs, &fill, sizeof fill);
+    fact_of(r, &step->in[0])->readers--;
+    *step = as_fill;
+}
+
+/* ---- to its place ---- */
+
+static bool is_packed(const ig_operand *o) {
+    ig_layout layout = {.desc = o->desc};
+    memcpy(layout.stride, o->stride, sizeof layout.stride);
+    return ig_layout_is_packed(&layout);
+}
+
+/* Whether steps (from, to) leave the memory of `o` alone. */
+static bool untouched(const rewrite *r, uint32_t from, uint32_t to, const ig_operand *o) {
+    const uint32_t memory = ig_memory_of(r->l, o);
+    for (uint32_t i = from; i < to; i++) {
+        const ig_step *step = &r->l->plan->steps[i];
+        for (uint32_t j = 0; !r->gone[i] && j < step->n_in + step->n_out; j++)
+            if (ig_memory_of(r->l, ig_step_operand(step, j)) == memory) return false;
+    }
+    return true;
+}
+
+/* The step that makes x writes it where the state lies; reads of x read the state. */
+static void write_in_place(rewrite *r, uint32_t i) {
+    ig_plan *p = r->l->plan;
+    const ig_step *assign = &p->steps[i];
+    if (assign->op != IG_OP_ASSIGN || r->gone[i]) return;
+    const ig_operand *state = &assign->out[0], *x = &assign->in[1];
+    const fact *f = fact_of(r, x);
+    if (f->writer == NOBODY || f->fixed || f->readers != 1 || x->buffer != IG_ARENA) return;
+    const ig_step *maker = &p->steps[f->writer];
+    const uint32_t from = f->writer;
+    if (maker->n_out != 1 || !is_local(r, maker) || ig_op_find(maker->op)->traits & IG_UPDATES ||
+        r->l->places[from].part != r->l->places[i].part || !is_packed(state) || !is_packed(x) ||
+        x->offset != 0 || ig_shape_count(maker->out[0].desc.shape) != ig_shape_count(x->desc.shape) ||
+        !untouched(r, from, i, state))
+        return;
+    ig_operand *out = output(maker, 0);
+    out->value = state->value;
+    out->buffer = state->buffer;
+    out->offset = state->offset;
+    out->kind = IG_KIND_STATE;
+    drop(r, i);
+    fact_of(r, state)->writer = from;
+}
+
+/* ---- activations ---- */
+
+static uint32_t activation_of(const ig_step *step) {
+    ig_attrs_gelu gelu;
+    switch (step->op) {
+    case IG_OP_RELU: return IG_ACTIVATION_RELU;
+    case IG_OP_TANH: return IG_ACTIVATION_TANH;
+    case IG_OP_SIGMOID: return IG_ACTIVATION_SIGMOID;
+    case IG_OP_SILU: return IG_ACTIVATION_SILU;
+    case IG_OP_GELU:
+        memcpy(&gelu, step->attrs, sizeof gelu);
+        return gelu.form == IG_GELU_TANH ? IG_ACTIVATION_GELU_TANH : IG_ACTIVATION_GELU_ERF;
+    default: return IG_ACTIVATION_NONE;
+    }
+}
+
+static void join_activation(rewrite *r, uint32_t i) {
+    ig_plan *p = r->l->plan;
+    const ig_step *step = &p->steps[i];
+    const uint32_t activation = r->gone[i] ? IG_ACTIVATION_NONE : activation_of(step);
+    if (activation == IG_ACTIVATION_NONE) return;
+    const fact *f = fact_of(r, &step->in[0]);
+    if (f->writer == NOBODY || f->fixed || f->readers != 1) return;
+    ig_step *product = &p->steps[f->writer];
+    ig_attrs_matmul attrs;
+    if (product->op != IG_OP_MATMUL || !is_packed(&step->in[0]) ||
+        r->l->places[f->writer].part != r->l->places[i].part ||
+        r->l->places[f->writer].device != r->l->places[i].device ||
+        ig_shape_count(product->out[0].desc.shape) != ig_shape_count(step->out[0].desc.shape))
+        return;
+    memcpy(&attrs, product->attrs, sizeof attrs);
+    if (attrs.activation != IG_ACTIVATION_NONE) return;
+    attrs.activation = activation;
+    ig_step joint = *product;
+    joint.attrs = &attrs;
+    if (!ig_device_can_run(r->l->planner->devices[r->l->places[f->writer].device], &joint)) return;
+    memcpy((void *)product->attrs, &attrs, sizeof attrs);
+    const uint32_t writer = f->writer;
+    ig_operand *out = output(product, 0);
+    const ig_operand y = step->out[0];
+    out->value = y.value;
+    out->buffer = y.buffer;
+    out->offset = y.offset;
+    out->kind = y.kind;
+    drop(r, i);
+    fact_of(r, &y)->writer = writer;
+}
+
+/* ---- nobody reads it ---- */
+
+static void drop_unread(rewrite *r) {
+    for (uint32_t i = r->l->plan->n_steps; i-- > 0;) {
+        const ig_step *step = &r->l->plan->steps[i];
+        bool read = r->gone[i] || !is_local(r, step);
+        for (uint32_t j = 0; j < step->n_out; j++) read |= fact_of(r, &step->out[j])->readers > 0;
+        if (!read) drop(r, i);
+    }
+}
+
+static void close_ranks(rewrite *r) {
+    ig_plan *p = r->l->plan;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->n_steps; i++) {
+        if (r->gone[i]) continue;
+        p->steps[kept] = p->steps[i];
+        r->l->places[kept++] = r->l->places[i];
+    }
+    p->n_steps = kept;
+}
+
+ig_status ig_lower_simplify(ig_lowering *l) {
+    ig_plan *p = l->plan;
+    if (p->n_steps < 2 || l->args->count < 2) return IG_OK; /* a single op, as Dynamic runs them */
+    rewrite r = {l, ig_alloc(p->allocator, ig_memory_count(l), sizeof(fact)),
+                 ig_alloc(p->allocator, p->n_steps, sizeof(bool))};
+    ig_status status = IG_OK;
+    if (!r.facts || !r.gone) status = IG_FAIL(IG_ERR_MEMORY, "plan: %u steps", p->n_steps);
+    if (status == IG_OK) {
+        gather(&r);
+        status = merge_equal(&r);
+    }
+    for (uint32_t i = 0; status == IG_OK && i < p->n_steps; i++) {
+        fold_constant(&r, i);
+        join_activation(&r, i);
+        write_in_place(&r, i);
+    }
+    if (status == IG_OK) {
+        drop_unread(&r);
+        close_ranks(&r);
+    }
+    ig_free(p->allocator, r.gone);
+    ig_free(p->allocator, r.facts);
+    return status;
+}
