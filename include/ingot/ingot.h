@@ -7,6 +7,7 @@
 #include "ingot/checkpoint.h" /* .oam files */
 #include "ingot/context.h"    /* ig_ctx: device, threads, memory, scopes */
 #include "ingot/grad.h"       /* backward, modes, steps */
+#include "ingot/graph.h"      /* capture and replay by hand */
 #include "ingot/nn.h"         /* layers, optimisers */
 #include "ingot/ops.h"        /* what can be computed */
 #include "ingot/report.h"     /* what happened */

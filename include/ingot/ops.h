@@ -117,6 +117,7 @@ IG_API IG_MUST_CHECK ig_status ig_eval(ig_tensor *const *tensors, int count);
 IG_API IG_MUST_CHECK ig_status ig_slot_create(ig_ctx *ctx, uint32_t *out);
 IG_API void ig_slot_set_real(ig_ctx *ctx, uint32_t slot, double value);
 IG_API void ig_slot_set_count(ig_ctx *ctx, uint32_t slot, int64_t value);
+IG_API int64_t ig_slot_count(const ig_ctx *ctx, uint32_t slot);
 
 IG_API IG_MUST_CHECK ig_status ig_assign(ig_tensor *dst, ig_tensor *src);     /* dst = src */
 IG_API IG_MUST_CHECK ig_status ig_accumulate(ig_tensor *dst, ig_tensor *src); /* dst += src */

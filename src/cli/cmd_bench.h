@@ -28,7 +28,7 @@ typedef struct bench_options {
 ig_status bench_train(ig_cli *cli, const bench_options *o);
 ig_status bench_overhead(ig_cli *cli, const bench_options *o);
 ig_status bench_ceilings(ig_cli *cli, const bench_options *o);
-ig_status bench_ops(ig_cli *cli, const bench_options *o);
+ig_status bench_ops_all(ig_cli *cli, const bench_options *o);
 
 /* "dynamic", "compiled", "auto": those of ig_mode, in its order; NULL at the end. */
 extern const char *const bench_modes[];
@@ -57,6 +57,9 @@ typedef struct bench_device {
     int64_t threads;
 } bench_device;
 IG_MUST_CHECK ig_status bench_device_of(const ig_ctx *ctx, bench_device *out);
+/* The same of a context that would be made. */
+IG_MUST_CHECK ig_status bench_device_ask(ig_cli *cli, const char *device, int64_t threads,
+                                         bench_device *out);
 
 /* {"cpu", "processors"}: what figures are to be quoted with. */
 json_t *bench_machine_json(void);

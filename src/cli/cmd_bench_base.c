@@ -18,8 +18,8 @@ static int by_value(const void *a, const void *b) {
 
 bench_spread bench_spread_of(double *values, size_t count) {
     qsort(values, count, sizeof *values, by_value);
-    const double middle = count % 2 ? values[count / 2]
-                                    : (values[count / 2 - 1] + values[count / 2]) / 2;
+    const double middle =
+        count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
     return (bench_spread){values[0], middle, values[count - 1]};
 }
 
@@ -113,4 +113,12 @@ ig_status bench_context(ig_cli *cli, const char *device, int64_t threads, ig_ctx
     options.device = device;
     options.threads = (int)threads;
     return ig_ctx_create(&options, out);
+}
+
+ig_status bench_device_ask(ig_cli *cli, const char *device, int64_t threads, bench_device *out) {
+    ig_ctx *ctx;
+    IG_TRY(bench_context(cli, device, threads, &ctx));
+    const ig_status status = bench_device_of(ctx, out);
+    ig_ctx_destroy(ctx);
+    return status;
 }

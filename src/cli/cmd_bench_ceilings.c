@@ -95,23 +95,14 @@ static ig_status print_json(const table *t) {
             json_object_set_new(entry, kinds[what].key, bench_spread_json(t->rows[i].of[what]));
         json_array_append_new(rows, entry);
     }
-    return ig_json_print(json_pack("{s:s, s:o, s:s, s:i, s:o}", "schema",
-                                   "ingot.bench.ceilings.v1", "machine", bench_machine_json(),
-                                   "instruction_set", t->device.isa, "runs", t->runs, "rows", rows));
-}
-
-/* How many threads a context would use, and with which instruction set. */
-static ig_status ask(ig_cli *cli, int64_t threads, bench_device *out) {
-    ig_ctx *ctx;
-    IG_TRY(bench_context(cli, "cpu", threads, &ctx));
-    const ig_status status = bench_device_of(ctx, out);
-    ig_ctx_destroy(ctx);
-    return status;
+    return ig_json_print(json_pack("{s:s, s:o, s:s, s:i, s:o}", "schema", "ingot.bench.ceilings.v1",
+                                   "machine", bench_machine_json(), "instruction_set",
+                                   t->device.isa, "runs", t->runs, "rows", rows));
 }
 
 ig_status bench_ceilings(ig_cli *cli, const bench_options *o) {
     table t = {.cli = cli, .runs = o->runs > 0 ? (int)o->runs : RUNS};
-    IG_TRY(ask(cli, o->threads, &t.device));
+    IG_TRY(bench_device_ask(cli, "cpu", o->threads, &t.device));
     choose_rows(&t, t.device.threads);
     t.values = ig_alloc(&cli->allocator, (size_t)t.runs * IG_CEILING_COUNT, sizeof *t.values);
     if (!t.values) return IG_FAIL(IG_ERR_MEMORY, "ceilings: no memory for %d runs", t.runs);

@@ -86,9 +86,7 @@ static ig_status pairs(const probe *p) {
     return ig_step_end(p->ctx);
 }
 
-static ig_status replay(const probe *p) {
-    return p->family == PAIRS_CPU ? pairs(p) : chain(p);
-}
+static ig_status replay(const probe *p) { return p->family == PAIRS_CPU ? pairs(p) : chain(p); }
 
 /* Reads from the plan how many steps and barriers there really are. */
 static ig_status look_at_plan(probe *p) {
@@ -222,8 +220,7 @@ ig_status bench_overhead(ig_cli *cli, const bench_options *options) {
     o->values = ig_alloc(a, (size_t)o->runs * COSTS, sizeof *o->values);
     ig_status status =
         o->values ? open_all(o) : IG_FAIL(IG_ERR_MEMORY, "overhead: no memory for the turns");
-    ig_meter meter =
-        ig_meter_begin(&cli->term, cli->quiet, "overhead", "turns", (uint64_t)o->runs);
+    ig_meter meter = ig_meter_begin(&cli->term, cli->quiet, "overhead", "turns", (uint64_t)o->runs);
     if (status == IG_OK) status = measure(o, &meter);
     if (status == IG_OK) {
         ig_meter_end(&meter, (uint64_t)o->runs, "");

@@ -41,8 +41,7 @@ struct ig_optimizer {
     ig_module *module; /* lent */
     const kind *kind;
     double hyper[IG_HYPER_MAX]; /* [0] is the rate of both kinds */
-    int64_t steps;
-    uint32_t rate_slot, step_slot;
+    uint32_t rate_slot, step_slot; /* the count of steps is in its slot, where replays advance it */
 
     size_t n_params, n_states;
     ig_tensor **states; /* [n_params, n_states]; owned */
@@ -196,18 +195,24 @@ static ig_status check_module(const ig_optimizer *opt) {
                    opt->kind->name, opt->n_params, count);
 }
 
-ig_status ig_optimizer_step(ig_optimizer *opt) {
-    IG_TRY(check_module(opt));
-    ig_slot_set_real(opt->ctx, opt->rate_slot, opt->hyper[RATE]);
-    ig_slot_set_count(opt->ctx, opt->step_slot, opt->steps + 1);
+static ig_status update_all(const ig_optimizer *opt) {
     for (size_t i = 0; i < opt->n_params; i++) {
         const ig_param param = ig_module_param(opt->module, i);
         ig_tensor *grad = ig_tensor_grad(param.tensor);
         if (grad) IG_TRY(opt->kind->update(opt, param, grad, opt->states + i * opt->n_states));
     }
-    IG_TRY(ig_step_end(opt->ctx));
-    opt->steps++;
-    return IG_OK;
+    return ig_step_end(opt->ctx);
+}
+
+/* A step that fails does not count. */
+ig_status ig_optimizer_step(ig_optimizer *opt) {
+    IG_TRY(check_module(opt));
+    const int64_t steps = ig_optimizer_steps(opt);
+    ig_slot_set_real(opt->ctx, opt->rate_slot, opt->hyper[RATE]);
+    ig_slot_set_count(opt->ctx, opt->step_slot, steps + 1);
+    const ig_status status = update_all(opt);
+    if (status != IG_OK) ig_slot_set_count(opt->ctx, opt->step_slot, steps);
+    return status;
 }
 
 void ig_optimizer_zero_grad(ig_optimizer *opt) {
@@ -242,16 +247,21 @@ ig_tensor *ig_optimizer_clip(ig_optimizer *opt, double limit) {
 
 /* ---- Looking in, and restoring ---- */
 
-void ig_optimizer_set_rate(ig_optimizer *opt, double rate) { opt->hyper[RATE] = rate; }
+void ig_optimizer_set_rate(ig_optimizer *opt, double rate) {
+    opt->hyper[RATE] = rate;
+    ig_slot_set_real(opt->ctx, opt->rate_slot, rate); /* for replays, which do not come by here */
+}
 
 double ig_optimizer_rate(const ig_optimizer *opt) { return opt->hyper[RATE]; }
 
-int64_t ig_optimizer_steps(const ig_optimizer *opt) { return opt->steps; }
+int64_t ig_optimizer_steps(const ig_optimizer *opt) {
+    return ig_slot_count(opt->ctx, opt->step_slot);
+}
 
 ig_status ig_optimizer_set_steps(ig_optimizer *opt, int64_t steps) {
     if (steps < 0 || steps == INT64_MAX)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: %" PRId64 " steps taken", opt->kind->name, steps);
-    opt->steps = steps;
+    ig_slot_set_count(opt->ctx, opt->step_slot, steps);
     return IG_OK;
 }
 

@@ -140,6 +140,7 @@ void ig_ctx_destroy(ig_ctx *ctx) {
     for (size_t i = 0; i < ctx->n_customs; i++)
         ig_free(&allocator, (void *)(uintptr_t)ctx->customs[i].name);
     ig_free(&allocator, ctx->customs);
+    ig_free(&allocator, ctx->slot_is_count);
     ig_free(&allocator, ctx->slots);
     ig_free(&allocator, ctx->scopes);
     ig_free(&allocator, ctx);

@@ -111,7 +111,8 @@ struct ig_ctx {
     uint64_t n_ids;
 
     ig_slot *slots;
-    size_t n_slots, slots_room;
+    bool *slot_is_count; /* of each slot: it was set as one */
+    size_t n_slots, slots_room, slot_is_count_room;
     ig_custom_op *customs;
     size_t n_customs, customs_room;
 

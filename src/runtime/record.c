@@ -215,6 +215,15 @@ static bool take_graph(ig_ctx *ctx, ig_recording *r) {
     return true;
 }
 
+ig_recording *ig_record_take(ig_ctx *ctx) {
+    ig_recorder *rec = &ctx->recorder;
+    ig_recording *r = rec->now;
+    if (rec->state != IG_RECORDING || r->n_events == 0 || !take_graph(ctx, r)) return NULL;
+    rec->now = NULL;
+    rec->state = IG_BETWEEN;
+    return r;
+}
+
 /* Room for one more: the one that was used longest ago goes. */
 static void make_room(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;

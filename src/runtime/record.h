@@ -102,6 +102,7 @@ enum { IG_MOST_RECORDINGS = 16, IG_REFUSE_AFTER = 8, IG_REFUSE_WITHIN = 32, IG_A
 typedef struct ig_recorder {
     ig_mode mode;
     ig_recorder_state state;
+    bool capturing;      /* by hand: the ends of steps do not end it */
     uint32_t mode_steps; /* since the mode was set */
     ig_recording *all[IG_MOST_RECORDINGS];
     uint32_t count;
@@ -119,6 +120,7 @@ typedef struct ig_recorder {
 
 void ig_recorder_deinit(ig_ctx *ctx);
 void ig_recording_destroy(ig_ctx *ctx, ig_recording *recording);
+IG_MUST_CHECK ig_status ig_recording_make_plan(ig_ctx *ctx, ig_recording *recording);
 void ig_recording_drop_plan(ig_ctx *ctx, ig_recording *recording); /* the next replay makes one */
 
 /* What is called: an op or update with its tensors. */
@@ -138,6 +140,8 @@ void ig_record_leaf(ig_ctx *ctx, ig_tensor *tensor, ig_value value);
 void ig_record_grad(ig_ctx *ctx, ig_tensor *tensor, bool had);
 void ig_record_give_up(ig_ctx *ctx);
 void ig_record_finish(ig_ctx *ctx);
+/* Ends the recording and gives it to the caller; NULL: it is empty, or there is no memory. */
+ig_recording *ig_record_take(ig_ctx *ctx);
 /* Whether the first events are the same, and mean the same tensors. */
 bool ig_recording_prefix(const ig_recording *a, const ig_recording *b, size_t n_events);
 /* How `now` knows the tensor; false: it does not. */

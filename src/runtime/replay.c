@@ -153,7 +153,7 @@ void ig_replay_detach(ig_ctx *ctx) {
 
 /* ---- planning and running ---- */
 
-static ig_status make_plan(ig_ctx *ctx, ig_recording *r) {
+ig_status ig_recording_make_plan(ig_ctx *ctx, ig_recording *r) {
     const ig_allocator *a = &ctx->allocator;
     ig_value *bound = ig_alloc(a, r->n_binds, sizeof *bound);
     ig_value *kept = ig_alloc(a, r->n_cells, sizeof *kept);
@@ -186,7 +186,13 @@ static ig_status make_plan(ig_ctx *ctx, ig_recording *r) {
         ig_tensor_give_up(r->cells[i].handle);
         r->cells[i].handle = NULL;
     }
-    return status == IG_OK ? ig_arena_reserve(ctx, r->plan->arena_bytes) : status;
+    return status;
+}
+
+/* The plan, and room for it. */
+static ig_status prepare(ig_ctx *ctx, ig_recording *r) {
+    if (!r->plan) IG_TRY(ig_recording_make_plan(ctx, r));
+    return ig_arena_reserve(ctx, r->plan->arena_bytes);
 }
 
 static ig_status run_part(ig_ctx *ctx) {
@@ -240,7 +246,7 @@ static bool switch_over(ig_ctx *ctx, const ig_call *call) {
             if (from->states[s].id == to->states[s].id)
                 to->states[s].tensor = from->states[s].tensor;
         if (call ? !matches(ctx, to, call) : to->n_events != rec->cursor) continue;
-        if (!to->plan && make_plan(ctx, to) != IG_OK) continue;
+        if (prepare(ctx, to) != IG_OK) continue;
         const uint32_t handed = rec->cursor ? from->events[rec->cursor - 1].cells +
                                                   from->events[rec->cursor - 1].n_cells
                                             : 0;
@@ -269,13 +275,10 @@ static bool choose(ig_ctx *ctx, const ig_call *call) {
             rec->n_bound = 0;
         }
     if (!best) return false;
-    if (!best->plan) {
-        const ig_status status = make_plan(ctx, best);
-        if (status != IG_OK) {
-            rec->refused = true;
-            snprintf(rec->reason, sizeof rec->reason, "%s", ig_error_text());
-            return false;
-        }
+    if (prepare(ctx, best) != IG_OK) {
+        rec->refused = true;
+        snprintf(rec->reason, sizeof rec->reason, "%s", ig_error_text());
+        return false;
     }
     rec->now = best;
     rec->state = IG_REPLAYING;

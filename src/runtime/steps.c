@@ -37,6 +37,7 @@ static ig_status end_step(ig_ctx *ctx) {
         ctx->step_ended = true;
     }
     const ig_call call = {.kind = IG_EVENT_STEP};
+    if (ctx->recorder.capturing) return IG_OK; /* what is captured goes on to the end of its function */
     if (ctx->depth > 0 && ig_replay_goes_on(ctx)) return IG_OK;
     if (ctx->depth > 0 && !is_spent(&ctx->graph)) {
         ig_record_call(ctx, &call, NULL, 0);
@@ -110,7 +111,8 @@ ig_mode ig_mode_get(const ig_ctx *ctx) { return ctx->recorder.mode; }
 
 ig_status ig_slot_create(ig_ctx *ctx, uint32_t *out) {
     if (!ctx || !out) return IG_FAIL(IG_ERR_ARGUMENT, "slot_create: NULL");
-    if (!IG_GROW(&ctx->allocator, ctx->slots, &ctx->slots_room, ctx->n_slots + 1))
+    if (!IG_GROW(&ctx->allocator, ctx->slots, &ctx->slots_room, ctx->n_slots + 1) ||
+        !IG_GROW(&ctx->allocator, ctx->slot_is_count, &ctx->slot_is_count_room, ctx->n_slots + 1))
         return IG_FAIL(IG_ERR_MEMORY, "slot_create: %zu slots", ctx->n_slots);
     ctx->slots[ctx->n_slots] = (ig_slot){0};
     *out = (uint32_t)ctx->n_slots++;
@@ -127,4 +129,9 @@ void ig_slot_set_count(ig_ctx *ctx, uint32_t slot, int64_t value) {
     if (!ctx || slot >= ctx->n_slots || slot == IG_SLOT_STEP) return;
     if (ctx->slots[slot].i != value) ig_replay_slot(ctx, slot);
     ctx->slots[slot].i = value;
+    ctx->slot_is_count[slot] = true;
+}
+
+int64_t ig_slot_count(const ig_ctx *ctx, uint32_t slot) {
+    return ctx && slot < ctx->n_slots ? ctx->slots[slot].i : 0;
 }

@@ -15,7 +15,7 @@
 
 #include "base/team.h"
 
-enum { MOST = 8, ROUNDS = 3000, PHASES = 2000 };
+enum { MOST = 8, ROUNDS = 2000, PHASES = 1000 };
 
 static const uint32_t sizes[] = {1, 2, 3, MOST};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };

@@ -1,0 +1,117 @@
+/*
+ * ingot bench WHAT - how fast it is, each figure beside its yardstick.
+ *
+ * The subjects are one file each; this one has the command's row, and refuses
+ * options that mean nothing to the subject.
+ */
+#include <string.h>
+
+#include "cli/cmd_bench.h"
+#include "cli/output.h"
+
+enum { TRAIN, OVERHEAD, CEILINGS, OPS, SUBJECTS };
+
+static const char *const names[] = {"train", "overhead", "ceilings", "ops", NULL};
+
+static ig_status (*const subjects[SUBJECTS])(ig_cli *, const bench_options *) = {
+    bench_train, bench_overhead, bench_ceilings, bench_ops_all};
+
+static ig_status refuse(const char *option, int subject) {
+    return IG_FAIL(IG_ERR_ARGUMENT, "--%s: means nothing to 'bench %s'", option, names[subject]);
+}
+
+/* Which options were given that only some subjects know. */
+static ig_status check(const bench_options *o, int subject) {
+    const ig_workload_sizes *s = &o->sizes;
+    const struct {
+        const char *option;
+        bool given;
+        int subject;
+    } rows[] = {
+        {"workload", o->workload, TRAIN}, {"mode", o->mode, TRAIN},   {"device", o->device, TRAIN},
+        {"dump", o->dump, TRAIN},         {"steps", o->steps, TRAIN}, {"warmup", o->warmup, TRAIN},
+        {"seed", o->seed, TRAIN},         {"batch", s->batch, TRAIN}, {"d-model", s->width, TRAIN},
+        {"layers", s->layers, TRAIN},     {"ctx", s->length, TRAIN},  {"op", o->op, OPS},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].given && rows[i].subject != subject) return refuse(rows[i].option, subject);
+    if (o->runs > 0 && subject == TRAIN) return refuse("runs", subject);
+    return IG_OK;
+}
+
+static ig_status run(ig_cli *cli, const void *options) {
+    const bench_options *o = options;
+    for (int i = 0; i < SUBJECTS; i++) {
+        if (strcmp(o->subject, names[i]) != 0) continue;
+        IG_TRY(check(o, i));
+        return subjects[i](cli, o);
+    }
+    return IG_FAIL(IG_ERR_ARGUMENT, "WHAT '%s': must be one of train, overhead, ceilings, ops",
+                   o->subject);
+}
+
+static const ig_opt opts[] = {
+    {OPT_TEXT, 0, "WHAT", offsetof(bench_options, subject),
+     .help = "what to measure: training, the runtime's own cost, the machine, single ops",
+     .choices = names, .flags = OPT_POSITIONAL | OPT_REQUIRED},
+    {OPT_INT, 't', "threads", offsetof(bench_options, threads),
+     .help = "how many threads compute; 0: as many as there are processors", .value = "N",
+     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
+    {OPT_TEXT, 'w', "workload", offsetof(bench_options, workload),
+     .help = "train: what to train; char-mlp if not said", .value = "NAME"},
+    {OPT_TEXT, 0, "mode", offsetof(bench_options, mode),
+     .help = "train: how steps are run; compiled if not said", .value = "MODE",
+     .choices = bench_modes},
+    {OPT_INT, 'b', "batch", offsetof(bench_options, sizes.batch),
+     .help = "train: samples of a step", .value = "N", .low = 1, .high = 1e6},
+    {OPT_INT, 'n', "steps", offsetof(bench_options, steps), .help = "train: steps in all",
+     .value = "N", .low = 2, .high = 1e9},
+    {OPT_INT, 0, "warmup", offsetof(bench_options, warmup),
+     .help = "train: how many of them run before the clock; a tenth if not said", .value = "N",
+     .low = 1, .high = 1e9},
+    {OPT_INT, 's', "seed", offsetof(bench_options, seed),
+     .help = "train: where random numbers start", .value = "N", .low = 0, .high = 9e18},
+    {OPT_INT, 0, "d-model", offsetof(bench_options, sizes.width),
+     .help = "train: width of tinyllm or gpt", .value = "N", .low = 1, .high = 65536},
+    {OPT_INT, 0, "layers", offsetof(bench_options, sizes.layers),
+     .help = "train: layers of tinyllm or gpt", .value = "N", .low = 1, .high = 1000},
+    {OPT_INT, 'c', "ctx", offsetof(bench_options, sizes.length),
+     .help = "train: symbols of a sample of tinyllm or gpt", .value = "N", .low = 1, .high = 1e6},
+    {OPT_TEXT, 0, "device", offsetof(bench_options, device), .help = "train: where to compute",
+     .value = "NAME", .alias = "backend dev"},
+    {OPT_TEXT, 0, "dump", offsetof(bench_options, dump),
+     .help = "train: write initial weights and batches to a safetensors file first",
+     .value = "FILE", .flags = OPT_FILE},
+    {OPT_TEXT, 0, "op", offsetof(bench_options, op), .help = "ops: only this one", .value = "NAME"},
+    {OPT_INT, 'r', "runs", offsetof(bench_options, runs),
+     .help = "overhead, ceilings, ops: how often each is measured", .value = "N", .low = 1,
+     .high = 1000},
+    {0},
+};
+
+static const char *const examples[] = {
+    "ingot bench train --workload char-mlp --steps 3000",
+    "Samples a second, and what the runtime costs for each op.",
+    "ingot bench train -w gpt --mode dynamic --json | jq .tokens_per_s",
+    "A small transformer, op by op, for a program to read.",
+    "ingot bench ceilings",
+    "What the machine can do at most.",
+    "ingot bench ops --op matmul",
+    "Matmuls beside OpenBLAS and the machine's own rate.",
+    NULL,
+};
+
+const ig_command cmd_bench = {
+    .name = "bench",
+    .summary = "measure training, the runtime's own cost, the machine, single ops",
+    .about = "Measures one of four things. train: samples a second of a workload, on the clock on "
+             "the wall with batch assembly, and the runtime's cost for each op. overhead: what a "
+             "builder call, a launch, a barrier and a submit cost. ceilings: read bandwidth, "
+             "multiply-add rate and int8 rate of the machine. ops: matmuls against OpenBLAS, where "
+             "the library is installed, and the other ops in bytes a second.",
+    .examples = examples,
+    .opts = opts,
+    .options_bytes = sizeof(bench_options),
+    .cancels = true,
+    .run = run,
+};

@@ -1,0 +1,171 @@
+/*
+ * Capture by hand: a recording that nobody has to match, with memory of its own.
+ */
+#include "ingot/graph.h"
+
+#include <string.h>
+
+#include "runtime/ctx.h"
+
+struct ig_captured {
+    ig_ctx *ctx;
+    ig_recording *recording;
+    ig_storage *arena; /* of this recording alone: results lie in it between replays */
+    ig_tensor **bound; /* the tensors of its binds; a reference each */
+    int64_t *advance;  /* of each slot: by how much fn moved its count */
+    size_t n_slots;
+    uint64_t steps; /* that fn ended */
+};
+
+/* ---- after fn ---- */
+
+/* Calls fn for every result of the step that somebody still holds. */
+static void each_held(ig_captured *c, void (*fn)(ig_captured *c, ig_tensor *t)) {
+    const ig_ctx *ctx = c->ctx;
+    for (ig_tensor_slab *slab = ctx->slabs; slab; slab = slab->next)
+        for (size_t i = 0; i < sizeof slab->tensors / sizeof slab->tensors[0]; i++) {
+            ig_tensor *t = &slab->tensors[i];
+            const bool held = t->alive == IG_TENSOR_ALIVE && t->refs > (t->in_scope ? 1u : 0u);
+            if (held && t->cell && t->run == ctx->recorder.run) fn(c, t);
+        }
+}
+
+static void keep(ig_captured *c, ig_tensor *t) { c->recording->cells[t->cell - 1].kept = true; }
+
+/* A held result moves into the arena, where replays will put it. */
+static void move_in(ig_captured *c, ig_tensor *t) {
+    const ig_recording *r = c->recording;
+    const ig_value_info *info = ig_value_at(&r->graph, r->cells[t->cell - 1].value);
+    const ig_home home = r->plan->homes[info->base];
+    uint64_t bytes = 0;
+    t->cell = 0; /* no recording's any more */
+    if (home.offset == IG_NOT_THERE) return; /* a view of something that is bound */
+    (void)ig_desc_bytes(ig_value_at(&r->graph, info->base)->layout.desc, &bytes);
+    memcpy((char *)c->arena->buffer + home.offset, (const char *)t->storage->buffer, bytes);
+    ig_storage_release(c->ctx, t->storage);
+    t->storage = ig_storage_retain(c->arena);
+    t->layout = info->layout;
+    t->layout.offset += (int64_t)home.offset / ig_dtype_bytes(info->layout.desc.dtype);
+}
+
+static ig_status bind(ig_captured *c) {
+    const ig_recording *r = c->recording;
+    c->bound = ig_alloc(&c->ctx->allocator, r->n_binds, sizeof(ig_tensor *));
+    if (!c->bound) return IG_FAIL(IG_ERR_MEMORY, "capture: %zu tensors", r->n_binds);
+    for (size_t i = 0; i < r->n_binds; i++)
+        c->bound[i] = ig_tensor_retain(ig_replay_bound(c->ctx, r->binds[i].ref));
+    return IG_OK;
+}
+
+static ig_status settle(ig_captured *c, const ig_slot *before, size_t n_before) {
+    ig_ctx *ctx = c->ctx;
+    IG_TRY(bind(c));
+    each_held(c, keep);
+    IG_TRY(ig_recording_make_plan(ctx, c->recording));
+    IG_TRY(ig_storage_create(ctx, c->recording->plan->arena_bytes, &c->arena));
+    each_held(c, move_in);
+    c->n_slots = n_before;
+    c->advance = ig_alloc(&ctx->allocator, n_before, sizeof *c->advance);
+    if (!c->advance) return IG_FAIL(IG_ERR_MEMORY, "capture: %zu slots", n_before);
+    for (size_t i = IG_SLOT_STEP + 1; i < n_before; i++)
+        if (ctx->slot_is_count[i]) c->advance[i] = ctx->slots[i].i - before[i].i;
+    return IG_OK;
+}
+
+/* ---- the calls ---- */
+
+static ig_status record(ig_captured *c, ig_status (*fn)(void *arg), void *arg) {
+    ig_ctx *ctx = c->ctx;
+    ig_recorder *rec = &ctx->recorder;
+    const uint64_t steps = ctx->steps;
+    ig_step_begin_op(ctx);
+    ig_replay_detach(ctx);
+    rec->run++;
+    rec->n_bound = 0;
+    ig_record_begin(ctx);
+    rec->capturing = true;
+    ig_status status = fn(arg);
+    rec->capturing = false;
+    if (status == IG_OK) status = ig_graph_take_error(&ctx->graph);
+    if (ctx->steps == steps) ctx->steps++; /* it did not end one: a replay is a step all the same */
+    c->steps = ctx->steps - steps;
+    if (status == IG_OK && rec->state != IG_RECORDING)
+        status = IG_FAIL(IG_ERR_STATE, "capture: the function failed, or memory did");
+    if (status == IG_OK) c->recording = ig_record_take(ctx);
+    if (status == IG_OK && !c->recording)
+        status = IG_FAIL(IG_ERR_ARGUMENT, "capture: the function computed nothing");
+    ig_record_give_up(ctx);
+    rec->state = IG_BETWEEN;
+    rec->now = c->recording; /* for what it bound */
+    return status;
+}
+
+ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg, ig_captured **out) {
+    if (!ctx || !fn || !out) return IG_FAIL(IG_ERR_ARGUMENT, "capture: NULL");
+    if (ctx->step_has_ops)
+        return IG_FAIL(IG_ERR_STATE, "capture: in the middle of a step; end it first");
+    if (!ctx->planner.devices[0]->host_memory)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "capture: %s does not work in host memory",
+                       ctx->planner.devices[0]->name);
+    ig_captured *c = ig_alloc(&ctx->allocator, 1, sizeof *c);
+    const size_t n_slots = ctx->n_slots;
+    ig_slot *before = ig_alloc(&ctx->allocator, n_slots, sizeof *before);
+    if (!c || !before) {
+        ig_free(&ctx->allocator, before);
+        ig_free(&ctx->allocator, c);
+        return IG_FAIL(IG_ERR_MEMORY, "capture");
+    }
+    memcpy(before, ctx->slots, n_slots * sizeof *before);
+    c->ctx = ctx;
+    ig_status status = record(c, fn, arg);
+    if (status == IG_OK) status = settle(c, before, n_slots);
+    ctx->recorder.now = NULL;
+    ctx->step_has_ops = false;
+    ctx->step_ended = true;
+    ig_tape_reset(ctx);
+    ig_free(&ctx->allocator, before);
+    if (status == IG_OK) {
+        ctx->counters.records++;
+        *out = c;
+    } else {
+        ig_captured_destroy(c);
+    }
+    return status;
+}
+
+ig_status ig_captured_replay(ig_captured *c) {
+    if (!c) return IG_FAIL(IG_ERR_ARGUMENT, "captured_replay: NULL");
+    ig_ctx *ctx = c->ctx;
+    ig_recording *r = c->recording;
+    if (ctx->step_has_ops)
+        return IG_FAIL(IG_ERR_STATE, "captured_replay: in the middle of a step; end it first");
+    if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
+        return IG_FAIL(IG_ERR_CANCELLED, "captured_replay: cancelled");
+    for (size_t i = IG_SLOT_STEP + 1; i < c->n_slots; i++) ctx->slots[i].i += c->advance[i];
+    r->buffers[IG_ARENA] = c->arena->buffer;
+    for (size_t i = 0; i < r->n_binds; i++) r->buffers[i + 1] = c->bound[i]->storage->buffer;
+    ig_profile_run(ctx, r->plan);
+    const ig_status status = ig_plan_run(
+        r->plan, (ig_run_args){r->buffers, (uint32_t)r->n_binds + 1, ctx->slots,
+                               (uint32_t)ctx->n_slots, &ctx->profile.first_step});
+    ctx->steps += c->steps;
+    ctx->counters.steps += c->steps;
+    ctx->counters.replays++;
+    ctx->counters.ops += r->plan->n_steps - r->plan->n_copies;
+    ctx->counters.submits += r->plan->n_submits;
+    ctx->counters.dispatches += r->plan->n_steps;
+    ctx->slots[IG_SLOT_STEP].i = (int64_t)ctx->steps;
+    return status;
+}
+
+/* Results that are held keep the arena until they go. */
+void ig_captured_destroy(ig_captured *c) {
+    if (!c) return;
+    ig_ctx *ctx = c->ctx;
+    for (size_t i = 0; c->bound && i < c->recording->n_binds; i++) ig_tensor_release(c->bound[i]);
+    ig_free(&ctx->allocator, c->bound);
+    ig_free(&ctx->allocator, c->advance);
+    ig_recording_destroy(ctx, c->recording);
+    ig_storage_release(ctx, c->arena);
+    ig_free(&ctx->allocator, c);
+}
