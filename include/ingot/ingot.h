@@ -4,6 +4,7 @@
 #ifndef INGOT_H
 #define INGOT_H
 
+#include "ingot/batch.h"      /* the production route */
 #include "ingot/checkpoint.h" /* .oam files */
 #include "ingot/context.h"    /* ig_ctx: device, threads, memory, scopes */
 #include "ingot/grad.h"       /* backward, modes, steps */

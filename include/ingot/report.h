@@ -18,6 +18,7 @@ typedef struct ig_counters {
     uint64_t submits;          /* programs run */
     uint64_t dispatches;       /* kernels run by them */
     uint64_t copies;           /* of these, copies that the planner had to insert */
+    uint64_t waits;            /* batches flushed */
     uint64_t records, replays; /* recordings made, steps replayed */
     uint64_t programs;         /* compiled and kept */
     uint64_t program_hits, program_misses;

@@ -25,19 +25,19 @@ typedef void sgemm_fn(int order, int transpose_a, int transpose_b, int m, int n,
                       const float *a, int lda, const float *b, int ldb, float beta, float *c,
                       int ldc);
 
-typedef struct blas {
+typedef struct openblas {
     void *library;
     sgemm_fn *sgemm; /* NULL: there is no OpenBLAS here */
     void (*set_threads)(int n);
     char config[128];
-} blas;
+} openblas;
 
-static void *find_symbol(const blas *b, const char *name) {
+static void *find_symbol(const openblas *b, const char *name) {
     return b->library ? dlsym(b->library, name) : NULL;
 }
 
-static void blas_open(blas *b) {
-    *b = (blas){.library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL)};
+static void blas_open(openblas *b) {
+    *b = (openblas){.library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL)};
     char *(*config)(void) = NULL;
     *(void **)&b->sgemm = find_symbol(b, "cblas_sgemm");
     *(void **)&b->set_threads = find_symbol(b, "openblas_set_num_threads");
@@ -48,7 +48,7 @@ static void blas_open(blas *b) {
         b->config[--end] = 0;
 }
 
-static void blas_close(blas *b) {
+static void blas_close(openblas *b) {
     if (b->library) dlclose(b->library);
 }
 
@@ -72,7 +72,7 @@ typedef struct matmul_row {
 
 typedef struct matmul_case {
     const bench_ops *bench;
-    const blas *blas;
+    const openblas *blas;
     ig_ctx *ctx;
     ig_tensor *a, *b;
     float *values; /* a, b, and room for both results */
@@ -182,7 +182,7 @@ static ig_status open_case(matmul_case *c) {
     return ig_tensor_read(c->b, c->values + m * k, k * n * sizeof *c->values);
 }
 
-static ig_status run_case(const bench_ops *bench, const blas *blas, matmul_row *row) {
+static ig_status run_case(const bench_ops *bench, const openblas *blas, matmul_row *row) {
     const ig_allocator *a = &bench->cli->allocator;
     matmul_case c = {.bench = bench, .blas = blas, .row = row};
     ig_status status = open_case(&c);
@@ -197,7 +197,7 @@ static ig_status run_case(const bench_ops *bench, const blas *blas, matmul_row *
 
 /* ---- All ---- */
 
-static void print_table(const matmul_row *rows, int count, const blas *blas, double mean) {
+static void print_table(const matmul_row *rows, int count, const openblas *blas, double mean) {
     printf("matmul, F32, beside %s\n\n", blas->sgemm ? blas->config : "nothing: no OpenBLAS here");
     printf("  %-16s %7s %12s %10s %12s %8s %8s\n", "m x k x n", "threads", "us", "GFLOP/s",
            "OpenBLAS us", "ratio", "of FMA");
@@ -214,7 +214,7 @@ static void print_table(const matmul_row *rows, int count, const blas *blas, dou
     if (blas->sgemm) printf("\n  geometric mean of the ratios: %.2f\n", mean);
 }
 
-static json_t *row_json(const matmul_row *r, const blas *blas) {
+static json_t *row_json(const matmul_row *r, const openblas *blas) {
     json_t *entry =
         json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "m", r->m, "k", r->k, "n", r->n, "threads",
                   r->threads, "ns", bench_spread_json(r->ns), "flop_per_s", ig_json_real(r->flops),
@@ -225,7 +225,7 @@ static json_t *row_json(const matmul_row *r, const blas *blas) {
     return entry;
 }
 
-static void add_json(json_t *root, const matmul_row *rows, int count, const blas *blas,
+static void add_json(json_t *root, const matmul_row *rows, int count, const openblas *blas,
                      double mean) {
     json_t *list = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(list, row_json(&rows[i], blas));
@@ -236,7 +236,8 @@ static void add_json(json_t *root, const matmul_row *rows, int count, const blas
 }
 
 /* With one thread and with all. */
-static ig_status measure_all(const bench_ops *b, const blas *blas, matmul_row *rows, int *count) {
+static ig_status measure_all(const bench_ops *b, const openblas *blas, matmul_row *rows,
+                             int *count) {
     const int threads[] = {1, (int)b->device.threads};
     const int most = threads[1] > 1 ? 2 : 1;
     ig_meter meter =
@@ -257,17 +258,17 @@ static ig_status measure_all(const bench_ops *b, const blas *blas, matmul_row *r
 ig_status bench_matmul(const bench_ops *b, json_t *root) {
     matmul_row rows[2 * SHAPES];
     int count = 0;
-    blas blas;
-    blas_open(&blas);
-    const ig_status status = measure_all(b, &blas, rows, &count);
+    openblas theirs;
+    blas_open(&theirs);
+    const ig_status status = measure_all(b, &theirs, rows, &count);
     if (status == IG_OK) {
         double logs = 0;
-        for (int i = 0; i < count; i++) logs += blas.sgemm ? log(rows[i].ratio) / count : 0;
+        for (int i = 0; i < count; i++) logs += theirs.sgemm ? log(rows[i].ratio) / count : 0;
         if (root)
-            add_json(root, rows, count, &blas, exp(logs));
+            add_json(root, rows, count, &theirs, exp(logs));
         else
-            print_table(rows, count, &blas, exp(logs));
+            print_table(rows, count, &theirs, exp(logs));
     }
-    blas_close(&blas);
+    blas_close(&theirs);
     return status;
 }

@@ -91,21 +91,34 @@ static bool goes_by_row(uint32_t op) {
     return rowwise[op] || ig_op_find(op)->traits & IG_ELEMENTWISE;
 }
 
+/* Whether the operand shows just what the step has written, row for row. */
+static bool shows_rows_of(const ig_lowering *l, const ig_operand *o, const ig_step *writer) {
+    for (uint32_t i = 0; i < writer->n_out; i++) {
+        const ig_operand *out = &writer->out[i];
+        if (ig_memory_of(l, out) == ig_memory_of(l, o))
+            return out->offset == o->offset && is_packed(o) && is_packed(out) &&
+                   ig_shape_count(out->desc.shape) == ig_shape_count(o->desc.shape);
+    }
+    return false;
+}
+
 /* Whether the step can follow the chain of the step `before` it, row by row. */
 static bool fits_chain(const ig_lowering *l, const region *regions, const ig_step *step,
                        const ig_step *before) {
+    const ig_step *steps = l->plan->steps;
     if (!goes_by_row(step->op) || !goes_by_row(before->op)) return false;
     if (step->out[0].desc.shape.rank < 1 || rows_of(&step->out[0]) != rows_of(&before->out[0]))
         return false;
-    for (uint32_t i = 0; i < step->n_in; i++) {
-        const ig_operand *in = &step->in[i];
-        const uint32_t writer = regions[ig_memory_of(l, in)].writer;
-        if (writer == NOBODY || l->plan->steps[writer].chain != before->chain) continue;
-        /* Written in this chain: row r must be row r here too. */
-        if (!ig_shape_equal(in->desc.shape, step->out[0].desc.shape) || !is_packed(in)) return false;
+    for (uint32_t i = 0; i < step->n_in + step->n_out; i++) {
+        const ig_operand *o = ig_step_operand(step, i);
+        const region *r = &regions[ig_memory_of(l, o)];
+        const bool in_chain = r->writer != NOBODY && steps[r->writer].chain == before->chain;
+        if (in_chain && !shows_rows_of(l, o, &steps[r->writer])) return false;
+        if (in_chain && i < step->n_in &&
+            !ig_shape_equal(o->desc.shape, step->out[0].desc.shape))
+            return false;
+        if (i >= step->n_in && r->read == before->level) return false; /* others may read it whole */
     }
-    for (uint32_t i = 0; i < step->n_out; i++) /* what the chain has read may be read whole there */
-        if (regions[ig_memory_of(l, &step->out[i])].read == before->level) return false;
     return true;
 }
 

@@ -74,6 +74,7 @@ static void say_counters(ig_text *t, const ig_ctx *ctx) {
                {"submits", c.submits},
                {"dispatches", c.dispatches},
                {"copies", c.copies},
+               {"waits", c.waits},
                {"records", c.records},
                {"replays", c.replays},
                {"programs", c.programs},

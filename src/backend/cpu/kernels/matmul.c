@@ -139,27 +139,38 @@ static void add_tile(tile t, int64_t rows, int64_t columns) {
         memcpy(y + i * y_row, room + i * NR, (size_t)columns * sizeof *y);
 }
 
+/* Columns [from, width) of one row of a panel; beyond are zeros. */
+static void pack_row(const float *b, int64_t stride, int64_t from, int64_t width, float *to) {
+    for (int64_t c = from; c < width; c++) to[c] = b[c * stride];
+    for (int64_t c = width; c < NR; c++) to[c] = 0;
+}
+
+/* Rows [0, k) of b, `width` columns, where each column lies packed: blocks of 8 x 8 change places,
+ * and what is left over goes one by one. */
+static void pack_transposed(const params *p, const float *b, int64_t k, int64_t width, float *to) {
+    const int64_t rows = k / 8 * 8, columns = width / 8 * 8;
+    for (int64_t c = 0; c < columns; c += 8)
+        for (int64_t r = 0; r < rows; r += 8)
+            transpose_8x8(b + c * p->b_column + r, p->b_column, to + r * NR + c, NR);
+    for (int64_t r = 0; r < k; r++)
+        pack_row(b + r, p->b_column, r < rows ? columns : 0, width, to + r * NR);
+}
+
 /* Rows [0, k) of b, its n columns, one panel behind the other: panel[row][NR]. */
 static void pack(const params *p, const float *b, int64_t k, int64_t n, float *panels) {
     for (int64_t j = 0; j < n; j += NR, panels += k * NR) {
         const int64_t width = smaller(n - j, NR);
         const float *from = b + j * p->b_column;
-        int64_t packed = 0; /* columns that were transposed as blocks */
-        int64_t rows = 0;   /* and how many rows of them */
-        if (p->b_k == 1 && p->b_column != 1) {
-            packed = width / 8 * 8;
-            rows = k / 8 * 8;
-        }
-        for (int64_t c = 0; c < packed; c += 8)
-            for (int64_t r = 0; r < rows; r += 8)
-                transpose_8x8(from + c * p->b_column + r, p->b_column, panels + r * NR + c, NR);
-        for (int64_t r = 0; r < k; r++) {
-            const int64_t c = r < rows ? packed : 0;
-            float *to = panels + r * NR;
-            copy_run((char *)(to + c), 1, (const char *)(from + r * p->b_k + c * p->b_column),
-                     p->b_column, width - c, sizeof *to);
-            memset(to + width, 0, (size_t)(NR - width) * sizeof *to);
-        }
+        if (p->b_column == 1 && width == NR)
+            for (int64_t r = 0; r < k; r++)
+                for (int v = 0; v < VF_TILE_VECTORS; v++)
+                    vf_store(panels + r * NR + v * VF_LANES,
+                             vf_load(from + r * p->b_k + v * VF_LANES));
+        else if (p->b_k == 1)
+            pack_transposed(p, from, k, width, panels);
+        else
+            for (int64_t r = 0; r < k; r++)
+                pack_row(from + r * p->b_k, p->b_column, 0, width, panels + r * NR);
     }
 }
 

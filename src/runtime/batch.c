@@ -1,0 +1,418 @@
+/*
+ * Batches: dispatches written down, planned together, run as one program.
+ *
+ * A list of dispatches is kept with its plan.  While the next one is written
+ * down, each call is compared with the kept list; if all of it was the same, the
+ * flush runs the plan again.
+ */
+#include "ingot/batch.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "op/infer.h"
+#include "runtime/ctx.h"
+
+typedef struct dispatch {
+    const char *name; /* as the caller spelled it, lent: only compared by address */
+    ig_op op;
+    uint32_t n_in, n_out;
+    uint32_t tensors; /* in the list of tensors: inputs, then outputs */
+    uint32_t attrs;   /* in the pool of attributes */
+} dispatch;
+
+/* Tensors whose bytes overlap are one memory. */
+typedef struct memory {
+    uintptr_t begin, end;
+    ig_value base;
+} memory;
+
+struct ig_batch {
+    ig_ctx *ctx;
+    dispatch *list;
+    ig_tensor **tensors;
+    uint64_t *ids; /* of the tensors: one that was made at the same address is another */
+    char *attrs;
+    size_t count, n_tensors, n_attrs;
+    size_t list_room, tensors_room, ids_room, attrs_room;
+
+    bool open;
+    size_t cursor;    /* dispatches of this batch; those before it are as they were */
+    size_t t_cursor;  /* and their tensors */
+    size_t a_cursor;  /* and attributes */
+    ig_graph graph;
+    ig_plan *plan; /* of the whole list; NULL: to be made */
+    memory *memories;
+    size_t n_memories, memories_room;
+    ig_backend_buffer **buffers;
+    size_t buffers_room;
+};
+
+/* ---- names ---- */
+
+/* Letters and digits, in lower case: "RMS_Norm" and "rmsnorm" are one. */
+static bool same_name(const char *a, const char *b) {
+    for (;; a++, b++) {
+        while (*a && !isalnum((unsigned char)*a)) a++;
+        while (*b && !isalnum((unsigned char)*b)) b++;
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return false;
+        if (!*a) return true;
+    }
+}
+
+ig_status ig_kernel_find(const char *name, ig_op *out) {
+    static const struct {
+        const char *name;
+        ig_op op;
+    } also[] = {{"byte_embed", IG_OP_EMBEDDING}, {"embed", IG_OP_EMBEDDING}, {"mm", IG_OP_MATMUL}};
+    if (!name || !out) return IG_FAIL(IG_ERR_ARGUMENT, "kernel_find: NULL");
+    for (uint32_t op = 0; op < IG_OP_COUNT; op++) {
+        const uint32_t traits = ig_op_find(op)->traits;
+        if (traits & IG_VIEWS || op == IG_OP_CUSTOM || !same_name(name, ig_op_name(op))) continue;
+        *out = (ig_op)op;
+        return IG_OK;
+    }
+    for (size_t i = 0; i < sizeof also / sizeof also[0]; i++)
+        if (same_name(name, also[i].name)) {
+            *out = also[i].op;
+            return IG_OK;
+        }
+    char alike[160] = "";
+    size_t used = 0;
+    for (uint32_t op = 0; op < IG_OP_COUNT && used < sizeof alike - 24; op++)
+        if (tolower((unsigned char)name[0]) == ig_op_name(op)[0] &&
+            !(ig_op_find(op)->traits & IG_VIEWS))
+            used += (size_t)snprintf(alike + used, sizeof alike - used, " %s", ig_op_name(op));
+    return IG_FAIL(IG_ERR_ARGUMENT, "there is no kernel %s; alike are:%s", name,
+                   used ? alike : " none (op.def lists all)");
+}
+
+/* ---- making ---- */
+
+ig_status ig_batch_create(ig_ctx *ctx, ig_batch **out) {
+    if (!ctx || !out) return IG_FAIL(IG_ERR_ARGUMENT, "batch_create: NULL");
+    if (!ctx->planner.devices[0]->host_memory)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "batch_create: %s does not work in host memory",
+                       ctx->planner.devices[0]->name);
+    ig_batch *b = ig_alloc(&ctx->allocator, 1, sizeof *b);
+    if (!b) return IG_FAIL(IG_ERR_MEMORY, "batch_create");
+    b->ctx = ctx;
+    const ig_status status = ig_graph_init(&b->graph, &ctx->allocator, (ig_graph_hooks){0});
+    if (status == IG_OK) *out = b;
+    else ig_free(&ctx->allocator, b);
+    return status;
+}
+
+void ig_batch_destroy(ig_batch *b) {
+    if (!b) return;
+    const ig_allocator *a = &b->ctx->allocator;
+    ig_plan_destroy(b->plan);
+    ig_graph_deinit(&b->graph);
+    void *const all[] = {b->list, b->tensors, b->ids, b->attrs, b->memories, b->buffers};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ig_free(a, all[i]);
+    ig_free(a, b);
+}
+
+/* ---- writing down ---- */
+
+ig_status ig_batch_begin(ig_batch *b) {
+    if (!b) return IG_FAIL(IG_ERR_ARGUMENT, "batch_begin: NULL");
+    b->open = true;
+    b->cursor = b->t_cursor = b->a_cursor = 0;
+    return IG_OK;
+}
+
+static bool is_next(const ig_batch *b, const char *name, const void *attrs, ig_tensor *const *in,
+                    uint32_t n_in, ig_tensor *const *out, uint32_t n_out) {
+    if (b->cursor >= b->count) return false;
+    const dispatch *d = &b->list[b->cursor];
+    if (d->n_in != n_in || d->n_out != n_out || (d->name != name && strcmp(d->name, name) != 0))
+        return false;
+    const size_t bytes = ig_op_find(d->op)->attrs_bytes;
+    static const char zeros[IG_ATTRS_MAX];
+    if (bytes && memcmp(&b->attrs[d->attrs], attrs ? attrs : zeros, bytes) != 0) return false;
+    for (uint32_t i = 0; i < n_in + n_out; i++) {
+        const ig_tensor *t = i < n_in ? in[i] : out[i - n_in];
+        if (b->tensors[d->tensors + i] != t || b->ids[d->tensors + i] != t->id) return false;
+    }
+    return true;
+}
+
+static ig_status check_tensors(const ig_batch *b, const char *name, ig_tensor *const *tensors,
+                               uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        IG_TRY(ig_tensor_check(tensors[i], b->ctx, name));
+        if (!tensors[i]->storage || tensors[i]->made_by_op)
+            return IG_FAIL(IG_ERR_ARGUMENT, "%s: tensor %u was not made by the caller", name, i);
+    }
+    return IG_OK;
+}
+
+/* What the op gives has to be what `out` can take. */
+static ig_status check_results(const dispatch *d, const void *attrs, ig_tensor *const *in,
+                               ig_tensor *const *out) {
+    enum { MOST = 64 };
+    ig_desc from[MOST], to[IG_MAX_OUT];
+    const bool updates = ig_op_find(d->op)->traits & IG_UPDATES;
+    const char *name = ig_op_name(d->op);
+    if (d->n_in > MOST) return IG_FAIL(IG_ERR_ARGUMENT, "%s: %u inputs", name, d->n_in);
+    if (updates && d->n_out > 0)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s writes to its inputs and takes no outputs", name);
+    for (uint32_t i = 0; i < d->n_in; i++) from[i] = in[i]->layout.desc;
+    const ig_op_info *info = ig_op_find(d->op);
+    uint32_t n_out = updates ? info->out_max : d->n_out;
+    if (d->op == IG_OP_SGD) n_out = d->n_in - 1;
+    IG_TRY(ig_infer(d->op, attrs, from, d->n_in, to, n_out));
+    for (uint32_t i = 0; i < d->n_out; i++) {
+        const ig_desc have = out[i]->layout.desc;
+        char a[IG_SHAPE_TEXT_BYTES], b[IG_SHAPE_TEXT_BYTES];
+        if (have.dtype != to[i].dtype || !ig_shape_equal(have.shape, to[i].shape))
+            return IG_FAIL(IG_ERR_SHAPE, "%s: output %u is %s %s, the result %s %s", name, i,
+                           ig_dtype_name(have.dtype), ig_shape_text(have.shape, a),
+                           ig_dtype_name(to[i].dtype), ig_shape_text(to[i].shape, b));
+        if (!ig_layout_is_packed(&out[i]->layout))
+            return IG_FAIL(IG_ERR_SHAPE, "%s: output %u is not packed", name, i);
+    }
+    return IG_OK;
+}
+
+/* From here on the list is another one than it was. */
+static void leave_old_list(ig_batch *b) {
+    if (b->cursor == b->count && b->plan == NULL) return;
+    b->count = b->cursor;
+    b->n_tensors = b->t_cursor;
+    b->n_attrs = b->a_cursor;
+    ig_plan_destroy(b->plan);
+    b->plan = NULL;
+}
+
+static ig_status append(ig_batch *b, dispatch d, const void *attrs, ig_tensor *const *in,
+                        ig_tensor *const *out) {
+    const ig_allocator *a = &b->ctx->allocator;
+    const size_t bytes = ig_op_find(d.op)->attrs_bytes, all = (size_t)d.n_in + d.n_out;
+    leave_old_list(b);
+    if (!IG_GROW(a, b->list, &b->list_room, b->count + 1) ||
+        !IG_GROW(a, b->tensors, &b->tensors_room, b->n_tensors + all) ||
+        !IG_GROW(a, b->ids, &b->ids_room, b->n_tensors + all) ||
+        !IG_GROW(a, b->attrs, &b->attrs_room, b->n_attrs + bytes + 8))
+        return IG_FAIL(IG_ERR_MEMORY, "dispatch: %zu of them", b->count);
+    d.tensors = (uint32_t)b->n_tensors;
+    d.attrs = (uint32_t)b->n_attrs;
+    if (bytes) memcpy(&b->attrs[b->n_attrs], attrs, bytes);
+    for (size_t i = 0; i < all; i++) {
+        ig_tensor *t = i < d.n_in ? in[i] : out[i - d.n_in];
+        b->tensors[b->n_tensors] = t;
+        b->ids[b->n_tensors++] = t->id;
+    }
+    b->n_attrs += (bytes + 7) & ~(size_t)7;
+    b->list[b->count++] = d;
+    return IG_OK;
+}
+
+ig_status ig_dispatch(ig_batch *b, const char *kernel, const void *attrs, ig_tensor *const *in,
+                      uint32_t n_in, ig_tensor *const *out, uint32_t n_out) {
+    static const char zeros[IG_ATTRS_MAX];
+    if (!b || !kernel || !b->open)
+        return IG_FAIL(IG_ERR_STATE, "dispatch: no batch has been begun, or no kernel named");
+    if (!is_next(b, kernel, attrs, in, n_in, out, n_out)) {
+        dispatch d = {.name = kernel, .n_in = n_in, .n_out = n_out};
+        IG_TRY(ig_kernel_find(kernel, &d.op));
+        IG_TRY(check_tensors(b, kernel, in, n_in));
+        IG_TRY(check_tensors(b, kernel, out, n_out));
+        IG_TRY(check_results(&d, attrs ? attrs : zeros, in, out));
+        IG_TRY(append(b, d, attrs ? attrs : zeros, in, out));
+    }
+    const dispatch *d = &b->list[b->cursor++];
+    b->t_cursor = d->tensors + (size_t)d->n_in + d->n_out;
+    b->a_cursor = d->attrs + ((ig_op_find(d->op)->attrs_bytes + (size_t)7) & ~(size_t)7);
+    return IG_OK;
+}
+
+/* ---- planning ---- */
+
+static int by_begin(const void *x, const void *y) {
+    const memory *a = x, *b = y;
+    return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+/* The memories of all tensors, those that overlap joined, by address. */
+static ig_status gather_memories(ig_batch *b) {
+    if (!IG_GROW(&b->ctx->allocator, b->memories, &b->memories_room, b->n_tensors))
+        return IG_FAIL(IG_ERR_MEMORY, "batch: %zu tensors", b->n_tensors);
+    for (size_t i = 0; i < b->n_tensors; i++) {
+        const ig_storage *s = b->tensors[i]->storage;
+        const uintptr_t begin = (uintptr_t)s->buffer;
+        b->memories[i] = (memory){begin, begin + s->bytes, IG_NO_VALUE};
+    }
+    qsort(b->memories, b->n_tensors, sizeof *b->memories, by_begin);
+    b->n_memories = 0;
+    for (size_t i = 0; i < b->n_tensors; i++) {
+        memory *last = b->n_memories ? &b->memories[b->n_memories - 1] : NULL;
+        if (!last || b->memories[i].begin >= last->end)
+            b->memories[b->n_memories++] = b->memories[i];
+        else if (b->memories[i].end > last->end)
+            last->end = b->memories[i].end;
+    }
+    return IG_OK;
+}
+
+static memory *memory_of(const ig_batch *b, const ig_tensor *t) {
+    const uintptr_t at = (uintptr_t)t->storage->buffer;
+    size_t low = 0, high = b->n_memories - 1;
+    while (low < high) {
+        const size_t middle = (low + high + 1) / 2;
+        if (b->memories[middle].begin <= at) low = middle;
+        else high = middle - 1;
+    }
+    return &b->memories[low];
+}
+
+/* How a tensor lies in its memory. */
+static ig_status layout_of(const ig_batch *b, const ig_tensor *t, ig_layout *out) {
+    const uintptr_t apart = (uintptr_t)t->storage->buffer - memory_of(b, t)->begin;
+    const int64_t each = ig_dtype_bytes(t->layout.desc.dtype);
+    if (apart % (uintptr_t)each != 0)
+        return IG_FAIL(IG_ERR_ARGUMENT, "batch: tensors overlap, but not by whole elements");
+    *out = t->layout;
+    out->offset += (int64_t)(apart / (uintptr_t)each);
+    return IG_OK;
+}
+
+/* A value that shows the tensor, in the memory's newest version. */
+static ig_status show(ig_batch *b, const ig_tensor *t, ig_value *out) {
+    ig_layout layout;
+    IG_TRY(layout_of(b, t, &layout));
+    *out = ig_graph_leaf(&b->graph, layout);
+    IG_TRY(ig_graph_take_error(&b->graph));
+    ig_value_at(&b->graph, *out)->base = memory_of(b, t)->base;
+    return IG_OK;
+}
+
+static ig_status build_dispatch(ig_batch *b, const dispatch *d, ig_value *in) {
+    ig_graph *g = &b->graph;
+    for (uint32_t i = 0; i < d->n_in; i++) IG_TRY(show(b, b->tensors[d->tensors + i], &in[i]));
+    const bool updates = ig_op_find(d->op)->traits & IG_UPDATES;
+    uint32_t n_out = updates ? ig_op_find(d->op)->out_max : d->n_out;
+    if (d->op == IG_OP_SGD) n_out = d->n_in - 1;
+    const ig_value v = ig_build_op(g, (ig_build_args){.op = d->op,
+                                                      .attrs = &b->attrs[d->attrs],
+                                                      .in = in,
+                                                      .n_in = d->n_in,
+                                                      .n_out = n_out});
+    IG_TRY(ig_graph_take_error(g));
+    for (uint32_t i = 0; i < d->n_out; i++) {
+        const ig_tensor *t = b->tensors[d->tensors + d->n_in + i];
+        ig_value_info *info = ig_value_at(g, v + i);
+        IG_TRY(layout_of(b, t, &info->layout));
+        info->base = memory_of(b, t)->base;
+    }
+    return IG_OK;
+}
+
+static ig_status build(ig_batch *b) {
+    uint32_t most = 1;
+    for (size_t i = 0; i < b->count; i++)
+        if (b->list[i].n_in > most) most = b->list[i].n_in;
+    ig_value *in = ig_alloc(&b->ctx->allocator, most, sizeof *in);
+    ig_status status = in ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "batch: %u inputs", most);
+    for (size_t i = 0; i < b->n_memories && status == IG_OK; i++) {
+        const ig_desc bytes = {IG_F32, {0}}; /* stands for the memory; nobody reads it so */
+        b->memories[i].base = ig_graph_leaf(&b->graph, ig_layout_packed(bytes));
+        status = ig_graph_take_error(&b->graph);
+    }
+    for (size_t i = 0; i < b->count && status == IG_OK; i++)
+        status = build_dispatch(b, &b->list[i], in);
+    ig_free(&b->ctx->allocator, in);
+    return status;
+}
+
+static ig_status make_plan(ig_batch *b) {
+    ig_ctx *ctx = b->ctx;
+    ig_graph_cut(&b->graph, (ig_graph_mark){.n_values = 1});
+    IG_TRY(gather_memories(b));
+    IG_TRY(build(b));
+    ig_value *bound = ig_alloc(&ctx->allocator, b->n_memories, sizeof *bound);
+    if (!bound || !IG_GROW(&ctx->allocator, b->buffers, &b->buffers_room, b->n_memories + 1)) {
+        ig_free(&ctx->allocator, bound);
+        return IG_FAIL(IG_ERR_MEMORY, "batch: %zu buffers", b->n_memories);
+    }
+    for (size_t i = 0; i < b->n_memories; i++) bound[i] = b->memories[i].base;
+    const ig_status status = ig_plan_create(&ctx->planner,
+                                            (ig_plan_args){.graph = &b->graph,
+                                                           .count = (uint32_t)b->graph.n_nodes,
+                                                           .bound = bound,
+                                                           .n_bound = (uint32_t)b->n_memories},
+                                            &b->plan);
+    ig_free(&ctx->allocator, bound);
+    return status;
+}
+
+ig_status ig_batch_flush(ig_batch *b) {
+    if (!b || !b->open) return IG_FAIL(IG_ERR_STATE, "batch_flush: no batch has been begun");
+    ig_ctx *ctx = b->ctx;
+    b->open = false;
+    if (b->cursor < b->count) leave_old_list(b); /* it ends earlier than it did */
+    if (b->count == 0) return IG_OK;
+    if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
+        return IG_FAIL(IG_ERR_CANCELLED, "batch_flush: cancelled");
+    if (!b->plan) IG_TRY(make_plan(b));
+    IG_TRY(ig_arena_reserve(ctx, b->plan->arena_bytes));
+    b->buffers[IG_ARENA] = ctx->arena.buffer;
+    for (size_t i = 0; i < b->n_memories; i++)
+        b->buffers[i + 1] = (ig_backend_buffer *)b->memories[i].begin;
+    ig_profile_run(ctx, b->plan);
+    IG_TRY(ig_plan_run(b->plan, (ig_run_args){b->buffers, (uint32_t)b->n_memories + 1, ctx->slots,
+                                              (uint32_t)ctx->n_slots, &ctx->profile.first_step}));
+    IG_TRY(ig_device_sync(ctx->planner.devices[0]));
+    ctx->counters.ops += b->count;
+    ctx->counters.submits += b->plan->n_submits;
+    ctx->counters.dispatches += b->plan->n_steps;
+    ctx->counters.copies += b->plan->n_copies;
+    ctx->counters.waits++;
+    return IG_OK;
+}
+
+/* ---- tensors for it ---- */
+
+ig_status ig_tensor_create_view(ig_tensor *of, ig_desc desc, const int64_t *stride, int64_t offset,
+                                ig_tensor **out) {
+    uint64_t bytes;
+    IG_TRY(ig_tensor_check(of, NULL, "create_view"));
+    if (!of->storage || of->made_by_op)
+        return IG_FAIL(IG_ERR_ARGUMENT, "create_view: the tensor was not made by the caller");
+    if (desc.dtype != of->layout.desc.dtype)
+        return IG_FAIL(IG_ERR_ARGUMENT, "create_view: %s of a tensor of %s",
+                       ig_dtype_name(desc.dtype), ig_dtype_name(of->layout.desc.dtype));
+    if (desc.shape.rank < 0 || desc.shape.rank > IG_MAX_RANK || !ig_desc_bytes(desc, &bytes) ||
+        offset < 0)
+        return IG_FAIL(IG_ERR_SHAPE, "create_view: no such shape or offset");
+    ig_layout layout = ig_layout_packed(desc);
+    int64_t last = offset += of->layout.offset;
+    for (int d = 0; d < desc.shape.rank; d++) {
+        int64_t reach;
+        if (stride) layout.stride[d] = stride[d];
+        if (desc.shape.dim[d] == 0) continue;
+        if (layout.stride[d] < 0 ||
+            __builtin_mul_overflow(desc.shape.dim[d] - 1, layout.stride[d], &reach) ||
+            __builtin_add_overflow(last, reach, &last))
+            return IG_FAIL(IG_ERR_SHAPE, "create_view: stride %lld", (long long)layout.stride[d]);
+    }
+    const uint64_t each = (uint64_t)ig_dtype_bytes(desc.dtype);
+    if (bytes > 0 && (uint64_t)last >= of->storage->bytes / each)
+        return IG_FAIL(IG_ERR_SHAPE, "create_view: element %lld of %llu", (long long)last,
+                       (unsigned long long)(of->storage->bytes / each));
+    layout.offset = offset;
+    ig_tensor *t = ig_tensor_new(of->ctx, layout, ig_storage_retain(of->storage));
+    if (!t) return IG_FAIL(IG_ERR_MEMORY, "create_view: handle");
+    *out = t;
+    return IG_OK;
+}
+
+void *ig_tensor_map(ig_tensor *tensor) {
+    if (ig_tensor_check(tensor, NULL, "map") != IG_OK || !tensor->storage) return NULL;
+    if (!tensor->ctx->planner.devices[0]->host_memory) return NULL;
+    return (char *)tensor->storage->buffer +
+           tensor->layout.offset * ig_dtype_bytes(tensor->layout.desc.dtype);
+}
