@@ -1,5 +1,5 @@
 /*
- * bench.h - what this machine can do at most: the yardstick for kernels.
+ * bench.h - what this machine can do at most: the yardstick for kernels and plans.
  *
  * Each rate is measured by a loop that does nothing else, on as many threads as
  * asked for, all starting together.  Machines with neighbours vary from moment to
@@ -15,9 +15,11 @@ extern "C" {
 #endif
 
 typedef enum ig_ceiling {
-    IG_CEILING_READ, /* bytes a second, from memory beyond the caches, eight streams a thread */
-    IG_CEILING_FMA,  /* F32 operations a second: a multiply-add is two */
-    IG_CEILING_DOT,  /* int8 operations a second, summed in 32 bits: a multiply-add is two */
+    IG_CEILING_READ,    /* bytes a second, from memory beyond the caches, eight streams a thread */
+    IG_CEILING_FMA,     /* F32 operations a second: a multiply-add is two */
+    IG_CEILING_DOT,     /* int8 operations a second, summed in 32 bits: a multiply-add is two */
+    IG_CEILING_BARRIER, /* barriers a second: all threads wait for each other */
+    IG_CEILING_TEAM,    /* times a second that all threads start and finish, with nothing to do */
     IG_CEILING_COUNT
 } ig_ceiling;
 

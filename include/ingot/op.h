@@ -185,6 +185,8 @@ typedef enum ig_op_traits {
     IG_BROADCASTS = 1 << 6,  /* inputs are stretched to the shape of the result */
 } ig_op_traits;
 
+enum { IG_PAGE_ROWS = 64 }; /* positions in a page of a paged cache */
+
 enum { IG_MANY = 0xffff, IG_MAX_OUT = 8 }; /* as in_max: no limit; no op has more outputs */
 
 typedef struct ig_op_info {

@@ -108,6 +108,14 @@ typedef struct ig_attention_options {
 IG_API ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v,
                                ig_attention_options options);
 
+/* The same over a paged cache: q [r, h, d], pages [p, 64, g, d] and [p, 64, g, e], the table of each
+ * sequence's pages [s, m], and of each row its sequence [r] and its position there [r], in i32.
+ * Nothing flows back. */
+typedef struct ig_paged {
+    ig_tensor *k_pages, *v_pages, *page_table, *row_seq, *row_pos;
+} ig_paged;
+IG_API ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale);
+
 /* Runs what is needed for these tensors; reports the first failure among their makers. */
 IG_API IG_MUST_CHECK ig_status ig_eval(ig_tensor *const *tensors, int count);
 
@@ -126,6 +134,8 @@ IG_API IG_MUST_CHECK ig_status ig_adamw(ig_tensor *weight, ig_tensor *grad, ig_t
 IG_API IG_MUST_CHECK ig_status ig_sgd(ig_tensor *weight, ig_tensor *grad,
                                       ig_tensor *momentum, /* NULL: none */
                                       ig_attrs_sgd attrs);
+/* Row index[i] of dst [n, ...] becomes rows[i]; an index that points nowhere is skipped. */
+IG_API IG_MUST_CHECK ig_status ig_store_rows(ig_tensor *dst, ig_tensor *rows, ig_tensor *index);
 IG_API ig_tensor *ig_global_norm(ig_tensor *const *x, int count);
 IG_API IG_MUST_CHECK ig_status ig_clip(ig_tensor *grad, ig_tensor *norm, float limit);
 

@@ -3,7 +3,8 @@
  *
  * Every thread of a team repeats a unit of a few ten microseconds until the time
  * is over, and the rates are added up.  So a thread that the system takes away
- * for a while costs what it did not do, and no more.
+ * for a while costs what it did not do, and no more.  Barriers and starts of the
+ * team, for which all threads are needed, are counted by the caller.
  */
 #include "ingot/bench.h"
 
@@ -16,6 +17,7 @@ enum {
     ROUNDS = 4096,                              /* of arithmetic in a unit */
     STREAM_BYTES = 64 * 1024,                   /* of each stream in a unit, */
     READ_UNIT = IG_READ_STREAMS * STREAM_BYTES, /* and of all */
+    MEETINGS = 64,                              /* of all threads between two looks at the clock */
     MAX_THREADS = 1024,
 };
 
@@ -72,7 +74,7 @@ static void work(void *task, uint32_t thread, uint32_t threads) {
     ig_free(m->allocator, memory);
 }
 
-static ig_status run(measurement *m, double *out) {
+static ig_status add_up(measurement *m, double *out) {
     ig_team_run(m->team, work, m);
     double sum = 0;
     for (uint32_t i = 0; i < ig_team_threads(m->team); i++) {
@@ -82,6 +84,38 @@ static ig_status run(measurement *m, double *out) {
         sum += m->rates[i];
     }
     *out = sum;
+    return IG_OK;
+}
+
+/* ---- All threads together ---- */
+
+static void meet(void *task, uint32_t thread, uint32_t threads) {
+    (void)thread, (void)threads;
+    const measurement *m = task;
+    for (int i = 0; i < MEETINGS; i++) ig_team_barrier(m->team);
+}
+
+static void do_nothing(void *task, uint32_t thread, uint32_t threads) {
+    (void)task, (void)thread, (void)threads;
+}
+
+static double count_runs(measurement *m) {
+    const bool barriers = m->what == IG_CEILING_BARRIER;
+    ig_team_task *fn = barriers ? meet : do_nothing;
+    ig_team_run(m->team, fn, m); /* starts the threads */
+    const double began = now();
+    double done = 0, seconds = 0;
+    while (seconds < m->seconds) {
+        for (int i = 0; i < (barriers ? 1 : MEETINGS); i++) ig_team_run(m->team, fn, m);
+        done += MEETINGS;
+        seconds = now() - began;
+    }
+    return done / seconds;
+}
+
+static ig_status run(measurement *m, double *out) {
+    if (m->what < IG_CEILING_BARRIER) return add_up(m, out);
+    *out = count_runs(m);
     return IG_OK;
 }
 

@@ -1,51 +1,51 @@
 /*
  * ingot bench overhead - what the runtime costs, without the arithmetic.
  *
- * Steps of different length are replayed, all on tensors of one element, and
+ * Steps that are chains of n ops on one element are replayed, for several n, and
  * lines are laid through their times:
  *
- *   chain of n ops, device null   time = submit + n cursor        kernels compute nothing
- *   chain of n ops, cpu           time = ...    + n (cursor + launch)
- *   n pairs of ops, cpu           time = ...    + n (2 cursor + launch + barrier)
- *
- *     chain   x -> o -> o -> o -> assign        pairs   x -> o -> o -> o -> assign
- *                                                         \/   \/   \/  /
- *     each reads what the same thread wrote:              /\   /\   /\ /
- *     no barrier                                        x -> o -> o -> o     a barrier a pair
+ *   device null   slope = cursor             kernels compute nothing
+ *   cpu           slope = cursor + launch    one thread, no barriers
  *
  * cursor   a builder call in a replay: compare it with the recording, hand out the handle
+ * submit   the shortest replay, without its one builder call: beginning, binding memory, end
  * launch   a step of a plan: its kernel's call, and the kernel with one element
- * barrier  all threads wait for each other; with one thread there is none
- * submit   a replay without its ops: beginning, binding memory, running the program, end
+ * barrier  all threads of the team wait for each other
+ * team     all threads start and finish; what a submit costs more where several compute
  *
- * Numbers of steps and barriers come from the plans themselves.  All probes run
- * in turns; each turn gives one set of slopes.
+ * The number of launches is that of the plan's steps.  Barrier and team are
+ * measured by themselves, since the backend avoids both where they do not pay.
+ * All runs take turns; the lines go through the medians of all turns, and once
+ * more through the least of each, which neighbours on the machine cannot spoil.
  */
 #include "base/alloc.h"
 #include "cli/cmd_bench.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "ingot/bench.h"
 #include "ingot/grad.h"
 #include "ingot/ops.h"
 #include "ingot/report.h"
 
-enum { RUNS = 15, LENGTHS = 3, WARMUP = 8, TURN_OPS = 100000 /* builder calls in a turn */ };
+enum { RUNS = 15, LENGTHS = 4, WARMUP = 8, TURN_OPS = 100000 /* builder calls in a turn */ };
 
-static const int lengths[LENGTHS] = {16, 64, 128};
+static const int lengths[LENGTHS] = {0, 16, 64, 256}; /* beside the assignment at the end */
+static const double turn_seconds = 0.01;              /* of barriers, and of starts of the team */
 
-typedef enum family { CHAIN_NULL, CHAIN_CPU, PAIRS_CPU, FAMILIES } family;
+enum { ON_NULL, ON_CPU, DEVICES };
+static const char *const devices[DEVICES] = {"null", "cpu"};
 
 /* A step of a certain length in a context of its own. */
 typedef struct probe {
     ig_ctx *ctx;
     ig_tensor *x, *y; /* read, and written at the end: a step that writes nothing is no step */
-    family family;
     int length;
-    double steps, barriers; /* of the plan */
-    double ns;              /* of a replay, in this turn */
+    double steps;    /* of the plan */
+    double *ns;      /* of a replay, in each turn */
+    bench_spread of; /* all turns */
 } probe;
 
-enum { CURSOR, LAUNCH, BARRIER, SUBMIT, COSTS };
+enum { CURSOR, LAUNCH, BARRIER, TEAM, SUBMIT, COSTS };
 
 static const struct {
     const char *label, *key, *what;
@@ -53,60 +53,42 @@ static const struct {
     [CURSOR] = {"cursor", "cursor_ns", "a builder call in a replay"},
     [LAUNCH] = {"launch", "launch_ns", "a step of a plan, with its kernel on one element"},
     [BARRIER] = {"barrier", "barrier_ns", "all threads wait for each other"},
+    [TEAM] = {"team", "team_ns", "all threads start and finish"},
     [SUBMIT] = {"submit", "submit_ns", "a replay without its ops"},
 };
 
 typedef struct overhead {
     ig_cli *cli;
     int runs;
-    int64_t threads;
-    probe probes[FAMILIES][LENGTHS];
-    double *values; /* [costs, runs] */
-    bool barriers;  /* there are some */
     bench_device device;
+    probe probes[DEVICES][LENGTHS];
+    double *values; /* [(devices x lengths) + barrier + team][runs] */
+    double *barrier_ns, *team_ns;
 } overhead;
+
+enum { SERIES = DEVICES * LENGTHS + 2 };
 
 /* ---- Probes ---- */
 
-static ig_status chain(const probe *p) {
+static ig_status replay(const probe *p) {
     ig_tensor *a = p->x;
     for (int i = 0; i < p->length; i++) a = ig_neg(a);
     IG_TRY(ig_assign(p->y, a));
     return ig_step_end(p->ctx);
 }
 
-/* Both of a pair read both of the one before.  The values grow, but 2^128 is not reached. */
-static ig_status pairs(const probe *p) {
-    ig_tensor *a = p->x, *b = p->y;
-    for (int i = 0; i < p->length; i++) {
-        ig_tensor *sum = ig_sub(a, b), *difference = ig_sub(b, a);
-        a = sum, b = difference;
-    }
-    IG_TRY(ig_assign(p->y, ig_sub(a, b)));
-    return ig_step_end(p->ctx);
-}
-
-static ig_status replay(const probe *p) { return p->family == PAIRS_CPU ? pairs(p) : chain(p); }
-
-/* Reads from the plan how many steps and barriers there really are. */
-static ig_status look_at_plan(probe *p) {
-    json_t *plan;
-    IG_TRY(ig_json_plan(p->ctx, &plan));
-    p->steps = (double)json_array_size(json_object_get(plan, "steps"));
-    p->barriers = (double)json_integer_value(json_object_get(plan, "barriers"));
-    json_decref(plan);
-    return IG_OK;
-}
-
-static ig_status open_probe(ig_cli *cli, probe *p, int64_t threads) {
+static ig_status open_probe(ig_cli *cli, probe *p, const char *device) {
     const ig_desc one = {IG_F32, IG_SHAPE(1, 1)};
-    IG_TRY(bench_context(cli, p->family == CHAIN_NULL ? "null" : "cpu",
-                         p->family == PAIRS_CPU ? threads : 1, &p->ctx));
+    json_t *plan;
+    IG_TRY(bench_context(cli, device, 1, &p->ctx));
     IG_TRY(ig_mode_set(p->ctx, IG_MODE_COMPILED));
     IG_TRY(ig_tensor_create_from(p->ctx, one, &(float){1}, &p->x));
     IG_TRY(ig_tensor_create(p->ctx, one, &p->y));
     for (int i = 0; i < WARMUP; i++) IG_TRY(replay(p));
-    return look_at_plan(p);
+    IG_TRY(ig_json_plan(p->ctx, &plan));
+    p->steps = (double)json_array_size(json_object_get(plan, "steps"));
+    json_decref(plan);
+    return IG_OK;
 }
 
 static void close_probe(probe *p) {
@@ -115,120 +97,140 @@ static void close_probe(probe *p) {
     ig_ctx_destroy(p->ctx);
 }
 
-static ig_status time_probe(probe *p) {
-    const int count = TURN_OPS / p->length / (p->family == PAIRS_CPU ? 8 : 1);
+static ig_status time_probe(const probe *p, int run) {
+    const int count = TURN_OPS / (p->length + 1);
     const double began = ig_clock_seconds();
     for (int i = 0; i < count; i++) IG_TRY(replay(p));
-    p->ns = (ig_clock_seconds() - began) * 1e9 / count;
+    p->ns[run] = (ig_clock_seconds() - began) * 1e9 / count;
     return IG_OK;
 }
 
-/* ---- Lines ---- */
-
-typedef double of_probe(const probe *p);
-static double ops_of(const probe *p) { return p->length; }
-static double steps_of(const probe *p) { return p->steps; }
-static double barriers_of(const probe *p) { return p->barriers; }
-
-static bench_line line_of(const probe probes[LENGTHS], of_probe *x_of) {
-    double x[LENGTHS], y[LENGTHS];
-    for (int i = 0; i < LENGTHS; i++) x[i] = x_of(&probes[i]), y[i] = probes[i].ns;
-    return bench_line_through(x, y, LENGTHS);
-}
-
-/* What one turn says. */
-static void evaluate(const overhead *o, double out[COSTS]) {
-    const bench_line null = line_of(o->probes[CHAIN_NULL], ops_of);
-    const bench_line cpu = line_of(o->probes[CHAIN_CPU], steps_of);
-    const bench_line pair = line_of(o->probes[PAIRS_CPU], barriers_of);
-    out[CURSOR] = null.slope;
-    out[SUBMIT] = null.at_zero - null.slope; /* the assignment is a builder call too */
-    out[LAUNCH] = cpu.slope - null.slope;
-    out[BARRIER] = pair.slope - 2 * null.slope - out[LAUNCH];
+static ig_status time_team(const overhead *o, ig_ceiling what, double *out_ns) {
+    const ig_ceiling_options options = {
+        .threads = (int)o->device.threads, .seconds = turn_seconds, .allocator = o->cli->allocator};
+    double per_second;
+    IG_TRY(ig_ceiling_measure(what, &options, &per_second));
+    *out_ns = 1e9 / per_second;
+    return IG_OK;
 }
 
 static ig_status measure(overhead *o, ig_meter *meter) {
     for (int run = 0; run < o->runs; run++) {
-        for (int f = 0; f < FAMILIES; f++)
-            for (int i = 0; i < LENGTHS; i++) IG_TRY(time_probe(&o->probes[f][i]));
-        double turn[COSTS];
-        evaluate(o, turn);
-        for (int c = 0; c < COSTS; c++) o->values[c * o->runs + run] = turn[c];
+        for (int d = 0; d < DEVICES; d++)
+            for (int i = 0; i < LENGTHS; i++) IG_TRY(time_probe(&o->probes[d][i], run));
+        IG_TRY(time_team(o, IG_CEILING_BARRIER, &o->barrier_ns[run]));
+        IG_TRY(time_team(o, IG_CEILING_TEAM, &o->team_ns[run]));
         if (run + 1 < o->runs) ig_meter_update(meter, (uint64_t)run + 1, "");
     }
     return IG_OK;
 }
 
-/* ---- Results ---- */
+/* ---- Lines ---- */
 
-static bool is_known(const overhead *o, int cost) { return cost != BARRIER || o->barriers; }
+typedef enum quantile { MEDIAN, LEAST, QUANTILES } quantile;
 
-static void print_table(const overhead *o, const bench_spread of[COSTS]) {
-    bench_print_machine();
-    printf("%s; %lld threads; median (least to most) of %d turns, in ns\n\n", o->device.isa,
-           (long long)o->device.threads, o->runs);
-    for (int c = 0; c < COSTS; c++) {
-        if (is_known(o, c))
-            printf("  %-8s %7.1f  (%.1f to %.1f)", costs[c].label, of[c].median, of[c].min,
-                   of[c].max);
-        else
-            printf("  %-8s %7s  (one thread waits for nobody)", costs[c].label, "none");
-        printf("  %s\n", costs[c].what);
+static double at(bench_spread s, quantile q) { return q == LEAST ? s.min : s.median; }
+
+static bench_line line_of(const probe probes[LENGTHS], quantile q, bool by_steps) {
+    double x[LENGTHS], y[LENGTHS];
+    for (int i = 0; i < LENGTHS; i++) {
+        x[i] = by_steps ? probes[i].steps : probes[i].length;
+        y[i] = at(probes[i].of, q);
+    }
+    return bench_line_through(x, y, LENGTHS);
+}
+
+static void evaluate(overhead *o, double out[QUANTILES][COSTS]) {
+    const size_t runs = (size_t)o->runs;
+    for (int d = 0; d < DEVICES; d++)
+        for (int i = 0; i < LENGTHS; i++)
+            o->probes[d][i].of = bench_spread_of(o->probes[d][i].ns, runs);
+    const bench_spread barrier = bench_spread_of(o->barrier_ns, runs);
+    const bench_spread team = bench_spread_of(o->team_ns, runs);
+    for (quantile q = MEDIAN; q < QUANTILES; q++) {
+        const bench_line null = line_of(o->probes[ON_NULL], q, false);
+        const bench_line ops = line_of(o->probes[ON_CPU], q, false);
+        const bench_line steps = line_of(o->probes[ON_CPU], q, true);
+        const double steps_per_op = steps.slope != 0 ? ops.slope / steps.slope : 1;
+        out[q][CURSOR] = null.slope;
+        out[q][SUBMIT] = at(o->probes[ON_NULL][0].of, q) - null.slope; /* of the assignment */
+        out[q][LAUNCH] = (ops.slope - null.slope) / steps_per_op;
+        out[q][BARRIER] = at(barrier, q);
+        out[q][TEAM] = at(team, q);
     }
 }
 
-static ig_status print_json(const overhead *o, const bench_spread of[COSTS]) {
+/* ---- Results ---- */
+
+static bool is_known(const overhead *o, int cost) {
+    return (cost != BARRIER && cost != TEAM) || o->device.threads > 1;
+}
+
+static void print_table(const overhead *o, double of[QUANTILES][COSTS]) {
+    bench_print_machine();
+    printf("%s; %lld threads; %d turns, in ns\n\n  %-8s %8s %8s\n", o->device.isa,
+           (long long)o->device.threads, o->runs, "", "median", "least");
+    for (int c = 0; c < COSTS; c++) {
+        if (is_known(o, c))
+            printf("  %-8s %8.1f %8.1f   %s\n", costs[c].label, of[MEDIAN][c], of[LEAST][c],
+                   costs[c].what);
+        else
+            printf("  %-8s %8s %8s   one thread waits for nobody\n", costs[c].label, "-", "-");
+    }
+}
+
+static ig_status print_json(const overhead *o, double of[QUANTILES][COSTS]) {
     json_t *root = json_pack("{s:s, s:o, s:s, s:I, s:i}", "schema", "ingot.bench.overhead.v1",
                              "machine", bench_machine_json(), "instruction_set", o->device.isa,
                              "threads", (json_int_t)o->device.threads, "runs", o->runs);
-    for (int c = 0; c < COSTS; c++)
-        json_object_set_new(root, costs[c].key,
-                            is_known(o, c) ? bench_spread_json(of[c]) : json_null());
+    for (int c = 0; c < COSTS; c++) {
+        json_t *cost = json_pack("{s:o, s:o}", "median", ig_json_real(of[MEDIAN][c]), "min",
+                                 ig_json_real(of[LEAST][c]));
+        if (!is_known(o, c)) json_decref(cost);
+        json_object_set_new(root, costs[c].key, is_known(o, c) ? cost : json_null());
+    }
     return ig_json_print(root);
-}
-
-static ig_status show(const overhead *o) {
-    bench_spread of[COSTS];
-    for (int c = 0; c < COSTS; c++)
-        of[c] = bench_spread_of(&o->values[c * o->runs], (size_t)o->runs);
-    if (o->cli->json) return print_json(o, of);
-    print_table(o, of);
-    return IG_OK;
 }
 
 /* ---- The subject ---- */
 
 static ig_status open_all(overhead *o) {
-    for (int f = 0; f < FAMILIES; f++)
+    for (int d = 0; d < DEVICES; d++)
         for (int i = 0; i < LENGTHS; i++) {
-            probe *p = &o->probes[f][i];
-            p->family = (family)f, p->length = lengths[i];
-            IG_TRY(open_probe(o->cli, p, o->threads));
+            probe *p = &o->probes[d][i];
+            p->length = lengths[i];
+            p->ns = o->values + (d * LENGTHS + i) * o->runs;
+            IG_TRY(open_probe(o->cli, p, devices[d]));
         }
-    const probe *least = &o->probes[PAIRS_CPU][0], *most = &o->probes[PAIRS_CPU][LENGTHS - 1];
-    IG_TRY(bench_device_of(most->ctx, &o->device));
-    o->barriers = o->device.threads > 1 && most->barriers > least->barriers;
+    o->barrier_ns = o->values + (SERIES - 2) * o->runs;
+    o->team_ns = o->values + (SERIES - 1) * o->runs;
+    return IG_OK;
+}
+
+static ig_status run_all(overhead *o) {
+    double of[QUANTILES][COSTS];
+    ig_meter meter =
+        ig_meter_begin(&o->cli->term, o->cli->quiet, "overhead", "turns", (uint64_t)o->runs);
+    const ig_status status = measure(o, &meter);
+    if (status != IG_OK && meter.line_open) fputc('\n', stderr);
+    IG_TRY(status);
+    ig_meter_end(&meter, (uint64_t)o->runs, "");
+    evaluate(o, of);
+    if (o->cli->json) return print_json(o, of);
+    print_table(o, of);
     return IG_OK;
 }
 
 ig_status bench_overhead(ig_cli *cli, const bench_options *options) {
     const ig_allocator *a = &cli->allocator;
-    overhead *o = ig_alloc(a, 1, sizeof *o);
-    if (!o) return IG_FAIL(IG_ERR_MEMORY, "overhead: no memory");
-    o->cli = cli, o->threads = options->threads;
-    o->runs = options->runs > 0 ? (int)options->runs : RUNS;
-    o->values = ig_alloc(a, (size_t)o->runs * COSTS, sizeof *o->values);
-    ig_status status =
-        o->values ? open_all(o) : IG_FAIL(IG_ERR_MEMORY, "overhead: no memory for the turns");
-    ig_meter meter = ig_meter_begin(&cli->term, cli->quiet, "overhead", "turns", (uint64_t)o->runs);
-    if (status == IG_OK) status = measure(o, &meter);
-    if (status == IG_OK) {
-        ig_meter_end(&meter, (uint64_t)o->runs, "");
-        status = show(o);
-    }
-    for (int f = 0; f < FAMILIES; f++)
-        for (int i = 0; i < LENGTHS; i++) close_probe(&o->probes[f][i]);
-    ig_free(a, o->values);
-    ig_free(a, o);
+    overhead o = {.cli = cli, .runs = options->runs > 0 ? (int)options->runs : RUNS};
+    IG_TRY(bench_device_ask(cli, "cpu", options->threads, &o.device));
+    o.values = ig_alloc(a, (size_t)o.runs * SERIES, sizeof *o.values);
+    if (!o.values) return IG_FAIL(IG_ERR_MEMORY, "overhead: no memory for %d turns", o.runs);
+    ig_status status = open_all(&o);
+    if (status == IG_OK) status = run_all(&o);
+    for (int d = 0; d < DEVICES; d++)
+        for (int i = 0; i < LENGTHS; i++) close_probe(&o.probes[d][i]);
+    ig_free(a, o.values);
     return status;
 }

@@ -457,6 +457,40 @@ static ig_status infer_sgd(const call *c) {
     return IG_OK;
 }
 
+/* dst [n, ...], rows [r, ...], index [r] -> dst */
+static ig_status infer_store_rows(const call *c) {
+    const ig_shape dst = c->in[0].shape, rows = c->in[1].shape, index = c->in[2].shape;
+    IG_TRY(want_real(c, 0));
+    IG_TRY(same_dtype(c, 0, 1));
+    IG_TRY(want_index(c, 2));
+    if (dst.rank < 1 || !same_but_for_axis(dst, rows, 0)) return misfit(c, 0, 1);
+    if (index.rank != 1 || index.dim[0] != rows.dim[0]) return misfit(c, 1, 2);
+    return infer_same(c);
+}
+
+/* q [r, h, d], k [p, 64, g, d], v [p, 64, g, e], table [s, m], sequence [r], position [r] */
+static ig_status infer_paged(const call *c) {
+    const ig_shape q = c->in[0].shape, k = c->in[1].shape, v = c->in[2].shape;
+    for (uint32_t i = 0; i < 3; i++) {
+        IG_TRY(want_real(c, i));
+        IG_TRY(same_dtype(c, 0, i));
+        if (c->in[i].shape.rank != (i ? 4 : 3))
+            return misshapen(c, i, i ? "must be [pages, 64, heads, width]"
+                                     : "must be [rows, heads, width]");
+    }
+    for (uint32_t i = 3; i < 6; i++) IG_TRY(want_index(c, i));
+    if (k.dim[1] != IG_PAGE_ROWS) return misshapen(c, 1, "a page has 64 positions");
+    if (k.dim[0] != v.dim[0] || k.dim[1] != v.dim[1] || k.dim[2] != v.dim[2])
+        return misfit(c, 1, 2);
+    if (q.dim[2] != k.dim[3] || (k.dim[2] == 0 ? q.dim[1] != 0 : q.dim[1] % k.dim[2] != 0))
+        return misfit(c, 0, 1);
+    if (c->in[3].shape.rank != 2) return misshapen(c, 3, "must be [sequences, pages of each]");
+    for (uint32_t i = 4; i < 6; i++)
+        if (c->in[i].shape.rank != 1 || c->in[i].shape.dim[0] != q.dim[0]) return misfit(c, 0, i);
+    c->out[0] = (ig_desc){c->in[0].dtype, {3, {q.dim[0], q.dim[1], v.dim[3]}}};
+    return IG_OK;
+}
+
 static ig_status infer_custom(const call *c) {
     return IG_FAIL(IG_ERR_ARGUMENT, "%s: the shape rule is the program's own", c->op);
 }

@@ -239,6 +239,12 @@ ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v, ig_attention_o
     return out;
 }
 
+ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale) {
+    ig_tensor *in[] = {q,           cache.k_pages, cache.v_pages, cache.page_table,
+                       cache.row_seq, cache.row_pos};
+    return ig_apply_one(IG_OP_ATTENTION_PAGED, &(ig_attrs_attention){scale, 1}, in, COUNT(in));
+}
+
 ig_status ig_eval(ig_tensor *const *tensors, int count) {
     for (int i = 0; i < count; i++) {
         IG_TRY(ig_tensor_check(tensors[i], NULL, "eval"));
@@ -260,6 +266,10 @@ ig_status ig_assign(ig_tensor *dst, ig_tensor *src) {
 
 ig_status ig_accumulate(ig_tensor *dst, ig_tensor *src) {
     return ig_apply_update(IG_OP_ACCUMULATE, NULL, (ig_tensor *[]){dst, src}, 2, 1);
+}
+
+ig_status ig_store_rows(ig_tensor *dst, ig_tensor *rows, ig_tensor *index) {
+    return ig_apply_update(IG_OP_STORE_ROWS, NULL, (ig_tensor *[]){dst, rows, index}, 3, 1);
 }
 
 static ig_status check_slot(const ig_tensor *t, uint32_t slot, const char *what) {

@@ -18,7 +18,24 @@
              ATTRS(ig_attrs_attention, scale, causal), .derived_by = IG_OP_ATTENTION, \
              .derived = 3)
 
+/* Pages in disorder, two sequences; the last row of the second table lies nowhere. */
+static const double table[] = {2, 0, 3, 1, 4, -1};
+static const double sequence[] = {0, 1, 0, 1, -1, 7, 0};
+static const double position[] = {0, 5, 63, 64, 3, 2, 130};
+#define PAGED(what, scale, r, h, g, d, e)                                                    \
+    CASE(IG_OP_ATTENTION_PAGED, what,                                                        \
+         IN(REAL(r, h, d), REAL(5, 64, g, d), REAL(5, 64, g, e),                             \
+            OPERAND(DTYPE(IG_I32), NUMBERS(table), SHAPE(2, 3)),                             \
+            OPERAND(DTYPE(IG_I32), NUMBERS(sequence), SHAPE(r)),                             \
+            OPERAND(DTYPE(IG_I32), NUMBERS(position), SHAPE(r))),                            \
+         ATTRS(ig_attrs_attention, scale, 1))
+
 static const ig_case cases[] = {
+    PAGED("rows of two sequences", 0, 7, 2, 2, 8, 8),
+    PAGED("grouped heads, odd widths", 0, 7, 6, 2, 7, 11),
+    PAGED("one row, a scale of its own", 0.25f, 1, 4, 1, 16, 16),
+    PAGED("many rows", 0, 49, 3, 1, 5, 5),
+    PAGED("no rows", 0, 0, 2, 1, 8, 8),
     ATTENTION("one of each", PACKED, 0, 0, 1, 1, 1, 1, 1, 1, 1),
     ATTENTION("all see all", PACKED, 0, 0, 2, 5, 7, 2, 2, 8, 8),
     ATTENTION("causal", PACKED, 0, 1, 2, 7, 7, 2, 2, 8, 8),

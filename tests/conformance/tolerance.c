@@ -62,6 +62,8 @@ case_tolerance case_tolerance_of(uint32_t op) {
         [IG_OP_MATMUL] = {256, "300 products of up to 4 in one chain: partial sums of about 30"},
         [IG_OP_ROPE] = {16, turned},
         [IG_OP_ATTENTION] = {64, shares},
+        [IG_OP_ATTENTION_PAGED] = {64, shares},
+        [IG_OP_STORE_ROWS] = {0, moved},
         [IG_OP_ATTENTION_GRAD] = {128, shares},
         [IG_OP_ASSIGN] = {0, moved},
         [IG_OP_ACCUMULATE] = {0, once},

@@ -20,7 +20,7 @@
 enum { PATTERN_STEP = 10007, ROW = 1024 };
 
 /* A polynomial good to a tenth of an ulp, then three or four roundings. */
-static const double ulps_allowed = 4;
+static const double ulps_allowed = 2;
 /* What is made of exp and a quotient loses a few ulps, the left tail of gelu a few more. */
 static const double relative_allowed = 1e-6;
 /* A product with a subnormal factor has fewer digits than the relative error asks for. */

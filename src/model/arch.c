@@ -1,0 +1,104 @@
+/* What architectures share: layers with names, heads, attention with and without a cache. */
+#include "model/arch.h"
+
+#include <stdio.h>
+
+/* ---- layers ---- */
+
+static ig_status add(ig_module *parent, const char *name, ig_module *child, ig_status made,
+                     ig_module **out) {
+    if (made != IG_OK) return made;
+    const ig_status status = ig_module_add(parent, name, child);
+    if (status == IG_OK) *out = child;
+    else ig_module_destroy(child);
+    return status;
+}
+
+ig_status ig_arch_redraw(ig_module *linear, double std) {
+    ig_tensor *weight = ig_module_find(linear, "weight");
+    return ig_tensor_fill_normal(weight, 0, std);
+}
+
+ig_status ig_arch_linear(ig_module *parent, const char *name, int64_t n_in, int64_t n_out,
+                         bool bias, ig_module **out) {
+    ig_module *m = NULL;
+    const ig_linear_options options = {.no_bias = !bias};
+    const ig_status made = ig_linear_create(ig_module_ctx(parent), n_in, n_out, &options, &m);
+    return add(parent, name, m, made, out);
+}
+
+ig_status ig_arch_embedding(ig_module *parent, const char *name, int64_t count, int64_t width,
+                            double std, ig_module **out) {
+    ig_module *m = NULL;
+    const ig_status made = ig_embedding_create(ig_module_ctx(parent), count, width, &m);
+    IG_TRY(add(parent, name, m, made, out));
+    return ig_arch_redraw(m, std);
+}
+
+ig_status ig_arch_rms_norm(ig_module *parent, const char *name, int64_t width, ig_module **out) {
+    ig_module *m = NULL;
+    const ig_status made = ig_rms_norm_create(ig_module_ctx(parent), width, 0, &m);
+    return add(parent, name, m, made, out);
+}
+
+ig_status ig_arch_layer_norm(ig_module *parent, const char *name, int64_t width,
+                             ig_module **out) {
+    ig_module *m = NULL;
+    const ig_status made = ig_layer_norm_create(ig_module_ctx(parent), width, 0, &m);
+    return add(parent, name, m, made, out);
+}
+
+ig_status ig_arch_group(ig_module *parent, const char *name, ig_module **out) {
+    ig_module *m = NULL;
+    const ig_status made = ig_module_create(ig_module_ctx(parent), NULL, NULL, &m);
+    return add(parent, name, m, made, out);
+}
+
+ig_status ig_arch_layer_group(ig_module *layers, int64_t number, ig_module **out) {
+    char name[24];
+    snprintf(name, sizeof name, "%lld", (long long)number);
+    return ig_arch_group(layers, name, out);
+}
+
+ig_status ig_arch_check_heads(const char *arch, const ig_lm_config *c) {
+    if (c->d_model % c->n_heads != 0)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: d_model %lld is not divisible by %lld heads", arch,
+                       (long long)c->d_model, (long long)c->n_heads);
+    if (c->n_heads % c->n_kv_heads != 0)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: %lld heads cannot share %lld heads of keys", arch,
+                       (long long)c->n_heads, (long long)c->n_kv_heads);
+    return IG_OK;
+}
+
+/* ---- attention ---- */
+
+ig_tensor *ig_rows_split_heads(ig_tensor *x, int64_t heads) {
+    const ig_shape s = ig_tensor_desc(x).shape;
+    return ig_reshape(x, IG_SHAPE(s.dim[0], s.dim[1], heads, -1));
+}
+
+/* [1, t, g, d] as rows for the pages [p, 64, g, d], which are stored as [p 64, g, d]. */
+static void store(const ig_rows *rows, ig_tensor *pages, ig_tensor *x) {
+    const ig_shape s = ig_tensor_desc(x).shape;
+    if (*rows->status != IG_OK) return;
+    *rows->status = ig_store_rows(pages, ig_reshape(x, IG_SHAPE(s.dim[1], s.dim[2], s.dim[3])),
+                                  rows->store_at);
+}
+
+ig_tensor *ig_rows_attend(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_tensor *k,
+                          ig_tensor *v) {
+    const ig_shape s = ig_tensor_desc(q).shape; /* [b, t, h, d] */
+    const ig_shape joined = IG_SHAPE(s.dim[0], s.dim[1], -1);
+    if (!rows->layers)
+        return ig_reshape(ig_attention(q, k, v, (ig_attention_options){.causal = true}), joined);
+
+    const ig_kv_layer *kv = &rows->layers[layer];
+    store(rows, kv->k, k);
+    store(rows, kv->v, v);
+    const ig_shape g = ig_tensor_desc(k).shape;
+    const ig_shape pages = IG_SHAPE(-1, IG_PAGE_ROWS, g.dim[2], g.dim[3]);
+    const ig_paged cache = {ig_reshape(kv->k, pages), ig_reshape(kv->v, pages), rows->page_table,
+                            rows->row_seq, rows->row_pos};
+    ig_tensor *row_q = ig_reshape(q, IG_SHAPE(s.dim[1], s.dim[2], s.dim[3]));
+    return ig_reshape(ig_attention_paged(row_q, cache, 0), joined);
+}

@@ -1,0 +1,81 @@
+/*
+ * arch.h - what an architecture is.
+ *
+ * One file in model/arch and one row in model/factory.c.  Its forward pass is
+ * written once, in ops, for rows of tokens; the rows say whether attention looks
+ * at the rows beside it (training) or into a cache of pages (generation).
+ */
+#ifndef IG_MODEL_ARCH_H
+#define IG_MODEL_ARCH_H
+
+#include "ingot/nn.h"
+#include "ingot/ops.h"
+
+/* Resolved: nothing is zero. */
+typedef struct ig_lm_config {
+    int64_t d_model, n_layers, n_heads, n_kv_heads, d_ff, ctx_len, vocabulary;
+} ig_lm_config;
+
+/* Keys and values of one layer: [pages, 64, kv heads, head width]. */
+typedef struct ig_kv_layer {
+    ig_tensor *k, *v;
+} ig_kv_layer;
+
+/* Tokens to be put through the model. */
+typedef struct ig_rows {
+    ig_tensor *ids;       /* [batch, rows], i32 */
+    ig_tensor *positions; /* [rows], i32: where in its text each row stands */
+
+    /* For generation, batch is 1 and keys and values go to pages; else all NULL. */
+    const ig_kv_layer *layers;
+    ig_tensor *page_table, *row_seq, *row_pos; /* as attention_paged has them */
+    ig_tensor *store_at;                       /* [rows], i32: the row of [pages 64] to keep it in */
+    ig_status *status;                         /* the first failure of storing */
+} ig_rows;
+
+typedef struct ig_arch {
+    const char *name, *description;
+    ig_lm_config defaults; /* the vocabulary is the tokenizer's */
+    bool has_cache;        /* it looks back: generation keeps keys and values */
+
+    /* Why the sizes do not fit; IG_OK if they do. */
+    ig_status (*check)(const ig_lm_config *config);
+    /* Makes the layers below `root`.  What `out` gets is freed with destroy(). */
+    ig_status (*create)(ig_ctx *ctx, const ig_lm_config *config, ig_module *root, void **out);
+    void (*destroy)(ig_ctx *ctx, void *model);
+    /* [batch, rows, d_model] behind the last layer and its norm; then [..., vocabulary]. */
+    ig_tensor *(*hidden)(void *model, const ig_rows *rows);
+    ig_tensor *(*head)(void *model, ig_tensor *hidden);
+} ig_arch;
+
+/* Causal attention of q [b, t, h, d] to k and v [b, t, g, d], or to the pages that hold all of the
+ * text so far; returns [b, t, h d]. */
+ig_tensor *ig_rows_attend(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_tensor *k,
+                          ig_tensor *v);
+
+/* x [b, t, n h] -> [b, t, h, n] */
+ig_tensor *ig_rows_split_heads(ig_tensor *x, int64_t heads);
+
+/* For create(): makes a layer and adds it to `parent`, which owns it. */
+IG_MUST_CHECK ig_status ig_arch_linear(ig_module *parent, const char *name, int64_t n_in,
+                                       int64_t n_out, bool bias, ig_module **out);
+IG_MUST_CHECK ig_status ig_arch_embedding(ig_module *parent, const char *name, int64_t count,
+                                          int64_t width, double std, ig_module **out);
+IG_MUST_CHECK ig_status ig_arch_rms_norm(ig_module *parent, const char *name, int64_t width,
+                                         ig_module **out);
+IG_MUST_CHECK ig_status ig_arch_layer_norm(ig_module *parent, const char *name, int64_t width,
+                                           ig_module **out);
+/* A module that only holds others: "layers", or "3" in it. */
+IG_MUST_CHECK ig_status ig_arch_group(ig_module *parent, const char *name, ig_module **out);
+IG_MUST_CHECK ig_status ig_arch_layer_group(ig_module *layers, int64_t number, ig_module **out);
+/* Draws the weight anew, with this deviation. */
+IG_MUST_CHECK ig_status ig_arch_redraw(ig_module *linear, double std);
+
+/* d_model is divisible by the heads, and the heads by those of k and v. */
+IG_MUST_CHECK ig_status ig_arch_check_heads(const char *arch, const ig_lm_config *config);
+
+/* ---- factory.c ---- */
+/* By a name as people write it; NULL: the error lists the known ones. */
+const ig_arch *ig_arch_find(const char *name);
+
+#endif

@@ -1,0 +1,37 @@
+/* The architectures, one row each. */
+#include <ctype.h>
+#include <stdio.h>
+
+#include "ingot/model.h"
+#include "model/arch.h"
+
+extern const ig_arch ig_arch_llm, ig_arch_gpt, ig_arch_tinyllm;
+
+static const ig_arch *const archs[] = {&ig_arch_llm, &ig_arch_gpt, &ig_arch_tinyllm};
+enum { ARCHS = sizeof archs / sizeof archs[0] };
+
+const char *ig_arch_name(size_t i) { return i < ARCHS ? archs[i]->name : NULL; }
+const char *ig_arch_description(size_t i) { return i < ARCHS ? archs[i]->description : NULL; }
+
+/* "OaTinyLlm", "tiny-llm" and "tinyllm" are one. */
+static bool same(const char *written, const char *name) {
+    if (tolower((unsigned char)written[0]) == 'o' && tolower((unsigned char)written[1]) == 'a')
+        written += 2;
+    for (;; written++, name++) {
+        while (*written == '-' || *written == '_') written++;
+        if (tolower((unsigned char)*written) != *name) return false;
+        if (!*name) return true;
+    }
+}
+
+const ig_arch *ig_arch_find(const char *name) {
+    char known[128] = "";
+    size_t used = 0;
+    for (size_t i = 0; name && i < ARCHS; i++)
+        if (same(name, archs[i]->name)) return archs[i];
+    for (size_t i = 0; i < ARCHS && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, " %s", archs[i]->name);
+    (void)IG_FAIL(IG_ERR_ARGUMENT, "there is no architecture %s; there are:%s",
+                  name ? name : "(NULL)", known);
+    return NULL;
+}

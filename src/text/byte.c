@@ -1,0 +1,40 @@
+/* The byte tokenizer: each byte is its own id.  Nothing to learn, nothing unknown. */
+#include "text/kind.h"
+
+enum { BYTES = 256 };
+
+static ig_status make(ig_tokenizer *t) {
+    IG_TRY(ig_pieces_reserve(t, BYTES, BYTES));
+    for (int i = 0; i < BYTES; i++) ig_pieces_add(t, &(char){(char)i}, 1);
+    return IG_OK;
+}
+
+static ig_status learn(ig_tokenizer *t, const ig_tokenizer_options *options) {
+    (void)options;
+    return make(t);
+}
+
+static ig_status parse(ig_tokenizer *t, const char *source, const json_t *array) {
+    (void)source, (void)array;
+    return make(t);
+}
+
+static size_t encode(const ig_tokenizer *t, const char *text, size_t n_bytes, int32_t *out) {
+    (void)t;
+    for (size_t i = 0; i < n_bytes; i++) out[i] = (unsigned char)text[i];
+    return n_bytes;
+}
+
+static size_t cut(const ig_tokenizer *t, const char *text, size_t n_bytes) {
+    (void)t, (void)text;
+    return n_bytes;
+}
+
+const ig_tokenizer_kind ig_tokenizer_byte = {
+    .name = "byte",
+    .struct_bytes = sizeof(ig_tokenizer),
+    .learn = learn,
+    .encode = encode,
+    .cut = cut,
+    .parse = parse,
+};

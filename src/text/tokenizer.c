@@ -1,0 +1,224 @@
+/*
+ * What all kinds of tokenizers share: finding the kind, pieces, decoding, JSON
+ * around the kind's own part.
+ */
+#include "text/tokenizer.h"
+
+#include <string.h>
+
+#include "text/kind.h"
+#include "text/utf8.h"
+
+/* A new kind is a row here. */
+static const ig_tokenizer_kind *const kinds[] = {&ig_tokenizer_byte, &ig_tokenizer_char,
+                                                 &ig_tokenizer_bpe, NULL};
+
+/* ---- Pieces ---- */
+
+ig_status ig_pieces_reserve(ig_tokenizer *t, size_t count, size_t n_bytes) {
+    t->starts = ig_alloc(t->allocator, count + 1, sizeof *t->starts);
+    t->pieces = ig_alloc(t->allocator, n_bytes, 1);
+    if (t->starts && t->pieces) return IG_OK;
+    return IG_FAIL(IG_ERR_MEMORY, "tokenizer %s: no memory for %zu pieces", t->kind->name, count);
+}
+
+void ig_pieces_add(ig_tokenizer *t, const char *bytes, size_t n_bytes) {
+    const uint32_t start = t->starts[t->vocabulary++];
+    memcpy(t->pieces + start, bytes, n_bytes);
+    t->starts[t->vocabulary] = start + (uint32_t)n_bytes;
+}
+
+ig_tokenizer_data ig_tokenizer_piece(const ig_tokenizer *t, int32_t id) {
+    if (id < 0 || id >= t->vocabulary)
+        return (ig_tokenizer_data){IG_UTF8_REPLACEMENT, strlen(IG_UTF8_REPLACEMENT)};
+    return (ig_tokenizer_data){t->pieces + t->starts[id], t->starts[id + 1] - t->starts[id]};
+}
+
+/* ---- Made and unmade ---- */
+
+/* "byte, char, bpe" */
+enum { LIST_BYTES = 128 };
+static const char *list_kinds(char out[LIST_BYTES]) {
+    ig_text list = ig_text_begin(out, LIST_BYTES);
+    for (size_t i = 0; kinds[i]; i++) ig_text_add(&list, "%s%s", i ? ", " : "", kinds[i]->name);
+    return out;
+}
+
+static const ig_tokenizer_kind *find_kind(const char *name) {
+    size_t i = 0;
+    while (kinds[i] && strcmp(kinds[i]->name, name) != 0) i++;
+    return kinds[i];
+}
+
+/* One of a kind, still without ids. */
+static ig_status create_empty(const ig_allocator *a, const ig_tokenizer_kind *kind,
+                              ig_tokenizer **out) {
+    ig_tokenizer *t = ig_alloc(a, 1, kind->struct_bytes);
+    if (!t) return IG_FAIL(IG_ERR_MEMORY, "tokenizer %s: no memory", kind->name);
+    t->allocator = a;
+    t->kind = kind;
+    *out = t;
+    return IG_OK;
+}
+
+static ig_status check_data(const ig_tokenizer_options *options) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < options->n_data; i++) {
+        if (__builtin_add_overflow(bytes, options->data[i].n_bytes, &bytes)) bytes = UINT64_MAX;
+        if (bytes > IG_TOKENIZER_DATA_MAX)
+            return IG_FAIL(IG_ERR_ARGUMENT, "tokenizer: %llu bytes to learn from, at most %d",
+                           (unsigned long long)bytes, IG_TOKENIZER_DATA_MAX);
+    }
+    return IG_OK;
+}
+
+ig_status ig_tokenizer_create(const ig_allocator *a, const char *name,
+                              const ig_tokenizer_options *options, ig_tokenizer **out) {
+    const ig_tokenizer_options defaults = {0};
+    if (!options) options = &defaults;
+    IG_TRY(check_data(options));
+    const ig_tokenizer_kind *kind = find_kind(name);
+    char list[LIST_BYTES];
+    if (!kind)
+        return IG_FAIL(IG_ERR_ARGUMENT, "tokenizer '%.64s': must be one of %s", name,
+                       list_kinds(list));
+    ig_tokenizer *t;
+    IG_TRY(create_empty(a, kind, &t));
+    const ig_status status = t->kind->learn(t, options);
+    if (status == IG_OK)
+        *out = t;
+    else
+        ig_tokenizer_destroy(t);
+    return status;
+}
+
+void ig_tokenizer_destroy(ig_tokenizer *t) {
+    if (!t) return;
+    if (t->kind->deinit) t->kind->deinit(t);
+    ig_free(t->allocator, t->pieces);
+    ig_free(t->allocator, t->starts);
+    ig_free(t->allocator, t);
+}
+
+const char *ig_tokenizer_name(const ig_tokenizer *t) { return t->kind->name; }
+
+int32_t ig_tokenizer_vocabulary(const ig_tokenizer *t) { return t->vocabulary; }
+
+/* ---- Text to ids and back ---- */
+
+size_t ig_tokenizer_encode(const ig_tokenizer *t, const char *text, size_t n_bytes, int32_t *out) {
+    return n_bytes == 0 ? 0 : t->kind->encode(t, text, n_bytes, out);
+}
+
+size_t ig_tokenizer_cut(const ig_tokenizer *t, const char *text, size_t n_bytes) {
+    return n_bytes == 0 ? 0 : t->kind->cut(t, text, n_bytes);
+}
+
+size_t ig_tokenizer_decode(const ig_tokenizer *t, const int32_t *ids, size_t n_ids, char *out,
+                           size_t room) {
+    size_t used = 0;
+    for (size_t i = 0; i < n_ids; i++) {
+        const ig_tokenizer_data piece = ig_tokenizer_piece(t, ids[i]);
+        const size_t left = used < room ? room - used : 0;
+        const size_t fits = piece.n_bytes < left ? piece.n_bytes : left;
+        if (fits > 0) memcpy(out + used, piece.bytes, fits);
+        used += piece.n_bytes;
+    }
+    return used;
+}
+
+static size_t put_replacement(char *out) {
+    memcpy(out, IG_UTF8_REPLACEMENT, strlen(IG_UTF8_REPLACEMENT));
+    return strlen(IG_UTF8_REPLACEMENT);
+}
+
+size_t ig_decoder_next(ig_decoder *d, int32_t id, char out[IG_DECODER_TEXT_BYTES]) {
+    char bytes[sizeof d->held + IG_TOKENIZER_PIECE_BYTES];
+    const ig_tokenizer_data piece = ig_tokenizer_piece(d->tokenizer, id);
+    memcpy(bytes, d->held, d->n_held);
+    memcpy(bytes + d->n_held, piece.bytes, piece.n_bytes);
+    const size_t n_bytes = d->n_held + piece.n_bytes;
+
+    size_t used = 0, at = 0, step;
+    uint32_t point;
+    for (; at < n_bytes; at += step) {
+        const ig_utf8_found found = ig_utf8_next(bytes + at, n_bytes - at, &point, &step);
+        if (found == IG_UTF8_CUT_OFF) break;
+        if (found == IG_UTF8_NONE) {
+            used += put_replacement(out + used);
+        } else {
+            memcpy(out + used, bytes + at, step);
+            used += step;
+        }
+    }
+    d->n_held = n_bytes - at;
+    memcpy(d->held, bytes + at, d->n_held);
+    return used;
+}
+
+size_t ig_decoder_end(ig_decoder *d, char out[IG_DECODER_TEXT_BYTES]) {
+    if (d->n_held == 0) return 0;
+    d->n_held = 0;
+    return put_replacement(out);
+}
+
+/* ---- JSON ---- */
+
+size_t ig_tokenizer_json(const ig_tokenizer *t, char *out, size_t room) {
+    ig_text text = ig_text_begin(out, room);
+    ig_text_add(&text, "{\"kind\":\"%s\"", t->kind->name);
+    if (t->kind->key) {
+        ig_text_add(&text, ",\"%s\":[", t->kind->key);
+        t->kind->write(t, &text);
+        ig_text_add(&text, "]");
+    }
+    ig_text_add(&text, "}");
+    return text.used;
+}
+
+/* Fills one that is still empty from the object that describes it. */
+static ig_status parse_rest(ig_tokenizer *t, const char *source, const json_t *root) {
+    const char *key = t->kind->key;
+    const json_t *array = key ? json_object_get(root, key) : NULL;
+    if (json_object_size(root) != (key ? 2 : 1) || (key && !json_is_array(array)))
+        return IG_FAIL(IG_ERR_FORMAT, "%s: a tokenizer of kind %s has %s%s%s", source,
+                       t->kind->name, key ? "an array '" : "nothing else", key ? key : "",
+                       key ? "' and nothing else" : "");
+    return t->kind->parse(t, source, array);
+}
+
+static ig_status parse_root(const ig_allocator *a, const char *source, const json_t *root,
+                            ig_tokenizer **out) {
+    const char *name = json_string_value(json_object_get(root, "kind"));
+    if (!name) return IG_FAIL(IG_ERR_FORMAT, "%s: the tokenizer has no \"kind\"", source);
+    const ig_tokenizer_kind *kind = find_kind(name);
+    char list[LIST_BYTES];
+    if (!kind)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: the tokenizer is of kind '%.64s', not one of %s", source,
+                       name, list_kinds(list));
+    ig_tokenizer *t;
+    IG_TRY(create_empty(a, kind, &t));
+    const ig_status status = parse_rest(t, source, root);
+    if (status == IG_OK)
+        *out = t;
+    else
+        ig_tokenizer_destroy(t);
+    return status;
+}
+
+ig_status ig_tokenizer_parse(const ig_allocator *a, const char *source, const char *json,
+                             size_t n_bytes, ig_tokenizer **out) {
+    if (n_bytes > IG_TOKENIZER_JSON_MAX)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: the tokenizer has %zu bytes, at most %d are allowed",
+                       source, n_bytes, IG_TOKENIZER_JSON_MAX);
+    json_error_t error;
+    json_t *root = json_loadb(json, n_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!root && json_error_code(&error) == json_error_out_of_memory)
+        return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to read the tokenizer", source);
+    if (!root)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: the tokenizer is not JSON: %s (line %d, column %d)",
+                       source, error.text, error.line, error.column);
+    const ig_status status = parse_root(a, source, root, out);
+    json_decref(root);
+    return status;
+}
