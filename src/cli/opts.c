@@ -304,9 +304,16 @@ static ig_status parse_positional(parser *p, const char *arg) {
     return set_value(m.opt, m.opt->name, arg, m.to);
 }
 
+static void set_unsaid(const ig_opt *opt, void *to) {
+    if (opt->kind == OPT_INT) *(int64_t *)to = IG_UNSAID;
+    if (opt->kind == OPT_REAL) *(double *)to = NAN;
+    if (opt->kind == OPT_CHOICE) *(int *)to = -1;
+}
+
 static ig_status parse_defaults(const ig_opt_set *set) {
     for (const ig_opt *opt = set->opts; opt->kind != OPT_END; opt++) {
         char *to = (char *)set->to + opt->to;
+        if (opt->flags & OPT_UNSAID) set_unsaid(opt, to);
         if (opt->initial) IG_TRY(set_value(opt, opt->name, opt->initial, to));
         const char *value = opt->env ? getenv(opt->env) : NULL;
         if (value && *value) IG_TRY(set_value(opt, opt->env, value, to));

@@ -34,7 +34,11 @@ enum {
     OPT_FILE = 1 << 3,       /* the value is a path: shells complete file names */
     OPT_DIR = 1 << 4,        /* the value is a folder */
     OPT_HIDDEN = 1 << 5,     /* parsed, but not shown */
+    OPT_UNSAID = 1 << 6,     /* INT, REAL and CHOICE start as "not said", so one can tell */
 };
+
+/* What an UNSAID option holds that nobody gave: an int64_t this, a double NaN, a choice -1. */
+#define IG_UNSAID INT64_MIN
 
 enum { IG_TEXTS_MAX = 32 };
 typedef struct ig_texts {

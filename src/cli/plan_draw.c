@@ -20,7 +20,7 @@
 
 /* Pixels. */
 enum {
-    BOX_WIDTH = 168,
+    BOX_WIDTH = 204,
     LINE_HEIGHT = 17,
     BOX_PADDING = 5,
     BOX_GAP = 18,
@@ -28,7 +28,9 @@ enum {
     LEFT = 74,
     RIGHT = 24,
     TOP = 96,
-    LEGEND_WIDTH = 190,
+    LEGEND_WIDTH = 168,
+    OP_CHARS = 20,   /* of an op's name, */
+    LINE_CHARS = 27, /* and of all in a line of a box */
 };
 
 /* Okabe and Ito's colours, paled: text on them stays readable. */
@@ -93,15 +95,15 @@ typedef struct box {
     double x, y, height;
 } box;
 
-typedef struct layout {
-    box *boxes;         /* by chain */
-    uint32_t *order;    /* chains, by level and then from left to right */
-    double *level_y;    /* the top of each level */
+struct plan_layout {
+    box *boxes;      /* by chain */
+    uint32_t *order; /* chains, by level and then from left to right */
+    double *level_y; /* the top of each level */
     double width, height;
-} layout;
+};
 
 /* Where a chain would like to be: the mean of its readings; without any, where it stands. */
-static double wanted_x(const plan_view *v, const layout *l, uint32_t chain, double standing) {
+static double wanted_x(const plan_view *v, const plan_layout *l, uint32_t chain, double standing) {
     double sum = 0, count = 0;
     for (uint32_t i = 0; i < v->n_edges; i++) {
         if (v->edges[i].to != chain) continue;
@@ -121,12 +123,11 @@ static void sort_by_wanted(uint32_t *order, uint32_t count, const box *boxes) {
         }
 }
 
-static double height_of(const plan_chain *c) {
-    return c->count * LINE_HEIGHT + 2.0 * BOX_PADDING;
-}
+static double height_of(const plan_chain *c) { return c->count * LINE_HEIGHT + 2.0 * BOX_PADDING; }
 
 /* Puts chains [first, first + count) of the order side by side. */
-static double place_level(const plan_view *v, layout *l, uint32_t first, uint32_t count, double y) {
+static double place_level(const plan_view *v, plan_layout *l, uint32_t first, uint32_t count,
+                          double y) {
     uint32_t *order = l->order + first;
     for (uint32_t i = 0; i < count; i++)
         l->boxes[order[i]].wanted =
@@ -144,15 +145,10 @@ static double place_level(const plan_view *v, layout *l, uint32_t first, uint32_
     return highest;
 }
 
-static bool lay_out(const plan_view *v, layout *l) {
-    const ig_allocator *a = v->allocator;
-    *l = (layout){.boxes = ig_alloc(a, v->n_chains, sizeof(box)),
-                  .order = ig_alloc(a, v->n_chains, sizeof(uint32_t)),
-                  .level_y = ig_alloc(a, (size_t)v->n_levels + 1, sizeof(double)),
-                  .width = LEFT + PLAN_CLASSES * (double)LEGEND_WIDTH};
-    if (!l->boxes || !l->order || !l->level_y) return false;
+static void lay_out(const plan_view *v, plan_layout *l) {
     double y = TOP;
     uint32_t placed = 0;
+    l->width = LEFT + (PLAN_CLASSES + 0.4) * LEGEND_WIDTH;
     for (uint32_t level = 0; level < v->n_levels; level++) {
         const uint32_t first = placed;
         for (uint32_t i = 0; i < v->n_chains; i++)
@@ -160,15 +156,30 @@ static bool lay_out(const plan_view *v, layout *l) {
         l->level_y[level] = y;
         y += place_level(v, l, first, placed - first, y) + LEVEL_GAP;
     }
-    l->level_y[v->n_levels] = y;
     l->height = y;
-    return true;
 }
 
-static void free_layout(const plan_view *v, layout *l) {
+plan_layout *plan_layout_create(const plan_view *v) {
+    const ig_allocator *a = v->allocator;
+    plan_layout *l = ig_alloc(a, 1, sizeof *l);
+    if (!l) return NULL;
+    l->boxes = ig_alloc(a, v->n_chains, sizeof *l->boxes);
+    l->order = ig_alloc(a, v->n_chains, sizeof *l->order);
+    l->level_y = ig_alloc(a, v->n_levels, sizeof *l->level_y);
+    if (l->boxes && l->order && l->level_y) {
+        lay_out(v, l);
+        return l;
+    }
+    plan_layout_destroy(v, l);
+    return NULL;
+}
+
+void plan_layout_destroy(const plan_view *v, plan_layout *l) {
+    if (!l) return;
     ig_free(v->allocator, l->level_y);
     ig_free(v->allocator, l->order);
     ig_free(v->allocator, l->boxes);
+    ig_free(v->allocator, l);
 }
 
 /* ---- SVG ---- */
@@ -195,7 +206,7 @@ static void put_label(FILE *to, const char *class, double x, double y, const cha
     fputs("</text>\n", to);
 }
 
-static void put_head(FILE *to, const plan_view *v, const layout *l, const char *title) {
+static void put_head(FILE *to, const plan_view *v, const plan_layout *l, const char *title) {
     char summary[256], arena[IG_UNIT_TEXT_BYTES], live[IG_UNIT_TEXT_BYTES], sum[IG_UNIT_TEXT_BYTES];
     fprintf(to,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
@@ -224,10 +235,14 @@ static void put_head(FILE *to, const plan_view *v, const layout *l, const char *
                 x, fills[i], strokes[i]);
         put_label(to, "note", x + 18, 72, plan_class_names[i]);
     }
+    const double x = 16 + PLAN_CLASSES * (double)LEGEND_WIDTH;
+    fprintf(to, "<line class=\"barrier\" x1=\"%.1f\" y1=\"68\" x2=\"%.1f\" y2=\"68\"/>\n", x,
+            x + 28);
+    put_label(to, "note", x + 34, 72, "barrier");
 }
 
 /* A barrier stands before every level but the first of the plan, unless the plan has fewer. */
-static void put_levels(FILE *to, const plan_view *v, const layout *l) {
+static void put_levels(FILE *to, const plan_view *v, const plan_layout *l) {
     const bool all = v->barriers + v->parts >= v->n_levels;
     for (uint32_t level = 0; level < v->n_levels; level++) {
         char name[32];
@@ -240,7 +255,7 @@ static void put_levels(FILE *to, const plan_view *v, const layout *l) {
     }
 }
 
-static void put_edge(FILE *to, const plan_view *v, const layout *l, plan_edge e) {
+static void put_edge(FILE *to, const plan_view *v, const plan_layout *l, plan_edge e) {
     const box *a = &l->boxes[e.from], *b = &l->boxes[e.to];
     const bool far = v->chains[e.to].level > v->chains[e.from].level + 1;
     const double x0 = a->x + BOX_WIDTH / 2.0, y0 = a->y + a->height;
@@ -262,31 +277,32 @@ static void put_tip(FILE *to, const plan_step *s, uint32_t index) {
     fputs("</title>", to);
 }
 
+/* Beside the op: its time, or the shape of its result where that fits. */
+static void put_beside(FILE *to, const plan_view *v, const plan_step *s, size_t room) {
+    const char *shape = strchr(s->result, '[');
+    if (v->timed)
+        fprintf(to, "%.1f us", s->ns / 1e3);
+    else
+        put_xml(to, shape && strlen(shape) <= room ? shape : "");
+}
+
 static void put_step(FILE *to, const plan_view *v, uint32_t index, const box *b, double y) {
     const plan_step *s = &v->steps[index];
+    char op[OP_CHARS + 1];
+    snprintf(op, sizeof op, "%s", s->op);
     fputs("<g>", to);
     put_tip(to, s, index);
     fprintf(to, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" fill=\"%s\"/>", b->x + 3, y,
             BOX_WIDTH - 6, LINE_HEIGHT - 1, fills[s->class]);
-    fprintf(to, "<text x=\"%.1f\" y=\"%.1f\">%.*s", b->x + 8, y + 12, 0, "");
-    char op[20];
-    snprintf(op, sizeof op, "%.18s", s->op);
+    fprintf(to, "<text x=\"%.1f\" y=\"%.1f\">", b->x + 8, y + 12);
     put_xml(to, op);
     fprintf(to, "</text><text class=\"shape\" text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\">",
             b->x + BOX_WIDTH - 8, y + 12);
-    if (v->timed) {
-        fprintf(to, "%.1f us", s->ns / 1e3);
-    } else {
-        const char *shape = strchr(s->result, '[');
-        char cut[16]; /* what fits beside the op's name */
-        const size_t room = strlen(op) > 8 ? 9 : 14;
-        snprintf(cut, sizeof cut, "%.*s", (int)room, shape ? shape : "");
-        put_xml(to, shape && strlen(shape) <= room ? cut : "[..]");
-    }
+    put_beside(to, v, s, LINE_CHARS - strlen(op));
     fputs("</text></g>\n", to);
 }
 
-static void put_box(FILE *to, const plan_view *v, const layout *l, uint32_t chain) {
+static void put_box(FILE *to, const plan_view *v, const plan_layout *l, uint32_t chain) {
     const plan_chain *c = &v->chains[chain];
     const box *b = &l->boxes[chain];
     fprintf(to,
@@ -298,16 +314,10 @@ static void put_box(FILE *to, const plan_view *v, const layout *l, uint32_t chai
         put_step(to, v, c->first + i, b, b->y + BOX_PADDING + i * (double)LINE_HEIGHT);
 }
 
-bool plan_svg_print(FILE *to, const plan_view *v, const char *title) {
-    layout l;
-    const bool ok = lay_out(v, &l);
-    if (ok) {
-        put_head(to, v, &l, title);
-        put_levels(to, v, &l);
-        for (uint32_t i = 0; i < v->n_edges; i++) put_edge(to, v, &l, v->edges[i]);
-        for (uint32_t i = 0; i < v->n_chains; i++) put_box(to, v, &l, i);
-        fputs("</svg>\n", to);
-    }
-    free_layout(v, &l);
-    return ok;
+void plan_svg_print(FILE *to, const plan_view *v, const plan_layout *l, const char *title) {
+    put_head(to, v, l, title);
+    put_levels(to, v, l);
+    for (uint32_t i = 0; i < v->n_edges; i++) put_edge(to, v, l, v->edges[i]);
+    for (uint32_t i = 0; i < v->n_chains; i++) put_box(to, v, l, i);
+    fputs("</svg>\n", to);
 }

@@ -6,8 +6,8 @@
 #include "ingot/op.h"
 
 const char *const plan_class_names[PLAN_CLASSES] = {
-    [PLAN_CONTRACT] = "matmul, attention",    [PLAN_ELEMENT] = "element by element",
-    [PLAN_REDUCE] = "norms, softmax, sums",   [PLAN_UPDATE] = "updates",
+    [PLAN_CONTRACT] = "matmul, attention",  [PLAN_ELEMENT] = "element by element",
+    [PLAN_REDUCE] = "norms, softmax, sums", [PLAN_UPDATE] = "updates",
     [PLAN_MOVE] = "moves and all else",
 };
 
@@ -27,8 +27,8 @@ static plan_class class_of(const char *name) {
     for (uint32_t op = 0; op < IG_OP_COUNT; op++) {
         const ig_op_info *info = ig_op_find(op);
         const size_t length = strlen(info->name);
-        if (strncmp(name, info->name, length) != 0 || (name[length] && name[length] != ' ' &&
-                                                       name[length] != '+'))
+        if (strncmp(name, info->name, length) != 0 ||
+            (name[length] && name[length] != ' ' && name[length] != '+'))
             continue;
         if (info->traits & IG_UPDATES) return PLAN_UPDATE;
         if (info->traits & IG_CONTRACTS) return PLAN_CONTRACT;

@@ -30,7 +30,7 @@ enum { PLAN_SHAPE_BYTES = 80 };
 typedef struct plan_step {
     const char *op, *device; /* lent by the view */
     plan_class class;
-    uint32_t level, chain, part;  /* the chain by its place among the view's */
+    uint32_t level, chain, part; /* the chain by its place among the view's */
     uint64_t flop, bytes, scratch_bytes;
     char result[PLAN_SHAPE_BYTES]; /* "f32 [32,64]" */
     /* Of a profile, in one run; 0 without. */
@@ -73,8 +73,14 @@ void plan_view_add_times(plan_view *view, const json_t *profile);
 
 /* As the dot program reads them. */
 void plan_dot_print(FILE *to, const plan_view *view, const char *title);
-/* A picture that needs nothing else to be shown; false: no memory, and nothing was written. */
-bool plan_svg_print(FILE *to, const plan_view *view, const char *title);
+
+/* Where each chain goes in a picture.  NULL: no memory. */
+typedef struct plan_layout plan_layout;
+plan_layout *plan_layout_create(const plan_view *view);
+void plan_layout_destroy(const plan_view *view, plan_layout *layout); /* NULL is fine */
+
+/* A picture that needs nothing else to be shown. */
+void plan_svg_print(FILE *to, const plan_view *view, const plan_layout *layout, const char *title);
 
 /* ---- plan_trace.c ---- */
 

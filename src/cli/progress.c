@@ -40,8 +40,8 @@ static void time_text(double seconds, char *out, size_t out_bytes) {
 static void numbers_text(const ig_meter *meter, uint64_t done, double seconds, char *out,
                          size_t out_bytes) {
     char rate[48] = "", left[48] = "";
-    if (done > 0 && seconds > 0) {
-        const double per_second = (double)done / seconds;
+    if (done > meter->before && seconds > 0) {
+        const double per_second = (double)(done - meter->before) / seconds;
         snprintf(rate, sizeof rate, "  %.*f %s/s", per_second < 10 ? 1 : 0, per_second,
                  meter->unit);
         char time[24];
@@ -109,7 +109,11 @@ static void draw(ig_meter *meter, uint64_t done, double now, const char *note) {
 void ig_meter_update(ig_meter *meter, uint64_t done, const char *note) {
     if (!meter->to) return;
     const double now = ig_clock_seconds();
-    if (now - meter->drawn < (meter->term.live ? live_every : plain_every)) return;
+    const double every = meter->term.live ? live_every : plain_every;
+    if (meter->eager > 0)
+        meter->eager--;
+    else if (now - meter->drawn < every)
+        return;
     draw(meter, done, now, note);
 }
 

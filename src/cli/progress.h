@@ -23,6 +23,8 @@ typedef struct ig_meter {
     ig_term term;
     const char *what, *unit; /* "train", "steps"; lent */
     uint64_t total;
+    uint64_t before;     /* of these, done by an earlier run: they took none of our time */
+    int eager;           /* so many updates yet are drawn whatever the clock says */
     double began, drawn; /* seconds on the monotonic clock */
     bool line_open;      /* the terminal's last line is ours */
 } ig_meter;

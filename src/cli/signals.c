@@ -16,10 +16,11 @@ static void catch_one(int number) {
     sigaction(number, &action, NULL);
 }
 
-void ig_signals_ignore_pipe(void) {
+void ig_signals_ignore_writes(void) {
     struct sigaction action = {.sa_handler = SIG_IGN};
     sigemptyset(&action.sa_mask);
     sigaction(SIGPIPE, &action, NULL);
+    sigaction(SIGXFSZ, &action, NULL);
 }
 
 void ig_signals_catch(void) {

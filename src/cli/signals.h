@@ -7,8 +7,9 @@
 #ifndef IG_CLI_SIGNALS_H
 #define IG_CLI_SIGNALS_H
 
-/* For the whole program: writing to a closed pipe is an error that the writer sees. */
-void ig_signals_ignore_pipe(void);
+/* For the whole program: writing to a closed pipe, or beyond the limit of a file's size, is an
+ * error that the writer sees. */
+void ig_signals_ignore_writes(void);
 
 /* For commands that ask: remembers SIGINT and SIGTERM, unless they were ignored before. */
 void ig_signals_catch(void);

@@ -438,6 +438,7 @@ bool ig_replay_goes_on(ig_ctx *ctx) {
 
 ig_status ig_replay_end(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;
+    if (rec->state == IG_BETWEEN) return IG_OK; /* the step has ended already */
     rec->mode_steps++;
     if (rec->state == IG_REPLAYING) {
         if (rec->cursor == rec->now->n_events || switch_over(ctx, NULL)) {

@@ -24,9 +24,9 @@
 #include "text/words.h"
 
 enum {
-    COUNT_MIN = 2,            /* a pair that occurs once saves nothing elsewhere */
-    FIRST_SLOTS_LOG2 = 12,    /* of a table that grows */
-    MERGES_PER_REPORT = 64,   /* between two calls of progress() */
+    COUNT_MIN = 2,          /* a pair that occurs once saves nothing elsewhere */
+    FIRST_SLOTS_LOG2 = 12,  /* of a table that grows */
+    MERGES_PER_REPORT = 64, /* between two calls of progress() */
     BYTES_PER_REPORT = 1 << 20,
 };
 
@@ -163,8 +163,10 @@ static ig_status find_pair(learner *l, ig_bpe_merge ids, uint32_t *out) {
     if (l->pair_table.shift > 0) {
         const uint32_t mask = table_mask(&l->pair_table);
         uint32_t i = ig_bpe_slot(key, l->pair_table.shift);
-        for (; (*out = l->pair_table.slots[i]) != 0; i = (i + 1) & mask)
-            if (ig_bpe_key(l->pairs[--*out].ids) == key) return IG_OK;
+        for (; l->pair_table.slots[i] != 0; i = (i + 1) & mask) {
+            *out = l->pair_table.slots[i] - 1;
+            if (ig_bpe_key(l->pairs[*out].ids) == key) return IG_OK;
+        }
     }
     bool grown;
     IG_TRY(table_reserve(l, &l->pair_table, l->n_pairs + 1, &grown));
@@ -305,8 +307,7 @@ static ig_status begin(learner *l) {
         const word *this = &l->words[w];
         uint16_t *ids = l->ids + this->first;
         for (uint32_t i = 0; i < this->length; i++) ids[i] = (unsigned char)this->text[i];
-        for (uint32_t i = 0; i + 1 < this->length; i++)
-            IG_TRY(add_place(l, ids[i], ids[i + 1], w));
+        for (uint32_t i = 0; i + 1 < this->length; i++) IG_TRY(add_place(l, ids[i], ids[i + 1], w));
     }
     for (size_t i = 0; i < l->n_pairs; i++) IG_TRY(push(l, (uint32_t)i));
     return IG_OK;
@@ -337,7 +338,7 @@ ig_status ig_bpe_learn(const ig_allocator *a, const ig_tokenizer_options *option
 
     learner l = {.allocator = a, .options = options};
     const ig_status status = learn(&l, merges, (size_t)limit, out_count);
-    void *const parts[] = {l.words, l.pairs, l.nodes, l.heap, l.ids, l.word_table.slots,
+    void *const parts[] = {l.words,           l.pairs, l.nodes, l.heap, l.ids, l.word_table.slots,
                            l.pair_table.slots};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) ig_free(a, parts[i]);
     if (status == IG_OK)

@@ -4,8 +4,7 @@
 enum { BYTES = 256 };
 
 static ig_status make(ig_tokenizer *t) {
-    IG_TRY(ig_pieces_reserve(t, BYTES, BYTES));
-    for (int i = 0; i < BYTES; i++) ig_pieces_add(t, &(char){(char)i}, 1);
+    for (int i = 0; i < BYTES; i++) IG_TRY(ig_pieces_add(t, &(char){(char)i}, 1));
     return IG_OK;
 }
 

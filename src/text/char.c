@@ -14,7 +14,7 @@ enum { SYMBOLS = IG_UTF8_POINTS + 256, ASCII = 128, COUNT_MAX = IG_TOKENIZER_IDS
 
 typedef struct char_tokenizer {
     ig_tokenizer base;
-    uint32_t *symbols; /* [vocabulary - 1], ascending */
+    uint32_t *symbols;    /* [vocabulary - 1], ascending */
     int32_t ascii[ASCII]; /* the ids of the commonest, without a search */
 } char_tokenizer;
 
@@ -48,12 +48,11 @@ static int32_t find(const char_tokenizer *t, uint32_t symbol) {
 
 /* With the symbols in place: the pieces and the short way to ASCII. */
 static ig_status finish(char_tokenizer *t, size_t count) {
-    IG_TRY(ig_pieces_reserve(&t->base, count + 1, (count + 1) * IG_UTF8_BYTES));
     for (size_t i = 0; i < count; i++) {
         char bytes[IG_UTF8_BYTES];
-        ig_pieces_add(&t->base, bytes, symbol_bytes(t->symbols[i], bytes));
+        IG_TRY(ig_pieces_add(&t->base, bytes, symbol_bytes(t->symbols[i], bytes)));
     }
-    ig_pieces_add(&t->base, IG_UTF8_REPLACEMENT, strlen(IG_UTF8_REPLACEMENT));
+    IG_TRY(ig_pieces_add(&t->base, IG_UTF8_REPLACEMENT, strlen(IG_UTF8_REPLACEMENT)));
     for (uint32_t i = 0; i < ASCII; i++) t->ascii[i] = find(t, i);
     return IG_OK;
 }

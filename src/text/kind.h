@@ -32,11 +32,11 @@ struct ig_tokenizer {
     int32_t vocabulary;
     uint32_t *starts; /* [vocabulary + 1]: id i has the bytes from starts[i] to starts[i + 1] */
     char *pieces;
+    size_t room_starts, room_pieces;
 };
 
-/* Room for `count` pieces of so many bytes in all; each is then added in the order of ids. */
-IG_MUST_CHECK ig_status ig_pieces_reserve(ig_tokenizer *t, size_t count, size_t n_bytes);
-void ig_pieces_add(ig_tokenizer *t, const char *bytes, size_t n_bytes);
+/* Adds an id, the next one, that stands for these bytes. */
+IG_MUST_CHECK ig_status ig_pieces_add(ig_tokenizer *t, const char *bytes, size_t n_bytes);
 
 extern const ig_tokenizer_kind ig_tokenizer_byte, ig_tokenizer_char, ig_tokenizer_bpe;
 

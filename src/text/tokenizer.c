@@ -15,17 +15,15 @@ static const ig_tokenizer_kind *const kinds[] = {&ig_tokenizer_byte, &ig_tokeniz
 
 /* ---- Pieces ---- */
 
-ig_status ig_pieces_reserve(ig_tokenizer *t, size_t count, size_t n_bytes) {
-    t->starts = ig_alloc(t->allocator, count + 1, sizeof *t->starts);
-    t->pieces = ig_alloc(t->allocator, n_bytes, 1);
-    if (t->starts && t->pieces) return IG_OK;
-    return IG_FAIL(IG_ERR_MEMORY, "tokenizer %s: no memory for %zu pieces", t->kind->name, count);
-}
-
-void ig_pieces_add(ig_tokenizer *t, const char *bytes, size_t n_bytes) {
-    const uint32_t start = t->starts[t->vocabulary++];
+ig_status ig_pieces_add(ig_tokenizer *t, const char *bytes, size_t n_bytes) {
+    const size_t id = (size_t)t->vocabulary, start = t->starts ? t->starts[id] : 0;
+    if (!IG_GROW(t->allocator, t->starts, &t->room_starts, id + 2) ||
+        !IG_GROW(t->allocator, t->pieces, &t->room_pieces, start + n_bytes))
+        return IG_FAIL(IG_ERR_MEMORY, "tokenizer %s: no memory for id %zu", t->kind->name, id);
     memcpy(t->pieces + start, bytes, n_bytes);
-    t->starts[t->vocabulary] = start + (uint32_t)n_bytes;
+    t->starts[id + 1] = (uint32_t)(start + n_bytes);
+    t->vocabulary++;
+    return IG_OK;
 }
 
 ig_tokenizer_data ig_tokenizer_piece(const ig_tokenizer *t, int32_t id) {
@@ -82,7 +80,7 @@ ig_status ig_tokenizer_create(const ig_allocator *a, const char *name,
     if (!kind)
         return IG_FAIL(IG_ERR_ARGUMENT, "tokenizer '%.64s': must be one of %s", name,
                        list_kinds(list));
-    ig_tokenizer *t;
+    ig_tokenizer *t = NULL;
     IG_TRY(create_empty(a, kind, &t));
     const ig_status status = t->kind->learn(t, options);
     if (status == IG_OK)
@@ -196,7 +194,7 @@ static ig_status parse_root(const ig_allocator *a, const char *source, const jso
     if (!kind)
         return IG_FAIL(IG_ERR_FORMAT, "%s: the tokenizer is of kind '%.64s', not one of %s", source,
                        name, list_kinds(list));
-    ig_tokenizer *t;
+    ig_tokenizer *t = NULL;
     IG_TRY(create_empty(a, kind, &t));
     const ig_status status = parse_rest(t, source, root);
     if (status == IG_OK)

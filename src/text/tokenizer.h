@@ -18,9 +18,9 @@ typedef struct ig_tokenizer ig_tokenizer;
 
 enum {
     IG_TOKENIZER_IDS_MAX = 65536,
-    IG_TOKENIZER_PIECE_BYTES = 256,       /* that one id stands for, at most */
-    IG_TOKENIZER_DATA_MAX = 1 << 30,      /* bytes to learn from; of more, give a part */
-    IG_TOKENIZER_JSON_MAX = 4 << 20,  /* bytes of a description */
+    IG_TOKENIZER_PIECE_BYTES = 256,  /* that one id stands for, at most */
+    IG_TOKENIZER_DATA_MAX = 1 << 30, /* bytes to learn from; of more, give a part */
+    IG_TOKENIZER_JSON_MAX = 4 << 20, /* bytes of a description */
     IG_TOKENIZER_DEFAULT_MERGES = 4096,
 };
 
@@ -35,7 +35,8 @@ typedef struct ig_tokenizer_options {
     size_t n_data;
     int32_t merges; /* bpe: ids beyond the bytes, fewer if no pair occurs twice any more */
 
-    /* How many merges of all are found; false: it ends with IG_ERR_CANCELLED.  NULL: nobody asks. */
+    /* How many merges of all are found; false: it ends with IG_ERR_CANCELLED.  NULL: nobody asks.
+     */
     bool (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } ig_tokenizer_options;
@@ -46,8 +47,8 @@ IG_MUST_CHECK ig_status ig_tokenizer_create(const ig_allocator *a, const char *n
                                             ig_tokenizer **out);
 void ig_tokenizer_destroy(ig_tokenizer *tokenizer);
 
-const char *ig_tokenizer_name(const ig_tokenizer *tokenizer);     /* "byte", "char", "bpe" */
-int32_t ig_tokenizer_vocabulary(const ig_tokenizer *tokenizer);   /* ids are 0 to this less one */
+const char *ig_tokenizer_name(const ig_tokenizer *tokenizer);   /* "byte", "char", "bpe" */
+int32_t ig_tokenizer_vocabulary(const ig_tokenizer *tokenizer); /* ids are 0 to this less one */
 
 /* The bytes that an id stands for, lent; U+FFFD for one that is none. */
 ig_tokenizer_data ig_tokenizer_piece(const ig_tokenizer *tokenizer, int32_t id);

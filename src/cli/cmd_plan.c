@@ -1,0 +1,315 @@
+/*
+ * ingot plan - what a training step became: levels, chains, barriers, memory.
+ *
+ * Runs a few steps of a workload in Compiled mode and shows the plan that they
+ * are replayed from, as a table, as a picture, or as a trace of who computed what
+ * when.  With a profile, each step's time stands beside its bytes and FLOP, and
+ * beside what the machine can do at most, measured in the same minute.
+ */
+#include <string.h>
+
+#include "cli/cmd_bench.h"
+#include "cli/output.h"
+#include "cli/plan_view.h"
+#include "cli/progress.h"
+#include "ingot/bench.h"
+#include "ingot/grad.h"
+#include "ingot/report.h"
+
+enum { WARMUP = 6, PROFILED = 20, EVENTS = 1 << 18, CEILING_RUNS = 5, TITLE_BYTES = 160 };
+
+typedef struct plan_options {
+    const char *workload, *device, *dot, *svg, *trace;
+    int mode;
+    int64_t threads;
+    ig_workload_sizes sizes;
+    bool profile;
+} plan_options;
+
+static const char *const modes[] = {"compiled", "auto", NULL};
+static const ig_mode mode_of[] = {IG_MODE_COMPILED, IG_MODE_AUTO};
+
+typedef struct planner {
+    ig_cli *cli;
+    const plan_options *options;
+    const ig_workload_type *type;
+    ig_ctx *ctx;
+    ig_workload *workload;
+    bench_device device;
+    char title[TITLE_BYTES];
+    plan_view view;
+    plan_layout *layout;               /* of the picture */
+    json_t *profile;                   /* NULL: none was asked for */
+    double step_ns;                    /* on the clock on the wall, while profiled */
+    double ceilings[IG_CEILING_COUNT]; /* of one thread; 0: not measured */
+} planner;
+
+/* ---- Running ---- */
+
+static ig_status run_steps(const planner *p, int64_t steps) {
+    for (int64_t i = 0; i < steps; i++) {
+        double loss;
+        IG_TRY(ig_workload_next_batch(p->workload));
+        IG_TRY(ig_workload_step(p->workload, &loss));
+    }
+    return IG_OK;
+}
+
+static int64_t events_of_a_run(const ig_ctx *ctx, ig_status *status) {
+    json_t *profile = NULL;
+    *status = ig_json_profile(ctx, &profile);
+    const size_t events = json_array_size(json_object_get(profile, "events"));
+    json_decref(profile);
+    return (int64_t)events;
+}
+
+/* As many steps as there is room for the events of, but not more than are needed. */
+static ig_status take_profile(planner *p) {
+    ig_status status;
+    IG_TRY(ig_profile_begin(p->ctx, EVENTS));
+    IG_TRY(run_steps(p, 1));
+    ig_profile_end(p->ctx);
+    const int64_t events = events_of_a_run(p->ctx, &status);
+    IG_TRY(status);
+    int64_t steps = events > 0 ? EVENTS / 2 / events : PROFILED;
+    steps = steps < 1 ? 1 : steps > PROFILED ? PROFILED : steps;
+
+    IG_TRY(ig_profile_begin(p->ctx, EVENTS));
+    const double began = ig_clock_seconds();
+    status = run_steps(p, steps);
+    p->step_ns = (ig_clock_seconds() - began) * 1e9 / (double)steps;
+    ig_profile_end(p->ctx);
+    return status == IG_OK ? ig_json_profile(p->ctx, &p->profile) : status;
+}
+
+/* Of one thread, since times are a thread's too; the most of several, since neighbours on the
+ * machine can only take away. */
+static ig_status measure_ceilings(planner *p) {
+    const ig_ceiling_options options = {
+        .threads = 1, .seconds = 0.05, .allocator = p->cli->allocator};
+    for (ig_ceiling what = IG_CEILING_READ; what <= IG_CEILING_FMA; what++) {
+        double rates[CEILING_RUNS];
+        for (int i = 0; i < CEILING_RUNS; i++)
+            IG_TRY(ig_ceiling_measure(what, &options, &rates[i]));
+        p->ceilings[what] = bench_spread_of(rates, CEILING_RUNS).max;
+    }
+    return IG_OK;
+}
+
+static ig_status make_plan(planner *p) {
+    const plan_options *o = p->options;
+    json_t *plan;
+    IG_TRY(bench_context(p->cli, o->device, o->threads, &p->ctx));
+    IG_TRY(ig_mode_set(p->ctx, mode_of[o->mode]));
+    IG_TRY(ig_workload_create(p->type, p->ctx, o->sizes, &p->workload));
+    IG_TRY(run_steps(p, WARMUP));
+    IG_TRY(bench_device_of(p->ctx, &p->device));
+    IG_TRY(ig_json_plan(p->ctx, &plan));
+    IG_TRY(plan_view_init(&p->view, &p->cli->allocator, plan));
+    snprintf(p->title, sizeof p->title, "%s, batch %lld, %s %s, %lld threads", p->type->name,
+             (long long)p->workload->sizes.batch, p->device.name, p->device.isa,
+             (long long)p->device.threads);
+    if (!o->profile && !o->trace) return IG_OK;
+    IG_TRY(take_profile(p));
+    plan_view_add_times(&p->view, p->profile);
+    return o->profile ? measure_ceilings(p) : IG_OK;
+}
+
+/* ---- Files ---- */
+
+static void print_dot(FILE *to, const void *planner_) {
+    const planner *p = planner_;
+    plan_dot_print(to, &p->view, p->title);
+}
+
+static void print_svg(FILE *to, const void *planner_) {
+    const planner *p = planner_;
+    plan_svg_print(to, &p->view, p->layout, p->title);
+}
+
+static void print_trace(FILE *to, const void *planner_) {
+    const planner *p = planner_;
+    plan_trace_print(to, &p->view, p->profile, p->title);
+}
+
+static ig_status write_files(planner *p) {
+    const ig_allocator *a = &p->cli->allocator;
+    const plan_options *o = p->options;
+    if (o->dot) IG_TRY(ig_file_replace(a, o->dot, print_dot, p));
+    if (o->trace) IG_TRY(ig_file_replace(a, o->trace, print_trace, p));
+    if (!o->svg) return IG_OK;
+    p->layout = plan_layout_create(&p->view);
+    if (!p->layout) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for its picture", o->svg);
+    return ig_file_replace(a, o->svg, print_svg, p);
+}
+
+/* ---- Results ---- */
+
+static double fill_of(const plan_view *v) {
+    return v->live_bytes > 0 ? (double)v->arena_bytes / (double)v->live_bytes : 1;
+}
+
+static void print_summary(const planner *p) {
+    const plan_view *v = &p->view;
+    char a[IG_UNIT_TEXT_BYTES], b[IG_UNIT_TEXT_BYTES], c[IG_UNIT_TEXT_BYTES];
+    const bool color = p->cli->term.out_color;
+    printf("%s%s%s\n\n", ig_term_style(color, IG_BOLD), p->title, ig_term_style(color, IG_PLAIN));
+    printf("  %u steps in %u chains on %u levels, %llu barriers", v->n_steps, v->n_chains,
+           v->n_levels, (unsigned long long)v->barriers);
+    printf("; %llu parts, %llu copies, %llu buffers\n", (unsigned long long)v->parts,
+           (unsigned long long)v->copies, (unsigned long long)v->buffers);
+    printf("  arena %s: %.2f times the most that lives at once (%s); without sharing %s\n",
+           ig_bytes_text(v->arena_bytes, a), fill_of(v), ig_bytes_text(v->live_bytes, b),
+           ig_bytes_text(v->sum_bytes, c));
+}
+
+static void print_steps(const plan_view *v) {
+    printf("\n  %5s %5s %5s  %-22s %-22s %12s %12s\n", "step", "level", "chain", "op", "result",
+           "bytes", "FLOP");
+    for (uint32_t i = 0; i < v->n_steps; i++) {
+        const plan_step *s = &v->steps[i];
+        char bytes[IG_UNIT_TEXT_BYTES], flop[IG_UNIT_TEXT_BYTES];
+        printf("  %5u %5u %5u  %-22s %-22s %12s %12s\n", i, s->level, s->chain, s->op, s->result,
+               ig_count_text(s->bytes, bytes), ig_count_text(s->flop, flop));
+    }
+}
+
+/* How near a thread comes to a ceiling while it works at a step. */
+static double share(const planner *p, uint64_t amount, double ns, ig_ceiling what) {
+    return ns > 0 && p->ceilings[what] > 0 ? (double)amount / ns * 1e9 / p->ceilings[what] : 0;
+}
+
+static void print_profile(const planner *p) {
+    const plan_view *v = &p->view;
+    double sum = 0;
+    for (uint32_t i = 0; i < v->n_steps; i++) sum += v->steps[i].ns;
+    printf("\n  %.1f us a step on the clock, watched; %.1f us in kernels, over %lld threads\n",
+           p->step_ns / 1e3, sum / 1e3, (long long)p->device.threads);
+    printf("  a thread reads %.1f GB/s and computes %.1f GFLOP/s at most; shares are of that "
+           "(above 100 %% of the reading:\n  it came from a cache)\n",
+           p->ceilings[IG_CEILING_READ] / 1e9, p->ceilings[IG_CEILING_FMA] / 1e9);
+    printf("\n  %5s %5s %5s  %-22s %-18s %6s %9s %6s %12s %13s %7s %6s %8s %6s\n", "step", "level",
+           "chain", "op", "result", "calls", "us", "time", "bytes", "FLOP", "GB/s", "read",
+           "GFLOP/s", "FMA");
+    for (uint32_t i = 0; i < v->n_steps; i++) {
+        const plan_step *s = &v->steps[i];
+        char bytes[IG_UNIT_TEXT_BYTES], flop[IG_UNIT_TEXT_BYTES];
+        const double ns = s->ns > 0 ? s->ns : 1;
+        printf("  %5u %5u %5u  %-22s %-18s %6.0f %9.2f %4.1f %% %12s %13s %7.1f %4.0f %% %8.1f "
+               "%4.0f %%\n",
+               i, s->level, s->chain, s->op, s->result, s->calls, s->ns / 1e3,
+               sum > 0 ? 100 * s->ns / sum : 0, ig_count_text(s->bytes, bytes),
+               ig_count_text(s->flop, flop), (double)s->bytes / ns,
+               100 * share(p, s->bytes, s->ns, IG_CEILING_READ), (double)s->flop / ns,
+               100 * share(p, s->flop, s->ns, IG_CEILING_FMA));
+    }
+}
+
+static json_t *profile_json(const planner *p) {
+    json_t *steps = json_array();
+    for (uint32_t i = 0; i < p->view.n_steps; i++) {
+        const plan_step *s = &p->view.steps[i];
+        json_array_append_new(
+            steps,
+            json_pack("{s:I, s:s, s:o, s:o, s:I, s:I, s:o, s:o}", "step", (json_int_t)i, "op",
+                      s->op, "calls", ig_json_real(s->calls), "ns", ig_json_real(s->ns), "bytes",
+                      (json_int_t)s->bytes, "flop", (json_int_t)s->flop, "share_of_read",
+                      ig_json_real(share(p, s->bytes, s->ns, IG_CEILING_READ)), "share_of_fma",
+                      ig_json_real(share(p, s->flop, s->ns, IG_CEILING_FMA))));
+    }
+    return json_pack("{s:o, s:o, s:o, s:o}", "step_ns", ig_json_real(p->step_ns),
+                     "read_bytes_per_s", ig_json_real(p->ceilings[IG_CEILING_READ]),
+                     "fma_flop_per_s", ig_json_real(p->ceilings[IG_CEILING_FMA]), "steps", steps);
+}
+
+static ig_status print_json(const planner *p) {
+    const plan_view *v = &p->view;
+    return ig_json_print(json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:o, s:I, s:O, s:o}", "schema", "ingot.plan.v1",
+        "workload", p->type->name, "mode", modes[p->options->mode], "batch",
+        (json_int_t)p->workload->sizes.batch, "threads", (json_int_t)p->device.threads, "device",
+        p->device.name, "instruction_set", p->device.isa, "arena_fill", ig_json_real(fill_of(v)),
+        "buffers", (json_int_t)v->buffers, "plan", v->plan, "profile",
+        p->options->profile ? profile_json(p) : json_null()));
+}
+
+/* ---- The command ---- */
+
+static ig_status show(planner *p) {
+    IG_TRY(make_plan(p));
+    IG_TRY(write_files(p));
+    if (p->cli->json) return print_json(p);
+    print_summary(p);
+    if (p->options->profile)
+        print_profile(p);
+    else
+        print_steps(&p->view);
+    return IG_OK;
+}
+
+static ig_status run(ig_cli *cli, const void *options) {
+    planner p = {.cli = cli, .options = options};
+    IG_TRY(ig_workload_find(p.options->workload, &p.type));
+    const ig_status status = show(&p);
+    plan_layout_destroy(&p.view, p.layout);
+    plan_view_deinit(&p.view);
+    json_decref(p.profile);
+    ig_workload_destroy(p.workload);
+    ig_ctx_destroy(p.ctx);
+    return status;
+}
+
+static const ig_opt opts[] = {
+    {OPT_TEXT, 'w', "workload", offsetof(plan_options, workload), .help = "what to train",
+     .value = "NAME", .initial = "char-mlp"},
+    {OPT_CHOICE, 0, "mode", offsetof(plan_options, mode),
+     .help = "when the step is recorded: the first, or the third", .value = "MODE",
+     .initial = "compiled", .choices = modes},
+    {OPT_INT, 'b', "batch", offsetof(plan_options, sizes.batch), .help = "samples of a step",
+     .value = "N", .low = 1, .high = 1e6},
+    {OPT_INT, 0, "d-model", offsetof(plan_options, sizes.width), .help = "width of tinyllm or gpt",
+     .value = "N", .low = 1, .high = 65536},
+    {OPT_INT, 0, "layers", offsetof(plan_options, sizes.layers), .help = "layers of tinyllm or gpt",
+     .value = "N", .low = 1, .high = 1000},
+    {OPT_INT, 'c', "ctx", offsetof(plan_options, sizes.length),
+     .help = "symbols of a sample of tinyllm or gpt", .value = "N", .low = 1, .high = 1e6},
+    {OPT_FLAG, 0, "profile", offsetof(plan_options, profile),
+     .help = "time each step, and compare with what the machine can do"},
+    {OPT_TEXT, 0, "svg", offsetof(plan_options, svg), .help = "draw the plan into this file",
+     .value = "FILE", .flags = OPT_FILE},
+    {OPT_TEXT, 0, "dot", offsetof(plan_options, dot), .help = "the same for graphviz",
+     .value = "FILE", .flags = OPT_FILE},
+    {OPT_TEXT, 0, "trace", offsetof(plan_options, trace),
+     .help = "who computed what when, for chrome://tracing or ui.perfetto.dev", .value = "FILE",
+     .flags = OPT_FILE},
+    {OPT_INT, 't', "threads", offsetof(plan_options, threads),
+     .help = "how many threads compute; 0: as many as there are processors", .value = "N",
+     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
+    {OPT_TEXT, 0, "device", offsetof(plan_options, device), .help = "where to compute",
+     .value = "NAME", .alias = "backend dev", .env = "INGOT_DEVICE"},
+    {0},
+};
+
+static const char *const examples[] = {
+    "ingot plan --svg plan.svg",
+    "The plan of a training step of char-mlp, as a table and as a picture.",
+    "ingot plan --workload gpt --layers 2 --profile",
+    "Where the time of a transformer's step goes, beside the machine's ceilings.",
+    "ingot plan --workload tinyllm --trace trace.json",
+    "What each thread did when.",
+    NULL,
+};
+
+const ig_command cmd_plan = {
+    .name = "plan",
+    .summary = "show what a training step became: levels, chains, barriers, memory",
+    .about = "Trains a workload for a few steps in Compiled mode and shows the plan that the steps "
+             "are replayed from: its levels and chains, where threads wait for each other, how "
+             "much memory it takes and how well that is shared, and each of its steps. The plan "
+             "can be drawn, timed and traced.",
+    .examples = examples,
+    .opts = opts,
+    .options_bytes = sizeof(plan_options),
+    .cancels = true,
+    .run = run,
+};

@@ -1,0 +1,35 @@
+/* adapter.h - the insides of an adapter: a model, what it learns with, how it talks. */
+#ifndef IG_MODEL_ADAPTER_H
+#define IG_MODEL_ADAPTER_H
+
+#include "ingot/batch.h"
+#include "ingot/model.h"
+#include "model/session.h"
+#include "text/tokenizer.h"
+
+struct ig_adapter {
+    ig_ctx *ctx;
+    const ig_arch *arch;
+    ig_lm_config config;
+    char *tokenizer_name; /* as the config had it */
+    ig_tokenizer *tokenizer;
+    ig_module *root;
+    void *model;            /* the architecture's */
+    ig_optimizer *optimizer; /* made with the first step */
+    char *progress;         /* as it was saved or loaded */
+
+    /* Rows of one batch: made anew when the sizes change. */
+    int64_t batch, ctx_rows;
+    ig_tensor *ids, *targets, *positions;
+
+    ig_session *session; /* made with the first generation */
+};
+
+/* ---- store.c: a model as a .oam's config ---- */
+IG_MUST_CHECK ig_status ig_adapter_make_optimizer(ig_adapter *a, double rate, double decay);
+/* Makes the model that the config says; weights are drawn. */
+IG_MUST_CHECK ig_status ig_adapter_build(ig_ctx *ctx, const ig_arch *arch,
+                                         const ig_lm_config *config, const char *tokenizer_name,
+                                         ig_tokenizer *tokenizer, ig_adapter **out);
+
+#endif

@@ -1,0 +1,146 @@
+/* Generation: prompt in, text out, piece by piece. */
+#include <string.h>
+#include <time.h>
+
+#include "model/adapter.h"
+#include "text/sampler.h"
+
+static double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* Text that is held back as long as it may be the beginning of a stop string. */
+typedef struct outlet {
+    const ig_generate_options *o;
+    char *held;
+    size_t n_held, room;
+    bool stopped, closed; /* by a stop string, by the caller */
+} outlet;
+
+/* How many of the last bytes of `text` could begin `stop`. */
+static size_t could_begin(const char *text, size_t n, const char *stop) {
+    const size_t length = strlen(stop);
+    for (size_t k = length - 1 < n ? length - 1 : n; length > 0 && k > 0; k--)
+        if (memcmp(text + n - k, stop, k) == 0) return k;
+    return 0;
+}
+
+static const char *find(const char *text, size_t n, const char *what) {
+    const size_t length = strlen(what);
+    for (size_t i = 0; length > 0 && i + length <= n; i++)
+        if (memcmp(text + i, what, length) == 0) return text + i;
+    return NULL;
+}
+
+static void hand_out(outlet *u, size_t bytes) {
+    if (bytes == 0 || u->closed) return;
+    if (u->o->emit && !u->o->emit(u->o->user, u->held, bytes)) u->closed = true;
+    memmove(u->held, u->held + bytes, u->n_held - bytes);
+    u->n_held -= bytes;
+}
+
+static ig_status put(outlet *u, const ig_allocator *memory, const char *text, size_t bytes) {
+    size_t keep = 0;
+    if (!IG_GROW(memory, u->held, &u->room, u->n_held + bytes))
+        return IG_FAIL(IG_ERR_MEMORY, "generate: %zu bytes of text", bytes);
+    memcpy(u->held + u->n_held, text, bytes);
+    u->n_held += bytes;
+    for (size_t i = 0; i < u->o->n_stop; i++) {
+        const char *at = find(u->held, u->n_held, u->o->stop[i]);
+        if (at) {
+            u->n_held = (size_t)(at - u->held);
+            u->stopped = true;
+        }
+        const size_t may = u->stopped ? 0 : could_begin(u->held, u->n_held, u->o->stop[i]);
+        if (may > keep) keep = may;
+    }
+    hand_out(u, u->stopped ? u->n_held : u->n_held - keep);
+    return IG_OK;
+}
+
+typedef struct run {
+    ig_adapter *a;
+    const ig_generate_options *o;
+    ig_generated *out;
+    ig_sampler *sampler;
+    int32_t *prompt;
+    float *logits;
+    outlet outlet;
+    double start;
+} run;
+
+static ig_status encode_prompt(run *r) {
+    const ig_allocator *memory = ig_ctx_allocator(r->a->ctx);
+    const size_t bytes = r->o->prompt_bytes;
+    const int64_t limit = r->a->config.ctx_len;
+    r->prompt = ig_alloc(memory, bytes + 1, sizeof *r->prompt);
+    r->logits = ig_alloc(memory, (size_t)r->a->config.vocabulary, sizeof *r->logits);
+    if (!r->prompt || !r->logits) return IG_FAIL(IG_ERR_MEMORY, "generate: a prompt of %zu bytes", bytes);
+    size_t count = ig_tokenizer_encode(r->a->tokenizer, r->o->prompt, bytes, r->prompt);
+    if (count == 0) r->prompt[count++] = 0; /* something has to come first */
+    if ((int64_t)count >= limit)
+        return IG_FAIL(IG_ERR_ARGUMENT, "the prompt has %zu tokens, the context %lld: no room for more",
+                       count, (long long)limit);
+    r->out->n_prompt = (int64_t)count;
+    return IG_OK;
+}
+
+static ig_status prefill(run *r) {
+    ig_adapter *a = r->a;
+    if (!a->session) IG_TRY(ig_session_create(a->ctx, a->arch, &a->config, a->model, &a->session));
+    ig_session_reset(a->session);
+    IG_TRY(ig_sampler_create(ig_ctx_allocator(a->ctx), &r->o->sampling, a->config.vocabulary,
+                             &r->sampler));
+    for (int64_t i = 0; i < r->out->n_prompt; i++) ig_sampler_accept(r->sampler, r->prompt[i]);
+    IG_TRY(ig_session_feed(a->session, r->prompt, r->out->n_prompt, r->logits));
+    r->out->prefill_ms = now_ms() - r->start;
+    return IG_OK;
+}
+
+/* Token by token, until there is enough. */
+static ig_status decode(run *r) {
+    const ig_allocator *memory = ig_ctx_allocator(r->a->ctx);
+    const int64_t room = r->a->config.ctx_len - r->out->n_prompt;
+    const int64_t most = r->o->max_tokens > 0 && r->o->max_tokens < room ? r->o->max_tokens : room;
+    ig_decoder decoder = {.tokenizer = r->a->tokenizer};
+    char text[IG_DECODER_TEXT_BYTES];
+    const double begin = now_ms();
+    while (r->out->n_tokens < most && !r->outlet.stopped && !r->outlet.closed) {
+        const int32_t id = ig_sampler_next(r->sampler, r->logits);
+        ig_sampler_accept(r->sampler, id);
+        if (r->out->n_tokens++ == 0) r->out->first_token_ms = now_ms() - r->start;
+        if (r->o->token) r->o->token(r->o->user, id);
+        IG_TRY(put(&r->outlet, memory, text, ig_decoder_next(&decoder, id, text)));
+        if (r->out->n_tokens < most && !r->outlet.stopped && !r->outlet.closed)
+            IG_TRY(ig_session_feed(r->a->session, &id, 1, r->logits));
+    }
+    if (!r->outlet.stopped) {
+        IG_TRY(put(&r->outlet, memory, text, ig_decoder_end(&decoder, text)));
+        hand_out(&r->outlet, r->outlet.n_held);
+    }
+    r->out->decode_ms = now_ms() - begin;
+    r->out->finish = r->outlet.stopped  ? IG_FINISH_STOP
+                     : r->outlet.closed ? IG_FINISH_CALLER
+                                        : IG_FINISH_LENGTH;
+    return IG_OK;
+}
+
+ig_status ig_adapter_generate(ig_adapter *a, const ig_generate_options *options,
+                              ig_generated *out) {
+    ig_generated unused;
+    if (!a || !options) return IG_FAIL(IG_ERR_ARGUMENT, "generate: NULL");
+    run r = {.a = a, .o = options, .out = out ? out : &unused, .start = now_ms()};
+    const ig_allocator *memory = ig_ctx_allocator(a->ctx);
+    *r.out = (ig_generated){0};
+    r.outlet.o = options;
+    ig_status status = encode_prompt(&r);
+    if (status == IG_OK) status = prefill(&r);
+    if (status == IG_OK) status = decode(&r);
+    ig_free(memory, r.outlet.held);
+    ig_free(memory, r.logits);
+    ig_free(memory, r.prompt);
+    ig_sampler_destroy(r.sampler);
+    return status;
+}

@@ -1,0 +1,137 @@
+/*
+ * Adapters as .oam files.  The config says all that is needed to build the model
+ * again: architecture, sizes, tokenizer.
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingot/checkpoint.h"
+#include "model/adapter.h"
+
+/* The sizes, by the names they have in the config. */
+static const struct {
+    const char *name;
+    size_t offset;
+} sizes[] = {
+    {"d_model", offsetof(ig_lm_config, d_model)},     {"n_layers", offsetof(ig_lm_config, n_layers)},
+    {"n_heads", offsetof(ig_lm_config, n_heads)},     {"n_kv_heads", offsetof(ig_lm_config, n_kv_heads)},
+    {"d_ff", offsetof(ig_lm_config, d_ff)},           {"ctx_len", offsetof(ig_lm_config, ctx_len)},
+    {"vocabulary", offsetof(ig_lm_config, vocabulary)},
+};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+static int64_t *size_at(ig_lm_config *c, size_t i) { return (int64_t *)((char *)c + sizes[i].offset); }
+
+/* ---- saving ---- */
+
+static json_t *tokenizer_json(const ig_adapter *a) {
+    const ig_allocator *memory = ig_ctx_allocator(a->ctx);
+    const size_t bytes = ig_tokenizer_json(a->tokenizer, NULL, 0);
+    char *text = ig_alloc(memory, bytes + 1, 1);
+    if (!text) return NULL;
+    (void)ig_tokenizer_json(a->tokenizer, text, bytes + 1);
+    json_t *json = json_loadb(text, bytes, 0, NULL);
+    ig_free(memory, text);
+    return json;
+}
+
+/* The config as a text of the C library's; NULL: no memory. */
+static char *config_text(ig_adapter *a) {
+    json_t *config = json_object();
+    bool ok = config && json_object_set_new(config, "arch", json_string(a->arch->name)) == 0;
+    for (size_t i = 0; ok && i < SIZES; i++)
+        ok = json_object_set_new(config, sizes[i].name, json_integer(*size_at(&a->config, i))) == 0;
+    ok = ok && json_object_set_new(config, "tokenizer_name", json_string(a->tokenizer_name)) == 0 &&
+         json_object_set_new(config, "tokenizer", tokenizer_json(a)) == 0;
+    char *text = ok ? json_dumps(config, JSON_COMPACT) : NULL;
+    json_decref(config);
+    return text;
+}
+
+static ig_status keep_progress(ig_adapter *a, const char *progress) {
+    const ig_allocator *memory = ig_ctx_allocator(a->ctx);
+    char *copy = ig_copy_text(memory, progress);
+    if (!copy) return IG_FAIL(IG_ERR_MEMORY, "%s: progress", a->arch->name);
+    ig_free(memory, a->progress);
+    a->progress = copy;
+    return IG_OK;
+}
+
+ig_status ig_adapter_save(ig_adapter *a, const char *path, const char *progress) {
+    if (!a || !path) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_save: NULL");
+    char *config = config_text(a);
+    if (!config) return IG_FAIL(IG_ERR_MEMORY, "%s: config", path);
+    const ig_checkpoint_options options = {
+        .optimizer = a->optimizer, .config = config, .progress = progress ? progress : "{}"};
+    ig_status status = ig_checkpoint_save(path, a->root, &options);
+    free(config);
+    return status == IG_OK ? keep_progress(a, options.progress) : status;
+}
+
+/* ---- loading ---- */
+
+static ig_status read_sizes(const char *path, const json_t *config, ig_lm_config *out) {
+    enum { MOST = 1 << 24 };
+    for (size_t i = 0; i < SIZES; i++) {
+        const json_t *value = json_object_get(config, sizes[i].name);
+        const json_int_t n = json_is_integer(value) ? json_integer_value(value) : 0;
+        if (n < 1 || n > MOST)
+            return IG_FAIL(IG_ERR_FORMAT, "%s: its config has no proper %s", path, sizes[i].name);
+        *size_at(out, i) = n;
+    }
+    return IG_OK;
+}
+
+static ig_status read_tokenizer(ig_ctx *ctx, const char *path, const json_t *config,
+                                const ig_lm_config *sizes_of, ig_tokenizer **out) {
+    char *text = json_dumps(json_object_get(config, "tokenizer"), JSON_COMPACT);
+    if (!text) return IG_FAIL(IG_ERR_FORMAT, "%s: its config has no tokenizer", path);
+    ig_status status = ig_tokenizer_parse(ig_ctx_allocator(ctx), path, text, strlen(text), out);
+    free(text);
+    if (status == IG_OK && ig_tokenizer_vocabulary(*out) != sizes_of->vocabulary) {
+        status = IG_FAIL(IG_ERR_FORMAT, "%s: a vocabulary of %lld, a tokenizer of %d", path,
+                         (long long)sizes_of->vocabulary, ig_tokenizer_vocabulary(*out));
+        ig_tokenizer_destroy(*out);
+    }
+    return status;
+}
+
+static ig_status build(ig_ctx *ctx, const char *path, const json_t *config, ig_adapter **out) {
+    const char *name = json_string_value(json_object_get(config, "arch"));
+    const char *tokenizer_name = json_string_value(json_object_get(config, "tokenizer_name"));
+    ig_lm_config c = {0};
+    ig_tokenizer *tokenizer = NULL;
+    if (!name) return IG_FAIL(IG_ERR_FORMAT, "%s: its config names no architecture: it is no language model", path);
+    const ig_arch *arch = ig_arch_find(name);
+    if (!arch) return IG_FAIL(IG_ERR_FORMAT, "%s: %s", path, ig_error_text());
+    IG_TRY(read_sizes(path, config, &c));
+    IG_TRY(read_tokenizer(ctx, path, config, &c, &tokenizer));
+    const ig_status status = ig_adapter_build(ctx, arch, &c, tokenizer_name ? tokenizer_name : "byte",
+                                              tokenizer, out);
+    if (status != IG_OK) ig_tokenizer_destroy(tokenizer);
+    return status;
+}
+
+/* Weights, and the optimiser's state if the file has it. */
+static ig_status fill(ig_adapter *a, const char *path, const ig_checkpoint *file) {
+    if (ig_checkpoint_optimizer(file)[0]) IG_TRY(ig_adapter_make_optimizer(a, 3e-4, 0));
+    IG_TRY(ig_checkpoint_load(path, a->root, a->optimizer));
+    return keep_progress(a, ig_checkpoint_progress(file));
+}
+
+ig_status ig_adapter_load(ig_ctx *ctx, const char *path, ig_adapter **out) {
+    if (!ctx || !path || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_load: NULL");
+    ig_checkpoint *file = NULL;
+    ig_adapter *a = NULL;
+    IG_TRY(ig_checkpoint_open(path, &file));
+    json_t *config = json_loads(ig_checkpoint_config(file), 0, NULL);
+    ig_status status = config ? build(ctx, path, config, &a)
+                              : IG_FAIL(IG_ERR_FORMAT, "%s: its config is no JSON", path);
+    if (status == IG_OK) status = fill(a, path, file);
+    json_decref(config);
+    ig_checkpoint_close(file);
+    if (status == IG_OK) *out = a;
+    else ig_adapter_destroy(a);
+    return status;
+}
