@@ -65,6 +65,19 @@ typedef struct ig_operand {
     const void *host; /* of a WEIGHT: its bytes, valid during compile() only */
 } ig_operand;
 
+/* Whether all elements lie side by side, in their order.  Strides of no elements mean nothing. */
+static inline bool ig_operand_is_packed(const ig_operand *o) {
+    const ig_shape *shape = &o->desc.shape;
+    bool packed = true;
+    int64_t stride = 1;
+    for (int d = shape->rank - 1; d >= 0; d--) {
+        if (shape->dim[d] == 0) return true;
+        if (shape->dim[d] > 1 && o->stride[d] != stride) packed = false;
+        stride *= shape->dim[d];
+    }
+    return packed;
+}
+
 /* What a step is part of; overrides are for a tag.  Appended, never reused. */
 typedef enum ig_tag {
     IG_TAG_NONE,

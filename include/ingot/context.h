@@ -25,8 +25,7 @@ typedef struct ig_ctx_options {
     const char *device; /* "cpu", "ref", "auto"; else INGOT_DEVICE, else RM_DEVICE, else "auto" */
     int threads;        /* as many as the process may use */
     uint64_t seed;      /* of parameters that are drawn, and of dropout */
-    const char *cache_dir; /* of compiled programs; else INGOT_CACHE_DIR, else ~/.cache/ingot */
-    bool strict;           /* another device than the one asked for is an error */
+    bool strict;        /* another device than the one asked for is an error */
 
     /* What happens, in words.  NULL: silence. */
     void (*log)(void *user, ig_log_level level, const char *text);
@@ -53,7 +52,9 @@ IG_API const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx); /* lent */
 /*
  * Tensors that ops make between begin and end go at end, unless retained; scopes
  * nest.  Outside of every scope they go when the next step begins: with the
- * first op after an optimiser's step or an ig_step_end().
+ * first op after an optimiser's step or an ig_step_end().  The end of an
+ * outermost scope in which something was computed ends a step, too: what was made
+ * before it, outside of it, then goes with the next op as well.
  */
 IG_API void ig_scope_begin(ig_ctx *ctx);
 IG_API void ig_scope_end(ig_ctx *ctx);

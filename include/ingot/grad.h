@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Asks for the gradient of a tensor that the caller made (not of an op's result). */
+/* Asks for the gradient of a tensor in F32 or F64 that the caller made (not of an op's result). */
 IG_API IG_MUST_CHECK ig_status ig_tensor_require_grad(ig_tensor *tensor);
 
 /* What errors and checkpoints call the tensor; copied.  "" without a name. */
@@ -43,7 +43,9 @@ IG_API ig_mode ig_mode_get(const ig_ctx *ctx);
 /* Ends a step, as an optimiser's step does; random numbers go on to the next. */
 IG_API IG_MUST_CHECK ig_status ig_step_end(ig_ctx *ctx);
 IG_API uint64_t ig_step_count(const ig_ctx *ctx); /* steps ended so far */
-IG_API void ig_step_set_count(ig_ctx *ctx, uint64_t count); /* to go on where another run ended */
+/* To go on where another run ended.  In the midst of a step it holds from the next one on: random
+ * numbers of one step belong together, forward and backward. */
+IG_API void ig_step_set_count(ig_ctx *ctx, uint64_t count);
 
 #ifdef __cplusplus
 }

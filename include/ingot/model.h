@@ -76,8 +76,7 @@ typedef struct ig_train_options {
  */
 IG_API IG_MUST_CHECK ig_status ig_adapter_train(ig_adapter *adapter, const int32_t *tokens,
                                                 int64_t batch, int64_t ctx,
-                                                const ig_train_options *options,
-                                                double *out_loss);
+                                                const ig_train_options *options, double *out_loss);
 
 /* The same loss, without learning from it. */
 IG_API IG_MUST_CHECK ig_status ig_adapter_evaluate(ig_adapter *adapter, const int32_t *tokens,

@@ -23,8 +23,7 @@ IG_API IG_MUST_CHECK ig_status ig_module_create(ig_ctx *ctx, ig_forward_fn *forw
 IG_API void ig_module_destroy(ig_module *module); /* with all that was added to it */
 
 /* Gives `child` to `parent` under a name without dots; it is the caller's still if this fails. */
-IG_API IG_MUST_CHECK ig_status ig_module_add(ig_module *parent, const char *name,
-                                             ig_module *child);
+IG_API IG_MUST_CHECK ig_status ig_module_add(ig_module *parent, const char *name, ig_module *child);
 
 /* Makes a parameter of zeros; the module owns it. */
 IG_API IG_MUST_CHECK ig_status ig_module_add_param(ig_module *module, const char *name,
@@ -36,6 +35,7 @@ IG_API ig_ctx *ig_module_ctx(const ig_module *module);
 
 /* Training or not: what dropout asks.  Holds for all modules below; modules start training. */
 IG_API void ig_module_set_training(ig_module *module, bool training);
+IG_API bool ig_module_training(const ig_module *module);
 
 /* All parameters, of nested modules too, in the order they were added. */
 typedef struct ig_param {

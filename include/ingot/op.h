@@ -31,7 +31,10 @@ typedef struct ig_attrs_scale {
     double scale, shift; /* scale x + shift */
 } ig_attrs_scale;
 
-typedef enum ig_gelu_form { IG_GELU_ERF, IG_GELU_TANH } ig_gelu_form; /* exact, or GPT-2's approximation */
+typedef enum ig_gelu_form {
+    IG_GELU_ERF,
+    IG_GELU_TANH
+} ig_gelu_form; /* exact, or GPT-2's approximation */
 
 typedef struct ig_attrs_gelu {
     uint32_t form; /* ig_gelu_form */

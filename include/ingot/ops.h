@@ -52,7 +52,8 @@ IG_API ig_tensor *ig_full(ig_ctx *ctx, ig_desc desc, double value);
 /* Views: other shapes on the same bytes.  A reshape copies where strides cannot express it. */
 IG_API ig_tensor *ig_reshape(ig_tensor *x, ig_shape shape); /* one extent may be -1: what is left */
 IG_API ig_tensor *ig_transpose(ig_tensor *x, int axis_a, int axis_b);
-IG_API ig_tensor *ig_permute(ig_tensor *x, const int *axes); /* result dim d is dim axes[d] of x */
+/* Dimension d of the result is dimension axes[d] of x; n_axes is the rank of x. */
+IG_API ig_tensor *ig_permute(ig_tensor *x, const int *axes, int n_axes);
 IG_API ig_tensor *ig_slice(ig_tensor *x, int axis, int64_t begin, int64_t end); /* [begin, end) */
 IG_API ig_tensor *ig_broadcast(ig_tensor *x, ig_shape shape);
 
@@ -108,9 +109,9 @@ typedef struct ig_attention_options {
 IG_API ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v,
                                ig_attention_options options);
 
-/* The same over a paged cache: q [r, h, d], pages [p, 64, g, d] and [p, 64, g, e], the table of each
- * sequence's pages [s, m], and of each row its sequence [r] and its position there [r], in i32.
- * Nothing flows back. */
+/* The same over a paged cache: q [r, h, d], pages [p, 64, g, d] and [p, 64, g, e], the table of
+ * each sequence's pages [s, m], and of each row its sequence [r] and its position there [r], in
+ * i32. Nothing flows back. */
 typedef struct ig_paged {
     ig_tensor *k_pages, *v_pages, *page_table, *row_seq, *row_pos;
 } ig_paged;
@@ -118,6 +119,11 @@ IG_API ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale);
 
 /* Runs what is needed for these tensors; reports the first failure among their makers. */
 IG_API IG_MUST_CHECK ig_status ig_eval(ig_tensor *const *tensors, int count);
+
+/* For functions that return tensors as ops do: makes the thread's last failure stick to the
+ * context, unless an earlier one does, and returns a poisoned tensor. if (heads < 1) return
+ * ig_poison(ctx, IG_FAIL(IG_ERR_ARGUMENT, "heads: %d", heads)); */
+IG_API ig_tensor *ig_poison(ig_ctx *ctx, ig_status status);
 
 /* ---- Updates: they write to tensors that a caller owns.  Optimisers are made of them. ---- */
 
@@ -152,7 +158,9 @@ typedef struct ig_custom_op {
     uint32_t n_out;   /* 1 to IG_MAX_OUT */
     /* Dtypes and shapes of the results, or an IG_FAIL with the reason. */
     ig_status (*infer)(void *user, const ig_desc *in, uint32_t n_in, ig_desc *out);
-    /* Writes the outputs.  An error is reported by the call that evaluates. */
+    /* Writes the outputs.  An error is reported by the call that evaluates.  It runs in the midst
+     * of a step and works on the bytes alone: calling ops, reads, writes, scopes or steps of the
+     * context from here is an error. */
     ig_status (*run)(void *user, const ig_custom_operand *in, uint32_t n_in,
                      const ig_custom_operand *out);
     /*

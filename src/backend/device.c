@@ -65,6 +65,14 @@ uint64_t ig_device_scratch(const ig_device *device, const ig_step *step) {
     return b->scratch_bytes ? b->scratch_bytes(device->handle, step) : 0;
 }
 
+ig_status ig_device_override(ig_device *device, ig_tag tag, ig_compile_fn *compile) {
+    if ((uint32_t)tag >= IG_TAG_COUNT || tag == IG_TAG_NONE)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "register_override: %s: there is no tag %d",
+                       device->name, (int)tag);
+    device->overrides[tag] = compile;
+    return IG_OK;
+}
+
 ig_status ig_device_sync(ig_device *device) {
     const ig_backend *b = device->backend;
     return b->synchronize ? b->synchronize(device->handle) : IG_OK;

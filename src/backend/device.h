@@ -10,6 +10,8 @@
 #include "base/alloc.h"
 #include "ingot/backend.h"
 
+enum { IG_TAG_COUNT = IG_TAG_OPTIMIZER + 1 };
+
 typedef struct ig_device {
     const ig_backend *backend;
     ig_backend_device *handle;
@@ -20,12 +22,22 @@ typedef struct ig_device {
     bool host_memory;   /* a buffer is the address of its first byte */
     uint64_t allocated; /* of host memory, now and at most */
     uint64_t peak;
+    ig_compile_fn *overrides[IG_TAG_COUNT]; /* as they were registered; NULL: none */
 } ig_device;
 
-/* Opens the device that a string names: "auto", "cpu", "cpu:0", "ref".  An unknown one is an
- * error that lists what exists.  `host` must outlive the device. */
+/* Backends to choose from, the better ones first. */
+typedef struct ig_backend_list {
+    const ig_backend *const *at;
+    uint32_t count;
+} ig_backend_list;
+
+/* Opens the device that a string names: "auto", "cpu", "cpu:0", "ref".  "auto" is the first that is
+ * available.  An unknown one is an error that lists what exists.  `host` must outlive the device. */
 IG_MUST_CHECK ig_status ig_device_open(const ig_host *host, const ig_allocator *allocator,
                                        const char *name, ig_device **out);
+IG_MUST_CHECK ig_status ig_device_open_from(ig_backend_list list, const ig_host *host,
+                                            const ig_allocator *allocator, const char *name,
+                                            ig_device **out);
 void ig_device_close(ig_device *device);
 
 IG_MUST_CHECK ig_status ig_device_alloc(ig_device *device, uint64_t bytes,
@@ -41,6 +53,8 @@ void ig_device_reset_peak(ig_device *device);
 bool ig_device_can_run(const ig_device *device, const ig_step *step);
 uint64_t ig_device_scratch(const ig_device *device, const ig_step *step);
 IG_MUST_CHECK ig_status ig_device_sync(ig_device *device);
+/* Steps of the tag that the device's compile() turns down go to this function. */
+IG_MUST_CHECK ig_status ig_device_override(ig_device *device, ig_tag tag, ig_compile_fn *compile);
 
 /* The backends that are built in, for those who list them. */
 extern const ig_backend *const ig_backends[];

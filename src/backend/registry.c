@@ -14,22 +14,31 @@ const ig_backend *const ig_backends[] = {&ig_cpu_backend, &ig_ref_backend, &ig_n
 const uint32_t ig_backend_count = sizeof ig_backends / sizeof ig_backends[0];
 
 /* "cpu ref null" */
-static const char *names(char *out, size_t bytes) {
+static const char *names(ig_backend_list list, char *out, size_t bytes) {
     size_t used = 0;
-    for (uint32_t i = 0; i < ig_backend_count && used < bytes; i++)
+    for (uint32_t i = 0; i < list.count && used < bytes; i++)
         used += (size_t)snprintf(out + used, bytes - used, "%s%s", i ? " " : "",
-                                 ig_backends[i]->name);
+                                 list.at[i]->name);
     return out;
 }
 
-static ig_status unknown(const char *name) {
-    char list[128];
+static ig_status unknown(ig_backend_list list, const char *name) {
+    char text[128];
     return IG_FAIL(IG_ERR_DEVICE, "device %s: there is none; there are: auto %s", name,
-                   names(list, sizeof list));
+                   names(list, text, sizeof text));
 }
 
-/* Cuts "cpu:1" into the backend's name and an index. */
-static ig_status parse(const char *name, const ig_backend **out, uint32_t *out_index) {
+/* If not, the thread's error says why: in the backend's words, should it have any. */
+static bool is_available(const ig_backend *backend, const ig_host *host) {
+    if (!backend->is_available) return true;
+    (void)IG_FAIL(IG_ERR_DEVICE, "%s is not available", backend->name);
+    return backend->is_available(host);
+}
+
+/* Cuts "cpu:1" into the backend's name and an index.  "auto" is the first that is available; where
+ * none is, the last, so that it says why. */
+static ig_status parse(ig_backend_list list, const ig_host *host, const char *name,
+                       const ig_backend **out, uint32_t *out_index) {
     const char *colon = strchr(name, ':');
     const size_t length = colon ? (size_t)(colon - name) : strlen(name);
     unsigned long index = 0;
@@ -41,14 +50,15 @@ static ig_status parse(const char *name, const ig_backend **out, uint32_t *out_i
             return IG_FAIL(IG_ERR_DEVICE, "device %s: the part after ':' is a number", name);
     }
     const bool automatic = strcmp(name, "auto") == 0;
-    for (uint32_t i = 0; i < ig_backend_count; i++) {
-        const char *known = ig_backends[i]->name;
+    for (uint32_t i = 0; i < list.count; i++) {
+        const char *known = list.at[i]->name;
         if (!automatic && (strlen(known) != length || memcmp(known, name, length) != 0)) continue;
-        *out = ig_backends[i];
+        if (automatic && i + 1 < list.count && !is_available(list.at[i], host)) continue;
+        *out = list.at[i];
         *out_index = (uint32_t)index;
         return IG_OK;
     }
-    return unknown(name);
+    return unknown(list, name);
 }
 
 static void ask_info(ig_device *device) {
@@ -61,10 +71,16 @@ static void ask_info(ig_device *device) {
 
 ig_status ig_device_open(const ig_host *host, const ig_allocator *allocator, const char *name,
                          ig_device **out) {
+    const ig_backend_list all = {ig_backends, ig_backend_count};
+    return ig_device_open_from(all, host, allocator, name, out);
+}
+
+ig_status ig_device_open_from(ig_backend_list list, const ig_host *host,
+                              const ig_allocator *allocator, const char *name, ig_device **out) {
     const ig_backend *backend = NULL;
     uint32_t index = 0;
-    IG_TRY(parse(name, &backend, &index));
-    if (backend->is_available && !backend->is_available(host)) {
+    IG_TRY(parse(list, host, name, &backend, &index));
+    if (!is_available(backend, host)) {
         char why[256];
         snprintf(why, sizeof why, "%s", ig_error_text());
         return IG_FAIL(IG_ERR_DEVICE, "device %s: %s", name, why);

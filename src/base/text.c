@@ -29,17 +29,22 @@ void ig_text_add_string(ig_text *t, const char *s) {
     ig_text_add(t, "\"");
     for (; *s; s++) {
         const unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') ig_text_add(t, "\\%c", c);
-        else if (c < 0x20) ig_text_add(t, "\\u%04x", c);
-        else ig_text_add(t, "%c", c);
+        if (c == '"' || c == '\\')
+            ig_text_add(t, "\\%c", c);
+        else if (c < 0x20)
+            ig_text_add(t, "\\u%04x", c);
+        else
+            ig_text_add(t, "%c", c);
     }
     ig_text_add(t, "\"");
 }
 
 void ig_text_add_number(ig_text *t, const char *name, uint64_t value) {
     ig_text_comma(t);
-    if (value == UINT64_MAX) ig_text_add(t, "\"%s\":null", name);
-    else ig_text_add(t, "\"%s\":%llu", name, (unsigned long long)value);
+    if (value == UINT64_MAX)
+        ig_text_add(t, "\"%s\":null", name);
+    else
+        ig_text_add(t, "\"%s\":%llu", name, (unsigned long long)value);
 }
 
 void ig_text_comma(ig_text *t) {

@@ -11,6 +11,7 @@
 
 #include "cli/cli.h"
 #include "cli/workload.h"
+#include "ingot/grad.h"
 
 typedef struct bench_options {
     const char *subject;
@@ -32,6 +33,17 @@ ig_status bench_ops_all(ig_cli *cli, const bench_options *o);
 
 /* "dynamic", "compiled", "auto": those of ig_mode, in its order; NULL at the end. */
 extern const char *const bench_modes[];
+
+/* What the runtime costs in a workload's step: on the device "null", without batches. */
+typedef struct bench_overhead_job {
+    const ig_workload_type *type;
+    ig_workload_sizes sizes;
+    ig_mode mode;
+    int threads;
+    int64_t steps, warmup; /* in all, of these before the clock; 0: as many as a demo needs */
+    double step_ns, op_ns; /* results: of a step, of an op */
+} bench_overhead_job;
+IG_MUST_CHECK ig_status bench_overhead_of(ig_cli *cli, bench_overhead_job *job);
 
 /* ---- Numbers ---- */
 

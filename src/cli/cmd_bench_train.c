@@ -17,7 +17,7 @@
 #include "ingot/report.h"
 
 /* Auto records its third step: results that are read then are kept for later. */
-enum { READ_AT_FIRST = 4, WARMUP_LEAST = 4, NOTE_BYTES = 32 };
+enum { READ_AT_FIRST = 4, WARMUP_LEAST = 4, OVERHEAD_STEPS = 200, NOTE_BYTES = 32 };
 
 typedef struct trainer {
     ig_cli *cli;
@@ -38,10 +38,9 @@ typedef struct trainer {
 
 /* ---- One run ---- */
 
-static ig_status create(const trainer *t, const char *device, bench_counter *counter, ig_ctx **ctx,
-                        ig_workload **out) {
+static ig_status create(const trainer *t, bench_counter *counter, ig_ctx **ctx, ig_workload **out) {
     ig_ctx_options options = ig_cli_ctx_options(t->cli);
-    options.device = device;
+    options.device = t->options->device;
     options.threads = (int)t->options->threads;
     options.seed = (uint64_t)t->options->seed;
     options.allocator = bench_counting(counter, options.allocator);
@@ -93,7 +92,7 @@ static ig_status run_for_speed(trainer *t) {
     bench_counter counter;
     ig_ctx *ctx = NULL;
     ig_workload *w = NULL;
-    ig_status status = create(t, t->options->device, &counter, &ctx, &w);
+    ig_status status = create(t, &counter, &ctx, &w);
     if (status == IG_OK) status = train(t, w, &counter);
     if (status == IG_OK) status = note_surroundings(t, ctx, w);
     ig_workload_destroy(w);
@@ -103,28 +102,43 @@ static ig_status run_for_speed(trainer *t) {
 
 /* ---- The runtime alone ---- */
 
-static ig_status time_steps(trainer *t, ig_ctx *ctx, ig_workload *w) {
+static ig_status time_steps(bench_overhead_job *job, ig_ctx *ctx, ig_workload *w) {
     double began = 0, loss;
     uint64_t ops = 0;
-    for (int64_t step = 0; step < t->steps; step++) {
-        if (step == t->warmup) began = ig_clock_seconds(), ops = ig_report_counters(ctx).ops;
+    for (int64_t step = 0; step < job->steps; step++) {
+        if (step == job->warmup) began = ig_clock_seconds(), ops = ig_report_counters(ctx).ops;
         IG_TRY(ig_workload_step(w, step < READ_AT_FIRST ? &loss : NULL));
     }
-    const double seconds = ig_clock_seconds() - began;
+    const double ns = (ig_clock_seconds() - began) * 1e9;
     ops = ig_report_counters(ctx).ops - ops;
-    t->overhead_ns = ops > 0 ? seconds * 1e9 / (double)ops : 0;
+    job->step_ns = ns / (double)(job->steps - job->warmup);
+    job->op_ns = ops > 0 ? ns / (double)ops : 0;
     return IG_OK;
 }
 
-static ig_status run_for_overhead(trainer *t) {
-    bench_counter counter;
-    ig_ctx *ctx = NULL;
+ig_status bench_overhead_of(ig_cli *cli, bench_overhead_job *job) {
+    ig_ctx *ctx;
     ig_workload *w = NULL;
-    ig_status status = create(t, "null", &counter, &ctx, &w);
-    if (status == IG_OK) status = time_steps(t, ctx, w);
+    if (job->steps == 0) job->steps = OVERHEAD_STEPS, job->warmup = READ_AT_FIRST;
+    IG_TRY(bench_context(cli, "null", job->threads, &ctx));
+    ig_status status = ig_mode_set(ctx, job->mode);
+    if (status == IG_OK) status = ig_workload_create(job->type, ctx, job->sizes, &w);
+    if (status == IG_OK) status = time_steps(job, ctx, w);
     ig_workload_destroy(w);
     ig_ctx_destroy(ctx);
     return status;
+}
+
+static ig_status run_for_overhead(trainer *t) {
+    bench_overhead_job job = {.type = t->type,
+                              .sizes = t->options->sizes,
+                              .mode = t->mode,
+                              .threads = (int)t->options->threads,
+                              .steps = t->steps,
+                              .warmup = t->warmup};
+    IG_TRY(bench_overhead_of(t->cli, &job));
+    t->overhead_ns = job.op_ns;
+    return IG_OK;
 }
 
 /* ---- Results ---- */

@@ -1,10 +1,10 @@
 /*
  * ingot demo - train a small model, from nothing to a prediction.
  *
- * Trains char-mlp, draws the loss, saves a checkpoint, loads it into a second
- * context, makes sure that both give the same bits, and lets the loaded model
- * continue a few prompts.  What works here works in a program of one's own: all
- * of it is public API.
+ * Trains char-mlp in the three modes, which must agree to the last bit, draws the
+ * loss, saves a checkpoint, loads it into another context, makes sure that both
+ * give the same bits, and lets the loaded model continue a few prompts.  What
+ * works here works in a program of one's own: all of it is public API.
  */
 #include <limits.h>
 #include <math.h>
@@ -12,10 +12,9 @@
 
 #include "base/alloc.h"
 #include "cli/cli.h"
+#include "cli/demo_modes.h"
 #include "cli/output.h"
 #include "cli/plot.h"
-#include "cli/progress.h"
-#include "cli/workload.h"
 #include "ingot/checkpoint.h"
 #include "ingot/grad.h"
 #include "ingot/report.h"
@@ -34,13 +33,9 @@ typedef struct demo_options {
 typedef struct demo {
     ig_cli *cli;
     const demo_options *options;
-    const ig_workload_type *type;
-    ig_ctx *ctx;
-    ig_workload *trained;
-    double *losses, *means; /* [steps] each; one piece of memory */
-    double seconds;         /* of training, on the clock on the wall */
-    ig_counters counters;   /* of training */
-    ig_memory_stats memory;
+    demo_job job;
+    demo_mode modes[DEMO_MODES];
+    const demo_mode *dynamic, *compiled; /* of these; the second one is saved */
     char curve_path[PATH_MAX], file_path[PATH_MAX];
     uint64_t file_bytes;
     size_t n_logits; /* that were compared */
@@ -49,66 +44,23 @@ typedef struct demo {
     char texts[IG_TEXTS_MAX][TEXT_CHARS + 1];
 } demo;
 
-/* ---- Training ---- */
-
-static ig_status create_context(const demo *d, ig_ctx **out) {
-    ig_ctx_options options = ig_cli_ctx_options(d->cli);
-    options.device = d->options->device;
-    options.threads = (int)d->options->threads;
-    options.seed = (uint64_t)d->options->seed;
-    return ig_ctx_create(&options, out);
-}
-
-static ig_status train_step(demo *d, int64_t step, ig_meter *meter) {
-    ig_workload *w = d->trained;
-    IG_TRY(ig_workload_next_batch(w));
-    IG_TRY(ig_workload_step(w, &d->losses[step]));
-    char note[32];
-    snprintf(note, sizeof note, "loss %.3f", d->losses[step]);
-    if (step + 1 < d->options->steps)
-        ig_meter_update(meter, (uint64_t)step + 1, note);
-    else
-        ig_meter_end(meter, (uint64_t)step + 1, note);
-    return ig_cli_cancelled(d->cli) ? IG_ERR_CANCELLED : IG_OK;
-}
-
-static ig_status train(demo *d) {
-    const int64_t steps = d->options->steps;
-    IG_TRY(ig_mode_set(d->ctx, IG_MODE_DYNAMIC));
-    ig_meter meter =
-        ig_meter_begin(&d->cli->term, d->cli->quiet, "train", "steps", (uint64_t)steps);
-    const double began = ig_clock_seconds();
-    int64_t step = 0;
-    ig_status status = IG_OK;
-    while (step < steps && status == IG_OK) status = train_step(d, step++, &meter);
-    d->seconds = ig_clock_seconds() - began;
-    d->counters = ig_report_counters(d->ctx);
-    d->memory = ig_report_memory(d->ctx);
-    if (meter.line_open) fputc('\n', stderr); /* stopped in the middle of a line */
-    if (status == IG_ERR_CANCELLED)
-        return IG_FAIL(status, "stopped at step %lld of %lld; nothing was saved", (long long)step,
-                       (long long)steps);
-    return status;
-}
-
 /* ---- What is left behind: a picture and a checkpoint ---- */
 
 /* The mean of the steps around each one, so that the curve shows through the noise. */
-static void smooth(demo *d) {
-    const int64_t steps = d->options->steps;
+static void smooth(const double *losses, int64_t steps, double *out) {
     for (int64_t i = 0; i < steps; i++) {
         const int64_t from = i < MEAN_STEPS / 2 ? 0 : i - MEAN_STEPS / 2;
         const int64_t to = i + MEAN_STEPS / 2 < steps ? i + MEAN_STEPS / 2 : steps;
         double sum = 0;
-        for (int64_t j = from; j < to; j++) sum += d->losses[j];
-        d->means[i] = sum / (double)(to - from);
+        for (int64_t j = from; j < to; j++) sum += losses[j];
+        out[i] = sum / (double)(to - from);
     }
 }
 
 static double mean_of_last(const demo *d) {
     const int64_t steps = d->options->steps, count = steps < MEAN_STEPS ? steps : MEAN_STEPS;
     double sum = 0;
-    for (int64_t i = steps - count; i < steps; i++) sum += d->losses[i];
+    for (int64_t i = steps - count; i < steps; i++) sum += d->compiled->losses[i];
     return sum / (double)count;
 }
 
@@ -116,17 +68,18 @@ static void print_plot(FILE *to, const void *plot) { ig_plot_print(to, plot); }
 
 static ig_status draw(demo *d) {
     const size_t steps = (size_t)d->options->steps;
-    double *x = ig_alloc(&d->cli->allocator, steps, sizeof *x);
+    double *x = ig_alloc(&d->cli->allocator, steps, 2 * sizeof *x);
     if (!x) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for %zu points", d->curve_path, steps);
+    double *means = x + steps;
     for (size_t i = 0; i < steps; i++) x[i] = (double)(i + 1);
-    smooth(d);
+    smooth(d->compiled->losses, (int64_t)steps, means);
 
     char title[96], mean[48];
-    snprintf(title, sizeof title, "%s: training loss", d->type->name);
+    snprintf(title, sizeof title, "%s: training loss", d->job.type->name);
     snprintf(mean, sizeof mean, "mean of %d steps", MEAN_STEPS);
     const ig_series series[] = {
-        {.name = "each batch", .x = x, .y = d->losses, .count = steps, .faint = true},
-        {.name = mean, .x = x, .y = d->means, .count = steps},
+        {.name = "each batch", .x = x, .y = d->compiled->losses, .count = steps, .faint = true},
+        {.name = mean, .x = x, .y = means, .count = steps},
     };
     const ig_plot plot = {.title = title,
                           .x_label = "step",
@@ -142,12 +95,13 @@ static ig_status save(demo *d) {
     char progress[128], loss[32];
     snprintf(loss, sizeof loss, "%.6g", mean_of_last(d));
     snprintf(progress, sizeof progress, "{\"steps\": %lld, \"batch\": %lld, \"loss\": %s}",
-             (long long)d->options->steps, (long long)d->trained->sizes.batch,
+             (long long)d->options->steps, (long long)d->compiled->workload->sizes.batch,
              isfinite(mean_of_last(d)) ? loss : "null");
-    return ig_checkpoint_save(d->file_path, d->trained->model,
-                              &(ig_checkpoint_options){.optimizer = d->trained->optimizer,
-                                                       .config = d->trained->config,
-                                                       .progress = progress});
+    return ig_checkpoint_save(
+        d->file_path, d->compiled->workload->model,
+        &(ig_checkpoint_options){.optimizer = d->compiled->workload->optimizer,
+                                 .config = d->compiled->workload->config,
+                                 .progress = progress});
 }
 
 /* ---- The checkpoint, in a context that has never trained ---- */
@@ -160,9 +114,9 @@ static uint32_t bits_of(float value) {
 
 static ig_status compare_logits(demo *d, ig_workload *loaded, float *values) {
     const size_t n = d->n_logits;
-    IG_TRY(ig_workload_next_batch(d->trained));
+    IG_TRY(ig_workload_next_batch(d->compiled->workload));
     IG_TRY(ig_workload_next_batch(loaded));
-    IG_TRY(ig_workload_logits(d->trained, values, n));
+    IG_TRY(ig_workload_logits(d->compiled->workload, values, n));
     IG_TRY(ig_workload_logits(loaded, values + n, n));
     size_t differ = 0;
     for (size_t i = 0; i < n; i++) differ += bits_of(values[i]) != bits_of(values[n + i]);
@@ -183,11 +137,12 @@ static ig_status use_loaded(demo *d, ig_ctx *ctx, ig_workload *loaded, float *va
 static ig_status reload(demo *d) {
     ig_ctx *ctx = NULL;
     ig_workload *loaded = NULL;
-    d->n_logits = (size_t)ig_workload_targets(d->trained) * (size_t)d->type->symbols;
+    d->n_logits = (size_t)ig_workload_targets(d->compiled->workload) * (size_t)d->job.type->symbols;
     float *values = ig_alloc(&d->cli->allocator, 2 * d->n_logits, sizeof *values);
     if (!values) return IG_FAIL(IG_ERR_MEMORY, "demo: no memory for %zu logits", 2 * d->n_logits);
-    ig_status status = create_context(d, &ctx);
-    if (status == IG_OK) status = ig_workload_create(d->type, ctx, d->trained->sizes, &loaded);
+    ig_status status = demo_context(d->cli, &d->job, &ctx);
+    if (status == IG_OK)
+        status = ig_workload_create(d->job.type, ctx, d->compiled->workload->sizes, &loaded);
     if (status == IG_OK) status = use_loaded(d, ctx, loaded, values);
     ig_workload_destroy(loaded);
     ig_ctx_destroy(ctx);
@@ -205,10 +160,6 @@ static ig_status find_file_bytes(demo *d) {
 
 /* ---- Results ---- */
 
-static double samples_per_second(const demo *d) {
-    return (double)d->options->steps * (double)d->trained->sizes.batch / d->seconds;
-}
-
 static void print_row(const demo *d, const char *label, const char *fmt, ...) IG_PRINTF(3, 4);
 static void print_row(const demo *d, const char *label, const char *fmt, ...) {
     const bool color = d->cli->term.out_color;
@@ -225,26 +176,24 @@ static void print_table(const demo *d) {
     const char *bold = ig_term_style(color, IG_BOLD), *plain = ig_term_style(color, IG_PLAIN);
     const int64_t steps = d->options->steps;
     char a[IG_UNIT_TEXT_BYTES], b[IG_UNIT_TEXT_BYTES], path[PATH_MAX];
-    printf("%s%s%s, %s\n\n", bold, d->type->name, plain, d->type->summary);
-    print_row(d, "loss", "%.3f -> %s%.3f%s (mean of the last %d steps: %.3f)", d->losses[0], bold,
-              d->losses[steps - 1], plain, steps < MEAN_STEPS ? (int)steps : MEAN_STEPS,
-              mean_of_last(d));
-    print_row(d, "steps", "%s of %lld samples, in %.2f s", ig_count_text((uint64_t)steps, a),
-              (long long)d->trained->sizes.batch, d->seconds);
-    print_row(d, "samples/s", "%s (wall clock, batches and reading the loss included)",
-              ig_count_text((uint64_t)(samples_per_second(d) + 0.5), a));
-    print_row(d, "ops", "%s (%.1f a step)", ig_count_text(d->counters.ops, a),
-              (double)d->counters.ops / (double)steps);
-    print_row(d, "submits", "%s, of %s programs", ig_count_text(d->counters.submits, a),
-              ig_count_text(d->counters.programs, b));
+    printf("%s%s%s, %s\n\n", bold, d->job.type->name, plain, d->job.type->summary);
+    print_row(d, "loss", "%.3f -> %s%.3f%s (mean of the last %d steps: %.3f)",
+              d->compiled->losses[0], bold, d->compiled->losses[steps - 1], plain,
+              steps < MEAN_STEPS ? (int)steps : MEAN_STEPS, mean_of_last(d));
+    print_row(d, "steps", "%s of %lld samples, %.1f ops each", ig_count_text((uint64_t)steps, a),
+              (long long)d->compiled->workload->sizes.batch,
+              (double)d->dynamic->counters.ops / (double)steps);
     print_row(d, "parameters", "%s",
-              ig_count_text((uint64_t)ig_module_element_count(d->trained->model), a));
-    print_row(d, "device", "%s, %s at most", ig_ctx_device(d->ctx),
-              ig_bytes_text(d->memory.peak_bytes, a));
+              ig_count_text((uint64_t)ig_module_element_count(d->compiled->workload->model), a));
+    print_row(d, "device", "%s, %s at most", ig_ctx_device(d->compiled->ctx),
+              ig_bytes_text(d->compiled->memory.peak_bytes, a));
     print_row(d, "checkpoint", "%s (%s); loaded again, %s logits bit-equal",
               ig_text_safe(d->file_path, path, sizeof path), ig_bytes_text(d->file_bytes, a),
               ig_count_text(d->n_logits, b));
     print_row(d, "loss curve", "%s", ig_text_safe(d->curve_path, path, sizeof path));
+    printf("\n%sthree modes%s, on the clock on the wall, batches and reading the loss included\n\n",
+           bold, plain);
+    demo_modes_print(d->cli, &d->job, d->modes);
     printf("\n%swhat it has learnt%s\n\n", bold, plain);
     int widest = 0; /* prompts end, and what follows them begins, in one column */
     for (int i = 0; i < d->n_prompts; i++)
@@ -271,19 +220,22 @@ static json_t *texts_json(const demo *d) {
 
 static ig_status print_json(const demo *d) {
     const int64_t steps = d->options->steps;
-    return ig_json_print(json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:I,"
-        " s:{s:o, s:I}, s:o, s:{s:b, s:I}, s:o}",
-        "schema", "ingot.demo.v1", "workload", d->type->name, "device", ig_ctx_device(d->ctx),
-        "seed", (json_int_t)d->options->seed, "steps", (json_int_t)steps, "batch",
-        (json_int_t)d->trained->sizes.batch, "parameters",
-        (json_int_t)ig_module_element_count(d->trained->model), "loss", "first",
-        ig_json_real(d->losses[0]), "last", ig_json_real(d->losses[steps - 1]), "mean_last_20",
-        ig_json_real(mean_of_last(d)), "seconds", ig_json_real(d->seconds), "samples_per_second",
-        ig_json_real(samples_per_second(d)), "counters", counters_json(&d->counters), "peak_bytes",
-        (json_int_t)d->memory.peak_bytes, "checkpoint", "file", ig_json_text(d->file_path), "bytes",
-        (json_int_t)d->file_bytes, "loss_curve", ig_json_text(d->curve_path), "reload", "equal",
-        true, "logits", (json_int_t)d->n_logits, "texts", texts_json(d)));
+    const ig_workload *w = d->compiled->workload;
+    const double *losses = d->compiled->losses;
+    return ig_json_print(
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:{s:o, s:o, s:o}, s:o, s:b, s:o, s:I,"
+                  " s:{s:o, s:I}, s:o, s:{s:b, s:I}, s:o}",
+                  "schema", "ingot.demo.v1", "workload", d->job.type->name, "device",
+                  ig_ctx_device(d->compiled->ctx), "seed", (json_int_t)d->options->seed, "steps",
+                  (json_int_t)steps, "batch", (json_int_t)w->sizes.batch, "parameters",
+                  (json_int_t)ig_module_element_count(w->model), "loss", "first",
+                  ig_json_real(losses[0]), "last", ig_json_real(losses[steps - 1]), "mean_last_20",
+                  ig_json_real(mean_of_last(d)), "modes", demo_modes_json(&d->job, d->modes),
+                  "modes_bit_equal", true, "counters", counters_json(&d->dynamic->counters),
+                  "peak_bytes", (json_int_t)d->compiled->memory.peak_bytes, "checkpoint", "file",
+                  ig_json_text(d->file_path), "bytes", (json_int_t)d->file_bytes, "loss_curve",
+                  ig_json_text(d->curve_path), "reload", "equal", true, "logits",
+                  (json_int_t)d->n_logits, "texts", texts_json(d)));
 }
 
 /* ---- The command ---- */
@@ -316,7 +268,7 @@ static ig_status print_intent(const demo *d) {
                                        true, "writes", ig_json_text(d->curve_path),
                                        ig_json_text(d->file_path)));
     char path[PATH_MAX];
-    printf("would train %s for %lld steps and write\n", d->type->name,
+    printf("would train %s for %lld steps and write\n", d->job.type->name,
            (long long)d->options->steps);
     printf("  %s\n", ig_text_safe(d->curve_path, path, sizeof path));
     printf("  %s\n", ig_text_safe(d->file_path, path, sizeof path));
@@ -325,9 +277,7 @@ static ig_status print_intent(const demo *d) {
 
 static ig_status run_stages(demo *d) {
     IG_TRY(ig_dir_make(d->options->out));
-    IG_TRY(create_context(d, &d->ctx));
-    IG_TRY(ig_workload_create(d->type, d->ctx, (ig_workload_sizes){0}, &d->trained));
-    IG_TRY(train(d));
+    IG_TRY(demo_modes_train(d->cli, &d->job, d->modes));
     IG_TRY(draw(d));
     IG_TRY(save(d));
     IG_TRY(find_file_bytes(d));
@@ -342,19 +292,18 @@ static ig_status run(ig_cli *cli, const void *options) {
     const ig_allocator *a = &cli->allocator;
     demo *d = ig_alloc(a, 1, sizeof *d);
     if (!d) return IG_FAIL(IG_ERR_MEMORY, "demo: no memory");
-    d->cli = cli, d->options = o, d->type = &ig_workload_char_mlp;
-    d->losses = ig_alloc(a, (size_t)o->steps, 2 * sizeof *d->losses);
-    d->means = d->losses ? d->losses + o->steps : NULL;
+    d->cli = cli, d->options = o;
+    d->job = (demo_job){.type = &ig_workload_char_mlp,
+                        .device = o->device,
+                        .threads = (int)o->threads,
+                        .seed = (uint64_t)o->seed,
+                        .steps = o->steps};
+    d->dynamic = &d->modes[IG_MODE_DYNAMIC], d->compiled = &d->modes[IG_MODE_COMPILED];
 
-    ig_status status =
-        d->losses ? choose_prompts(d)
-                  : IG_FAIL(IG_ERR_MEMORY, "demo: no memory for %lld losses", (long long)o->steps);
+    ig_status status = choose_prompts(d);
     if (status == IG_OK) status = choose_paths(d);
     if (status == IG_OK) status = o->dry_run ? print_intent(d) : run_stages(d);
-
-    ig_workload_destroy(d->trained);
-    ig_ctx_destroy(d->ctx);
-    ig_free(a, d->losses);
+    demo_modes_close(cli, d->modes);
     ig_free(a, d);
     return status;
 }
@@ -397,7 +346,9 @@ const ig_command cmd_demo = {
     .name = "demo",
     .summary = "train a small model, from nothing to a prediction",
     .about = "Trains char-mlp, a network of 10,443 parameters that predicts the next of 27 "
-             "characters from the eight before, on a short text of its own. Then it draws the "
+             "characters from the eight before, on a short text of its own: once op by op, once "
+             "recorded and replayed, once deciding by itself, with the same losses to the last "
+             "bit. Then it draws the "
              "loss (loss.svg), saves a checkpoint (text.oam), loads that into a second context, "
              "makes sure that both give the same bits, and continues a few prompts.",
     .examples = examples,

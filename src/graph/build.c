@@ -120,19 +120,19 @@ ig_value ig_build_scale(ig_graph *g, ig_value x, double scale, double shift) {
     return ig_build(g, IG_OP_SCALE, &(ig_attrs_scale){scale, shift}, &x, 1);
 }
 
-static ig_attrs_shape shape_attrs(ig_shape shape) {
+ig_attrs_shape ig_shape_attrs(ig_shape shape) {
     ig_attrs_shape attrs = {.rank = shape.rank};
     for (int d = 0; d < shape.rank && d < IG_MAX_RANK; d++) attrs.dim[d] = shape.dim[d];
     return attrs;
 }
 
 ig_value ig_build_reshape(ig_graph *g, ig_value x, ig_shape shape) {
-    const ig_attrs_shape attrs = shape_attrs(shape);
+    const ig_attrs_shape attrs = ig_shape_attrs(shape);
     return ig_build(g, IG_OP_RESHAPE, &attrs, &x, 1);
 }
 
 ig_value ig_build_broadcast(ig_graph *g, ig_value x, ig_shape shape) {
-    const ig_attrs_shape attrs = shape_attrs(shape);
+    const ig_attrs_shape attrs = ig_shape_attrs(shape);
     return ig_build(g, IG_OP_BROADCAST, &attrs, &x, 1);
 }
 

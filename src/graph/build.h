@@ -18,6 +18,9 @@ typedef struct ig_build_args {
     const ig_desc *desc; /* of CUSTOM: of its outputs; else NULL, the op's rule gives them */
 } ig_build_args;
 
+/* A shape as reshape and broadcast are told it; of one from outside, what fits in. */
+ig_attrs_shape ig_shape_attrs(ig_shape shape);
+
 /* Returns the first output; the others have the ids after it. */
 ig_value ig_build_op(ig_graph *g, ig_build_args args);
 ig_value ig_build(ig_graph *g, ig_op op, const void *attrs, const ig_value *in, uint32_t n_in);

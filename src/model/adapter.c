@@ -10,8 +10,8 @@
 /* What is zero becomes the architecture's default; the rest has to make sense. */
 static ig_status resolve(const ig_arch *arch, const ig_model_config *given, ig_lm_config *out) {
     const ig_lm_config *d = &arch->defaults;
-    const int64_t got[] = {given->d_model, given->n_layers, given->n_heads,
-                           given->n_kv_heads, given->d_ff,  given->ctx_len};
+    const int64_t got[] = {given->d_model,    given->n_layers, given->n_heads,
+                           given->n_kv_heads, given->d_ff,     given->ctx_len};
     for (size_t i = 0; i < sizeof got / sizeof got[0]; i++)
         if (got[i] < 0 || got[i] > 1 << 24)
             return IG_FAIL(IG_ERR_ARGUMENT, "%s: a size of %lld", arch->name, (long long)got[i]);
@@ -32,9 +32,8 @@ static ig_status resolve(const ig_arch *arch, const ig_model_config *given, ig_l
 static ig_status make_tokenizer(ig_ctx *ctx, const ig_model_config *given, ig_tokenizer **out) {
     const char *name = given->tokenizer ? given->tokenizer : "byte", *colon = strchr(name, ':');
     const ig_tokenizer_data data = {given->sample, given->sample_bytes};
-    ig_tokenizer_options options = {.data = &data,
-                                    .n_data = given->sample ? 1 : 0,
-                                    .merges = IG_TOKENIZER_DEFAULT_MERGES};
+    ig_tokenizer_options options = {
+        .data = &data, .n_data = given->sample ? 1 : 0, .merges = IG_TOKENIZER_DEFAULT_MERGES};
     char kind[16];
     snprintf(kind, sizeof kind, "%.*s", colon ? (int)(colon - name) : (int)sizeof kind - 1, name);
     if (colon) {
@@ -49,8 +48,7 @@ static ig_status make_tokenizer(ig_ctx *ctx, const ig_model_config *given, ig_to
 }
 
 ig_status ig_adapter_build(ig_ctx *ctx, const ig_arch *arch, const ig_lm_config *config,
-                           const char *tokenizer_name, ig_tokenizer *tokenizer,
-                           ig_adapter **out) {
+                           const char *tokenizer_name, ig_tokenizer *tokenizer, ig_adapter **out) {
     const ig_allocator *memory = ig_ctx_allocator(ctx);
     IG_TRY(arch->check(config));
     ig_adapter *a = ig_alloc(memory, 1, sizeof *a);
@@ -85,9 +83,8 @@ ig_status ig_adapter_create(ig_ctx *ctx, const char *name, const ig_model_config
     IG_TRY(resolve(arch, config, &resolved));
     IG_TRY(make_tokenizer(ctx, config, &tokenizer));
     resolved.vocabulary = ig_tokenizer_vocabulary(tokenizer);
-    const ig_status status = ig_adapter_build(ctx, arch, &resolved,
-                                              config->tokenizer ? config->tokenizer : "byte",
-                                              tokenizer, out);
+    const ig_status status = ig_adapter_build(
+        ctx, arch, &resolved, config->tokenizer ? config->tokenizer : "byte", tokenizer, out);
     if (status != IG_OK) ig_tokenizer_destroy(tokenizer);
     return status;
 }
@@ -216,7 +213,8 @@ ig_status ig_adapter_train(ig_adapter *a, const int32_t *tokens, int64_t batch, 
 
     ig_scope_begin(a->ctx);
     ig_tensor *loss = loss_of(a);
-    ig_tensor *part = options->accumulated > 1 ? ig_scale(loss, 1.0 / options->accumulated, 0) : loss;
+    ig_tensor *part =
+        options->accumulated > 1 ? ig_scale(loss, 1.0 / options->accumulated, 0) : loss;
     ig_status status = ig_backward(part);
     if (status == IG_OK && !options->accumulate && options->clip > 0)
         (void)ig_optimizer_clip(a->optimizer, options->clip);

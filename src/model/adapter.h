@@ -14,9 +14,9 @@ struct ig_adapter {
     char *tokenizer_name; /* as the config had it */
     ig_tokenizer *tokenizer;
     ig_module *root;
-    void *model;            /* the architecture's */
+    void *model;             /* the architecture's */
     ig_optimizer *optimizer; /* made with the first step */
-    char *progress;         /* as it was saved or loaded */
+    char *progress;          /* as it was saved or loaded */
 
     /* Rows of one batch: made anew when the sizes change. */
     int64_t batch, ctx_rows;

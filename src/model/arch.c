@@ -9,8 +9,10 @@ static ig_status add(ig_module *parent, const char *name, ig_module *child, ig_s
                      ig_module **out) {
     if (made != IG_OK) return made;
     const ig_status status = ig_module_add(parent, name, child);
-    if (status == IG_OK) *out = child;
-    else ig_module_destroy(child);
+    if (status == IG_OK)
+        *out = child;
+    else
+        ig_module_destroy(child);
     return status;
 }
 
@@ -41,8 +43,7 @@ ig_status ig_arch_rms_norm(ig_module *parent, const char *name, int64_t width, i
     return add(parent, name, m, made, out);
 }
 
-ig_status ig_arch_layer_norm(ig_module *parent, const char *name, int64_t width,
-                             ig_module **out) {
+ig_status ig_arch_layer_norm(ig_module *parent, const char *name, int64_t width, ig_module **out) {
     ig_module *m = NULL;
     const ig_status made = ig_layer_norm_create(ig_module_ctx(parent), width, 0, &m);
     return add(parent, name, m, made, out);
@@ -81,8 +82,8 @@ ig_tensor *ig_rows_split_heads(ig_tensor *x, int64_t heads) {
 static void store(const ig_rows *rows, ig_tensor *pages, ig_tensor *x) {
     const ig_shape s = ig_tensor_desc(x).shape;
     if (*rows->status != IG_OK) return;
-    *rows->status = ig_store_rows(pages, ig_reshape(x, IG_SHAPE(s.dim[1], s.dim[2], s.dim[3])),
-                                  rows->store_at);
+    *rows->status =
+        ig_store_rows(pages, ig_reshape(x, IG_SHAPE(s.dim[1], s.dim[2], s.dim[3])), rows->store_at);
 }
 
 ig_tensor *ig_rows_attend(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_tensor *k,

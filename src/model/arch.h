@@ -29,8 +29,8 @@ typedef struct ig_rows {
     /* For generation, batch is 1 and keys and values go to pages; else all NULL. */
     const ig_kv_layer *layers;
     ig_tensor *page_table, *row_seq, *row_pos; /* as attention_paged has them */
-    ig_tensor *store_at;                       /* [rows], i32: the row of [pages 64] to keep it in */
-    ig_status *status;                         /* the first failure of storing */
+    ig_tensor *store_at; /* [rows], i32: the row of [pages 64] to keep it in */
+    ig_status *status;   /* the first failure of storing */
 } ig_rows;
 
 typedef struct ig_arch {

@@ -77,12 +77,14 @@ static ig_status encode_prompt(run *r) {
     const int64_t limit = r->a->config.ctx_len;
     r->prompt = ig_alloc(memory, bytes + 1, sizeof *r->prompt);
     r->logits = ig_alloc(memory, (size_t)r->a->config.vocabulary, sizeof *r->logits);
-    if (!r->prompt || !r->logits) return IG_FAIL(IG_ERR_MEMORY, "generate: a prompt of %zu bytes", bytes);
+    if (!r->prompt || !r->logits)
+        return IG_FAIL(IG_ERR_MEMORY, "generate: a prompt of %zu bytes", bytes);
     size_t count = ig_tokenizer_encode(r->a->tokenizer, r->o->prompt, bytes, r->prompt);
     if (count == 0) r->prompt[count++] = 0; /* something has to come first */
     if ((int64_t)count >= limit)
-        return IG_FAIL(IG_ERR_ARGUMENT, "the prompt has %zu tokens, the context %lld: no room for more",
-                       count, (long long)limit);
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "the prompt has %zu tokens, the context %lld: no room for more", count,
+                       (long long)limit);
     r->out->n_prompt = (int64_t)count;
     return IG_OK;
 }

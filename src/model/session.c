@@ -1,6 +1,5 @@
 #include "model/session.h"
 
-
 #include "base/alloc.h"
 #include "ingot/grad.h"
 
@@ -42,7 +41,8 @@ static ig_status make_cache(ig_session *s) {
     s->n_pages = (c->ctx_len + IG_PAGE_ROWS - 1) / IG_PAGE_ROWS;
     IG_TRY(make(s->ctx, IG_I32, IG_SHAPE(1, s->n_pages), &s->page_table));
     int32_t *table = ig_tensor_map(s->page_table);
-    if (!table) return IG_FAIL(IG_ERR_UNSUPPORTED, "session: the device's memory is not the host's");
+    if (!table)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "session: the device's memory is not the host's");
     for (int64_t i = 0; i < s->n_pages; i++) table[i] = (int32_t)i;
     if (!s->arch->has_cache) return IG_OK;
     s->layers = ig_alloc(ig_ctx_allocator(s->ctx), (size_t)c->n_layers, sizeof *s->layers);
@@ -76,8 +76,10 @@ ig_status ig_session_create(ig_ctx *ctx, const ig_arch *arch, const ig_lm_config
     ig_status status = make_cache(s);
     for (int i = 0; i < CLASSES && status == IG_OK; i++)
         status = make_class(s, &s->classes[i], class_rows[i]);
-    if (status == IG_OK) *out = s;
-    else ig_session_destroy(s);
+    if (status == IG_OK)
+        *out = s;
+    else
+        ig_session_destroy(s);
     return status;
 }
 
@@ -85,7 +87,8 @@ void ig_session_destroy(ig_session *s) {
     if (!s) return;
     for (int i = 0; i < CLASSES; i++) {
         row_class *c = &s->classes[i];
-        ig_tensor *const all[] = {c->ids, c->positions, c->row_seq, c->store_at, c->pick, c->logits};
+        ig_tensor *const all[] = {c->ids,      c->positions, c->row_seq,
+                                  c->store_at, c->pick,      c->logits};
         for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) ig_tensor_release(all[k]);
         ig_captured_destroy(c->work);
     }

@@ -24,8 +24,8 @@ void ig_session_destroy(ig_session *session);
 void ig_session_reset(ig_session *session); /* the next token is the first of a text */
 int64_t ig_session_length(const ig_session *session);
 
-/* Takes in tokens; `logits` are those behind the last, [vocabulary].  More than the context has room
- * for is an error that says both numbers. */
+/* Takes in tokens; `logits` are those behind the last, [vocabulary].  More than the context has
+ * room for is an error that says both numbers. */
 IG_MUST_CHECK ig_status ig_session_feed(ig_session *session, const int32_t *tokens, int64_t count,
                                         float *logits);
 

@@ -14,14 +14,19 @@ static const struct {
     const char *name;
     size_t offset;
 } sizes[] = {
-    {"d_model", offsetof(ig_lm_config, d_model)},     {"n_layers", offsetof(ig_lm_config, n_layers)},
-    {"n_heads", offsetof(ig_lm_config, n_heads)},     {"n_kv_heads", offsetof(ig_lm_config, n_kv_heads)},
-    {"d_ff", offsetof(ig_lm_config, d_ff)},           {"ctx_len", offsetof(ig_lm_config, ctx_len)},
+    {"d_model", offsetof(ig_lm_config, d_model)},
+    {"n_layers", offsetof(ig_lm_config, n_layers)},
+    {"n_heads", offsetof(ig_lm_config, n_heads)},
+    {"n_kv_heads", offsetof(ig_lm_config, n_kv_heads)},
+    {"d_ff", offsetof(ig_lm_config, d_ff)},
+    {"ctx_len", offsetof(ig_lm_config, ctx_len)},
     {"vocabulary", offsetof(ig_lm_config, vocabulary)},
 };
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-static int64_t *size_at(ig_lm_config *c, size_t i) { return (int64_t *)((char *)c + sizes[i].offset); }
+static int64_t *size_at(ig_lm_config *c, size_t i) {
+    return (int64_t *)((char *)c + sizes[i].offset);
+}
 
 /* ---- saving ---- */
 
@@ -102,13 +107,15 @@ static ig_status build(ig_ctx *ctx, const char *path, const json_t *config, ig_a
     const char *tokenizer_name = json_string_value(json_object_get(config, "tokenizer_name"));
     ig_lm_config c = {0};
     ig_tokenizer *tokenizer = NULL;
-    if (!name) return IG_FAIL(IG_ERR_FORMAT, "%s: its config names no architecture: it is no language model", path);
+    if (!name)
+        return IG_FAIL(IG_ERR_FORMAT,
+                       "%s: its config names no architecture: it is no language model", path);
     const ig_arch *arch = ig_arch_find(name);
     if (!arch) return IG_FAIL(IG_ERR_FORMAT, "%s: %s", path, ig_error_text());
     IG_TRY(read_sizes(path, config, &c));
     IG_TRY(read_tokenizer(ctx, path, config, &c, &tokenizer));
-    const ig_status status = ig_adapter_build(ctx, arch, &c, tokenizer_name ? tokenizer_name : "byte",
-                                              tokenizer, out);
+    const ig_status status =
+        ig_adapter_build(ctx, arch, &c, tokenizer_name ? tokenizer_name : "byte", tokenizer, out);
     if (status != IG_OK) ig_tokenizer_destroy(tokenizer);
     return status;
 }
@@ -131,7 +138,9 @@ ig_status ig_adapter_load(ig_ctx *ctx, const char *path, ig_adapter **out) {
     if (status == IG_OK) status = fill(a, path, file);
     json_decref(config);
     ig_checkpoint_close(file);
-    if (status == IG_OK) *out = a;
-    else ig_adapter_destroy(a);
+    if (status == IG_OK)
+        *out = a;
+    else
+        ig_adapter_destroy(a);
     return status;
 }

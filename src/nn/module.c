@@ -288,12 +288,19 @@ ig_status ig_module_add_param(ig_module *module, const char *name, ig_desc desc,
 
 /* ---- Asking and calling ---- */
 
-ig_tensor *ig_nn_poisoned(ig_tensor *near) { return ig_add(near, NULL); }
-
 ig_tensor *ig_module_call(ig_module *module, ig_tensor *x) {
-    if (!module || !module->forward) return ig_nn_poisoned(x);
+    if (!module)
+        return ig_poison(ig_tensor_ctx(x), IG_FAIL(IG_ERR_ARGUMENT, "module_call: no module"));
+    const char *name = module->name ? module->name : "";
+    if (!module->forward)
+        return ig_poison(module->ctx, IG_FAIL(IG_ERR_ARGUMENT,
+                                              "module_call: module \"%s\" has no forward function",
+                                              name));
     ig_tensor *y = module->forward(module, x);
-    return y ? y : ig_nn_poisoned(x);
+    if (y) return y;
+    return ig_poison(module->ctx,
+                     IG_FAIL(IG_ERR_ARGUMENT,
+                             "module_call: the forward function of module \"%s\" gave NULL", name));
 }
 
 void *ig_module_data(const ig_module *module) { return module->data; }

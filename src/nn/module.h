@@ -18,10 +18,4 @@ IG_MUST_CHECK ig_status ig_module_create_with(ig_ctx *ctx, ig_forward_fn *forwar
 size_t ig_module_child_count(const ig_module *module);
 ig_module *ig_module_child(const ig_module *module, size_t i);
 
-bool ig_module_training(const ig_module *module);
-
-/* The tensor that calls return where nothing could be computed.  The failure sticks to the
- * context of `near`, any tensor of it, and is reported by what evaluates next. */
-ig_tensor *ig_nn_poisoned(ig_tensor *near);
-
 #endif

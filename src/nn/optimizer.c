@@ -241,8 +241,8 @@ static ig_status clip(ig_optimizer *opt, double limit, ig_tensor **out_norm) {
 
 ig_tensor *ig_optimizer_clip(ig_optimizer *opt, double limit) {
     ig_tensor *norm = NULL;
-    if (clip(opt, limit, &norm) == IG_OK) return norm;
-    return ig_nn_poisoned(ig_module_param(opt->module, 0).tensor);
+    const ig_status status = clip(opt, limit, &norm);
+    return status == IG_OK ? norm : ig_poison(opt->ctx, status);
 }
 
 /* ---- Looking in, and restoring ---- */

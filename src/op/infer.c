@@ -47,6 +47,11 @@ static ig_status want_real(const call *c, uint32_t i) {
                    ig_dtype_name(c->in[i].dtype));
 }
 
+/* What only moves elements takes indices, too. */
+static ig_status want_number(const call *c, uint32_t i) {
+    return c->in[i].dtype == IG_I32 ? IG_OK : want_real(c, i);
+}
+
 static ig_status want_index(const call *c, uint32_t i) {
     if (c->in[i].dtype == IG_I32) return IG_OK;
     return IG_FAIL(IG_ERR_SHAPE, "%s: input %u holds indices and must be i32, not %s", c->op, i,
@@ -106,11 +111,21 @@ static bool broadcast(ig_shape a, ig_shape b, ig_shape *out) {
     return true;
 }
 
-static ig_status infer_broadcast(const call *c) {
-    IG_TRY(same_dtype(c, 0, 1));
-    if (c->in[0].dtype != IG_I32 || strcmp(c->op, "equal") != 0) IG_TRY(want_real(c, 0));
+static ig_status pair(const call *c) {
     c->out[0].dtype = c->in[0].dtype;
     return broadcast(c->in[0].shape, c->in[1].shape, &c->out[0].shape) ? IG_OK : misfit(c, 0, 1);
+}
+
+static ig_status infer_broadcast(const call *c) {
+    IG_TRY(same_dtype(c, 0, 1));
+    IG_TRY(want_real(c, 0));
+    return pair(c);
+}
+
+static ig_status infer_equal(const call *c) {
+    IG_TRY(same_dtype(c, 0, 1));
+    IG_TRY(want_number(c, 0));
+    return pair(c);
 }
 
 static ig_status infer_cast(const call *c) {
@@ -195,7 +210,7 @@ static ig_status infer_slice(const call *c) {
 
 static ig_status infer_pad(const call *c) {
     const ig_attrs_pad *p = c->attrs;
-    IG_TRY(want_real(c, 0));
+    IG_TRY(want_number(c, 0));
     IG_TRY(want_axis(c, p->axis));
     if (p->before < 0 || p->after < 0)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: by %lld and %lld", c->op, (long long)p->before,
@@ -210,7 +225,7 @@ static ig_status infer_pad(const call *c) {
 
 static ig_status infer_concat(const call *c) {
     const int axis = ((const ig_attrs_axis *)c->attrs)->axis;
-    IG_TRY(want_real(c, 0));
+    IG_TRY(want_number(c, 0));
     IG_TRY(want_axis(c, axis));
     c->out[0] = c->in[0];
     int64_t *joined = &c->out[0].shape.dim[axis];
@@ -225,7 +240,7 @@ static ig_status infer_concat(const call *c) {
 
 static ig_status infer_gather(const call *c) {
     const int axis = ((const ig_attrs_axis *)c->attrs)->axis;
-    IG_TRY(want_real(c, 0));
+    IG_TRY(want_number(c, 0));
     IG_TRY(want_axis(c, axis));
     IG_TRY(want_index(c, 1));
     if (!same_but_for_axis(c->in[0].shape, c->in[1].shape, axis)) return misfit(c, 0, 1);
@@ -247,7 +262,7 @@ static ig_status infer_scatter(const call *c) {
 /* table [v, d], ids [...] -> [..., d] */
 static ig_status infer_embedding(const call *c) {
     ig_shape shape = c->in[1].shape;
-    IG_TRY(want_real(c, 0));
+    IG_TRY(want_number(c, 0));
     IG_TRY(want_index(c, 1));
     if (c->in[0].shape.rank != 2 || shape.rank >= IG_MAX_RANK) return misfit(c, 0, 1);
     shape.dim[shape.rank++] = c->in[0].shape.dim[1];
@@ -433,6 +448,11 @@ static ig_status infer_update(const call *c) {
     IG_TRY(same_dtype(c, 0, 1));
     if (!ig_shape_equal(c->in[0].shape, c->in[1].shape)) return misfit(c, 0, 1);
     return infer_same(c);
+}
+
+static ig_status infer_accumulate(const call *c) {
+    IG_TRY(want_real(c, 0));
+    return infer_update(c);
 }
 
 static ig_status infer_clip(const call *c) {

@@ -50,38 +50,40 @@ static size_t write_key(ig_plan_cache *cache, const ig_plan_args *args) {
     return (size_t)(to - cache->key);
 }
 
-/* The entry with the key, or the empty one where it belongs. */
-static ig_plan_entry *find(const ig_plan_cache *cache, uint64_t hash, const char *key,
-                           size_t bytes) {
+/* Where in the table the entry with the key stands, or would. */
+static uint32_t *find(const ig_plan_cache *cache, uint64_t hash, const char *key, size_t bytes) {
     for (size_t i = hash;; i++) {
-        ig_plan_entry *e = &cache->entries[i & (cache->room - 1)];
-        if (!e->plan) return e;
-        if (e->hash == hash && e->key_bytes == bytes && memcmp(e->key, key, bytes) == 0) return e;
+        uint32_t *at = &cache->table[i & (cache->room - 1)];
+        if (*at == 0) return at;
+        const ig_plan_entry *e = &cache->entries[*at - 1];
+        if (e->hash == hash && e->key_bytes == bytes && memcmp(e->key, key, bytes) == 0) return at;
     }
 }
 
 static void clear(ig_plan_cache *cache) {
-    for (size_t i = 0; i < cache->room; i++) {
+    for (size_t i = 0; i < cache->count; i++) {
         ig_plan_destroy(cache->entries[i].plan);
         ig_free(cache->allocator, cache->entries[i].key);
-        cache->entries[i] = (ig_plan_entry){0};
     }
+    if (cache->room) memset(cache->table, 0, cache->room * sizeof *cache->table);
     cache->count = 0;
 }
 
 /* Keeps a quarter free.  When there are too many, all go: what is needed comes back. */
 static bool make_room(ig_plan_cache *cache) {
     if (cache->count >= MOST_ENTRIES) clear(cache);
+    if (!IG_GROW(cache->allocator, cache->entries, &cache->entries_room, cache->count + 1))
+        return false;
     if (cache->room && cache->count + 1 <= cache->room / 4 * 3) return true;
     ig_plan_cache larger = *cache;
     larger.room = cache->room ? cache->room * 2 : FIRST_ROOM;
-    larger.entries = ig_alloc(cache->allocator, larger.room, sizeof *larger.entries);
-    if (!larger.entries) return false;
-    for (size_t i = 0; i < cache->room; i++) {
+    larger.table = ig_alloc(cache->allocator, larger.room, sizeof *larger.table);
+    if (!larger.table) return false;
+    for (size_t i = 0; i < cache->count; i++) {
         const ig_plan_entry *e = &cache->entries[i];
-        if (e->plan) *find(&larger, e->hash, e->key, e->key_bytes) = *e;
+        *find(&larger, e->hash, e->key, e->key_bytes) = (uint32_t)i + 1;
     }
-    ig_free(cache->allocator, cache->entries);
+    ig_free(cache->allocator, cache->table);
     *cache = larger;
     return true;
 }
@@ -97,8 +99,8 @@ static ig_status add(ig_plan_cache *cache, const ig_planner *planner, ig_plan_ar
         ig_free(cache->allocator, key);
         return status;
     }
-    *find(cache, hash, key, bytes) = (ig_plan_entry){hash, (uint32_t)bytes, key, plan};
-    cache->count++;
+    *find(cache, hash, key, bytes) = (uint32_t)cache->count + 1;
+    cache->entries[cache->count++] = (ig_plan_entry){hash, (uint32_t)bytes, key, plan};
     cache->misses++;
     *out = plan;
     return IG_OK;
@@ -110,10 +112,10 @@ ig_status ig_plan_cache_get(ig_plan_cache *cache, const ig_planner *planner, ig_
     if (bytes == 0) return IG_FAIL(IG_ERR_MEMORY, "plan cache: key");
     const uint64_t hash = XXH3_64bits(cache->key, bytes);
     if (cache->room) {
-        const ig_plan_entry *e = find(cache, hash, cache->key, bytes);
-        if (e->plan) {
+        const uint32_t at = *find(cache, hash, cache->key, bytes);
+        if (at > 0) {
             cache->hits++;
-            *out = e->plan;
+            *out = cache->entries[at - 1].plan;
             return IG_OK;
         }
     }
@@ -127,6 +129,7 @@ void ig_plan_cache_init(ig_plan_cache *cache, const ig_allocator *allocator) {
 void ig_plan_cache_deinit(ig_plan_cache *cache) {
     if (!cache->allocator) return;
     clear(cache);
+    ig_free(cache->allocator, cache->table);
     ig_free(cache->allocator, cache->entries);
     ig_free(cache->allocator, cache->key);
 }

@@ -4,7 +4,8 @@
 typedef struct custom_program {
     ig_backend_program base;
     const ig_allocator *allocator;
-    ig_custom_op op; /* a copy: the context's list moves when it grows */
+    ig_custom_guard *guard; /* NULL: nobody asks */
+    ig_custom_op op;        /* a copy: the context's list moves when it grows */
     uint32_t n_in, n_out;
     ig_operand *operands; /* inputs, then outputs */
     ig_custom_operand *seen;
@@ -18,7 +19,13 @@ static ig_status submit(ig_backend_program *program, ig_backend_buffer *const *b
         const ig_operand *o = &p->operands[i];
         p->seen[i] = (ig_custom_operand){o->desc, (char *)buffers[o->buffer] + o->offset};
     }
-    return p->op.run(p->op.user, p->seen, p->n_in, p->seen + p->n_in);
+    if (p->guard) *p->guard = (ig_custom_guard){.running = true};
+    const ig_status status = p->op.run(p->op.user, p->seen, p->n_in, p->seen + p->n_in);
+    if (!p->guard) return status;
+    p->guard->running = false;
+    if (status != IG_OK || !p->guard->called) return status;
+    return IG_FAIL(IG_ERR_STATE, "%s: its run() called something of the context in the midst of a run",
+                   p->op.name);
 }
 
 static void destroy(ig_backend_program *program) {
@@ -28,12 +35,18 @@ static void destroy(ig_backend_program *program) {
     ig_free(p->allocator, p);
 }
 
-ig_status ig_custom_program_create(const ig_allocator *allocator, const ig_custom_op *op,
+ig_status ig_custom_program_create(const ig_planner *planner, const ig_custom_op *op,
                                    const ig_step *step, ig_backend_program **out) {
+    const ig_allocator *allocator = planner->allocator;
     custom_program *p = ig_alloc(allocator, 1, sizeof *p);
     if (!p) return IG_FAIL(IG_ERR_MEMORY, "%s: program", op->name);
     const uint32_t count = step->n_in + step->n_out;
-    *p = (custom_program){{submit, destroy}, allocator, *op, step->n_in, step->n_out, NULL, NULL};
+    *p = (custom_program){.base = {submit, destroy},
+                          .allocator = allocator,
+                          .guard = planner->guard,
+                          .op = *op,
+                          .n_in = step->n_in,
+                          .n_out = step->n_out};
     p->operands = ig_alloc(allocator, count, sizeof *p->operands);
     p->seen = ig_alloc(allocator, count, sizeof *p->seen);
     if (!p->operands || !p->seen) {

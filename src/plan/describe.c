@@ -8,7 +8,8 @@ void ig_segment_describe(ig_text *t, const ig_segment *s) {
     for (int i = 0; i < IG_ATTEMPTS; i++) {
         const ig_attempt *a = &s->attempts[i];
         ig_text_comma(t);
-        ig_text_add(t, "{\"level\":\"%s\",\"ok\":%s,\"reason\":", a->level, a->ok ? "true" : "false");
+        ig_text_add(t, "{\"level\":\"%s\",\"ok\":%s,\"reason\":", a->level,
+                    a->ok ? "true" : "false");
         ig_text_add_string(t, a->reason);
         ig_text_add(t, ",\"selected\":%s}", a->selected ? "true" : "false");
     }

@@ -9,8 +9,6 @@
  * is that deep, only its own rows of one chain joins the chain instead and costs
  * no barrier: the thread that wrote the rows reads them while they are warm.
  */
-#include <string.h>
-
 #include "plan/lower.h"
 
 #define NOBODY UINT32_MAX
@@ -76,12 +74,6 @@ static int64_t rows_of(const ig_operand *o) {
     return rows;
 }
 
-static bool is_packed(const ig_operand *o) {
-    ig_layout layout = {.desc = o->desc};
-    memcpy(layout.stride, o->stride, sizeof layout.stride);
-    return ig_layout_is_packed(&layout);
-}
-
 /* Ops that read, of an input like the result, just the rows that they write. */
 static bool goes_by_row(uint32_t op) {
     static const bool rowwise[IG_OP_COUNT] = {
@@ -96,7 +88,8 @@ static bool shows_rows_of(const ig_lowering *l, const ig_operand *o, const ig_st
     for (uint32_t i = 0; i < writer->n_out; i++) {
         const ig_operand *out = &writer->out[i];
         if (ig_memory_of(l, out) == ig_memory_of(l, o))
-            return out->offset == o->offset && is_packed(o) && is_packed(out) &&
+            return out->offset == o->offset && ig_operand_is_packed(o) &&
+                   ig_operand_is_packed(out) &&
                    ig_shape_count(out->desc.shape) == ig_shape_count(o->desc.shape);
     }
     return false;

@@ -54,8 +54,7 @@ IG_MUST_CHECK ig_status ig_lower_memory(ig_lowering *l);
 IG_MUST_CHECK ig_status ig_lower_wrap(ig_lowering *l);
 
 /* A program that calls a custom op's function. */
-IG_MUST_CHECK ig_status ig_custom_program_create(const ig_allocator *allocator,
-                                                 const ig_custom_op *op, const ig_step *step,
-                                                 ig_backend_program **out);
+IG_MUST_CHECK ig_status ig_custom_program_create(const ig_planner *planner, const ig_custom_op *op,
+                                                 const ig_step *step, ig_backend_program **out);
 
 #endif

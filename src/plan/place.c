@@ -25,6 +25,13 @@ static uint32_t buffer_of(const ig_plan_args *args, ig_value base) {
     return IG_ARENA;
 }
 
+/* Strides of no elements mean nothing; kernels that look at them shall find packed ones. */
+static void pack_if_empty(ig_operand *o) {
+    if (ig_shape_count(o->desc.shape) > 0) return;
+    const ig_layout layout = ig_layout_packed(o->desc);
+    memcpy(o->stride, layout.stride, sizeof o->stride);
+}
+
 static ig_operand operand_of(const ig_lowering *l, ig_value v) {
     const ig_graph *g = l->args->graph;
     const ig_value_info *info = ig_value_at(g, v);
@@ -38,6 +45,7 @@ static ig_operand operand_of(const ig_lowering *l, ig_value v) {
                     .vary_dim = -1,
                     .alias = -1};
     memcpy(o.stride, info->layout.stride, sizeof o.stride);
+    pack_if_empty(&o);
     o.kind = o.buffer == IG_ARENA ? IG_KIND_LOCAL : leaf ? IG_KIND_INPUT : IG_KIND_OUTPUT;
     return o;
 }
@@ -48,6 +56,7 @@ static void stretch(ig_operand *o, ig_shape shape) {
     layout = ig_view_broadcast(&layout, shape);
     o->desc = layout.desc;
     memcpy(o->stride, layout.stride, sizeof o->stride);
+    pack_if_empty(o);
 }
 
 /* Inputs as the op sees them: broadcast to the result, or, of a matmul, to its batch. */
@@ -83,12 +92,6 @@ static ig_step *append(ig_lowering *l, ig_op op, uint32_t n_in, uint32_t n_out) 
     return &p->steps[i];
 }
 
-static bool packed(const ig_operand *o) {
-    ig_layout layout = {.desc = o->desc};
-    memcpy(layout.stride, o->stride, sizeof layout.stride);
-    return ig_layout_is_packed(&layout);
-}
-
 /* The operand, packed, as a value of its own in the arena. */
 static ig_operand packed_copy(const ig_operand *o, uint32_t value) {
     const ig_layout layout = ig_layout_packed(o->desc);
@@ -107,6 +110,10 @@ static bool is_overwritten(const ig_step *step, uint32_t input) {
     return false;
 }
 
+static bool needs_copy(const ig_step *step, uint32_t input) {
+    return !ig_operand_is_packed(&step->in[input]) && !is_overwritten(step, input);
+}
+
 /* Puts a copy before the step for every input that is not packed.  `at` is the step's place; it
  * moves up by as many. */
 static void insert_copies(ig_lowering *l, uint32_t at) {
@@ -118,8 +125,9 @@ static void insert_copies(ig_lowering *l, uint32_t at) {
     memcpy(kept, attrs, sizeof kept);
     p->n_steps = at;
     for (uint32_t i = 0; i < step.n_in; i++) {
-        if (packed(&in[i]) || is_overwritten(&step, i)) continue;
+        if (!needs_copy(&step, i)) continue;
         ig_step *copy = append(l, IG_OP_COPY, 1, 1);
+        copy->tag = step.tag;
         ig_operand *operands = (ig_operand *)copy->in;
         const uint32_t value = (uint32_t)l->args->graph->n_values + l->n_inserted++;
         operands[0] = in[i];
@@ -132,17 +140,35 @@ static void insert_copies(ig_lowering *l, uint32_t at) {
 
 static bool all_packed(const ig_step *step) {
     for (uint32_t i = 0; i < step->n_in; i++)
-        if (!packed(&step->in[i]) && !is_overwritten(step, i)) return false;
+        if (needs_copy(step, i)) return false;
     return true;
 }
 
-/* Whether the device could run the step if its inputs were packed. */
-static bool can_run_packed(const ig_device *device, const ig_step *step) {
-    enum { MOST = 16 };
-    ig_operand in[MOST];
-    if (step->n_in > MOST || all_packed(step)) return false;
+/* Whether the device can make the copies that the step needs. */
+static bool can_copy(const ig_device *device, const ig_step *step) {
+    for (uint32_t i = 0; i < step->n_in; i++) {
+        if (!needs_copy(step, i)) continue;
+        const ig_operand to = packed_copy(&step->in[i], 0);
+        const ig_step copy = {.size = sizeof copy,
+                              .op = IG_OP_COPY,
+                              .tag = step->tag,
+                              .n_in = 1,
+                              .n_out = 1,
+                              .attrs = step->attrs,
+                              .in = &step->in[i],
+                              .out = &to};
+        if (!ig_device_can_run(device, &copy)) return false;
+    }
+    return true;
+}
+
+/* Whether the device could run the step if its inputs were packed, and pack them.  The inputs as
+ * they would be are written where the copies' operands will come: there is room for two each. */
+static bool can_run_packed(const ig_lowering *l, const ig_device *device, const ig_step *step) {
+    ig_operand *in = &l->plan->operands[l->plan->n_operands];
+    if (all_packed(step) || !can_copy(device, step)) return false;
     for (uint32_t i = 0; i < step->n_in; i++)
-        in[i] = is_overwritten(step, i) ? step->in[i] : packed_copy(&step->in[i], 0);
+        in[i] = needs_copy(step, i) ? packed_copy(&step->in[i], 0) : step->in[i];
     ig_step as_if = *step;
     as_if.in = in;
     return ig_device_can_run(device, &as_if);
@@ -159,32 +185,52 @@ static ig_status nowhere(const ig_lowering *l, const ig_step *step) {
                    planner->strict ? ", and no other device may be used" : "");
 }
 
+/* A custom op reads packed host memory; the first device that can makes the copies. */
+static ig_status place_custom(ig_lowering *l, uint32_t at) {
+    const ig_planner *planner = l->planner;
+    const ig_step *step = &l->plan->steps[at];
+    const uint32_t n_devices = planner->strict ? 1 : planner->n_devices;
+    uint32_t copier = 0;
+    if (!planner->devices[0]->host_memory)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "custom: %s does not work in host memory",
+                       planner->devices[0]->name);
+    if (!all_packed(step)) {
+        while (copier < n_devices && !can_copy(planner->devices[copier], step)) copier++;
+        if (copier == n_devices)
+            return IG_FAIL(IG_ERR_UNSUPPORTED, "%s: %s cannot copy its inputs, which are not packed",
+                           ig_plan_step_name(planner, step), planner->devices[0]->name);
+        insert_copies(l, at);
+    }
+    for (uint32_t i = at; i < l->plan->n_steps; i++) {
+        const bool last = i + 1 == l->plan->n_steps;
+        l->places[i].device = last ? IG_ON_HOST : copier;
+        if (!last && copier > 0)
+            snprintf(l->places[i].why, IG_REASON_BYTES, "%s cannot copy %s",
+                     planner->devices[0]->name,
+                     ig_dtype_name(l->plan->steps[i].in[0].desc.dtype));
+    }
+    return IG_OK;
+}
+
 /* Chooses a device for the last step. */
 static ig_status place(ig_lowering *l) {
     const ig_planner *planner = l->planner;
     const uint32_t at = l->plan->n_steps - 1;
     const ig_step *step = &l->plan->steps[at];
     const uint32_t n_devices = planner->strict ? 1 : planner->n_devices;
-    uint32_t chosen = IG_ON_HOST;
-    if (step->op == IG_OP_CUSTOM) {
-        if (!planner->devices[0]->host_memory)
-            return IG_FAIL(IG_ERR_UNSUPPORTED, "custom: %s does not work in host memory",
-                           planner->devices[0]->name);
-        if (!all_packed(step)) insert_copies(l, at);
-    } else {
-        for (chosen = 0; chosen < n_devices; chosen++) {
-            const ig_device *device = planner->devices[chosen];
-            if (ig_device_can_run(device, step)) break;
-            if (!can_run_packed(device, step)) continue;
-            insert_copies(l, at);
-            break;
-        }
-        if (chosen == n_devices) return nowhere(l, step);
+    uint32_t chosen = 0;
+    if (step->op == IG_OP_CUSTOM) return place_custom(l, at);
+    for (; chosen < n_devices; chosen++) {
+        const ig_device *device = planner->devices[chosen];
+        if (ig_device_can_run(device, step)) break;
+        if (!can_run_packed(l, device, step)) continue;
+        insert_copies(l, at);
+        break;
     }
+    if (chosen == n_devices) return nowhere(l, step);
     for (uint32_t i = at; i < l->plan->n_steps; i++) {
-        const bool copy_for_host = chosen == IG_ON_HOST && i + 1 < l->plan->n_steps;
-        l->places[i].device = copy_for_host ? 0 : chosen;
-        if (chosen > 0 && chosen != IG_ON_HOST)
+        l->places[i].device = chosen;
+        if (chosen > 0)
             snprintf(l->places[i].why, IG_REASON_BYTES, "%s has no kernel for %s of %s",
                      planner->devices[0]->name, ig_op_name(l->plan->steps[i].op),
                      ig_dtype_name(ig_step_operand(&l->plan->steps[i], 0)->desc.dtype));
@@ -192,8 +238,23 @@ static ig_status place(ig_lowering *l) {
     return IG_OK;
 }
 
+/* What nobody in the plan computes must be bound, or it would be read where others lie. */
+static ig_status check_bound(const ig_lowering *l, const ig_node *node) {
+    const ig_graph *g = l->args->graph;
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        const ig_value base = ig_value_at(g, ig_node_in(g, node)[i])->base;
+        const uint32_t maker = ig_value_at(g, base)->node;
+        const bool computed = maker != IG_NO_NODE && maker >= l->args->first;
+        if (!computed && buffer_of(l->args, base) == IG_ARENA)
+            return IG_FAIL(IG_ERR_ARGUMENT, "plan: %s: input %u is a value without memory",
+                           ig_op_name(node->op), i);
+    }
+    return IG_OK;
+}
+
 static ig_status lower_node(ig_lowering *l, const ig_node *node) {
     const ig_graph *g = l->args->graph;
+    IG_TRY(check_bound(l, node));
     const uint32_t traits = ig_op_find(node->op)->traits;
     ig_step *step = append(l, (ig_op)node->op, node->n_in, node->n_out);
     ig_operand *in = (ig_operand *)step->in, *out = in + node->n_in;

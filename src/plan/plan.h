@@ -16,6 +16,12 @@
 enum { IG_MAX_DEVICES = 4, IG_ATTEMPTS = 3, IG_REASON_BYTES = 256 };
 #define IG_NOT_THERE UINT64_MAX
 
+/* Between the one who runs plans and the functions of custom ops. */
+typedef struct ig_custom_guard {
+    bool running; /* a custom op's function */
+    bool called;  /* it asked for something that cannot be done in the midst of a run */
+} ig_custom_guard;
+
 /* What a plan is made with.  Devices in the order of preference; all share the host's memory. */
 typedef struct ig_planner {
     const ig_allocator *allocator;
@@ -24,6 +30,8 @@ typedef struct ig_planner {
     bool strict; /* the first device or none */
     const ig_custom_op *(*custom)(void *user, uint32_t id);
     void *user;
+    ig_custom_guard *guard; /* outlives the plans; NULL: nobody asks */
+    ig_progress *progress;  /* for the host's progress(); NULL: nobody asks */
 } ig_planner;
 
 /* One rung of the ladder compile -> kernel_override -> eager. */

@@ -129,6 +129,16 @@ static ig_status merge_equal(rewrite *r) {
 
 /* ---- constants ---- */
 
+/* Kernels may round after each operation or only at the end: a number that would differ stays. */
+static bool scale_number(ig_attrs_scale by, ig_attrs_fill *fill) {
+    const float rounded = (float)by.scale * (float)fill->value + (float)by.shift;
+    const double x = fill->dtype == IG_F32 ? (double)(float)fill->value : fill->value;
+    const double exact = by.scale * x + by.shift;
+    if (fill->dtype == IG_F32 && (float)exact != rounded) return false;
+    fill->value = exact;
+    return fill->dtype == IG_F32 || fill->dtype == IG_F64;
+}
+
 static void fold_constant(rewrite *r, uint32_t i) {
     ig_step *step = &r->l->plan->steps[i];
     if (step->op != IG_OP_SCALE || r->gone[i] || step->out[0].desc.shape.rank != 0) return;
@@ -138,10 +148,7 @@ static void fold_constant(rewrite *r, uint32_t i) {
     ig_attrs_fill fill;
     memcpy(&by, step->attrs, sizeof by);
     memcpy(&fill, r->l->plan->steps[writer].attrs, sizeof fill);
-    if (fill.dtype == IG_F32) /* as the kernel would: in f32 throughout */
-        fill.value = (double)((float)by.scale * (float)fill.value + (float)by.shift);
-    else
-        fill.value = by.scale * fill.value + by.shift;
+    if (!scale_number(by, &fill)) return;
     ig_step as_fill = *step;
     as_fill.op = IG_OP_FILL;
     as_fill.attrs_bytes = sizeof fill;
@@ -153,12 +160,6 @@ static void fold_constant(rewrite *r, uint32_t i) {
 }
 
 /* ---- to its place ---- */
-
-static bool is_packed(const ig_operand *o) {
-    ig_layout layout = {.desc = o->desc};
-    memcpy(layout.stride, o->stride, sizeof layout.stride);
-    return ig_layout_is_packed(&layout);
-}
 
 /* Whether steps (from, to) leave the memory of `o` alone. */
 static bool untouched(const rewrite *r, uint32_t from, uint32_t to, const ig_operand *o) {
@@ -182,8 +183,9 @@ static void write_in_place(rewrite *r, uint32_t i) {
     const ig_step *maker = &p->steps[f->writer];
     const uint32_t from = f->writer;
     if (maker->n_out != 1 || !is_local(r, maker) || ig_op_find(maker->op)->traits & IG_UPDATES ||
-        r->l->places[from].part != r->l->places[i].part || !is_packed(state) || !is_packed(x) ||
-        x->offset != 0 || ig_shape_count(maker->out[0].desc.shape) != ig_shape_count(x->desc.shape) ||
+        r->l->places[from].part != r->l->places[i].part || !ig_operand_is_packed(state) ||
+        !ig_operand_is_packed(x) || x->offset != 0 ||
+        ig_shape_count(maker->out[0].desc.shape) != ig_shape_count(x->desc.shape) ||
         !untouched(r, from, i, state))
         return;
     ig_operand *out = output(maker, 0);
@@ -220,7 +222,7 @@ static void join_activation(rewrite *r, uint32_t i) {
     if (f->writer == NOBODY || f->fixed || f->readers != 1) return;
     ig_step *product = &p->steps[f->writer];
     ig_attrs_matmul attrs;
-    if (product->op != IG_OP_MATMUL || !is_packed(&step->in[0]) ||
+    if (product->op != IG_OP_MATMUL || !ig_operand_is_packed(&step->in[0]) ||
         r->l->places[f->writer].part != r->l->places[i].part ||
         r->l->places[f->writer].device != r->l->places[i].device ||
         ig_shape_count(product->out[0].desc.shape) != ig_shape_count(step->out[0].desc.shape))

@@ -9,19 +9,42 @@
 enum { FEW = 16 };
 
 ig_tensor *ig_poisoned(ig_ctx *ctx, ig_status status) {
-    if (!ctx) return &ig_nowhere;
+    if (!ctx) return ig_nowhere();
     ig_graph_stick(&ctx->graph, status);
     return &ctx->poison;
+}
+
+ig_tensor *ig_poison(ig_ctx *ctx, ig_status status) {
+    if (status == IG_OK) status = IG_FAIL(IG_ERR_ARGUMENT, "poison: nothing has failed");
+    return ig_poisoned(ctx, status);
+}
+
+/* A view of a tensor that was written to since shows the new numbers, but would not hand its
+ * gradient on. */
+static ig_status check_view(const ig_ctx *ctx, const ig_tensor *t, const ig_value_info *known) {
+    if (!t->made_by_op || !known->carries_grad || ctx->no_grad > 0) return IG_OK;
+    const ig_tensor *source = ig_value_at(&ctx->graph, known->base)->source;
+    return IG_FAIL(IG_ERR_STATE,
+                   "a view of %s is used after %s was written to, and its gradient would be lost; "
+                   "make the view anew",
+                   source && source->name ? source->name : "a tensor without a name",
+                   source && source->name ? source->name : "it");
 }
 
 ig_value ig_value_of(ig_ctx *ctx, ig_tensor *t) {
     ig_graph *g = &ctx->graph;
     if (!t->storage) return IG_NO_VALUE;
-    if (t->tape == ctx->tape && t->value != IG_NO_VALUE &&
-        ig_value_at(g, t->value)->version == t->storage->version) {
+    if (t->tape == ctx->tape && t->value != IG_NO_VALUE) {
         ig_value_info *known = ig_value_at(g, t->value);
-        if (!known->memory) known->memory = ig_storage_retain(t->storage); /* after a backward */
-        return t->value;
+        if (known->version == t->storage->version) {
+            if (!known->memory) known->memory = ig_storage_retain(t->storage); /* after a backward */
+            return t->value;
+        }
+        const ig_status status = check_view(ctx, t, known);
+        if (status != IG_OK) {
+            ig_graph_stick(g, status);
+            return IG_NO_VALUE;
+        }
     }
     const ig_value v = ig_graph_leaf(g, t->layout);
     if (v == IG_NO_VALUE) return v;
@@ -87,11 +110,12 @@ static ig_value build(ig_ctx *ctx, const ig_apply_args *args) {
 }
 
 void ig_apply(ig_ctx *ctx, ig_apply_args args, ig_tensor **out, uint32_t n_handed) {
-    for (uint32_t i = 0; i < n_handed; i++) out[i] = ctx ? &ctx->poison : &ig_nowhere;
+    for (uint32_t i = 0; i < n_handed; i++) out[i] = ctx ? &ctx->poison : ig_nowhere();
     if (!ctx) {
         (void)IG_FAIL(IG_ERR_ARGUMENT, "%s: a tensor is NULL", ig_op_name(args.op));
         return;
     }
+    if (ig_ctx_check_idle(ctx, ig_op_name(args.op)) != IG_OK) return;
     const ig_call call = {IG_EVENT_OP, args.op, args.attrs, args.in, args.n_in};
     ig_step_begin_op(ctx);
     if (ig_replay_call(ctx, &call, out, n_handed)) return;
@@ -146,6 +170,7 @@ ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in, uin
     const char *name = ig_op_name(op);
     IG_TRY(ig_tensor_check(in[0], NULL, name));
     ig_ctx *ctx = in[0]->ctx;
+    IG_TRY(ig_ctx_check_idle(ctx, name));
     const ig_apply_args args = {.op = op, .attrs = attrs, .in = in, .n_in = n_in, .n_out = n_out};
     const ig_call call = {IG_EVENT_UPDATE, op, attrs, in, n_in};
     ig_step_begin_op(ctx);

@@ -39,9 +39,9 @@ struct ig_batch {
     size_t list_room, tensors_room, ids_room, attrs_room;
 
     bool open;
-    size_t cursor;    /* dispatches of this batch; those before it are as they were */
-    size_t t_cursor;  /* and their tensors */
-    size_t a_cursor;  /* and attributes */
+    size_t cursor;   /* dispatches of this batch; those before it are as they were */
+    size_t t_cursor; /* and their tensors */
+    size_t a_cursor; /* and attributes */
     ig_graph graph;
     ig_plan *plan; /* of the whole list; NULL: to be made */
     memory *memories;
@@ -100,8 +100,10 @@ ig_status ig_batch_create(ig_ctx *ctx, ig_batch **out) {
     if (!b) return IG_FAIL(IG_ERR_MEMORY, "batch_create");
     b->ctx = ctx;
     const ig_status status = ig_graph_init(&b->graph, &ctx->allocator, (ig_graph_hooks){0});
-    if (status == IG_OK) *out = b;
-    else ig_free(&ctx->allocator, b);
+    if (status == IG_OK)
+        *out = b;
+    else
+        ig_free(&ctx->allocator, b);
     return status;
 }
 
@@ -263,8 +265,10 @@ static memory *memory_of(const ig_batch *b, const ig_tensor *t) {
     size_t low = 0, high = b->n_memories - 1;
     while (low < high) {
         const size_t middle = (low + high + 1) / 2;
-        if (b->memories[middle].begin <= at) low = middle;
-        else high = middle - 1;
+        if (b->memories[middle].begin <= at)
+            low = middle;
+        else
+            high = middle - 1;
     }
     return &b->memories[low];
 }
@@ -296,11 +300,10 @@ static ig_status build_dispatch(ig_batch *b, const dispatch *d, ig_value *in) {
     const bool updates = ig_op_find(d->op)->traits & IG_UPDATES;
     uint32_t n_out = updates ? ig_op_find(d->op)->out_max : d->n_out;
     if (d->op == IG_OP_SGD) n_out = d->n_in - 1;
-    const ig_value v = ig_build_op(g, (ig_build_args){.op = d->op,
-                                                      .attrs = &b->attrs[d->attrs],
-                                                      .in = in,
-                                                      .n_in = d->n_in,
-                                                      .n_out = n_out});
+    const ig_value v = ig_build_op(
+        g,
+        (ig_build_args){
+            .op = d->op, .attrs = &b->attrs[d->attrs], .in = in, .n_in = d->n_in, .n_out = n_out});
     IG_TRY(ig_graph_take_error(g));
     for (uint32_t i = 0; i < d->n_out; i++) {
         const ig_tensor *t = b->tensors[d->tensors + d->n_in + i];
@@ -352,6 +355,7 @@ static ig_status make_plan(ig_batch *b) {
 ig_status ig_batch_flush(ig_batch *b) {
     if (!b || !b->open) return IG_FAIL(IG_ERR_STATE, "batch_flush: no batch has been begun");
     ig_ctx *ctx = b->ctx;
+    IG_TRY(ig_ctx_check_idle(ctx, "batch_flush"));
     b->open = false;
     if (b->cursor < b->count) leave_old_list(b); /* it ends earlier than it did */
     if (b->count == 0) return IG_OK;

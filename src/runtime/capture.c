@@ -38,7 +38,7 @@ static void move_in(ig_captured *c, ig_tensor *t) {
     const ig_value_info *info = ig_value_at(&r->graph, r->cells[t->cell - 1].value);
     const ig_home home = r->plan->homes[info->base];
     uint64_t bytes = 0;
-    t->cell = 0; /* no recording's any more */
+    t->cell = 0;                             /* no recording's any more */
     if (home.offset == IG_NOT_THERE) return; /* a view of something that is bound */
     (void)ig_desc_bytes(ig_value_at(&r->graph, info->base)->layout.desc, &bytes);
     memcpy((char *)c->arena->buffer + home.offset, (const char *)t->storage->buffer, bytes);
@@ -102,6 +102,7 @@ static ig_status record(ig_captured *c, ig_status (*fn)(void *arg), void *arg) {
 
 ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg, ig_captured **out) {
     if (!ctx || !fn || !out) return IG_FAIL(IG_ERR_ARGUMENT, "capture: NULL");
+    IG_TRY(ig_ctx_check_idle(ctx, "capture"));
     if (ctx->step_has_ops)
         return IG_FAIL(IG_ERR_STATE, "capture: in the middle of a step; end it first");
     if (!ctx->planner.devices[0]->host_memory)
@@ -137,6 +138,7 @@ ig_status ig_captured_replay(ig_captured *c) {
     if (!c) return IG_FAIL(IG_ERR_ARGUMENT, "captured_replay: NULL");
     ig_ctx *ctx = c->ctx;
     ig_recording *r = c->recording;
+    IG_TRY(ig_ctx_check_idle(ctx, "captured_replay"));
     if (ctx->step_has_ops)
         return IG_FAIL(IG_ERR_STATE, "captured_replay: in the middle of a step; end it first");
     if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
@@ -145,9 +147,9 @@ ig_status ig_captured_replay(ig_captured *c) {
     r->buffers[IG_ARENA] = c->arena->buffer;
     for (size_t i = 0; i < r->n_binds; i++) r->buffers[i + 1] = c->bound[i]->storage->buffer;
     ig_profile_run(ctx, r->plan);
-    const ig_status status = ig_plan_run(
-        r->plan, (ig_run_args){r->buffers, (uint32_t)r->n_binds + 1, ctx->slots,
-                               (uint32_t)ctx->n_slots, &ctx->profile.first_step});
+    const ig_status status =
+        ig_plan_run(r->plan, (ig_run_args){r->buffers, (uint32_t)r->n_binds + 1, ctx->slots,
+                                           (uint32_t)ctx->n_slots, &ctx->profile.first_step});
     ctx->steps += c->steps;
     ctx->counters.steps += c->steps;
     ctx->counters.replays++;

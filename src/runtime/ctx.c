@@ -21,6 +21,21 @@ static void *host_alloc(const ig_host *host, size_t count, size_t bytes_each) {
 
 static void host_free(const ig_host *host, void *p) { ig_free(&ctx_of(host)->allocator, p); }
 
+static bool host_progress(ig_progress *progress, uint64_t done, uint64_t total) {
+    if (!progress) return true; /* nobody asks */
+    const ig_ctx_options *o = &progress->ctx->options;
+    if (o->progress) o->progress(o->user, "compile", done, total);
+    return !(o->cancel && o->cancel(o->user));
+}
+
+static ig_status host_register_override(ig_backend_device *device, ig_tag tag,
+                                        ig_compile_fn *compile) {
+    const ig_planner *p = &ctx_of(device->host)->planner;
+    for (uint32_t i = 0; i < p->n_devices; i++)
+        if (p->devices[i]->handle == device) return ig_device_override(p->devices[i], tag, compile);
+    return IG_FAIL(IG_ERR_STATE, "register_override: the device is not open yet: prepare() may");
+}
+
 static void host_team(const ig_host *host, ig_team_fn *fn, void *task) {
     ig_team_run(ctx_of(host)->team, fn, task);
 }
@@ -65,13 +80,18 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
                                .log = host_log,
                                .alloc = host_alloc,
                                .free = host_free,
+                               .progress = host_progress,
+                               .register_override = host_register_override,
                                .team = host_team,
                                .team_barrier = host_team_barrier},
                               ctx};
     ctx->planner = (ig_planner){.allocator = &ctx->allocator,
                                 .strict = options->strict,
                                 .custom = custom_of,
-                                .user = ctx};
+                                .user = ctx,
+                                .guard = &ctx->guard,
+                                .progress = &ctx->progress};
+    ctx->progress.ctx = ctx;
     ctx->poison = (ig_tensor){.alive = IG_TENSOR_ALIVE, .refs = 1, .ctx = ctx};
     ctx->tape = 1;
     ctx->arena.refs = 1; /* the context's */
@@ -101,7 +121,7 @@ ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out) {
     if (!ctx) return IG_FAIL(IG_ERR_MEMORY, "ctx_create: a context");
     ctx->allocator = *allocator;
     ctx->options = *options;
-    ctx->options.device = ctx->options.cache_dir = NULL; /* the caller's texts may go */
+    ctx->options.device = NULL; /* the caller's text may go */
     const ig_status status = init(ctx, options);
     if (status == IG_OK) *out = ctx;
     else ig_ctx_destroy(ctx);

@@ -56,7 +56,12 @@ typedef struct ig_tensor_slab {
     ig_tensor tensors[63];
 } ig_tensor_slab;
 
-enum { IG_TENSOR_ALIVE = 0x54454e53, IG_SLOT_STEP = 0 };
+enum { IG_TENSOR_ALIVE = 0x54454e53, IG_SLOT_STEP = 0, IG_CUSTOM_MOST_IN = 32 };
+
+/* What a backend's compile() is handed to say how far it is: host_progress() in ctx.c. */
+struct ig_progress {
+    const ig_ctx *ctx;
+};
 
 /* The host table, and behind it what its functions work with. */
 typedef struct ig_ctx_host {
@@ -88,6 +93,8 @@ struct ig_ctx {
     ig_allocator allocator;
     ig_ctx_options options; /* texts are not kept */
     ig_ctx_host host;
+    ig_progress progress;
+    ig_custom_guard guard;
     ig_team *team;
     ig_planner planner;
     ig_plan_cache cache;
@@ -117,6 +124,8 @@ struct ig_ctx {
     size_t n_customs, customs_room;
 
     uint64_t steps;
+    uint64_t next_steps;     /* what the count was set to in the midst of a step, */
+    bool steps_were_set;     /* if it was: it holds from the next one on */
     uint64_t n_filled;       /* calls of ig_tensor_fill_* */
     uint32_t n_random;       /* random ops since the tape began */
     bool step_has_ops, step_ended;
@@ -142,7 +151,11 @@ void ig_tensor_give_up(ig_tensor *tensor);
 /* Whether it may be used with the context; if not, says why in the thread's error. */
 IG_MUST_CHECK ig_status ig_tensor_check(const ig_tensor *tensor, const ig_ctx *ctx,
                                         const char *what);
-extern ig_tensor ig_nowhere; /* never written to */
+/* What ops on NULL return: there is no context that could own a poisoned tensor. */
+ig_tensor *ig_nowhere(void);
+/* Whether something may be computed or ended now: not from the run() of a custom op.  If not, says so
+ * in the thread's error, and the custom op fails. */
+IG_MUST_CHECK ig_status ig_ctx_check_idle(ig_ctx *ctx, const char *what);
 
 /* ---- run.c ---- */
 extern const ig_graph_hooks ig_run_hooks;

@@ -23,10 +23,10 @@ ig_status ig_custom_register(ig_ctx *ctx, const ig_custom_op *op, uint32_t *out_
 
 /* The program's own shape rule, whose answer is checked. */
 static ig_status infer(const ig_custom_op *op, ig_tensor *const *in, uint32_t n_in, ig_desc *out) {
-    enum { MOST = 32 };
-    ig_desc descs[MOST];
-    if (n_in < 1 || n_in > MOST)
-        return IG_FAIL(IG_ERR_ARGUMENT, "%s: %u inputs; from 1 to %d", op->name, n_in, MOST);
+    ig_desc descs[IG_CUSTOM_MOST_IN];
+    if (n_in < 1 || n_in > IG_CUSTOM_MOST_IN)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: %u inputs; from 1 to %d", op->name, n_in,
+                       IG_CUSTOM_MOST_IN);
     for (uint32_t i = 0; i < n_in; i++) {
         IG_TRY(ig_tensor_check(in[i], NULL, op->name));
         descs[i] = ig_tensor_desc(in[i]);

@@ -13,8 +13,10 @@ ig_status ig_tensor_require_grad(ig_tensor *tensor) {
     const ig_dtype dtype = tensor->layout.desc.dtype;
     if (tensor->made_by_op)
         return IG_FAIL(IG_ERR_ARGUMENT, "require_grad: the result of an op has its gradient anyway");
-    if (dtype == IG_I32)
-        return IG_FAIL(IG_ERR_ARGUMENT, "require_grad: %s has no gradient", ig_dtype_name(dtype));
+    if (dtype != IG_F32 && dtype != IG_F64)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "require_grad: %s has no gradient: only f32 and f64 are added up",
+                       ig_dtype_name(dtype));
     tensor->wants_grad = tensor->state = true;
     tensor->value = IG_NO_VALUE;
     return IG_OK;
@@ -25,7 +27,7 @@ ig_tensor *ig_tensor_grad(const ig_tensor *tensor) {
 }
 
 void ig_tensor_zero_grad(ig_tensor *tensor) {
-    if (tensor && tensor->alive == IG_TENSOR_ALIVE) tensor->has_grad = false;
+    if (tensor && tensor->alive == IG_TENSOR_ALIVE && tensor->storage) tensor->has_grad = false;
 }
 
 /* The memory is there, and as it was when the op read it. */
@@ -65,6 +67,7 @@ ig_status ig_backward(ig_tensor *loss) {
     char text[IG_SHAPE_TEXT_BYTES];
     IG_TRY(ig_tensor_check(loss, NULL, "backward"));
     ig_ctx *ctx = loss->ctx;
+    IG_TRY(ig_ctx_check_idle(ctx, "backward"));
     if (ctx && ctx->in_backward)
         return IG_FAIL(IG_ERR_STATE, "backward: called from the gradient function of an op");
     const ig_call call = {.kind = IG_EVENT_BACKWARD, .in = &loss, .n_in = 1};

@@ -70,20 +70,18 @@ static int rank_of(const ig_tensor *x) { return ig_tensor_desc(x).shape.rank; }
 
 static int32_t axis_of(const ig_tensor *x, int axis) { return axis < 0 ? axis + rank_of(x) : axis; }
 
+static bool is_usable(const ig_tensor *x) {
+    return x && x->alive == IG_TENSOR_ALIVE && x->storage;
+}
+
 /* What an op returns for an axis that is not there.  A tensor that is no good is the worse fault:
  * applying the op to it says so. */
 static ig_tensor *without_axis(ig_op op, ig_tensor *x, int axis) {
     static const char zeros[IG_ATTRS_MAX];
     char text[IG_SHAPE_TEXT_BYTES];
-    if (!x || x->alive != IG_TENSOR_ALIVE || !x->storage) return unary(op, zeros, x);
+    if (!is_usable(x)) return unary(op, zeros, x);
     return ig_poisoned(x->ctx, IG_FAIL(IG_ERR_SHAPE, "%s: axis %d of %s", ig_op_name(op), axis,
                                        ig_shape_text(x->layout.desc.shape, text)));
-}
-
-static ig_attrs_shape shape_attrs(ig_shape shape) {
-    ig_attrs_shape attrs = {.rank = shape.rank};
-    for (int d = 0; d < shape.rank && d < IG_MAX_RANK; d++) attrs.dim[d] = shape.dim[d];
-    return attrs;
 }
 
 /* Replaces an extent of -1 by what is left of `count` elements. */
@@ -99,18 +97,23 @@ static void complete(ig_shape *shape, int64_t count) {
 
 ig_tensor *ig_reshape(ig_tensor *x, ig_shape shape) {
     complete(&shape, ig_shape_count(ig_tensor_desc(x).shape));
-    const ig_attrs_shape attrs = shape_attrs(shape);
+    const ig_attrs_shape attrs = ig_shape_attrs(shape);
     return unary(IG_OP_RESHAPE, &attrs, x);
 }
 
 ig_tensor *ig_broadcast(ig_tensor *x, ig_shape shape) {
-    const ig_attrs_shape attrs = shape_attrs(shape);
+    const ig_attrs_shape attrs = ig_shape_attrs(shape);
     return unary(IG_OP_BROADCAST, &attrs, x);
 }
 
-ig_tensor *ig_permute(ig_tensor *x, const int *axes) {
+ig_tensor *ig_permute(ig_tensor *x, const int *axes, int n_axes) {
     ig_attrs_axes attrs = {{0}};
-    for (int d = 0; d < rank_of(x); d++) attrs.axis[d] = axis_of(x, axes[d]);
+    char text[IG_SHAPE_TEXT_BYTES];
+    if (is_usable(x) && (n_axes != rank_of(x) || (n_axes > 0 && !axes)))
+        return ig_poisoned(x->ctx,
+                           IG_FAIL(IG_ERR_SHAPE, "permute: %d axes of %s", axes ? n_axes : 0,
+                                   ig_shape_text(x->layout.desc.shape, text)));
+    for (int d = 0; is_usable(x) && d < n_axes; d++) attrs.axis[d] = axis_of(x, axes[d]);
     return unary(IG_OP_TRANSPOSE, &attrs, x);
 }
 
@@ -120,7 +123,7 @@ ig_tensor *ig_transpose(ig_tensor *x, int axis_a, int axis_b) {
     if (a < 0 || a >= rank) return without_axis(IG_OP_TRANSPOSE, x, axis_a);
     if (b < 0 || b >= rank) return without_axis(IG_OP_TRANSPOSE, x, axis_b);
     for (int d = 0; d < rank; d++) axes[d] = d == a ? b : d == b ? a : d;
-    return ig_permute(x, axes);
+    return ig_permute(x, axes, rank);
 }
 
 ig_tensor *ig_slice(ig_tensor *x, int axis, int64_t begin, int64_t end) {
@@ -134,7 +137,7 @@ ig_tensor *ig_pad(ig_tensor *x, int axis, int64_t before, int64_t after) {
 ig_tensor *ig_concat(ig_tensor *const *x, int count, int axis) {
     if (!x || count < 1 || count >= IG_MANY) {
         (void)IG_FAIL(IG_ERR_ARGUMENT, "concat: %d tensors", count);
-        return &ig_nowhere;
+        return ig_nowhere();
     }
     return ig_apply_one(IG_OP_CONCAT, &(ig_attrs_axis){axis_of(x[0], axis)}, x, (uint32_t)count);
 }
@@ -295,7 +298,7 @@ ig_status ig_sgd(ig_tensor *weight, ig_tensor *grad, ig_tensor *momentum, ig_att
 ig_tensor *ig_global_norm(ig_tensor *const *x, int count) {
     if (!x || count < 1 || count >= IG_MANY) {
         (void)IG_FAIL(IG_ERR_ARGUMENT, "global_norm: %d tensors", count);
-        return &ig_nowhere;
+        return ig_nowhere();
     }
     return ig_apply_one(IG_OP_GLOBAL_NORM, NULL, x, (uint32_t)count);
 }

@@ -30,7 +30,8 @@ static void free_rings(ig_ctx *ctx) {
 void ig_profile_deinit(ig_ctx *ctx) { free_rings(ctx); }
 
 ig_status ig_profile_begin(ig_ctx *ctx, uint32_t max_events) {
-    if (!ctx || max_events == 0) return IG_FAIL(IG_ERR_ARGUMENT, "profile_begin: no room asked for");
+    if (!ctx || max_events == 0)
+        return IG_FAIL(IG_ERR_ARGUMENT, "profile_begin: no room asked for");
     ig_profile *p = &ctx->profile;
     free_rings(ctx);
     *p = (ig_profile){.room = max_events};
@@ -82,8 +83,7 @@ static void say_events(ig_text *t, const ig_profile *p) {
             continue;
         }
         ig_text_comma(t);
-        ig_text_add(t,
-                    "{\"run\":%llu,\"thread\":%u,\"step\":%u,\"begin_ns\":%llu,\"end_ns\":%llu}",
+        ig_text_add(t, "{\"run\":%llu,\"thread\":%u,\"step\":%u,\"begin_ns\":%llu,\"end_ns\":%llu}",
                     (unsigned long long)e->run, first, e->step, (unsigned long long)e->begin_ns,
                     (unsigned long long)e->end_ns);
     }

@@ -11,6 +11,7 @@
 const char *ig_version(void) { return INGOT_VERSION; }
 
 ig_counters ig_report_counters(const ig_ctx *ctx) {
+    if (!ctx) return (ig_counters){0};
     ig_counters c = ctx->counters;
     c.programs = ctx->cache.count;
     c.program_hits = ctx->cache.hits;
@@ -19,10 +20,12 @@ ig_counters ig_report_counters(const ig_ctx *ctx) {
 }
 
 ig_memory_stats ig_report_memory(const ig_ctx *ctx) {
-    return ig_device_memory(ctx->planner.devices[0]);
+    return ctx ? ig_device_memory(ctx->planner.devices[0]) : (ig_memory_stats){0};
 }
 
-void ig_report_reset_memory(ig_ctx *ctx) { ig_device_reset_peak(ctx->planner.devices[0]); }
+void ig_report_reset_memory(ig_ctx *ctx) {
+    if (ctx) ig_device_reset_peak(ctx->planner.devices[0]);
+}
 
 typedef void segment_fn(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s);
 
@@ -55,9 +58,9 @@ static void plan_segments(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, se
     for (uint32_t i = 0; plan && i < plan->n_segments; i++) fn(t, ctx, plan, &plan->segments[i]);
 }
 
-/* Plans of single ops, then those of recordings. */
+/* Plans of single ops, in the order they were made, then those of recordings. */
 static void each_segment(ig_text *t, const ig_ctx *ctx, segment_fn *fn) {
-    for (size_t i = 0; i < ctx->cache.room; i++)
+    for (size_t i = 0; i < ctx->cache.count; i++)
         plan_segments(t, ctx, ctx->cache.entries[i].plan, fn);
     for (uint32_t i = 0; i < ctx->recorder.count; i++)
         plan_segments(t, ctx, ctx->recorder.all[i]->plan, fn);
@@ -104,16 +107,24 @@ static void say_recordings(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "}");
 }
 
+/* Integers of JSON end where those with a sign end, for most who read it. */
+static void say_seed(ig_text *t, uint64_t seed) {
+    const char *quote = seed > INT64_MAX ? "\"" : "";
+    ig_text_add(t, ",\"seed\":%s%llu%s", quote, (unsigned long long)seed, quote);
+}
+
 size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes) {
     static const char *const modes[] = {"dynamic", "compiled", "auto"};
-    const ig_device *device = ctx->planner.devices[0];
     ig_text t = ig_text_begin(out, out_bytes);
+    if (!ctx) return 0;
+    const ig_device *device = ctx->planner.devices[0];
     ig_text_add(&t, "{\"schema_version\":\"1.0.0\",\"backend\":\"%s\",\"execution_mode\":\"%s\",",
                 device->name, modes[ctx->recorder.mode]);
     ig_text_add(&t, "\"config_resolved\":{\"device\":\"%s\",\"architecture\":", device->name);
     ig_text_add_string(&t, device->info.architecture);
-    ig_text_add(&t, ",\"threads\":%u,\"seed\":%llu,\"strict\":%s}", ig_team_threads(ctx->team),
-                (unsigned long long)ctx->options.seed, ctx->options.strict ? "true" : "false");
+    ig_text_add(&t, ",\"threads\":%u", ig_team_threads(ctx->team));
+    say_seed(&t, ctx->options.seed);
+    ig_text_add(&t, ",\"strict\":%s}", ctx->options.strict ? "true" : "false");
     say_memory(&t, ctx);
     say_counters(&t, ctx);
     ig_text_add(&t, ",\"cache_hits\":{\"compile\":%llu}", (unsigned long long)ctx->cache.hits);
@@ -127,8 +138,9 @@ size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes) {
 }
 
 size_t ig_report_plan_json(const ig_ctx *ctx, uint32_t index, char *out, size_t out_bytes) {
-    const ig_recorder *rec = &ctx->recorder;
     ig_text t = ig_text_begin(out, out_bytes);
+    if (!ctx) return 0;
+    const ig_recorder *rec = &ctx->recorder;
     if (index < rec->count && rec->all[rec->count - 1 - index]->plan)
         ig_plan_describe(&t, &ctx->planner, rec->all[rec->count - 1 - index]->plan);
     return t.used;

@@ -48,9 +48,8 @@ static ig_status give_memory(ig_ctx *ctx, ig_graph *g, const ig_node *node, uint
         if (traits & (IG_VIEWS | IG_UPDATES)) {
             const uint32_t source = traits & IG_UPDATES ? ig_update_alias(i) : 0;
             const ig_value_info *in = ig_value_at(g, ig_node_in(g, node)[source]);
-            ig_storage *storage = ig_storage_retain(in->memory);
-            out->memory = storage;
-            out->version = traits & IG_UPDATES ? ++storage->version : in->version;
+            out->memory = ig_storage_retain(in->memory);
+            out->version = in->version;
             continue;
         }
         ig_storage *storage = NULL;
@@ -59,6 +58,14 @@ static ig_status give_memory(ig_ctx *ctx, ig_graph *g, const ig_node *node, uint
         out->memory = storage;
     }
     return IG_OK;
+}
+
+/* Only what an update has done makes the next version: one that failed has overwritten nothing. */
+static void count_versions(ig_graph *g, const ig_node *node) {
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        ig_value_info *out = ig_value_at(g, node->out + i);
+        out->version = ++((ig_storage *)out->memory)->version;
+    }
 }
 
 static ig_status submit(ig_ctx *ctx, const ig_graph *g, uint32_t id, const binding *b) {
@@ -115,7 +122,9 @@ static ig_status run_node(void *user, ig_graph *g, uint32_t id) {
         ctx->counters.views++;
         return IG_OK;
     }
-    return compute(ctx, g, id);
+    IG_TRY(compute(ctx, g, id));
+    if (traits & IG_UPDATES) count_versions(g, node);
+    return IG_OK;
 }
 
 static void drop(void *user, ig_value_info *value) {
@@ -128,17 +137,15 @@ static void drop(void *user, ig_value_info *value) {
 /* Calls the gradient function of a custom op with tensors made of the values. */
 static ig_status custom_grad(void *user, ig_graph *g, uint32_t id, const ig_value *dout,
                              ig_value *din) {
-    enum { MOST = 32 };
     ig_ctx *ctx = user;
     const ig_node node = g->nodes[id];
     const ig_attrs_custom *attrs = ig_node_attrs(g, &node);
     const ig_custom_op *op = &ctx->customs[attrs->id];
     if (!op->grad)
         return IG_FAIL(IG_ERR_UNSUPPORTED, "backward: %s has no gradient function", op->name);
-    if (node.n_in > MOST)
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "backward: %s: %u inputs; at most %d", op->name,
-                       node.n_in, MOST);
-    ig_tensor *in[MOST], *d_in[MOST] = {0}, *out[IG_MAX_OUT], *d_out[IG_MAX_OUT] = {0};
+    assert(node.n_in <= IG_CUSTOM_MOST_IN); /* ig_custom() has seen to it */
+    ig_tensor *in[IG_CUSTOM_MOST_IN], *d_in[IG_CUSTOM_MOST_IN] = {0};
+    ig_tensor *out[IG_MAX_OUT], *d_out[IG_MAX_OUT] = {0};
     ig_scope_begin(ctx);
     for (uint32_t i = 0; i < node.n_in; i++) in[i] = ig_tensor_of(ctx, ig_node_in(g, &node)[i]);
     for (uint32_t i = 0; i < node.n_out; i++) {

@@ -7,6 +7,8 @@ void ig_tape_reset(ig_ctx *ctx) {
     ig_graph_cut(&ctx->graph, (ig_graph_mark){.n_values = 1});
     ctx->tape++;
     ctx->n_random = 0;
+    if (ctx->steps_were_set) ctx->steps = ctx->next_steps;
+    ctx->steps_were_set = false;
     ctx->slots[IG_SLOT_STEP].i = (int64_t)ctx->steps;
 }
 
@@ -50,21 +52,31 @@ static ig_status end_step(ig_ctx *ctx) {
 
 ig_status ig_step_end(ig_ctx *ctx) {
     if (!ctx) return IG_FAIL(IG_ERR_ARGUMENT, "step_end: NULL");
+    IG_TRY(ig_ctx_check_idle(ctx, "step_end"));
     const ig_status error = ig_graph_take_error(&ctx->graph);
     const ig_status status = end_step(ctx);
     return error != IG_OK ? error : status;
 }
 
-uint64_t ig_step_count(const ig_ctx *ctx) { return ctx->steps; }
+uint64_t ig_step_count(const ig_ctx *ctx) {
+    if (!ctx) return 0;
+    return ctx->steps_were_set ? ctx->next_steps : ctx->steps;
+}
 
+/* What has been drawn in this step is drawn again on the way back, and in a replay. */
 void ig_step_set_count(ig_ctx *ctx, uint64_t count) {
+    if (!ctx) return;
+    ctx->next_steps = count;
+    ctx->steps_were_set = true;
+    if (ctx->recorder.state != IG_BETWEEN) return;
+    ctx->steps_were_set = false;
     ctx->steps = count;
     ctx->slots[IG_SLOT_STEP].i = (int64_t)count;
 }
 
 /* Where there is no memory for another level, the scope's tensors go to the one around it. */
 void ig_scope_begin(ig_ctx *ctx) {
-    if (!ctx) return;
+    if (!ctx || ig_ctx_check_idle(ctx, "scope_begin") != IG_OK) return;
     if (!IG_GROW(&ctx->allocator, ctx->scopes, &ctx->scopes_room, (size_t)ctx->depth + 2)) {
         ig_graph_stick(&ctx->graph, IG_FAIL(IG_ERR_MEMORY, "scope_begin: %u open", ctx->depth));
         ctx->failed_scopes++;
@@ -75,6 +87,7 @@ void ig_scope_begin(ig_ctx *ctx) {
 
 void ig_scope_end(ig_ctx *ctx) {
     if (!ctx || ctx->depth + ctx->failed_scopes == 0) return;
+    if (ig_ctx_check_idle(ctx, "scope_end") != IG_OK) return;
     if (ctx->failed_scopes > 0) {
         ctx->failed_scopes--;
         return;
@@ -86,10 +99,12 @@ void ig_scope_end(ig_ctx *ctx) {
     if (status != IG_OK) ig_graph_stick(&ctx->graph, status);
 }
 
-void ig_no_grad_begin(ig_ctx *ctx) { ctx->no_grad++; }
+void ig_no_grad_begin(ig_ctx *ctx) {
+    if (ctx) ctx->no_grad++;
+}
 
 void ig_no_grad_end(ig_ctx *ctx) {
-    if (ctx->no_grad > 0) ctx->no_grad--;
+    if (ctx && ctx->no_grad > 0) ctx->no_grad--;
 }
 
 ig_status ig_mode_set(ig_ctx *ctx, ig_mode mode) {
@@ -105,7 +120,7 @@ ig_status ig_mode_set(ig_ctx *ctx, ig_mode mode) {
     return IG_OK;
 }
 
-ig_mode ig_mode_get(const ig_ctx *ctx) { return ctx->recorder.mode; }
+ig_mode ig_mode_get(const ig_ctx *ctx) { return ctx ? ctx->recorder.mode : IG_MODE_DYNAMIC; }
 
 /* ---- slots ---- */
 

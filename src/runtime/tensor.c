@@ -11,8 +11,16 @@
 #include "base/random.h"
 #include "runtime/ctx.h"
 
-/* What ops on NULL return: there is no context that could own a poisoned tensor. */
-ig_tensor ig_nowhere = {.alive = IG_TENSOR_ALIVE, .refs = 1};
+static const ig_tensor nowhere = {.alive = IG_TENSOR_ALIVE, .refs = 1};
+
+/* Nobody writes to it: it has no storage, which every call that writes asks for first. */
+ig_tensor *ig_nowhere(void) { return (ig_tensor *)&nowhere; }
+
+ig_status ig_ctx_check_idle(ig_ctx *ctx, const char *what) {
+    if (!ctx || !ctx->guard.running) return IG_OK;
+    ctx->guard.called = true;
+    return IG_FAIL(IG_ERR_STATE, "%s: called from the run() of a custom op", what);
+}
 
 static bool add_slab(ig_ctx *ctx) {
     ig_tensor_slab *slab = ig_alloc(&ctx->allocator, 1, sizeof *slab);
@@ -103,7 +111,7 @@ void ig_scope_release(ig_ctx *ctx, uint32_t depth) {
 }
 
 ig_status ig_tensor_check(const ig_tensor *tensor, const ig_ctx *ctx, const char *what) {
-    if (!tensor || tensor == &ig_nowhere)
+    if (!tensor || tensor == &nowhere)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: a tensor is NULL", what);
     if (tensor->alive != IG_TENSOR_ALIVE)
         return IG_FAIL(IG_ERR_STATE,
@@ -298,6 +306,7 @@ static ig_status check_bytes(const ig_tensor *t, const void *p, size_t bytes, co
 
 ig_status ig_tensor_read(ig_tensor *tensor, void *dst, size_t dst_bytes) {
     IG_TRY(check_usable(tensor, "read"));
+    IG_TRY(ig_ctx_check_idle(tensor->ctx, "read"));
     IG_TRY(check_bytes(tensor, dst, dst_bytes, "read"));
     IG_TRY(ig_replay_read(tensor->ctx, tensor));
     return transfer(tensor, dst, true);
@@ -305,6 +314,7 @@ ig_status ig_tensor_read(ig_tensor *tensor, void *dst, size_t dst_bytes) {
 
 ig_status ig_tensor_write(ig_tensor *tensor, const void *src, size_t src_bytes) {
     IG_TRY(check_usable(tensor, "write"));
+    IG_TRY(ig_ctx_check_idle(tensor->ctx, "write"));
     if (tensor->made_by_op)
         return IG_FAIL(IG_ERR_ARGUMENT, "write: the result of an op cannot be overwritten");
     IG_TRY(check_bytes(tensor, src, src_bytes, "write"));
@@ -315,6 +325,7 @@ ig_status ig_tensor_write(ig_tensor *tensor, const void *src, size_t src_bytes) 
 
 ig_status ig_tensor_item(ig_tensor *tensor, double *out) {
     IG_TRY(check_usable(tensor, "item"));
+    IG_TRY(ig_ctx_check_idle(tensor->ctx, "item"));
     char text[IG_SHAPE_TEXT_BYTES];
     const ig_desc desc = tensor->layout.desc;
     union {

@@ -40,7 +40,7 @@ static ig_tensor *reshape_copies(const grad_inputs *in) {
 }
 static ig_tensor *transpose(const grad_inputs *in) { return ig_exp(ig_transpose(P(0), 0, -1)); }
 static ig_tensor *permute(const grad_inputs *in) {
-    return ig_exp(ig_permute(P(0), (const int[]){2, 0, 1}));
+    return ig_exp(ig_permute(P(0), (const int[]){2, 0, 1}, 3));
 }
 static ig_tensor *slice(const grad_inputs *in) { return ig_exp(ig_slice(P(0), 1, 1, 3)); }
 static ig_tensor *slices(const grad_inputs *in) { /* they overlap */

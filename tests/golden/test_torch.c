@@ -179,7 +179,7 @@ static ig_tensor *attend(net *n, ig_tensor *h) {
 
 static ig_tensor *mix_times(net *n, ig_tensor *h) {
     ig_tensor *y = ig_matmul(OP(TRANSPOSE, ig_transpose(h, 1, 2)), n->time); /* [b, d, t] */
-    y = ig_permute(y, (const int[]){0, 2, 1});
+    y = ig_permute(y, (const int[]){0, 2, 1}, 3);
     ig_tensor *gram =
         ig_matmul_with(y, h, (ig_matmul_options){.transpose_a = true}); /* [b, d, d] */
     gram = OP(SOFTMAX, ig_softmax(gram, 1));

@@ -30,7 +30,7 @@ typedef struct setting {
 
 typedef void program(ig_ctx *ctx, trail *t);
 
-/* Runs the program in a context of its own, which has to be empty of tensors at the end. */
+/* Runs the program in a context of its own and tells what the context counted. */
 ig_counters play(setting s, program *p, trail *t);
 
 /* In all modes, on the device that the environment names and on ref, with 1 and 2 threads. */

@@ -33,7 +33,7 @@ static ig_tensor *call_dropout(ig_tensor *x) { return ig_dropout(x, 0.5); }
 static ig_tensor *call_no_dropout(ig_tensor *x) { return ig_dropout(x, 0); }
 static ig_tensor *call_reshape(ig_tensor *x) { return ig_reshape(x, six); }
 static ig_tensor *call_transpose(ig_tensor *x) { return ig_transpose(x, 0, -1); }
-static ig_tensor *call_permute(ig_tensor *x) { return ig_permute(x, both_axes); }
+static ig_tensor *call_permute(ig_tensor *x) { return ig_permute(x, both_axes, 2); }
 static ig_tensor *call_slice(ig_tensor *x) { return ig_slice(x, 1, 0, 1); }
 static ig_tensor *call_broadcast(ig_tensor *x) { return ig_broadcast(x, IG_SHAPE(4, 2, 3)); }
 static ig_tensor *call_pad(ig_tensor *x) { return ig_pad(x, -1, 1, 0); }

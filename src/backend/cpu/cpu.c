@@ -66,15 +66,6 @@ typedef struct cpu_program {
 
 /* ---- choosing kernels ---- */
 
-static bool is_packed(const ig_operand *o) {
-    int64_t stride = 1;
-    for (int d = o->desc.shape.rank - 1; d >= 0; d--) {
-        if (o->desc.shape.dim[d] > 1 && o->stride[d] != stride) return false;
-        stride *= o->desc.shape.dim[d];
-    }
-    return true;
-}
-
 /* An output may lie where an input lies if each element is read before it is written, and by the
  * same thread: with updates that is the planner's promise. */
 static bool aliases_fit(const ig_step *step) {
@@ -84,7 +75,7 @@ static bool aliases_fit(const ig_step *step) {
         if (out->alias < 0) continue;
         if (!(traits & IG_ELEMENTWISE) || (uint32_t)out->alias >= step->n_in) return false;
         const ig_operand *in = &step->in[out->alias];
-        if (in->desc.dtype != out->desc.dtype || !is_packed(in)) return false;
+        if (in->desc.dtype != out->desc.dtype || !ig_operand_is_packed(in)) return false;
     }
     return true;
 }
@@ -241,7 +232,7 @@ static bool reads_its_element(const ig_step *steps, uint32_t first, uint32_t i) 
     if (!(ig_op_find(step->op)->traits & IG_ELEMENTWISE)) return false;
     for (uint32_t k = 0; k < step->n_in; k++) {
         const ig_operand *in = &step->in[k];
-        if (is_packed(in)) continue;
+        if (ig_operand_is_packed(in)) continue;
         for (uint32_t s = first; s < i; s++)
             for (uint32_t o = 0; o < ig_step_at(steps, s)->n_out; o++)
                 if (ig_step_at(steps, s)->out[o].buffer == in->buffer) return false;
@@ -314,7 +305,8 @@ static void cut(cpu_program *p) {
         if (c->split == BY_ELEMENT)
             for (uint32_t i = c->first; i < c->first + c->count; i++) p->tasks[i].width = 1;
         if (c->split != BY_UNIT) c->units = c->split == BY_ROW ? c->rows : c->rows * c->columns;
-        c->chunk = CHUNK_WORK / (c->split == BY_ROW ? c->row_cost : c->unit_cost);
+        const int64_t each = c->split == BY_ROW ? c->row_cost : c->unit_cost;
+        c->chunk = CHUNK_WORK / (each > 0 ? each : 1); /* rows without columns cost nothing */
         if (c->chunk == 0) c->chunk = 1;
         if (c->barrier) before_level = tickets;
         c->begin = tickets;

@@ -158,16 +158,6 @@ static inline bool rows_are_packed(const ig_operand *o) {
     return last >= 0 && (o->desc.shape.dim[last] <= 1 || o->stride[last] == 1);
 }
 
-/* All elements lie side by side, in their order. */
-static inline bool operand_is_packed(const ig_operand *o) {
-    int64_t stride = 1;
-    for (int d = o->desc.shape.rank - 1; d >= 0; d--) {
-        if (o->desc.shape.dim[d] > 1 && o->stride[d] != stride) return false;
-        stride *= o->desc.shape.dim[d];
-    }
-    return true;
-}
-
 static inline int64_t last_dim(const ig_operand *o) {
     const ig_shape *shape = &o->desc.shape;
     return shape->rank > 0 ? shape->dim[shape->rank - 1] : 1;

@@ -49,13 +49,15 @@ static ig_status create_layers(gpt *m, ig_module *root) {
 static void destroy(ig_ctx *ctx, void *model) { ig_free(ig_ctx_allocator(ctx), model); }
 
 static ig_status create(ig_ctx *ctx, const ig_lm_config *c, ig_module *root, void **out) {
-    gpt *m = ig_alloc(ig_ctx_allocator(ctx), 1,
-                      sizeof *m + (size_t)c->n_layers * sizeof m->layers[0]);
+    gpt *m =
+        ig_alloc(ig_ctx_allocator(ctx), 1, sizeof *m + (size_t)c->n_layers * sizeof m->layers[0]);
     if (!m) return IG_FAIL(IG_ERR_MEMORY, "gpt: %lld layers", (long long)c->n_layers);
     m->config = *c;
     const ig_status status = create_layers(m, root);
-    if (status == IG_OK) *out = m;
-    else destroy(ctx, m);
+    if (status == IG_OK)
+        *out = m;
+    else
+        destroy(ctx, m);
     return status;
 }
 
@@ -71,8 +73,8 @@ static ig_tensor *attention(const gpt *m, int64_t i, const ig_rows *rows, ig_ten
 
 static ig_tensor *hidden(void *model, const ig_rows *rows) {
     const gpt *m = model;
-    ig_tensor *h = ig_add(ig_module_call(m->embed, rows->ids),
-                          ig_module_call(m->positions, rows->positions));
+    ig_tensor *h =
+        ig_add(ig_module_call(m->embed, rows->ids), ig_module_call(m->positions, rows->positions));
     for (int64_t i = 0; i < m->config.n_layers; i++) {
         const layer *l = &m->layers[i];
         h = ig_add(h, attention(m, i, rows, ig_module_call(l->attn_norm, h)));

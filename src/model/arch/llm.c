@@ -33,7 +33,8 @@ static ig_status create_layer(layer *l, const ig_lm_config *c, ig_module *group)
     IG_TRY(ig_arch_linear(group, "up", d, c->d_ff, false, &l->up));
     IG_TRY(ig_arch_linear(group, "down", c->d_ff, d, false, &l->down));
     ig_module *const plain[] = {l->q, l->k, l->v, l->gate, l->up};
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) IG_TRY(ig_arch_redraw(plain[i], std));
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        IG_TRY(ig_arch_redraw(plain[i], std));
     IG_TRY(ig_arch_redraw(l->o, deep));
     return ig_arch_redraw(l->down, deep);
 }
@@ -55,13 +56,15 @@ static ig_status create_layers(llm *m, ig_module *root) {
 static void destroy(ig_ctx *ctx, void *model) { ig_free(ig_ctx_allocator(ctx), model); }
 
 static ig_status create(ig_ctx *ctx, const ig_lm_config *c, ig_module *root, void **out) {
-    llm *m = ig_alloc(ig_ctx_allocator(ctx), 1,
-                      sizeof *m + (size_t)c->n_layers * sizeof m->layers[0]);
+    llm *m =
+        ig_alloc(ig_ctx_allocator(ctx), 1, sizeof *m + (size_t)c->n_layers * sizeof m->layers[0]);
     if (!m) return IG_FAIL(IG_ERR_MEMORY, "llm: %lld layers", (long long)c->n_layers);
     m->config = *c;
     const ig_status status = create_layers(m, root);
-    if (status == IG_OK) *out = m;
-    else destroy(ctx, m);
+    if (status == IG_OK)
+        *out = m;
+    else
+        destroy(ctx, m);
     return status;
 }
 

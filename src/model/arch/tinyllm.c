@@ -34,13 +34,15 @@ static ig_status create_layers(tinyllm *m, const ig_lm_config *c, ig_module *roo
 static void destroy(ig_ctx *ctx, void *model) { ig_free(ig_ctx_allocator(ctx), model); }
 
 static ig_status create(ig_ctx *ctx, const ig_lm_config *c, ig_module *root, void **out) {
-    tinyllm *m = ig_alloc(ig_ctx_allocator(ctx), 1,
-                          sizeof *m + (size_t)c->n_layers * sizeof m->layers[0]);
+    tinyllm *m =
+        ig_alloc(ig_ctx_allocator(ctx), 1, sizeof *m + (size_t)c->n_layers * sizeof m->layers[0]);
     if (!m) return IG_FAIL(IG_ERR_MEMORY, "tinyllm: %lld layers", (long long)c->n_layers);
     m->n_layers = c->n_layers;
     const ig_status status = create_layers(m, c, root);
-    if (status == IG_OK) *out = m;
-    else destroy(ctx, m);
+    if (status == IG_OK)
+        *out = m;
+    else
+        destroy(ctx, m);
     return status;
 }
 

@@ -205,7 +205,7 @@ static bool paged_setup(const ig_step *step, ig_cpu_setup *out) {
     ig_step_attrs(step, &a, sizeof a);
     for (uint32_t i = 0; i < step->n_in; i++) {
         const ig_dtype dtype = i < TABLE ? IG_F32 : IG_I32;
-        if (step->in[i].desc.dtype != dtype || !operand_is_packed(&step->in[i])) return false;
+        if (step->in[i].desc.dtype != dtype || !ig_operand_is_packed(&step->in[i])) return false;
     }
     const int64_t *q = step->in[Q].desc.shape.dim, *v = step->in[V].desc.shape.dim;
     const int64_t *table = step->in[TABLE].desc.shape.dim;

@@ -215,8 +215,10 @@ typedef struct store_params {
 static bool store_setup(const ig_step *step, ig_cpu_setup *out) {
     const ig_operand *rows = &step->in[1];
     if (step->in[0].desc.dtype != IG_F32 || rows->desc.dtype != IG_F32 ||
-        step->in[2].desc.dtype != IG_I32 || !operand_is_packed(&step->in[0]) || !operand_is_packed(rows) ||
-        !operand_is_packed(&step->in[2]))
+        step->in[2].desc.dtype != IG_I32)
+        return false;
+    if (!ig_operand_is_packed(&step->in[0]) || !ig_operand_is_packed(rows) ||
+        !ig_operand_is_packed(&step->in[2]))
         return false;
     store_params p = {step->out[0].desc.shape.dim[0], rows->desc.shape.dim[0], 0};
     if (p.r > 0) p.width = ig_shape_count(rows->desc.shape) / p.r;

@@ -1,0 +1,47 @@
+/* ingot archs - the architectures that can be trained. */
+#include <jansson.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "ingot/model.h"
+
+static ig_status print_json(void) {
+    json_t *list = json_array();
+    for (size_t i = 0; ig_arch_name(i); i++)
+        json_array_append_new(list, json_pack("{s:s, s:s}", "name", ig_arch_name(i), "description",
+                                              ig_arch_description(i)));
+    return ig_json_print(json_pack("{s:s, s:o}", "schema", "ingot.archs.v1", "archs", list));
+}
+
+static ig_status run(ig_cli *cli, const void *options) {
+    (void)options;
+    if (cli->json) return print_json();
+    int widest = 0;
+    for (size_t i = 0; ig_arch_name(i); i++)
+        if ((int)strlen(ig_arch_name(i)) > widest) widest = (int)strlen(ig_arch_name(i));
+    for (size_t i = 0; ig_arch_name(i); i++)
+        printf("  %s%-*s%s  %s\n", ig_term_style(cli->term.out_color, IG_BOLD), widest,
+               ig_arch_name(i), ig_term_style(cli->term.out_color, IG_PLAIN),
+               ig_arch_description(i));
+    return IG_OK;
+}
+
+static const ig_opt opts[] = {{0}};
+
+static const char *const examples[] = {
+    "ingot archs",
+    "What --arch of 'ingot train' can be.",
+    NULL,
+};
+
+const ig_command cmd_archs = {
+    .name = "archs",
+    .summary = "list the architectures that can be trained",
+    .about = "Lists the architectures that 'ingot train --arch' knows. Names are taken as people "
+             "write them: llm, Llm and OaLlm are one.",
+    .examples = examples,
+    .opts = opts,
+    .options_bytes = 1,
+    .run = run,
+};

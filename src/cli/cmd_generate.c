@@ -1,0 +1,189 @@
+/*
+ * ingot generate - let a model continue a text.
+ *
+ * The text streams to stdout as it is made.  With --json it is part of the run
+ * report instead, with its tokens and how long everything took.
+ */
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "cli/output.h"
+#include "cli/talk.h"
+
+enum { PROMPT_MOST = 64 << 20, READ_BYTES = 1 << 16 };
+
+typedef struct generation {
+    talker talker;
+    ig_file_map file; /* of the prompt */
+    talk_text input;  /* the prompt, if it came from stdin */
+    const char *prompt;
+    size_t prompt_bytes;
+
+    talk_text text; /* made; kept for JSON */
+    int32_t *tokens;
+    size_t n_tokens, tokens_room;
+    bool out_of_memory;
+    ig_generated result;
+} generation;
+
+/* ---- The prompt ---- */
+
+static ig_status read_stdin(generation *g) {
+    char part[READ_BYTES];
+    for (size_t got; (got = fread(part, 1, sizeof part, stdin)) > 0;) {
+        if (g->input.used + got > PROMPT_MOST)
+            return IG_FAIL(IG_ERR_ARGUMENT, "standard input: a prompt of more than %d MiB",
+                           PROMPT_MOST >> 20);
+        if (!talk_keep(&g->talker, &g->input, part, got))
+            return IG_FAIL(IG_ERR_MEMORY, "standard input: no memory for the prompt");
+    }
+    if (ferror(stdin)) return IG_FAIL(IG_ERR_IO, "standard input: cannot be read");
+    g->prompt = g->input.bytes ? g->input.bytes : "";
+    g->prompt_bytes = g->input.used;
+    return IG_OK;
+}
+
+static ig_status find_prompt(generation *g, const talk_options *o) {
+    if (!o->prompt == !o->file)
+        return IG_FAIL(IG_ERR_ARGUMENT, o->prompt ? "--prompt, --file: one prompt is enough"
+                                                  : "--prompt: is missing; it is what to continue");
+    if (o->prompt) {
+        g->prompt = o->prompt;
+        g->prompt_bytes = strlen(o->prompt);
+        return IG_OK;
+    }
+    if (strcmp(o->file, "-") == 0) return read_stdin(g);
+    IG_TRY(ig_file_map_open(o->file, &g->file));
+    g->prompt = g->file.bytes;
+    g->prompt_bytes = (size_t)g->file.size;
+    return IG_OK;
+}
+
+/* ---- While it is made ---- */
+
+static bool emit(void *user, const char *text, size_t bytes) {
+    generation *g = user;
+    if (!g->talker.cli->json)
+        talk_write(&g->talker, text, bytes);
+    else if (!talk_keep(&g->talker, &g->text, text, bytes))
+        g->out_of_memory = true;
+    return !g->out_of_memory && !ig_cli_cancelled(g->talker.cli);
+}
+
+static void keep_token(void *user, int32_t id) {
+    generation *g = user;
+    const ig_allocator *a = &g->talker.cli->allocator;
+    if (!g->talker.cli->json) return;
+    if (IG_GROW(a, g->tokens, &g->tokens_room, g->n_tokens + 1))
+        g->tokens[g->n_tokens++] = id;
+    else
+        g->out_of_memory = true;
+}
+
+static void show_prompt(const generation *g) {
+    const ig_cli *cli = g->talker.cli;
+    if (cli->json || g->talker.options->hide_prompt) return;
+    fputs(ig_term_style(cli->term.out_color, IG_BOLD), stdout);
+    talk_write(&g->talker, g->prompt, g->prompt_bytes);
+    fputs(ig_term_style(cli->term.out_color, IG_PLAIN), stdout);
+}
+
+/* ---- Results ---- */
+
+static json_t *text_json(const char *bytes, size_t n_bytes) {
+    json_t *text = json_stringn(bytes ? bytes : "", n_bytes);
+    return text ? text : ig_json_text(bytes); /* no UTF-8 */
+}
+
+static json_t *tokens_json(const generation *g) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < g->n_tokens; i++)
+        json_array_append_new(list, json_integer(g->tokens[i]));
+    return list;
+}
+
+/* The run report, and what is generation's. */
+static ig_status print_json(const generation *g) {
+    const ig_generated *r = &g->result;
+    const double seconds = r->decode_ms / 1e3;
+    json_t *report;
+    IG_TRY(ig_json_report(g->talker.ctx, &report));
+    json_t *own = json_pack(
+        "{s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:s, s:o, s:{s:o, s:o, s:o, s:o}}", "schema",
+        "ingot.generate.v1", "model", ig_json_text(g->talker.options->model), "arch",
+        ig_adapter_architecture(g->talker.adapter), "prompt", text_json(g->prompt, g->prompt_bytes),
+        "text", text_json(g->text.bytes, g->text.used), "tokens", tokens_json(g), "n_prompt",
+        (json_int_t)r->n_prompt, "n_tokens", (json_int_t)r->n_tokens, "finish",
+        talk_finish_name(r->finish), "tokens_per_s",
+        ig_json_real(seconds > 0 ? (double)r->n_tokens / seconds : 0), "timings", "load_ms",
+        ig_json_real(g->talker.load_ms), "prefill_ms", ig_json_real(r->prefill_ms), "decode_ms",
+        ig_json_real(r->decode_ms), "first_token_ms", ig_json_real(r->first_token_ms));
+    if (!own || json_object_update_missing(own, report) != 0) {
+        json_decref(own);
+        own = NULL;
+    }
+    json_decref(report);
+    return ig_json_print(own);
+}
+
+static ig_status generate(generation *g) {
+    ig_generate_options options = talk_generate_options(&g->talker);
+    options.prompt = g->prompt;
+    options.prompt_bytes = g->prompt_bytes;
+    options.emit = emit;
+    options.token = keep_token;
+    options.user = g;
+    show_prompt(g);
+    const ig_status status = ig_adapter_generate(g->talker.adapter, &options, &g->result);
+    if (!g->talker.cli->json && (status == IG_OK || g->result.n_tokens > 0)) {
+        putchar('\n');
+        fflush(stdout);
+    }
+    IG_TRY(status);
+    if (g->out_of_memory) return IG_FAIL(IG_ERR_MEMORY, "generate: no memory for the text");
+    if (ig_cli_cancelled(g->talker.cli))
+        return IG_FAIL(IG_ERR_CANCELLED, "stopped after %lld tokens",
+                       (long long)g->result.n_tokens);
+    return g->talker.cli->json ? print_json(g) : IG_OK;
+}
+
+static ig_status run(ig_cli *cli, const void *options) {
+    const talk_options *o = options;
+    const ig_allocator *a = &cli->allocator;
+    generation g = {.talker = {.cli = cli}};
+    ig_status status = find_prompt(&g, o);
+    if (status == IG_OK) status = talk_open(cli, o, &g.talker);
+    if (status == IG_OK) status = generate(&g);
+    talk_close(&g.talker);
+    ig_free(a, g.tokens);
+    ig_free(a, g.text.bytes);
+    ig_free(a, g.input.bytes);
+    ig_file_map_close(&g.file);
+    return status;
+}
+
+static const char *const examples[] = {
+    "ingot generate -m llm.oam -p 'The old mill'",
+    "Continue a text until the context is full.",
+    "ingot generate -m llm.oam -f letter.txt -n 100 --temp 0",
+    "A hundred tokens, each the likeliest.",
+    "ingot generate -m llm.oam -p 'The' -n 50 --json | jq .timings",
+    "How long loading, reading and writing took.",
+    NULL,
+};
+
+const ig_command cmd_generate = {
+    .name = "generate",
+    .summary = "let a model continue a text",
+    .about = "Continues a prompt with a model that 'ingot train' made, and writes what comes as it "
+             "comes. The same seed gives the same text; with --temp 0 it does not even depend on "
+             "the seed. Neither depends on the number of threads.",
+    .examples = examples,
+    .opts = talk_opts,
+    .options_bytes = sizeof(talk_options),
+    .cancels = true,
+    .run = run,
+};

@@ -1,0 +1,91 @@
+/*
+ * Any bytes as the description of a tokenizer, and the same bytes as its text.
+ *
+ * What must hold: nothing crashes; one that is accepted, written and read again
+ * is the same; its ids lie in its vocabulary; byte and bpe give the text back; a
+ * text cut where it may be cut has the same ids; what is decoded for people is
+ * UTF-8.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/tokenizer.h"
+#include "text/utf8.h"
+
+#define REQUIRE(truth)                                                  \
+    do {                                                                \
+        if (!(truth)) {                                                 \
+            fprintf(stderr, "%s:%d: " #truth "\n", __FILE__, __LINE__); \
+            abort();                                                    \
+        }                                                               \
+    } while (0)
+
+/* NOLINTNEXTLINE(readability-identifier-naming): libFuzzer knows it by this name */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_description(const ig_tokenizer *t) {
+    const size_t bytes = ig_tokenizer_json(t, NULL, 0);
+    char *json = malloc(bytes + 1), *again = malloc(bytes + 1);
+    REQUIRE(ig_tokenizer_json(t, json, bytes + 1) == bytes);
+    ig_tokenizer *same = NULL;
+    REQUIRE(ig_tokenizer_parse(&ig_heap, "fuzz", json, bytes, &same) == IG_OK);
+    REQUIRE(ig_tokenizer_vocabulary(same) == ig_tokenizer_vocabulary(t));
+    REQUIRE(ig_tokenizer_json(same, again, bytes + 1) == bytes);
+    REQUIRE(memcmp(json, again, bytes + 1) == 0);
+    ig_tokenizer_destroy(same);
+    free(again);
+    free(json);
+}
+
+static void check_ids(const ig_tokenizer *t, const char *text, size_t size, const int32_t *ids,
+                      size_t n_ids) {
+    for (size_t i = 0; i < n_ids; i++) REQUIRE(ids[i] >= 0 && ids[i] < ig_tokenizer_vocabulary(t));
+    if (strcmp(ig_tokenizer_name(t), "char") == 0) return;
+    char *back = malloc(size + 1);
+    REQUIRE(ig_tokenizer_decode(t, ids, n_ids, back, size) == size);
+    REQUIRE(memcmp(back, text, size) == 0);
+    free(back);
+}
+
+static void check_cut(const ig_tokenizer *t, const char *text, size_t size, const int32_t *ids,
+                      size_t n_ids) {
+    const size_t cut = ig_tokenizer_cut(t, text, size / 2);
+    REQUIRE(cut <= size / 2);
+    int32_t *parts = malloc(size * sizeof *parts + 1);
+    size_t n = ig_tokenizer_encode(t, text, cut, parts);
+    n += ig_tokenizer_encode(t, text + cut, size - cut, parts + n);
+    REQUIRE(n == n_ids && memcmp(parts, ids, n * sizeof *ids) == 0);
+    free(parts);
+}
+
+static void check_stream(const ig_tokenizer *t, const int32_t *ids, size_t n_ids) {
+    ig_decoder decoder = {.tokenizer = t};
+    char part[IG_DECODER_TEXT_BYTES];
+    for (size_t i = 0; i <= n_ids; i++) {
+        const size_t n =
+            i < n_ids ? ig_decoder_next(&decoder, ids[i], part) : ig_decoder_end(&decoder, part);
+        uint32_t point;
+        for (size_t at = 0, step; at < n; at += step)
+            REQUIRE(ig_utf8_next(part + at, n - at, &point, &step) == IG_UTF8_WHOLE);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const char *text = (const char *)data;
+    ig_tokenizer *t = NULL;
+    const ig_status parsed = ig_tokenizer_parse(&ig_heap, "fuzz", text, size, &t);
+    REQUIRE(parsed == IG_OK || parsed == IG_ERR_FORMAT);
+    if (parsed != IG_OK) return 0;
+
+    int32_t *ids = malloc(size * sizeof *ids + 1);
+    const size_t n_ids = ig_tokenizer_encode(t, text, size, ids);
+    REQUIRE(n_ids <= size);
+    check_description(t);
+    check_ids(t, text, size, ids, n_ids);
+    check_cut(t, text, size, ids, n_ids);
+    check_stream(t, ids, n_ids);
+    free(ids);
+    ig_tokenizer_destroy(t);
+    return 0;
+}

@@ -1,0 +1,32 @@
+/* seed_tokenizer FOLDER - writes descriptions of tokenizers to begin fuzzing with. */
+#include <stdio.h>
+#include <string.h>
+
+static const char *const seeds[] = {
+    "{\"kind\":\"byte\"}",
+    "{\"kind\":\"char\",\"symbols\":[]}",
+    "{\"kind\":\"char\",\"symbols\":[10,32,34,44,58,97,101,228,8364,128512,1114240,1114367]}",
+    "{\"kind\":\"bpe\",\"merges\":[]}",
+    "{\"kind\":\"bpe\",\"merges\":[[34,107],[105,110],[100,34],[257,258],[256,259]]}",
+    "{\"kind\":\"bpe\",\"merges\":[[195,188],[226,130],[257,172],[240,159],[259,144]],"
+    "\"\xC3\xBC\":\"\xE2\x82\xAC\"}",
+    "{\"kind\":\"bpe\",\"merges\":[[97,97],[256,256],[257,257],[258,258],[259,259],[260,260],"
+    "[261,261],[262,262]]}",
+    " { \"kind\" : \"bpe\" ,\n\t\"merges\" : [ [ 32 , 32 ] , [ 256 , 256 ] , [ 44 , 32 ] ] } ",
+};
+
+int main(int argc, char **argv) {
+    if (argc != 2) return fprintf(stderr, "usage: seed_tokenizer FOLDER\n") > 0 ? 2 : 1;
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/seed-%zu", argv[1], i);
+        FILE *out = fopen(path, "wb");
+        int failed = !out;
+        if (out) {
+            failed = fwrite(seeds[i], 1, strlen(seeds[i]), out) != strlen(seeds[i]);
+            failed |= fclose(out) != 0;
+        }
+        if (failed) return perror(path), 1;
+    }
+    return 0;
+}
