@@ -25,7 +25,8 @@ IG_API void ig_module_destroy(ig_module *module); /* with all that was added to 
 /* Gives `child` to `parent` under a name without dots; it is the caller's still if this fails. */
 IG_API IG_MUST_CHECK ig_status ig_module_add(ig_module *parent, const char *name, ig_module *child);
 
-/* Makes a parameter of zeros; the module owns it. */
+/* Makes a parameter of zeros; the module owns it.  In F32 and F64 it asks for its gradient; in F16
+ * and BF16 it is kept as it is, and optimisers leave it alone. */
 IG_API IG_MUST_CHECK ig_status ig_module_add_param(ig_module *module, const char *name,
                                                    ig_desc desc, ig_tensor **out);
 

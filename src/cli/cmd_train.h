@@ -108,8 +108,9 @@ IG_MUST_CHECK ig_status train_log_close(trainer *t); /* says what could not be w
 IG_MUST_CHECK ig_status train_tell_step(trainer *t);
 IG_MUST_CHECK ig_status train_tell_evaluation(trainer *t);
 void train_tell_sample(trainer *t, const char *prompt, const char *text);
-/* Ends the line while it runs, so that other text may follow. */
+/* Ends the line while it runs, so that other text may follow; and for good, with the last step. */
 void train_end_line(trainer *t);
+void train_tell_end(trainer *t);
 /* Writes the curves and the trace, if they were asked for. */
 IG_MUST_CHECK ig_status train_write_files(trainer *t);
 IG_MUST_CHECK ig_status train_print_result(const trainer *t);

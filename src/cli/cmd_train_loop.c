@@ -277,7 +277,7 @@ ig_status train_run(trainer *t) {
     t->meter.before = (uint64_t)t->first_step;
     t->meter.eager = 3; /* a short or slow run is seen to start, even in a file */
     IG_TRY(train_to_end(t));
-    train_end_line(t);
+    train_tell_end(t);
     const bool cancelled = ig_cli_cancelled(t->cli) && !is_over(t);
     if (t->saved_step != t->step && t->step > t->first_step) IG_TRY(save(t));
     if (!cancelled) return IG_OK;

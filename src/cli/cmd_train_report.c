@@ -106,6 +106,13 @@ void train_end_line(trainer *t) {
     t->meter.line_open = false;
 }
 
+void train_tell_end(trainer *t) {
+    char note[NOTE_BYTES];
+    note_text(t, note);
+    t->meter.total = (uint64_t)t->total;
+    if (t->step > t->first_step) ig_meter_end(&t->meter, (uint64_t)t->step, note);
+}
+
 /* ---- Files ---- */
 
 static void print_plot(FILE *to, const void *plot) { ig_plot_print(to, plot); }

@@ -274,7 +274,8 @@ ig_status ig_module_add_param(ig_module *module, const char *name, ig_desc desc,
 
     ig_param param = {0};
     ig_status status = ig_tensor_create(module->ctx, desc, &param.tensor);
-    if (status == IG_OK) status = ig_tensor_require_grad(param.tensor);
+    const bool stored_only = desc.dtype == IG_F16 || desc.dtype == IG_BF16;
+    if (status == IG_OK && !stored_only) status = ig_tensor_require_grad(param.tensor);
     if (status == IG_OK) status = enter(module, name, &param, 1);
     if (status != IG_OK) {
         ig_tensor_release(param.tensor);

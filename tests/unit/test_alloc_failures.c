@@ -266,12 +266,44 @@ static void unused_memory_is_given_back_before_an_op_fails(void **state) {
     assert_int_equal(b.left, 8 << 20);
 }
 
+/* Only an update that has run makes older results stale. */
+static void an_update_that_fails_does_not_spoil_the_backward(void **state) {
+    (void)state;
+    bool failed = true;
+    for (uint64_t n = 1; failed; n++) {
+        meter m = {0};
+        const ig_ctx_options options = {.threads = 1, .allocator = {meter_alloc, meter_free, &m}};
+        ig_ctx *ctx = NULL;
+        must(ig_ctx_create(&options, &ctx));
+        ig_tensor *w = FLOATS(ctx, IG_SHAPE(2), 3, 5), *x = FLOATS(ctx, IG_SHAPE(2), 1, 1);
+        must(ig_tensor_require_grad(w));
+        ig_tensor *loss = sum_all(ig_mul(w, w));
+        m.asked = 0;
+        m.fail_at = n;
+        const ig_status status = ig_accumulate(w, x);
+        m.fail_at = 0;
+        failed = status != IG_OK;
+        if (failed) {
+            assert_int_equal(status, IG_ERR_MEMORY);
+            must(ig_backward(loss));
+            HOLDS(ig_tensor_grad(w), 6, 10);
+        } else {
+            refused(ig_backward(loss), IG_ERR_STATE, "was written to");
+        }
+        ig_tensor_release(x);
+        ig_tensor_release(w);
+        ig_ctx_destroy(ctx);
+        assert_int_equal(m.held, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_in_which_any_allocation_fails_ends_with_words_and_no_leak),
         cmocka_unit_test(a_run_in_which_memory_ends_anywhere_ends_with_words_and_no_leak),
         cmocka_unit_test(a_context_trains_on_when_there_is_memory_again),
         cmocka_unit_test(unused_memory_is_given_back_before_an_op_fails),
+        cmocka_unit_test(an_update_that_fails_does_not_spoil_the_backward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,12 @@ static ig_tensor *call(ig_ctx *ctx, uint32_t id, ig_tensor *x) {
 
 static ig_status eval(ig_tensor *t) { return ig_eval(&t, 1); }
 
+static ig_status infer_first(void *user, const ig_desc *in, uint32_t n_in, ig_desc *out) {
+    (void)user, (void)n_in;
+    *out = in[0];
+    return IG_OK;
+}
+
 /* ---- forward ---- */
 
 static void a_custom_op_computes_what_its_function_says(void **state) {
@@ -396,6 +402,55 @@ static void a_failed_input_does_not_reach_the_callbacks(void **state) {
     ig_tensor_release(x);
 }
 
+/* What a run() must not do, by number. */
+typedef struct offence {
+    ig_ctx *ctx;
+    ig_tensor *x;
+    int what;
+} offence;
+
+enum { OFFENCES = 8 };
+
+static ig_status run_offending(void *user, const ig_custom_operand *in, uint32_t n_in,
+                               const ig_custom_operand *out) {
+    const offence *o = user;
+    float value[2];
+    double one;
+    ig_status ignored = IG_OK;
+    (void)in, (void)n_in;
+    memset(out[0].bytes, 0, 2 * sizeof(float));
+    switch (o->what) {
+    case 0: (void)ig_neg(o->x); break;
+    case 1: ignored = ig_assign(o->x, o->x); break;
+    case 2: ignored = ig_tensor_read(o->x, value, sizeof value); break;
+    case 3: ignored = ig_tensor_write(o->x, (float[]){9, 9}, 8); break;
+    case 4: ignored = ig_step_end(o->ctx); break;
+    case 5: ig_scope_begin(o->ctx); break;
+    case 6: ignored = ig_backward(o->x); break;
+    case 7: ignored = ig_tensor_item(o->x, &one); break;
+    default: break; /* nothing */
+    }
+    (void)ignored;
+    return IG_OK;
+}
+
+static void its_run_may_not_call_the_context(void **state) {
+    ig_ctx *ctx = *state;
+    offence o = {ctx, FLOATS(ctx, IG_SHAPE(2), 1, 2), 0};
+    probe p = {0};
+    ig_custom_op op = cube_op(&p);
+    op.name = "meddler";
+    op.run = run_offending;
+    op.user = &o;
+    op.infer = infer_first;
+    const uint32_t id = registered(ctx, op);
+    for (o.what = 0; o.what < OFFENCES; o.what++)
+        refused(eval(call(ctx, id, o.x)), IG_ERR_STATE, "meddler: its run() called something of");
+    HOLDS(call(ctx, id, o.x), 0, 0); /* without an offence */
+    HOLDS(o.x, 1, 2);
+    ig_tensor_release(o.x);
+}
+
 static void ops_that_cannot_be_are_not_registered(void **state) {
     ig_ctx *ctx = *state;
     uint32_t id = 77;
@@ -467,6 +522,7 @@ int main(void) {
         TEST_WITH_CTX(a_backward_inside_a_backward_is_refused),
         TEST_WITH_CTX(shape_rules_that_fail_poison_the_result),
         TEST_WITH_CTX(a_failed_input_does_not_reach_the_callbacks),
+        TEST_WITH_CTX(its_run_may_not_call_the_context),
         TEST_WITH_CTX(ops_that_cannot_be_are_not_registered),
         TEST_WITH_CTX(it_takes_from_one_to_thirty_two_inputs),
         cmocka_unit_test(it_needs_a_device_that_works_in_host_memory),

@@ -311,6 +311,44 @@ static void axes_that_are_not_there_are_named(void **state) {
     ig_tensor_release(x);
 }
 
+static void a_permute_names_as_many_axes_as_there_are(void **state) {
+    ig_ctx *ctx = *state;
+    ig_tensor *x = FLOATS(ctx, IG_SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
+    static const int turned[] = {-1, 0}, one[] = {0};
+    HOLDS(ig_permute(x, turned, 2), 1, 4, 2, 5, 3, 6);
+    ig_tensor *y = ig_permute(x, one, 1);
+    refused(ig_eval(&y, 1), IG_ERR_SHAPE, "permute: 1 axes of [2,3]");
+    y = ig_permute(x, NULL, 2);
+    refused(ig_eval(&y, 1), IG_ERR_SHAPE, "permute: 0 axes of [2,3]");
+    y = ig_permute(x, turned, -1);
+    refused(ig_eval(&y, 1), IG_ERR_SHAPE, "permute: -1 axes of [2,3]");
+    ig_tensor_release(x);
+}
+
+static void calls_without_a_context_are_harmless(void **state) {
+    char text[8] = "x";
+    ig_no_grad_begin(NULL);
+    ig_no_grad_end(NULL);
+    ig_scope_begin(NULL);
+    ig_scope_end(NULL);
+    ig_step_set_count(NULL, 3);
+    assert_int_equal(ig_step_count(NULL), 0);
+    assert_int_equal(ig_mode_get(NULL), IG_MODE_DYNAMIC);
+    assert_int_equal(ig_report_counters(NULL).ops, 0);
+    assert_int_equal(ig_report_memory(NULL).allocated_bytes, 0);
+    ig_report_reset_memory(NULL);
+    assert_int_equal(ig_report_json(NULL, text, sizeof text), 0);
+    assert_string_equal(text, "");
+    assert_int_equal(ig_report_plan_json(NULL, 0, text, sizeof text), 0);
+
+    ig_tensor *nowhere = ig_add(NULL, NULL); /* what cannot be written to is not */
+    ig_tensor_zero_grad(nowhere);
+    ig_tensor_release(ig_tensor_retain(nowhere));
+    refused(ig_tensor_require_grad(nowhere), IG_ERR_ARGUMENT, "NULL");
+    refused(ig_tensor_set_name(nowhere, "x"), IG_ERR_ARGUMENT, "NULL");
+    assert_usable(*state);
+}
+
 static void a_reshape_finds_the_extent_that_is_left_open(void **state) {
     ig_ctx *ctx = *state;
     ig_tensor *x = FLOATS(ctx, IG_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *none = NULL;
@@ -381,6 +419,8 @@ int main(void) {
         TEST_WITH_CTX(a_failure_leaves_the_step_s_gradients_intact),
         TEST_WITH_CTX(axes_count_from_the_end_too),
         TEST_WITH_CTX(axes_that_are_not_there_are_named),
+        TEST_WITH_CTX(a_permute_names_as_many_axes_as_there_are),
+        TEST_WITH_CTX(calls_without_a_context_are_harmless),
         TEST_WITH_CTX(a_reshape_finds_the_extent_that_is_left_open),
         TEST_WITH_CTX(numbers_that_make_no_sense_are_refused),
         TEST_WITH_CTX(slots_of_updates_must_exist),

@@ -167,6 +167,13 @@ static void only_callers_tensors_of_real_numbers_may_ask(void **state) {
     ig_tensor *x = FLOATS(ctx, IG_SHAPE(2), 1, 2), *i = INTS(ctx, IG_SHAPE(2), 1, 2);
     refused(ig_tensor_require_grad(ig_neg(x)), IG_ERR_ARGUMENT, "result of an op");
     refused(ig_tensor_require_grad(i), IG_ERR_ARGUMENT, "i32 has no gradient");
+    static const ig_dtype narrow[] = {IG_BF16, IG_F16}; /* nobody could add a second gradient up */
+    for (size_t n = 0; n < sizeof narrow / sizeof narrow[0]; n++) {
+        ig_tensor *half = NULL;
+        must(ig_tensor_create(ctx, (ig_desc){narrow[n], IG_SHAPE(2)}, &half));
+        refused(ig_tensor_require_grad(half), IG_ERR_ARGUMENT, "f16 has no gradient: only f32 and");
+        ig_tensor_release(half);
+    }
     refused(ig_tensor_require_grad(NULL), IG_ERR_ARGUMENT, "NULL");
     assert_null(ig_tensor_grad(NULL));
     ig_tensor_release(x);
@@ -292,7 +299,25 @@ static void a_view_of_a_parameter_shows_what_was_written_to_it(void **state) {
     ig_tensor *w = PARAM(ctx, IG_SHAPE(2), 3, 5), *v = ig_slice(w, 0, 1, 2);
     must(ig_tensor_write(w, (float[]){1, 2}, 8));
     HOLDS(v, 2);
+    ig_no_grad_begin(ctx);
     HOLDS(ig_scale(v, 10, 0), 20);
+    ig_no_grad_end(ctx);
+    ig_tensor_release(w);
+}
+
+static void a_view_made_before_a_write_is_not_used_without_its_gradient(void **state) {
+    ig_ctx *ctx = *state;
+    ig_tensor *w = param(ctx, IG_SHAPE(2), (float[]){3, 5}, "blocks.3.weight");
+    for (int how = 0; how < 2; how++) {
+        ig_tensor *v = ig_slice(w, 0, 1, 2), *ones = ig_full(ctx, ig_tensor_desc(w), 1);
+        must(how ? ig_assign(w, ones) : ig_tensor_write(w, (float[]){1, 2}, 8));
+        refused(ig_backward(sum_all(ig_add(sum_all(w), ig_scale(v, 10, 0)))), IG_ERR_STATE,
+                "a view of blocks.3.weight is used after blocks.3.weight was written to");
+        must(ig_backward(sum_all(ig_scale(ig_slice(w, 0, 1, 2), 10, 0)))); /* made anew */
+        HOLDS(ig_tensor_grad(w), 0, 10);
+        ig_tensor_zero_grad(w);
+        must(ig_step_end(ctx));
+    }
     ig_tensor_release(w);
 }
 
@@ -459,6 +484,7 @@ int main(void) {
         TEST_WITH_CTX(an_input_written_between_forward_and_backward_is_found_out),
         TEST_WITH_CTX(a_parameter_may_be_written_before_its_next_use),
         TEST_WITH_CTX(a_view_of_a_parameter_shows_what_was_written_to_it),
+        TEST_WITH_CTX(a_view_made_before_a_write_is_not_used_without_its_gradient),
         TEST_WITH_CTX(retained_results_are_leaves_in_the_next_step),
         TEST_WITH_CTX(two_models_are_trained_in_turn_inside_one_scope),
         TEST_WITH_CTX(gradients_can_be_computed_with),

@@ -231,6 +231,18 @@ static void an_embedding_adds_the_width_to_the_ids(void **state) {
             "embedding: [27,16] x [1,1,1,1,1,1]");
 }
 
+static void what_only_moves_takes_integers_too(void **state) {
+    (void)state;
+    const ig_attrs_axis first = {0};
+    const ig_desc x = i32(IG_SHAPE(2, 3)), at = i32(IG_SHAPE(4, 3)), half = {IG_F16, IG_SHAPE(2, 3)};
+    gives(IG_OP_PAD, &(ig_attrs_pad){1, 2, 0, 0}, IN(x), i32(IG_SHAPE(5, 3)));
+    gives(IG_OP_CONCAT, &first, IN(x, at), i32(IG_SHAPE(6, 3)));
+    gives(IG_OP_GATHER, &first, IN(x, at), at);
+    gives(IG_OP_EMBEDDING, NULL, IN(x, i32(IG_SHAPE(7))), i32(IG_SHAPE(7, 3)));
+    refuses(IG_OP_CONCAT, &first, IN(half, half), "concat: input 0 is f16");
+    refuses(IG_OP_SCATTER_ADD, &first, IN(x, at, at), "scatter_add: input 0 is i32");
+}
+
 static void an_embedding_gradient_is_the_table_again(void **state) {
     (void)state;
     const ig_attrs_rows rows = {27};
@@ -424,6 +436,8 @@ static void updates_want_all_of_one_shape(void **state) {
     gives(IG_OP_ASSIGN, NULL, IN(i32(IG_SHAPE(2)), i32(IG_SHAPE(2))), i32(IG_SHAPE(2)));
     refuses(IG_OP_ASSIGN, NULL, IN(w, narrow), "assign: [2,3] x [3]");
     refuses(IG_OP_ACCUMULATE, NULL, IN(w, f64(IG_SHAPE(2, 3))), "accumulate: f32 x f64");
+    refuses(IG_OP_ACCUMULATE, NULL, IN(i32(IG_SHAPE(2)), i32(IG_SHAPE(2))),
+            "accumulate: input 0 is i32");
     refuses(IG_OP_ADAMW, &(ig_attrs_adamw){0}, IN(w, w, w, narrow), "adamw: [2,3] x [3]");
     refuses(IG_OP_ADAMW, &(ig_attrs_adamw){0}, IN(w, narrow, w, w), "adamw: [2,3] x [3]");
     refuses(IG_OP_CLIP, &(ig_attrs_clip){1}, IN(w, narrow), "clip: [3]: the norm is a scalar");
@@ -503,6 +517,7 @@ int main(void) {
         cmocka_unit_test(a_concat_too_long_to_count_is_refused),
         cmocka_unit_test(gather_and_scatter_index_one_axis),
         cmocka_unit_test(an_embedding_adds_the_width_to_the_ids),
+        cmocka_unit_test(what_only_moves_takes_integers_too),
         cmocka_unit_test(an_embedding_gradient_is_the_table_again),
         cmocka_unit_test(a_reduction_drops_or_keeps_its_axes),
         cmocka_unit_test(an_argmax_gives_indices_without_the_axis),

@@ -41,23 +41,44 @@ static const ig_host host = {.abi = IG_BACKEND_ABI,
                              .alloc = host_alloc,
                              .free = host_free};
 
-static bool is_packed(const ig_operand *o) {
-    ig_layout layout = {.desc = o->desc};
-    memcpy(layout.stride, o->stride, sizeof layout.stride);
-    return ig_layout_is_packed(&layout);
-}
-
 /* Like ref, but what a step reads must lie packed, unless it only copies. */
 static bool can_run_packed(const ig_backend_device *device, const ig_step *step) {
     for (uint32_t i = 0; i < step->n_in && step->op != IG_OP_COPY; i++)
-        if (!is_packed(&step->in[i])) return false;
+        if (!ig_operand_is_packed(&step->in[i])) return false;
     return ig_ref_backend.can_run(device, step);
+}
+
+/* The same, but it cannot copy either. */
+static bool can_run_rigid(const ig_backend_device *device, const ig_step *step) {
+    return step->op != IG_OP_COPY && can_run_packed(device, step);
 }
 
 /* Like ref, but without tanh and matmul. */
 static bool can_run_some(const ig_backend_device *device, const ig_step *step) {
     return step->op != IG_OP_TANH && step->op != IG_OP_MATMUL &&
            ig_ref_backend.can_run(device, step);
+}
+
+/* Like ref, but its compiler knows no norm, and of an ffn one step at a time, */
+static ig_status compile_untagged(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                                  ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    for (uint32_t i = 0; i < count; i++)
+        if (steps[i].tag == IG_TAG_NORM || (steps[i].tag == IG_TAG_FFN && count > 1))
+            return IG_FAIL(IG_ERR_UNSUPPORTED, "plain: no %s with a tag", ig_op_name(steps[i].op));
+    return ig_ref_backend.compile(device, steps, count, saved, progress, out);
+}
+
+/* and these are its overrides. */
+static ig_status compile_norm(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                              ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    for (uint32_t i = 0; i < count; i++) assert_int_equal(steps[i].tag, IG_TAG_NORM);
+    return ig_ref_backend.compile(device, steps, count, saved, progress, out);
+}
+
+static ig_status compile_no_ffn(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                                ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    (void)device, (void)saved, (void)progress, (void)out;
+    return IG_FAIL(IG_ERR_UNSUPPORTED, "plain: ffn of %u steps from op %u", count, steps->op);
 }
 
 /* Like ref, but one step at a time. */
@@ -68,9 +89,9 @@ static ig_status compile_one(ig_backend_device *device, const ig_step *steps, ui
 }
 
 typedef struct kit {
-    ig_device *ref;
-    ig_backend packed_backend, some_backend, narrow_backend;
-    ig_device packed, some, narrow;
+    ig_device *ref, *cpu;
+    ig_backend packed_backend, some_backend, narrow_backend, rigid_backend, plain_backend;
+    ig_device packed, some, narrow, rigid, plain;
 } kit;
 
 static ig_device like_ref(const kit *k, const ig_backend *backend, const char *name) {
@@ -83,7 +104,13 @@ static ig_device like_ref(const kit *k, const ig_backend *backend, const char *n
 static int setup(void **state) {
     static kit k;
     if (ig_device_open(&host, &ig_heap, "ref", &k.ref) != IG_OK) return -1;
+    if (ig_device_open(&host, &ig_heap, "cpu", &k.cpu) != IG_OK) return -1;
     k.packed_backend = k.some_backend = k.narrow_backend = ig_ref_backend;
+    k.rigid_backend = k.plain_backend = ig_ref_backend;
+    k.rigid_backend.can_run = can_run_rigid;
+    k.plain_backend.compile = compile_untagged;
+    k.rigid = like_ref(&k, &k.rigid_backend, "rigid:0");
+    k.plain = like_ref(&k, &k.plain_backend, "plain:0");
     k.packed_backend.can_run = can_run_packed;
     k.some_backend.can_run = can_run_some;
     k.narrow_backend.compile = compile_one;
@@ -95,6 +122,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
+    ig_device_close(((kit *)*state)->cpu);
     ig_device_close(((kit *)*state)->ref);
     return 0;
 }
@@ -307,8 +335,10 @@ static void run_one_by_one(const ig_planner *planner, const ig_graph *g, const m
     for (uint32_t node = 0; node < g->n_nodes; node++) {
         if (is_view(&g->nodes[node])) continue;
         ig_plan *plan = plan_of(planner, g, node, 1, all, count);
-        assert_int_equal(plan->n_levels, 1);
-        assert_int_equal(plan->arena_bytes, 0);
+        if (planner->devices[0]->backend == &ig_ref_backend) { /* which needs no copies */
+            assert_int_equal(plan->n_levels, 1);
+            assert_int_equal(plan->arena_bytes, 0);
+        }
         run(plan, m, all, count);
         ig_plan_destroy(plan);
     }
@@ -444,9 +474,10 @@ static void assert_arena_holds_all(const ig_plan *plan) {
 }
 
 /* Planned and run as a whole, on the planner's devices, the bound values are what node by node
- * gives on ref. */
-static ig_plan *try_graph(const kit *k, const ig_planner *planner, sketch *s, uint32_t number) {
-    const ig_planner alone = {.allocator = &ig_heap, .devices = {k->ref}, .n_devices = 1};
+ * gives on `device`. */
+static ig_plan *try_graph_on(ig_device *device, const ig_planner *planner, sketch *s,
+                             uint32_t number) {
+    const ig_planner alone = {.allocator = &ig_heap, .devices = {device}, .n_devices = 1};
     ig_value bound[MOST_VALUES];
     memory got, want;
     draw(s, number);
@@ -461,6 +492,31 @@ static ig_plan *try_graph(const kit *k, const ig_planner *planner, sketch *s, ui
     memory_deinit(&got);
     memory_deinit(&want);
     return plan;
+}
+
+static ig_plan *try_graph(const kit *k, const ig_planner *planner, sketch *s, uint32_t number) {
+    return try_graph_on(k->ref, planner, s, number);
+}
+
+static void the_cpu_runs_plans_as_it_runs_their_nodes(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {k->cpu}, .n_devices = 1};
+    uint32_t chained = 0, empty = 0;
+    for (uint32_t number = 0; number < GRAPHS; number++) {
+        sketch s;
+        ig_plan *plan = try_graph_on(k->cpu, &planner, &s, number);
+        assert_levels(&s.g, plan);
+        assert_levels_are_free_of_clashes(plan);
+        assert_arena_holds_all(plan);
+        for (uint32_t i = 1; i < plan->n_steps; i++)
+            if (plan->steps[i].chain == plan->steps[i - 1].chain) {
+                chained++;
+                empty += ig_shape_count(plan->steps[i].out[0].desc.shape) == 0;
+            }
+        ig_plan_destroy(plan);
+        ig_graph_deinit(&s.g);
+    }
+    assert_true(chained > 2 * GRAPHS && empty > 10); /* there was something to see */
 }
 
 static void a_step_lies_above_all_that_it_waits_for_or_behind_it_in_a_chain(void **state) {
@@ -525,9 +581,9 @@ static void assert_inputs_are_packed(const ig_graph *g, const ig_plan *plan) {
         const bool inserted = step->op == IG_OP_COPY && step->out[0].value >= g->n_values;
         for (uint32_t j = 0; j < step->n_in; j++)
             if (inserted)
-                assert_false(is_packed(&step->in[j]));
+                assert_false(ig_operand_is_packed(&step->in[j]));
             else if (step->op != IG_OP_COPY)
-                assert_true(is_packed(&step->in[j]));
+                assert_true(ig_operand_is_packed(&step->in[j]));
     }
 }
 
@@ -549,6 +605,84 @@ static void strided_inputs_are_copied_where_a_kernel_needs_it(void **state) {
         ig_graph_deinit(&s.g);
     }
     assert_true(copies > GRAPHS);
+}
+
+/* A concat of `count` transposed [2, 3], whose leaves have the buffers 1 to count; the last is its
+ * result's. */
+static ig_status plan_many(const ig_planner *planner, uint32_t count, uint32_t n_bound,
+                           ig_plan **out) {
+    enum { MOST = 40 };
+    ig_graph g;
+    ig_value in[MOST], bound[MOST + 1];
+    assert_int_equal(ig_graph_init(&g, &ig_heap, (ig_graph_hooks){0}), IG_OK);
+    const ig_attrs_axes turned = {{1, 0}};
+    for (uint32_t i = 0; i < count; i++) {
+        bound[i] = ig_graph_leaf(&g, ig_layout_packed((ig_desc){IG_F32, IG_SHAPE(2, 3)}));
+        in[i] = ig_build(&g, IG_OP_TRANSPOSE, &turned, &bound[i], 1);
+    }
+    bound[count] = ig_build(&g, IG_OP_CONCAT, &(ig_attrs_axis){1}, in, count);
+    const ig_plan_args args = {.graph = &g,
+                               .count = (uint32_t)g.n_nodes,
+                               .bound = bound + count + 1 - n_bound,
+                               .n_bound = n_bound};
+    const ig_status status = ig_plan_create(planner, args, out);
+    ig_graph_deinit(&g);
+    return status;
+}
+
+static void any_number_of_strided_inputs_is_copied(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {
+        .allocator = &ig_heap, .devices = {(ig_device *)&k->packed}, .n_devices = 1};
+    for (uint32_t count = 1; count <= 40; count += 13) {
+        ig_plan *plan = NULL;
+        if (plan_many(&planner, count, count + 1, &plan) != IG_OK) fail_msg("%s", ig_error_text());
+        assert_int_equal(plan->n_copies, count);
+        ig_plan_destroy(plan);
+    }
+}
+
+static void a_device_that_cannot_copy_is_not_asked_to(void **state) {
+    const kit *k = *state;
+    ig_planner planner = {
+        .allocator = &ig_heap, .devices = {(ig_device *)&k->rigid, k->ref}, .n_devices = 2};
+    ig_plan *plan = NULL;
+    if (plan_many(&planner, 2, 3, &plan) != IG_OK) fail_msg("%s", ig_error_text());
+    assert_int_equal(plan->n_copies, 0);
+    assert_int_equal(plan->n_segments, 1);
+    assert_ptr_equal(plan->segments[0].device, k->ref);
+    ig_plan_destroy(plan);
+
+    planner.n_devices = 1;
+    assert_int_equal(plan_many(&planner, 2, 3, &plan), IG_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ig_error_text(), "rigid:0 has no kernel for concat of f32"));
+}
+
+static void a_leaf_without_memory_is_refused(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {k->ref}, .n_devices = 1};
+    ig_plan *plan = NULL;
+    assert_int_equal(plan_many(&planner, 3, 3, &plan), IG_ERR_ARGUMENT);
+    assert_non_null(strstr(ig_error_text(), "plan: concat: input 0 is a value without memory"));
+    assert_null(plan);
+}
+
+/* No kernel shall stumble over the strides of no elements. */
+static void operands_without_elements_have_packed_strides(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {k->cpu}, .n_devices = 1};
+    ig_graph g;
+    assert_int_equal(ig_graph_init(&g, &ig_heap, (ig_graph_hooks){0}), IG_OK);
+    const ig_value x = ig_graph_leaf(&g, ig_layout_packed((ig_desc){IG_F32, IG_SHAPE(4, 3)}));
+    const ig_value t = ig_build(&g, IG_OP_TRANSPOSE, &(ig_attrs_axes){{1, 0}}, &x, 1);
+    const ig_value none = ig_build_slice(&g, t, 0, 0, 0); /* [0, 4], strides 1 and 3 */
+    const ig_value bound[] = {x, ig_build_unary(&g, IG_OP_SOFTMAX, none)};
+    ig_plan *plan = plan_of(&planner, &g, 0, (uint32_t)g.n_nodes, bound, 2);
+    assert_int_equal(plan->n_steps, 1); /* and not a copy */
+    assert_int_equal(plan->steps[0].in[0].stride[1], 1);
+    assert_int_equal(plan->steps[0].in[0].stride[0], 4);
+    ig_plan_destroy(plan);
+    ig_graph_deinit(&g);
 }
 
 /* ---- devices ---- */
@@ -659,17 +793,91 @@ static void steps_go_one_by_one_where_a_segment_cannot_be_compiled(void **state)
     }
 }
 
+/* neg(tanh(exp(neg(x)))) with the tags of each, planned. */
+static ig_plan *plan_tagged(const ig_planner *planner, const ig_tag tags[4]) {
+    static const ig_op ops[] = {IG_OP_NEG, IG_OP_EXP, IG_OP_TANH, IG_OP_NEG};
+    ig_graph g;
+    assert_int_equal(ig_graph_init(&g, &ig_heap, (ig_graph_hooks){0}), IG_OK);
+    const ig_value x = ig_graph_leaf(&g, ig_layout_packed((ig_desc){IG_F32, IG_SHAPE(3, 4)}));
+    ig_value y = x;
+    for (int i = 0; i < 4; i++) {
+        y = ig_build_unary(&g, ops[i], y);
+        g.nodes[i].tag = (uint16_t)tags[i];
+    }
+    const ig_value bound[] = {x, y};
+    ig_plan *plan = plan_of(planner, &g, 0, 4, bound, 2);
+    ig_graph_deinit(&g);
+    return plan;
+}
+
+static void an_override_takes_the_steps_of_its_tag_that_compile_turns_down(void **state) {
+    kit *k = *state;
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {&k->plain}, .n_devices = 1};
+    assert_int_equal(ig_device_override(&k->plain, IG_TAG_NORM, compile_norm), IG_OK);
+    assert_int_equal(ig_device_override(&k->plain, IG_TAG_FFN, compile_no_ffn), IG_OK);
+    assert_int_equal(ig_device_override(&k->plain, IG_TAG_NONE, compile_norm), IG_ERR_UNSUPPORTED);
+    assert_int_equal(ig_device_override(&k->plain, (ig_tag)99, compile_norm), IG_ERR_UNSUPPORTED);
+
+    const ig_tag tags[] = {IG_TAG_NONE, IG_TAG_NORM, IG_TAG_NORM, IG_TAG_NONE};
+    ig_plan *plan = plan_tagged(&planner, tags);
+    assert_int_equal(plan->n_segments, 3);
+    assert_int_equal(plan->n_submits, 3);
+    assert_int_equal(plan->segments[1].count, 2);
+    const ig_attempt *attempts = plan->segments[1].attempts;
+    assert_attempt(&attempts[0], "compile", false, "plain: no exp with a tag");
+    assert_attempt(&attempts[1], "kernel_override", true, "");
+    assert_attempt(&attempts[2], "eager", false, "skipped: kernel_override selected");
+    for (int i = 0; i < 3; i += 2) {
+        attempts = plan->segments[i].attempts;
+        assert_attempt(&attempts[0], "compile", true, "");
+        assert_attempt(&attempts[1], "kernel_override", false, "no override registered");
+        assert_attempt(&attempts[2], "eager", false, "skipped: compile selected");
+    }
+    ig_plan_destroy(plan);
+
+    /* One that fails is written down, too. */
+    const ig_tag ffn[] = {IG_TAG_FFN, IG_TAG_FFN, IG_TAG_FFN, IG_TAG_FFN};
+    plan = plan_tagged(&planner, ffn);
+    attempts = plan->segments[0].attempts;
+    assert_int_equal(plan->n_segments, 1);
+    assert_attempt(&attempts[0], "compile", false, "plain: no neg with a tag");
+    assert_attempt(&attempts[1], "kernel_override", false, "plain: ffn of 4 steps");
+    assert_attempt(&attempts[2], "eager", true, "");
+    assert_int_equal(plan->n_submits, 4);
+    ig_plan_destroy(plan);
+}
+
+static void an_override_that_is_not_needed_is_mentioned(void **state) {
+    kit *k = *state;
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {&k->packed}, .n_devices = 1};
+    const ig_tag tags[] = {IG_TAG_NORM, IG_TAG_NORM, IG_TAG_NORM, IG_TAG_NORM};
+    assert_int_equal(ig_device_override(&k->packed, IG_TAG_NORM, compile_norm), IG_OK);
+    ig_plan *plan = plan_tagged(&planner, tags);
+    const ig_attempt *attempts = plan->segments[0].attempts;
+    assert_attempt(&attempts[0], "compile", true, "");
+    assert_attempt(&attempts[1], "kernel_override", false,
+                   "skipped: compile selected; override registered but unused");
+    ig_plan_destroy(plan);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_step_lies_above_all_that_it_waits_for_or_behind_it_in_a_chain),
+        TEST(the_cpu_runs_plans_as_it_runs_their_nodes),
         TEST(an_update_waits_for_readers_and_readers_wait_for_it),
         TEST(strided_inputs_are_copied_where_a_kernel_needs_it),
+        TEST(any_number_of_strided_inputs_is_copied),
+        TEST(a_device_that_cannot_copy_is_not_asked_to),
+        TEST(a_leaf_without_memory_is_refused),
+        TEST(operands_without_elements_have_packed_strides),
         TEST(what_the_first_device_cannot_run_goes_to_the_next),
         TEST(strict_refuses_another_device_and_says_why),
         TEST(an_op_without_any_kernel_is_refused_by_name),
         TEST(the_ladder_is_written_down_when_compile_is_taken),
         TEST(steps_go_one_by_one_where_a_segment_cannot_be_compiled),
+        TEST(an_override_takes_the_steps_of_its_tag_that_compile_turns_down),
+        TEST(an_override_that_is_not_needed_is_mentioned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

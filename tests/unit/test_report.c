@@ -192,6 +192,7 @@ static void the_report_is_json_with_the_keys_that_are_agreed(void **state) {
 
 static void the_timeline_has_three_attempts_for_every_module(void **state) {
     static const char *const levels[] = {"compile", "kernel_override", "eager"};
+    static const char *const modules[] = {"tanh", "matmul"};
     ig_ctx *ctx = *state;
     ig_tensor *x = FLOATS(ctx, IG_SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
     (void)ig_matmul(x, ig_transpose(ig_tanh(x), 0, 1));
@@ -200,8 +201,7 @@ static void the_timeline_has_three_attempts_for_every_module(void **state) {
     assert_int_equal(json_array_size(timeline), 2);
     for (size_t i = 0; i < json_array_size(timeline); i++) {
         const json_t *entry = json_array_get(timeline, i), *attempts = at(entry, "attempts");
-        const char *module = json_string_value(at(entry, "module"));
-        assert_true(strcmp(module, "tanh") == 0 || strcmp(module, "matmul") == 0);
+        assert_string_equal(json_string_value(at(entry, "module")), modules[i]);
         assert_int_equal(json_array_size(attempts), 3);
         int selected = 0;
         for (size_t j = 0; j < 3; j++) {
@@ -217,6 +217,50 @@ static void the_timeline_has_three_attempts_for_every_module(void **state) {
     }
     json_decref(r);
     ig_tensor_release(x);
+}
+
+static void the_timeline_is_in_the_order_of_first_use(void **state) {
+    static const char *const order[] = {"exp", "add", "tanh", "mul",     "neg",
+                                        "sqrt", "sub", "relu", "sigmoid", "div"};
+    enum { COUNT = sizeof order / sizeof order[0], SIZES = 20 };
+    ig_ctx *ctx = *state;
+    for (int64_t n = 1; n <= SIZES; n++) { /* more than the table begins with */
+        ig_tensor *x = ig_copy(ig_full(ctx, (ig_desc){IG_F32, IG_SHAPE(n)}, 4));
+        (void)ig_exp(x), (void)ig_add(x, x), (void)ig_tanh(x), (void)ig_mul(x, x);
+        (void)ig_neg(x), (void)ig_sqrt(x), (void)ig_sub(x, x), (void)ig_relu(x);
+        (void)ig_sigmoid(x), (void)ig_div(x, x), (void)ig_exp(x);
+    }
+    json_t *r = report_of(ctx);
+    const json_t *timeline = at(r, "backend_timeline");
+    assert_string_equal(json_string_value(at(json_array_get(timeline, 0), "module")), "fill");
+    assert_int_equal(json_array_size(timeline), 1 + SIZES * (COUNT + 1));
+    for (size_t i = 1; i < json_array_size(timeline); i++) {
+        const char *module = json_string_value(at(json_array_get(timeline, i), "module"));
+        const size_t place = (i - 1) % (COUNT + 1);
+        assert_string_equal(module, place == 0 ? "copy" : order[place - 1]);
+    }
+    json_decref(r);
+}
+
+static void seeds_are_numbers_as_long_as_json_can_count(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t seed;
+        const char *text; /* NULL: a number */
+    } cases[] = {{0, NULL},
+                 {INT64_MAX, NULL},
+                 {(uint64_t)INT64_MAX + 1, "9223372036854775808"},
+                 {UINT64_MAX, "18446744073709551615"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ig_ctx *ctx = NULL;
+        must(ig_ctx_create(&(ig_ctx_options){.seed = cases[i].seed}, &ctx));
+        json_t *r = report_of(ctx);
+        const json_t *seed = at(at(r, "config_resolved"), "seed");
+        if (cases[i].text) assert_string_equal(json_string_value(seed), cases[i].text);
+        else assert_true((uint64_t)json_integer_value(seed) == cases[i].seed);
+        json_decref(r);
+        ig_ctx_destroy(ctx);
+    }
 }
 
 static void a_report_that_does_not_fit_is_cut_off_and_counted(void **state) {
@@ -344,6 +388,8 @@ int main(void) {
         TEST_WITH_CTX(the_peak_starts_anew_when_it_is_reset),
         TEST_WITH_CTX(the_report_is_json_with_the_keys_that_are_agreed),
         TEST_WITH_CTX(the_timeline_has_three_attempts_for_every_module),
+        TEST_WITH_CTX(the_timeline_is_in_the_order_of_first_use),
+        cmocka_unit_test(seeds_are_numbers_as_long_as_json_can_count),
         TEST_WITH_CTX(a_report_that_does_not_fit_is_cut_off_and_counted),
         cmocka_unit_test(names_from_outside_are_written_as_json),
         cmocka_unit_test(the_version_is_three_numbers),

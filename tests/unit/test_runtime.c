@@ -396,6 +396,52 @@ static void dropout_drops_the_same_elements_on_the_way_back(void **state) {
     ig_tensor_release(w);
 }
 
+static void a_count_that_is_set_in_the_midst_of_a_step_waits_for_its_end(void **state) {
+    ig_ctx *ctx = *state;
+    static const ig_mode modes[] = {IG_MODE_DYNAMIC, IG_MODE_COMPILED};
+    static float ones[DRAWN], y[DRAWN], dx[DRAWN];
+    for (int i = 0; i < DRAWN; i++) ones[i] = 1;
+    ig_tensor *w = floats(ctx, IG_SHAPE(DRAWN), ones);
+    must(ig_tensor_require_grad(w));
+    for (int run = 0; run < 6; run++) {
+        if (run % 3 == 0) must(ig_mode_set(ctx, modes[run / 3]));
+        ig_tensor *out = ig_dropout(w, 0.3), *loss = sum_all(out);
+        if (run % 2) must(ig_tensor_read(out, y, sizeof y));
+        ig_step_set_count(ctx, 1000 + (uint64_t)run);
+        if (run % 2 == 0) must(ig_tensor_read(out, y, sizeof y));
+        must(ig_backward(loss));
+        must(ig_tensor_read(ig_tensor_grad(w), dx, sizeof dx));
+        assert_memory_equal(y, dx, sizeof y);
+        assert_int_equal(ig_step_count(ctx), 1000 + run);
+        must(ig_step_end(ctx));
+        assert_int_equal(ig_step_count(ctx), 1000 + run);
+        ig_tensor_zero_grad(w);
+    }
+    ig_tensor_release(w);
+}
+
+/* ---- integers ---- */
+
+static void holds_ints(ig_tensor *t, const int32_t *want, size_t count) {
+    int32_t got[16];
+    must(ig_tensor_read(t, got, count * sizeof got[0]));
+    assert_memory_equal(got, want, count * sizeof got[0]);
+}
+
+static void integers_are_moved_and_those_from_nowhere_are_zero(void **state) {
+    ig_ctx *ctx = *state;
+    ig_tensor *x = INTS(ctx, IG_SHAPE(2, 2), 1, 2, 3, 4), *at = INTS(ctx, IG_SHAPE(1, 2), 1, 9);
+    ig_tensor *ids = INTS(ctx, IG_SHAPE(2), 1, -1);
+    holds_ints(ig_concat((ig_tensor *[]){x, at}, 2, 0), (const int32_t[]){1, 2, 3, 4, 1, 9}, 6);
+    holds_ints(ig_pad(x, 1, 1, 0), (const int32_t[]){0, 1, 2, 0, 3, 4}, 6);
+    holds_ints(ig_gather(x, at, 0), (const int32_t[]){3, 0}, 2);
+    holds_ints(ig_embedding(x, ids), (const int32_t[]){3, 4, 0, 0}, 4);
+    refused(ig_accumulate(x, x), IG_ERR_SHAPE, "accumulate: input 0 is i32");
+    ig_tensor_release(ids);
+    ig_tensor_release(at);
+    ig_tensor_release(x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_options_are_the_defaults),
@@ -419,6 +465,8 @@ int main(void) {
         TEST_WITH_CTX(dropout_zeroes_a_share_and_scales_the_rest),
         cmocka_unit_test(dropout_differs_by_step_and_by_call_but_not_by_run),
         TEST_WITH_CTX(dropout_drops_the_same_elements_on_the_way_back),
+        TEST_WITH_CTX(a_count_that_is_set_in_the_midst_of_a_step_waits_for_its_end),
+        TEST_WITH_CTX(integers_are_moved_and_those_from_nowhere_are_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

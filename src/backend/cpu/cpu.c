@@ -132,8 +132,10 @@ static void run_chunk(const cpu_program *p, const chain *c, int64_t chunk, uint3
     const int64_t begin = chunk * c->chunk, left = c->units - begin;
     const int64_t end = begin + (left < c->chunk ? left : c->chunk);
     for (const task *t = p->tasks + c->first; t < p->tasks + c->first + c->count; t++) {
-        if (p->watched) run_task_watched(p, t, begin * t->width, end * t->width, thread);
-        else t->launch.run(&t->launch, begin * t->width, end * t->width);
+        if (p->watched)
+            run_task_watched(p, t, begin * t->width, end * t->width, thread);
+        else
+            t->launch.run(&t->launch, begin * t->width, end * t->width);
     }
 }
 
@@ -206,8 +208,10 @@ static ig_status cpu_submit(ig_backend_program *program, ig_backend_buffer *cons
             t->launch.scratch = (char *)buffers[IG_ARENA] + t->scratch_offset;
     }
     p->watched = p->host->struct_size > offsetof(ig_host, trace) && p->host->trace;
-    if (p->alone || !p->host->team) work_alone(p);
-    else work_timed(p);
+    if (p->alone || !p->host->team)
+        work_alone(p);
+    else
+        work_timed(p);
     return IG_OK;
 }
 
