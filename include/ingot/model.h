@@ -51,6 +51,9 @@ IG_API const char *ig_adapter_progress(const ig_adapter *adapter); /* as it was 
 IG_API IG_MUST_CHECK ig_status ig_adapter_save(ig_adapter *adapter, const char *path,
                                                const char *progress);
 
+/* Saves the weights alone, a third of the bytes: a model to talk to, not to train on. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_export(ig_adapter *adapter, const char *path);
+
 /* Text to tokens and back.  encode writes at most `room` ids and returns through `out` how many
  * there are in all; decode likewise with bytes. */
 IG_API IG_MUST_CHECK ig_status ig_adapter_encode(const ig_adapter *adapter, const char *text,

@@ -63,15 +63,25 @@ static ig_status keep_progress(ig_adapter *a, const char *progress) {
     return IG_OK;
 }
 
-ig_status ig_adapter_save(ig_adapter *a, const char *path, const char *progress) {
+static ig_status save(ig_adapter *a, const char *path, ig_optimizer *optimizer,
+                      const char *progress) {
     if (!a || !path) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_save: NULL");
     char *config = config_text(a);
     if (!config) return IG_FAIL(IG_ERR_MEMORY, "%s: config", path);
     const ig_checkpoint_options options = {
-        .optimizer = a->optimizer, .config = config, .progress = progress ? progress : "{}"};
-    ig_status status = ig_checkpoint_save(path, a->root, &options);
+        .optimizer = optimizer, .config = config, .progress = progress ? progress : "{}"};
+    const ig_status status = ig_checkpoint_save(path, a->root, &options);
     free(config);
-    return status == IG_OK ? keep_progress(a, options.progress) : status;
+    return status;
+}
+
+ig_status ig_adapter_save(ig_adapter *a, const char *path, const char *progress) {
+    IG_TRY(save(a, path, a ? a->optimizer : NULL, progress));
+    return keep_progress(a, progress ? progress : "{}");
+}
+
+ig_status ig_adapter_export(ig_adapter *a, const char *path) {
+    return save(a, path, NULL, a ? a->progress : NULL);
 }
 
 /* ---- loading ---- */
