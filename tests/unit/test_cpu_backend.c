@@ -305,6 +305,19 @@ static void a_chained_product_is_done_before_it_is_read(void **state) {
     assert_true(crew.calls > 0);
 }
 
+/* A host may chain what can only be cut between rows, and the rows may have no columns. */
+static void a_chain_of_rows_without_columns_is_nothing_to_do(void **state) {
+    (void)state;
+    const ig_shape none = IG_SHAPE(ROWS, 0);
+    const ig_operand x = packed(0, none), y = packed(1, none);
+    const ig_operand deep = packed(0, IG_SHAPE(ROWS, 0, 4)), sum = packed(2, none);
+    const ig_attrs_reduce last = {.axes = 1u << 2};
+    ig_step steps[] = {step(IG_OP_NEG, &x, &y, 0, 0), step(IG_OP_SUM, &deep, &sum, 0, 0)};
+    steps[1].attrs = &last;
+    steps[1].attrs_bytes = sizeof last;
+    run(&host, steps, 2);
+}
+
 static void small_programs_stay_on_the_calling_thread(void **state) {
     (void)state;
     const ig_operand x = packed(0, IG_SHAPE(2, 5)), y = packed(1, IG_SHAPE(2, 5)), xy[] = {x, y};
@@ -407,6 +420,7 @@ int main(void) {
         TEST(results_do_not_depend_on_the_number_of_threads),
         TEST(a_chain_that_repeats_what_it_computed_is_not_cut),
         TEST(a_chained_product_is_done_before_it_is_read),
+        TEST(a_chain_of_rows_without_columns_is_nothing_to_do),
         TEST(small_programs_stay_on_the_calling_thread),
         TEST(a_host_without_a_team_is_served_alone),
         TEST(a_program_runs_again_on_new_numbers_and_allocates_nothing),
