@@ -5,6 +5,7 @@
 #define INGOT_H
 
 #include "ingot/batch.h"      /* the production route */
+#include "ingot/bench.h"      /* what the machine can do at most */
 #include "ingot/checkpoint.h" /* .oam files */
 #include "ingot/context.h"    /* ig_ctx: device, threads, memory, scopes */
 #include "ingot/grad.h"       /* backward, modes, steps */

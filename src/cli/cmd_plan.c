@@ -117,18 +117,18 @@ static ig_status make_plan(planner *p) {
 
 /* ---- Files ---- */
 
-static void print_dot(FILE *to, const void *planner_) {
-    const planner *p = planner_;
+static void print_dot(FILE *to, const void *what) {
+    const planner *p = what;
     plan_dot_print(to, &p->view, p->title);
 }
 
-static void print_svg(FILE *to, const void *planner_) {
-    const planner *p = planner_;
+static void print_svg(FILE *to, const void *what) {
+    const planner *p = what;
     plan_svg_print(to, &p->view, p->layout, p->title);
 }
 
-static void print_trace(FILE *to, const void *planner_) {
-    const planner *p = planner_;
+static void print_trace(FILE *to, const void *what) {
+    const planner *p = what;
     plan_trace_print(to, &p->view, p->profile, p->title);
 }
 

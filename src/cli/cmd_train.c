@@ -108,7 +108,7 @@ static const ig_opt opts[] = {
     {OPT_TEXT, 0, "tokenizer", OPTION(tokenizer),
      .help = "byte, char, or bpe:N with N merges learnt from the data; byte", .value = "NAME",
      .choices = tokenizers},
-    {OPT_INT, 'b', "batch", OPTION(batch), .help = "windows of text in a step; 8", .value = "N",
+    {OPT_INT, 'b', "batch", OPTION(batch), .help = "windows of text in a step; 4", .value = "N",
      .low = 1, .high = 1e6, .flags = OPT_UNSAID},
     {OPT_INT, 0, "accumulate", OPTION(accumulate), .help = "batches summed up in a step; 1",
      .value = "N", .low = 1, .high = 1e6, .flags = OPT_UNSAID},

@@ -112,11 +112,12 @@ static bool keep_text(void *user, const char *text, size_t bytes) {
     return n == bytes && !ig_cli_cancelled(s->trainer->cli);
 }
 
-/* The first words of the text, unless others were given. */
+/* The first words of the text; half of the context stays free for what follows them. */
 static ig_status choose_prompt(trainer *t, char out[PROMPT_BYTES + 1]) {
+    const size_t half = (size_t)t->ctx_len / 2, most = half < PROMPT_BYTES ? half : PROMPT_BYTES;
     ig_data_text text;
-    IG_TRY(ig_data_sample(t->data, PROMPT_BYTES, &text));
-    size_t n = text.n_bytes < PROMPT_BYTES ? text.n_bytes : PROMPT_BYTES;
+    IG_TRY(ig_data_sample(t->data, most, &text));
+    size_t n = text.n_bytes;
     memcpy(out, text.bytes, n);
     size_t space = n;
     while (space > 0 && out[space - 1] != ' ') space--;
@@ -265,7 +266,7 @@ static ig_status train_to_end(trainer *t) {
         if (ig_cli_cancelled(t->cli)) break;
         const bool over = is_over(t);
         if (over || is_due(t, o->eval_every)) IG_TRY(evaluate_and_tell(t));
-        if (is_due(t, o->sample_every)) IG_TRY(write_sample(t));
+        if (is_due(t, o->sample_every) && t->ctx_len > 1) IG_TRY(write_sample(t));
         if (!over && is_due(t, o->save_every)) IG_TRY(save_within(t));
     }
     return IG_OK;

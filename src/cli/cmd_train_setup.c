@@ -37,7 +37,7 @@ static const struct row {
     { key, offsetof(train_options, member), offsetof(train_settings, member), false, __VA_ARGS__ }
 #define REAL(key, member, ...) \
     { key, offsetof(train_options, member), offsetof(train_settings, member), true, __VA_ARGS__ }
-    WHOLE("batch", batch, 8, 1, 1e6),
+    WHOLE("batch", batch, 4, 1, 1e6),
     WHOLE("accumulate", accumulate, 1, 1, 1e6),
     WHOLE("warmup", warmup, computed, 0, 1e12),
     REAL("rate", rate, 3e-4, 1e-12, 1e3),
@@ -313,14 +313,17 @@ static ig_status make_model(trainer *t) {
 /*
  * 16 bytes a parameter: weight, gradient, two moments.  What is kept of the
  * forward pass for the backward one is reckoned in numbers a token: per layer
- * about ten rows of d_model and three of d_ff, behind them three of logits.
+ * about twelve rows of d_model and five of d_ff, behind them three of logits; and
+ * nearly as much again where a step is replayed, for it is planned while the step
+ * that was recorded still has its own.
  */
 static void estimate_memory(trainer *t) {
     const ig_model_config c = ig_adapter_config(t->adapter);
     const double parameters = (double)ig_adapter_param_count(t->adapter);
-    const double layer = 10 * (double)c.d_model + 3 * (double)c.d_ff;
+    const double layer = 12 * (double)c.d_model + 5 * (double)c.d_ff;
+    const double times = t->options->mode == IG_MODE_DYNAMIC ? 1 : 1.9;
     const double token = (double)c.n_layers * layer + 3 * (double)ig_adapter_vocabulary(t->adapter);
-    const double activations = 4 * token * (double)t->settings.batch * (double)t->ctx_len;
+    const double activations = 4 * times * token * (double)t->settings.batch * (double)t->ctx_len;
     t->estimate_bytes = (uint64_t)(16 * parameters + activations);
 
     char count[IG_UNIT_TEXT_BYTES], all[IG_UNIT_TEXT_BYTES], state[IG_UNIT_TEXT_BYTES];
@@ -356,6 +359,17 @@ static ig_status check_out(trainer *t) {
     return IG_OK;
 }
 
+/* A prompt that does not fit would be noticed at the first sample. */
+static ig_status check_prompt(const trainer *t) {
+    const char *prompt = t->options->prompt;
+    size_t tokens = 0;
+    if (!prompt) return IG_OK;
+    IG_TRY(ig_adapter_encode(t->adapter, prompt, strlen(prompt), NULL, 0, &tokens));
+    if (tokens < (size_t)t->ctx_len) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT, "--prompt: has %zu tokens, the context %lld", tokens,
+                   (long long)t->ctx_len);
+}
+
 /* ---- All of it ---- */
 
 static ig_status begin_data(trainer *t) {
@@ -383,6 +397,7 @@ static ig_status setup_with(trainer *t, const json_t *progress) {
     IG_TRY(begin_data(t));
     if (t->options->resume) restore_place(t, progress);
     IG_TRY(resolve_total(t));
+    IG_TRY(check_prompt(t));
     IG_TRY(check_out(t));
     estimate_memory(t);
     return IG_OK;

@@ -67,9 +67,16 @@ static ig_status train_in_mode(ig_cli *cli, const demo_job *job, demo_mode *m) {
     return IG_OK;
 }
 
+/* By bits: a NaN is equal to itself then, and 0 is not -0. */
+static uint64_t bits_of(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 static ig_status compare(const demo_job *job, const demo_mode *a, const demo_mode *b) {
     for (int64_t i = 0; i < job->steps; i++)
-        if (memcmp(&a->losses[i], &b->losses[i], sizeof a->losses[i]) != 0)
+        if (bits_of(a->losses[i]) != bits_of(b->losses[i]))
             return IG_FAIL(IG_ERR_STATE, "step %lld: loss %.9g in %s mode, %.9g in %s mode",
                            (long long)i + 1, a->losses[i], bench_modes[a->mode], b->losses[i],
                            bench_modes[b->mode]);

@@ -28,7 +28,7 @@ enum {
     LEFT = 74,
     RIGHT = 24,
     TOP = 96,
-    LEGEND_WIDTH = 168,
+    LEGEND_WIDTH = 180,
     OP_CHARS = 20,   /* of an op's name, */
     LINE_CHARS = 27, /* and of all in a line of a box */
 };

@@ -7,7 +7,7 @@
  *     logits = ln(x) tokens^T                                   the token table, once more
  *
  * Weights start as GPT-2's do: normal, std 0.02, the two that end in x scaled by
- * 1 / sqrt(2 layers); biases and positions' mean 0; no dropout.
+ * 1 / sqrt(2 layers); biases 0; no dropout.
  */
 #include <math.h>
 #include <stdio.h>

@@ -139,18 +139,15 @@ static ig_status count_word(learner *l, const char *text, size_t length) {
     return add_word(l, text, length, hash);
 }
 
-static ig_status count_words(learner *l, uint64_t total) {
-    for (size_t i = 0; i < l->options->n_data; i++) {
-        const ig_tokenizer_data *data = &l->options->data[i];
-        size_t next_report = 0, length;
-        for (size_t at = 0; at < data->n_bytes; at += length) {
-            if (at >= next_report) {
-                IG_TRY(report(l, 0, total));
-                next_report += BYTES_PER_REPORT;
-            }
-            length = ig_word_next(data->bytes + at, data->n_bytes - at);
-            IG_TRY(count_word(l, data->bytes + at, length));
+static ig_status count_part(learner *l, const ig_tokenizer_data *data, uint64_t total) {
+    size_t next_report = 0, length;
+    for (size_t at = 0; at < data->n_bytes; at += length) {
+        if (at >= next_report) {
+            IG_TRY(report(l, 0, total));
+            next_report += BYTES_PER_REPORT;
         }
+        length = ig_word_next(data->bytes + at, data->n_bytes - at);
+        IG_TRY(count_word(l, data->bytes + at, length));
     }
     return IG_OK;
 }
@@ -314,7 +311,8 @@ static ig_status begin(learner *l) {
 }
 
 static ig_status learn(learner *l, ig_bpe_merge *merges, size_t limit, size_t *out_count) {
-    IG_TRY(count_words(l, limit));
+    for (size_t i = 0; i < l->options->n_data; i++)
+        IG_TRY(count_part(l, &l->options->data[i], limit));
     IG_TRY(begin(l));
     size_t count = 0;
     for (uint32_t number; count < limit && pop(l, &number); count++) {

@@ -125,11 +125,6 @@ size_t ig_tokenizer_decode(const ig_tokenizer *t, const int32_t *ids, size_t n_i
     return used;
 }
 
-static size_t put_replacement(char *out) {
-    memcpy(out, IG_UTF8_REPLACEMENT, strlen(IG_UTF8_REPLACEMENT));
-    return strlen(IG_UTF8_REPLACEMENT);
-}
-
 size_t ig_decoder_next(ig_decoder *d, int32_t id, char out[IG_DECODER_TEXT_BYTES]) {
     char bytes[sizeof d->held + IG_TOKENIZER_PIECE_BYTES];
     const ig_tokenizer_data piece = ig_tokenizer_piece(d->tokenizer, id);
@@ -143,7 +138,7 @@ size_t ig_decoder_next(ig_decoder *d, int32_t id, char out[IG_DECODER_TEXT_BYTES
         const ig_utf8_found found = ig_utf8_next(bytes + at, n_bytes - at, &point, &step);
         if (found == IG_UTF8_CUT_OFF) break;
         if (found == IG_UTF8_NONE) {
-            used += put_replacement(out + used);
+            used += ig_utf8_put(IG_UTF8_UNKNOWN, out + used);
         } else {
             memcpy(out + used, bytes + at, step);
             used += step;
@@ -157,7 +152,7 @@ size_t ig_decoder_next(ig_decoder *d, int32_t id, char out[IG_DECODER_TEXT_BYTES
 size_t ig_decoder_end(ig_decoder *d, char out[IG_DECODER_TEXT_BYTES]) {
     if (d->n_held == 0) return 0;
     d->n_held = 0;
-    return put_replacement(out);
+    return ig_utf8_put(IG_UTF8_UNKNOWN, out);
 }
 
 /* ---- JSON ---- */

@@ -11,9 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define IG_UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD: here was no character */
-
-enum { IG_UTF8_BYTES = 4, IG_UTF8_POINTS = 0x110000 };
+enum {
+    IG_UTF8_BYTES = 4,         /* of the longest character */
+    IG_UTF8_POINTS = 0x110000, /* code points are below */
+    IG_UTF8_UNKNOWN = 0xFFFD,  /* stands where no character was */
+};
+#define IG_UTF8_REPLACEMENT "\xEF\xBF\xBD" /* the same as bytes */
 
 typedef enum ig_utf8_found {
     IG_UTF8_WHOLE,   /* a character */

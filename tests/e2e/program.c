@@ -33,6 +33,7 @@ pid_t program_start(const char *path, const char *const *args, const program_opt
     fflush(NULL);
     const pid_t pid = fork();
     if (pid != 0) return pid;
+    if (o->in_fd > 0) dup2(o->in_fd, STDIN_FILENO);
     if (o->out_fd > 0) dup2(o->out_fd, STDOUT_FILENO);
     if (o->err_fd > 0) dup2(o->err_fd, STDERR_FILENO);
     become(path, args, o);

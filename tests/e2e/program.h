@@ -16,6 +16,7 @@ typedef struct program_result {
 typedef struct program_options {
     const char *const *env; /* "NAME=value", added to ours; NULL at the end */
     int out_fd, err_fd;     /* above 0: goes there, and is not kept */
+    int in_fd;              /* above 0: standard input comes from there */
 } program_options;
 
 /* `args` ends with NULL and does not begin with the program's name. */

@@ -410,7 +410,8 @@ static void trace_has_lanes_and_events_that_viewers_read(void **state) {
 
 /* ---- Memory ---- */
 
-/* Every now and then one fails: the command ends with 4, or does without. */
+/* Every now and then one fails: the command ends with 4; with 1 where that left the step without a
+ * recording, so that there is no plan to show; or it does without. */
 static void a_failing_allocation_of_plan_ends_with_4_and_nothing_worse(void **state) {
     const fixture *f = *state;
     char path[PATH_BYTES];

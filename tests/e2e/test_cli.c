@@ -94,7 +94,8 @@ static void without_a_command_it_says_how_it_is_used(void **state) {
 
 static void help_lists_every_command_and_each_has_its_own(void **state) {
     (void)state;
-    static const char *const names[] = {"demo", "inspect", "info", "completion", "version", "help"};
+    static const char *const names[] = {"demo", "bench",      "plan",    "inspect",
+                                        "info", "completion", "version", "help"};
     check_output(RUN("--help"), "usage: ingot COMMAND");
     check_output(RUN("help"), "usage: ingot COMMAND");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -446,6 +447,32 @@ static void demo_trains_draws_saves_reloads_and_predicts(void **state) {
     check_output(RUN("inspect", "--verify", path), "all match");
 }
 
+static void demo_trains_in_three_modes_and_they_agree(void **state) {
+    const fixture *f = *state;
+    static const struct {
+        const char *mode;
+        int64_t records, replays;
+    } wanted[] = {{"dynamic", 0, 0}, {"compiled", 1, 29}, {"auto", 1, 27}};
+    json_t *root =
+        json_of(RUN("demo", "-q", "--steps", "30", "--out", f->dir, "--json"), "ingot.demo.v1");
+    assert_true(json_is_true(json_object_get(root, "modes_bit_equal")));
+    const json_t *modes = json_object_get(root, "modes"), *mode;
+    const double last = json_number_value(json_object_get(json_object_get(root, "loss"), "last"));
+    size_t i;
+    assert_int_equal(json_array_size(modes), 3);
+    json_array_foreach(modes, i, mode) {
+        assert_string_equal(json_string_value(json_object_get(mode, "mode")), wanted[i].mode);
+        assert_int_equal(integer(mode, "records"), wanted[i].records);
+        assert_int_equal(integer(mode, "replays"), wanted[i].replays);
+        assert_true(integer(mode, "dispatches") > 0);
+        assert_true(json_number_value(json_object_get(mode, "last_loss")) == last);
+        assert_true(json_number_value(json_object_get(mode, "overhead_ns_per_step")) > 0);
+    }
+    json_decref(root);
+    check_output(RUN("demo", "-q", "--steps", "5", "--out", f->dir),
+                 "All 5 losses are bit-equal in the three modes");
+}
+
 /* The published figure for this network, rate, number of steps and batch. */
 static const double published_loss = 0.897;
 
@@ -646,6 +673,7 @@ int main(void) {
         cmocka_unit_test(verify_finds_a_flipped_bit_in_the_data),
         cmocka_unit_test(info_shows_the_engine_in_its_three_roles),
         cmocka_unit_test(demo_trains_draws_saves_reloads_and_predicts),
+        cmocka_unit_test(demo_trains_in_three_modes_and_they_agree),
         cmocka_unit_test(demo_learns_at_least_as_well_as_published),
         cmocka_unit_test(demo_gives_equal_bits_for_equal_seeds_only),
         cmocka_unit_test(demo_talks_in_plain_lines_where_there_is_no_terminal),

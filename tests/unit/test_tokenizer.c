@@ -107,12 +107,13 @@ static void words_are_those_of_gpt2(void **state) {
 
 static void long_words_are_cut_before_a_character(void **state) {
     (void)state;
+    static const char euro[3] = {'\xE2', '\x82', '\xAC'};
     char text[600];
     memset(text, 'a', sizeof text);
     assert_int_equal(ig_word_next(text, sizeof text), IG_WORD_BYTES);
     assert_int_equal(ig_word_next(text, IG_WORD_BYTES), IG_WORD_BYTES);
     assert_int_equal(ig_word_next(text, IG_WORD_BYTES + 1), IG_WORD_BYTES);
-    memcpy(text + IG_WORD_BYTES - 2, "\xE2\x82\xAC", 3);
+    memcpy(text + IG_WORD_BYTES - 2, euro, sizeof euro);
     assert_int_equal(ig_word_next(text, sizeof text), IG_WORD_BYTES - 2);
     memset(text, 0x80, sizeof text); /* no character anywhere */
     assert_int_equal(ig_word_next(text, sizeof text), IG_WORD_BYTES);

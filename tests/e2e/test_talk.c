@@ -1,0 +1,420 @@
+/* Talking with a model: what is generated depends on the model, the prompt and the seed, and on
+ * nothing else; what goes wrong is said. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "program.h"
+
+enum { TERMINAL_BYTES = 1 << 16, WAIT_MS = 60000 };
+
+/* A folder for the whole group, with a trained model in it. */
+static char dir[32], model[64], prompt_file[64], damaged[64];
+
+#define RUN(...)      program_run(INGOT_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}, NULL)
+#define GENERATE(...) RUN("generate", "-m", model, __VA_ARGS__)
+
+static void write_file(const char *path, const char *bytes, size_t n_bytes) {
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, n_bytes, file), n_bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void check_error(program_result result, int code, const char *words) {
+    if (result.code != code || !strstr(result.err, words))
+        fail_msg("exit %d (wanted %d), stderr '%s' (wanted '%s')", result.code, code, result.err,
+                 words);
+    assert_string_equal(result.out, "");
+    program_free(&result);
+}
+
+static char *output_of(program_result result) {
+    if (result.code != 0) fail_msg("exit %d: %s", result.code, result.err);
+    char *out = strdup(result.out);
+    program_free(&result);
+    return out;
+}
+
+static json_t *json_of(program_result result, const char *schema) {
+    char *text = output_of(result);
+    json_t *root = json_loads(text, 0, NULL);
+    if (!root) fail_msg("no JSON: %s", text);
+    assert_string_equal(json_string_value(json_object_get(root, "schema")), schema);
+    free(text);
+    return root;
+}
+
+/* Learns one sentence by heart. */
+static int make_model(void **state) {
+    (void)state;
+    strcpy(dir, "/tmp/ingot-talk-XXXXXX");
+    if (!mkdtemp(dir)) return -1;
+    snprintf(model, sizeof model, "%s/m.oam", dir);
+    snprintf(prompt_file, sizeof prompt_file, "%s/prompt.txt", dir);
+    snprintf(damaged, sizeof damaged, "%s/damaged.oam", dir);
+    char data[64];
+    snprintf(data, sizeof data, "%s/data.txt", dir);
+    FILE *file = fopen(data, "we");
+    for (int i = 0; file && i < 200; i++) fputs("the caf\xC3\xA9 mill turns a stone. ", file);
+    if (!file || fclose(file) != 0) return -1;
+    write_file(prompt_file, "the mill", 8);
+    write_file(damaged, "ingot", 5);
+    program_result result =
+        RUN("train", "-d", data, "--d-model", "32", "--layers", "1", "--heads", "2", "--ctx", "64",
+            "--batch", "4", "--steps", "150", "--lr", "0.01", "--out", model, "-q");
+    const int failed = result.code;
+    if (failed) print_message("%s", result.err);
+    program_free(&result);
+    return failed;
+}
+
+static int remove_model(void **state) {
+    (void)state;
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) unlinkat(dirfd(d), e->d_name, 0);
+    if (d) closedir(d);
+    return rmdir(dir);
+}
+
+/* ---- generate ---- */
+
+static void it_says_what_it_learnt(void **state) {
+    (void)state;
+    char *text = output_of(GENERATE("-p", "the caf", "-n", "24", "--temp", "0"));
+    assert_non_null(strstr(text, "the caf\xC3\xA9 mill turns"));
+    free(text);
+}
+
+static void greedy_text_is_the_same_for_any_number_of_threads(void **state) {
+    (void)state;
+    char *one = output_of(GENERATE("-p", "a stone", "-n", "50", "--temp", "0", "-t", "1"));
+    static const char *const threads[] = {"2", "3", "7"};
+    for (int i = 0; i < 3; i++) {
+        char *other =
+            output_of(GENERATE("-p", "a stone", "-n", "50", "--temp", "0", "-t", threads[i]));
+        assert_string_equal(one, other);
+        free(other);
+    }
+    free(one);
+}
+
+static void the_seed_decides_what_is_drawn(void **state) {
+    (void)state;
+#define DRAW(seed)                                                                           \
+    output_of(GENERATE("-p", "t", "-n", "40", "--temp", "5", "--top-p", "1", "--min-p", "0", \
+                       "--top-k", "0", "-s", seed, "-t", "2"))
+    char *one = DRAW("1"), *again = DRAW("1"), *other = DRAW("2");
+    assert_string_equal(one, again);
+    assert_string_not_equal(one, other);
+    free(one), free(again), free(other);
+}
+
+static void the_prompt_comes_from_an_argument_a_file_or_a_pipe(void **state) {
+    (void)state;
+    char *want = output_of(GENERATE("-p", "the mill", "-n", "10", "--temp", "0"));
+    char *file = output_of(GENERATE("-f", prompt_file, "-n", "10", "--temp", "0"));
+    assert_string_equal(file, want);
+    const int in = open(prompt_file, O_RDONLY | O_CLOEXEC);
+    char *piped = output_of(program_run(
+        INGOT_PROGRAM,
+        (const char *const[]){"generate", "-m", model, "-f", "-", "-n", "10", "--temp", "0", NULL},
+        &(program_options){.in_fd = in}));
+    close(in);
+    assert_string_equal(piped, want);
+    assert_memory_equal(want, "the mill", 8);
+    char *alone =
+        output_of(GENERATE("-p", "the mill", "-n", "10", "--temp", "0", "--no-display-prompt"));
+    assert_string_equal(alone, want + 8);
+    free(alone), free(piped), free(file), free(want);
+}
+
+static void the_report_has_tokens_text_times_and_memory(void **state) {
+    (void)state;
+    json_t *root = json_of(GENERATE("-p", "the mill", "-n", "10", "--json"), "ingot.generate.v1");
+    assert_int_equal(json_array_size(json_object_get(root, "tokens")), 10);
+    assert_int_equal(json_integer_value(json_object_get(root, "n_tokens")), 10);
+    assert_int_equal(json_integer_value(json_object_get(root, "n_prompt")), 8);
+    assert_string_equal(json_string_value(json_object_get(root, "prompt")), "the mill");
+    assert_true(json_string_length(json_object_get(root, "text")) >= 10);
+    assert_string_equal(json_string_value(json_object_get(root, "finish")), "length");
+    static const char *const times[] = {"load_ms", "prefill_ms", "decode_ms", "first_token_ms"};
+    const json_t *timings = json_object_get(root, "timings");
+    for (int i = 0; i < 4; i++)
+        assert_true(json_number_value(json_object_get(timings, times[i])) > 0);
+    assert_true(json_integer_value(json_object_get(json_object_get(root, "memory"), "peak_bytes")) >
+                0);
+    assert_non_null(json_object_get(root, "counters")); /* the run report's */
+    json_decref(root);
+}
+
+static void a_stop_string_ends_the_text_before_it(void **state) {
+    (void)state;
+    json_t *root = json_of(
+        GENERATE("-p", "the caf", "--temp", "0", "--stop", "mill", "--stop", "nowhere", "--json"),
+        "ingot.generate.v1");
+    assert_string_equal(json_string_value(json_object_get(root, "text")), "\xC3\xA9 ");
+    assert_string_equal(json_string_value(json_object_get(root, "finish")), "stop");
+    json_decref(root);
+}
+
+static void text_comes_in_whole_characters(void **state) {
+    (void)state;
+    /* The prompt ends within a character: its second byte comes first. */
+    char *text = output_of(GENERATE("-p", "the caf\xC3", "-n", "8", "--temp", "0"));
+    assert_true(strlen(text) > 8);
+    free(text);
+    for (int n = 1; n < 12; n++) { /* whatever the length, no half character at the end */
+        char count[16];
+        snprintf(count, sizeof count, "%d", n);
+        json_t *root = json_of(GENERATE("-p", "the", "-n", count, "--temp", "0", "--json"),
+                               "ingot.generate.v1");
+        json_decref(root);
+    }
+}
+
+static void without_a_limit_the_context_is_filled(void **state) {
+    (void)state;
+    json_t *root = json_of(GENERATE("-p", "the mill", "--json"), "ingot.generate.v1");
+    assert_int_equal(json_integer_value(json_object_get(root, "n_tokens")), 64 - 8);
+    json_decref(root);
+}
+
+static void what_cannot_be_generated_is_one_sentence(void **state) {
+    (void)state;
+    static char long_prompt[200];
+    memset(long_prompt, 'x', sizeof long_prompt - 1);
+    check_error(GENERATE("-n", "3"), 2, "--prompt: is missing");
+    check_error(GENERATE("-p", "a", "-f", prompt_file), 2, "one prompt is enough");
+    check_error(GENERATE("-f", "/nowhere/at/all"), 6, "/nowhere/at/all");
+    check_error(RUN("generate", "-p", "a"), 2, "--model");
+    check_error(RUN("generate", "-p", "a", "-m", "/nowhere/at/all"), 6, "/nowhere/at/all");
+    check_error(RUN("generate", "-p", "a", "-m", damaged), 3, "damaged.oam");
+    check_error(GENERATE("-p", "a", "--temp", "-1"), 2, "--temp -1");
+    check_error(GENERATE("-p", "a", "--top-p", "2"), 2, "--top-p 2");
+    program_result result = GENERATE("-p", long_prompt, "--no-display-prompt");
+    check_error(result, 2, "199 tokens, the context 64");
+}
+
+/* ---- chat ---- */
+
+static program_result chat_with(const char *lines, const char *option) {
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(write(fds[1], lines, strlen(lines)), (ssize_t)strlen(lines));
+    close(fds[1]);
+    const program_result result = program_run(
+        INGOT_PROGRAM,
+        (const char *const[]){"chat", "-m", model, "-n", "12", "--temp", "0", option, NULL},
+        &(program_options){.in_fd = fds[0]});
+    close(fds[0]);
+    return result;
+}
+
+static size_t count_lines(const char *text) {
+    size_t n = 0;
+    for (; *text; text++) n += *text == '\n';
+    return n;
+}
+
+static void chat_continues_each_line_until_the_end_or_exit(void **state) {
+    (void)state;
+    program_result result = chat_with("the caf\n\nthe mill", NULL); /* no end of line at the end */
+    assert_int_equal(result.code, 0);
+    assert_int_equal(count_lines(result.out), 2);
+    assert_memory_equal(result.out, "\xC3\xA9 mill turn", 12);
+    assert_non_null(strstr(result.err, "continues what you type"));
+    program_free(&result);
+
+    result = chat_with("the caf\n/exit\nthe mill\n", "-q");
+    assert_int_equal(result.code, 0);
+    assert_int_equal(count_lines(result.out), 1);
+    assert_string_equal(result.err, "");
+    program_free(&result);
+
+    result = chat_with("", "-q");
+    assert_int_equal(result.code, 0);
+    assert_string_equal(result.out, "");
+    program_free(&result);
+}
+
+static void chat_answers_in_json_lines(void **state) {
+    (void)state;
+    program_result result = chat_with("the caf\nthe mill\n", "--json");
+    assert_int_equal(result.code, 0);
+    char *rest = result.out;
+    for (int i = 0; i < 2; i++) {
+        json_t *root = json_loads(strsep(&rest, "\n"), 0, NULL);
+        assert_string_equal(json_string_value(json_object_get(root, "schema")), "ingot.chat.v1");
+        assert_int_equal(json_integer_value(json_object_get(root, "n_tokens")), 12);
+        json_decref(root);
+    }
+    program_free(&result);
+}
+
+/* A chat on a terminal of its own. */
+typedef struct session {
+    pid_t pid;
+    int terminal;
+    char seen[TERMINAL_BYTES];
+    size_t used;
+} session;
+
+static void begin_session(session *s, const char *term) {
+    memset(s, 0, sizeof *s);
+    s->pid = forkpty(&s->terminal, NULL, NULL, &(struct winsize){24, 80, 0, 0});
+    assert_true(s->pid >= 0);
+    if (s->pid != 0) return;
+    setenv("TERM", term, 1);
+    setenv("LC_ALL", "C.UTF-8", 1);
+    alarm(300);
+    execl(INGOT_PROGRAM, "ingot", "chat", "-m", model, "-n", "12", "--temp", "0", (char *)NULL);
+    _exit(127);
+}
+
+/* Reads until the words were seen, from `*from` on, which moves behind them. */
+static void expect(session *s, size_t *from, const char *words) {
+    for (;;) {
+        const char *at = memmem(s->seen + *from, s->used - *from, words, strlen(words));
+        if (at) {
+            *from = (size_t)(at - s->seen) + strlen(words);
+            return;
+        }
+        struct pollfd in = {.fd = s->terminal, .events = POLLIN};
+        const ssize_t got = poll(&in, 1, WAIT_MS) == 1
+                                ? read(s->terminal, s->seen + s->used, sizeof s->seen - 1 - s->used)
+                                : -1;
+        if (got <= 0) fail_msg("no '%s' in '%s'", words, s->seen);
+        s->used += (size_t)got;
+    }
+}
+
+static void type(session *s, const char *keys) {
+    assert_int_equal(write(s->terminal, keys, strlen(keys)), (ssize_t)strlen(keys));
+}
+
+static int end_session(session *s) {
+    const int code = program_wait(s->pid);
+    close(s->terminal);
+    return code;
+}
+
+static void on_a_terminal_lines_can_be_edited_and_called_back(void **state) {
+    (void)state;
+    session s;
+    size_t at = 0;
+    begin_session(&s, "xterm");
+    expect(&s, &at, "> ");
+    type(&s, "the fac\x7F\x7F\x7F"
+             "caf\r"); /* three times backspace */
+    expect(&s, &at, "\xC3\xA9 mill turn");
+    expect(&s, &at, "> ");
+    type(&s, "\033[A\r"); /* up: the line before */
+    expect(&s, &at, "\xC3\xA9 mill turn");
+    expect(&s, &at, "> ");
+    type(&s, "/exit\r");
+    assert_int_equal(end_session(&s), 0);
+}
+
+static void control_c_at_the_prompt_ends_it_and_leaves_the_terminal_as_it_was(void **state) {
+    (void)state;
+    static const char *const terms[] = {"xterm", "dumb"};
+    for (int i = 0; i < 2; i++) {
+        session s;
+        size_t at = 0;
+        struct termios before, after;
+        begin_session(&s, terms[i]);
+        assert_int_equal(tcgetattr(s.terminal, &before), 0);
+        expect(&s, &at, "> ");
+        type(&s, "the m\x03");
+        assert_int_equal(end_session(&(session){.pid = s.pid, .terminal = dup(s.terminal)}), 130);
+        assert_int_equal(tcgetattr(s.terminal, &after), 0);
+        assert_int_equal(after.c_lflag, before.c_lflag);
+        assert_int_equal(after.c_iflag, before.c_iflag);
+        close(s.terminal);
+    }
+}
+
+static void the_end_of_a_terminals_input_ends_it(void **state) {
+    (void)state;
+    static const char *const terms[] = {"xterm", "dumb"};
+    for (int i = 0; i < 2; i++) {
+        session s;
+        size_t at = 0;
+        begin_session(&s, terms[i]);
+        expect(&s, &at, "> ");
+        type(&s, "\x04");
+        assert_int_equal(end_session(&s), 0);
+    }
+}
+
+static void a_line_too_long_for_the_context_does_not_end_a_conversation(void **state) {
+    (void)state;
+    session s;
+    size_t at = 0;
+    char line[102];
+    memset(line, 'x', 100);
+    strcpy(line + 100, "\r");
+    begin_session(&s, "dumb");
+    expect(&s, &at, "> ");
+    type(&s, line);
+    expect(&s, &at, "100 tokens, the context 64");
+    expect(&s, &at, "> ");
+    type(&s, "the caf\r");
+    expect(&s, &at, "\xC3\xA9 mill turn");
+    type(&s, "\x04");
+    assert_int_equal(end_session(&s), 0);
+}
+
+/* ---- archs ---- */
+
+static void archs_lists_what_can_be_trained(void **state) {
+    (void)state;
+    char *text = output_of(RUN("archs"));
+    assert_non_null(strstr(text, "llm "));
+    assert_non_null(strstr(text, "gpt "));
+    assert_non_null(strstr(text, "tinyllm "));
+    free(text);
+    json_t *root = json_of(RUN("archs", "--json"), "ingot.archs.v1");
+    const json_t *first = json_array_get(json_object_get(root, "archs"), 0);
+    assert_string_equal(json_string_value(json_object_get(first, "name")), "llm");
+    json_decref(root);
+}
+
+int main(void) {
+    signal(SIGINT, SIG_DFL); /* as in a shell, even where tests run in the background */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_says_what_it_learnt),
+        cmocka_unit_test(greedy_text_is_the_same_for_any_number_of_threads),
+        cmocka_unit_test(the_seed_decides_what_is_drawn),
+        cmocka_unit_test(the_prompt_comes_from_an_argument_a_file_or_a_pipe),
+        cmocka_unit_test(the_report_has_tokens_text_times_and_memory),
+        cmocka_unit_test(a_stop_string_ends_the_text_before_it),
+        cmocka_unit_test(text_comes_in_whole_characters),
+        cmocka_unit_test(without_a_limit_the_context_is_filled),
+        cmocka_unit_test(what_cannot_be_generated_is_one_sentence),
+        cmocka_unit_test(chat_continues_each_line_until_the_end_or_exit),
+        cmocka_unit_test(chat_answers_in_json_lines),
+        cmocka_unit_test(on_a_terminal_lines_can_be_edited_and_called_back),
+        cmocka_unit_test(control_c_at_the_prompt_ends_it_and_leaves_the_terminal_as_it_was),
+        cmocka_unit_test(the_end_of_a_terminals_input_ends_it),
+        cmocka_unit_test(a_line_too_long_for_the_context_does_not_end_a_conversation),
+        cmocka_unit_test(archs_lists_what_can_be_trained),
+    };
+    return cmocka_run_group_tests(tests, make_model, remove_model);
+}
