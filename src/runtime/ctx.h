@@ -29,27 +29,30 @@ typedef struct ig_storage {
 
 enum { IG_POOL_CLASSES = 160 };
 
+/* What a replay looks at comes first: one cache line. */
 struct ig_tensor {
     uint32_t alive;      /* IG_TENSOR_ALIVE; a handle that went keeps its place for a while */
     uint32_t refs;       /* callers, and one for the scope */
-    ig_ctx *ctx;         /* NULL: the tensor of nowhere, which ops on NULL return */
-    ig_storage *storage; /* NULL: poisoned */
-    ig_layout layout;
-    ig_value value;      /* in the tape; IG_NO_VALUE: not there */
-    uint64_t tape;       /* the tape it is the value of */
-    bool made_by_op;     /* not by a caller: cannot be written to */
-    bool in_scope;       /* one of the references is a scope's */
-    bool wants_grad;
-    bool has_grad;       /* since it was last zeroed */
-    ig_tensor *grad;     /* made with the first backward, then kept */
-    char *name;          /* NULL: none */
-    uint64_t id;         /* no other tensor of the context ever has it */
     uint64_t run;        /* of a result in a recorded step: the step, */
     uint32_t cell;       /* and 1 + the how-manieth result it is; 0: none */
+    bool made_by_op;     /* not by a caller: cannot be written to */
+    bool in_scope;       /* one of the references is a scope's */
     bool replayed;       /* a recording's handle: one reference is the recording's */
     bool state;          /* known again by identity: a parameter, a gradient, a moment */
+    uint64_t id;         /* no other tensor of the context ever has it */
+    ig_ctx *ctx;         /* NULL: the tensor of nowhere, which ops on NULL return */
+    ig_storage *storage; /* NULL: poisoned */
     ig_tensor *next;     /* in its scope, or among the free ones */
+    ig_value value;      /* in the tape; IG_NO_VALUE: not there */
+    bool wants_grad;
+    bool has_grad; /* since it was last zeroed */
+
+    uint64_t tape; /* that `value` is of */
+    ig_layout layout;
+    ig_tensor *grad; /* made with the first backward, then kept */
+    char *name;      /* NULL: none */
 };
+static_assert(offsetof(ig_tensor, tape) == 64, "the cursor touches one line of a tensor");
 
 typedef struct ig_tensor_slab {
     struct ig_tensor_slab *next;

@@ -182,6 +182,7 @@ ig_status ig_recording_make_plan(ig_ctx *ctx, ig_recording *r) {
     ig_free(a, cuts);
     ig_free(a, kept);
     ig_free(a, bound);
+    ig_pool_drain(ctx); /* what the recorded step took one by one, the arena has now */
     for (size_t i = 0; status == IG_OK && i < r->n_cells; i++) { /* the arena is laid out anew */
         ig_tensor_give_up(r->cells[i].handle);
         r->cells[i].handle = NULL;

@@ -1,6 +1,7 @@
 /* Talking with a model: what is generated depends on the model, the prompt and the seed, and on
  * nothing else; what goes wrong is said. */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
@@ -15,6 +16,7 @@
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
+#include <utmp.h>
 
 #include <cmocka.h>
 #include <jansson.h>
@@ -271,15 +273,25 @@ static void chat_answers_in_json_lines(void **state) {
 typedef struct session {
     pid_t pid;
     int terminal;
+    struct termios before; /* as it was when nobody had touched it */
     char seen[TERMINAL_BYTES];
     size_t used;
 } session;
 
 static void begin_session(session *s, const char *term) {
     memset(s, 0, sizeof *s);
-    s->pid = forkpty(&s->terminal, NULL, NULL, &(struct winsize){24, 80, 0, 0});
+    int inside;
+    assert_int_equal(openpty(&s->terminal, &inside, NULL, NULL, &(struct winsize){24, 80, 0, 0}),
+                     0);
+    assert_int_equal(tcgetattr(inside, &s->before), 0);
+    s->pid = fork();
     assert_true(s->pid >= 0);
-    if (s->pid != 0) return;
+    if (s->pid != 0) {
+        close(inside);
+        return;
+    }
+    close(s->terminal);
+    login_tty(inside);
     setenv("TERM", term, 1);
     setenv("LC_ALL", "C.UTF-8", 1);
     alarm(300);
@@ -316,6 +328,9 @@ static int end_session(session *s) {
 
 static void on_a_terminal_lines_can_be_edited_and_called_back(void **state) {
     (void)state;
+    void *library = dlopen("libedit.so.2", RTLD_LAZY);
+    if (!library) skip(); /* lines are plain then */
+    dlclose(library);
     session s;
     size_t at = 0;
     begin_session(&s, "xterm");
@@ -337,15 +352,14 @@ static void control_c_at_the_prompt_ends_it_and_leaves_the_terminal_as_it_was(vo
     for (int i = 0; i < 2; i++) {
         session s;
         size_t at = 0;
-        struct termios before, after;
+        struct termios after;
         begin_session(&s, terms[i]);
-        assert_int_equal(tcgetattr(s.terminal, &before), 0);
         expect(&s, &at, "> ");
         type(&s, "the m\x03");
-        assert_int_equal(end_session(&(session){.pid = s.pid, .terminal = dup(s.terminal)}), 130);
+        assert_int_equal(program_wait(s.pid), 130);
         assert_int_equal(tcgetattr(s.terminal, &after), 0);
-        assert_int_equal(after.c_lflag, before.c_lflag);
-        assert_int_equal(after.c_iflag, before.c_iflag);
+        assert_int_equal(after.c_lflag, s.before.c_lflag);
+        assert_int_equal(after.c_iflag, s.before.c_iflag);
         close(s.terminal);
     }
 }
