@@ -14,7 +14,15 @@
 
 #include "cli/line.h"
 
-enum { EL_PROMPT = 0, EL_EDITOR = 2, EL_SIGNAL = 3, EL_HIST = 10, EL_GETCFN = 13, EL_DATA = 14 };
+enum {
+    EL_PROMPT = 0,
+    EL_EDITOR = 2,
+    EL_SIGNAL = 3,
+    EL_HIST = 10,
+    EL_GETCFN = 13,
+    EL_CLIENTDATA = 14,
+    EL_PREP_TERM = 16,
+};
 enum { H_SETSIZE = 1, H_ENTER = 10, HISTORY_LINES = 1000 };
 
 typedef struct hist_event {
@@ -51,7 +59,7 @@ struct ig_line_editor {
 
 static ig_line_editor *editor_of(void *edit, int (*get)(void *, int, ...)) {
     ig_line_editor *e = NULL;
-    return get(edit, EL_DATA, &e) == 0 ? e : NULL;
+    return get(edit, EL_CLIENTDATA, &e) == 0 ? e : NULL;
 }
 
 /* libedit hands these functions nothing but its own handle, and `get` has to be found again. */
@@ -117,7 +125,7 @@ static bool begin(ig_line_editor *e) {
     e->history = e->lib.history_init();
     if (!e->edit || !e->history) return false;
     e->lib.history(e->history, &event, H_SETSIZE, HISTORY_LINES);
-    return e->lib.set(e->edit, EL_DATA, e) == 0 &&
+    return e->lib.set(e->edit, EL_CLIENTDATA, e) == 0 &&
            e->lib.set(e->edit, EL_PROMPT, show_prompt) == 0 &&
            e->lib.set(e->edit, EL_EDITOR, "emacs") == 0 && e->lib.set(e->edit, EL_SIGNAL, 0) == 0 &&
            e->lib.set(e->edit, EL_HIST, e->lib.history, e->history) == 0 &&
@@ -146,6 +154,7 @@ ig_status ig_line_editor_read(ig_line_editor *e, const char **out) {
     int count = 0;
     hist_event event;
     e->status = IG_OK;
+    e->lib.set(e->edit, EL_PREP_TERM, 1); /* now: a Ctrl-D between prompt and setting is lost */
     const char *line = e->lib.gets(e->edit, &count);
     if (e->status != IG_OK) return e->status;
     if (!line || count <= 0) {
