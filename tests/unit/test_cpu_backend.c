@@ -124,7 +124,10 @@ static ig_step step(uint32_t op, const ig_operand *in, const ig_operand *out, ui
 }
 
 enum { ROWS = 300, COLUMNS = 129, ELEMENTS = ROWS * ROWS, BUFFERS = 8 };
-static float memory[BUFFERS][ELEMENTS];
+enum { SCRATCH_BUFFERS = 8, MOST_STEPS = 16 };
+/* Behind the buffers lies what steps ask for as scratch, reached from the first, the arena. */
+static float memory[BUFFERS + SCRATCH_BUFFERS][ELEMENTS];
+
 
 static void fill(uint32_t buffer) {
     for (int i = 0; i < ELEMENTS; i++) memory[buffer][i] = (float)(i * 37 % 1009) / 1009 - 0.5f;
@@ -133,7 +136,17 @@ static void fill(uint32_t buffer) {
 static ig_backend_program *compile(ig_backend_device *device, const ig_step *steps,
                                    uint32_t count) {
     ig_backend_program *program = NULL;
-    if (ig_cpu_backend.compile(device, steps, count, (ig_blob){0}, NULL, &program) != IG_OK)
+    ig_step given[MOST_STEPS];
+    uint64_t offset = sizeof memory[0] * BUFFERS;
+    assert_true(count <= MOST_STEPS);
+    for (uint32_t i = 0; i < count; i++) { /* as the planner does */
+        given[i] = steps[i];
+        given[i].scratch_offset = offset;
+        given[i].scratch_bytes = ig_cpu_backend.scratch_bytes(device, &steps[i]);
+        offset += (given[i].scratch_bytes + 63) / 64 * 64;
+    }
+    assert_true(offset <= sizeof memory);
+    if (ig_cpu_backend.compile(device, given, count, (ig_blob){0}, NULL, &program) != IG_OK)
         fail_msg("%s", ig_error_text());
     return program;
 }

@@ -50,7 +50,8 @@ typedef struct chain {
 typedef struct cpu_program {
     ig_backend_program base;
     const ig_host *host;
-    task *tasks;
+    task *tasks;          /* one for each step, then those that prepare some of them */
+    uint32_t *step_of;    /* of each task */
     ig_operand *operands; /* of all tasks, */
     char **at;            /* and where each lies in this run */
     char *params;         /* of all tasks */
@@ -93,6 +94,7 @@ static const ig_cpu_entry *find(const ig_backend_device *device, const ig_step *
             if (e->op != step->op || e->dtype != dtype) continue;
             setup->units = setup->cost = 0;
             setup->scratch_bytes = setup->params_bytes = 0;
+            setup->prepare = NULL;
             if (e->setup(step, setup)) return e;
         }
     return NULL;
@@ -125,7 +127,7 @@ static void run_task_watched(const cpu_program *p, const task *t, int64_t begin,
                              uint32_t thread) {
     const uint64_t start = now_ns();
     t->launch.run(&t->launch, begin, end);
-    p->host->trace(p->host, thread, (uint32_t)(t - p->tasks), start, now_ns());
+    p->host->trace(p->host, thread, p->step_of[t - p->tasks], start, now_ns());
 }
 
 static void run_chunk(const cpu_program *p, const chain *c, int64_t chunk, uint32_t thread) {
@@ -167,11 +169,14 @@ static void work_alone(const cpu_program *p) {
  * are the same.  Both are tried first, and then the other one now and again.
  */
 static bool choose_team(cpu_program *p) {
-    enum { FIRST = 6, AGAIN = 64 };
+    enum { FIRST = 6, AGAIN = 64, LONG_NS = 1000000 };
     const uint32_t run = p->runs++;
-    if (run < FIRST) return run % 2 == 1;
-    const bool better = p->took_ns[1] < p->took_ns[0];
-    return run % AGAIN == 0 ? !better : better;
+    const uint64_t alone = p->took_ns[0], team = p->took_ns[1];
+    const bool is_long = alone > LONG_NS && team > LONG_NS; /* one try of each is enough */
+    if (run < 2 || (run < FIRST && !is_long)) return run % 2 == 0;
+    const bool better = team < alone;
+    const bool close = better ? alone < 2 * team : team < 2 * alone;
+    return run % AGAIN == 0 && close ? !better : better;
 }
 
 /* A moving mean that one interrupted run cannot spoil. */
@@ -286,9 +291,10 @@ static void extend(chain *c, const ig_step *steps, uint32_t i, ig_cpu_split spli
     c->row_cost += cost_of(cost, split == BY_ELEMENT ? columns : 1);
 }
 
-static void add_task(cpu_program *p, const ig_step *step, const ig_cpu_entry *entry,
+static void add_task(cpu_program *p, const ig_step *step, uint32_t i, const ig_cpu_entry *entry,
                      const ig_cpu_setup *setup) {
-    task *t = &p->tasks[p->n_tasks++];
+    task *t = &p->tasks[i];
+    p->step_of[i] = i;
     t->launch = (ig_cpu_launch){.run = entry->run,
                                 .at = p->at + p->n_operands,
                                 .params = p->params + p->params_bytes,
@@ -297,8 +303,38 @@ static void add_task(cpu_program *p, const ig_step *step, const ig_cpu_entry *en
     t->scratch_offset = setup->scratch_bytes > 0 ? step->scratch_offset : NO_SCRATCH;
     memcpy(p->params + p->params_bytes, setup->params, setup->params_bytes);
     p->params_bytes += params_room(setup);
-    for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
-        p->operands[p->n_operands++] = *ig_step_operand(step, i);
+    for (uint32_t k = 0; k < step->n_in + step->n_out; k++)
+        p->operands[p->n_operands++] = *ig_step_operand(step, k);
+}
+
+/* The level that is being made. */
+typedef struct level {
+    uint32_t chain;    /* its first */
+    uint32_t prepared; /* tasks that come before it */
+    bool follows;      /* the step at hand follows another of its chain */
+} level;
+
+/*
+ * A task before that of step i, which was added last: it goes before all chains
+ * of the level, with a barrier behind it, so that several steps share one.  A step
+ * that follows others of its chain may need what they make; its task stays there.
+ *
+ *     level   [ prepare d | prepare e ] barrier [ c  d  e ]
+ */
+static void prepare(cpu_program *p, uint32_t i, const ig_cpu_setup *setup, level *now) {
+    const uint32_t own = p->n_tasks++;
+    p->step_of[own] = i;
+    p->tasks[own] = p->tasks[i];
+    p->tasks[own].launch.run = setup->prepare;
+
+    const uint32_t at = now->follows ? p->n_chains - 1 : now->chain + now->prepared;
+    chain *c = &p->chains[at];
+    memmove(c + 1, c, (p->n_chains++ - at) * sizeof *c);
+    *c = (chain){.first = own, .count = 1, .split = BY_UNIT, .units = setup->prepare_units};
+    c->unit_cost = cost_of(setup->prepare_cost, 1);
+    c->barrier = c[1].barrier && (now->follows || now->prepared == 0);
+    c[1].barrier = true;
+    if (!now->follows) now->prepared++;
 }
 
 /* Chunks of about CHUNK_WORK each, numbered through all chains. */
@@ -327,23 +363,25 @@ static void cpu_destroy(ig_backend_program *program) {
     host->free(host, p->params);
     host->free(host, p->at);
     host->free(host, p->operands);
+    host->free(host, p->step_of);
     host->free(host, p->tasks);
     host->free(host, p);
 }
 
 /* An empty program with room for the steps; NULL: no memory. */
-static cpu_program *create(const ig_host *host, uint32_t count, size_t operands,
+static cpu_program *create(const ig_host *host, size_t tasks, size_t operands,
                            size_t params_bytes) {
     cpu_program *p = host->alloc(host, 1, sizeof *p);
     if (!p) return NULL;
     p->base = (ig_backend_program){cpu_submit, cpu_destroy};
     p->host = host;
-    p->tasks = host->alloc(host, count, sizeof *p->tasks);
+    p->tasks = host->alloc(host, tasks, sizeof *p->tasks);
+    p->step_of = host->alloc(host, tasks, sizeof *p->step_of);
     p->operands = host->alloc(host, operands, sizeof *p->operands);
     p->at = host->alloc(host, operands, sizeof *p->at);
     p->params = host->alloc(host, params_bytes, 1);
-    p->chains = host->alloc(host, count, sizeof *p->chains);
-    if (p->tasks && p->operands && p->at && p->params && p->chains) return p;
+    p->chains = host->alloc(host, tasks, sizeof *p->chains);
+    if (p->tasks && p->step_of && p->operands && p->at && p->params && p->chains) return p;
     cpu_destroy(&p->base);
     return NULL;
 }
@@ -361,6 +399,7 @@ static ig_status cpu_compile(ig_backend_device *device, const ig_step *steps, ui
     (void)saved, (void)progress; /* it takes no time, so there is nothing to keep */
     ig_cpu_setup setup;
     size_t operands = 0, params_bytes = 0;
+    uint32_t prepared = 0;
     for (uint32_t i = 0; i < count; i++) {
         const ig_step *step = ig_step_at(steps, i);
         if (!find(device, step, &setup)) return refuse(device, step, i);
@@ -371,15 +410,21 @@ static ig_status cpu_compile(ig_backend_device *device, const ig_step *steps, ui
                                 (unsigned long long)setup.scratch_bytes);
         operands += (size_t)step->n_in + step->n_out;
         params_bytes += params_room(&setup);
+        prepared += setup.prepare != NULL;
     }
-    cpu_program *p = create(device->host, count, operands, params_bytes);
+    cpu_program *p = create(device->host, (size_t)count + prepared, operands, params_bytes);
     if (!p) return IG_HOST_FAIL(device->host, IG_ERR_MEMORY, "cpu: %u steps", count);
 
+    level now = {0};
+    p->n_tasks = count;
     for (uint32_t i = 0; i < count; i++) {
-        const ig_step *step = ig_step_at(steps, i);
+        const ig_step *step = ig_step_at(steps, i), *before = ig_step_at(steps, i > 0 ? i - 1 : 0);
         const ig_cpu_entry *entry = find(device, step, &setup);
-        add_task(p, step, entry, &setup);
+        add_task(p, step, i, entry, &setup);
         extend(chain_of(p, steps, i, entry->split), steps, i, entry->split, &setup);
+        if (before->level != step->level) now = (level){.chain = p->n_chains - 1};
+        now.follows = i > 0 && before->level == step->level && before->chain == step->chain;
+        if (setup.prepare) prepare(p, i, &setup, &now);
     }
     cut(p);
     *out = &p->base;

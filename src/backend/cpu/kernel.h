@@ -40,6 +40,8 @@ typedef struct ig_cpu_setup {
     int64_t units; /* for BY_UNIT */
     int64_t cost;  /* of one unit, in multiply-adds, about; 0 counts as 1 */
     uint64_t scratch_bytes;
+    ig_cpu_kernel *prepare; /* all its units are done before the first of the step; NULL: none */
+    int64_t prepare_units, prepare_cost;
     uint32_t params_bytes; /* so many of `params` are kept */
     _Alignas(64) char params[IG_CPU_PARAMS_BYTES];
 } ig_cpu_setup;

@@ -22,6 +22,14 @@
 /* For functions that are templates: their constant arguments must fold away. */
 #define IG_INLINE static inline __attribute__((always_inline))
 
+/* Before a loop of a constant count: only when it is written out can the arrays of vectors that it
+ * goes through live in registers. */
+#if defined(__clang__)
+#    define IG_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#    define IG_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
 #    include "backend/cpu/vec_avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)

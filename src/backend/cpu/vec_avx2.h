@@ -4,7 +4,7 @@
 #include "backend/cpu/vec_x86.h"
 
 enum { VF_LANES = 8 };
-enum { VF_TILE_ROWS = 6, VF_TILE_VECTORS = 2 }; /* 12 accumulators of 16 registers */
+enum { VF_TILE_ROWS = 6, VF_TILE_SUMS = 12 }; /* of 16 registers */
 typedef __m256 vf;
 typedef __m256i vi;
 typedef __m256 vm;

@@ -4,7 +4,7 @@
 #include "backend/cpu/vec_x86.h"
 
 enum { VF_LANES = 16 };
-enum { VF_TILE_ROWS = 6, VF_TILE_VECTORS = 4 }; /* 24 accumulators of 32 registers */
+enum { VF_TILE_ROWS = 12, VF_TILE_SUMS = 24 }; /* of 32 registers */
 typedef __m512 vf;
 typedef __m512i vi;
 typedef __mmask16 vm;

@@ -2,7 +2,7 @@
 #include <math.h>
 
 enum { VF_LANES = 1 };
-enum { VF_TILE_ROWS = 4, VF_TILE_VECTORS = 8 }; /* accumulators of a matmul tile */
+enum { VF_TILE_ROWS = 4, VF_TILE_SUMS = 32 }; /* of a matmul tile: rows, and sums at most */
 typedef float vf;
 typedef int32_t vi;
 typedef bool vm;

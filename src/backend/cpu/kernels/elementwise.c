@@ -5,8 +5,8 @@
  * are packed, or repeat one element, are loaded as they lie; others are gathered
  * lane by lane, so that the arithmetic is the same for all.
  */
+#include "backend/cpu/activation.h"
 #include "backend/cpu/loops.h"
-#include "backend/cpu/vec_math.h"
 
 typedef struct params {
     loop loop;
@@ -110,22 +110,7 @@ IG_INLINE void binary(const ig_cpu_launch *l, int64_t begin, int64_t end, binary
 
 /* ---- the functions ---- */
 
-IG_INLINE vf silu_of(vf x) { return vf_mul(x, vf_sigmoid(x)); }
-IG_INLINE vf relu_of(vf x) { return vf_max(vf_set(0), x); } /* NaN stays NaN */
 IG_INLINE vf positive_of(vf x) { return vf_select(vf_less(vf_set(0), x), vf_set(1), vf_set(0)); }
-IG_INLINE vf gelu_erf_of(vf x) { return vf_mul(x, vf_normal_below(x, vf_bell(x))); }
-
-/* The argument of the tanh, doubled: (1 + tanh u) / 2 is sigmoid(2u), which is exact for small
- * results too.  2u = 2 sqrt(2 / pi) (x + 0.044715 x^3) = x (c1 + c3 x^2) */
-#define GELU_C1 1.59576912160573f
-#define GELU_C3 0.0713548162726009f
-
-IG_INLINE vf gelu_inner(vf x) {
-    return vf_mul(x, vf_fma(vf_mul(x, x), vf_set(GELU_C3), vf_set(GELU_C1)));
-}
-
-IG_INLINE vf gelu_tanh_of(vf x) { return vf_mul(x, vf_sigmoid(gelu_inner(x))); }
-
 IG_INLINE vf equal_of(vf a, vf b) { return vf_select(vf_equal(a, b), vf_set(1), vf_set(0)); }
 
 /* dx = dy s (1 + x (1 - s)), s = sigmoid(x) */
