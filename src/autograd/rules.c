@@ -164,8 +164,8 @@ static void grad_concat(const ig_grad *r) {
 
 static void grad_gather(const ig_grad *r) {
     const ig_value zeros = ig_build_full(r->g, ig_value_at(r->g, r->in[0])->layout.desc, 0);
-    r->din[0] = ig_build(r->g, IG_OP_SCATTER_ADD, r->attrs,
-                         (ig_value[]){zeros, r->in[1], r->dout[0]}, 3);
+    r->din[0] =
+        ig_build(r->g, IG_OP_SCATTER_ADD, r->attrs, (ig_value[]){zeros, r->in[1], r->dout[0]}, 3);
 }
 
 static void grad_scatter_add(const ig_grad *r) {
@@ -176,8 +176,7 @@ static void grad_scatter_add(const ig_grad *r) {
 
 static void grad_embedding(const ig_grad *r) {
     const ig_attrs_rows rows = {ig_value_shape(r->g, r->in[0]).dim[0]};
-    r->din[0] =
-        ig_build(r->g, IG_OP_EMBEDDING_GRAD, &rows, (ig_value[]){r->in[1], r->dout[0]}, 2);
+    r->din[0] = ig_build(r->g, IG_OP_EMBEDDING_GRAD, &rows, (ig_value[]){r->in[1], r->dout[0]}, 2);
 }
 
 /* ---- many to one ---- */
@@ -212,8 +211,7 @@ static void grad_mean(const ig_grad *r) {
 /* Where several are largest, each gets an equal part. */
 static void grad_max(const ig_grad *r) {
     const uint32_t axes = ((const ig_attrs_reduce *)r->attrs)->axes;
-    const ig_value hit =
-        ig_build_binary(r->g, IG_OP_EQUAL, r->in[0], with_reduced(r, r->out[0]));
+    const ig_value hit = ig_build_binary(r->g, IG_OP_EQUAL, r->in[0], with_reduced(r, r->out[0]));
     const ig_value hits = ig_build_reduce(r->g, IG_OP_SUM, hit, axes, true);
     r->din[0] = mul(r->g, hit, divide(r->g, with_reduced(r, r->dout[0]), hits));
 }
@@ -221,8 +219,8 @@ static void grad_max(const ig_grad *r) {
 /* dx = y (dy - sum(dy y)) along the last dimension */
 static void grad_softmax(const ig_grad *r) {
     const ig_value y = r->out[0];
-    const ig_value along = ig_build_reduce(r->g, IG_OP_SUM, mul(r->g, r->dout[0], y),
-                                           last_axis(r, y), true);
+    const ig_value along =
+        ig_build_reduce(r->g, IG_OP_SUM, mul(r->g, r->dout[0], y), last_axis(r, y), true);
     r->din[0] = mul(r->g, y, sub(r->g, r->dout[0], along));
 }
 
@@ -326,9 +324,8 @@ static void grad_attention(const ig_grad *r) {
 static void grad_custom(const ig_grad *r) {
     const ig_graph_hooks *hooks = &r->g->hooks;
     const ig_status status =
-        hooks->custom_grad
-            ? hooks->custom_grad(hooks->user, r->g, r->node, r->dout, r->din)
-            : IG_FAIL(IG_ERR_UNSUPPORTED, "backward: custom op without a gradient");
+        hooks->custom_grad ? hooks->custom_grad(hooks->user, r->g, r->node, r->dout, r->din)
+                           : IG_FAIL(IG_ERR_UNSUPPORTED, "backward: custom op without a gradient");
     if (status != IG_OK) ig_graph_stick(r->g, status);
 }
 

@@ -36,8 +36,7 @@ ig_status ig_device_write(ig_device *device, ig_backend_buffer *dst, uint64_t of
 
 ig_status ig_device_read(ig_device *device, const ig_backend_buffer *src, uint64_t offset,
                          void *dst, uint64_t bytes) {
-    if (!device->host_memory)
-        return device->backend->read(device->handle, src, offset, dst, bytes);
+    if (!device->host_memory) return device->backend->read(device->handle, src, offset, dst, bytes);
     if (bytes) memcpy(dst, (const char *)src + offset, bytes);
     return IG_OK;
 }

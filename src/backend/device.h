@@ -32,7 +32,8 @@ typedef struct ig_backend_list {
 } ig_backend_list;
 
 /* Opens the device that a string names: "auto", "cpu", "cpu:0", "ref".  "auto" is the first that is
- * available.  An unknown one is an error that lists what exists.  `host` must outlive the device. */
+ * available.  An unknown one is an error that lists what exists.  `host` must outlive the device.
+ */
 IG_MUST_CHECK ig_status ig_device_open(const ig_host *host, const ig_allocator *allocator,
                                        const char *name, ig_device **out);
 IG_MUST_CHECK ig_status ig_device_open_from(ig_backend_list list, const ig_host *host,
@@ -40,8 +41,7 @@ IG_MUST_CHECK ig_status ig_device_open_from(ig_backend_list list, const ig_host 
                                             ig_device **out);
 void ig_device_close(ig_device *device);
 
-IG_MUST_CHECK ig_status ig_device_alloc(ig_device *device, uint64_t bytes,
-                                        ig_backend_buffer **out);
+IG_MUST_CHECK ig_status ig_device_alloc(ig_device *device, uint64_t bytes, ig_backend_buffer **out);
 void ig_device_free(ig_device *device, ig_backend_buffer *buffer, uint64_t bytes);
 IG_MUST_CHECK ig_status ig_device_write(ig_device *device, ig_backend_buffer *dst, uint64_t offset,
                                         const void *src, uint64_t bytes);

@@ -17,8 +17,7 @@ const uint32_t ig_backend_count = sizeof ig_backends / sizeof ig_backends[0];
 static const char *names(ig_backend_list list, char *out, size_t bytes) {
     size_t used = 0;
     for (uint32_t i = 0; i < list.count && used < bytes; i++)
-        used += (size_t)snprintf(out + used, bytes - used, "%s%s", i ? " " : "",
-                                 list.at[i]->name);
+        used += (size_t)snprintf(out + used, bytes - used, "%s%s", i ? " " : "", list.at[i]->name);
     return out;
 }
 

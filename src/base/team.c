@@ -99,7 +99,8 @@ void ig_team_run(ig_team *team, ig_team_task *fn, void *task) {
     atomic_fetch_add(&team->round.word, 1);
     wake_all(&team->round);
     fn(task, 0, team->threads);
-    for (uint32_t left; (left = atomic_load_explicit(&team->working.word, memory_order_acquire)) > 0;)
+    for (uint32_t left;
+         (left = atomic_load_explicit(&team->working.word, memory_order_acquire)) > 0;)
         wait_while(&team->working, left);
 }
 

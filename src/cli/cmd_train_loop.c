@@ -230,7 +230,7 @@ static ig_status update(trainer *t, bool *out_whole) {
 
 static ig_status step(trainer *t) {
     const double began = ig_clock_seconds();
-    bool whole;
+    bool whole = false;
     IG_TRY(watch(t));
     IG_TRY(update(t, &whole));
     if (!whole) return IG_OK;

@@ -154,8 +154,8 @@ static ig_status draw(const trainer *t) {
     return status;
 }
 
-static void print_trace(FILE *to, const void *trainer_) {
-    const trainer *t = trainer_;
+static void print_trace(FILE *to, const void *of) {
+    const trainer *t = of;
     plan_trace_print(to, &t->view, t->profile, ig_adapter_architecture(t->adapter));
 }
 

@@ -33,7 +33,8 @@ static ig_status describe(const ig_graph *g, const ig_build_args *a, const void 
 }
 
 /* Writes the node down; there is room. */
-static uint32_t append(ig_graph *g, const ig_build_args *a, const void *attrs, const ig_desc *desc) {
+static uint32_t append(ig_graph *g, const ig_build_args *a, const void *attrs,
+                       const ig_desc *desc) {
     const ig_op_info *info = ig_op_find(a->op);
     const uint32_t id = (uint32_t)g->n_nodes++;
     ig_node *node = &g->nodes[id];

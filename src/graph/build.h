@@ -32,7 +32,7 @@ ig_value ig_build_full(ig_graph *g, ig_desc desc, double value);
 ig_value ig_build_reshape(ig_graph *g, ig_value x, ig_shape shape);
 ig_value ig_build_broadcast(ig_graph *g, ig_value x, ig_shape shape);
 ig_value ig_build_slice(ig_graph *g, ig_value x, int axis, int64_t begin, int64_t end);
-ig_value ig_build_rows(ig_graph *g, ig_value x);                   /* [..., n] -> [rows, n] */
+ig_value ig_build_rows(ig_graph *g, ig_value x); /* [..., n] -> [rows, n] */
 ig_value ig_build_reduce(ig_graph *g, ig_op op, ig_value x, uint32_t axes, bool keep);
 ig_value ig_build_sum_to(ig_graph *g, ig_value x, ig_shape shape); /* undoes a broadcast */
 

@@ -294,9 +294,9 @@ ig_tensor *ig_module_call(ig_module *module, ig_tensor *x) {
         return ig_poison(ig_tensor_ctx(x), IG_FAIL(IG_ERR_ARGUMENT, "module_call: no module"));
     const char *name = module->name ? module->name : "";
     if (!module->forward)
-        return ig_poison(module->ctx, IG_FAIL(IG_ERR_ARGUMENT,
-                                              "module_call: module \"%s\" has no forward function",
-                                              name));
+        return ig_poison(
+            module->ctx,
+            IG_FAIL(IG_ERR_ARGUMENT, "module_call: module \"%s\" has no forward function", name));
     ig_tensor *y = module->forward(module, x);
     if (y) return y;
     return ig_poison(module->ctx,

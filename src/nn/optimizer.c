@@ -40,7 +40,7 @@ struct ig_optimizer {
     ig_ctx *ctx;
     ig_module *module; /* lent */
     const kind *kind;
-    double hyper[IG_HYPER_MAX]; /* [0] is the rate of both kinds */
+    double hyper[IG_HYPER_MAX];    /* [0] is the rate of both kinds */
     uint32_t rate_slot, step_slot; /* the count of steps is in its slot, where replays advance it */
 
     size_t n_params, n_states;

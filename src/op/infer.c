@@ -157,8 +157,8 @@ static ig_status cannot_become(const call *c, ig_shape shape) {
     char a[IG_SHAPE_TEXT_BYTES], b[IG_SHAPE_TEXT_BYTES];
     if (shape.rank < 0 || shape.rank > IG_MAX_RANK)
         return IG_FAIL(IG_ERR_SHAPE, "%s: rank %d; at most %d", c->op, shape.rank, IG_MAX_RANK);
-    return IG_FAIL(IG_ERR_SHAPE, "%s: %s cannot become %s", c->op,
-                   ig_shape_text(c->in[0].shape, a), ig_shape_text(shape, b));
+    return IG_FAIL(IG_ERR_SHAPE, "%s: %s cannot become %s", c->op, ig_shape_text(c->in[0].shape, a),
+                   ig_shape_text(shape, b));
 }
 
 static ig_status infer_reshape(const call *c) {
@@ -423,8 +423,7 @@ static ig_status infer_attention(const call *c) {
     if (k.dim[0] != v.dim[0] || k.dim[1] != v.dim[1] || k.dim[2] != v.dim[2])
         return misfit(c, 1, 2);
     c->out[0] = (ig_desc){c->in[0].dtype, {4, {q.dim[0], q.dim[1], q.dim[2], v.dim[3]}}};
-    if (c->n_out > 1)
-        c->out[1] = (ig_desc){c->in[0].dtype, {3, {q.dim[0], q.dim[1], q.dim[2]}}};
+    if (c->n_out > 1) c->out[1] = (ig_desc){c->in[0].dtype, {3, {q.dim[0], q.dim[1], q.dim[2]}}};
     return IG_OK;
 }
 
@@ -495,8 +494,8 @@ static ig_status infer_paged(const call *c) {
         IG_TRY(want_real(c, i));
         IG_TRY(same_dtype(c, 0, i));
         if (c->in[i].shape.rank != (i ? 4 : 3))
-            return misshapen(c, i, i ? "must be [pages, 64, heads, width]"
-                                     : "must be [rows, heads, width]");
+            return misshapen(
+                c, i, i ? "must be [pages, 64, heads, width]" : "must be [rows, heads, width]");
     }
     for (uint32_t i = 3; i < 6; i++) IG_TRY(want_index(c, i));
     if (k.dim[1] != IG_PAGE_ROWS) return misshapen(c, 1, "a page has 64 positions");

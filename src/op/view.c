@@ -12,8 +12,10 @@ static bool run_stride(const ig_layout *in, int first, int end, int64_t *out) {
     *out = 1;
     for (int d = end - 1; d >= first; d--) {
         if (in->desc.shape.dim[d] == 1) continue;
-        if (expected < 0) *out = in->stride[d];
-        else if (in->stride[d] != expected) return false;
+        if (expected < 0)
+            *out = in->stride[d];
+        else if (in->stride[d] != expected)
+            return false;
         expected = in->stride[d] * in->desc.shape.dim[d];
     }
     return true;
@@ -40,8 +42,10 @@ static bool view_reshape(const void *attrs, const ig_layout *in, ig_layout *out)
         int64_t n_from = i < from->rank ? from->dim[i++] : 1;
         int64_t n_to = j < to->rank ? to->dim[j++] : 1;
         while (n_from != n_to) {
-            if (n_from < n_to) n_from *= from->dim[i++];
-            else n_to *= to->dim[j++];
+            if (n_from < n_to)
+                n_from *= from->dim[i++];
+            else
+                n_to *= to->dim[j++];
         }
         int64_t stride;
         if (!run_stride(in, first, i, &stride)) return false;

@@ -21,9 +21,9 @@ typedef struct ig_plan_cache {
     const ig_allocator *allocator;
     ig_plan_entry *entries; /* in the order they were made */
     size_t count, entries_room;
-    uint32_t *table;        /* by hash, open addressing: 1 + an entry; 0: empty */
-    size_t room;            /* of the table, a power of two */
-    char *key;              /* of the node at hand */
+    uint32_t *table; /* by hash, open addressing: 1 + an entry; 0: empty */
+    size_t room;     /* of the table, a power of two */
+    char *key;       /* of the node at hand */
     size_t key_room;
     uint64_t hits, misses;
 } ig_plan_cache;

@@ -24,7 +24,8 @@ static ig_status submit(ig_backend_program *program, ig_backend_buffer *const *b
     if (!p->guard) return status;
     p->guard->running = false;
     if (status != IG_OK || !p->guard->called) return status;
-    return IG_FAIL(IG_ERR_STATE, "%s: its run() called something of the context in the midst of a run",
+    return IG_FAIL(IG_ERR_STATE,
+                   "%s: its run() called something of the context in the midst of a run",
                    p->op.name);
 }
 

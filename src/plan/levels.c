@@ -28,8 +28,10 @@ typedef struct depth {
 } depth;
 
 static void deepen(depth *d, int64_t level, uint32_t chain) {
-    if (level > d->level) *d = (depth){level, chain};
-    else if (level == d->level && chain != d->chain) d->chain = NOBODY;
+    if (level > d->level)
+        *d = (depth){level, chain};
+    else if (level == d->level && chain != d->chain)
+        d->chain = NOBODY;
 }
 
 static void after_writer(const ig_plan *p, depth *d, const region *r) {
@@ -107,10 +109,10 @@ static bool fits_chain(const ig_lowering *l, const region *regions, const ig_ste
         const region *r = &regions[ig_memory_of(l, o)];
         const bool in_chain = r->writer != NOBODY && steps[r->writer].chain == before->chain;
         if (in_chain && !shows_rows_of(l, o, &steps[r->writer])) return false;
-        if (in_chain && i < step->n_in &&
-            !ig_shape_equal(o->desc.shape, step->out[0].desc.shape))
+        if (in_chain && i < step->n_in && !ig_shape_equal(o->desc.shape, step->out[0].desc.shape))
             return false;
-        if (i >= step->n_in && r->read == before->level) return false; /* others may read it whole */
+        if (i >= step->n_in && r->read == before->level)
+            return false; /* others may read it whole */
     }
     return true;
 }

@@ -41,9 +41,9 @@ IG_MUST_CHECK ig_status ig_lower_place(ig_lowering *l);
  * place; puts activations into the products before them. */
 IG_MUST_CHECK ig_status ig_lower_simplify(ig_lowering *l);
 
-/* Chains and depth levels: 1 + the deepest thing a step reads, or overwrites while others read it; those of
- * a part lie above all of the parts before it.  Sorts the steps by level, keeping the order within
- * one. */
+/* Chains and depth levels: 1 + the deepest thing a step reads, or overwrites while others read it;
+ * those of a part lie above all of the parts before it.  Sorts the steps by level, keeping the
+ * order within one. */
 IG_MUST_CHECK ig_status ig_lower_levels(ig_lowering *l);
 
 /* Offsets in the arena for local values and scratch, which share bytes where their lives do not

@@ -54,8 +54,8 @@ static ig_status collect(ig_lowering *l, blocks *b) {
         if (l->places[i].device == IG_ON_HOST) continue;
         step->scratch_bytes = ig_device_scratch(l->planner->devices[l->places[i].device], step);
         if (step->scratch_bytes)
-            b->at[b->count++] = (block){
-                step->level, step->level, align(step->scratch_bytes), 0, UINT32_MAX, i};
+            b->at[b->count++] =
+                (block){step->level, step->level, align(step->scratch_bytes), 0, UINT32_MAX, i};
     }
     for (uint32_t i = 0; i < l->args->n_kept; i++) {
         const uint32_t memory = ig_value_at(l->args->graph, l->args->kept[i])->base;
@@ -137,9 +137,10 @@ ig_status ig_lower_memory(ig_lowering *l) {
     blocks b = {ig_alloc(p->allocator, most, sizeof(block)), 0,
                 ig_alloc(p->allocator, values, sizeof(uint32_t))};
     ig_status status = IG_OK;
-    const bool many = l->args->count > 1; /* nobody asks where a single op's scratch lies */
-    if (many) p->homes = ig_alloc(p->allocator, l->args->graph->n_values, sizeof *p->homes);
-    if (!b.at || !b.of || (many && !p->homes)) status = IG_FAIL(IG_ERR_MEMORY, "plan: %zu values", values);
+    const bool asked = l->args->kept != NULL;
+    if (asked) p->homes = ig_alloc(p->allocator, l->args->graph->n_values, sizeof *p->homes);
+    if (!b.at || !b.of || (asked && !p->homes))
+        status = IG_FAIL(IG_ERR_MEMORY, "plan: %zu values", values);
     if (status == IG_OK) status = collect(l, &b);
     if (status == IG_OK && b.count > 0) status = place_all(p, &b);
     if (status == IG_OK) write_back(l, &b);

@@ -39,8 +39,8 @@ static ig_operand operand_of(const ig_lowering *l, ig_value v) {
     const bool leaf = ig_value_at(g, root)->node == IG_NO_NODE;
     ig_operand o = {.value = root,
                     .buffer = buffer_of(l->args, info->base),
-                    .offset = (uint64_t)(info->layout.offset *
-                                         ig_dtype_bytes(info->layout.desc.dtype)),
+                    .offset =
+                        (uint64_t)(info->layout.offset * ig_dtype_bytes(info->layout.desc.dtype)),
                     .desc = info->layout.desc,
                     .vary_dim = -1,
                     .alias = -1};
@@ -197,7 +197,8 @@ static ig_status place_custom(ig_lowering *l, uint32_t at) {
     if (!all_packed(step)) {
         while (copier < n_devices && !can_copy(planner->devices[copier], step)) copier++;
         if (copier == n_devices)
-            return IG_FAIL(IG_ERR_UNSUPPORTED, "%s: %s cannot copy its inputs, which are not packed",
+            return IG_FAIL(IG_ERR_UNSUPPORTED,
+                           "%s: %s cannot copy its inputs, which are not packed",
                            ig_plan_step_name(planner, step), planner->devices[0]->name);
         insert_copies(l, at);
     }
@@ -206,8 +207,7 @@ static ig_status place_custom(ig_lowering *l, uint32_t at) {
         l->places[i].device = last ? IG_ON_HOST : copier;
         if (!last && copier > 0)
             snprintf(l->places[i].why, IG_REASON_BYTES, "%s cannot copy %s",
-                     planner->devices[0]->name,
-                     ig_dtype_name(l->plan->steps[i].in[0].desc.dtype));
+                     planner->devices[0]->name, ig_dtype_name(l->plan->steps[i].in[0].desc.dtype));
     }
     return IG_OK;
 }
@@ -259,8 +259,7 @@ static ig_status lower_node(ig_lowering *l, const ig_node *node) {
     ig_step *step = append(l, (ig_op)node->op, node->n_in, node->n_out);
     ig_operand *in = (ig_operand *)step->in, *out = in + node->n_in;
     step->tag = node->tag;
-    if (step->attrs_bytes)
-        memcpy((void *)step->attrs, ig_node_attrs(g, node), step->attrs_bytes);
+    if (step->attrs_bytes) memcpy((void *)step->attrs, ig_node_attrs(g, node), step->attrs_bytes);
     for (uint32_t i = 0; i < node->n_in; i++) in[i] = operand_of(l, ig_node_in(g, node)[i]);
     for (uint32_t i = 0; i < node->n_out; i++) {
         out[i] = operand_of(l, node->out + i);

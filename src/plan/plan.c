@@ -46,8 +46,10 @@ ig_status ig_plan_create(const ig_planner *planner, ig_plan_args args, ig_plan *
     ig_lowering l = {.planner = planner, .args = &args, .plan = plan};
     const ig_status status = lower(&l);
     ig_free(planner->allocator, l.places);
-    if (status == IG_OK) *out = plan;
-    else ig_plan_destroy(plan);
+    if (status == IG_OK)
+        *out = plan;
+    else
+        ig_plan_destroy(plan);
     return status;
 }
 
@@ -74,8 +76,8 @@ ig_status ig_plan_run_part(const ig_plan *plan, uint32_t part, ig_run_args args)
         for (uint32_t j = 0; s->part == part && j < s->n_programs; j++) {
             ig_backend_program *program = s->programs[j];
             if (args.first_step) *args.first_step = s->first + j;
-            IG_TRY(program->submit(program, args.buffers, args.n_buffers, args.slots,
-                                   args.n_slots));
+            IG_TRY(
+                program->submit(program, args.buffers, args.n_buffers, args.slots, args.n_slots));
         }
     }
     return IG_OK;

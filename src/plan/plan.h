@@ -43,7 +43,7 @@ typedef struct ig_attempt {
 
 /* A run of steps on one device, and what became of it. */
 typedef struct ig_segment {
-    uint32_t first, count;         /* steps */
+    uint32_t first, count; /* steps */
     uint32_t part;
     ig_device *device;             /* NULL: the host itself, for custom ops */
     ig_backend_program **programs; /* one, or one per step */
@@ -68,8 +68,8 @@ typedef struct ig_plan {
     ig_segment *segments;
     uint32_t n_segments, n_submits, n_parts;
     uint64_t arena_bytes;
-    uint64_t live_bytes; /* the most that local values and scratch take at any one level */
-    ig_home *homes;      /* by base value of the graph; NULL for a plan of one op */
+    uint64_t live_bytes;   /* the most that local values and scratch take at any one level */
+    ig_home *homes;        /* by base value of the graph; NULL: made without `kept` */
     uint32_t *part_levels; /* the first level of each part */
 } ig_plan;
 
@@ -77,8 +77,8 @@ typedef struct ig_plan {
  * Nodes [first, first + count) of the graph.  `bound` are the base values that
  * the caller brings memory for: the k-th is buffer 1 + k.  All others live in
  * the arena, buffer 0; those in `kept` to the end of the plan, the others as
- * long as something reads them.  At each of the `cuts`, ascending node ids, one
- * part ends and the next begins: parts are run one by one.
+ * long as something reads them.  A NULL `kept`: nobody will ask for homes.  At each of the `cuts`,
+ * ascending node ids, one part ends and the next begins: parts are run one by one.
  */
 typedef struct ig_plan_args {
     const ig_graph *graph;
@@ -91,8 +91,7 @@ typedef struct ig_plan_args {
     uint32_t n_cuts;
 } ig_plan_args;
 
-IG_MUST_CHECK ig_status ig_plan_create(const ig_planner *planner, ig_plan_args args,
-                                       ig_plan **out);
+IG_MUST_CHECK ig_status ig_plan_create(const ig_planner *planner, ig_plan_args args, ig_plan **out);
 void ig_plan_destroy(ig_plan *plan);
 
 /* What a run is given: buffers[0] has arena_bytes. */
@@ -101,12 +100,12 @@ typedef struct ig_run_args {
     uint32_t n_buffers;
     const ig_slot *slots;
     uint32_t n_slots;
-    uint32_t *first_step; /* set to the first step of each program before it runs; NULL: nobody asks */
+    uint32_t
+        *first_step; /* set to the first step of each program before it runs; NULL: nobody asks */
 } ig_run_args;
 
 IG_MUST_CHECK ig_status ig_plan_run_part(const ig_plan *plan, uint32_t part, ig_run_args args);
 IG_MUST_CHECK ig_status ig_plan_run(const ig_plan *plan, ig_run_args args); /* all parts */
-
 
 /* What a plan or a step is called in reports: the op's name, or a custom op's own. */
 const char *ig_plan_step_name(const ig_planner *planner, const ig_step *step);

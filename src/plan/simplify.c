@@ -120,8 +120,10 @@ static ig_status merge_equal(rewrite *r) {
         if (!is_local(r, &p->steps[i])) continue;
         size_t at = hash_of(&p->steps[i]) & (room - 1);
         while (table[at] && !same_step(r, table[at] - 1, i)) at = (at + 1) & (room - 1);
-        if (table[at]) redirect(r, i, table[at] - 1);
-        else table[at] = i + 1;
+        if (table[at])
+            redirect(r, i, table[at] - 1);
+        else
+            table[at] = i + 1;
     }
     ig_free(p->allocator, table);
     return IG_OK;

@@ -33,11 +33,15 @@ static ig_status check_view(const ig_ctx *ctx, const ig_tensor *t, const ig_valu
 
 ig_value ig_value_of(ig_ctx *ctx, ig_tensor *t) {
     ig_graph *g = &ctx->graph;
-    if (!t->storage) return IG_NO_VALUE;
+    if (!t->storage) {
+        if (t->lost) ig_graph_stick(g, ig_tensor_missing(t, "op"));
+        return IG_NO_VALUE;
+    }
     if (t->tape == ctx->tape && t->value != IG_NO_VALUE) {
         ig_value_info *known = ig_value_at(g, t->value);
         if (known->version == t->storage->version) {
-            if (!known->memory) known->memory = ig_storage_retain(t->storage); /* after a backward */
+            if (!known->memory)
+                known->memory = ig_storage_retain(t->storage); /* after a backward */
             return t->value;
         }
         const ig_status status = check_view(ctx, t, known);
@@ -93,18 +97,17 @@ static ig_value build(ig_ctx *ctx, const ig_apply_args *args) {
     ig_value few[FEW], *in = few;
     if (args->n_in > FEW) in = ig_alloc(&ctx->allocator, args->n_in, sizeof *in);
     if (!in) {
-        ig_graph_stick(&ctx->graph, IG_FAIL(IG_ERR_MEMORY, "%s: %u inputs", ig_op_name(args->op),
-                                            args->n_in));
+        ig_graph_stick(&ctx->graph,
+                       IG_FAIL(IG_ERR_MEMORY, "%s: %u inputs", ig_op_name(args->op), args->n_in));
         return IG_NO_VALUE;
     }
     for (uint32_t i = 0; i < args->n_in; i++) in[i] = ig_value_of(ctx, args->in[i]);
-    const ig_value v =
-        ig_build_op(&ctx->graph, (ig_build_args){.op = args->op,
-                                                 .attrs = args->attrs,
-                                                 .in = in,
-                                                 .n_in = args->n_in,
-                                                 .n_out = args->n_out,
-                                                 .desc = args->desc});
+    const ig_value v = ig_build_op(&ctx->graph, (ig_build_args){.op = args->op,
+                                                                .attrs = args->attrs,
+                                                                .in = in,
+                                                                .n_in = args->n_in,
+                                                                .n_out = args->n_out,
+                                                                .desc = args->desc});
     if (in != few) ig_free(&ctx->allocator, in);
     return v;
 }
@@ -116,7 +119,7 @@ void ig_apply(ig_ctx *ctx, ig_apply_args args, ig_tensor **out, uint32_t n_hande
         return;
     }
     if (ig_ctx_check_idle(ctx, ig_op_name(args.op)) != IG_OK) return;
-    const ig_call call = {IG_EVENT_OP, args.op, args.attrs, args.in, args.n_in};
+    const ig_call call = {IG_EVENT_OP, args.op, args.attrs, args.in, args.n_in, args.desc};
     ig_step_begin_op(ctx);
     if (ig_replay_call(ctx, &call, out, n_handed)) return;
     const ig_status status = check_inputs(ctx, &args);
@@ -127,8 +130,7 @@ void ig_apply(ig_ctx *ctx, ig_apply_args args, ig_tensor **out, uint32_t n_hande
     }
     const ig_graph_mark mark = ig_graph_get_mark(&ctx->graph);
     const ig_value v = build(ctx, &args);
-    for (uint32_t i = 0; v != IG_NO_VALUE && i < n_handed; i++)
-        out[i] = ig_tensor_of(ctx, v + i);
+    for (uint32_t i = 0; v != IG_NO_VALUE && i < n_handed; i++) out[i] = ig_tensor_of(ctx, v + i);
     if (ctx->in_backward) return;
     ig_record_call(ctx, &call, out, n_handed);
     const bool keep = v != IG_NO_VALUE && ig_value_at(&ctx->graph, v)->carries_grad;
@@ -172,14 +174,13 @@ ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in, uin
     ig_ctx *ctx = in[0]->ctx;
     IG_TRY(ig_ctx_check_idle(ctx, name));
     const ig_apply_args args = {.op = op, .attrs = attrs, .in = in, .n_in = n_in, .n_out = n_out};
-    const ig_call call = {IG_EVENT_UPDATE, op, attrs, in, n_in};
+    const ig_call call = {IG_EVENT_UPDATE, op, attrs, in, n_in, NULL};
     ig_step_begin_op(ctx);
     if (ig_replay_call(ctx, &call, NULL, 0)) return IG_OK;
     IG_TRY(check_inputs(ctx, &args));
     IG_TRY(ig_graph_take_error(&ctx->graph));
     for (uint32_t i = 0; i < n_in; i++)
-        if (!in[i]->storage)
-            return IG_FAIL(IG_ERR_STATE, "%s: a tensor comes from an op that failed", name);
+        if (!in[i]->storage) return ig_tensor_missing(in[i], name);
     IG_TRY(check_written(&args));
 
     const ig_graph_mark mark = ig_graph_get_mark(&ctx->graph);
@@ -188,8 +189,10 @@ ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in, uin
     ctx->no_grad++;
     const ig_value v = build(ctx, &args);
     ctx->no_grad--;
-    if (v == IG_NO_VALUE) ig_record_give_up(ctx);
-    else ig_record_call(ctx, &call, NULL, 0);
+    if (v == IG_NO_VALUE)
+        ig_record_give_up(ctx);
+    else
+        ig_record_call(ctx, &call, NULL, 0);
     if (ctx->recorder.state != IG_RECORDING) forget(ctx, mark, &args, NULL, 0);
     for (uint32_t i = 0; ctx->recorder.state == IG_RECORDING && i < n_out; i++)
         in[ig_update_alias(i)]->value = v + i; /* the next version */

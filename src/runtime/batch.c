@@ -361,6 +361,7 @@ ig_status ig_batch_flush(ig_batch *b) {
     if (b->count == 0) return IG_OK;
     if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
         return IG_FAIL(IG_ERR_CANCELLED, "batch_flush: cancelled");
+    IG_TRY(ig_replay_give_way(ctx));
     if (!b->plan) IG_TRY(make_plan(b));
     IG_TRY(ig_arena_reserve(ctx, b->plan->arena_bytes));
     b->buffers[IG_ARENA] = ctx->arena.buffer;
@@ -410,6 +411,7 @@ ig_status ig_tensor_create_view(ig_tensor *of, ig_desc desc, const int64_t *stri
     layout.offset = offset;
     ig_tensor *t = ig_tensor_new(of->ctx, layout, ig_storage_retain(of->storage));
     if (!t) return IG_FAIL(IG_ERR_MEMORY, "create_view: handle");
+    of->state = t->state = true; /* two names for one memory */
     *out = t;
     return IG_OK;
 }
@@ -417,6 +419,7 @@ ig_status ig_tensor_create_view(ig_tensor *of, ig_desc desc, const int64_t *stri
 void *ig_tensor_map(ig_tensor *tensor) {
     if (ig_tensor_check(tensor, NULL, "map") != IG_OK || !tensor->storage) return NULL;
     if (!tensor->ctx->planner.devices[0]->host_memory) return NULL;
+    if (ig_replay_read(tensor->ctx, tensor) != IG_OK) return NULL;
     return (char *)tensor->storage->buffer +
            tensor->layout.offset * ig_dtype_bytes(tensor->layout.desc.dtype);
 }

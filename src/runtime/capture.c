@@ -82,6 +82,7 @@ static ig_status record(ig_captured *c, ig_status (*fn)(void *arg), void *arg) {
     ig_replay_detach(ctx);
     rec->run++;
     rec->n_bound = 0;
+    rec->reason[0] = '\0';
     ig_record_begin(ctx);
     rec->capturing = true;
     ig_status status = fn(arg);
@@ -89,11 +90,12 @@ static ig_status record(ig_captured *c, ig_status (*fn)(void *arg), void *arg) {
     if (status == IG_OK) status = ig_graph_take_error(&ctx->graph);
     if (ctx->steps == steps) ctx->steps++; /* it did not end one: a replay is a step all the same */
     c->steps = ctx->steps - steps;
-    if (status == IG_OK && rec->state != IG_RECORDING)
-        status = IG_FAIL(IG_ERR_STATE, "capture: the function failed, or memory did");
+    if (status == IG_OK && rec->state == IG_RECORDING && rec->now->n_events == 0)
+        status = IG_FAIL(IG_ERR_ARGUMENT, "capture: the function computed nothing");
     if (status == IG_OK) c->recording = ig_record_take(ctx);
     if (status == IG_OK && !c->recording)
-        status = IG_FAIL(IG_ERR_ARGUMENT, "capture: the function computed nothing");
+        status = IG_FAIL(IG_ERR_STATE, "capture: %s",
+                         rec->reason[0] ? rec->reason : "the function failed, or memory did");
     ig_record_give_up(ctx);
     rec->state = IG_BETWEEN;
     rec->now = c->recording; /* for what it bound */
@@ -103,8 +105,7 @@ static ig_status record(ig_captured *c, ig_status (*fn)(void *arg), void *arg) {
 ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg, ig_captured **out) {
     if (!ctx || !fn || !out) return IG_FAIL(IG_ERR_ARGUMENT, "capture: NULL");
     IG_TRY(ig_ctx_check_idle(ctx, "capture"));
-    if (ctx->step_has_ops)
-        return IG_FAIL(IG_ERR_STATE, "capture: in the middle of a step; end it first");
+    IG_TRY(ig_replay_check_between(ctx, "capture"));
     if (!ctx->planner.devices[0]->host_memory)
         return IG_FAIL(IG_ERR_UNSUPPORTED, "capture: %s does not work in host memory",
                        ctx->planner.devices[0]->name);
@@ -120,6 +121,7 @@ ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg, ig_capt
     c->ctx = ctx;
     ig_status status = record(c, fn, arg);
     if (status == IG_OK) status = settle(c, before, n_slots);
+    if (c->recording) ig_record_let_go(ctx, c->recording);
     ctx->recorder.now = NULL;
     ctx->step_has_ops = false;
     ctx->step_ended = true;
@@ -139,8 +141,7 @@ ig_status ig_captured_replay(ig_captured *c) {
     ig_ctx *ctx = c->ctx;
     ig_recording *r = c->recording;
     IG_TRY(ig_ctx_check_idle(ctx, "captured_replay"));
-    if (ctx->step_has_ops)
-        return IG_FAIL(IG_ERR_STATE, "captured_replay: in the middle of a step; end it first");
+    IG_TRY(ig_replay_check_between(ctx, "captured_replay"));
     if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
         return IG_FAIL(IG_ERR_CANCELLED, "captured_replay: cancelled");
     for (size_t i = IG_SLOT_STEP + 1; i < c->n_slots; i++) ctx->slots[i].i += c->advance[i];

@@ -60,10 +60,12 @@ static ig_status open_devices(ig_ctx *ctx, const char *wanted) {
     p->n_devices = 1;
     for (size_t i = 0; p->devices[0]->host_memory && i < sizeof behind / sizeof behind[0]; i++) {
         if (strcmp(p->devices[0]->backend->name, behind[i]) == 0) continue;
-        const ig_status status = ig_device_open(&ctx->host.table, &ctx->allocator, behind[i],
-                                                &p->devices[p->n_devices]);
-        if (status == IG_OK) p->n_devices++;
-        else if (status == IG_ERR_MEMORY) return status;
+        const ig_status status =
+            ig_device_open(&ctx->host.table, &ctx->allocator, behind[i], &p->devices[p->n_devices]);
+        if (status == IG_OK)
+            p->n_devices++;
+        else if (status == IG_ERR_MEMORY)
+            return status;
     }
     return IG_OK;
 }
@@ -123,8 +125,10 @@ ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out) {
     ctx->options = *options;
     ctx->options.device = NULL; /* the caller's text may go */
     const ig_status status = init(ctx, options);
-    if (status == IG_OK) *out = ctx;
-    else ig_ctx_destroy(ctx);
+    if (status == IG_OK)
+        *out = ctx;
+    else
+        ig_ctx_destroy(ctx);
     return status;
 }
 

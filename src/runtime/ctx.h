@@ -24,6 +24,7 @@ typedef struct ig_storage {
     void (*release)(void *owner); /* of wrapped memory, which is not ours */
     void *owner;
     bool wrapped;
+    bool of_caller;          /* made for a tensor of the caller's, not for the result of an op */
     struct ig_storage *next; /* in the pool */
 } ig_storage;
 
@@ -46,11 +47,13 @@ struct ig_tensor {
     ig_value value;      /* in the tape; IG_NO_VALUE: not there */
     bool wants_grad;
     bool has_grad; /* since it was last zeroed */
+    bool lost;     /* without storage because a replayed step did not keep it */
 
     uint64_t tape; /* that `value` is of */
     ig_layout layout;
-    ig_tensor *grad; /* made with the first backward, then kept */
-    char *name;      /* NULL: none */
+    ig_tensor *grad;    /* made with the first backward, then kept */
+    char *name;         /* NULL: none */
+    uint64_t recording; /* of a result in a recorded step: whose cell it is */
 };
 static_assert(offsetof(ig_tensor, tape) == 64, "the cursor touches one line of a tensor");
 
@@ -127,19 +130,27 @@ struct ig_ctx {
     size_t n_customs, customs_room;
 
     uint64_t steps;
-    uint64_t next_steps;     /* what the count was set to in the midst of a step, */
-    bool steps_were_set;     /* if it was: it holds from the next one on */
-    uint64_t n_filled;       /* calls of ig_tensor_fill_* */
-    uint32_t n_random;       /* random ops since the tape began */
+    uint64_t next_steps; /* what the count was set to in the midst of a step, */
+    bool steps_were_set; /* if it was: it holds from the next one on */
+    uint64_t n_filled;   /* calls of ig_tensor_fill_* */
+    uint32_t n_random;   /* random ops since the tape began */
     bool step_has_ops, step_ended;
     ig_counters counters;
 };
+
+/* Whether a recording knows the tensor again by identity, not by its place: all that an update may
+ * overwrite, by this name or another. */
+static inline bool ig_tensor_has_identity(const ig_tensor *t) {
+    return t->state || (t->made_by_op && (t->storage->of_caller || t->storage->wrapped));
+}
 
 /* ---- storage.c ---- */
 IG_MUST_CHECK ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out);
 ig_storage *ig_storage_retain(ig_storage *storage);
 void ig_storage_release(ig_ctx *ctx, ig_storage *storage);
 void ig_pool_drain(ig_ctx *ctx);
+/* Whether bytes of one are bytes of the other. */
+bool ig_storage_overlaps(const ig_storage *a, const ig_storage *b);
 /* Buffer 0 of every run; grows to the largest that a plan needs. */
 IG_MUST_CHECK ig_status ig_arena_reserve(ig_ctx *ctx, uint64_t bytes);
 
@@ -154,10 +165,12 @@ void ig_tensor_give_up(ig_tensor *tensor);
 /* Whether it may be used with the context; if not, says why in the thread's error. */
 IG_MUST_CHECK ig_status ig_tensor_check(const ig_tensor *tensor, const ig_ctx *ctx,
                                         const char *what);
+/* Says why a tensor without storage has none. */
+IG_MUST_CHECK ig_status ig_tensor_missing(const ig_tensor *tensor, const char *what);
 /* What ops on NULL return: there is no context that could own a poisoned tensor. */
 ig_tensor *ig_nowhere(void);
-/* Whether something may be computed or ended now: not from the run() of a custom op.  If not, says so
- * in the thread's error, and the custom op fails. */
+/* Whether something may be computed or ended now: not from the run() of a custom op.  If not, says
+ * so in the thread's error, and the custom op fails. */
 IG_MUST_CHECK ig_status ig_ctx_check_idle(ig_ctx *ctx, const char *what);
 
 /* ---- run.c ---- */
@@ -172,6 +185,8 @@ void ig_profile_run(ig_ctx *ctx, const ig_plan *plan);
 /* Before an op: starts a new tape where a step has ended. */
 void ig_step_begin_op(ig_ctx *ctx);
 void ig_tape_reset(ig_ctx *ctx);
+/* Nothing that was recorded can be gone back through any more. */
+bool ig_tape_is_spent(const ig_graph *g);
 
 /* ---- apply.c ---- */
 /* What is built now goes when the backward ends: no tensor may remember its values. */

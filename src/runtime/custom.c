@@ -9,8 +9,7 @@ ig_status ig_custom_register(ig_ctx *ctx, const ig_custom_op *op, uint32_t *out_
         return IG_FAIL(IG_ERR_ARGUMENT, "custom_register: %s: %u outputs; from 1 to %d", op->name,
                        op->n_out, IG_MAX_OUT);
     char *name = ig_copy_text(&ctx->allocator, op->name);
-    if (!name ||
-        !IG_GROW(&ctx->allocator, ctx->customs, &ctx->customs_room, ctx->n_customs + 1)) {
+    if (!name || !IG_GROW(&ctx->allocator, ctx->customs, &ctx->customs_room, ctx->n_customs + 1)) {
         ig_free(&ctx->allocator, name);
         return IG_FAIL(IG_ERR_MEMORY, "custom_register: %s", op->name);
     }
@@ -36,7 +35,8 @@ static ig_status infer(const ig_custom_op *op, ig_tensor *const *in, uint32_t n_
         uint64_t bytes;
         if (out[i].shape.rank < 0 || out[i].shape.rank > IG_MAX_RANK ||
             !ig_desc_bytes(out[i], &bytes))
-            return IG_FAIL(IG_ERR_SHAPE, "%s: its rule gives output %u no valid shape", op->name, i);
+            return IG_FAIL(IG_ERR_SHAPE, "%s: its rule gives output %u no valid shape", op->name,
+                           i);
     }
     return IG_OK;
 }

@@ -7,8 +7,10 @@
  * goes on, recorded with the same beginning.
  *
  * Parts that ran before a read are run again, unless they have updated
- * something; then what they computed is taken out of the arena, as far as it is
- * there still.
+ * something.  Then what they computed is taken out of the arena, as far as it is
+ * there still, and else computed again, as far as what it is computed from was
+ * not overwritten.  What is left is lost: who looks at it is told so, and the
+ * recording keeps it from then on.
  */
 #include <string.h>
 
@@ -20,11 +22,12 @@ typedef struct divergence {
     uint32_t n_events, n_nodes; /* verified */
     uint32_t n_run;             /* of these nodes, those that ran and are not run again */
     uint32_t n_cells;
+    uint32_t *updated; /* by base value: 1 + the last node that ran and overwrote it; 0: none */
 } divergence;
 
 /* Copies the beginning of an array. */
-#define COPY(d, items, room, n)                                                            \
-    (IG_GROW(&(d)->ctx->allocator, (d)->to->items, &(d)->to->room, n) &&                   \
+#define COPY(d, items, room, n)                                          \
+    (IG_GROW(&(d)->ctx->allocator, (d)->to->items, &(d)->to->room, n) && \
      ((n) == 0 || memcpy((d)->to->items, (d)->from->items, (n) * sizeof *(d)->to->items)))
 
 /* The verified events, as the beginning of a new recording. */
@@ -43,7 +46,8 @@ static bool copy_events(divergence *d) {
         if (f->refs[i].kind == IG_REF_STATE && f->refs[i].index >= t->n_states)
             t->n_states = f->refs[i].index + 1;
     while (last && t->n_binds < f->n_binds && f->binds[t->n_binds].value < last->value_end) {
-        const ig_ref ref = f->binds[t->n_binds++].ref; /* gradients are states that no event names */
+        const ig_ref ref =
+            f->binds[t->n_binds++].ref; /* gradients are states that no event names */
         if (ref.kind == IG_REF_STATE && ref.index >= t->n_states) t->n_states = ref.index + 1;
     }
     if (!COPY(d, events, events_room, t->n_events) || !COPY(d, refs, refs_room, t->n_refs) ||
@@ -52,6 +56,7 @@ static bool copy_events(divergence *d) {
         !COPY(d, leaves, leaves_room, t->n_leaves) || !COPY(d, binds, binds_room, t->n_binds) ||
         !COPY(d, spent_at, spent_room, d->n_nodes))
         return false;
+    t->shares = f->shares;
     for (size_t i = 0; i < t->n_cells; i++) t->cells[i].handle = NULL;
     for (size_t i = 0; i < d->n_nodes; i++)
         if (t->spent_at[i] > d->n_events) t->spent_at[i] = 0;
@@ -97,35 +102,86 @@ static void bind_leaves(const divergence *d) {
     }
 }
 
-/* Takes what the parts that ran have left out of the arena. */
-static ig_status take_out(const divergence *d) {
-    ig_ctx *ctx = d->ctx;
-    ig_graph *g = &ctx->graph;
-    const ig_plan *plan = d->from->plan;
-    const uint32_t level = plan->part_levels[ctx->recorder.part]; /* of the next part */
-    for (ig_value v = 1; v < g->n_values; v++) {
-        ig_value_info *info = ig_value_at(g, v);
-        if (info->node == IG_NO_NODE || info->node >= d->n_run) continue;
-        const ig_value_info *base = ig_value_at(g, info->base);
-        if (info->base != v) { /* a view, or an update of something bound */
-            if (base->memory) info->memory = ig_storage_retain(base->memory);
-            if (base->memory) info->version = ((ig_storage *)base->memory)->version;
-            continue;
-        }
-        const ig_home home = plan->homes[v];
-        if (home.offset == IG_NOT_THERE || home.last < level) continue; /* it is gone */
-        uint64_t bytes = 0;
-        ig_storage *own = NULL;
-        (void)ig_desc_bytes(info->layout.desc, &bytes);
-        IG_TRY(ig_storage_create(ctx, bytes, &own));
-        memcpy((void *)own->buffer, (const char *)ctx->arena.buffer + home.offset, bytes);
-        info->memory = own;
+/* ---- what has run ---- */
+
+static ig_status note_updates(divergence *d) {
+    const ig_graph *g = &d->ctx->graph;
+    if (d->n_run == 0) return IG_OK;
+    d->updated = ig_alloc(&d->ctx->allocator, g->n_values, sizeof *d->updated);
+    if (!d->updated) return IG_FAIL(IG_ERR_MEMORY, "replay: %zu values", g->n_values);
+    for (uint32_t i = 0; i < d->n_run; i++) {
+        const ig_node *node = &g->nodes[i];
+        for (uint32_t j = 0; ig_op_find(node->op)->traits & IG_UPDATES && j < node->n_out; j++)
+            d->updated[ig_value_at(g, node->out + j)->base] = i + 1;
     }
     return IG_OK;
 }
 
+/* An update that has happened: only its versions are left to be counted. */
+static void count_update(const ig_graph *g, const ig_node *node) {
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        ig_value_info *out = ig_value_at(g, node->out + i);
+        ig_storage *storage = ig_value_at(g, ig_node_in(g, node)[ig_update_alias(i)])->memory;
+        out->memory = ig_storage_retain(storage);
+        out->version = ++storage->version;
+    }
+}
+
+static bool lies_in_arena(const divergence *d, const ig_node *node) {
+    for (uint32_t i = 0; i < node->n_out; i++)
+        if (!ig_plan_holds(d->from->plan, node->out + i, d->ctx->recorder.part)) return false;
+    return true;
+}
+
+static ig_status take_out(const divergence *d, ig_value v) {
+    ig_ctx *ctx = d->ctx;
+    ig_storage *own = NULL;
+    uint64_t bytes = 0;
+    (void)ig_desc_bytes(ig_value_at(&ctx->graph, v)->layout.desc, &bytes);
+    IG_TRY(ig_storage_create(ctx, bytes, &own));
+    memcpy((void *)own->buffer, (const char *)ctx->arena.buffer + d->from->plan->homes[v].offset,
+           bytes);
+    ig_value_at(&ctx->graph, v)->memory = own;
+    return IG_OK;
+}
+
+/* All that the node reads is there, and nothing of it was overwritten afterwards. */
+static bool can_run_again(const divergence *d, uint32_t id) {
+    const ig_graph *g = &d->ctx->graph;
+    const ig_node *node = &g->nodes[id];
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        const ig_value_info *in = ig_value_at(g, ig_node_in(g, node)[i]);
+        if (!in->memory || d->updated[in->base] > id) return false;
+    }
+    return true;
+}
+
+/* Takes the results out of the arena, before anything else runs there. */
+static ig_status take_all_out(const divergence *d) {
+    const ig_graph *g = &d->ctx->graph;
+    for (uint32_t id = 0; id < d->n_run; id++) {
+        const ig_node *node = &g->nodes[id];
+        if (ig_op_find(node->op)->traits & (IG_UPDATES | IG_VIEWS) || !lies_in_arena(d, node))
+            continue;
+        for (uint32_t i = 0; i < node->n_out; i++) IG_TRY(take_out(d, node->out + i));
+    }
+    return IG_OK;
+}
+
+/* A node that has run: what is not there any more is computed again, if it can be. */
+static ig_status restore(const divergence *d, uint32_t id) {
+    ig_graph *g = &d->ctx->graph;
+    const ig_node *node = &g->nodes[id];
+    if (ig_op_find(node->op)->traits & IG_UPDATES) {
+        count_update(g, node);
+        return IG_OK;
+    }
+    if (ig_value_at(g, node->out)->memory || !can_run_again(d, id)) return IG_OK;
+    return g->hooks.run(d->ctx, g, id);
+}
+
 /* Runs the nodes of each event as they ran when they were recorded. */
-static ig_status run_rest(const divergence *d) {
+static ig_status run_nodes(const divergence *d) {
     ig_ctx *ctx = d->ctx;
     const uint32_t no_grad = ctx->no_grad;
     ig_status status = IG_OK;
@@ -134,11 +190,14 @@ static ig_status run_rest(const divergence *d) {
         const ig_event *e = &d->to->events[i];
         ctx->no_grad = e->no_grad || e->kind != IG_EVENT_OP;
         for (; node < e->node_end && status == IG_OK; node++)
-            if (node >= d->n_run) status = ctx->graph.hooks.run(ctx, &ctx->graph, node);
+            status =
+                node < d->n_run ? restore(d, node) : ctx->graph.hooks.run(ctx, &ctx->graph, node);
     }
     ctx->no_grad = no_grad;
     return status;
 }
+
+/* ---- tensors ---- */
 
 /* The newest version of everything that was updated. */
 static void set_versions(const divergence *d) {
@@ -154,6 +213,7 @@ static void set_versions(const divergence *d) {
     }
 }
 
+/* Handles become ordinary tensors.  One whose value is gone is lost, this once. */
 static void free_handles(const divergence *d) {
     ig_ctx *ctx = d->ctx;
     for (uint32_t i = 0; i < d->n_cells; i++) {
@@ -167,11 +227,20 @@ static void free_handles(const divergence *d) {
         t->storage = info->memory ? ig_storage_retain(info->memory) : NULL;
         t->value = d->to->cells[i].value;
         t->tape = ctx->tape;
+        t->lost = !t->storage;
+        if (!t->lost) t->recording = d->to->number;
         ig_storage_release(ctx, old);
         t->replayed = false;
-        if (held) t->refs--;
-        else ig_tensor_give_up(t);
+        if (held)
+            t->refs--;
+        else
+            ig_tensor_give_up(t);
     }
+}
+
+/* As every step that is recorded, this one holds on to its states. */
+static void hold_states(const divergence *d) {
+    for (size_t i = 0; i < d->to->n_states; i++) d->to->states[i].tensor->refs++;
 }
 
 static bool has_updates(const ig_recording *r, uint32_t n_nodes) {
@@ -181,16 +250,12 @@ static bool has_updates(const ig_recording *r, uint32_t n_nodes) {
 }
 
 static ig_status rebuild(divergence *d) {
-    ig_recorder *rec = &d->ctx->recorder;
     if (!copy_events(d) || !copy_graph(d))
         return IG_FAIL(IG_ERR_MEMORY, "replay: %u events", d->n_events);
     bind_leaves(d);
-    ig_status status = d->n_run > 0 ? take_out(d) : IG_OK;
-    if (status == IG_OK) status = run_rest(d);
-    set_versions(d);
-    free_handles(d); /* after a failure they are poisoned */
-    rec->now = d->to;
-    return status;
+    IG_TRY(note_updates(d));
+    IG_TRY(take_all_out(d));
+    return run_nodes(d);
 }
 
 ig_status ig_diverge(ig_ctx *ctx) {
@@ -210,11 +275,17 @@ ig_status ig_diverge(ig_ctx *ctx) {
     ig_record_begin(ctx);
     d.to = rec->now;
     rec->now = from; /* bound tensors are the old recording's until all is rebuilt */
-    if (!d.to) return IG_FAIL(IG_ERR_MEMORY, "replay: a recording");
-    const ig_status status = rebuild(&d);
+    const ig_status status =
+        d.to ? rebuild(&d) : IG_FAIL(IG_ERR_MEMORY, "replay: %u events", d.n_events);
+    ig_free(&ctx->allocator, d.updated);
     if (status != IG_OK) {
-        rec->now = d.to;
-        ig_record_give_up(ctx);
+        ig_replay_abandon(ctx, false);
+        ig_recording_destroy(ctx, d.to);
+        return status;
     }
-    return status;
+    set_versions(&d);
+    free_handles(&d);
+    hold_states(&d);
+    rec->now = d.to;
+    return IG_OK;
 }

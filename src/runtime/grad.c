@@ -4,19 +4,21 @@
 
 static ig_status check_leaf(const ig_tensor *t, const char *what) {
     IG_TRY(ig_tensor_check(t, NULL, what));
-    if (!t->storage) return IG_FAIL(IG_ERR_STATE, "%s: the tensor comes from an op that failed", what);
-    return IG_OK;
+    return t->storage ? IG_OK : ig_tensor_missing(t, what);
 }
 
 ig_status ig_tensor_require_grad(ig_tensor *tensor) {
     IG_TRY(check_leaf(tensor, "require_grad"));
     const ig_dtype dtype = tensor->layout.desc.dtype;
     if (tensor->made_by_op)
-        return IG_FAIL(IG_ERR_ARGUMENT, "require_grad: the result of an op has its gradient anyway");
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "require_grad: the result of an op has its gradient anyway");
     if (dtype != IG_F32 && dtype != IG_F64)
         return IG_FAIL(IG_ERR_ARGUMENT,
                        "require_grad: %s has no gradient: only f32 and f64 are added up",
                        ig_dtype_name(dtype));
+    /* Recordings in which it had none do not know it any more. */
+    if (!tensor->wants_grad) tensor->id = ++tensor->ctx->n_ids;
     tensor->wants_grad = tensor->state = true;
     tensor->value = IG_NO_VALUE;
     return IG_OK;
@@ -75,7 +77,8 @@ ig_status ig_backward(ig_tensor *loss) {
     IG_TRY(ig_graph_take_error(&ctx->graph));
     IG_TRY(check_leaf(loss, "backward"));
     if (ig_shape_count(loss->layout.desc.shape) != 1)
-        return IG_FAIL(IG_ERR_SHAPE, "backward: the loss is %s; it must be a scalar: take its mean or sum",
+        return IG_FAIL(IG_ERR_SHAPE,
+                       "backward: the loss is %s; it must be a scalar: take its mean or sum",
                        ig_shape_text(loss->layout.desc.shape, text));
     const bool known = loss->tape == ctx->tape && loss->value != IG_NO_VALUE;
     if (!known || !ig_value_at(&ctx->graph, loss->value)->carries_grad)
@@ -88,7 +91,9 @@ ig_status ig_backward(ig_tensor *loss) {
     const ig_status status = ig_graph_backward(&ctx->graph, args);
     ctx->in_backward--;
     ctx->no_grad--;
-    if (status == IG_OK) ig_record_call(ctx, &call, NULL, 0);
-    else ig_record_give_up(ctx);
+    if (status == IG_OK)
+        ig_record_call(ctx, &call, NULL, 0);
+    else
+        ig_record_give_up(ctx);
     return status;
 }

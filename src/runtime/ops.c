@@ -70,9 +70,7 @@ static int rank_of(const ig_tensor *x) { return ig_tensor_desc(x).shape.rank; }
 
 static int32_t axis_of(const ig_tensor *x, int axis) { return axis < 0 ? axis + rank_of(x) : axis; }
 
-static bool is_usable(const ig_tensor *x) {
-    return x && x->alive == IG_TENSOR_ALIVE && x->storage;
-}
+static bool is_usable(const ig_tensor *x) { return x && x->alive == IG_TENSOR_ALIVE && x->storage; }
 
 /* What an op returns for an axis that is not there.  A tensor that is no good is the worse fault:
  * applying the op to it says so. */
@@ -89,8 +87,10 @@ static void complete(ig_shape *shape, int64_t count) {
     int64_t known = 1;
     int open = -1;
     for (int d = 0; d < shape->rank && d < IG_MAX_RANK; d++) {
-        if (shape->dim[d] == -1 && open < 0) open = d;
-        else if (__builtin_mul_overflow(known, shape->dim[d], &known)) return;
+        if (shape->dim[d] == -1 && open < 0)
+            open = d;
+        else if (__builtin_mul_overflow(known, shape->dim[d], &known))
+            return;
     }
     if (open >= 0 && known > 0 && count % known == 0) shape->dim[open] = count / known;
 }
@@ -235,16 +235,16 @@ ig_tensor *ig_rope(ig_tensor *x, ig_tensor *positions, ig_rope_options options) 
 ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v, ig_attention_options options) {
     const ig_attrs_attention attrs = {options.scale, options.causal};
     ig_tensor *out, *in[] = {q, k, v};
-    ig_apply(ig_tensor_ctx(q),
-             (ig_apply_args){
-                 .op = IG_OP_ATTENTION, .attrs = &attrs, .in = in, .n_in = 3, .n_out = 2},
-             &out, 1);
+    ig_apply(
+        ig_tensor_ctx(q),
+        (ig_apply_args){.op = IG_OP_ATTENTION, .attrs = &attrs, .in = in, .n_in = 3, .n_out = 2},
+        &out, 1);
     return out;
 }
 
 ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale) {
-    ig_tensor *in[] = {q,           cache.k_pages, cache.v_pages, cache.page_table,
-                       cache.row_seq, cache.row_pos};
+    ig_tensor *in[] = {
+        q, cache.k_pages, cache.v_pages, cache.page_table, cache.row_seq, cache.row_pos};
     return ig_apply_one(IG_OP_ATTENTION_PAGED, &(ig_attrs_attention){scale, 1}, in, COUNT(in));
 }
 
@@ -254,8 +254,9 @@ ig_status ig_eval(ig_tensor *const *tensors, int count) {
         ig_ctx *ctx = tensors[i]->ctx;
         if (!tensors[i]->storage) {
             IG_TRY(ig_graph_take_error(&ctx->graph));
-            return IG_FAIL(IG_ERR_STATE, "eval: tensor %d comes from an op that failed", i);
+            return ig_tensor_missing(tensors[i], "eval");
         }
+        IG_TRY(ig_replay_read(ctx, tensors[i]));
         IG_TRY(ig_device_sync(ctx->planner.devices[0]));
     }
     return IG_OK;

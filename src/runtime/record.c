@@ -1,6 +1,7 @@
 /* Writing a step down while it runs. */
 #include "runtime/record.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/ctx.h"
@@ -9,6 +10,7 @@ void ig_recording_drop_plan(ig_ctx *ctx, ig_recording *r) {
     if (ctx->profile.plan == r->plan) ctx->profile.plan = NULL;
     ig_plan_destroy(r->plan);
     r->plan = NULL;
+    r->stale = false;
 }
 
 void ig_recording_destroy(ig_ctx *ctx, ig_recording *r) {
@@ -38,6 +40,7 @@ void ig_record_begin(ig_ctx *ctx) {
     rec->now = ig_alloc(&ctx->allocator, 1, sizeof *rec->now);
     if (!rec->now) return;
     rec->now->allocator = &ctx->allocator;
+    rec->now->number = ++rec->n_numbers;
     rec->state = IG_RECORDING;
 }
 
@@ -45,9 +48,27 @@ void ig_record_begin(ig_ctx *ctx) {
 void ig_record_give_up(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;
     if (rec->state != IG_RECORDING) return;
+    ig_record_let_go(ctx, rec->now);
     ig_recording_destroy(ctx, rec->now);
     rec->now = NULL;
     rec->state = IG_PLAIN;
+}
+
+void ig_record_let_go(ig_ctx *ctx, ig_recording *r) {
+    ig_replay_let_go(ctx);
+    for (size_t i = 0; i < r->n_states; i++) ig_tensor_release(r->states[i].tensor);
+}
+
+void ig_record_refuse(ig_ctx *ctx, const char *why) {
+    ig_recorder *rec = &ctx->recorder;
+    if (rec->state != IG_RECORDING) return;
+    snprintf(rec->reason, sizeof rec->reason, "event %zu: %s", rec->now->n_events, why);
+    ig_record_give_up(ctx);
+}
+
+size_t ig_record_met(const ig_ctx *ctx) {
+    const ig_recording *r = ctx->recorder.now;
+    return ctx->recorder.state == IG_RECORDING ? r->n_states + r->n_leaves : 0;
 }
 
 bool ig_record_find(const ig_ctx *ctx, const ig_tensor *t, ig_ref *out) {
@@ -73,10 +94,12 @@ bool ig_record_find(const ig_ctx *ctx, const ig_tensor *t, ig_ref *out) {
 /* A tensor that this step has not met before. */
 static bool record_leaf(ig_ctx *ctx, ig_recording *r, ig_tensor *t, ig_ref *out) {
     ig_recorder *rec = &ctx->recorder;
-    if (t->state) {
+    ig_replay_used(ctx, t);
+    if (ig_tensor_has_identity(t)) {
         if (!IG_GROW(&ctx->allocator, r->states, &r->states_room, r->n_states + 1)) return false;
         *out = (ig_ref){IG_REF_STATE, (uint32_t)r->n_states};
         r->states[r->n_states++] = (ig_state){t->id, t};
+        t->refs++;
         return true;
     }
     if (!IG_GROW(&ctx->allocator, r->leaves, &r->leaves_room, r->n_leaves + 1) ||
@@ -85,6 +108,8 @@ static bool record_leaf(ig_ctx *ctx, ig_recording *r, ig_tensor *t, ig_ref *out)
     *out = (ig_ref){IG_REF_LEAF, (uint32_t)r->n_leaves};
     r->leaves[r->n_leaves++] = t->layout;
     rec->bound[rec->n_bound++] = t;
+    rec->n_held++;
+    t->refs++;
     return true;
 }
 
@@ -97,6 +122,12 @@ void ig_record_leaf(ig_ctx *ctx, ig_tensor *t, ig_value value) {
         ig_record_give_up(ctx);
         return;
     }
+    if (ref.kind == IG_REF_CELL) {
+        ig_record_refuse(ctx, "a view is used after its tensor was overwritten");
+        return;
+    }
+    for (size_t i = 0; i < r->n_binds && !r->shares; i++)
+        r->shares = ig_storage_overlaps(ig_replay_bound(ctx, r->binds[i].ref)->storage, t->storage);
     r->binds[r->n_binds++] = (ig_bind){value, ref};
 }
 
@@ -131,9 +162,8 @@ static bool append(ig_ctx *ctx, ig_recording *r, const ig_call *call, ig_tensor 
         !IG_GROW(a, r->cells, &r->cells_room, r->n_cells + n_out) ||
         !IG_GROW(a, r->attrs, &r->attrs_room, r->n_attrs + attrs_bytes))
         return false;
-    const size_t grads_before = r->n_events ? r->events[r->n_events - 1].grads +
-                                                  r->events[r->n_events - 1].n_grads
-                                            : 0;
+    const size_t grads_before =
+        r->n_events ? r->events[r->n_events - 1].grads + r->events[r->n_events - 1].n_grads : 0;
     ig_event e = {.kind = (uint8_t)call->kind,
                   .no_grad = ctx->no_grad > 0,
                   .op = has_op ? (uint16_t)call->op : 0,
@@ -145,15 +175,17 @@ static bool append(ig_ctx *ctx, ig_recording *r, const ig_call *call, ig_tensor 
                   .grads = (uint32_t)grads_before,
                   .n_grads = (uint32_t)(r->n_grads - grads_before),
                   .node_end = (uint32_t)ctx->graph.n_nodes,
-                  .value_end = (uint32_t)ctx->graph.n_values};
+                  .value_end = (uint32_t)ctx->graph.n_values,
+                  .n_random = ctx->n_random};
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!ig_record_find(ctx, call->in[i], &r->refs[r->n_refs++])) return false;
     for (uint32_t i = 0; i < n_out; i++) {
         out[i]->run = ctx->recorder.run;
         out[i]->cell = (uint32_t)r->n_cells + 1;
+        out[i]->recording = r->number;
         /* Scalars are kept: losses and norms are looked at after the step, some day. */
-        r->cells[r->n_cells++] =
-            (ig_cell){.value = out[i]->value, .kept = ig_shape_count(out[i]->layout.desc.shape) == 1};
+        r->cells[r->n_cells++] = (ig_cell){.value = out[i]->value,
+                                           .kept = ig_shape_count(out[i]->layout.desc.shape) == 1};
     }
     if (attrs_bytes) memcpy(&r->attrs[r->n_attrs], call->attrs, attrs_bytes);
     r->n_attrs += attrs_bytes;
@@ -186,8 +218,7 @@ bool ig_recording_prefix(const ig_recording *a, const ig_recording *b, size_t n_
             if (p.kind != q.kind || p.index != q.index) return false;
             if (p.kind == IG_REF_STATE && a->states[p.index].id != b->states[q.index].id)
                 return false;
-            if (p.kind == IG_REF_LEAF &&
-                !ig_layout_equal(&a->leaves[p.index], &b->leaves[q.index]))
+            if (p.kind == IG_REF_LEAF && !ig_layout_equal(&a->leaves[p.index], &b->leaves[q.index]))
                 return false;
         }
         for (uint32_t j = 0; j < x->n_grads; j++) {
@@ -202,16 +233,39 @@ static bool same_events(const ig_recording *a, const ig_recording *b) {
     return a->n_events == b->n_events && ig_recording_prefix(a, b, a->n_events);
 }
 
+/* Whether the step overwrites a memory that it knows by two names: a plan, which goes by names,
+ * would not see what waits for what. */
+static bool overwrites_shared(const ig_ctx *ctx, const ig_recording *r) {
+    const ig_graph *g = &ctx->graph;
+    for (size_t n = 0; r->shares && n < g->n_nodes; n++) {
+        const ig_node *node = &g->nodes[n];
+        for (uint32_t o = 0; ig_op_find(node->op)->traits & IG_UPDATES && o < node->n_out; o++) {
+            const ig_value_info *out = ig_value_at(g, node->out + o);
+            for (size_t i = 0; i < r->n_binds; i++)
+                if (r->binds[i].value != out->base &&
+                    ig_storage_overlaps(ig_replay_bound(ctx, r->binds[i].ref)->storage,
+                                        out->memory))
+                    return true;
+        }
+    }
+    return false;
+}
+
 /* The graph goes over to the recording, without the memory of this step. */
 static bool take_graph(ig_ctx *ctx, ig_recording *r) {
     ig_graph fresh;
+    if (overwrites_shared(ctx, r)) {
+        snprintf(ctx->recorder.reason, sizeof ctx->recorder.reason,
+                 "it overwrites a tensor that another one shares its memory with");
+        return false;
+    }
     if (!IG_GROW(&ctx->allocator, r->spent_at, &r->spent_room, ctx->graph.n_nodes)) return false;
     if (ig_graph_init(&fresh, &ctx->allocator, ctx->graph.hooks) != IG_OK) return false;
     r->graph = ctx->graph;
     ctx->graph = fresh;
-    for (size_t v = 1; v < r->graph.n_values; v++)
-        ctx->graph.hooks.drop(ctx, &r->graph.values[v]);
+    for (size_t v = 1; v < r->graph.n_values; v++) ctx->graph.hooks.drop(ctx, &r->graph.values[v]);
     r->graph.hooks = (ig_graph_hooks){0};
+    r->open = !ig_tape_is_spent(&r->graph);
     return true;
 }
 
@@ -238,10 +292,21 @@ static void make_room(ig_ctx *ctx) {
 /* Recordings that come too often are not worth making. */
 static void count_birth(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;
-    const uint64_t number = ctx->counters.records++;
+    const uint64_t number = rec->n_born++;
+    ctx->counters.records++;
     rec->born[number % IG_REFUSE_AFTER] = ctx->steps + 1;
     const uint64_t before = rec->born[(number + 1) % IG_REFUSE_AFTER]; /* the eighth last */
     if (before && ctx->steps + 1 - before < IG_REFUSE_WITHIN) rec->refused = true;
+}
+
+/* Results of the step are the older recording's from now on. */
+static void take_over(ig_recording *older, const ig_recording *r) {
+    older->also = r->number;
+    for (size_t i = 0; i < r->n_cells; i++) {
+        if (!r->cells[i].kept || older->cells[i].kept) continue;
+        older->cells[i].kept = true;
+        older->stale = older->plan != NULL;
+    }
 }
 
 void ig_record_finish(ig_ctx *ctx) {
@@ -253,6 +318,7 @@ void ig_record_finish(ig_ctx *ctx) {
     }
     for (uint32_t i = 0; i < rec->count; i++)
         if (same_events(rec->all[i], r)) { /* it was there, but could not be followed */
+            take_over(rec->all[i], r);
             rec->all[i]->used = ctx->steps;
             ig_record_give_up(ctx);
             return;
@@ -261,6 +327,7 @@ void ig_record_finish(ig_ctx *ctx) {
         ig_record_give_up(ctx);
         return;
     }
+    ig_record_let_go(ctx, r);
     make_room(ctx);
     r->used = ctx->steps;
     rec->all[rec->count++] = r;

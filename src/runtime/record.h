@@ -9,7 +9,7 @@
  *
  * How an event knows its tensors again:
  *   cell   a result of this step: by the how-manieth it is
- *   state  a parameter, a gradient, a moment: by identity
+ *   state  a parameter, a gradient, a moment, a view of the caller's: by identity
  *   leaf   any other tensor: by the order of first use, with the same layout
  */
 #ifndef IG_RUNTIME_RECORD_H
@@ -43,6 +43,7 @@ typedef struct ig_event {
     uint32_t grads, n_grads; /* of a backward: whose gradients it wrote */
     uint32_t node_end;       /* nodes of the graph up to here and with it, */
     uint32_t value_end;      /* and values */
+    uint32_t n_random;       /* random ops of the step so far, those of custom gradients too */
 } ig_event;
 
 /* A result as it was handed out. */
@@ -71,6 +72,8 @@ typedef struct ig_grad_flag {
 
 typedef struct ig_recording {
     const ig_allocator *allocator;
+    uint64_t number; /* no other of the context ever has it */
+    uint64_t also;   /* the number of one that turned out to be the same */
     ig_graph graph;
     ig_event *events;
     ig_ref *refs;
@@ -85,7 +88,11 @@ typedef struct ig_recording {
     size_t events_room, refs_room, cells_room, attrs_room, grads_room, states_room, leaves_room,
         binds_room, spent_room;
 
+    bool shares; /* two of its tensors lie in one memory */
+    bool open;   /* at its end there is something that could be gone back through */
+
     ig_plan *plan; /* made with the first replay */
+    bool stale;    /* the plan does not keep all that is kept; the next replay makes another */
     ig_backend_buffer **buffers;
     uint64_t used; /* step of the last replay */
 } ig_recording;
@@ -106,13 +113,16 @@ typedef struct ig_recorder {
     uint32_t mode_steps; /* since the mode was set */
     ig_recording *all[IG_MOST_RECORDINGS];
     uint32_t count;
-    ig_recording *now;  /* recorded or replayed in this step; after its end, in the last */
-    uint32_t cursor;    /* events verified */
-    uint32_t part;      /* parts of the plan that have run */
-    uint64_t run;       /* number of the step: handles of this one carry it */
-    ig_tensor **bound;  /* of the step's leaves, in order of first use */
+    ig_recording *now; /* recorded or replayed in this step; after its end, in the last */
+    uint32_t cursor;   /* events verified */
+    uint32_t part;     /* parts of the plan that have run */
+    uint64_t run;      /* number of the step: handles of this one carry it */
+    ig_tensor **bound; /* of the step's leaves, in order of first use */
     size_t n_bound, bound_room;
+    size_t n_held; /* of them, those that the step holds a reference to */
 
+    uint64_t n_numbers;             /* recordings begun */
+    uint64_t n_born;                /* recordings kept, and */
     uint64_t born[IG_REFUSE_AFTER]; /* steps in which the last recordings were made */
     bool refused;
     char reason[IG_REASON_BYTES]; /* the event that changed last */
@@ -130,6 +140,7 @@ typedef struct ig_call {
     const void *attrs;
     ig_tensor *const *in;
     uint32_t n_in;
+    const ig_desc *desc; /* of the results of a custom op; else NULL */
 } ig_call;
 
 /* ---- record.c: while a step is recorded ---- */
@@ -139,8 +150,13 @@ void ig_record_call(ig_ctx *ctx, const ig_call *call, ig_tensor *const *out, uin
 void ig_record_leaf(ig_ctx *ctx, ig_tensor *tensor, ig_value value);
 void ig_record_grad(ig_ctx *ctx, ig_tensor *tensor, bool had);
 void ig_record_give_up(ig_ctx *ctx);
+void ig_record_refuse(ig_ctx *ctx, const char *why); /* the same, with a reason for the report */
+size_t ig_record_met(const ig_ctx *ctx);             /* tensors from outside so far */
+/* While it is recorded, a step holds on to its states too: until here. */
+void ig_record_let_go(ig_ctx *ctx, ig_recording *recording);
 void ig_record_finish(ig_ctx *ctx);
-/* Ends the recording and gives it to the caller; NULL: it is empty, or there is no memory. */
+/* Ends the recording and gives it to the caller; NULL: it cannot be repeated, or there is no
+ * memory. */
 ig_recording *ig_record_take(ig_ctx *ctx);
 /* Whether the first events are the same, and mean the same tensors. */
 bool ig_recording_prefix(const ig_recording *a, const ig_recording *b, size_t n_events);
@@ -158,9 +174,33 @@ void ig_replay_slot(ig_ctx *ctx, uint32_t slot);
 bool ig_replay_goes_on(ig_ctx *ctx);
 /* The end of the step: runs what is left. */
 IG_MUST_CHECK ig_status ig_replay_end(ig_ctx *ctx);
+/* The step has failed: its results are poisoned, but for those that the arena has, if it does. */
+void ig_replay_abandon(ig_ctx *ctx, bool arena_is_whole);
+/* Before something else uses the arena or overwrites tensors. */
+IG_MUST_CHECK ig_status ig_replay_give_way(ig_ctx *ctx);
+/* The last reference to a state is about to go. */
+void ig_replay_release(ig_tensor *tensor);
+/* A step holds on to its leaves, for the caller may let go of them before it runs. */
+void ig_replay_let_go(ig_ctx *ctx);
+/* An error in the middle of a step. */
+IG_MUST_CHECK ig_status ig_replay_check_between(const ig_ctx *ctx, const char *what);
+ig_tensor *ig_replay_bound(const ig_ctx *ctx, ig_ref ref); /* of a state or leaf */
+
+/* ---- handles.c: results of replays as the caller holds them ---- */
+/* The tensor for result `index` of the recording, owned by the innermost scope; NULL: no memory. */
+ig_tensor *ig_handle_out(ig_ctx *ctx, uint32_t index);
+/* Points a handle to where the recording's plan puts the result. */
+void ig_handle_point(ig_ctx *ctx, const ig_recording *r, const ig_cell *cell, ig_tensor *handle);
+/* A handle leaves the recording, with a copy of its bytes if they are `there`. */
+void ig_handle_detach(ig_ctx *ctx, ig_recording *r, ig_cell *cell, bool there);
 /* Before a new step: handles that are still held get memory of their own. */
 void ig_replay_detach(ig_ctx *ctx);
-ig_tensor *ig_replay_bound(const ig_ctx *ctx, ig_ref ref); /* of a state or leaf */
+/* Whether the arena holds the value when so many parts of the plan have run, the value's own
+ * among them. */
+bool ig_plan_holds(const ig_plan *plan, ig_value base, uint32_t parts);
+/* Somebody keeps a result, or uses one of an earlier step: recordings keep it from now on. */
+void ig_replay_retain(ig_tensor *tensor);
+void ig_replay_used(ig_ctx *ctx, const ig_tensor *tensor);
 
 /* ---- diverge.c: when the step is another one after all ---- */
 /* Runs the verified events that have not run as in Dynamic mode; the step goes on recorded. */

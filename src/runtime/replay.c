@@ -13,12 +13,17 @@ ig_tensor *ig_replay_bound(const ig_ctx *ctx, ig_ref ref) {
     return ref.index < rec->n_bound ? rec->bound[ref.index] : NULL;
 }
 
+void ig_replay_let_go(ig_ctx *ctx) {
+    ig_recorder *rec = &ctx->recorder;
+    while (rec->n_held > 0) ig_tensor_release(rec->bound[--rec->n_held]);
+}
+
 /* ---- comparing ---- */
 
 static bool same_tensor(ig_ctx *ctx, const ig_recording *r, ig_ref ref, ig_tensor *t,
                         size_t *n_bound) {
     ig_recorder *rec = &ctx->recorder;
-    if (!t || t->alive != IG_TENSOR_ALIVE) return false;
+    if (!t || t->alive != IG_TENSOR_ALIVE || t->ctx != ctx) return false;
     if (ref.kind == IG_REF_CELL) return t->run == rec->run && t->cell == ref.index + 1;
     if (ref.kind == IG_REF_STATE) {
         if (r->states[ref.index].id != t->id) return false;
@@ -26,12 +31,21 @@ static bool same_tensor(ig_ctx *ctx, const ig_recording *r, ig_ref ref, ig_tenso
         return true;
     }
     if (ref.index < *n_bound) return rec->bound[ref.index] == t;
-    if (ref.index != *n_bound || t->state || !t->storage || t->ctx != ctx) return false;
-    if ((t->cell && t->run == rec->run) ||
-        !ig_layout_equal(&r->leaves[ref.index], &t->layout) ||
+    if (ref.index != *n_bound || !t->storage || ig_tensor_has_identity(t)) return false;
+    if ((t->cell && t->run == rec->run) || !ig_layout_equal(&r->leaves[ref.index], &t->layout) ||
         !IG_GROW(&ctx->allocator, rec->bound, &rec->bound_room, *n_bound + 1))
         return false;
     rec->bound[(*n_bound)++] = t;
+    ig_replay_used(ctx, t);
+    return true;
+}
+
+/* A custom op's own rule may give other shapes than it did. */
+static bool same_results(const ig_recording *r, const ig_event *e, const ig_desc *desc) {
+    for (uint32_t i = 0; desc && i < e->n_cells; i++) {
+        const ig_desc was = ig_value_at(&r->graph, r->cells[e->cells + i].value)->layout.desc;
+        if (was.dtype != desc[i].dtype || !ig_shape_equal(was.shape, desc[i].shape)) return false;
+    }
     return true;
 }
 
@@ -44,7 +58,8 @@ static bool matches(ig_ctx *ctx, const ig_recording *r, const ig_call *call) {
         return false;
     if (call->kind <= IG_EVENT_UPDATE) {
         const size_t attrs = ig_op_find(e->op)->attrs_bytes;
-        if (e->op != call->op || (attrs && memcmp(&r->attrs[e->attrs], call->attrs, attrs) != 0))
+        if (e->op != call->op || (attrs && memcmp(&r->attrs[e->attrs], call->attrs, attrs) != 0) ||
+            !same_results(r, e, call->desc))
             return false;
     }
     size_t n_bound = rec->n_bound;
@@ -56,99 +71,6 @@ static bool matches(ig_ctx *ctx, const ig_recording *r, const ig_call *call) {
     }
     rec->n_bound = n_bound;
     return true;
-}
-
-/* ---- handles ---- */
-
-/* The tensor that brings the memory a value lies in; false: it lies in the arena. */
-static bool bind_of(const ig_recording *r, ig_value base, ig_ref *out) {
-    for (size_t i = 0; i < r->n_binds; i++)
-        if (r->binds[i].value == base) {
-            *out = r->binds[i].ref;
-            return true;
-        }
-    return false;
-}
-
-/* Points a handle to where the recording's plan puts the value. */
-static void point(ig_ctx *ctx, const ig_recording *r, const ig_cell *cell, ig_tensor *handle) {
-    const ig_value_info *info = ig_value_at(&r->graph, cell->value);
-    ig_storage *storage = &ctx->arena;
-    ig_ref ref;
-    handle->layout = info->layout;
-    if (bind_of(r, info->base, &ref)) {
-        storage = ig_replay_bound(ctx, ref)->storage;
-    } else {
-        const uint64_t offset = r->plan->homes[info->base].offset;
-        if (offset != IG_NOT_THERE)
-            handle->layout.offset +=
-                (int64_t)offset / ig_dtype_bytes(info->layout.desc.dtype);
-    }
-    ig_storage_retain(storage);
-    ig_storage_release(ctx, handle->storage);
-    handle->storage = storage;
-}
-
-static bool lies_in_arena(const ig_ctx *ctx, const ig_tensor *t) {
-    return t->storage == &ctx->arena;
-}
-
-static bool hand_out(ig_ctx *ctx, uint32_t index, ig_tensor **out) {
-    const ig_recorder *rec = &ctx->recorder;
-    ig_cell *cell = &rec->now->cells[index];
-    ig_tensor *t = cell->handle;
-    if (!t) {
-        t = ig_tensor_new(ctx, (ig_layout){0}, NULL);
-        if (!t) return false;
-        t->made_by_op = t->replayed = true;
-        t->cell = index + 1;
-        cell->handle = t;
-        point(ctx, rec->now, cell, t);
-    } else if (!lies_in_arena(ctx, t)) { /* a view of a leaf, which may be another tensor now */
-        point(ctx, rec->now, cell, t);
-    }
-    t->alive = IG_TENSOR_ALIVE;
-    t->refs = 2; /* the recording's and the scope's */
-    t->run = rec->run;
-    *out = ig_tensor_to_scope(t);
-    return true;
-}
-
-/* A handle that outlives its step leaves the recording and gets memory of its own. */
-static void detach(ig_ctx *ctx, ig_recording *r, ig_cell *cell) {
-    ig_tensor *t = cell->handle;
-    ig_device *device = ctx->planner.devices[0];
-    uint64_t bytes = 0;
-    cell->handle = NULL;
-    t->replayed = false;
-    t->refs--;
-    if (!lies_in_arena(ctx, t)) return;
-    const ig_value base = ig_value_at(&r->graph, cell->value)->base;
-    const ig_home home = r->plan->homes[base];
-    const ig_desc desc = ig_value_at(&r->graph, base)->layout.desc;
-    ig_storage *own = NULL;
-    ig_status status = IG_OK;
-    (void)ig_desc_bytes(desc, &bytes);
-    if (!cell->kept) status = IG_ERR_STATE;
-    if (status == IG_OK) status = ig_storage_create(ctx, bytes, &own);
-    if (status == IG_OK && device->host_memory) /* both are addresses */
-        memcpy((void *)own->buffer, (const char *)ctx->arena.buffer + home.offset, bytes);
-    t->layout.offset -= (int64_t)home.offset / ig_dtype_bytes(desc.dtype);
-    ig_storage_release(ctx, t->storage);
-    t->storage = own; /* NULL: reading it says that it was not kept */
-}
-
-void ig_replay_detach(ig_ctx *ctx) {
-    ig_recording *r = ctx->recorder.now;
-    bool plan_again = false;
-    for (size_t i = 0; r && r->plan && i < r->n_cells; i++) {
-        ig_cell *cell = &r->cells[i];
-        if (!cell->handle || cell->handle->alive != IG_TENSOR_ALIVE) continue;
-        detach(ctx, r, cell);
-        plan_again |= !cell->kept;
-        cell->kept = true;
-    }
-    if (plan_again) ig_recording_drop_plan(ctx, r);
 }
 
 /* ---- planning and running ---- */
@@ -192,6 +114,7 @@ ig_status ig_recording_make_plan(ig_ctx *ctx, ig_recording *r) {
 
 /* The plan, and room for it. */
 static ig_status prepare(ig_ctx *ctx, ig_recording *r) {
+    if (r->stale) ig_recording_drop_plan(ctx, r);
     if (!r->plan) IG_TRY(ig_recording_make_plan(ctx, r));
     return ig_arena_reserve(ctx, r->plan->arena_bytes);
 }
@@ -206,28 +129,30 @@ static ig_status run_part(ig_ctx *ctx) {
         const ig_tensor *t = ig_replay_bound(ctx, r->binds[i].ref);
         r->buffers[i + 1] = t && t->storage ? t->storage->buffer : NULL;
     }
-    const uint32_t part = rec->part++;
-    if (part == 0) ig_profile_run(ctx, r->plan);
-    return ig_plan_run_part(r->plan, part,
-                            (ig_run_args){r->buffers, (uint32_t)r->n_binds + 1, ctx->slots,
-                                          (uint32_t)ctx->n_slots, &ctx->profile.first_step});
+    if (rec->part == 0) ig_profile_run(ctx, r->plan);
+    const ig_status status =
+        ig_plan_run_part(r->plan, rec->part,
+                         (ig_run_args){r->buffers, (uint32_t)r->n_binds + 1, ctx->slots,
+                                       (uint32_t)ctx->n_slots, &ctx->profile.first_step});
+    if (status == IG_OK) rec->part++;
+    return status;
 }
 
 /* ---- choosing a recording ---- */
 
+/* An event in words: what is recorded, or what is called. */
+static const char *name_of(uint32_t kind, uint32_t op) {
+    static const char *const names[] = {[IG_EVENT_BACKWARD] = "backward",
+                                        [IG_EVENT_READ] = "a read",
+                                        [IG_EVENT_STEP] = "a step's end"};
+    return kind <= IG_EVENT_UPDATE ? ig_op_name(op) : names[kind];
+}
+
 static void say_what_changed(ig_recorder *rec, const ig_call *call) {
     const ig_recording *r = rec->now;
     const ig_event *e = r && rec->cursor < r->n_events ? &r->events[rec->cursor] : NULL;
-    const bool was_op = e && e->kind <= IG_EVENT_UPDATE;
-    const char *was = !e                           ? "the end of the step"
-                      : was_op                     ? ig_op_name(e->op)
-                      : e->kind == IG_EVENT_READ   ? "a read"
-                      : e->kind == IG_EVENT_STEP   ? "a step's end"
-                                                   : "backward";
-    const char *is = !call                                ? "the end of the step"
-                     : call->kind <= IG_EVENT_UPDATE      ? ig_op_name(call->op)
-                     : call->kind == IG_EVENT_BACKWARD    ? "backward"
-                                                          : "a read";
+    const char *is = call ? name_of(call->kind, call->op) : "the end of the step";
+    const char *was = e ? name_of(e->kind, e->op) : r ? "the end of the step" : "none like it";
     char shape[IG_SHAPE_TEXT_BYTES] = "";
     if (call && call->n_in > 0 && call->in[0])
         ig_shape_text(ig_tensor_desc(call->in[0]).shape, shape);
@@ -235,10 +160,45 @@ static void say_what_changed(ig_recorder *rec, const ig_call *call) {
              shape, was);
 }
 
+/* Results handed out so far. */
+static uint32_t n_handed(const ig_recorder *rec) {
+    const ig_event *last = rec->cursor ? &rec->now->events[rec->cursor - 1] : NULL;
+    return last ? last->cells + last->n_cells : 0;
+}
+
+/* What somebody holds already has to be kept by the other recording too. */
+static void keep_held(const ig_recorder *rec, ig_recording *to) {
+    for (uint32_t c = 0; c < n_handed(rec); c++) {
+        const ig_tensor *t = rec->now->cells[c].handle;
+        if (!t || t->alive != IG_TENSOR_ALIVE || t->refs <= 1u + t->in_scope) continue;
+        if (!to->cells[c].kept) to->stale = to->plan != NULL;
+        to->cells[c].kept = true;
+    }
+}
+
+/* What was handed out belongs to the other recording now. */
+static void swap_handles(ig_ctx *ctx, ig_recording *from, ig_recording *to) {
+    ig_recorder *rec = &ctx->recorder;
+    const uint32_t handed = n_handed(rec);
+    for (uint32_t c = 0; c < handed; c++) {
+        ig_tensor *t = from->cells[c].handle, *other = to->cells[c].handle;
+        from->cells[c].handle = other;
+        to->cells[c].handle = t;
+        rec->now = to;
+        if (t) ig_handle_point(ctx, to, &to->cells[c], t);
+        if (t) t->recording = to->number;
+        rec->now = from;
+        if (other) ig_handle_point(ctx, from, &from->cells[c], other);
+        if (other) other->recording = from->number;
+    }
+    rec->now = to;
+}
+
 /* Another recording with the same beginning that goes on as the step does. */
 static bool switch_over(ig_ctx *ctx, const ig_call *call) {
     ig_recorder *rec = &ctx->recorder;
     ig_recording *from = rec->now;
+    const size_t n_bound = rec->n_bound;
     if (rec->part > 0) return false; /* its results lie where this plan put them */
     for (uint32_t i = 0; i < rec->count; i++) {
         ig_recording *to = rec->all[i];
@@ -247,21 +207,12 @@ static bool switch_over(ig_ctx *ctx, const ig_call *call) {
             if (from->states[s].id == to->states[s].id)
                 to->states[s].tensor = from->states[s].tensor;
         if (call ? !matches(ctx, to, call) : to->n_events != rec->cursor) continue;
-        if (prepare(ctx, to) != IG_OK) continue;
-        const uint32_t handed = rec->cursor ? from->events[rec->cursor - 1].cells +
-                                                  from->events[rec->cursor - 1].n_cells
-                                            : 0;
-        for (uint32_t c = 0; c < handed; c++) { /* what was handed out belongs to the other now */
-            ig_tensor *t = from->cells[c].handle;
-            from->cells[c].handle = to->cells[c].handle;
-            to->cells[c].handle = t;
-            rec->now = to;
-            if (t) point(ctx, to, &to->cells[c], t);
-            rec->now = from;
-            if (from->cells[c].handle) point(ctx, from, &from->cells[c], from->cells[c].handle);
+        keep_held(rec, to);
+        if (prepare(ctx, to) == IG_OK) {
+            swap_handles(ctx, from, to);
+            return true;
         }
-        rec->now = to;
-        return true;
+        rec->n_bound = n_bound;
     }
     return false;
 }
@@ -296,7 +247,8 @@ static void begin(ig_ctx *ctx, const ig_call *call) {
     rec->now = NULL;
     /* Auto's last Dynamic step is the one that is recorded. */
     const bool early = rec->mode == IG_MODE_AUTO && rec->mode_steps + 1 < IG_AUTO_STEPS;
-    if (rec->mode == IG_MODE_DYNAMIC || rec->refused || early) rec->state = IG_PLAIN;
+    if (rec->mode == IG_MODE_DYNAMIC || rec->refused || early)
+        rec->state = IG_PLAIN;
     else if (!choose(ctx, call)) {
         if (rec->count > 0) say_what_changed(rec, call);
         ig_record_begin(ctx);
@@ -308,99 +260,147 @@ bool ig_replay_call(ig_ctx *ctx, const ig_call *call, ig_tensor **out, uint32_t 
     if (ctx->in_backward) return false;
     if (rec->state == IG_BETWEEN) begin(ctx, call);
     if (rec->state != IG_REPLAYING) return false;
-    if (!matches(ctx, rec->now, call) && !switch_over(ctx, call)) {
-        say_what_changed(rec, call);
+    const bool failed = ctx->graph.status != IG_OK; /* after an error nothing is computed */
+    if (failed || (!matches(ctx, rec->now, call) && !switch_over(ctx, call))) {
+        if (!failed) say_what_changed(rec, call);
         const ig_status status = ig_diverge(ctx);
         if (status != IG_OK) ig_graph_stick(&ctx->graph, status);
         return false;
     }
     const ig_event *e = &rec->now->events[rec->cursor++];
+    for (; rec->n_held < rec->n_bound; rec->n_held++) rec->bound[rec->n_held]->refs++;
     for (uint32_t i = 0; i < e->n_grads; i++)
         rec->now->states[rec->now->grads[e->grads + i].state].tensor->has_grad = true;
-    for (uint32_t i = 0; i < n_out; i++)
-        if (!hand_out(ctx, e->cells + i, &out[i]))
-            out[i] = ig_poisoned(ctx, IG_FAIL(IG_ERR_MEMORY, "replay: a handle"));
+    ctx->n_random = e->n_random;
+    for (uint32_t i = 0; i < n_out; i++) {
+        out[i] = ig_handle_out(ctx, e->cells + i);
+        if (!out[i]) out[i] = ig_poisoned(ctx, IG_FAIL(IG_ERR_MEMORY, "replay: a handle"));
+    }
     return true;
 }
 
 /* ---- cuts ---- */
 
-/* Whether an event before the cursor that has not run writes the tensor. */
-static bool is_pending(const ig_ctx *ctx, const ig_tensor *t) {
+/* Whether a verified event touches the memory, or, if so asked, overwrites it.  That it may have
+ * run already makes no difference worth asking for. */
+static bool touches(const ig_ctx *ctx, const ig_storage *memory, bool overwrites) {
     const ig_recorder *rec = &ctx->recorder;
     const ig_recording *r = rec->now;
     for (uint32_t i = 0; i < rec->cursor; i++) {
         const ig_event *e = &r->events[i];
-        for (uint32_t j = 0; e->kind == IG_EVENT_UPDATE && j < e->n_refs; j++) {
+        const bool counts = !overwrites || e->kind == IG_EVENT_UPDATE;
+        for (uint32_t j = 0; counts && j < e->n_refs; j++) {
             const ig_ref ref = r->refs[e->refs + j];
-            if (ref.kind != IG_REF_CELL && ig_replay_bound(ctx, ref) == t) return true;
+            if (ref.kind != IG_REF_CELL &&
+                ig_storage_overlaps(ig_replay_bound(ctx, ref)->storage, memory))
+                return true;
         }
         for (uint32_t j = 0; j < e->n_grads; j++) {
             const ig_tensor *whose = r->states[r->grads[e->grads + j].state].tensor;
-            if (whose->grad == t) return true;
+            if (ig_storage_overlaps(whose->grad->storage, memory)) return true;
         }
     }
     return false;
 }
 
 /* Whether the result has been computed by the parts that have run. */
-static bool has_run(const ig_recorder *rec, const ig_tensor *t) {
+static bool has_run(const ig_recorder *rec, uint32_t cell) {
     uint32_t part = 0;
     for (uint32_t i = 0; i < rec->cursor && part < rec->part; i++) {
         const ig_event *e = &rec->now->events[i];
         if (e->kind == IG_EVENT_READ) part++;
-        if (t->cell - 1 < e->cells + e->n_cells) return true;
+        if (cell < e->cells + e->n_cells) return true;
     }
     return false;
+}
+
+/* Whether the result's bytes are there, in the arena or in a tensor that it shows. */
+static bool is_there(const ig_ctx *ctx, const ig_tensor *t) {
+    const ig_recorder *rec = &ctx->recorder;
+    const ig_recording *r = rec->now;
+    const ig_value base = ig_value_at(&r->graph, r->cells[t->cell - 1].value)->base;
+    return t->storage != &ctx->arena || ig_plan_holds(r->plan, base, rec->part);
 }
 
 static ig_status read_after(ig_ctx *ctx, ig_tensor *t) {
     ig_recorder *rec = &ctx->recorder;
     ig_recording *r = rec->now;
     if (!r || !t->cell || t->run != rec->run || t->cell > r->n_cells) return IG_OK;
-    ig_cell *cell = &r->cells[t->cell - 1];
-    if (cell->kept || !t->replayed || !lies_in_arena(ctx, t)) {
-        cell->kept = true;
-        return IG_OK;
-    }
-    cell->kept = true;
-    ig_recording_drop_plan(ctx, r);
+    const bool there = !t->replayed || is_there(ctx, t);
+    if (!r->cells[t->cell - 1].kept && r->plan && !there) r->stale = true;
+    r->cells[t->cell - 1].kept = true;
+    if (there) return IG_OK;
     return IG_FAIL(IG_ERR_STATE,
                    "read: the replayed step did not keep this result; it does from the next "
                    "step on (results that are read in the first step are kept)");
 }
 
+/* What a step has not overwritten can be read at any time: that is no event. */
+static bool is_overwritten(const ig_ctx *ctx, const ig_tensor *t) {
+    return t->tape == ctx->tape && t->value != IG_NO_VALUE &&
+           ig_value_at(&ctx->graph, t->value)->node != IG_NO_NODE;
+}
+
+static void record_read(ig_ctx *ctx, ig_tensor *t, const ig_call *call) {
+    ig_recorder *rec = &ctx->recorder;
+    ig_ref ref;
+    if (!ig_record_find(ctx, t, &ref) || ref.kind == IG_REF_LEAF) return;
+    if (ref.kind == IG_REF_STATE && !is_overwritten(ctx, t)) return;
+    if (ref.kind == IG_REF_CELL) rec->now->cells[ref.index].kept = true;
+    ig_record_call(ctx, call, NULL, 0);
+}
+
 ig_status ig_replay_read(ig_ctx *ctx, ig_tensor *t) {
     ig_recorder *rec = &ctx->recorder;
-    if (rec->mode == IG_MODE_DYNAMIC && !t->cell) return IG_OK;
-    if (rec->state == IG_BETWEEN) return read_after(ctx, t);
-    const bool of_this_step = t->cell && t->run == rec->run;
     const ig_call call = {.kind = IG_EVENT_READ, .in = &t, .n_in = 1};
-    if (rec->state == IG_RECORDING) {
-        ig_ref ref;
-        if (!ig_record_find(ctx, t, &ref) || ref.kind == IG_REF_LEAF) return IG_OK;
-        if (ref.kind == IG_REF_CELL) rec->now->cells[ref.index].kept = true;
-        ig_record_call(ctx, &call, NULL, 0);
-        return IG_OK;
-    }
+    const bool of_this_step = t->cell && t->run == rec->run;
+    if (t->cell && !of_this_step) ig_replay_used(ctx, t);
+    if (rec->state == IG_BETWEEN) return read_after(ctx, t);
+    if (rec->state == IG_RECORDING) record_read(ctx, t, &call);
     if (rec->state != IG_REPLAYING) return IG_OK;
     if (matches(ctx, rec->now, &call)) {
-        rec->cursor++;
-        return run_part(ctx);
+        const ig_status status = run_part(ctx);
+        if (status == IG_OK)
+            rec->cursor++;
+        else if (status != IG_ERR_CANCELLED)
+            ig_replay_abandon(ctx, true);
+        return status;
     }
-    if (of_this_step ? has_run(rec, t) && rec->now->cells[t->cell - 1].kept : !is_pending(ctx, t))
+    if (of_this_step ? has_run(rec, t->cell - 1) && is_there(ctx, t)
+                     : !touches(ctx, t->storage, true))
         return IG_OK;
     say_what_changed(rec, &call);
     IG_TRY(ig_diverge(ctx));
+    if (!t->storage) return ig_tensor_missing(t, "read");
     return ig_replay_read(ctx, t); /* recorded now */
 }
 
 ig_status ig_replay_write(ig_ctx *ctx, ig_tensor *t) {
     ig_recorder *rec = &ctx->recorder;
-    ig_ref ref;
-    if (rec->state != IG_REPLAYING || !ig_record_find(ctx, t, &ref)) return IG_OK;
-    if (ref.kind == IG_REF_STATE && rec->now->states[ref.index].tensor != t) return IG_OK;
+    if (rec->state != IG_REPLAYING || !touches(ctx, t->storage, false)) return IG_OK;
+    snprintf(rec->reason, sizeof rec->reason, "event %u: a tensor is written to in the middle",
+             rec->cursor);
     return ig_diverge(ctx); /* what is pending reads it as it is now */
+}
+
+void ig_replay_release(ig_tensor *t) {
+    ig_ctx *ctx = t->ctx;
+    if (ctx->recorder.state != IG_REPLAYING || !t->storage || !touches(ctx, t->storage, false))
+        return;
+    const ig_status status = ig_diverge(ctx); /* what is pending needs it */
+    if (status != IG_OK) ig_graph_stick(&ctx->graph, status);
+}
+
+ig_status ig_replay_give_way(ig_ctx *ctx) {
+    if (ctx->recorder.state == IG_REPLAYING) return ig_diverge(ctx);
+    if (ctx->recorder.state == IG_BETWEEN) ig_replay_detach(ctx);
+    return IG_OK;
+}
+
+ig_status ig_replay_check_between(const ig_ctx *ctx, const char *what) {
+    const ig_recorder *rec = &ctx->recorder;
+    if (!ctx->step_has_ops && !rec->capturing && rec->state == IG_BETWEEN) return IG_OK;
+    return IG_FAIL(IG_ERR_STATE, "%s: in the middle of a step; end it first", what);
 }
 
 /* The slots that an op reads. */
@@ -432,32 +432,74 @@ void ig_replay_slot(ig_ctx *ctx, uint32_t slot) {
 bool ig_replay_goes_on(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;
     const ig_call call = {.kind = IG_EVENT_STEP};
-    if (rec->state != IG_REPLAYING || !matches(ctx, rec->now, &call)) return false;
-    rec->cursor++;
-    return true;
+    if (rec->state != IG_REPLAYING) return false;
+    if (matches(ctx, rec->now, &call)) {
+        rec->cursor++;
+        return true;
+    }
+    if (rec->cursor < rec->now->n_events || !rec->now->open) return false;
+    const ig_status status =
+        ig_diverge(ctx); /* it was recorded where the tape ended, here it goes on */
+    if (status != IG_OK) ig_graph_stick(&ctx->graph, status);
+    return false;
+}
+
+/* ---- the end ---- */
+
+void ig_replay_abandon(ig_ctx *ctx, bool arena_is_whole) {
+    ig_recorder *rec = &ctx->recorder;
+    ig_recording *r = rec->now;
+    uint32_t part = 0;
+    for (uint32_t i = 0; i < rec->cursor; i++) part += r->events[i].kind == IG_EVENT_READ;
+    for (uint32_t i = rec->cursor; i-- > 0;) { /* gradients that were not computed are not there */
+        const ig_event *e = &r->events[i];
+        part -= e->kind == IG_EVENT_READ;
+        for (uint32_t j = 0; part >= rec->part && j < e->n_grads; j++)
+            r->states[r->grads[e->grads + j].state].tensor->has_grad = r->grads[e->grads + j].had;
+    }
+    for (uint32_t i = 0; i < r->n_cells; i++) {
+        const ig_tensor *t = r->cells[i].handle;
+        if (!t || t->alive != IG_TENSOR_ALIVE) continue;
+        ig_handle_detach(ctx, r, &r->cells[i],
+                         arena_is_whole && has_run(rec, i) && is_there(ctx, t));
+    }
+    ig_replay_let_go(ctx);
+    rec->now = NULL;
+    rec->state = IG_PLAIN;
+}
+
+static ig_status end_replay(ig_ctx *ctx) {
+    ig_recorder *rec = &ctx->recorder;
+    ig_recording *r = rec->now;
+    const ig_status status = run_part(ctx);
+    if (status != IG_OK) {
+        ig_replay_abandon(ctx, true);
+        return status;
+    }
+    ig_replay_let_go(ctx);
+    r->used = ctx->steps + 1;
+    ctx->counters.replays++;
+    ctx->counters.ops += r->plan->n_steps - r->plan->n_copies;
+    ctx->counters.submits += r->plan->n_submits;
+    ctx->counters.dispatches += r->plan->n_steps;
+    ctx->counters.copies += r->plan->n_copies;
+    return IG_OK;
 }
 
 ig_status ig_replay_end(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;
+    ig_status status = IG_OK;
     if (rec->state == IG_BETWEEN) return IG_OK; /* the step has ended already */
     rec->mode_steps++;
     if (rec->state == IG_REPLAYING) {
         if (rec->cursor == rec->now->n_events || switch_over(ctx, NULL)) {
-            ig_recording *r = rec->now;
-            const ig_status status = run_part(ctx);
-            r->used = ctx->steps + 1;
-            rec->state = IG_BETWEEN;
-            ctx->counters.replays++;
-            ctx->counters.ops += r->plan->n_steps - r->plan->n_copies;
-            ctx->counters.submits += r->plan->n_submits;
-            ctx->counters.dispatches += r->plan->n_steps;
-            ctx->counters.copies += r->plan->n_copies;
-            return status;
+            status = end_replay(ctx);
+        } else {
+            say_what_changed(rec, NULL);
+            status = ig_diverge(ctx);
         }
-        say_what_changed(rec, NULL);
-        IG_TRY(ig_diverge(ctx));
     }
     if (rec->state == IG_RECORDING) ig_record_finish(ctx);
     rec->state = IG_BETWEEN;
-    return IG_OK;
+    return status;
 }

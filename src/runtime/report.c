@@ -30,8 +30,10 @@ void ig_report_reset_memory(ig_ctx *ctx) {
 typedef void segment_fn(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s);
 
 static void say_module(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s) {
-    if (s->count == 1) ig_text_add_string(t, ig_plan_step_name(&ctx->planner, &plan->steps[s->first]));
-    else ig_text_add(t, "\"steps %u to %u\"", s->first, s->first + s->count - 1);
+    if (s->count == 1)
+        ig_text_add_string(t, ig_plan_step_name(&ctx->planner, &plan->steps[s->first]));
+    else
+        ig_text_add(t, "\"steps %u to %u\"", s->first, s->first + s->count - 1);
 }
 
 static void say_timeline(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s) {

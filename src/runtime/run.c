@@ -146,6 +146,7 @@ static ig_status custom_grad(void *user, ig_graph *g, uint32_t id, const ig_valu
     assert(node.n_in <= IG_CUSTOM_MOST_IN); /* ig_custom() has seen to it */
     ig_tensor *in[IG_CUSTOM_MOST_IN], *d_in[IG_CUSTOM_MOST_IN] = {0};
     ig_tensor *out[IG_MAX_OUT], *d_out[IG_MAX_OUT] = {0};
+    const size_t met = ig_record_met(ctx);
     ig_scope_begin(ctx);
     for (uint32_t i = 0; i < node.n_in; i++) in[i] = ig_tensor_of(ctx, ig_node_in(g, &node)[i]);
     for (uint32_t i = 0; i < node.n_out; i++) {
@@ -160,12 +161,16 @@ static ig_status custom_grad(void *user, ig_graph *g, uint32_t id, const ig_valu
         char a[IG_SHAPE_TEXT_BYTES], b[IG_SHAPE_TEXT_BYTES];
         if (status == IG_OK && d_in[i]->storage &&
             !ig_shape_equal(d_in[i]->layout.desc.shape, want))
-            status = IG_FAIL(IG_ERR_SHAPE, "backward: %s: gradient %u is %s, its input %s",
-                             op->name, i, ig_shape_text(d_in[i]->layout.desc.shape, a),
-                             ig_shape_text(want, b));
+            status =
+                IG_FAIL(IG_ERR_SHAPE, "backward: %s: gradient %u is %s, its input %s", op->name, i,
+                        ig_shape_text(d_in[i]->layout.desc.shape, a), ig_shape_text(want, b));
         if (status == IG_OK) din[i] = ig_value_of(ctx, d_in[i]);
     }
     ig_scope_end(ctx);
+    /* A replay does not come by here: nobody would say which tensor it is then. */
+    if (ig_record_met(ctx) != met && !ctx->recorder.capturing)
+        ig_record_refuse(ctx, "backward: the gradient of a custom op reads a tensor that the step "
+                              "has not met");
     return status;
 }
 

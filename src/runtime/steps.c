@@ -19,8 +19,7 @@ void ig_step_begin_op(ig_ctx *ctx) {
     ctx->step_has_ops = true;
 }
 
-/* Nothing that was recorded can be gone back through any more. */
-static bool is_spent(const ig_graph *g) {
+bool ig_tape_is_spent(const ig_graph *g) {
     for (size_t i = 0; i < g->n_nodes; i++)
         if (!g->nodes[i].spent && ig_value_at(g, g->nodes[i].out)->carries_grad) return false;
     return true;
@@ -39,9 +38,10 @@ static ig_status end_step(ig_ctx *ctx) {
         ctx->step_ended = true;
     }
     const ig_call call = {.kind = IG_EVENT_STEP};
-    if (ctx->recorder.capturing) return IG_OK; /* what is captured goes on to the end of its function */
+    if (ctx->recorder.capturing)
+        return IG_OK; /* what is captured goes on to the end of its function */
     if (ctx->depth > 0 && ig_replay_goes_on(ctx)) return IG_OK;
-    if (ctx->depth > 0 && !is_spent(&ctx->graph)) {
+    if (ctx->depth > 0 && !ig_tape_is_spent(&ctx->graph)) {
         ig_record_call(ctx, &call, NULL, 0);
         return IG_OK;
     }
@@ -111,8 +111,7 @@ ig_status ig_mode_set(ig_ctx *ctx, ig_mode mode) {
     if (!ctx) return IG_FAIL(IG_ERR_ARGUMENT, "mode_set: NULL");
     if ((unsigned)mode > IG_MODE_AUTO)
         return IG_FAIL(IG_ERR_ARGUMENT, "mode_set: %d is no mode", (int)mode);
-    if (ctx->step_has_ops)
-        return IG_FAIL(IG_ERR_STATE, "mode_set: in the middle of a step; end it first");
+    IG_TRY(ig_replay_check_between(ctx, "mode_set"));
     ig_replay_detach(ctx);
     ctx->recorder.mode = mode;
     ctx->recorder.mode_steps = 0;

@@ -53,9 +53,15 @@ ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out) {
     }
     s->refs = 1;
     s->version = 0;
+    s->of_caller = false;
     s->next = NULL;
     *out = s;
     return IG_OK;
+}
+
+bool ig_storage_overlaps(const ig_storage *a, const ig_storage *b) {
+    const uintptr_t x = (uintptr_t)a->buffer, y = (uintptr_t)b->buffer;
+    return a == b || (x < y + b->bytes && y < x + a->bytes);
 }
 
 ig_storage *ig_storage_retain(ig_storage *storage) {

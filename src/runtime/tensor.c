@@ -62,34 +62,44 @@ static void give_back(ig_tensor *t) {
     ig_storage_release(ctx, t->storage);
     t->storage = NULL;
     t->next = NULL;
-    if (ctx->free_last) ctx->free_last->next = t;
-    else ctx->free_first = t;
+    if (ctx->free_last)
+        ctx->free_last->next = t;
+    else
+        ctx->free_first = t;
     ctx->free_last = t;
     ctx->counters.tensors--;
 }
 
 static bool is_counted(const ig_tensor *t) {
-    return t && t->alive == IG_TENSOR_ALIVE && t->ctx && t->storage;
+    return t && t->alive == IG_TENSOR_ALIVE && t->ctx && t != &t->ctx->poison;
 }
 
 ig_tensor *ig_tensor_retain(ig_tensor *tensor) {
-    if (is_counted(tensor)) tensor->refs++;
+    if (!is_counted(tensor)) return tensor;
+    tensor->refs++;
+    if (tensor->cell) ig_replay_retain(tensor);
     return tensor;
 }
 
 void ig_tensor_release(ig_tensor *tensor) {
     if (!is_counted(tensor)) return;
-    if (tensor->refs == 1 && tensor->in_scope) return; /* the scope's reference is not a caller's */
-    if (--tensor->refs == 0) give_back(tensor);
-    else if (tensor->refs == 1 && tensor->replayed) tensor->alive = 0; /* until the next replay */
+    const uint32_t not_the_caller_s = (uint32_t)tensor->in_scope + tensor->replayed;
+    if (tensor->refs == not_the_caller_s && tensor->in_scope) return;
+    if (tensor->refs == 1 && tensor->state) ig_replay_release(tensor);
+    if (--tensor->refs == 0)
+        give_back(tensor);
+    else if (tensor->refs == 1 && tensor->replayed)
+        tensor->alive = 0; /* until the next replay */
 }
 
 void ig_tensor_give_up(ig_tensor *tensor) {
     if (!tensor) return;
     const bool held = tensor->alive == IG_TENSOR_ALIVE;
     tensor->replayed = false;
-    if (!held) give_back(tensor); /* nobody has it but the recording */
-    else tensor->refs--;
+    if (!held)
+        give_back(tensor); /* nobody has it but the recording */
+    else
+        tensor->refs--;
 }
 
 ig_tensor *ig_tensor_to_scope(ig_tensor *tensor) {
@@ -122,12 +132,22 @@ ig_status ig_tensor_check(const ig_tensor *tensor, const ig_ctx *ctx, const char
     return IG_OK;
 }
 
+ig_status ig_tensor_missing(const ig_tensor *tensor, const char *what) {
+    if (!tensor->lost)
+        return IG_FAIL(IG_ERR_STATE, "%s: the tensor comes from an op that failed", what);
+    ig_replay_used(tensor->ctx, tensor);
+    return IG_FAIL(IG_ERR_STATE,
+                   "%s: the replayed step did not keep this result; it does from the next step on "
+                   "(results that are read or retained in the first step are kept)",
+                   what);
+}
+
 /* For calls that return a status: a tensor of a failed op reports that failure. */
 static ig_status check_usable(const ig_tensor *tensor, const char *what) {
     IG_TRY(ig_tensor_check(tensor, NULL, what));
     if (tensor->storage) return IG_OK;
     IG_TRY(ig_graph_take_error(&tensor->ctx->graph));
-    return IG_FAIL(IG_ERR_STATE, "%s: the tensor comes from an op that failed", what);
+    return ig_tensor_missing(tensor, what);
 }
 
 /* Zeroes memory, which the pool hands out as its last user left it. */
@@ -161,6 +181,7 @@ ig_status ig_tensor_create(ig_ctx *ctx, ig_desc desc, ig_tensor **out) {
         ig_storage_release(ctx, storage);
         return status;
     }
+    storage->of_caller = true;
     ig_tensor *t = ig_tensor_new(ctx, ig_layout_packed(desc), storage);
     if (!t) return IG_FAIL(IG_ERR_MEMORY, "tensor_create: handle");
     *out = t;
@@ -173,8 +194,10 @@ ig_status ig_tensor_create_from(ig_ctx *ctx, ig_desc desc, const void *src, ig_t
     IG_TRY(ig_tensor_create(ctx, desc, &t));
     (void)ig_desc_bytes(desc, &bytes);
     const ig_status status = ig_tensor_write(t, src, bytes);
-    if (status == IG_OK) *out = t;
-    else ig_tensor_release(t);
+    if (status == IG_OK)
+        *out = t;
+    else
+        ig_tensor_release(t);
     return status;
 }
 
@@ -215,10 +238,7 @@ ig_status ig_tensor_wrap(ig_ctx *ctx, ig_desc desc, const int64_t *stride, void 
     IG_TRY(outside_layout(desc, stride, &layout));
     ig_storage *storage = ig_alloc(&ctx->allocator, 1, sizeof *storage);
     if (!storage) return IG_FAIL(IG_ERR_MEMORY, "tensor_wrap: storage");
-    *storage = (ig_storage){.refs = 1,
-                            .buffer = bytes,
-                            .bytes = n_bytes,
-                            .wrapped = true};
+    *storage = (ig_storage){.refs = 1, .buffer = bytes, .bytes = n_bytes, .wrapped = true};
     ig_tensor *t = ig_tensor_new(ctx, layout, storage);
     if (!t) return IG_FAIL(IG_ERR_MEMORY, "tensor_wrap: handle"); /* the owner keeps the memory */
     storage->release = release;
@@ -263,8 +283,10 @@ static void copy_strided(const ig_layout *layout, char *strided, char *packed, b
     int64_t at[IG_MAX_RANK] = {0}, offset = 0;
     for (int64_t i = 0; i < count; i++) {
         char *element = strided + offset * each;
-        if (pack) memcpy(packed + i * each, element, (size_t)each);
-        else memcpy(element, packed + i * each, (size_t)each);
+        if (pack)
+            memcpy(packed + i * each, element, (size_t)each);
+        else
+            memcpy(element, packed + i * each, (size_t)each);
         for (int d = shape->rank - 1; d >= 0; d--) { /* count on */
             offset += layout->stride[d];
             if (++at[d] < shape->dim[d]) break;
@@ -371,10 +393,12 @@ static ig_status fill(ig_tensor *t, double a, double b, bool normal) {
     for (int64_t i = 0; i < count; i++) {
         const ig_philox block = ig_random_block(seed, UINT64_MAX, ordinal, (uint64_t)i / 2);
         const double u = unit(block.word[i % 2 * 2]), v = unit(block.word[i % 2 * 2 + 1]);
-        const double x = normal ? a + b * sqrt(-2 * log(u)) * cos(6.283185307179586 * v)
-                                : a + (b - a) * u;
-        if (desc.dtype == IG_F32) ((float *)all)[i] = (float)x;
-        else ((double *)all)[i] = x;
+        const double x =
+            normal ? a + b * sqrt(-2 * log(u)) * cos(6.283185307179586 * v) : a + (b - a) * u;
+        if (desc.dtype == IG_F32)
+            ((float *)all)[i] = (float)x;
+        else
+            ((double *)all)[i] = x;
     }
     const ig_status status = ig_tensor_write(t, all, bytes);
     ig_free(&ctx->allocator, all);

@@ -22,12 +22,12 @@
 static const double table[] = {2, 0, 3, 1, 4, -1};
 static const double sequence[] = {0, 1, 0, 1, -1, 7, 0};
 static const double position[] = {0, 5, 63, 64, 3, 2, 130};
-#define PAGED(what, scale, r, h, g, d, e)                                                    \
-    CASE(IG_OP_ATTENTION_PAGED, what,                                                        \
-         IN(REAL(r, h, d), REAL(5, 64, g, d), REAL(5, 64, g, e),                             \
-            OPERAND(DTYPE(IG_I32), NUMBERS(table), SHAPE(2, 3)),                             \
-            OPERAND(DTYPE(IG_I32), NUMBERS(sequence), SHAPE(r)),                             \
-            OPERAND(DTYPE(IG_I32), NUMBERS(position), SHAPE(r))),                            \
+#define PAGED(what, scale, r, h, g, d, e)                         \
+    CASE(IG_OP_ATTENTION_PAGED, what,                             \
+         IN(REAL(r, h, d), REAL(5, 64, g, d), REAL(5, 64, g, e),  \
+            OPERAND(DTYPE(IG_I32), NUMBERS(table), SHAPE(2, 3)),  \
+            OPERAND(DTYPE(IG_I32), NUMBERS(sequence), SHAPE(r)),  \
+            OPERAND(DTYPE(IG_I32), NUMBERS(position), SHAPE(r))), \
          ATTRS(ig_attrs_attention, scale, 1))
 
 static const ig_case cases[] = {

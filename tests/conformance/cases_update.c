@@ -75,7 +75,8 @@ static const ig_case cases[] = {
     CASE(IG_OP_STORE_ROWS, "two to one place", IN(REAL(2, 3, 5), REAL(7, 3, 5), INDEX(0, 1, 7)),
          NO_ATTRS),
     CASE(IG_OP_STORE_ROWS, "no rows", IN(REAL(4, 3), REAL(0, 3), INDEX(0, 1, 0)), NO_ATTRS),
-    CASE(IG_OP_STORE_ROWS, "rows of no width", IN(REAL(4, 0), REAL(2, 0), INDEX(0, 3, 2)), NO_ATTRS),
+    CASE(IG_OP_STORE_ROWS, "rows of no width", IN(REAL(4, 0), REAL(2, 0), INDEX(0, 3, 2)),
+         NO_ATTRS),
     CASE(IG_OP_STORE_ROWS, "rows from a slice",
          IN(REAL(9, 17), LAID(SLICED, 6, 17), INDEX(0, 8, 6)), NO_ATTRS),
 

@@ -84,9 +84,10 @@ recordings recordings_of(const ig_ctx *ctx) {
     assert_true(ig_report_json(ctx, json, bytes) < bytes);
     const char *at = strstr(json, "\"recordings\":");
     assert_non_null(at);
-    assert_int_equal(sscanf(at, "\"recordings\":{\"count\":%d,\"refused\":%7[a-z],\"reason\":\"%511[^\"]",
-                            &r.count, refused, r.reason) >= 2,
-                     1);
+    assert_int_equal(
+        sscanf(at, "\"recordings\":{\"count\":%d,\"refused\":%7[a-z],\"reason\":\"%511[^\"]",
+               &r.count, refused, r.reason) >= 2,
+        1);
     r.refused = strcmp(refused, "true") == 0;
     free(json);
     return r;

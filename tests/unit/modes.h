@@ -17,8 +17,8 @@ typedef struct trail {
 } trail;
 
 void trail_put(trail *t, double number);
-void trail_put_item(trail *t, ig_tensor *scalar);  /* reads it */
-void trail_put_tensor(trail *t, ig_tensor *f32);   /* reads all of it */
+void trail_put_item(trail *t, ig_tensor *scalar); /* reads it */
+void trail_put_tensor(trail *t, ig_tensor *f32);  /* reads all of it */
 void trail_free(trail *t);
 void trail_must_equal(const trail *got, const trail *want, const char *what);
 

@@ -53,13 +53,16 @@ static ig_status grad_square(void *user, ig_tensor *const *in, uint32_t n_in, ig
 
 uint32_t register_square(ig_ctx *ctx) {
     uint32_t id = 0;
-    const ig_custom_op op = {
-        .name = "square", .n_out = 1, .infer = infer_square, .run = run_square, .grad = grad_square};
+    const ig_custom_op op = {.name = "square",
+                             .n_out = 1,
+                             .infer = infer_square,
+                             .run = run_square,
+                             .grad = grad_square};
     must(ig_custom_register(ctx, &op, &id));
     return id;
 }
 
-static ig_tensor *square(ig_ctx *ctx, uint32_t id, ig_tensor *x) {
+ig_tensor *square(ig_ctx *ctx, uint32_t id, ig_tensor *x) {
     ig_tensor *y = NULL;
     ig_custom(ctx, id, &x, 1, &y);
     return y;
@@ -138,7 +141,8 @@ static ig_tensor *attend(const every *e, ig_tensor *x) {
 
 static ig_tensor *feed_forward(const every *e, ig_tensor *x) {
     x = ig_rms_norm(x, e->rms_w, 1e-6f);
-    ig_tensor *y = ig_mul(ig_silu(ig_matmul(x, e->gate)), ig_gelu(ig_matmul(x, e->up), IG_GELU_ERF));
+    ig_tensor *y =
+        ig_mul(ig_silu(ig_matmul(x, e->gate)), ig_gelu(ig_matmul(x, e->up), IG_GELU_ERF));
     y = ig_add(y, ig_gelu(ig_relu(y), IG_GELU_TANH));
     return ig_matmul(ig_dropout(y, 0.1), e->down);
 }
@@ -148,8 +152,8 @@ static ig_tensor *odds_and_ends(const every *e, ig_tensor *x) {
     ig_tensor *turned = ig_transpose(ig_transpose(x, 1, 2), 1, 2); /* as it was */
     ig_tensor *soft = ig_softmax(ig_scale(turned, 0.5, 0), 1);
     ig_tensor *logs = ig_log_softmax(x, -1);
-    ig_tensor *some = ig_gather(soft, e->shuffle, -1);                       /* [b, t, 5] */
-    ig_tensor *spread = ig_scatter_add(logs, e->places, e->noise, -1);       /* [b, t, WIDTH] */
+    ig_tensor *some = ig_gather(soft, e->shuffle, -1);                 /* [b, t, 5] */
+    ig_tensor *spread = ig_scatter_add(logs, e->places, e->noise, -1); /* [b, t, WIDTH] */
     ig_tensor *wide = ig_broadcast(e->factors, IG_SHAPE(BATCH, LENGTH, WIDTH));
     ig_tensor *y = ig_div(ig_sub(spread, soft), ig_softplus(wide));
     y = ig_add(y, ig_sigmoid(ig_neg(x)));
@@ -170,13 +174,13 @@ static ig_tensor *loss_of(const every *e) {
     ig_tensor *logits = ig_matmul_with(x, e->table, (ig_matmul_options){.transpose_b = true});
     ig_tensor *entropy = ig_cross_entropy(logits, e->targets);
     ig_tensor *mean = ig_mean(x, (int[]){0}, 1, IG_KEEP);
-    ig_tensor *apart = ig_mse(ig_scale(y, 0.1, 0), ig_broadcast(mean, IG_SHAPE(BATCH, LENGTH, WIDTH)));
+    ig_tensor *apart =
+        ig_mse(ig_scale(y, 0.1, 0), ig_broadcast(mean, IG_SHAPE(BATCH, LENGTH, WIDTH)));
     return ig_add(entropy, ig_scale(ig_add(apart, ig_mean(y, NULL, 0, IG_DROP)), 0.01, 0));
 }
 
 static void unmake_every(every *e) {
-    ig_tensor *const inputs[] = {e->ids,     e->targets, e->positions,
-                                 e->shuffle, e->places,  e->noise};
+    ig_tensor *const inputs[] = {e->ids, e->targets, e->positions, e->shuffle, e->places, e->noise};
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) ig_tensor_release(inputs[i]);
     ig_module_destroy(e->module);
 }
@@ -219,7 +223,8 @@ void train_by_sgd(ig_ctx *ctx, trail *t) {
     const ig_sgd_options options = {.momentum = 0.9, .decay = 0.01, .nesterov = true};
     ig_module *net = NULL, *drop = NULL;
     ig_optimizer *opt = NULL;
-    ig_tensor *x = ramp(ctx, IG_SHAPE(33, 40), -1, 0.0015), *y = ramp(ctx, IG_SHAPE(33, 3), 0, 0.01);
+    ig_tensor *x = ramp(ctx, IG_SHAPE(33, 40), -1, 0.0015),
+              *y = ramp(ctx, IG_SHAPE(33, 3), 0, 0.01);
     must(ig_sequence_create(ctx, &net));
     add_linear(ctx, net, "in", 40, 65);
     must(ig_dropout_create(ctx, 0.25, &drop));
@@ -253,7 +258,8 @@ void train_custom_op(ig_ctx *ctx, trail *t) {
     add_linear(ctx, net, "a", 20, 24);
     add_linear(ctx, net, "b", 24, 4);
     must(ig_adamw_create(net, NULL, &opt));
-    ig_tensor *const a = ig_module_find(net, "a.weight"), *const b = ig_module_find(net, "b.weight");
+    ig_tensor *const a = ig_module_find(net, "a.weight"), *const b =
+                                                              ig_module_find(net, "b.weight");
     for (int i = 0; i < NET_STEPS; i++) {
         must(ig_tensor_fill_uniform(x, -1, 1));
         ig_optimizer_set_rate(opt, rate_at(i));
@@ -271,4 +277,76 @@ void train_custom_op(ig_ctx *ctx, trail *t) {
     ig_module_destroy(net);
     ig_tensor_release(x);
     ig_tensor_release(y);
+}
+
+/* ---- the small one ---- */
+
+small_net small_make(ig_ctx *ctx) {
+    static const char *const names[SMALL_PARAMS] = {"w0", "w1", "w2"};
+    static const int32_t classes[SMALL_ROWS] = {0, 1, 2, 3, 0};
+    const ig_shape shapes[SMALL_PARAMS] = {IG_SHAPE(SMALL_IN, SMALL_INNER),
+                                           IG_SHAPE(SMALL_INNER, SMALL_OUT), IG_SHAPE(SMALL_INNER)};
+    small_net n = {.ctx = ctx};
+    for (int i = 0; i < SMALL_PARAMS; i++) {
+        n.w[i] = parameter(ctx, shapes[i], names[i]);
+        n.mean[i] = ramp(ctx, shapes[i], 0, 0);
+        n.variance[i] = ramp(ctx, shapes[i], 0, 0);
+    }
+    n.x = ramp(ctx, IG_SHAPE(SMALL_ROWS, SMALL_IN), -1, 0.07);
+    n.y = ints(ctx, IG_SHAPE(SMALL_ROWS), classes);
+    must(ig_slot_create(ctx, &n.rate));
+    must(ig_slot_create(ctx, &n.count));
+    return n;
+}
+
+void small_unmake(small_net *n) {
+    for (int i = 0; i < SMALL_PARAMS; i++) {
+        ig_tensor_release(n->w[i]);
+        ig_tensor_release(n->mean[i]);
+        ig_tensor_release(n->variance[i]);
+    }
+    ig_tensor_release(n->x);
+    ig_tensor_release(n->y);
+}
+
+void small_next_batch(small_net *n) { must(ig_tensor_fill_uniform(n->x, -1, 1)); }
+
+ig_tensor *small_logits(const small_net *n, ig_tensor *x, double dropout) {
+    ig_tensor *h = ig_tanh(ig_matmul(x, n->w[0]));
+    if (dropout > 0) h = ig_dropout(h, dropout);
+    return ig_matmul(ig_rms_norm(h, n->w[2], 1e-5f), n->w[1]);
+}
+
+ig_tensor *small_loss(const small_net *n) {
+    return ig_cross_entropy(small_logits(n, n->x, 0.3), n->y);
+}
+
+void small_zero_grad(small_net *n) {
+    for (int i = 0; i < SMALL_PARAMS; i++) ig_tensor_zero_grad(n->w[i]);
+}
+
+void small_update(small_net *n, double rate) {
+    const ig_attrs_adamw attrs = {0.9f, 0.99f, 1e-8f, 0.01f, n->rate, n->count};
+    ig_tensor *grads[SMALL_PARAMS];
+    for (int i = 0; i < SMALL_PARAMS; i++) grads[i] = ig_tensor_grad(n->w[i]);
+    ig_tensor *norm = ig_global_norm(grads, SMALL_PARAMS);
+    for (int i = 0; i < SMALL_PARAMS; i++) must(ig_clip(grads[i], norm, 0.5f));
+    ig_slot_set_real(n->ctx, n->rate, rate);
+    ig_slot_set_count(n->ctx, n->count, ++n->steps);
+    for (int i = 0; i < SMALL_PARAMS; i++)
+        must(ig_adamw(n->w[i], grads[i], n->mean[i], n->variance[i], attrs));
+}
+
+void small_step(small_net *n, double rate, trail *t) {
+    small_next_batch(n);
+    small_zero_grad(n);
+    ig_tensor *loss = small_loss(n);
+    must(ig_backward(loss));
+    small_update(n, rate);
+    must(ig_step_end(n->ctx));
+    trail_put_item(t, loss);
+}
+
+void small_put(const small_net *n, trail *t) {
+    for (int i = 0; i < SMALL_PARAMS; i++) trail_put_tensor(t, n->w[i]);
 }

@@ -128,7 +128,6 @@ enum { SCRATCH_BUFFERS = 8, MOST_STEPS = 16 };
 /* Behind the buffers lies what steps ask for as scratch, reached from the first, the arena. */
 static float memory[BUFFERS + SCRATCH_BUFFERS][ELEMENTS];
 
-
 static void fill(uint32_t buffer) {
     for (int i = 0; i < ELEMENTS; i++) memory[buffer][i] = (float)(i * 37 % 1009) / 1009 - 0.5f;
 }

@@ -234,7 +234,8 @@ static void an_embedding_adds_the_width_to_the_ids(void **state) {
 static void what_only_moves_takes_integers_too(void **state) {
     (void)state;
     const ig_attrs_axis first = {0};
-    const ig_desc x = i32(IG_SHAPE(2, 3)), at = i32(IG_SHAPE(4, 3)), half = {IG_F16, IG_SHAPE(2, 3)};
+    const ig_desc x = i32(IG_SHAPE(2, 3)), at = i32(IG_SHAPE(4, 3)),
+                  half = {IG_F16, IG_SHAPE(2, 3)};
     gives(IG_OP_PAD, &(ig_attrs_pad){1, 2, 0, 0}, IN(x), i32(IG_SHAPE(5, 3)));
     gives(IG_OP_CONCAT, &first, IN(x, at), i32(IG_SHAPE(6, 3)));
     gives(IG_OP_GATHER, &first, IN(x, at), at);
@@ -329,9 +330,10 @@ static void a_matmul_takes_either_side_transposed(void **state) {
     gives(IG_OP_MATMUL, &(ig_attrs_matmul){.transpose_a = 0, .transpose_b = 0}, IN(a, b), want);
     gives(IG_OP_MATMUL, &(ig_attrs_matmul){.transpose_a = 1, .transpose_b = 0}, IN(at, b), want);
     gives(IG_OP_MATMUL, &(ig_attrs_matmul){.transpose_a = 0, .transpose_b = 1}, IN(a, bt), want);
-    gives(IG_OP_MATMUL, &(ig_attrs_matmul){.transpose_a = 1, .transpose_b = 1}, IN(at, bt, f32(IG_SHAPE(5))), want);
-    gives(IG_OP_MATMUL, &(ig_attrs_matmul){.transpose_a = 0, .transpose_b = 0}, IN(f32(IG_SHAPE(2, 0)), f32(IG_SHAPE(0, 3))),
-          f32(IG_SHAPE(2, 3)));
+    gives(IG_OP_MATMUL, &(ig_attrs_matmul){.transpose_a = 1, .transpose_b = 1},
+          IN(at, bt, f32(IG_SHAPE(5))), want);
+    gives(IG_OP_MATMUL, &(ig_attrs_matmul){.transpose_a = 0, .transpose_b = 0},
+          IN(f32(IG_SHAPE(2, 0)), f32(IG_SHAPE(0, 3))), f32(IG_SHAPE(2, 3)));
 }
 
 static void a_matmul_broadcasts_its_batch(void **state) {

@@ -326,8 +326,9 @@ static void parameters_in_narrow_floats_are_kept_but_not_trained(void **state) {
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         must(ig_module_add_param(net, ig_dtype_name(dtypes[i]), (ig_desc){dtypes[i], IG_SHAPE(2)},
                                  &t));
-        must(ig_backward(ig_sum(ig_add(ig_cast(t, IG_F32), ig_cast(ig_module_find(net, "f32"), IG_F32)),
-                                NULL, 0, IG_DROP)));
+        must(ig_backward(
+            ig_sum(ig_add(ig_cast(t, IG_F32), ig_cast(ig_module_find(net, "f32"), IG_F32)), NULL, 0,
+                   IG_DROP)));
         assert_int_equal(ig_tensor_grad(t) != NULL, dtypes[i] == IG_F32 || dtypes[i] == IG_F64);
     }
     refused(ig_module_add_param(net, "i32", (ig_desc){IG_I32, IG_SHAPE(2)}, &t), IG_ERR_ARGUMENT,

@@ -220,7 +220,7 @@ static void the_timeline_has_three_attempts_for_every_module(void **state) {
 }
 
 static void the_timeline_is_in_the_order_of_first_use(void **state) {
-    static const char *const order[] = {"exp", "add", "tanh", "mul",     "neg",
+    static const char *const order[] = {"exp",  "add", "tanh", "mul",     "neg",
                                         "sqrt", "sub", "relu", "sigmoid", "div"};
     enum { COUNT = sizeof order / sizeof order[0], SIZES = 20 };
     ig_ctx *ctx = *state;
@@ -256,8 +256,10 @@ static void seeds_are_numbers_as_long_as_json_can_count(void **state) {
         must(ig_ctx_create(&(ig_ctx_options){.seed = cases[i].seed}, &ctx));
         json_t *r = report_of(ctx);
         const json_t *seed = at(at(r, "config_resolved"), "seed");
-        if (cases[i].text) assert_string_equal(json_string_value(seed), cases[i].text);
-        else assert_true((uint64_t)json_integer_value(seed) == cases[i].seed);
+        if (cases[i].text)
+            assert_string_equal(json_string_value(seed), cases[i].text);
+        else
+            assert_true((uint64_t)json_integer_value(seed) == cases[i].seed);
         json_decref(r);
         ig_ctx_destroy(ctx);
     }

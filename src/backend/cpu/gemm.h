@@ -43,7 +43,7 @@ IG_INLINE void add_products(const tile *t, vf (*sum)[TILE_VECTORS], const int ro
 #ifdef XU
     _Pragma(XU)
 #endif
-    for (int64_t k = t->k; k > 0; k--, b += b_k) {
+        for (int64_t k = t->k; k > 0; k--, b += b_k) {
         vf column[TILE_VECTORS];
         IG_UNROLL
         for (int v = 0; v < vectors; v++) column[v] = vf_load(b + v * VF_LANES);

@@ -168,8 +168,10 @@ static void attention_paged(const ig_ref_launch *l) {
                 double score = 0;
                 for (int64_t c = 0; c < d; c++)
                     score += get(&l->in[0], i * d + c) * get(&l->in[1], at + c);
-                if (pass == 0) largest = fmax(largest, score * scale);
-                else sum += exp(score * scale - largest);
+                if (pass == 0)
+                    largest = fmax(largest, score * scale);
+                else
+                    sum += exp(score * scale - largest);
             }
         for (int64_t c = 0; c < e; c++) {
             double out = 0;
