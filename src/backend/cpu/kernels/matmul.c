@@ -51,10 +51,7 @@ typedef struct params {
     uint32_t activation;
 } params;
 
-/* How many blocks n takes; of an empty block, none. */
-static int64_t blocks_of(int64_t n, int64_t block) {
-    return block > 0 ? (n + block - 1) / block : 0;
-}
+static int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
 /* ---- choosing ---- */
 
@@ -96,7 +93,6 @@ static bool rows_collide(int64_t stride) { return stride * (int64_t)sizeof(float
 /* The rows of a unit are a group of strips; fewer columns make more units. */
 static void cut_large(params *p) {
     p->k_block = blocks_of(p->k, blocks_of(p->k, STRIP_K));
-    if (p->k_block < 1) p->k_block = 1;
     p->b_panels = SHARED_PANELS;
     p->row_block = 4 * MR;
     p->column_block = MOST_COLUMNS;
