@@ -43,8 +43,12 @@ static ig_status print_json(const chat *c, const char *prompt, const ig_generate
     return IG_OK;
 }
 
+/* Where an answer ends if nothing was said about that: with its paragraph. */
+static const char *const default_stop[] = {"\n\n"};
+
 static ig_status answer(chat *c, const char *prompt) {
     ig_generate_options options = talk_generate_options(&c->talker);
+    if (options.n_stop == 0) options.stop = default_stop, options.n_stop = 1;
     options.prompt = prompt;
     options.prompt_bytes = strlen(prompt);
     options.sampling.seed += c->turn++; /* the same line again is answered otherwise */
@@ -117,8 +121,8 @@ const ig_command cmd_chat = {
     .name = "chat",
     .summary = "type a line, and a model goes on from it",
     .about = "Reads lines until the end of standard input or /exit, and lets a model continue each "
-             "one. On a terminal, lines can be edited and called back. With --json each answer is "
-             "an object on a line of its own.",
+             "one, up to an empty line or to what --stop says. On a terminal, lines can be edited "
+             "and called back. With --json each answer is an object on a line of its own.",
     .examples = examples,
     .opts = talk_opts + TALK_SHARED,
     .options_bytes = sizeof(talk_options),

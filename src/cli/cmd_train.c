@@ -6,6 +6,7 @@
  */
 #include "cli/cmd_train.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -85,6 +86,7 @@ static ig_status run(ig_cli *cli, const void *options) {
 }
 
 #define OPTION(member) offsetof(train_options, member)
+static_assert(sizeof(train_options) <= IG_OPTIONS_BYTES, "the program has room for them");
 
 static const ig_opt opts[] = {
     {OPT_TEXT, 0, "FILE", OPTION(more_data), .help = "more text, as with --data",

@@ -325,6 +325,7 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
         cut_large(&p);
     else
         cut_small(&p);
+    if (p.column_block < 1) p.column_block = 1; /* there are no columns */
     p.row_blocks = blocks_of(p.m, p.row_block);
     p.column_blocks = blocks_of(p.n, p.column_block);
     out->units = p.row_blocks * p.column_blocks;
