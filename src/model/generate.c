@@ -45,7 +45,7 @@ static ig_status put(outlet *u, const ig_allocator *memory, const char *text, si
     size_t keep = 0;
     if (!IG_GROW(memory, u->held, &u->room, u->n_held + bytes))
         return IG_FAIL(IG_ERR_MEMORY, "generate: %zu bytes of text", bytes);
-    memcpy(u->held + u->n_held, text, bytes);
+    if (bytes > 0) memcpy(u->held + u->n_held, text, bytes);
     u->n_held += bytes;
     for (size_t i = 0; i < u->o->n_stop; i++) {
         const char *at = find(u->held, u->n_held, u->o->stop[i]);

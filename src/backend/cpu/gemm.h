@@ -1,21 +1,22 @@
 /*
- * gemm.h - the inner parts of a matrix product: the tile in registers, and the
- * copies of a and b that it reads.
+ * gemm.h - the inner parts of a matrix product: tiles, and the copies they read.
  *
- *        a          b  [ panel ]       A tile is up to VF_TILE_ROWS rows of a times a
- *      strip  ->    |  [k][width]      few vectors of columns of b.  All its sums stay in
- *      rows x k        sums            registers while k goes by: one product of a number
- *                                      of a with a vector of b after the other.
+ *                  b  [ panel ]      A tile is a strip of a, up to VF_TILE_ROWS rows, times
+ *                  |  [ width ]      a panel of b, a few vectors of columns.  Its sums stay
+ *     a  [ strip ] -> [ sums  ]      in registers while k goes by: at each k every number of
+ *                                    the strip meets the vectors of the panel.
  *
- * Every sum is one chain of multiply-adds over ascending k.  That is the only
- * thing that decides its bits; how the work was cut does not.
+ * Every sum is one chain of multiply-adds over ascending k.  That alone decides
+ * its bits; how the work was cut does not.
  */
 #ifndef IG_BACKEND_CPU_GEMM_H
 #define IG_BACKEND_CPU_GEMM_H
 
 #include "backend/cpu/loops.h"
 
-enum { TILE_VECTORS = 8 }; /* at most; a power of two, as all widths of tiles */
+/* ---- tiles ---- */
+
+enum { TILE_VECTORS = 8, LINE_FLOATS = 16 }; /* most vectors of a tile; floats of a cache line */
 
 typedef struct tile {
     const float *a, *b;
@@ -26,30 +27,28 @@ typedef struct tile {
     bool first;             /* sums start from 0, else from what y holds */
 } tile;
 
-/* The vectors that fit beside so many rows. */
+/* How many vectors fit beside so many rows: a power of two. */
 static inline int tile_vectors(int64_t rows) {
     int vectors = TILE_VECTORS;
     while (rows * vectors > VF_TILE_SUMS) vectors /= 2;
     return vectors;
 }
 
-/* Rows are reached by threes: x86 adds a stride once or twice to an address for nothing. */
+/* Rows are reached by threes: an address may have a stride added once or twice for nothing.  Where
+ * b is read in place the panel to the right comes next, and nobody else would fetch it. */
 IG_INLINE void add_products(const tile *t, vf (*sum)[TILE_VECTORS], const int rows,
                             const int vectors) {
+    const int width = vectors * VF_LANES, threes = (rows + 2) / 3;
     const float *a[(VF_TILE_ROWS + 2) / 3], *b = t->b;
     const int64_t a_row = t->a_row, a_k = t->a_k, b_k = t->b_k;
     IG_UNROLL
-    for (int g = 0; g < (rows + 2) / 3; g++) a[g] = t->a + 3 * g * a_row;
-#ifdef XU
-    _Pragma(XU)
-#endif
-        for (int64_t k = t->k; k > 0; k--, b += b_k) {
+    for (int g = 0; g < threes; g++) a[g] = t->a + 3 * g * a_row;
+    for (int64_t k = t->k; k > 0; k--, b += b_k) {
         vf column[TILE_VECTORS];
         IG_UNROLL
         for (int v = 0; v < vectors; v++) column[v] = vf_load(b + v * VF_LANES);
         IG_UNROLL
-        for (int c = 0; c < vectors * VF_LANES; c += 16)
-            __builtin_prefetch(b + vectors * VF_LANES + c);
+        for (int c = 0; c < width; c += LINE_FLOATS) __builtin_prefetch(b + width + c);
         IG_UNROLL
         for (int i = 0; i < rows; i++) {
             const vf x = vf_set(a[i / 3][i % 3 * a_row]);
@@ -57,53 +56,64 @@ IG_INLINE void add_products(const tile *t, vf (*sum)[TILE_VECTORS], const int ro
             for (int v = 0; v < vectors; v++) sum[i][v] = vf_fma(x, column[v], sum[i][v]);
         }
         IG_UNROLL
-        for (int g = 0; g < (rows + 2) / 3; g++) a[g] += a_k;
+        for (int g = 0; g < threes; g++) a[g] += a_k;
+    }
+}
+
+/* Of vector v: all but the last are whole. */
+IG_INLINE int64_t lanes_of(const tile *t, const int v, const int vectors) {
+    return v + 1 < vectors ? VF_LANES : t->columns - (vectors - 1) * VF_LANES;
+}
+
+IG_INLINE void load_sums(const tile *t, vf (*sum)[TILE_VECTORS], const int rows,
+                         const int vectors) {
+    IG_UNROLL
+    for (int i = 0; i < rows; i++) {
+        const float *y = t->y + i * t->y_row;
+        IG_UNROLL
+        for (int v = 0; v < vectors; v++)
+            sum[i][v] = vf_load_first(y + v * VF_LANES, lanes_of(t, v, vectors));
+    }
+}
+
+IG_INLINE void add_bias(const tile *t, vf (*sum)[TILE_VECTORS], const int rows, const int vectors) {
+    IG_UNROLL
+    for (int v = 0; v < vectors; v++) {
+        const vf bias = vf_load_first(t->bias + v * VF_LANES, lanes_of(t, v, vectors));
+        IG_UNROLL
+        for (int i = 0; i < rows; i++) sum[i][v] = vf_add(sum[i][v], bias);
     }
 }
 
 IG_INLINE void run_tile(const tile *t, const int rows, const int vectors) {
     vf sum[VF_TILE_ROWS][TILE_VECTORS];
-    const int64_t last = t->columns - (vectors - 1) * VF_LANES; /* of the last vector */
     IG_UNROLL
     for (int i = 0; i < rows; i++) {
         IG_UNROLL
         for (int v = 0; v < vectors; v++) sum[i][v] = vf_set(0);
     }
-    if (!t->first) {
-        IG_UNROLL
-        for (int i = 0; i < rows; i++) {
-            const float *y = t->y + i * t->y_row;
-            IG_UNROLL
-            for (int v = 0; v < vectors; v++)
-                sum[i][v] = vf_load_first(y + v * VF_LANES, v < vectors - 1 ? VF_LANES : last);
-        }
-    }
+    if (!t->first) load_sums(t, sum, rows, vectors);
     add_products(t, sum, rows, vectors);
-    if (t->bias) {
-        IG_UNROLL
-        for (int v = 0; v < vectors; v++) {
-            const vf bias =
-                vf_load_first(t->bias + v * VF_LANES, v < vectors - 1 ? VF_LANES : last);
-            IG_UNROLL
-            for (int i = 0; i < rows; i++) sum[i][v] = vf_add(sum[i][v], bias);
-        }
-    }
+    if (t->bias) add_bias(t, sum, rows, vectors);
     IG_UNROLL
     for (int i = 0; i < rows; i++) {
         float *y = t->y + i * t->y_row;
         IG_UNROLL
         for (int v = 0; v < vectors; v++)
-            vf_store_first(y + v * VF_LANES, sum[i][v], v < vectors - 1 ? VF_LANES : last);
+            vf_store_first(y + v * VF_LANES, sum[i][v], lanes_of(t, v, vectors));
     }
 }
 
-/* A function of each shape that fits; the others are never called. */
+/* A function for each shape.  Those that do not fit are empty, and never called. */
 #define TILE(rows, vectors)                                         \
     static void tile_##rows##_##vectors(const tile *t) {            \
         if (rows <= VF_TILE_ROWS && rows * vectors <= VF_TILE_SUMS) \
             run_tile(t, rows <= VF_TILE_ROWS ? rows : 1, vectors);  \
     }
 #define TILES_OF(rows) TILE(rows, 1) TILE(rows, 2) TILE(rows, 4) TILE(rows, 8)
+#define NAMES_OF(rows) \
+    { tile_##rows##_1, tile_##rows##_2, tile_##rows##_4, tile_##rows##_8 }
+
 TILES_OF(1)
 TILES_OF(2)
 TILES_OF(3)
@@ -117,36 +127,36 @@ TILES_OF(10)
 TILES_OF(11)
 TILES_OF(12)
 
-typedef void tile_fn(const tile *t);
-
 /* [rows - 1][log2 vectors] */
-#define NAMES_OF(rows) \
-    { tile_##rows##_1, tile_##rows##_2, tile_##rows##_4, tile_##rows##_8 }
-static tile_fn *const tiles[][4] = {
+static void (*const tiles[][4])(const tile *) = {
     NAMES_OF(1), NAMES_OF(2), NAMES_OF(3), NAMES_OF(4),  NAMES_OF(5),  NAMES_OF(6),
     NAMES_OF(7), NAMES_OF(8), NAMES_OF(9), NAMES_OF(10), NAMES_OF(11), NAMES_OF(12),
 };
-static_assert(VF_TILE_ROWS <= 12 && VF_TILE_ROWS * 2 <= VF_TILE_SUMS, "all heights have a tile");
+static_assert(VF_TILE_ROWS <= 12 && VF_TILE_ROWS * 2 <= VF_TILE_SUMS, "every strip has a tile");
 
-/* `columns` columns of results, with tiles of `vectors` vectors and, at the end, narrower ones. */
-IG_INLINE void run_tiles(tile t, int64_t rows, int64_t columns, int vectors) {
-    int width = 3;
+/* `columns` columns, no more than `vectors` vectors: a tile, or at the end a few narrower ones. */
+static inline void run_tiles(tile *t, int64_t rows, int64_t columns, int vectors) {
+    int width = 3; /* log2 of the vectors */
     while (1 << width > vectors) width--;
-    for (; columns > 0;) {
-        while (width > 0 && ((int64_t)1 << width) - 1 >= (columns + VF_LANES - 1) / VF_LANES)
-            width--;
-        t.columns = smaller(columns, ((int64_t)1 << width) * VF_LANES);
-        tiles[rows - 1][width](&t);
-        columns -= t.columns;
-        t.b += t.columns;
-        t.y += t.columns;
-        if (t.bias) t.bias += t.columns;
+    while (columns > 0) {
+        while ((1 << width) * VF_LANES >= columns + VF_LANES) width--;
+        t->columns = smaller(columns, (1 << width) * VF_LANES);
+        tiles[rows - 1][width](t);
+        columns -= t->columns;
+        t->b += t->columns;
+        t->y += t->columns;
+        if (t->bias) t->bias += t->columns;
     }
 }
 
-/* ---- panels of b: [k][width], zeros beyond the columns there are ---- */
+/* ---- panels of b: [k][width], with zeros beyond the columns there are ---- */
 
-/* One row of one panel. */
+/* Where b lies and how: element (k, column) is at[k * k_stride + column * column_stride]. */
+typedef struct matrix {
+    const float *at;
+    int64_t k_stride, column_stride;
+} matrix;
+
 IG_INLINE void pack_row(const float *b, int64_t columns, int64_t width, float *to) {
     for (int64_t c = 0; c < width; c += VF_LANES) {
         const int64_t left = columns - c;
@@ -154,87 +164,88 @@ IG_INLINE void pack_row(const float *b, int64_t columns, int64_t width, float *t
     }
 }
 
-/* Rows lie packed: several panels at once, so that a row is read as it lies. */
-static inline void pack_rows(const float *b, int64_t b_k, int64_t k, int64_t columns, int64_t width,
-                             float *to, int64_t panel) {
-    for (int64_t r = 0; r < k; r++, b += b_k) {
+/* Rows lie packed: all panels side by side, so that a row is read as it lies. */
+static inline void pack_rows(const matrix *b, int64_t k, int64_t columns, int64_t width, float *to,
+                             int64_t panel) {
+    const float *from = b->at;
+    for (int64_t r = 0; r < k; r++, from += b->k_stride) {
         float *row = to + r * width;
         int64_t c = 0;
-        for (; c + 2 * VF_LANES <= columns && width == 2 * VF_LANES; c += width, row += panel) {
-            const vf x = vf_load(b + c), y = vf_load(b + c + VF_LANES);
+        for (; width == 2 * VF_LANES && c + width <= columns; c += 2 * VF_LANES, row += panel) {
+            const vf x = vf_load(from + c), y = vf_load(from + c + VF_LANES);
             vf_store(row, x);
             vf_store(row + VF_LANES, y);
         }
-        for (; c < columns; c += width, row += panel) pack_row(b + c, columns - c, width, row);
+        for (; c < columns; c += width, row += panel) pack_row(from + c, columns - c, width, row);
     }
 }
 
-/* Columns lie packed: blocks of 8 x 8 change places.  The last block of a side reaches back over
- * the one before it. */
-static inline void pack_columns(const float *b, int64_t b_column, int64_t k, int64_t columns,
-                                int64_t width, float *to) {
-    for (int64_t c = columns / VF_LANES * VF_LANES; c < width && columns < width; c += VF_LANES)
+/* One panel, whose columns lie packed: blocks of 8 x 8 change places.  The last block of a side
+ * reaches back over the one before it. */
+static inline void pack_columns(const matrix *b, int64_t k, int64_t columns, int64_t width,
+                                float *to) {
+    const int64_t stride = b->column_stride;
+    for (int64_t c = columns / VF_LANES * VF_LANES; c < width; c += VF_LANES)
         for (int64_t r = 0; r < k; r++) vf_store(to + r * width + c, vf_set(0));
     if (columns < 8 || k < 8) {
         for (int64_t c = 0; c < columns; c++)
-            for (int64_t r = 0; r < k; r++) to[r * width + c] = b[c * b_column + r];
+            for (int64_t r = 0; r < k; r++) to[r * width + c] = b->at[c * stride + r];
         return;
     }
     for (int64_t next = 0; next < columns; next += 8) {
         const int64_t c = smaller(next, columns - 8);
         for (int64_t along = 0; along < k; along += 8) {
             const int64_t r = smaller(along, k - 8);
-            transpose_8x8(b + c * b_column + r, b_column, to + r * width + c, width);
+            transpose_8x8(b->at + c * stride + r, stride, to + r * width + c, width);
         }
     }
 }
 
-/* Panels of `columns` columns, `panel` floats apart. */
-static inline void pack_panels(const float *b, int64_t b_k, int64_t b_column, int64_t k,
-                               int64_t columns, int64_t width, float *to, int64_t panel) {
-    if (b_column == 1) {
-        pack_rows(b, b_k, k, columns, width, to, panel);
+/* `columns` columns for k rows of b, as panels that lie `panel` floats apart. */
+static inline void pack_panels(const matrix *b, int64_t k, int64_t columns, int64_t width,
+                               float *to, int64_t panel) {
+    if (b->column_stride == 1) {
+        pack_rows(b, k, columns, width, to, panel);
         return;
     }
-    for (int64_t j = 0; j < columns; j += width, b += width * b_column, to += panel) {
+    matrix part = *b;
+    for (int64_t j = 0; j < columns; j += width, to += panel) {
         const int64_t n = smaller(columns - j, width);
-        if (b_k == 1) {
-            pack_columns(b, b_column, k, n, width, to);
+        part.at = b->at + j * b->column_stride;
+        if (b->k_stride == 1) {
+            pack_columns(&part, k, n, width, to);
             continue;
         }
         for (int64_t r = 0; r < k; r++)
             for (int64_t c = 0; c < width; c++)
-                to[r * width + c] = c < n ? b[r * b_k + c * b_column] : 0;
+                to[r * width + c] = c < n ? part.at[r * b->k_stride + c * b->column_stride] : 0;
     }
 }
 
 /* ---- strips of a ---- */
 
-/* The longest stretch of k that strips are made for. */
-enum { STRIP_K = 512, STRIP_ROW = STRIP_K + 16, STRIP_FLOATS = VF_TILE_ROWS * STRIP_ROW };
+/* The longest stretch of k, and how far apart the rows of a strip then lie: so far that they do not
+ * meet in the cache. */
+enum { STRIP_K = 512, STRIP_ROW = STRIP_K + LINE_FLOATS, STRIP_FLOATS = VF_TILE_ROWS * STRIP_ROW };
 
-/* Copies `rows` rows of a to where the tile will read them: row by row where k runs along memory,
- * so far apart that they do not meet in the cache; else [k][VF_TILE_ROWS]. */
-static inline void pack_strip(tile *t, int64_t rows, float *strip) {
+/* Copies the rows that the tile reads, and lets it read the copy: row by row, or [k][VF_TILE_ROWS]
+ * where rows lie side by side.  Vectors are stored whole there: what reaches over the end of one
+ * row is written by the next. */
+static inline void copy_strip(tile *t, int64_t rows, float *strip) {
     const float *a = t->a;
-    if (t->a_k == 1) {
-        for (int64_t i = 0; i < rows; i++)
-            memcpy(strip + i * STRIP_ROW, a + i * t->a_row, (size_t)t->k * sizeof *strip);
-        t->a_row = STRIP_ROW;
-    } else if (t->a_row == 1) {
-        float *to = strip; /* whole vectors are stored: what they reach over is written next */
-        for (int64_t r = 0; r < t->k; r++, a += t->a_k, to += VF_TILE_ROWS)
-            for (int64_t i = 0; i < rows; i += VF_LANES)
-                vf_store(to + i, vf_load_first(a + i, smaller(rows - i, VF_LANES)));
-        t->a_k = VF_TILE_ROWS;
-    } else {
-        for (int64_t r = 0; r < t->k; r++)
-            for (int64_t i = 0; i < rows; i++)
-                strip[r * VF_TILE_ROWS + i] = a[r * t->a_k + i * t->a_row];
-        t->a_row = 1;
-        t->a_k = VF_TILE_ROWS;
-    }
     t->a = strip;
+    if (t->a_row == 1) {
+        for (int64_t r = 0; r < t->k; r++, a += t->a_k, strip += VF_TILE_ROWS)
+            for (int64_t i = 0; i < rows; i += VF_LANES)
+                vf_store(strip + i, vf_load_first(a + i, smaller(rows - i, VF_LANES)));
+        t->a_k = VF_TILE_ROWS;
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++)
+        copy_run((char *)(strip + i * STRIP_ROW), 1, (const char *)(a + i * t->a_row), t->a_k, t->k,
+                 sizeof *strip);
+    t->a_row = STRIP_ROW;
+    t->a_k = 1;
 }
 
 #endif
