@@ -139,7 +139,7 @@ static inline void run_tiles(tile *t, int64_t rows, int64_t columns, int vectors
     int width = 3; /* log2 of the vectors */
     while (1 << width > vectors) width--;
     while (columns > 0) {
-        while ((1 << width) * VF_LANES >= columns + VF_LANES) width--;
+        while (width > 0 && (1 << width) * VF_LANES >= columns + VF_LANES) width--;
         t->columns = smaller(columns, (1 << width) * VF_LANES);
         tiles[rows - 1][width](t);
         columns -= t->columns;
