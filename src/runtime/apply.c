@@ -125,7 +125,7 @@ void ig_apply(ig_ctx *ctx, ig_apply_args args, ig_tensor **out, uint32_t n_hande
     const ig_status status = check_inputs(ctx, &args);
     if (status != IG_OK) {
         ig_graph_stick(&ctx->graph, status);
-        ig_record_give_up(ctx);
+        ig_record_refuse(ctx, "an op failed");
         return;
     }
     const ig_graph_mark mark = ig_graph_get_mark(&ctx->graph);
@@ -177,8 +177,8 @@ ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in, uin
     const ig_call call = {IG_EVENT_UPDATE, op, attrs, in, n_in, NULL};
     ig_step_begin_op(ctx);
     if (ig_replay_call(ctx, &call, NULL, 0)) return IG_OK;
-    IG_TRY(check_inputs(ctx, &args));
     IG_TRY(ig_graph_take_error(&ctx->graph));
+    IG_TRY(check_inputs(ctx, &args));
     for (uint32_t i = 0; i < n_in; i++)
         if (!in[i]->storage) return ig_tensor_missing(in[i], name);
     IG_TRY(check_written(&args));
@@ -190,7 +190,7 @@ ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in, uin
     const ig_value v = build(ctx, &args);
     ctx->no_grad--;
     if (v == IG_NO_VALUE)
-        ig_record_give_up(ctx);
+        ig_record_refuse(ctx, "an update failed");
     else
         ig_record_call(ctx, &call, NULL, 0);
     if (ctx->recorder.state != IG_RECORDING) forget(ctx, mark, &args, NULL, 0);

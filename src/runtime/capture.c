@@ -67,6 +67,10 @@ static ig_status settle(ig_captured *c, const ig_slot *before, size_t n_before) 
     c->n_slots = n_before;
     c->advance = ig_alloc(&ctx->allocator, n_before, sizeof *c->advance);
     if (!c->advance) return IG_FAIL(IG_ERR_MEMORY, "capture: %zu slots", n_before);
+    ig_recording *r =
+        c->recording; /* nobody compares it any more: its flags say how fn left them */
+    for (size_t i = 0; i < r->n_grads; i++)
+        r->grads[i].had = r->states[r->grads[i].state].tensor->has_grad;
     for (size_t i = IG_SLOT_STEP + 1; i < n_before; i++)
         if (ctx->slot_is_count[i]) c->advance[i] = ctx->slots[i].i - before[i].i;
     return IG_OK;
@@ -94,8 +98,8 @@ static ig_status record(ig_captured *c, ig_status (*fn)(void *arg), void *arg) {
         status = IG_FAIL(IG_ERR_ARGUMENT, "capture: the function computed nothing");
     if (status == IG_OK) c->recording = ig_record_take(ctx);
     if (status == IG_OK && !c->recording)
-        status = IG_FAIL(IG_ERR_STATE, "capture: %s",
-                         rec->reason[0] ? rec->reason : "the function failed, or memory did");
+        status = rec->reason[0] ? IG_FAIL(IG_ERR_STATE, "capture: %s", rec->reason)
+                                : IG_FAIL(IG_ERR_MEMORY, "capture: no memory for the recording");
     ig_record_give_up(ctx);
     rec->state = IG_BETWEEN;
     rec->now = c->recording; /* for what it bound */
@@ -136,6 +140,11 @@ ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg, ig_capt
     return status;
 }
 
+static void advance(const ig_captured *c, int64_t times) {
+    for (size_t i = IG_SLOT_STEP + 1; i < c->n_slots; i++)
+        c->ctx->slots[i].i += times * c->advance[i];
+}
+
 ig_status ig_captured_replay(ig_captured *c) {
     if (!c) return IG_FAIL(IG_ERR_ARGUMENT, "captured_replay: NULL");
     ig_ctx *ctx = c->ctx;
@@ -144,7 +153,7 @@ ig_status ig_captured_replay(ig_captured *c) {
     IG_TRY(ig_replay_check_between(ctx, "captured_replay"));
     if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
         return IG_FAIL(IG_ERR_CANCELLED, "captured_replay: cancelled");
-    for (size_t i = IG_SLOT_STEP + 1; i < c->n_slots; i++) ctx->slots[i].i += c->advance[i];
+    advance(c, 1);
     r->buffers[IG_ARENA] = c->arena->buffer;
     for (size_t i = 0; i < r->n_binds; i++) r->buffers[i + 1] = c->bound[i]->storage->buffer;
     ig_profile_run(ctx, r->plan);
@@ -153,12 +162,19 @@ ig_status ig_captured_replay(ig_captured *c) {
                                            (uint32_t)ctx->n_slots, &ctx->profile.first_step});
     ctx->steps += c->steps;
     ctx->counters.steps += c->steps;
+    ctx->slots[IG_SLOT_STEP].i = (int64_t)ctx->steps;
+    if (status != IG_OK) {
+        advance(c, -1); /* a step that fails does not count */
+        return status;
+    }
+    for (size_t i = 0; i < r->n_grads; i++)
+        r->states[r->grads[i].state].tensor->has_grad = r->grads[i].had;
     ctx->counters.replays++;
     ctx->counters.ops += r->plan->n_steps - r->plan->n_copies;
     ctx->counters.submits += r->plan->n_submits;
     ctx->counters.dispatches += r->plan->n_steps;
-    ctx->slots[IG_SLOT_STEP].i = (int64_t)ctx->steps;
-    return status;
+    ctx->counters.copies += r->plan->n_copies;
+    return IG_OK;
 }
 
 /* Results that are held keep the arena until they go. */

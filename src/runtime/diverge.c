@@ -280,6 +280,7 @@ ig_status ig_diverge(ig_ctx *ctx) {
     ig_free(&ctx->allocator, d.updated);
     if (status != IG_OK) {
         ig_replay_abandon(ctx, false);
+        if (d.to) d.to->n_cells = 0; /* they may not be there */
         ig_recording_destroy(ctx, d.to);
         return status;
     }

@@ -94,6 +94,6 @@ ig_status ig_backward(ig_tensor *loss) {
     if (status == IG_OK)
         ig_record_call(ctx, &call, NULL, 0);
     else
-        ig_record_give_up(ctx);
+        ig_record_refuse(ctx, "a backward failed");
     return status;
 }

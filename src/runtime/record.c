@@ -197,8 +197,8 @@ static bool append(ig_ctx *ctx, ig_recording *r, const ig_call *call, ig_tensor 
 void ig_record_call(ig_ctx *ctx, const ig_call *call, ig_tensor *const *out, uint32_t n_out) {
     if (ctx->recorder.state != IG_RECORDING) return;
     for (uint32_t i = 0; i < n_out; i++)
-        if (!out[i]->storage) { /* it failed: such a step is not repeated */
-            ig_record_give_up(ctx);
+        if (!out[i]->storage) {
+            ig_record_refuse(ctx, "an op failed"); /* such a step is not repeated */
             return;
         }
     if (!append(ctx, ctx->recorder.now, call, out, n_out)) ig_record_give_up(ctx);

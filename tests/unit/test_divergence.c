@@ -2,7 +2,7 @@
  * A step that is not the recorded one after all, from every event on.
  *
  * The step is a list of stages.  For each stage in turn, some steps do that one
- * differently: another attribute, a read more or less, an early end.  What comes
+ * differently: another attribute, a read more or less.  What comes
  * out must be what Dynamic mode gives, in the changed step and in those after it.
  */
 #include <stdio.h>
@@ -16,7 +16,6 @@ typedef struct work {
     small_net net;
     trail *t;
     ig_tensor *h, *logits, *loss, *norm;
-    bool ended;
 } work;
 
 typedef void stage(work *w, bool varied);
@@ -112,10 +111,6 @@ static void look_at_weight(work *w, bool varied) {
     if (varied) trail_put_tensor(w->t, w->net.w[1]);
 }
 
-static void end_early(work *w, bool varied) {
-    if (varied) must(ig_step_end(w->net.ctx));
-}
-
 static void go_on(work *w, bool varied) {
     ig_no_grad_begin(w->net.ctx);
     ig_tensor *y = small_logits(&w->net, w->net.x, 0);
@@ -125,40 +120,18 @@ static void go_on(work *w, bool varied) {
 }
 
 static stage *const stages[] = {
-    draw_batch,
-    clear_gradients,
-    multiply,
-    activate,
-    drop,
-    look_at_h,
-    normalise,
-    end_early,
-    look_at_norm_weight,
-    cut_out,
-    take_logits,
-    take_loss,
-    go_back,
-    look_at_loss,
-    measure,
-    clip,
-    look_at_norm,
-    update,
-    look_at_weight,
-    go_on,
+    draw_batch, clear_gradients,     multiply,    activate,       drop,    look_at_h,    normalise,
+    cut_out,    look_at_norm_weight, take_logits, take_loss,      go_back, look_at_loss, measure,
+    clip,       look_at_norm,        update,      look_at_weight, go_on,
 };
 enum { STAGES = sizeof stages / sizeof stages[0] };
-
-/* An early end is for steps without a backward across it. */
-static bool fits(int step, int varied, int k) {
-    return step != 0 && k == varied && stages[k] != end_early;
-}
 
 /* Steps 0 to 2 are plain, then every fourth is varied: at `first` and at `second` in turns. */
 static void run_steps(ig_ctx *ctx, trail *t, int first, int second) {
     work w = {.net = small_make(ctx), .t = t};
     for (int step = 0; step < STEPS; step++) {
         const int varied = step % 4 == 3 ? first : step % 4 == 1 && step > 4 ? second : -1;
-        for (int k = 0; k < STAGES; k++) stages[k](&w, fits(step, varied, k));
+        for (int k = 0; k < STAGES; k++) stages[k](&w, k == varied);
         must(ig_step_end(ctx));
         trail_put_item(t, w.loss);
     }

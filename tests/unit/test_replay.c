@@ -240,6 +240,32 @@ static void results_may_be_retained_now_and_then(void **state) {
     must_be_the_same_in_all_modes(hold_now_and_then);
 }
 
+/* A result is held before it shows which of two recorded steps this is. */
+static void hold_before_the_steps_part(ig_ctx *ctx, trail *t) {
+    small_net n = small_make(ctx);
+    ig_tensor *held = NULL;
+    for (int i = 0; i < 3 * TIMES; i++) {
+        small_next_batch(&n);
+        ig_tensor *h = ig_tanh(ig_matmul(n.x, n.w[0])), *old = held;
+        held = i % 3 ? ig_tensor_retain(h) : NULL; /* the third kind does not hold it */
+        ig_tensor *y = ig_matmul(i % 2 ? ig_neg(h) : ig_exp(h), n.w[1]);
+        must(ig_step_end(ctx));
+        trail_put_item(t, sum_all(n.w[1]));
+        must(ig_step_end(ctx));
+        (void)y;
+        if (held) trail_put_tensor(t, held);
+        if (old) trail_put_tensor(t, old);
+        ig_tensor_release(old);
+    }
+    ig_tensor_release(held);
+    small_unmake(&n);
+}
+
+static void a_result_may_be_held_before_the_recorded_steps_part(void **state) {
+    (void)state;
+    must_be_the_same_in_all_modes(hold_before_the_steps_part);
+}
+
 /* In a scope a result lives on after its step, though nobody retains it. */
 static void use_after_the_step(ig_ctx *ctx, trail *t) {
     small_net n = small_make(ctx);
@@ -527,6 +553,7 @@ int main(void) {
         cmocka_unit_test(a_large_result_that_was_read_after_the_first_step_is_kept),
         cmocka_unit_test(a_result_that_is_retained_comes_back_as_an_input),
         cmocka_unit_test(results_may_be_retained_now_and_then),
+        cmocka_unit_test(a_result_may_be_held_before_the_recorded_steps_part),
         cmocka_unit_test(in_a_scope_a_result_may_be_used_in_later_steps),
         cmocka_unit_test(a_release_too_many_takes_nothing_from_the_scope),
         cmocka_unit_test(a_tensor_may_be_written_in_the_middle_of_a_step),

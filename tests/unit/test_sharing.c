@@ -170,6 +170,69 @@ static void wrapped_inputs_may_be_others_every_step(void **state) {
     trail_free(&t);
 }
 
+/* ---- tensors that go before the step ends ---- */
+
+/* What happens to wrapped memory when its last name goes. */
+static void spoil(void *owner) {
+    for (int i = 0; i < 6; i++) ((float *)owner)[i] = -1e30f;
+}
+
+static void let_go_early(ig_ctx *ctx, trail *t) {
+    float memory[TIMES][6];
+    ig_tensor *w = parameter(ctx, IG_SHAPE(3, 2), "w");
+    for (int i = 0; i < TIMES; i++) {
+        ig_tensor *x = NULL, *y = ramp(ctx, IG_SHAPE(2, 2), i, 0.5);
+        const ig_desc desc = {IG_F32, IG_SHAPE(2, 3)};
+        for (int j = 0; j < 6; j++) memory[i][j] = (float)(i * j) * 0.1f;
+        must(ig_tensor_wrap(ctx, desc, NULL, memory[i], spoil, memory[i], &x));
+        ig_tensor *loss = ig_mse(ig_matmul(x, w), y);
+        ig_tensor_release(x);
+        ig_tensor_release(y);
+        ig_tensor_zero_grad(w);
+        must(ig_backward(loss));
+        for (int k = 0; k < 5; k++) /* others take the places of those that went */
+            ig_tensor_release(ramp(ctx, IG_SHAPE(2, 2), 100, 1));
+        must(ig_step_end(ctx));
+        trail_put_item(t, loss);
+        trail_put_tensor(t, ig_tensor_grad(w));
+        assert_true(memory[i][0] == -1e30f); /* it went with the step at the latest */
+    }
+    ig_tensor_release(w);
+}
+
+static void inputs_may_be_released_before_the_step_ends(void **state) {
+    (void)state;
+    must_be_the_same_in_all_modes(let_go_early);
+    trail t = {0};
+    const ig_counters c = play((setting){IG_MODE_COMPILED, NULL, 1}, let_go_early, &t);
+    assert_int_equal(c.records, 1);
+    assert_int_equal(c.replays, TIMES - 1);
+    trail_free(&t);
+}
+
+static void let_a_parameter_go_early(ig_ctx *ctx, trail *t) {
+    ig_tensor *x = ramp(ctx, IG_SHAPE(2, 3), 0, 0.2), *w = parameter(ctx, IG_SHAPE(3, 2), "w");
+    for (int i = 0; i < TIMES; i++) {
+        ig_tensor *y = ig_tanh(ig_matmul(x, w)), *loss = sum_all(y);
+        ig_tensor_zero_grad(w);
+        must(ig_backward(loss));
+        if (i % 5 == 4) { /* both it and its gradient go */
+            ig_tensor_release(w);
+            w = parameter(ctx, IG_SHAPE(3, 2), "w");
+        }
+        must(ig_assign(x, ig_scale(x, 0.9, 0)));
+        must(ig_step_end(ctx));
+        trail_put_item(t, loss);
+    }
+    ig_tensor_release(w);
+    ig_tensor_release(x);
+}
+
+static void a_parameter_may_be_released_before_the_step_ends(void **state) {
+    (void)state;
+    must_be_the_same_in_all_modes(let_a_parameter_go_early);
+}
+
 /* ---- functions of the program's own ---- */
 
 typedef struct own_op {
@@ -346,6 +409,8 @@ int main(void) {
         cmocka_unit_test(reads_and_writes_by_another_name_keep_the_order),
         cmocka_unit_test(a_write_in_the_recorded_step_does_no_harm_to_later_ones),
         cmocka_unit_test(wrapped_inputs_may_be_others_every_step),
+        cmocka_unit_test(inputs_may_be_released_before_the_step_ends),
+        cmocka_unit_test(a_parameter_may_be_released_before_the_step_ends),
         cmocka_unit_test(a_gradient_may_read_a_tensor_that_the_step_does_not_know),
         cmocka_unit_test(a_gradient_may_draw_random_numbers),
         cmocka_unit_test(an_own_shape_rule_may_answer_otherwise_later),
