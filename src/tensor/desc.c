@@ -64,7 +64,8 @@ int64_t ig_dtype_bytes(ig_dtype dtype) { return dtypes[dtype].bytes; }
 bool ig_desc_bytes(ig_desc desc, uint64_t *out) {
     if ((uint32_t)desc.dtype >= IG_DTYPE_COUNT || !ig_shape_valid(desc.shape)) return false;
     const int64_t block = dtypes[desc.dtype].block, count = ig_shape_count(desc.shape);
-    if (count % block != 0) return false;
+    const int32_t rank = desc.shape.rank;
+    if (block > 1 && (rank == 0 || desc.shape.dim[rank - 1] % block != 0)) return false;
     return !__builtin_mul_overflow((uint64_t)(count / block), (uint64_t)dtypes[desc.dtype].bytes,
                                    out);
 }

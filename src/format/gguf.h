@@ -1,0 +1,84 @@
+/*
+ * gguf.h - GGUF files: bytes <-> keys with values, and named tensors.
+ *
+ * Works on bytes in memory, a mapped file's most often; knows neither contexts
+ * nor models.  Reading trusts nothing: every length, count, offset and product
+ * is compared with the bytes that are there before it is used, and no allocation
+ * is larger than the bytes left in the file.
+ */
+#ifndef IG_FORMAT_GGUF_H
+#define IG_FORMAT_GGUF_H
+
+#include "base/alloc.h"
+#include "ingot/tensor.h"
+
+/* As the file numbers them. */
+typedef enum ig_gguf_type {
+    IG_GGUF_U8,
+    IG_GGUF_I8,
+    IG_GGUF_U16,
+    IG_GGUF_I16,
+    IG_GGUF_U32,
+    IG_GGUF_I32,
+    IG_GGUF_F32,
+    IG_GGUF_BOOL,
+    IG_GGUF_STRING,
+    IG_GGUF_ARRAY,
+    IG_GGUF_U64,
+    IG_GGUF_I64,
+    IG_GGUF_F64,
+} ig_gguf_type;
+
+typedef struct ig_gguf_text {
+    const char *bytes; /* lent by the file; no 0 at the end */
+    uint64_t n_bytes;
+} ig_gguf_text;
+
+/* A value; of an array, `elements` says of what and `count` how many. */
+typedef struct ig_gguf_value {
+    ig_gguf_text key;
+    ig_gguf_type type, elements;
+    uint64_t count;            /* 1 unless an array */
+    const void *packed;        /* numbers as they lie in the file, unaligned; NULL for texts */
+    const ig_gguf_text *texts; /* of a string or an array of them; else NULL */
+} ig_gguf_value;
+
+typedef struct ig_gguf_tensor {
+    const char *name; /* ends with 0 */
+    ig_desc desc;     /* outermost dimension first: the other way round than in the file */
+    const void *bytes;
+    uint64_t n_bytes;
+    uint32_t part; /* of a split file: which */
+} ig_gguf_tensor;
+
+typedef struct ig_gguf ig_gguf;
+
+/* Reads one part.  `name` is for messages; it and the bytes are lent until the close. */
+IG_MUST_CHECK ig_status ig_gguf_open(const ig_allocator *a, const char *name, const void *bytes,
+                                     uint64_t size, ig_gguf **out);
+
+/* Maps a file, and if it is the first of a split model all its parts, which then read as one. */
+IG_MUST_CHECK ig_status ig_gguf_open_file(const ig_allocator *a, const char *path, ig_gguf **out);
+void ig_gguf_close(ig_gguf *gguf);
+
+uint32_t ig_gguf_version(const ig_gguf *gguf);
+uint64_t ig_gguf_file_bytes(const ig_gguf *gguf); /* of all parts */
+size_t ig_gguf_n_parts(const ig_gguf *gguf);
+size_t ig_gguf_n_values(const ig_gguf *gguf);
+const ig_gguf_value *ig_gguf_value_at(const ig_gguf *gguf, size_t i); /* in the order of the file */
+const ig_gguf_value *ig_gguf_find(const ig_gguf *gguf, const char *key); /* NULL: none */
+
+/* A number of any type that fits without loss (a bool is 0 or 1); false: not there, or other. */
+bool ig_gguf_int(const ig_gguf *gguf, const char *key, int64_t *out);
+bool ig_gguf_real(const ig_gguf *gguf, const char *key, double *out);
+bool ig_gguf_bool(const ig_gguf *gguf, const char *key, bool *out);
+bool ig_gguf_text_of(const ig_gguf *gguf, const char *key, ig_gguf_text *out);
+/* Element i of an array of numbers, or the number itself; i below count. */
+int64_t ig_gguf_int_at(const ig_gguf_value *value, uint64_t i);
+double ig_gguf_real_at(const ig_gguf_value *value, uint64_t i);
+
+size_t ig_gguf_n_tensors(const ig_gguf *gguf);
+const ig_gguf_tensor *ig_gguf_tensor_at(const ig_gguf *gguf, size_t i);
+const ig_gguf_tensor *ig_gguf_find_tensor(const ig_gguf *gguf, const char *name); /* NULL: none */
+
+#endif
