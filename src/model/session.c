@@ -121,8 +121,8 @@ static ig_status forward(void *arg) {
     ig_tensor *h = ig_reshape(s->arch->hidden(s->model, &rows), IG_SHAPE(c->rows, -1));
     ig_tensor *logits = s->arch->head(s->model, ig_embedding(h, c->pick)); /* that row of h */
     ig_no_grad_end(s->ctx);
+    IG_TRY(ig_eval(&logits, 1)); /* the first failure, in its own words */
     IG_TRY(stored);
-    IG_TRY(ig_eval(&logits, 1));
     ig_tensor_release(c->logits);
     c->logits = ig_tensor_retain(logits);
     return IG_OK;
