@@ -29,14 +29,17 @@ typedef struct ig_model_config {
 /* The architectures there are, "llm" first; NULL behind the last. */
 IG_API const char *ig_arch_name(size_t i);
 IG_API const char *ig_arch_description(size_t i);
+/* That name, of one as people write it ("OaLlm" is "llm"); NULL: the error lists the known. */
+IG_API const char *ig_arch_resolve(const char *name);
 
-/* Makes a model with weights drawn from the context's seed.  Names are taken as people write them
- * ("llm", "OaLlm"); an unknown one is an error that lists the known.  The caller owns the adapter;
- * the context must outlive it.  NULL config: all defaults. */
+/* Makes a model with weights drawn from the context's seed.  The name is taken as
+ * ig_arch_resolve() takes it.  The caller owns the adapter; the context must outlive it.  NULL
+ * config: all defaults. */
 IG_API IG_MUST_CHECK ig_status ig_adapter_create(ig_ctx *ctx, const char *arch,
                                                  const ig_model_config *config, ig_adapter **out);
-/* Makes the model that a .oam file holds, with its weights, and with its optimiser's state if the
- * file has it, so that training goes on. */
+/* Makes the model that a .oam file holds.  Its weights lie in the mapped file until they are
+ * written to; the optimiser's state, if the file has it, is read with the first step of training,
+ * which then goes on, in a context of the file's seed. */
 IG_API IG_MUST_CHECK ig_status ig_adapter_load(ig_ctx *ctx, const char *path, ig_adapter **out);
 IG_API void ig_adapter_destroy(ig_adapter *adapter);
 

@@ -6,16 +6,6 @@
 
 #include "base/alloc.h"
 #include "cli/progress.h"
-#include "ingot/checkpoint.h"
-
-/* A context that goes on from the file must have the seed that it was begun with. */
-static ig_status saved_seed(const char *path, uint64_t *out) {
-    ig_checkpoint *file;
-    IG_TRY(ig_checkpoint_open(path, &file));
-    *out = ig_checkpoint_seed(file);
-    ig_checkpoint_close(file);
-    return IG_OK;
-}
 
 ig_status talk_open(ig_cli *cli, const talk_options *o, talker *out) {
     *out = (talker){.cli = cli, .options = o, .to_terminal = isatty(STDOUT_FILENO)};
@@ -23,7 +13,6 @@ ig_status talk_open(ig_cli *cli, const talk_options *o, talker *out) {
     ig_ctx_options options = ig_cli_ctx_options(cli);
     options.device = o->device;
     options.threads = (int)o->threads;
-    IG_TRY(saved_seed(o->model, &options.seed));
     IG_TRY(ig_ctx_create(&options, &out->ctx));
     IG_TRY(ig_adapter_load(out->ctx, o->model, &out->adapter));
     out->load_ms = (ig_clock_seconds() - began) * 1e3;

@@ -103,6 +103,7 @@ void ig_adapter_destroy(ig_adapter *a) {
     ig_session_destroy(a->session);
     release_batch(a);
     ig_optimizer_destroy(a->optimizer);
+    ig_checkpoint_close(a->file);
     if (a->model) a->arch->destroy(a->ctx, a->model);
     ig_module_destroy(a->root);
     ig_tokenizer_destroy(a->tokenizer);
@@ -117,10 +118,6 @@ const char *ig_adapter_architecture(const ig_adapter *a) { return a->arch->name;
 int64_t ig_adapter_param_count(const ig_adapter *a) { return ig_module_element_count(a->root); }
 int64_t ig_adapter_vocabulary(const ig_adapter *a) { return a->config.vocabulary; }
 const char *ig_adapter_progress(const ig_adapter *a) { return a->progress; }
-int64_t ig_adapter_steps(const ig_adapter *a) {
-    return a->optimizer ? ig_optimizer_steps(a->optimizer) : 0;
-}
-
 ig_model_config ig_adapter_config(const ig_adapter *a) {
     const ig_lm_config *c = &a->config;
     return (ig_model_config){.d_model = c->d_model,
@@ -208,6 +205,7 @@ ig_status ig_adapter_train(ig_adapter *a, const int32_t *tokens, int64_t batch, 
     if (!options) options = &defaults;
     const double rate = options->rate != 0 ? options->rate : 3e-4;
     IG_TRY(take_batch(a, tokens, batch, ctx));
+    IG_TRY(ig_adapter_load_optimizer(a));
     if (!a->optimizer) IG_TRY(ig_adapter_make_optimizer(a, rate, options->weight_decay));
     ig_optimizer_set_rate(a->optimizer, rate);
 

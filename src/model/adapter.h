@@ -3,6 +3,7 @@
 #define IG_MODEL_ADAPTER_H
 
 #include "ingot/batch.h"
+#include "ingot/checkpoint.h"
 #include "ingot/model.h"
 #include "model/session.h"
 #include "text/tokenizer.h"
@@ -16,7 +17,9 @@ struct ig_adapter {
     ig_module *root;
     void *model;             /* the architecture's */
     ig_optimizer *optimizer; /* made with the first step */
-    char *progress;          /* as it was saved or loaded */
+    ig_checkpoint
+        *file;      /* NULL, or that it was loaded from, while its optimiser still lies there */
+    char *progress; /* as it was saved or loaded */
 
     /* Rows of one batch: made anew when the sizes change. */
     int64_t batch, ctx_rows;
@@ -26,6 +29,9 @@ struct ig_adapter {
 };
 
 /* ---- store.c: a model as a .oam's config ---- */
+/* Makes sure that there is an optimiser, if the file that the model is from has one. */
+IG_MUST_CHECK ig_status ig_adapter_load_optimizer(ig_adapter *a);
+/* ---- adapter.c ---- */
 IG_MUST_CHECK ig_status ig_adapter_make_optimizer(ig_adapter *a, double rate, double decay);
 /* Makes the model that the config says; weights are drawn. */
 IG_MUST_CHECK ig_status ig_adapter_build(ig_ctx *ctx, const ig_arch *arch,

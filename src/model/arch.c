@@ -96,6 +96,7 @@ ig_tensor *ig_rows_attend(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_t
     const ig_kv_layer *kv = &rows->layers[layer];
     store(rows, kv->k, k);
     store(rows, kv->v, v);
+    if (*rows->status != IG_OK) return ig_poison(ig_tensor_ctx(q), *rows->status);
     const ig_shape g = ig_tensor_desc(k).shape;
     const ig_shape pages = IG_SHAPE(-1, IG_PAGE_ROWS, g.dim[2], g.dim[3]);
     const ig_paged cache = {ig_reshape(kv->k, pages), ig_reshape(kv->v, pages), rows->page_table,

@@ -35,3 +35,8 @@ const ig_arch *ig_arch_find(const char *name) {
                   name ? name : "(NULL)", known);
     return NULL;
 }
+
+const char *ig_arch_resolve(const char *name) {
+    const ig_arch *arch = ig_arch_find(name);
+    return arch ? arch->name : NULL;
+}

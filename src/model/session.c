@@ -3,9 +3,10 @@
 #include "base/alloc.h"
 #include "ingot/grad.h"
 
-enum { CHUNK = IG_PAGE_ROWS, CLASSES = 2 };
+enum { CHUNK = IG_PAGE_ROWS, CLASSES = 3 };
 
-static const int64_t class_rows[CLASSES] = {1, CHUNK};
+/* A token, a short prompt, a chunk of a long one. */
+static const int64_t class_rows[CLASSES] = {1, 8, CHUNK};
 
 /* The inputs of one number of rows, and the work on them. */
 typedef struct row_class {
@@ -120,8 +121,8 @@ static ig_status forward(void *arg) {
     ig_tensor *h = ig_reshape(s->arch->hidden(s->model, &rows), IG_SHAPE(c->rows, -1));
     ig_tensor *logits = s->arch->head(s->model, ig_embedding(h, c->pick)); /* that row of h */
     ig_no_grad_end(s->ctx);
+    IG_TRY(ig_eval(&logits, 1)); /* the first failure, in its own words */
     IG_TRY(stored);
-    IG_TRY(ig_eval(&logits, 1));
     ig_tensor_release(c->logits);
     c->logits = ig_tensor_retain(logits);
     return IG_OK;
@@ -142,6 +143,13 @@ static void fill(const ig_session *s, const row_class *c, const int32_t *tokens,
     *(int32_t *)ig_tensor_map(c->pick) = (int32_t)n - 1;
 }
 
+/* The smallest that takes all the rows, or the largest. */
+static row_class *class_for(ig_session *s, int64_t rows) {
+    int i = 0;
+    while (i < CLASSES - 1 && class_rows[i] < rows) i++;
+    return &s->classes[i];
+}
+
 static ig_status run(row_class *c) {
     if (c->work) return ig_captured_replay(c->work);
     return ig_capture(c->session->ctx, forward, c, &c->work);
@@ -159,7 +167,7 @@ ig_status ig_session_feed(ig_session *s, const int32_t *tokens, int64_t count, f
                            (long long)s->config.vocabulary);
     row_class *last = NULL;
     while (count > 0) {
-        row_class *c = &s->classes[count > 1];
+        row_class *c = class_for(s, count);
         const int64_t n = count < c->rows ? count : c->rows;
         fill(s, c, tokens, n);
         IG_TRY(run(c));

@@ -24,6 +24,7 @@ typedef struct ig_storage {
     void (*release)(void *owner); /* of wrapped memory, which is not ours */
     void *owner;
     bool wrapped;
+    bool zeroed;             /* new, and the host's: it need not be cleared */
     bool of_caller;          /* made for a tensor of the caller's, not for the result of an op */
     struct ig_storage *next; /* in the pool */
 } ig_storage;
@@ -133,6 +134,7 @@ struct ig_ctx {
     uint64_t next_steps; /* what the count was set to in the midst of a step, */
     bool steps_were_set; /* if it was: it holds from the next one on */
     uint64_t n_filled;   /* calls of ig_tensor_fill_* */
+    uint32_t no_draw;    /* which draw nothing now */
     uint32_t n_random;   /* random ops since the tape began */
     bool step_has_ops, step_ended;
     ig_counters counters;
@@ -147,6 +149,8 @@ static inline bool ig_tensor_has_identity(const ig_tensor *t) {
 /* ---- storage.c ---- */
 IG_MUST_CHECK ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out);
 ig_storage *ig_storage_retain(ig_storage *storage);
+/* Puts memory of someone else's, as it is wrapped, in the place of the storage's own. */
+void ig_storage_adopt(ig_ctx *ctx, ig_storage *storage, const ig_storage *wrapped);
 void ig_storage_release(ig_ctx *ctx, ig_storage *storage);
 void ig_pool_drain(ig_ctx *ctx);
 /* Whether bytes of one are bytes of the other. */

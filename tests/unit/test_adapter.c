@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "ingot/model.h"
+#include "ingot/report.h"
 #include "model/adapter.h"
 
 enum { BATCH = 4, ROWS = 24, STEPS = 30 };
@@ -105,6 +106,39 @@ static void training_goes_on_from_a_file_as_if_it_had_not_stopped(void **state) 
         ig_ctx_destroy(ctx);
         remove(path);
     }
+}
+
+/* Talking needs neither gradients nor moments; what is saved again has them all the same. */
+static void an_optimiser_stays_in_its_file_until_somebody_trains(void **state) {
+    (void)state;
+    char path[] = "/tmp/ingot-adapter-XXXXXX", again[] = "/tmp/ingot-again-XXXXXX";
+    assert_true(mkstemp(path) >= 0 && mkstemp(again) >= 0);
+    double losses[STEPS];
+    ig_ctx *ctx = make_ctx(1);
+    ig_adapter *a = make(ctx, "llm");
+    train(a, 0, 12, losses);
+    OK(ig_adapter_save(a, path, NULL));
+    const double straight = train(a, 12, 14, losses);
+    ig_adapter_destroy(a);
+    ig_ctx_destroy(ctx);
+
+    ctx = make_ctx(1);
+    OK(ig_adapter_load(ctx, path, &a));
+    assert_null(a->optimizer);
+    assert_int_equal(ig_report_memory(ctx).allocated_bytes, 0); /* weights lie in the file */
+    assert_int_equal(ig_adapter_steps(a), 12);
+    OK(ig_adapter_save(a, again, NULL));
+    assert_int_equal(ig_adapter_steps(a), 12);
+    ig_adapter_destroy(a);
+    ig_ctx_destroy(ctx);
+
+    ctx = make_ctx(1);
+    OK(ig_adapter_load(ctx, again, &a));
+    assert_true(train(a, 12, 14, losses) == straight);
+    ig_adapter_destroy(a);
+    ig_ctx_destroy(ctx);
+    remove(again);
+    remove(path);
 }
 
 typedef struct heard {
@@ -306,6 +340,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_architecture_learns_and_all_modes_agree_to_the_bit),
         cmocka_unit_test(training_goes_on_from_a_file_as_if_it_had_not_stopped),
+        cmocka_unit_test(an_optimiser_stays_in_its_file_until_somebody_trains),
         cmocka_unit_test(greedy_text_is_the_same_for_any_number_of_threads),
         cmocka_unit_test(a_cache_of_pages_gives_what_the_whole_text_gives),
         cmocka_unit_test(stop_strings_end_the_text_before_them),
