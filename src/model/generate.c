@@ -91,12 +91,12 @@ static ig_status encode_prompt(run *r) {
 
 static ig_status prefill(run *r) {
     ig_adapter *a = r->a;
-    if (!a->session) IG_TRY(ig_session_create(a->ctx, a->arch, &a->config, a->model, &a->session));
-    ig_session_reset(a->session);
+    if (!a->session) IG_TRY(ig_session_create(a, NULL, &a->session));
+    IG_TRY(ig_session_truncate(a->session, 0, 0));
     IG_TRY(ig_sampler_create(ig_ctx_allocator(a->ctx), &r->o->sampling, a->config.vocabulary,
                              &r->sampler));
     for (int64_t i = 0; i < r->out->n_prompt; i++) ig_sampler_accept(r->sampler, r->prompt[i]);
-    IG_TRY(ig_session_feed(a->session, r->prompt, r->out->n_prompt, r->logits));
+    IG_TRY(ig_session_feed(a->session, 0, r->prompt, r->out->n_prompt, r->logits));
     r->out->prefill_ms = now_ms() - r->start;
     return IG_OK;
 }
@@ -116,7 +116,7 @@ static ig_status decode(run *r) {
         if (r->o->token) r->o->token(r->o->user, id);
         IG_TRY(put(&r->outlet, memory, text, ig_decoder_next(&decoder, id, text)));
         if (r->out->n_tokens < most && !r->outlet.stopped && !r->outlet.closed)
-            IG_TRY(ig_session_feed(r->a->session, &id, 1, r->logits));
+            IG_TRY(ig_session_feed(r->a->session, 0, &id, 1, r->logits));
     }
     if (!r->outlet.stopped) {
         IG_TRY(put(&r->outlet, memory, text, ig_decoder_end(&decoder, text)));
