@@ -106,6 +106,7 @@ ig_tensor *ig_rows_attend_with(const ig_rows *rows, int64_t layer, ig_tensor *q,
     }
     store(rows, rows->layers[layer].k, k);
     store(rows, rows->layers[layer].v, v);
+    if (*rows->status != IG_OK) return ig_poison(ig_tensor_ctx(q), *rows->status);
     ig_tensor *row_q = ig_reshape(q, IG_SHAPE(s.dim[1], s.dim[2], s.dim[3]));
     return ig_reshape(
         attend_paged(rows, layer, row_q, ig_tensor_desc(k).shape, ig_tensor_desc(v).shape, o),

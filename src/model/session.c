@@ -114,6 +114,7 @@ ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig
                        a->arch->name);
     ig_session *s = ig_alloc(ig_ctx_allocator(a->ctx), 1, sizeof *s);
     if (!s) return IG_FAIL(IG_ERR_MEMORY, "session");
+    s->adapter = a;
     s->ctx = a->ctx;
     s->arch = a->arch;
     s->config = a->config;
@@ -235,8 +236,8 @@ static ig_status forward(void *arg) {
     ig_tensor *h = ig_reshape(s->arch->hidden(s->model, &rows), IG_SHAPE(c->rows, -1));
     ig_tensor *logits = s->arch->head(s->model, ig_embedding(h, c->pick)); /* those rows of h */
     ig_no_grad_end(s->ctx);
+    IG_TRY(ig_eval(&logits, 1)); /* the first failure, in its own words */
     IG_TRY(stored);
-    IG_TRY(ig_eval(&logits, 1));
     ig_tensor_release(c->logits);
     c->logits = ig_tensor_retain(logits);
     return IG_OK;

@@ -27,6 +27,7 @@ typedef struct ig_row_class {
 } ig_row_class;
 
 struct ig_session {
+    const ig_adapter *adapter; /* lent */
     ig_ctx *ctx;
     const ig_arch *arch;
     ig_lm_config config; /* its context is the session's */
