@@ -133,14 +133,22 @@ typedef struct ig_sampling {
 typedef struct ig_generate_options {
     const char *prompt;
     size_t prompt_bytes;
+    const int32_t *tokens; /* the prompt as tokens instead, if there are any */
+    size_t n_tokens;
+    bool plain;         /* names of control tokens in the prompt are nothing but text */
+    bool ignore_end;    /* go on although the model says that its text ends */
     int64_t max_tokens; /* as many as fit into the context */
     ig_sampling sampling;
     const char *const *stop; /* ends before the first of these */
     size_t n_stop;
+    /* Where the text goes on: behind what a sequence of this session holds.  NULL: in a session of
+     * the adapter's own, which begins anew with each prompt. */
+    ig_session *session;
+    int32_t sequence;
     /* Called for every piece of text, whole UTF-8 sequences only; false: enough. */
     bool (*emit)(void *user, const char *text, size_t bytes);
-    /* Called for every token, before its text; may be NULL. */
-    void (*token)(void *user, int32_t id);
+    /* Called for every token, before its text, with the logits it was drawn from; may be NULL. */
+    void (*token)(void *user, int32_t id, const float *logits);
     void *user;
 } ig_generate_options;
 
@@ -156,6 +164,15 @@ typedef struct ig_generated {
 IG_API IG_MUST_CHECK ig_status ig_adapter_generate(ig_adapter *adapter,
                                                    const ig_generate_options *options,
                                                    ig_generated *out);
+
+/* How likely a token is after all others' share: the logarithm of its probability. */
+typedef struct ig_logprob {
+    int32_t id;
+    double logprob;
+} ig_logprob;
+IG_API double ig_logits_logprob(const float *logits, int64_t vocabulary, int32_t id);
+/* The likeliest tokens, at most `room` of them, the likeliest first; returns how many. */
+IG_API size_t ig_logits_top(const float *logits, int64_t vocabulary, ig_logprob *out, size_t room);
 
 /* ---- an application's skeleton ---- */
 

@@ -9,9 +9,9 @@ extern const ig_arch ig_arch_llm, ig_arch_gpt, ig_arch_tinyllm, ig_arch_llama, i
     ig_arch_qwen3, ig_arch_gemma3, ig_arch_phi3, ig_arch_gpt2, ig_arch_bert;
 
 static const ig_arch *const archs[] = {
-    &ig_arch_llm, &ig_arch_gpt, &ig_arch_tinyllm, /* trained */
-    &ig_arch_llama, &ig_arch_qwen2, &ig_arch_qwen3, &ig_arch_gemma3, &ig_arch_phi3, &ig_arch_gpt2,
-    &ig_arch_bert,
+    &ig_arch_llm,   &ig_arch_gpt,   &ig_arch_tinyllm, /* trained */
+    &ig_arch_llama, &ig_arch_qwen2, &ig_arch_qwen3,   &ig_arch_gemma3,
+    &ig_arch_phi3,  &ig_arch_gpt2,  &ig_arch_bert,
 };
 enum { ARCHS = sizeof archs / sizeof archs[0] };
 

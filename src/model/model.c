@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "model/adapter.h"
+#include "model/vocab.h"
 
 static const ig_allocator *const memory = &ig_heap; /* no context's: the model outlives them */
 
@@ -64,12 +65,22 @@ static ig_status lock(ig_model *m) {
     return IG_OK;
 }
 
+/* Rows of the embedding that no token has may follow those that one has, never the other way. */
+static ig_status read_tokenizer(ig_model *m, const char *pre) {
+    IG_TRY(ig_vocab_from_gguf(memory, m->path, m->file, pre, &m->tokenizer));
+    const int32_t tokens = ig_tokenizer_vocabulary(m->tokenizer);
+    if (tokens <= m->hyper.size.vocabulary) return IG_OK;
+    return IG_FAIL(IG_ERR_FORMAT, "%s: %d tokens, but an embedding of %lld", m->path, tokens,
+                   (long long)m->hyper.size.vocabulary);
+}
+
 static ig_status load(ig_model *m, const ig_model_options *o) {
     IG_TRY(ig_gguf_open_file(memory, m->path, &m->file));
     IG_TRY(find_arch(m));
     const ig_keys keys = ig_model_keys(m);
     IG_TRY(ig_hyper_read(&keys, m->arch, &m->hyper));
     IG_TRY(ig_weights_check(&keys, m->arch, &m->hyper));
+    IG_TRY(read_tokenizer(m, o->pre));
     return o->lock ? lock(m) : IG_OK;
 }
 
@@ -118,7 +129,7 @@ ig_status ig_adapter_from_model(ig_ctx *ctx, ig_model *model, ig_adapter **out) 
     a->config = model->hyper.size;
     a->source = ig_model_retain(model);
     a->tokenizer = model->tokenizer;
-    a->tokenizer_name = ig_copy_text(a_memory, "file");
+    a->tokenizer_name = ig_copy_text(a_memory, ig_tokenizer_name(model->tokenizer));
     a->progress = ig_copy_text(a_memory, "{}");
     ig_status status = a->tokenizer_name && a->progress
                            ? IG_OK

@@ -88,8 +88,8 @@ static uint64_t head_sum(const head *h) { return XXH3_64bits(h, offsetof(head, h
 /* Visits the stretches of a cache that hold a sequence: page by page. */
 typedef ig_status visit_fn(void *user, char *bytes, uint64_t n_bytes);
 
-static ig_status each_page(const ig_session *s, int32_t sequence, ig_tensor *cache,
-                           visit_fn *visit, void *user) {
+static ig_status each_page(const ig_session *s, int32_t sequence, ig_tensor *cache, visit_fn *visit,
+                           void *user) {
     const uint64_t each = row_bytes(s, cache);
     const int32_t *pages = s->pages.table + (int64_t)sequence * s->pages.per_sequence;
     char *all = ig_tensor_map(cache);

@@ -156,7 +156,8 @@ static bool hear(void *user, const char *piece, size_t bytes) {
     return true;
 }
 
-static void note_id(void *user, int32_t id) {
+static void note_id(void *user, int32_t id, const float *logits) {
+    assert_non_null(logits);
     heard *h = user;
     h->ids[h->n_ids++] = id;
 }
@@ -306,7 +307,7 @@ static void what_cannot_be_is_said_with_its_numbers(void **state) {
     memset(long_prompt, 'x', sizeof long_prompt);
     assert_fails(ig_adapter_generate(
                      a, &(ig_generate_options){.prompt = long_prompt, .prompt_bytes = 160}, NULL),
-                 IG_ERR_ARGUMENT, "the prompt has 160 tokens, the context 160");
+                 IG_ERR_ARGUMENT, "the prompt has 160 tokens, the context 160, of which 0 are taken");
     assert_fails(ig_adapter_load(ctx, "/nowhere/at/all.oam", &a), IG_ERR_IO, "/nowhere/at/all.oam");
     ig_adapter_destroy(a);
     ig_ctx_destroy(ctx);

@@ -4,7 +4,7 @@
  */
 #include "model/lm.h"
 
-#define ONCE(member) offsetof(ig_lm, member)
+#define ONCE(member)  offsetof(ig_lm, member)
 #define LAYER(member) offsetof(ig_lm_layer, member)
 
 static const ig_weight_row weights[] = {
