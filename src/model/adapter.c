@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/model.h"
+
 /* ---- making ---- */
 
 /* What is zero becomes the architecture's default; the rest has to make sense. */
@@ -76,7 +78,7 @@ ig_status ig_adapter_create(ig_ctx *ctx, const char *name, const ig_model_config
     static const ig_model_config defaults;
     if (!ctx || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_create: NULL");
     if (!config) config = &defaults;
-    const ig_arch *arch = ig_arch_find(name);
+    const ig_arch *arch = ig_arch_find(name, IG_ARCH_TRAINED);
     if (!arch) return IG_ERR_ARGUMENT;
     ig_lm_config resolved = {0};
     ig_tokenizer *tokenizer = NULL;
@@ -104,9 +106,13 @@ void ig_adapter_destroy(ig_adapter *a) {
     release_batch(a);
     ig_optimizer_destroy(a->optimizer);
     ig_checkpoint_close(a->file);
-    if (a->model) a->arch->destroy(a->ctx, a->model);
+    if (a->source)
+        ig_lm_destroy(a->ctx, a->arch, a->model);
+    else if (a->model)
+        a->arch->destroy(a->ctx, a->model);
     ig_module_destroy(a->root);
-    ig_tokenizer_destroy(a->tokenizer);
+    if (!a->source) ig_tokenizer_destroy(a->tokenizer);
+    ig_model_release(a->source);
     ig_free(memory, a->tokenizer_name);
     ig_free(memory, a->progress);
     ig_free(memory, a);
@@ -115,9 +121,12 @@ void ig_adapter_destroy(ig_adapter *a) {
 /* ---- what it is ---- */
 
 const char *ig_adapter_architecture(const ig_adapter *a) { return a->arch->name; }
-int64_t ig_adapter_param_count(const ig_adapter *a) { return ig_module_element_count(a->root); }
+int64_t ig_adapter_param_count(const ig_adapter *a) {
+    return a->source ? ig_model_param_count(a->source) : ig_module_element_count(a->root);
+}
 int64_t ig_adapter_vocabulary(const ig_adapter *a) { return a->config.vocabulary; }
 const char *ig_adapter_progress(const ig_adapter *a) { return a->progress; }
+
 ig_model_config ig_adapter_config(const ig_adapter *a) {
     const ig_lm_config *c = &a->config;
     return (ig_model_config){.d_model = c->d_model,
@@ -178,6 +187,10 @@ static ig_status reserve_batch(ig_adapter *a, int64_t batch, int64_t ctx) {
 
 /* Each token of a row is predicted from those before it. */
 static ig_status take_batch(ig_adapter *a, const int32_t *tokens, int64_t batch, int64_t ctx) {
+    if (a->source)
+        return IG_FAIL(IG_ERR_UNSUPPORTED,
+                       "train: a %s model of a GGUF file is read only; train one of 'ingot archs'",
+                       a->arch->name);
     if (!tokens || batch < 1 || ctx < 1)
         return IG_FAIL(IG_ERR_ARGUMENT, "train: %lld rows of %lld tokens", (long long)batch,
                        (long long)ctx);
