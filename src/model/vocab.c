@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "ingot/checkpoint.h"
+#include "text/pretokenizer.h"
 
 #define KEY(name) "tokenizer.ggml." name
 
@@ -191,6 +192,7 @@ static ig_status read_all(reading *r, const char *pre) {
 
 ig_status ig_vocab_from_gguf(const ig_allocator *a, const char *source, const ig_gguf *gguf,
                              const char *pre, ig_tokenizer **out) {
+    if (pre && !ig_pre_find(pre)) return ig_pre_unknown(IG_ERR_ARGUMENT, source, pre);
     reading r = {.allocator = a, .gguf = gguf, .vocab = {.source = source}};
     ig_status status = read_all(&r, pre);
     if (status == IG_OK) status = ig_tokenizer_from_vocab(a, &r.vocab, out);

@@ -20,20 +20,20 @@ static bool has_name(const char *names, const char *name) {
     return false;
 }
 
-ig_status ig_pre_find(const char *source, const char *name, const ig_pre **out) {
-    for (const ig_pre *row = ig_pre_rows; row->name; row++) {
-        if (strcmp(row->name, name) != 0 && !has_name(row->aliases, name)) continue;
-        *out = row;
-        return IG_OK;
-    }
+const ig_pre *ig_pre_find(const char *name) {
+    const ig_pre *row = ig_pre_rows;
+    while (row->name && strcmp(row->name, name) != 0 && !has_name(row->aliases, name)) row++;
+    return row->name ? row : NULL;
+}
+
+ig_status ig_pre_unknown(ig_status code, const char *source, const char *name) {
     enum { LIST_BYTES = 512 };
     char list[LIST_BYTES];
     ig_text text = ig_text_begin(list, sizeof list);
     for (const ig_pre *row = ig_pre_rows; row->name; row++)
         ig_text_add(&text, "%s%s", row == ig_pre_rows ? "" : ", ", row->name);
-    return IG_FAIL(IG_ERR_FORMAT,
-                   "%s: the pre-tokenizer '%.64s' is not known; --pre chooses another: %s", source,
-                   name, list);
+    return IG_FAIL(code, "%s: the pre-tokenizer '%.64s' is not known; --pre chooses one of %s",
+                   source, name, list);
 }
 
 /* The next character of a pattern, "\r" and "\n" as what they mean. */

@@ -28,8 +28,9 @@ extern const ig_pre ig_pre_rows[]; /* a NULL name at the end */
 /* What a tokenizer.json calls ByteLevel, and Digits with individual_digits. */
 extern const char ig_pre_byte_level[], ig_pre_single_digits[];
 
-/* The row of a name; an unknown one is an error that names it. */
-IG_MUST_CHECK ig_status ig_pre_find(const char *source, const char *name, const ig_pre **out);
+const ig_pre *ig_pre_find(const char *name); /* NULL: not known */
+/* Fails with `code` for a name that is not known: says so, and lists those that are. */
+IG_MUST_CHECK ig_status ig_pre_unknown(ig_status code, const char *source, const char *name);
 
 /* The usual name of the patterns that a tokenizer.json has, in their order, to be written down as
  * tokenizer.ggml.pre; NULL: they are not in the table. */

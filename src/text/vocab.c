@@ -17,8 +17,8 @@ static const ig_tokenizer_kind *const kinds[] = {&ig_tokenizer_llama, &ig_tokeni
                                                  &ig_tokenizer_bert, NULL};
 
 bool ig_vocab_adds_bos(const char *pre) {
-    const ig_pre *row = NULL;
-    return pre && ig_pre_find("", pre, &row) == IG_OK && row->adds_bos;
+    const ig_pre *row = pre ? ig_pre_find(pre) : NULL;
+    return row && row->adds_bos;
 }
 
 /* ---- Checks ---- */

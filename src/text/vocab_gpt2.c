@@ -101,8 +101,8 @@ static size_t longest(const ig_tokenizer_data *texts, size_t count) {
 
 static ig_status load(ig_tokenizer *base, const ig_vocab *v) {
     gpt2_tokenizer *t = (gpt2_tokenizer *)base;
-    const ig_pre *pre = NULL;
-    IG_TRY(ig_pre_find(v->source, v->pre ? v->pre : "default", &pre));
+    const ig_pre *pre = ig_pre_find(v->pre ? v->pre : "default");
+    if (!pre) return ig_pre_unknown(IG_ERR_FORMAT, v->source, v->pre);
     IG_TRY(ig_pretokenizer_create(base->allocator, pre, &t->pretokenizer));
     t->ignores_merges = pre->ignores_merges;
 
