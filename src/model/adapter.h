@@ -31,7 +31,12 @@ struct ig_adapter {
 /* ---- store.c: a model as a .oam's config ---- */
 /* Makes sure that there is an optimiser, if the file that the model is from has one. */
 IG_MUST_CHECK ig_status ig_adapter_load_optimizer(ig_adapter *a);
+/* ---- explain.c ---- */
+/* Fails with IG_ERR_NUMBER and the op at which it began that `what`, of the rows at hand, is
+ * `value`. Between steps, and before an update. */
+IG_MUST_CHECK ig_status ig_adapter_explain(ig_adapter *a, const char *what, double value);
 /* ---- adapter.c ---- */
+ig_tensor *ig_adapter_loss(const ig_adapter *a); /* of the rows at hand */
 IG_MUST_CHECK ig_status ig_adapter_make_optimizer(ig_adapter *a, double rate, double decay);
 /* Makes the model that the config says; weights are drawn. */
 IG_MUST_CHECK ig_status ig_adapter_build(ig_ctx *ctx, const ig_arch *arch,
