@@ -73,7 +73,8 @@ static bool emit(void *user, const char *text, size_t bytes) {
     return !g->out_of_memory && !ig_cli_cancelled(g->talker.cli);
 }
 
-static void keep_token(void *user, int32_t id) {
+static void keep_token(void *user, int32_t id, const float *logits) {
+    (void)logits;
     generation *g = user;
     const ig_allocator *a = &g->talker.cli->allocator;
     if (!g->talker.cli->json) return;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/model.h"
+
 /* ---- making ---- */
 
 /* What is zero becomes the architecture's default; the rest has to make sense. */
@@ -77,7 +79,7 @@ ig_status ig_adapter_create(ig_ctx *ctx, const char *name, const ig_model_config
     static const ig_model_config defaults;
     if (!ctx || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_create: NULL");
     if (!config) config = &defaults;
-    const ig_arch *arch = ig_arch_find(name);
+    const ig_arch *arch = ig_arch_find(name, IG_ARCH_TRAINED);
     if (!arch) return IG_ERR_ARGUMENT;
     ig_lm_config resolved = {0};
     ig_tokenizer *tokenizer = NULL;
@@ -105,9 +107,13 @@ void ig_adapter_destroy(ig_adapter *a) {
     release_batch(a);
     ig_optimizer_destroy(a->optimizer);
     ig_checkpoint_close(a->file);
-    if (a->model) a->arch->destroy(a->ctx, a->model);
+    if (a->source)
+        ig_lm_destroy(a->ctx, a->arch, a->model);
+    else if (a->model)
+        a->arch->destroy(a->ctx, a->model);
     ig_module_destroy(a->root);
-    ig_tokenizer_destroy(a->tokenizer);
+    if (!a->source) ig_tokenizer_destroy(a->tokenizer);
+    ig_model_release(a->source);
     ig_free(memory, a->tokenizer_name);
     ig_free(memory, a->progress);
     ig_free(memory, a);
@@ -116,9 +122,12 @@ void ig_adapter_destroy(ig_adapter *a) {
 /* ---- what it is ---- */
 
 const char *ig_adapter_architecture(const ig_adapter *a) { return a->arch->name; }
-int64_t ig_adapter_param_count(const ig_adapter *a) { return ig_module_element_count(a->root); }
+int64_t ig_adapter_param_count(const ig_adapter *a) {
+    return a->source ? ig_model_param_count(a->source) : ig_module_element_count(a->root);
+}
 int64_t ig_adapter_vocabulary(const ig_adapter *a) { return a->config.vocabulary; }
 const char *ig_adapter_progress(const ig_adapter *a) { return a->progress; }
+
 ig_model_config ig_adapter_config(const ig_adapter *a) {
     const ig_lm_config *c = &a->config;
     return (ig_model_config){.d_model = c->d_model,
@@ -132,14 +141,15 @@ ig_model_config ig_adapter_config(const ig_adapter *a) {
 
 ig_status ig_adapter_encode(const ig_adapter *a, const char *text, size_t bytes, int32_t *ids,
                             size_t room, size_t *out) {
-    const ig_allocator *memory = ig_ctx_allocator(a->ctx);
-    int32_t *all = ig_alloc(memory, bytes, sizeof *all);
-    if (!all) return IG_FAIL(IG_ERR_MEMORY, "encode: %zu bytes", bytes);
-    *out = ig_tokenizer_encode(a->tokenizer, text, bytes, all);
-    const size_t kept = *out < room ? *out : room;
-    if (kept) memcpy(ids, all, kept * sizeof *ids);
-    ig_free(memory, all);
-    return IG_OK;
+    ig_ids all = {.allocator = ig_ctx_allocator(a->ctx)};
+    const ig_status status = ig_tokenizer_encode(a->tokenizer, text, bytes, 0, &all);
+    if (status == IG_OK) {
+        const size_t kept = all.count < room ? all.count : room;
+        if (kept) memcpy(ids, all.at, kept * sizeof *ids);
+        *out = all.count;
+    }
+    ig_ids_deinit(&all);
+    return status;
 }
 
 ig_status ig_adapter_decode(const ig_adapter *a, const int32_t *ids, size_t count, char *text,
@@ -148,7 +158,7 @@ ig_status ig_adapter_decode(const ig_adapter *a, const int32_t *ids, size_t coun
         if (ids[i] < 0 || ids[i] >= a->config.vocabulary)
             return IG_FAIL(IG_ERR_ARGUMENT, "decode: token %d is not below %lld", ids[i],
                            (long long)a->config.vocabulary);
-    *out = ig_tokenizer_decode(a->tokenizer, ids, count, text, room);
+    *out = ig_tokenizer_decode(a->tokenizer, ids, count, 0, text, room);
     return IG_OK;
 }
 
@@ -178,6 +188,10 @@ static ig_status reserve_batch(ig_adapter *a, int64_t batch, int64_t ctx) {
 
 /* Each token of a row is predicted from those before it. */
 static ig_status take_batch(ig_adapter *a, const int32_t *tokens, int64_t batch, int64_t ctx) {
+    if (a->source)
+        return IG_FAIL(IG_ERR_UNSUPPORTED,
+                       "train: a %s model of a GGUF file is read only; train one of 'ingot archs'",
+                       a->arch->name);
     if (!tokens || batch < 1 || ctx < 1)
         return IG_FAIL(IG_ERR_ARGUMENT, "train: %lld rows of %lld tokens", (long long)batch,
                        (long long)ctx);

@@ -15,7 +15,8 @@ struct ig_adapter {
     char *tokenizer_name; /* as the config had it */
     ig_tokenizer *tokenizer;
     ig_module *root;
-    void *model;             /* the architecture's */
+    void *model;             /* the architecture's, or an ig_lm */
+    ig_model *source;        /* NULL, or where the ig_lm and the tokenizer are from */
     ig_optimizer *optimizer; /* made with the first step */
     ig_checkpoint
         *file;      /* NULL, or that it was loaded from, while its optimiser still lies there */

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "base/blocks.h"
+
 typedef struct call {
     const char *op;
     const void *attrs;
@@ -46,6 +48,11 @@ static ig_status want_real(const call *c, uint32_t i) {
     return IG_FAIL(IG_ERR_SHAPE, "%s: input %u is %s: cast it to f32", c->op, i,
                    ig_dtype_name(c->in[i].dtype));
 }
+
+static bool is_block(ig_dtype dtype) { return ig_dtype_block(dtype) > 1; }
+
+/* How weights are stored besides f32: halves and blocks.  Only ops that read weights take them. */
+static bool is_stored(ig_dtype dtype) { return ig_blocks_can_decode(dtype) && dtype != IG_F32; }
 
 /* What only moves elements takes indices, too. */
 static ig_status want_number(const call *c, uint32_t i) {
@@ -132,6 +139,9 @@ static ig_status infer_cast(const call *c) {
     const ig_attrs_dtype *attrs = c->attrs;
     if (attrs->dtype >= IG_DTYPE_COUNT)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: dtype %u is unknown", c->op, attrs->dtype);
+    if (is_block((ig_dtype)attrs->dtype))
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: to %s: blocks are read, not made", c->op,
+                       ig_dtype_name((ig_dtype)attrs->dtype));
     c->out[0] = (ig_desc){(ig_dtype)attrs->dtype, c->in[0].shape};
     return IG_OK;
 }
@@ -140,6 +150,9 @@ static ig_status infer_fill(const call *c) {
     const ig_attrs_fill *attrs = c->attrs;
     if (attrs->dtype >= IG_DTYPE_COUNT)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: dtype %u is unknown", c->op, attrs->dtype);
+    if (is_block((ig_dtype)attrs->dtype))
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: %s: blocks are read, not made", c->op,
+                       ig_dtype_name((ig_dtype)attrs->dtype));
     c->out[0] = (ig_desc){(ig_dtype)attrs->dtype, {0}};
     return IG_OK;
 }
@@ -188,6 +201,8 @@ static ig_status infer_transpose(const call *c) {
         if (seen & 1u << attrs->axis[d])
             return IG_FAIL(IG_ERR_SHAPE, "%s: axis %d is named twice", c->op, attrs->axis[d]);
         seen |= 1u << attrs->axis[d];
+        if (is_block(c->in[0].dtype) && (d == c->in[0].shape.rank - 1) != (attrs->axis[d] == d))
+            return misshapen(c, 0, "blocks lie along the last dimension, which must stay the last");
         c->out[0].shape.dim[d] = c->in[0].shape.dim[attrs->axis[d]];
     }
     return IG_OK;
@@ -201,6 +216,9 @@ static ig_status infer_slice(const call *c) {
         return IG_FAIL(IG_ERR_SHAPE, "%s: [%lld, %lld) of axis %d of %s", c->op,
                        (long long)s->begin, (long long)s->end, s->axis,
                        ig_shape_text(c->in[0].shape, text));
+    if (s->axis == c->in[0].shape.rank - 1 && s->begin % ig_dtype_block(c->in[0].dtype) != 0)
+        return IG_FAIL(IG_ERR_SHAPE, "%s: %lld is within a block of %s", c->op, (long long)s->begin,
+                       ig_dtype_name(c->in[0].dtype));
     c->out[0] = c->in[0];
     c->out[0].shape.dim[s->axis] = s->end - s->begin;
     return IG_OK;
@@ -259,14 +277,15 @@ static ig_status infer_scatter(const call *c) {
     return infer_same(c);
 }
 
-/* table [v, d], ids [...] -> [..., d] */
+/* table [v, d], ids [...] -> [..., d]; weights that are stored otherwise come out as f32 */
 static ig_status infer_embedding(const call *c) {
     ig_shape shape = c->in[1].shape;
-    IG_TRY(want_number(c, 0));
+    const bool stored = is_stored(c->in[0].dtype);
+    if (!stored) IG_TRY(want_number(c, 0));
     IG_TRY(want_index(c, 1));
     if (c->in[0].shape.rank != 2 || shape.rank >= IG_MAX_RANK) return misfit(c, 0, 1);
     shape.dim[shape.rank++] = c->in[0].shape.dim[1];
-    c->out[0] = (ig_desc){c->in[0].dtype, shape};
+    c->out[0] = (ig_desc){stored ? IG_F32 : c->in[0].dtype, shape};
     return IG_OK;
 }
 
@@ -365,11 +384,22 @@ static ig_status infer_global_norm(const call *c) {
 
 /* ---- contractions ---- */
 
+/* Numbers of one real type, or f32 times stored weights: rows [n, k]. */
+static ig_status want_factors(const call *c, const ig_attrs_matmul *t) {
+    if (!is_stored(c->in[1].dtype)) return want_reals_alike(c, 0);
+    for (uint32_t i = 0; i < c->n_in; i++)
+        if (i != 1 && c->in[i].dtype != IG_F32)
+            return IG_FAIL(IG_ERR_SHAPE, "%s: %s x %s: cast one of them", c->op,
+                           ig_dtype_name(c->in[i].dtype), ig_dtype_name(c->in[1].dtype));
+    if (t->transpose_b && !t->transpose_a && c->in[1].shape.rank == 2) return IG_OK;
+    return misshapen(c, 1, "stored weights are rows [n, k], used transposed");
+}
+
 /* [..., m, k] x [..., k, n] -> [..., m, n], and a bias [n]. */
 static ig_status infer_matmul(const call *c) {
     const ig_attrs_matmul *t = c->attrs;
     const ig_shape a = c->in[0].shape, b = c->in[1].shape;
-    IG_TRY(want_reals_alike(c, 0));
+    IG_TRY(want_factors(c, t));
     if (a.rank < 2 || b.rank < 2) return misfit(c, 0, 1);
     const int64_t m = a.dim[a.rank - (t->transpose_a ? 1 : 2)];
     const int64_t k = a.dim[a.rank - (t->transpose_a ? 2 : 1)];
@@ -520,6 +550,35 @@ static infer_rule *const rules[IG_OP_COUNT] = {
 #include "ingot/op.def"
 };
 
+/* Blocks are looked at by views and read as weights; nothing else takes them. */
+static bool takes_blocks(ig_op op, uint32_t input) {
+    switch (op) {
+    case IG_OP_CAST:
+    case IG_OP_EMBEDDING: return input == 0;
+    case IG_OP_MATMUL: return input == 1;
+    case IG_OP_CUSTOM: return true;
+    default: return ig_op_find(op)->traits & IG_VIEWS;
+    }
+}
+
+static ig_status check_blocks(ig_op op, const ig_desc *in, uint32_t n_in) {
+    for (uint32_t i = 0; i < n_in; i++)
+        if (is_block(in[i].dtype) && !takes_blocks(op, i))
+            return IG_FAIL(IG_ERR_SHAPE, "%s: input %u is %s: cast it to f32", ig_op_name(op), i,
+                           ig_dtype_name(in[i].dtype));
+    return IG_OK;
+}
+
+static ig_status check_result(ig_op op, ig_desc result) {
+    uint64_t bytes;
+    char text[IG_SHAPE_TEXT_BYTES];
+    if (ig_desc_bytes(result, &bytes)) return IG_OK;
+    if (is_block(result.dtype) && ig_shape_valid(result.shape))
+        return IG_FAIL(IG_ERR_SHAPE, "%s: %s does not end in whole blocks of %s", ig_op_name(op),
+                       ig_shape_text(result.shape, text), ig_dtype_name(result.dtype));
+    return IG_FAIL(IG_ERR_SHAPE, "%s: the result is too large", ig_op_name(op));
+}
+
 ig_status ig_infer(ig_op op, const void *attrs, const ig_desc *in, uint32_t n_in, ig_desc *out,
                    uint32_t n_out) {
     const ig_op_info *info = ig_op_find(op);
@@ -529,12 +588,9 @@ ig_status ig_infer(ig_op op, const void *attrs, const ig_desc *in, uint32_t n_in
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: %u inputs, %u outputs", info->name, n_in, n_out);
 
     ig_desc results[IG_MAX_OUT];
+    IG_TRY(check_blocks(op, in, n_in));
     IG_TRY(rules[op](&(call){info->name, attrs, in, n_in, results, n_out}));
-    for (uint32_t i = 0; i < n_out; i++) {
-        uint64_t bytes;
-        if (!ig_desc_bytes(results[i], &bytes))
-            return IG_FAIL(IG_ERR_SHAPE, "%s: the result is too large", info->name);
-    }
+    for (uint32_t i = 0; i < n_out; i++) IG_TRY(check_result(op, results[i]));
     memcpy(out, results, n_out * sizeof *out);
     return IG_OK;
 }

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/blocks.h"
 #include "runtime/ctx.h"
 
 struct ig_captured {
@@ -45,7 +46,7 @@ static void move_in(ig_captured *c, ig_tensor *t) {
     ig_storage_release(c->ctx, t->storage);
     t->storage = ig_storage_retain(c->arena);
     t->layout = info->layout;
-    t->layout.offset += (int64_t)home.offset / ig_dtype_bytes(info->layout.desc.dtype);
+    t->layout.offset += ig_elements_of(info->layout.desc.dtype, (int64_t)home.offset);
 }
 
 static ig_status bind(ig_captured *c) {

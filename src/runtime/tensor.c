@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "base/random.h"
 #include "runtime/ctx.h"
 
@@ -204,7 +205,7 @@ ig_status ig_tensor_create_from(ig_ctx *ctx, ig_desc desc, const void *src, ig_t
 
 /* The layout that strides from outside make, if the bytes up to its last element can be counted. */
 static ig_status outside_layout(ig_desc desc, const int64_t *stride, ig_layout *out) {
-    const int64_t each = ig_dtype_bytes(desc.dtype);
+    const int64_t each = ig_bytes_of(desc.dtype, ig_dtype_block(desc.dtype));
     const bool empty = ig_shape_count(desc.shape) == 0;
     int64_t end = each; /* of the last element, in bytes */
     *out = ig_layout_packed(desc);
@@ -220,13 +221,16 @@ static ig_status outside_layout(ig_desc desc, const int64_t *stride, ig_layout *
                            (long long)stride[d]);
         out->stride[d] = stride[d];
     }
+    if (ig_dtype_block(desc.dtype) > 1 && !ig_layout_is_packed(out))
+        return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: %s must lie packed",
+                       ig_dtype_name(desc.dtype));
     return IG_OK;
 }
 
 /* Memory from outside must be what the device works in, and lie as elements have to. */
 static ig_status check_outside(const ig_ctx *ctx, ig_dtype dtype, const void *bytes,
                                const char *what) {
-    const int64_t each = ig_dtype_bytes(dtype);
+    const int64_t each = ig_dtype_block(dtype) > 1 ? 1 : ig_bytes_of(dtype, 1);
     if (!ctx->planner.devices[0]->host_memory)
         return IG_FAIL(IG_ERR_UNSUPPORTED, "%s: %s does not work in host memory", what,
                        ctx->planner.devices[0]->name);
@@ -300,13 +304,26 @@ static uint64_t span_bytes(const ig_layout *layout) {
         if (layout->desc.shape.dim[d] == 0) return 0;
         last += (layout->desc.shape.dim[d] - 1) * layout->stride[d];
     }
-    return (uint64_t)((last + 1) * ig_dtype_bytes(layout->desc.dtype));
+    return (uint64_t)ig_bytes_of(layout->desc.dtype, last + 1);
 }
 
-/* Copies between packed bytes and elements that lie `layout` apart. */
-static void copy_strided(const ig_layout *layout, char *strided, char *packed, bool pack) {
+/* The layout of whole blocks, each counted as one element. */
+static ig_layout layout_of_blocks(const ig_layout *layout, int64_t block) {
+    ig_layout blocks = *layout;
+    const int last = layout->desc.shape.rank - 1;
+    if (block == 1) return blocks;
+    blocks.desc.shape.dim[last] /= block;
+    for (int d = 0; d < last; d++) blocks.stride[d] /= block;
+    return blocks;
+}
+
+/* Copies between packed bytes and elements that lie `of` apart. */
+static void copy_strided(const ig_layout *of, char *strided, char *packed, bool pack) {
+    const int64_t block = ig_dtype_block(of->desc.dtype);
+    const int64_t each = ig_bytes_of(of->desc.dtype, block);
+    const ig_layout blocks = layout_of_blocks(of, block), *layout = &blocks;
     const ig_shape *shape = &layout->desc.shape;
-    const int64_t each = ig_dtype_bytes(layout->desc.dtype), count = ig_shape_count(*shape);
+    const int64_t count = ig_shape_count(*shape);
     int64_t at[IG_MAX_RANK] = {0}, offset = 0;
     for (int64_t i = 0; i < count; i++) {
         char *element = strided + offset * each;
@@ -326,7 +343,7 @@ static void copy_strided(const ig_layout *layout, char *strided, char *packed, b
 static ig_status transfer(ig_tensor *t, void *outside, bool reading) {
     ig_ctx *ctx = t->ctx;
     ig_device *device = ctx->planner.devices[0];
-    const uint64_t offset = (uint64_t)(t->layout.offset * ig_dtype_bytes(t->layout.desc.dtype));
+    const uint64_t offset = (uint64_t)ig_bytes_of(t->layout.desc.dtype, t->layout.offset);
     const uint64_t bytes = span_bytes(&t->layout);
     IG_TRY(ig_device_sync(device));
     if (ig_layout_is_packed(&t->layout))

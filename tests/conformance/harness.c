@@ -99,10 +99,9 @@ static bool bits_differ(const trial *t, const trial_result *a, const trial_resul
     for (uint32_t k = 0; k < t->step.n_out; k++) {
         const ig_ref_view x = trial_view(&t->out[k], a->memory);
         const ig_ref_view y = trial_view(&t->out[k], b->memory);
-        const int64_t n = ig_shape_count(x.shape), size = (int64_t)trial_element_bytes(x.dtype);
-        for (int64_t i = 0; i < n; i++) {
-            const int64_t at = ig_ref_place(&x, i) * size;
-            if (memcmp(x.at + at, y.at + at, (size_t)size) == 0) continue;
+        const int64_t n = ig_shape_count(x.shape), block = trial_block(x.dtype);
+        for (int64_t i = 0; i < n; i += block) {
+            if (memcmp(trial_at(&x, i), trial_at(&y, i), trial_block_bytes(x.dtype)) == 0) continue;
             snprintf(words, WORDS_BYTES,
                      "output %u, element %lld: %.9g with 1 thread, %.9g with %d: not written, or "
                      "it depends on the threads",

@@ -76,6 +76,6 @@ case_tolerance case_tolerance_of(uint32_t op) {
 }
 
 const case_table *const case_tables[] = {
-    &cases_elementwise, &cases_cast, &cases_move,      &cases_reduce, &cases_softmax, &cases_norm,
-    &cases_matmul,      &cases_rope, &cases_attention, &cases_update, NULL,
+    &cases_elementwise, &cases_cast,  &cases_move, &cases_reduce,    &cases_softmax, &cases_norm,
+    &cases_matmul,      &cases_quant, &cases_rope, &cases_attention, &cases_update,  NULL,
 };

@@ -55,8 +55,9 @@ struct ig_ref_launch {
  * Which operands a kernel takes, one letter each; the last serves for all that follow:
  *   r  the real type that the file was compiled for
  *   i  I32
- *   s  any dtype, the same for every `s`
- *   a  any dtype
+ *   s  any plain dtype, the same for every `s`
+ *   a  any plain dtype
+ *   w  what weights are stored in: F16, BF16 and blocks
  */
 typedef struct ig_ref_entry {
     uint32_t op;

@@ -20,7 +20,6 @@
 
 enum { KEYS = 64, ROWS = 64 }; /* in a block */
 static_assert(KEYS % VF_LANES == 0, "a block is whole vectors");
-static_assert((int)KEYS == (int)IG_PAGE_ROWS, "a page is a block");
 
 /* Strides of [batch, row, head, width]; widths are packed. */
 typedef struct layout {
@@ -191,58 +190,6 @@ static void attention(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     }
 }
 
-/* ---- from pages ---- */
-
-enum { TABLE = 3, SEQUENCE, POSITION, PAGED_OUT };
-
-typedef struct paged_params {
-    int64_t h, g, d, e, pages, sequences, table_width;
-    float scale;
-} paged_params;
-
-static bool paged_setup(const ig_step *step, ig_cpu_setup *out) {
-    ig_attrs_attention a;
-    ig_step_attrs(step, &a, sizeof a);
-    for (uint32_t i = 0; i < step->n_in; i++) {
-        const ig_dtype dtype = i < TABLE ? IG_F32 : IG_I32;
-        if (step->in[i].desc.dtype != dtype || !ig_operand_is_packed(&step->in[i])) return false;
-    }
-    const int64_t *q = step->in[Q].desc.shape.dim, *v = step->in[V].desc.shape.dim;
-    const int64_t *table = step->in[TABLE].desc.shape.dim;
-    paged_params p = {q[1], v[2], q[2], v[3], v[0], table[0], table[1], a.scale};
-    if (p.scale == 0) p.scale = (float)(1 / sqrt((double)p.d));
-    out->cost = product(product(p.table_width, IG_PAGE_ROWS), p.d + p.e);
-    return keep_params(out, &p, sizeof p);
-}
-
-/* One head of one row: page by page, always from position 0 on, as attend() does with blocks. */
-static void attend_paged(const ig_cpu_launch *l, int64_t unit) {
-    const paged_params *p = l->params;
-    const int64_t row = unit / p->h, group = unit % p->h / (p->h / p->g);
-    const int64_t sequence = ((const int32_t *)l->at[SEQUENCE])[row];
-    const int64_t keys = (int64_t)((const int32_t *)l->at[POSITION])[row] + 1;
-    const float *q = (const float *)l->at[Q] + unit * p->d;
-    float *out = (float *)l->at[PAGED_OUT] + unit * p->e, score[KEYS];
-    state s = {-INFINITY, 0};
-    bool any = false;
-    for (int64_t i = 0; i < p->e; i++) out[i] = 0;
-    if (sequence < 0 || sequence >= p->sequences) return;
-    for (int64_t page = 0; page < p->table_width && page * KEYS < keys; page++) {
-        const int64_t in = ((const int32_t *)l->at[TABLE])[sequence * p->table_width + page];
-        const int64_t n = smaller(keys - page * KEYS, KEYS), first = (in * KEYS * p->g + group);
-        if (in < 0 || in >= p->pages) break;
-        dots(q, (const float *)l->at[K] + first * p->d, p->g * p->d, n, p->d, score);
-        const float keep = take_in(&s, score, n, p->scale);
-        add_rows(out, keep, score, (const float *)l->at[V] + first * p->e, p->g * p->e, n, p->e);
-        any = true;
-    }
-    if (any) scale_by(out, 1 / s.sum, p->e);
-}
-
-static void attention_paged(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end; unit++) attend_paged(l, unit);
-}
-
 /* ---- gradients ---- */
 
 /* The row's shares of keys [key, key + n), and dscore times scale. */
@@ -326,7 +273,6 @@ static void attention_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 
 const ig_cpu_entry IG_CPU_LIST(attention)[] = {
     {IG_OP_ATTENTION, IG_F32, BY_ROW, forward_setup, attention},
-    {IG_OP_ATTENTION_PAGED, IG_F32, BY_ROW, paged_setup, attention_paged},
     {IG_OP_ATTENTION_GRAD, IG_F32, BY_UNIT, grad_setup, attention_grad},
     {0},
 };

@@ -206,38 +206,8 @@ static void clip(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     }
 }
 
-/* dst, rows, index: row index[i] becomes rows[i].  One unit: two rows may have one place, and the
- * later one stays. */
-typedef struct store_params {
-    int64_t n, r, width;
-} store_params;
-
-static bool store_setup(const ig_step *step, ig_cpu_setup *out) {
-    const ig_operand *rows = &step->in[1];
-    if (step->in[0].desc.dtype != IG_F32 || rows->desc.dtype != IG_F32 ||
-        step->in[2].desc.dtype != IG_I32)
-        return false;
-    if (!ig_operand_is_packed(&step->in[0]) || !ig_operand_is_packed(rows) ||
-        !ig_operand_is_packed(&step->in[2]))
-        return false;
-    store_params p = {step->out[0].desc.shape.dim[0], rows->desc.shape.dim[0], 0};
-    if (p.r > 0) p.width = ig_shape_count(rows->desc.shape) / p.r;
-    out->units = 1;
-    out->cost = product(p.r, p.width);
-    return keep_params(out, &p, sizeof p);
-}
-
-static void store_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const store_params *p = l->params;
-    const int32_t *index = (const int32_t *)l->at[2];
-    for (int64_t i = 0; begin < end && i < p->r; i++)
-        if (index[i] >= 0 && index[i] < p->n)
-            memcpy((float *)l->at[3] + index[i] * p->width, (const float *)l->at[1] + i * p->width,
-                   (size_t)p->width * sizeof(float));
-}
-
 const ig_cpu_entry IG_CPU_LIST(update)[] = {
-    {IG_OP_STORE_ROWS, IG_F32, BY_UNIT, store_setup, store_rows},
+#define IG_BLOCK_DTYPE(...)
 #define IG_DTYPE(ID, name, block, bytes) {IG_OP_ASSIGN, IG_##ID, BY_ELEMENT, setup, assign},
 #include "ingot/dtype.def"
     {IG_OP_ACCUMULATE, IG_F32, BY_ELEMENT, setup, accumulate},

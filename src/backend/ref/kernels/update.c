@@ -68,19 +68,7 @@ static void clip(const ig_ref_launch *l) {
     for (int64_t i = 0; i < n; i++) put(&l->out[0], i, get(&l->in[0], i) * factor);
 }
 
-/* dst, rows, index: row index[i] becomes rows[i] */
-static void store_rows(const ig_ref_launch *l) {
-    const int64_t n = l->out[0].shape.dim[0], r = l->in[1].shape.dim[0];
-    const int64_t width = r > 0 ? ig_shape_count(l->in[1].shape) / r : 0;
-    for (int64_t i = 0; i < r; i++) {
-        const int64_t to = get_index(&l->in[2], i);
-        for (int64_t c = 0; c < width && to >= 0 && to < n; c++)
-            put(&l->out[0], to * width + c, get(&l->in[1], i * width + c));
-    }
-}
-
 const ig_ref_entry IG_REF_LIST(update)[] = {
-    {IG_OP_STORE_ROWS, IG_REF_DTYPE, "rri", "r", store_rows},
     {IG_OP_ASSIGN, IG_REF_DTYPE, "ss", "s", assign},
     {IG_OP_ACCUMULATE, IG_REF_DTYPE, "rr", "r", accumulate},
     {IG_OP_ADAMW, IG_REF_DTYPE, "rrrr", "rrr", adamw},
