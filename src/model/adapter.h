@@ -18,9 +18,8 @@ struct ig_adapter {
     void *model;             /* the architecture's, or an ig_lm */
     ig_model *source;        /* NULL, or where the ig_lm and the tokenizer are from */
     ig_optimizer *optimizer; /* made with the first step */
-    ig_checkpoint
-        *file;      /* NULL, or that it was loaded from, while its optimiser still lies there */
-    char *progress; /* as it was saved or loaded */
+    ig_checkpoint *file;     /* NULL, or where its optimiser still lies */
+    char *progress;          /* as it was saved or loaded */
 
     /* Rows of one batch: made anew when the sizes change. */
     int64_t batch, ctx_rows;

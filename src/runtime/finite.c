@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "runtime/ctx.h"
 
 void ig_finite_begin(ig_ctx *ctx) {
@@ -39,7 +40,7 @@ static bool all_finite(const ig_value_info *v) {
     const ig_dtype dtype = v->layout.desc.dtype;
     const ig_storage *storage = v->memory;
     if (!storage || dtype > IG_F64 || !ig_layout_is_packed(&v->layout)) return true;
-    const int64_t each = ig_dtype_bytes(dtype), count = ig_shape_count(v->layout.desc.shape);
+    const int64_t each = ig_bytes_of(dtype, 1), count = ig_shape_count(v->layout.desc.shape);
     const char *at = (const char *)storage->buffer + v->layout.offset * each;
     for (int64_t i = 0; i < count; i++)
         if (!is_finite(dtype, at + i * each)) return false;
