@@ -7,14 +7,32 @@
 #include "base/alloc.h"
 #include "cli/progress.h"
 
+/* The model that comes with the program lies where it does from the program's own place, in the
+ * build tree and wherever that was installed. */
+static ig_status find_model(const char *given, char out[PATH_MAX]) {
+    if (given) {
+        if (snprintf(out, PATH_MAX, "%s", given) < PATH_MAX) return IG_OK;
+        return IG_FAIL(IG_ERR_ARGUMENT, "--model: a name of %zu bytes", strlen(given));
+    }
+    static const char file[] = "/" INGOT_DATA_FROM_BIN "/stories.oam";
+    const ssize_t bytes = readlink("/proc/self/exe", out, PATH_MAX);
+    char *slash = bytes > 0 ? memrchr(out, '/', (size_t)bytes) : NULL;
+    if (slash && (size_t)(slash - out) + sizeof file <= PATH_MAX) {
+        memcpy(slash, file, sizeof file);
+        if (access(out, R_OK) == 0) return IG_OK;
+    }
+    return IG_FAIL(IG_ERR_ARGUMENT, "--model: is missing, and so is the one that comes with ingot");
+}
+
 ig_status talk_open(ig_cli *cli, const talk_options *o, talker *out) {
     *out = (talker){.cli = cli, .options = o, .to_terminal = isatty(STDOUT_FILENO)};
+    IG_TRY(find_model(o->model, out->model));
     const double began = ig_clock_seconds();
     ig_ctx_options options = ig_cli_ctx_options(cli);
     options.device = o->device;
     options.threads = (int)o->threads;
     IG_TRY(ig_ctx_create(&options, &out->ctx));
-    IG_TRY(ig_adapter_load(out->ctx, o->model, &out->adapter));
+    IG_TRY(ig_adapter_load(out->ctx, out->model, &out->adapter));
     out->load_ms = (ig_clock_seconds() - began) * 1e3;
     return IG_OK;
 }
@@ -98,8 +116,9 @@ const ig_opt talk_opts[] = {
     {OPT_FLAG, 0, "no-display-prompt", OPTION(hide_prompt),
      .help = "print what is made, without the prompt before it"},
     /* TALK_SHARED */
-    {OPT_TEXT, 'm', "model", OPTION(model), .help = "the model, an .oam file", .value = "FILE",
-     .env = "INGOT_MODEL", .flags = OPT_REQUIRED | OPT_FILE},
+    {OPT_TEXT, 'm', "model", OPTION(model),
+     .help = "the model, an .oam file; without it, a small one that tells stories", .value = "FILE",
+     .env = "INGOT_MODEL", .flags = OPT_FILE},
     {OPT_INT, 'n', "n-predict", OPTION(max_tokens),
      .help = "tokens to make; 0: as many as fit into the context", .value = "N",
      .alias = "predict tokens", .initial = "0", .low = -1, .high = 1e12},

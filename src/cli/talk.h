@@ -5,6 +5,8 @@
 #ifndef IG_CLI_TALK_H
 #define IG_CLI_TALK_H
 
+#include <limits.h>
+
 #include "cli/cli.h"
 #include "ingot/model.h"
 
@@ -23,6 +25,7 @@ extern const ig_opt talk_opts[];
 typedef struct talker {
     ig_cli *cli;
     const talk_options *options;
+    char model[PATH_MAX]; /* as the options have it, or the one that comes with the program */
     ig_ctx *ctx;
     ig_adapter *adapter;
     double load_ms;
