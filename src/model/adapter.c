@@ -134,14 +134,15 @@ ig_model_config ig_adapter_config(const ig_adapter *a) {
 
 ig_status ig_adapter_encode(const ig_adapter *a, const char *text, size_t bytes, int32_t *ids,
                             size_t room, size_t *out) {
-    const ig_allocator *memory = ig_ctx_allocator(a->ctx);
-    int32_t *all = ig_alloc(memory, bytes, sizeof *all);
-    if (!all) return IG_FAIL(IG_ERR_MEMORY, "encode: %zu bytes", bytes);
-    *out = ig_tokenizer_encode(a->tokenizer, text, bytes, all);
-    const size_t kept = *out < room ? *out : room;
-    if (kept) memcpy(ids, all, kept * sizeof *ids);
-    ig_free(memory, all);
-    return IG_OK;
+    ig_ids all = {.allocator = ig_ctx_allocator(a->ctx)};
+    const ig_status status = ig_tokenizer_encode(a->tokenizer, text, bytes, 0, &all);
+    if (status == IG_OK) {
+        const size_t kept = all.count < room ? all.count : room;
+        if (kept) memcpy(ids, all.at, kept * sizeof *ids);
+        *out = all.count;
+    }
+    ig_ids_deinit(&all);
+    return status;
 }
 
 ig_status ig_adapter_decode(const ig_adapter *a, const int32_t *ids, size_t count, char *text,
@@ -150,7 +151,7 @@ ig_status ig_adapter_decode(const ig_adapter *a, const int32_t *ids, size_t coun
         if (ids[i] < 0 || ids[i] >= a->config.vocabulary)
             return IG_FAIL(IG_ERR_ARGUMENT, "decode: token %d is not below %lld", ids[i],
                            (long long)a->config.vocabulary);
-    *out = ig_tokenizer_decode(a->tokenizer, ids, count, text, room);
+    *out = ig_tokenizer_decode(a->tokenizer, ids, count, 0, text, room);
     return IG_OK;
 }
 

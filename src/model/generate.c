@@ -41,12 +41,12 @@ static void hand_out(outlet *u, size_t bytes) {
     u->n_held -= bytes;
 }
 
-static ig_status put(outlet *u, const ig_allocator *memory, const char *text, size_t bytes) {
+static ig_status put(outlet *u, const ig_allocator *memory, ig_tokenizer_data text) {
     size_t keep = 0;
-    if (!IG_GROW(memory, u->held, &u->room, u->n_held + bytes))
-        return IG_FAIL(IG_ERR_MEMORY, "generate: %zu bytes of text", bytes);
-    if (bytes > 0) memcpy(u->held + u->n_held, text, bytes);
-    u->n_held += bytes;
+    if (!IG_GROW(memory, u->held, &u->room, u->n_held + text.n_bytes))
+        return IG_FAIL(IG_ERR_MEMORY, "generate: %zu bytes of text", text.n_bytes);
+    if (text.n_bytes > 0) memcpy(u->held + u->n_held, text.bytes, text.n_bytes);
+    u->n_held += text.n_bytes;
     for (size_t i = 0; i < u->o->n_stop; i++) {
         const char *at = find(u->held, u->n_held, u->o->stop[i]);
         if (at) {
@@ -65,7 +65,8 @@ typedef struct run {
     const ig_generate_options *o;
     ig_generated *out;
     ig_sampler *sampler;
-    int32_t *prompt;
+    ig_ids prompt;
+    ig_decoder decoder;
     float *logits;
     outlet outlet;
     double start;
@@ -75,12 +76,14 @@ static ig_status encode_prompt(run *r) {
     const ig_allocator *memory = ig_ctx_allocator(r->a->ctx);
     const size_t bytes = r->o->prompt_bytes;
     const int64_t limit = r->a->config.ctx_len;
-    r->prompt = ig_alloc(memory, bytes + 1, sizeof *r->prompt);
+    r->prompt.allocator = memory;
     r->logits = ig_alloc(memory, (size_t)r->a->config.vocabulary, sizeof *r->logits);
-    if (!r->prompt || !r->logits)
-        return IG_FAIL(IG_ERR_MEMORY, "generate: a prompt of %zu bytes", bytes);
-    size_t count = ig_tokenizer_encode(r->a->tokenizer, r->o->prompt, bytes, r->prompt);
-    if (count == 0) r->prompt[count++] = 0; /* something has to come first */
+    if (!r->logits)
+        return IG_FAIL(IG_ERR_MEMORY, "generate: no memory for the logits of %lld tokens",
+                       (long long)r->a->config.vocabulary);
+    IG_TRY(ig_tokenizer_encode(r->a->tokenizer, r->o->prompt, bytes, 0, &r->prompt));
+    if (r->prompt.count == 0) IG_TRY(ig_ids_add(&r->prompt, 0)); /* something has to come first */
+    const size_t count = r->prompt.count;
     if ((int64_t)count >= limit)
         return IG_FAIL(IG_ERR_ARGUMENT,
                        "the prompt has %zu tokens, the context %lld: no room for more", count,
@@ -95,8 +98,8 @@ static ig_status prefill(run *r) {
     ig_session_reset(a->session);
     IG_TRY(ig_sampler_create(ig_ctx_allocator(a->ctx), &r->o->sampling, a->config.vocabulary,
                              &r->sampler));
-    for (int64_t i = 0; i < r->out->n_prompt; i++) ig_sampler_accept(r->sampler, r->prompt[i]);
-    IG_TRY(ig_session_feed(a->session, r->prompt, r->out->n_prompt, r->logits));
+    for (int64_t i = 0; i < r->out->n_prompt; i++) ig_sampler_accept(r->sampler, r->prompt.at[i]);
+    IG_TRY(ig_session_feed(a->session, r->prompt.at, r->out->n_prompt, r->logits));
     r->out->prefill_ms = now_ms() - r->start;
     return IG_OK;
 }
@@ -106,20 +109,19 @@ static ig_status decode(run *r) {
     const ig_allocator *memory = ig_ctx_allocator(r->a->ctx);
     const int64_t room = r->a->config.ctx_len - r->out->n_prompt;
     const int64_t most = r->o->max_tokens > 0 && r->o->max_tokens < room ? r->o->max_tokens : room;
-    ig_decoder decoder = {.tokenizer = r->a->tokenizer};
-    char text[IG_DECODER_TEXT_BYTES];
+    IG_TRY(ig_decoder_init(r->a->tokenizer, 0, &r->decoder));
     const double begin = now_ms();
     while (r->out->n_tokens < most && !r->outlet.stopped && !r->outlet.closed) {
         const int32_t id = ig_sampler_next(r->sampler, r->logits);
         ig_sampler_accept(r->sampler, id);
         if (r->out->n_tokens++ == 0) r->out->first_token_ms = now_ms() - r->start;
         if (r->o->token) r->o->token(r->o->user, id);
-        IG_TRY(put(&r->outlet, memory, text, ig_decoder_next(&decoder, id, text)));
+        IG_TRY(put(&r->outlet, memory, ig_decoder_next(&r->decoder, id)));
         if (r->out->n_tokens < most && !r->outlet.stopped && !r->outlet.closed)
             IG_TRY(ig_session_feed(r->a->session, &id, 1, r->logits));
     }
     if (!r->outlet.stopped) {
-        IG_TRY(put(&r->outlet, memory, text, ig_decoder_end(&decoder, text)));
+        IG_TRY(put(&r->outlet, memory, ig_decoder_end(&r->decoder)));
         hand_out(&r->outlet, r->outlet.n_held);
     }
     r->out->decode_ms = now_ms() - begin;
@@ -142,7 +144,8 @@ ig_status ig_adapter_generate(ig_adapter *a, const ig_generate_options *options,
     if (status == IG_OK) status = decode(&r);
     ig_free(memory, r.outlet.held);
     ig_free(memory, r.logits);
-    ig_free(memory, r.prompt);
+    ig_decoder_deinit(&r.decoder);
+    ig_ids_deinit(&r.prompt);
     ig_sampler_destroy(r.sampler);
     return status;
 }
