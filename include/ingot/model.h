@@ -179,6 +179,21 @@ IG_API double ig_logits_logprob(const float *logits, int64_t vocabulary, int32_t
 /* The likeliest tokens, at most `room` of them, the likeliest first; returns how many. */
 IG_API size_t ig_logits_top(const float *logits, int64_t vocabulary, ig_logprob *out, size_t room);
 
+/* ---- embeddings ---- */
+
+typedef enum ig_pooling {
+    IG_POOL_AS_FILE, /* what the file says; else the mean, of text models the last */
+    IG_POOL_MEAN,
+    IG_POOL_CLS, /* the first token's */
+    IG_POOL_LAST,
+} ig_pooling;
+
+/* A text as a vector [d_model] of length 1.  One that does not fit into the context is an error
+ * with both numbers.  `out_tokens` (or NULL): how many it has. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_embed(ig_adapter *adapter, const char *text, size_t bytes,
+                                                ig_pooling pooling, float *out,
+                                                int64_t *out_tokens);
+
 /* ---- an application's skeleton ---- */
 
 /* init once, tick until it says that it is done or fails, shutdown always. */
