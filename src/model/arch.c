@@ -98,8 +98,11 @@ ig_tensor *ig_rows_attend(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_t
     store(rows, kv->v, v);
     const ig_shape g = ig_tensor_desc(k).shape;
     const ig_shape pages = IG_SHAPE(-1, IG_PAGE_ROWS, g.dim[2], g.dim[3]);
-    const ig_paged cache = {ig_reshape(kv->k, pages), ig_reshape(kv->v, pages), rows->page_table,
-                            rows->row_seq, rows->row_pos};
+    const ig_paged cache = {.k_pages = ig_reshape(kv->k, pages),
+                            .v_pages = ig_reshape(kv->v, pages),
+                            .page_table = rows->page_table,
+                            .row_seq = rows->row_seq,
+                            .row_pos = rows->row_pos};
     ig_tensor *row_q = ig_reshape(q, IG_SHAPE(s.dim[1], s.dim[2], s.dim[3]));
     return ig_reshape(ig_attention_paged(row_q, cache, 0), joined);
 }
