@@ -98,6 +98,7 @@ typedef struct ig_rope_options {
     int dims;          /* all d */
     ig_rope_form form;
     ig_tensor *factors;
+    float magnitude; /* 1: of what turns */
 } ig_rope_options;
 IG_API ig_tensor *ig_rope(ig_tensor *x, ig_tensor *positions, ig_rope_options options);
 
@@ -111,9 +112,11 @@ IG_API ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v,
 
 /* The same over a paged cache: q [r, h, d], pages [p, 64, g, d] and [p, 64, g, e], the table of
  * each sequence's pages [s, m], and of each row its sequence [r] and its position there [r], in
- * i32. Nothing flows back. */
+ * i32. Pages are F32, F16, BF16 or Q8_0.  Nothing flows back. */
 typedef struct ig_paged {
     ig_tensor *k_pages, *v_pages, *page_table, *row_seq, *row_pos;
+    uint32_t window; /* a row sees so many positions, its own the last; 0: all */
+    float softcap;   /* scores become softcap tanh(score / softcap); 0: they stay */
 } ig_paged;
 IG_API ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale);
 
@@ -140,7 +143,8 @@ IG_API IG_MUST_CHECK ig_status ig_adamw(ig_tensor *weight, ig_tensor *grad, ig_t
 IG_API IG_MUST_CHECK ig_status ig_sgd(ig_tensor *weight, ig_tensor *grad,
                                       ig_tensor *momentum, /* NULL: none */
                                       ig_attrs_sgd attrs);
-/* Row index[i] of dst [n, ...] becomes rows[i]; an index that points nowhere is skipped. */
+/* Row index[i] of dst [n, ...] becomes rows[i]; an index that points nowhere is skipped.  F32 rows
+ * may go to an F16, BF16 or Q8_0 dst. */
 IG_API IG_MUST_CHECK ig_status ig_store_rows(ig_tensor *dst, ig_tensor *rows, ig_tensor *index);
 IG_API ig_tensor *ig_global_norm(ig_tensor *const *x, int count);
 IG_API IG_MUST_CHECK ig_status ig_clip(ig_tensor *grad, ig_tensor *norm, float limit);

@@ -54,6 +54,17 @@ static bool is_block(ig_dtype dtype) { return ig_dtype_block(dtype) > 1; }
 /* How weights are stored besides f32: halves and blocks.  Only ops that read weights take them. */
 static bool is_stored(ig_dtype dtype) { return ig_blocks_can_decode(dtype) && dtype != IG_F32; }
 
+/* What a cache may be kept in for f32 numbers. */
+static bool is_cache(ig_dtype dtype) {
+    return dtype == IG_F16 || dtype == IG_BF16 || dtype == IG_Q8_0;
+}
+
+/* Input i is a cache of numbers like those of input j, or of their own type. */
+static ig_status want_cache(const call *c, uint32_t i, uint32_t j) {
+    IG_TRY(want_real(c, j));
+    return is_cache(c->in[i].dtype) && c->in[j].dtype == IG_F32 ? IG_OK : same_dtype(c, i, j);
+}
+
 /* What only moves elements takes indices, too. */
 static ig_status want_number(const call *c, uint32_t i) {
     return c->in[i].dtype == IG_I32 ? IG_OK : want_real(c, i);
@@ -509,8 +520,7 @@ static ig_status infer_sgd(const call *c) {
 /* dst [n, ...], rows [r, ...], index [r] -> dst */
 static ig_status infer_store_rows(const call *c) {
     const ig_shape dst = c->in[0].shape, rows = c->in[1].shape, index = c->in[2].shape;
-    IG_TRY(want_real(c, 0));
-    IG_TRY(same_dtype(c, 0, 1));
+    IG_TRY(want_cache(c, 0, 1));
     IG_TRY(want_index(c, 2));
     if (dst.rank < 1 || !same_but_for_axis(dst, rows, 0)) return misfit(c, 0, 1);
     if (index.rank != 1 || index.dim[0] != rows.dim[0]) return misfit(c, 1, 2);
@@ -521,8 +531,7 @@ static ig_status infer_store_rows(const call *c) {
 static ig_status infer_paged(const call *c) {
     const ig_shape q = c->in[0].shape, k = c->in[1].shape, v = c->in[2].shape;
     for (uint32_t i = 0; i < 3; i++) {
-        IG_TRY(want_real(c, i));
-        IG_TRY(same_dtype(c, 0, i));
+        IG_TRY(want_cache(c, i, 0));
         if (c->in[i].shape.rank != (i ? 4 : 3))
             return misshapen(
                 c, i, i ? "must be [pages, 64, heads, width]" : "must be [rows, heads, width]");
@@ -554,7 +563,9 @@ static infer_rule *const rules[IG_OP_COUNT] = {
 static bool takes_blocks(ig_op op, uint32_t input) {
     switch (op) {
     case IG_OP_CAST:
-    case IG_OP_EMBEDDING: return input == 0;
+    case IG_OP_EMBEDDING:
+    case IG_OP_STORE_ROWS: return input == 0;
+    case IG_OP_ATTENTION_PAGED: return input == 1 || input == 2;
     case IG_OP_MATMUL: return input == 1;
     case IG_OP_CUSTOM: return true;
     default: return ig_op_find(op)->traits & IG_VIEWS;

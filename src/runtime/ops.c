@@ -225,8 +225,11 @@ ig_tensor *ig_rope(ig_tensor *x, ig_tensor *positions, ig_rope_options options) 
         return ig_poisoned(ig_tensor_ctx(x), IG_FAIL(IG_ERR_ARGUMENT, "rope: %d dims, form %d",
                                                      options.dims, (int)options.form));
     const ig_attrs_rope attrs = {options.base == 0 ? 10000 : options.base,
-                                 options.scale == 0 ? 1 : options.scale, (uint32_t)options.dims,
-                                 options.form, 0};
+                                 options.scale == 0 ? 1 : options.scale,
+                                 (uint32_t)options.dims,
+                                 options.form,
+                                 0,
+                                 options.magnitude};
     return ig_apply_one(IG_OP_ROPE, &attrs, (ig_tensor *[]){x, positions, options.factors},
                         options.factors ? 3 : 2);
 }
@@ -245,7 +248,8 @@ ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v, ig_attention_o
 ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale) {
     ig_tensor *in[] = {
         q, cache.k_pages, cache.v_pages, cache.page_table, cache.row_seq, cache.row_pos};
-    return ig_apply_one(IG_OP_ATTENTION_PAGED, &(ig_attrs_attention){scale, 1}, in, COUNT(in));
+    const ig_attrs_paged attrs = {scale, 1, cache.window, cache.softcap};
+    return ig_apply_one(IG_OP_ATTENTION_PAGED, &attrs, in, COUNT(in));
 }
 
 ig_status ig_eval(ig_tensor *const *tensors, int count) {

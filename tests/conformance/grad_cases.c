@@ -147,6 +147,9 @@ static ig_tensor *rope_partly(const grad_inputs *in) {
     return ig_rope(P(0), in->index,
                    (ig_rope_options){.form = IG_ROPE_HALVES, .dims = 4, .scale = 0.5f});
 }
+static ig_tensor *rope_magnified(const grad_inputs *in) {
+    return ig_rope(P(0), in->index, (ig_rope_options){.magnitude = 1.25f});
+}
 static ig_tensor *rope_factors(const grad_inputs *in) {
     return ig_rope(P(0), in->index, (ig_rope_options){.form = IG_ROPE_PAIRS, .factors = in->fixed});
 }
@@ -301,6 +304,7 @@ const grad_case grad_cases[] = {
     INDEXED(IG_OP_ROPE, "halves, positions of each row", rope_halves, EXTENTS(2, 3),
             LIST(0, 1, 5, 2, 2, 7), REAL(2, 3, 2, 4)),
     INDEXED(IG_OP_ROPE, "partly", rope_partly, EXTENTS(3), LIST(0, 1, 5), REAL(1, 3, 2, 7)),
+    INDEXED(IG_OP_ROPE, "magnified", rope_magnified, EXTENTS(3), LIST(0, 1, 5), REAL(1, 3, 2, 4)),
     INDEXED(IG_OP_ROPE, "factors", rope_factors, EXTENTS(3), LIST(0, 1, 5), REAL(1, 3, 1, 8)),
 
     GRAD(IG_OP_ATTENTION, "all see all", attention, REAL(2, 3, 2, 4), REAL(2, 5, 2, 4),
