@@ -84,8 +84,12 @@ static const struct {
 } rewritten[] = {
     /* The same matches, without a search from every place of a long row of spaces. */
     {"\\s+$", "(?<!\\s)\\s+$"},
-    /* To Oniguruma marks are parts of words: there is no \b between a digit and one. */
-    {"\\d{1,3}(?=(?:\\d{3})*\\b)", "\\d{1,3}(?=(?:\\d{3})*(?![\\p{L}\\p{M}\\p{N}\\p{Pc}]))"},
+    /* Threes of digits, counted from the end: once for a number, which then goes on from three to
+     * three.  To Oniguruma marks are parts of words: there is no \b between a digit and one. */
+    {"(?=(\\d{3})+(?!\\d))",
+     "(?<!\\d)\\d{0,2}\\K(?=(?:\\d{3})+(?!\\d))|\\G(?<=\\d)\\d{2}\\K(?=\\d{3})"},
+    {"\\d{1,3}(?=(?:\\d{3})*\\b)",
+     "(?<!\\d)\\d{1,3}(?=(?:\\d{3})*(?![\\p{L}\\p{M}\\p{N}\\p{Pc}]))|\\G(?<=\\d)\\d{3}"},
 };
 
 static const char *rewrite(const char *pattern) {
