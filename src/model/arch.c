@@ -102,7 +102,10 @@ ig_tensor *ig_rows_attend_with(const ig_rows *rows, int64_t layer, ig_tensor *q,
     const ig_shape joined = IG_SHAPE(s.dim[0], s.dim[1], -1);
     if (!rows->layers) {
         const ig_attention_options options = {.scale = o.scale, .causal = true};
-        return ig_reshape(ig_attention(q, k, v, options), joined);
+        const ig_dtype dtype = rows->compute;
+        return ig_reshape(ig_attention(ig_round_to(q, dtype), ig_round_to(k, dtype),
+                                       ig_round_to(v, dtype), options),
+                          joined);
     }
     store(rows, rows->layers[layer].k, k);
     store(rows, rows->layers[layer].v, v);
