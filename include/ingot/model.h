@@ -91,6 +91,11 @@ IG_API IG_MUST_CHECK ig_status ig_adapter_from_model(ig_ctx *ctx, ig_model *mode
 IG_API IG_MUST_CHECK ig_status ig_adapter_encode(const ig_adapter *adapter, const char *text,
                                                  size_t bytes, int32_t *ids, size_t room,
                                                  size_t *out);
+/* The same as a prompt is encoded: with the tokens that the model's file wants around a text, and
+ * with names of control tokens taken for these. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_encode_prompt(const ig_adapter *adapter, const char *text,
+                                                        size_t bytes, int32_t *ids, size_t room,
+                                                        size_t *out);
 IG_API IG_MUST_CHECK ig_status ig_adapter_decode(const ig_adapter *adapter, const int32_t *ids,
                                                  size_t count, char *text, size_t room,
                                                  size_t *out);
@@ -180,6 +185,21 @@ typedef struct ig_logprob {
 IG_API double ig_logits_logprob(const float *logits, int64_t vocabulary, int32_t id);
 /* The likeliest tokens, at most `room` of them, the likeliest first; returns how many. */
 IG_API size_t ig_logits_top(const float *logits, int64_t vocabulary, ig_logprob *out, size_t room);
+
+/* ---- embeddings ---- */
+
+typedef enum ig_pooling {
+    IG_POOL_AS_FILE, /* what the file says; else the mean, of text models the last */
+    IG_POOL_MEAN,
+    IG_POOL_CLS, /* the first token's */
+    IG_POOL_LAST,
+} ig_pooling;
+
+/* A text as a vector [d_model] of length 1.  One that does not fit into the context is an error
+ * with both numbers.  `out_tokens` (or NULL): how many it has. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_embed(ig_adapter *adapter, const char *text, size_t bytes,
+                                                ig_pooling pooling, float *out,
+                                                int64_t *out_tokens);
 
 /* ---- an application's skeleton ---- */
 

@@ -33,8 +33,8 @@ IG_API void ig_report_reset_memory(ig_ctx *ctx); /* the peak starts anew */
 IG_API size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes);
 
 /*
- * The plans of recorded steps, newest first; index counts from 0, and one that is
- * not there gives "".  As JSON:
+ * The plans of recorded steps, newest first, then those that were captured by hand;
+ * index counts from 0, and one that is not there gives "".  As JSON:
  *   {"levels", "barriers", "chains", "parts", "copies", "arena_bytes", "live_bytes", "sum_bytes",
  *    "segments":[{"first","count","part","device","attempts":[...]}],
  *    "steps":[{"op","level","chain","part","device","flop","bytes",

@@ -5,41 +5,15 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "cli/progress.h"
-
-/* The model that comes with the program lies where it does from the program's own place, in the
- * build tree and wherever that was installed. */
-static ig_status find_model(const char *given, char out[PATH_MAX]) {
-    if (given) {
-        if (snprintf(out, PATH_MAX, "%s", given) < PATH_MAX) return IG_OK;
-        return IG_FAIL(IG_ERR_ARGUMENT, "--model: a name of %zu bytes", strlen(given));
-    }
-    static const char file[] = "/" INGOT_DATA_FROM_BIN "/stories.oam";
-    const ssize_t bytes = readlink("/proc/self/exe", out, PATH_MAX);
-    char *slash = bytes > 0 ? memrchr(out, '/', (size_t)bytes) : NULL;
-    if (slash && (size_t)(slash - out) + sizeof file <= PATH_MAX) {
-        memcpy(slash, file, sizeof file);
-        if (access(out, R_OK) == 0) return IG_OK;
-    }
-    return IG_FAIL(IG_ERR_ARGUMENT, "--model: is missing, and so is the one that comes with ingot");
-}
 
 ig_status talk_open(ig_cli *cli, const talk_options *o, talker *out) {
     *out = (talker){.cli = cli, .options = o, .to_terminal = isatty(STDOUT_FILENO)};
-    IG_TRY(find_model(o->model, out->model));
-    const double began = ig_clock_seconds();
-    ig_ctx_options options = ig_cli_ctx_options(cli);
-    options.device = o->device;
-    options.threads = (int)o->threads;
-    IG_TRY(ig_ctx_create(&options, &out->ctx));
-    IG_TRY(ig_adapter_load(out->ctx, out->model, &out->adapter));
-    out->load_ms = (ig_clock_seconds() - began) * 1e3;
-    return IG_OK;
+    IG_TRY(model_open(cli, &o->model, &out->model));
+    return model_session(&out->model, 0, 1);
 }
 
 void talk_close(talker *t) {
-    ig_adapter_destroy(t->adapter);
-    ig_ctx_destroy(t->ctx);
+    model_close(&t->model);
     *t = (talker){0};
 }
 
@@ -48,6 +22,8 @@ ig_generate_options talk_generate_options(const talker *t) {
     const talk_options *o = t->options;
     return (ig_generate_options){
         .max_tokens = o->max_tokens > 0 ? o->max_tokens : 0,
+        .ignore_end = o->ignore_end,
+        .session = t->model.session,
         .sampling = {.temperature = o->temperature > 0 ? o->temperature : -1,
                      .top_k = o->top_k > 0 ? (int)o->top_k : -1,
                      .top_p = o->top_p > 0 ? o->top_p : 1e-9, /* the likeliest alone */
@@ -105,8 +81,6 @@ bool talk_keep(const talker *t, talk_text *text, const char *bytes, size_t n_byt
 
 /* ---- Options: the spellings are llama.cpp's, and so is what 0 means ---- */
 
-static const char *const devices[] = {"auto", "cpu", "ref", NULL};
-
 #define OPTION(member) offsetof(talk_options, member)
 
 const ig_opt talk_opts[] = {
@@ -116,9 +90,7 @@ const ig_opt talk_opts[] = {
     {OPT_FLAG, 0, "no-display-prompt", OPTION(hide_prompt),
      .help = "print what is made, without the prompt before it"},
     /* TALK_SHARED */
-    {OPT_TEXT, 'm', "model", OPTION(model),
-     .help = "the model, an .oam file; without it, a small one that tells stories", .value = "FILE",
-     .env = "INGOT_MODEL", .flags = OPT_FILE},
+    MODEL_ROWS(talk_options, model),
     {OPT_INT, 'n', "n-predict", OPTION(max_tokens),
      .help = "tokens to make; 0: as many as fit into the context", .value = "N",
      .alias = "predict tokens", .initial = "0", .low = -1, .high = 1e12},
@@ -145,10 +117,7 @@ const ig_opt talk_opts[] = {
     {OPT_TEXT, 'r', "stop", OPTION(stop),
      .help = "end before this text; may be given several times", .value = "TEXT",
      .alias = "reverse-prompt", .flags = OPT_REPEAT},
-    {OPT_INT, 't', "threads", OPTION(threads),
-     .help = "how many threads compute; 0: as many as there are processors", .value = "N",
-     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
-    {OPT_TEXT, 0, "device", OPTION(device), .help = "where to compute", .value = "NAME",
-     .alias = "backend dev", .env = "INGOT_DEVICE", .choices = devices},
+    {OPT_FLAG, 0, "ignore-eos", OPTION(ignore_end),
+     .help = "go on although the model says that its text ends"},
     {0},
 };

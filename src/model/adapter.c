@@ -139,17 +139,33 @@ ig_model_config ig_adapter_config(const ig_adapter *a) {
                              .tokenizer = a->tokenizer_name};
 }
 
-ig_status ig_adapter_encode(const ig_adapter *a, const char *text, size_t bytes, int32_t *ids,
-                            size_t room, size_t *out) {
+typedef struct ids_out {
+    int32_t *ids;
+    size_t room, *count;
+} ids_out;
+
+static ig_status encode(const ig_adapter *a, const char *text, size_t bytes, unsigned flags,
+                        ids_out out) {
     ig_ids all = {.allocator = ig_ctx_allocator(a->ctx)};
-    const ig_status status = ig_tokenizer_encode(a->tokenizer, text, bytes, 0, &all);
+    const ig_status status = ig_tokenizer_encode(a->tokenizer, text, bytes, flags, &all);
     if (status == IG_OK) {
-        const size_t kept = all.count < room ? all.count : room;
-        if (kept) memcpy(ids, all.at, kept * sizeof *ids);
-        *out = all.count;
+        const size_t kept = all.count < out.room ? all.count : out.room;
+        if (kept) memcpy(out.ids, all.at, kept * sizeof *out.ids);
+        *out.count = all.count;
     }
     ig_ids_deinit(&all);
     return status;
+}
+
+ig_status ig_adapter_encode(const ig_adapter *a, const char *text, size_t bytes, int32_t *ids,
+                            size_t room, size_t *out) {
+    return encode(a, text, bytes, 0, (ids_out){ids, room, out});
+}
+
+ig_status ig_adapter_encode_prompt(const ig_adapter *a, const char *text, size_t bytes,
+                                   int32_t *ids, size_t room, size_t *out) {
+    const unsigned flags = IG_ENCODE_ADD_SPECIAL | IG_ENCODE_PARSE_SPECIAL;
+    return encode(a, text, bytes, flags, (ids_out){ids, room, out});
 }
 
 ig_status ig_adapter_decode(const ig_adapter *a, const int32_t *ids, size_t count, char *text,

@@ -128,6 +128,7 @@ struct ig_ctx {
     ig_storage arena; /* buffer 0 of every run; results of replays lie in it */
 
     ig_recorder recorder;
+    ig_captured *captures; /* by hand, the newest first */
     ig_profile profile;
     ig_finite finite;
     uint64_t n_ids;
@@ -229,5 +230,9 @@ ig_tensor *ig_tensor_of(ig_ctx *ctx, ig_value v);
 /* An update of tensors that callers own; status and all. */
 IG_MUST_CHECK ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in,
                                         uint32_t n_in, uint32_t n_out);
+
+/* ---- capture.c ---- */
+/* Plans that were captured by hand, the newest first; NULL behind the last. */
+const ig_plan *ig_captured_plan(const ig_ctx *ctx, uint32_t index);
 
 #endif
