@@ -1,5 +1,6 @@
 #include "format/json.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,9 +74,9 @@ ig_status ig_json_load_text(const ig_allocator *a, const char *dir, const char *
     return status;
 }
 
-bool ig_json_exists(const ig_allocator *a, const char *dir, const char *name) {
-    char *path = ig_json_path(a, dir, name);
-    const bool exists = path && access(path, F_OK) == 0;
-    ig_free(a, path);
+bool ig_json_exists(const char *dir, const char *name) {
+    const int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const bool exists = fd >= 0 && faccessat(fd, name, F_OK, 0) == 0;
+    if (fd >= 0) close(fd);
     return exists;
 }

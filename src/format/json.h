@@ -19,7 +19,7 @@ IG_MUST_CHECK ig_status ig_json_load_text(const ig_allocator *a, const char *dir
                                           char **out);
 
 /* Whether the folder has a file of that name. */
-bool ig_json_exists(const ig_allocator *a, const char *dir, const char *name);
+bool ig_json_exists(const char *dir, const char *name);
 
 /* "dir/name"; the caller frees it; NULL: no memory. */
 char *ig_json_path(const ig_allocator *a, const char *dir, const char *name);

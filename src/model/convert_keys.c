@@ -234,7 +234,7 @@ static void put_scaling(const ig_conversion *c, keys *k) {
 static uint32_t pooling_of(const ig_conversion *c) {
     json_t *pooling = NULL;
     uint32_t type = 1;
-    if (!ig_json_exists(c->allocator, c->dir, "1_Pooling/config.json")) return type;
+    if (!ig_json_exists(c->dir, "1_Pooling/config.json")) return type;
     if (ig_json_load(c->allocator, c->dir, "1_Pooling/config.json", &pooling) != IG_OK) return type;
     if (json_is_true(json_object_get(pooling, "pooling_mode_cls_token"))) type = 2;
     if (json_is_true(json_object_get(pooling, "pooling_mode_lasttoken"))) type = 3;

@@ -433,7 +433,7 @@ static void put_chat_template(const tokens *t, ig_gguf_writer *w) {
 /* A file of its own, where newer folders keep it. */
 static ig_status put_template_file(const tokens *t, ig_gguf_writer *w) {
     static const char name[] = "chat_template.jinja";
-    if (!ig_json_exists(t->allocator, t->c->dir, name)) return IG_OK;
+    if (!ig_json_exists(t->c->dir, name)) return IG_OK;
     char *text = NULL;
     IG_TRY(ig_json_load_text(t->allocator, t->c->dir, name, &text));
     ig_gguf_writer_text(w, "tokenizer.chat_template", text);
@@ -446,9 +446,9 @@ static ig_status put_template_file(const tokens *t, ig_gguf_writer *w) {
 static ig_status load(tokens *t) {
     const char *dir = t->c->dir;
     IG_TRY(ig_json_load(t->allocator, dir, "tokenizer.json", &t->root));
-    if (ig_json_exists(t->allocator, dir, "tokenizer_config.json"))
+    if (ig_json_exists(dir, "tokenizer_config.json"))
         IG_TRY(ig_json_load(t->allocator, dir, "tokenizer_config.json", &t->config));
-    if (ig_json_exists(t->allocator, dir, "generation_config.json"))
+    if (ig_json_exists(dir, "generation_config.json"))
         IG_TRY(ig_json_load(t->allocator, dir, "generation_config.json", &t->generation));
     t->model = json_object_get(t->root, "model");
     t->vocab = json_object_get(t->model, "vocab");
