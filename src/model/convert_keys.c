@@ -46,7 +46,7 @@ static ig_status check_gemma3(const ig_conversion *c) {
         return refuse(c, "final_logit_softcapping", "is not what a gemma3 has");
     if (pattern != 6)
         return refuse(c, "sliding_window_pattern", "is not 6, which is what is known");
-    if (scale != (double)c->head_size && scale != (double)(embedding / c->heads))
+    if (scale != (double)c->head_size && scale * (double)c->heads != (double)embedding)
         return refuse(c, "query_pre_attn_scalar", "is no size of a head");
     return IG_OK;
 }
