@@ -4,7 +4,6 @@
  * A setting is taken from the command line, else from the checkpoint that is
  * resumed, else it has the default that stands in the table below.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -237,23 +236,14 @@ static ig_status create_model(trainer *t) {
     return ig_adapter_create(t->ctx, o->arch ? o->arch : ig_arch_name(0), &config, &t->adapter);
 }
 
-/* Whether a name as people write it ("OaLlm") is this one ("llm"). */
-static bool is_arch(const char *written, const char *name) {
-    if (tolower((unsigned char)written[0]) == 'o' && tolower((unsigned char)written[1]) == 'a')
-        written += 2;
-    for (;; written++, name++) {
-        while (*written == '-' || *written == '_') written++;
-        if (tolower((unsigned char)*written) != *name) return false;
-        if (*name == 0) return true;
-    }
-}
-
 /* What was given must be what the file has. */
 static ig_status check_same(const trainer *t) {
     const train_options *o = t->options;
     const ig_model_config c = ig_adapter_config(t->adapter);
     const char *arch = ig_adapter_architecture(t->adapter);
-    if (o->arch && !is_arch(o->arch, arch))
+    const char *said = o->arch ? ig_arch_resolve(o->arch) : arch;
+    if (!said) return IG_ERR_ARGUMENT;
+    if (strcmp(said, arch) != 0)
         return IG_FAIL(IG_ERR_ARGUMENT, "--arch %s: %s holds the architecture %s", o->arch,
                        o->resume, arch);
     const struct {

@@ -59,6 +59,14 @@ IG_MUST_CHECK ig_status ig_gguf_open(const ig_allocator *a, const char *name, co
 
 /* Maps a file, and if it is the first of a split model all its parts, which then read as one. */
 IG_MUST_CHECK ig_status ig_gguf_open_file(const ig_allocator *a, const char *path, ig_gguf **out);
+
+/* The same, with a say in how; zero is as above. */
+typedef struct ig_gguf_options {
+    bool copy; /* read into memory instead of mapped: for files that others may change */
+    bool lock; /* kept in memory, or it is an error */
+} ig_gguf_options;
+IG_MUST_CHECK ig_status ig_gguf_open_file_with(const ig_allocator *a, const char *path,
+                                               const ig_gguf_options *options, ig_gguf **out);
 void ig_gguf_close(ig_gguf *gguf);
 
 uint32_t ig_gguf_version(const ig_gguf *gguf);

@@ -24,7 +24,7 @@
 
 /* ---- Levels ---- */
 
-enum { LANES = 8, MAX_LEVELS = 16 };
+enum { LANES = 4, MAX_LEVELS = 16 };
 
 /* lo, lo + 1, ... hi; or the `n_values`, ascending, where there are some. */
 typedef struct grid {
@@ -102,20 +102,37 @@ IG_INLINE sums measure(const float *x, int n, float a, float m, const grid *g) {
     return (sums){total(error), total(y), total(q), total(qq), total(yq)};
 }
 
-/* Without an offset: from the start a, two steps down; `best` if that is better. */
-IG_INLINE void try_scale(const float *x, int n, float a, const grid *g, line *best) {
-    for (int step = 0; step < 3; step++) {
-        const sums s = measure(x, n, a, 0, g);
-        if (s.error < best->error) *best = (line){a, 0, s.error};
-        if (s.qq <= 0) return;
-        a = s.yq / s.qq;
-    }
+/* Least squares for the levels that belong to a, without an offset. */
+IG_INLINE line improve_scale(const float *x, int n, float a, const grid *g) {
+    const sums s = measure(x, n, a, 0, g);
+    if (s.qq <= 0) return (line){a, 0, s.error};
+    const float off = s.yq - a * s.qq;
+    return (line){a + off / s.qq, 0, s.error - off * off / s.qq};
 }
 
-/* The level that the extreme is given, from so much below the last one to so much above. */
+/* And with one, which is not to be above `highest`. */
+IG_INLINE line improve_line(const float *x, int n, line start, float highest, const grid *g) {
+    const sums s = measure(x, n, start.a, start.m, g);
+    const float determinant = (float)n * s.qq - s.q * s.q;
+    if (determinant <= 0) return (line){start.a, start.m, s.error};
+    /* What is left over, r = y - a q, as a line in q. */
+    const float r = s.y - start.a * s.q, rq = s.yq - start.a * s.qq;
+    const float slope = ((float)n * rq - s.q * r) / determinant;
+    const float offset = (r - slope * s.q) / (float)n;
+    if (start.m + offset <= highest)
+        return (line){start.a + slope, start.m + offset, s.error - slope * rq - offset * r};
+    const float up = highest - start.m, bent = (rq - up * s.q) / s.qq;
+    const float error = s.error + up * up * (float)n - 2 * up * r - bent * (rq - up * s.q);
+    return (line){start.a + bent, highest, error};
+}
+
+/* The levels that the extreme is given at the starts: from so much below the grid's last to so much
+ * above it. */
 typedef struct sweep {
     float below, above, step;
 } sweep;
+
+enum { DESCENTS = 2 }; /* steps from the best start */
 
 IG_INLINE line fit_scale(const float *x, int n, const grid *g, sweep w) {
     float extreme = 0, square = 0;
@@ -125,31 +142,14 @@ IG_INLINE line fit_scale(const float *x, int n, const grid *g, sweep w) {
     }
     line best = {0, 0, square};
     if (fabsf(extreme) < FLT_MIN * 1024) return best;
-    for (float t = g->hi - w.below; t <= g->hi + w.above; t += w.step)
-        try_scale(x, n, extreme / t, g, &best);
-    for (float t = g->lo + w.below; t >= g->lo - w.above; t -= w.step)
-        try_scale(x, n, extreme / t, g, &best);
-    return best;
-}
-
-/* With an offset, which is not above `highest`. */
-IG_INLINE void try_line(const float *x, int n, line start, float highest, const grid *g,
-                        line *best) {
-    float a = start.a, m = start.m;
-    for (int step = 0; step < 3; step++) {
-        const sums s = measure(x, n, a, m, g);
-        if (s.error < best->error) *best = (line){a, m, s.error};
-        const float determinant = (float)n * s.qq - s.q * s.q;
-        if (determinant <= 0) return;
-        a = ((float)n * s.yq - s.q * s.y) / determinant;
-        const float higher = m + (s.y - a * s.q) / (float)n;
-        if (higher > highest) {
-            a = (s.yq + (m - highest) * s.q) / s.qq;
-            m = highest;
-        } else {
-            m = higher;
-        }
+    for (float t = -w.below; t <= w.above; t += w.step) {
+        const line up = improve_scale(x, n, extreme / (g->hi + t), g);
+        const line down = improve_scale(x, n, extreme / (g->lo - t), g);
+        best = up.error < best.error ? up : best;
+        best = down.error < best.error ? down : best;
     }
+    for (int i = 0; i < DESCENTS; i++) best = improve_scale(x, n, best.a, g);
+    return best;
 }
 
 IG_INLINE line fit_line(const float *x, int n, float highest, const grid *g, sweep w) {
@@ -161,8 +161,12 @@ IG_INLINE line fit_line(const float *x, int n, float highest, const grid *g, swe
     low = low < highest ? low : highest;
     line best = {0, low, measure(x, n, 0, low, g).error};
     if (high - low < FLT_MIN * 1024) return best;
-    for (float t = g->hi - w.below; t <= g->hi + w.above; t += w.step)
-        try_line(x, n, (line){(high - low) / t, low, 0}, highest, g, &best);
+    for (float t = -w.below; t <= w.above; t += w.step) {
+        const line start = {(high - low) / (g->hi + t), low, 0};
+        const line next = improve_line(x, n, start, highest, g);
+        best = next.error < best.error ? next : best;
+    }
+    for (int i = 0; i < DESCENTS; i++) best = improve_line(x, n, best, highest, g);
     return best;
 }
 

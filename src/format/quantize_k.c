@@ -12,7 +12,7 @@
 
 #include "format/quantize_fit.h"
 
-enum { MAX_GROUPS = 16, ROUNDS = 2 };
+enum { MAX_GROUPS = 16, ROUNDS = 1 };
 
 typedef struct block {
     int groups;

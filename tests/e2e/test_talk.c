@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -92,6 +93,31 @@ static int remove_model(void **state) {
     for (struct dirent *e; d && (e = readdir(d));) unlinkat(dirfd(d), e->d_name, 0);
     if (d) closedir(d);
     return rmdir(dir);
+}
+
+/* ---- memory ---- */
+
+/* Every tenth allocation of loading, capturing and replaying. */
+static void a_failing_allocation_ends_with_4_and_says_so(void **state) {
+    (void)state;
+    int failed = 0;
+    for (int n = 1;; n += 10) {
+        char variable[64];
+        snprintf(variable, sizeof variable, "INGOT_TEST_FAIL_ALLOC=%d", n);
+        program_result result = program_run(
+            INGOT_PROGRAM,
+            (const char *const[]){"generate", "-m", model, "-p", "the", "-n", "3", "-t", "1", NULL},
+            &(program_options){.env = (const char *const[]){variable, NULL}});
+        const bool reached = strstr(result.err, "fails on purpose") != NULL;
+        const bool said = strstr(result.err, "ingot generate: out of memory: ") &&
+                          !strstr(result.err, "cannot become");
+        if (result.code != 0 && (result.code != 4 || !said))
+            fail_msg("allocation %d: exit %d, %s", n, result.code, result.err);
+        failed += result.code == 4;
+        program_free(&result);
+        if (!reached) break;
+    }
+    assert_true(failed > 50);
 }
 
 /* ---- generate ---- */
@@ -414,6 +440,7 @@ int main(void) {
     signal(SIGINT, SIG_DFL); /* as in a shell, even where tests run in the background */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_says_what_it_learnt),
+        cmocka_unit_test(a_failing_allocation_ends_with_4_and_says_so),
         cmocka_unit_test(greedy_text_is_the_same_for_any_number_of_threads),
         cmocka_unit_test(the_seed_decides_what_is_drawn),
         cmocka_unit_test(the_prompt_comes_from_an_argument_a_file_or_a_pipe),

@@ -34,6 +34,9 @@ typedef union ig_ref_attrs {
     ig_attrs_matmul matmul;
     ig_attrs_rope rope;
     ig_attrs_attention attention;
+    ig_attrs_paged paged;
+    ig_attrs_route route;
+    ig_attrs_grouped grouped;
     ig_attrs_adamw adamw;
     ig_attrs_sgd sgd;
     ig_attrs_clip clip;
@@ -55,8 +58,9 @@ struct ig_ref_launch {
  * Which operands a kernel takes, one letter each; the last serves for all that follow:
  *   r  the real type that the file was compiled for
  *   i  I32
- *   s  any dtype, the same for every `s`
- *   a  any dtype
+ *   s  any plain dtype, the same for every `s`
+ *   a  any plain dtype
+ *   w  what weights are stored in: F16, BF16 and blocks
  */
 typedef struct ig_ref_entry {
     uint32_t op;
