@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cli/progress.h"
+#include "cli/signals.h"
 #include "model/model.h"
 
 const char *const model_devices[] = {"auto", "cpu", "ref", NULL};
@@ -35,6 +36,7 @@ static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
 ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     *out = (opened_model){.cli = cli, .options = o};
     const double began = ig_clock_seconds();
+    ig_signals_reading(o->path);
     ig_ctx_options options = ig_cli_ctx_options(cli);
     options.device = o->device;
     options.threads = (int)o->threads;
