@@ -112,7 +112,9 @@ typedef struct ig_train_options {
 
 /*
  * One step on rows of tokens, [batch, ctx + 1]: each is predicted from those
- * before it in its row.  `out_loss` is the mean cross entropy, in nats.
+ * before it in its row.  `out_loss` is the mean cross entropy, in nats.  Where it
+ * or the gradients' norm is no finite number, nothing is updated: the call fails
+ * with IG_ERR_NUMBER, and the words name the op at which that began.
  */
 IG_API IG_MUST_CHECK ig_status ig_adapter_train(ig_adapter *adapter, const int32_t *tokens,
                                                 int64_t batch, int64_t ctx,

@@ -137,6 +137,15 @@ typedef struct ig_attrs_paged {
     float softcap;
 } ig_attrs_paged;
 
+typedef struct ig_attrs_route {
+    uint32_t count;       /* k */
+    uint32_t renormalise; /* 1: the k weights sum up to 1 */
+} ig_attrs_route;
+
+typedef struct ig_attrs_grouped {
+    uint32_t transpose_w; /* 1: w is [e, n, k], which stored weights must be */
+} ig_attrs_grouped;
+
 typedef struct ig_attrs_adamw {
     float beta1, beta2, eps, decay;
     uint32_t rate_slot, step_slot; /* f of one is the learning rate, i of the other counts from 1 */
@@ -175,6 +184,8 @@ enum {
     IG_ATTRS_ROPE = sizeof(ig_attrs_rope),
     IG_ATTRS_ATTENTION = sizeof(ig_attrs_attention),
     IG_ATTRS_PAGED = sizeof(ig_attrs_paged),
+    IG_ATTRS_ROUTE = sizeof(ig_attrs_route),
+    IG_ATTRS_GROUPED = sizeof(ig_attrs_grouped),
     IG_ATTRS_ADAMW = sizeof(ig_attrs_adamw),
     IG_ATTRS_SGD = sizeof(ig_attrs_sgd),
     IG_ATTRS_CLIP = sizeof(ig_attrs_clip),

@@ -120,6 +120,32 @@ typedef struct ig_paged {
 } ig_paged;
 IG_API ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale);
 
+/*
+ * Mixtures of experts: each of t rows goes to a few of e experts, and all shapes
+ * stay what they are whatever was chosen.  op.def says what each step gives.
+ *
+ *     routed = ig_route(logits, {.count = k})            of logits [t, e]
+ *     groups = ig_group_rows(routed.ids, e)
+ *     y = ig_embedding(x, groups.rows)                   x [t, d] -> rows by expert
+ *     y = ig_matmul_grouped(y, w, groups.offsets)        w [e, n, d], of any type
+ *     y = ig_combine(y, groups.places, routed.weights)   -> [t, n]
+ */
+typedef struct ig_route_options {
+    int count;        /* experts for each row */
+    bool renormalise; /* their weights sum up to 1 */
+} ig_route_options;
+typedef struct ig_routed {
+    ig_tensor *ids, *weights;
+} ig_routed;
+IG_API ig_routed ig_route(ig_tensor *logits, ig_route_options options);
+
+typedef struct ig_groups {
+    ig_tensor *rows, *places, *offsets;
+} ig_groups;
+IG_API ig_groups ig_group_rows(ig_tensor *ids, int64_t experts);
+IG_API ig_tensor *ig_matmul_grouped(ig_tensor *x, ig_tensor *w, ig_tensor *offsets);
+IG_API ig_tensor *ig_combine(ig_tensor *y, ig_tensor *places, ig_tensor *weights);
+
 /* Runs what is needed for these tensors; reports the first failure among their makers. */
 IG_API IG_MUST_CHECK ig_status ig_eval(ig_tensor *const *tensors, int count);
 

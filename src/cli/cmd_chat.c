@@ -79,7 +79,7 @@ static void introduce(const chat *c) {
     const ig_cli *cli = c->talker.cli;
     char path[256], count[IG_UNIT_TEXT_BYTES];
     ig_cli_say(cli, "%s: %s, %s parameters, context %lld",
-               ig_text_safe(c->talker.options->model.path, path, sizeof path),
+               ig_text_safe(c->talker.model.path, path, sizeof path),
                ig_adapter_architecture(c->talker.model.adapter),
                ig_count_text((uint64_t)ig_adapter_param_count(c->talker.model.adapter), count),
                (long long)ig_adapter_config(c->talker.model.adapter).ctx_len);
@@ -111,6 +111,8 @@ static ig_status run(ig_cli *cli, const void *options) {
 }
 
 static const char *const examples[] = {
+    "ingot chat",
+    "Type the beginning of a story, and the model that comes with ingot goes on.",
     "ingot chat -m llm.oam",
     "Type a beginning, and the model goes on.",
     "ingot chat -m llm.oam --temp 0.5 --stop . <lines.txt",

@@ -114,7 +114,7 @@ static ig_status print_json(const generation *g) {
     IG_TRY(ig_json_report(g->talker.model.ctx, &report));
     json_t *own = json_pack(
         "{s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:s, s:o, s:{s:o, s:o, s:o, s:o}}", "schema",
-        "ingot.generate.v1", "model", ig_json_text(g->talker.options->model.path), "arch",
+        "ingot.generate.v1", "model", ig_json_text(g->talker.model.path), "arch",
         ig_adapter_architecture(g->talker.model.adapter), "prompt",
         text_json(g->prompt, g->prompt_bytes), "text", text_json(g->text.bytes, g->text.used),
         "tokens", tokens_json(g), "n_prompt", (json_int_t)r->n_prompt, "n_tokens",
@@ -167,6 +167,8 @@ static ig_status run(ig_cli *cli, const void *options) {
 }
 
 static const char *const examples[] = {
+    "ingot generate -p 'Once upon a time'",
+    "A story, by the model that comes with ingot.",
     "ingot generate -m llm.oam -p 'The old mill'",
     "Continue a text until the context is full.",
     "ingot generate -m llm.oam -f letter.txt -n 100 --temp 0",

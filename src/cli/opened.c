@@ -1,6 +1,8 @@
 #include "cli/opened.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -13,20 +15,37 @@ const char *const model_caches[] = {"f16", "f32", "q8_0", NULL};
 
 /* ---- the model ---- */
 
+/* The model that comes with the program lies where it does from the program's own place, in the
+ * build tree and wherever that was installed. */
+static ig_status find_model(const char *given, char out[PATH_MAX]) {
+    if (given) {
+        if (snprintf(out, PATH_MAX, "%s", given) < PATH_MAX) return IG_OK;
+        return IG_FAIL(IG_ERR_ARGUMENT, "--model: a name of %zu bytes", strlen(given));
+    }
+    static const char file[] = "/" INGOT_DATA_FROM_BIN "/stories.oam";
+    const ssize_t bytes = readlink("/proc/self/exe", out, PATH_MAX);
+    char *slash = bytes > 0 ? memrchr(out, '/', (size_t)bytes) : NULL;
+    if (slash && (size_t)(slash - out) + sizeof file <= PATH_MAX) {
+        memcpy(slash, file, sizeof file);
+        if (access(out, R_OK) == 0) return IG_OK;
+    }
+    return IG_FAIL(IG_ERR_ARGUMENT, "--model: is missing, and so is the one that comes with ingot");
+}
+
 static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
     const model_options *o = m->options;
     const ig_model_options options = {.no_map = o->no_mmap, .lock = o->mlock, .pre = o->pre};
-    if (!ig_model_is_gguf(o->path)) {
+    if (!ig_model_is_gguf(m->path)) {
         if (o->no_mmap || o->mlock || o->pre)
             return IG_FAIL(IG_ERR_ARGUMENT, "--%s: means something to GGUF files alone",
                            o->mlock     ? "mlock"
                            : o->no_mmap ? "no-mmap"
                                         : "pre");
         IG_TRY(ig_ctx_create(ctx_options, &m->ctx));
-        return ig_adapter_load(m->ctx, o->path, &m->adapter);
+        return ig_adapter_load(m->ctx, m->path, &m->adapter);
     }
     ig_model *model = NULL;
-    IG_TRY(ig_model_load(o->path, &options, &model));
+    IG_TRY(ig_model_load(m->path, &options, &model));
     ig_status status = ig_ctx_create(ctx_options, &m->ctx);
     if (status == IG_OK) status = ig_adapter_from_model(m->ctx, model, &m->adapter);
     ig_model_release(model);
@@ -35,6 +54,7 @@ static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
 
 ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     *out = (opened_model){.cli = cli, .options = o};
+    IG_TRY(find_model(o->path, out->path));
     const double began = ig_clock_seconds();
     ig_signals_reading(o->path);
     ig_ctx_options options = ig_cli_ctx_options(cli);

@@ -5,6 +5,8 @@
 #ifndef IG_CLI_OPENED_H
 #define IG_CLI_OPENED_H
 
+#include <limits.h>
+
 #include "cli/cli.h"
 #include "ingot/session.h"
 
@@ -22,10 +24,10 @@ extern const char *const model_devices[], *const model_caches[];
      'm',                                                                                     \
      "model",                                                                                 \
      offsetof(type, member.path),                                                             \
-     .help = "the model, a .gguf or .oam file",                                               \
+     .help = "the model, a .gguf or .oam file; without it, a small one that tells stories",   \
      .value = "FILE",                                                                         \
      .env = "INGOT_MODEL",                                                                    \
-     .flags = OPT_REQUIRED | OPT_FILE},                                                       \
+     .flags = OPT_FILE},                                                                      \
         {OPT_INT,                                                                             \
          't',                                                                                 \
          "threads",                                                                           \
@@ -112,6 +114,7 @@ extern const char *const model_devices[], *const model_caches[];
 typedef struct opened_model {
     ig_cli *cli;
     const model_options *options;
+    char path[PATH_MAX]; /* as the options have it, or of the model that comes with the program */
     ig_ctx *ctx;
     ig_adapter *adapter;
     ig_session *session; /* made when it is asked for */

@@ -96,6 +96,13 @@ typedef struct ig_profile {
     const ig_plan *plan; /* that ran last */
 } ig_profile;
 
+/* The first op that made numbers which are none: finite.c. */
+enum { IG_FINITE_BYTES = 320 };
+typedef struct ig_finite {
+    bool watching;
+    char first[IG_FINITE_BYTES];
+} ig_finite;
+
 struct ig_ctx {
     ig_allocator allocator;
     ig_ctx_options options; /* texts are not kept */
@@ -123,6 +130,7 @@ struct ig_ctx {
     ig_recorder recorder;
     ig_captured *captures; /* by hand, the newest first */
     ig_profile profile;
+    ig_finite finite;
     uint64_t n_ids;
 
     ig_slot *slots;
@@ -185,6 +193,10 @@ extern const ig_graph_hooks ig_run_hooks;
 void ig_profile_deinit(ig_ctx *ctx);
 /* Before a plan runs. */
 void ig_profile_run(ig_ctx *ctx, const ig_plan *plan);
+
+/* ---- finite.c ---- */
+/* After a node has run, while somebody watches. */
+void ig_finite_look(ig_ctx *ctx, const ig_graph *g, const ig_node *node);
 
 /* ---- steps.c ---- */
 /* Before an op: starts a new tape where a step has ended. */

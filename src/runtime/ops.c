@@ -252,6 +252,43 @@ ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale) {
     return ig_apply_one(IG_OP_ATTENTION_PAGED, &attrs, in, COUNT(in));
 }
 
+/* ---- mixtures of experts ---- */
+
+ig_routed ig_route(ig_tensor *logits, ig_route_options options) {
+    const ig_attrs_route attrs = {(uint32_t)options.count, options.renormalise};
+    ig_tensor *out[2];
+    ig_ctx *ctx = ig_tensor_ctx(logits);
+    if (options.count < 1) {
+        out[0] = out[1] =
+            ig_poisoned(ctx, IG_FAIL(IG_ERR_ARGUMENT, "route: to %d experts", options.count));
+        return (ig_routed){out[0], out[1]};
+    }
+    ig_apply(
+        ctx,
+        (ig_apply_args){.op = IG_OP_ROUTE, .attrs = &attrs, .in = &logits, .n_in = 1, .n_out = 2},
+        out, 2);
+    return (ig_routed){out[0], out[1]};
+}
+
+ig_groups ig_group_rows(ig_tensor *ids, int64_t experts) {
+    const ig_attrs_rows attrs = {experts};
+    ig_tensor *out[3];
+    ig_apply(
+        ig_tensor_ctx(ids),
+        (ig_apply_args){.op = IG_OP_GROUP_ROWS, .attrs = &attrs, .in = &ids, .n_in = 1, .n_out = 3},
+        out, 3);
+    return (ig_groups){out[0], out[1], out[2]};
+}
+
+ig_tensor *ig_matmul_grouped(ig_tensor *x, ig_tensor *w, ig_tensor *offsets) {
+    return ig_apply_one(IG_OP_MATMUL_GROUPED, &(ig_attrs_grouped){1},
+                        (ig_tensor *[]){x, w, offsets}, 3);
+}
+
+ig_tensor *ig_combine(ig_tensor *y, ig_tensor *places, ig_tensor *weights) {
+    return ig_apply_one(IG_OP_COMBINE, NULL, (ig_tensor *[]){y, places, weights}, 3);
+}
+
 ig_status ig_eval(ig_tensor *const *tensors, int count) {
     for (int i = 0; i < count; i++) {
         IG_TRY(ig_tensor_check(tensors[i], NULL, "eval"));

@@ -35,6 +35,8 @@ typedef union ig_ref_attrs {
     ig_attrs_rope rope;
     ig_attrs_attention attention;
     ig_attrs_paged paged;
+    ig_attrs_route route;
+    ig_attrs_grouped grouped;
     ig_attrs_adamw adamw;
     ig_attrs_sgd sgd;
     ig_attrs_clip clip;

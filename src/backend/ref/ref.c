@@ -23,6 +23,7 @@
     X(rope, real)         \
     X(attention, real)    \
     X(paged, real)        \
+    X(moe, real)          \
     X(update, real)       \
     X(random, real)
 #define DECLARE(family, real) extern const ig_ref_entry IG_REF_LIST_OF(family, real)[];
