@@ -255,7 +255,7 @@ static generated generate(const char *name, ig_dtype type) {
 
 /* Logits behind more than a page of tokens, or a text's embedding; returns how many numbers. */
 static int answer(const generated *m, const char *device, float *out) {
-    enum { LENGTH = 90 };
+    enum { LENGTH = 70 };
     ig_ctx *ctx;
     ig_adapter *adapter;
     OK(ig_ctx_create(&(ig_ctx_options){.device = device, .strict = true}, &ctx));
