@@ -154,6 +154,7 @@ static ig_status check_usable(const ig_tensor *tensor, const char *what) {
 /* Zeroes memory, which the pool hands out as its last user left it. */
 static ig_status clear(ig_ctx *ctx, const ig_storage *storage, uint64_t bytes) {
     ig_device *device = ctx->planner.devices[0];
+    if (storage->zeroed) return IG_OK;
     if (device->host_memory) {
         memset((void *)storage->buffer, 0, bytes);
         return IG_OK;
@@ -226,19 +227,26 @@ static ig_status outside_layout(ig_desc desc, const int64_t *stride, ig_layout *
     return IG_OK;
 }
 
+/* Memory from outside must be what the device works in, and lie as elements have to. */
+static ig_status check_outside(const ig_ctx *ctx, ig_dtype dtype, const void *bytes,
+                               const char *what) {
+    const int64_t each = ig_dtype_block(dtype) > 1 ? 1 : ig_bytes_of(dtype, 1);
+    if (!ctx->planner.devices[0]->host_memory)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "%s: %s does not work in host memory", what,
+                       ctx->planner.devices[0]->name);
+    if ((uintptr_t)bytes % (uintptr_t)each != 0)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: %s must lie at a multiple of %lld bytes", what,
+                       ig_dtype_name(dtype), (long long)each);
+    return IG_OK;
+}
+
 ig_status ig_tensor_wrap(ig_ctx *ctx, ig_desc desc, const int64_t *stride, void *bytes,
                          void (*release)(void *owner), void *owner, ig_tensor **out) {
     uint64_t n_bytes;
     if (!ctx || !out || !bytes) return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: NULL");
     if (desc.shape.rank < 0 || desc.shape.rank > IG_MAX_RANK || !ig_desc_bytes(desc, &n_bytes))
         return IG_FAIL(IG_ERR_SHAPE, "tensor_wrap: no such shape or dtype");
-    if (!ctx->planner.devices[0]->host_memory)
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "tensor_wrap: %s does not work in host memory",
-                       ctx->planner.devices[0]->name);
-    const int64_t alignment = ig_dtype_block(desc.dtype) > 1 ? 1 : ig_bytes_of(desc.dtype, 1);
-    if ((uintptr_t)bytes % (uintptr_t)alignment != 0)
-        return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: %s must lie at a multiple of %lld bytes",
-                       ig_dtype_name(desc.dtype), (long long)alignment);
+    IG_TRY(check_outside(ctx, desc.dtype, bytes, "tensor_wrap"));
     ig_layout layout;
     IG_TRY(outside_layout(desc, stride, &layout));
     ig_storage *storage = ig_alloc(&ctx->allocator, 1, sizeof *storage);
@@ -249,6 +257,24 @@ ig_status ig_tensor_wrap(ig_ctx *ctx, ig_desc desc, const int64_t *stride, void 
     storage->release = release;
     storage->owner = owner;
     *out = t;
+    return IG_OK;
+}
+
+ig_status ig_tensor_adopt(ig_tensor *tensor, void *bytes, void (*release)(void *owner),
+                          void *owner) {
+    IG_TRY(check_usable(tensor, "tensor_adopt"));
+    IG_TRY(ig_ctx_check_idle(tensor->ctx, "tensor_adopt"));
+    const ig_desc desc = tensor->layout.desc;
+    uint64_t n_bytes = 0;
+    (void)ig_desc_bytes(desc, &n_bytes);
+    if (tensor->made_by_op || tensor->layout.offset != 0 || !ig_layout_is_packed(&tensor->layout))
+        return IG_FAIL(IG_ERR_ARGUMENT, "tensor_adopt: the tensor is a view, or an op's result");
+    if (!bytes) return IG_FAIL(IG_ERR_ARGUMENT, "tensor_adopt: the memory is NULL");
+    IG_TRY(check_outside(tensor->ctx, desc.dtype, bytes, "tensor_adopt"));
+    IG_TRY(ig_replay_write(tensor->ctx, tensor));
+    const ig_storage outside = {
+        .buffer = bytes, .bytes = n_bytes, .release = release, .owner = owner};
+    ig_storage_adopt(tensor->ctx, tensor->storage, &outside);
     return IG_OK;
 }
 
@@ -396,6 +422,10 @@ static double unit(uint32_t bits) { return ((double)bits + 0.5) / 4294967296.0; 
 /* Fills with low + (high - low) u, or with mean a and deviation b by Box and Muller. */
 static ig_status fill(ig_tensor *t, double a, double b, bool normal) {
     IG_TRY(check_usable(t, "fill"));
+    if (t->ctx->no_draw > 0) {
+        t->ctx->n_filled++;
+        return IG_OK;
+    }
     const ig_desc desc = t->layout.desc;
     if (desc.dtype != IG_F32 && desc.dtype != IG_F64)
         return IG_FAIL(IG_ERR_ARGUMENT, "fill: %s: f32 and f64 can be drawn",
@@ -422,6 +452,14 @@ static ig_status fill(ig_tensor *t, double a, double b, bool normal) {
     ig_free(&ctx->allocator, all);
     if (status == IG_OK) ctx->n_filled++;
     return status;
+}
+
+void ig_no_draw_begin(ig_ctx *ctx) {
+    if (ctx) ctx->no_draw++;
+}
+
+void ig_no_draw_end(ig_ctx *ctx) {
+    if (ctx && ctx->no_draw > 0) ctx->no_draw--;
 }
 
 ig_status ig_tensor_fill_uniform(ig_tensor *tensor, double low, double high) {
