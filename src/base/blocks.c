@@ -185,7 +185,14 @@ static const struct {
 };
 
 int64_t ig_dtype_block(ig_dtype dtype) { return sizes[dtype].block; }
-int64_t ig_dtype_block_bytes(ig_dtype dtype) { return sizes[dtype].bytes; }
+
+int64_t ig_bytes_of(ig_dtype dtype, int64_t elements) {
+    return elements / sizes[dtype].block * sizes[dtype].bytes;
+}
+
+int64_t ig_elements_of(ig_dtype dtype, int64_t bytes) {
+    return bytes / sizes[dtype].bytes * sizes[dtype].block;
+}
 
 bool ig_blocks_can_decode(ig_dtype dtype) { return decoders[dtype] != NULL; }
 

@@ -4,9 +4,12 @@
 
 #include "ingot/tensor.h"
 
-/* Elements that are stored together, and the bytes they take: 1 and its size for plain types. */
+/* Elements that are stored together: 1 for plain types. */
 int64_t ig_dtype_block(ig_dtype dtype);
-int64_t ig_dtype_block_bytes(ig_dtype dtype);
+
+/* The bytes of so many elements, and the elements of so many bytes; whole blocks of them. */
+int64_t ig_bytes_of(ig_dtype dtype, int64_t elements);
+int64_t ig_elements_of(ig_dtype dtype, int64_t bytes);
 
 /* Whether ig_blocks_decode() knows it: all that is not F64 or I32. */
 bool ig_blocks_can_decode(ig_dtype dtype);

@@ -104,6 +104,12 @@ void ig_file_map_close(ig_file_map *map) {
     *map = (ig_file_map){0};
 }
 
+ig_status ig_file_map_make_writable(const ig_file_map *map, const char *path) {
+    if (map->size > 0 && mprotect((void *)map->bytes, (size_t)map->size, PROT_READ | PROT_WRITE))
+        return io_error(path, "map it to be written to");
+    return IG_OK;
+}
+
 /* ---- Writing ---- */
 
 static const char suffix[] = ".saving";

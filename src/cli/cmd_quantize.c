@@ -34,8 +34,7 @@ enum { QUANTIZATION_VERSION = 2 }; /* of the block types' meaning */
 /* Elements of a tensor of the model that is read: whole blocks of any type. */
 static void read_tensor(const ig_product *product, int64_t first, int64_t n, float *out) {
     const ig_gguf_tensor *t = product->source;
-    const int64_t block = ig_dtype_block(t->desc.dtype);
-    const int64_t at = first / block * ig_dtype_block_bytes(t->desc.dtype);
+    const int64_t at = ig_bytes_of(t->desc.dtype, first);
     ig_blocks_decode(t->desc.dtype, (const char *)t->bytes + at, out, n);
 }
 

@@ -49,7 +49,7 @@ static void work_chunk(stretch *s, int64_t chunk, float *x) {
     s->finite[chunk] = isfinite(square) || ig_dtype_block(dtype) == 1;
     if (!s->finite[chunk]) return;
 
-    uint8_t *out = s->blocks + at / ig_dtype_block(dtype) * ig_dtype_block_bytes(dtype);
+    uint8_t *out = s->blocks + ig_bytes_of(dtype, at);
     ig_quantize(dtype, x, out, n);
     s->error[chunk] = ig_quantize_error(dtype, x, out, n);
 }
@@ -104,7 +104,7 @@ static ig_status make_tensor(producer *p, const ig_product *product, uint64_t at
             out->error += s->error[c];
         }
         const uint64_t bytes =
-            (uint64_t)(s->n / ig_dtype_block(dtype) * ig_dtype_block_bytes(dtype));
+            (uint64_t)ig_bytes_of(dtype, s->n);
         IG_TRY(put_stretch(p, at, s->blocks, bytes, product));
         at += bytes;
     }

@@ -137,13 +137,13 @@ bool ig_quantize_can(ig_dtype dtype) {
 }
 
 void ig_quantize(ig_dtype dtype, const float *x, void *out, int64_t n) {
-    const int64_t block = ig_dtype_block(dtype), bytes = ig_dtype_block_bytes(dtype);
+    const int64_t block = ig_dtype_block(dtype), bytes = ig_bytes_of(dtype, block);
     assert(encoders[dtype] && n % block == 0);
     for (int64_t i = 0; i < n / block; i++) encoders[dtype](x + i * block, (char *)out + i * bytes);
 }
 
 double ig_quantize_error(ig_dtype dtype, const float *x, const void *blocks, int64_t n) {
-    const int64_t block = ig_dtype_block(dtype), bytes = ig_dtype_block_bytes(dtype);
+    const int64_t block = ig_dtype_block(dtype), bytes = ig_bytes_of(dtype, block);
     float back[IG_BLOCK_K];
     double error = 0;
     for (int64_t i = 0; i < n / block; i++) {

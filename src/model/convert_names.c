@@ -274,8 +274,8 @@ static int64_t source_row(const convert_view *v, int64_t row) {
 }
 
 static void read_at(const ig_safetensor *t, int64_t at, int64_t n, float *out) {
-    const int64_t bytes = ig_dtype_block_bytes(t->desc.dtype);
-    ig_blocks_decode(t->desc.dtype, (const char *)t->bytes + at * bytes, out, n);
+    ig_blocks_decode(t->desc.dtype, (const char *)t->bytes + ig_bytes_of(t->desc.dtype, at), out,
+                     n);
 }
 
 /* Elements column to column + n of a row of a piece; all that is left of its columns at most. */

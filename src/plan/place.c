@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "op/view.h"
 #include "plan/lower.h"
 
@@ -39,8 +40,7 @@ static ig_operand operand_of(const ig_lowering *l, ig_value v) {
     const bool leaf = ig_value_at(g, root)->node == IG_NO_NODE;
     ig_operand o = {.value = root,
                     .buffer = buffer_of(l->args, info->base),
-                    .offset =
-                        (uint64_t)(info->layout.offset * ig_dtype_bytes(info->layout.desc.dtype)),
+                    .offset = (uint64_t)ig_bytes_of(info->layout.desc.dtype, info->layout.offset),
                     .desc = info->layout.desc,
                     .vary_dim = -1,
                     .alias = -1};

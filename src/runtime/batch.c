@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "op/infer.h"
 #include "runtime/ctx.h"
 
@@ -276,11 +277,11 @@ static memory *memory_of(const ig_batch *b, const ig_tensor *t) {
 /* How a tensor lies in its memory. */
 static ig_status layout_of(const ig_batch *b, const ig_tensor *t, ig_layout *out) {
     const uintptr_t apart = (uintptr_t)t->storage->buffer - memory_of(b, t)->begin;
-    const int64_t each = ig_dtype_bytes(t->layout.desc.dtype);
-    if (apart % (uintptr_t)each != 0)
+    const ig_dtype dtype = t->layout.desc.dtype;
+    if (apart % (uintptr_t)ig_bytes_of(dtype, ig_dtype_block(dtype)) != 0)
         return IG_FAIL(IG_ERR_ARGUMENT, "batch: tensors overlap, but not by whole elements");
     *out = t->layout;
-    out->offset += (int64_t)(apart / (uintptr_t)each);
+    out->offset += ig_elements_of(dtype, (int64_t)apart);
     return IG_OK;
 }
 
@@ -404,10 +405,10 @@ ig_status ig_tensor_create_view(ig_tensor *of, ig_desc desc, const int64_t *stri
             __builtin_add_overflow(last, reach, &last))
             return IG_FAIL(IG_ERR_SHAPE, "create_view: stride %lld", (long long)layout.stride[d]);
     }
-    const uint64_t each = (uint64_t)ig_dtype_bytes(desc.dtype);
-    if (bytes > 0 && (uint64_t)last >= of->storage->bytes / each)
-        return IG_FAIL(IG_ERR_SHAPE, "create_view: element %lld of %llu", (long long)last,
-                       (unsigned long long)(of->storage->bytes / each));
+    const int64_t held = ig_elements_of(desc.dtype, (int64_t)of->storage->bytes);
+    if (bytes > 0 && last >= held)
+        return IG_FAIL(IG_ERR_SHAPE, "create_view: element %lld of %lld", (long long)last,
+                       (long long)held);
     layout.offset = offset;
     ig_tensor *t = ig_tensor_new(of->ctx, layout, ig_storage_retain(of->storage));
     if (!t) return IG_FAIL(IG_ERR_MEMORY, "create_view: handle");
@@ -421,5 +422,5 @@ void *ig_tensor_map(ig_tensor *tensor) {
     if (!tensor->ctx->planner.devices[0]->host_memory) return NULL;
     if (ig_replay_read(tensor->ctx, tensor) != IG_OK) return NULL;
     return (char *)tensor->storage->buffer +
-           tensor->layout.offset * ig_dtype_bytes(tensor->layout.desc.dtype);
+           ig_bytes_of(tensor->layout.desc.dtype, tensor->layout.offset);
 }

@@ -24,6 +24,7 @@ typedef struct ig_storage {
     void (*release)(void *owner); /* of wrapped memory, which is not ours */
     void *owner;
     bool wrapped;
+    bool zeroed;             /* new, and the host's: it need not be cleared */
     bool of_caller;          /* made for a tensor of the caller's, not for the result of an op */
     struct ig_storage *next; /* in the pool */
 } ig_storage;
@@ -95,6 +96,13 @@ typedef struct ig_profile {
     const ig_plan *plan; /* that ran last */
 } ig_profile;
 
+/* The first op that made numbers which are none: finite.c. */
+enum { IG_FINITE_BYTES = 320 };
+typedef struct ig_finite {
+    bool watching;
+    char first[IG_FINITE_BYTES];
+} ig_finite;
+
 struct ig_ctx {
     ig_allocator allocator;
     ig_ctx_options options; /* texts are not kept */
@@ -102,6 +110,7 @@ struct ig_ctx {
     ig_progress progress;
     ig_custom_guard guard;
     ig_team *team;
+    ig_registry registry;
     ig_planner planner;
     ig_plan_cache cache;
 
@@ -120,7 +129,9 @@ struct ig_ctx {
     ig_storage arena; /* buffer 0 of every run; results of replays lie in it */
 
     ig_recorder recorder;
+    ig_captured *captures; /* by hand, the newest first */
     ig_profile profile;
+    ig_finite finite;
     uint64_t n_ids;
 
     ig_slot *slots;
@@ -133,6 +144,7 @@ struct ig_ctx {
     uint64_t next_steps; /* what the count was set to in the midst of a step, */
     bool steps_were_set; /* if it was: it holds from the next one on */
     uint64_t n_filled;   /* calls of ig_tensor_fill_* */
+    uint32_t no_draw;    /* which draw nothing now */
     uint32_t n_random;   /* random ops since the tape began */
     bool step_has_ops, step_ended;
     ig_counters counters;
@@ -147,6 +159,8 @@ static inline bool ig_tensor_has_identity(const ig_tensor *t) {
 /* ---- storage.c ---- */
 IG_MUST_CHECK ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out);
 ig_storage *ig_storage_retain(ig_storage *storage);
+/* Puts memory of someone else's, as it is wrapped, in the place of the storage's own. */
+void ig_storage_adopt(ig_ctx *ctx, ig_storage *storage, const ig_storage *wrapped);
 void ig_storage_release(ig_ctx *ctx, ig_storage *storage);
 void ig_pool_drain(ig_ctx *ctx);
 /* Whether bytes of one are bytes of the other. */
@@ -181,6 +195,10 @@ void ig_profile_deinit(ig_ctx *ctx);
 /* Before a plan runs. */
 void ig_profile_run(ig_ctx *ctx, const ig_plan *plan);
 
+/* ---- finite.c ---- */
+/* After a node has run, while somebody watches. */
+void ig_finite_look(ig_ctx *ctx, const ig_graph *g, const ig_node *node);
+
 /* ---- steps.c ---- */
 /* Before an op: starts a new tape where a step has ended. */
 void ig_step_begin_op(ig_ctx *ctx);
@@ -213,5 +231,9 @@ ig_tensor *ig_tensor_of(ig_ctx *ctx, ig_value v);
 /* An update of tensors that callers own; status and all. */
 IG_MUST_CHECK ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in,
                                         uint32_t n_in, uint32_t n_out);
+
+/* ---- capture.c ---- */
+/* Plans that were captured by hand, the newest first; NULL behind the last. */
+const ig_plan *ig_captured_plan(const ig_ctx *ctx, uint32_t index);
 
 #endif

@@ -37,6 +37,7 @@ ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out) {
     ig_storage *s = ctx->pool[class];
     if (s) {
         ctx->pool[class] = s->next;
+        s->zeroed = false;
     } else {
         s = ig_alloc(&ctx->allocator, 1, sizeof *s);
         if (!s) return IG_FAIL(IG_ERR_MEMORY, "a tensor of %llu bytes", (unsigned long long)bytes);
@@ -50,6 +51,7 @@ ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out) {
             return status;
         }
         s->bytes = rounded;
+        s->zeroed = device_of(ctx)->host_memory; /* as all memory of the host comes */
     }
     s->refs = 1;
     s->version = 0;
@@ -57,6 +59,20 @@ ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out) {
     s->next = NULL;
     *out = s;
     return IG_OK;
+}
+
+void ig_storage_adopt(ig_ctx *ctx, ig_storage *s, const ig_storage *outside) {
+    if (s->wrapped) {
+        if (s->release) s->release(s->owner);
+    } else {
+        ig_device_free(device_of(ctx), s->buffer, s->bytes);
+    }
+    s->buffer = outside->buffer;
+    s->bytes = outside->bytes;
+    s->release = outside->release;
+    s->owner = outside->owner;
+    s->wrapped = true;
+    s->version++;
 }
 
 bool ig_storage_overlaps(const ig_storage *a, const ig_storage *b) {

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "base/random.h"
 #include "runtime/ctx.h"
 
@@ -153,6 +154,7 @@ static ig_status check_usable(const ig_tensor *tensor, const char *what) {
 /* Zeroes memory, which the pool hands out as its last user left it. */
 static ig_status clear(ig_ctx *ctx, const ig_storage *storage, uint64_t bytes) {
     ig_device *device = ctx->planner.devices[0];
+    if (storage->zeroed) return IG_OK;
     if (device->host_memory) {
         memset((void *)storage->buffer, 0, bytes);
         return IG_OK;
@@ -203,7 +205,7 @@ ig_status ig_tensor_create_from(ig_ctx *ctx, ig_desc desc, const void *src, ig_t
 
 /* The layout that strides from outside make, if the bytes up to its last element can be counted. */
 static ig_status outside_layout(ig_desc desc, const int64_t *stride, ig_layout *out) {
-    const int64_t each = ig_dtype_bytes(desc.dtype);
+    const int64_t each = ig_bytes_of(desc.dtype, ig_dtype_block(desc.dtype));
     const bool empty = ig_shape_count(desc.shape) == 0;
     int64_t end = each; /* of the last element, in bytes */
     *out = ig_layout_packed(desc);
@@ -219,6 +221,22 @@ static ig_status outside_layout(ig_desc desc, const int64_t *stride, ig_layout *
                            (long long)stride[d]);
         out->stride[d] = stride[d];
     }
+    if (ig_dtype_block(desc.dtype) > 1 && !ig_layout_is_packed(out))
+        return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: %s must lie packed",
+                       ig_dtype_name(desc.dtype));
+    return IG_OK;
+}
+
+/* Memory from outside must be what the device works in, and lie as elements have to. */
+static ig_status check_outside(const ig_ctx *ctx, ig_dtype dtype, const void *bytes,
+                               const char *what) {
+    const int64_t each = ig_dtype_block(dtype) > 1 ? 1 : ig_bytes_of(dtype, 1);
+    if (!ctx->planner.devices[0]->host_memory)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "%s: %s does not work in host memory", what,
+                       ctx->planner.devices[0]->name);
+    if ((uintptr_t)bytes % (uintptr_t)each != 0)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: %s must lie at a multiple of %lld bytes", what,
+                       ig_dtype_name(dtype), (long long)each);
     return IG_OK;
 }
 
@@ -228,12 +246,7 @@ ig_status ig_tensor_wrap(ig_ctx *ctx, ig_desc desc, const int64_t *stride, void 
     if (!ctx || !out || !bytes) return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: NULL");
     if (desc.shape.rank < 0 || desc.shape.rank > IG_MAX_RANK || !ig_desc_bytes(desc, &n_bytes))
         return IG_FAIL(IG_ERR_SHAPE, "tensor_wrap: no such shape or dtype");
-    if (!ctx->planner.devices[0]->host_memory)
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "tensor_wrap: %s does not work in host memory",
-                       ctx->planner.devices[0]->name);
-    if ((uintptr_t)bytes % (uintptr_t)ig_dtype_bytes(desc.dtype) != 0)
-        return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: %s must lie at a multiple of %lld bytes",
-                       ig_dtype_name(desc.dtype), (long long)ig_dtype_bytes(desc.dtype));
+    IG_TRY(check_outside(ctx, desc.dtype, bytes, "tensor_wrap"));
     ig_layout layout;
     IG_TRY(outside_layout(desc, stride, &layout));
     ig_storage *storage = ig_alloc(&ctx->allocator, 1, sizeof *storage);
@@ -244,6 +257,24 @@ ig_status ig_tensor_wrap(ig_ctx *ctx, ig_desc desc, const int64_t *stride, void 
     storage->release = release;
     storage->owner = owner;
     *out = t;
+    return IG_OK;
+}
+
+ig_status ig_tensor_adopt(ig_tensor *tensor, void *bytes, void (*release)(void *owner),
+                          void *owner) {
+    IG_TRY(check_usable(tensor, "tensor_adopt"));
+    IG_TRY(ig_ctx_check_idle(tensor->ctx, "tensor_adopt"));
+    const ig_desc desc = tensor->layout.desc;
+    uint64_t n_bytes = 0;
+    (void)ig_desc_bytes(desc, &n_bytes);
+    if (tensor->made_by_op || tensor->layout.offset != 0 || !ig_layout_is_packed(&tensor->layout))
+        return IG_FAIL(IG_ERR_ARGUMENT, "tensor_adopt: the tensor is a view, or an op's result");
+    if (!bytes) return IG_FAIL(IG_ERR_ARGUMENT, "tensor_adopt: the memory is NULL");
+    IG_TRY(check_outside(tensor->ctx, desc.dtype, bytes, "tensor_adopt"));
+    IG_TRY(ig_replay_write(tensor->ctx, tensor));
+    const ig_storage outside = {
+        .buffer = bytes, .bytes = n_bytes, .release = release, .owner = owner};
+    ig_storage_adopt(tensor->ctx, tensor->storage, &outside);
     return IG_OK;
 }
 
@@ -273,13 +304,26 @@ static uint64_t span_bytes(const ig_layout *layout) {
         if (layout->desc.shape.dim[d] == 0) return 0;
         last += (layout->desc.shape.dim[d] - 1) * layout->stride[d];
     }
-    return (uint64_t)((last + 1) * ig_dtype_bytes(layout->desc.dtype));
+    return (uint64_t)ig_bytes_of(layout->desc.dtype, last + 1);
 }
 
-/* Copies between packed bytes and elements that lie `layout` apart. */
-static void copy_strided(const ig_layout *layout, char *strided, char *packed, bool pack) {
+/* The layout of whole blocks, each counted as one element. */
+static ig_layout layout_of_blocks(const ig_layout *layout, int64_t block) {
+    ig_layout blocks = *layout;
+    const int last = layout->desc.shape.rank - 1;
+    if (block == 1) return blocks;
+    blocks.desc.shape.dim[last] /= block;
+    for (int d = 0; d < last; d++) blocks.stride[d] /= block;
+    return blocks;
+}
+
+/* Copies between packed bytes and elements that lie `of` apart. */
+static void copy_strided(const ig_layout *of, char *strided, char *packed, bool pack) {
+    const int64_t block = ig_dtype_block(of->desc.dtype);
+    const int64_t each = ig_bytes_of(of->desc.dtype, block);
+    const ig_layout blocks = layout_of_blocks(of, block), *layout = &blocks;
     const ig_shape *shape = &layout->desc.shape;
-    const int64_t each = ig_dtype_bytes(layout->desc.dtype), count = ig_shape_count(*shape);
+    const int64_t count = ig_shape_count(*shape);
     int64_t at[IG_MAX_RANK] = {0}, offset = 0;
     for (int64_t i = 0; i < count; i++) {
         char *element = strided + offset * each;
@@ -299,7 +343,7 @@ static void copy_strided(const ig_layout *layout, char *strided, char *packed, b
 static ig_status transfer(ig_tensor *t, void *outside, bool reading) {
     ig_ctx *ctx = t->ctx;
     ig_device *device = ctx->planner.devices[0];
-    const uint64_t offset = (uint64_t)(t->layout.offset * ig_dtype_bytes(t->layout.desc.dtype));
+    const uint64_t offset = (uint64_t)ig_bytes_of(t->layout.desc.dtype, t->layout.offset);
     const uint64_t bytes = span_bytes(&t->layout);
     IG_TRY(ig_device_sync(device));
     if (ig_layout_is_packed(&t->layout))
@@ -378,6 +422,10 @@ static double unit(uint32_t bits) { return ((double)bits + 0.5) / 4294967296.0; 
 /* Fills with low + (high - low) u, or with mean a and deviation b by Box and Muller. */
 static ig_status fill(ig_tensor *t, double a, double b, bool normal) {
     IG_TRY(check_usable(t, "fill"));
+    if (t->ctx->no_draw > 0) {
+        t->ctx->n_filled++;
+        return IG_OK;
+    }
     const ig_desc desc = t->layout.desc;
     if (desc.dtype != IG_F32 && desc.dtype != IG_F64)
         return IG_FAIL(IG_ERR_ARGUMENT, "fill: %s: f32 and f64 can be drawn",
@@ -404,6 +452,14 @@ static ig_status fill(ig_tensor *t, double a, double b, bool normal) {
     ig_free(&ctx->allocator, all);
     if (status == IG_OK) ctx->n_filled++;
     return status;
+}
+
+void ig_no_draw_begin(ig_ctx *ctx) {
+    if (ctx) ctx->no_draw++;
+}
+
+void ig_no_draw_end(ig_ctx *ctx) {
+    if (ctx && ctx->no_draw > 0) ctx->no_draw--;
 }
 
 ig_status ig_tensor_fill_uniform(ig_tensor *tensor, double low, double high) {

@@ -1,0 +1,71 @@
+/*
+ * Weights in halves and blocks of every type: products of one row, of a few and of
+ * many, columns around the blocks that kernels are made of, rows of one block and of
+ * several; tables of embeddings; and their elements as numbers.
+ */
+#include "cases.h"
+
+#define F32(...) TYPED(IG_F32, __VA_ARGS__)
+
+/* a [m, k] x rows [n, k] */
+#define PRODUCT(what, type, m, n, k)                                        \
+    CASE(IG_OP_MATMUL, what " of " #type, IN(F32(m, k), TYPED(type, n, k)), \
+         ATTRS(ig_attrs_matmul, .transpose_b = 1))
+
+#define WEIGHTS_OF(type, block)                                                                   \
+    PRODUCT("one row, one block", type, 1, 1, block), PRODUCT("one row", type, 1, 37, 2 * block), \
+        PRODUCT("one row, long", type, 1, 9, 1280 - 1280 % block),                                \
+        PRODUCT("two rows", type, 2, 16, 3 * block),                                              \
+        PRODUCT("seven rows", type, 7, 19, 2 * block),                                            \
+        PRODUCT("many rows", type, 101, 35, 2 * block), PRODUCT("no rows", type, 0, 5, block),    \
+        PRODUCT("no columns", type, 3, 0, block),                                                 \
+        CASE(IG_OP_MATMUL, "bias of " #type,                                                      \
+             IN(F32(2, 3, 2 * block), TYPED(type, 21, 2 * block), F32(21)),                       \
+             ATTRS(ig_attrs_matmul, .transpose_b = 1)),                                           \
+        CASE(IG_OP_MATMUL, "silu of " #type, IN(F32(5, block), TYPED(type, 18, block)),           \
+             ATTRS(ig_attrs_matmul, .transpose_b = 1, .activation = IG_ACTIVATION_SILU)),         \
+        CASE(IG_OP_MATMUL, "slices of " #type,                                                    \
+             IN(OPERAND(DTYPE(IG_F32), .layout = SLICED, SHAPE(5, block)),                        \
+                OPERAND(DTYPE(type), .layout = SLICED, SHAPE(18, block))),                        \
+             ATTRS(ig_attrs_matmul, .transpose_b = 1)),                                           \
+        CASE(IG_OP_MATMUL, "a weight of " #type,                                                  \
+             IN(F32(3, block), OPERAND(DTYPE(type), .weight = true, SHAPE(40, block))),           \
+             ATTRS(ig_attrs_matmul, .transpose_b = 1)),                                           \
+        CASE(IG_OP_EMBEDDING, "some outside, of " #type,                                          \
+             IN(TYPED(type, 7, 2 * block), INDEX(-1, 8, 3, 5))),                                  \
+        CASE(IG_OP_EMBEDDING, "slices of " #type,                                                 \
+             IN(OPERAND(DTYPE(type), .layout = SLICED, SHAPE(7, block)), INDEX(0, 6, 9))),        \
+        CASE(IG_OP_CAST, "many of " #type, IN(TYPED(type, 33, 2 * block)),                        \
+             ATTRS(ig_attrs_dtype, IG_F32)),                                                      \
+        CASE(IG_OP_CAST, "a slice of " #type,                                                     \
+             IN(OPERAND(DTYPE(type), .layout = SLICED, SHAPE(5, 3, block))),                      \
+             ATTRS(ig_attrs_dtype, IG_F32)),                                                      \
+        CASE(IG_OP_CAST, "to double of " #type, IN(TYPED(type, 3, block)),                        \
+             ATTRS(ig_attrs_dtype, IG_F64))
+
+static const ig_case cases[] = {
+    WEIGHTS_OF(IG_F16, 40),
+    WEIGHTS_OF(IG_BF16, 40),
+    WEIGHTS_OF(IG_Q4_0, 32),
+    WEIGHTS_OF(IG_Q4_1, 32),
+    WEIGHTS_OF(IG_Q5_0, 32),
+    WEIGHTS_OF(IG_Q5_1, 32),
+    WEIGHTS_OF(IG_Q8_0, 32),
+    WEIGHTS_OF(IG_Q2_K, 256),
+    WEIGHTS_OF(IG_Q3_K, 256),
+    WEIGHTS_OF(IG_Q4_K, 256),
+    WEIGHTS_OF(IG_Q5_K, 256),
+    WEIGHTS_OF(IG_Q6_K, 256),
+    WEIGHTS_OF(IG_IQ4_NL, 32),
+    WEIGHTS_OF(IG_IQ4_XS, 256),
+    WEIGHTS_OF(IG_MXFP4, 32),
+
+    CASE(IG_OP_MATMUL, "f16 that lies transposed",
+         IN(F32(5, 33), OPERAND(DTYPE(IG_F16), .layout = TRANSPOSED, SHAPE(19, 33))),
+         ATTRS(ig_attrs_matmul, .transpose_b = 1)),
+    CASE(IG_OP_MATMUL, "a lies transposed",
+         IN(OPERAND(DTYPE(IG_F32), .layout = TRANSPOSED, SHAPE(5, 64)), TYPED(IG_Q4_0, 19, 64)),
+         ATTRS(ig_attrs_matmul, .transpose_b = 1)),
+};
+
+const case_table cases_quant = CASE_TABLE(cases);
