@@ -295,33 +295,6 @@ static void mirostat_keeps_the_surprise_near_its_aim(void **state) {
     ig_sampler_destroy(s);
 }
 
-/* ---- Likeliness ---- */
-
-static void logprobs_are_those_of_the_model(void **state) {
-    (void)state;
-    float logits[4];
-    four_logits(logits);
-    const ig_logit_bias biases[] = {{0, 100}};
-    ig_sampler *s =
-        make((ig_sampling){.temperature = 0.1, .top_k = 1, .biases = biases, .n_biases = 1}, 4);
-    ig_sampler_accept(s, 1);
-    assert_int_equal(ig_sampler_next(s, logits), 0);
-    const double want[4] = {0.5, 0.3, 0.15, 0.05};
-    const int32_t order[4] = {1, 3, 0, 2};
-    ig_logprob best[4];
-    double chosen = 1;
-    assert_int_equal(ig_sampler_logprobs(s, logits, 2, &chosen, best, 9), 4);
-    assert_true(fabs(chosen - log(0.05)) < 1e-6); /* what a float has left of the logits */
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(best[i].token, order[i]);
-        assert_true(fabs(best[i].logprob - log(want[i])) < 1e-6);
-    }
-    assert_int_equal(ig_sampler_logprobs(s, logits, 0, &chosen, best, 2), 2);
-    assert_int_equal(best[1].token, 3);
-    assert_int_equal(ig_sampler_logprobs(s, logits, -1, NULL, NULL, 0), 0);
-    ig_sampler_destroy(s);
-}
-
 /* ---- Sequences ---- */
 
 static void the_seed_alone_decides_the_sequence(void **state) {
@@ -476,7 +449,6 @@ int main(void) {
         cmocka_unit_test(biases_are_added_before_all_else),
         cmocka_unit_test(typical_leaves_those_nearest_to_the_mean_surprise),
         cmocka_unit_test(mirostat_keeps_the_surprise_near_its_aim),
-        cmocka_unit_test(logprobs_are_those_of_the_model),
         cmocka_unit_test(the_seed_alone_decides_the_sequence),
         cmocka_unit_test(the_best_of_many_are_found_whatever_their_order),
         cmocka_unit_test(impossible_tokens_are_never_drawn),
