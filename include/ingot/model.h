@@ -110,6 +110,11 @@ typedef struct ig_train_options {
     int accumulated;     /* calls that the update at hand sums up, itself included; 0 is 1 */
 } ig_train_options;
 
+/* What matmuls and attention are given: IG_F32, or IG_BF16, to which inputs and weights are
+ * rounded. Weights as they are kept, gradients, moments, sums, norms and the loss are F32 in any
+ * case. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_set_compute(ig_adapter *adapter, ig_dtype dtype);
+
 /*
  * One step on rows of tokens, [batch, ctx + 1]: each is predicted from those
  * before it in its row.  `out_loss` is the mean cross entropy, in nats.  Where it

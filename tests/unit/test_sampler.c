@@ -295,6 +295,27 @@ static void mirostat_keeps_the_surprise_near_its_aim(void **state) {
     ig_sampler_destroy(s);
 }
 
+/* ---- Likeliness ---- */
+
+static void logprobs_are_those_of_the_model(void **state) {
+    (void)state;
+    float logits[4];
+    four_logits(logits);
+    const double want[4] = {0.5, 0.3, 0.15, 0.05};
+    const int32_t order[4] = {1, 3, 0, 2};
+    ig_logprob best[9];
+    assert_int_equal(ig_logits_top(logits, 4, best, 9), 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(best[i].id, order[i]);
+        assert_true(fabs(best[i].logprob - log(want[i])) < 1e-6); /* as floats have the logits */
+        assert_true(ig_logits_logprob(logits, 4, order[i]) == best[i].logprob);
+    }
+    assert_int_equal(ig_logits_top(logits, 4, best, 2), 2);
+    assert_int_equal(best[1].id, 3);
+    assert_int_equal(ig_logits_top(logits, 4, NULL, 0), 0);
+    assert_true(ig_logits_logprob(logits, 4, 4) == -INFINITY);
+}
+
 /* ---- Sequences ---- */
 
 static void the_seed_alone_decides_the_sequence(void **state) {
@@ -449,6 +470,7 @@ int main(void) {
         cmocka_unit_test(biases_are_added_before_all_else),
         cmocka_unit_test(typical_leaves_those_nearest_to_the_mean_surprise),
         cmocka_unit_test(mirostat_keeps_the_surprise_near_its_aim),
+        cmocka_unit_test(logprobs_are_those_of_the_model),
         cmocka_unit_test(the_seed_alone_decides_the_sequence),
         cmocka_unit_test(the_best_of_many_are_found_whatever_their_order),
         cmocka_unit_test(impossible_tokens_are_never_drawn),
