@@ -132,6 +132,12 @@ IG_API int64_t ig_adapter_steps(const ig_adapter *adapter); /* updates so far */
 
 /* ---- generation ---- */
 
+/* What is added to a token's logit; minus infinity: it never comes. */
+typedef struct ig_logit_bias {
+    int32_t token;
+    float bias;
+} ig_logit_bias;
+
 /* Zero is the default, as llama.cpp has them. */
 typedef struct ig_sampling {
     double temperature;    /* 0.8; below 0: always the likeliest token */
@@ -140,6 +146,14 @@ typedef struct ig_sampling {
     double repeat_penalty; /* 1: none */
     int repeat_last;       /* 64 tokens are looked back at */
     uint64_t seed;
+    double typical_p;            /* 1: off; the share of those whose surprise is nearest the mean */
+    double frequency_penalty;    /* 0; taken off for each time that a token was looked back at */
+    double presence_penalty;     /* 0; taken off once, if it was */
+    int mirostat;                /* 0: off; 2: version 2, in place of all cut-offs */
+    double mirostat_tau;         /* 5: the surprise to aim at, in bits */
+    double mirostat_eta;         /* 0.1: how fast it is steered */
+    const ig_logit_bias *biases; /* lent while a sampler is made */
+    size_t n_biases;
 } ig_sampling;
 
 typedef struct ig_generate_options {

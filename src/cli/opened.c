@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cli/progress.h"
+#include "cli/signals.h"
 #include "model/model.h"
 
 const char *const model_devices[] = {"auto", "cpu", "ref", NULL};
@@ -55,6 +56,7 @@ ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     *out = (opened_model){.cli = cli, .options = o};
     IG_TRY(find_model(o->path, out->path));
     const double began = ig_clock_seconds();
+    ig_signals_reading(o->path);
     ig_ctx_options options = ig_cli_ctx_options(cli);
     options.device = o->device;
     options.threads = (int)o->threads;

@@ -51,6 +51,20 @@ ig_tensor *ig_lm_gated(const ig_lm_layer *l, ig_tensor *x, ig_lm_activation *act
     return ig_lm_linear(ig_mul(gate, ig_lm_linear(x, l->up, l->up_bias)), l->down, l->down_bias);
 }
 
+ig_tensor *ig_lm_experts(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x,
+                         ig_lm_activation *act) {
+    const ig_shape s = ig_tensor_desc(x).shape; /* [b, t, d] */
+    ig_tensor *rows = ig_reshape(x, IG_SHAPE(s.dim[0] * s.dim[1], s.dim[2]));
+    const ig_route_options options = {.count = (int)m->hyper->n_experts_used, .renormalise = true};
+    const ig_routed routed = ig_route(ig_lm_linear(rows, l->router, NULL), options);
+    const ig_groups groups = ig_group_rows(routed.ids, m->hyper->n_experts);
+    ig_tensor *y = ig_embedding(rows, groups.rows); /* each row once for each of its experts */
+    ig_tensor *gate = act(ig_matmul_grouped(y, l->gate_experts, groups.offsets));
+    y = ig_mul(gate, ig_matmul_grouped(y, l->up_experts, groups.offsets));
+    y = ig_matmul_grouped(y, l->down_experts, groups.offsets);
+    return ig_reshape(ig_combine(y, groups.places, routed.weights), s);
+}
+
 ig_tensor *ig_lm_head(void *model, ig_tensor *hidden) {
     const ig_lm *m = model;
     return ig_lm_linear(hidden, m->output ? m->output : m->embed, m->output_bias);

@@ -255,7 +255,7 @@ static generated generate(const char *name, ig_dtype type) {
 
 /* Logits behind more than a page of tokens, or a text's embedding; returns how many numbers. */
 static int answer(const generated *m, const char *device, float *out) {
-    enum { LENGTH = 90 };
+    enum { LENGTH = 70 };
     ig_ctx *ctx;
     ig_adapter *adapter;
     OK(ig_ctx_create(&(ig_ctx_options){.device = device, .strict = true}, &ctx));
@@ -285,11 +285,9 @@ static void every_architecture_is_on_cpu_what_it_is_on_ref(void **state) {
     static const struct {
         ig_dtype type;
         double most;
-    } types[] = {
-        {IG_F32, float_error}, {IG_F16, float_error}, {IG_Q8_0, byte_error}, {IG_Q4_K, byte_error}};
+    } types[] = {{IG_F32, float_error}, {IG_Q4_K, byte_error}};
     for (size_t i = 0; model_name(i); i++)
         for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
-            if (strcmp(model_name(i), "qwen3moe") == 0) continue; /* no ops for experts yet */
             const generated m = generate(model_name(i), types[t].type);
             const int n = answer(&m, "ref", ref);
             answer(&m, "cpu", cpu);
