@@ -110,6 +110,11 @@ typedef struct ig_train_options {
     int accumulated;     /* calls that the update at hand sums up, itself included; 0 is 1 */
 } ig_train_options;
 
+/* What matmuls and attention are given: IG_F32, or IG_BF16, to which inputs and weights are
+ * rounded. Weights as they are kept, gradients, moments, sums, norms and the loss are F32 in any
+ * case. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_set_compute(ig_adapter *adapter, ig_dtype dtype);
+
 /*
  * One step on rows of tokens, [batch, ctx + 1]: each is predicted from those
  * before it in its row.  `out_loss` is the mean cross entropy, in nats.  Where it
@@ -127,6 +132,12 @@ IG_API int64_t ig_adapter_steps(const ig_adapter *adapter); /* updates so far */
 
 /* ---- generation ---- */
 
+/* What is added to a token's logit; minus infinity: it never comes. */
+typedef struct ig_logit_bias {
+    int32_t token;
+    float bias;
+} ig_logit_bias;
+
 /* Zero is the default, as llama.cpp has them. */
 typedef struct ig_sampling {
     double temperature;    /* 0.8; below 0: always the likeliest token */
@@ -135,6 +146,14 @@ typedef struct ig_sampling {
     double repeat_penalty; /* 1: none */
     int repeat_last;       /* 64 tokens are looked back at */
     uint64_t seed;
+    double typical_p;            /* 1: off; the share of those whose surprise is nearest the mean */
+    double frequency_penalty;    /* 0; taken off for each time that a token was looked back at */
+    double presence_penalty;     /* 0; taken off once, if it was */
+    int mirostat;                /* 0: off; 2: version 2, in place of all cut-offs */
+    double mirostat_tau;         /* 5: the surprise to aim at, in bits */
+    double mirostat_eta;         /* 0.1: how fast it is steered */
+    const ig_logit_bias *biases; /* lent while a sampler is made */
+    size_t n_biases;
 } ig_sampling;
 
 typedef struct ig_generate_options {

@@ -41,6 +41,8 @@ IG_API ig_tensor *ig_silu(ig_tensor *x);     /* x sigmoid(x) */
 IG_API ig_tensor *ig_softplus(ig_tensor *x); /* log(1 + exp(x)) */
 IG_API ig_tensor *ig_positive(ig_tensor *x); /* 1 where x > 0, else 0; nothing flows back */
 IG_API ig_tensor *ig_cast(ig_tensor *x, ig_dtype dtype);
+/* x, rounded to what `dtype` can hold; what flows back is not. */
+IG_API ig_tensor *ig_round_to(ig_tensor *x, ig_dtype dtype);
 IG_API ig_tensor *ig_copy(ig_tensor *x); /* the same elements, packed, in memory of their own */
 
 /* Zeroes a share `p` of the elements, others, every step, and divides the rest by 1 - p. */

@@ -107,11 +107,19 @@ static void grad_softplus(const ig_grad *r) {
     r->din[0] = mul(r->g, r->dout[0], ig_build_unary(r->g, IG_OP_SIGMOID, r->in[0]));
 }
 
-/* Integers have no slope. */
+static ig_dtype dtype_of(const ig_grad *r, ig_value v) {
+    return ig_value_at(r->g, v)->layout.desc.dtype;
+}
+
+static bool is_half(ig_dtype dtype) { return dtype == IG_F16 || dtype == IG_BF16; }
+
+/* Integers have no slope.  Numbers of 16 bits are stored so, but their gradients are not. */
 static void grad_cast(const ig_grad *r) {
-    const ig_dtype from = ig_value_at(r->g, r->in[0])->layout.desc.dtype;
-    if (from == IG_I32 || ig_value_at(r->g, r->out[0])->layout.desc.dtype == IG_I32) return;
-    r->din[0] = ig_build(r->g, IG_OP_CAST, &(ig_attrs_dtype){from}, r->dout, 1);
+    const ig_dtype from = dtype_of(r, r->in[0]), got = dtype_of(r, r->dout[0]);
+    if (from == IG_I32 || dtype_of(r, r->out[0]) == IG_I32) return;
+    r->din[0] = from == got || is_half(from)
+                    ? r->dout[0]
+                    : ig_build(r->g, IG_OP_CAST, &(ig_attrs_dtype){from}, r->dout, 1);
 }
 
 static void grad_copy(const ig_grad *r) { r->din[0] = r->dout[0]; }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/output.h"
+#include "cli/plugins.h"
 #include "cli/signals.h"
 
 enum { COMMANDS_MAX = 64 };
@@ -151,8 +152,11 @@ static void log_line(void *user, ig_log_level level, const char *text) {
 static bool asks_to_stop(void *user) { return ig_cli_cancelled(user); }
 
 ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
-    return (ig_ctx_options){
-        .log = log_line, .cancel = asks_to_stop, .user = cli, .allocator = cli->allocator};
+    return (ig_ctx_options){.log = log_line,
+                            .cancel = asks_to_stop,
+                            .user = cli,
+                            .allocator = cli->allocator,
+                            .accept_plugin = ig_cli_accept_plugin};
 }
 
 bool ig_cli_cancelled(const ig_cli *cli) {

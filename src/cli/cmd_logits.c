@@ -77,7 +77,7 @@ static ig_status print_json(const asked *q) {
     for (int64_t i = 0; i < vocabulary; i++)
         json_array_append_new(logits, ig_json_real((double)q->logits[i]));
     return ig_json_print(json_pack("{s:s, s:o, s:s, s:o, s:o}", "schema", "ingot.logits.v1",
-                                   "model", ig_json_text(q->options->model.path), "arch",
+                                   "model", ig_json_text(q->model.path), "arch",
                                    ig_adapter_architecture(q->model.adapter), "tokens", tokens,
                                    "logits", logits));
 }

@@ -28,6 +28,7 @@ typedef struct device_run {
 typedef struct comparison {
     ig_cli *cli;
     const parity_options *options;
+    char model[PATH_MAX];
     model_text text;
     device_run runs[MOST_DEVICES];
     int n_runs;
@@ -72,6 +73,7 @@ static ig_status run_device(comparison *c, device_run *r) {
     options.device = r->name;
     if (!options.cache) options.cache = "f32";
     ig_status status = model_open(c->cli, &options, &m);
+    memcpy(c->model, m.path, sizeof c->model);
     if (status == IG_OK) status = feed(c, &m, r);
     model_close(&m);
     return status;
@@ -117,9 +119,9 @@ static ig_status print(const comparison *c) {
                                  "error", ig_json_real(d.error), "cosine", ig_json_real(d.cosine),
                                  "max_abs", ig_json_real(d.largest), "same_best", d.same_best));
         }
-    json_t *root = json_pack("{s:s, s:o, s:I, s:O}", "schema", "ingot.parity.v1", "model",
-                             ig_json_text(c->options->model.path), "tokens",
-                             (json_int_t)c->n_tokens, "pairs", pairs);
+    json_t *root =
+        json_pack("{s:s, s:o, s:I, s:O}", "schema", "ingot.parity.v1", "model",
+                  ig_json_text(c->model), "tokens", (json_int_t)c->n_tokens, "pairs", pairs);
     json_decref(pairs);
     if (c->cli->json) return ig_json_print(root);
     json_decref(root);

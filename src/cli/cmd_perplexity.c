@@ -115,8 +115,8 @@ static ig_status print(const measure *m) {
     if (m->model.cli->json)
         return ig_json_print(json_pack(
             "{s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "schema", "ingot.perplexity.v1",
-            "model", ig_json_text(m->options->model.path), "perplexity", ig_json_real(ppl),
-            "deviation", ig_json_real(deviation), "nll", ig_json_real(mean), "tokens",
+            "model", ig_json_text(m->model.path), "perplexity", ig_json_real(ppl), "deviation",
+            ig_json_real(deviation), "nll", ig_json_real(mean), "tokens",
             (json_int_t)m->tokens.count, "scored", (json_int_t)m->n_scored, "chunks",
             (json_int_t)m->n_chunks, "ctx", (json_int_t)m->ctx_len));
     printf("perplexity %.4f +- %.4f (%lld of %zu tokens foretold, pieces of %lld)\n", ppl,

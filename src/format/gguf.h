@@ -104,16 +104,16 @@ IG_MUST_CHECK ig_status ig_gguf_writer_create(const ig_allocator *a, const char 
 void ig_gguf_writer_destroy(ig_gguf_writer *writer);
 
 /* A key that is there already keeps its place and gets the new value. */
-void ig_gguf_writer_u32(ig_gguf_writer *writer, const char *key, uint32_t value);
-void ig_gguf_writer_f32(ig_gguf_writer *writer, const char *key, float value);
-void ig_gguf_writer_bool(ig_gguf_writer *writer, const char *key, bool value);
-void ig_gguf_writer_text(ig_gguf_writer *writer, const char *key, const char *value);
+void ig_gguf_writer_u32(ig_gguf_writer *writer, const char *key, uint32_t x);
+void ig_gguf_writer_f32(ig_gguf_writer *writer, const char *key, float x);
+void ig_gguf_writer_bool(ig_gguf_writer *writer, const char *key, bool x);
+void ig_gguf_writer_text(ig_gguf_writer *writer, const char *key, const char *text);
 void ig_gguf_writer_array(ig_gguf_writer *writer, const char *key, ig_gguf_type elements,
                           const void *packed, uint64_t count); /* of numbers */
 void ig_gguf_writer_texts(ig_gguf_writer *writer, const char *key, const ig_gguf_text *texts,
                           uint64_t count);
 /* Any value, of a file that is read most often; its key and bytes are in it. */
-void ig_gguf_writer_value(ig_gguf_writer *writer, const ig_gguf_value *value);
+void ig_gguf_writer_value(ig_gguf_writer *writer, const ig_gguf_value *given);
 
 void ig_gguf_writer_tensor(ig_gguf_writer *writer, const char *name, ig_desc desc);
 

@@ -1,5 +1,6 @@
 #include "format/json.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,25 +33,50 @@ char *ig_json_path(const ig_allocator *a, const char *dir, const char *name) {
     return path;
 }
 
-ig_status ig_json_load(const ig_allocator *a, const char *dir, const char *name, json_t **out) {
+/* Maps a file of a folder; the caller closes the map and frees the path. */
+static ig_status open_file(const ig_allocator *a, const char *dir, const char *name,
+                           ig_file_map *map, char **out_path) {
     char *path = ig_json_path(a, dir, name);
     if (!path) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for its name", name);
-    ig_file_map map;
-    ig_status status = ig_file_map_open(path, &map);
-    if (status == IG_OK) {
-        status = map.size <= MAX_BYTES
-                     ? ig_json_parse(path, "it", map.bytes, (size_t)map.size, out)
-                     : IG_FAIL(IG_ERR_FORMAT, "%s: has %llu bytes, at most %d are allowed", path,
-                               (unsigned long long)map.size, MAX_BYTES);
-        ig_file_map_close(&map);
+    ig_status status = ig_file_map_open(path, map);
+    if (status == IG_OK && map->size > MAX_BYTES) {
+        status = IG_FAIL(IG_ERR_FORMAT, "%s: has %llu bytes, at most %d are allowed", path,
+                         (unsigned long long)map->size, MAX_BYTES);
+        ig_file_map_close(map);
     }
+    if (status == IG_OK)
+        *out_path = path;
+    else
+        ig_free(a, path);
+    return status;
+}
+
+ig_status ig_json_load(const ig_allocator *a, const char *dir, const char *name, json_t **out) {
+    ig_file_map map = {0};
+    char *path = NULL;
+    IG_TRY(open_file(a, dir, name, &map, &path));
+    const ig_status status = ig_json_parse(path, "it", map.bytes, (size_t)map.size, out);
+    ig_file_map_close(&map);
     ig_free(a, path);
     return status;
 }
 
-bool ig_json_exists(const ig_allocator *a, const char *dir, const char *name) {
-    char *path = ig_json_path(a, dir, name);
-    const bool exists = path && access(path, F_OK) == 0;
+ig_status ig_json_load_text(const ig_allocator *a, const char *dir, const char *name, char **out) {
+    ig_file_map map = {0};
+    char *path = NULL;
+    IG_TRY(open_file(a, dir, name, &map, &path));
+    char *text = ig_alloc(a, (size_t)map.size + 1, 1);
+    if (text) *out = memcpy(text, map.bytes, (size_t)map.size);
+    const ig_status status =
+        text ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "%s: no memory to read it", path);
+    ig_file_map_close(&map);
     ig_free(a, path);
+    return status;
+}
+
+bool ig_json_exists(const char *dir, const char *name) {
+    const int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const bool exists = fd >= 0 && faccessat(fd, name, F_OK, 0) == 0;
+    if (fd >= 0) close(fd);
     return exists;
 }

@@ -303,7 +303,7 @@ ig_status ig_safetensors_open_dir(const ig_allocator *a, const char *dir, ig_saf
     ig_safetensors *s = ig_alloc(a, 1, sizeof *s);
     if (!s) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to open it", dir);
     s->allocator = a;
-    const ig_status status = ig_json_exists(a, dir, "model.safetensors.index.json")
+    const ig_status status = ig_json_exists(dir, "model.safetensors.index.json")
                                  ? open_index(s, dir)
                                  : open_single(s, dir);
     if (status == IG_OK)

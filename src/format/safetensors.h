@@ -34,10 +34,10 @@ IG_MUST_CHECK ig_status ig_safetensors_open(const ig_allocator *a, const char *n
  */
 IG_MUST_CHECK ig_status ig_safetensors_open_dir(const ig_allocator *a, const char *dir,
                                                 ig_safetensors **out);
-void ig_safetensors_close(ig_safetensors *file);
+void ig_safetensors_close(ig_safetensors *safetensors);
 
-size_t ig_safetensors_count(const ig_safetensors *file);
-const ig_safetensor *ig_safetensors_at(const ig_safetensors *file, size_t i);
-const ig_safetensor *ig_safetensors_find(const ig_safetensors *file, const char *name);
+size_t ig_safetensors_count(const ig_safetensors *safetensors);
+const ig_safetensor *ig_safetensors_at(const ig_safetensors *safetensors, size_t i);
+const ig_safetensor *ig_safetensors_find(const ig_safetensors *safetensors, const char *name);
 
 #endif

@@ -185,6 +185,11 @@ ig_status ig_adapter_make_optimizer(ig_adapter *a, double rate, double decay) {
     return ig_adamw_create(a->root, &options, &a->optimizer);
 }
 
+ig_status ig_adapter_set_compute(ig_adapter *a, ig_dtype dtype) {
+    if (!a) return IG_FAIL(IG_ERR_ARGUMENT, "set_compute: NULL");
+    return a->root ? ig_module_set_compute(a->root, dtype) : IG_OK;
+}
+
 /* Tensors for [batch, ctx] rows: inputs, targets, and where each row stands. */
 static ig_status reserve_batch(ig_adapter *a, int64_t batch, int64_t ctx) {
     if (a->batch == batch && a->ctx_rows == ctx) return IG_OK;
@@ -225,7 +230,8 @@ static ig_status take_batch(ig_adapter *a, const int32_t *tokens, int64_t batch,
 }
 
 ig_tensor *ig_adapter_loss(const ig_adapter *a) {
-    const ig_rows rows = {.ids = a->ids, .positions = a->positions};
+    const ig_rows rows = {
+        .ids = a->ids, .positions = a->positions, .compute = ig_module_compute(a->root)};
     ig_tensor *h = a->arch->hidden(a->model, &rows);
     return ig_cross_entropy(a->arch->head(a->model, h), a->targets);
 }

@@ -111,7 +111,10 @@ ig_tensor *ig_rows_attend_with(const ig_rows *rows, int64_t layer, ig_tensor *q,
                                      "session",
                                      (long long)s.dim[1], (long long)o.window));
         const ig_attention_options options = {.scale = o.scale, .causal = true};
-        return ig_reshape(ig_attention(q, k, v, options), joined);
+        const ig_dtype dtype = rows->compute;
+        return ig_reshape(ig_attention(ig_round_to(q, dtype), ig_round_to(k, dtype),
+                                       ig_round_to(v, dtype), options),
+                          joined);
     }
     store(rows, rows->layers[layer].k, k);
     store(rows, rows->layers[layer].v, v);

@@ -110,6 +110,7 @@ struct ig_ctx {
     ig_progress progress;
     ig_custom_guard guard;
     ig_team *team;
+    ig_registry registry;
     ig_planner planner;
     ig_plan_cache cache;
 

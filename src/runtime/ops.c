@@ -46,6 +46,11 @@ ig_tensor *ig_cast(ig_tensor *x, ig_dtype dtype) {
     return unary(IG_OP_CAST, &(ig_attrs_dtype){dtype}, x);
 }
 
+ig_tensor *ig_round_to(ig_tensor *x, ig_dtype dtype) {
+    const ig_dtype from = ig_tensor_desc(x).dtype;
+    return dtype == from ? x : ig_cast(ig_cast(x, dtype), from);
+}
+
 ig_tensor *ig_dropout(ig_tensor *x, double p) {
     ig_ctx *ctx = ig_tensor_ctx(x);
     if (!(p >= 0 && p <= 1))

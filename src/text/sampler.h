@@ -7,10 +7,11 @@
  *     ig_sampler_accept(sampler, id)        and so on
  *     ig_sampler_destroy(sampler)
  *
- * The order is llama.cpp's: repetition penalty, top-k, top-p, min-p, and only
- * then temperature, so the cut-offs look at the model's own probabilities.  Draws
- * are counted, not kept in a state: the n-th draw of a seed is always the same
- * number, whatever the machine.  Nothing is allocated after create.
+ * The order is llama.cpp's: biases, penalties, top-k, typical, top-p, min-p, and
+ * only then temperature, so the cut-offs look at the model's own probabilities.
+ * Mirostat takes the place of the cut-offs and comes after temperature.  Draws are
+ * counted, not kept in a state: the n-th draw of a seed is always the same number,
+ * whatever the machine.  Nothing is allocated after create.
  */
 #ifndef IG_TEXT_SAMPLER_H
 #define IG_TEXT_SAMPLER_H
@@ -30,7 +31,20 @@ void ig_sampler_destroy(ig_sampler *sampler); /* NULL is fine */
  * several are the likeliest, greedy takes the lowest id. */
 int32_t ig_sampler_next(ig_sampler *sampler, const float *logits);
 
-/* Tells of a token that stands in the text now: the repetition penalty looks back at it. */
+/* Tells of a token that stands in the text now: penalties look back at it. */
 void ig_sampler_accept(ig_sampler *sampler, int32_t token);
+
+/* ---- How likely tokens were to the model, whatever the sampler makes of it ---- */
+
+typedef struct ig_logprob {
+    int32_t token;
+    double logprob; /* natural; 0 is certain */
+} ig_logprob;
+
+/* That of one token, and through `best` those of the n_best likeliest, the likeliest first; there
+ * are no more than the vocabulary has.  Returns how many.  Works in the sampler's memory, between
+ * two calls of ig_sampler_next(). */
+size_t ig_sampler_logprobs(ig_sampler *sampler, const float *logits, int32_t token,
+                           double *out_logprob, ig_logprob *best, size_t n_best);
 
 #endif

@@ -329,6 +329,16 @@ static void tokenizers_are_learnt_and_kept(void **state) {
 
 /* ---- Going on ---- */
 
+static void bf16_goes_on_in_bf16_without_being_asked(void **state) {
+    (void)state;
+#define EVEN(...) TRAIN("--dtype", "bf16", "--schedule", "constant", "--warmup", "0", __VA_ARGS__)
+    check_ok(EVEN("--steps", "4", "--out", "half.oam"));
+    check_ok(RUN("train", "-d", "data.txt", "--resume", "half.oam", "--steps", "8"));
+    check_ok(EVEN("--steps", "8", "--out", "whole.oam"));
+#undef EVEN
+    check_same_tensors("half.oam", "whole.oam");
+}
+
 /* 20 steps at once, and 10 and 10: the same losses, the same file. */
 static void check_resumed(const char *option, const char *value) {
     check_ok(TRAIN("--schedule", "linear", "--warmup", "4", "--steps", "20", option, value, "--out",
@@ -433,7 +443,6 @@ static void what_cannot_be_trained_is_one_sentence(void **state) {
     check_error(TRAIN("--tokenizer", "morse"), 2, "morse");
     check_error(TRAIN("--prompt", "more than fits into it"), 2, "has 22 tokens, the context 16");
     check_error(TRAIN("--dtype", "f16"), 2, "loss scaler");
-    check_error(TRAIN("--dtype", "bf16"), 2, "f32 so far");
     check_error(TRAIN("--min-lr", "1", "--lr", "0.1"), 2, "above --lr");
     check_error(TRAIN("--out", "no/such/folder.oam"), 6, "no/such/folder.oam");
     check_error(TRAIN("--log", "no/such/folder.log"), 6, "no/such/folder.log");
@@ -565,6 +574,7 @@ int main(void) {
         IN_PLACE(what_is_resumed_must_be_the_same_model),
         IN_PLACE(sigterm_saves_too),
         IN_PLACE(what_cannot_be_trained_is_one_sentence),
+        IN_PLACE(bf16_goes_on_in_bf16_without_being_asked),
         IN_PLACE(a_loss_that_is_no_number_ends_it_and_the_last_file_stays),
         IN_PLACE(a_disk_that_is_full_from_the_start_is_found_before_training),
         IN_PLACE(a_disk_that_fills_up_leaves_the_last_file),
