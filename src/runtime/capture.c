@@ -138,6 +138,8 @@ ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg, ig_capt
     ig_free(&ctx->allocator, before);
     if (status == IG_OK) {
         ctx->counters.records++;
+        c->recording->next = ctx->captured;
+        ctx->captured = c->recording;
         *out = c;
     } else {
         ig_captured_destroy(c);
@@ -189,6 +191,11 @@ ig_status ig_captured_replay(ig_captured *c) {
 void ig_captured_destroy(ig_captured *c) {
     if (!c) return;
     ig_ctx *ctx = c->ctx;
+    for (ig_recording **at = &ctx->captured; c->recording && *at; at = &(*at)->next)
+        if (*at == c->recording) {
+            *at = c->recording->next;
+            break;
+        }
     for (size_t i = 0; c->bound && i < c->recording->n_binds; i++) ig_tensor_release(c->bound[i]);
     ig_free(&ctx->allocator, c->bound);
     ig_free(&ctx->allocator, c->advance);

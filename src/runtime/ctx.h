@@ -124,6 +124,7 @@ struct ig_ctx {
     ig_storage arena; /* buffer 0 of every run; results of replays lie in it */
 
     ig_recorder recorder;
+    ig_recording *captured; /* by hand, the newest first */
     ig_profile profile;
     uint64_t n_ids;
 

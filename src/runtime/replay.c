@@ -241,9 +241,11 @@ static bool choose(ig_ctx *ctx, const ig_call *call) {
             rec->n_bound = 0;
         }
     if (!best) return false;
-    if (prepare(ctx, best) != IG_OK) {
+    const ig_status status = prepare(ctx, best);
+    if (status != IG_OK) { /* Dynamic it is, unless that is not what was asked for */
         rec->refused = true;
         snprintf(rec->reason, sizeof rec->reason, "%s", ig_error_text());
+        if (ctx->options.strict) ig_graph_stick(&ctx->graph, status);
         return false;
     }
     rec->now = best;
