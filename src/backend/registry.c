@@ -8,9 +8,10 @@
 
 #include "backend/device.h"
 
-extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend;
+extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend, ig_vulkan_backend;
 
-const ig_backend *const ig_backends[] = {&ig_cpu_backend, &ig_ref_backend, &ig_null_backend};
+const ig_backend *const ig_backends[] = {&ig_cpu_backend, &ig_ref_backend, &ig_null_backend,
+                                         &ig_vulkan_backend};
 const uint32_t ig_backend_count = sizeof ig_backends / sizeof ig_backends[0];
 
 /* "cpu ref null" */
