@@ -91,6 +91,11 @@ IG_API IG_MUST_CHECK ig_status ig_adapter_from_model(ig_ctx *ctx, ig_model *mode
 IG_API IG_MUST_CHECK ig_status ig_adapter_encode(const ig_adapter *adapter, const char *text,
                                                  size_t bytes, int32_t *ids, size_t room,
                                                  size_t *out);
+/* The same as a prompt is encoded: with the tokens that the model's file wants around a text, and
+ * with names of control tokens taken for these. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_encode_prompt(const ig_adapter *adapter, const char *text,
+                                                        size_t bytes, int32_t *ids, size_t room,
+                                                        size_t *out);
 IG_API IG_MUST_CHECK ig_status ig_adapter_decode(const ig_adapter *adapter, const int32_t *ids,
                                                  size_t count, char *text, size_t room,
                                                  size_t *out);
@@ -105,9 +110,16 @@ typedef struct ig_train_options {
     int accumulated;     /* calls that the update at hand sums up, itself included; 0 is 1 */
 } ig_train_options;
 
+/* What matmuls and attention are given: IG_F32, or IG_BF16, to which inputs and weights are
+ * rounded. Weights as they are kept, gradients, moments, sums, norms and the loss are F32 in any
+ * case. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_set_compute(ig_adapter *adapter, ig_dtype dtype);
+
 /*
  * One step on rows of tokens, [batch, ctx + 1]: each is predicted from those
- * before it in its row.  `out_loss` is the mean cross entropy, in nats.
+ * before it in its row.  `out_loss` is the mean cross entropy, in nats.  Where it
+ * or the gradients' norm is no finite number, nothing is updated: the call fails
+ * with IG_ERR_NUMBER, and the words name the op at which that began.
  */
 IG_API IG_MUST_CHECK ig_status ig_adapter_train(ig_adapter *adapter, const int32_t *tokens,
                                                 int64_t batch, int64_t ctx,
@@ -120,6 +132,12 @@ IG_API int64_t ig_adapter_steps(const ig_adapter *adapter); /* updates so far */
 
 /* ---- generation ---- */
 
+/* What is added to a token's logit; minus infinity: it never comes. */
+typedef struct ig_logit_bias {
+    int32_t token;
+    float bias;
+} ig_logit_bias;
+
 /* Zero is the default, as llama.cpp has them. */
 typedef struct ig_sampling {
     double temperature;    /* 0.8; below 0: always the likeliest token */
@@ -128,6 +146,14 @@ typedef struct ig_sampling {
     double repeat_penalty; /* 1: none */
     int repeat_last;       /* 64 tokens are looked back at */
     uint64_t seed;
+    double typical_p;            /* 1: off; the share of those whose surprise is nearest the mean */
+    double frequency_penalty;    /* 0; taken off for each time that a token was looked back at */
+    double presence_penalty;     /* 0; taken off once, if it was */
+    int mirostat;                /* 0: off; 2: version 2, in place of all cut-offs */
+    double mirostat_tau;         /* 5: the surprise to aim at, in bits */
+    double mirostat_eta;         /* 0.1: how fast it is steered */
+    const ig_logit_bias *biases; /* lent while a sampler is made */
+    size_t n_biases;
 } ig_sampling;
 
 typedef struct ig_generate_options {
@@ -173,6 +199,21 @@ typedef struct ig_logprob {
 IG_API double ig_logits_logprob(const float *logits, int64_t vocabulary, int32_t id);
 /* The likeliest tokens, at most `room` of them, the likeliest first; returns how many. */
 IG_API size_t ig_logits_top(const float *logits, int64_t vocabulary, ig_logprob *out, size_t room);
+
+/* ---- embeddings ---- */
+
+typedef enum ig_pooling {
+    IG_POOL_AS_FILE, /* what the file says; else the mean, of text models the last */
+    IG_POOL_MEAN,
+    IG_POOL_CLS, /* the first token's */
+    IG_POOL_LAST,
+} ig_pooling;
+
+/* A text as a vector [d_model] of length 1.  One that does not fit into the context is an error
+ * with both numbers.  `out_tokens` (or NULL): how many it has. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_embed(ig_adapter *adapter, const char *text, size_t bytes,
+                                                ig_pooling pooling, float *out,
+                                                int64_t *out_tokens);
 
 /* ---- an application's skeleton ---- */
 

@@ -73,6 +73,21 @@ IG_API IG_MUST_CHECK ig_status ig_session_save(ig_session *session, int32_t sequ
 IG_API IG_MUST_CHECK ig_status ig_session_load(ig_session *session, int32_t sequence,
                                                const char *path);
 
+/* ---- prompts from a stream ---- */
+
+/* A prompt is read and answered, then the next, each as if it were the first. */
+typedef struct ig_input_session {
+    /* The next prompt, lent until the next call; false: there are no more. */
+    bool (*next)(void *user, const char **text, size_t *bytes);
+    /* Behind each answer, may be NULL; false: enough. */
+    bool (*answered)(void *user, const ig_generated *made);
+    void *user;
+    ig_generate_options generate; /* but for the prompt; at most 1024 tokens if it does not say */
+} ig_input_session;
+
+IG_API IG_MUST_CHECK ig_status ig_input_session_run(ig_adapter *adapter,
+                                                    const ig_input_session *input);
+
 #ifdef __cplusplus
 }
 #endif

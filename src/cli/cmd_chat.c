@@ -56,7 +56,8 @@ static ig_status answer(chat *c, const char *prompt) {
     options.user = c;
     ig_generated result = {0};
     c->text.used = 0;
-    const ig_status status = ig_adapter_generate(c->talker.adapter, &options, &result);
+    IG_TRY(ig_session_truncate(options.session, 0, 0)); /* each line is a text of its own */
+    const ig_status status = ig_adapter_generate(c->talker.model.adapter, &options, &result);
     if (status == IG_OK && c->talker.cli->json) IG_TRY(print_json(c, prompt, &result));
     if (status == IG_OK || result.n_tokens > 0) putchar('\n');
     fflush(stdout);
@@ -78,10 +79,10 @@ static void introduce(const chat *c) {
     const ig_cli *cli = c->talker.cli;
     char path[256], count[IG_UNIT_TEXT_BYTES];
     ig_cli_say(cli, "%s: %s, %s parameters, context %lld",
-               ig_text_safe(c->talker.options->model, path, sizeof path),
-               ig_adapter_architecture(c->talker.adapter),
-               ig_count_text((uint64_t)ig_adapter_param_count(c->talker.adapter), count),
-               (long long)ig_adapter_config(c->talker.adapter).ctx_len);
+               ig_text_safe(c->talker.model.path, path, sizeof path),
+               ig_adapter_architecture(c->talker.model.adapter),
+               ig_count_text((uint64_t)ig_adapter_param_count(c->talker.model.adapter), count),
+               (long long)ig_adapter_config(c->talker.model.adapter).ctx_len);
     ig_cli_say(cli, "It continues what you type; it was not taught to answer. /exit ends.");
 }
 
@@ -110,6 +111,8 @@ static ig_status run(ig_cli *cli, const void *options) {
 }
 
 static const char *const examples[] = {
+    "ingot chat",
+    "Type the beginning of a story, and the model that comes with ingot goes on.",
     "ingot chat -m llm.oam",
     "Type a beginning, and the model goes on.",
     "ingot chat -m llm.oam --temp 0.5 --stop . <lines.txt",

@@ -111,17 +111,17 @@ static ig_status print_json(const generation *g) {
     const ig_generated *r = &g->result;
     const double seconds = r->decode_ms / 1e3;
     json_t *report;
-    IG_TRY(ig_json_report(g->talker.ctx, &report));
+    IG_TRY(ig_json_report(g->talker.model.ctx, &report));
     json_t *own = json_pack(
         "{s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:s, s:o, s:{s:o, s:o, s:o, s:o}}", "schema",
-        "ingot.generate.v1", "model", ig_json_text(g->talker.options->model), "arch",
-        ig_adapter_architecture(g->talker.adapter), "prompt", text_json(g->prompt, g->prompt_bytes),
-        "text", text_json(g->text.bytes, g->text.used), "tokens", tokens_json(g), "n_prompt",
-        (json_int_t)r->n_prompt, "n_tokens", (json_int_t)r->n_tokens, "finish",
-        talk_finish_name(r->finish), "tokens_per_s",
+        "ingot.generate.v1", "model", ig_json_text(g->talker.model.path), "arch",
+        ig_adapter_architecture(g->talker.model.adapter), "prompt",
+        text_json(g->prompt, g->prompt_bytes), "text", text_json(g->text.bytes, g->text.used),
+        "tokens", tokens_json(g), "n_prompt", (json_int_t)r->n_prompt, "n_tokens",
+        (json_int_t)r->n_tokens, "finish", talk_finish_name(r->finish), "tokens_per_s",
         ig_json_real(seconds > 0 ? (double)r->n_tokens / seconds : 0), "timings", "load_ms",
-        ig_json_real(g->talker.load_ms), "prefill_ms", ig_json_real(r->prefill_ms), "decode_ms",
-        ig_json_real(r->decode_ms), "first_token_ms", ig_json_real(r->first_token_ms));
+        ig_json_real(g->talker.model.load_ms), "prefill_ms", ig_json_real(r->prefill_ms),
+        "decode_ms", ig_json_real(r->decode_ms), "first_token_ms", ig_json_real(r->first_token_ms));
     if (!own || json_object_update_missing(own, report) != 0) {
         json_decref(own);
         own = NULL;
@@ -138,7 +138,7 @@ static ig_status generate(generation *g) {
     options.token = keep_token;
     options.user = g;
     show_prompt(g);
-    const ig_status status = ig_adapter_generate(g->talker.adapter, &options, &g->result);
+    const ig_status status = ig_adapter_generate(g->talker.model.adapter, &options, &g->result);
     if (!g->talker.cli->json && (status == IG_OK || g->result.n_tokens > 0)) {
         putchar('\n');
         fflush(stdout);
@@ -167,6 +167,8 @@ static ig_status run(ig_cli *cli, const void *options) {
 }
 
 static const char *const examples[] = {
+    "ingot generate -p 'Once upon a time'",
+    "A story, by the model that comes with ingot.",
     "ingot generate -m llm.oam -p 'The old mill'",
     "Continue a text until the context is full.",
     "ingot generate -m llm.oam -f letter.txt -n 100 --temp 0",

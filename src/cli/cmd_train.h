@@ -33,7 +33,7 @@ typedef enum train_schedule { TRAIN_CONSTANT, TRAIN_LINEAR, TRAIN_COSINE } train
 
 /* What decides which numbers come out; saved with the model, so that --resume has them again. */
 typedef struct train_settings {
-    int64_t batch, accumulate, warmup, schedule;
+    int64_t batch, accumulate, warmup, schedule, dtype;
     int64_t steps;          /* in all; 0 where epochs or seconds say how long */
     double epochs, seconds; /* 0: not said */
     double rate, min_rate, weight_decay, clip, val_split;
@@ -84,7 +84,7 @@ static inline double train_seconds(const trainer *t) {
     return t->seconds_before + ig_clock_seconds() - t->began;
 }
 
-extern const char *const train_schedules[], *const train_modes[];
+extern const char *const train_schedules[], *const train_modes[], *const train_dtypes[];
 
 /* ---- cmd_train_setup.c ---- */
 

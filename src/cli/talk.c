@@ -5,23 +5,15 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "cli/progress.h"
 
 ig_status talk_open(ig_cli *cli, const talk_options *o, talker *out) {
     *out = (talker){.cli = cli, .options = o, .to_terminal = isatty(STDOUT_FILENO)};
-    const double began = ig_clock_seconds();
-    ig_ctx_options options = ig_cli_ctx_options(cli);
-    options.device = o->device;
-    options.threads = (int)o->threads;
-    IG_TRY(ig_ctx_create(&options, &out->ctx));
-    IG_TRY(ig_adapter_load(out->ctx, o->model, &out->adapter));
-    out->load_ms = (ig_clock_seconds() - began) * 1e3;
-    return IG_OK;
+    IG_TRY(model_open(cli, &o->model, &out->model));
+    return model_session(&out->model, 0, 1);
 }
 
 void talk_close(talker *t) {
-    ig_adapter_destroy(t->adapter);
-    ig_ctx_destroy(t->ctx);
+    model_close(&t->model);
     *t = (talker){0};
 }
 
@@ -30,6 +22,8 @@ ig_generate_options talk_generate_options(const talker *t) {
     const talk_options *o = t->options;
     return (ig_generate_options){
         .max_tokens = o->max_tokens > 0 ? o->max_tokens : 0,
+        .ignore_end = o->ignore_end,
+        .session = t->model.session,
         .sampling = {.temperature = o->temperature > 0 ? o->temperature : -1,
                      .top_k = o->top_k > 0 ? (int)o->top_k : -1,
                      .top_p = o->top_p > 0 ? o->top_p : 1e-9, /* the likeliest alone */
@@ -87,8 +81,6 @@ bool talk_keep(const talker *t, talk_text *text, const char *bytes, size_t n_byt
 
 /* ---- Options: the spellings are llama.cpp's, and so is what 0 means ---- */
 
-static const char *const devices[] = {"auto", "cpu", "ref", NULL};
-
 #define OPTION(member) offsetof(talk_options, member)
 
 const ig_opt talk_opts[] = {
@@ -98,8 +90,7 @@ const ig_opt talk_opts[] = {
     {OPT_FLAG, 0, "no-display-prompt", OPTION(hide_prompt),
      .help = "print what is made, without the prompt before it"},
     /* TALK_SHARED */
-    {OPT_TEXT, 'm', "model", OPTION(model), .help = "the model, an .oam file", .value = "FILE",
-     .env = "INGOT_MODEL", .flags = OPT_REQUIRED | OPT_FILE},
+    MODEL_ROWS(talk_options, model),
     {OPT_INT, 'n', "n-predict", OPTION(max_tokens),
      .help = "tokens to make; 0: as many as fit into the context", .value = "N",
      .alias = "predict tokens", .initial = "0", .low = -1, .high = 1e12},
@@ -126,10 +117,7 @@ const ig_opt talk_opts[] = {
     {OPT_TEXT, 'r', "stop", OPTION(stop),
      .help = "end before this text; may be given several times", .value = "TEXT",
      .alias = "reverse-prompt", .flags = OPT_REPEAT},
-    {OPT_INT, 't', "threads", OPTION(threads),
-     .help = "how many threads compute; 0: as many as there are processors", .value = "N",
-     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
-    {OPT_TEXT, 0, "device", OPTION(device), .help = "where to compute", .value = "NAME",
-     .alias = "backend dev", .env = "INGOT_DEVICE", .choices = devices},
+    {OPT_FLAG, 0, "ignore-eos", OPTION(ignore_end),
+     .help = "go on although the model says that its text ends"},
     {0},
 };

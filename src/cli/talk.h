@@ -5,15 +5,15 @@
 #ifndef IG_CLI_TALK_H
 #define IG_CLI_TALK_H
 
-#include "cli/cli.h"
-#include "ingot/model.h"
+#include "cli/opened.h"
 
 typedef struct talk_options {
-    const char *model, *prompt, *file, *device;
+    const char *prompt, *file;
+    model_options model;
     ig_texts stop;
-    int64_t max_tokens, seed, threads, top_k, repeat_last;
+    int64_t max_tokens, seed, top_k, repeat_last;
     double temperature, top_p, min_p, repeat_penalty;
-    bool hide_prompt;
+    bool hide_prompt, ignore_end;
 } talk_options;
 
 /* The options; those from TALK_SHARED on are chat's too. */
@@ -23,9 +23,7 @@ extern const ig_opt talk_opts[];
 typedef struct talker {
     ig_cli *cli;
     const talk_options *options;
-    ig_ctx *ctx;
-    ig_adapter *adapter;
-    double load_ms;
+    opened_model model;
     bool to_terminal; /* what could steer it is not written */
 } talker;
 

@@ -34,6 +34,7 @@ typedef struct ig_kv_layer {
 typedef struct ig_rows {
     ig_tensor *ids;       /* [batch, rows], i32 */
     ig_tensor *positions; /* [rows], i32: where in its text each row stands */
+    ig_dtype compute;     /* what queries, keys and values are rounded to, in training */
     int64_t ctx_len;      /* the longest text there may be; 0: the model's own */
 
     /* For generation, batch is 1 and keys and values go to pages; else all NULL. */

@@ -6,12 +6,12 @@
 #include "model/arch.h"
 
 extern const ig_arch ig_arch_llm, ig_arch_gpt, ig_arch_tinyllm, ig_arch_llama, ig_arch_qwen2,
-    ig_arch_qwen3, ig_arch_gemma3, ig_arch_phi3, ig_arch_gpt2, ig_arch_bert;
+    ig_arch_qwen3, ig_arch_qwen3moe, ig_arch_gemma3, ig_arch_phi3, ig_arch_gpt2, ig_arch_bert;
 
 static const ig_arch *const archs[] = {
-    &ig_arch_llm,   &ig_arch_gpt,   &ig_arch_tinyllm, /* trained */
-    &ig_arch_llama, &ig_arch_qwen2, &ig_arch_qwen3,   &ig_arch_gemma3,
-    &ig_arch_phi3,  &ig_arch_gpt2,  &ig_arch_bert,
+    &ig_arch_llm,    &ig_arch_gpt,   &ig_arch_tinyllm, /* trained */
+    &ig_arch_llama,  &ig_arch_qwen2, &ig_arch_qwen3,   &ig_arch_qwen3moe,
+    &ig_arch_gemma3, &ig_arch_phi3,  &ig_arch_gpt2,    &ig_arch_bert,
 };
 enum { ARCHS = sizeof archs / sizeof archs[0] };
 

@@ -135,6 +135,10 @@ void ig_lm_turn_heads(const ig_lm *m, const ig_rows *rows, const ig_rope_options
 typedef ig_tensor *ig_lm_activation(ig_tensor *x);
 ig_tensor *ig_lm_gated(const ig_lm_layer *l, ig_tensor *x, ig_lm_activation *act);
 
+/* The same by the experts that the router chooses for each row, added up by its weights, which sum
+ * up to 1. */
+ig_tensor *ig_lm_experts(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, ig_lm_activation *act);
+
 /* Hidden states to logits: by the output weights, or by the embedding where there are none. */
 ig_tensor *ig_lm_head(void *model, ig_tensor *hidden);
 

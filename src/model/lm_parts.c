@@ -37,29 +37,32 @@ static ig_tensor *factors_for(const ig_lm *m, const ig_rows *rows) {
     return h->rope_ctx_len && ctx_len > h->rope_ctx_len ? m->rope_long : m->rope_short;
 }
 
-/* What turned is scaled; what was left as it was is not. */
-static ig_tensor *gain(ig_tensor *x, double by, int64_t dims) {
-    const int64_t width = ig_tensor_desc(x).shape.dim[3];
-    if (dims == width) return ig_scale(x, by, 0);
-    ig_tensor *parts[] = {ig_scale(ig_slice(x, -1, 0, dims), by, 0), ig_slice(x, -1, dims, width)};
-    return ig_concat(parts, 2, -1);
-}
-
 void ig_lm_turn_heads(const ig_lm *m, const ig_rows *rows, const ig_rope_options *rope,
                       ig_lm_qkv *heads) {
-    const float by = m->hyper->rope_gain;
     ig_rope_options options = *rope;
     options.factors = factors_for(m, rows);
+    options.magnitude = m->hyper->rope_gain;
     heads->q = ig_rope(heads->q, rows->positions, options);
     heads->k = ig_rope(heads->k, rows->positions, options);
-    if (by == 0 || by == 1) return;
-    heads->q = gain(heads->q, (double)by, options.dims);
-    heads->k = gain(heads->k, (double)by, options.dims);
 }
 
 ig_tensor *ig_lm_gated(const ig_lm_layer *l, ig_tensor *x, ig_lm_activation *act) {
     ig_tensor *gate = act(ig_lm_linear(x, l->gate, l->gate_bias));
     return ig_lm_linear(ig_mul(gate, ig_lm_linear(x, l->up, l->up_bias)), l->down, l->down_bias);
+}
+
+ig_tensor *ig_lm_experts(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x,
+                         ig_lm_activation *act) {
+    const ig_shape s = ig_tensor_desc(x).shape; /* [b, t, d] */
+    ig_tensor *rows = ig_reshape(x, IG_SHAPE(s.dim[0] * s.dim[1], s.dim[2]));
+    const ig_route_options options = {.count = (int)m->hyper->n_experts_used, .renormalise = true};
+    const ig_routed routed = ig_route(ig_lm_linear(rows, l->router, NULL), options);
+    const ig_groups groups = ig_group_rows(routed.ids, m->hyper->n_experts);
+    ig_tensor *y = ig_embedding(rows, groups.rows); /* each row once for each of its experts */
+    ig_tensor *gate = act(ig_matmul_grouped(y, l->gate_experts, groups.offsets));
+    y = ig_mul(gate, ig_matmul_grouped(y, l->up_experts, groups.offsets));
+    y = ig_matmul_grouped(y, l->down_experts, groups.offsets);
+    return ig_reshape(ig_combine(y, groups.places, routed.weights), s);
 }
 
 ig_tensor *ig_lm_head(void *model, ig_tensor *hidden) {

@@ -6,8 +6,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "model/adapter.h"
@@ -48,23 +46,6 @@ static ig_status find_arch(ig_model *m) {
     return m->arch ? IG_OK : IG_FAIL(IG_ERR_FORMAT, "%s: %s", m->path, ig_error_text());
 }
 
-/* Whole pages: neighbours of a tensor are locked with it. */
-static ig_status lock(ig_model *m) {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    for (size_t i = 0; i < ig_gguf_n_tensors(m->file); i++) {
-        const ig_gguf_tensor *t = ig_gguf_tensor_at(m->file, i);
-        const uintptr_t begin = (uintptr_t)t->bytes & ~(page - 1);
-        const uintptr_t end = (uintptr_t)t->bytes + t->n_bytes;
-        if (mlock((const void *)begin, end - begin) != 0)
-            return IG_FAIL(IG_ERR_MEMORY,
-                           "%s: the system does not let %s be locked; raise the limit of locked "
-                           "memory (ulimit -l)",
-                           m->path, t->name);
-        m->locked += t->n_bytes;
-    }
-    return IG_OK;
-}
-
 /* Rows of the embedding that no token has may follow those that one has, never the other way. */
 static ig_status read_tokenizer(ig_model *m, const char *pre) {
     IG_TRY(ig_vocab_from_gguf(memory, m->path, m->file, pre, &m->tokenizer));
@@ -75,13 +56,13 @@ static ig_status read_tokenizer(ig_model *m, const char *pre) {
 }
 
 static ig_status load(ig_model *m, const ig_model_options *o) {
-    IG_TRY(ig_gguf_open_file(memory, m->path, &m->file));
+    const ig_gguf_options options = {.copy = o->no_map, .lock = o->lock};
+    IG_TRY(ig_gguf_open_file_with(memory, m->path, &options, &m->file));
     IG_TRY(find_arch(m));
     const ig_keys keys = ig_model_keys(m);
     IG_TRY(ig_hyper_read(&keys, m->arch, &m->hyper));
     IG_TRY(ig_weights_check(&keys, m->arch, &m->hyper));
-    IG_TRY(read_tokenizer(m, o->pre));
-    return o->lock ? lock(m) : IG_OK;
+    return read_tokenizer(m, o->pre);
 }
 
 ig_status ig_model_load(const char *path, const ig_model_options *options, ig_model **out) {

@@ -15,7 +15,6 @@ struct ig_model {
     const ig_arch *arch;
     ig_hyper hyper;
     ig_tokenizer *tokenizer;
-    uint64_t locked; /* bytes of weights that may not be paged out */
 };
 
 /* Whether the file begins as GGUF files do; one that cannot be read does not. */

@@ -14,7 +14,7 @@ static ig_status make(ig_ctx *ctx, ig_dtype dtype, ig_shape shape, ig_tensor **o
 
 /* What a cache is kept as.  Blocks have to fill the width of a head. */
 static ig_status cache_type(const char *name, int64_t width, ig_dtype *out) {
-    if (!name) name = "f32"; // TODO
+    if (!name) name = "f16";
     if (!ig_dtype_find(name, out) || (*out != IG_F16 && *out != IG_F32 && *out != IG_Q8_0))
         return IG_FAIL(IG_ERR_ARGUMENT, "cache type %s: there are f16, f32 and q8_0", name);
     if (*out == IG_Q8_0 && width % 32 != 0)

@@ -16,7 +16,14 @@ struct ig_captured {
     int64_t *advance;  /* of each slot: by how much fn moved its count */
     size_t n_slots;
     uint64_t steps; /* that fn ended */
+    ig_captured *older; /* the one before, of those that the context still has */
 };
+
+const ig_plan *ig_captured_plan(const ig_ctx *ctx, uint32_t index) {
+    const ig_captured *c = ctx->captures;
+    while (c && index-- > 0) c = c->older;
+    return c ? c->recording->plan : NULL;
+}
 
 /* ---- after fn ---- */
 
@@ -134,6 +141,8 @@ ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg, ig_capt
     ig_free(&ctx->allocator, before);
     if (status == IG_OK) {
         ctx->counters.records++;
+        c->older = ctx->captures;
+        ctx->captures = c;
         *out = c;
     } else {
         ig_captured_destroy(c);
@@ -182,6 +191,11 @@ ig_status ig_captured_replay(ig_captured *c) {
 void ig_captured_destroy(ig_captured *c) {
     if (!c) return;
     ig_ctx *ctx = c->ctx;
+    for (ig_captured **at = &ctx->captures; *at; at = &(*at)->older)
+        if (*at == c) {
+            *at = c->older;
+            break;
+        }
     for (size_t i = 0; c->bound && i < c->recording->n_binds; i++) ig_tensor_release(c->bound[i]);
     ig_free(&ctx->allocator, c->bound);
     ig_free(&ctx->allocator, c->advance);

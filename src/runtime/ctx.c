@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "runtime/config.h"
 
 /* ---- what the host does for backends ---- */
 
@@ -44,21 +45,18 @@ static void host_team_barrier(const ig_host *host) { ig_team_barrier(ctx_of(host
 
 /* ---- making ---- */
 
-static const char *first_set(const char *a, const char *b, const char *c, const char *fallback) {
-    return a && *a ? a : b && *b ? b : c && *c ? c : fallback;
+static const char *first_set(const char *a, const char *b, const char *c, const char *d) {
+    return a && *a ? a : b && *b ? b : c && *c ? c : d;
 }
 
-/*
- * The device asked for; and behind it, for what it cannot do, those that can read
- * its memory: all work in the host's.  One that cannot be opened is done without.
- */
-static ig_status open_devices(ig_ctx *ctx, const char *wanted) {
+/* The device asked for; and behind it, for what it cannot do, those that can do all.  One that
+ * cannot be opened is done without. */
+static ig_status open_devices(ig_ctx *ctx, const char *name) {
     static const char *const behind[] = {"cpu", "ref"};
     ig_planner *p = &ctx->planner;
-    const char *name = first_set(wanted, getenv("INGOT_DEVICE"), getenv("RM_DEVICE"), "auto");
-    IG_TRY(ig_device_open(&ctx->host.table, &ctx->allocator, name, &p->devices[0]));
+    IG_TRY(ig_registry_open(&ctx->registry, name, &p->devices[0]));
     p->n_devices = 1;
-    for (size_t i = 0; p->devices[0]->host_memory && i < sizeof behind / sizeof behind[0]; i++) {
+    for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) {
         if (strcmp(p->devices[0]->backend->name, behind[i]) == 0) continue;
         const ig_status status =
             ig_device_open(&ctx->host.table, &ctx->allocator, behind[i], &p->devices[p->n_devices]);
@@ -68,6 +66,23 @@ static ig_status open_devices(ig_ctx *ctx, const char *wanted) {
             return status;
     }
     return IG_OK;
+}
+
+/* What was asked for beats the environment, which beats the user's config. */
+static ig_status choose_device(ig_ctx *ctx, const ig_ctx_options *options) {
+    ig_config config;
+    IG_TRY(ig_config_read(&ctx->allocator, &config));
+    ctx->registry =
+        (ig_registry){.allocator = &ctx->allocator,
+                      .host = &ctx->host.table,
+                      .places = {first_set(options->plugins, config.plugins, NULL, NULL),
+                                 options->accept_plugin, options->user}};
+    const char *wanted = first_set(options->device, getenv("INGOT_DEVICE"), getenv("RM_DEVICE"),
+                                   first_set(config.device, NULL, NULL, "auto"));
+    const ig_status status = open_devices(ctx, wanted);
+    ctx->registry.places.paths = NULL; /* the texts may go */
+    ig_config_deinit(&ctx->allocator, &config);
+    return status;
 }
 
 static const ig_custom_op *custom_of(void *user, uint32_t id) {
@@ -107,7 +122,7 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
     const uint32_t threads =
         options->threads > 0 ? (uint32_t)options->threads : ig_team_default_threads();
     IG_TRY(ig_team_create(&ctx->allocator, threads, &ctx->team));
-    return open_devices(ctx, options->device);
+    return choose_device(ctx, options);
 }
 
 ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out) {
@@ -123,7 +138,7 @@ ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out) {
     if (!ctx) return IG_FAIL(IG_ERR_MEMORY, "ctx_create: a context");
     ctx->allocator = *allocator;
     ctx->options = *options;
-    ctx->options.device = NULL; /* the caller's text may go */
+    ctx->options.device = ctx->options.plugins = NULL; /* the caller's texts may go */
     const ig_status status = init(ctx, options);
     if (status == IG_OK)
         *out = ctx;
@@ -159,6 +174,7 @@ void ig_ctx_destroy(ig_ctx *ctx) {
     }
     for (uint32_t i = ctx->planner.n_devices; i > 0; i--)
         ig_device_close(ctx->planner.devices[i - 1]);
+    ig_registry_deinit(&ctx->registry);
     ig_profile_deinit(ctx);
     ig_team_destroy(ctx->team);
     for (size_t i = 0; i < ctx->n_customs; i++)

@@ -96,6 +96,13 @@ typedef struct ig_profile {
     const ig_plan *plan; /* that ran last */
 } ig_profile;
 
+/* The first op that made numbers which are none: finite.c. */
+enum { IG_FINITE_BYTES = 320 };
+typedef struct ig_finite {
+    bool watching;
+    char first[IG_FINITE_BYTES];
+} ig_finite;
+
 struct ig_ctx {
     ig_allocator allocator;
     ig_ctx_options options; /* texts are not kept */
@@ -103,6 +110,7 @@ struct ig_ctx {
     ig_progress progress;
     ig_custom_guard guard;
     ig_team *team;
+    ig_registry registry;
     ig_planner planner;
     ig_plan_cache cache;
 
@@ -121,7 +129,9 @@ struct ig_ctx {
     ig_storage arena; /* buffer 0 of every run; results of replays lie in it */
 
     ig_recorder recorder;
+    ig_captured *captures; /* by hand, the newest first */
     ig_profile profile;
+    ig_finite finite;
     uint64_t n_ids;
 
     ig_slot *slots;
@@ -185,6 +195,10 @@ void ig_profile_deinit(ig_ctx *ctx);
 /* Before a plan runs. */
 void ig_profile_run(ig_ctx *ctx, const ig_plan *plan);
 
+/* ---- finite.c ---- */
+/* After a node has run, while somebody watches. */
+void ig_finite_look(ig_ctx *ctx, const ig_graph *g, const ig_node *node);
+
 /* ---- steps.c ---- */
 /* Before an op: starts a new tape where a step has ended. */
 void ig_step_begin_op(ig_ctx *ctx);
@@ -217,5 +231,9 @@ ig_tensor *ig_tensor_of(ig_ctx *ctx, ig_value v);
 /* An update of tensors that callers own; status and all. */
 IG_MUST_CHECK ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in,
                                         uint32_t n_in, uint32_t n_out);
+
+/* ---- capture.c ---- */
+/* Plans that were captured by hand, the newest first; NULL behind the last. */
+const ig_plan *ig_captured_plan(const ig_ctx *ctx, uint32_t index);
 
 #endif

@@ -66,6 +66,9 @@ static void each_segment(ig_text *t, const ig_ctx *ctx, segment_fn *fn) {
         plan_segments(t, ctx, ctx->cache.entries[i].plan, fn);
     for (uint32_t i = 0; i < ctx->recorder.count; i++)
         plan_segments(t, ctx, ctx->recorder.all[i]->plan, fn);
+    const ig_plan *plan;
+    for (uint32_t i = 0; (plan = ig_captured_plan(ctx, i)) != NULL; i++)
+        plan_segments(t, ctx, plan, fn);
 }
 
 static void say_counters(ig_text *t, const ig_ctx *ctx) {
@@ -143,7 +146,9 @@ size_t ig_report_plan_json(const ig_ctx *ctx, uint32_t index, char *out, size_t 
     ig_text t = ig_text_begin(out, out_bytes);
     if (!ctx) return 0;
     const ig_recorder *rec = &ctx->recorder;
-    if (index < rec->count && rec->all[rec->count - 1 - index]->plan)
-        ig_plan_describe(&t, &ctx->planner, rec->all[rec->count - 1 - index]->plan);
+    const ig_plan *plan = index < rec->count
+                              ? rec->all[rec->count - 1 - index]->plan
+                              : ig_captured_plan(ctx, index - rec->count);
+    if (plan) ig_plan_describe(&t, &ctx->planner, plan);
     return t.used;
 }

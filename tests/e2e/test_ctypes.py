@@ -34,8 +34,11 @@ class Sampling(c.Structure):
 
 
 class Generate(c.Structure):
-    _fields_ = [("prompt", c.c_char_p), ("prompt_bytes", c.c_size_t), ("max_tokens", c.c_int64),
+    _fields_ = [("prompt", c.c_char_p), ("prompt_bytes", c.c_size_t),
+                ("tokens", c.c_void_p), ("n_tokens", c.c_size_t),
+                ("plain", c.c_bool), ("ignore_end", c.c_bool), ("max_tokens", c.c_int64),
                 ("sampling", Sampling), ("stop", c.c_void_p), ("n_stop", c.c_size_t),
+                ("session", c.c_void_p), ("sequence", c.c_int32),
                 ("emit", Emit), ("token", c.c_void_p), ("user", c.c_void_p)]
 
 
@@ -78,8 +81,8 @@ def main():
     assert out.n_tokens == 24 and len(said) == 24, (out.n_tokens, said)
 
     other = c.c_void_p()
-    assert lib.ig_adapter_create(ctx, b"bert", None, c.byref(other)) != 0
-    assert b"there is no architecture bert" in lib.ig_error_text()
+    assert lib.ig_adapter_create(ctx, b"parrot", None, c.byref(other)) != 0
+    assert b"there is no architecture parrot" in lib.ig_error_text()
     lib.ig_adapter_destroy(model)
     lib.ig_ctx_destroy(ctx)
     print(f"ingot {lib.ig_version().decode()}: loss {losses[0]:.3f} -> {losses[-1]:.3f}, "

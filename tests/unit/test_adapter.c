@@ -141,6 +141,58 @@ static void an_optimiser_stays_in_its_file_until_somebody_trains(void **state) {
     remove(path);
 }
 
+/* Eight bits of each factor, and sums of F32: about a hundredth of what is learnt. */
+static const double bf16_share = 0.02;
+
+static void in_bf16_it_learns_nearly_the_same(void **state) {
+    (void)state;
+    for (size_t i = 0; ig_arch_is_trained(i); i++) {
+        double losses[4][STEPS];
+        for (int run = 0; run < 4; run++) { /* f32, then bf16 in each mode */
+            ig_ctx *ctx = make_ctx(1 + run % 2);
+            ig_adapter *a = make(ctx, ig_arch_name(i));
+            OK(ig_adapter_set_compute(a, run == 0 ? IG_F32 : IG_BF16));
+            OK(ig_mode_set(ctx, run == 0 ? IG_MODE_COMPILED : (ig_mode)(run - 1)));
+            train(a, 0, STEPS, losses[run]);
+            ig_adapter_destroy(a);
+            ig_ctx_destroy(ctx);
+        }
+        assert_memory_equal(losses[1], losses[2], sizeof losses[1]);
+        assert_memory_equal(losses[1], losses[3], sizeof losses[1]);
+        const double learnt = losses[0][0] - losses[0][STEPS - 1];
+        const double apart = losses[1][STEPS - 1] - losses[0][STEPS - 1];
+        assert_true(apart != 0 && fabs(apart) < bf16_share * learnt);
+    }
+}
+
+/* A weight that overflows in the middle of the model: the op is named, and nothing is learnt. */
+static void numbers_that_are_not_finite_are_traced_to_their_op(void **state) {
+    (void)state;
+    int32_t tokens[BATCH * (ROWS + 1)];
+    for (int mode = IG_MODE_DYNAMIC; mode <= IG_MODE_COMPILED; mode++) {
+        ig_ctx *ctx = make_ctx(1);
+        ig_adapter *a = make(ctx, "llm");
+        OK(ig_mode_set(ctx, (ig_mode)mode));
+        train(a, 0, 5, NULL);
+        float *up = ig_tensor_map(ig_module_find(a->root, "layers.1.up.weight"));
+        const float kept = up[0];
+        up[0] = 3e38f;
+        double loss = -1;
+        fill(tokens, 5);
+        assert_int_equal(ig_adapter_train(a, tokens, BATCH, ROWS, NULL, &loss), IG_ERR_NUMBER);
+        assert_non_null(strstr(ig_error_text(), "matmul with layers.1.up.weight -> [4,24,64]"));
+        assert_true(loss == -1);
+        assert_int_equal(ig_adapter_steps(a), 5);
+        up[0] = kept;
+        train(a, 5, 8, NULL); /* as if nothing had been */
+        up[0] = NAN;
+        assert_int_equal(ig_adapter_evaluate(a, tokens, BATCH, ROWS, &loss), IG_ERR_NUMBER);
+        assert_non_null(strstr(ig_error_text(), "adamw, broke layers.1.up.weight"));
+        ig_adapter_destroy(a);
+        ig_ctx_destroy(ctx);
+    }
+}
+
 typedef struct heard {
     char text[512];
     size_t bytes;
@@ -307,7 +359,8 @@ static void what_cannot_be_is_said_with_its_numbers(void **state) {
     memset(long_prompt, 'x', sizeof long_prompt);
     assert_fails(ig_adapter_generate(
                      a, &(ig_generate_options){.prompt = long_prompt, .prompt_bytes = 160}, NULL),
-                 IG_ERR_ARGUMENT, "the prompt has 160 tokens, the context 160, of which 0 are taken");
+                 IG_ERR_ARGUMENT,
+                 "the prompt has 160 tokens, the context 160, of which 0 are taken");
     assert_fails(ig_adapter_load(ctx, "/nowhere/at/all.oam", &a), IG_ERR_IO, "/nowhere/at/all.oam");
     ig_adapter_destroy(a);
     ig_ctx_destroy(ctx);
@@ -343,6 +396,8 @@ int main(void) {
         cmocka_unit_test(every_architecture_learns_and_all_modes_agree_to_the_bit),
         cmocka_unit_test(training_goes_on_from_a_file_as_if_it_had_not_stopped),
         cmocka_unit_test(an_optimiser_stays_in_its_file_until_somebody_trains),
+        cmocka_unit_test(numbers_that_are_not_finite_are_traced_to_their_op),
+        cmocka_unit_test(in_bf16_it_learns_nearly_the_same),
         cmocka_unit_test(greedy_text_is_the_same_for_any_number_of_threads),
         cmocka_unit_test(a_cache_of_pages_gives_what_the_whole_text_gives),
         cmocka_unit_test(stop_strings_end_the_text_before_them),
