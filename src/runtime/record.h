@@ -93,6 +93,7 @@ typedef struct ig_recording {
 
     ig_plan *plan; /* made with the first replay */
     bool stale;    /* the plan does not keep all that is kept; the next replay makes another */
+    ig_mirror **mirrors;
     ig_backend_buffer **buffers;
     uint64_t used; /* step of the last replay */
 } ig_recording;
