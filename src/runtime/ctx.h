@@ -244,7 +244,7 @@ typedef struct ig_apply_args {
 } ig_apply_args;
 
 /* Calls an op and hands out its first `n_handed` results; poisoned ones if it fails. */
-void ig_apply(ig_ctx *ctx, ig_apply_args args, ig_tensor **out, uint32_t n_handed);
+void ig_apply(ig_ctx *ctx, const ig_apply_args *args, ig_tensor **out, uint32_t n_handed);
 ig_tensor *ig_apply_one(ig_op op, const void *attrs, ig_tensor *const *in, uint32_t n_in);
 ig_tensor *ig_poisoned(ig_ctx *ctx, ig_status status); /* with the thread's error */
 /* The tensor's value in the tape, a new leaf if it has none; IG_NO_VALUE: the error sticks. */
