@@ -340,24 +340,3 @@ int32_t ig_sampler_next(ig_sampler *s, const float *logits) {
 }
 
 /* ---- How likely tokens were ---- */
-
-size_t ig_sampler_logprobs(ig_sampler *s, const float *logits, int32_t token, double *out_logprob,
-                           ig_logprob *best, size_t n_best) {
-    candidate *c = s->candidates;
-    float highest = -FLT_MAX;
-    for (int32_t id = 0; id < s->vocabulary; id++) {
-        c[id] = (candidate){bounded((double)logits[id]), id};
-        if (c[id].logit > highest) highest = c[id].logit;
-    }
-    double sum = 0;
-    for (int32_t id = 0; id < s->vocabulary; id++)
-        sum += exp((double)c[id].logit - (double)highest);
-    const double total = log(sum);
-    if (out_logprob && token >= 0 && token < s->vocabulary)
-        *out_logprob = (double)c[token].logit - (double)highest - total;
-    const int32_t count = n_best < (size_t)s->vocabulary ? (int32_t)n_best : s->vocabulary;
-    if (count > 0) take_best(c, s->vocabulary, count);
-    for (int32_t i = 0; i < count; i++)
-        best[i] = (ig_logprob){c[i].id, (double)c[i].logit - (double)highest - total};
-    return (size_t)count;
-}

@@ -34,17 +34,4 @@ int32_t ig_sampler_next(ig_sampler *sampler, const float *logits);
 /* Tells of a token that stands in the text now: penalties look back at it. */
 void ig_sampler_accept(ig_sampler *sampler, int32_t token);
 
-/* ---- How likely tokens were to the model, whatever the sampler makes of it ---- */
-
-typedef struct ig_logprob {
-    int32_t token;
-    double logprob; /* natural; 0 is certain */
-} ig_logprob;
-
-/* That of one token, and through `best` those of the n_best likeliest, the likeliest first; there
- * are no more than the vocabulary has.  Returns how many.  Works in the sampler's memory, between
- * two calls of ig_sampler_next(). */
-size_t ig_sampler_logprobs(ig_sampler *sampler, const float *logits, int32_t token,
-                           double *out_logprob, ig_logprob *best, size_t n_best);
-
 #endif

@@ -22,6 +22,7 @@ import torch
 import transformers as tf
 
 BOUND = 1e-5  # sums of F32 against sums of F64, through a few layers
+BYTE_BOUND = 4e-2  # with blocks, activations are rounded to eight bits
 VOCABULARY = 300
 LENGTH = 150  # more than two pages, and more than the windows
 
@@ -533,7 +534,7 @@ MODELS = [llama, llama3, qwen2, qwen2_yarn, qwen3, qwen3_mxfp4, qwen3moe, gemma3
 
 def main():
     program = sys.argv[1]
-    worst = 0
+    good = True
     print(f"transformers {tf.__version__}, torch {torch.__version__.split('+')[0]}\n")
     print("| model | error | cosine |\n|---|---|---|")
     for make in MODELS:
@@ -544,9 +545,9 @@ def main():
             got, want = of(program, file.name, model)
         error = np.linalg.norm(got - want) / np.linalg.norm(want)
         cosine = got @ want / np.linalg.norm(got) / np.linalg.norm(want)
-        worst = max(worst, error)
+        good = good and error <= (BYTE_BOUND if make is qwen3_mxfp4 else BOUND)
         print(f"| {make.__name__} | {error:.2e} | {cosine:.12f} |", flush=True)
-    return 0 if worst <= BOUND else 1
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -301,25 +301,24 @@ static void logprobs_are_those_of_the_model(void **state) {
     (void)state;
     float logits[4];
     four_logits(logits);
-    const ig_logit_bias biases[] = {{0, 100}};
-    ig_sampler *s =
-        make((ig_sampling){.temperature = 0.1, .top_k = 1, .biases = biases, .n_biases = 1}, 4);
-    ig_sampler_accept(s, 1);
-    assert_int_equal(ig_sampler_next(s, logits), 0);
     const double want[4] = {0.5, 0.3, 0.15, 0.05};
     const int32_t order[4] = {1, 3, 0, 2};
     ig_logprob best[4];
-    double chosen = 1;
-    assert_int_equal(ig_sampler_logprobs(s, logits, 2, &chosen, best, 9), 4);
-    assert_true(fabs(chosen - log(0.05)) < 1e-6); /* what a float has left of the logits */
+    assert_true(fabs(ig_logits_logprob(logits, 4, 2) - log(0.05)) < 1e-6); /* floats' rounding */
+    assert_int_equal(ig_logits_top(logits, 4, best, 4), 4);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(best[i].token, order[i]);
         assert_true(fabs(best[i].logprob - log(want[i])) < 1e-6);
     }
-    assert_int_equal(ig_sampler_logprobs(s, logits, 0, &chosen, best, 2), 2);
+    assert_int_equal(ig_logits_top(logits, 4, best, 2), 2);
     assert_int_equal(best[1].token, 3);
-    assert_int_equal(ig_sampler_logprobs(s, logits, -1, NULL, NULL, 0), 0);
-    ig_sampler_destroy(s);
+    assert_int_equal(ig_logits_top(logits, 4, NULL, 0), 0);
+    logits[1] = NAN;
+    assert_true(ig_logits_logprob(logits, 4, 1) == -(double)INFINITY);
+    assert_true(fabs(ig_logits_logprob(logits, 4, 3) - log(0.6)) < 1e-6);
+    assert_int_equal(ig_logits_top(logits, 4, best, 4), 4);
+    assert_int_equal(best[0].token, 3);
+    assert_int_equal(best[3].token, 1);
 }
 
 /* ---- Sequences ---- */
