@@ -158,6 +158,7 @@ static ig_status check_written(const ig_apply_args *args) {
         const ig_tensor *written = args->in[ig_update_alias(i)];
         if (written->made_by_op)
             return IG_FAIL(IG_ERR_ARGUMENT, "%s: the result of an op cannot be overwritten", name);
+        IG_TRY(ig_tensor_check_writable(written, name));
         for (uint32_t j = 0; j < args->n_in; j++)
             if (crosses(args->in[j], written))
                 return IG_FAIL(IG_ERR_ARGUMENT,

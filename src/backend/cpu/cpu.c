@@ -18,6 +18,8 @@
  * 128 KiB of f32, so that a chain finds in the cache what it has just written. */
 enum { CHUNK_WORK = 1 << 15 };
 
+enum { SOON = 64, RARELY = 1024 }; /* runs until the slower way of running is tried again */
+
 enum { ALIGNMENT = 64 }; /* of offsets, and of what kernels keep */
 
 #define NO_SCRATCH UINT64_MAX
@@ -59,8 +61,10 @@ typedef struct cpu_program {
     uint32_t n_tasks, n_operands, n_chains;
     size_t params_bytes;
     bool alone;             /* no two chunks could run at once */
+    uint32_t n_barriers;    /* the team's start and finish counted in */
     uint32_t runs;          /* so far, for the choice between the team and one thread, */
     uint64_t took_ns[2];    /* which goes by how long each takes: [1] is the team's */
+    uint32_t next_try;      /* of what was slower: a run */
     bool watched;           /* in this run */
     _Atomic int64_t ticket; /* the next to be claimed */
 } cpu_program;
@@ -164,27 +168,31 @@ static void work_alone(const cpu_program *p) {
 }
 
 /*
- * One thread or the team: whichever is faster.  Where barriers cost more than the
- * work between them, or others keep the machine busy, that is one thread; results
- * are the same.  Both are tried first, and then the other one now and again.
+ * One thread or the team: whichever is faster; results are the same.  Where barriers
+ * cost more than the work between them, or others keep the machine busy, that is one
+ * thread.  Both are tried first, and then the other one now and again, the less often
+ * the worse it was.  A run so long that no wait could matter goes to the team.
  */
 static bool choose_team(cpu_program *p) {
-    enum { FIRST = 6, AGAIN = 64, LONG_NS = 1000000 };
-    const uint32_t run = p->runs++;
+    enum { FIRST = 7, WAIT_NS = 100000 }; /* tries; and a barrier that wakes a sleeper */
     const uint64_t alone = p->took_ns[0], team = p->took_ns[1];
-    const bool is_long = alone > LONG_NS && team > LONG_NS; /* one try of each is enough */
-    if (run < 2 || (run < FIRST && !is_long)) return run % 2 == 0;
+    const uint32_t run = p->runs++;
+    if (run < 2 || team > (uint64_t)p->n_barriers * WAIT_NS) return true;
+    if (run < FIRST) return run % 2 == 0;
     const bool better = team < alone;
+    if (run < p->next_try) return better;
     const bool close = better ? alone < 2 * team : team < 2 * alone;
-    return run % AGAIN == 0 && close ? !better : better;
+    p->next_try = run + (close ? SOON : RARELY);
+    return !better;
 }
 
-/* A moving mean that one interrupted run cannot spoil. */
+/* A moving mean that interrupted runs cannot spoil: it falls faster than it rises. */
 static void remember(cpu_program *p, bool team, uint64_t ns) {
     uint64_t *mean = &p->took_ns[team];
+    if (p->runs == 1) return; /* threads were being made */
     if (*mean == 0) *mean = ns;
     if (ns > *mean * 2) ns = *mean * 2;
-    *mean = (*mean * 3 + ns) / 4;
+    *mean = ns < *mean ? (*mean + ns) / 2 : (*mean * 7 + ns) / 8;
 }
 
 static void work_timed(cpu_program *p) {
@@ -341,6 +349,7 @@ static void prepare(cpu_program *p, uint32_t i, const ig_cpu_setup *setup, level
 static void cut(cpu_program *p) {
     int64_t tickets = 0, before_level = 0;
     p->alone = true;
+    p->n_barriers = 2;
     for (chain *c = p->chains; c < p->chains + p->n_chains; c++) {
         if (c->split == BY_ELEMENT)
             for (uint32_t i = c->first; i < c->first + c->count; i++) p->tasks[i].width = 1;
@@ -349,6 +358,7 @@ static void cut(cpu_program *p) {
         c->chunk = CHUNK_WORK / (each > 0 ? each : 1); /* rows without columns cost nothing */
         if (c->chunk == 0) c->chunk = 1;
         if (c->barrier) before_level = tickets;
+        p->n_barriers += c->barrier;
         c->begin = tickets;
         tickets += c->units / c->chunk + (c->units % c->chunk != 0);
         c->end = tickets;
@@ -449,8 +459,10 @@ static void cpu_close(ig_backend_device *device) { device->host->free(device->ho
 static void cpu_info(const ig_backend_device *device, ig_device_info *out) {
     const cpu_device *cpu = (const cpu_device *)device;
     const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    ig_device_info info = {
-        .struct_size = out->struct_size, .device_class = IG_DEVICE_CPU, .alignment = ALIGNMENT};
+    ig_device_info info = {.flags = IG_NEVER_FAILS,
+                           .struct_size = out->struct_size,
+                           .device_class = IG_DEVICE_CPU,
+                           .alignment = ALIGNMENT};
     if (pages > 0 && page_bytes > 0) info.memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
     for (const ig_cpu_entry *const *list = cpu->lists; *list; list++)
         for (const ig_cpu_entry *e = *list; e->run; e++) info.dtypes |= UINT64_C(1) << e->dtype;
