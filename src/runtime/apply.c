@@ -102,6 +102,7 @@ static ig_value build(ig_ctx *ctx, const ig_apply_args *args) {
         return IG_NO_VALUE;
     }
     for (uint32_t i = 0; i < args->n_in; i++) in[i] = ig_value_of(ctx, args->in[i]);
+    if (!ctx->in_backward) ctx->graph.tag = ctx->tag;
     const ig_value v = ig_build_op(&ctx->graph, (ig_build_args){.op = args->op,
                                                                 .attrs = args->attrs,
                                                                 .in = in,
@@ -135,6 +136,14 @@ void ig_apply(ig_ctx *ctx, const ig_apply_args *args, ig_tensor **out, uint32_t 
     ig_record_call(ctx, &call, out, n_handed);
     const bool keep = v != IG_NO_VALUE && ig_value_at(&ctx->graph, v)->carries_grad;
     if (!keep && ctx->recorder.state != IG_RECORDING) forget(ctx, mark, args, out, n_handed);
+}
+
+void ig_tag_begin(ig_ctx *ctx, ig_tag tag) {
+    if (ctx && ctx->tags_begun++ == 0) ctx->tag = tag;
+}
+
+void ig_tag_end(ig_ctx *ctx) {
+    if (ctx && ctx->tags_begun > 0 && --ctx->tags_begun == 0) ctx->tag = IG_TAG_NONE;
 }
 
 ig_tensor *ig_apply_one(ig_op op, const void *attrs, ig_tensor *const *in, uint32_t n_in) {

@@ -119,6 +119,8 @@ struct ig_ctx {
     ig_graph graph; /* the tape */
     uint64_t tape;  /* its number: grows when it starts anew */
     uint32_t no_grad, in_backward;
+    ig_tag tag;          /* of the outermost ig_tag_begin(), */
+    uint32_t tags_begun; /* of so many */
 
     ig_tensor_slab *slabs;
     ig_tensor *free_first, *free_last; /* oldest first: handles stay recognisable for long */
