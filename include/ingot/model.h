@@ -191,13 +191,14 @@ IG_API IG_MUST_CHECK ig_status ig_adapter_generate(ig_adapter *adapter,
                                                    const ig_generate_options *options,
                                                    ig_generated *out);
 
-/* How likely a token is after all others' share: the logarithm of its probability. */
+/* How likely tokens were to the model, whatever the sampling makes of it.  Logits that are no
+ * numbers count as impossible. */
 typedef struct ig_logprob {
-    int32_t id;
-    double logprob;
+    int32_t token;
+    double logprob; /* natural; 0 is certain */
 } ig_logprob;
-IG_API double ig_logits_logprob(const float *logits, int64_t vocabulary, int32_t id);
-/* The likeliest tokens, at most `room` of them, the likeliest first; returns how many. */
+IG_API double ig_logits_logprob(const float *logits, int64_t vocabulary, int32_t token);
+/* The likeliest, at most `room` of them, the likeliest first; returns how many. */
 IG_API size_t ig_logits_top(const float *logits, int64_t vocabulary, ig_logprob *out, size_t room);
 
 /* ---- embeddings ---- */

@@ -94,6 +94,10 @@ IG_API IG_MUST_CHECK ig_status ig_tensor_wrap(ig_ctx *ctx, ig_desc desc, const i
 IG_API IG_MUST_CHECK ig_status ig_tensor_adopt(ig_tensor *tensor, void *bytes,
                                                void (*release)(void *owner), void *owner);
 
+/* Its numbers do not change any more: whoever writes to it fails.  What is recorded from then on
+ * may keep them in a form of its own, as a device that lays weights out its way does. */
+IG_API IG_MUST_CHECK ig_status ig_tensor_freeze(ig_tensor *tensor);
+
 IG_API ig_tensor *ig_tensor_retain(ig_tensor *tensor);
 IG_API void ig_tensor_release(ig_tensor *tensor); /* NULL is allowed, as in every release */
 

@@ -22,6 +22,7 @@ typedef struct ig_device {
     bool host_memory;   /* a buffer is the address of its first byte */
     uint64_t allocated; /* of host memory, now and at most */
     uint64_t peak;
+    uint64_t moved_bytes;                   /* between the host's memory and its own */
     ig_compile_fn *overrides[IG_TAG_COUNT]; /* as they were registered; NULL: none */
 } ig_device;
 

@@ -8,14 +8,15 @@
 
 #include "backend/device.h"
 
-extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend;
+extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend, ig_vulkan_backend;
 
-static const ig_backend *const backends[] = {&ig_cpu_backend, &ig_ref_backend, &ig_null_backend};
+static const ig_backend *const backends[] = {&ig_cpu_backend, &ig_ref_backend, &ig_null_backend,
+                                             &ig_vulkan_backend};
 static const ig_backend_list built_in = {backends, sizeof backends / sizeof backends[0]};
 
-/* "auto gpu npu cpu ref null" */
+/* "auto cpu ref null" */
 static const char *names(ig_backend_list list, char *out, size_t bytes) {
-    size_t used = (size_t)snprintf(out, bytes, "auto gpu npu");
+    size_t used = (size_t)snprintf(out, bytes, "auto");
     for (uint32_t i = 0; i < list.count && used < bytes; i++)
         used += (size_t)snprintf(out + used, bytes - used, " %s", list.at[i]->name);
     return out;
@@ -143,9 +144,9 @@ static ig_status open_of_class(ig_backend_list list, const ig_host *host,
             ig_device_close(device);
         }
     }
-    char text[256];
-    return IG_FAIL(IG_ERR_DEVICE, "device %s: there are %u of class %.*s; there are: %s", w->text,
-                   seen, (int)w->word, w->text, names(list, text, sizeof text));
+    if (seen == 0) return unknown(list, w->text);
+    return IG_FAIL(IG_ERR_DEVICE, "device %s: of that class there are %u, counted from 0", w->text,
+                   seen);
 }
 
 ig_status ig_device_open_from(ig_backend_list list, const ig_host *host,

@@ -32,11 +32,13 @@ void convert_say(const ig_conversion *c, const char *fmt, ...) {
     c->options.say(c->options.user, text);
 }
 
-static ig_status find_arch(ig_conversion *c) {
+ig_status convert_find_arch(ig_conversion *c) {
     const json_t *list = json_object_get(c->config, "architectures");
     const char *model = json_string_value(json_array_get(list, 0));
     for (size_t i = 0; model && i < sizeof archs / sizeof *archs; i++)
         if (strcmp(archs[i].model, model) == 0) c->arch = &archs[i];
+    const json_t *text = json_object_get(c->config, "text_config");
+    c->text = json_is_object(text) ? text : c->config;
     if (c->arch) return IG_OK;
     return IG_FAIL(IG_ERR_FORMAT,
                    "%s/config.json: %.64s is not converted; what is: LlamaForCausalLM, "
@@ -56,9 +58,7 @@ static ig_status count_tokens(ig_conversion *c) {
 
 static ig_status open_all(ig_conversion *c) {
     IG_TRY(ig_json_load(c->allocator, c->dir, "config.json", &c->config));
-    IG_TRY(find_arch(c));
-    const json_t *text = json_object_get(c->config, "text_config");
-    c->text = json_is_object(text) ? text : c->config;
+    IG_TRY(convert_find_arch(c));
     IG_TRY(convert_check_config(c));
     IG_TRY(ig_safetensors_open_dir(c->allocator, c->dir, &c->tensors));
     IG_TRY(convert_map_tensors(c));

@@ -2,7 +2,8 @@
  * convert.h - a folder as model hubs have it (config.json, tokenizer.json,
  * safetensors) to one GGUF file.
  *
- *     convert.c            the folder, and the keys that its config gives
+ *     convert.c            the folder
+ *     convert_keys.c       what its config gives
  *     convert_names.c      names of tensors, and how their elements are reordered
  *     convert_tokenizer.c  the vocabulary
  *

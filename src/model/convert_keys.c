@@ -19,6 +19,36 @@ double convert_real(const ig_conversion *c, const char *name, const char *other,
     return json_is_number(value) ? json_number_value(value) : absent;
 }
 
+/* ---- Rotations ---- */
+
+/* The object that tells how positions are stretched; NULL: they are not. */
+static const json_t *scaling_of(const ig_conversion *c) {
+    const json_t *scaling = json_object_get(c->text, "rope_scaling");
+    if (!json_is_object(scaling)) scaling = json_object_get(c->text, "rope_parameters");
+    return json_is_object(scaling) ? scaling : NULL;
+}
+
+static const char *scaling_type(const json_t *scaling) {
+    const char *type = json_string_value(json_object_get(scaling, "rope_type"));
+    if (!type) type = json_string_value(json_object_get(scaling, "type"));
+    return type ? type : "default";
+}
+
+static double scaling_real(const json_t *scaling, const char *key, double absent) {
+    const json_t *value = json_object_get(scaling, key);
+    return json_is_number(value) ? json_number_value(value) : absent;
+}
+
+static double rope_base(const ig_conversion *c) {
+    const double usual = c->arch->gemma3 ? 1e6 : 1e4;
+    return convert_real(c, "rope_theta", NULL, scaling_real(scaling_of(c), "rope_theta", usual));
+}
+
+static int64_t rotated_size(const ig_conversion *c) {
+    const double part = convert_real(c, "partial_rotary_factor", NULL, 1);
+    return part > 0 && part < 1 ? (int64_t)(part * (double)c->head_size) : c->head_size;
+}
+
 /* ---- Checks ---- */
 
 static ig_status refuse(const ig_conversion *c, const char *key, const char *why) {
@@ -75,8 +105,10 @@ ig_status convert_check_config(ig_conversion *c) {
     if (embedding < 1 || embedding > (1 << 24) || layers < 1 || layers > 65536)
         return refuse(c, "hidden_size", "it or num_hidden_layers is missing or no size of a model");
     c->head_size = convert_int(c, "head_dim", NULL, embedding / c->heads);
-    if (c->head_size < 1 || c->head_size > (1 << 20))
+    if (c->head_size < 1 || c->head_size > (1 << 16))
         return refuse(c, "head_dim", "is no size of a head");
+    if (!(rope_base(c) > 0 && rope_base(c) < 1e30))
+        return refuse(c, "rope_theta", "is no base of rotations");
     if (is_set(c, "quantization_config"))
         return refuse(c, "quantization_config",
                       "the weights are quantised already; convert the model that they are from");
@@ -89,35 +121,7 @@ ig_status convert_check_config(ig_conversion *c) {
     return c->arch->experts ? check_experts(c) : IG_OK;
 }
 
-/* ---- Rotations ---- */
-
-/* The object that tells how positions are stretched; NULL: they are not. */
-static const json_t *scaling_of(const ig_conversion *c) {
-    const json_t *scaling = json_object_get(c->text, "rope_scaling");
-    if (!json_is_object(scaling)) scaling = json_object_get(c->text, "rope_parameters");
-    return json_is_object(scaling) ? scaling : NULL;
-}
-
-static const char *scaling_type(const json_t *scaling) {
-    const char *type = json_string_value(json_object_get(scaling, "rope_type"));
-    if (!type) type = json_string_value(json_object_get(scaling, "type"));
-    return type ? type : "default";
-}
-
-static double scaling_real(const json_t *scaling, const char *key, double absent) {
-    const json_t *value = json_object_get(scaling, key);
-    return json_is_number(value) ? json_number_value(value) : absent;
-}
-
-static double rope_base(const ig_conversion *c) {
-    const double usual = c->arch->gemma3 ? 1e6 : 1e4;
-    return convert_real(c, "rope_theta", NULL, scaling_real(scaling_of(c), "rope_theta", usual));
-}
-
-static int64_t rotated_size(const ig_conversion *c) {
-    const double part = convert_real(c, "partial_rotary_factor", NULL, 1);
-    return part > 0 && part < 1 ? (int64_t)(part * (double)c->head_size) : c->head_size;
-}
+/* ---- Rotations as tensors ---- */
 
 /* Llama 3's: slow rotations are stretched, fast ones are not, and between there is a ramp. */
 static double llama3_factor(const json_t *s, double wavelength) {
@@ -135,9 +139,15 @@ static ig_status add_llama3(ig_conversion *c, const json_t *scaling) {
     const double pi = 3.14159265358979323846;
     const int64_t n = rotated_size(c) / 2;
     float *numbers = ig_alloc(c->allocator, (size_t)n, sizeof *numbers);
+    bool good = true;
     for (int64_t i = 0; numbers && i < n; i++) {
         const double power = pow(rope_base(c), (double)i / (double)n);
         numbers[i] = (float)llama3_factor(scaling, 2 * pi * power);
+        good = good && isfinite(numbers[i]) && numbers[i] > 0;
+    }
+    if (!good) {
+        ig_free(c->allocator, numbers);
+        return refuse(c, "rope_scaling", "does not give factors to stretch rotations by");
     }
     return convert_add_computed(c, "rope_freqs.weight", numbers, n);
 }
@@ -173,6 +183,7 @@ ig_status convert_add_rotations(ig_conversion *c) {
 typedef struct keys {
     ig_gguf_writer *w;
     const char *arch;
+    const char *bad; /* name of a number that has no place in a key; NULL: none */
     char text[KEY_BYTES];
 } keys;
 
@@ -182,6 +193,7 @@ static const char *key(keys *k, const char *name) {
 }
 
 static void put_int(keys *k, const char *name, int64_t value) {
+    if (value < 0 || value > UINT32_MAX) k->bad = name;
     ig_gguf_writer_u32(k->w, key(k, name), (uint32_t)value);
 }
 
@@ -218,7 +230,8 @@ static void put_scaling(const ig_conversion *c, keys *k) {
     const double original =
         convert_real(c, "original_max_position_embeddings", NULL,
                      scaling_real(scaling, "original_max_position_embeddings", (double)context));
-    if (original > 0) put_int(k, "rope.scaling.original_context_length", (int64_t)original);
+    if (original > 0 && original < UINT32_MAX)
+        put_int(k, "rope.scaling.original_context_length", (int64_t)original);
     if (is_list) {
         const double ratio = original > 1 ? (double)context / original : 1;
         const double factor = ratio > 1 ? sqrt(1 + log(ratio) / log(original)) : 1;
@@ -277,5 +290,6 @@ ig_status convert_put_keys(ig_conversion *c, ig_gguf_writer *w) {
     put_sizes(c, &k);
     if (c->arch->rotated) put_scaling(c, &k);
     put_special(c, &k);
+    if (k.bad) return refuse(c, k.bad, "is negative or too large");
     return IG_OK;
 }

@@ -52,6 +52,9 @@ void convert_say(const ig_conversion *c, const char *fmt, ...) IG_PRINTF(2, 3);
 int64_t convert_int(const ig_conversion *c, const char *name, const char *other, int64_t absent);
 double convert_real(const ig_conversion *c, const char *name, const char *other, double absent);
 
+/* convert.c: by the config's `architectures`; and the part of it that matters. */
+IG_MUST_CHECK ig_status convert_find_arch(ig_conversion *c);
+
 /* convert_names.c */
 IG_MUST_CHECK ig_status convert_map_tensors(ig_conversion *c);
 /* A tensor of n computed numbers, which are taken over, whatever happens. */
@@ -61,6 +64,13 @@ void convert_read_view(const ig_product *product, int64_t first, int64_t n, floa
 
 /* convert_tokenizer.c */
 IG_MUST_CHECK ig_status convert_put_tokenizer(const ig_conversion *c, ig_gguf_writer *w);
+
+/* The same of files that have been read; all but the first may be NULL. */
+typedef struct convert_documents {
+    json_t *tokenizer, *config, *generation;
+} convert_documents;
+IG_MUST_CHECK ig_status convert_put_vocabulary(const ig_conversion *c,
+                                               const convert_documents *docs, ig_gguf_writer *w);
 
 /* convert_keys.c */
 IG_MUST_CHECK ig_status convert_check_config(ig_conversion *c);

@@ -19,7 +19,7 @@ typedef enum kind { BYTES, PIECES, WORDS } kind;
 typedef struct tokens {
     const ig_conversion *c;
     const ig_allocator *allocator;
-    json_t *root, *config, *generation; /* tokenizer.json, and the other two or NULL */
+    const json_t *root, *config, *generation; /* tokenizer.json, and the other two or NULL */
     const json_t *model, *vocab, *merges, *added;
     kind kind;
     ig_gguf_text *texts;
@@ -430,26 +430,9 @@ static void put_chat_template(const tokens *t, ig_gguf_writer *w) {
     }
 }
 
-/* A file of its own, where newer folders keep it. */
-static ig_status put_template_file(const tokens *t, ig_gguf_writer *w) {
-    static const char name[] = "chat_template.jinja";
-    if (!ig_json_exists(t->c->dir, name)) return IG_OK;
-    char *text = NULL;
-    IG_TRY(ig_json_load_text(t->allocator, t->c->dir, name, &text));
-    ig_gguf_writer_text(w, "tokenizer.chat_template", text);
-    ig_free(t->allocator, text);
-    return IG_OK;
-}
-
 /* ---- The whole ---- */
 
-static ig_status load(tokens *t) {
-    const char *dir = t->c->dir;
-    IG_TRY(ig_json_load(t->allocator, dir, "tokenizer.json", &t->root));
-    if (ig_json_exists(dir, "tokenizer_config.json"))
-        IG_TRY(ig_json_load(t->allocator, dir, "tokenizer_config.json", &t->config));
-    if (ig_json_exists(dir, "generation_config.json"))
-        IG_TRY(ig_json_load(t->allocator, dir, "generation_config.json", &t->generation));
+static ig_status find_kind(tokens *t) {
     t->model = json_object_get(t->root, "model");
     t->vocab = json_object_get(t->model, "vocab");
     t->merges = json_object_get(t->model, "merges");
@@ -463,13 +446,13 @@ static ig_status load(tokens *t) {
         return IG_FAIL(IG_ERR_FORMAT,
                        "%s/tokenizer.json: a model of type %.32s is not converted, BPE and "
                        "WordPiece are",
-                       dir, type ? type : "none");
+                       t->c->dir, type ? type : "none");
     return IG_OK;
 }
 
 static ig_status put_all(tokens *t, ig_gguf_writer *w) {
     static const char *const names[] = {[BYTES] = "gpt2", [PIECES] = "llama", [WORDS] = "bert"};
-    IG_TRY(load(t));
+    IG_TRY(find_kind(t));
     IG_TRY(allocate(t));
     IG_TRY(take_vocab(t));
     IG_TRY(take_added(t));
@@ -482,19 +465,54 @@ static ig_status put_all(tokens *t, ig_gguf_writer *w) {
     ig_gguf_writer_array(w, KEY("token_type"), IG_GGUF_I32, t->types, t->count);
     put_special(t, w);
     put_chat_template(t, w);
-    return put_template_file(t, w);
+    return IG_OK;
 }
 
-ig_status convert_put_tokenizer(const ig_conversion *c, ig_gguf_writer *w) {
-    tokens t = {.c = c, .allocator = c->allocator};
+ig_status convert_put_vocabulary(const ig_conversion *c, const convert_documents *docs,
+                                 ig_gguf_writer *w) {
+    tokens t = {.c = c,
+                .allocator = c->allocator,
+                .root = docs->tokenizer,
+                .config = docs->config,
+                .generation = docs->generation};
     const ig_status status = put_all(&t, w);
     for (size_t i = 0; i < t.n_owned; i++) ig_free(t.allocator, t.owned[i]);
     ig_free(t.allocator, t.owned);
     ig_free(t.allocator, t.types);
     ig_free(t.allocator, t.scores);
     ig_free(t.allocator, t.texts);
-    json_decref(t.generation);
-    json_decref(t.config);
-    json_decref(t.root);
+    return status;
+}
+
+/* ---- Files ---- */
+
+/* A template in a file of its own, where newer folders keep it. */
+static ig_status put_template_file(const ig_conversion *c, ig_gguf_writer *w) {
+    static const char name[] = "chat_template.jinja";
+    if (!ig_json_exists(c->dir, name)) return IG_OK;
+    char *text = NULL;
+    IG_TRY(ig_json_load_text(c->allocator, c->dir, name, &text));
+    ig_gguf_writer_text(w, "tokenizer.chat_template", text);
+    ig_free(c->allocator, text);
+    return IG_OK;
+}
+
+static ig_status load(const ig_conversion *c, convert_documents *docs) {
+    IG_TRY(ig_json_load(c->allocator, c->dir, "tokenizer.json", &docs->tokenizer));
+    if (ig_json_exists(c->dir, "tokenizer_config.json"))
+        IG_TRY(ig_json_load(c->allocator, c->dir, "tokenizer_config.json", &docs->config));
+    if (ig_json_exists(c->dir, "generation_config.json"))
+        IG_TRY(ig_json_load(c->allocator, c->dir, "generation_config.json", &docs->generation));
+    return IG_OK;
+}
+
+ig_status convert_put_tokenizer(const ig_conversion *c, ig_gguf_writer *w) {
+    convert_documents docs = {0};
+    ig_status status = load(c, &docs);
+    if (status == IG_OK) status = convert_put_vocabulary(c, &docs, w);
+    if (status == IG_OK) status = put_template_file(c, w);
+    json_decref(docs.generation);
+    json_decref(docs.config);
+    json_decref(docs.tokenizer);
     return status;
 }

@@ -8,13 +8,14 @@
 static double log_sum(const float *logits, int64_t n) {
     double largest = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, (double)logits[i]);
-    for (int64_t i = 0; i < n; i++) sum += exp((double)logits[i] - largest);
+    for (int64_t i = 0; i < n; i++)
+        if (!isnan(logits[i])) sum += exp((double)logits[i] - largest);
     return largest + log(sum);
 }
 
-double ig_logits_logprob(const float *logits, int64_t vocabulary, int32_t id) {
-    if (!logits || id < 0 || id >= vocabulary) return -INFINITY;
-    return (double)logits[id] - log_sum(logits, vocabulary);
+double ig_logits_logprob(const float *logits, int64_t vocabulary, int32_t token) {
+    if (!logits || token < 0 || token >= vocabulary || isnan(logits[token])) return -INFINITY;
+    return (double)logits[token] - log_sum(logits, vocabulary);
 }
 
 size_t ig_logits_top(const float *logits, int64_t vocabulary, ig_logprob *out, size_t room) {
@@ -22,7 +23,7 @@ size_t ig_logits_top(const float *logits, int64_t vocabulary, ig_logprob *out, s
     const double all = log_sum(logits, vocabulary);
     size_t n = 0;
     for (int64_t i = 0; i < vocabulary; i++) {
-        const double logprob = (double)logits[i] - all;
+        const double logprob = isnan(logits[i]) ? -INFINITY : (double)logits[i] - all;
         size_t at = n; /* behind all that are as likely */
         while (at > 0 && out[at - 1].logprob < logprob) at--;
         if (at == room) continue;

@@ -170,7 +170,7 @@ void ig_ctx_destroy(ig_ctx *ctx) {
     ig_plan_cache_deinit(&ctx->cache);
     if (ctx->planner.n_devices > 0) {
         ig_pool_drain(ctx);
-        ig_device_free(ctx->planner.devices[0], ctx->arena.buffer, ctx->arena.bytes);
+        ig_arena_free(ctx);
     }
     for (uint32_t i = ctx->planner.n_devices; i > 0; i--)
         ig_device_close(ctx->planner.devices[i - 1]);

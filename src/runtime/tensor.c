@@ -151,21 +151,6 @@ static ig_status check_usable(const ig_tensor *tensor, const char *what) {
     return ig_tensor_missing(tensor, what);
 }
 
-/* Zeroes memory, which the pool hands out as its last user left it. */
-static ig_status clear(ig_ctx *ctx, const ig_storage *storage, uint64_t bytes) {
-    ig_device *device = ctx->planner.devices[0];
-    if (storage->zeroed) return IG_OK;
-    if (device->host_memory) {
-        memset((void *)storage->buffer, 0, bytes);
-        return IG_OK;
-    }
-    void *zeros = ig_alloc(&ctx->allocator, bytes, 1);
-    if (!zeros) return IG_FAIL(IG_ERR_MEMORY, "%llu zeros", (unsigned long long)bytes);
-    const ig_status status = ig_device_write(device, storage->buffer, 0, zeros, bytes);
-    ig_free(&ctx->allocator, zeros);
-    return status;
-}
-
 ig_status ig_tensor_create(ig_ctx *ctx, ig_desc desc, ig_tensor **out) {
     uint64_t bytes;
     char text[IG_SHAPE_TEXT_BYTES];
@@ -178,11 +163,8 @@ ig_status ig_tensor_create(ig_ctx *ctx, ig_desc desc, ig_tensor **out) {
                        ig_shape_text(desc.shape, text), ig_dtype_name(desc.dtype));
     ig_storage *storage = NULL;
     IG_TRY(ig_storage_create(ctx, bytes, &storage));
-    const ig_status status = clear(ctx, storage, bytes);
-    if (status != IG_OK) {
-        ig_storage_release(ctx, storage);
-        return status;
-    }
+    /* The pool hands memory out as its last user left it. */
+    if (!storage->zeroed) memset((void *)storage->buffer, 0, bytes);
     storage->of_caller = true;
     ig_tensor *t = ig_tensor_new(ctx, ig_layout_packed(desc), storage);
     if (!t) return IG_FAIL(IG_ERR_MEMORY, "tensor_create: handle");
@@ -227,13 +209,19 @@ static ig_status outside_layout(ig_desc desc, const int64_t *stride, ig_layout *
     return IG_OK;
 }
 
-/* Memory from outside must be what the device works in, and lie as elements have to. */
-static ig_status check_outside(const ig_ctx *ctx, ig_dtype dtype, const void *bytes,
-                               const char *what) {
+/* Bytes from the first element of a layout to behind the last. */
+static uint64_t span_bytes(const ig_layout *layout) {
+    int64_t last = 0;
+    for (int d = 0; d < layout->desc.shape.rank; d++) {
+        if (layout->desc.shape.dim[d] == 0) return 0;
+        last += (layout->desc.shape.dim[d] - 1) * layout->stride[d];
+    }
+    return (uint64_t)ig_bytes_of(layout->desc.dtype, last + 1);
+}
+
+/* Memory from outside must lie as elements have to. */
+static ig_status check_outside(ig_dtype dtype, const void *bytes, const char *what) {
     const int64_t each = ig_dtype_block(dtype) > 1 ? 1 : ig_bytes_of(dtype, 1);
-    if (!ctx->planner.devices[0]->host_memory)
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "%s: %s does not work in host memory", what,
-                       ctx->planner.devices[0]->name);
     if ((uintptr_t)bytes % (uintptr_t)each != 0)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: %s must lie at a multiple of %lld bytes", what,
                        ig_dtype_name(dtype), (long long)each);
@@ -246,12 +234,17 @@ ig_status ig_tensor_wrap(ig_ctx *ctx, ig_desc desc, const int64_t *stride, void 
     if (!ctx || !out || !bytes) return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: NULL");
     if (desc.shape.rank < 0 || desc.shape.rank > IG_MAX_RANK || !ig_desc_bytes(desc, &n_bytes))
         return IG_FAIL(IG_ERR_SHAPE, "tensor_wrap: no such shape or dtype");
-    IG_TRY(check_outside(ctx, desc.dtype, bytes, "tensor_wrap"));
+    IG_TRY(check_outside(desc.dtype, bytes, "tensor_wrap"));
     ig_layout layout;
     IG_TRY(outside_layout(desc, stride, &layout));
     ig_storage *storage = ig_alloc(&ctx->allocator, 1, sizeof *storage);
     if (!storage) return IG_FAIL(IG_ERR_MEMORY, "tensor_wrap: storage");
-    *storage = (ig_storage){.refs = 1, .buffer = bytes, .bytes = n_bytes, .wrapped = true};
+    *storage = (ig_storage){
+        .refs = 1,
+        .buffer = bytes,
+        .bytes = n_bytes,
+        .mirror = {.host = bytes, .bytes = span_bytes(&layout), .device_old = true, .shared = true},
+        .wrapped = true};
     ig_tensor *t = ig_tensor_new(ctx, layout, storage);
     if (!t) return IG_FAIL(IG_ERR_MEMORY, "tensor_wrap: handle"); /* the owner keeps the memory */
     storage->release = release;
@@ -270,12 +263,31 @@ ig_status ig_tensor_adopt(ig_tensor *tensor, void *bytes, void (*release)(void *
     if (tensor->made_by_op || tensor->layout.offset != 0 || !ig_layout_is_packed(&tensor->layout))
         return IG_FAIL(IG_ERR_ARGUMENT, "tensor_adopt: the tensor is a view, or an op's result");
     if (!bytes) return IG_FAIL(IG_ERR_ARGUMENT, "tensor_adopt: the memory is NULL");
-    IG_TRY(check_outside(tensor->ctx, desc.dtype, bytes, "tensor_adopt"));
+    IG_TRY(ig_tensor_check_writable(tensor, "tensor_adopt"));
+    IG_TRY(check_outside(desc.dtype, bytes, "tensor_adopt"));
     IG_TRY(ig_replay_write(tensor->ctx, tensor));
     const ig_storage outside = {
         .buffer = bytes, .bytes = n_bytes, .release = release, .owner = owner};
     ig_storage_adopt(tensor->ctx, tensor->storage, &outside);
     return IG_OK;
+}
+
+ig_status ig_tensor_freeze(ig_tensor *tensor) {
+    IG_TRY(check_usable(tensor, "freeze"));
+    if (tensor->made_by_op)
+        return IG_FAIL(IG_ERR_ARGUMENT, "freeze: the result of an op cannot be frozen");
+    IG_TRY(ig_replay_write(tensor->ctx, tensor)); /* programs that could change it go first */
+    IG_TRY(ig_storage_to_host(tensor->ctx, tensor->storage));
+    tensor->state = true; /* programs are for these bytes, so the tensor is known by identity */
+    tensor->storage->frozen = true;
+    tensor->storage->mirror.shared = false;
+    return IG_OK;
+}
+
+ig_status ig_tensor_check_writable(const ig_tensor *tensor, const char *what) {
+    if (!tensor->storage->frozen) return IG_OK;
+    return IG_FAIL(IG_ERR_STATE, "%s: %s is frozen", what,
+                   tensor->name ? tensor->name : "the tensor");
 }
 
 ig_desc ig_tensor_desc(const ig_tensor *tensor) {
@@ -295,16 +307,6 @@ ig_status ig_tensor_set_name(ig_tensor *tensor, const char *name) {
 
 const char *ig_tensor_name(const ig_tensor *tensor) {
     return tensor && tensor->name ? tensor->name : "";
-}
-
-/* Bytes from the first element of a layout to behind the last. */
-static uint64_t span_bytes(const ig_layout *layout) {
-    int64_t last = 0;
-    for (int d = 0; d < layout->desc.shape.rank; d++) {
-        if (layout->desc.shape.dim[d] == 0) return 0;
-        last += (layout->desc.shape.dim[d] - 1) * layout->stride[d];
-    }
-    return (uint64_t)ig_bytes_of(layout->desc.dtype, last + 1);
 }
 
 /* The layout of whole blocks, each counted as one element. */
@@ -341,22 +343,17 @@ static void copy_strided(const ig_layout *of, char *strided, char *packed, bool 
 }
 
 static ig_status transfer(ig_tensor *t, void *outside, bool reading) {
-    ig_ctx *ctx = t->ctx;
-    ig_device *device = ctx->planner.devices[0];
-    const uint64_t offset = (uint64_t)ig_bytes_of(t->layout.desc.dtype, t->layout.offset);
-    const uint64_t bytes = span_bytes(&t->layout);
-    IG_TRY(ig_device_sync(device));
-    if (ig_layout_is_packed(&t->layout))
-        return reading ? ig_device_read(device, t->storage->buffer, offset, outside, bytes)
-                       : ig_device_write(device, t->storage->buffer, offset, outside, bytes);
-    char *span = ig_alloc(&ctx->allocator, bytes, 1);
-    if (!span) return IG_FAIL(IG_ERR_MEMORY, "a view of %llu bytes", (unsigned long long)bytes);
-    ig_status status = ig_device_read(device, t->storage->buffer, offset, span, bytes);
-    if (status == IG_OK) copy_strided(&t->layout, span, outside, reading);
-    if (status == IG_OK && !reading)
-        status = ig_device_write(device, t->storage->buffer, offset, span, bytes);
-    ig_free(&ctx->allocator, span);
-    return status;
+    char *at = (char *)t->storage->buffer + ig_bytes_of(t->layout.desc.dtype, t->layout.offset);
+    uint64_t bytes = 0;
+    IG_TRY(ig_device_sync(t->ctx->planner.devices[0]));
+    IG_TRY(ig_storage_to_host(t->ctx, t->storage));
+    (void)ig_desc_bytes(t->layout.desc, &bytes);
+    if (!ig_layout_is_packed(&t->layout))
+        copy_strided(&t->layout, at, outside, reading);
+    else if (bytes > 0)
+        memcpy(reading ? outside : at, reading ? at : outside, bytes);
+    if (!reading) ig_mirror_wrote_host(&t->storage->mirror);
+    return IG_OK;
 }
 
 static ig_status check_bytes(const ig_tensor *t, const void *p, size_t bytes, const char *what) {
@@ -383,6 +380,7 @@ ig_status ig_tensor_write(ig_tensor *tensor, const void *src, size_t src_bytes) 
     IG_TRY(ig_ctx_check_idle(tensor->ctx, "write"));
     if (tensor->made_by_op)
         return IG_FAIL(IG_ERR_ARGUMENT, "write: the result of an op cannot be overwritten");
+    IG_TRY(ig_tensor_check_writable(tensor, "write"));
     IG_TRY(check_bytes(tensor, src, src_bytes, "write"));
     IG_TRY(ig_replay_write(tensor->ctx, tensor));
     tensor->storage->version++;

@@ -139,5 +139,5 @@ const ig_pre ig_pre_rows[] = {
          CAPITALS_NOT_HAN, SMALL_NOT_HAN,
          CONTRACTIONS
          "?") "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
-    {NULL},
+    {.name = NULL},
 };

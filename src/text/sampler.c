@@ -338,3 +338,5 @@ int32_t ig_sampler_next(ig_sampler *s, const float *logits) {
                                                   : pick_cut(s);
     return s->candidates[i].id;
 }
+
+/* ---- How likely tokens were ---- */

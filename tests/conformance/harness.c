@@ -266,6 +266,7 @@ ig_status conformance_run(const ig_backend *backend, conformance_options options
     for (int i = 0; i < MAX_SEATS; i++) {
         trial_close(backend, &s.seats[i].plain, s.seats[i].device);
         result->leaked += s.seats[i].host.live;
+        result->warnings += s.seats[i].host.warnings;
         host_deinit(&s.seats[i].host);
     }
     host_deinit(&s.oracle_host);

@@ -65,7 +65,16 @@ static ig_status compile_no_ffn(ig_backend_device *device, const ig_step *steps,
 /* Like ref, but one step at a time. */
 static ig_status compile_one(ig_backend_device *device, const ig_step *steps, uint32_t count,
                              ig_blob saved, ig_progress *progress, ig_backend_program **out) {
-    if (count > 1) return IG_FAIL(IG_ERR_SPLIT, "narrow: %u steps are too many", count);
+    if (count > 1) return IG_FAIL(IG_ERR_UNSUPPORTED, "narrow: %u steps are too many", count);
+    return ig_ref_backend.compile(device, steps, count, saved, progress, out);
+}
+
+/* Like ref, but steps of one tag at a time, and two of them at most. */
+static ig_status compile_alike(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                               ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    for (uint32_t i = 1; i < count; i++)
+        if (steps[i].tag != steps[0].tag || count > 2)
+            return IG_FAIL(IG_ERR_SPLIT, "alike: %u steps are too many", count);
     return ig_ref_backend.compile(device, steps, count, saved, progress, out);
 }
 
@@ -595,6 +604,30 @@ static void an_override_takes_the_steps_of_its_tag_that_compile_turns_down(void 
     ig_plan_destroy(plan);
 }
 
+static void a_run_that_is_too_long_is_offered_by_tag_and_then_step_by_step(void **state) {
+    const kit *k = *state;
+    ig_backend alike = ig_ref_backend;
+    alike.compile = compile_alike;
+    ig_device device = like_ref(k, &alike, "alike:0");
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {&device}, .n_devices = 1};
+    static const struct {
+        ig_tag tags[4];
+        uint32_t n_segments, counts[4];
+    } rows[] = {
+        {{IG_TAG_NORM, IG_TAG_NORM, IG_TAG_FFN, IG_TAG_FFN}, 2, {2, 2}},
+        {{IG_TAG_NORM, IG_TAG_NORM, IG_TAG_NORM, IG_TAG_FFN}, 3, {1, 2, 1}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ig_plan *plan = plan_tagged(&planner, rows[i].tags);
+        assert_int_equal(plan->n_segments, rows[i].n_segments);
+        for (uint32_t j = 0; j < plan->n_segments; j++) {
+            assert_int_equal(plan->segments[j].count, rows[i].counts[j]);
+            assert_attempt(&plan->segments[j].attempts[0], "compile", true, "");
+        }
+        ig_plan_destroy(plan);
+    }
+}
+
 static void an_override_that_is_not_needed_is_mentioned(void **state) {
     kit *k = *state;
     const ig_planner planner = {.allocator = &ig_heap, .devices = {&k->packed}, .n_devices = 1};
@@ -625,6 +658,7 @@ int main(void) {
         TEST(the_ladder_is_written_down_when_compile_is_taken),
         TEST(steps_go_one_by_one_where_a_segment_cannot_be_compiled),
         TEST(an_override_takes_the_steps_of_its_tag_that_compile_turns_down),
+        TEST(a_run_that_is_too_long_is_offered_by_tag_and_then_step_by_step),
         TEST(an_override_that_is_not_needed_is_mentioned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

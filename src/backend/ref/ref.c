@@ -187,6 +187,7 @@ static uint64_t dtypes_of(const char *letters, ig_dtype real) {
 static void ref_info(const ig_backend_device *device, ig_device_info *out) {
     (void)device;
     out->device_class = IG_DEVICE_CPU;
+    out->flags = IG_NEVER_FAILS;
     out->alignment = sizeof(double);
     memcpy(out->name, "reference loops", sizeof "reference loops");
     memcpy(out->architecture, "any", sizeof "any");

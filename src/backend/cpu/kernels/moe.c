@@ -168,13 +168,13 @@ static void multiply_rows(const ig_cpu_launch *l, int64_t expert, int64_t begin,
     for (int64_t i = begin; i < end; i += PRODUCT_ROWS) {
         const int64_t rows = smaller(end - i, PRODUCT_ROWS);
         for (int64_t r = 0; r < rows; r++) x[r] = (const float *)l->at[0] + (i + r) * p->k;
-        const block part = {.x = x,
-                            .dtype = p->dtype,
-                            .w = l->at[1] + (expert * p->n + j) * row_bytes,
-                            .w_row = row_bytes,
-                            .k = p->k,
-                            .y = (float *)l->at[3] + i * p->n + j,
-                            .y_row = p->n};
+        const float_block part = {.x = x,
+                                  .dtype = p->dtype,
+                                  .w = l->at[1] + (expert * p->n + j) * row_bytes,
+                                  .w_row = row_bytes,
+                                  .k = p->k,
+                                  .y = (float *)l->at[3] + i * p->n + j,
+                                  .y_row = p->n};
         multiply(&part, rows, smaller(p->n - j, PRODUCT_COLUMNS));
     }
 }
