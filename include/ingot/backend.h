@@ -78,16 +78,6 @@ static inline bool ig_operand_is_packed(const ig_operand *o) {
     return packed;
 }
 
-/* What a step is part of; overrides are for a tag.  Appended, never reused. */
-typedef enum ig_tag {
-    IG_TAG_NONE,
-    IG_TAG_MATMUL,
-    IG_TAG_NORM,
-    IG_TAG_ATTENTION,
-    IG_TAG_FFN,
-    IG_TAG_OPTIMIZER,
-} ig_tag;
-
 /*
  * One operation, ready to run.  Steps come by level, those of a chain together:
  *

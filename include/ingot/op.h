@@ -211,6 +211,17 @@ typedef enum ig_op_traits {
     IG_BROADCASTS = 1 << 6,  /* inputs are stretched to the shape of the result */
 } ig_op_traits;
 
+/* What an op is part of: backends may have a kernel for all ops of a tag, and programs that are too
+ * long are cut where it changes.  Appended, never reused. */
+typedef enum ig_tag {
+    IG_TAG_NONE,
+    IG_TAG_MATMUL,
+    IG_TAG_NORM,
+    IG_TAG_ATTENTION,
+    IG_TAG_FFN,
+    IG_TAG_OPTIMIZER,
+} ig_tag;
+
 enum { IG_PAGE_ROWS = 64 }; /* positions in a page of a paged cache */
 
 enum { IG_MANY = 0xffff, IG_MAX_OUT = 8 }; /* as in_max: no limit; no op has more outputs */

@@ -213,6 +213,11 @@ IG_API IG_MUST_CHECK ig_status ig_custom_register(ig_ctx *ctx, const ig_custom_o
 IG_API void ig_custom(ig_ctx *ctx, uint32_t id, ig_tensor *const *in, uint32_t n_in,
                       ig_tensor **out);
 
+/* Ops between begin and end, and their gradients, are part of this: builders of models say so.
+ * Where several nest, the outermost counts; elsewhere an op's own kind does. */
+IG_API void ig_tag_begin(ig_ctx *ctx, ig_tag tag);
+IG_API void ig_tag_end(ig_ctx *ctx);
+
 #ifdef __cplusplus
 }
 #endif

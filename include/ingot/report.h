@@ -37,7 +37,7 @@ IG_API size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes);
  * index counts from 0, and one that is not there gives "".  As JSON:
  *   {"levels", "barriers", "chains", "parts", "copies", "arena_bytes", "live_bytes", "sum_bytes",
  *    "segments":[{"first","count","part","device","attempts":[...]}],
- *    "steps":[{"op","level","chain","part","device","flop","bytes",
+ *    "steps":[{"op","tag","level","chain","part","device","flop","bytes",
  *              "scratch":{"offset","bytes"},
  *              "in":[{"value","kind","buffer","offset","dtype","shape":[..],"bytes"}],"out":[..]}]}
  * "sum_bytes" is what all local values would take without sharing; "live_bytes" the most that is

@@ -93,7 +93,8 @@ static ig_status set_dtype(const trainer *t) {
     ig_dtype dtype = IG_F32;
     (void)ig_dtype_find(train_dtypes[t->settings.dtype], &dtype);
     const ig_status status = ig_adapter_set_compute(t->adapter, dtype);
-    return status == IG_OK ? IG_OK : IG_FAIL(status, "--dtype %s", ig_error_text());
+    char words[IG_ERROR_BYTES];
+    return status == IG_OK ? IG_OK : IG_FAIL(status, "--dtype %s", ig_cli_error(t->cli, words));
 }
 
 /* "90", "90s", "5m", "2h" */

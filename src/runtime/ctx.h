@@ -119,6 +119,8 @@ struct ig_ctx {
     ig_graph graph; /* the tape */
     uint64_t tape;  /* its number: grows when it starts anew */
     uint32_t no_grad, in_backward;
+    ig_tag tag;          /* of the outermost ig_tag_begin(), */
+    uint32_t tags_begun; /* of so many */
 
     ig_tensor_slab *slabs;
     ig_tensor *free_first, *free_last; /* oldest first: handles stay recognisable for long */
@@ -162,7 +164,7 @@ static inline bool ig_tensor_has_identity(const ig_tensor *t) {
 IG_MUST_CHECK ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out);
 ig_storage *ig_storage_retain(ig_storage *storage);
 /* Puts memory of someone else's, as it is wrapped, in the place of the storage's own. */
-void ig_storage_adopt(ig_ctx *ctx, ig_storage *storage, const ig_storage *wrapped);
+void ig_storage_adopt(ig_ctx *ctx, ig_storage *storage, const ig_storage *outside);
 void ig_storage_release(ig_ctx *ctx, ig_storage *storage);
 /* Before the host looks at the bytes: they are brought from the device if that has newer ones. */
 IG_MUST_CHECK ig_status ig_storage_to_host(ig_ctx *ctx, ig_storage *storage);
@@ -244,7 +246,7 @@ typedef struct ig_apply_args {
 } ig_apply_args;
 
 /* Calls an op and hands out its first `n_handed` results; poisoned ones if it fails. */
-void ig_apply(ig_ctx *ctx, ig_apply_args args, ig_tensor **out, uint32_t n_handed);
+void ig_apply(ig_ctx *ctx, const ig_apply_args *args, ig_tensor **out, uint32_t n_handed);
 ig_tensor *ig_apply_one(ig_op op, const void *attrs, ig_tensor *const *in, uint32_t n_in);
 ig_tensor *ig_poisoned(ig_ctx *ctx, ig_status status); /* with the thread's error */
 /* The tensor's value in the tape, a new leaf if it has none; IG_NO_VALUE: the error sticks. */

@@ -65,7 +65,7 @@ ig_tensor *ig_dropout(ig_tensor *x, double p) {
 ig_tensor *ig_full(ig_ctx *ctx, ig_desc desc, double value) {
     ig_tensor *one;
     const ig_attrs_fill attrs = {value, desc.dtype, 0};
-    ig_apply(ctx, (ig_apply_args){.op = IG_OP_FILL, .attrs = &attrs}, &one, 1);
+    ig_apply(ctx, &(ig_apply_args){.op = IG_OP_FILL, .attrs = &attrs}, &one, 1);
     return desc.shape.rank == 0 ? one : ig_broadcast(one, desc.shape);
 }
 
@@ -245,7 +245,7 @@ ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v, ig_attention_o
     ig_tensor *out, *in[] = {q, k, v};
     ig_apply(
         ig_tensor_ctx(q),
-        (ig_apply_args){.op = IG_OP_ATTENTION, .attrs = &attrs, .in = in, .n_in = 3, .n_out = 2},
+        &(ig_apply_args){.op = IG_OP_ATTENTION, .attrs = &attrs, .in = in, .n_in = 3, .n_out = 2},
         &out, 1);
     return out;
 }

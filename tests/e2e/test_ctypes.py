@@ -30,7 +30,10 @@ class Train(c.Structure):
 class Sampling(c.Structure):
     _fields_ = [("temperature", c.c_double), ("top_k", c.c_int), ("top_p", c.c_double),
                 ("min_p", c.c_double), ("repeat_penalty", c.c_double), ("repeat_last", c.c_int),
-                ("seed", c.c_uint64)]
+                ("seed", c.c_uint64), ("typical_p", c.c_double),
+                ("frequency_penalty", c.c_double), ("presence_penalty", c.c_double),
+                ("mirostat", c.c_int), ("mirostat_tau", c.c_double), ("mirostat_eta", c.c_double),
+                ("biases", c.c_void_p), ("n_biases", c.c_size_t)]
 
 
 class Generate(c.Structure):

@@ -337,6 +337,30 @@ static void the_longest_name_is_meant(void **state) {
     ig_tokenizer_destroy(t);
 }
 
+static void tokens_that_end_a_turn_are_control_tokens_whatever_the_file_says(void **state) {
+    (void)state;
+    making m;
+    gpt2(&m, NULL);
+    m.vocab.eot = -1;
+    m.kinds[13] = IG_TOKEN_NORMAL;
+    ig_tokenizer *t = make(&m);
+    assert_true(ig_tokenizer_is_control(t, 13) && ig_tokenizer_is_end(t, 13));
+    assert_int_equal(ig_tokenizer_special(t, IG_SPECIAL_EOT), 13);
+    ig_tokenizer_destroy(t);
+}
+
+static void files_without_kinds_have_bytes_by_their_spelling(void **state) {
+    (void)state;
+    making m;
+    llama(&m);
+    m.vocab.kinds = NULL;
+    m.vocab.add_space_prefix = false;
+    ig_tokenizer *t = make(&m);
+    ENCODES(t, "\u00e4a", 0, LLAMA_BYTES + 0xC3, LLAMA_BYTES + 0xA4, LLAMA_PIECES + 1);
+    assert_int_equal(ig_tokenizer_piece(t, LLAMA_BYTES + 'x').bytes[0], 'x');
+    ig_tokenizer_destroy(t);
+}
+
 /* ---- bert ---- */
 
 static void bert_cuts_words_into_the_longest_pieces(void **state) {
@@ -583,6 +607,8 @@ int main(void) {
         cmocka_unit_test(gpt2_merges_in_the_order_of_the_file),
         cmocka_unit_test(gpt2_finds_special_tokens_by_their_names),
         cmocka_unit_test(the_end_of_a_turn_is_found_by_its_name),
+        cmocka_unit_test(tokens_that_end_a_turn_are_control_tokens_whatever_the_file_says),
+        cmocka_unit_test(files_without_kinds_have_bytes_by_their_spelling),
         cmocka_unit_test(no_control_token_comes_from_a_span_that_may_have_none),
         cmocka_unit_test(white_space_behind_special_tokens_goes_with_them_for_phi3),
         cmocka_unit_test(the_longest_name_is_meant),

@@ -214,6 +214,48 @@ static void a_frozen_tensor_cannot_be_written_to(void **state) {
     ig_ctx_destroy(ctx);
 }
 
+/* ---- tags ---- */
+
+static void steps_and_their_gradients_are_part_of_what_their_builder_says(void **state) {
+    (void)state;
+    ig_ctx *ctx = far_ctx("", false);
+    ig_tensor *w = FLOATS(ctx, IG_SHAPE(2, 2), 1, 2, 3, 4),
+              *x = FLOATS(ctx, IG_SHAPE(2, 2), 1, 1, 1, 1);
+    must(ig_tensor_require_grad(w));
+    for (int step = 0; step < 4; step++) {
+        ig_tag_begin(ctx, IG_TAG_FFN);
+        ig_tag_begin(ctx, IG_TAG_ATTENTION); /* the outermost counts */
+        ig_tensor *y = ig_tanh(ig_matmul(x, w));
+        ig_tag_end(ctx);
+        ig_tag_end(ctx);
+        must(ig_backward(sum_all(ig_exp(ig_matmul(y, x)))));
+        must(ig_accumulate(w, ig_tensor_grad(w)));
+        must(ig_step_end(ctx));
+    }
+    static char text[1 << 16];
+    json_error_t error;
+    assert_true(ig_report_plan_json(ctx, 0, text, sizeof text) < sizeof text);
+    json_t *plan = json_loads(text, 0, &error);
+    int products[2] = {0, 0}; /* of the ffn, and by themselves */
+    size_t i;
+    const json_t *s;
+    json_array_foreach(json_object_get(plan, "steps"), i, s) {
+        const char *op = json_string_value(json_object_get(s, "op"));
+        const char *tag = json_string_value(json_object_get(s, "tag"));
+        assert_string_not_equal(tag, "attention");
+        if (strcmp(op, "exp") == 0) assert_string_equal(tag, "");
+        if (strcmp(op, "matmul") != 0) continue;
+        products[0] += strcmp(tag, "ffn") == 0;
+        products[1] += strcmp(tag, "matmul") == 0;
+    }
+    assert_int_equal(products[0], 2); /* forward and the gradient of w */
+    assert_int_equal(products[1], 2);
+    json_decref(plan);
+    ig_tensor_release(w);
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_to_fail_ends_with_the_right_numbers_and_the_reason),
@@ -223,6 +265,7 @@ int main(void) {
         cmocka_unit_test(what_crosses_between_two_memories_is_counted),
         cmocka_unit_test(memory_from_outside_is_seen_on_the_device_and_its_results_outside),
         cmocka_unit_test(a_frozen_tensor_cannot_be_written_to),
+        cmocka_unit_test(steps_and_their_gradients_are_part_of_what_their_builder_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,12 +34,17 @@ typedef struct panel {
     _Alignas(64) float min[PANEL_BLOCKS][2][PANEL_COLUMNS];
 } panel;
 
-/* What columns are unpacked into: their bytes, and scales as they are stored. */
+enum { PARTS = IG_BLOCK_K / IG_BLOCK, PANEL_BLOCKS_K = PANEL_BLOCKS / PARTS };
+
+/* The small scales of a K block: a byte for each group, eight groups to a word, for all columns. */
+typedef uint64_t k_scales[2][PANEL_COLUMNS];
+
+/* What columns are unpacked into: their bytes, and scales as they are stored, those of K blocks for
+ * each of them. */
 typedef struct stage {
     _Alignas(64) uint8_t q[PANEL_COLUMNS][STAGE_BYTES];
     _Alignas(64) uint16_t d[PANEL_BLOCKS][PANEL_COLUMNS], m[PANEL_BLOCKS][PANEL_COLUMNS];
-    int8_t scale[PANEL_BLOCKS][2][PANEL_COLUMNS];
-    uint8_t min[PANEL_BLOCKS][2][PANEL_COLUMNS];
+    _Alignas(64) k_scales scale[PANEL_BLOCKS_K], min[PANEL_BLOCKS_K];
     float power[PANEL_BLOCKS][PANEL_COLUMNS]; /* of a type whose scales are powers of two */
 } stage;
 
@@ -48,27 +53,26 @@ typedef void unpack_fn(const char *row, int64_t blocks, stage *s, int64_t c);
 
 /* ---- plain blocks ---- */
 
-IG_INLINE void unpack_halves(const uint8_t *q, uint8_t *to) {
+IG_INLINE void unpack_halves(const uint8_t *q, vb32 *to) {
     vb16 x;
     vb16_load(&x, q);
-    const vb16 low = x & 15, high = x >> 4;
-    vb16_store(to, &low);
-    vb16_store(to + IG_BLOCK / 2, &high);
+    vb32_join(to, x & 15, x >> 4);
 }
 
-/* Bit i of `high`, as 16, goes to byte i. */
-IG_INLINE void add_fifth_bits(uint32_t high, uint8_t *to) {
-    vb32 bits, x;
-    vb32_spread(&bits, high, 16);
-    vb32_load(&x, to);
-    x |= bits;
-    vb32_store(to, &x);
+/* The same with a fifth bit: bit i of `high` is that of byte i. */
+IG_INLINE void unpack_fives(const uint8_t *q, uint32_t high, vb32 *to) {
+    vb32 fifth;
+    vb32_spread(&fifth, high, 16);
+    unpack_halves(q, to);
+    *to |= fifth;
 }
 
 static void unpack_q4_0(const char *row, int64_t blocks, stage *s, int64_t c) {
     const ig_block_q4_0 *x = (const ig_block_q4_0 *)row;
     for (int64_t b = 0; b < blocks; b++, x++) {
-        unpack_halves(x->q, s->q[c] + b * IG_BLOCK);
+        vb32 q;
+        unpack_halves(x->q, &q);
+        vb32_store(s->q[c] + b * IG_BLOCK, &q);
         s->d[b][c] = x->d;
     }
 }
@@ -76,7 +80,9 @@ static void unpack_q4_0(const char *row, int64_t blocks, stage *s, int64_t c) {
 static void unpack_q4_1(const char *row, int64_t blocks, stage *s, int64_t c) {
     const ig_block_q4_1 *x = (const ig_block_q4_1 *)row;
     for (int64_t b = 0; b < blocks; b++, x++) {
-        unpack_halves(x->q, s->q[c] + b * IG_BLOCK);
+        vb32 q;
+        unpack_halves(x->q, &q);
+        vb32_store(s->q[c] + b * IG_BLOCK, &q);
         s->d[b][c] = x->d;
         s->m[b][c] = x->m;
     }
@@ -85,8 +91,9 @@ static void unpack_q4_1(const char *row, int64_t blocks, stage *s, int64_t c) {
 static void unpack_q5_0(const char *row, int64_t blocks, stage *s, int64_t c) {
     const ig_block_q5_0 *x = (const ig_block_q5_0 *)row;
     for (int64_t b = 0; b < blocks; b++, x++) {
-        unpack_halves(x->q, s->q[c] + b * IG_BLOCK);
-        add_fifth_bits(x->high, s->q[c] + b * IG_BLOCK);
+        vb32 q;
+        unpack_fives(x->q, x->high, &q);
+        vb32_store(s->q[c] + b * IG_BLOCK, &q);
         s->d[b][c] = x->d;
     }
 }
@@ -94,8 +101,9 @@ static void unpack_q5_0(const char *row, int64_t blocks, stage *s, int64_t c) {
 static void unpack_q5_1(const char *row, int64_t blocks, stage *s, int64_t c) {
     const ig_block_q5_1 *x = (const ig_block_q5_1 *)row;
     for (int64_t b = 0; b < blocks; b++, x++) {
-        unpack_halves(x->q, s->q[c] + b * IG_BLOCK);
-        add_fifth_bits(x->high, s->q[c] + b * IG_BLOCK);
+        vb32 q;
+        unpack_fives(x->q, x->high, &q);
+        vb32_store(s->q[c] + b * IG_BLOCK, &q);
         s->d[b][c] = x->d;
         s->m[b][c] = x->m;
     }
@@ -123,10 +131,11 @@ IG_INLINE void unpack_table(const uint8_t *table, const uint8_t *q, uint8_t *to)
     vb16 x;
     vb16_load(&x, q);
     vb16 low = x & 15, high = x >> 4;
+    vb32 both;
     vb16_look_up(&low, table);
     vb16_look_up(&high, table);
-    vb16_store(to, &low);
-    vb16_store(to + IG_BLOCK / 2, &high);
+    vb32_join(&both, low, high);
+    vb32_store(to, &both);
 }
 
 static void unpack_iq4_nl(const char *row, int64_t blocks, stage *s, int64_t c) {
@@ -146,32 +155,50 @@ static void unpack_mxfp4(const char *row, int64_t blocks, stage *s, int64_t c) {
     }
 }
 
-/* ---- K blocks: `blocks` is a multiple of eight ---- */
+/* ---- K blocks: `blocks` is a multiple of eight, and scales are worked out eight at a time ---- */
 
-enum { PARTS = IG_BLOCK_K / IG_BLOCK };
+#define EACH(byte) ((byte)*UINT64_C(0x0101010101010101))
+
+/* Takes 32 off each byte, from 0 to 63: the sixth bit, turned, is the sign. */
+IG_INLINE uint64_t less_32(uint64_t x) {
+    x ^= EACH(0x20);
+    return x | (x & EACH(0x20)) << 1 | (x & EACH(0x20)) << 2;
+}
+
+IG_INLINE uint64_t pair_of(uint32_t low, uint32_t high) { return low | (uint64_t)high << 32; }
+
+/* Eight numbers of four bits, and eight of two, to bytes. */
+IG_INLINE uint64_t spread_fours(uint64_t x) {
+    x = (x | x << 16) & UINT64_C(0x0000ffff0000ffff);
+    x = (x | x << 8) & UINT64_C(0x00ff00ff00ff00ff);
+    return (x | x << 4) & EACH(15);
+}
+
+IG_INLINE uint64_t spread_twos(uint64_t x) {
+    x = (x | x << 24) & UINT64_C(0x000000ff000000ff);
+    x = (x | x << 12) & UINT64_C(0x000f000f000f000f);
+    return (x | x << 6) & EACH(3);
+}
 
 static void unpack_iq4_xs(const char *row, int64_t blocks, stage *s, int64_t c) {
     const ig_block_iq4_xs *x = (const ig_block_iq4_xs *)row;
-    for (int64_t b = 0; b < blocks; b++) {
-        const ig_block_iq4_xs *k = x + b / PARTS;
-        const int part = (int)(b % PARTS);
-        unpack_table(iq4_byte, k->q + part * 16, s->q[c] + b * IG_BLOCK);
-        s->d[b][c] = k->d;
-        s->scale[b][0][c] = (int8_t)(ig_block_iq4_scale(k, part) - 32);
+    for (int64_t k = 0; k < blocks / PARTS; k++, x++) {
+        uint32_t low;
+        memcpy(&low, x->low, sizeof low);
+        for (int g = 0; g < PARTS; g++)
+            unpack_table(iq4_byte, x->q + g * 16, s->q[c] + (k * PARTS + g) * IG_BLOCK);
+        s->scale[k][0][c] = less_32(spread_fours(low) | spread_twos(x->high) << 4);
+        s->d[k][c] = x->d;
     }
 }
 
-/* The six-bit scales and mins of eight groups, four at a time. */
-IG_INLINE void unpack_k_scales(const uint8_t *scales, stage *s, int64_t b, int64_t c) {
+/* The six-bit scales and mins of eight groups; blocks.h has the drawing. */
+IG_INLINE void unpack_k_scales(const uint8_t *scales, stage *s, int64_t k, int64_t c) {
     uint32_t u[3];
     memcpy(u, scales, sizeof u);
     const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303;
-    const uint32_t scale[2] = {u[0] & six, (u[2] & four) | (u[0] >> 6 & two) << 4};
-    const uint32_t min[2] = {u[1] & six, (u[2] >> 4 & four) | (u[1] >> 6 & two) << 4};
-    for (int g = 0; g < PARTS; g++) {
-        s->scale[b + g][0][c] = (int8_t)(scale[g / 4] >> g % 4 * 8);
-        s->min[b + g][0][c] = (uint8_t)(min[g / 4] >> g % 4 * 8);
-    }
+    s->scale[k][0][c] = pair_of(u[0] & six, (u[2] & four) | (u[0] >> 6 & two) << 4);
+    s->min[k][0][c] = pair_of(u[1] & six, (u[2] >> 4 & four) | (u[1] >> 6 & two) << 4);
 }
 
 /* Of each 64 elements, the first half in the low nibbles; where there is a fifth bit, that of
@@ -190,19 +217,21 @@ IG_INLINE void unpack_k_nibbles(const uint8_t *q, const uint8_t *high, uint8_t *
 
 static void unpack_q4_k(const char *row, int64_t blocks, stage *s, int64_t c) {
     const ig_block_q4_k *x = (const ig_block_q4_k *)row;
-    for (int64_t b = 0; b < blocks; b += PARTS, x++) {
-        unpack_k_nibbles(x->q, NULL, s->q[c] + b * IG_BLOCK);
-        unpack_k_scales(x->scales, s, b, c);
-        for (int g = 0; g < PARTS; g++) s->d[b + g][c] = x->d, s->m[b + g][c] = x->m;
+    for (int64_t k = 0; k < blocks / PARTS; k++, x++) {
+        unpack_k_nibbles(x->q, NULL, s->q[c] + k * IG_BLOCK_K);
+        unpack_k_scales(x->scales, s, k, c);
+        s->d[k][c] = x->d;
+        s->m[k][c] = x->m;
     }
 }
 
 static void unpack_q5_k(const char *row, int64_t blocks, stage *s, int64_t c) {
     const ig_block_q5_k *x = (const ig_block_q5_k *)row;
-    for (int64_t b = 0; b < blocks; b += PARTS, x++) {
-        unpack_k_nibbles(x->q, x->high, s->q[c] + b * IG_BLOCK);
-        unpack_k_scales(x->scales, s, b, c);
-        for (int g = 0; g < PARTS; g++) s->d[b + g][c] = x->d, s->m[b + g][c] = x->m;
+    for (int64_t k = 0; k < blocks / PARTS; k++, x++) {
+        unpack_k_nibbles(x->q, x->high, s->q[c] + k * IG_BLOCK_K);
+        unpack_k_scales(x->scales, s, k, c);
+        s->d[k][c] = x->d;
+        s->m[k][c] = x->m;
     }
 }
 
@@ -221,12 +250,13 @@ IG_INLINE void unpack_six(const uint8_t *low, const uint8_t *high, uint8_t *to) 
 
 static void unpack_q6_k(const char *row, int64_t blocks, stage *s, int64_t c) {
     const ig_block_q6_k *x = (const ig_block_q6_k *)row;
-    for (int64_t b = 0; b < blocks; b += PARTS, x++) {
-        for (int half = 0; half < 2; half++)
-            unpack_six(x->low + half * 64, x->high + half * 32,
-                       s->q[c] + b * IG_BLOCK + half * 128);
-        for (int g = 0; g < 2 * PARTS; g++) s->scale[b + g / 2][g % 2][c] = x->scales[g];
-        for (int g = 0; g < PARTS; g++) s->d[b + g][c] = x->d;
+    for (int64_t k = 0; k < blocks / PARTS; k++, x++) {
+        uint8_t *to = s->q[c] + k * IG_BLOCK_K;
+        unpack_six(x->low, x->high, to);
+        unpack_six(x->low + 64, x->high + 32, to + 128);
+        memcpy(&s->scale[k][0][c], x->scales, 8);
+        memcpy(&s->scale[k][1][c], x->scales + 8, 8);
+        s->d[k][c] = x->d;
     }
 }
 
@@ -246,25 +276,37 @@ IG_INLINE void unpack_twos(const uint8_t *q, const uint8_t *high, uint8_t *to) {
 
 static void unpack_q2_k(const char *row, int64_t blocks, stage *s, int64_t c) {
     const ig_block_q2_k *x = (const ig_block_q2_k *)row;
-    for (int64_t b = 0; b < blocks; b += PARTS, x++) {
-        unpack_twos(x->q, NULL, s->q[c] + b * IG_BLOCK);
-        for (int g = 0; g < 2 * PARTS; g++) {
-            s->scale[b + g / 2][g % 2][c] = (int8_t)(x->scales[g] & 15);
-            s->min[b + g / 2][g % 2][c] = x->scales[g] >> 4;
+    for (int64_t k = 0; k < blocks / PARTS; k++, x++) {
+        uint64_t both[2];
+        memcpy(both, x->scales, sizeof both);
+        unpack_twos(x->q, NULL, s->q[c] + k * IG_BLOCK_K);
+        for (int i = 0; i < 2; i++) {
+            s->scale[k][i][c] = both[i] & EACH(15);
+            s->min[k][i][c] = both[i] >> 4 & EACH(15);
         }
-        for (int g = 0; g < PARTS; g++) s->d[b + g][c] = x->d, s->m[b + g][c] = x->m;
+        s->d[k][c] = x->d;
+        s->m[k][c] = x->m;
     }
 }
 
 static void unpack_q3_k(const char *row, int64_t blocks, stage *s, int64_t c) {
     const ig_block_q3_k *x = (const ig_block_q3_k *)row;
-    for (int64_t b = 0; b < blocks; b += PARTS, x++) {
-        unpack_twos(x->q, x->high, s->q[c] + b * IG_BLOCK);
-        for (int g = 0; g < 2 * PARTS; g++)
-            s->scale[b + g / 2][g % 2][c] = (int8_t)(ig_block_q3_scale(x->scales, g) - 32);
-        for (int g = 0; g < PARTS; g++) s->d[b + g][c] = x->d;
+    const uint32_t two = 0x03030303;
+    for (int64_t k = 0; k < blocks / PARTS; k++, x++) {
+        uint64_t low;
+        uint32_t high;
+        memcpy(&low, x->scales, sizeof low);
+        memcpy(&high, x->scales + 8, sizeof high);
+        unpack_twos(x->q, x->high, s->q[c] + k * IG_BLOCK_K);
+        const uint64_t first = pair_of(high & two, high >> 2 & two);
+        const uint64_t second = pair_of(high >> 4 & two, high >> 6 & two);
+        s->scale[k][0][c] = less_32((low & EACH(15)) | first << 4);
+        s->scale[k][1][c] = less_32((low >> 4 & EACH(15)) | second << 4);
+        s->d[k][c] = x->d;
     }
 }
+
+#undef EACH
 
 /* ---- types ---- */
 
@@ -279,24 +321,25 @@ typedef enum panel_kind {
 typedef struct panel_type {
     unpack_fn *unpack; /* NULL: there is no such panel */
     panel_kind kind;
-    int zero;                                  /* what is taken off each byte */
-    bool is_wide;                              /* bytes use all eight bits */
-    bool has_scales, has_powers, min_is_added; /* min is m itself, else -m times a small number */
+    int zero;     /* what is taken off each byte */
+    bool is_wide; /* bytes use all eight bits */
+    bool is_k;    /* K blocks, with small scales */
+    bool has_powers;
 } panel_type;
 
 static const panel_type panel_types[IG_DTYPE_COUNT] = {
     [IG_Q4_0] = {.unpack = unpack_q4_0, .zero = 8},
-    [IG_Q4_1] = {.unpack = unpack_q4_1, .kind = WITH_MIN, .min_is_added = true},
+    [IG_Q4_1] = {.unpack = unpack_q4_1, .kind = WITH_MIN},
     [IG_Q5_0] = {.unpack = unpack_q5_0, .zero = 16},
-    [IG_Q5_1] = {.unpack = unpack_q5_1, .kind = WITH_MIN, .min_is_added = true},
+    [IG_Q5_1] = {.unpack = unpack_q5_1, .kind = WITH_MIN},
     [IG_Q8_0] = {.unpack = unpack_q8_0, .zero = 128, .is_wide = true},
-    [IG_Q2_K] = {.unpack = unpack_q2_k, .kind = TWO_MINS, .has_scales = true},
-    [IG_Q3_K] = {.unpack = unpack_q3_k, .kind = TWO_SCALES, .zero = 4, .has_scales = true},
-    [IG_Q4_K] = {.unpack = unpack_q4_k, .kind = WITH_MIN, .has_scales = true},
-    [IG_Q5_K] = {.unpack = unpack_q5_k, .kind = WITH_MIN, .has_scales = true},
-    [IG_Q6_K] = {.unpack = unpack_q6_k, .kind = TWO_SCALES, .zero = 32, .has_scales = true},
+    [IG_Q2_K] = {.unpack = unpack_q2_k, .kind = TWO_MINS, .is_k = true},
+    [IG_Q3_K] = {.unpack = unpack_q3_k, .kind = TWO_SCALES, .zero = 4, .is_k = true},
+    [IG_Q4_K] = {.unpack = unpack_q4_k, .kind = WITH_MIN, .is_k = true},
+    [IG_Q5_K] = {.unpack = unpack_q5_k, .kind = WITH_MIN, .is_k = true},
+    [IG_Q6_K] = {.unpack = unpack_q6_k, .kind = TWO_SCALES, .zero = 32, .is_k = true},
     [IG_IQ4_NL] = {.unpack = unpack_iq4_nl, .zero = 128, .is_wide = true},
-    [IG_IQ4_XS] = {.unpack = unpack_iq4_xs, .zero = 128, .is_wide = true, .has_scales = true},
+    [IG_IQ4_XS] = {.unpack = unpack_iq4_xs, .zero = 128, .is_wide = true, .is_k = true},
     [IG_MXFP4] = {.unpack = unpack_mxfp4, .zero = 128, .is_wide = true, .has_powers = true},
 };
 
@@ -304,23 +347,40 @@ IG_INLINE void halves_to_floats(const uint16_t *h, float *y) {
     for (int i = 0; i < PANEL_COLUMNS; i += VF_LANES) vf_store(y + i, vf_load_f16(h + i));
 }
 
-/* Scales and mins of block b as floats. */
-static inline void finish_scales(const panel_type *t, const stage *s, int64_t b, panel *p) {
-    const int groups = t->kind >= TWO_SCALES ? 2 : 1;
-    float d[PANEL_COLUMNS], m[PANEL_COLUMNS];
-    if (t->has_powers) {
+/* Of plain blocks, the scale and min of block b. */
+static inline void finish_plain(const panel_type *t, const stage *s, int64_t b, panel *p) {
+    if (t->has_powers)
         memcpy(p->scale[b][0], s->power[b], sizeof s->power[b]);
-        return;
+    else
+        halves_to_floats(s->d[b], p->scale[b][0]);
+    if (t->kind == WITH_MIN) halves_to_floats(s->m[b], p->min[b][0]);
+}
+
+/* by[c] times the bytes of each group, which go to where their groups have their scales. */
+static inline void finish_groups(const k_scales scales, const float *by, bool halves,
+                                 float (*to)[2][PANEL_COLUMNS]) {
+    for (int word = 0; word < (halves ? 2 : 1); word++) {
+        vb16 columns[8];
+        vb16_transpose(scales[word], columns);
+        for (int i = 0; i < 8; i++) {
+            int8_t each[PANEL_COLUMNS];
+            float *y = halves ? to[word * 4 + i / 2][i % 2] : to[i][0];
+            memcpy(each, &columns[i], sizeof each);
+            for (int c = 0; c < PANEL_COLUMNS; c++) y[c] = by[c] * (float)each[c];
+        }
     }
-    halves_to_floats(s->d[b], d);
-    for (int g = 0; g < groups; g++)
-        for (int c = 0; c < PANEL_COLUMNS; c++)
-            p->scale[b][g][c] = t->has_scales ? d[c] * (float)s->scale[b][g][c] : d[c];
+}
+
+/* Of K block k, all scales and mins. */
+static inline void finish_k(const panel_type *t, const stage *s, int64_t k, panel *p) {
+    const bool halves = t->kind >= TWO_SCALES;
+    float by[PANEL_COLUMNS];
+    halves_to_floats(s->d[k], by);
+    finish_groups(s->scale[k], by, halves, p->scale + k * PARTS);
     if (t->kind != WITH_MIN && t->kind != TWO_MINS) return;
-    halves_to_floats(s->m[b], m);
-    for (int g = 0; g < groups; g++)
-        for (int c = 0; c < PANEL_COLUMNS; c++)
-            p->min[b][g][c] = t->min_is_added ? m[c] : -(m[c] * (float)s->min[b][g][c]);
+    halves_to_floats(s->m[k], by);
+    for (int c = 0; c < PANEL_COLUMNS; c++) by[c] = -by[c];
+    finish_groups(s->min[k], by, halves, p->min + k * PARTS);
 }
 
 /* Bytes of block b: columns and steps change places. */
@@ -336,10 +396,9 @@ static inline void finish_bytes(const stage *s, int64_t b, panel *p) {
 static inline void panel_fill(const panel_type *t, const char *rows, int64_t row_bytes,
                               int64_t columns, int64_t blocks, stage *s, panel *p) {
     for (int64_t c = 0; c < columns; c++) t->unpack(rows + c * row_bytes, blocks, s, c);
-    for (int64_t b = 0; b < blocks; b++) {
-        finish_bytes(s, b, p);
-        finish_scales(t, s, b, p);
-    }
+    for (int64_t b = 0; b < blocks; b++) finish_bytes(s, b, p);
+    for (int64_t b = 0; b < blocks && !t->is_k; b++) finish_plain(t, s, b, p);
+    for (int64_t k = 0; k < blocks / PARTS && t->is_k; k++) finish_k(t, s, k, p);
 }
 
 #endif

@@ -235,11 +235,15 @@ static void compute_packed(const params *p, const block *u, const ig_cpu_launch 
     }
 }
 
-/* Blocks of the same columns come one after the other: they share panels. */
+/* Where panels are shared, blocks of the same columns come one after the other.  Else those of the
+ * same rows do, as they do in most other kernels: who wrote a row reads it. */
 static block block_of(const ig_cpu_launch *l, int64_t unit) {
     const params *p = l->params;
-    const int64_t i = unit % p->row_blocks * p->row_block;
-    const int64_t j = unit / p->row_blocks % p->column_blocks * p->column_block;
+    const int64_t in_product = unit % (p->row_blocks * p->column_blocks);
+    const bool shared = p->panels == OF_ALL_UNITS;
+    const int64_t row = shared ? in_product % p->row_blocks : in_product / p->column_blocks;
+    const int64_t column = shared ? in_product / p->row_blocks : in_product % p->column_blocks;
+    const int64_t i = row * p->row_block, j = column * p->column_block;
     int64_t batch = unit / p->row_blocks / p->column_blocks;
     block u = {.a = (const float *)l->at[0] + i * p->a_row,
                .b = (const float *)l->at[1] + j * p->b_column,
