@@ -210,7 +210,7 @@ static ig_status reserve_batch(ig_adapter *a, int64_t batch, int64_t ctx) {
 /* Each token of a row is predicted from those before it. */
 static ig_status take_batch(ig_adapter *a, const int32_t *tokens, int64_t batch, int64_t ctx) {
     if (a->source)
-        return IG_FAIL(IG_ERR_UNSUPPORTED,
+        return IG_FAIL(IG_ERR_ARGUMENT,
                        "train: a %s model of a GGUF file is read only; train one of 'ingot archs'",
                        a->arch->name);
     if (!tokens || batch < 1 || ctx < 1)
