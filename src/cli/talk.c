@@ -15,6 +15,7 @@ ig_status talk_open(ig_cli *cli, const talk_options *o, talker *out) {
     options.threads = (int)o->threads;
     IG_TRY(ig_ctx_create(&options, &out->ctx));
     IG_TRY(ig_adapter_load(out->ctx, o->model, &out->adapter));
+    IG_TRY(ig_adapter_freeze(out->adapter));
     out->load_ms = (ig_clock_seconds() - began) * 1e3;
     return IG_OK;
 }

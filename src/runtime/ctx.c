@@ -1,6 +1,7 @@
 /* The context: options, host services, devices; made and unmade. */
 #include "runtime/ctx.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +44,33 @@ static void host_team(const ig_host *host, ig_team_fn *fn, void *task) {
 
 static void host_team_barrier(const ig_host *host) { ig_team_barrier(ctx_of(host)->team); }
 
+static const char *host_option(const ig_host *host, const char *name) {
+    const ig_ctx *ctx = ctx_of(host);
+    const struct {
+        const char *name, *text;
+    } all[] = {{"optimization_level", ctx->optimization_level},
+               {"precision", ctx->precision},
+               {"batch_sizes", ctx->batch_sizes}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(name, all[i].name) == 0) return all[i].text[0] ? all[i].text : NULL;
+    return NULL;
+}
+
 /* ---- making ---- */
+
+/* The caller's texts may go. */
+static ig_status keep_options(ig_ctx *ctx, const ig_compile_options *o) {
+    const char *precision = o->precision ? o->precision : "";
+    const char *batches = o->batch_sizes ? o->batch_sizes : "";
+    if (strlen(precision) >= sizeof ctx->precision || strlen(batches) >= sizeof ctx->batch_sizes)
+        return IG_FAIL(IG_ERR_ARGUMENT, "ctx_create: compile options are too long");
+    if (o->optimization_level)
+        snprintf(ctx->optimization_level, sizeof ctx->optimization_level, "%d",
+                 o->optimization_level);
+    snprintf(ctx->precision, sizeof ctx->precision, "%s", precision);
+    snprintf(ctx->batch_sizes, sizeof ctx->batch_sizes, "%s", batches);
+    return IG_OK;
+}
 
 static const char *first_set(const char *a, const char *b, const char *c, const char *d) {
     return a && *a ? a : b && *b ? b : c && *c ? c : d;
@@ -100,7 +127,8 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
                                .progress = host_progress,
                                .register_override = host_register_override,
                                .team = host_team,
-                               .team_barrier = host_team_barrier},
+                               .team_barrier = host_team_barrier,
+                               .option = host_option},
                               ctx};
     ctx->planner = (ig_planner){.allocator = &ctx->allocator,
                                 .strict = options->strict,
@@ -139,7 +167,10 @@ ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out) {
     ctx->allocator = *allocator;
     ctx->options = *options;
     ctx->options.device = ctx->options.plugins = NULL; /* the caller's texts may go */
-    const ig_status status = init(ctx, options);
+    ctx->options.compile = (ig_compile_options){0};
+    ctx->options.cache_dir = NULL;
+    ig_status status = keep_options(ctx, &options->compile);
+    if (status == IG_OK) status = init(ctx, options);
     if (status == IG_OK)
         *out = ctx;
     else
