@@ -10,9 +10,9 @@
 #include "cli/signals.h"
 
 static const ig_command *const commands[] = {
-    &cmd_train,      &cmd_generate, &cmd_chat,    &cmd_archs, &cmd_devices,  &cmd_demo,
-    &cmd_bench,      &cmd_plan,     &cmd_inspect, &cmd_info,  &cmd_tokenize, &cmd_stories,
-    &cmd_completion, &cmd_version,  &cmd_help,    NULL,
+    &cmd_train,    &cmd_generate, &cmd_chat,       &cmd_archs,   &cmd_devices, &cmd_plugin,
+    &cmd_cache,    &cmd_demo,     &cmd_bench,      &cmd_plan,    &cmd_inspect, &cmd_info,
+    &cmd_tokenize, &cmd_stories,  &cmd_completion, &cmd_version, &cmd_help,    NULL,
 };
 
 /* A file opened while 0, 1 or 2 is free would get that number, and our output with it.  What is

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dirs.h"
 #include "runtime/config.h"
 
 /* ---- what the host does for backends ---- */
@@ -95,6 +96,21 @@ static ig_status open_devices(ig_ctx *ctx, const char *name) {
     return IG_OK;
 }
 
+/* Compiled programs are kept below the cache's folder. */
+static ig_status open_cache(ig_ctx *ctx, const ig_ctx_options *o) {
+    char folder[PATH_MAX];
+    ig_artifacts *a = &ctx->artifacts;
+    a->allocator = &ctx->allocator;
+    a->most_bytes = UINT64_C(4) << 30;
+    snprintf(a->options, sizeof a->options, "optimization_level:%s,precision:%s,batch_sizes:%s",
+             ctx->optimization_level, ctx->precision, ctx->batch_sizes);
+    ctx->planner.artifacts = a;
+    if (o->no_cache || !ig_dir_cache(o->cache_dir, folder)) return IG_OK;
+    const int length = snprintf(a->folder, sizeof a->folder, "%s/programs", folder);
+    if (length > 0 && (size_t)length < sizeof a->folder) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT, "ctx_create: the cache's path is too long");
+}
+
 /* What was asked for beats the environment, which beats the user's config. */
 static ig_status choose_device(ig_ctx *ctx, const ig_ctx_options *options) {
     ig_config config;
@@ -150,6 +166,7 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
     const uint32_t threads =
         options->threads > 0 ? (uint32_t)options->threads : ig_team_default_threads();
     IG_TRY(ig_team_create(&ctx->allocator, threads, &ctx->team));
+    IG_TRY(open_cache(ctx, options));
     return choose_device(ctx, options);
 }
 

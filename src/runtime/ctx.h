@@ -109,6 +109,7 @@ struct ig_ctx {
     ig_registry registry;
     ig_planner planner;
     ig_plan_cache cache;
+    ig_artifacts artifacts;
 
     ig_graph graph; /* the tape */
     uint64_t tape;  /* its number: grows when it starts anew */

@@ -177,7 +177,7 @@ static void run_table(const npu_program *p, const npu_action *a, uint32_t part, 
     for (int64_t row = part; row < rows_of(a); row += parts) {
         const int64_t id = ids[row];
         float *y = output(p, a) + row * n;
-        for (int64_t i = 0; i < n; i++) y[i] = id >= 0 && id < a->inner ? table[id * n + i] : 0;
+        for (int64_t i = 0; i < n; i++) y[i] = id >= 0 && id < a->inner ? table[id * n + i] : NAN;
     }
 }
 

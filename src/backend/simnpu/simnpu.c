@@ -174,7 +174,7 @@ static bool takes_operands(const ig_step *step) {
                          step->op == IG_OP_LAYER_NORM || step->op == IG_OP_EMBEDDING;
     for (uint32_t i = 0; rowwise && i < step->n_in; i++)
         if (!ig_operand_is_packed(&step->in[i])) return false;
-    return step->op != IG_OP_EMBEDDING || step->in[0].kind == IG_KIND_WEIGHT;
+    return true;
 }
 
 static bool npu_can_run(const ig_backend_device *device, const ig_step *step) {
