@@ -57,7 +57,7 @@ ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     *out = (opened_model){.cli = cli, .options = o};
     IG_TRY(find_model(o->path, out->path));
     const double began = ig_clock_seconds();
-    ig_signals_reading(o->path);
+    ig_signals_reading(out->path);
     ig_ctx_options options = ig_cli_ctx_options(cli);
     options.device = o->device;
     options.threads = (int)o->threads;
