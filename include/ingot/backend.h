@@ -78,16 +78,6 @@ static inline bool ig_operand_is_packed(const ig_operand *o) {
     return packed;
 }
 
-/* What a step is part of; overrides are for a tag.  Appended, never reused. */
-typedef enum ig_tag {
-    IG_TAG_NONE,
-    IG_TAG_MATMUL,
-    IG_TAG_NORM,
-    IG_TAG_ATTENTION,
-    IG_TAG_FFN,
-    IG_TAG_OPTIMIZER,
-} ig_tag;
-
 /*
  * One operation, ready to run.  Steps come by level, those of a chain together:
  *
@@ -166,7 +156,7 @@ typedef struct ig_blob {
  * Makes a program of `count` steps, at least one.  `saved` is what save() gave
  * for equal steps, or empty; it may be damaged.  Besides IG_OK it may answer
  *   IG_ERR_UNSUPPORTED  and say what it cannot do: an override or another device is tried
- *   IG_ERR_SPLIT        fewer steps would do: the host offers each half
+ *   IG_ERR_SPLIT        fewer steps would do: the host offers runs of one tag, then single steps
  *   IG_ERR_CANCELLED    progress() returned false
  */
 typedef ig_status ig_compile_fn(ig_backend_device *device, const ig_step *steps, uint32_t count,
@@ -200,14 +190,24 @@ struct ig_host {
      * the first of the program, between these two moments of CLOCK_MONOTONIC. */
     void (*trace)(const ig_host *host, uint32_t thread, uint32_t step, uint64_t begin_ns,
                   uint64_t end_ns);
+
+    /* What the user has said about compiling: "precision", "optimization_level", "batch_sizes".
+     * NULL: nothing.  Whatever a program depends on of it is part of the cache's key already. */
+    const char *(*option)(const ig_host *host, const char *name);
 };
 
 #define IG_HOST_FAIL(host, code, ...) (host)->fail(code, __FILE__, __LINE__, __VA_ARGS__)
 
 typedef enum ig_device_class { IG_DEVICE_CPU, IG_DEVICE_GPU, IG_DEVICE_NPU } ig_device_class;
 
-/* Programs go through a compiler of the device; a submit replays a graph kept there. */
-enum { IG_CAN_COMPILE = 1 << 0, IG_CAN_GRAPH = 1 << 1 };
+enum {
+    IG_CAN_COMPILE = 1 << 0,   /* programs go through a compiler of the device */
+    IG_CAN_GRAPH = 1 << 1,     /* a submit replays a graph kept there */
+    IG_NO_EAGER = 1 << 2,      /* single ops are not worth a program: they run elsewhere */
+    IG_KEEPS_WEIGHTS = 1 << 3, /* compile() has taken the bytes of every WEIGHT: submit() looks at
+                                  none of their buffers, and the host does not fill them */
+    IG_NEVER_FAILS = 1 << 4,   /* submit(), once compiled */
+};
 
 typedef struct ig_device_info {
     uint32_t struct_size;  /* set by the host: fill in no more than that */

@@ -52,8 +52,8 @@ IG_API IG_MUST_CHECK ig_status ig_tensor_create_view(ig_tensor *of, ig_desc desc
                                                      const int64_t *stride, int64_t offset,
                                                      ig_tensor **out);
 
-/* The tensor's bytes, to be written and read in place between flushes; NULL where the device's
- * memory cannot be reached so. */
+/* The tensor's bytes, to be written and read in place between flushes; NULL where they could not be
+ * brought from the device. */
 IG_API void *ig_tensor_map(ig_tensor *tensor);
 
 #ifdef __cplusplus

@@ -51,6 +51,17 @@ typedef struct ig_checkpoint_tensor {
 IG_API IG_MUST_CHECK ig_status ig_checkpoint_open(const char *path, ig_checkpoint **out);
 IG_API void ig_checkpoint_close(ig_checkpoint *checkpoint);
 
+/*
+ * As ig_checkpoint_load() for weights alone, but they are not copied: parameters
+ * lie in the mapped file, which stays open as long as they do.  Where they are
+ * written to, pages become the process's own; the file does not change.
+ */
+IG_API IG_MUST_CHECK ig_status ig_checkpoint_adopt(ig_checkpoint *checkpoint, ig_module *module);
+
+/* The rest of it: the optimiser's state and the step counts. */
+IG_API IG_MUST_CHECK ig_status ig_checkpoint_load_optimizer(const ig_checkpoint *checkpoint,
+                                                            ig_optimizer *optimizer);
+
 /* Reads every byte and compares the checksums; names what is damaged first. */
 IG_API IG_MUST_CHECK ig_status ig_checkpoint_verify(const ig_checkpoint *checkpoint);
 

@@ -20,12 +20,21 @@ typedef struct ig_allocator {
     void *user;
 } ig_allocator;
 
+/* How devices that compile programs shall do it; what a device does not know it ignores. */
+typedef struct ig_compile_options {
+    int optimization_level;  /* 1: fast to compile, 3: fast to run */
+    const char *precision;   /* "f32", "bf16", "int8" */
+    const char *batch_sizes; /* "1,8,64": rows that there shall be programs for */
+} ig_compile_options;
+
 /* Zero means the default, for every field here and in every options struct. */
 typedef struct ig_ctx_options {
-    const char *device; /* "cpu", "ref", "auto"; else INGOT_DEVICE, else RM_DEVICE, else "auto" */
-    int threads;        /* as many as the process may use */
-    uint64_t seed;      /* of parameters that are drawn, and of dropout */
-    bool strict;        /* another device than the one asked for is an error */
+    /* "auto", "cpu", "gpu:1", "npu", "vulkan:0": device.h.  Else INGOT_DEVICE, else RM_DEVICE, else
+     * what the user's config.json says, else "auto". */
+    const char *device;
+    int threads;   /* as many as the process may use */
+    uint64_t seed; /* of parameters that are drawn, and of dropout */
+    bool strict;   /* another device than the one asked for is an error */
 
     /* What happens, in words.  NULL: silence. */
     void (*log)(void *user, ig_log_level level, const char *text);
@@ -34,12 +43,28 @@ typedef struct ig_ctx_options {
     /* Asked between steps of a long job and before every run; true: it ends with
      * IG_ERR_CANCELLED. */
     bool (*cancel)(void *user);
-    void *user; /* of these three */
+    void *user; /* of these three, and of accept_plugin */
 
     ig_allocator allocator; /* both functions or neither */
+
+    /* Plugins to look for besides INGOT_PLUGIN_PATH and those of the installation: absolute paths
+     * of folders and libraries, with ':' between. */
+    const char *plugins;
+    /* Asked before a plugin is loaded; false: it is not, for the reason given to IG_FAIL().  NULL:
+     * all that are safe to load are. */
+    bool (*accept_plugin)(void *user, const char *path);
+
+    ig_compile_options compile;
+    const char *cache_dir; /* of compiled programs; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else
+                              $XDG_CACHE_HOME/ingot */
+    bool no_cache;         /* nothing is read from there or kept */
 } ig_ctx_options;
 
-/* NULL options are all defaults. */
+/*
+ * NULL options are all defaults.  What they leave open is taken from the
+ * environment, and then from $XDG_CONFIG_HOME/ingot/config.json (~/.config/...):
+ *     {"device": "npu", "plugins": ["/opt/vendor/npu.so"]}
+ */
 IG_API IG_MUST_CHECK ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out);
 
 /* Tensors, modules and optimisers of the context must have been released before. */

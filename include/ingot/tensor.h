@@ -89,6 +89,15 @@ IG_API IG_MUST_CHECK ig_status ig_tensor_wrap(ig_ctx *ctx, ig_desc desc, const i
                                               void *bytes, void (*release)(void *owner),
                                               void *owner, ig_tensor **out);
 
+/* Lets a tensor of the caller's, packed, lie in such memory from now on: that of a mapped file,
+ * say. What it lay in is given back.  If this fails, the owner keeps the memory. */
+IG_API IG_MUST_CHECK ig_status ig_tensor_adopt(ig_tensor *tensor, void *bytes,
+                                               void (*release)(void *owner), void *owner);
+
+/* Its numbers do not change any more: whoever writes to it fails.  What is recorded from then on
+ * may keep them in a form of its own, as a device that lays weights out its way does. */
+IG_API IG_MUST_CHECK ig_status ig_tensor_freeze(ig_tensor *tensor);
+
 IG_API ig_tensor *ig_tensor_retain(ig_tensor *tensor);
 IG_API void ig_tensor_release(ig_tensor *tensor); /* NULL is allowed, as in every release */
 
@@ -107,6 +116,11 @@ IG_API IG_MUST_CHECK ig_status ig_tensor_write(ig_tensor *tensor, const void *sr
  * draws the same.  For F32 and F64. */
 IG_API IG_MUST_CHECK ig_status ig_tensor_fill_uniform(ig_tensor *tensor, double low, double high);
 IG_API IG_MUST_CHECK ig_status ig_tensor_fill_normal(ig_tensor *tensor, double mean, double std);
+
+/* Between these, the two above count but draw nothing: for layers whose weights a file brings.
+ * Pairs nest. */
+IG_API void ig_no_draw_begin(ig_ctx *ctx);
+IG_API void ig_no_draw_end(ig_ctx *ctx);
 
 #ifdef __cplusplus
 }

@@ -84,12 +84,15 @@ static ig_status go_through(const pass *p, uint32_t id) {
     _Alignas(16) char attrs[IG_ATTRS_MAX];
     memcpy(attrs, ig_node_attrs(g, &node), ig_op_find(node.op)->attrs_bytes);
     ig_value *in = p->din + node.n_in;
+    const ig_tag tag = g->tag;
+    g->tag = (ig_tag)node.tag; /* a gradient is part of what its op is part of */
     memcpy(in, ig_node_in(g, &node), node.n_in * sizeof *in);
     ig_grad_rules[node.op](&(ig_grad){g, id, (ig_op)node.op, attrs, node.n_in, node.n_out, in, out,
                                       &p->grads[node.out], p->wanted, p->din});
 
     for (uint32_t i = 0; i < node.n_in && g->status == IG_OK; i++)
         if (p->wanted[i] && p->din[i] != IG_NO_VALUE) add_to(p, in[i], own(p, i, first));
+    g->tag = tag;
     IG_TRY(ig_graph_take_error(g));
     tidy(p, &node, first);
     g->nodes[id].spent = true;

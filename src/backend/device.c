@@ -56,7 +56,12 @@ void ig_device_reset_peak(ig_device *device) {
 
 bool ig_device_can_run(const ig_device *device, const ig_step *step) {
     const ig_backend *b = device->backend;
-    return b->can_run ? b->can_run(device->handle, step) : ig_step_known(step);
+    ig_backend_program *program = NULL;
+    if (b->can_run) return b->can_run(device->handle, step);
+    if (!ig_step_known(step)) return false;
+    const bool can = b->compile(device->handle, step, 1, (ig_blob){0}, NULL, &program) == IG_OK;
+    if (program && program->destroy) program->destroy(program);
+    return can && program;
 }
 
 uint64_t ig_device_scratch(const ig_device *device, const ig_step *step) {

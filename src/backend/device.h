@@ -7,7 +7,7 @@
 #ifndef IG_BACKEND_DEVICE_H
 #define IG_BACKEND_DEVICE_H
 
-#include "base/alloc.h"
+#include "backend/loader.h"
 #include "ingot/backend.h"
 
 enum { IG_TAG_COUNT = IG_TAG_OPTIMIZER + 1 };
@@ -22,6 +22,7 @@ typedef struct ig_device {
     bool host_memory;   /* a buffer is the address of its first byte */
     uint64_t allocated; /* of host memory, now and at most */
     uint64_t peak;
+    uint64_t moved_bytes;                   /* between the host's memory and its own */
     ig_compile_fn *overrides[IG_TAG_COUNT]; /* as they were registered; NULL: none */
 } ig_device;
 
@@ -31,14 +32,21 @@ typedef struct ig_backend_list {
     uint32_t count;
 } ig_backend_list;
 
-/* Opens the device that a string names: "auto", "cpu", "cpu:0", "ref".  "auto" is the first that is
- * available.  An unknown one is an error that lists what exists.  `host` must outlive the device.
- */
-IG_MUST_CHECK ig_status ig_device_open(const ig_host *host, const ig_allocator *allocator,
-                                       const char *name, ig_device **out);
+/* Opens the device that a string names: "auto", "cpu", "cpu:0", "gpu:1", "ref".  "auto" is the
+ * first that is available; "gpu:1" the second of all devices of that class.  An unknown one is an
+ * error that lists what exists.  `host` must outlive the device. */
 IG_MUST_CHECK ig_status ig_device_open_from(ig_backend_list list, const ig_host *host,
                                             const ig_allocator *allocator, const char *name,
                                             ig_device **out);
+/* The same among those that are built in. */
+IG_MUST_CHECK ig_status ig_device_open(const ig_host *host, const ig_allocator *allocator,
+                                       const char *name, ig_device **out);
+/* Device `index` of a backend. */
+IG_MUST_CHECK ig_status ig_device_open_at(const ig_backend *backend, uint32_t index,
+                                          const ig_host *host, const ig_allocator *allocator,
+                                          ig_device **out);
+/* Whether the string is "auto" or names one of the backends. */
+bool ig_device_is_listed(ig_backend_list list, const char *name);
 void ig_device_close(ig_device *device);
 
 IG_MUST_CHECK ig_status ig_device_alloc(ig_device *device, uint64_t bytes, ig_backend_buffer **out);
@@ -56,8 +64,25 @@ IG_MUST_CHECK ig_status ig_device_sync(ig_device *device);
 /* Steps of the tag that the device's compile() turns down go to this function. */
 IG_MUST_CHECK ig_status ig_device_override(ig_device *device, ig_tag tag, ig_compile_fn *compile);
 
-/* The backends that are built in, for those who list them. */
-extern const ig_backend *const ig_backends[];
-extern const uint32_t ig_backend_count;
+/*
+ * All backends that a context may use: those that are built in, and plugins.
+ * Plugins are loaded when a device is asked for that is not built in, so that
+ * who wants none pays nothing and runs nobody's code.
+ */
+typedef struct ig_registry {
+    const ig_allocator *allocator;
+    const ig_host *host;
+    ig_plugin_places places;
+    ig_plugins plugins;     /* those that were skipped, too */
+    const ig_backend **all; /* once loaded */
+    size_t count, room;
+    bool loaded;
+} ig_registry;
+
+/* A registry starts with its first three fields set and the rest zero. */
+IG_MUST_CHECK ig_status ig_registry_open(ig_registry *registry, const char *name, ig_device **out);
+/* All there are, plugins included; lent. */
+IG_MUST_CHECK ig_status ig_registry_list(ig_registry *registry, ig_backend_list *out);
+void ig_registry_deinit(ig_registry *registry); /* after its devices; a zeroed one is fine */
 
 #endif

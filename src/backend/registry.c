@@ -1,6 +1,6 @@
 /*
- * Which backends there are, and how a device string finds one of them.  Adding a
- * backend is one line in the table below.
+ * Which backends there are, and how a device string finds one of them.  Building
+ * one in is one line in the table below; a plugin needs none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -8,22 +8,23 @@
 
 #include "backend/device.h"
 
-extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend;
+extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend, ig_vulkan_backend;
 
-const ig_backend *const ig_backends[] = {&ig_cpu_backend, &ig_ref_backend, &ig_null_backend};
-const uint32_t ig_backend_count = sizeof ig_backends / sizeof ig_backends[0];
+static const ig_backend *const backends[] = {&ig_cpu_backend, &ig_ref_backend, &ig_null_backend,
+                                             &ig_vulkan_backend};
+static const ig_backend_list built_in = {backends, sizeof backends / sizeof backends[0]};
 
-/* "cpu ref null" */
+/* "auto cpu ref null" */
 static const char *names(ig_backend_list list, char *out, size_t bytes) {
-    size_t used = 0;
+    size_t used = (size_t)snprintf(out, bytes, "auto");
     for (uint32_t i = 0; i < list.count && used < bytes; i++)
-        used += (size_t)snprintf(out + used, bytes - used, "%s%s", i ? " " : "", list.at[i]->name);
+        used += (size_t)snprintf(out + used, bytes - used, " %s", list.at[i]->name);
     return out;
 }
 
 static ig_status unknown(ig_backend_list list, const char *name) {
-    char text[128];
-    return IG_FAIL(IG_ERR_DEVICE, "device %s: there is none; there are: auto %s", name,
+    char text[256];
+    return IG_FAIL(IG_ERR_DEVICE, "device %s: there is none; there are: %s", name,
                    names(list, text, sizeof text));
 }
 
@@ -34,12 +35,25 @@ static bool is_available(const ig_backend *backend, const ig_host *host) {
     return backend->is_available(host);
 }
 
-/* Cuts "cpu:1" into the backend's name and an index.  "auto" is the first that is available; where
- * none is, the last, so that it says why. */
-static ig_status parse(ig_backend_list list, const ig_host *host, const char *name,
-                       const ig_backend **out, uint32_t *out_index) {
+static uint32_t count_of(const ig_backend *backend, const ig_host *host) {
+    return backend->count ? backend->count(host) : 1;
+}
+
+/* ---- device strings ---- */
+
+/* "vulkan:1": a word, and a number that is 0 where there is none. */
+typedef struct wish {
+    const char *text;
+    size_t word; /* length */
+    uint32_t index;
+} wish;
+
+static bool is_word(const wish *w, const char *word) {
+    return strlen(word) == w->word && memcmp(w->text, word, w->word) == 0;
+}
+
+static ig_status parse(const char *name, wish *out) {
     const char *colon = strchr(name, ':');
-    const size_t length = colon ? (size_t)(colon - name) : strlen(name);
     unsigned long index = 0;
     if (colon) {
         char *end;
@@ -48,17 +62,30 @@ static ig_status parse(ig_backend_list list, const ig_host *host, const char *na
         if (colon[1] < '0' || colon[1] > '9' || *end || errno || index > UINT32_MAX)
             return IG_FAIL(IG_ERR_DEVICE, "device %s: the part after ':' is a number", name);
     }
-    const bool automatic = strcmp(name, "auto") == 0;
-    for (uint32_t i = 0; i < list.count; i++) {
-        const char *known = list.at[i]->name;
-        if (!automatic && (strlen(known) != length || memcmp(known, name, length) != 0)) continue;
-        if (automatic && i + 1 < list.count && !is_available(list.at[i], host)) continue;
-        *out = list.at[i];
-        *out_index = (uint32_t)index;
-        return IG_OK;
-    }
-    return unknown(list, name);
+    *out = (wish){name, colon ? (size_t)(colon - name) : strlen(name), (uint32_t)index};
+    return IG_OK;
 }
+
+/* "auto" is the first that is available; where none is, the last, so that it says why. */
+static const ig_backend *find(ig_backend_list list, const ig_host *host, const wish *w) {
+    const bool automatic = strcmp(w->text, "auto") == 0;
+    for (uint32_t i = 0; i < list.count; i++) {
+        if (!automatic && !is_word(w, list.at[i]->name)) continue;
+        if (automatic && i + 1 < list.count && !is_available(list.at[i], host)) continue;
+        return list.at[i];
+    }
+    return NULL;
+}
+
+bool ig_device_is_listed(ig_backend_list list, const char *name) {
+    wish w = {0};
+    if (strcmp(name, "auto") == 0) return true;
+    for (uint32_t i = 0; parse(name, &w) == IG_OK && i < list.count; i++)
+        if (is_word(&w, list.at[i]->name)) return true;
+    return false;
+}
+
+/* ---- opening ---- */
 
 static void ask_info(ig_device *device) {
     device->info = (ig_device_info){.struct_size = sizeof device->info,
@@ -66,45 +93,85 @@ static void ask_info(ig_device *device) {
                                     .alignment = IG_ALIGNMENT};
     if (device->backend->info) device->backend->info(device->handle, &device->info);
     if (device->info.alignment == 0) device->info.alignment = IG_ALIGNMENT;
+    device->info.name[sizeof device->info.name - 1] = '\0'; /* whatever a plugin wrote */
+    device->info.architecture[sizeof device->info.architecture - 1] = '\0';
 }
 
-ig_status ig_device_open(const ig_host *host, const ig_allocator *allocator, const char *name,
-                         ig_device **out) {
-    const ig_backend_list all = {ig_backends, ig_backend_count};
-    return ig_device_open_from(all, host, allocator, name, out);
-}
-
-ig_status ig_device_open_from(ig_backend_list list, const ig_host *host,
-                              const ig_allocator *allocator, const char *name, ig_device **out) {
-    const ig_backend *backend = NULL;
-    uint32_t index = 0;
-    IG_TRY(parse(list, host, name, &backend, &index));
-    if (!is_available(backend, host)) {
-        char why[256];
-        snprintf(why, sizeof why, "%s", ig_error_text());
-        return IG_FAIL(IG_ERR_DEVICE, "device %s: %s", name, why);
-    }
-    const uint32_t count = backend->count ? backend->count(host) : 1;
-    if (index >= count)
-        return IG_FAIL(IG_ERR_DEVICE, "device %s: %s has %u, counted from 0", name, backend->name,
-                       count);
-
+ig_status ig_device_open_at(const ig_backend *backend, uint32_t index, const ig_host *host,
+                            const ig_allocator *allocator, ig_device **out) {
     ig_device *device = ig_alloc(allocator, 1, sizeof *device);
-    if (!device) return IG_FAIL(IG_ERR_MEMORY, "device %s", name);
+    if (!device) return IG_FAIL(IG_ERR_MEMORY, "device %s:%u", backend->name, index);
     device->backend = backend;
     device->allocator = allocator;
     device->plain.host = host;
     device->handle = &device->plain;
     device->host_memory = !backend->buffer_alloc;
     snprintf(device->name, sizeof device->name, "%s:%u", backend->name, index);
-    const ig_status status = backend->open ? backend->open(host, index, &device->handle) : IG_OK;
+    ig_status status = backend->open ? backend->open(host, index, &device->handle) : IG_OK;
+    if (status == IG_OK && !device->handle)
+        status = IG_FAIL(IG_ERR_DEVICE, "%s: open() gave no device", device->name);
     if (status != IG_OK) {
         ig_free(allocator, device);
         return status;
     }
     ask_info(device);
+    const uint32_t alignment = device->info.alignment;
+    if (alignment > IG_ALIGNMENT || (alignment & (alignment - 1)) != 0) {
+        ig_device_close(device);
+        return IG_FAIL(IG_ERR_DEVICE, "%s:%u: offsets are multiples of %d, it asks for %u",
+                       backend->name, index, IG_ALIGNMENT, alignment);
+    }
     *out = device;
     return IG_OK;
+}
+
+/* Device number `index` of a class, counted over all backends that have any. */
+static ig_status open_of_class(ig_backend_list list, const ig_host *host,
+                               const ig_allocator *allocator, const wish *w, ig_device **out) {
+    const uint32_t wanted = is_word(w, "gpu") ? IG_DEVICE_GPU : IG_DEVICE_NPU;
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < list.count; i++) {
+        const uint32_t count = is_available(list.at[i], host) ? count_of(list.at[i], host) : 0;
+        for (uint32_t j = 0; j < count; j++) {
+            ig_device *device = NULL;
+            const ig_status status = ig_device_open_at(list.at[i], j, host, allocator, &device);
+            if (status == IG_ERR_MEMORY) return status;
+            if (status != IG_OK) break; /* of this backend, no device can be counted on */
+            if (device->info.device_class == wanted && seen++ == w->index) {
+                *out = device;
+                return IG_OK;
+            }
+            ig_device_close(device);
+        }
+    }
+    if (seen == 0) return unknown(list, w->text);
+    return IG_FAIL(IG_ERR_DEVICE, "device %s: of that class there are %u, counted from 0", w->text,
+                   seen);
+}
+
+ig_status ig_device_open_from(ig_backend_list list, const ig_host *host,
+                              const ig_allocator *allocator, const char *name, ig_device **out) {
+    wish w = {0};
+    IG_TRY(parse(name, &w));
+    const ig_backend *backend = find(list, host, &w);
+    if (!backend && (is_word(&w, "gpu") || is_word(&w, "npu")))
+        return open_of_class(list, host, allocator, &w, out);
+    if (!backend) return unknown(list, name);
+    if (!is_available(backend, host)) {
+        char why[256];
+        snprintf(why, sizeof why, "%s", ig_error_text());
+        return IG_FAIL(IG_ERR_DEVICE, "device %s: %s", name, why);
+    }
+    const uint32_t count = count_of(backend, host);
+    if (w.index >= count)
+        return IG_FAIL(IG_ERR_DEVICE, "device %s: %s has %u, counted from 0", name, backend->name,
+                       count);
+    return ig_device_open_at(backend, w.index, host, allocator, out);
+}
+
+ig_status ig_device_open(const ig_host *host, const ig_allocator *allocator, const char *name,
+                         ig_device **out) {
+    return ig_device_open_from(built_in, host, allocator, name, out);
 }
 
 void ig_device_close(ig_device *device) {
@@ -112,4 +179,44 @@ void ig_device_close(ig_device *device) {
     if (device->backend->close && device->handle != &device->plain)
         device->backend->close(device->handle);
     ig_free(device->allocator, device);
+}
+
+/* ---- the registry of a context ---- */
+
+/* Plugins whose names are free come behind what is built in. */
+static ig_status load_plugins(ig_registry *r) {
+    if (r->loaded) return IG_OK;
+    IG_TRY(ig_plugins_load(&r->plugins, r->allocator, r->places));
+    if (!IG_GROW(r->allocator, r->all, &r->room, built_in.count + r->plugins.count))
+        return IG_FAIL(IG_ERR_MEMORY, "registry: %zu plugins", r->plugins.count);
+    for (uint32_t i = 0; i < built_in.count; i++) r->all[r->count++] = built_in.at[i];
+    for (size_t i = 0; i < r->plugins.count; i++) {
+        ig_plugin *p = r->plugins.at[i];
+        if (p->reason[0]) continue;
+        if (ig_device_is_listed(built_in, p->backend.name))
+            snprintf(p->reason, sizeof p->reason, "the name %s is taken by what is built in",
+                     p->backend.name);
+        else
+            r->all[r->count++] = &p->backend;
+    }
+    r->loaded = true;
+    return IG_OK;
+}
+
+ig_status ig_registry_list(ig_registry *r, ig_backend_list *out) {
+    IG_TRY(load_plugins(r));
+    *out = (ig_backend_list){r->all, (uint32_t)r->count};
+    return IG_OK;
+}
+
+ig_status ig_registry_open(ig_registry *r, const char *name, ig_device **out) {
+    ig_backend_list list = built_in;
+    if (!ig_device_is_listed(list, name)) IG_TRY(ig_registry_list(r, &list));
+    return ig_device_open_from(list, r->host, r->allocator, name, out);
+}
+
+void ig_registry_deinit(ig_registry *r) {
+    ig_plugins_deinit(&r->plugins);
+    if (r->allocator) ig_free(r->allocator, (void *)r->all);
+    *r = (ig_registry){0};
 }

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static void *heap_alloc(void *user, size_t bytes, size_t alignment) {
     (void)user;
@@ -16,12 +18,34 @@ static void heap_free(void *user, void *p) {
 
 const ig_allocator ig_heap = {heap_alloc, heap_free, NULL};
 
+/*
+ * Zeroes memory of the heap.  Whole pages of a large piece are given back to the
+ * system instead, which brings zeros when they are touched: memory that is
+ * filled from elsewhere, or never, costs nothing.
+ */
+static void zero_heap(char *p, size_t bytes) {
+    enum { LARGE = 1 << 20 };
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t before = (size_t)(-(uintptr_t)p & (page - 1));
+    const size_t pages = bytes < LARGE ? 0 : (bytes - before) & ~(page - 1);
+    if (pages == 0 || madvise(p + before, pages, MADV_DONTNEED) != 0) {
+        memset(p, 0, bytes);
+        return;
+    }
+    memset(p, 0, before);
+    memset(p + before + pages, 0, bytes - before - pages);
+}
+
 void *ig_alloc(const ig_allocator *a, size_t count, size_t bytes_each) {
     size_t bytes;
     if (__builtin_mul_overflow(count, bytes_each, &bytes)) return NULL;
     if (bytes == 0) bytes = 1;
     void *p = a->alloc(a->user, bytes, IG_ALIGNMENT);
-    return p ? memset(p, 0, bytes) : NULL;
+    if (p && a->alloc == heap_alloc)
+        zero_heap(p, bytes);
+    else if (p)
+        memset(p, 0, bytes);
+    return p;
 }
 
 void ig_free(const ig_allocator *a, void *p) {

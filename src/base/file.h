@@ -28,6 +28,16 @@ typedef struct ig_file_map {
 IG_MUST_CHECK ig_status ig_file_map_open(const char *path, ig_file_map *out);
 void ig_file_map_close(ig_file_map *map); /* a zeroed one is fine */
 
+/* Lets the bytes be written to: pages that are become the process's own, the file stays as it is.
+ */
+IG_MUST_CHECK ig_status ig_file_map_make_writable(const ig_file_map *map, const char *path);
+
+/* The same with a copy of the bytes: nobody can change them, and all of them take memory. */
+IG_MUST_CHECK ig_status ig_file_map_read(const char *path, ig_file_map *out);
+
+/* Keeps the bytes in memory until the close; `path` is for messages. */
+IG_MUST_CHECK ig_status ig_file_map_lock(const ig_file_map *map, const char *path);
+
 typedef struct ig_file_writer ig_file_writer;
 
 /* Reserves `size` bytes, so that a full disk shows here most often.  A link is followed; a file

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/output.h"
+#include "cli/plugins.h"
 #include "cli/signals.h"
 
 enum { COMMANDS_MAX = 64 };
@@ -68,6 +69,7 @@ static const struct outcome {
     [IG_ERR_CANCELLED] = {130, "", ""},
     [IG_ERR_SPLIT] = {1, "", ""},
     [IG_ERR_STATE] = {1, "", ""},
+    [IG_ERR_NUMBER] = {1, "", ""},
 };
 
 int ig_exit_code(ig_status status) {
@@ -150,8 +152,11 @@ static void log_line(void *user, ig_log_level level, const char *text) {
 static bool asks_to_stop(void *user) { return ig_cli_cancelled(user); }
 
 ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
-    return (ig_ctx_options){
-        .log = log_line, .cancel = asks_to_stop, .user = cli, .allocator = cli->allocator};
+    return (ig_ctx_options){.log = log_line,
+                            .cancel = asks_to_stop,
+                            .user = cli,
+                            .allocator = cli->allocator,
+                            .accept_plugin = ig_cli_accept_plugin};
 }
 
 bool ig_cli_cancelled(const ig_cli *cli) {

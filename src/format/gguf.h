@@ -3,8 +3,8 @@
  *
  * Works on bytes in memory, a mapped file's most often; knows neither contexts
  * nor models.  Reading trusts nothing: every length, count, offset and product
- * is compared with the bytes that are there before it is used, and no allocation
- * is larger than the bytes left in the file.
+ * is compared with the bytes that are there before it is used, and memory is taken
+ * for what has been found, never for what a count claims.
  */
 #ifndef IG_FORMAT_GGUF_H
 #define IG_FORMAT_GGUF_H
@@ -59,6 +59,14 @@ IG_MUST_CHECK ig_status ig_gguf_open(const ig_allocator *a, const char *name, co
 
 /* Maps a file, and if it is the first of a split model all its parts, which then read as one. */
 IG_MUST_CHECK ig_status ig_gguf_open_file(const ig_allocator *a, const char *path, ig_gguf **out);
+
+/* The same, with a say in how; zero is as above. */
+typedef struct ig_gguf_options {
+    bool copy; /* read into memory instead of mapped: for files that others may change */
+    bool lock; /* kept in memory, or it is an error */
+} ig_gguf_options;
+IG_MUST_CHECK ig_status ig_gguf_open_file_with(const ig_allocator *a, const char *path,
+                                               const ig_gguf_options *options, ig_gguf **out);
 void ig_gguf_close(ig_gguf *gguf);
 
 uint32_t ig_gguf_version(const ig_gguf *gguf);
@@ -80,5 +88,41 @@ double ig_gguf_real_at(const ig_gguf_value *value, uint64_t i);
 size_t ig_gguf_n_tensors(const ig_gguf *gguf);
 const ig_gguf_tensor *ig_gguf_tensor_at(const ig_gguf *gguf, size_t i);
 const ig_gguf_tensor *ig_gguf_find_tensor(const ig_gguf *gguf, const char *name); /* NULL: none */
+
+/* ---- Writing ---- */
+
+/*
+ * Gathers keys and tensors, then lays the file out.  The first failure sticks and
+ * ig_gguf_writer_finish() tells it, so that calls can follow each other unchecked.
+ * What is given is copied.
+ */
+typedef struct ig_gguf_writer ig_gguf_writer;
+
+/* `name` is for messages and lent. */
+IG_MUST_CHECK ig_status ig_gguf_writer_create(const ig_allocator *a, const char *name,
+                                              ig_gguf_writer **out);
+void ig_gguf_writer_destroy(ig_gguf_writer *writer);
+
+/* A key that is there already keeps its place and gets the new value. */
+void ig_gguf_writer_u32(ig_gguf_writer *writer, const char *key, uint32_t x);
+void ig_gguf_writer_f32(ig_gguf_writer *writer, const char *key, float x);
+void ig_gguf_writer_bool(ig_gguf_writer *writer, const char *key, bool x);
+void ig_gguf_writer_text(ig_gguf_writer *writer, const char *key, const char *text);
+void ig_gguf_writer_array(ig_gguf_writer *writer, const char *key, ig_gguf_type elements,
+                          const void *packed, uint64_t count); /* of numbers */
+void ig_gguf_writer_texts(ig_gguf_writer *writer, const char *key, const ig_gguf_text *texts,
+                          uint64_t count);
+/* Any value, of a file that is read most often; its key and bytes are in it. */
+void ig_gguf_writer_value(ig_gguf_writer *writer, const ig_gguf_value *given);
+
+void ig_gguf_writer_tensor(ig_gguf_writer *writer, const char *name, ig_desc desc);
+
+/* No key and no tensor can follow.  What a reader would refuse is refused here. */
+IG_MUST_CHECK ig_status ig_gguf_writer_finish(ig_gguf_writer *writer);
+
+/* Once finished: all before the first tensor, padded; lent. */
+const void *ig_gguf_writer_head(const ig_gguf_writer *writer, uint64_t *out_bytes);
+uint64_t ig_gguf_writer_file_bytes(const ig_gguf_writer *writer); /* zeros where nothing is put */
+uint64_t ig_gguf_writer_place(const ig_gguf_writer *writer, size_t i); /* of tensor i's bytes */
 
 #endif

@@ -33,12 +33,33 @@ static ig_status describe(const ig_graph *g, const ig_build_args *a, const void 
 }
 
 /* Writes the node down; there is room. */
+/* What an op is part of by itself. */
+static ig_tag tag_of(ig_op op) {
+    static const uint8_t tags[IG_OP_COUNT] = {
+        [IG_OP_MATMUL] = IG_TAG_MATMUL,
+        [IG_OP_RMS_NORM] = IG_TAG_NORM,
+        [IG_OP_RMS_NORM_GRAD] = IG_TAG_NORM,
+        [IG_OP_LAYER_NORM] = IG_TAG_NORM,
+        [IG_OP_LAYER_NORM_GRAD] = IG_TAG_NORM,
+        [IG_OP_ATTENTION] = IG_TAG_ATTENTION,
+        [IG_OP_ATTENTION_GRAD] = IG_TAG_ATTENTION,
+        [IG_OP_ATTENTION_PAGED] = IG_TAG_ATTENTION,
+        [IG_OP_STORE_ROWS] = IG_TAG_ATTENTION,
+        [IG_OP_ADAMW] = IG_TAG_OPTIMIZER,
+        [IG_OP_SGD] = IG_TAG_OPTIMIZER,
+        [IG_OP_GLOBAL_NORM] = IG_TAG_OPTIMIZER,
+        [IG_OP_CLIP] = IG_TAG_OPTIMIZER,
+    };
+    return (ig_tag)tags[op];
+}
+
 static uint32_t append(ig_graph *g, const ig_build_args *a, const void *attrs,
                        const ig_desc *desc) {
     const ig_op_info *info = ig_op_find(a->op);
     const uint32_t id = (uint32_t)g->n_nodes++;
     ig_node *node = &g->nodes[id];
     *node = (ig_node){.op = (uint16_t)a->op,
+                      .tag = (uint16_t)(g->tag != IG_TAG_NONE ? g->tag : tag_of(a->op)),
                       .attrs = (uint32_t)g->n_attrs,
                       .in = (uint32_t)g->n_inputs,
                       .n_in = a->n_in,

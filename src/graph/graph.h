@@ -64,6 +64,7 @@ struct ig_graph {
     char *attrs;
     size_t n_nodes, n_values, n_inputs, n_attrs;
     size_t nodes_room, values_room, inputs_room, attrs_room;
+    ig_tag tag;       /* of what is built next; IG_TAG_NONE: by its op */
     ig_status status; /* the first error, */
     char *error;      /* and its words */
 };

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ingot/checkpoint.h"
 #include "model/adapter.h"
+#include "model/model.h"
 
 /* The sizes, by the names they have in the config. */
 static const struct {
@@ -66,6 +66,9 @@ static ig_status keep_progress(ig_adapter *a, const char *progress) {
 static ig_status save(ig_adapter *a, const char *path, ig_optimizer *optimizer,
                       const char *progress) {
     if (!a || !path) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_save: NULL");
+    if (a->source)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: a %s model of a GGUF file is read only; copy its file",
+                       path, a->arch->name);
     char *config = config_text(a);
     if (!config) return IG_FAIL(IG_ERR_MEMORY, "%s: config", path);
     const ig_checkpoint_options options = {
@@ -76,6 +79,7 @@ static ig_status save(ig_adapter *a, const char *path, ig_optimizer *optimizer,
 }
 
 ig_status ig_adapter_save(ig_adapter *a, const char *path, const char *progress) {
+    if (a) IG_TRY(ig_adapter_load_optimizer(a));
     IG_TRY(save(a, path, a ? a->optimizer : NULL, progress));
     return keep_progress(a, progress ? progress : "{}");
 }
@@ -84,7 +88,7 @@ ig_status ig_adapter_export(ig_adapter *a, const char *path) {
     return save(a, path, NULL, a ? a->progress : NULL);
 }
 
-/* ---- loading ---- */
+/* ---- the config ---- */
 
 static ig_status read_sizes(const char *path, const json_t *config, ig_lm_config *out) {
     enum { MOST = 1 << 24 };
@@ -120,7 +124,7 @@ static ig_status build(ig_ctx *ctx, const char *path, const json_t *config, ig_a
     if (!name)
         return IG_FAIL(IG_ERR_FORMAT,
                        "%s: its config names no architecture: it is no language model", path);
-    const ig_arch *arch = ig_arch_find(name);
+    const ig_arch *arch = ig_arch_find(name, IG_ARCH_TRAINED);
     if (!arch) return IG_FAIL(IG_ERR_FORMAT, "%s: %s", path, ig_error_text());
     IG_TRY(read_sizes(path, config, &c));
     IG_TRY(read_tokenizer(ctx, path, config, &c, &tokenizer));
@@ -130,24 +134,64 @@ static ig_status build(ig_ctx *ctx, const char *path, const json_t *config, ig_a
     return status;
 }
 
-/* Weights, and the optimiser's state if the file has it. */
-static ig_status fill(ig_adapter *a, const char *path, const ig_checkpoint *file) {
-    if (ig_checkpoint_optimizer(file)[0]) IG_TRY(ig_adapter_make_optimizer(a, 3e-4, 0));
-    IG_TRY(ig_checkpoint_load(path, a->root, a->optimizer));
-    return keep_progress(a, ig_checkpoint_progress(file));
+/* ---- the optimiser, which waits in the file until somebody trains ---- */
+
+ig_status ig_adapter_load_optimizer(ig_adapter *a) {
+    if (!a->file) return IG_OK;
+    if (!a->optimizer) IG_TRY(ig_adapter_make_optimizer(a, 3e-4, 0));
+    IG_TRY(ig_checkpoint_load_optimizer(a->file, a->optimizer));
+    ig_checkpoint_close(a->file);
+    a->file = NULL;
+    return IG_OK;
+}
+
+int64_t ig_adapter_steps(const ig_adapter *a) {
+    if (!a->file) return a->optimizer ? ig_optimizer_steps(a->optimizer) : 0;
+    json_t *optimizer = json_loads(ig_checkpoint_optimizer(a->file), 0, NULL);
+    const json_int_t steps = json_integer_value(json_object_get(optimizer, "steps"));
+    json_decref(optimizer);
+    return steps;
+}
+
+/* ---- loading ---- */
+
+/* A model whose weights nobody has drawn, for they come from the file. */
+static ig_status build_empty(ig_ctx *ctx, const char *path, const ig_checkpoint *file,
+                             ig_adapter **out) {
+    json_t *config = json_loads(ig_checkpoint_config(file), 0, NULL);
+    if (!config) return IG_FAIL(IG_ERR_FORMAT, "%s: its config is no JSON", path);
+    ig_no_draw_begin(ctx);
+    const ig_status status = build(ctx, path, config, out);
+    ig_no_draw_end(ctx);
+    json_decref(config);
+    return status;
+}
+
+static ig_status load(ig_ctx *ctx, const char *path, ig_checkpoint *file, ig_adapter **out) {
+    IG_TRY(build_empty(ctx, path, file, out));
+    IG_TRY(ig_checkpoint_adopt(file, (*out)->root));
+    return keep_progress(*out, ig_checkpoint_progress(file));
+}
+
+static ig_status load_gguf(ig_ctx *ctx, const char *path, ig_adapter **out) {
+    ig_model *model = NULL;
+    IG_TRY(ig_model_load(path, NULL, &model));
+    const ig_status status = ig_adapter_from_model(ctx, model, out);
+    ig_model_release(model); /* the adapter holds it */
+    return status;
 }
 
 ig_status ig_adapter_load(ig_ctx *ctx, const char *path, ig_adapter **out) {
     if (!ctx || !path || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_load: NULL");
+    if (ig_model_is_gguf(path)) return load_gguf(ctx, path, out);
     ig_checkpoint *file = NULL;
     ig_adapter *a = NULL;
     IG_TRY(ig_checkpoint_open(path, &file));
-    json_t *config = json_loads(ig_checkpoint_config(file), 0, NULL);
-    ig_status status = config ? build(ctx, path, config, &a)
-                              : IG_FAIL(IG_ERR_FORMAT, "%s: its config is no JSON", path);
-    if (status == IG_OK) status = fill(a, path, file);
-    json_decref(config);
-    ig_checkpoint_close(file);
+    const ig_status status = load(ctx, path, file, &a);
+    if (status == IG_OK && *ig_checkpoint_optimizer(file))
+        a->file = file; /* the adapter's from here on */
+    else
+        ig_checkpoint_close(file);
     if (status == IG_OK)
         *out = a;
     else

@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/file.h"
@@ -94,6 +95,7 @@ ig_status ig_checkpoint_save(const char *path, ig_module *module,
 /* ---- Opening ---- */
 
 struct ig_checkpoint {
+    _Atomic uint32_t refs; /* the opener's, and one for each parameter that lies in the file */
     char *path;
     ig_file_map map;
     ig_oam *oam;
@@ -105,6 +107,7 @@ ig_status ig_checkpoint_open(const char *path, ig_checkpoint **out) {
     if (!c) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to open it", path);
 
     ig_status status = IG_OK;
+    atomic_init(&c->refs, 1);
     c->path = ig_copy_text(&ig_heap, path);
     if (!c->path) status = IG_FAIL(IG_ERR_MEMORY, "%s: no memory to open it", path);
     if (status == IG_OK) status = ig_file_map_open(path, &c->map);
@@ -118,7 +121,7 @@ ig_status ig_checkpoint_open(const char *path, ig_checkpoint **out) {
 }
 
 void ig_checkpoint_close(ig_checkpoint *c) {
-    if (!c) return;
+    if (!c || atomic_fetch_sub(&c->refs, 1) > 1) return;
     ig_oam_close(c->oam);
     ig_file_map_close(&c->map);
     ig_free(&ig_heap, c->path);
@@ -235,9 +238,10 @@ static ig_status check_optimizer(const ig_checkpoint *c, loading *l, const ig_ct
     return IG_OK;
 }
 
-/* All that can fail because of what the file is.  Changes nothing but `l`. */
+/* All that can fail because of what the file is; the bytes of items from `first` on are compared
+ * with their checksums.  Changes nothing but `l`. */
 static ig_status check_all(const ig_checkpoint *c, loading *l, ig_module *module,
-                           const ig_optimizer *opt) {
+                           const ig_optimizer *opt, size_t first) {
     IG_TRY(checkpoint_items_init(&l->items, c->path, module, opt));
     if (opt) IG_TRY(check_optimizer(c, l, ig_module_ctx(module), opt));
 
@@ -247,13 +251,14 @@ static ig_status check_all(const ig_checkpoint *c, loading *l, ig_module *module
         return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for a list of %zu tensors", c->path,
                        l->items.count);
     IG_TRY(match(c, l, !opt));
-    for (size_t i = 0; i < l->items.count; i++) IG_TRY(ig_oam_verify_tensor(c->oam, l->at[i]));
+    for (size_t i = first; i < l->items.count; i++) IG_TRY(ig_oam_verify_tensor(c->oam, l->at[i]));
     return IG_OK;
 }
 
-static ig_status fill_all(const ig_checkpoint *c, const loading *l, ig_ctx *ctx,
-                          ig_optimizer *opt) {
-    for (size_t i = 0; i < l->items.count; i++) {
+/* Copies into the items from `first` on; weights come before state. */
+static ig_status fill(const ig_checkpoint *c, const loading *l, ig_ctx *ctx, ig_optimizer *opt,
+                      size_t first) {
+    for (size_t i = first; i < l->items.count; i++) {
         const ig_checkpoint_tensor t = ig_oam_get(c->oam, l->at[i]);
         IG_TRY(ig_tensor_write(l->items.tensors[i], t.bytes, (size_t)t.n_bytes));
     }
@@ -264,6 +269,30 @@ static ig_status fill_all(const ig_checkpoint *c, const loading *l, ig_ctx *ctx,
     return IG_OK;
 }
 
+static void release_weight(void *checkpoint) { ig_checkpoint_close(checkpoint); }
+
+/* The file's bytes become the parameters' memory. */
+static ig_status adopt(ig_checkpoint *c, const loading *l) {
+    for (size_t i = 0; i < l->items.count; i++) {
+        const ig_checkpoint_tensor t = ig_oam_get(c->oam, l->at[i]);
+        if (t.n_bytes == 0) continue;
+        atomic_fetch_add(&c->refs, 1);
+        const ig_status status =
+            ig_tensor_adopt(l->items.tensors[i], (void *)(uintptr_t)t.bytes, release_weight, c);
+        if (status != IG_OK) {
+            ig_checkpoint_close(c);
+            return status;
+        }
+    }
+    return IG_OK;
+}
+
+static void loading_deinit(loading *l) {
+    ig_free(l->allocator, l->taken);
+    ig_free(l->allocator, l->at);
+    checkpoint_items_deinit(&l->items);
+}
+
 ig_status ig_checkpoint_load(const char *path, ig_module *module, ig_optimizer *opt) {
     if (!module) return IG_FAIL(IG_ERR_ARGUMENT, "checkpoint: no module to load into");
     ig_checkpoint *c = NULL;
@@ -272,12 +301,34 @@ ig_status ig_checkpoint_load(const char *path, ig_module *module, ig_optimizer *
 
     ig_ctx *ctx = ig_module_ctx(module);
     loading l = {.allocator = ig_ctx_allocator(ctx)};
-    ig_status status = check_all(c, &l, module, opt);
-    if (status == IG_OK) status = fill_all(c, &l, ctx, opt);
-
-    ig_free(l.allocator, l.taken);
-    ig_free(l.allocator, l.at);
-    checkpoint_items_deinit(&l.items);
+    ig_status status = check_all(c, &l, module, opt, 0);
+    if (status == IG_OK) status = fill(c, &l, ctx, opt, 0);
+    loading_deinit(&l);
     ig_checkpoint_close(c);
+    return status;
+}
+
+ig_status ig_checkpoint_adopt(ig_checkpoint *c, ig_module *module) {
+    if (!c || !module) return IG_FAIL(IG_ERR_ARGUMENT, "checkpoint_adopt: NULL");
+    ig_ctx *ctx = ig_module_ctx(module);
+    loading l = {.allocator = ig_ctx_allocator(ctx)};
+    IG_TRY(ig_file_map_make_writable(&c->map, c->path)); /* before its pages come in */
+    ig_status status = check_all(c, &l, module, NULL, 0);
+    if (status == IG_OK) status = adopt(c, &l);
+    if (status == IG_ERR_UNSUPPORTED)
+        status = fill(c, &l, ctx, NULL, 0); /* not the host's memory */
+    loading_deinit(&l);
+    return status;
+}
+
+ig_status ig_checkpoint_load_optimizer(const ig_checkpoint *c, ig_optimizer *opt) {
+    if (!c || !opt) return IG_FAIL(IG_ERR_ARGUMENT, "checkpoint_load_optimizer: NULL");
+    ig_module *module = ig_optimizer_module(opt);
+    ig_ctx *ctx = ig_module_ctx(module);
+    const size_t first = ig_module_param_count(module);
+    loading l = {.allocator = ig_ctx_allocator(ctx)};
+    ig_status status = check_all(c, &l, module, opt, first);
+    if (status == IG_OK) status = fill(c, &l, ctx, opt, first);
+    loading_deinit(&l);
     return status;
 }

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "base/blocks.h"
+
 typedef struct call {
     const char *op;
     const void *attrs;
@@ -45,6 +47,22 @@ static ig_status want_real(const call *c, uint32_t i) {
     if (is_real(c->in[i].dtype)) return IG_OK;
     return IG_FAIL(IG_ERR_SHAPE, "%s: input %u is %s: cast it to f32", c->op, i,
                    ig_dtype_name(c->in[i].dtype));
+}
+
+static bool is_block(ig_dtype dtype) { return ig_dtype_block(dtype) > 1; }
+
+/* How weights are stored besides f32: halves and blocks.  Only ops that read weights take them. */
+static bool is_stored(ig_dtype dtype) { return ig_blocks_can_decode(dtype) && dtype != IG_F32; }
+
+/* What a cache may be kept in for f32 numbers. */
+static bool is_cache(ig_dtype dtype) {
+    return dtype == IG_F16 || dtype == IG_BF16 || dtype == IG_Q8_0;
+}
+
+/* Input i is a cache of numbers like those of input j, or of their own type. */
+static ig_status want_cache(const call *c, uint32_t i, uint32_t j) {
+    IG_TRY(want_real(c, j));
+    return is_cache(c->in[i].dtype) && c->in[j].dtype == IG_F32 ? IG_OK : same_dtype(c, i, j);
 }
 
 /* What only moves elements takes indices, too. */
@@ -132,6 +150,9 @@ static ig_status infer_cast(const call *c) {
     const ig_attrs_dtype *attrs = c->attrs;
     if (attrs->dtype >= IG_DTYPE_COUNT)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: dtype %u is unknown", c->op, attrs->dtype);
+    if (is_block((ig_dtype)attrs->dtype))
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: to %s: blocks are read, not made", c->op,
+                       ig_dtype_name((ig_dtype)attrs->dtype));
     c->out[0] = (ig_desc){(ig_dtype)attrs->dtype, c->in[0].shape};
     return IG_OK;
 }
@@ -140,6 +161,9 @@ static ig_status infer_fill(const call *c) {
     const ig_attrs_fill *attrs = c->attrs;
     if (attrs->dtype >= IG_DTYPE_COUNT)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: dtype %u is unknown", c->op, attrs->dtype);
+    if (is_block((ig_dtype)attrs->dtype))
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: %s: blocks are read, not made", c->op,
+                       ig_dtype_name((ig_dtype)attrs->dtype));
     c->out[0] = (ig_desc){(ig_dtype)attrs->dtype, {0}};
     return IG_OK;
 }
@@ -188,6 +212,8 @@ static ig_status infer_transpose(const call *c) {
         if (seen & 1u << attrs->axis[d])
             return IG_FAIL(IG_ERR_SHAPE, "%s: axis %d is named twice", c->op, attrs->axis[d]);
         seen |= 1u << attrs->axis[d];
+        if (is_block(c->in[0].dtype) && (d == c->in[0].shape.rank - 1) != (attrs->axis[d] == d))
+            return misshapen(c, 0, "blocks lie along the last dimension, which must stay the last");
         c->out[0].shape.dim[d] = c->in[0].shape.dim[attrs->axis[d]];
     }
     return IG_OK;
@@ -201,6 +227,9 @@ static ig_status infer_slice(const call *c) {
         return IG_FAIL(IG_ERR_SHAPE, "%s: [%lld, %lld) of axis %d of %s", c->op,
                        (long long)s->begin, (long long)s->end, s->axis,
                        ig_shape_text(c->in[0].shape, text));
+    if (s->axis == c->in[0].shape.rank - 1 && s->begin % ig_dtype_block(c->in[0].dtype) != 0)
+        return IG_FAIL(IG_ERR_SHAPE, "%s: %lld is within a block of %s", c->op, (long long)s->begin,
+                       ig_dtype_name(c->in[0].dtype));
     c->out[0] = c->in[0];
     c->out[0].shape.dim[s->axis] = s->end - s->begin;
     return IG_OK;
@@ -259,14 +288,15 @@ static ig_status infer_scatter(const call *c) {
     return infer_same(c);
 }
 
-/* table [v, d], ids [...] -> [..., d] */
+/* table [v, d], ids [...] -> [..., d]; weights that are stored otherwise come out as f32 */
 static ig_status infer_embedding(const call *c) {
     ig_shape shape = c->in[1].shape;
-    IG_TRY(want_number(c, 0));
+    const bool stored = is_stored(c->in[0].dtype);
+    if (!stored) IG_TRY(want_number(c, 0));
     IG_TRY(want_index(c, 1));
     if (c->in[0].shape.rank != 2 || shape.rank >= IG_MAX_RANK) return misfit(c, 0, 1);
     shape.dim[shape.rank++] = c->in[0].shape.dim[1];
-    c->out[0] = (ig_desc){c->in[0].dtype, shape};
+    c->out[0] = (ig_desc){stored ? IG_F32 : c->in[0].dtype, shape};
     return IG_OK;
 }
 
@@ -365,11 +395,22 @@ static ig_status infer_global_norm(const call *c) {
 
 /* ---- contractions ---- */
 
+/* Numbers of one real type, or f32 times stored weights: rows [n, k]. */
+static ig_status want_factors(const call *c, const ig_attrs_matmul *t) {
+    if (!is_stored(c->in[1].dtype)) return want_reals_alike(c, 0);
+    for (uint32_t i = 0; i < c->n_in; i++)
+        if (i != 1 && c->in[i].dtype != IG_F32)
+            return IG_FAIL(IG_ERR_SHAPE, "%s: %s x %s: cast one of them", c->op,
+                           ig_dtype_name(c->in[i].dtype), ig_dtype_name(c->in[1].dtype));
+    if (t->transpose_b && !t->transpose_a && c->in[1].shape.rank == 2) return IG_OK;
+    return misshapen(c, 1, "stored weights are rows [n, k], used transposed");
+}
+
 /* [..., m, k] x [..., k, n] -> [..., m, n], and a bias [n]. */
 static ig_status infer_matmul(const call *c) {
     const ig_attrs_matmul *t = c->attrs;
     const ig_shape a = c->in[0].shape, b = c->in[1].shape;
-    IG_TRY(want_reals_alike(c, 0));
+    IG_TRY(want_factors(c, t));
     if (a.rank < 2 || b.rank < 2) return misfit(c, 0, 1);
     const int64_t m = a.dim[a.rank - (t->transpose_a ? 1 : 2)];
     const int64_t k = a.dim[a.rank - (t->transpose_a ? 2 : 1)];
@@ -479,8 +520,7 @@ static ig_status infer_sgd(const call *c) {
 /* dst [n, ...], rows [r, ...], index [r] -> dst */
 static ig_status infer_store_rows(const call *c) {
     const ig_shape dst = c->in[0].shape, rows = c->in[1].shape, index = c->in[2].shape;
-    IG_TRY(want_real(c, 0));
-    IG_TRY(same_dtype(c, 0, 1));
+    IG_TRY(want_cache(c, 0, 1));
     IG_TRY(want_index(c, 2));
     if (dst.rank < 1 || !same_but_for_axis(dst, rows, 0)) return misfit(c, 0, 1);
     if (index.rank != 1 || index.dim[0] != rows.dim[0]) return misfit(c, 1, 2);
@@ -491,8 +531,7 @@ static ig_status infer_store_rows(const call *c) {
 static ig_status infer_paged(const call *c) {
     const ig_shape q = c->in[0].shape, k = c->in[1].shape, v = c->in[2].shape;
     for (uint32_t i = 0; i < 3; i++) {
-        IG_TRY(want_real(c, i));
-        IG_TRY(same_dtype(c, 0, i));
+        IG_TRY(want_cache(c, i, 0));
         if (c->in[i].shape.rank != (i ? 4 : 3))
             return misshapen(
                 c, i, i ? "must be [pages, 64, heads, width]" : "must be [rows, heads, width]");
@@ -510,6 +549,84 @@ static ig_status infer_paged(const call *c) {
     return IG_OK;
 }
 
+/* ---- mixtures of experts ---- */
+
+/* logits [t, e] -> ids [t, k], weights [t, k] */
+static ig_status infer_route(const call *c) {
+    const ig_attrs_route *attrs = c->attrs;
+    const ig_shape logits = c->in[0].shape;
+    IG_TRY(want_real(c, 0));
+    if (logits.rank != 2) return misshapen(c, 0, "must be [rows, experts]");
+    if (attrs->count < 1 || attrs->count > logits.dim[1])
+        return IG_FAIL(IG_ERR_SHAPE, "%s: %u of %lld experts", c->op, attrs->count,
+                       (long long)logits.dim[1]);
+    const ig_shape chosen = {2, {logits.dim[0], attrs->count}};
+    c->out[0] = (ig_desc){IG_I32, chosen};
+    c->out[1] = (ig_desc){c->in[0].dtype, chosen};
+    return IG_OK;
+}
+
+/* ids [t, k] -> rows [t k], places [t, k], offsets [experts + 1]; i32 must be able to count them */
+static ig_status infer_group_rows(const call *c) {
+    const int64_t experts = ((const ig_attrs_rows *)c->attrs)->rows;
+    const ig_shape ids = c->in[0].shape;
+    IG_TRY(want_index(c, 0));
+    if (ids.rank != 2) return misshapen(c, 0, "must be [rows, experts of each]");
+    if (experts < 0 || experts >= INT32_MAX || ig_shape_count(ids) > INT32_MAX)
+        return IG_FAIL(IG_ERR_SHAPE, "%s: %lld rows to %lld experts", c->op,
+                       (long long)ig_shape_count(ids), (long long)experts);
+    c->out[0] = (ig_desc){IG_I32, {1, {ig_shape_count(ids)}}};
+    c->out[1] = (ig_desc){IG_I32, ids};
+    c->out[2] = (ig_desc){IG_I32, {1, {experts + 1}}};
+    return IG_OK;
+}
+
+/* Input i is offsets [experts + 1]. */
+static ig_status want_offsets(const call *c, uint32_t i) {
+    IG_TRY(want_index(c, i));
+    if (c->in[i].shape.rank == 1 && c->in[i].shape.dim[0] > 0) return IG_OK;
+    return misshapen(c, i, "must be [experts + 1]");
+}
+
+/* x [s, k], w [e, k, n] or [e, n, k], offsets [e + 1] */
+static ig_status infer_matmul_grouped(const call *c) {
+    const bool transposed = ((const ig_attrs_grouped *)c->attrs)->transpose_w;
+    const ig_shape x = c->in[0].shape, w = c->in[1].shape;
+    IG_TRY(want_real(c, 0));
+    IG_TRY(want_offsets(c, 2));
+    if (!(is_stored(c->in[1].dtype) && c->in[0].dtype == IG_F32)) IG_TRY(same_dtype(c, 0, 1));
+    if (is_stored(c->in[1].dtype) && !transposed)
+        return misshapen(c, 1, "stored weights are rows [experts, n, k], used transposed");
+    if (x.rank != 2 || w.rank != 3 || x.dim[1] != w.dim[transposed ? 2 : 1]) return misfit(c, 0, 1);
+    if (w.dim[0] != c->in[2].shape.dim[0] - 1) return misfit(c, 1, 2);
+    c->out[0] = (ig_desc){c->in[0].dtype, {2, {x.dim[0], w.dim[transposed ? 1 : 2]}}};
+    return IG_OK;
+}
+
+/* x [s, k], dy [s, n], offsets [e + 1] -> [e, n, k] */
+static ig_status infer_matmul_grouped_grad(const call *c) {
+    const ig_shape x = c->in[0].shape, dy = c->in[1].shape;
+    IG_TRY(want_real(c, 0));
+    IG_TRY(same_dtype(c, 0, 1));
+    IG_TRY(want_offsets(c, 2));
+    if (x.rank != 2 || dy.rank != 2 || x.dim[0] != dy.dim[0]) return misfit(c, 0, 1);
+    const int64_t experts = c->in[2].shape.dim[0] - 1;
+    c->out[0] = (ig_desc){c->in[0].dtype, {3, {experts, dy.dim[1], x.dim[1]}}};
+    return IG_OK;
+}
+
+/* y [s, n], places [t, k], weights [t, k] -> [t, n] */
+static ig_status infer_combine(const call *c) {
+    const ig_shape y = c->in[0].shape, places = c->in[1].shape;
+    IG_TRY(want_real(c, 0));
+    IG_TRY(want_index(c, 1));
+    IG_TRY(same_dtype(c, 0, 2));
+    if (y.rank != 2 || places.rank != 2) return misfit(c, 0, 1);
+    if (!ig_shape_equal(places, c->in[2].shape)) return misfit(c, 1, 2);
+    c->out[0] = (ig_desc){c->in[0].dtype, {2, {places.dim[0], y.dim[1]}}};
+    return IG_OK;
+}
+
 static ig_status infer_custom(const call *c) {
     return IG_FAIL(IG_ERR_ARGUMENT, "%s: the shape rule is the program's own", c->op);
 }
@@ -520,6 +637,38 @@ static infer_rule *const rules[IG_OP_COUNT] = {
 #include "ingot/op.def"
 };
 
+/* Blocks are looked at by views and read as weights; nothing else takes them. */
+static bool takes_blocks(ig_op op, uint32_t input) {
+    switch (op) {
+    case IG_OP_CAST:
+    case IG_OP_EMBEDDING:
+    case IG_OP_STORE_ROWS: return input == 0;
+    case IG_OP_ATTENTION_PAGED: return input == 1 || input == 2;
+    case IG_OP_MATMUL:
+    case IG_OP_MATMUL_GROUPED: return input == 1;
+    case IG_OP_CUSTOM: return true;
+    default: return ig_op_find(op)->traits & IG_VIEWS;
+    }
+}
+
+static ig_status check_blocks(ig_op op, const ig_desc *in, uint32_t n_in) {
+    for (uint32_t i = 0; i < n_in; i++)
+        if (is_block(in[i].dtype) && !takes_blocks(op, i))
+            return IG_FAIL(IG_ERR_SHAPE, "%s: input %u is %s: cast it to f32", ig_op_name(op), i,
+                           ig_dtype_name(in[i].dtype));
+    return IG_OK;
+}
+
+static ig_status check_result(ig_op op, ig_desc result) {
+    uint64_t bytes;
+    char text[IG_SHAPE_TEXT_BYTES];
+    if (ig_desc_bytes(result, &bytes)) return IG_OK;
+    if (is_block(result.dtype) && ig_shape_valid(result.shape))
+        return IG_FAIL(IG_ERR_SHAPE, "%s: %s does not end in whole blocks of %s", ig_op_name(op),
+                       ig_shape_text(result.shape, text), ig_dtype_name(result.dtype));
+    return IG_FAIL(IG_ERR_SHAPE, "%s: the result is too large", ig_op_name(op));
+}
+
 ig_status ig_infer(ig_op op, const void *attrs, const ig_desc *in, uint32_t n_in, ig_desc *out,
                    uint32_t n_out) {
     const ig_op_info *info = ig_op_find(op);
@@ -529,12 +678,9 @@ ig_status ig_infer(ig_op op, const void *attrs, const ig_desc *in, uint32_t n_in
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: %u inputs, %u outputs", info->name, n_in, n_out);
 
     ig_desc results[IG_MAX_OUT];
+    IG_TRY(check_blocks(op, in, n_in));
     IG_TRY(rules[op](&(call){info->name, attrs, in, n_in, results, n_out}));
-    for (uint32_t i = 0; i < n_out; i++) {
-        uint64_t bytes;
-        if (!ig_desc_bytes(results[i], &bytes))
-            return IG_FAIL(IG_ERR_SHAPE, "%s: the result is too large", info->name);
-    }
+    for (uint32_t i = 0; i < n_out; i++) IG_TRY(check_result(op, results[i]));
     memcpy(out, results, n_out * sizeof *out);
     return IG_OK;
 }

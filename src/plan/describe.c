@@ -2,16 +2,29 @@
 
 #include "op/cost.h"
 
-void ig_segment_describe(ig_text *t, const ig_segment *s) {
+void ig_attempts_describe(ig_text *t, const ig_attempt attempts[IG_ATTEMPTS]) {
     ig_text_comma(t);
     ig_text_add(t, "\"attempts\":[");
     for (int i = 0; i < IG_ATTEMPTS; i++) {
-        const ig_attempt *a = &s->attempts[i];
+        const ig_attempt *a = &attempts[i];
         ig_text_comma(t);
         ig_text_add(t, "{\"level\":\"%s\",\"ok\":%s,\"reason\":", a->level,
                     a->ok ? "true" : "false");
         ig_text_add_string(t, a->reason);
         ig_text_add(t, ",\"selected\":%s}", a->selected ? "true" : "false");
+    }
+    ig_text_add(t, "]");
+}
+
+/* What is brought from one memory to the other in each run, as far as the plan knows: the arena's.
+ */
+static void describe_moves(ig_text *t, const ig_plan *plan, const ig_segment *s) {
+    ig_text_add(t, ",\"moves\":[");
+    for (uint32_t i = s->moves; i < s->moves + s->n_moves + s->n_after; i++) {
+        ig_text_comma(t);
+        ig_text_add(t, "{\"to\":\"%s\"", plan->moves[i].to_device ? plan->far->name : "host");
+        ig_text_add_number(t, "bytes", plan->moves[i].bytes);
+        ig_text_add(t, "}");
     }
     ig_text_add(t, "]");
 }
@@ -34,9 +47,12 @@ static void describe_operand(ig_text *t, const ig_operand *o) {
 
 static void describe_step(ig_text *t, const ig_planner *planner, const ig_step *step,
                           const ig_segment *segment) {
+    static const char *const tags[IG_TAG_COUNT] = {"",          "matmul", "norm",
+                                                   "attention", "ffn",    "optimizer"};
     ig_text_comma(t);
     ig_text_add(t, "{\"op\":");
     ig_text_add_string(t, ig_plan_step_name(planner, step));
+    ig_text_add(t, ",\"tag\":\"%s\"", step->tag < IG_TAG_COUNT ? tags[step->tag] : "");
     ig_text_add(t, ",\"level\":%u,\"chain\":%u,\"part\":%u,\"device\":\"%s\"", step->level,
                 step->chain, segment->part, device_name(segment));
     ig_text_add_number(t, "flop", ig_step_flop(step));
@@ -84,7 +100,8 @@ void ig_plan_describe(ig_text *t, const ig_planner *planner, const ig_plan *plan
         ig_text_comma(t);
         ig_text_add(t, "{\"first\":%u,\"count\":%u,\"part\":%u,\"device\":\"%s\"", s->first,
                     s->count, s->part, device_name(s));
-        ig_segment_describe(t, s);
+        ig_attempts_describe(t, s->attempts);
+        if (plan->far) describe_moves(t, plan, s);
         ig_text_add(t, "}");
     }
     ig_text_add(t, "],\"steps\":[");

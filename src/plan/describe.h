@@ -8,6 +8,6 @@
 void ig_plan_describe(ig_text *t, const ig_planner *planner, const ig_plan *plan);
 
 /* The three rungs of a segment: "attempts":[...] */
-void ig_segment_describe(ig_text *t, const ig_segment *segment);
+void ig_attempts_describe(ig_text *t, const ig_attempt attempts[IG_ATTEMPTS]);
 
 #endif

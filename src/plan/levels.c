@@ -142,7 +142,7 @@ static void settle(const ig_lowering *l, const region *regions, uint32_t i, uint
 
 /* ---- order ---- */
 
-/* By level, then by chain, then as they were; chains are numbered anew in that order. */
+/* By level, then by device and chain, then as they were; chains are numbered anew in that order. */
 static ig_status sort(ig_lowering *l, uint32_t n_chains) {
     ig_plan *p = l->plan;
     const ig_allocator *a = p->allocator;
@@ -158,13 +158,17 @@ static ig_status sort(ig_lowering *l, uint32_t n_chains) {
         size[p->steps[i].chain]++;
     }
     for (uint32_t i = 0; ok && i < p->n_levels; i++) at_level[i + 1] += at_level[i];
-    for (uint32_t i = 0; ok && i < n; i++) { /* a chain's place: where its first step comes */
-        const ig_step *s = &p->steps[i];
-        if (size[s->chain] == 0) continue;
-        at_chain[s->chain] = at_level[s->level];
-        at_level[s->level] += size[s->chain];
-        size[s->chain] = 0;
-    }
+    /* A chain's place: where its first step comes, those of one device together. */
+    for (uint32_t d = 0; ok && d <= l->planner->n_devices; d++)
+        for (uint32_t i = 0; i < n; i++) {
+            const ig_step *s = &p->steps[i];
+            const uint32_t device = l->places[i].device;
+            const bool now = device == d || (device == IG_ON_HOST && d == l->planner->n_devices);
+            if (size[s->chain] == 0 || !now) continue;
+            at_chain[s->chain] = at_level[s->level];
+            at_level[s->level] += size[s->chain];
+            size[s->chain] = 0;
+        }
     for (uint32_t i = 0; ok && i < n; i++) {
         const uint32_t to = at_chain[p->steps[i].chain]++;
         steps[to] = p->steps[i];

@@ -10,8 +10,15 @@
 typedef struct ig_place {
     uint32_t device; /* of the planner's; IG_ON_HOST for custom ops */
     uint32_t part;
+    uint32_t node;             /* of the plan's, counted from its first */
     char why[IG_REASON_BYTES]; /* not the first device; "" if it is */
 } ig_place;
+
+/* A node that devices have turned down after all. */
+typedef struct ig_bar {
+    uint32_t first; /* device that may still be asked */
+    char why[IG_REASON_BYTES];
+} ig_bar;
 
 /* A plan in the making.  Steps are in graph order until ig_lower_levels(). */
 typedef struct ig_lowering {
@@ -20,6 +27,12 @@ typedef struct ig_lowering {
     ig_plan *plan;
     ig_place *places;    /* of each step */
     uint32_t n_inserted; /* copies, which are values behind those of the graph */
+
+    /* From one attempt to the next. */
+    ig_bar *bars; /* by node; NULL: none yet */
+    ig_refusal *refusals;
+    size_t n_refusals, refusals_room;
+    bool again; /* something was barred: all is to be lowered anew */
 } ig_lowering;
 
 /* The memory that an operand shows, as a number: a base value of the graph, or a copy. */
@@ -52,6 +65,16 @@ IG_MUST_CHECK ig_status ig_lower_memory(ig_lowering *l);
 
 /* Segments, and for each the three attempts: compile, kernel_override, eager. */
 IG_MUST_CHECK ig_status ig_lower_wrap(ig_lowering *l);
+
+/* Between a device's memory and the host's: what each segment needs brought to it. */
+IG_MUST_CHECK ig_status ig_lower_moves(ig_lowering *l);
+
+/* The first run of the segment has failed with `status` and the thread's error: programs of the
+ * next level take its place, or there is none and the failure is returned. */
+IG_MUST_CHECK ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status status);
+
+/* Bytes from the first element of an operand to behind its last. */
+uint64_t ig_operand_span(const ig_operand *o);
 
 /* A program that calls a custom op's function. */
 IG_MUST_CHECK ig_status ig_custom_program_create(const ig_planner *planner, const ig_custom_op *op,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "op/view.h"
 #include "plan/lower.h"
 
@@ -39,14 +40,19 @@ static ig_operand operand_of(const ig_lowering *l, ig_value v) {
     const bool leaf = ig_value_at(g, root)->node == IG_NO_NODE;
     ig_operand o = {.value = root,
                     .buffer = buffer_of(l->args, info->base),
-                    .offset =
-                        (uint64_t)(info->layout.offset * ig_dtype_bytes(info->layout.desc.dtype)),
+                    .offset = (uint64_t)ig_bytes_of(info->layout.desc.dtype, info->layout.offset),
                     .desc = info->layout.desc,
                     .vary_dim = -1,
                     .alias = -1};
     memcpy(o.stride, info->layout.stride, sizeof o.stride);
     pack_if_empty(&o);
     o.kind = o.buffer == IG_ARENA ? IG_KIND_LOCAL : leaf ? IG_KIND_INPUT : IG_KIND_OUTPUT;
+    const char *weight =
+        leaf && o.buffer != IG_ARENA && l->args->weights ? l->args->weights[o.buffer - 1] : NULL;
+    if (weight) {
+        o.kind = IG_KIND_WEIGHT;
+        o.host = weight + o.offset;
+    }
     return o;
 }
 
@@ -191,9 +197,6 @@ static ig_status place_custom(ig_lowering *l, uint32_t at) {
     const ig_step *step = &l->plan->steps[at];
     const uint32_t n_devices = planner->strict ? 1 : planner->n_devices;
     uint32_t copier = 0;
-    if (!planner->devices[0]->host_memory)
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "custom: %s does not work in host memory",
-                       planner->devices[0]->name);
     if (!all_packed(step)) {
         while (copier < n_devices && !can_copy(planner->devices[copier], step)) copier++;
         if (copier == n_devices)
@@ -212,14 +215,34 @@ static ig_status place_custom(ig_lowering *l, uint32_t at) {
     return IG_OK;
 }
 
+/* Single ops pass by a device that runs whole programs only: that level is not offered, and going
+ * elsewhere is no fallback. */
+static bool passes_by(const ig_lowering *l, uint32_t device) {
+    return l->args->alone && l->planner->devices[device]->info.flags & IG_NO_EAGER &&
+           device + 1 < l->planner->n_devices;
+}
+
+static void say_why(const ig_lowering *l, ig_place *p, uint32_t first, const ig_bar *bar,
+                    const ig_step *step) {
+    const char *name = l->planner->devices[first]->name;
+    if (bar && bar->first > first)
+        snprintf(p->why, sizeof p->why, "%s", bar->why);
+    else if (p->device > first)
+        snprintf(p->why, sizeof p->why, "%s has no kernel for %s of %s", name, ig_op_name(step->op),
+                 ig_dtype_name(ig_step_operand(step, 0)->desc.dtype));
+}
+
 /* Chooses a device for the last step. */
-static ig_status place(ig_lowering *l) {
+static ig_status place(ig_lowering *l, uint32_t node) {
     const ig_planner *planner = l->planner;
     const uint32_t at = l->plan->n_steps - 1;
     const ig_step *step = &l->plan->steps[at];
-    const uint32_t n_devices = planner->strict ? 1 : planner->n_devices;
-    uint32_t chosen = 0;
+    const ig_bar *bar = l->bars ? &l->bars[node] : NULL;
+    uint32_t first = 0; /* choice */
     if (step->op == IG_OP_CUSTOM) return place_custom(l, at);
+    while (passes_by(l, first)) first++;
+    const uint32_t n_devices = planner->strict ? first + 1 : planner->n_devices;
+    uint32_t chosen = bar && bar->first > first ? bar->first : first;
     for (; chosen < n_devices; chosen++) {
         const ig_device *device = planner->devices[chosen];
         if (ig_device_can_run(device, step)) break;
@@ -227,13 +250,10 @@ static ig_status place(ig_lowering *l) {
         insert_copies(l, at);
         break;
     }
-    if (chosen == n_devices) return nowhere(l, step);
+    if (chosen >= n_devices) return nowhere(l, step);
     for (uint32_t i = at; i < l->plan->n_steps; i++) {
         l->places[i].device = chosen;
-        if (chosen > 0)
-            snprintf(l->places[i].why, IG_REASON_BYTES, "%s has no kernel for %s of %s",
-                     planner->devices[0]->name, ig_op_name(l->plan->steps[i].op),
-                     ig_dtype_name(ig_step_operand(&l->plan->steps[i], 0)->desc.dtype));
+        say_why(l, &l->places[i], first, bar, &l->plan->steps[i]);
     }
     return IG_OK;
 }
@@ -268,7 +288,7 @@ static ig_status lower_node(ig_lowering *l, const ig_node *node) {
         out[i].kind = in[out[i].alias].kind = IG_KIND_STATE;
     }
     broadcast_inputs((ig_op)node->op, in, out[0].desc.shape);
-    return place(l);
+    return place(l, (uint32_t)(node - &g->nodes[l->args->first]));
 }
 
 ig_status ig_lower_place(ig_lowering *l) {
@@ -279,7 +299,10 @@ ig_status ig_lower_place(ig_lowering *l) {
         const uint32_t first = l->plan->n_steps;
         while (part < args->n_cuts && args->cuts[part] <= i) part++;
         if (!(ig_op_find(g->nodes[i].op)->traits & IG_VIEWS)) IG_TRY(lower_node(l, &g->nodes[i]));
-        for (uint32_t s = first; s < l->plan->n_steps; s++) l->places[s].part = part;
+        for (uint32_t s = first; s < l->plan->n_steps; s++) {
+            l->places[s].part = part;
+            l->places[s].node = i - args->first;
+        }
     }
     return IG_OK;
 }

@@ -1,6 +1,7 @@
-/* A plan from its passes to its runs. */
+/* A plan from pass to pass; and its end. */
 #include "plan/plan.h"
 
+#include "base/blocks.h"
 #include "plan/lower.h"
 
 /* Room for all that the passes may write: a copy for every input is the most they add. */
@@ -35,21 +36,42 @@ static ig_status lower(ig_lowering *l) {
     count_copies(l);
     IG_TRY(ig_lower_levels(l));
     IG_TRY(ig_lower_memory(l));
-    return ig_lower_wrap(l);
+    IG_TRY(ig_lower_wrap(l));
+    return l->again ? IG_OK : ig_lower_moves(l);
+}
+
+/* One attempt.  Where it ends with something barred, the plan is of no use. */
+static ig_status attempt(ig_lowering *l) {
+    const ig_allocator *a = l->planner->allocator;
+    l->plan = ig_alloc(a, 1, sizeof *l->plan);
+    if (!l->plan) return IG_FAIL(IG_ERR_MEMORY, "plan");
+    l->plan->allocator = a;
+    l->plan->planner = l->planner;
+    l->plan->n_parts = l->args->n_cuts + 1;
+    l->again = false;
+    l->n_inserted = 0;
+    const ig_status status = lower(l);
+    ig_free(a, l->places);
+    l->places = NULL;
+    if (status != IG_OK || l->again) {
+        ig_plan_destroy(l->plan);
+        l->plan = NULL;
+    }
+    return status;
 }
 
 ig_status ig_plan_create(const ig_planner *planner, ig_plan_args args, ig_plan **out) {
-    ig_plan *plan = ig_alloc(planner->allocator, 1, sizeof *plan);
-    if (!plan) return IG_FAIL(IG_ERR_MEMORY, "plan");
-    plan->allocator = planner->allocator;
-    plan->n_parts = args.n_cuts + 1;
-    ig_lowering l = {.planner = planner, .args = &args, .plan = plan};
-    const ig_status status = lower(&l);
-    ig_free(planner->allocator, l.places);
-    if (status == IG_OK)
-        *out = plan;
-    else
-        ig_plan_destroy(plan);
+    ig_lowering l = {.planner = planner, .args = &args, .again = true};
+    ig_status status = IG_OK;
+    while (status == IG_OK && l.again) status = attempt(&l);
+    ig_free(planner->allocator, l.bars);
+    if (status == IG_OK) {
+        l.plan->refusals = l.refusals;
+        l.plan->n_refusals = (uint32_t)l.n_refusals;
+        *out = l.plan;
+    } else {
+        ig_free(planner->allocator, l.refusals);
+    }
     return status;
 }
 
@@ -62,6 +84,10 @@ void ig_plan_destroy(ig_plan *plan) {
         ig_free(plan->allocator, s->programs);
     }
     ig_free(plan->allocator, plan->segments);
+    ig_free(plan->allocator, plan->refusals);
+    ig_free(plan->allocator, plan->moves);
+    ig_free(plan->allocator, plan->touches);
+    ig_free(plan->allocator, (void *)plan->far_buffers);
     ig_free(plan->allocator, plan->part_levels);
     ig_free(plan->allocator, plan->homes);
     ig_free(plan->allocator, plan->attrs);
@@ -70,28 +96,19 @@ void ig_plan_destroy(ig_plan *plan) {
     ig_free(plan->allocator, plan);
 }
 
-ig_status ig_plan_run_part(const ig_plan *plan, uint32_t part, ig_run_args args) {
-    for (uint32_t i = 0; i < plan->n_segments; i++) {
-        const ig_segment *s = &plan->segments[i];
-        for (uint32_t j = 0; s->part == part && j < s->n_programs; j++) {
-            ig_backend_program *program = s->programs[j];
-            if (args.first_step) *args.first_step = s->first + j;
-            IG_TRY(
-                program->submit(program, args.buffers, args.n_buffers, args.slots, args.n_slots));
-        }
-    }
-    return IG_OK;
-}
-
-ig_status ig_plan_run(const ig_plan *plan, ig_run_args args) {
-    for (uint32_t part = 0; part < plan->n_parts; part++)
-        IG_TRY(ig_plan_run_part(plan, part, args));
-    return IG_OK;
-}
-
 const char *ig_plan_step_name(const ig_planner *planner, const ig_step *step) {
     if (step->op != IG_OP_CUSTOM) return ig_op_name(step->op);
     ig_attrs_custom attrs;
     ig_step_attrs(step, &attrs, sizeof attrs);
     return planner->custom(planner->user, attrs.id)->name;
+}
+
+uint64_t ig_operand_span(const ig_operand *o) {
+    const int64_t block = ig_dtype_block(o->desc.dtype);
+    int64_t last = 0;
+    for (int d = 0; d < o->desc.shape.rank; d++) {
+        if (o->desc.shape.dim[d] == 0) return 0;
+        last += (o->desc.shape.dim[d] - 1) * o->stride[d];
+    }
+    return (uint64_t)ig_bytes_of(o->desc.dtype, last / block * block + block);
 }

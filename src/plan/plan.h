@@ -9,9 +9,10 @@
 #ifndef IG_PLAN_PLAN_H
 #define IG_PLAN_PLAN_H
 
-#include "backend/device.h"
+#include "backend/mirror.h"
 #include "graph/graph.h"
 #include "ingot/ops.h"
+#include "plan/artifacts.h"
 
 enum { IG_MAX_DEVICES = 4, IG_ATTEMPTS = 3, IG_REASON_BYTES = 256 };
 #define IG_NOT_THERE UINT64_MAX
@@ -22,7 +23,8 @@ typedef struct ig_custom_guard {
     bool called;  /* it asked for something that cannot be done in the midst of a run */
 } ig_custom_guard;
 
-/* What a plan is made with.  Devices in the order of preference; all share the host's memory. */
+/* What a plan is made with.  Devices in the order of preference; of those, one at most has memory
+ * of its own. */
 typedef struct ig_planner {
     const ig_allocator *allocator;
     ig_device *devices[IG_MAX_DEVICES];
@@ -30,8 +32,9 @@ typedef struct ig_planner {
     bool strict; /* the first device or none */
     const ig_custom_op *(*custom)(void *user, uint32_t id);
     void *user;
-    ig_custom_guard *guard; /* outlives the plans; NULL: nobody asks */
-    ig_progress *progress;  /* for the host's progress(); NULL: nobody asks */
+    ig_custom_guard *guard;  /* outlives the plans; NULL: nobody asks */
+    ig_artifacts *artifacts; /* programs kept on disk; NULL: none */
+    ig_progress *progress;   /* for the host's progress(); NULL: nobody asks */
 } ig_planner;
 
 /* One rung of the ladder compile -> kernel_override -> eager. */
@@ -50,7 +53,37 @@ typedef struct ig_segment {
     uint32_t n_programs;
     ig_attempt attempts[IG_ATTEMPTS];
     char fallback[IG_REASON_BYTES]; /* why another device than the first runs it; "": it does not */
+    bool ran;                       /* once, so that the timeline is settled */
+
+    /* Where a device has memory of its own: what is brought to the segment's side before it runs,
+     * and what is brought to the host after it. */
+    uint32_t moves, n_moves, n_after;
+    uint32_t touches, n_touches;
+    uint64_t n_runs, moved_bytes, lost_ns; /* lost: in a fallback */
 } ig_segment;
+
+/* Runs in another memory than the host's. */
+static inline bool ig_segment_is_far(const ig_segment *s) {
+    return s->device && !s->device->host_memory;
+}
+
+/* A device that was asked for some steps and could not do them on any level. */
+typedef struct ig_refusal {
+    char module[64], device[48];
+    ig_attempt attempts[IG_ATTEMPTS];
+} ig_refusal;
+
+/* A part of the arena that goes from one memory to the other. */
+typedef struct ig_move {
+    bool to_device;
+    uint64_t offset, bytes;
+} ig_move;
+
+/* A bound memory that a segment reads, and writes. */
+typedef struct ig_touch {
+    uint32_t buffer;
+    bool written;
+} ig_touch;
 
 /* Where a local value lies in the arena, and the last level that may read it there. */
 typedef struct ig_home {
@@ -60,7 +93,8 @@ typedef struct ig_home {
 
 typedef struct ig_plan {
     const ig_allocator *allocator;
-    ig_step *steps; /* by level */
+    const ig_planner *planner; /* outlives the plan */
+    ig_step *steps;            /* by level */
     ig_operand *operands;
     char *attrs; /* IG_ATTRS_MAX bytes for each step */
     uint32_t n_steps, n_operands, n_levels;
@@ -71,6 +105,14 @@ typedef struct ig_plan {
     uint64_t live_bytes;   /* the most that local values and scratch take at any one level */
     ig_home *homes;        /* by base value of the graph; NULL: made without `kept` */
     uint32_t *part_levels; /* the first level of each part */
+    ig_refusal *refusals;  /* what had to go elsewhere */
+    uint32_t n_refusals;
+
+    ig_device *far; /* the one with memory of its own; NULL: none */
+    ig_move *moves;
+    ig_touch *touches;
+    uint32_t n_moves, n_touches;
+    ig_backend_buffer **far_buffers; /* of this run */
 } ig_plan;
 
 /*
@@ -89,6 +131,9 @@ typedef struct ig_plan_args {
     uint32_t n_kept;
     const uint32_t *cuts;
     uint32_t n_cuts;
+    const void *const *weights; /* of each bound value: its bytes if they never change, else NULL;
+                                   NULL: all may change */
+    bool alone; /* one op by itself, which devices that run whole programs do not take */
 } ig_plan_args;
 
 IG_MUST_CHECK ig_status ig_plan_create(const ig_planner *planner, ig_plan_args args, ig_plan **out);
@@ -102,6 +147,7 @@ typedef struct ig_run_args {
     uint32_t n_slots;
     uint32_t
         *first_step; /* set to the first step of each program before it runs; NULL: nobody asks */
+    ig_mirror *const *mirrors; /* of the buffers; NULL where all devices work in host memory */
 } ig_run_args;
 
 IG_MUST_CHECK ig_status ig_plan_run_part(const ig_plan *plan, uint32_t part, ig_run_args args);

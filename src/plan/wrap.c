@@ -5,9 +5,12 @@
  * all three rungs are written into its timeline, with the backend's own words
  * for what failed.  A level that a backend does not offer is no failure.
  *
- * The largest run of steps on a device is offered first.  Overrides are for a
- * tag: where compile() turns the run down and one is registered for some of its
- * steps, the run is cut where the tag changes, and each piece goes its own way.
+ * The largest run of steps on a device is offered first.  Where the backend
+ * answers SPLIT, it is offered the runs of one tag, then single steps.  Overrides
+ * are for a tag: where compile() turns a run down and one is registered for some
+ * of its steps, the run is cut where the tag changes, and each piece goes its own
+ * way.  Steps that fail on every level are barred from the device, and the plan
+ * is made anew with the next one in its place.
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,16 +28,37 @@ static void note(ig_segment *s, int level, bool ok, const char *reason) {
     snprintf(a->reason, sizeof a->reason, "%s", reason);
 }
 
-static ig_status compile(const ig_lowering *l, const ig_segment *s, const ig_step *steps,
+/* ---- asking a backend, whose answers are not to be trusted ---- */
+
+static ig_status ask(const ig_planner *planner, ig_device *device, ig_compile_fn *fn,
+                     const ig_step *steps, uint32_t count, ig_backend_program **out) {
+    ig_backend_program *program = NULL;
+    const bool kept =
+        fn == device->backend->compile && ig_artifacts_keeps(planner->artifacts, device);
+    (void)IG_FAIL(IG_ERR_DEVICE, "%s: compile() failed and gave no reason", device->name);
+    const ig_status status =
+        kept ? ig_artifacts_compile(planner->artifacts, device, steps, count, planner->progress,
+                                    &program)
+             : fn(device->handle, steps, count, (ig_blob){0}, planner->progress, &program);
+    if ((unsigned)status >= IG_STATUS_COUNT)
+        return IG_FAIL(IG_ERR_DEVICE, "%s: compile() gave status %d", device->name, (int)status);
+    if (status != IG_OK) return status;
+    if (!program || !program->submit)
+        return IG_FAIL(IG_ERR_DEVICE, "%s: compile() made no program", device->name);
+    *out = program;
+    return IG_OK;
+}
+
+static ig_status compile(const ig_planner *planner, const ig_segment *s, const ig_step *steps,
                          uint32_t count, ig_backend_program **out) {
-    ig_device *device = s->device;
-    return device->backend->compile(device->handle, steps, count, (ig_blob){0},
-                                    l->planner->progress, out);
+    return ask(planner, s->device, s->device->backend->compile, steps, count, out);
 }
 
 static ig_compile_fn *override_of(const ig_device *device, const ig_step *step) {
     return step->tag < IG_TAG_COUNT ? device->overrides[step->tag] : NULL;
 }
+
+static bool offers_eager(const ig_segment *s) { return !(s->device->info.flags & IG_NO_EAGER); }
 
 static void destroy_programs(ig_segment *s) {
     for (uint32_t i = 0; i < s->n_programs; i++)
@@ -42,10 +66,17 @@ static void destroy_programs(ig_segment *s) {
     s->n_programs = 0;
 }
 
+/* Failures that another way of compiling would not mend. */
+static bool is_final(ig_status status) {
+    return status == IG_ERR_MEMORY || status == IG_ERR_CANCELLED;
+}
+
+/* ---- the levels ---- */
+
 /* One program per step. */
-static ig_status eager(const ig_lowering *l, ig_segment *s, const ig_step *steps) {
+static ig_status eager(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
     for (uint32_t i = 0; i < s->count; i++, s->n_programs++) {
-        const ig_status status = compile(l, s, &steps[i], 1, &s->programs[i]);
+        const ig_status status = compile(planner, s, &steps[i], 1, &s->programs[i]);
         if (status == IG_OK) continue;
         destroy_programs(s);
         return status;
@@ -53,54 +84,168 @@ static ig_status eager(const ig_lowering *l, ig_segment *s, const ig_step *steps
     return IG_OK;
 }
 
-/* Failures that another way of compiling would not mend. */
-static bool is_final(ig_status status) {
-    return status == IG_ERR_MEMORY || status == IG_ERR_CANCELLED;
+/* Steps from the first on that have its tag. */
+static uint32_t run_of_tag(const ig_segment *s, const ig_step *steps) {
+    uint32_t same = 1;
+    while (same < s->count && steps[same].tag == steps[0].tag) same++;
+    return same;
 }
 
 /* Cuts the segment off where the tag changes, if that gives an override something to do. */
-static bool cut_at_tag(ig_segment *s, const ig_step *steps) {
+static bool cut_for_override(ig_segment *s, const ig_step *steps) {
     bool any = false;
-    uint32_t same = 1;
+    const uint32_t same = run_of_tag(s, steps);
     for (uint32_t i = 0; i < s->count; i++) any |= override_of(s->device, &steps[i]) != NULL;
-    while (same < s->count && steps[same].tag == steps[0].tag) same++;
     if (!any || same == s->count) return false;
     s->count = same;
     return true;
 }
 
-static ig_status wrap(const ig_lowering *l, ig_segment *s, const ig_step *steps) {
-    ig_status status = compile(l, s, steps, s->count, &s->programs[0]);
-    if (status != IG_OK && !is_final(status) && cut_at_tag(s, steps))
-        status = compile(l, s, steps, s->count, &s->programs[0]);
+/* One program for the segment, or for as much of it as the backend takes at once. */
+static ig_status compile_most(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
+    ig_status status = compile(planner, s, steps, s->count, &s->programs[0]);
+    while (status == IG_ERR_SPLIT && s->count > 1) {
+        const uint32_t same = run_of_tag(s, steps);
+        s->count = same < s->count ? same : 1;
+        status = compile(planner, s, steps, s->count, &s->programs[0]);
+    }
+    if (status != IG_OK && !is_final(status) && cut_for_override(s, steps))
+        status = compile(planner, s, steps, s->count, &s->programs[0]);
+    return status;
+}
+
+static void note_compiled(ig_segment *s, const ig_step *steps) {
+    s->n_programs = 1;
+    note(s, COMPILE, true, "");
+    note(s, OVERRIDE, false,
+         override_of(s->device, steps) ? "skipped: compile selected; override registered but unused"
+                                       : "no override registered");
+    note(s, EAGER, false, "skipped: compile selected");
+}
+
+/* The level below compile. */
+static ig_status try_override(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
     ig_compile_fn *override = override_of(s->device, steps);
+    note(s, OVERRIDE, false, "no override registered");
+    if (!override) return IG_ERR_UNSUPPORTED;
+    const ig_status status = ask(planner, s->device, override, steps, s->count, &s->programs[0]);
+    note(s, OVERRIDE, status == IG_OK, status == IG_OK ? "" : ig_error_text());
+    if (status != IG_OK) return status;
+    s->n_programs = 1;
+    note(s, EAGER, false, "skipped: kernel_override selected");
+    return IG_OK;
+}
+
+/* The level below that. */
+static ig_status try_eager(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
+    if (!offers_eager(s)) {
+        note(s, EAGER, false, "not offered");
+        return IG_ERR_UNSUPPORTED;
+    }
+    const ig_status status = eager(planner, s, steps);
+    note(s, EAGER, status == IG_OK, status == IG_OK ? "" : ig_error_text());
+    return status;
+}
+
+/* An offered level that failed is a fallback, and strict has none. */
+static ig_status refuse_fallback(const ig_planner *planner, const ig_segment *s, int level) {
+    if (!planner->strict) return IG_OK;
+    char reason[IG_REASON_BYTES];
+    snprintf(reason, sizeof reason, "%s", s->attempts[level].reason);
+    return IG_FAIL(IG_ERR_UNSUPPORTED, "strict: %s: %s: %s", s->device->name, level_names[level],
+                   reason);
+}
+
+static ig_status wrap(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
+    ig_status status = compile_most(planner, s, steps);
     if (status == IG_OK) {
-        s->n_programs = 1;
-        note(s, COMPILE, true, "");
-        note(s, OVERRIDE, false,
-             override ? "skipped: compile selected; override registered but unused"
-                      : "no override registered");
-        note(s, EAGER, false, "skipped: compile selected");
+        note_compiled(s, steps);
         return IG_OK;
     }
     if (is_final(status)) return status;
     note(s, COMPILE, false, ig_error_text());
-    note(s, OVERRIDE, false, "no override registered");
-    if (override) {
-        status = override(s->device->handle, steps, s->count, (ig_blob){0}, l->planner->progress,
-                          &s->programs[0]);
-        if (is_final(status)) return status;
-        note(s, OVERRIDE, status == IG_OK, status == IG_OK ? "" : ig_error_text());
-        if (status == IG_OK) {
-            s->n_programs = 1;
-            note(s, EAGER, false, "skipped: kernel_override selected");
-            return IG_OK;
-        }
-    }
-    status = eager(l, s, steps);
-    note(s, EAGER, status == IG_OK, status == IG_OK ? "" : ig_error_text());
-    return status;
+    IG_TRY(refuse_fallback(planner, s, COMPILE));
+    status = try_override(planner, s, steps);
+    if (status == IG_OK || is_final(status)) return status;
+    return try_eager(planner, s, steps);
 }
+
+ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status status) {
+    const ig_step *steps = &plan->steps[s->first];
+    char reason[IG_REASON_BYTES];
+    int level = COMPILE;
+    snprintf(reason, sizeof reason, "%s", ig_error_text());
+    if (is_final(status)) return status;
+    while (level < EAGER && !s->attempts[level].selected) level++;
+    note(s, level, false, reason);
+    destroy_programs(s);
+    IG_TRY(refuse_fallback(plan->planner, s, level));
+    status = IG_ERR_DEVICE;
+    if (level < OVERRIDE) status = try_override(plan->planner, s, steps);
+    if (level < EAGER && status != IG_OK && s->count > 1 && !is_final(status))
+        status = try_eager(plan->planner, s, steps);
+    if (status == IG_OK || is_final(status)) return status;
+    return IG_FAIL(IG_ERR_DEVICE, "%s: %s", s->device->name, reason);
+}
+
+/* ---- no level works ---- */
+
+static void name_module(const ig_lowering *l, const ig_segment *s, char *out, size_t bytes) {
+    if (s->count == 1)
+        snprintf(out, bytes, "%s", ig_plan_step_name(l->planner, &l->plan->steps[s->first]));
+    else
+        snprintf(out, bytes, "steps %u to %u", s->first, s->first + s->count - 1);
+}
+
+static ig_status remember(ig_lowering *l, const ig_segment *s) {
+    const ig_allocator *a = l->planner->allocator;
+    if (!IG_GROW(a, l->refusals, &l->refusals_room, l->n_refusals + 1))
+        return IG_FAIL(IG_ERR_MEMORY, "plan: %zu refusals", l->n_refusals);
+    ig_refusal *r = &l->refusals[l->n_refusals++];
+    name_module(l, s, r->module, sizeof r->module);
+    snprintf(r->device, sizeof r->device, "%s", s->device->name);
+    memcpy(r->attempts, s->attempts, sizeof r->attempts);
+    return IG_OK;
+}
+
+static void bar(ig_lowering *l, uint32_t step, const char *why) {
+    ig_bar *b = &l->bars[l->places[step].node];
+    b->first = l->places[step].device + 1;
+    snprintf(b->why, sizeof b->why, "%s", why);
+    l->again = true;
+}
+
+/* Bars the steps that the device cannot do even alone; if it can each, all of them. */
+static ig_status bar_segment(ig_lowering *l, const ig_segment *s) {
+    const ig_allocator *a = l->planner->allocator;
+    if (!l->bars) l->bars = ig_alloc(a, l->args->count, sizeof *l->bars);
+    if (!l->bars) return IG_FAIL(IG_ERR_MEMORY, "plan: %u nodes", l->args->count);
+    const int last = offers_eager(s) ? EAGER : COMPILE;
+    char why[IG_REASON_BYTES];
+    snprintf(why, sizeof why, "%s", s->attempts[last].reason);
+    IG_TRY(remember(l, s));
+    bool any = false;
+    for (uint32_t i = s->first; i < s->first + s->count && s->count > 1; i++) {
+        ig_backend_program *program = NULL;
+        const ig_status status = compile(l->planner, s, &l->plan->steps[i], 1, &program);
+        if (is_final(status)) return status;
+        if (program && program->destroy) program->destroy(program);
+        if (status == IG_OK) continue;
+        bar(l, i, ig_error_text());
+        any = true;
+    }
+    for (uint32_t i = s->first; !any && i < s->first + s->count; i++) bar(l, i, why);
+    return IG_OK;
+}
+
+/* Another device may do what this one cannot. */
+static ig_status go_elsewhere(ig_lowering *l, const ig_segment *s, ig_status status) {
+    const bool last = l->places[s->first].device + 1 >= l->planner->n_devices;
+    if (is_final(status) || l->planner->strict || last) return status;
+    return bar_segment(l, s);
+}
+
+/* ---- segments ---- */
 
 /* A custom op: its function is called, and no backend is asked. */
 static ig_status wrap_custom(const ig_lowering *l, ig_segment *s, const ig_step *step) {
@@ -129,7 +274,9 @@ static ig_status add_segment(ig_lowering *l, uint32_t first) {
     memcpy(s->fallback, l->places[first].why, sizeof s->fallback);
     s->programs = ig_alloc(p->allocator, s->count, sizeof *s->programs);
     if (!s->programs) return IG_FAIL(IG_ERR_MEMORY, "plan: %u programs", s->count);
-    return s->device ? wrap(l, s, &p->steps[first]) : wrap_custom(l, s, &p->steps[first]);
+    if (!s->device) return wrap_custom(l, s, &p->steps[first]);
+    const ig_status status = wrap(l->planner, s, &p->steps[first]);
+    return status == IG_OK ? IG_OK : go_elsewhere(l, s, status);
 }
 
 /* Every device that runs some of the steps sees all of them before it compiles any. */

@@ -102,6 +102,7 @@ static ig_value build(ig_ctx *ctx, const ig_apply_args *args) {
         return IG_NO_VALUE;
     }
     for (uint32_t i = 0; i < args->n_in; i++) in[i] = ig_value_of(ctx, args->in[i]);
+    if (!ctx->in_backward) ctx->graph.tag = ctx->tag;
     const ig_value v = ig_build_op(&ctx->graph, (ig_build_args){.op = args->op,
                                                                 .attrs = args->attrs,
                                                                 .in = in,
@@ -137,6 +138,14 @@ void ig_apply(ig_ctx *ctx, const ig_apply_args *args, ig_tensor **out, uint32_t 
     if (!keep && ctx->recorder.state != IG_RECORDING) forget(ctx, mark, args, out, n_handed);
 }
 
+void ig_tag_begin(ig_ctx *ctx, ig_tag tag) {
+    if (ctx && ctx->tags_begun++ == 0) ctx->tag = tag;
+}
+
+void ig_tag_end(ig_ctx *ctx) {
+    if (ctx && ctx->tags_begun > 0 && --ctx->tags_begun == 0) ctx->tag = IG_TAG_NONE;
+}
+
 ig_tensor *ig_apply_one(ig_op op, const void *attrs, ig_tensor *const *in, uint32_t n_in) {
     ig_tensor *out;
     ig_ctx *ctx = NULL;
@@ -159,6 +168,7 @@ static ig_status check_written(const ig_apply_args *args) {
         const ig_tensor *written = args->in[ig_update_alias(i)];
         if (written->made_by_op)
             return IG_FAIL(IG_ERR_ARGUMENT, "%s: the result of an op cannot be overwritten", name);
+        IG_TRY(ig_tensor_check_writable(written, name));
         for (uint32_t j = 0; j < args->n_in; j++)
             if (crosses(args->in[j], written))
                 return IG_FAIL(IG_ERR_ARGUMENT,

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "op/infer.h"
 #include "runtime/ctx.h"
 
@@ -27,6 +28,8 @@ typedef struct dispatch {
 typedef struct memory {
     uintptr_t begin, end;
     ig_value base;
+    ig_storage *storage; /* of the first of them */
+    bool several;        /* that are not the same storage */
 } memory;
 
 struct ig_batch {
@@ -47,7 +50,8 @@ struct ig_batch {
     memory *memories;
     size_t n_memories, memories_room;
     ig_backend_buffer **buffers;
-    size_t buffers_room;
+    ig_mirror **mirrors;
+    size_t buffers_room, mirrors_room;
 };
 
 /* ---- names ---- */
@@ -93,9 +97,6 @@ ig_status ig_kernel_find(const char *name, ig_op *out) {
 
 ig_status ig_batch_create(ig_ctx *ctx, ig_batch **out) {
     if (!ctx || !out) return IG_FAIL(IG_ERR_ARGUMENT, "batch_create: NULL");
-    if (!ctx->planner.devices[0]->host_memory)
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "batch_create: %s does not work in host memory",
-                       ctx->planner.devices[0]->name);
     ig_batch *b = ig_alloc(&ctx->allocator, 1, sizeof *b);
     if (!b) return IG_FAIL(IG_ERR_MEMORY, "batch_create");
     b->ctx = ctx;
@@ -112,7 +113,8 @@ void ig_batch_destroy(ig_batch *b) {
     const ig_allocator *a = &b->ctx->allocator;
     ig_plan_destroy(b->plan);
     ig_graph_deinit(&b->graph);
-    void *const all[] = {b->list, b->tensors, b->ids, b->attrs, b->memories, b->buffers};
+    void *const all[] = {b->list,     b->tensors, b->ids,    b->attrs,
+                         b->memories, b->buffers, b->mirrors};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ig_free(a, all[i]);
     ig_free(a, b);
 }
@@ -244,19 +246,26 @@ static ig_status gather_memories(ig_batch *b) {
     if (!IG_GROW(&b->ctx->allocator, b->memories, &b->memories_room, b->n_tensors))
         return IG_FAIL(IG_ERR_MEMORY, "batch: %zu tensors", b->n_tensors);
     for (size_t i = 0; i < b->n_tensors; i++) {
-        const ig_storage *s = b->tensors[i]->storage;
+        ig_storage *s = b->tensors[i]->storage;
         const uintptr_t begin = (uintptr_t)s->buffer;
-        b->memories[i] = (memory){begin, begin + s->bytes, IG_NO_VALUE};
+        b->memories[i] = (memory){begin, begin + s->bytes, IG_NO_VALUE, s, false};
     }
     qsort(b->memories, b->n_tensors, sizeof *b->memories, by_begin);
     b->n_memories = 0;
     for (size_t i = 0; i < b->n_tensors; i++) {
         memory *last = b->n_memories ? &b->memories[b->n_memories - 1] : NULL;
-        if (!last || b->memories[i].begin >= last->end)
+        if (!last || b->memories[i].begin >= last->end) {
             b->memories[b->n_memories++] = b->memories[i];
-        else if (b->memories[i].end > last->end)
-            last->end = b->memories[i].end;
+            continue;
+        }
+        last->several |= last->storage != b->memories[i].storage;
+        if (b->memories[i].end > last->end) last->end = b->memories[i].end;
     }
+    for (size_t i = 0; i < b->n_memories; i++)
+        if (b->memories[i].several && ig_ctx_far(b->ctx))
+            return IG_FAIL(IG_ERR_UNSUPPORTED,
+                           "batch: tensors share memory from outside, which %s cannot mirror",
+                           ig_ctx_far(b->ctx)->name);
     return IG_OK;
 }
 
@@ -276,11 +285,11 @@ static memory *memory_of(const ig_batch *b, const ig_tensor *t) {
 /* How a tensor lies in its memory. */
 static ig_status layout_of(const ig_batch *b, const ig_tensor *t, ig_layout *out) {
     const uintptr_t apart = (uintptr_t)t->storage->buffer - memory_of(b, t)->begin;
-    const int64_t each = ig_dtype_bytes(t->layout.desc.dtype);
-    if (apart % (uintptr_t)each != 0)
+    const ig_dtype dtype = t->layout.desc.dtype;
+    if (apart % (uintptr_t)ig_bytes_of(dtype, ig_dtype_block(dtype)) != 0)
         return IG_FAIL(IG_ERR_ARGUMENT, "batch: tensors overlap, but not by whole elements");
     *out = t->layout;
-    out->offset += (int64_t)(apart / (uintptr_t)each);
+    out->offset += ig_elements_of(dtype, (int64_t)apart);
     return IG_OK;
 }
 
@@ -337,7 +346,8 @@ static ig_status make_plan(ig_batch *b) {
     IG_TRY(gather_memories(b));
     IG_TRY(build(b));
     ig_value *bound = ig_alloc(&ctx->allocator, b->n_memories, sizeof *bound);
-    if (!bound || !IG_GROW(&ctx->allocator, b->buffers, &b->buffers_room, b->n_memories + 1)) {
+    if (!bound || !IG_GROW(&ctx->allocator, b->buffers, &b->buffers_room, b->n_memories + 1) ||
+        !IG_GROW(&ctx->allocator, b->mirrors, &b->mirrors_room, b->n_memories + 1)) {
         ig_free(&ctx->allocator, bound);
         return IG_FAIL(IG_ERR_MEMORY, "batch: %zu buffers", b->n_memories);
     }
@@ -365,11 +375,13 @@ ig_status ig_batch_flush(ig_batch *b) {
     if (!b->plan) IG_TRY(make_plan(b));
     IG_TRY(ig_arena_reserve(ctx, b->plan->arena_bytes));
     b->buffers[IG_ARENA] = ctx->arena.buffer;
-    for (size_t i = 0; i < b->n_memories; i++)
+    b->mirrors[IG_ARENA] = &ctx->arena.mirror;
+    for (size_t i = 0; i < b->n_memories; i++) {
         b->buffers[i + 1] = (ig_backend_buffer *)b->memories[i].begin;
+        b->mirrors[i + 1] = &b->memories[i].storage->mirror;
+    }
     ig_profile_run(ctx, b->plan);
-    IG_TRY(ig_plan_run(b->plan, (ig_run_args){b->buffers, (uint32_t)b->n_memories + 1, ctx->slots,
-                                              (uint32_t)ctx->n_slots, &ctx->profile.first_step}));
+    IG_TRY(ig_plan_run(b->plan, ig_ctx_run_args(ctx, b->buffers, b->mirrors, b->n_memories + 1)));
     IG_TRY(ig_device_sync(ctx->planner.devices[0]));
     ctx->counters.ops += b->count;
     ctx->counters.submits += b->plan->n_submits;
@@ -404,10 +416,10 @@ ig_status ig_tensor_create_view(ig_tensor *of, ig_desc desc, const int64_t *stri
             __builtin_add_overflow(last, reach, &last))
             return IG_FAIL(IG_ERR_SHAPE, "create_view: stride %lld", (long long)layout.stride[d]);
     }
-    const uint64_t each = (uint64_t)ig_dtype_bytes(desc.dtype);
-    if (bytes > 0 && (uint64_t)last >= of->storage->bytes / each)
-        return IG_FAIL(IG_ERR_SHAPE, "create_view: element %lld of %llu", (long long)last,
-                       (unsigned long long)(of->storage->bytes / each));
+    const int64_t held = ig_elements_of(desc.dtype, (int64_t)of->storage->bytes);
+    if (bytes > 0 && last >= held)
+        return IG_FAIL(IG_ERR_SHAPE, "create_view: element %lld of %lld", (long long)last,
+                       (long long)held);
     layout.offset = offset;
     ig_tensor *t = ig_tensor_new(of->ctx, layout, ig_storage_retain(of->storage));
     if (!t) return IG_FAIL(IG_ERR_MEMORY, "create_view: handle");
@@ -418,8 +430,10 @@ ig_status ig_tensor_create_view(ig_tensor *of, ig_desc desc, const int64_t *stri
 
 void *ig_tensor_map(ig_tensor *tensor) {
     if (ig_tensor_check(tensor, NULL, "map") != IG_OK || !tensor->storage) return NULL;
-    if (!tensor->ctx->planner.devices[0]->host_memory) return NULL;
     if (ig_replay_read(tensor->ctx, tensor) != IG_OK) return NULL;
+    if (ig_device_sync(tensor->ctx->planner.devices[0]) != IG_OK) return NULL;
+    if (ig_storage_to_host(tensor->ctx, tensor->storage) != IG_OK) return NULL;
+    tensor->storage->mirror.shared = !tensor->storage->frozen; /* it may be written to any time */
     return (char *)tensor->storage->buffer +
-           tensor->layout.offset * ig_dtype_bytes(tensor->layout.desc.dtype);
+           ig_bytes_of(tensor->layout.desc.dtype, tensor->layout.offset);
 }

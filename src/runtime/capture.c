@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/blocks.h"
 #include "runtime/ctx.h"
 
 struct ig_captured {
@@ -14,8 +15,15 @@ struct ig_captured {
     ig_tensor **bound; /* the tensors of its binds; a reference each */
     int64_t *advance;  /* of each slot: by how much fn moved its count */
     size_t n_slots;
-    uint64_t steps; /* that fn ended */
+    uint64_t steps;  /* that fn ended */
+    ig_status moved; /* what came of moving results */
 };
+
+const ig_plan *ig_captured_plan(const ig_ctx *ctx, uint32_t index) {
+    const ig_recording *r = ctx->captured;
+    while (r && index-- > 0) r = r->next;
+    return r ? r->plan : NULL;
+}
 
 /* ---- after fn ---- */
 
@@ -40,12 +48,17 @@ static void move_in(ig_captured *c, ig_tensor *t) {
     uint64_t bytes = 0;
     t->cell = 0;                             /* no recording's any more */
     if (home.offset == IG_NOT_THERE) return; /* a view of something that is bound */
+    const ig_status there = ig_storage_to_host(c->ctx, t->storage);
+    if (there != IG_OK) {
+        c->moved = there;
+        return;
+    }
     (void)ig_desc_bytes(ig_value_at(&r->graph, info->base)->layout.desc, &bytes);
     memcpy((char *)c->arena->buffer + home.offset, (const char *)t->storage->buffer, bytes);
     ig_storage_release(c->ctx, t->storage);
     t->storage = ig_storage_retain(c->arena);
     t->layout = info->layout;
-    t->layout.offset += (int64_t)home.offset / ig_dtype_bytes(info->layout.desc.dtype);
+    t->layout.offset += ig_elements_of(info->layout.desc.dtype, (int64_t)home.offset);
 }
 
 static ig_status bind(ig_captured *c) {
@@ -64,6 +77,7 @@ static ig_status settle(ig_captured *c, const ig_slot *before, size_t n_before) 
     IG_TRY(ig_recording_make_plan(ctx, c->recording));
     IG_TRY(ig_storage_create(ctx, c->recording->plan->arena_bytes, &c->arena));
     each_held(c, move_in);
+    IG_TRY(c->moved);
     c->n_slots = n_before;
     c->advance = ig_alloc(&ctx->allocator, n_before, sizeof *c->advance);
     if (!c->advance) return IG_FAIL(IG_ERR_MEMORY, "capture: %zu slots", n_before);
@@ -110,9 +124,6 @@ ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg, ig_capt
     if (!ctx || !fn || !out) return IG_FAIL(IG_ERR_ARGUMENT, "capture: NULL");
     IG_TRY(ig_ctx_check_idle(ctx, "capture"));
     IG_TRY(ig_replay_check_between(ctx, "capture"));
-    if (!ctx->planner.devices[0]->host_memory)
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "capture: %s does not work in host memory",
-                       ctx->planner.devices[0]->name);
     ig_captured *c = ig_alloc(&ctx->allocator, 1, sizeof *c);
     const size_t n_slots = ctx->n_slots;
     ig_slot *before = ig_alloc(&ctx->allocator, n_slots, sizeof *before);
@@ -133,6 +144,8 @@ ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg, ig_capt
     ig_free(&ctx->allocator, before);
     if (status == IG_OK) {
         ctx->counters.records++;
+        c->recording->next = ctx->captured;
+        ctx->captured = c->recording;
         *out = c;
     } else {
         ig_captured_destroy(c);
@@ -155,11 +168,14 @@ ig_status ig_captured_replay(ig_captured *c) {
         return IG_FAIL(IG_ERR_CANCELLED, "captured_replay: cancelled");
     advance(c, 1);
     r->buffers[IG_ARENA] = c->arena->buffer;
-    for (size_t i = 0; i < r->n_binds; i++) r->buffers[i + 1] = c->bound[i]->storage->buffer;
+    r->mirrors[IG_ARENA] = &c->arena->mirror;
+    for (size_t i = 0; i < r->n_binds; i++) {
+        r->buffers[i + 1] = c->bound[i]->storage->buffer;
+        r->mirrors[i + 1] = &c->bound[i]->storage->mirror;
+    }
     ig_profile_run(ctx, r->plan);
     const ig_status status =
-        ig_plan_run(r->plan, (ig_run_args){r->buffers, (uint32_t)r->n_binds + 1, ctx->slots,
-                                           (uint32_t)ctx->n_slots, &ctx->profile.first_step});
+        ig_plan_run(r->plan, ig_ctx_run_args(ctx, r->buffers, r->mirrors, r->n_binds + 1));
     ctx->steps += c->steps;
     ctx->counters.steps += c->steps;
     ctx->slots[IG_SLOT_STEP].i = (int64_t)ctx->steps;
@@ -181,6 +197,11 @@ ig_status ig_captured_replay(ig_captured *c) {
 void ig_captured_destroy(ig_captured *c) {
     if (!c) return;
     ig_ctx *ctx = c->ctx;
+    for (ig_recording **at = &ctx->captured; c->recording && *at; at = &(*at)->next)
+        if (*at == c->recording) {
+            *at = c->recording->next;
+            break;
+        }
     for (size_t i = 0; c->bound && i < c->recording->n_binds; i++) ig_tensor_release(c->bound[i]);
     ig_free(&ctx->allocator, c->bound);
     ig_free(&ctx->allocator, c->advance);

@@ -1,10 +1,13 @@
 /* The context: options, host services, devices; made and unmade. */
 #include "runtime/ctx.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dirs.h"
+#include "runtime/config.h"
 
 /* ---- what the host does for backends ---- */
 
@@ -42,23 +45,46 @@ static void host_team(const ig_host *host, ig_team_fn *fn, void *task) {
 
 static void host_team_barrier(const ig_host *host) { ig_team_barrier(ctx_of(host)->team); }
 
-/* ---- making ---- */
-
-static const char *first_set(const char *a, const char *b, const char *c, const char *fallback) {
-    return a && *a ? a : b && *b ? b : c && *c ? c : fallback;
+static const char *host_option(const ig_host *host, const char *name) {
+    const ig_ctx *ctx = ctx_of(host);
+    const struct {
+        const char *name, *text;
+    } all[] = {{"optimization_level", ctx->optimization_level},
+               {"precision", ctx->precision},
+               {"batch_sizes", ctx->batch_sizes}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(name, all[i].name) == 0) return all[i].text[0] ? all[i].text : NULL;
+    return NULL;
 }
 
-/*
- * The device asked for; and behind it, for what it cannot do, those that can read
- * its memory: all work in the host's.  One that cannot be opened is done without.
- */
-static ig_status open_devices(ig_ctx *ctx, const char *wanted) {
+/* ---- making ---- */
+
+/* The caller's texts may go. */
+static ig_status keep_options(ig_ctx *ctx, const ig_compile_options *o) {
+    const char *precision = o->precision ? o->precision : "";
+    const char *batches = o->batch_sizes ? o->batch_sizes : "";
+    if (strlen(precision) >= sizeof ctx->precision || strlen(batches) >= sizeof ctx->batch_sizes)
+        return IG_FAIL(IG_ERR_ARGUMENT, "ctx_create: compile options are too long");
+    if (o->optimization_level)
+        snprintf(ctx->optimization_level, sizeof ctx->optimization_level, "%d",
+                 o->optimization_level);
+    snprintf(ctx->precision, sizeof ctx->precision, "%s", precision);
+    snprintf(ctx->batch_sizes, sizeof ctx->batch_sizes, "%s", batches);
+    return IG_OK;
+}
+
+static const char *first_set(const char *a, const char *b, const char *c, const char *d) {
+    return a && *a ? a : b && *b ? b : c && *c ? c : d;
+}
+
+/* The device asked for; and behind it, for what it cannot do, those that can do all.  One that
+ * cannot be opened is done without. */
+static ig_status open_devices(ig_ctx *ctx, const char *name) {
     static const char *const behind[] = {"cpu", "ref"};
     ig_planner *p = &ctx->planner;
-    const char *name = first_set(wanted, getenv("INGOT_DEVICE"), getenv("RM_DEVICE"), "auto");
-    IG_TRY(ig_device_open(&ctx->host.table, &ctx->allocator, name, &p->devices[0]));
+    IG_TRY(ig_registry_open(&ctx->registry, name, &p->devices[0]));
     p->n_devices = 1;
-    for (size_t i = 0; p->devices[0]->host_memory && i < sizeof behind / sizeof behind[0]; i++) {
+    for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) {
         if (strcmp(p->devices[0]->backend->name, behind[i]) == 0) continue;
         const ig_status status =
             ig_device_open(&ctx->host.table, &ctx->allocator, behind[i], &p->devices[p->n_devices]);
@@ -68,6 +94,38 @@ static ig_status open_devices(ig_ctx *ctx, const char *wanted) {
             return status;
     }
     return IG_OK;
+}
+
+/* Compiled programs are kept below the cache's folder. */
+static ig_status open_cache(ig_ctx *ctx, const ig_ctx_options *o) {
+    char folder[PATH_MAX];
+    ig_artifacts *a = &ctx->artifacts;
+    a->allocator = &ctx->allocator;
+    a->most_bytes = UINT64_C(4) << 30;
+    snprintf(a->options, sizeof a->options, "optimization_level:%s,precision:%s,batch_sizes:%s",
+             ctx->optimization_level, ctx->precision, ctx->batch_sizes);
+    ctx->planner.artifacts = a;
+    if (o->no_cache || !ig_dir_cache(o->cache_dir, folder)) return IG_OK;
+    const int length = snprintf(a->folder, sizeof a->folder, "%s/programs", folder);
+    if (length > 0 && (size_t)length < sizeof a->folder) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT, "ctx_create: the cache's path is too long");
+}
+
+/* What was asked for beats the environment, which beats the user's config. */
+static ig_status choose_device(ig_ctx *ctx, const ig_ctx_options *options) {
+    ig_config config;
+    IG_TRY(ig_config_read(&ctx->allocator, &config));
+    ctx->registry =
+        (ig_registry){.allocator = &ctx->allocator,
+                      .host = &ctx->host.table,
+                      .places = {first_set(options->plugins, config.plugins, NULL, NULL),
+                                 options->accept_plugin, options->user}};
+    const char *wanted = first_set(options->device, getenv("INGOT_DEVICE"), getenv("RM_DEVICE"),
+                                   first_set(config.device, NULL, NULL, "auto"));
+    const ig_status status = open_devices(ctx, wanted);
+    ctx->registry.places.paths = NULL; /* the texts may go */
+    ig_config_deinit(&ctx->allocator, &config);
+    return status;
 }
 
 static const ig_custom_op *custom_of(void *user, uint32_t id) {
@@ -85,7 +143,8 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
                                .progress = host_progress,
                                .register_override = host_register_override,
                                .team = host_team,
-                               .team_barrier = host_team_barrier},
+                               .team_barrier = host_team_barrier,
+                               .option = host_option},
                               ctx};
     ctx->planner = (ig_planner){.allocator = &ctx->allocator,
                                 .strict = options->strict,
@@ -107,7 +166,8 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
     const uint32_t threads =
         options->threads > 0 ? (uint32_t)options->threads : ig_team_default_threads();
     IG_TRY(ig_team_create(&ctx->allocator, threads, &ctx->team));
-    return open_devices(ctx, options->device);
+    IG_TRY(open_cache(ctx, options));
+    return choose_device(ctx, options);
 }
 
 ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out) {
@@ -123,8 +183,11 @@ ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out) {
     if (!ctx) return IG_FAIL(IG_ERR_MEMORY, "ctx_create: a context");
     ctx->allocator = *allocator;
     ctx->options = *options;
-    ctx->options.device = NULL; /* the caller's text may go */
-    const ig_status status = init(ctx, options);
+    ctx->options.device = ctx->options.plugins = NULL; /* the caller's texts may go */
+    ctx->options.compile = (ig_compile_options){0};
+    ctx->options.cache_dir = NULL;
+    ig_status status = keep_options(ctx, &options->compile);
+    if (status == IG_OK) status = init(ctx, options);
     if (status == IG_OK)
         *out = ctx;
     else
@@ -155,10 +218,11 @@ void ig_ctx_destroy(ig_ctx *ctx) {
     ig_plan_cache_deinit(&ctx->cache);
     if (ctx->planner.n_devices > 0) {
         ig_pool_drain(ctx);
-        ig_device_free(ctx->planner.devices[0], ctx->arena.buffer, ctx->arena.bytes);
+        ig_arena_free(ctx);
     }
     for (uint32_t i = ctx->planner.n_devices; i > 0; i--)
         ig_device_close(ctx->planner.devices[i - 1]);
+    ig_registry_deinit(&ctx->registry);
     ig_profile_deinit(ctx);
     ig_team_destroy(ctx->team);
     for (size_t i = 0; i < ctx->n_customs; i++)

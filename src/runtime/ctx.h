@@ -15,15 +15,18 @@
 #include "plan/cache.h"
 #include "runtime/record.h"
 
-/* Memory of a device, counted.  Views and values share it. */
+/* Memory of the host, counted, which a device may mirror.  Views and values share it. */
 typedef struct ig_storage {
     uint32_t refs;
     uint32_t version; /* grows when it is overwritten */
     ig_backend_buffer *buffer;
     uint64_t bytes;
+    ig_mirror mirror;
     void (*release)(void *owner); /* of wrapped memory, which is not ours */
     void *owner;
     bool wrapped;
+    bool zeroed;             /* new, and the host's: it need not be cleared */
+    bool frozen;             /* its bytes do not change any more */
     bool of_caller;          /* made for a tensor of the caller's, not for the result of an op */
     struct ig_storage *next; /* in the pool */
 } ig_storage;
@@ -95,19 +98,31 @@ typedef struct ig_profile {
     const ig_plan *plan; /* that ran last */
 } ig_profile;
 
+/* The first op that made numbers which are none: finite.c. */
+enum { IG_FINITE_BYTES = 320 };
+typedef struct ig_finite {
+    bool watching;
+    char first[IG_FINITE_BYTES];
+} ig_finite;
+
 struct ig_ctx {
     ig_allocator allocator;
     ig_ctx_options options; /* texts are not kept */
     ig_ctx_host host;
     ig_progress progress;
+    char optimization_level[12], precision[16], batch_sizes[96]; /* "": not said */
     ig_custom_guard guard;
     ig_team *team;
+    ig_registry registry;
     ig_planner planner;
     ig_plan_cache cache;
+    ig_artifacts artifacts;
 
     ig_graph graph; /* the tape */
     uint64_t tape;  /* its number: grows when it starts anew */
     uint32_t no_grad, in_backward;
+    ig_tag tag;          /* of the outermost ig_tag_begin(), */
+    uint32_t tags_begun; /* of so many */
 
     ig_tensor_slab *slabs;
     ig_tensor *free_first, *free_last; /* oldest first: handles stay recognisable for long */
@@ -120,7 +135,9 @@ struct ig_ctx {
     ig_storage arena; /* buffer 0 of every run; results of replays lie in it */
 
     ig_recorder recorder;
+    ig_recording *captured; /* by hand, the newest first */
     ig_profile profile;
+    ig_finite finite;
     uint64_t n_ids;
 
     ig_slot *slots;
@@ -133,6 +150,7 @@ struct ig_ctx {
     uint64_t next_steps; /* what the count was set to in the midst of a step, */
     bool steps_were_set; /* if it was: it holds from the next one on */
     uint64_t n_filled;   /* calls of ig_tensor_fill_* */
+    uint32_t no_draw;    /* which draw nothing now */
     uint32_t n_random;   /* random ops since the tape began */
     bool step_has_ops, step_ended;
     ig_counters counters;
@@ -147,12 +165,22 @@ static inline bool ig_tensor_has_identity(const ig_tensor *t) {
 /* ---- storage.c ---- */
 IG_MUST_CHECK ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out);
 ig_storage *ig_storage_retain(ig_storage *storage);
+/* Puts memory of someone else's, as it is wrapped, in the place of the storage's own. */
+void ig_storage_adopt(ig_ctx *ctx, ig_storage *storage, const ig_storage *outside);
 void ig_storage_release(ig_ctx *ctx, ig_storage *storage);
+/* Before the host looks at the bytes: they are brought from the device if that has newer ones. */
+IG_MUST_CHECK ig_status ig_storage_to_host(ig_ctx *ctx, ig_storage *storage);
+/* The device with memory of its own; NULL: none. */
+static inline ig_device *ig_ctx_far(const ig_ctx *ctx) {
+    ig_device *first = ctx->planner.devices[0];
+    return first->host_memory ? NULL : first;
+}
 void ig_pool_drain(ig_ctx *ctx);
 /* Whether bytes of one are bytes of the other. */
 bool ig_storage_overlaps(const ig_storage *a, const ig_storage *b);
 /* Buffer 0 of every run; grows to the largest that a plan needs. */
 IG_MUST_CHECK ig_status ig_arena_reserve(ig_ctx *ctx, uint64_t bytes);
+void ig_arena_free(ig_ctx *ctx);
 
 /* ---- tensor.c ---- */
 /* A new handle that takes over the reference to `storage`; NULL: no memory. */
@@ -165,6 +193,8 @@ void ig_tensor_give_up(ig_tensor *tensor);
 /* Whether it may be used with the context; if not, says why in the thread's error. */
 IG_MUST_CHECK ig_status ig_tensor_check(const ig_tensor *tensor, const ig_ctx *ctx,
                                         const char *what);
+/* Not if it is frozen. */
+IG_MUST_CHECK ig_status ig_tensor_check_writable(const ig_tensor *tensor, const char *what);
 /* Says why a tensor without storage has none. */
 IG_MUST_CHECK ig_status ig_tensor_missing(const ig_tensor *tensor, const char *what);
 /* What ops on NULL return: there is no context that could own a poisoned tensor. */
@@ -176,10 +206,25 @@ IG_MUST_CHECK ig_status ig_ctx_check_idle(ig_ctx *ctx, const char *what);
 /* ---- run.c ---- */
 extern const ig_graph_hooks ig_run_hooks;
 
+/* What a plan is run with; mirrors count where a device has memory of its own. */
+static inline ig_run_args ig_ctx_run_args(ig_ctx *ctx, ig_backend_buffer *const *buffers,
+                                          ig_mirror *const *mirrors, size_t count) {
+    return (ig_run_args){.buffers = buffers,
+                         .n_buffers = (uint32_t)count,
+                         .slots = ctx->slots,
+                         .n_slots = (uint32_t)ctx->n_slots,
+                         .first_step = &ctx->profile.first_step,
+                         .mirrors = mirrors};
+}
+
 /* ---- profile.c ---- */
 void ig_profile_deinit(ig_ctx *ctx);
 /* Before a plan runs. */
 void ig_profile_run(ig_ctx *ctx, const ig_plan *plan);
+
+/* ---- finite.c ---- */
+/* After a node has run, while somebody watches. */
+void ig_finite_look(ig_ctx *ctx, const ig_graph *g, const ig_node *node);
 
 /* ---- steps.c ---- */
 /* Before an op: starts a new tape where a step has ended. */
@@ -213,5 +258,9 @@ ig_tensor *ig_tensor_of(ig_ctx *ctx, ig_value v);
 /* An update of tensors that callers own; status and all. */
 IG_MUST_CHECK ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in,
                                         uint32_t n_in, uint32_t n_out);
+
+/* ---- capture.c ---- */
+/* Plans that were captured by hand, the newest first; NULL behind the last. */
+const ig_plan *ig_captured_plan(const ig_ctx *ctx, uint32_t index);
 
 #endif

@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "base/blocks.h"
 #include "runtime/ctx.h"
 
 /* The tensor that brings the memory a value lies in; false: it lies in the arena. */
@@ -31,7 +32,7 @@ void ig_handle_point(ig_ctx *ctx, const ig_recording *r, const ig_cell *cell, ig
     } else {
         const uint64_t offset = r->plan->homes[info->base].offset;
         if (offset != IG_NOT_THERE)
-            handle->layout.offset += (int64_t)offset / ig_dtype_bytes(info->layout.desc.dtype);
+            handle->layout.offset += ig_elements_of(info->layout.desc.dtype, (int64_t)offset);
     }
     ig_storage_retain(storage);
     ig_storage_release(ctx, handle->storage);
@@ -79,7 +80,7 @@ void ig_handle_detach(ig_ctx *ctx, ig_recording *r, ig_cell *cell, bool there) {
     (void)ig_desc_bytes(desc, &bytes);
     if (there && ig_storage_create(ctx, bytes, &own) == IG_OK) { /* all is host memory here */
         memcpy((void *)own->buffer, (const char *)ctx->arena.buffer + home.offset, bytes);
-        t->layout.offset -= (int64_t)home.offset / ig_dtype_bytes(desc.dtype);
+        t->layout.offset -= ig_elements_of(desc.dtype, (int64_t)home.offset);
     }
     ig_storage_release(ctx, t->storage);
     t->storage = own;

@@ -18,8 +18,8 @@ void ig_recording_destroy(ig_ctx *ctx, ig_recording *r) {
     for (size_t i = 0; i < r->n_cells; i++) ig_tensor_give_up(r->cells[i].handle);
     ig_recording_drop_plan(ctx, r);
     if (r->graph.allocator) ig_graph_deinit(&r->graph);
-    void *const all[] = {r->events, r->refs,   r->cells, r->attrs,    r->grads,
-                         r->states, r->leaves, r->binds, r->spent_at, r->buffers};
+    void *const all[] = {r->events, r->refs,  r->cells,    r->attrs,   r->grads,  r->states,
+                         r->leaves, r->binds, r->spent_at, r->buffers, r->mirrors};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ig_free(&ctx->allocator, all[i]);
     if (ctx->recorder.now == r) ctx->recorder.now = NULL;
     ig_free(&ctx->allocator, r);

@@ -75,17 +75,29 @@ static bool matches(ig_ctx *ctx, const ig_recording *r, const ig_call *call) {
 
 /* ---- planning and running ---- */
 
+/* The bytes of a frozen tensor; NULL: they may change, or another tensor may come in its place. */
+static const void *weight_of(const ig_recording *r, ig_ref ref) {
+    if (ref.kind != IG_REF_STATE) return NULL;
+    const ig_storage *storage = r->states[ref.index].tensor->storage;
+    return storage && storage->frozen ? storage->buffer : NULL;
+}
+
 ig_status ig_recording_make_plan(ig_ctx *ctx, ig_recording *r) {
     const ig_allocator *a = &ctx->allocator;
     ig_value *bound = ig_alloc(a, r->n_binds, sizeof *bound);
     ig_value *kept = ig_alloc(a, r->n_cells, sizeof *kept);
     uint32_t *cuts = ig_alloc(a, r->n_events, sizeof *cuts), n_kept = 0, n_cuts = 0;
+    const void **weights = ig_alloc(a, r->n_binds, sizeof *weights);
     if (!r->buffers) r->buffers = ig_alloc(a, r->n_binds + 1, sizeof(ig_backend_buffer *));
+    if (!r->mirrors) r->mirrors = ig_alloc(a, r->n_binds + 1, sizeof(ig_mirror *));
     ig_status status = IG_OK;
-    if (!bound || !kept || !cuts || !r->buffers)
+    if (!bound || !kept || !cuts || !weights || !r->buffers || !r->mirrors)
         status = IG_FAIL(IG_ERR_MEMORY, "replay: %zu events", r->n_events);
     if (status == IG_OK) {
-        for (size_t i = 0; i < r->n_binds; i++) bound[i] = r->binds[i].value;
+        for (size_t i = 0; i < r->n_binds; i++) {
+            bound[i] = r->binds[i].value;
+            weights[i] = weight_of(r, r->binds[i].ref);
+        }
         for (size_t i = 0; i < r->n_cells; i++)
             if (r->cells[i].kept) kept[n_kept++] = r->cells[i].value;
         for (size_t i = 0; i < r->n_events; i++)
@@ -98,9 +110,11 @@ ig_status ig_recording_make_plan(ig_ctx *ctx, ig_recording *r) {
                                                .kept = kept,
                                                .n_kept = n_kept,
                                                .cuts = cuts,
-                                               .n_cuts = n_cuts},
+                                               .n_cuts = n_cuts,
+                                               .weights = weights},
                                 &r->plan);
     }
+    ig_free(a, (void *)weights);
     ig_free(a, cuts);
     ig_free(a, kept);
     ig_free(a, bound);
@@ -125,15 +139,15 @@ static ig_status run_part(ig_ctx *ctx) {
     if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
         return IG_FAIL(IG_ERR_CANCELLED, "replay: cancelled");
     r->buffers[IG_ARENA] = ctx->arena.buffer;
+    r->mirrors[IG_ARENA] = &ctx->arena.mirror;
     for (size_t i = 0; i < r->n_binds; i++) {
         const ig_tensor *t = ig_replay_bound(ctx, r->binds[i].ref);
         r->buffers[i + 1] = t && t->storage ? t->storage->buffer : NULL;
+        r->mirrors[i + 1] = t && t->storage ? &t->storage->mirror : NULL;
     }
     if (rec->part == 0) ig_profile_run(ctx, r->plan);
-    const ig_status status =
-        ig_plan_run_part(r->plan, rec->part,
-                         (ig_run_args){r->buffers, (uint32_t)r->n_binds + 1, ctx->slots,
-                                       (uint32_t)ctx->n_slots, &ctx->profile.first_step});
+    const ig_status status = ig_plan_run_part(
+        r->plan, rec->part, ig_ctx_run_args(ctx, r->buffers, r->mirrors, r->n_binds + 1));
     if (status == IG_OK) rec->part++;
     return status;
 }
@@ -227,9 +241,11 @@ static bool choose(ig_ctx *ctx, const ig_call *call) {
             rec->n_bound = 0;
         }
     if (!best) return false;
-    if (prepare(ctx, best) != IG_OK) {
+    const ig_status status = prepare(ctx, best);
+    if (status != IG_OK) { /* Dynamic it is, unless that is not what was asked for */
         rec->refused = true;
         snprintf(rec->reason, sizeof rec->reason, "%s", ig_error_text());
+        if (ctx->options.strict) ig_graph_stick(&ctx->graph, status);
         return false;
     }
     rec->now = best;

@@ -41,8 +41,21 @@ static void say_timeline(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, con
     ig_text_add(t, "{\"module\":");
     say_module(t, ctx, plan, s);
     ig_text_add(t, ",\"device\":\"%s\"", s->device ? s->device->name : "host");
-    ig_segment_describe(t, s);
+    ig_attempts_describe(t, s->attempts);
     ig_text_add(t, "}");
+}
+
+/* Devices that could not do something after all, before those that did it. */
+static void say_refusals(ig_text *t, const ig_plan *plan) {
+    for (uint32_t i = 0; plan && i < plan->n_refusals; i++) {
+        const ig_refusal *r = &plan->refusals[i];
+        ig_text_comma(t);
+        ig_text_add(t, "{\"module\":");
+        ig_text_add_string(t, r->module);
+        ig_text_add(t, ",\"device\":\"%s\"", r->device);
+        ig_attempts_describe(t, r->attempts);
+        ig_text_add(t, "}");
+    }
 }
 
 static void say_fallback(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s) {
@@ -53,19 +66,31 @@ static void say_fallback(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, con
     ig_text_add(t, ",\"from\":\"%s\",\"to\":\"%s\",\"reason\":", ctx->planner.devices[0]->name,
                 s->device->name);
     ig_text_add_string(t, s->fallback);
-    ig_text_add(t, "}");
+    ig_text_add_number(t, "runs", s->n_runs);
+    ig_text_add_number(t, "bytes_moved", s->moved_bytes);
+    ig_text_add(t, ",\"ms_lost\":%.3f}", (double)s->lost_ns / 1e6);
 }
 
 static void plan_segments(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, segment_fn *fn) {
     for (uint32_t i = 0; plan && i < plan->n_segments; i++) fn(t, ctx, plan, &plan->segments[i]);
 }
 
-/* Plans of single ops, in the order they were made, then those of recordings. */
-static void each_segment(ig_text *t, const ig_ctx *ctx, segment_fn *fn) {
-    for (size_t i = 0; i < ctx->cache.count; i++)
-        plan_segments(t, ctx, ctx->cache.entries[i].plan, fn);
-    for (uint32_t i = 0; i < ctx->recorder.count; i++)
-        plan_segments(t, ctx, ctx->recorder.all[i]->plan, fn);
+typedef void plan_fn(ig_text *t, const ig_ctx *ctx, const ig_plan *plan);
+
+/* Plans of single ops, in the order they were made, then those of recordings and captures. */
+static void each_plan(ig_text *t, const ig_ctx *ctx, plan_fn *fn) {
+    for (size_t i = 0; i < ctx->cache.count; i++) fn(t, ctx, ctx->cache.entries[i].plan);
+    for (uint32_t i = 0; i < ctx->recorder.count; i++) fn(t, ctx, ctx->recorder.all[i]->plan);
+    for (const ig_recording *r = ctx->captured; r; r = r->next) fn(t, ctx, r->plan);
+}
+
+static void say_timelines(ig_text *t, const ig_ctx *ctx, const ig_plan *plan) {
+    say_refusals(t, plan);
+    plan_segments(t, ctx, plan, say_timeline);
+}
+
+static void say_fallbacks(ig_text *t, const ig_ctx *ctx, const ig_plan *plan) {
+    plan_segments(t, ctx, plan, say_fallback);
 }
 
 static void say_counters(ig_text *t, const ig_ctx *ctx) {
@@ -101,6 +126,20 @@ static void say_memory(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "}");
 }
 
+/* Programs of single ops are kept in the process, compiled ones on disk. */
+static void say_cache(ig_text *t, const ig_ctx *ctx) {
+    const ig_artifacts *a = &ctx->artifacts;
+    ig_text_add(t, ",\"cache_hits\":{");
+    ig_text_add_number(t, "compile", a->hits);
+    ig_text_add_number(t, "op", ctx->cache.hits);
+    ig_text_add(t, "},\"compile_cache\":{");
+    ig_text_add_number(t, "hits", a->hits);
+    ig_text_add_number(t, "misses", a->misses);
+    ig_text_add_number(t, "damaged", a->damaged);
+    ig_text_add_number(t, "stored", a->stored);
+    ig_text_add(t, ",\"compile_ms\":%.3f}", (double)a->compile_ns / 1e6);
+}
+
 static void say_recordings(ig_text *t, const ig_ctx *ctx) {
     const ig_recorder *rec = &ctx->recorder;
     ig_text_add(t, ",\"recordings\":{\"count\":%u,\"refused\":%s,\"reason\":", rec->count,
@@ -127,14 +166,15 @@ size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes) {
     ig_text_add(&t, ",\"threads\":%u", ig_team_threads(ctx->team));
     say_seed(&t, ctx->options.seed);
     ig_text_add(&t, ",\"strict\":%s}", ctx->options.strict ? "true" : "false");
+    ig_text_add_number(&t, "moved_bytes", device->moved_bytes);
     say_memory(&t, ctx);
     say_counters(&t, ctx);
-    ig_text_add(&t, ",\"cache_hits\":{\"compile\":%llu}", (unsigned long long)ctx->cache.hits);
+    say_cache(&t, ctx);
     say_recordings(&t, ctx);
     ig_text_add(&t, ",\"fallbacks\":[");
-    each_segment(&t, ctx, say_fallback);
+    each_plan(&t, ctx, say_fallbacks);
     ig_text_add(&t, "],\"backend_timeline\":[");
-    each_segment(&t, ctx, say_timeline);
+    each_plan(&t, ctx, say_timelines);
     ig_text_add(&t, "],\"error\":null}");
     return t.used;
 }
@@ -143,7 +183,9 @@ size_t ig_report_plan_json(const ig_ctx *ctx, uint32_t index, char *out, size_t 
     ig_text t = ig_text_begin(out, out_bytes);
     if (!ctx) return 0;
     const ig_recorder *rec = &ctx->recorder;
-    if (index < rec->count && rec->all[rec->count - 1 - index]->plan)
-        ig_plan_describe(&t, &ctx->planner, rec->all[rec->count - 1 - index]->plan);
+    const ig_plan *plan = index < rec->count
+                              ? rec->all[rec->count - 1 - index]->plan
+                              : ig_captured_plan(ctx, index - rec->count);
+    if (plan) ig_plan_describe(&t, &ctx->planner, plan);
     return t.used;
 }

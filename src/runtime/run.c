@@ -12,15 +12,17 @@ enum { FEW = 24 }; /* operands of most ops */
 typedef struct binding {
     ig_value *bound;
     ig_backend_buffer **buffers; /* [0] is the arena */
+    ig_mirror **mirrors;
     uint32_t count;
 } binding;
 
 static void bind(binding *b, const ig_value_info *info) {
     for (uint32_t i = 0; i < b->count; i++)
         if (b->bound[i] == info->base) return;
-    const ig_storage *storage = info->memory;
+    ig_storage *storage = info->memory;
     b->bound[b->count++] = info->base;
     b->buffers[b->count] = storage->buffer;
+    b->mirrors[b->count] = &storage->mirror;
 }
 
 static bool carries_grad(const ig_ctx *ctx, const ig_graph *g, const ig_node *node) {
@@ -71,13 +73,13 @@ static void count_versions(ig_graph *g, const ig_node *node) {
 static ig_status submit(ig_ctx *ctx, const ig_graph *g, uint32_t id, const binding *b) {
     const ig_plan *plan = NULL;
     const ig_plan_args args = {
-        .graph = g, .first = id, .count = 1, .bound = b->bound, .n_bound = b->count};
+        .graph = g, .first = id, .count = 1, .bound = b->bound, .n_bound = b->count, .alone = true};
     IG_TRY(ig_plan_cache_get(&ctx->cache, &ctx->planner, args, &plan));
     IG_TRY(ig_arena_reserve(ctx, plan->arena_bytes));
     b->buffers[IG_ARENA] = ctx->arena.buffer;
+    b->mirrors[IG_ARENA] = &ctx->arena.mirror;
     ig_profile_run(ctx, NULL);
-    IG_TRY(ig_plan_run(plan, (ig_run_args){b->buffers, b->count + 1, ctx->slots,
-                                           (uint32_t)ctx->n_slots, &ctx->profile.first_step}));
+    IG_TRY(ig_plan_run(plan, ig_ctx_run_args(ctx, b->buffers, b->mirrors, b->count + 1)));
     ctx->counters.ops++;
     ctx->counters.submits += plan->n_submits;
     ctx->counters.dispatches += plan->n_steps;
@@ -90,13 +92,15 @@ static ig_status compute(ig_ctx *ctx, const ig_graph *g, uint32_t id) {
     const size_t most = (size_t)node->n_in + node->n_out;
     ig_value few[FEW];
     ig_backend_buffer *few_buffers[FEW + 1];
-    binding b = {few, few_buffers, 0};
+    ig_mirror *few_mirrors[FEW + 1];
+    binding b = {few, few_buffers, few_mirrors, 0};
     if (most > FEW) {
         b.bound = ig_alloc(&ctx->allocator, most, sizeof *b.bound);
         b.buffers = ig_alloc(&ctx->allocator, most + 1, sizeof *b.buffers);
+        b.mirrors = ig_alloc(&ctx->allocator, most + 1, sizeof *b.mirrors);
     }
     ig_status status = IG_OK;
-    if (!b.bound || !b.buffers)
+    if (!b.bound || !b.buffers || !b.mirrors)
         status = IG_FAIL(IG_ERR_MEMORY, "%s: %zu operands", ig_op_name(node->op), most);
     if (status == IG_OK) {
         for (uint32_t i = 0; i < node->n_in; i++) bind(&b, ig_value_at(g, ig_node_in(g, node)[i]));
@@ -104,6 +108,7 @@ static ig_status compute(ig_ctx *ctx, const ig_graph *g, uint32_t id) {
         status = submit(ctx, g, id, &b);
     }
     if (most > FEW) {
+        ig_free(&ctx->allocator, b.mirrors);
         ig_free(&ctx->allocator, b.buffers);
         ig_free(&ctx->allocator, b.bound);
     }
@@ -123,6 +128,7 @@ static ig_status run_node(void *user, ig_graph *g, uint32_t id) {
         return IG_OK;
     }
     IG_TRY(compute(ctx, g, id));
+    if (ctx->finite.watching) ig_finite_look(ctx, g, node);
     if (traits & IG_UPDATES) count_versions(g, node);
     return IG_OK;
 }

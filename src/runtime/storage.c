@@ -1,5 +1,5 @@
 /*
- * Storage: device memory by size class.  What is released goes to the pool of
+ * Storage: the host's memory by size class.  What is released goes to the pool of
  * its class and comes back with the next request, so a training loop settles
  * after its first step.
  */
@@ -18,12 +18,26 @@ static uint32_t class_of(uint64_t bytes, uint64_t *rounded) {
     return (top - 6) * 4 + quarter + 1;
 }
 
-static ig_device *device_of(const ig_ctx *ctx) { return ctx->planner.devices[0]; }
+/* The first device that works in host memory counts what is taken of it. */
+static ig_device *device_of(const ig_ctx *ctx) {
+    uint32_t i = 0;
+    while (i + 1 < ctx->planner.n_devices && !ctx->planner.devices[i]->host_memory) i++;
+    return ctx->planner.devices[i];
+}
+
+static void drop_mirror(const ig_ctx *ctx, ig_storage *s) {
+    if (s->mirror.buffer) ig_mirror_drop(&s->mirror, ig_ctx_far(ctx));
+}
+
+ig_status ig_storage_to_host(ig_ctx *ctx, ig_storage *s) {
+    return s->mirror.host_old ? ig_mirror_to_host(&s->mirror, ig_ctx_far(ctx)) : IG_OK;
+}
 
 void ig_pool_drain(ig_ctx *ctx) {
     for (int i = 0; i < IG_POOL_CLASSES; i++)
         for (ig_storage *s; (s = ctx->pool[i]) != NULL;) {
             ctx->pool[i] = s->next;
+            drop_mirror(ctx, s);
             ig_device_free(device_of(ctx), s->buffer, s->bytes);
             ig_free(&ctx->allocator, s);
         }
@@ -37,6 +51,7 @@ ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out) {
     ig_storage *s = ctx->pool[class];
     if (s) {
         ctx->pool[class] = s->next;
+        s->zeroed = false;
     } else {
         s = ig_alloc(&ctx->allocator, 1, sizeof *s);
         if (!s) return IG_FAIL(IG_ERR_MEMORY, "a tensor of %llu bytes", (unsigned long long)bytes);
@@ -50,13 +65,34 @@ ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out) {
             return status;
         }
         s->bytes = rounded;
+        s->zeroed = true; /* as all memory of the host comes */
+        s->mirror = (ig_mirror){.host = (char *)s->buffer, .bytes = rounded};
     }
+    ig_mirror_wrote_host(&s->mirror); /* whatever is there is nobody's */
+    s->mirror.shared = s->frozen = false;
     s->refs = 1;
     s->version = 0;
     s->of_caller = false;
     s->next = NULL;
     *out = s;
     return IG_OK;
+}
+
+void ig_storage_adopt(ig_ctx *ctx, ig_storage *s, const ig_storage *outside) {
+    drop_mirror(ctx, s);
+    if (s->wrapped) {
+        if (s->release) s->release(s->owner);
+    } else {
+        ig_device_free(device_of(ctx), s->buffer, s->bytes);
+    }
+    s->buffer = outside->buffer;
+    s->bytes = outside->bytes;
+    s->release = outside->release;
+    s->owner = outside->owner;
+    s->wrapped = true;
+    s->mirror = (ig_mirror){
+        .host = (char *)s->buffer, .bytes = s->bytes, .device_old = true, .shared = true};
+    s->version++;
 }
 
 bool ig_storage_overlaps(const ig_storage *a, const ig_storage *b) {
@@ -72,6 +108,7 @@ ig_storage *ig_storage_retain(ig_storage *storage) {
 void ig_storage_release(ig_ctx *ctx, ig_storage *s) {
     if (!s || --s->refs > 0) return;
     if (s->wrapped) {
+        drop_mirror(ctx, s);
         if (s->release) s->release(s->owner);
         ig_free(&ctx->allocator, s);
         return;
@@ -82,12 +119,19 @@ void ig_storage_release(ig_ctx *ctx, ig_storage *s) {
     ctx->pool[class] = s;
 }
 
+void ig_arena_free(ig_ctx *ctx) {
+    drop_mirror(ctx, &ctx->arena);
+    ig_device_free(device_of(ctx), ctx->arena.buffer, ctx->arena.bytes);
+}
+
 ig_status ig_arena_reserve(ig_ctx *ctx, uint64_t bytes) {
     if (bytes <= ctx->arena.bytes) return IG_OK;
     ig_backend_buffer *larger = NULL;
     IG_TRY(ig_device_alloc(device_of(ctx), bytes, &larger));
+    drop_mirror(ctx, &ctx->arena);
     ig_device_free(device_of(ctx), ctx->arena.buffer, ctx->arena.bytes);
     ctx->arena.buffer = larger;
     ctx->arena.bytes = bytes;
+    ctx->arena.mirror = (ig_mirror){.host = (char *)larger, .bytes = bytes};
     return IG_OK;
 }

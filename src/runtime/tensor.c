@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "base/random.h"
 #include "runtime/ctx.h"
 
@@ -150,20 +151,6 @@ static ig_status check_usable(const ig_tensor *tensor, const char *what) {
     return ig_tensor_missing(tensor, what);
 }
 
-/* Zeroes memory, which the pool hands out as its last user left it. */
-static ig_status clear(ig_ctx *ctx, const ig_storage *storage, uint64_t bytes) {
-    ig_device *device = ctx->planner.devices[0];
-    if (device->host_memory) {
-        memset((void *)storage->buffer, 0, bytes);
-        return IG_OK;
-    }
-    void *zeros = ig_alloc(&ctx->allocator, bytes, 1);
-    if (!zeros) return IG_FAIL(IG_ERR_MEMORY, "%llu zeros", (unsigned long long)bytes);
-    const ig_status status = ig_device_write(device, storage->buffer, 0, zeros, bytes);
-    ig_free(&ctx->allocator, zeros);
-    return status;
-}
-
 ig_status ig_tensor_create(ig_ctx *ctx, ig_desc desc, ig_tensor **out) {
     uint64_t bytes;
     char text[IG_SHAPE_TEXT_BYTES];
@@ -176,11 +163,8 @@ ig_status ig_tensor_create(ig_ctx *ctx, ig_desc desc, ig_tensor **out) {
                        ig_shape_text(desc.shape, text), ig_dtype_name(desc.dtype));
     ig_storage *storage = NULL;
     IG_TRY(ig_storage_create(ctx, bytes, &storage));
-    const ig_status status = clear(ctx, storage, bytes);
-    if (status != IG_OK) {
-        ig_storage_release(ctx, storage);
-        return status;
-    }
+    /* The pool hands memory out as its last user left it. */
+    if (!storage->zeroed) memset((void *)storage->buffer, 0, bytes);
     storage->of_caller = true;
     ig_tensor *t = ig_tensor_new(ctx, ig_layout_packed(desc), storage);
     if (!t) return IG_FAIL(IG_ERR_MEMORY, "tensor_create: handle");
@@ -203,7 +187,7 @@ ig_status ig_tensor_create_from(ig_ctx *ctx, ig_desc desc, const void *src, ig_t
 
 /* The layout that strides from outside make, if the bytes up to its last element can be counted. */
 static ig_status outside_layout(ig_desc desc, const int64_t *stride, ig_layout *out) {
-    const int64_t each = ig_dtype_bytes(desc.dtype);
+    const int64_t each = ig_bytes_of(desc.dtype, ig_dtype_block(desc.dtype));
     const bool empty = ig_shape_count(desc.shape) == 0;
     int64_t end = each; /* of the last element, in bytes */
     *out = ig_layout_packed(desc);
@@ -219,6 +203,28 @@ static ig_status outside_layout(ig_desc desc, const int64_t *stride, ig_layout *
                            (long long)stride[d]);
         out->stride[d] = stride[d];
     }
+    if (ig_dtype_block(desc.dtype) > 1 && !ig_layout_is_packed(out))
+        return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: %s must lie packed",
+                       ig_dtype_name(desc.dtype));
+    return IG_OK;
+}
+
+/* Bytes from the first element of a layout to behind the last. */
+static uint64_t span_bytes(const ig_layout *layout) {
+    int64_t last = 0;
+    for (int d = 0; d < layout->desc.shape.rank; d++) {
+        if (layout->desc.shape.dim[d] == 0) return 0;
+        last += (layout->desc.shape.dim[d] - 1) * layout->stride[d];
+    }
+    return (uint64_t)ig_bytes_of(layout->desc.dtype, last + 1);
+}
+
+/* Memory from outside must lie as elements have to. */
+static ig_status check_outside(ig_dtype dtype, const void *bytes, const char *what) {
+    const int64_t each = ig_dtype_block(dtype) > 1 ? 1 : ig_bytes_of(dtype, 1);
+    if ((uintptr_t)bytes % (uintptr_t)each != 0)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: %s must lie at a multiple of %lld bytes", what,
+                       ig_dtype_name(dtype), (long long)each);
     return IG_OK;
 }
 
@@ -228,23 +234,60 @@ ig_status ig_tensor_wrap(ig_ctx *ctx, ig_desc desc, const int64_t *stride, void 
     if (!ctx || !out || !bytes) return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: NULL");
     if (desc.shape.rank < 0 || desc.shape.rank > IG_MAX_RANK || !ig_desc_bytes(desc, &n_bytes))
         return IG_FAIL(IG_ERR_SHAPE, "tensor_wrap: no such shape or dtype");
-    if (!ctx->planner.devices[0]->host_memory)
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "tensor_wrap: %s does not work in host memory",
-                       ctx->planner.devices[0]->name);
-    if ((uintptr_t)bytes % (uintptr_t)ig_dtype_bytes(desc.dtype) != 0)
-        return IG_FAIL(IG_ERR_ARGUMENT, "tensor_wrap: %s must lie at a multiple of %lld bytes",
-                       ig_dtype_name(desc.dtype), (long long)ig_dtype_bytes(desc.dtype));
+    IG_TRY(check_outside(desc.dtype, bytes, "tensor_wrap"));
     ig_layout layout;
     IG_TRY(outside_layout(desc, stride, &layout));
     ig_storage *storage = ig_alloc(&ctx->allocator, 1, sizeof *storage);
     if (!storage) return IG_FAIL(IG_ERR_MEMORY, "tensor_wrap: storage");
-    *storage = (ig_storage){.refs = 1, .buffer = bytes, .bytes = n_bytes, .wrapped = true};
+    *storage = (ig_storage){
+        .refs = 1,
+        .buffer = bytes,
+        .bytes = n_bytes,
+        .mirror = {.host = bytes, .bytes = span_bytes(&layout), .device_old = true, .shared = true},
+        .wrapped = true};
     ig_tensor *t = ig_tensor_new(ctx, layout, storage);
     if (!t) return IG_FAIL(IG_ERR_MEMORY, "tensor_wrap: handle"); /* the owner keeps the memory */
     storage->release = release;
     storage->owner = owner;
     *out = t;
     return IG_OK;
+}
+
+ig_status ig_tensor_adopt(ig_tensor *tensor, void *bytes, void (*release)(void *owner),
+                          void *owner) {
+    IG_TRY(check_usable(tensor, "tensor_adopt"));
+    IG_TRY(ig_ctx_check_idle(tensor->ctx, "tensor_adopt"));
+    const ig_desc desc = tensor->layout.desc;
+    uint64_t n_bytes = 0;
+    (void)ig_desc_bytes(desc, &n_bytes);
+    if (tensor->made_by_op || tensor->layout.offset != 0 || !ig_layout_is_packed(&tensor->layout))
+        return IG_FAIL(IG_ERR_ARGUMENT, "tensor_adopt: the tensor is a view, or an op's result");
+    if (!bytes) return IG_FAIL(IG_ERR_ARGUMENT, "tensor_adopt: the memory is NULL");
+    IG_TRY(ig_tensor_check_writable(tensor, "tensor_adopt"));
+    IG_TRY(check_outside(desc.dtype, bytes, "tensor_adopt"));
+    IG_TRY(ig_replay_write(tensor->ctx, tensor));
+    const ig_storage outside = {
+        .buffer = bytes, .bytes = n_bytes, .release = release, .owner = owner};
+    ig_storage_adopt(tensor->ctx, tensor->storage, &outside);
+    return IG_OK;
+}
+
+ig_status ig_tensor_freeze(ig_tensor *tensor) {
+    IG_TRY(check_usable(tensor, "freeze"));
+    if (tensor->made_by_op)
+        return IG_FAIL(IG_ERR_ARGUMENT, "freeze: the result of an op cannot be frozen");
+    IG_TRY(ig_replay_write(tensor->ctx, tensor)); /* programs that could change it go first */
+    IG_TRY(ig_storage_to_host(tensor->ctx, tensor->storage));
+    tensor->state = true; /* programs are for these bytes, so the tensor is known by identity */
+    tensor->storage->frozen = true;
+    tensor->storage->mirror.shared = false;
+    return IG_OK;
+}
+
+ig_status ig_tensor_check_writable(const ig_tensor *tensor, const char *what) {
+    if (!tensor->storage->frozen) return IG_OK;
+    return IG_FAIL(IG_ERR_STATE, "%s: %s is frozen", what,
+                   tensor->name ? tensor->name : "the tensor");
 }
 
 ig_desc ig_tensor_desc(const ig_tensor *tensor) {
@@ -266,20 +309,23 @@ const char *ig_tensor_name(const ig_tensor *tensor) {
     return tensor && tensor->name ? tensor->name : "";
 }
 
-/* Bytes from the first element of a layout to behind the last. */
-static uint64_t span_bytes(const ig_layout *layout) {
-    int64_t last = 0;
-    for (int d = 0; d < layout->desc.shape.rank; d++) {
-        if (layout->desc.shape.dim[d] == 0) return 0;
-        last += (layout->desc.shape.dim[d] - 1) * layout->stride[d];
-    }
-    return (uint64_t)((last + 1) * ig_dtype_bytes(layout->desc.dtype));
+/* The layout of whole blocks, each counted as one element. */
+static ig_layout layout_of_blocks(const ig_layout *layout, int64_t block) {
+    ig_layout blocks = *layout;
+    const int last = layout->desc.shape.rank - 1;
+    if (block == 1) return blocks;
+    blocks.desc.shape.dim[last] /= block;
+    for (int d = 0; d < last; d++) blocks.stride[d] /= block;
+    return blocks;
 }
 
-/* Copies between packed bytes and elements that lie `layout` apart. */
-static void copy_strided(const ig_layout *layout, char *strided, char *packed, bool pack) {
+/* Copies between packed bytes and elements that lie `of` apart. */
+static void copy_strided(const ig_layout *of, char *strided, char *packed, bool pack) {
+    const int64_t block = ig_dtype_block(of->desc.dtype);
+    const int64_t each = ig_bytes_of(of->desc.dtype, block);
+    const ig_layout blocks = layout_of_blocks(of, block), *layout = &blocks;
     const ig_shape *shape = &layout->desc.shape;
-    const int64_t each = ig_dtype_bytes(layout->desc.dtype), count = ig_shape_count(*shape);
+    const int64_t count = ig_shape_count(*shape);
     int64_t at[IG_MAX_RANK] = {0}, offset = 0;
     for (int64_t i = 0; i < count; i++) {
         char *element = strided + offset * each;
@@ -297,22 +343,17 @@ static void copy_strided(const ig_layout *layout, char *strided, char *packed, b
 }
 
 static ig_status transfer(ig_tensor *t, void *outside, bool reading) {
-    ig_ctx *ctx = t->ctx;
-    ig_device *device = ctx->planner.devices[0];
-    const uint64_t offset = (uint64_t)(t->layout.offset * ig_dtype_bytes(t->layout.desc.dtype));
-    const uint64_t bytes = span_bytes(&t->layout);
-    IG_TRY(ig_device_sync(device));
-    if (ig_layout_is_packed(&t->layout))
-        return reading ? ig_device_read(device, t->storage->buffer, offset, outside, bytes)
-                       : ig_device_write(device, t->storage->buffer, offset, outside, bytes);
-    char *span = ig_alloc(&ctx->allocator, bytes, 1);
-    if (!span) return IG_FAIL(IG_ERR_MEMORY, "a view of %llu bytes", (unsigned long long)bytes);
-    ig_status status = ig_device_read(device, t->storage->buffer, offset, span, bytes);
-    if (status == IG_OK) copy_strided(&t->layout, span, outside, reading);
-    if (status == IG_OK && !reading)
-        status = ig_device_write(device, t->storage->buffer, offset, span, bytes);
-    ig_free(&ctx->allocator, span);
-    return status;
+    char *at = (char *)t->storage->buffer + ig_bytes_of(t->layout.desc.dtype, t->layout.offset);
+    uint64_t bytes = 0;
+    IG_TRY(ig_device_sync(t->ctx->planner.devices[0]));
+    IG_TRY(ig_storage_to_host(t->ctx, t->storage));
+    (void)ig_desc_bytes(t->layout.desc, &bytes);
+    if (!ig_layout_is_packed(&t->layout))
+        copy_strided(&t->layout, at, outside, reading);
+    else if (bytes > 0)
+        memcpy(reading ? outside : at, reading ? at : outside, bytes);
+    if (!reading) ig_mirror_wrote_host(&t->storage->mirror);
+    return IG_OK;
 }
 
 static ig_status check_bytes(const ig_tensor *t, const void *p, size_t bytes, const char *what) {
@@ -339,6 +380,7 @@ ig_status ig_tensor_write(ig_tensor *tensor, const void *src, size_t src_bytes) 
     IG_TRY(ig_ctx_check_idle(tensor->ctx, "write"));
     if (tensor->made_by_op)
         return IG_FAIL(IG_ERR_ARGUMENT, "write: the result of an op cannot be overwritten");
+    IG_TRY(ig_tensor_check_writable(tensor, "write"));
     IG_TRY(check_bytes(tensor, src, src_bytes, "write"));
     IG_TRY(ig_replay_write(tensor->ctx, tensor));
     tensor->storage->version++;
@@ -378,6 +420,10 @@ static double unit(uint32_t bits) { return ((double)bits + 0.5) / 4294967296.0; 
 /* Fills with low + (high - low) u, or with mean a and deviation b by Box and Muller. */
 static ig_status fill(ig_tensor *t, double a, double b, bool normal) {
     IG_TRY(check_usable(t, "fill"));
+    if (t->ctx->no_draw > 0) {
+        t->ctx->n_filled++;
+        return IG_OK;
+    }
     const ig_desc desc = t->layout.desc;
     if (desc.dtype != IG_F32 && desc.dtype != IG_F64)
         return IG_FAIL(IG_ERR_ARGUMENT, "fill: %s: f32 and f64 can be drawn",
@@ -404,6 +450,14 @@ static ig_status fill(ig_tensor *t, double a, double b, bool normal) {
     ig_free(&ctx->allocator, all);
     if (status == IG_OK) ctx->n_filled++;
     return status;
+}
+
+void ig_no_draw_begin(ig_ctx *ctx) {
+    if (ctx) ctx->no_draw++;
+}
+
+void ig_no_draw_end(ig_ctx *ctx) {
+    if (ctx && ctx->no_draw > 0) ctx->no_draw--;
 }
 
 ig_status ig_tensor_fill_uniform(ig_tensor *tensor, double low, double high) {

@@ -59,8 +59,6 @@ bool ig_dtype_find(const char *name, ig_dtype *out) {
     return false;
 }
 
-int64_t ig_dtype_bytes(ig_dtype dtype) { return dtypes[dtype].bytes; }
-
 bool ig_desc_bytes(ig_desc desc, uint64_t *out) {
     if ((uint32_t)desc.dtype >= IG_DTYPE_COUNT || !ig_shape_valid(desc.shape)) return false;
     const int64_t block = dtypes[desc.dtype].block, count = ig_shape_count(desc.shape);

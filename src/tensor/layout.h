@@ -14,6 +14,5 @@ typedef struct ig_layout {
 ig_layout ig_layout_packed(ig_desc desc); /* of a valid shape */
 bool ig_layout_is_packed(const ig_layout *layout);
 bool ig_layout_equal(const ig_layout *a, const ig_layout *b);
-int64_t ig_dtype_bytes(ig_dtype dtype); /* of one element; of a block, where there are blocks */
 
 #endif

@@ -8,7 +8,6 @@
  */
 #include "text/bpe.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "text/kind.h"
@@ -29,8 +28,6 @@ typedef struct bpe_tokenizer {
     int shift;
 } bpe_tokenizer;
 
-static_assert((int)IG_WORD_BYTES <= (int)IG_TOKENIZER_PIECE_BYTES, "a merge is part of a word");
-
 /* ---- Merges to tables ---- */
 
 static slot *find(const bpe_tokenizer *t, uint32_t key) {
@@ -49,7 +46,7 @@ static ig_status add_merge(bpe_tokenizer *t, const char *source, size_t i) {
                        source, i, m.left, m.right, IG_BPE_BYTES + i);
     const ig_tokenizer_data left = ig_tokenizer_piece(&t->base, m.left);
     const ig_tokenizer_data right = ig_tokenizer_piece(&t->base, m.right);
-    char piece[IG_TOKENIZER_PIECE_BYTES];
+    char piece[IG_WORD_BYTES]; /* a merge is part of a word */
     if (left.n_bytes + right.n_bytes > sizeof piece)
         return IG_FAIL(IG_ERR_FORMAT,
                        "%s: merge %zu of the tokenizer makes a piece of %zu bytes, at most %zu are "
@@ -121,13 +118,14 @@ static size_t encode_word(const bpe_tokenizer *t, const char *text, size_t n_byt
     return n;
 }
 
-static size_t encode(const ig_tokenizer *base, const char *text, size_t n_bytes, int32_t *out) {
-    size_t n_ids = 0, length;
-    for (size_t at = 0; at < n_bytes; at += length) {
-        length = ig_word_next(text + at, n_bytes - at);
-        n_ids += encode_word((const bpe_tokenizer *)base, text + at, length, out + n_ids);
+static ig_status encode(const ig_tokenizer *base, ig_fragment f, ig_ids *out) {
+    const bpe_tokenizer *t = (const bpe_tokenizer *)base;
+    IG_TRY(ig_ids_reserve(out, f.n_bytes));
+    for (size_t at = 0, length; at < f.n_bytes; at += length) {
+        length = ig_word_next(f.bytes + at, f.n_bytes - at);
+        out->count += encode_word(t, f.bytes + at, length, out->at + out->count);
     }
-    return n_ids;
+    return IG_OK;
 }
 
 static size_t cut(const ig_tokenizer *t, const char *text, size_t n_bytes) {

@@ -18,10 +18,11 @@ static ig_status parse(ig_tokenizer *t, const char *source, const json_t *array)
     return make(t);
 }
 
-static size_t encode(const ig_tokenizer *t, const char *text, size_t n_bytes, int32_t *out) {
+static ig_status encode(const ig_tokenizer *t, ig_fragment f, ig_ids *out) {
     (void)t;
-    for (size_t i = 0; i < n_bytes; i++) out[i] = (unsigned char)text[i];
-    return n_bytes;
+    IG_TRY(ig_ids_reserve(out, f.n_bytes));
+    for (size_t i = 0; i < f.n_bytes; i++) out->at[out->count++] = (unsigned char)f.bytes[i];
+    return IG_OK;
 }
 
 static size_t cut(const ig_tokenizer *t, const char *text, size_t n_bytes) {

@@ -99,14 +99,14 @@ static ig_status learn(ig_tokenizer *base, const ig_tokenizer_options *options) 
 
 /* ---- Encoding ---- */
 
-static size_t encode(const ig_tokenizer *base, const char *text, size_t n_bytes, int32_t *out) {
+static ig_status encode(const ig_tokenizer *base, ig_fragment f, ig_ids *out) {
     const char_tokenizer *t = (const char_tokenizer *)base;
-    size_t n_ids = 0, step;
-    for (size_t at = 0; at < n_bytes; at += step) {
-        const uint32_t symbol = next_symbol(text + at, n_bytes - at, &step);
-        out[n_ids++] = symbol < ASCII ? t->ascii[symbol] : find(t, symbol);
+    IG_TRY(ig_ids_reserve(out, f.n_bytes));
+    for (size_t at = 0, step; at < f.n_bytes; at += step) {
+        const uint32_t symbol = next_symbol(f.bytes + at, f.n_bytes - at, &step);
+        out->at[out->count++] = symbol < ASCII ? t->ascii[symbol] : find(t, symbol);
     }
-    return n_ids;
+    return IG_OK;
 }
 
 /* Before the last byte that begins a character, unless that one is whole. */

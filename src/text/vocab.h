@@ -34,8 +34,14 @@ typedef struct ig_vocab {
 
     int32_t bos, eos, eot, unknown, separator, padding, mask; /* below 0: none */
     bool add_bos, add_eos, add_space_prefix, remove_extra_spaces;
+    bool keep_case, keep_accents; /* of bert */
+    bool specials_strip_right;    /* phi-3: white space behind a special token belongs to it */
 } ig_vocab;
 
+/* What a "gpt2" file's pre says of BOS, where the file itself says nothing. */
+bool ig_vocab_adds_bos(const char *pre);
+
+/* Tables that do not fit together, or a pre that is not known, are errors that name `source`. */
 IG_MUST_CHECK ig_status ig_tokenizer_from_vocab(const ig_allocator *a, const ig_vocab *vocab,
                                                 ig_tokenizer **out);
 

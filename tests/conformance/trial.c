@@ -4,6 +4,9 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/blocks.h"
+#include "base/half.h"
+#include "ingot/blocks.h"
 #include "op/infer.h"
 
 /* Before and after the elements; keeps their alignment. */
@@ -20,9 +23,14 @@ static char *must_alloc(size_t bytes) {
 
 /* ---- elements ---- */
 
-size_t trial_element_bytes(ig_dtype dtype) {
-    uint64_t bytes = 0;
-    return ig_desc_bytes((ig_desc){dtype, {0}}, &bytes) ? (size_t)bytes : 0;
+int64_t trial_block(ig_dtype dtype) { return ig_dtype_block(dtype); }
+
+size_t trial_block_bytes(ig_dtype dtype) {
+    return (size_t)ig_bytes_of(dtype, ig_dtype_block(dtype));
+}
+
+char *trial_at(const ig_ref_view *v, int64_t i) {
+    return v->at + ig_bytes_of(v->dtype, ig_ref_place(v, i));
 }
 
 ig_ref_view trial_view(const ig_operand *o, const trial_memory *memory) {
@@ -50,7 +58,7 @@ static void order_in_memory(case_layout layout, int rank, int *order) {
 /* Gives the operand its strides and its offset; returns the bytes of its memory with guards. */
 static size_t lay_out(ig_operand *o, case_layout layout, uint32_t repeat) {
     const int rank = o->desc.shape.rank;
-    const size_t element = trial_element_bytes(o->desc.dtype);
+    const ig_dtype dtype = o->desc.dtype;
     int order[IG_MAX_RANK] = {0};
     order_in_memory(layout, rank, order);
 
@@ -58,17 +66,19 @@ static size_t lay_out(ig_operand *o, case_layout layout, uint32_t repeat) {
     for (int i = rank - 1; i >= 0; i--) {
         const int d = order[i];
         const int64_t step = layout == STRIDED && i == rank - 1 ? 2 : 1;
+        const bool sliced = layout == SLICED && (d < rank - 1 || trial_block(dtype) == 1);
         if (repeat >> d & 1) {
             o->stride[d] = 0;
             continue;
         }
         o->stride[d] = elements * step;
-        first += layout == SLICED ? elements : 0;
-        elements *= o->desc.shape.dim[d] * step + (layout == SLICED ? 2 : 0);
+        first += sliced ? elements : 0;
+        elements *= o->desc.shape.dim[d] * step + (sliced ? 2 : 0);
     }
     if (ig_shape_count(o->desc.shape) == 0) first = 0; /* an empty slice begins where it lies in */
-    o->offset = guard_bytes + (uint64_t)first * element;
-    return 2 * guard_bytes + (size_t)elements * element;
+    const size_t odd = trial_block(dtype) > 1;         /* blocks may lie anywhere */
+    o->offset = guard_bytes + odd + (uint64_t)ig_bytes_of(dtype, first);
+    return 2 * guard_bytes + odd + (size_t)ig_bytes_of(dtype, elements);
 }
 
 static trial_memory gap_filled(size_t size) {
@@ -98,18 +108,62 @@ static double draw(const case_operand *spec, uint32_t input, int64_t place) {
 
 /* All patterns of 16 bits one after the other; random ones of 32 and 64. */
 static void put_bits(const ig_ref_view *v, int64_t place, uint32_t input) {
-    const size_t size = trial_element_bytes(v->dtype);
+    const size_t size = trial_block_bytes(v->dtype);
     const uint64_t bits = bits_at(input, place);
     const uint16_t small = (uint16_t)place;
     memcpy(v->at + (size_t)place * size, size == 2 ? (const void *)&small : &bits, size);
 }
 
+/* Where a block has a scale, an F16, and what it is at most so that elements reach about 2. */
+typedef struct scale_place {
+    size_t at;
+    float most;
+} scale_place;
+
+#define SCALE(type, field, most) \
+    { offsetof(ig_block_##type, field), most }
+static const scale_place scales[IG_DTYPE_COUNT][2] = {
+    [IG_Q4_0] = {SCALE(q4_0, d, 0.25f)},
+    [IG_Q4_1] = {SCALE(q4_1, d, 0.25f), SCALE(q4_1, m, -2)},
+    [IG_Q5_0] = {SCALE(q5_0, d, 0.125f)},
+    [IG_Q5_1] = {SCALE(q5_1, d, 0.125f), SCALE(q5_1, m, -2)},
+    [IG_Q8_0] = {SCALE(q8_0, d, 2 / 127.0f)},
+    [IG_Q2_K] = {SCALE(q2_k, d, 4 / 45.0f), SCALE(q2_k, m, 2 / 15.0f)},
+    [IG_Q3_K] = {SCALE(q3_k, d, 2 / 128.0f)},
+    [IG_Q4_K] = {SCALE(q4_k, d, 4 / 945.0f), SCALE(q4_k, m, 2 / 63.0f)},
+    [IG_Q5_K] = {SCALE(q5_k, d, 4 / 1953.0f), SCALE(q5_k, m, 2 / 63.0f)},
+    [IG_Q6_K] = {SCALE(q6_k, d, 2 / 4096.0f)},
+    [IG_IQ4_NL] = {SCALE(iq4_nl, d, 2 / 127.0f)},
+    [IG_IQ4_XS] = {SCALE(iq4_xs, d, 2 / 4064.0f)},
+};
+
+/* Random bits with scales in range. */
+static void fill_block(const ig_ref_view *v, int64_t i, uint32_t input) {
+    const size_t size = trial_block_bytes(v->dtype);
+    const int64_t place = ig_ref_place(v, i);
+    char *block = trial_at(v, i);
+    for (size_t b = 0; b < size; b++) {
+        const uint64_t bits = bits_at(input, place * 2 + (int64_t)b);
+        memcpy(block + b, &bits, 1);
+    }
+    for (int s = 0; s < 2; s++) {
+        const scale_place scale = scales[v->dtype][s];
+        const float share = ldexpf((float)(bits_at(input, place + s) >> 40), -24); /* 0 to 1 */
+        const uint16_t half = ig_f32_to_f16(scale.most * (0.5f + share / 2));
+        if (scale.most != 0) memcpy(block + scale.at, &half, sizeof half);
+    }
+    if (v->dtype == IG_MXFP4) *block = (char)(124 + place / IG_BLOCK % 3);
+}
+
 /* A value belongs to a place, so that a repeated element has just one. */
 static void fill(const ig_ref_view *v, const case_operand *spec, uint32_t input) {
+    const int64_t block = trial_block(v->dtype);
     const int64_t n = ig_shape_count(v->shape);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i += block) {
         const int64_t place = ig_ref_place(v, i);
-        if (spec->values == BITS)
+        if (block > 1)
+            fill_block(v, i, input);
+        else if (spec->values == BITS)
             put_bits(v, place, input);
         else
             ig_ref_put_any(v, i, draw(spec, input, place));
@@ -209,8 +263,13 @@ ig_status trial_init_oracle(trial *t, const trial *from, ig_dtype real) {
         const ig_operand *src = &from->in[i];
         const ig_operand *dst = add_input(t, as_f64(src->desc, real), PACKED, 0);
         const ig_ref_view x = trial_view(src, from->memory), y = trial_view(dst, t->memory);
-        const int64_t n = ig_shape_count(src->desc.shape);
-        for (int64_t e = 0; e < n; e++) ig_ref_put_any(&y, e, ig_ref_get_any(&x, e));
+        const int64_t n = ig_shape_count(src->desc.shape), block = trial_block(x.dtype);
+        for (int64_t e = 0; e < n; e += block) {
+            if (x.dtype == y.dtype)
+                memcpy(trial_at(&y, e), trial_at(&x, e), trial_block_bytes(x.dtype));
+            else
+                ig_ref_put_any(&y, e, ig_ref_get_any(&x, e));
+        }
     }
     t->step.n_out = from->step.n_out;
     for (uint32_t k = 0; k < t->step.n_out; k++) out[k] = as_f64(from->out[k].desc, real);
@@ -306,8 +365,9 @@ int trial_find_stray_write(const trial *t, const trial_result *r, trial_garbage 
         const ig_ref_view v = trial_view(&t->out[k], r->memory);
         const ig_ref_view e = trial_view(&t->out[k], expected);
         assert(v.at && e.at);
-        const int64_t n = ig_shape_count(v.shape);
-        for (int64_t i = 0; i < n; i++) ig_ref_copy(&e, i, &v, i);
+        const int64_t n = ig_shape_count(v.shape), block = trial_block(v.dtype);
+        for (int64_t i = 0; i < n; i += block)
+            memcpy(trial_at(&e, i), trial_at(&v, i), trial_block_bytes(v.dtype));
     }
     assert(expected[IG_ARENA].bytes);
     const size_t scratch = t->memory[IG_ARENA].size - 2 * guard_bytes;

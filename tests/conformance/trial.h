@@ -41,7 +41,11 @@ void trial_deinit(trial *t);
 
 /* An operand in a buffer's bytes: convert.h of the reference reads and writes its elements. */
 ig_ref_view trial_view(const ig_operand *o, const trial_memory *memory);
-size_t trial_element_bytes(ig_dtype dtype);
+
+/* Elements that are stored together, what they take, and where those from element i on lie. */
+int64_t trial_block(ig_dtype dtype);
+size_t trial_block_bytes(ig_dtype dtype);
+char *trial_at(const ig_ref_view *v, int64_t i);
 
 /* What a run left behind; the caller gives it back with trial_result_deinit(). */
 typedef struct trial_result {

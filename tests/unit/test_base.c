@@ -46,7 +46,7 @@ static bool is_zero(const void *p, size_t bytes) {
 
 static void memory_is_zeroed_and_aligned(void **state) {
     (void)state;
-    for (size_t bytes = 1; bytes < 300; bytes += 7) {
+    for (size_t bytes = 1; bytes < 8 << 20; bytes += bytes < 300 ? 7 : bytes / 2 + 1) {
         char *p = ig_alloc(&ig_heap, bytes, 3);
         assert_non_null(p);
         assert_int_equal((uintptr_t)p % IG_ALIGNMENT, 0);

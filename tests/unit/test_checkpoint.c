@@ -200,6 +200,35 @@ static void saving_changes_nothing_in_the_training_that_goes_on(void **state) {
     net_destroy(&a);
 }
 
+static void adopted_weights_train_on_in_memory_and_leave_the_file_alone(void **state) {
+    char path[PATH_BYTES];
+    net a = {0}, b = {0};
+    net_create(&a, (net_options){.seed = 5});
+    for (int i = 0; i < HALF; i++) train(&a, i);
+    OK(ig_checkpoint_save(file_in(state, path), a.model,
+                          &(ig_checkpoint_options){.optimizer = a.opt}));
+
+    net_create(&b, (net_options){.seed = 5});
+    ig_checkpoint *file;
+    OK(ig_checkpoint_open(path, &file));
+    OK(ig_checkpoint_adopt(file, b.model));
+    const void *bytes = ig_checkpoint_get(file, 0).bytes;
+    assert_ptr_equal(ig_tensor_map(ig_module_param(b.model, 0).tensor), bytes);
+    assert_params_equal(a.model, b.model);
+    assert_int_equal(ig_step_count(b.ctx), 0);
+    OK(ig_checkpoint_load_optimizer(file, b.opt));
+    assert_int_equal(ig_step_count(b.ctx), HALF);
+    ig_checkpoint_close(file); /* the parameters keep what they lie in */
+    for (int i = HALF; i < 2 * HALF; i++) assert_true(train(&a, i) == train(&b, i));
+    assert_params_equal(a.model, b.model);
+    net_destroy(&b);
+    net_destroy(&a);
+
+    OK(ig_checkpoint_open(path, &file));
+    OK(ig_checkpoint_verify(file));
+    ig_checkpoint_close(file);
+}
+
 /* ---- What is in the file ---- */
 
 static void the_file_tells_what_it_holds(void **state) {
@@ -566,6 +595,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(adamw_goes_on_bit_for_bit_after_a_reload),
         IN_DIRECTORY(sgd_goes_on_bit_for_bit_after_a_reload),
+        IN_DIRECTORY(adopted_weights_train_on_in_memory_and_leave_the_file_alone),
         IN_DIRECTORY(saving_changes_nothing_in_the_training_that_goes_on),
         IN_DIRECTORY(the_file_tells_what_it_holds),
         IN_DIRECTORY(without_options_the_weights_go_alone),

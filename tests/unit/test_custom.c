@@ -493,15 +493,14 @@ static void it_takes_from_one_to_thirty_two_inputs(void **state) {
     ig_tensor_release(x);
 }
 
-static void it_needs_a_device_that_works_in_host_memory(void **state) {
+/* null has memory of its own, and computes nothing there. */
+static void it_runs_on_the_host_whatever_the_device(void **state) {
     (void)state;
     ig_ctx *ctx = NULL;
     probe p = {0};
     must(ig_ctx_create(&(ig_ctx_options){.device = "null"}, &ctx));
-    ig_tensor *x = NULL;
-    must(ig_tensor_create(ctx, (ig_desc){IG_F32, scalar}, &x));
-    refused(eval(call(ctx, registered(ctx, cube_op(&p)), x)), IG_ERR_UNSUPPORTED,
-            "null:0 does not work in host memory");
+    ig_tensor *x = FLOATS(ctx, scalar, 2);
+    HOLDS(call(ctx, registered(ctx, cube_op(&p)), x), 8);
     ig_tensor_release(x);
     ig_ctx_destroy(ctx);
 }
@@ -525,7 +524,7 @@ int main(void) {
         TEST_WITH_CTX(its_run_may_not_call_the_context),
         TEST_WITH_CTX(ops_that_cannot_be_are_not_registered),
         TEST_WITH_CTX(it_takes_from_one_to_thirty_two_inputs),
-        cmocka_unit_test(it_needs_a_device_that_works_in_host_memory),
+        cmocka_unit_test(it_runs_on_the_host_whatever_the_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

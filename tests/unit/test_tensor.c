@@ -221,6 +221,51 @@ static void the_owner_is_told_even_if_the_context_goes_first(void **state) {
     assert_int_equal(released, 1);
 }
 
+static void a_tensor_moves_into_memory_that_it_adopts(void **state) {
+    ig_ctx *ctx = *state;
+    float memory[3] = {4, 5, 6};
+    int released = 0;
+    ig_tensor *t = NULL;
+    must(ig_tensor_create_from(ctx, f32(IG_SHAPE(3)), (float[]){1, 2, 3}, &t));
+    const uint64_t before = ig_report_memory(ctx).allocated_bytes;
+    must(ig_tensor_adopt(t, memory, count_release, &released));
+    assert_true(ig_report_memory(ctx).allocated_bytes < before);
+    HOLDS(ig_scale(t, 2, 0), 8, 10, 12);
+    must(ig_tensor_write(t, (float[]){7, 8, 9}, 12));
+    assert_true(memory[2] == 9);
+    refused(ig_tensor_adopt(ig_neg(t), memory, count_release, &released), IG_ERR_ARGUMENT, "view");
+    refused(ig_tensor_adopt(t, (char *)memory + 1, count_release, &released), IG_ERR_ARGUMENT,
+            "multiple of 4");
+    assert_int_equal(released, 0);
+    must(ig_step_end(ctx));
+    ig_tensor_release(t);
+    must(ig_step_end(ctx));
+    assert_int_equal(released, 1);
+}
+
+static void weights_that_a_file_will_bring_are_not_drawn(void **state) {
+    ig_ctx *ctx = *state;
+    ig_tensor *first = NULL, *second = NULL;
+    float drawn[2][2];
+    must(ig_tensor_create(ctx, f32(IG_SHAPE(2)), &first));
+    ig_no_draw_begin(ctx);
+    must(ig_tensor_fill_normal(first, 0, 1));
+    ig_no_draw_end(ctx);
+    HOLDS(first, 0, 0);
+    must(ig_tensor_fill_normal(first, 0, 1)); /* the second draw of the context, */
+    must(ig_tensor_read(first, drawn[0], sizeof drawn[0]));
+
+    ig_ctx *other = NULL;
+    must(ig_ctx_create(&(ig_ctx_options){.seed = ig_ctx_seed(ctx)}, &other));
+    must(ig_tensor_create(other, f32(IG_SHAPE(2)), &second));
+    for (int i = 0; i < 2; i++) must(ig_tensor_fill_normal(second, 0, 1)); /* as here */
+    must(ig_tensor_read(second, drawn[1], sizeof drawn[1]));
+    assert_memory_equal(drawn[0], drawn[1], sizeof drawn[0]);
+    ig_tensor_release(first);
+    ig_tensor_release(second);
+    ig_ctx_destroy(other);
+}
+
 static void memory_that_cannot_be_wrapped_stays_its_owner_s(void **state) {
     ig_ctx *ctx = *state;
     float memory[4] = {0};
@@ -388,6 +433,8 @@ int main(void) {
         TEST_WITH_CTX(writing_to_wrapped_memory_leaves_the_gaps_alone),
         TEST_WITH_CTX(the_owner_is_told_once_when_the_last_reference_goes),
         cmocka_unit_test(the_owner_is_told_even_if_the_context_goes_first),
+        TEST_WITH_CTX(a_tensor_moves_into_memory_that_it_adopts),
+        TEST_WITH_CTX(weights_that_a_file_will_bring_are_not_drawn),
         TEST_WITH_CTX(memory_that_cannot_be_wrapped_stays_its_owner_s),
         TEST_WITH_CTX(a_view_of_what_is_overwritten_must_be_copied_first),
         TEST_WITH_CTX(results_go_with_their_scope),

@@ -46,11 +46,15 @@ static void described_as(const ig_tokenizer *t, const char *want) {
     free(json);
 }
 
-/* Encodes into memory that is just large enough, so that a sanitizer sees any excess. */
+/* The ids in memory that is just large enough, so that a sanitizer sees any excess. */
 static int32_t *encode(const ig_tokenizer *t, const char *text, size_t bytes, size_t *n_ids) {
-    int32_t *ids = malloc(bytes * sizeof *ids + 1);
-    *n_ids = ig_tokenizer_encode(t, text, bytes, ids);
+    ig_ids all = {.allocator = &ig_heap};
+    must(ig_tokenizer_encode(t, text, bytes, 0, &all));
+    *n_ids = all.count;
     assert_true(*n_ids <= bytes);
+    int32_t *ids = malloc(*n_ids * sizeof *ids + 1);
+    if (*n_ids) memcpy(ids, all.at, *n_ids * sizeof *ids);
+    ig_ids_deinit(&all);
     for (size_t i = 0; i < *n_ids; i++) assert_in_range(ids[i], 0, ig_tokenizer_vocabulary(t) - 1);
     return ids;
 }
@@ -59,7 +63,7 @@ static void comes_back(const ig_tokenizer *t, const char *text, size_t bytes) {
     size_t n_ids;
     int32_t *ids = encode(t, text, bytes, &n_ids);
     char *back = malloc(bytes + 1);
-    assert_int_equal(ig_tokenizer_decode(t, ids, n_ids, back, bytes), bytes);
+    assert_int_equal(ig_tokenizer_decode(t, ids, n_ids, 0, back, bytes), bytes);
     assert_memory_equal(back, text, bytes);
     free(back);
     free(ids);
@@ -219,7 +223,7 @@ static void characters_are_sorted_and_all_others_are_one(void **state) {
     assert_int_equal(n_ids, 6);
     assert_memory_equal(ids, want, sizeof want);
     char back[32];
-    const size_t bytes = ig_tokenizer_decode(t, ids, n_ids, back, sizeof back);
+    const size_t bytes = ig_tokenizer_decode(t, ids, n_ids, 0, back, sizeof back);
     assert_int_equal(bytes, 14);
     assert_memory_equal(back, "b\xE2\x82\xAC\xEF\xBF\xBD\xEF\xBF\xBD\xFF\xEF\xBF\xBD", 14);
     free(ids);
@@ -415,10 +419,10 @@ static void decoding_writes_what_fits_and_counts_all(void **state) {
     ig_tokenizer *t = parse("{\"kind\":\"bpe\",\"merges\":[[97,98],[256,99]]}");
     const int32_t ids[] = {257, 256, -1, 258, 120};
     char out[16];
-    assert_int_equal(ig_tokenizer_decode(t, ids, 5, NULL, 0), 12);
+    assert_int_equal(ig_tokenizer_decode(t, ids, 5, 0, NULL, 0), 12);
     for (size_t room = 0; room <= 12; room++) {
         memset(out, '#', sizeof out);
-        assert_int_equal(ig_tokenizer_decode(t, ids, 5, out, room), 12);
+        assert_int_equal(ig_tokenizer_decode(t, ids, 5, 0, out, room), 12);
         assert_memory_equal(out, "abcab\xEF\xBF\xBD\xEF\xBF\xBDx", room);
         assert_int_equal(out[room], '#');
     }
@@ -433,18 +437,18 @@ static void is_whole_utf8(const char *text, size_t bytes) {
 
 /* Feeds ids one by one; each part must be UTF-8 by itself. */
 static size_t stream(const ig_tokenizer *t, const int32_t *ids, size_t n_ids, char *out) {
-    ig_decoder decoder = {.tokenizer = t};
-    char part[IG_DECODER_TEXT_BYTES];
+    ig_decoder decoder;
+    must(ig_decoder_init(t, 0, &decoder));
     size_t used = 0;
     for (size_t i = 0; i <= n_ids; i++) {
-        const size_t n =
-            i < n_ids ? ig_decoder_next(&decoder, ids[i], part) : ig_decoder_end(&decoder, part);
-        assert_true(n <= sizeof part);
-        is_whole_utf8(part, n);
-        memcpy(out + used, part, n);
-        used += n;
+        const ig_tokenizer_data part =
+            i < n_ids ? ig_decoder_next(&decoder, ids[i]) : ig_decoder_end(&decoder);
+        is_whole_utf8(part.bytes, part.n_bytes);
+        memcpy(out + used, part.bytes, part.n_bytes);
+        used += part.n_bytes;
     }
-    assert_int_equal(ig_decoder_end(&decoder, part), 0);
+    assert_int_equal(ig_decoder_end(&decoder).n_bytes, 0);
+    ig_decoder_deinit(&decoder);
     return used;
 }
 

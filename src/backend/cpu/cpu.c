@@ -514,8 +514,10 @@ static void cpu_close(ig_backend_device *device) { device->host->free(device->ho
 static void cpu_info(const ig_backend_device *device, ig_device_info *out) {
     const cpu_device *cpu = (const cpu_device *)device;
     const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    ig_device_info info = {
-        .struct_size = out->struct_size, .device_class = IG_DEVICE_CPU, .alignment = ALIGNMENT};
+    ig_device_info info = {.flags = IG_NEVER_FAILS,
+                           .struct_size = out->struct_size,
+                           .device_class = IG_DEVICE_CPU,
+                           .alignment = ALIGNMENT};
     if (pages > 0 && page_bytes > 0) info.memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
     for (const ig_cpu_entry *const *list = cpu->lists; *list; list++)
         for (const ig_cpu_entry *e = *list; e->run; e++) info.dtypes |= UINT64_C(1) << e->dtype;

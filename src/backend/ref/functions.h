@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#include "ingot/op.h"
+
 typedef double unary_fn(double x);
 
 static inline double sigmoid(double x) { return 1 / (1 + exp(-x)); }
@@ -25,5 +27,15 @@ static inline double gelu_inner(double x) {
     return tanh(sqrt(2 / M_PI) * (x + gelu_cubic * x * x * x));
 }
 static inline double gelu_tanh(double x) { return x / 2 * (1 + gelu_inner(x)); }
+
+/* By ig_activation. */
+static inline double same(double x) { return x; }
+
+static unary_fn *const activations[] = {
+    [IG_ACTIVATION_NONE] = same,           [IG_ACTIVATION_RELU] = relu,
+    [IG_ACTIVATION_TANH] = tanh,           [IG_ACTIVATION_SIGMOID] = sigmoid,
+    [IG_ACTIVATION_SILU] = silu,           [IG_ACTIVATION_GELU_ERF] = gelu_erf,
+    [IG_ACTIVATION_GELU_TANH] = gelu_tanh,
+};
 
 #endif

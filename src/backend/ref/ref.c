@@ -9,6 +9,7 @@
 #include "backend/ref/ref.h"
 
 #include "backend/ref/kernel.h"
+#include "base/blocks.h"
 
 #define FAMILIES(X, real) \
     X(elementwise, real)  \
@@ -18,9 +19,11 @@
     X(softmax, real)      \
     X(norm, real)         \
     X(matmul, real)       \
+    X(quant, real)        \
     X(rope, real)         \
     X(attention, real)    \
     X(paged, real)        \
+    X(moe, real)          \
     X(update, real)       \
     X(random, real)
 #define DECLARE(family, real) extern const ig_ref_entry IG_REF_LIST_OF(family, real)[];
@@ -41,6 +44,8 @@ typedef struct ref_program {
     ig_ref_view *views; /* of all launches: inputs, then outputs of each */
 } ref_program;
 
+static bool is_stored(ig_dtype dtype) { return ig_blocks_can_decode(dtype) && dtype != IG_F32; }
+
 /* Whether the letters of kernel.h take these operands; `same` is what `s` stands for so far. */
 static bool takes(const char *letters, const ig_operand *o, uint32_t count, ig_dtype real,
                   ig_dtype *same) {
@@ -50,7 +55,10 @@ static bool takes(const char *letters, const ig_operand *o, uint32_t count, ig_d
         if (letters[0] != '\0' && letters[1] != '\0') letters++;
         if (letter == 's' && *same == IG_DTYPE_COUNT) *same = dtype;
         if (o[i].vary_dim >= 0 || letter == '\0') return false;
+        const bool plain = ig_dtype_block(dtype) == 1;
         if (letter == 'r' && dtype != real) return false;
+        if (letter == 'w' && !is_stored(dtype)) return false;
+        if ((letter == 's' || letter == 'a') && !plain) return false;
         if (letter == 'i' && dtype != IG_I32) return false;
         if (letter == 's' && dtype != *same) return false;
     }
@@ -126,7 +134,8 @@ static void add_launch(ref_program *p, const ig_step *step, ig_ref_kernel *run) 
     for (uint32_t i = 0; i < step->n_in + step->n_out; i++) {
         const ig_operand *o = ig_step_operand(step, i);
         ig_ref_view *v = &p->views[p->n_views++];
-        *v = (ig_ref_view){NULL, o->desc.dtype, o->desc.shape, {0}, o->buffer, o->offset};
+        *v = (ig_ref_view){NULL,      o->desc.dtype, o->desc.shape,          {0},
+                           o->buffer, o->offset,     ig_operand_is_packed(o)};
         memcpy(v->stride, o->stride, sizeof v->stride);
     }
     ig_ref_launch *l = &p->launches[p->n_launches++];
@@ -166,15 +175,19 @@ static ig_status ref_compile(ig_backend_device *device, const ig_step *steps, ui
 static uint64_t dtypes_of(const char *letters, ig_dtype real) {
     uint64_t dtypes = 0;
     for (; *letters; letters++)
-        dtypes |= *letters == 'r'   ? UINT64_C(1) << real
-                  : *letters == 'i' ? UINT64_C(1) << IG_I32
-                                    : (UINT64_C(1) << IG_DTYPE_COUNT) - 1;
+        for (ig_dtype dtype = 0; dtype < IG_DTYPE_COUNT; dtype++) {
+            ig_dtype same = IG_DTYPE_COUNT;
+            const ig_operand o = {.desc = {.dtype = dtype}, .vary_dim = -1};
+            if (takes((const char[]){*letters, '\0'}, &o, 1, real, &same))
+                dtypes |= UINT64_C(1) << dtype;
+        }
     return dtypes;
 }
 
 static void ref_info(const ig_backend_device *device, ig_device_info *out) {
     (void)device;
     out->device_class = IG_DEVICE_CPU;
+    out->flags = IG_NEVER_FAILS;
     out->alignment = sizeof(double);
     memcpy(out->name, "reference loops", sizeof "reference loops");
     memcpy(out->architecture, "any", sizeof "any");

@@ -73,13 +73,20 @@ static ig_tensor *attention(const gpt *m, int64_t i, const ig_rows *rows, ig_ten
 
 static ig_tensor *hidden(void *model, const ig_rows *rows) {
     const gpt *m = model;
+    ig_ctx *ctx = ig_tensor_ctx(rows->ids);
     ig_tensor *h =
         ig_add(ig_module_call(m->embed, rows->ids), ig_module_call(m->positions, rows->positions));
     for (int64_t i = 0; i < m->config.n_layers; i++) {
         const layer *l = &m->layers[i];
-        h = ig_add(h, attention(m, i, rows, ig_module_call(l->attn_norm, h)));
-        ig_tensor *up = ig_module_call(l->up, ig_module_call(l->ffn_norm, h));
+        ig_tensor *x = ig_module_call(l->attn_norm, h);
+        ig_tag_begin(ctx, IG_TAG_ATTENTION);
+        h = ig_add(h, attention(m, i, rows, x));
+        ig_tag_end(ctx);
+        x = ig_module_call(l->ffn_norm, h);
+        ig_tag_begin(ctx, IG_TAG_FFN);
+        ig_tensor *up = ig_module_call(l->up, x);
         h = ig_add(h, ig_module_call(l->down, ig_gelu(up, IG_GELU_TANH)));
+        ig_tag_end(ctx);
     }
     return ig_module_call(m->norm, h);
 }

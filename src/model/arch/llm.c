@@ -86,11 +86,18 @@ static ig_tensor *feed_forward(const layer *l, ig_tensor *x) {
 
 static ig_tensor *hidden(void *model, const ig_rows *rows) {
     const llm *m = model;
+    ig_ctx *ctx = ig_tensor_ctx(rows->ids);
     ig_tensor *h = ig_module_call(m->embed, rows->ids);
     for (int64_t i = 0; i < m->config.n_layers; i++) {
         const layer *l = &m->layers[i];
-        h = ig_add(h, attention(m, i, rows, ig_module_call(l->attn_norm, h)));
-        h = ig_add(h, feed_forward(l, ig_module_call(l->ffn_norm, h)));
+        ig_tensor *x = ig_module_call(l->attn_norm, h);
+        ig_tag_begin(ctx, IG_TAG_ATTENTION);
+        h = ig_add(h, attention(m, i, rows, x));
+        ig_tag_end(ctx);
+        x = ig_module_call(l->ffn_norm, h);
+        ig_tag_begin(ctx, IG_TAG_FFN);
+        h = ig_add(h, feed_forward(l, x));
+        ig_tag_end(ctx);
     }
     return ig_module_call(m->norm, h);
 }

@@ -222,6 +222,7 @@ static void fill(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 }
 
 const ig_cpu_entry IG_CPU_LIST(cast)[] = {
+#define IG_BLOCK_DTYPE(...)
 #define IG_DTYPE(ID, name, block, bytes)                                  \
     {IG_OP_COPY, IG_##ID, BY_ELEMENT, same_dtype, copy},                  \
         {IG_OP_FILL, IG_##ID, BY_ELEMENT, fills, fill},                   \

@@ -317,6 +317,7 @@ static void embedding_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 }
 
 const ig_cpu_entry IG_CPU_LIST(move)[] = {
+#define IG_BLOCK_DTYPE(...)
 #define IG_DTYPE(ID, name, block, bytes)                           \
     {IG_OP_PAD, IG_##ID, BY_ROW, pad_setup, pad},                  \
         {IG_OP_CONCAT, IG_##ID, BY_ROW, concat_setup, concat},     \

@@ -210,6 +210,7 @@ static void clip(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 }
 
 const ig_cpu_entry IG_CPU_LIST(update)[] = {
+#define IG_BLOCK_DTYPE(...)
 #define IG_DTYPE(ID, name, block, bytes) {IG_OP_ASSIGN, IG_##ID, BY_ELEMENT, setup, assign},
 #include "ingot/dtype.def"
     {IG_OP_ACCUMULATE, IG_F32, BY_ELEMENT, setup, accumulate},

@@ -7,15 +7,6 @@
 #include "backend/ref/functions.h"
 #include "backend/ref/real.h"
 
-static double same(double x) { return x; }
-
-static unary_fn *const activations[] = {
-    [IG_ACTIVATION_NONE] = same,           [IG_ACTIVATION_RELU] = relu,
-    [IG_ACTIVATION_TANH] = tanh,           [IG_ACTIVATION_SIGMOID] = sigmoid,
-    [IG_ACTIVATION_SILU] = silu,           [IG_ACTIVATION_GELU_ERF] = gelu_erf,
-    [IG_ACTIVATION_GELU_TANH] = gelu_tanh,
-};
-
 static int64_t last_but(const ig_ref_view *v, int d) { return v->shape.dim[v->shape.rank - 1 - d]; }
 
 /* The first element of matrix number `batch`; each has `size` elements. */

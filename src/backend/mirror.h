@@ -1,0 +1,46 @@
+/*
+ * mirror.h - bytes of the host that a device with memory of its own has a copy of.
+ *
+ * Tensors live in the host's memory, whatever the device: whoever reads, maps,
+ * wraps or saves one finds it there.  A device with memory of its own gets a copy
+ * when something runs on it, and keeps it; a side that the other one has
+ * overwritten is old, and brought up to date when it is needed.
+ */
+#ifndef IG_BACKEND_MIRROR_H
+#define IG_BACKEND_MIRROR_H
+
+#include "backend/device.h"
+
+typedef struct ig_mirror {
+    char *host;
+    uint64_t bytes;
+    ig_backend_buffer *buffer; /* the device's; NULL: none yet */
+    bool host_old, device_old; /* the other side has newer bytes */
+    bool shared; /* others look at the host's bytes whenever they like: a run brings them along */
+} ig_mirror;
+
+/* Brings one side up to date. */
+IG_MUST_CHECK ig_status ig_mirror_to_device(ig_mirror *mirror, ig_device *device);
+IG_MUST_CHECK ig_status ig_mirror_to_host(ig_mirror *mirror, ig_device *device);
+
+/* Part of it, whichever side is newer. */
+IG_MUST_CHECK ig_status ig_mirror_move(const ig_mirror *mirror, ig_device *device, bool to_device,
+                                       uint64_t offset, uint64_t bytes);
+/* Room on the device for all of it. */
+IG_MUST_CHECK ig_status ig_mirror_reserve(ig_mirror *mirror, ig_device *device);
+
+/* One side has been written to. */
+static inline void ig_mirror_wrote_host(ig_mirror *m) {
+    m->device_old = true;
+    m->host_old = false;
+}
+
+static inline void ig_mirror_wrote_device(ig_mirror *m) {
+    m->host_old = true;
+    m->device_old = false;
+}
+
+/* Gives the device's copy back; what only that has is lost. */
+void ig_mirror_drop(ig_mirror *mirror, ig_device *device);
+
+#endif

@@ -1,0 +1,95 @@
+#include "cli/plugins.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/dirs.h"
+#include "ingot/device.h"
+#include "ingot/report.h"
+
+enum { SECONDS = 20, WORDS_BYTES = 400 };
+
+/* ---- those that have passed ---- */
+
+/* A file's name in the cache says what passed: another file, or one that changed, has another. */
+static bool marker_of(const char *path, char out[PATH_MAX]) {
+    char folder[PATH_MAX], seen[PATH_MAX + 256];
+    struct stat s;
+    if (!ig_dir_cache(NULL, folder) || stat(path, &s) != 0) return false;
+    const int bytes = snprintf(seen, sizeof seen, "%s %lld %lld %lld %lld.%09ld %lld.%09ld %s",
+                               path, (long long)s.st_dev, (long long)s.st_ino, (long long)s.st_size,
+                               (long long)s.st_mtim.tv_sec, s.st_mtim.tv_nsec,
+                               (long long)s.st_ctim.tv_sec, s.st_ctim.tv_nsec, ig_version());
+    const XXH128_hash_t hash = XXH3_128bits(seen, (size_t)bytes);
+    const int length = snprintf(out, PATH_MAX, "%s/plugins/%016llx%016llx", folder,
+                                (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+    return length > 0 && length < PATH_MAX;
+}
+
+static void remember(char marker[PATH_MAX]) {
+    char *slash = strrchr(marker, '/');
+    *slash = '\0';
+    const ig_status status = ig_dir_make_private(marker);
+    *slash = '/';
+    if (status != IG_OK) return; /* it is tried again next time */
+    const int fd = open(marker, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) close(fd);
+}
+
+/* ---- trying ---- */
+
+/* In the child: what the plugin prints is of no interest, what is wrong with it goes to `out`. */
+static _Noreturn void try_it(const char *path, int out) {
+    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = STDIN_FILENO; nowhere >= 0 && fd <= STDERR_FILENO; fd++) dup2(nowhere, fd);
+    signal(SIGALRM, SIG_DFL);
+    alarm(SECONDS);
+    if (ig_plugin_probe(path) == IG_OK) _exit(0);
+    char words[WORDS_BYTES];
+    snprintf(words, sizeof words, "%s", ig_error_text());
+    char *place = strrchr(words, '(');
+    if (place && place > words && strstr(place, ".c:")) place[-1] = '\0';
+    (void)!write(out, words, strlen(words));
+    _exit(1);
+}
+
+static bool verdict(int how, const char *words) {
+    if (WIFEXITED(how) && WEXITSTATUS(how) == 0) return true;
+    if (WIFSIGNALED(how) && WTERMSIG(how) == SIGALRM)
+        (void)IG_FAIL(IG_ERR_DEVICE, "it took longer than %d s to load", SECONDS);
+    else if (WIFSIGNALED(how))
+        (void)IG_FAIL(IG_ERR_DEVICE, "it died of signal %d (%s) when it was tried", WTERMSIG(how),
+                      strsignal(WTERMSIG(how)));
+    else if (words[0])
+        (void)IG_FAIL(IG_ERR_DEVICE, "%s", words);
+    else
+        (void)IG_FAIL(IG_ERR_DEVICE, "it ended the process that tried it");
+    return false;
+}
+
+bool ig_cli_accept_plugin(void *user, const char *path) {
+    (void)user;
+    char marker[PATH_MAX], words[WORDS_BYTES + 1] = "";
+    const bool can_remember = marker_of(path, marker);
+    if (can_remember && access(marker, F_OK) == 0) return true;
+
+    int ends[2], how = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0) return false;
+    const pid_t child = fork();
+    if (child == 0) try_it(path, ends[1]);
+    close(ends[1]);
+    size_t used = 0;
+    for (ssize_t got; child > 0 && used < WORDS_BYTES; used += (size_t)got)
+        if ((got = read(ends[0], words + used, WORDS_BYTES - used)) <= 0) break;
+    close(ends[0]);
+    while (child > 0 && waitpid(child, &how, 0) < 0) continue;
+    const bool passed = child > 0 && verdict(how, words);
+    if (passed && can_remember) remember(marker);
+    return passed;
+}

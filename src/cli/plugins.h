@@ -1,0 +1,16 @@
+/*
+ * plugins.h - a plugin that is new here is tried in a process of its own.
+ *
+ * What crashes or hangs when it is loaded does so there, and the reason is all
+ * that comes of it.  A file that has passed is remembered by its name, size and
+ * times, and not tried again until it changes.
+ */
+#ifndef IG_CLI_PLUGINS_H
+#define IG_CLI_PLUGINS_H
+
+#include <stdbool.h>
+
+/* For ig_ctx_options.accept_plugin; `user` is not looked at. */
+bool ig_cli_accept_plugin(void *user, const char *path);
+
+#endif

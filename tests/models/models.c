@@ -1,0 +1,363 @@
+/*
+ * A model is a row of sizes and a set of features; its tensors are the rows of one
+ * table that its architecture or its features ask for.
+ */
+#include "models/models.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/random.h"
+#include "format/gguf.h"
+#include "format/quantize.h"
+#include "models/vocab.h"
+
+enum {
+    EMBEDDING = 256,
+    FEED_FORWARD = 512,
+    CONTEXT = 128,
+    HEADS = 8,
+    KV_HEADS = 2,
+    EXPERTS = 4,
+    EXPERTS_USED = 2,
+    EXPERT_FEED_FORWARD = 256,
+    TOKEN_TYPES = 2,
+    WINDOW = 16,
+    MAX_TENSORS = 128,
+    KEY_BYTES = 96,
+};
+
+/* ---- Sizes ---- */
+
+typedef enum size_name {
+    NONE,
+    EMBD,  /* the embedding */
+    VOCAB, /* tokens */
+    FF,    /* feed-forward */
+    FF2,   /* gate and up in one */
+    Q,
+    KV,
+    QKV,       /* heads times their size */
+    HEAD,      /* the size of a head */
+    ROTATIONS, /* half of it */
+    POSITIONS, /* the context */
+    TYPES,     /* of tokens */
+    N_EXPERTS,
+    EXPERT_FF,
+    N_SIZES,
+} size_name;
+
+typedef struct model {
+    const char *name, *arch, *pre; /* `pre`: of a BPE vocabulary; "": SPM; NULL: WordPiece */
+    int layers, head_size, kv_heads;
+    double rope_base;
+    bool rms; /* root-mean-square norms, rotated positions */
+    unsigned features;
+} model;
+
+/* What tensors a model has, beyond its architecture's. */
+enum {
+    OUTPUT = 1 << 0, /* not tied to the embedding */
+    ROPE_FREQS = 1 << 1,
+    SEPARATE = 1 << 2, /* q, k, v */
+    TOGETHER = 1 << 3, /* in one matrix */
+    QKV_BIAS = 1 << 4, /* of the three */
+    QK_NORM = 1 << 5,
+    GATED = 1 << 6,       /* feed-forward with gate, up, down */
+    GATE_UP = 1 << 7,     /* gate and up in one matrix */
+    EXPERT = 1 << 8,      /* mixture of experts */
+    POST_NORM = 1 << 9,   /* gemma's */
+    PRE_NORM = 1 << 10,   /* before attention and feed-forward, and at the end */
+    BIASES = 1 << 11,     /* of everything: gpt2 and bert */
+    LEARNT = 1 << 12,     /* positions */
+    BERT = 1 << 13,       /* token types, norms after */
+    PLAIN = 1 << 14,      /* feed-forward with up, down */
+    KEY_LENGTH = 1 << 15, /* says the size of heads */
+};
+
+static const model models[] = {
+    {"llama", "llama", "", 2, 32, KV_HEADS, 10000, true, OUTPUT | SEPARATE | GATED | PRE_NORM},
+    {"llama-tied", "llama", "llama-bpe", 2, 32, KV_HEADS, 500000, true,
+     ROPE_FREQS | SEPARATE | GATED | PRE_NORM},
+    {"mistral", "llama", "", 2, 64, KV_HEADS, 1000000, true,
+     OUTPUT | SEPARATE | GATED | PRE_NORM | KEY_LENGTH},
+    {"qwen2", "qwen2", "qwen2", 2, 32, KV_HEADS, 1000000, true,
+     SEPARATE | QKV_BIAS | GATED | PRE_NORM},
+    {"qwen3", "qwen3", "qwen2", 2, 64, KV_HEADS, 1000000, true,
+     SEPARATE | QK_NORM | GATED | PRE_NORM | KEY_LENGTH},
+    {"qwen3moe", "qwen3moe", "qwen2", 2, 32, KV_HEADS, 1000000, true,
+     OUTPUT | SEPARATE | QK_NORM | EXPERT | PRE_NORM | KEY_LENGTH},
+    {"gemma3", "gemma3", "", 6, 64, KV_HEADS, 1000000, true,
+     SEPARATE | QK_NORM | GATED | PRE_NORM | POST_NORM | KEY_LENGTH},
+    {"phi3", "phi3", "", 2, 32, HEADS, 10000, true, OUTPUT | TOGETHER | GATE_UP | PRE_NORM},
+    {"gpt2", "gpt2", "gpt-2", 2, 32, HEADS, 0, false,
+     TOGETHER | PLAIN | PRE_NORM | BIASES | LEARNT},
+    {"bert", "bert", NULL, 2, 32, HEADS, 0, false,
+     SEPARATE | QKV_BIAS | PLAIN | BIASES | LEARNT | BERT},
+};
+enum { N_MODELS = sizeof models / sizeof *models };
+
+const char *model_name(size_t i) { return i < N_MODELS ? models[i].name : NULL; }
+
+static void sizes_of(const model *m, int64_t out[N_SIZES]) {
+    const int64_t q = (int64_t)HEADS * m->head_size, kv = (int64_t)m->kv_heads * m->head_size;
+    const int64_t sizes[N_SIZES] = {
+        [EMBD] = EMBEDDING,
+        [VOCAB] = MODEL_TOKENS,
+        [FF] = FEED_FORWARD,
+        [FF2] = 2 * FEED_FORWARD,
+        [Q] = q,
+        [KV] = kv,
+        [QKV] = q + 2 * kv,
+        [HEAD] = m->head_size,
+        [ROTATIONS] = m->head_size / 2,
+        [POSITIONS] = CONTEXT,
+        [TYPES] = TOKEN_TYPES,
+        [N_EXPERTS] = EXPERTS,
+        [EXPERT_FF] = EXPERT_FEED_FORWARD,
+    };
+    memcpy(out, sizes, sizeof sizes);
+}
+
+/* ---- Tensors ---- */
+
+typedef enum tensor_kind {
+    MATRIX, /* of the type asked for, drawn around 0 with variance 1 / columns */
+    TABLE,  /* the same, but always F32 */
+    GAIN,   /* near 1 */
+    BIAS,   /* small */
+} tensor_kind;
+
+typedef struct tensor_row {
+    unsigned features; /* the model has all of these, */
+    unsigned unless;   /* and none of these */
+    const char *name;  /* "blk." stands for each layer */
+    tensor_kind kind;
+    size_name shape[3]; /* outermost first */
+} tensor_row;
+
+static const tensor_row rows[] = {
+    {0, 0, "token_embd.weight", MATRIX, {VOCAB, EMBD}},
+    {BERT, 0, "token_types.weight", TABLE, {TYPES, EMBD}},
+    {LEARNT, 0, "position_embd.weight", TABLE, {POSITIONS, EMBD}},
+    {BERT, 0, "token_embd_norm.weight", GAIN, {EMBD}},
+    {BERT, 0, "token_embd_norm.bias", BIAS, {EMBD}},
+    {ROPE_FREQS, 0, "rope_freqs.weight", GAIN, {ROTATIONS}},
+    {PRE_NORM, 0, "blk.attn_norm.weight", GAIN, {EMBD}},
+    {PRE_NORM | BIASES, 0, "blk.attn_norm.bias", BIAS, {EMBD}},
+    {SEPARATE, 0, "blk.attn_q.weight", MATRIX, {Q, EMBD}},
+    {SEPARATE, 0, "blk.attn_k.weight", MATRIX, {KV, EMBD}},
+    {SEPARATE, 0, "blk.attn_v.weight", MATRIX, {KV, EMBD}},
+    {QKV_BIAS, 0, "blk.attn_q.bias", BIAS, {Q}},
+    {QKV_BIAS, 0, "blk.attn_k.bias", BIAS, {KV}},
+    {QKV_BIAS, 0, "blk.attn_v.bias", BIAS, {KV}},
+    {TOGETHER, 0, "blk.attn_qkv.weight", MATRIX, {QKV, EMBD}},
+    {TOGETHER | BIASES, 0, "blk.attn_qkv.bias", BIAS, {QKV}},
+    {QK_NORM, 0, "blk.attn_q_norm.weight", GAIN, {HEAD}},
+    {QK_NORM, 0, "blk.attn_k_norm.weight", GAIN, {HEAD}},
+    {0, 0, "blk.attn_output.weight", MATRIX, {EMBD, Q}},
+    {BIASES, 0, "blk.attn_output.bias", BIAS, {EMBD}},
+    {BERT, 0, "blk.attn_output_norm.weight", GAIN, {EMBD}},
+    {BERT, 0, "blk.attn_output_norm.bias", BIAS, {EMBD}},
+    {POST_NORM, 0, "blk.post_attention_norm.weight", GAIN, {EMBD}},
+    {PRE_NORM, 0, "blk.ffn_norm.weight", GAIN, {EMBD}},
+    {PRE_NORM | BIASES, 0, "blk.ffn_norm.bias", BIAS, {EMBD}},
+    {GATED, 0, "blk.ffn_gate.weight", MATRIX, {FF, EMBD}},
+    {GATED, 0, "blk.ffn_up.weight", MATRIX, {FF, EMBD}},
+    {GATE_UP, 0, "blk.ffn_up.weight", MATRIX, {FF2, EMBD}},
+    {PLAIN, 0, "blk.ffn_up.weight", MATRIX, {FF, EMBD}},
+    {BIASES, 0, "blk.ffn_up.bias", BIAS, {FF}},
+    {0, EXPERT, "blk.ffn_down.weight", MATRIX, {EMBD, FF}},
+    {BIASES, 0, "blk.ffn_down.bias", BIAS, {EMBD}},
+    {EXPERT, 0, "blk.ffn_gate_inp.weight", TABLE, {N_EXPERTS, EMBD}},
+    {EXPERT, 0, "blk.ffn_gate_exps.weight", MATRIX, {N_EXPERTS, EXPERT_FF, EMBD}},
+    {EXPERT, 0, "blk.ffn_up_exps.weight", MATRIX, {N_EXPERTS, EXPERT_FF, EMBD}},
+    {EXPERT, 0, "blk.ffn_down_exps.weight", MATRIX, {N_EXPERTS, EMBD, EXPERT_FF}},
+    {POST_NORM, 0, "blk.post_ffw_norm.weight", GAIN, {EMBD}},
+    {BERT, 0, "blk.layer_output_norm.weight", GAIN, {EMBD}},
+    {BERT, 0, "blk.layer_output_norm.bias", BIAS, {EMBD}},
+    {PRE_NORM, 0, "output_norm.weight", GAIN, {EMBD}},
+    {PRE_NORM | BIASES, 0, "output_norm.bias", BIAS, {EMBD}},
+    {OUTPUT, 0, "output.weight", MATRIX, {VOCAB, EMBD}},
+};
+
+typedef struct tensor {
+    char name[64];
+    tensor_kind kind;
+    ig_desc desc;
+} tensor;
+
+static tensor make_tensor(const tensor_row *row, const int64_t sizes[N_SIZES], int layer,
+                          ig_dtype type) {
+    tensor t = {.kind = row->kind, .desc = {row->kind == MATRIX ? type : IG_F32, {0}}};
+    const bool in_layer = strncmp(row->name, "blk.", 4) == 0;
+    if (in_layer)
+        snprintf(t.name, sizeof t.name, "blk.%d.%s", layer, row->name + 4);
+    else
+        snprintf(t.name, sizeof t.name, "%s", row->name);
+    for (int d = 0; d < 3 && row->shape[d] != NONE; d++)
+        t.desc.shape.dim[t.desc.shape.rank++] = sizes[row->shape[d]];
+    return t;
+}
+
+/* All tensors of a model, each layer's together. */
+static int list_tensors(const model *m, ig_dtype type, tensor out[MAX_TENSORS]) {
+    int64_t sizes[N_SIZES];
+    sizes_of(m, sizes);
+    int count = 0;
+    const size_t n_rows = sizeof rows / sizeof *rows;
+    for (size_t r = 0; r < n_rows;) {
+        const bool in_layer = strncmp(rows[r].name, "blk.", 4) == 0;
+        size_t end = r + 1;
+        while (in_layer && strncmp(rows[end].name, "blk.", 4) == 0) end++;
+        for (int layer = 0; layer < (in_layer ? m->layers : 1); layer++)
+            for (size_t i = r; i < end; i++)
+                if ((rows[i].features & ~m->features) == 0 && (rows[i].unless & m->features) == 0)
+                    out[count++] = make_tensor(&rows[i], sizes, layer, type);
+        r = end;
+    }
+    return count;
+}
+
+/* Number i of tensor `ordinal`, between -1 and 1. */
+static float draw(int ordinal, uint64_t i) {
+    const uint32_t seed[2] = {20261, 115};
+    return (float)(ig_random_bits(seed, 0, (uint32_t)ordinal, i) >> 8) * 0x1p-23f - 1;
+}
+
+/* The drawn numbers have variance 1/3. */
+static void fill(const tensor *t, int ordinal, float *out) {
+    const int64_t n = ig_shape_count(t->desc.shape);
+    const int64_t columns = t->desc.shape.dim[t->desc.shape.rank - 1];
+    const float spread = t->kind == GAIN || t->kind == BIAS ? 0.1f : sqrtf(3 / (float)columns);
+    const float middle = t->kind == GAIN ? 1 : 0;
+    for (int64_t i = 0; i < n; i++) out[i] = middle + spread * draw(ordinal, (uint64_t)i);
+}
+
+/* ---- Keys ---- */
+
+typedef struct keys {
+    ig_gguf_writer *w;
+    const char *arch;
+    char name[KEY_BYTES];
+} keys;
+
+static const char *key(keys *k, const char *name) {
+    snprintf(k->name, sizeof k->name, "%s.%s", k->arch, name);
+    return k->name;
+}
+
+static void put_sizes(keys *k, const model *m) {
+    ig_gguf_writer_u32(k->w, key(k, "context_length"), CONTEXT);
+    ig_gguf_writer_u32(k->w, key(k, "embedding_length"), EMBEDDING);
+    ig_gguf_writer_u32(k->w, key(k, "block_count"), (uint32_t)m->layers);
+    ig_gguf_writer_u32(k->w, key(k, "feed_forward_length"), FEED_FORWARD);
+    ig_gguf_writer_u32(k->w, key(k, "attention.head_count"), HEADS);
+    if (!(m->features & BERT))
+        ig_gguf_writer_u32(k->w, key(k, "attention.head_count_kv"), (uint32_t)m->kv_heads);
+    if (m->features & KEY_LENGTH) {
+        ig_gguf_writer_u32(k->w, key(k, "attention.key_length"), (uint32_t)m->head_size);
+        ig_gguf_writer_u32(k->w, key(k, "attention.value_length"), (uint32_t)m->head_size);
+    }
+    ig_gguf_writer_f32(
+        k->w, key(k, m->rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"),
+        1e-5f);
+    if (m->rope_base > 0) {
+        ig_gguf_writer_u32(k->w, key(k, "rope.dimension_count"), (uint32_t)m->head_size);
+        ig_gguf_writer_f32(k->w, key(k, "rope.freq_base"), (float)m->rope_base);
+    }
+}
+
+static void put_special(keys *k, const model *m) {
+    if (strcmp(m->arch, "llama") == 0) ig_gguf_writer_u32(k->w, key(k, "vocab_size"), MODEL_TOKENS);
+    if (m->features & EXPERT) {
+        ig_gguf_writer_u32(k->w, key(k, "expert_count"), EXPERTS);
+        ig_gguf_writer_u32(k->w, key(k, "expert_used_count"), EXPERTS_USED);
+        ig_gguf_writer_u32(k->w, key(k, "expert_feed_forward_length"), EXPERT_FEED_FORWARD);
+    }
+    if (m->features & POST_NORM)
+        ig_gguf_writer_u32(k->w, key(k, "attention.sliding_window"), WINDOW);
+    if (m->features & GATE_UP)
+        ig_gguf_writer_u32(k->w, key(k, "rope.scaling.original_context_length"), CONTEXT);
+    if (m->features & BERT) {
+        ig_gguf_writer_bool(k->w, key(k, "attention.causal"), false);
+        ig_gguf_writer_u32(k->w, key(k, "pooling_type"), 1);
+    }
+}
+
+static void put_keys(ig_gguf_writer *w, const model *m) {
+    keys k = {.w = w, .arch = m->arch};
+    ig_gguf_writer_text(w, "general.architecture", m->arch);
+    ig_gguf_writer_text(w, "general.name", m->name);
+    put_sizes(&k, m);
+    put_special(&k, m);
+    if (!m->pre)
+        vocab_wordpiece(w);
+    else if (*m->pre)
+        vocab_bpe(w, m->pre);
+    else
+        vocab_spm(w);
+}
+
+/* ---- The whole ---- */
+
+static ig_status put_data(const ig_gguf_writer *w, const tensor *tensors, int count,
+                          uint8_t *file) {
+    for (int i = 0; i < count; i++) {
+        const int64_t n = ig_shape_count(tensors[i].desc.shape);
+        float *numbers = malloc((size_t)n * sizeof *numbers);
+        if (!numbers) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory", tensors[i].name);
+        fill(&tensors[i], i, numbers);
+        ig_quantize(tensors[i].desc.dtype, numbers, file + ig_gguf_writer_place(w, (size_t)i), n);
+        free(numbers);
+    }
+    return IG_OK;
+}
+
+static ig_status encode(ig_gguf_writer *w, const model *m, ig_dtype type, model_bytes *out) {
+    tensor tensors[MAX_TENSORS];
+    const int count = list_tensors(m, type, tensors);
+    put_keys(w, m);
+    for (int i = 0; i < count; i++) ig_gguf_writer_tensor(w, tensors[i].name, tensors[i].desc);
+    IG_TRY(ig_gguf_writer_finish(w));
+
+    uint64_t head_bytes;
+    const void *head = ig_gguf_writer_head(w, &head_bytes);
+    const size_t size = (size_t)ig_gguf_writer_file_bytes(w);
+    uint8_t *file = calloc(1, size);
+    if (!file) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for %zu bytes", m->name, size);
+    memcpy(file, head, (size_t)head_bytes);
+    const ig_status status = put_data(w, tensors, count, file);
+    if (status == IG_OK)
+        *out = (model_bytes){file, size};
+    else
+        free(file);
+    return status;
+}
+
+ig_status model_make(const char *name, ig_dtype type, model_bytes *out) {
+    for (int i = 0; i < N_MODELS; i++) {
+        if (strcmp(models[i].name, name) != 0) continue;
+        ig_gguf_writer *w = NULL;
+        IG_TRY(ig_gguf_writer_create(&ig_heap, name, &w));
+        const ig_status status = encode(w, &models[i], type, out);
+        ig_gguf_writer_destroy(w);
+        return status;
+    }
+    return IG_FAIL(IG_ERR_ARGUMENT, "%s: no such model", name);
+}
+
+ig_status model_save(const char *name, ig_dtype type, const char *path) {
+    model_bytes made;
+    IG_TRY(model_make(name, type, &made));
+    ig_file_writer *file = NULL;
+    ig_status status = ig_file_writer_create(&ig_heap, path, made.size, &file);
+    if (status == IG_OK) status = ig_file_writer_write(file, 0, made.bytes, made.size);
+    if (status == IG_OK) status = ig_file_writer_commit(file);
+    ig_file_writer_destroy(file);
+    free(made.bytes);
+    return status;
+}

@@ -1,0 +1,184 @@
+/*
+ * The reference with memory of its own: what it computes with lies where the host
+ * cannot reach it, so whatever is not brought there and back comes out wrong.
+ *
+ * FAR_FAILS in the environment says what goes wrong:
+ *   submit   programs of several steps fail when they are run, after having written to what they
+ *            update
+ *   always   all programs fail when they are run
+ *   compile  compile() refuses programs of several steps
+ *   split    compile() asks for fewer steps
+ *   nothing  compile() says yes and gives no program
+ *   number   compile() gives a status that there is not
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/ref/ref.h"
+#include "base/alloc.h"
+
+/* A buffer is a box: its address says nothing of the bytes. */
+struct ig_backend_buffer {
+    uint64_t bytes;
+    char *data;
+};
+
+typedef struct far_device {
+    ig_backend_device base;
+    uint64_t allocated, peak;
+} far_device;
+
+typedef struct far_program {
+    ig_backend_program base;
+    const ig_host *host;
+    ig_backend_program *inner;
+    uint32_t count;
+    ig_operand updated; /* of the first step that updates something; desc.shape.rank -1: none */
+} far_program;
+
+static bool fails(const char *how) {
+    const char *said = getenv("FAR_FAILS");
+    return said && strcmp(said, how) == 0;
+}
+
+static ig_status far_open(const ig_host *host, uint32_t index, ig_backend_device **out) {
+    far_device *d = host->alloc(host, 1, sizeof *d);
+    (void)index;
+    if (!d) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "far: device");
+    d->base.host = host;
+    *out = &d->base;
+    return IG_OK;
+}
+
+static void far_close(ig_backend_device *device) { device->host->free(device->host, device); }
+
+static void far_info(const ig_backend_device *device, ig_device_info *out) {
+    ig_ref_backend.info(device, out);
+    out->device_class = IG_DEVICE_GPU;
+    out->flags = 0;
+    snprintf(out->name, sizeof out->name, "reference loops, far away");
+}
+
+static ig_status far_alloc(ig_backend_device *device, uint64_t bytes, ig_backend_buffer **out) {
+    far_device *d = (far_device *)device;
+    const ig_host *host = device->host;
+    ig_backend_buffer *b = host->alloc(host, 1, sizeof *b);
+    if (b) b->data = host->alloc(host, bytes, 1);
+    if (!b || !b->data) {
+        host->free(host, b);
+        return IG_HOST_FAIL(host, IG_ERR_MEMORY, "far: %llu bytes", (unsigned long long)bytes);
+    }
+    memset(b->data, 0xa5, bytes); /* nobody may count on zeros */
+    b->bytes = bytes;
+    d->allocated += bytes;
+    if (d->allocated > d->peak) d->peak = d->allocated;
+    *out = b;
+    return IG_OK;
+}
+
+static void far_free(ig_backend_device *device, ig_backend_buffer *b) {
+    if (!b) return;
+    ((far_device *)device)->allocated -= b->bytes;
+    device->host->free(device->host, b->data);
+    device->host->free(device->host, b);
+}
+
+static ig_status far_write(ig_backend_device *device, ig_backend_buffer *dst, uint64_t offset,
+                           const void *src, uint64_t bytes) {
+    if (offset > dst->bytes || bytes > dst->bytes - offset)
+        return IG_HOST_FAIL(device->host, IG_ERR_DEVICE, "far: a write beyond the end");
+    memcpy(dst->data + offset, src, bytes);
+    return IG_OK;
+}
+
+static ig_status far_read(ig_backend_device *device, const ig_backend_buffer *src, uint64_t offset,
+                          void *dst, uint64_t bytes) {
+    if (offset > src->bytes || bytes > src->bytes - offset)
+        return IG_HOST_FAIL(device->host, IG_ERR_DEVICE, "far: a read beyond the end");
+    memcpy(dst, src->data + offset, bytes);
+    return IG_OK;
+}
+
+static void far_stats(const ig_backend_device *device, ig_memory_stats *out) {
+    const far_device *d = (const far_device *)device;
+    *out = (ig_memory_stats){d->allocated, d->peak, UINT64_MAX};
+}
+
+static void far_reset(ig_backend_device *device) {
+    ((far_device *)device)->peak = ((far_device *)device)->allocated;
+}
+
+static bool far_can_run(const ig_backend_device *device, const ig_step *step) {
+    return ig_ref_backend.can_run(device, step);
+}
+
+static ig_status far_submit(ig_backend_program *program, ig_backend_buffer *const *buffers,
+                            uint32_t n_buffers, const ig_slot *slots, uint32_t n_slots) {
+    const far_program *p = (const far_program *)program;
+    char **data = p->host->alloc(p->host, n_buffers, sizeof *data);
+    if (!data) return IG_HOST_FAIL(p->host, IG_ERR_MEMORY, "far: %u buffers", n_buffers);
+    for (uint32_t i = 0; i < n_buffers; i++) data[i] = buffers[i] ? buffers[i]->data : NULL;
+    ig_status status = IG_OK;
+    if (fails("always") || (fails("submit") && p->count > 1)) {
+        if (p->updated.desc.shape.rank >= 0)
+            memset(data[p->updated.buffer] + p->updated.offset, 0xff, 4);
+        status = IG_HOST_FAIL(p->host, IG_ERR_DEVICE, "far: %u steps caught fire", p->count);
+    } else {
+        status =
+            p->inner->submit(p->inner, (ig_backend_buffer *const *)data, n_buffers, slots, n_slots);
+    }
+    p->host->free(p->host, data);
+    return status;
+}
+
+static void far_destroy(ig_backend_program *program) {
+    far_program *p = (far_program *)program;
+    const ig_host *host = p->host;
+    p->inner->destroy(p->inner);
+    host->free(host, p);
+}
+
+static ig_status far_compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                             ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    const ig_host *host = device->host;
+    if (fails("compile") && count > 1)
+        return IG_HOST_FAIL(host, IG_ERR_UNSUPPORTED, "far: %u steps at once", count);
+    if (fails("split") && count > 1)
+        return IG_HOST_FAIL(host, IG_ERR_SPLIT, "far: %u steps are too many", count);
+    if (fails("nothing")) return IG_OK;
+    if (fails("number")) return (ig_status)4711;
+    far_program *p = host->alloc(host, 1, sizeof *p);
+    if (!p) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "far: program");
+    *p = (far_program){.base = {far_submit, far_destroy}, .host = host, .count = count};
+    p->updated.desc.shape.rank = -1;
+    for (uint32_t i = 0; i < count; i++)
+        if (steps[i].n_out > 0 && steps[i].out[0].alias >= 0) p->updated = steps[i].out[0];
+    const ig_status status =
+        ig_ref_backend.compile(device, steps, count, saved, progress, &p->inner);
+    if (status == IG_OK)
+        *out = &p->base;
+    else
+        host->free(host, p);
+    return status;
+}
+
+const ig_backend *ig_backend_entry(void) {
+    static const ig_backend backend = {
+        .abi = IG_BACKEND_ABI,
+        .struct_size = sizeof backend,
+        .name = "far",
+        .version = "1",
+        .open = far_open,
+        .close = far_close,
+        .info = far_info,
+        .buffer_alloc = far_alloc,
+        .buffer_free = far_free,
+        .write = far_write,
+        .read = far_read,
+        .memory_stats = far_stats,
+        .reset_memory_stats = far_reset,
+        .can_run = far_can_run,
+        .compile = far_compile,
+    };
+    return &backend;
+}

@@ -1,0 +1,271 @@
+/*
+ * Levels and devices as a context sees them: what is tried, what it is told when
+ * something fails, and that the numbers are right whatever happens.
+ *
+ * The device is tests/plugins/far.c: the reference in a memory of its own, which
+ * fails in whatever way FAR_FAILS says.
+ */
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "unit/check.h"
+
+static ig_ctx *far_ctx(const char *fails, bool strict) {
+    ig_ctx *ctx = NULL;
+    setenv("FAR_FAILS", fails, 1);
+    must(ig_ctx_create(&(ig_ctx_options){.device = "far",
+                                         .plugins = TEST_PLUGIN_DIR "/far/far.so",
+                                         .strict = strict},
+                       &ctx));
+    must(ig_mode_set(ctx, IG_MODE_COMPILED));
+    return ctx;
+}
+
+static json_t *report_of(const ig_ctx *ctx) {
+    static char text[1 << 16];
+    json_error_t error;
+    assert_true(ig_report_json(ctx, text, sizeof text) < sizeof text);
+    json_t *root = json_loads(text, 0, &error);
+    if (!root) fail_msg("%s: %s", error.text, text);
+    return root;
+}
+
+/* w += x + x, twice the same step: recorded, then replayed. */
+static ig_status count_up(ig_ctx *ctx, ig_tensor *w, ig_tensor *x) {
+    for (int step = 0; step < 2; step++) {
+        ig_tensor *y = ig_neg(ig_neg(ig_add(x, x)));
+        IG_TRY(ig_accumulate(w, y));
+        IG_TRY(ig_step_end(ctx));
+    }
+    return IG_OK;
+}
+
+/* The timeline's entry of the replayed plan: the one of several steps. */
+static const json_t *entry_of(const json_t *report, const char *device) {
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(json_object_get(report, "backend_timeline"), i, entry) {
+        const char *module = json_string_value(json_object_get(entry, "module"));
+        const char *on = json_string_value(json_object_get(entry, "device"));
+        if (strncmp(module, "steps ", 6) == 0 && strcmp(on, device) == 0) return entry;
+    }
+    fail_msg("no entry on %s", device);
+    return NULL;
+}
+
+static void assert_attempts(const json_t *entry, const char *const reasons[3], int selected) {
+    static const char *const levels[] = {"compile", "kernel_override", "eager"};
+    const json_t *attempts = json_object_get(entry, "attempts");
+    assert_int_equal(json_array_size(attempts), 3);
+    for (int i = 0; i < 3; i++) {
+        const json_t *a = json_array_get(attempts, (size_t)i);
+        const char *reason = json_string_value(json_object_get(a, "reason"));
+        assert_string_equal(json_string_value(json_object_get(a, "level")), levels[i]);
+        assert_int_equal(json_is_true(json_object_get(a, "selected")), i == selected);
+        if (strncmp(reason, reasons[i], strlen(reasons[i])) != 0) fail_msg("%s", reason);
+    }
+}
+
+static void every_way_to_fail_ends_with_the_right_numbers_and_the_reason(void **state) {
+    (void)state;
+    static const struct {
+        const char *fails, *device, *reasons[3];
+        int selected;
+    } rows[] = {
+        {"", "far:0", {"", "no override registered", "skipped: compile selected"}, 0},
+        {"compile", "far:0", {"far: 4 steps at once", "no override registered", ""}, 2},
+        {"submit", "far:0", {"far: 4 steps caught fire", "no override registered", ""}, 2},
+        {"nothing",
+         "far:0",
+         {"far:0: compile() made no program", "no override registered",
+          "far:0: compile() made no program"},
+         -1},
+        {"number",
+         "far:0",
+         {"far:0: compile() gave status 4711", "no override registered", "far:0: compile()"},
+         -1},
+        {"nothing", "cpu:0", {"", "no override registered", "skipped: compile selected"}, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ig_ctx *ctx = far_ctx(rows[i].fails, false);
+        ig_tensor *w = FLOATS(ctx, IG_SHAPE(3), 1, 2, 3), *x = FLOATS(ctx, IG_SHAPE(3), 1, 1, 1);
+        must(count_up(ctx, w, x));
+        HOLDS(w, 5, 6, 7);
+        json_t *report = report_of(ctx);
+        assert_attempts(entry_of(report, rows[i].device), rows[i].reasons, rows[i].selected);
+        json_decref(report);
+        ig_tensor_release(w);
+        ig_tensor_release(x);
+        ig_ctx_destroy(ctx);
+    }
+}
+
+static void a_run_that_no_level_can_do_is_an_error_that_names_the_device(void **state) {
+    (void)state;
+    ig_ctx *ctx = far_ctx("always", false);
+    ig_tensor *w = FLOATS(ctx, IG_SHAPE(3), 1, 2, 3);
+    refused(ig_accumulate(w, w), IG_ERR_DEVICE, "far:0: far: 1 steps caught fire");
+    HOLDS(w, 1, 2, 3); /* what it had overwritten was put back */
+    ig_tensor_release(w);
+    ig_ctx_destroy(ctx);
+}
+
+static void strict_refuses_a_level_that_fails(void **state) {
+    (void)state;
+    static const char *const fails[] = {"compile", "submit", "nothing"};
+    for (size_t i = 0; i < 3; i++) {
+        ig_ctx *ctx = far_ctx(fails[i], true);
+        ig_tensor *w = FLOATS(ctx, IG_SHAPE(3), 1, 2, 3), *x = FLOATS(ctx, IG_SHAPE(3), 1, 1, 1);
+        const ig_status status = count_up(ctx, w, x);
+        assert_int_equal(status, IG_ERR_UNSUPPORTED);
+        assert_non_null(strstr(ig_error_text(), "strict: far:0: compile: far"));
+        ig_tensor_release(w);
+        ig_tensor_release(x);
+        ig_ctx_destroy(ctx);
+    }
+}
+
+static void what_another_device_runs_is_listed_with_bytes_and_time(void **state) {
+    (void)state;
+    ig_ctx *ctx = far_ctx("nothing", false);
+    ig_tensor *x = FLOATS(ctx, IG_SHAPE(4), 1, 2, 3, 4);
+    HOLDS(ig_neg(x), -1, -2, -3, -4);
+    json_t *report = report_of(ctx);
+    const json_t *f = json_array_get(json_object_get(report, "fallbacks"), 0);
+    assert_string_equal(json_string_value(json_object_get(f, "from")), "far:0");
+    assert_string_equal(json_string_value(json_object_get(f, "to")), "cpu:0");
+    assert_non_null(strstr(json_string_value(json_object_get(f, "reason")), "made no program"));
+    assert_int_equal(json_integer_value(json_object_get(f, "runs")), 1);
+    assert_true(json_is_integer(json_object_get(f, "bytes_moved")));
+    assert_true(json_is_real(json_object_get(f, "ms_lost")));
+    json_decref(report);
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
+/* Halves of a step on either side: a custom op in the middle runs on the host. */
+static ig_status twice(void *user, const ig_custom_operand *in, uint32_t n_in,
+                       const ig_custom_operand *out) {
+    (void)user, (void)n_in;
+    for (int i = 0; i < 4; i++) ((float *)out[0].bytes)[i] = 2 * ((const float *)in[0].bytes)[i];
+    return IG_OK;
+}
+
+static ig_status like_input(void *user, const ig_desc *in, uint32_t n_in, ig_desc *out) {
+    (void)user, (void)n_in;
+    *out = in[0];
+    return IG_OK;
+}
+
+static void what_crosses_between_two_memories_is_counted(void **state) {
+    (void)state;
+    ig_ctx *ctx = far_ctx("", false);
+    uint32_t id = 0;
+    must(ig_custom_register(
+        ctx, &(ig_custom_op){.name = "twice", .n_out = 1, .infer = like_input, .run = twice}, &id));
+    ig_tensor *x = FLOATS(ctx, IG_SHAPE(4), 1, 2, 3, 4), *y[1];
+    for (int step = 0; step < 3; step++) {
+        ig_tensor *h = ig_neg(ig_exp(ig_scale(x, 0, 0))); /* all -1 */
+        ig_custom(ctx, id, &h, 1, y);
+        HOLDS(ig_add(y[0], h), -3, -3, -3, -3);
+        must(ig_step_end(ctx));
+    }
+    static char text[1 << 16];
+    assert_true(ig_report_plan_json(ctx, 0, text, sizeof text) < sizeof text);
+    assert_non_null(strstr(text, "{\"to\":\"host\",\"bytes\":16}"));
+    assert_non_null(strstr(text, "{\"to\":\"far:0\",\"bytes\":16}"));
+    json_t *report = report_of(ctx);
+    assert_true(json_integer_value(json_object_get(report, "moved_bytes")) >= 3 * 16);
+    json_decref(report);
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
+static void memory_from_outside_is_seen_on_the_device_and_its_results_outside(void **state) {
+    (void)state;
+    ig_ctx *ctx = far_ctx("", false);
+    float memory[3] = {1, 2, 3};
+    ig_tensor *w = NULL;
+    must(ig_tensor_wrap(ctx, (ig_desc){IG_F32, IG_SHAPE(3)}, NULL, memory, NULL, NULL, &w));
+    for (int step = 0; step < 4; step++) {
+        memory[0] = 10; /* nobody is told */
+        must(ig_accumulate(w, w));
+        must(ig_step_end(ctx));
+        assert_true(memory[0] == 20);
+    }
+    assert_true(memory[1] == 32);
+    ig_tensor_release(w);
+    ig_ctx_destroy(ctx);
+}
+
+static void a_frozen_tensor_cannot_be_written_to(void **state) {
+    (void)state;
+    ig_ctx *ctx = far_ctx("", false);
+    ig_tensor *w = FLOATS(ctx, IG_SHAPE(2), 1, 2);
+    must(ig_tensor_freeze(w));
+    refused(ig_tensor_write(w, (float[]){3, 4}, 8), IG_ERR_STATE, "write: the tensor is frozen");
+    refused(ig_accumulate(w, w), IG_ERR_STATE, "accumulate: the tensor is frozen");
+    refused(ig_tensor_freeze(ig_neg(w)), IG_ERR_ARGUMENT, "the result of an op");
+    for (int i = 0; i < 3; i++) {
+        HOLDS(ig_add(w, w), 2, 4);
+        must(ig_step_end(ctx));
+    }
+    ig_tensor_release(w);
+    ig_ctx_destroy(ctx);
+}
+
+/* ---- tags ---- */
+
+static void steps_and_their_gradients_are_part_of_what_their_builder_says(void **state) {
+    (void)state;
+    ig_ctx *ctx = far_ctx("", false);
+    ig_tensor *w = FLOATS(ctx, IG_SHAPE(2, 2), 1, 2, 3, 4),
+              *x = FLOATS(ctx, IG_SHAPE(2, 2), 1, 1, 1, 1);
+    must(ig_tensor_require_grad(w));
+    for (int step = 0; step < 4; step++) {
+        ig_tag_begin(ctx, IG_TAG_FFN);
+        ig_tag_begin(ctx, IG_TAG_ATTENTION); /* the outermost counts */
+        ig_tensor *y = ig_tanh(ig_matmul(x, w));
+        ig_tag_end(ctx);
+        ig_tag_end(ctx);
+        must(ig_backward(sum_all(ig_exp(ig_matmul(y, x)))));
+        must(ig_accumulate(w, ig_tensor_grad(w)));
+        must(ig_step_end(ctx));
+    }
+    static char text[1 << 16];
+    json_error_t error;
+    assert_true(ig_report_plan_json(ctx, 0, text, sizeof text) < sizeof text);
+    json_t *plan = json_loads(text, 0, &error);
+    int products[2] = {0, 0}; /* of the ffn, and by themselves */
+    size_t i;
+    const json_t *s;
+    json_array_foreach(json_object_get(plan, "steps"), i, s) {
+        const char *op = json_string_value(json_object_get(s, "op"));
+        const char *tag = json_string_value(json_object_get(s, "tag"));
+        assert_string_not_equal(tag, "attention");
+        if (strcmp(op, "exp") == 0) assert_string_equal(tag, "");
+        if (strcmp(op, "matmul") != 0) continue;
+        products[0] += strcmp(tag, "ffn") == 0;
+        products[1] += strcmp(tag, "matmul") == 0;
+    }
+    assert_int_equal(products[0], 2); /* forward and the gradient of w */
+    assert_int_equal(products[1], 2);
+    json_decref(plan);
+    ig_tensor_release(w);
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_way_to_fail_ends_with_the_right_numbers_and_the_reason),
+        cmocka_unit_test(a_run_that_no_level_can_do_is_an_error_that_names_the_device),
+        cmocka_unit_test(strict_refuses_a_level_that_fails),
+        cmocka_unit_test(what_another_device_runs_is_listed_with_bytes_and_time),
+        cmocka_unit_test(what_crosses_between_two_memories_is_counted),
+        cmocka_unit_test(memory_from_outside_is_seen_on_the_device_and_its_results_outside),
+        cmocka_unit_test(a_frozen_tensor_cannot_be_written_to),
+        cmocka_unit_test(steps_and_their_gradients_are_part_of_what_their_builder_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
