@@ -136,12 +136,12 @@ static const float *keys_at(const ig_cpu_launch *l, int k, const block *b) {
 /* ---- products ---- */
 
 /* A strip goes through the columns, whole vectors of them. */
-static void strip_times(tile *t, int64_t columns) {
-    lines none = {0};
-    t->soon = &none;
+static void strip_times(const tile *t, int64_t columns) {
     const int vectors = tile_vectors(t->rows);
+    lines none = {0};
     for (int64_t j = 0; j < columns; j += vectors * VF_LANES) {
         tile part = *t;
+        part.soon = &none;
         part.b += j;
         part.y += j;
         run_tiles(&part, smaller(columns - j, vectors * VF_LANES), vectors);
@@ -149,7 +149,7 @@ static void strip_times(tile *t, int64_t columns) {
 }
 
 /* The same where columns may end within a vector: these are packed first. */
-static void strip_times_rows(tile *t, int64_t columns) {
+static void strip_times_rows(const tile *t, int64_t columns) {
     _Alignas(64) float last[KEYS * VF_LANES];
     const int64_t whole = columns / VF_LANES * VF_LANES;
     strip_times(t, whole);
