@@ -270,7 +270,7 @@ ig_routed ig_route(ig_tensor *logits, ig_route_options options) {
     }
     ig_apply(
         ctx,
-        (ig_apply_args){.op = IG_OP_ROUTE, .attrs = &attrs, .in = &logits, .n_in = 1, .n_out = 2},
+        &(ig_apply_args){.op = IG_OP_ROUTE, .attrs = &attrs, .in = &logits, .n_in = 1, .n_out = 2},
         out, 2);
     return (ig_routed){out[0], out[1]};
 }
@@ -278,10 +278,10 @@ ig_routed ig_route(ig_tensor *logits, ig_route_options options) {
 ig_groups ig_group_rows(ig_tensor *ids, int64_t experts) {
     const ig_attrs_rows attrs = {experts};
     ig_tensor *out[3];
-    ig_apply(
-        ig_tensor_ctx(ids),
-        (ig_apply_args){.op = IG_OP_GROUP_ROWS, .attrs = &attrs, .in = &ids, .n_in = 1, .n_out = 3},
-        out, 3);
+    ig_apply(ig_tensor_ctx(ids),
+             &(ig_apply_args){
+                 .op = IG_OP_GROUP_ROWS, .attrs = &attrs, .in = &ids, .n_in = 1, .n_out = 3},
+             out, 3);
     return (ig_groups){out[0], out[1], out[2]};
 }
 
