@@ -42,7 +42,8 @@ static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
                            : o->no_mmap ? "no-mmap"
                                         : "pre");
         IG_TRY(ig_ctx_create(ctx_options, &m->ctx));
-        return ig_adapter_load(m->ctx, m->path, &m->adapter);
+        IG_TRY(ig_adapter_load(m->ctx, m->path, &m->adapter));
+        return ig_adapter_freeze(m->adapter);
     }
     ig_model *model = NULL;
     IG_TRY(ig_model_load(m->path, &options, &model));

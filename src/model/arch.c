@@ -106,7 +106,7 @@ ig_tensor *ig_rows_attend_with(const ig_rows *rows, int64_t layer, ig_tensor *q,
     if (!rows->layers) {
         if (o.window > 0 && s.dim[1] > o.window)
             return ig_poison(ig_tensor_ctx(q),
-                             IG_FAIL(IG_ERR_UNSUPPORTED,
+                             IG_FAIL(IG_ERR_ARGUMENT,
                                      "%lld tokens at once: layers with a window of %lld need a "
                                      "session",
                                      (long long)s.dim[1], (long long)o.window));

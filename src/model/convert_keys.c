@@ -21,10 +21,13 @@ double convert_real(const ig_conversion *c, const char *name, const char *other,
 
 /* ---- Rotations ---- */
 
-/* The object that tells how positions are stretched; NULL: they are not. */
+/* The object that tells how positions are stretched; NULL: they are not.  Where layers with a
+ * window have one of their own, it is that of the others. */
 static const json_t *scaling_of(const ig_conversion *c) {
     const json_t *scaling = json_object_get(c->text, "rope_scaling");
     if (!json_is_object(scaling)) scaling = json_object_get(c->text, "rope_parameters");
+    const json_t *of_all = json_object_get(scaling, "full_attention");
+    if (json_is_object(of_all)) scaling = of_all;
     return json_is_object(scaling) ? scaling : NULL;
 }
 

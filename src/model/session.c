@@ -110,7 +110,7 @@ ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig
     int64_t sequences = 1;
     if (!a || !out) return IG_FAIL(IG_ERR_ARGUMENT, "session_create: NULL");
     if (!a->arch->head)
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "%s makes no text: it turns texts into embeddings",
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s makes no text: 'ingot embed' is what it is for",
                        a->arch->name);
     ig_session *s = ig_alloc(ig_ctx_allocator(a->ctx), 1, sizeof *s);
     if (!s) return IG_FAIL(IG_ERR_MEMORY, "session");

@@ -67,9 +67,8 @@ static ig_status save(ig_adapter *a, const char *path, ig_optimizer *optimizer,
                       const char *progress) {
     if (!a || !path) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_save: NULL");
     if (a->source)
-        return IG_FAIL(IG_ERR_UNSUPPORTED,
-                       "%s: a %s model of a GGUF file is read only; copy its file", path,
-                       a->arch->name);
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: a %s model of a GGUF file is read only; copy its file",
+                       path, a->arch->name);
     char *config = config_text(a);
     if (!config) return IG_FAIL(IG_ERR_MEMORY, "%s: config", path);
     const ig_checkpoint_options options = {

@@ -515,6 +515,9 @@ def save_tokenizer(folder, words):
         t.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
         t.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
         t.add_special_tokens(names[:5])
+        special = ("pad", "unk", "cls", "sep", "mask")
+        with open(f"{folder}/tokenizer_config.json", "w", encoding="utf-8") as file:
+            json.dump({f"{kind}_token": f"[{kind.upper()}]" for kind in special}, file)
     else:
         vocabulary = {name: i for i, name in enumerate(byte_tokens())}
         t = Tokenizer(tokenizers.models.BPE(vocabulary, []))
