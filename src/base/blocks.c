@@ -120,7 +120,8 @@ static void decode_q6_k(const ig_block_q6_k *b, float *y) {
     for (int i = 0; i < IG_BLOCK_K; i++) {
         const int low = nibble(b->low + i / 128 * 64, i % 128, 128);
         const int q = (low | two_bits(b->high, i) << 4) - 32;
-        y[i] = d * (float)b->scales[i / 16] * (float)q;
+        const int scale = b->scales[i / 16];
+        y[i] = d * (float)scale * (float)q;
     }
 }
 

@@ -63,6 +63,14 @@ typedef struct case_table {
 extern const case_table cases_elementwise, cases_cast, cases_move, cases_reduce, cases_softmax,
     cases_norm, cases_matmul, cases_quant, cases_rope, cases_attention, cases_update, cases_moe;
 
+/*
+ * A backend may round activations to bytes, 32 at a time with a scale, when it
+ * multiplies them with blocks.  Those of numbers like these, of which any 32 in a row
+ * have one of the largest magnitude, are exact: what is tested is all the rest, and
+ * test_quant.c has what rounding costs.
+ */
+extern const double case_bytes[32];
+
 /* All tables, one after the other; the last has no cases. */
 extern const case_table *const case_tables[];
 

@@ -28,9 +28,10 @@ static const double places[] = {4, 0, 2, -1, 6, 99, 1, 3};
              IN(REAL(s, k), REAL(e, k, n), OFFSETS(list, (e) + 1)), ATTRS(ig_attrs_grouped, 0)), \
         CASE(IG_OP_MATMUL_GROUPED_GRAD, what, IN(REAL(s, k), REAL(s, n), OFFSETS(list, (e) + 1)))
 
-#define STORED(type, k)                                                        \
-    CASE(IG_OP_MATMUL_GROUPED, "rows of " #type,                               \
-         IN(TYPED(IG_F32, 17, k), TYPED(type, 4, 21, k), OFFSETS(offsets, 5)), \
+#define STORED(type, k)                                                                       \
+    CASE(IG_OP_MATMUL_GROUPED, "rows of " #type,                                              \
+         IN(OPERAND(DTYPE(IG_F32), NUMBERS(case_bytes), SHAPE(17, k)), TYPED(type, 4, 21, k), \
+            OFFSETS(offsets, 5)),                                                             \
          ATTRS(ig_attrs_grouped, 1))
 
 static const ig_case cases[] = {

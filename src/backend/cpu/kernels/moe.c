@@ -2,20 +2,23 @@
  * Mixtures of experts: rows routed to experts, grouped, multiplied and combined again.
  *
  * Products go by columns: a unit takes a few columns through all experts, so that it
- * meets each expert's rows once.  The order of a sum is that of product.h, whatever
- * rows an expert has.
+ * meets each expert's rows once.  The order of a sum is that of product.h, or with
+ * weights in blocks that of whole.h, whatever rows an expert has.
  */
 #include <math.h>
 
 #include "backend/cpu/product.h"
 #include "backend/cpu/sums.h"
 #include "backend/cpu/vec_math.h"
+#include "backend/cpu/whole.h"
 
 static bool all_packed(const ig_step *step) {
     for (uint32_t i = 0; i < step->n_in; i++)
         if (!ig_operand_is_packed(&step->in[i])) return false;
     return true;
 }
+
+static_assert((int)PRODUCT_COLUMNS == (int)PANEL_COLUMNS, "units have the columns of either");
 
 /* ---- route: logits [t, e] -> ids [t, k], weights [t, k] ---- */
 
@@ -155,13 +158,54 @@ static bool rows_setup(const ig_step *step, ig_cpu_setup *out) {
     return keep_params(out, &p, sizeof p);
 }
 
+/* Weights in blocks: rows of x go to bytes first, into the scratch. */
+static void round_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    const int64_t blocks = p->k / IG_BLOCK;
+    for (int64_t i = begin * blocks; i < end * blocks; i++)
+        round_block(&panel_types[p->dtype], (const float *)l->at[0] + i * IG_BLOCK,
+                    (rounded *)l->scratch + i);
+}
+
+static bool whole_setup(const ig_step *step, ig_cpu_setup *out) {
+    const ig_dtype dtype = step->in[1].desc.dtype;
+    if (!panel_types[dtype].unpack || !rows_setup(step, out)) return false;
+    const params p = params_of(step);
+    out->scratch_bytes = (uint64_t)product(p.rows, p.k / IG_BLOCK * (int64_t)sizeof(rounded));
+    out->prepare = round_rows;
+    out->prepare_units = p.rows;
+    out->prepare_cost = product(p.k, 2);
+    return true;
+}
+
 static void clear(float *y, int64_t stride, int64_t rows, int64_t columns) {
     for (int64_t r = 0; r < rows; r++) memset(y + r * stride, 0, (size_t)columns * sizeof *y);
 }
 
 /* Rows [begin, end) of one expert, a few columns from j on. */
-static void multiply_rows(const ig_cpu_launch *l, int64_t expert, int64_t begin, int64_t end,
-                          int64_t j) {
+typedef void rows_fn(const ig_cpu_launch *l, int64_t expert, int64_t begin, int64_t end, int64_t j);
+
+static void multiply_bytes(const ig_cpu_launch *l, int64_t expert, int64_t begin, int64_t end,
+                           int64_t j) {
+    const params *p = l->params;
+    const int64_t row_bytes = ig_bytes_of(p->dtype, p->k), blocks = p->k / IG_BLOCK;
+    whole_room room;
+    for (int64_t i = begin; i < end; i += WHOLE_ROWS) {
+        const whole_block part = {.x = (const rounded *)l->scratch + i * blocks,
+                                  .x_row = blocks,
+                                  .dtype = p->dtype,
+                                  .w = l->at[1] + (expert * p->n + j) * row_bytes,
+                                  .w_row = row_bytes,
+                                  .blocks = blocks,
+                                  .y = (float *)l->at[3] + i * p->n + j,
+                                  .y_row = p->n};
+        multiply_whole(&part, smaller(end - i, WHOLE_ROWS), smaller(p->n - j, PANEL_COLUMNS),
+                       &room);
+    }
+}
+
+static void multiply_floats(const ig_cpu_launch *l, int64_t expert, int64_t begin, int64_t end,
+                            int64_t j) {
     const params *p = l->params;
     const int64_t row_bytes = ig_bytes_of(p->dtype, p->k);
     const float *x[PRODUCT_ROWS];
@@ -179,7 +223,9 @@ static void multiply_rows(const ig_cpu_launch *l, int64_t expert, int64_t begin,
     }
 }
 
-static void matmul_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+/* Units of PRODUCT_COLUMNS columns, through all experts. */
+IG_INLINE void through_experts(const ig_cpu_launch *l, int64_t begin, int64_t end,
+                               rows_fn *multiply_rows) {
     const params *p = l->params;
     const int32_t *offsets = (const int32_t *)l->at[2];
     float *y = (float *)l->at[3];
@@ -194,6 +240,14 @@ static void matmul_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         }
         clear(y + row * p->n + j, p->n, p->rows - row, columns);
     }
+}
+
+static void matmul_whole(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    through_experts(l, begin, end, multiply_bytes);
+}
+
+static void matmul_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    through_experts(l, begin, end, multiply_floats);
 }
 
 /* w [e, k, n], in floats: sums run along k, columns in lanes. */
@@ -296,6 +350,7 @@ static void combine(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 const ig_cpu_entry IG_CPU_LIST(moe)[] = {
     {IG_OP_ROUTE, IG_F32, BY_ROW, route_setup, route},
     {IG_OP_GROUP_ROWS, IG_I32, BY_UNIT, group_setup, group_rows},
+    {IG_OP_MATMUL_GROUPED, IG_F32, BY_UNIT, whole_setup, matmul_whole},
     {IG_OP_MATMUL_GROUPED, IG_F32, BY_UNIT, rows_setup, matmul_rows},
     {IG_OP_MATMUL_GROUPED, IG_F32, BY_UNIT, columns_setup, matmul_columns},
     {IG_OP_MATMUL_GROUPED_GRAD, IG_F32, BY_UNIT, grad_setup, matmul_grad},
