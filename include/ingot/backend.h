@@ -190,6 +190,10 @@ struct ig_host {
      * the first of the program, between these two moments of CLOCK_MONOTONIC. */
     void (*trace)(const ig_host *host, uint32_t thread, uint32_t step, uint64_t begin_ns,
                   uint64_t end_ns);
+
+    /* What the user has said about compiling: "precision", "optimization_level", "batch_sizes".
+     * NULL: nothing.  Whatever a program depends on of it is part of the cache's key already. */
+    const char *(*option)(const ig_host *host, const char *name);
 };
 
 #define IG_HOST_FAIL(host, code, ...) (host)->fail(code, __FILE__, __LINE__, __VA_ARGS__)

@@ -20,6 +20,13 @@ typedef struct ig_allocator {
     void *user;
 } ig_allocator;
 
+/* How devices that compile programs shall do it; what a device does not know it ignores. */
+typedef struct ig_compile_options {
+    int optimization_level;  /* 1: fast to compile, 3: fast to run */
+    const char *precision;   /* "f32", "bf16", "int8" */
+    const char *batch_sizes; /* "1,8,64": rows that there shall be programs for */
+} ig_compile_options;
+
 /* Zero means the default, for every field here and in every options struct. */
 typedef struct ig_ctx_options {
     /* "auto", "cpu", "gpu:1", "npu", "vulkan:0": device.h.  Else INGOT_DEVICE, else RM_DEVICE, else
@@ -46,6 +53,11 @@ typedef struct ig_ctx_options {
     /* Asked before a plugin is loaded; false: it is not, for the reason given to IG_FAIL().  NULL:
      * all that are safe to load are. */
     bool (*accept_plugin)(void *user, const char *path);
+
+    ig_compile_options compile;
+    const char *cache_dir; /* of compiled programs; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else
+                              $XDG_CACHE_HOME/ingot */
+    bool no_cache;         /* nothing is read from there or kept */
 } ig_ctx_options;
 
 /*

@@ -51,6 +51,10 @@ IG_API int64_t ig_adapter_param_count(const ig_adapter *adapter);    /* numbers,
 IG_API int64_t ig_adapter_vocabulary(const ig_adapter *adapter);
 IG_API const char *ig_adapter_progress(const ig_adapter *adapter); /* as it was saved; "{}": new */
 
+/* The weights do not change any more: training fails, and devices that compile may keep them in a
+ * form of their own. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_freeze(ig_adapter *adapter);
+
 /* Saves weights, optimiser and progress, a JSON object of the application's (NULL: "{}").  The file
  * is replaced whole or not at all. */
 IG_API IG_MUST_CHECK ig_status ig_adapter_save(ig_adapter *adapter, const char *path,

@@ -26,23 +26,32 @@ static ig_status gather_paths(trainer *t) {
     return IG_FAIL(IG_ERR_ARGUMENT, "--data: is missing; it is the text to learn");
 }
 
-/* Trains, and leaves the files behind however it ended, but for a failure of their own. */
-static ig_status train(trainer *t) {
+/* ---- As an application: init, ticks, shutdown ---- */
+
+static ig_status init(void *self) {
+    trainer *t = self;
     IG_TRY(gather_paths(t));
     IG_TRY(train_setup(t));
     IG_TRY(train_log_open(t));
-    const ig_status status = train_run(t);
+    train_begin(t);
+    return IG_OK;
+}
+
+/* Saves, and leaves the other files behind however it ended, but for a failure of their own. */
+static ig_status finish(trainer *t) {
+    const ig_status status = train_finish(t);
     if (status != IG_OK && status != IG_ERR_CANCELLED) return status;
-    if (status == IG_ERR_CANCELLED) {
-        char words[IG_ERROR_BYTES];
-        ig_cli_error(t->cli, words); /* the files may fail in words of their own */
-        IG_TRY(train_write_files(t));
-        IG_TRY(train_log_close(t));
-        return IG_FAIL(status, "%s", words);
-    }
+    char words[IG_ERROR_BYTES] = "";
+    if (status == IG_ERR_CANCELLED) ig_cli_error(t->cli, words); /* files may fail in other words */
     IG_TRY(train_write_files(t));
     IG_TRY(train_log_close(t));
-    return train_print_result(t);
+    return status == IG_OK ? train_print_result(t) : IG_FAIL(status, "%s", words);
+}
+
+static ig_status tick(void *self, bool *done) {
+    trainer *t = self;
+    IG_TRY(train_tick(t, done));
+    return *done ? finish(t) : IG_OK;
 }
 
 static void release_curve(const ig_allocator *a, train_curve *curve) {
@@ -50,14 +59,9 @@ static void release_curve(const ig_allocator *a, train_curve *curve) {
     ig_free(a, curve->loss);
 }
 
-static ig_status run(ig_cli *cli, const void *options) {
-    const ig_allocator *a = &cli->allocator;
-    trainer *t = ig_alloc(a, 1, sizeof *t);
-    if (!t) return IG_FAIL(IG_ERR_MEMORY, "train: no memory");
-    t->cli = cli, t->options = options, t->saved_step = t->finite_step = -1;
-    t->val_loss = t->bits_per_byte = t->first_loss = NAN;
-
-    const ig_status status = train(t);
+static void deinit(void *self) {
+    trainer *t = self;
+    const ig_allocator *a = &t->cli->allocator;
     train_end_line(t);
     if (t->log) fclose(t->log);
     plan_view_deinit(&t->view);
@@ -68,7 +72,15 @@ static ig_status run(ig_cli *cli, const void *options) {
     ig_data_close(t->data);
     ig_adapter_destroy(t->adapter);
     ig_ctx_destroy(t->ctx);
-    ig_free(a, t);
+}
+
+static ig_status run(ig_cli *cli, const void *options) {
+    trainer *t = ig_alloc(&cli->allocator, 1, sizeof *t);
+    if (!t) return IG_FAIL(IG_ERR_MEMORY, "train: no memory");
+    t->cli = cli, t->options = options, t->saved_step = t->finite_step = -1;
+    t->val_loss = t->bits_per_byte = t->first_loss = NAN;
+    const ig_status status = ig_app_run(&(ig_app){init, tick, deinit, t});
+    ig_free(&cli->allocator, t);
     return status;
 }
 

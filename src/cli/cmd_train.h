@@ -95,8 +95,12 @@ char *train_progress_text(const trainer *t);
 
 /* ---- cmd_train_loop.c ---- */
 
-/* Trains to the end, to Ctrl-C or to a loss that is no number; saves. */
-IG_MUST_CHECK ig_status train_run(trainer *t);
+/* Starts the clock; then a step, with what is due after it, until that was the last or a signal
+ * came; then the last save, which fails with IG_ERR_CANCELLED and its words where a signal was why.
+ */
+void train_begin(trainer *t);
+IG_MUST_CHECK ig_status train_tick(trainer *t, bool *done);
+IG_MUST_CHECK ig_status train_finish(trainer *t);
 /* The rate of step `step`, of `total`; `share` of the time is gone where it goes by time. */
 double train_rate(const train_settings *s, int64_t step, int64_t total, double share);
 

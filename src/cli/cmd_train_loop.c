@@ -257,25 +257,26 @@ static bool is_over(const trainer *t) {
 
 static bool is_due(const trainer *t, int64_t every) { return every > 0 && t->step % every == 0; }
 
-static ig_status train_to_end(trainer *t) {
-    const train_options *o = t->options;
-    while (!is_over(t) && !ig_cli_cancelled(t->cli)) {
-        IG_TRY(step(t));
-        if (ig_cli_cancelled(t->cli)) break;
-        const bool over = is_over(t);
-        if (over || is_due(t, o->eval_every)) IG_TRY(evaluate_and_tell(t));
-        if (is_due(t, o->sample_every) && t->ctx_len > 1) IG_TRY(write_sample(t));
-        if (!over && is_due(t, o->save_every)) IG_TRY(save_within(t));
-    }
-    return IG_OK;
-}
-
-ig_status train_run(trainer *t) {
+void train_begin(trainer *t) {
     t->began = ig_clock_seconds();
     t->meter = ig_meter_begin(&t->cli->term, t->cli->quiet, "train", "steps", (uint64_t)t->total);
     t->meter.before = (uint64_t)t->first_step;
     t->meter.eager = 3; /* a short or slow run is seen to start, even in a file */
-    IG_TRY(train_to_end(t));
+}
+
+ig_status train_tick(trainer *t, bool *done) {
+    const train_options *o = t->options;
+    *done = is_over(t) || ig_cli_cancelled(t->cli);
+    if (*done) return IG_OK;
+    IG_TRY(step(t));
+    *done = is_over(t) || ig_cli_cancelled(t->cli);
+    if (ig_cli_cancelled(t->cli)) return IG_OK;
+    if (*done || is_due(t, o->eval_every)) IG_TRY(evaluate_and_tell(t));
+    if (is_due(t, o->sample_every) && t->ctx_len > 1) IG_TRY(write_sample(t));
+    return !*done && is_due(t, o->save_every) ? save_within(t) : IG_OK;
+}
+
+ig_status train_finish(trainer *t) {
     train_tell_end(t);
     const bool cancelled = ig_cli_cancelled(t->cli) && !is_over(t);
     if (t->saved_step != t->step && t->step > t->first_step) IG_TRY(save(t));

@@ -42,7 +42,8 @@ static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
                            : o->no_mmap ? "no-mmap"
                                         : "pre");
         IG_TRY(ig_ctx_create(ctx_options, &m->ctx));
-        return ig_adapter_load(m->ctx, m->path, &m->adapter);
+        IG_TRY(ig_adapter_load(m->ctx, m->path, &m->adapter));
+        return ig_adapter_freeze(m->adapter);
     }
     ig_model *model = NULL;
     IG_TRY(ig_model_load(m->path, &options, &model));
@@ -56,7 +57,7 @@ ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     *out = (opened_model){.cli = cli, .options = o};
     IG_TRY(find_model(o->path, out->path));
     const double began = ig_clock_seconds();
-    ig_signals_reading(o->path);
+    ig_signals_reading(out->path);
     ig_ctx_options options = ig_cli_ctx_options(cli);
     options.device = o->device;
     options.threads = (int)o->threads;

@@ -103,8 +103,7 @@ static ig_status make_tensor(producer *p, const ig_product *product, uint64_t at
             out->square += s->square[c];
             out->error += s->error[c];
         }
-        const uint64_t bytes =
-            (uint64_t)ig_bytes_of(dtype, s->n);
+        const uint64_t bytes = (uint64_t)ig_bytes_of(dtype, s->n);
         IG_TRY(put_stretch(p, at, s->blocks, bytes, product));
         at += bytes;
     }

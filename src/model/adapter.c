@@ -121,6 +121,12 @@ void ig_adapter_destroy(ig_adapter *a) {
 
 /* ---- what it is ---- */
 
+ig_status ig_adapter_freeze(ig_adapter *a) {
+    const size_t count = ig_module_param_count(a->root);
+    for (size_t i = 0; i < count; i++) IG_TRY(ig_tensor_freeze(ig_module_param(a->root, i).tensor));
+    return IG_OK;
+}
+
 const char *ig_adapter_architecture(const ig_adapter *a) { return a->arch->name; }
 int64_t ig_adapter_param_count(const ig_adapter *a) {
     return a->source ? ig_model_param_count(a->source) : ig_module_element_count(a->root);

@@ -12,6 +12,7 @@
 #include "backend/mirror.h"
 #include "graph/graph.h"
 #include "ingot/ops.h"
+#include "plan/artifacts.h"
 
 enum { IG_MAX_DEVICES = 4, IG_ATTEMPTS = 3, IG_REASON_BYTES = 256 };
 #define IG_NOT_THERE UINT64_MAX
@@ -31,8 +32,9 @@ typedef struct ig_planner {
     bool strict; /* the first device or none */
     const ig_custom_op *(*custom)(void *user, uint32_t id);
     void *user;
-    ig_custom_guard *guard; /* outlives the plans; NULL: nobody asks */
-    ig_progress *progress;  /* for the host's progress(); NULL: nobody asks */
+    ig_custom_guard *guard;  /* outlives the plans; NULL: nobody asks */
+    ig_artifacts *artifacts; /* programs kept on disk; NULL: none */
+    ig_progress *progress;   /* for the host's progress(); NULL: nobody asks */
 } ig_planner;
 
 /* One rung of the ladder compile -> kernel_override -> eager. */

@@ -33,9 +33,13 @@ static void note(ig_segment *s, int level, bool ok, const char *reason) {
 static ig_status ask(const ig_planner *planner, ig_device *device, ig_compile_fn *fn,
                      const ig_step *steps, uint32_t count, ig_backend_program **out) {
     ig_backend_program *program = NULL;
+    const bool kept =
+        fn == device->backend->compile && ig_artifacts_keeps(planner->artifacts, device);
     (void)IG_FAIL(IG_ERR_DEVICE, "%s: compile() failed and gave no reason", device->name);
     const ig_status status =
-        fn(device->handle, steps, count, (ig_blob){0}, planner->progress, &program);
+        kept ? ig_artifacts_compile(planner->artifacts, device, steps, count, planner->progress,
+                                    &program)
+             : fn(device->handle, steps, count, (ig_blob){0}, planner->progress, &program);
     if ((unsigned)status >= IG_STATUS_COUNT)
         return IG_FAIL(IG_ERR_DEVICE, "%s: compile() gave status %d", device->name, (int)status);
     if (status != IG_OK) return status;

@@ -1,10 +1,12 @@
 /* The context: options, host services, devices; made and unmade. */
 #include "runtime/ctx.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dirs.h"
 #include "runtime/config.h"
 
 /* ---- what the host does for backends ---- */
@@ -43,7 +45,33 @@ static void host_team(const ig_host *host, ig_team_fn *fn, void *task) {
 
 static void host_team_barrier(const ig_host *host) { ig_team_barrier(ctx_of(host)->team); }
 
+static const char *host_option(const ig_host *host, const char *name) {
+    const ig_ctx *ctx = ctx_of(host);
+    const struct {
+        const char *name, *text;
+    } all[] = {{"optimization_level", ctx->optimization_level},
+               {"precision", ctx->precision},
+               {"batch_sizes", ctx->batch_sizes}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(name, all[i].name) == 0) return all[i].text[0] ? all[i].text : NULL;
+    return NULL;
+}
+
 /* ---- making ---- */
+
+/* The caller's texts may go. */
+static ig_status keep_options(ig_ctx *ctx, const ig_compile_options *o) {
+    const char *precision = o->precision ? o->precision : "";
+    const char *batches = o->batch_sizes ? o->batch_sizes : "";
+    if (strlen(precision) >= sizeof ctx->precision || strlen(batches) >= sizeof ctx->batch_sizes)
+        return IG_FAIL(IG_ERR_ARGUMENT, "ctx_create: compile options are too long");
+    if (o->optimization_level)
+        snprintf(ctx->optimization_level, sizeof ctx->optimization_level, "%d",
+                 o->optimization_level);
+    snprintf(ctx->precision, sizeof ctx->precision, "%s", precision);
+    snprintf(ctx->batch_sizes, sizeof ctx->batch_sizes, "%s", batches);
+    return IG_OK;
+}
 
 static const char *first_set(const char *a, const char *b, const char *c, const char *d) {
     return a && *a ? a : b && *b ? b : c && *c ? c : d;
@@ -66,6 +94,21 @@ static ig_status open_devices(ig_ctx *ctx, const char *name) {
             return status;
     }
     return IG_OK;
+}
+
+/* Compiled programs are kept below the cache's folder. */
+static ig_status open_cache(ig_ctx *ctx, const ig_ctx_options *o) {
+    char folder[PATH_MAX];
+    ig_artifacts *a = &ctx->artifacts;
+    a->allocator = &ctx->allocator;
+    a->most_bytes = UINT64_C(4) << 30;
+    snprintf(a->options, sizeof a->options, "optimization_level:%s,precision:%s,batch_sizes:%s",
+             ctx->optimization_level, ctx->precision, ctx->batch_sizes);
+    ctx->planner.artifacts = a;
+    if (o->no_cache || !ig_dir_cache(o->cache_dir, folder)) return IG_OK;
+    const int length = snprintf(a->folder, sizeof a->folder, "%s/programs", folder);
+    if (length > 0 && (size_t)length < sizeof a->folder) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT, "ctx_create: the cache's path is too long");
 }
 
 /* What was asked for beats the environment, which beats the user's config. */
@@ -100,7 +143,8 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
                                .progress = host_progress,
                                .register_override = host_register_override,
                                .team = host_team,
-                               .team_barrier = host_team_barrier},
+                               .team_barrier = host_team_barrier,
+                               .option = host_option},
                               ctx};
     ctx->planner = (ig_planner){.allocator = &ctx->allocator,
                                 .strict = options->strict,
@@ -122,6 +166,7 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
     const uint32_t threads =
         options->threads > 0 ? (uint32_t)options->threads : ig_team_default_threads();
     IG_TRY(ig_team_create(&ctx->allocator, threads, &ctx->team));
+    IG_TRY(open_cache(ctx, options));
     return choose_device(ctx, options);
 }
 
@@ -139,7 +184,10 @@ ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out) {
     ctx->allocator = *allocator;
     ctx->options = *options;
     ctx->options.device = ctx->options.plugins = NULL; /* the caller's texts may go */
-    const ig_status status = init(ctx, options);
+    ctx->options.compile = (ig_compile_options){0};
+    ctx->options.cache_dir = NULL;
+    ig_status status = keep_options(ctx, &options->compile);
+    if (status == IG_OK) status = init(ctx, options);
     if (status == IG_OK)
         *out = ctx;
     else

@@ -110,11 +110,13 @@ struct ig_ctx {
     ig_ctx_options options; /* texts are not kept */
     ig_ctx_host host;
     ig_progress progress;
+    char optimization_level[12], precision[16], batch_sizes[96]; /* "": not said */
     ig_custom_guard guard;
     ig_team *team;
     ig_registry registry;
     ig_planner planner;
     ig_plan_cache cache;
+    ig_artifacts artifacts;
 
     ig_graph graph; /* the tape */
     uint64_t tape;  /* its number: grows when it starts anew */

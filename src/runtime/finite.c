@@ -35,16 +35,22 @@ static bool is_finite(ig_dtype dtype, const char *at) {
     }
 }
 
-/* What views show was looked at when it was made. */
-static bool all_finite(const ig_value_info *v) {
+/* What views show was looked at when it was made.  Bytes that cannot be had are not complained of.
+ */
+static bool all_finite(ig_ctx *ctx, const ig_value_info *v) {
     const ig_dtype dtype = v->layout.desc.dtype;
     const ig_storage *storage = v->memory;
     if (!storage || dtype > IG_F64 || !ig_layout_is_packed(&v->layout)) return true;
     const int64_t each = ig_bytes_of(dtype, 1), count = ig_shape_count(v->layout.desc.shape);
-    const char *at = (const char *)storage->buffer + v->layout.offset * each;
-    for (int64_t i = 0; i < count; i++)
-        if (!is_finite(dtype, at + i * each)) return false;
-    return true;
+    const uint64_t offset = (uint64_t)(v->layout.offset * each), bytes = (uint64_t)(count * each);
+    ig_device *device = ctx->planner.devices[0];
+    char *copy = device->host_memory ? NULL : ig_alloc(&ctx->allocator, bytes, 1);
+    const char *at = device->host_memory ? (const char *)storage->buffer + offset : copy;
+    bool finite = true;
+    if (copy && ig_device_read(device, storage->buffer, offset, copy, bytes) != IG_OK) at = NULL;
+    for (int64_t i = 0; at && finite && i < count; i++) finite = is_finite(dtype, at + i * each);
+    ig_free(&ctx->allocator, copy);
+    return finite;
 }
 
 static const char *name_of(const ig_value_info *v) {
@@ -63,11 +69,11 @@ static void name_op(const ig_graph *g, const ig_node *node, char *out, size_t ou
 /* Results of ops before this one were finite, so an input that is not came from outside. */
 void ig_finite_look(ig_ctx *ctx, const ig_graph *g, const ig_node *node) {
     char op[IG_FINITE_BYTES / 2], shape[IG_SHAPE_TEXT_BYTES];
-    if (ctx->finite.first[0] || !ctx->planner.devices[0]->host_memory) return;
+    if (ctx->finite.first[0]) return;
     name_op(g, node, op, sizeof op);
     for (uint32_t i = 0; i < node->n_in; i++) {
         const ig_value_info *in = ig_value_at(g, ig_node_in(g, node)[i]);
-        if (in->node != IG_NO_NODE || all_finite(in)) continue;
+        if (in->node != IG_NO_NODE || all_finite(ctx, in)) continue;
         const char *name = name_of(in);
         snprintf(ctx->finite.first, sizeof ctx->finite.first, "%.100s, given to %s",
                  *name ? name : "a tensor without a name", ig_op_name(node->op));
@@ -75,7 +81,7 @@ void ig_finite_look(ig_ctx *ctx, const ig_graph *g, const ig_node *node) {
     }
     for (uint32_t i = 0; i < node->n_out; i++) {
         const ig_value_info *out = ig_value_at(g, node->out + i);
-        if (all_finite(out)) continue;
+        if (all_finite(ctx, out)) continue;
         snprintf(ctx->finite.first, sizeof ctx->finite.first, "%s -> %s", op,
                  ig_shape_text(out->layout.desc.shape, shape));
         return;

@@ -126,6 +126,20 @@ static void say_memory(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "}");
 }
 
+/* Programs of single ops are kept in the process, compiled ones on disk. */
+static void say_cache(ig_text *t, const ig_ctx *ctx) {
+    const ig_artifacts *a = &ctx->artifacts;
+    ig_text_add(t, ",\"cache_hits\":{");
+    ig_text_add_number(t, "compile", a->hits);
+    ig_text_add_number(t, "op", ctx->cache.hits);
+    ig_text_add(t, "},\"compile_cache\":{");
+    ig_text_add_number(t, "hits", a->hits);
+    ig_text_add_number(t, "misses", a->misses);
+    ig_text_add_number(t, "damaged", a->damaged);
+    ig_text_add_number(t, "stored", a->stored);
+    ig_text_add(t, ",\"compile_ms\":%.3f}", (double)a->compile_ns / 1e6);
+}
+
 static void say_recordings(ig_text *t, const ig_ctx *ctx) {
     const ig_recorder *rec = &ctx->recorder;
     ig_text_add(t, ",\"recordings\":{\"count\":%u,\"refused\":%s,\"reason\":", rec->count,
@@ -155,7 +169,7 @@ size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes) {
     ig_text_add_number(&t, "moved_bytes", device->moved_bytes);
     say_memory(&t, ctx);
     say_counters(&t, ctx);
-    ig_text_add(&t, ",\"cache_hits\":{\"compile\":%llu}", (unsigned long long)ctx->cache.hits);
+    say_cache(&t, ctx);
     say_recordings(&t, ctx);
     ig_text_add(&t, ",\"fallbacks\":[");
     each_plan(&t, ctx, say_fallbacks);

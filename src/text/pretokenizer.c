@@ -1,8 +1,9 @@
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/pretokenizer.h"
 
-#include <pcre2.h>
 #include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
 
 #include "base/text.h"
 #include "text/utf8.h"

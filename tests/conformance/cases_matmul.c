@@ -79,6 +79,9 @@ static const ig_case cases[] = {
 
     MATMUL("a weight", REAL(5, 33), WEIGHT(33, 19), 0, 0),
     BIASED("a weight, transposed, bias", REAL(3, 5, 33), WEIGHT(19, 33), WEIGHT(19), 0, 1),
+    MATMUL("one row by a weight", REAL(1, 40), WEIGHT(40, 48), 0, 0),
+    BIASED("eight rows by a weight, transposed, bias", REAL(8, 33), WEIGHT(19, 33), WEIGHT(19), 0,
+           1),
 };
 
 const case_table cases_matmul = CASE_TABLE(cases);

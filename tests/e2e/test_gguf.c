@@ -1,4 +1,4 @@
-/* `ingot inspect` and `ingot quantize` on GGUF models. */
+/* `ingot inspect`, `ingot quantize` and `ingot convert`. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -172,12 +172,38 @@ static void what_cannot_be_quantised_is_refused_and_nothing_is_left(void **state
 /* The completions know what the recipes know. */
 static void the_choices_of_types_are_the_recipes(void **state) {
     (void)state;
-    size_t i = 0;
-    for (const ig_opt *opt = cmd_quantize.opts; opt->kind != OPT_END; opt++) {
-        if (!opt->choices) continue;
-        for (; opt->choices[i]; i++) assert_string_equal(opt->choices[i], ig_recipe_at(i)->name);
+    const ig_opt *const tables[] = {cmd_quantize.opts, cmd_convert.opts};
+    for (int table = 0; table < 2; table++) {
+        size_t i = 0;
+        for (const ig_opt *opt = tables[table]; opt->kind != OPT_END; opt++)
+            for (; opt->choices && opt->choices[i]; i++)
+                assert_string_equal(opt->choices[i], ig_recipe_at(i)->name);
+        assert_null(ig_recipe_at(i));
     }
-    assert_null(ig_recipe_at(i));
+}
+
+/* ---- convert ---- */
+
+static void a_folder_that_is_no_model_is_refused(void **state) {
+    char out[PATH_BYTES], config[PATH_BYTES];
+    directory_path(state, "out.gguf", out);
+    program_result missing = RUN("convert", *state, out);
+    assert_int_equal(missing.code, 6);
+    assert_non_null(strstr(missing.err, "config.json: cannot open it"));
+    program_free(&missing);
+
+    FILE *file = fopen(directory_path(state, "config.json", config), "wb");
+    fputs("{\"architectures\":[\"EvilForCausalLM\"],\"auto_map\":{\"AutoModel\":\"x.py\"}}", file);
+    fclose(file);
+    program_result unknown = RUN("convert", *state, out);
+    assert_int_equal(unknown.code, 3);
+    assert_non_null(strstr(unknown.err, "EvilForCausalLM is not converted; what is: Llama"));
+    program_free(&unknown);
+
+    program_result type = RUN("convert", *state, out, "--type", "Q9");
+    assert_int_equal(type.code, 2);
+    program_free(&type);
+    assert_int_equal(directory_count(state), 1);
 }
 
 int main(void) {
@@ -189,6 +215,7 @@ int main(void) {
         IN_DIRECTORY(rows_that_are_no_whole_blocks_get_another_type_and_that_is_said),
         IN_DIRECTORY(what_cannot_be_quantised_is_refused_and_nothing_is_left),
         cmocka_unit_test(the_choices_of_types_are_the_recipes),
+        IN_DIRECTORY(a_folder_that_is_no_model_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

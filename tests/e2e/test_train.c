@@ -327,6 +327,25 @@ static void tokenizers_are_learnt_and_kept(void **state) {
     }
 }
 
+/* Nobody asks for it: a checkpoint appears with the 500th step, whatever ends the run after that.
+ */
+static void every_500_steps_there_is_a_checkpoint(void **state) {
+    (void)state;
+    const char *const args[] = {"train", "-d",    "data.txt", TINY,    "--steps", "1000000",
+                                "--out", "m.oam", "--log",    "m.log", "-q",      NULL};
+    const pid_t pid = program_start(INGOT_PROGRAM, args, NULL);
+    for (int steps = 0; steps < 510; usleep(1000)) {
+        steps = 0;
+        FILE *log = fopen("m.log", "re");
+        for (int c; log && (c = fgetc(log)) != EOF;) steps += c == '\n';
+        if (log) fclose(log);
+        if (steps < 499) assert_int_equal(access("m.oam", F_OK), -1);
+    }
+    kill(pid, SIGKILL);
+    (void)program_wait(pid);
+    assert_int_equal(check_file("m.oam") % 500, 0);
+}
+
 /* ---- Going on ---- */
 
 static void bf16_goes_on_in_bf16_without_being_asked(void **state) {
@@ -574,6 +593,7 @@ int main(void) {
         IN_PLACE(what_is_resumed_must_be_the_same_model),
         IN_PLACE(sigterm_saves_too),
         IN_PLACE(what_cannot_be_trained_is_one_sentence),
+        IN_PLACE(every_500_steps_there_is_a_checkpoint),
         IN_PLACE(bf16_goes_on_in_bf16_without_being_asked),
         IN_PLACE(a_loss_that_is_no_number_ends_it_and_the_last_file_stays),
         IN_PLACE(a_disk_that_is_full_from_the_start_is_found_before_training),

@@ -192,6 +192,34 @@ static void logits_are_those_of_ref_and_near_the_recording(void **state) {
     free(all);
 }
 
+static bool has_vulkan(void) {
+    ig_ctx *ctx = NULL;
+    const bool there = ig_ctx_create(&(ig_ctx_options){.device = "vulkan"}, &ctx) == IG_OK;
+    if (!there) print_message("no vulkan: %s\n", ig_error_text());
+    ig_ctx_destroy(ctx);
+    return there;
+}
+
+/* Weights are decoded to what they stand for, so quantised ones are no different. */
+static void vulkan_gives_the_logits_of_ref(void **state) {
+    (void)state;
+    static float ref[MOST_LOGITS], got[MOST_LOGITS];
+    int n;
+    if (!has_vulkan()) skip();
+    golden *all = read_all(&n);
+    for (int i = 0; i < n; i++) {
+        logits_with(&all[i], "ref", "f32", ref);
+        logits_with(&all[i], "vulkan", "f32", got);
+        const double error = error_of(got, ref, all[i].n_logits);
+        print_message("%-14s vulkan %.2e\n", all[i].name, error);
+        assert_true(error <= float_error);
+        if (!all[i].is_float) continue;
+        logits_with(&all[i], "vulkan", "f16", got);
+        assert_true(error_of(got, ref, all[i].n_logits) <= half_error);
+    }
+    free(all);
+}
+
 static void tokens_of_prompts_are_the_recorded_ones(void **state) {
     (void)state;
     int n;
@@ -280,9 +308,10 @@ static int answer(const generated *m, const char *device, float *out) {
     return n;
 }
 
-static void every_architecture_is_on_cpu_what_it_is_on_ref(void **state) {
+static void every_architecture_is_on_each_device_what_it_is_on_ref(void **state) {
     (void)state;
-    static float ref[MOST_LOGITS], cpu[MOST_LOGITS];
+    static float ref[MOST_LOGITS], cpu[MOST_LOGITS], vulkan[MOST_LOGITS];
+    const bool with_vulkan = has_vulkan();
     static const struct {
         ig_dtype type;
         double most;
@@ -292,7 +321,9 @@ static void every_architecture_is_on_cpu_what_it_is_on_ref(void **state) {
             const generated m = generate(model_name(i), types[t].type);
             const int n = answer(&m, "ref", ref);
             answer(&m, "cpu", cpu);
+            if (with_vulkan) answer(&m, "vulkan", vulkan);
             unlink(m.path);
+            if (with_vulkan) assert_true(error_of(vulkan, ref, n) <= float_error);
             const double error = error_of(cpu, ref, n);
             print_message("%-14s %-5s cpu %.2e\n", m.name, ig_dtype_name(types[t].type), error);
             const bool may_flip = types[t].type != IG_F32 && strcmp(m.name, "qwen3moe") == 0;
@@ -302,10 +333,11 @@ static void every_architecture_is_on_cpu_what_it_is_on_ref(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vulkan_gives_the_logits_of_ref),
         cmocka_unit_test(tokens_of_prompts_are_the_recorded_ones),
         cmocka_unit_test(logits_are_those_of_ref_and_near_the_recording),
         cmocka_unit_test(greedy_tokens_are_the_recorded_ones_up_to_a_close_call),
-        cmocka_unit_test(every_architecture_is_on_cpu_what_it_is_on_ref),
+        cmocka_unit_test(every_architecture_is_on_each_device_what_it_is_on_ref),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -209,7 +209,7 @@ static void work_alone(const cpu_program *p) {
  */
 static bool choose_team(choice *c, uint32_t n_barriers) {
     enum { TRIES = 4, TRY_RUNS = 4, SOON = 256, RARELY = 4096 };
-    enum { WAIT_NS = 1000000 }; /* more than a barrier costs at worst */
+    enum { WAIT_NS = 200000 }; /* more than a barrier costs at worst */
     const uint64_t alone = c->took_ns[0], team = c->took_ns[1];
     const bool better = alone == 0 || team < alone, before = c->team;
     const bool close = better ? alone < 2 * team : team < 2 * alone;
@@ -237,7 +237,10 @@ static bool choose_team(choice *c, uint32_t n_barriers) {
  * after a change finds its data in another processor's cache, or makes threads. */
 static void remember(choice *c, uint64_t ns) {
     uint64_t *mean = &c->took_ns[c->team];
-    if (c->is_first) return;
+    const uint64_t other = c->took_ns[!c->team];
+    const bool hopeless = other > 0 && ns > 3 * other; /* no need to try it once more */
+    if (hopeless) c->until = c->runs;
+    if (c->is_first && !hopeless) return;
     if (*mean == 0) *mean = ns;
     if (ns > *mean * 2) ns = *mean * 2;
     *mean = ns < *mean ? (*mean + ns) / 2 : (*mean * 7 + ns) / 8;

@@ -27,6 +27,7 @@
     X(attention)      \
     X(attention_grad) \
     X(paged)          \
+    X(moe)            \
     X(update)         \
     X(random)
 
@@ -39,7 +40,7 @@ typedef enum vk_shader {
 
 enum {
     VK_MAX_REFS = 8,      /* memory that a dispatch touches */
-    VK_MAX_CONSTANTS = 8, /* of a shader; the first is the number of threads of a group */
+    VK_MAX_CONSTANTS = 9, /* of a shader; the first is the number of threads of a group */
     VK_NUMBERS = 8,       /* words that a dispatch may take from slots */
 };
 
@@ -86,6 +87,7 @@ typedef struct vk_entry {
 
 /* Each ends with an entry without `setup`. */
 extern const vk_entry vk_elementwise[], vk_cast[], vk_move[], vk_index[], vk_reduce[], vk_softmax[],
-    vk_norm[], vk_matmul[], vk_rope[], vk_attention[], vk_paged[], vk_update[], vk_random[];
+    vk_norm[], vk_matmul[], vk_rope[], vk_attention[], vk_paged[], vk_moe[], vk_update[],
+    vk_random[];
 
 #endif

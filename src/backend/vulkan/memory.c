@@ -96,7 +96,9 @@ static ig_status block_create(vk_device *d, vk_pool *pool, uint64_t bytes) {
     vk_block *b = host->alloc(host, 1, sizeof *b);
     ig_backend_buffer *piece = host->alloc(host, 1, sizeof *piece);
     VkResult result = VK_ERROR_OUT_OF_HOST_MEMORY;
-    if (b && piece) {
+    if (bytes > heap_bytes(d, pool->type))
+        result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    else if (b && piece) {
         b->bytes = bytes > pool->block_bytes ? bytes : pool->block_bytes;
         result = block_allocate(d, b, pool);
     }

@@ -7,7 +7,7 @@
 
 static const vk_entry *const families[] = {
     vk_elementwise, vk_cast, vk_move,      vk_index, vk_reduce, vk_softmax, vk_norm,
-    vk_matmul,      vk_rope, vk_attention, vk_paged, vk_update, vk_random,
+    vk_matmul,      vk_rope, vk_attention, vk_paged, vk_moe,    vk_update,  vk_random,
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 

@@ -46,7 +46,7 @@ enum {
     STACK_FLOATS = 8 * 1024, /* of the panels of a unit, where they are on its stack */
     UNITS = 16,              /* so many let threads finish together */
     FEW = 12,                /* rows */
-    NEAR = 1 << 17,          /* elements of a matrix that stays in the second cache */
+    NEAR = 1 << 15,          /* elements of a matrix that is near enough as it lies */
     SMALL = 1 << 15,         /* multiply-adds that one thread does better alone */
     LARGE = 1 << 22,         /* and from which on b is packed as a whole */
     PACK_PANELS = 8,         /* that are packed at once, */
@@ -338,7 +338,7 @@ static bool a_fits_in_place(const params *p) {
     return p->a_k == 1 && p->a_row * (int64_t)sizeof(float) % 4096 != 0;
 }
 
-/* So few rows that b is read once or twice, or so small a b that it stays in the second cache. */
+/* So few rows that b is read once or twice, or so small a b that it stays near. */
 static bool b_fits_in_place(const params *p) {
     return p->b_column == 1 && (p->m <= FEW || product(p->n, p->k) <= NEAR);
 }

@@ -10,21 +10,6 @@ layout(constant_id = 3) const uint INPUTS = 2;
 
 PARAMS(vk_elementwise_params)
 
-/* Correctly rounded, which a driver's division need not be: the quotient's error is worked out
- * with products split so that they are exact, and taken back. */
-float divide(float a, float b) {
-    const float q = a / b;
-    const uint e = floatBitsToUint(q) >> 23 & 255, eb = floatBitsToUint(b) >> 23 & 255;
-    if (e < 40 || e > 210 || eb < 40 || eb > 210) return q;
-    precise const float sq = q * 4097, qh = sq - (sq - q), ql = q - qh;
-    precise const float sb = b * 4097, bh = sb - (sb - b), bl = b - bh;
-    precise const float product = q * b;
-    precise const float low = ((qh * bh - product) + qh * bl + ql * bh) + ql * bl;
-    precise const float left = (a - product) - low;
-    precise const float better = q + left / b;
-    return better;
-}
-
 /* dx = dy s (1 + x (1 - s)) */
 float silu_grad(float x, float dy) {
     const float s = sigmoid_of(x);
@@ -47,7 +32,7 @@ float compute(float a, float b) {
     case VK_ADD: return a + b;
     case VK_SUB: return a - b;
     case VK_MUL: return a * b;
-    case VK_DIV: return divide(a, b);
+    case VK_DIV: return quotient(a, b);
     case VK_EQUAL: return a == b ? 1 : 0;
     case VK_SCALE: return params.scale * a + params.shift;
     case VK_NEG: return uintBitsToFloat(floatBitsToUint(a) ^ 0x80000000u);

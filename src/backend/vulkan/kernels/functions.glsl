@@ -13,6 +13,21 @@ float times_power(float x, int n) {
     return x * uintBitsToFloat(uint(n - half_ + 127) << 23);
 }
 
+/* Correctly rounded, which a driver's division need not be: the quotient's error is worked out
+ * with products split so that they are exact, and taken back. */
+float quotient(float a, float b) {
+    const float q = a / b;
+    const uint e = floatBitsToUint(q) >> 23 & 255, eb = floatBitsToUint(b) >> 23 & 255;
+    if (e < 40 || e > 210 || eb < 40 || eb > 210) return q;
+    precise const float sq = q * 4097, qh = sq - (sq - q), ql = q - qh;
+    precise const float sb = b * 4097, bh = sb - (sb - b), bl = b - bh;
+    precise const float product = q * b;
+    precise const float low = ((qh * bh - product) + qh * bl + ql * bh) + ql * bl;
+    precise const float left = (a - product) - low;
+    precise const float better = q + left / b;
+    return better;
+}
+
 /* e^(x + low): x = n ln 2 + r, e^r = 1 + r + r^2 P(r) */
 float exp_parts(float x, float low) {
     if (is_nan(x)) return x;

@@ -3,12 +3,16 @@
  * it.  Attention goes through the positions a page at a time, one thread for each. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "decode.glsl"
+#include "encode.glsl"
 #include "functions.glsl"
 #include "group.glsl"
 
 layout(constant_id = 1) const uint FORM = 0;
 layout(constant_id = 2) const uint WIDTH = 64;  /* of q and k */
 layout(constant_id = 3) const uint COLUMNS = 1; /* of a thread */
+layout(constant_id = 4) const uint DTYPE_K = 0; /* of k, or of what is stored into */
+layout(constant_id = 5) const uint DTYPE_V = 0;
 
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Store {
     vk_store_params p;
@@ -17,18 +21,49 @@ layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Pa
     vk_paged_params p;
 };
 
+/* A block of q8_0: the largest magnitude becomes 127. */
+void store_block(uint64_t at, uint first, vk_places places) {
+    uint largest = 0;
+    for (uint i = 0; i < 32; i++)
+        largest = max(largest, floatBitsToUint(FLOATS(1)[place_of(places, first + i)]) & 0x7fffffffu);
+    const bool finite = largest < 0x7f800000u;
+    const float d = finite ? quotient(uintBitsToFloat(largest), 127) : NOT_A_NUMBER;
+    const float inverse = d > 0 ? quotient(1, d) : 0;
+    const uint half_ = float_to_half(d);
+    Bytes(at).at[0] = uint8_t(half_ & 255u);
+    Bytes(at).at[1] = uint8_t(half_ >> 8);
+    for (uint i = 0; i < 32; i++) {
+        precise const float x = FLOATS(1)[place_of(places, first + i)] * inverse;
+        const int q = finite ? int(abs(x) + 0.5) : 0; /* halves away from zero */
+        Bytes(at).at[2 + i] = uint8_t((x < 0 ? -q : q) & 255);
+    }
+}
+
+void store(uint to, uint from, vk_places places) {
+    const float x = FLOATS(1)[place_of(places, from)];
+    switch (DTYPE_K) {
+    case VK_F16: HALVES(0)[to] = uint16_t(float_to_half(x)); break;
+    case VK_BF16: HALVES(0)[to] = uint16_t(float_to_bfloat(x)); break;
+    default: FLOATS(0)[to] = x; break;
+    }
+}
+
 /* dst, rows, index: of several rows for one place, the last is stored */
 void store_rows() {
     Store s = Store(push.params_at);
-    FOR_EACH(i, s.p.rows * s.p.width) {
-        const uint row = i / s.p.width, column = i % s.p.width;
+    const uint each = DTYPE_K == VK_Q8_0 ? 32 : 1; /* elements of a thread */
+    FOR_EACH(i, s.p.rows * s.p.width / each) {
+        const uint from = i * each, row = from / s.p.width, column = from % s.p.width;
         const int to = INTS(2)[row * s.p.index_stride];
         bool last = to >= 0 && to < int(s.p.n);
         for (uint j = row + 1; j < s.p.rows && last; j++)
             last = INTS(2)[j * s.p.index_stride] != to;
-        if (last)
-            FLOATS(0)[place_of(s.p.to, uint(to) * s.p.width + column)] =
-                FLOATS(1)[place_of(s.p.from, i)];
+        if (!last) continue;
+        const uint place = place_of(s.p.to, uint(to) * s.p.width + column);
+        if (DTYPE_K == VK_Q8_0)
+            store_block(push.at[0] + uint64_t(place / 32) * 34, from, s.p.from);
+        else
+            store(place, from, s.p.from);
     }
 }
 
@@ -48,7 +83,9 @@ void attention_paged() {
         float result[COLUMNS];
         [[unroll]] for (uint c = 0; c < COLUMNS; c++) result[c] = 0;
         const bool known = sequence >= 0 && sequence < int(a.p.sequences);
-        for (uint first = 0; known && int(first) <= last; first += GROUP) {
+        const int window = int(a.p.window);
+        const uint begin = window > 0 && last >= window ? uint(last - window + 1) : 0;
+        for (uint first = begin / GROUP * GROUP; known && int(first) <= last; first += GROUP) {
             const uint slot = first / GROUP;
             if (slot >= a.p.pages) break;
             const int page = INTS(3)[sequence * a.p.table[0] + slot * a.p.table[1]];
@@ -57,16 +94,18 @@ void attention_paged() {
             const uint k = page * a.p.k[0] + group * a.p.k[2];
             const uint v = page * a.p.v[0] + group * a.p.v[2];
             float score = -INFINITE;
-            if (t < count) {
+            const bool seen = t < count && first + t >= begin;
+            if (seen) {
                 float dot_ = 0;
                 for (uint c = 0; c < a.p.d; c++)
-                    dot_ += query[c] * FLOATS(1)[k + t * a.p.k[1] + c * a.p.k[3]];
+                    dot_ += query[c] * weight_at(DTYPE_K, push.at[1], k + t * a.p.k[1] + c * a.p.k[3]);
                 score = dot_ * a.p.scale;
+                if (a.p.softcap != 0) score = a.p.softcap * tanh_of(score / a.p.softcap);
             }
             const float before = largest;
             largest = max(largest, group_max(score));
             const float correction = before == largest ? 1 : exp_of(before - largest);
-            const float e = t < count ? exp_of(score - largest) : 0;
+            const float e = seen ? exp_of(score - largest) : 0;
             share[t] = e;
             sum = sum * correction + group_sum(e);
             [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
@@ -74,7 +113,8 @@ void attention_paged() {
                 if (column >= a.p.e) continue;
                 float part = result[c] * correction;
                 for (uint j = 0; j < count; j++)
-                    part += share[j] * FLOATS(2)[v + j * a.p.v[1] + column * a.p.v[3]];
+                    part += share[j] *
+                            weight_at(DTYPE_V, push.at[2], v + j * a.p.v[1] + column * a.p.v[3]);
                 result[c] = part;
             }
             barrier();

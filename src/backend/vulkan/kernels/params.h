@@ -83,12 +83,14 @@ VK_STRUCT(vk_norm_params) {
 VK_STRUCT(vk_matmul_params) {
     uint m, n, k, batches;
     uint a_row, a_k, b_column, b_k, bias_stride;
-    vk_places a, b; /* matrices of a batch */
+    uint offset_stride, grouped; /* of a product for experts: of the offsets; rows in all */
+    vk_places a, b;              /* matrices of a batch */
 };
 
 VK_STRUCT(vk_rope_params) {
     uint rows, width, heads, pairs; /* a row is a head of a token */
     uint neighbours, inverse, factor_stride, column_stride;
+    float magnitude;
     vk_places x, positions;
     /* then, for each pair, the part of a full turn that a position adds: 64 bits, low word first */
 };
@@ -103,7 +105,8 @@ VK_STRUCT(vk_attention_params) {
 VK_STRUCT(vk_paged_params) {
     uint rows, h, g, d, e;
     uint sequences, pages, n_pages; /* page table [sequences, pages], pages in all */
-    float scale;
+    uint window;                    /* positions that a row sees; 0: all */
+    float scale, softcap;
     uint q[3], k[4], v[4];
     uint table[2], sequence, position; /* strides */
 };
@@ -112,6 +115,14 @@ VK_STRUCT(vk_store_params) {
     uint rows, n, width; /* rows that come, rows that are there */
     uint index_stride;
     vk_places from, to; /* elements */
+};
+
+/* route: logits.  group_rows: ids.  combine: places and weights are packed, y has strides. */
+VK_STRUCT(vk_moe_params) {
+    uint rows, experts, count; /* t, e and k */
+    uint renormalise;
+    uint grouped, width; /* s and n of combine */
+    vk_places x, places, weights;
 };
 
 VK_STRUCT(vk_update_params) {
@@ -178,6 +189,14 @@ VK_STRUCT(vk_random_params) {
 
 #define VK_STORE_ROWS      0
 #define VK_ATTENTION_PAGED 1
+
+#define VK_NOT_GROUPED   0
+#define VK_GROUPED_ROWS  1 /* each matrix of b has rows of a of its own */
+#define VK_GROUPED_DEPTH 2 /* each result is a sum over rows of its own */
+
+#define VK_ROUTE      0
+#define VK_GROUP_ROWS 1
+#define VK_COMBINE    2
 
 #define VK_ACCUMULATE 0
 #define VK_ADAMW      1

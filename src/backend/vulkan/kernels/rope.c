@@ -50,6 +50,7 @@ static bool rope(const ig_step *step, vk_builder *b) {
                              .inverse = a.inverse,
                              .factor_stride = vk_last_stride(factors),
                              .column_stride = vk_last_stride(x),
+                             .magnitude = a.magnitude == 0 ? 1 : a.magnitude,
                              .x = vk_places_make(x, 1),
                              .positions = positions_of(x, positions)};
     const vk_dispatch d = {

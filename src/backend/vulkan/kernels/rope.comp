@@ -67,7 +67,7 @@ void main() {
         const uint a = neighbours ? 2 * pair : pair, b = neighbours ? a + 1 : a + pairs;
         const vec2 turn = turn_of(rope, row / rope.p.heads, pair);
         const float p = FLOATS(0)[x + a * stride], q = FLOATS(0)[x + b * stride];
-        FLOATS(3)[y + a] = p * turn.y - q * turn.x;
-        FLOATS(3)[y + b] = p * turn.x + q * turn.y;
+        FLOATS(3)[y + a] = rope.p.magnitude * (p * turn.y - q * turn.x);
+        FLOATS(3)[y + b] = rope.p.magnitude * (p * turn.x + q * turn.y);
     }
 }

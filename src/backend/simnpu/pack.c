@@ -1,0 +1,104 @@
+/*
+ * Weights as the multipliers want them.
+ *
+ *     tile of 16 columns   f32   k times: 16 high, 16 middle, 16 low parts, 8 bits each
+ *                          bf16  k times: 16 numbers
+ *                          int8  16 scales (f32), then k times 16 integers
+ *
+ * Columns behind the last are zeros.
+ */
+#include "backend/simnpu/npu.h"
+
+#include <math.h>
+
+uint16_t npu_round(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40); /* NaN stays */
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+float npu_widen(uint16_t x) {
+    const uint32_t bits = (uint32_t)x << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+uint64_t npu_packed_bytes(npu_precision precision, int64_t k, int64_t n) {
+    const uint64_t tiles = (uint64_t)(n + NPU_LANES - 1) / NPU_LANES, rows = (uint64_t)k;
+    const uint64_t each = precision == NPU_F32 ? 6 : precision == NPU_BF16 ? 2 : 1;
+    const uint64_t scales = precision == NPU_INT8 ? sizeof(float) : 0;
+    return tiles * NPU_LANES * (rows * each + scales);
+}
+
+/* One column of a tile: `at` is where its first row goes. */
+typedef struct column {
+    const float *w;
+    int64_t k, stride;
+} column;
+
+static void pack_planes(column c, uint16_t *at, int planes) {
+    for (int64_t i = 0; i < c.k; i++, at += planes * NPU_LANES) {
+        float rest = c.w[i * c.stride];
+        for (int p = 0; p < planes; p++) {
+            at[p * NPU_LANES] = npu_round(rest);
+            rest -= npu_widen(at[p * NPU_LANES]);
+        }
+    }
+}
+
+/* The scale with the least squared error of some around the one that makes the largest weight 127.
+ */
+static float best_scale(column c) {
+    float most = 0, best = 0;
+    double least = HUGE_VAL;
+    for (int64_t i = 0; i < c.k; i++) most = fmaxf(most, fabsf(c.w[i * c.stride]));
+    for (int step = 0; step < 16 && most > 0; step++) {
+        const float scale = most / (127.0f + 2.0f * (float)step);
+        double error = 0;
+        for (int64_t i = 0; i < c.k; i++) {
+            const float x = c.w[i * c.stride] / scale;
+            const float q = fminf(fmaxf(rintf(x), -127), 127);
+            error += (double)((x - q) * (x - q) * scale * scale);
+        }
+        if (error < least) least = error, best = scale;
+    }
+    return best;
+}
+
+static void pack_integers(column c, float *scale, int8_t *at) {
+    *scale = best_scale(c);
+    for (int64_t i = 0; i<c.k && * scale> 0; i++)
+        at[i * NPU_LANES] = (int8_t)fminf(fmaxf(rintf(c.w[i * c.stride] / *scale), -127), 127);
+}
+
+void npu_pack(npu_precision precision, const float *w, int64_t k, int64_t n, int64_t stride_k,
+              int64_t stride_n, void *out) {
+    const int planes = precision == NPU_F32 ? 3 : 1;
+    memset(out, 0, npu_packed_bytes(precision, k, n));
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t tile = j / NPU_LANES, lane = j % NPU_LANES;
+        char *at = (char *)out + (uint64_t)tile * npu_packed_bytes(precision, k, NPU_LANES);
+        const column c = {w + j * stride_n, k, stride_k};
+        if (precision == NPU_INT8)
+            pack_integers(c, (float *)at + lane, (int8_t *)at + NPU_LANES * sizeof(float) + lane);
+        else
+            pack_planes(c, (uint16_t *)at + lane, planes);
+    }
+}
+
+/* FNV-1a over words: an artifact that was damaged on its way is not run. */
+uint64_t npu_hash(const void *bytes, uint64_t count) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    const char *at = bytes;
+    for (uint64_t i = 0; i + 8 <= count; i += 8) {
+        uint64_t word;
+        memcpy(&word, at + i, sizeof word);
+        hash = (hash ^ word) * 0x100000001b3u;
+        hash ^= hash >> 29;
+    }
+    for (uint64_t i = count / 8 * 8; i < count; i++)
+        hash = (hash ^ (unsigned char)at[i]) * 0x100000001b3u;
+    return hash;
+}

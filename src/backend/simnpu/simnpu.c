@@ -1,0 +1,362 @@
+/*
+ * The contract of the simulated NPU.
+ *
+ * A program is a list of actions, made anew from the steps each time, and an
+ * artifact: the weights as the multipliers want them.  Packing those is what
+ * takes time, so that is what save() keeps.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/simnpu/npu.h"
+
+enum { VERSION = 1, MOST_BATCHES = 16 };
+
+typedef struct npu_device {
+    ig_backend_device base;
+    npu_precision precision;
+    int64_t batches[MOST_BATCHES]; /* rows that a program can be for */
+    uint32_t n_batches;
+    uint64_t allocated, peak;
+} npu_device;
+
+/* ---- devices ---- */
+
+static const char *option(const ig_host *host, const char *name, const char *fallback) {
+    const bool asks = host->struct_size >= offsetof(ig_host, option) + sizeof host->option;
+    const char *said = asks && host->option ? host->option(host, name) : NULL;
+    return said ? said : fallback;
+}
+
+static ig_status read_options(npu_device *d) {
+    static const char *const precisions[] = {"f32", "bf16", "int8"};
+    const ig_host *host = d->base.host;
+    const char *precision = option(host, "precision", "f32");
+    const char *batches = option(host, "batch_sizes", "1,2,4,8,16,32,64,128,256,512");
+    int p = 0;
+    while (p < 3 && strcmp(precision, precisions[p]) != 0) p++;
+    if (p == 3)
+        return IG_HOST_FAIL(host, IG_ERR_ARGUMENT, "simnpu: precision %s; there are f32 bf16 int8",
+                            precision);
+    d->precision = (npu_precision)p;
+    for (const char *at = batches; *at && d->n_batches < MOST_BATCHES;) {
+        char *end;
+        const long long rows = strtoll(at, &end, 10);
+        if (end == at || rows < 1)
+            return IG_HOST_FAIL(host, IG_ERR_ARGUMENT, "simnpu: batch_sizes %s", batches);
+        d->batches[d->n_batches++] = rows;
+        at = *end == ',' ? end + 1 : end;
+        if (*end && *end != ',')
+            return IG_HOST_FAIL(host, IG_ERR_ARGUMENT, "simnpu: batch_sizes %s", batches);
+    }
+    return IG_OK;
+}
+
+static void npu_close(ig_backend_device *device) { device->host->free(device->host, device); }
+
+static ig_status npu_open(const ig_host *host, uint32_t index, ig_backend_device **out) {
+    npu_device *d = host->alloc(host, 1, sizeof *d);
+    (void)index;
+    if (!d) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "simnpu: device");
+    d->base.host = host;
+    const ig_status status = read_options(d);
+    if (status == IG_OK)
+        *out = &d->base;
+    else
+        npu_close(&d->base);
+    return status;
+}
+
+static void npu_info(const ig_backend_device *device, ig_device_info *out) {
+    (void)device;
+    out->device_class = IG_DEVICE_NPU;
+    out->flags = IG_CAN_COMPILE | IG_NO_EAGER | IG_KEEPS_WEIGHTS;
+    out->alignment = 64;
+    out->dtypes = UINT64_C(1) << IG_F32 | UINT64_C(1) << IG_I32;
+    snprintf(out->name, sizeof out->name, "simulated NPU");
+    snprintf(out->architecture, sizeof out->architecture, "simnpu-%d", VERSION);
+}
+
+/* ---- memory ---- */
+
+static ig_status npu_alloc(ig_backend_device *device, uint64_t bytes, ig_backend_buffer **out) {
+    npu_device *d = (npu_device *)device;
+    const ig_host *host = device->host;
+    ig_backend_buffer *b = host->alloc(host, 1, sizeof *b);
+    if (b) b->data = host->alloc(host, bytes, 1);
+    if (!b || !b->data) {
+        host->free(host, b);
+        return IG_HOST_FAIL(host, IG_ERR_MEMORY, "simnpu: a buffer of %llu bytes",
+                            (unsigned long long)bytes);
+    }
+    b->bytes = bytes;
+    d->allocated += bytes;
+    if (d->allocated > d->peak) d->peak = d->allocated;
+    *out = b;
+    return IG_OK;
+}
+
+static void npu_free(ig_backend_device *device, ig_backend_buffer *b) {
+    if (!b) return;
+    ((npu_device *)device)->allocated -= b->bytes;
+    device->host->free(device->host, b->data);
+    device->host->free(device->host, b);
+}
+
+static ig_status check_range(const ig_backend_device *device, const ig_backend_buffer *b,
+                             uint64_t offset, uint64_t bytes) {
+    if (offset <= b->bytes && bytes <= b->bytes - offset) return IG_OK;
+    return IG_HOST_FAIL(device->host, IG_ERR_DEVICE, "simnpu: %llu bytes at %llu of %llu",
+                        (unsigned long long)bytes, (unsigned long long)offset,
+                        (unsigned long long)b->bytes);
+}
+
+static ig_status npu_write(ig_backend_device *device, ig_backend_buffer *dst, uint64_t offset,
+                           const void *src, uint64_t bytes) {
+    IG_TRY(check_range(device, dst, offset, bytes));
+    if (bytes > 0) memcpy(dst->data + offset, src, bytes);
+    return IG_OK;
+}
+
+static ig_status npu_read(ig_backend_device *device, const ig_backend_buffer *src, uint64_t offset,
+                          void *dst, uint64_t bytes) {
+    IG_TRY(check_range(device, src, offset, bytes));
+    if (bytes > 0) memcpy(dst, src->data + offset, bytes);
+    return IG_OK;
+}
+
+static void npu_memory_stats(const ig_backend_device *device, ig_memory_stats *out) {
+    const npu_device *d = (const npu_device *)device;
+    *out = (ig_memory_stats){d->allocated, d->peak, UINT64_MAX};
+}
+
+static void npu_reset_memory_stats(ig_backend_device *device) {
+    npu_device *d = (npu_device *)device;
+    d->peak = d->allocated;
+}
+
+/* ---- what it can run ---- */
+
+static int64_t rows_of(const ig_operand *o) {
+    int64_t rows = 1;
+    for (int d = 0; d < o->desc.shape.rank - 1; d++) rows *= o->desc.shape.dim[d];
+    return rows;
+}
+
+static bool is_batch(const npu_device *d, int64_t rows) {
+    for (uint32_t i = 0; i < d->n_batches; i++)
+        if (d->batches[i] == rows) return true;
+    return false;
+}
+
+static bool is_plain(const ig_operand *o, ig_dtype dtype) {
+    return o->desc.dtype == dtype && o->vary_dim < 0;
+}
+
+/* [..., k] x a weight [k, n] or, transposed, [n, k]. */
+static bool takes_product(const ig_step *step) {
+    ig_attrs_matmul attrs;
+    ig_step_attrs(step, &attrs, sizeof attrs);
+    const ig_operand *a = &step->in[0], *w = &step->in[1];
+    return w->kind == IG_KIND_WEIGHT && w->desc.shape.rank == 2 && !attrs.transpose_a &&
+           attrs.activation <= IG_ACTIVATION_GELU_TANH && a->desc.shape.rank >= 1 &&
+           a->stride[a->desc.shape.rank - 1] == 1 &&
+           (step->n_in < 3 || ig_operand_is_packed(&step->in[2]));
+}
+
+static bool takes_operands(const ig_step *step) {
+    for (uint32_t i = 0; i < step->n_in; i++) {
+        const ig_operand *o = &step->in[i];
+        if (!is_plain(o, step->op == IG_OP_EMBEDDING && i == 1 ? IG_I32 : IG_F32)) return false;
+    }
+    if (step->op == IG_OP_MATMUL) return takes_product(step);
+    const bool rowwise = step->op == IG_OP_SOFTMAX || step->op == IG_OP_RMS_NORM ||
+                         step->op == IG_OP_LAYER_NORM || step->op == IG_OP_EMBEDDING;
+    for (uint32_t i = 0; rowwise && i < step->n_in; i++)
+        if (!ig_operand_is_packed(&step->in[i])) return false;
+    return true;
+}
+
+static bool npu_can_run(const ig_backend_device *device, const ig_step *step) {
+    if (!ig_step_known(step) || !npu_find(step->op) || step->n_out != 1) return false;
+    const ig_operand *y = &step->out[0];
+    return step->n_in >= 1 && step->n_in <= NPU_MOST_IN && is_plain(y, IG_F32) && y->alias < 0 &&
+           y->kind != IG_KIND_STATE && y->desc.shape.rank >= 1 && ig_operand_is_packed(y) &&
+           is_batch((const npu_device *)device, rows_of(y)) && takes_operands(step);
+}
+
+/* ---- compiling ---- */
+
+/* What a weight takes among those of the program; 0: it stays in its buffer. */
+static uint64_t weight_bytes(npu_precision precision, const ig_step *step, uint32_t i) {
+    const ig_operand *o = &step->in[i];
+    if (o->kind != IG_KIND_WEIGHT) return 0;
+    const int64_t n = step->out[0].desc.shape.dim[step->out[0].desc.shape.rank - 1];
+    const ig_shape *s = &o->desc.shape;
+    uint64_t bytes = sizeof(float);
+    if (step->op == IG_OP_MATMUL && i == 1)
+        bytes = npu_packed_bytes(precision, s->dim[0] * s->dim[1] / (n ? n : 1), n);
+    else
+        for (int d = 0; d < s->rank; d++) bytes *= (uint64_t)s->dim[d];
+    return (bytes + 63) & ~UINT64_C(63);
+}
+
+static void add_action(npu_program *p, const ig_step *step, uint64_t *used) {
+    npu_action *a = &p->actions[p->count++];
+    const ig_operand *y = &step->out[0];
+    *a = (npu_action){.run = npu_find(step->op), .op = step->op, .n_in = step->n_in};
+    a->shape = y->desc.shape;
+    ig_step_attrs(step, a->attrs, sizeof a->attrs);
+    a->out = (npu_operand){.buffer = y->buffer, .offset = y->offset};
+    for (uint32_t i = 0; i < step->n_in; i++) {
+        const ig_operand *o = &step->in[i];
+        const uint64_t bytes = weight_bytes(p->precision, step, i);
+        a->in[i] = (npu_operand){bytes > 0, o->buffer, bytes > 0 ? *used : o->offset, {0}};
+        memcpy(a->in[i].stride, o->stride, sizeof o->stride);
+        *used += bytes;
+    }
+    const ig_shape *x = &step->in[0].desc.shape;
+    if (step->op == IG_OP_MATMUL) a->inner = x->dim[x->rank - 1];
+    if (step->op == IG_OP_EMBEDDING) a->inner = x->dim[0];
+}
+
+static void pack_one(const npu_program *p, const ig_step *step, const npu_action *a, uint32_t i) {
+    char *to = p->artifact + sizeof(npu_header) + a->in[i].offset;
+    const ig_operand *o = &step->in[i];
+    const int64_t n = a->shape.dim[a->shape.rank - 1];
+    ig_attrs_matmul attrs;
+    ig_step_attrs(step, &attrs, sizeof attrs);
+    if (step->op == IG_OP_MATMUL && i == 1) {
+        const int along_k = attrs.transpose_b ? 1 : 0;
+        npu_pack(p->precision, o->host, a->inner, n, o->stride[along_k], o->stride[1 - along_k],
+                 to);
+        return;
+    }
+    uint64_t bytes = sizeof(float);
+    for (int d = 0; d < o->desc.shape.rank; d++) bytes *= (uint64_t)o->desc.shape.dim[d];
+    memcpy(to, o->host, bytes);
+}
+
+/* The long part: every weight as the machine wants it. */
+static ig_status pack_all(npu_program *p, const ig_step *steps, ig_progress *progress) {
+    const uint64_t total = p->artifact_bytes - sizeof(npu_header);
+    uint64_t done = 0;
+    for (uint32_t s = 0; s < p->count; s++) {
+        const ig_step *step = ig_step_at(steps, s);
+        for (uint32_t i = 0; i < step->n_in; i++) {
+            const uint64_t bytes = weight_bytes(p->precision, step, i);
+            if (bytes == 0) continue;
+            pack_one(p, step, &p->actions[s], i);
+            done += bytes;
+            if (!p->host->progress(progress, done, total))
+                return IG_HOST_FAIL(p->host, IG_ERR_CANCELLED, "simnpu: compile: cancelled");
+        }
+    }
+    npu_header header = {{'S', 'I', 'M', 'N', 'P', 'U', 0, 0}, VERSION, p->precision, total, 0};
+    header.hash = npu_hash(p->artifact + sizeof header, total);
+    memcpy(p->artifact, &header, sizeof header);
+    return IG_OK;
+}
+
+/* What was saved for equal steps has the same weights at the same places. */
+static bool load(npu_program *p, ig_blob saved) {
+    npu_header h;
+    if (saved.size != p->artifact_bytes) return false;
+    memcpy(&h, saved.bytes, sizeof h);
+    const uint64_t bytes = p->artifact_bytes - sizeof h;
+    if (memcmp(h.magic, "SIMNPU\0", sizeof h.magic) != 0 || h.version != VERSION ||
+        h.precision != (uint32_t)p->precision || h.bytes != bytes ||
+        h.hash != npu_hash((const char *)saved.bytes + sizeof h, bytes))
+        return false;
+    memcpy(p->artifact, saved.bytes, saved.size);
+    return true;
+}
+
+/* ---- programs ---- */
+
+static void run_on_team(void *task, uint32_t thread, uint32_t threads) {
+    const npu_program *p = task;
+    for (uint32_t i = 0; i < p->count; i++) {
+        p->actions[i].run(p, &p->actions[i], thread, threads);
+        p->host->team_barrier(p->host);
+    }
+}
+
+static ig_status npu_submit(ig_backend_program *program, ig_backend_buffer *const *buffers,
+                            uint32_t n_buffers, const ig_slot *slots, uint32_t n_slots) {
+    (void)n_buffers, (void)slots, (void)n_slots;
+    npu_program *p = (npu_program *)program;
+    p->buffers = buffers;
+    p->host->team(p->host, run_on_team, p);
+    return IG_OK;
+}
+
+static void npu_destroy(ig_backend_program *program) {
+    npu_program *p = (npu_program *)program;
+    const ig_host *host = p->host;
+    host->free(host, p->artifact);
+    host->free(host, p->actions);
+    host->free(host, p);
+}
+
+static ig_status build(npu_program *p, const ig_step *steps, uint32_t count, ig_blob saved,
+                       ig_progress *progress) {
+    uint64_t used = 0;
+    p->actions = p->host->alloc(p->host, count, sizeof *p->actions);
+    if (!p->actions) return IG_HOST_FAIL(p->host, IG_ERR_MEMORY, "simnpu: %u steps", count);
+    for (uint32_t i = 0; i < count; i++) add_action(p, ig_step_at(steps, i), &used);
+    p->artifact_bytes = sizeof(npu_header) + used;
+    p->artifact = p->host->alloc(p->host, p->artifact_bytes, 1);
+    if (!p->artifact)
+        return IG_HOST_FAIL(p->host, IG_ERR_MEMORY, "simnpu: %llu bytes of weights",
+                            (unsigned long long)used);
+    return load(p, saved) ? IG_OK : pack_all(p, steps, progress);
+}
+
+static ig_status npu_compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                             ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    const ig_host *host = device->host;
+    for (uint32_t i = 0; i < count; i++)
+        if (!npu_can_run(device, ig_step_at(steps, i)))
+            return IG_HOST_FAIL(host, IG_ERR_UNSUPPORTED, "simnpu: step %u: no program for this %s",
+                                i, ig_op_name(ig_step_at(steps, i)->op));
+    npu_program *p = host->alloc(host, 1, sizeof *p);
+    if (!p) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "simnpu: program");
+    *p = (npu_program){.base = {npu_submit, npu_destroy},
+                       .host = host,
+                       .precision = ((npu_device *)device)->precision};
+    const ig_status status = build(p, steps, count, saved, progress);
+    if (status == IG_OK)
+        *out = &p->base;
+    else
+        npu_destroy(&p->base);
+    return status;
+}
+
+static ig_status npu_save(const ig_backend_program *program, ig_blob *out) {
+    const npu_program *p = (const npu_program *)program;
+    *out = (ig_blob){p->artifact, p->artifact_bytes};
+    return IG_OK;
+}
+
+const ig_backend *ig_backend_entry(void) {
+    static const ig_backend backend = {
+        .abi = IG_BACKEND_ABI,
+        .struct_size = sizeof backend,
+        .name = "simnpu",
+        .version = "1",
+        .open = npu_open,
+        .close = npu_close,
+        .info = npu_info,
+        .buffer_alloc = npu_alloc,
+        .buffer_free = npu_free,
+        .write = npu_write,
+        .read = npu_read,
+        .memory_stats = npu_memory_stats,
+        .reset_memory_stats = npu_reset_memory_stats,
+        .can_run = npu_can_run,
+        .compile = npu_compile,
+        .save = npu_save,
+    };
+    return &backend;
+}

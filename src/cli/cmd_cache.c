@@ -1,0 +1,253 @@
+/*
+ * ingot cache - what was compiled and kept: how much, what for, and whether it is sound.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/dirs.h"
+#include "base/entries.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+
+typedef struct cache_options {
+    const char *action, *key, *folder;
+    uint64_t max_bytes;
+} cache_options;
+
+typedef struct cache {
+    ig_cli *cli;
+    const cache_options *options;
+    char folder[PATH_MAX]; /* of the programs */
+    ig_entry_info *list;   /* the least recently used first */
+    size_t count;
+} cache;
+
+/* ---- inputs: "name=value" lines ---- */
+
+/* The value of line `name` in an entry; "" where it has none.  Returns `out`. */
+static const char *input_of(const ig_entry *e, const char *name, char *out, size_t bytes) {
+    const size_t length = strlen(name);
+    const char *at = e->inputs, *end = e->inputs + e->inputs_bytes;
+    out[0] = '\0';
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        if (!stop) break;
+        if ((size_t)(stop - at) > length && memcmp(at, name, length) == 0 && at[length] == '=') {
+            const size_t value = (size_t)(stop - at) - length - 1;
+            snprintf(out, bytes, "%.*s", (int)(value < bytes ? value : bytes - 1), at + length + 1);
+            break;
+        }
+        at = stop + 1;
+    }
+    return out;
+}
+
+static const char *const input_names[] = {"abi",     "backend", "version",      "architecture",
+                                          "options", "n_steps", "weight_bytes", "steps",
+                                          "shapes",  "dtypes",  "places",       "weights"};
+enum { INPUTS = sizeof input_names / sizeof input_names[0], VALUE_BYTES = 256 };
+
+static bool same_input(const ig_entry *a, const ig_entry *b, const char *name) {
+    char x[VALUE_BYTES], y[VALUE_BYTES];
+    return strcmp(input_of(a, name, x, sizeof x), input_of(b, name, y, sizeof y)) == 0;
+}
+
+/* ---- actions ---- */
+
+static ig_status stats(const cache *c) {
+    uint64_t bytes = 0;
+    char text[IG_UNIT_TEXT_BYTES];
+    for (size_t i = 0; i < c->count; i++) bytes += c->list[i].bytes;
+    if (c->cli->json)
+        return ig_json_print(json_pack("{s:s, s:s, s:I, s:o}", "schema", "ingot.cache.v1", "folder",
+                                       c->folder, "entries", (json_int_t)c->count, "bytes",
+                                       ig_json_count(bytes)));
+    printf("%s: %zu programs, %s\n", c->folder, c->count, ig_bytes_text(bytes, text));
+    return IG_OK;
+}
+
+static json_t *describe(const ig_entry *e, const ig_entry_info *info) {
+    char value[VALUE_BYTES];
+    json_t *row = json_pack("{s:s, s:o, s:I}", "key", info->name, "bytes",
+                            ig_json_count(info->bytes), "used_ns", (json_int_t)info->used_ns);
+    for (int i = 0; row && i < INPUTS; i++)
+        json_object_set_new(row, input_names[i],
+                            ig_json_text(input_of(e, input_names[i], value, sizeof value)));
+    return row;
+}
+
+static ig_status ls(const cache *c) {
+    json_t *rows = json_array();
+    char text[IG_UNIT_TEXT_BYTES], value[VALUE_BYTES];
+    for (size_t i = c->count; i-- > 0;) { /* the last used first */
+        ig_entry e;
+        if (ig_entry_open(c->folder, c->list[i].name, &e) != IG_OK) continue;
+        if (c->cli->json) {
+            json_array_append_new(rows, describe(&e, &c->list[i]));
+        } else {
+            printf("%s  %9s  %s", c->list[i].name, ig_bytes_text(c->list[i].bytes, text),
+                   input_of(&e, "backend", value, sizeof value));
+            printf(", %s steps\n", input_of(&e, "n_steps", value, sizeof value));
+        }
+        ig_entry_close(&e);
+    }
+    if (c->cli->json)
+        return ig_json_print(json_pack("{s:s, s:o}", "schema", "ingot.cache.v1", "entries", rows));
+    json_decref(rows);
+    return IG_OK;
+}
+
+/* Reads every entry; a bad one is removed, as a run would. */
+static ig_status verify(const cache *c) {
+    size_t bad = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        ig_entry e;
+        const ig_status status = ig_entry_open(c->folder, c->list[i].name, &e);
+        if (status == IG_OK) {
+            ig_entry_close(&e);
+            continue;
+        }
+        bad++;
+        (void)ig_entry_remove(c->folder, c->list[i].name);
+        if (!c->cli->json) printf("%s: damaged, removed\n", c->list[i].name);
+    }
+    if (c->cli->json)
+        return ig_json_print(json_pack("{s:s, s:I, s:I}", "schema", "ingot.cache.v1", "sound",
+                                       (json_int_t)(c->count - bad), "damaged", (json_int_t)bad));
+    printf("%zu sound, %zu damaged\n", c->count - bad, bad);
+    return IG_OK;
+}
+
+/* The entry that shares most inputs with this one. */
+static ig_status find_nearest(const cache *c, const ig_entry *of, const char *name, ig_entry *out,
+                              const char **out_name) {
+    int best = -1;
+    for (size_t i = c->count; i-- > 0;) {
+        ig_entry e;
+        int same = 0;
+        if (strcmp(c->list[i].name, name) == 0) continue;
+        if (ig_entry_open(c->folder, c->list[i].name, &e) != IG_OK) continue;
+        for (int k = 0; k < INPUTS; k++) same += same_input(of, &e, input_names[k]);
+        if (same > best) {
+            if (best >= 0) ig_entry_close(out);
+            *out = e;
+            *out_name = c->list[i].name;
+            best = same;
+        } else {
+            ig_entry_close(&e);
+        }
+    }
+    return best >= 0 ? IG_OK : IG_FAIL(IG_ERR_ARGUMENT, "cache why: there is no other program");
+}
+
+static ig_status compare(const cache *c, const ig_entry *e, const char *name, const ig_entry *near,
+                         const char *near_name) {
+    json_t *inputs = json_object(), *differ = json_array();
+    if (!c->cli->json)
+        printf("%s\nwhat its key is made of, and what differs from %s:\n", name, near_name);
+    for (int i = 0; i < INPUTS; i++) {
+        char x[VALUE_BYTES], y[VALUE_BYTES];
+        input_of(e, input_names[i], x, sizeof x);
+        input_of(near, input_names[i], y, sizeof y);
+        const bool other = strcmp(x, y) != 0;
+        json_object_set_new(inputs, input_names[i], ig_json_text(x));
+        if (other) json_array_append_new(differ, json_string(input_names[i]));
+        if (!c->cli->json)
+            printf("%s %-13s %s%s%s\n", other ? "!" : " ", input_names[i], x,
+                   other ? "   there: " : "", other ? y : "");
+    }
+    if (c->cli->json)
+        return ig_json_print(json_pack("{s:s, s:s, s:s, s:o, s:o}", "schema", "ingot.cache.v1",
+                                       "key", name, "nearest", near_name, "inputs", inputs,
+                                       "differ", differ));
+    json_decref(inputs);
+    json_decref(differ);
+    return IG_OK;
+}
+
+static ig_status why(const cache *c) {
+    if (c->count == 0) return IG_FAIL(IG_ERR_ARGUMENT, "cache why: there is no program");
+    const char *name = c->options->key ? c->options->key : c->list[c->count - 1].name;
+    const char *near_name = NULL;
+    ig_entry e, near = {0};
+    IG_TRY(ig_entry_open(c->folder, name, &e));
+    ig_status status = find_nearest(c, &e, name, &near, &near_name);
+    if (status == IG_OK) status = compare(c, &e, name, &near, near_name);
+    ig_entry_close(&near);
+    ig_entry_close(&e);
+    return status;
+}
+
+static ig_status remove_some(const cache *c, uint64_t most) {
+    size_t removed = 0;
+    IG_TRY(ig_entries_prune(&c->cli->allocator, c->folder, most, &removed));
+    if (c->cli->json)
+        return ig_json_print(json_pack("{s:s, s:I, s:I}", "schema", "ingot.cache.v1", "removed",
+                                       (json_int_t)removed, "entries",
+                                       (json_int_t)(c->count - removed)));
+    printf("%zu removed, %zu left\n", removed, c->count - removed);
+    return IG_OK;
+}
+
+static ig_status prune(const cache *c) { return remove_some(c, c->options->max_bytes); }
+static ig_status clear(const cache *c) { return remove_some(c, 0); }
+
+static const char *const actions[] = {"stats", "ls", "verify", "why", "prune", "clear", NULL};
+
+static ig_status run(ig_cli *cli, const void *options) {
+    static ig_status (*const functions[])(const cache *c) = {stats, ls, verify, why, prune, clear};
+    cache c = {.cli = cli, .options = options};
+    char top[PATH_MAX];
+    size_t action = 0;
+    while (actions[action] && strcmp(actions[action], c.options->action) != 0) action++;
+    if (!actions[action])
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: there are stats, ls, verify, why, prune and clear",
+                       c.options->action);
+    if (!ig_dir_cache(c.options->folder, top))
+        return IG_FAIL(IG_ERR_IO, "there is no place for a cache; INGOT_CACHE_DIR names one");
+    const int length = snprintf(c.folder, sizeof c.folder, "%s/programs", top);
+    if (length < 0 || (size_t)length >= sizeof c.folder)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: too long", top);
+    IG_TRY(ig_entries_list(&cli->allocator, c.folder, &c.list, &c.count));
+    const ig_status status = functions[action](&c);
+    ig_free(&cli->allocator, c.list);
+    return status;
+}
+
+#define OPTION(field) offsetof(cache_options, field)
+
+static const ig_opt opts[] = {
+    {OPT_TEXT, 0, "ACTION", OPTION(action), .help = "stats, ls, verify, why, prune or clear",
+     .choices = actions, .flags = OPT_POSITIONAL | OPT_REQUIRED},
+    {OPT_TEXT, 0, "KEY", OPTION(key), .help = "why: the program to explain; the last used",
+     .flags = OPT_POSITIONAL},
+    {OPT_TEXT, 0, "cache-dir", OPTION(folder), .help = "the cache's folder", .value = "DIR",
+     .flags = OPT_DIR},
+    {OPT_BYTES, 0, "max-bytes", OPTION(max_bytes), .help = "prune: what may stay", .value = "BYTES",
+     .initial = "1G"},
+    {0},
+};
+
+static const char *const examples[] = {
+    "ingot cache stats",
+    "How many compiled programs there are.",
+    "ingot cache why",
+    "What the last used one is for, and how it differs from the one most like it.",
+    NULL,
+};
+
+const ig_command cmd_cache = {
+    .name = "cache",
+    .summary = "look after compiled programs that are kept on disk",
+    .about = "Programs that a device has compiled are kept, so that the next run does not compile "
+             "them again. A program is found by the digest of what it was made of: steps, shapes, "
+             "dtypes, places in memory, weights, options, and the device's backend, version and "
+             "architecture.\n\n"
+             "stats counts them, ls lists them, verify reads each and removes what is damaged, why "
+             "shows what the key of one is made of and what differs from the one most like it, "
+             "prune removes the least recently used, and clear all.",
+    .examples = examples,
+    .opts = opts,
+    .options_bytes = sizeof(cache_options),
+    .run = run,
+};
