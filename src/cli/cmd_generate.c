@@ -154,6 +154,10 @@ static ig_status encode(generation *g) {
     const ig_chat_format *format;
     g->read.allocator = &g->talker.cli->allocator;
     IG_TRY(talk_find_format(&g->talker, o->format ? o->format : "none", &format));
+    if (!format && o->system)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "--system: is for conversations; --chat-format says how one "
+                       "is written");
     if (!format) {
         model_tokens tokens = {0};
         const model_text text = {(char *)(uintptr_t)g->prompt, g->prompt_bytes};

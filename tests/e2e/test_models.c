@@ -229,6 +229,7 @@ static void bad_requests_are_one_sentence(void **state) {
     check_error(RUN("generate", "-m", model, "-p", "a", "--kv", "q4_0"), 2, "q4_0");
     check_error(RUN("generate", "-m", model, "-p", "a", "--logit-bias", "999+1"), 2, "999+1");
     check_error(RUN("generate", "-m", bert, "-p", "a"), 2, "makes no text");
+    check_error(RUN("generate", "-m", model, "-p", "a", "--system", "b"), 2, "--system");
     check_error(RUN("generate", "-m", text_file, "-p", "a"), 3, "text.txt");
     check_error(RUN("train", "--resume", model, "--steps", "1", "-d", text_file), 3, "llama.gguf");
     /* No UTF-8, but bytes all the same. */
