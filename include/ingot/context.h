@@ -54,6 +54,9 @@ typedef struct ig_ctx_options {
      * all that are safe to load are. */
     bool (*accept_plugin)(void *user, const char *path);
 
+    /* The first thing when the context is destroyed: the last moment to ask for its report. */
+    void (*closing)(void *user, const ig_ctx *ctx);
+
     ig_compile_options compile;
     const char *cache_dir; /* of compiled programs; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else
                               $XDG_CACHE_HOME/ingot */

@@ -216,6 +216,8 @@ static void free_tensors(ig_ctx *ctx) {
 void ig_ctx_destroy(ig_ctx *ctx) {
     if (!ctx) return;
     const ig_allocator allocator = ctx->allocator;
+    if (ctx->options.closing && ctx->planner.n_devices > 0)
+        ctx->options.closing(ctx->options.user, ctx);
     if (ctx->graph.allocator) ig_graph_deinit(&ctx->graph);
     ig_recorder_deinit(ctx);
     free_tensors(ctx);
