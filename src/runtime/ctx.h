@@ -187,7 +187,7 @@ static inline bool ig_tensor_has_identity(const ig_tensor *t) {
 IG_MUST_CHECK ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out);
 ig_storage *ig_storage_retain(ig_storage *storage);
 /* Puts memory of someone else's, as it is wrapped, in the place of the storage's own. */
-void ig_storage_adopt(ig_ctx *ctx, ig_storage *storage, const ig_storage *wrapped);
+void ig_storage_adopt(ig_ctx *ctx, ig_storage *s, const ig_storage *outside);
 void ig_storage_release(ig_ctx *ctx, ig_storage *storage);
 /* Before the host looks at the bytes: they are brought from the device if that has newer ones. */
 IG_MUST_CHECK ig_status ig_storage_to_host(ig_ctx *ctx, ig_storage *storage);
