@@ -54,6 +54,9 @@ typedef struct ig_ctx_options {
      * all that are safe to load are. */
     bool (*accept_plugin)(void *user, const char *path);
 
+    /* The first thing when the context is destroyed: the last moment to ask for its report. */
+    void (*closing)(void *user, const ig_ctx *ctx);
+
     ig_compile_options compile;
     const char *cache_dir; /* of compiled programs; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else
                               $XDG_CACHE_HOME/ingot */
@@ -69,6 +72,14 @@ IG_API IG_MUST_CHECK ig_status ig_ctx_create(const ig_ctx_options *options, ig_c
 
 /* Tensors, modules and optimisers of the context must have been released before. */
 IG_API void ig_ctx_destroy(ig_ctx *ctx);
+
+/*
+ * Goes on with another device, between two steps: tensors, optimisers, captures
+ * and sessions stay what they are, and what they compute next is computed there.
+ * If this fails, everything is as it was.  The memory of the old device is given
+ * back.
+ */
+IG_API IG_MUST_CHECK ig_status ig_switch_device(ig_ctx *ctx, const char *device);
 
 IG_API uint64_t ig_ctx_seed(const ig_ctx *ctx);
 IG_API const char *ig_ctx_device(const ig_ctx *ctx); /* as it was resolved, "cpu:0" say; lent */

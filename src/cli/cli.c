@@ -24,6 +24,11 @@ const ig_opt ig_common_opts[] = {
     {OPT_FLAG, 'q', "quiet", offsetof(ig_cli, quiet), .help = "no progress and no talk"},
     {OPT_FLAG, 'v', "verbose", offsetof(ig_cli, verbose),
      .help = "say more: what the library logs, where errors come from"},
+    {OPT_FLAG, 0, "strict", offsetof(ig_cli, strict),
+     .help = "another device or way of running than asked for is an error (exit code 5)"},
+    {OPT_TEXT, 0, "report", offsetof(ig_cli, report),
+     .help = "write a report of the run to this file, also if it fails", .value = "FILE",
+     .flags = OPT_FILE},
     {OPT_CHOICE, 0, "color", offsetof(ig_cli, color),
      .help = "when to use colour; auto: on a terminal, unless NO_COLOR is set", .value = "WHEN",
      .choices = color_choices},
@@ -149,6 +154,15 @@ static void log_line(void *user, ig_log_level level, const char *text) {
     fprintf(stderr, "%s%s\n", level >= IG_LOG_WARNING ? "warning: " : "", safe);
 }
 
+/* Reports are for --report alone; the last context's is the run's. */
+static void keep_report(void *user, const ig_ctx *ctx) {
+    ig_cli *cli = user;
+    json_t *report = NULL;
+    if (!cli->report || ig_json_report(ctx, &report) != IG_OK) return;
+    json_decref(cli->last_report);
+    cli->last_report = report;
+}
+
 static bool asks_to_stop(void *user) { return ig_cli_cancelled(user); }
 
 ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
@@ -156,6 +170,8 @@ ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
                             .cancel = asks_to_stop,
                             .user = cli,
                             .allocator = cli->allocator,
+                            .strict = cli->strict,
+                            .closing = keep_report,
                             .accept_plugin = ig_cli_accept_plugin};
 }
 

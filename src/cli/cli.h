@@ -25,8 +25,12 @@ typedef struct ig_cli {
     ig_term term;
 
     /* Common options. */
-    bool help, version, json, quiet, verbose;
-    int color; /* ig_color */
+    bool help, version, json, quiet, verbose, strict;
+    const char *report; /* a file; NULL: none */
+    int color;          /* ig_color */
+
+    struct json_t *last_report; /* of the context that was closed last; NULL: none */
+    double began_ms;
 } ig_cli;
 
 enum { IG_OPTIONS_BYTES = 1024 }; /* no command's options struct is larger */
@@ -67,6 +71,9 @@ int ig_cli_fail(const ig_cli *cli, ig_status status);
 
 /* Writes out what stdout still holds; a closed pipe is 141 without a word, a full disk is 6. */
 int ig_cli_finish(const ig_cli *cli, int code);
+
+/* Writes the run report that was asked for, failed runs included; returns the exit code. */
+int ig_cli_report(ig_cli *cli, ig_status status, int code);
 
 /* ---- For commands ---- */
 

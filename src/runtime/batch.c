@@ -46,7 +46,8 @@ struct ig_batch {
     size_t t_cursor; /* and their tensors */
     size_t a_cursor; /* and attributes */
     ig_graph graph;
-    ig_plan *plan; /* of the whole list; NULL: to be made */
+    ig_plan *plan;     /* of the whole list; NULL: to be made */
+    uint64_t switches; /* of the context's device, when it was made */
     memory *memories;
     size_t n_memories, memories_room;
     ig_backend_buffer **buffers;
@@ -101,10 +102,12 @@ ig_status ig_batch_create(ig_ctx *ctx, ig_batch **out) {
     if (!b) return IG_FAIL(IG_ERR_MEMORY, "batch_create");
     b->ctx = ctx;
     const ig_status status = ig_graph_init(&b->graph, &ctx->allocator, (ig_graph_hooks){0});
-    if (status == IG_OK)
+    if (status == IG_OK) {
+        ctx->n_batches++;
         *out = b;
-    else
+    } else {
         ig_free(&ctx->allocator, b);
+    }
     return status;
 }
 
@@ -112,6 +115,7 @@ void ig_batch_destroy(ig_batch *b) {
     if (!b) return;
     const ig_allocator *a = &b->ctx->allocator;
     ig_plan_destroy(b->plan);
+    b->ctx->n_batches--;
     ig_graph_deinit(&b->graph);
     void *const all[] = {b->list,     b->tensors, b->ids,    b->attrs,
                          b->memories, b->buffers, b->mirrors};
@@ -372,7 +376,12 @@ ig_status ig_batch_flush(ig_batch *b) {
     if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
         return IG_FAIL(IG_ERR_CANCELLED, "batch_flush: cancelled");
     IG_TRY(ig_replay_give_way(ctx));
+    if (b->plan && b->switches != ctx->switches) {
+        ig_plan_destroy(b->plan);
+        b->plan = NULL;
+    }
     if (!b->plan) IG_TRY(make_plan(b));
+    b->switches = ctx->switches;
     IG_TRY(ig_arena_reserve(ctx, b->plan->arena_bytes));
     b->buffers[IG_ARENA] = ctx->arena.buffer;
     b->mirrors[IG_ARENA] = &ctx->arena.mirror;

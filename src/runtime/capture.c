@@ -8,21 +8,10 @@
 #include "base/blocks.h"
 #include "runtime/ctx.h"
 
-struct ig_captured {
-    ig_ctx *ctx;
-    ig_recording *recording;
-    ig_storage *arena; /* of this recording alone: results lie in it between replays */
-    ig_tensor **bound; /* the tensors of its binds; a reference each */
-    int64_t *advance;  /* of each slot: by how much fn moved its count */
-    size_t n_slots;
-    uint64_t steps;  /* that fn ended */
-    ig_status moved; /* what came of moving results */
-};
-
 const ig_plan *ig_captured_plan(const ig_ctx *ctx, uint32_t index) {
-    const ig_recording *r = ctx->captured;
-    while (r && index-- > 0) r = r->next;
-    return r ? r->plan : NULL;
+    const ig_captured *c = ctx->captured;
+    while (c && index-- > 0) c = c->next;
+    return c ? c->recording->plan : NULL;
 }
 
 /* ---- after fn ---- */
@@ -43,7 +32,8 @@ static void keep(ig_captured *c, ig_tensor *t) { c->recording->cells[t->cell - 1
 /* A held result moves into the arena, where replays will put it. */
 static void move_in(ig_captured *c, ig_tensor *t) {
     const ig_recording *r = c->recording;
-    const ig_value_info *info = ig_value_at(&r->graph, r->cells[t->cell - 1].value);
+    const ig_value value = r->cells[t->cell - 1].value;
+    const ig_value_info *info = ig_value_at(&r->graph, value);
     const ig_home home = r->plan->homes[info->base];
     uint64_t bytes = 0;
     t->cell = 0;                             /* no recording's any more */
@@ -55,6 +45,11 @@ static void move_in(ig_captured *c, ig_tensor *t) {
     }
     (void)ig_desc_bytes(ig_value_at(&r->graph, info->base)->layout.desc, &bytes);
     memcpy((char *)c->arena->buffer + home.offset, (const char *)t->storage->buffer, bytes);
+    if (!IG_GROW(&c->ctx->allocator, c->held, &c->held_room, c->n_held + 1)) {
+        c->moved = IG_FAIL(IG_ERR_MEMORY, "capture: %zu results", c->n_held);
+        return;
+    }
+    c->held[c->n_held++] = (ig_held){t, t->id, value};
     ig_storage_release(c->ctx, t->storage);
     t->storage = ig_storage_retain(c->arena);
     t->layout = info->layout;
@@ -144,8 +139,8 @@ ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg, ig_capt
     ig_free(&ctx->allocator, before);
     if (status == IG_OK) {
         ctx->counters.records++;
-        c->recording->next = ctx->captured;
-        ctx->captured = c->recording;
+        c->next = ctx->captured;
+        ctx->captured = c;
         *out = c;
     } else {
         ig_captured_destroy(c);
@@ -197,15 +192,63 @@ ig_status ig_captured_replay(ig_captured *c) {
 void ig_captured_destroy(ig_captured *c) {
     if (!c) return;
     ig_ctx *ctx = c->ctx;
-    for (ig_recording **at = &ctx->captured; c->recording && *at; at = &(*at)->next)
-        if (*at == c->recording) {
-            *at = c->recording->next;
+    for (ig_captured **at = &ctx->captured; *at; at = &(*at)->next)
+        if (*at == c) {
+            *at = c->next;
             break;
         }
     for (size_t i = 0; c->bound && i < c->recording->n_binds; i++) ig_tensor_release(c->bound[i]);
     ig_free(&ctx->allocator, c->bound);
     ig_free(&ctx->allocator, c->advance);
+    ig_free(&ctx->allocator, c->held);
     ig_recording_destroy(ctx, c->recording);
     ig_storage_release(ctx, c->arena);
     ig_free(&ctx->allocator, c);
+}
+
+/* ---- on another device ---- */
+
+ig_status ig_captured_replan(ig_captured *c) {
+    ig_recording *r = c->recording;
+    ig_plan *old = r->plan;
+    r->plan = NULL;
+    ig_status status = ig_recording_make_plan(c->ctx, r);
+    c->new_plan = r->plan;
+    r->plan = old;
+    if (status == IG_OK)
+        status = ig_storage_create(c->ctx, c->new_plan->arena_bytes, &c->new_arena);
+    return status;
+}
+
+void ig_captured_keep_old(ig_captured *c) {
+    ig_plan_destroy(c->new_plan);
+    ig_storage_release(c->ctx, c->new_arena);
+    c->new_plan = NULL;
+    c->new_arena = NULL;
+}
+
+/* Results that somebody holds lie elsewhere in the new arena. */
+static void move_over(const ig_captured *c, const ig_held *h) {
+    ig_tensor *t = h->tensor;
+    if (t->alive != IG_TENSOR_ALIVE || t->id != h->id || t->storage != c->arena) return;
+    const ig_value_info *info = ig_value_at(&c->recording->graph, h->value);
+    const uint64_t from = c->recording->plan->homes[info->base].offset;
+    const uint64_t to = c->new_plan->homes[info->base].offset;
+    const int64_t base = info->layout.offset;
+    uint64_t bytes = 0;
+    (void)ig_desc_bytes(ig_value_at(&c->recording->graph, info->base)->layout.desc, &bytes);
+    memcpy((char *)c->new_arena->buffer + to, (const char *)c->arena->buffer + from, bytes);
+    t->layout.offset = base + ig_elements_of(info->layout.desc.dtype, (int64_t)to);
+    ig_storage_release(c->ctx, t->storage);
+    t->storage = ig_storage_retain(c->new_arena);
+}
+
+void ig_captured_take_new(ig_captured *c) {
+    for (size_t i = 0; i < c->n_held; i++) move_over(c, &c->held[i]);
+    ig_recording_drop_plan(c->ctx, c->recording);
+    ig_storage_release(c->ctx, c->arena);
+    c->recording->plan = c->new_plan;
+    c->arena = c->new_arena;
+    c->new_plan = NULL;
+    c->new_arena = NULL;
 }

@@ -79,9 +79,8 @@ static const char *first_set(const char *a, const char *b, const char *c, const 
 
 /* The device asked for; and behind it, for what it cannot do, those that can do all.  One that
  * cannot be opened is done without. */
-static ig_status open_devices(ig_ctx *ctx, const char *name) {
+ig_status ig_ctx_open_devices(ig_ctx *ctx, const char *name, ig_planner *p) {
     static const char *const behind[] = {"cpu", "ref"};
-    ig_planner *p = &ctx->planner;
     IG_TRY(ig_registry_open(&ctx->registry, name, &p->devices[0]));
     p->n_devices = 1;
     for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) {
@@ -120,10 +119,15 @@ static ig_status choose_device(ig_ctx *ctx, const ig_ctx_options *options) {
                       .host = &ctx->host.table,
                       .places = {first_set(options->plugins, config.plugins, NULL, NULL),
                                  options->accept_plugin, options->user}};
+    const char *paths = ctx->registry.places.paths;
+    if (paths && !(ctx->plugin_paths = ig_copy_text(&ctx->allocator, paths))) {
+        ig_config_deinit(&ctx->allocator, &config);
+        return IG_FAIL(IG_ERR_MEMORY, "ctx_create: plugins");
+    }
+    ctx->registry.places.paths = ctx->plugin_paths; /* the texts may go */
     const char *wanted = first_set(options->device, getenv("INGOT_DEVICE"), getenv("RM_DEVICE"),
                                    first_set(config.device, NULL, NULL, "auto"));
-    const ig_status status = open_devices(ctx, wanted);
-    ctx->registry.places.paths = NULL; /* the texts may go */
+    const ig_status status = ig_ctx_open_devices(ctx, wanted, &ctx->planner);
     ig_config_deinit(&ctx->allocator, &config);
     return status;
 }
@@ -212,6 +216,8 @@ static void free_tensors(ig_ctx *ctx) {
 void ig_ctx_destroy(ig_ctx *ctx) {
     if (!ctx) return;
     const ig_allocator allocator = ctx->allocator;
+    if (ctx->options.closing && ctx->planner.n_devices > 0)
+        ctx->options.closing(ctx->options.user, ctx);
     if (ctx->graph.allocator) ig_graph_deinit(&ctx->graph);
     ig_recorder_deinit(ctx);
     free_tensors(ctx);
@@ -222,7 +228,10 @@ void ig_ctx_destroy(ig_ctx *ctx) {
     }
     for (uint32_t i = ctx->planner.n_devices; i > 0; i--)
         ig_device_close(ctx->planner.devices[i - 1]);
+    for (size_t i = 0; i < ctx->n_retired; i++) ig_device_close(ctx->retired[i]);
+    ig_free(&allocator, (void *)ctx->retired);
     ig_registry_deinit(&ctx->registry);
+    ig_free(&allocator, ctx->plugin_paths);
     ig_profile_deinit(ctx);
     ig_team_destroy(ctx->team);
     for (size_t i = 0; i < ctx->n_customs; i++)

@@ -105,6 +105,30 @@ typedef struct ig_finite {
     char first[IG_FINITE_BYTES];
 } ig_finite;
 
+/* A result of a capture that its caller retained. */
+typedef struct ig_held {
+    ig_tensor *tensor; /* not owned: it may have gone, and `id` tells */
+    uint64_t id;
+    ig_value value;
+} ig_held;
+
+/* What ig_capture() keeps. */
+struct ig_captured {
+    ig_ctx *ctx;
+    ig_captured *next; /* the one before it */
+    ig_recording *recording;
+    ig_storage *arena; /* of this recording alone: results lie in it between replays */
+    ig_tensor **bound; /* the tensors of its binds; a reference each */
+    int64_t *advance;  /* of each slot: by how much fn moved its count */
+    size_t n_slots;
+    uint64_t steps;  /* that fn ended */
+    ig_status moved; /* what came of moving results */
+    ig_held *held;
+    size_t n_held, held_room;
+    ig_plan *new_plan; /* while a device is switched */
+    ig_storage *new_arena;
+};
+
 struct ig_ctx {
     ig_allocator allocator;
     ig_ctx_options options; /* texts are not kept */
@@ -114,6 +138,7 @@ struct ig_ctx {
     ig_custom_guard guard;
     ig_team *team;
     ig_registry registry;
+    char *plugin_paths; /* the registry's; NULL: none */
     ig_planner planner;
     ig_plan_cache cache;
     ig_artifacts artifacts;
@@ -135,7 +160,11 @@ struct ig_ctx {
     ig_storage arena; /* buffer 0 of every run; results of replays lie in it */
 
     ig_recorder recorder;
-    ig_recording *captured; /* by hand, the newest first */
+    ig_captured *captured; /* by hand, the newest first */
+    uint32_t n_batches;    /* alive, */
+    uint64_t switches;     /* whose plans are for the device before so many of these */
+    ig_device **retired;   /* devices that such a plan may need still */
+    size_t n_retired, retired_room;
     ig_profile profile;
     ig_finite finite;
     uint64_t n_ids;
@@ -202,6 +231,17 @@ ig_tensor *ig_nowhere(void);
 /* Whether something may be computed or ended now: not from the run() of a custom op.  If not, says
  * so in the thread's error, and the custom op fails. */
 IG_MUST_CHECK ig_status ig_ctx_check_idle(ig_ctx *ctx, const char *what);
+
+/* ---- capture.c: while a device is switched ---- */
+/* Makes a plan with the context's planner as it is now, and keeps it beside the old one; then
+ * either takes its place. */
+IG_MUST_CHECK ig_status ig_captured_replan(ig_captured *captured);
+void ig_captured_take_new(ig_captured *captured);
+void ig_captured_keep_old(ig_captured *captured);
+
+/* ---- ctx.c ---- */
+/* Opens the device and those behind it; what was opened is in the planner, also after a failure. */
+IG_MUST_CHECK ig_status ig_ctx_open_devices(ig_ctx *ctx, const char *name, ig_planner *planner);
 
 /* ---- run.c ---- */
 extern const ig_graph_hooks ig_run_hooks;

@@ -95,8 +95,7 @@ typedef struct ig_recording {
     bool stale;    /* the plan does not keep all that is kept; the next replay makes another */
     ig_mirror **mirrors;
     ig_backend_buffer **buffers;
-    uint64_t used;             /* step of the last replay */
-    struct ig_recording *next; /* of a capture: the one before it */
+    uint64_t used; /* step of the last replay */
 } ig_recording;
 
 typedef enum ig_recorder_state {

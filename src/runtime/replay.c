@@ -78,8 +78,9 @@ static bool matches(ig_ctx *ctx, const ig_recording *r, const ig_call *call) {
 /* The bytes of a frozen tensor; NULL: they may change, or another tensor may come in its place. */
 static const void *weight_of(const ig_recording *r, ig_ref ref) {
     if (ref.kind != IG_REF_STATE) return NULL;
-    const ig_storage *storage = r->states[ref.index].tensor->storage;
-    return storage && storage->frozen ? storage->buffer : NULL;
+    const ig_tensor *t = r->states[ref.index].tensor;
+    if (t->alive != IG_TENSOR_ALIVE || t->id != r->states[ref.index].id) return NULL;
+    return t->storage && t->storage->frozen ? t->storage->buffer : NULL;
 }
 
 ig_status ig_recording_make_plan(ig_ctx *ctx, ig_recording *r) {

@@ -81,7 +81,7 @@ typedef void plan_fn(ig_text *t, const ig_ctx *ctx, const ig_plan *plan);
 static void each_plan(ig_text *t, const ig_ctx *ctx, plan_fn *fn) {
     for (size_t i = 0; i < ctx->cache.count; i++) fn(t, ctx, ctx->cache.entries[i].plan);
     for (uint32_t i = 0; i < ctx->recorder.count; i++) fn(t, ctx, ctx->recorder.all[i]->plan);
-    for (const ig_recording *r = ctx->captured; r; r = r->next) fn(t, ctx, r->plan);
+    for (const ig_captured *c = ctx->captured; c; c = c->next) fn(t, ctx, c->recording->plan);
 }
 
 static void say_timelines(ig_text *t, const ig_ctx *ctx, const ig_plan *plan) {

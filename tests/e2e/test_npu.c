@@ -142,6 +142,58 @@ static void the_cache_can_be_listed_explained_and_cleared(void **state) {
     clean(state);
 }
 
+/* reference/report.md's fields, whether the run went well or not. */
+static void a_report_is_written_also_when_strict_ends_the_run(void **state) {
+    static const char *const fields[] = {"run_id",
+                                         "task",
+                                         "model",
+                                         "backend",
+                                         "job_id",
+                                         "trace_id",
+                                         "worker_id",
+                                         "enqueued_at_ms",
+                                         "queue_wait_ms",
+                                         "execution_mode",
+                                         "timings",
+                                         "memory",
+                                         "backend_timeline",
+                                         "config_resolved",
+                                         "artifacts",
+                                         "error",
+                                         "latent_stats",
+                                         "cache_hits",
+                                         "device_placement",
+                                         "batch_size",
+                                         "batch_group_id",
+                                         "stream_events",
+                                         "schema_version"};
+    char model[PATH_BYTES], path[PATH_BYTES];
+    make_model(state, "llm", model);
+    directory_path(state, "report.json", path);
+    for (int strict = 0; strict < 2; strict++) {
+        program_result r =
+            run(*state, ARGS("generate", "-m", model, "--device", "simnpu", "-q", "-n", "4", "-p",
+                             "line", "--report", path, strict ? "--strict" : "--json"));
+        assert_int_equal(r.code, strict ? 5 : 0);
+        program_free(&r);
+        json_error_t error;
+        json_t *report = json_load_file(path, 0, &error);
+        for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+            if (!json_object_get(report, fields[i])) fail_msg("%s is missing", fields[i]);
+        const json_t *failure = json_object_get(report, "error");
+        if (!strict) {
+            assert_true(json_is_null(failure));
+        } else {
+            assert_string_equal(json_string_value(json_object_get(failure, "name")),
+                                "BackendUnavailable");
+            assert_non_null(strstr(json_string_value(json_object_get(failure, "message")),
+                                   "strict: simnpu:0 has no kernel for rope"));
+        }
+        json_decref(report);
+    }
+    clean(state);
+}
+
 static void plugins_pass_the_conformance_cases_or_say_which_fail(void **state) {
     static const char *const sound[] = {SIMNPU_PLUGIN, EXAMPLE_PLUGIN};
     for (size_t i = 0; i < 2; i++) {
@@ -168,6 +220,7 @@ int main(void) {
         IN_DIRECTORY(the_timeline_is_the_same_cold_warm_and_cached),
         IN_DIRECTORY(random_bytes_in_every_entry_change_nothing_but_the_count),
         IN_DIRECTORY(the_cache_can_be_listed_explained_and_cleared),
+        IN_DIRECTORY(a_report_is_written_also_when_strict_ends_the_run),
         IN_DIRECTORY(plugins_pass_the_conformance_cases_or_say_which_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
