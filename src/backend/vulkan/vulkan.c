@@ -273,6 +273,18 @@ static ig_status create_queue(vk_device *d, uint32_t family) {
     return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "no queue");
 }
 
+/* What shaders may be asked for with floats. */
+static void ask_floats(vk_device *d) {
+    VkPhysicalDeviceVulkan12Properties v12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &v12};
+    d->api.GetPhysicalDeviceProperties2(d->physical, &p);
+    d->properties = p.properties;
+    d->keeps_subnormals = v12.shaderDenormPreserveFloat32;
+    d->keeps_specials = v12.shaderSignedZeroInfNanPreserveFloat32;
+}
+
 static ig_status open_parts(vk_device *d, uint32_t index) {
     const ig_host *host = d->base.host;
     VkPhysicalDevice devices[MOST_DEVICES];
@@ -282,7 +294,7 @@ static ig_status open_parts(vk_device *d, uint32_t index) {
         return IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan:%u: there are %u, counted from 0", index,
                             count);
     d->physical = devices[index];
-    d->properties = properties_of(&d->api, d->physical);
+    ask_floats(d);
     VkPhysicalDeviceMemoryProperties2 memory = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
     d->api.GetPhysicalDeviceMemoryProperties2(d->physical, &memory);

@@ -38,7 +38,7 @@ float compute(float a, float b) {
     case VK_NEG: return uintBitsToFloat(floatBitsToUint(a) ^ 0x80000000u);
     case VK_EXP: return exp_of(a);
     case VK_LOG: return log_of(a);
-    case VK_SQRT: return sqrt(a);
+    case VK_SQRT: return root(a);
     case VK_TANH: return tanh_of(a);
     case VK_SIGMOID: return sigmoid_of(a);
     case VK_RELU: return relu_of(a);

@@ -28,6 +28,20 @@ float quotient(float a, float b) {
     return better;
 }
 
+/* Correctly rounded likewise: what is left of x after r^2 says by how much r is off. */
+float root(float x) {
+    if (is_nan(x) || x < 0) return NOT_A_NUMBER;
+    const uint bits = floatBitsToUint(x);
+    if (bits == 0u || bits == 0x80000000u || bits == 0x7f800000u) return x;
+    const bool tiny = bits < 0x20000000u; /* brought up, so that nothing below is subnormal */
+    precise const float a = tiny ? x * 18446744073709551616.0 : bits > 0x60000000u ? x * 5.421010862e-20 : x;
+    precise const float r = sqrt(a), s = r * 4097, high = s - (s - r), low = r - high;
+    precise const float square = r * r;
+    precise const float lost = ((high * high - square) + 2 * high * low) + low * low;
+    precise const float better = r + ((a - square) - lost) / (2 * r);
+    return tiny ? better * 2.3283064365e-10 : bits > 0x60000000u ? better * 4294967296.0 : better;
+}
+
 /* e^(x + low): x = n ln 2 + r, e^r = 1 + r + r^2 P(r) */
 float exp_parts(float x, float low) {
     if (is_nan(x)) return x;
@@ -145,7 +159,7 @@ float gelu_inner(float x) { return tanh_of(0.797884583 * (x + 0.044715 * x * x *
 
 float gelu_tanh_of(float x) { return x * 0.5 * (1 + gelu_inner(x)); }
 
-float relu_of(float x) { return x <= 0 ? 0 : x; }
+float relu_of(float x) { return is_nan(x) || x > 0 ? x : 0; }
 
 /* By ig_activation. */
 float activation_of(uint form, float x) {

@@ -29,8 +29,8 @@ void gather() {
         if (FORM == VK_GATHER_DECODED)
             FLOATS(2)[at[2]] = inside ? weight_at(DTYPE, push.at[1], from) : NOT_A_NUMBER;
         else if (DTYPE == VK_F16 || DTYPE == VK_BF16)
-            HALVES(2)[at[2]] = inside ? HALVES(1)[from]
-                                      : uint16_t(DTYPE == VK_F16 ? 0x7e00u : 0x7fc0u);
+            HALVES(2)[at[2]] = uint16_t(inside ? uint(HALVES(1)[from])
+                                               : DTYPE == VK_F16 ? 0x7e00u : 0x7fc0u);
         else
             WORDS(2)[at[2]] = inside ? WORDS(1)[from] : DTYPE == VK_I32 ? 0u : 0x7fc00000u;
     }
