@@ -27,13 +27,19 @@ float gelu_tanh_grad(float x, float dy) {
     return dy * 0.5 * (1 + t + x * (1 - t * t) * du);
 }
 
+/* As bits: a device may take subnormal numbers for 0. */
+bool is_same(float a, float b) {
+    const uint x = floatBitsToUint(a), y = floatBitsToUint(b);
+    return (x == y || (x | y) << 1 == 0u) && !is_nan(a);
+}
+
 float compute(float a, float b) {
     switch (FUNCTION) {
     case VK_ADD: return a + b;
     case VK_SUB: return a - b;
     case VK_MUL: return a * b;
     case VK_DIV: return quotient(a, b);
-    case VK_EQUAL: return a == b ? 1 : 0;
+    case VK_EQUAL: return is_same(a, b) ? 1 : 0;
     case VK_SCALE: return params.scale * a + params.shift;
     case VK_NEG: return uintBitsToFloat(floatBitsToUint(a) ^ 0x80000000u);
     case VK_EXP: return exp_of(a);
@@ -46,7 +52,7 @@ float compute(float a, float b) {
     case VK_GELU_TANH: return gelu_tanh_of(a);
     case VK_SILU: return silu_of(a);
     case VK_SOFTPLUS: return softplus_of(a);
-    case VK_POSITIVE: return a > 0 ? 1 : 0;
+    case VK_POSITIVE: return is_positive(a) ? 1 : 0;
     case VK_GELU_ERF_GRAD: return gelu_erf_grad(a, b);
     case VK_GELU_TANH_GRAD: return gelu_tanh_grad(a, b);
     default: return silu_grad(a, b);

@@ -54,12 +54,14 @@ void scatter_add() {
 shared int ids[GROUP];
 shared uint found;
 
-/* ids, dy, out: a group for each row of the table; it looks at GROUP ids at a time */
+/* ids, dy, out: a group takes GROUP columns of a row of the table, and looks at GROUP ids at a
+ * time. */
 void embedding_grad() {
     Embedding e = Embedding(push.params_at);
-    const uint width = e.p.width;
-    FOR_EACH_GROUP(row, e.p.rows) {
-        for (uint c = thread(); c < width; c += GROUP) FLOATS(2)[row * width + c] = 0;
+    const uint width = e.p.width, pieces = (width + GROUP - 1) / GROUP;
+    FOR_EACH_GROUP(number, e.p.rows * pieces) {
+        const uint row = number / pieces, column = number % pieces * GROUP + thread();
+        float sum = 0;
         for (uint first = 0; first < e.p.count; first += GROUP) {
             const uint i = first + thread();
             const int id = i < e.p.count ? INTS(0)[place_of(e.p.ids, i)] : -1;
@@ -68,15 +70,12 @@ void embedding_grad() {
             ids[thread()] = id;
             if (id == int(row)) found = 1;
             barrier();
-            if (found != 0)
-                for (uint j = 0; j < GROUP; j++) {
-                    if (ids[j] != int(row)) continue;
-                    const uint from = place_of(e.p.dy, first + j);
-                    for (uint c = thread(); c < width; c += GROUP)
-                        FLOATS(2)[row * width + c] += FLOATS(1)[from + c * e.p.column_stride];
-                }
+            for (uint j = 0; j < GROUP && found != 0; j++)
+                if (ids[j] == int(row) && column < width)
+                    sum += FLOATS(1)[place_of(e.p.dy, first + j) + column * e.p.column_stride];
             barrier();
         }
+        if (column < width) FLOATS(2)[row * width + column] = sum;
     }
 }
 
