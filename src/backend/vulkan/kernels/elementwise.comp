@@ -33,12 +33,32 @@ bool is_same(float a, float b) {
     return (x == y || (x | y) << 1 == 0u) && !is_nan(a);
 }
 
+/* A subnormal number as a whole number of 2^-149; others as they are. */
+float lift(float x, out int exponent) {
+    const uint bits = floatBitsToUint(x), mantissa = bits & 0x7fffffffu;
+    exponent = mantissa != 0u && mantissa < 0x00800000u ? -149 : 0;
+    if (exponent == 0) return x;
+    return (bits >> 31) != 0u ? -float(mantissa) : float(mantissa);
+}
+
+float product(float a, float b) {
+    int m, n;
+    const float x = lift(a, m), y = lift(b, n);
+    return m + n == 0 ? a * b : m + n < -149 ? 0 * x * y : times_power(x * y, m + n);
+}
+
+float ratio(float a, float b) {
+    int m, n;
+    const float x = lift(a, m), y = lift(b, n);
+    return m == n ? quotient(x, y) : times_power(quotient(x, y), m - n);
+}
+
 float compute(float a, float b) {
     switch (FUNCTION) {
     case VK_ADD: return a + b;
     case VK_SUB: return a - b;
-    case VK_MUL: return a * b;
-    case VK_DIV: return quotient(a, b);
+    case VK_MUL: return product(a, b);
+    case VK_DIV: return ratio(a, b);
     case VK_EQUAL: return is_same(a, b) ? 1 : 0;
     case VK_SCALE: return params.scale * a + params.shift;
     case VK_NEG: return uintBitsToFloat(floatBitsToUint(a) ^ 0x80000000u);
