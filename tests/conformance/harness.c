@@ -68,16 +68,18 @@ static ig_status derive(session *s, const ig_case *c, ig_dtype real, trial *t) {
 
 static double rounded(double x, ig_dtype dtype) { return dtype == IG_F32 ? (double)(float)x : x; }
 
-static bool close_enough(double got, double want, ig_dtype dtype, double epsilons) {
+static bool close_enough(double got, double want, ig_dtype dtype, double epsilons, double least) {
     const double epsilon = dtype == IG_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
     if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
     if (got == rounded(want, dtype)) return true;
     const bool real = dtype == IG_F32 || dtype == IG_F64;
-    return real && fabs(got - want) <= epsilons * epsilon * (1 + fabs(want));
+    return real &&
+           (fabs(got - want) <= epsilons * epsilon * (1 + fabs(want)) || fabs(got - want) < least);
 }
 
 /* Says which element of which output is not what the oracle has; false: there is none. */
-static bool differs(const trial *t, const trial_result *got, const answer *a, char *words) {
+static bool differs(const trial *t, const trial_result *got, const answer *a, double least,
+                    char *words) {
     const double epsilons = case_tolerance_of(t->step.op).epsilons;
     for (uint32_t k = 0; k < t->step.n_out; k++) {
         const ig_ref_view y = trial_view(&t->out[k], got->memory);
@@ -92,7 +94,7 @@ static bool differs(const trial *t, const trial_result *got, const answer *a, ch
                 return true;
             }
             const double g = ig_ref_get_any(&y, i), e = ig_ref_get_any(&w, i);
-            if (close_enough(g, e, y.dtype, epsilons)) continue;
+            if (close_enough(g, e, y.dtype, epsilons, least)) continue;
             snprintf(words, WORDS_BYTES, "output %u, element %lld: %.9g, want %.9g (within %g eps)",
                      k, (long long)i, g, e, epsilons);
             return true;
@@ -138,7 +140,7 @@ static verdict run_on(session *s, seat *at, trial *t, trial_garbage garbage, con
     const int stray = trial_find_stray_write(t, got, garbage);
     if (stray >= 0)
         snprintf(words, WORDS_BYTES, "wrote outside of its outputs, in buffer %d", stray);
-    if (stray < 0 && !differs(t, got, a, words)) return PASSED;
+    if (stray < 0 && !differs(t, got, a, s->options.least, words)) return PASSED;
     trial_result_deinit(got);
     return FAILED;
 }

@@ -47,17 +47,27 @@ static void close_device(session *s) {
 static void with_drivers(const char *list, const char *words) {
     test_host host;
     ig_backend_device *device = NULL;
+    static const char *const names[] = {"VK_ICD_FILENAMES", "VK_DRIVER_FILES"};
+    char *before[2];
     host_init(&host, 1);
-    setenv("VK_ICD_FILENAMES", list, 1);
-    setenv("VK_DRIVER_FILES", list, 1);
+    for (int i = 0; i < 2; i++) {
+        const char *value = getenv(names[i]);
+        before[i] = value ? strdup(value) : NULL;
+        setenv(names[i], list, 1);
+    }
     assert_false(vk->is_available(&host.base));
     assert_non_null(strstr(ig_error_text(), words));
     assert_int_equal(vk->count(&host.base), 0);
     if (vk->open) assert_int_equal(vk->open(&host.base, 0, &device), IG_ERR_DEVICE);
     assert_null(device);
     assert_int_equal(host.live, 0);
-    unsetenv("VK_ICD_FILENAMES");
-    unsetenv("VK_DRIVER_FILES");
+    for (int i = 0; i < 2; i++) {
+        if (before[i])
+            setenv(names[i], before[i], 1);
+        else
+            unsetenv(names[i]);
+        free(before[i]);
+    }
     host_deinit(&host);
 }
 

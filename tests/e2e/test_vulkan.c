@@ -94,10 +94,10 @@ static void expect_equal_logs(int first, int count) {
 static void train_alike(const char *arch) {
     char dir[] = "/tmp/ingot-vulkan-XXXXXX";
     enter(dir);
-    must(TRAIN("cpu", "cpu.log", "cpu.oam", "--arch", arch, "-n", "50", "--d-model", "32",
-               "--layers", "2", "--heads", "2", "-c", "24", "-b", "4"));
-    must(TRAIN("vulkan", "vulkan.log", "vulkan.oam", "--arch", arch, "-n", "50", "--d-model", "32",
-               "--layers", "2", "--heads", "2", "-c", "24", "-b", "4"));
+    must(TRAIN("cpu", "cpu.log", "cpu.oam", "--arch", arch, "-n", "50", "--d-model", "16",
+               "--layers", "1", "--heads", "2", "-c", "12", "-b", "2"));
+    must(TRAIN("vulkan", "vulkan.log", "vulkan.oam", "--arch", arch, "-n", "50", "--d-model", "16",
+               "--layers", "1", "--heads", "2", "-c", "12", "-b", "2"));
     expect_equal_logs(1, STEPS);
     leave(dir);
 }
@@ -136,7 +136,8 @@ static void checkpoints_are_for_any_device(void **state) {
     (void)state;
     char dir[] = "/tmp/ingot-vulkan-XXXXXX";
     enter(dir);
-    must(TRAIN("vulkan", "vulkan.log", "vulkan.oam", "--arch", "tinyllm", "-n", "50"));
+    must(TRAIN("vulkan", "vulkan.log", "vulkan.oam", "--arch", "tinyllm", "-n", "50", "--d-model",
+               "16", "--layers", "1", "-c", "12", "-b", "2"));
     must(TRAIN("cpu", "cpu.log", "cpu.oam", "--resume", "vulkan.oam", "-n", "60"));
     must(TRAIN("vulkan", "vulkan.log", "vulkan.oam", "--resume", "vulkan.oam", "-n", "60"));
     expect_equal_logs(STEPS + 1, RESUMED - STEPS);

@@ -141,7 +141,7 @@ ig_status vk_api_open(const ig_host *host, vk_api *out) {
 }
 
 void vk_api_close(vk_api *api) {
-    if (api->messenger) {
+    if (api->messenger && api->GetInstanceProcAddr) {
         PFN_vkDestroyDebugUtilsMessengerEXT destroy =
             (PFN_vkDestroyDebugUtilsMessengerEXT)api->GetInstanceProcAddr(
                 api->instance, "vkDestroyDebugUtilsMessengerEXT");

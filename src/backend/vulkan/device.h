@@ -82,6 +82,7 @@ typedef struct vk_device {
     VkPhysicalDeviceProperties properties;
     VkPhysicalDeviceMemoryProperties memory;
     bool has_budget;
+    bool keeps_subnormals, keeps_specials; /* floats may be asked to: denormals; signed zero, NaN */
     VkDevice handle;
     VkQueue queue;
     VkCommandPool commands;

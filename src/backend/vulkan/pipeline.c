@@ -83,13 +83,67 @@ static void make_some(void *task, uint32_t thread, uint32_t threads) {
     }
 }
 
+/* ---- modules ---- */
+
+/* Words of SPIR-V, and how they begin: see the specification's "Physical Layout". */
+enum {
+    HEADER_WORDS = 5,
+    OP_ENTRY_POINT = 15,
+    OP_EXECUTION_MODE = 16,
+    OP_CAPABILITY = 17,
+    CAP_DENORM_PRESERVE = 4464,
+    CAP_SIGNED_ZERO_INF_NAN_PRESERVE = 4466,
+    MODE_DENORM_PRESERVE = 4459,
+    MODE_SIGNED_ZERO_INF_NAN_PRESERVE = 4461,
+    MOST_ADDED = 2 * (2 + 4), /* words */
+};
+
+static uint32_t opcode(uint32_t words, uint32_t op) { return words << 16 | op; }
+
+/* GLSL cannot ask that subnormal numbers and NaN are kept, SPIR-V can: a capability before all
+ * others, and a mode behind the entry point.  Returns how many words `out` then has. */
+static size_t ask_for_floats(const vk_device *d, const vk_shader_code *code, uint32_t *out) {
+    const struct {
+        bool wanted;
+        uint32_t capability, mode;
+    } asks[] = {
+        {d->keeps_subnormals, CAP_DENORM_PRESERVE, MODE_DENORM_PRESERVE},
+        {d->keeps_specials, CAP_SIGNED_ZERO_INF_NAN_PRESERVE, MODE_SIGNED_ZERO_INF_NAN_PRESERVE}};
+    const size_t count = code->bytes / sizeof *out;
+    size_t n = HEADER_WORDS;
+    memcpy(out, code->words, n * sizeof *out);
+    for (int k = 0; k < 2; k++) {
+        if (!asks[k].wanted) continue;
+        out[n++] = opcode(2, OP_CAPABILITY);
+        out[n++] = asks[k].capability;
+    }
+    for (size_t i = HEADER_WORDS, words; i < count; i += words) {
+        words = code->words[i] >> 16;
+        memcpy(out + n, code->words + i, words * sizeof *out);
+        n += words;
+        for (int k = 0; k < 2 && (code->words[i] & 0xffff) == OP_ENTRY_POINT; k++) {
+            if (!asks[k].wanted) continue;
+            memcpy(out + n,
+                   (uint32_t[]){opcode(4, OP_EXECUTION_MODE), code->words[i + 2], asks[k].mode, 32},
+                   4 * sizeof *out);
+            n += 4;
+        }
+    }
+    return n;
+}
+
 static ig_status load_module(vk_device *d, uint32_t shader) {
+    const ig_host *host = d->base.host;
     if (d->pipelines.modules[shader]) return IG_OK;
-    const VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                           .codeSize = vk_shaders[shader].bytes,
-                                           .pCode = vk_shaders[shader].words};
+    uint32_t *words = host->alloc(host, vk_shaders[shader].bytes + MOST_ADDED * sizeof *words, 1);
+    if (!words) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %s", vk_shaders[shader].name);
+    const VkShaderModuleCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = ask_for_floats(d, &vk_shaders[shader], words) * sizeof *words,
+        .pCode = words};
     const VkResult result =
         d->api.CreateShaderModule(d->handle, &info, NULL, &d->pipelines.modules[shader]);
+    host->free(host, words);
     return result == VK_SUCCESS
                ? IG_OK
                : VK_FAIL(d->base.host, result, "shader %s", vk_shaders[shader].name);

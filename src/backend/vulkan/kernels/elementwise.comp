@@ -27,18 +27,44 @@ float gelu_tanh_grad(float x, float dy) {
     return dy * 0.5 * (1 + t + x * (1 - t * t) * du);
 }
 
+/* As bits: a device may take subnormal numbers for 0. */
+bool is_same(float a, float b) {
+    const uint x = floatBitsToUint(a), y = floatBitsToUint(b);
+    return (x == y || (x | y) << 1 == 0u) && !is_nan(a);
+}
+
+/* A subnormal number as a whole number of 2^-149; others as they are. */
+float lift(float x, out int exponent) {
+    const uint bits = floatBitsToUint(x), mantissa = bits & 0x7fffffffu;
+    exponent = mantissa != 0u && mantissa < 0x00800000u ? -149 : 0;
+    if (exponent == 0) return x;
+    return (bits >> 31) != 0u ? -float(mantissa) : float(mantissa);
+}
+
+float product(float a, float b) {
+    int m, n;
+    const float x = lift(a, m), y = lift(b, n);
+    return m + n == 0 ? a * b : m + n < -149 ? 0 * x * y : times_power(x * y, m + n);
+}
+
+float ratio(float a, float b) {
+    int m, n;
+    const float x = lift(a, m), y = lift(b, n);
+    return m == n ? quotient(x, y) : times_power(quotient(x, y), m - n);
+}
+
 float compute(float a, float b) {
     switch (FUNCTION) {
     case VK_ADD: return a + b;
     case VK_SUB: return a - b;
-    case VK_MUL: return a * b;
-    case VK_DIV: return quotient(a, b);
-    case VK_EQUAL: return a == b ? 1 : 0;
+    case VK_MUL: return product(a, b);
+    case VK_DIV: return ratio(a, b);
+    case VK_EQUAL: return is_same(a, b) ? 1 : 0;
     case VK_SCALE: return params.scale * a + params.shift;
     case VK_NEG: return uintBitsToFloat(floatBitsToUint(a) ^ 0x80000000u);
     case VK_EXP: return exp_of(a);
     case VK_LOG: return log_of(a);
-    case VK_SQRT: return sqrt(a);
+    case VK_SQRT: return root(a);
     case VK_TANH: return tanh_of(a);
     case VK_SIGMOID: return sigmoid_of(a);
     case VK_RELU: return relu_of(a);
@@ -46,7 +72,7 @@ float compute(float a, float b) {
     case VK_GELU_TANH: return gelu_tanh_of(a);
     case VK_SILU: return silu_of(a);
     case VK_SOFTPLUS: return softplus_of(a);
-    case VK_POSITIVE: return a > 0 ? 1 : 0;
+    case VK_POSITIVE: return is_positive(a) ? 1 : 0;
     case VK_GELU_ERF_GRAD: return gelu_erf_grad(a, b);
     case VK_GELU_TANH_GRAD: return gelu_tanh_grad(a, b);
     default: return silu_grad(a, b);

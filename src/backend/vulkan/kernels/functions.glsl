@@ -28,6 +28,25 @@ float quotient(float a, float b) {
     return better;
 }
 
+/* Correctly rounded likewise: what is left of x after r^2 says by how much r is off. */
+float root(float x) {
+    if (is_nan(x) || x < 0) return NOT_A_NUMBER;
+    const uint bits = floatBitsToUint(x);
+    if (bits == 0u || bits == 0x80000000u || bits == 0x7f800000u) return x;
+    /* Brought to where nothing below is subnormal; of a subnormal number the bits are a count of
+     * 2^-149, half as many of 2^-150. */
+    const bool tiny = bits < 0x00800000u, large = bits > 0x60000000u;
+    precise const float a = tiny ? 2 * float(bits) : bits < 0x20000000u ? x * 18446744073709551616.0
+                            : large ? x * 5.421010862427522e-20 : x;
+    precise const float r = sqrt(a), s = r * 4097, high = s - (s - r), low = r - high;
+    precise const float square = r * r;
+    precise const float lost = ((high * high - square) + 2 * high * low) + low * low;
+    precise const float better = r + ((a - square) - lost) / (2 * r);
+    if (tiny) return better * 2.6469779601696886e-23; /* 2^-75 */
+    return bits < 0x20000000u ? better * 2.3283064365386963e-10
+           : large ? better * 4294967296.0 : better;
+}
+
 /* e^(x + low): x = n ln 2 + r, e^r = 1 + r + r^2 P(r) */
 float exp_parts(float x, float low) {
     if (is_nan(x)) return x;
@@ -145,7 +164,13 @@ float gelu_inner(float x) { return tanh_of(0.797884583 * (x + 0.044715 * x * x *
 
 float gelu_tanh_of(float x) { return x * 0.5 * (1 + gelu_inner(x)); }
 
-float relu_of(float x) { return x <= 0 ? 0 : x; }
+/* As bits: a device may take subnormal numbers for 0. */
+bool is_positive(float x) {
+    const int bits = floatBitsToInt(x);
+    return bits > 0 && bits <= 0x7f800000;
+}
+
+float relu_of(float x) { return is_nan(x) || is_positive(x) ? x : 0; }
 
 /* By ig_activation. */
 float activation_of(uint form, float x) {

@@ -93,13 +93,14 @@ static bool embedding_grad(const ig_step *step, vk_builder *b) {
                                         .dy = vk_places_make(dy, 1)};
     if (p.rows == 0 || p.width == 0) return true;
     const uint32_t group = vk_row_group(p.width);
-    const vk_dispatch d = {.shader = VK_SHADER_index,
-                           .constant = {group, VK_EMBEDDING_GRAD, VK_F32},
-                           .groups = {vk_groups(p.rows, 1)},
-                           .n_refs = 3,
-                           .ref = {vk_reads(ids), vk_reads(dy), vk_writes(out)},
-                           .params = &p,
-                           .params_bytes = sizeof p};
+    const vk_dispatch d = {
+        .shader = VK_SHADER_index,
+        .constant = {group, VK_EMBEDDING_GRAD, VK_F32},
+        .groups = {vk_groups((int64_t)p.rows * ((p.width + group - 1) / group), 1)},
+        .n_refs = 3,
+        .ref = {vk_reads(ids), vk_reads(dy), vk_writes(out)},
+        .params = &p,
+        .params_bytes = sizeof p};
     vk_emit(b, &d);
     return true;
 }

@@ -29,8 +29,8 @@ void gather() {
         if (FORM == VK_GATHER_DECODED)
             FLOATS(2)[at[2]] = inside ? weight_at(DTYPE, push.at[1], from) : NOT_A_NUMBER;
         else if (DTYPE == VK_F16 || DTYPE == VK_BF16)
-            HALVES(2)[at[2]] = inside ? HALVES(1)[from]
-                                      : uint16_t(DTYPE == VK_F16 ? 0x7e00u : 0x7fc0u);
+            HALVES(2)[at[2]] = uint16_t(inside ? uint(HALVES(1)[from])
+                                               : DTYPE == VK_F16 ? 0x7e00u : 0x7fc0u);
         else
             WORDS(2)[at[2]] = inside ? WORDS(1)[from] : DTYPE == VK_I32 ? 0u : 0x7fc00000u;
     }
@@ -54,12 +54,14 @@ void scatter_add() {
 shared int ids[GROUP];
 shared uint found;
 
-/* ids, dy, out: a group for each row of the table; it looks at GROUP ids at a time */
+/* ids, dy, out: a group takes GROUP columns of a row of the table, and looks at GROUP ids at a
+ * time. */
 void embedding_grad() {
     Embedding e = Embedding(push.params_at);
-    const uint width = e.p.width;
-    FOR_EACH_GROUP(row, e.p.rows) {
-        for (uint c = thread(); c < width; c += GROUP) FLOATS(2)[row * width + c] = 0;
+    const uint width = e.p.width, pieces = (width + GROUP - 1) / GROUP;
+    FOR_EACH_GROUP(number, e.p.rows * pieces) {
+        const uint row = number / pieces, column = number % pieces * GROUP + thread();
+        float sum = 0;
         for (uint first = 0; first < e.p.count; first += GROUP) {
             const uint i = first + thread();
             const int id = i < e.p.count ? INTS(0)[place_of(e.p.ids, i)] : -1;
@@ -68,15 +70,12 @@ void embedding_grad() {
             ids[thread()] = id;
             if (id == int(row)) found = 1;
             barrier();
-            if (found != 0)
-                for (uint j = 0; j < GROUP; j++) {
-                    if (ids[j] != int(row)) continue;
-                    const uint from = place_of(e.p.dy, first + j);
-                    for (uint c = thread(); c < width; c += GROUP)
-                        FLOATS(2)[row * width + c] += FLOATS(1)[from + c * e.p.column_stride];
-                }
+            for (uint j = 0; j < GROUP && found != 0; j++)
+                if (ids[j] == int(row) && column < width)
+                    sum += FLOATS(1)[place_of(e.p.dy, first + j) + column * e.p.column_stride];
             barrier();
         }
+        if (column < width) FLOATS(2)[row * width + column] = sum;
     }
 }
 

@@ -66,7 +66,8 @@ static bool emit_tiles(vk_builder *b, vk_dispatch d, const vk_matmul_params *p, 
     d.groups[2] = p->batches < VK_MOST_GROUPS ? p->batches : VK_MOST_GROUPS;
     if (d.groups[0] > VK_MOST_GROUPS || d.groups[1] > VK_MOST_GROUPS) return false;
     d.constant[0] = TILE_THREADS;
-    d.constant[1] = d.constant[2] = tile;
+    d.constant[1] = tile;
+    d.constant[2] = tile == LARGE_TILE ? 16 : 64; /* few groups: more loads under way in each */
     d.constant[3] = dtype;
     d.constant[4] = p->a_k <= p->a_row;
     d.constant[5] = p->b_k <= p->b_column;

@@ -10,12 +10,10 @@
 #ifdef VK_GLSL
 #    define VK_STRUCT(name) struct name
 #else
-#    include <stdint.h>
+#    include <sys/types.h> /* uint */
 #    define VK_STRUCT(name)       \
         typedef struct name name; \
         struct name
-typedef uint32_t vk_word;
-#    define uint vk_word
 #endif
 
 #define VK_RANK     6
@@ -222,7 +220,4 @@ VK_STRUCT(vk_random_params) {
 #define VK_IQ4_XS 16
 #define VK_MXFP4  17
 
-#ifndef VK_GLSL
-#    undef uint
-#endif
 #endif
