@@ -7,6 +7,10 @@ install(DIRECTORY include/ingot DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+# The model that comes with the program: in the build tree too it lies where the program looks.
+configure_file(models/stories.oam bin/${data_from_bin}/ingot/stories.oam COPYONLY)
+install(FILES models/stories.oam DESTINATION ${CMAKE_INSTALL_DATADIR}/ingot)
+
 # find_package(ingot 0.1) gives Ingot::ingot.
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ingot)
 install(EXPORT ingotTargets NAMESPACE Ingot:: DESTINATION ${package_dir})

@@ -1,5 +1,5 @@
 /*
- * bench.h - what this machine can do at most: the yardstick for kernels and plans.
+ * bench.h - yardsticks: what this machine can do at most, and one step in three routes.
  *
  * Each rate is measured by a loop that does nothing else, on as many threads as
  * asked for, all starting together.  Machines with neighbours vary from moment to
@@ -9,6 +9,7 @@
 #define INGOT_BENCH_H
 
 #include "ingot/context.h"
+#include "ingot/model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +35,30 @@ typedef struct ig_ceiling_options {
 IG_API IG_MUST_CHECK ig_status ig_ceiling_measure(ig_ceiling what,
                                                   const ig_ceiling_options *options,
                                                   double *out_per_second);
+
+/*
+ * A training step of the llm architecture, by each of the ways to write one: op
+ * by op; the same code, recorded and replayed; buffers and dispatches by hand.
+ * Equal contexts give equal weights, and so the same losses, to rounding.
+ */
+typedef enum ig_train_route {
+    IG_ROUTE_EASY,
+    IG_ROUTE_REPLAY,
+    IG_ROUTE_PRODUCTION,
+    IG_ROUTES
+} ig_train_route;
+typedef struct ig_trainee ig_trainee;
+
+/* For `batch` rows of the config's context; the context, whose mode is set, is for this alone. */
+IG_API IG_MUST_CHECK ig_status ig_trainee_create(ig_ctx *ctx, ig_train_route route,
+                                                 const ig_model_config *config, int64_t batch,
+                                                 ig_trainee **out);
+IG_API void ig_trainee_destroy(ig_trainee *trainee);
+IG_API int64_t ig_trainee_param_count(const ig_trainee *trainee);
+
+/* Forward, backward, AdamW; tokens [batch, ctx + 1] as ig_adapter_train() has them. */
+IG_API IG_MUST_CHECK ig_status ig_trainee_step(ig_trainee *trainee, const int32_t *tokens,
+                                               double rate, double *out_loss);
 
 #ifdef __cplusplus
 }

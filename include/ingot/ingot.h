@@ -11,8 +11,10 @@
 #include "ingot/grad.h"       /* backward, modes, steps */
 #include "ingot/graph.h"      /* capture and replay by hand */
 #include "ingot/nn.h"         /* layers, optimisers */
+#include "ingot/model.h"      /* models by name and by file */
 #include "ingot/ops.h"        /* what can be computed */
 #include "ingot/report.h"     /* what happened */
+#include "ingot/session.h"    /* texts going through a model */
 #include "ingot/status.h"     /* how calls fail */
 #include "ingot/tensor.h"     /* dtype, shape, tensor */
 

@@ -16,6 +16,7 @@ extern "C" {
 #endif
 
 typedef struct ig_adapter ig_adapter;
+typedef struct ig_session ig_session; /* session.h */
 
 /* What a model is.  Zero means the architecture's own default. */
 typedef struct ig_model_config {
@@ -26,9 +27,11 @@ typedef struct ig_model_config {
     size_t sample_bytes;
 } ig_model_config;
 
-/* The architectures there are, "llm" first; NULL behind the last. */
+/* The architectures there are, "llm" first; NULL behind the last.  Those that are trained here come
+ * first; the others are read from GGUF files. */
 IG_API const char *ig_arch_name(size_t i);
 IG_API const char *ig_arch_description(size_t i);
+IG_API bool ig_arch_is_trained(size_t i);
 /* That name, of one as people write it ("OaLlm" is "llm"); NULL: the error lists the known. */
 IG_API const char *ig_arch_resolve(const char *name);
 
@@ -37,9 +40,8 @@ IG_API const char *ig_arch_resolve(const char *name);
  * config: all defaults. */
 IG_API IG_MUST_CHECK ig_status ig_adapter_create(ig_ctx *ctx, const char *arch,
                                                  const ig_model_config *config, ig_adapter **out);
-/* Makes the model that a .oam file holds.  Its weights lie in the mapped file until they are
- * written to; the optimiser's state, if the file has it, is read with the first step of training,
- * which then goes on, in a context of the file's seed. */
+/* Makes the model that a file holds.  A .oam file has been trained here, and training goes on with
+ * the optimiser's state if the file has it; a .gguf file is read only. */
 IG_API IG_MUST_CHECK ig_status ig_adapter_load(ig_ctx *ctx, const char *path, ig_adapter **out);
 IG_API void ig_adapter_destroy(ig_adapter *adapter);
 
@@ -61,11 +63,43 @@ IG_API IG_MUST_CHECK ig_status ig_adapter_save(ig_adapter *adapter, const char *
 /* Saves the weights alone, a third of the bytes: a model to talk to, not to train on. */
 IG_API IG_MUST_CHECK ig_status ig_adapter_export(ig_adapter *adapter, const char *path);
 
+/* ---- models of GGUF files ---- */
+
+/*
+ * What a file holds, without a context: it does not change once it is loaded, may
+ * be used by any number of threads, and adapters in several contexts share its one
+ * set of weights.  References are counted; an adapter holds one.
+ */
+typedef struct ig_model ig_model;
+
+typedef struct ig_model_options {
+    bool no_map; /* read the file into memory instead of mapping it */
+    bool lock;   /* keep the weights in memory: the system may not page them out */
+    const char
+        *pre; /* the rule that splits text before it is tokenised; NULL: what the file says */
+} ig_model_options;
+
+/* NULL options: defaults.  A file that is no GGUF file, an unknown architecture, a missing tensor
+ * or one of a wrong shape is an error that names it. */
+IG_API IG_MUST_CHECK ig_status ig_model_load(const char *path, const ig_model_options *options,
+                                             ig_model **out);
+IG_API ig_model *ig_model_retain(ig_model *model);
+IG_API void ig_model_release(ig_model *model); /* NULL is fine */
+
+/* The model in a context, which must outlive the adapter. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_from_model(ig_ctx *ctx, ig_model *model,
+                                                     ig_adapter **out);
+
 /* Text to tokens and back.  encode writes at most `room` ids and returns through `out` how many
  * there are in all; decode likewise with bytes. */
 IG_API IG_MUST_CHECK ig_status ig_adapter_encode(const ig_adapter *adapter, const char *text,
                                                  size_t bytes, int32_t *ids, size_t room,
                                                  size_t *out);
+/* The same as a prompt is encoded: with the tokens that the model's file wants around a text, and
+ * with names of control tokens taken for these. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_encode_prompt(const ig_adapter *adapter, const char *text,
+                                                        size_t bytes, int32_t *ids, size_t room,
+                                                        size_t *out);
 IG_API IG_MUST_CHECK ig_status ig_adapter_decode(const ig_adapter *adapter, const int32_t *ids,
                                                  size_t count, char *text, size_t room,
                                                  size_t *out);
@@ -80,9 +114,16 @@ typedef struct ig_train_options {
     int accumulated;     /* calls that the update at hand sums up, itself included; 0 is 1 */
 } ig_train_options;
 
+/* What matmuls and attention are given: IG_F32, or IG_BF16, to which inputs and weights are
+ * rounded. Weights as they are kept, gradients, moments, sums, norms and the loss are F32 in any
+ * case. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_set_compute(ig_adapter *adapter, ig_dtype dtype);
+
 /*
  * One step on rows of tokens, [batch, ctx + 1]: each is predicted from those
- * before it in its row.  `out_loss` is the mean cross entropy, in nats.
+ * before it in its row.  `out_loss` is the mean cross entropy, in nats.  Where it
+ * or the gradients' norm is no finite number, nothing is updated: the call fails
+ * with IG_ERR_NUMBER, and the words name the op at which that began.
  */
 IG_API IG_MUST_CHECK ig_status ig_adapter_train(ig_adapter *adapter, const int32_t *tokens,
                                                 int64_t batch, int64_t ctx,
@@ -95,6 +136,12 @@ IG_API int64_t ig_adapter_steps(const ig_adapter *adapter); /* updates so far */
 
 /* ---- generation ---- */
 
+/* What is added to a token's logit; minus infinity: it never comes. */
+typedef struct ig_logit_bias {
+    int32_t token;
+    float bias;
+} ig_logit_bias;
+
 /* Zero is the default, as llama.cpp has them. */
 typedef struct ig_sampling {
     double temperature;    /* 0.8; below 0: always the likeliest token */
@@ -103,19 +150,35 @@ typedef struct ig_sampling {
     double repeat_penalty; /* 1: none */
     int repeat_last;       /* 64 tokens are looked back at */
     uint64_t seed;
+    double typical_p;            /* 1: off; the share of those whose surprise is nearest the mean */
+    double frequency_penalty;    /* 0; taken off for each time that a token was looked back at */
+    double presence_penalty;     /* 0; taken off once, if it was */
+    int mirostat;                /* 0: off; 2: version 2, in place of all cut-offs */
+    double mirostat_tau;         /* 5: the surprise to aim at, in bits */
+    double mirostat_eta;         /* 0.1: how fast it is steered */
+    const ig_logit_bias *biases; /* lent while a sampler is made */
+    size_t n_biases;
 } ig_sampling;
 
 typedef struct ig_generate_options {
     const char *prompt;
     size_t prompt_bytes;
+    const int32_t *tokens; /* the prompt as tokens instead, if there are any */
+    size_t n_tokens;
+    bool plain;         /* names of control tokens in the prompt are nothing but text */
+    bool ignore_end;    /* go on although the model says that its text ends */
     int64_t max_tokens; /* as many as fit into the context */
     ig_sampling sampling;
     const char *const *stop; /* ends before the first of these */
     size_t n_stop;
+    /* Where the text goes on: behind what a sequence of this session holds.  NULL: in a session of
+     * the adapter's own, which begins anew with each prompt. */
+    ig_session *session;
+    int32_t sequence;
     /* Called for every piece of text, whole UTF-8 sequences only; false: enough. */
     bool (*emit)(void *user, const char *text, size_t bytes);
-    /* Called for every token, before its text; may be NULL. */
-    void (*token)(void *user, int32_t id);
+    /* Called for every token, before its text, with the logits it was drawn from; may be NULL. */
+    void (*token)(void *user, int32_t id, const float *logits);
     void *user;
 } ig_generate_options;
 
@@ -131,6 +194,31 @@ typedef struct ig_generated {
 IG_API IG_MUST_CHECK ig_status ig_adapter_generate(ig_adapter *adapter,
                                                    const ig_generate_options *options,
                                                    ig_generated *out);
+
+/* How likely tokens were to the model, whatever the sampling makes of it.  Logits that are no
+ * numbers count as impossible. */
+typedef struct ig_logprob {
+    int32_t token;
+    double logprob; /* natural; 0 is certain */
+} ig_logprob;
+IG_API double ig_logits_logprob(const float *logits, int64_t vocabulary, int32_t token);
+/* The likeliest, at most `room` of them, the likeliest first; returns how many. */
+IG_API size_t ig_logits_top(const float *logits, int64_t vocabulary, ig_logprob *out, size_t room);
+
+/* ---- embeddings ---- */
+
+typedef enum ig_pooling {
+    IG_POOL_AS_FILE, /* what the file says; else the mean, of text models the last */
+    IG_POOL_MEAN,
+    IG_POOL_CLS, /* the first token's */
+    IG_POOL_LAST,
+} ig_pooling;
+
+/* A text as a vector [d_model] of length 1.  One that does not fit into the context is an error
+ * with both numbers.  `out_tokens` (or NULL): how many it has. */
+IG_API IG_MUST_CHECK ig_status ig_adapter_embed(ig_adapter *adapter, const char *text, size_t bytes,
+                                                ig_pooling pooling, float *out,
+                                                int64_t *out_tokens);
 
 /* ---- an application's skeleton ---- */
 

@@ -38,6 +38,11 @@ IG_API ig_ctx *ig_module_ctx(const ig_module *module);
 IG_API void ig_module_set_training(ig_module *module, bool training);
 IG_API bool ig_module_training(const ig_module *module);
 
+/* What linear layers multiply: IG_F32, or IG_BF16 for inputs and weights that are rounded to it
+ * first.  Sums, gradients and the parameters themselves stay F32.  Holds for all modules below. */
+IG_API IG_MUST_CHECK ig_status ig_module_set_compute(ig_module *module, ig_dtype dtype);
+IG_API ig_dtype ig_module_compute(const ig_module *module);
+
 /* All parameters, of nested modules too, in the order they were added. */
 typedef struct ig_param {
     const char *path; /* "fc1.weight"; lent, as the tensor is */

@@ -120,6 +120,7 @@ typedef struct ig_attrs_rope {
     uint32_t dims;     /* the first so many elements of a head turn, an even number; 0: all */
     uint32_t form;     /* ig_rope_form */
     uint32_t inverse;  /* 1: turns back, which is the gradient */
+    float magnitude;   /* what turns is multiplied by, in either direction; 0 means 1 */
 } ig_attrs_rope;
 
 /* softmax(scale q k^T) v; head j of q reads head j / (h / g) of k and v. */
@@ -127,6 +128,23 @@ typedef struct ig_attrs_attention {
     float scale;     /* 0: 1 / sqrt(d) */
     uint32_t causal; /* 1: row i of t sees the keys up to i + s - t */
 } ig_attrs_attention;
+
+/* As attention, causal always.  A score s is softcap tanh(s / softcap), unless softcap is 0. */
+typedef struct ig_attrs_paged {
+    float scale; /* 0: 1 / sqrt(d) */
+    uint32_t causal;
+    uint32_t window; /* a row sees so many positions, its own the last; 0: all */
+    float softcap;
+} ig_attrs_paged;
+
+typedef struct ig_attrs_route {
+    uint32_t count;       /* k */
+    uint32_t renormalise; /* 1: the k weights sum up to 1 */
+} ig_attrs_route;
+
+typedef struct ig_attrs_grouped {
+    uint32_t transpose_w; /* 1: w is [e, n, k], which stored weights must be */
+} ig_attrs_grouped;
 
 typedef struct ig_attrs_adamw {
     float beta1, beta2, eps, decay;
@@ -165,6 +183,9 @@ enum {
     IG_ATTRS_MATMUL = sizeof(ig_attrs_matmul),
     IG_ATTRS_ROPE = sizeof(ig_attrs_rope),
     IG_ATTRS_ATTENTION = sizeof(ig_attrs_attention),
+    IG_ATTRS_PAGED = sizeof(ig_attrs_paged),
+    IG_ATTRS_ROUTE = sizeof(ig_attrs_route),
+    IG_ATTRS_GROUPED = sizeof(ig_attrs_grouped),
     IG_ATTRS_ADAMW = sizeof(ig_attrs_adamw),
     IG_ATTRS_SGD = sizeof(ig_attrs_sgd),
     IG_ATTRS_CLIP = sizeof(ig_attrs_clip),
@@ -175,7 +196,9 @@ enum {
 static_assert(IG_ATTRS_SCALE == 16 && IG_ATTRS_FILL == 16 && IG_ATTRS_DROPOUT == 20, "padding");
 static_assert(IG_ATTRS_SHAPE == 56 && IG_ATTRS_AXES == 24 && IG_ATTRS_SLICE == 24, "padding");
 static_assert(IG_ATTRS_PAD == 24 && IG_ATTRS_REDUCE == 8 && IG_ATTRS_MATMUL == 12, "padding");
-static_assert(IG_ATTRS_ROPE == 20 && IG_ATTRS_ATTENTION == 8 && IG_ATTRS_ADAMW == 24, "padding");
+static_assert(IG_ATTRS_PAGED == 16 && IG_ATTRS_ROPE == 24 && IG_ATTRS_ATTENTION == 8 &&
+                  IG_ATTRS_ADAMW == 24,
+              "padding");
 static_assert(IG_ATTRS_SGD == 16 && IG_ATTRS_CUSTOM == 4, "padding");
 
 typedef enum ig_op_traits {

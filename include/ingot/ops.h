@@ -41,6 +41,8 @@ IG_API ig_tensor *ig_silu(ig_tensor *x);     /* x sigmoid(x) */
 IG_API ig_tensor *ig_softplus(ig_tensor *x); /* log(1 + exp(x)) */
 IG_API ig_tensor *ig_positive(ig_tensor *x); /* 1 where x > 0, else 0; nothing flows back */
 IG_API ig_tensor *ig_cast(ig_tensor *x, ig_dtype dtype);
+/* x, rounded to what `dtype` can hold; what flows back is not. */
+IG_API ig_tensor *ig_round_to(ig_tensor *x, ig_dtype dtype);
 IG_API ig_tensor *ig_copy(ig_tensor *x); /* the same elements, packed, in memory of their own */
 
 /* Zeroes a share `p` of the elements, others, every step, and divides the rest by 1 - p. */
@@ -98,6 +100,7 @@ typedef struct ig_rope_options {
     int dims;          /* all d */
     ig_rope_form form;
     ig_tensor *factors;
+    float magnitude; /* 1: of what turns */
 } ig_rope_options;
 IG_API ig_tensor *ig_rope(ig_tensor *x, ig_tensor *positions, ig_rope_options options);
 
@@ -111,11 +114,39 @@ IG_API ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v,
 
 /* The same over a paged cache: q [r, h, d], pages [p, 64, g, d] and [p, 64, g, e], the table of
  * each sequence's pages [s, m], and of each row its sequence [r] and its position there [r], in
- * i32. Nothing flows back. */
+ * i32. Pages are F32, F16, BF16 or Q8_0.  Nothing flows back. */
 typedef struct ig_paged {
     ig_tensor *k_pages, *v_pages, *page_table, *row_seq, *row_pos;
+    uint32_t window; /* a row sees so many positions, its own the last; 0: all */
+    float softcap;   /* scores become softcap tanh(score / softcap); 0: they stay */
 } ig_paged;
 IG_API ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale);
+
+/*
+ * Mixtures of experts: each of t rows goes to a few of e experts, and all shapes
+ * stay what they are whatever was chosen.  op.def says what each step gives.
+ *
+ *     routed = ig_route(logits, {.count = k})            of logits [t, e]
+ *     groups = ig_group_rows(routed.ids, e)
+ *     y = ig_embedding(x, groups.rows)                   x [t, d] -> rows by expert
+ *     y = ig_matmul_grouped(y, w, groups.offsets)        w [e, n, d], of any type
+ *     y = ig_combine(y, groups.places, routed.weights)   -> [t, n]
+ */
+typedef struct ig_route_options {
+    int count;        /* experts for each row */
+    bool renormalise; /* their weights sum up to 1 */
+} ig_route_options;
+typedef struct ig_routed {
+    ig_tensor *ids, *weights;
+} ig_routed;
+IG_API ig_routed ig_route(ig_tensor *logits, ig_route_options options);
+
+typedef struct ig_groups {
+    ig_tensor *rows, *places, *offsets;
+} ig_groups;
+IG_API ig_groups ig_group_rows(ig_tensor *ids, int64_t experts);
+IG_API ig_tensor *ig_matmul_grouped(ig_tensor *x, ig_tensor *w, ig_tensor *offsets);
+IG_API ig_tensor *ig_combine(ig_tensor *y, ig_tensor *places, ig_tensor *weights);
 
 /* Runs what is needed for these tensors; reports the first failure among their makers. */
 IG_API IG_MUST_CHECK ig_status ig_eval(ig_tensor *const *tensors, int count);
@@ -140,7 +171,8 @@ IG_API IG_MUST_CHECK ig_status ig_adamw(ig_tensor *weight, ig_tensor *grad, ig_t
 IG_API IG_MUST_CHECK ig_status ig_sgd(ig_tensor *weight, ig_tensor *grad,
                                       ig_tensor *momentum, /* NULL: none */
                                       ig_attrs_sgd attrs);
-/* Row index[i] of dst [n, ...] becomes rows[i]; an index that points nowhere is skipped. */
+/* Row index[i] of dst [n, ...] becomes rows[i]; an index that points nowhere is skipped.  F32 rows
+ * may go to an F16, BF16 or Q8_0 dst. */
 IG_API IG_MUST_CHECK ig_status ig_store_rows(ig_tensor *dst, ig_tensor *rows, ig_tensor *index);
 IG_API ig_tensor *ig_global_norm(ig_tensor *const *x, int count);
 IG_API IG_MUST_CHECK ig_status ig_clip(ig_tensor *grad, ig_tensor *norm, float limit);

@@ -33,8 +33,8 @@ IG_API void ig_report_reset_memory(ig_ctx *ctx); /* the peak starts anew */
 IG_API size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes);
 
 /*
- * The plans of recorded steps, newest first; index counts from 0, and one that is
- * not there gives "".  As JSON:
+ * The plans of recorded steps, newest first, then those that were captured by hand;
+ * index counts from 0, and one that is not there gives "".  As JSON:
  *   {"levels", "barriers", "chains", "parts", "copies", "arena_bytes", "live_bytes", "sum_bytes",
  *    "segments":[{"first","count","part","device","attempts":[...]}],
  *    "steps":[{"op","tag","level","chain","part","device","flop","bytes",
@@ -56,6 +56,15 @@ IG_API size_t ig_report_plan_json(const ig_ctx *ctx, uint32_t index, char *out, 
 IG_API IG_MUST_CHECK ig_status ig_profile_begin(ig_ctx *ctx, uint32_t max_events);
 IG_API void ig_profile_end(ig_ctx *ctx); /* what was gathered stays until the next begin */
 IG_API size_t ig_profile_json(const ig_ctx *ctx, char *out, size_t out_bytes);
+
+/*
+ * Between begin and end, the results of ops that run one by one (Dynamic mode)
+ * are looked through: `end` tells of the first that were not all finite numbers,
+ * and of what made them, as "matmul with layers.0.up.weight -> [8,512]"; ""
+ * if there were none.  The text is lent until the next begin.
+ */
+IG_API void ig_finite_begin(ig_ctx *ctx);
+IG_API const char *ig_finite_end(ig_ctx *ctx);
 
 /* "0.1.0" */
 IG_API const char *ig_version(void);

@@ -25,7 +25,8 @@ extern "C" {
     X(ERR_DEVICE, "the device failed")                      \
     X(ERR_CANCELLED, "cancelled by the caller")             \
     X(ERR_SPLIT, "too many steps for one program")          \
-    X(ERR_STATE, "not now: something must happen first")
+    X(ERR_STATE, "not now: something must happen first")    \
+    X(ERR_NUMBER, "a number is not finite")
 
 typedef enum ig_status {
 #define X(code, text) IG_##code,

@@ -107,11 +107,19 @@ static void grad_softplus(const ig_grad *r) {
     r->din[0] = mul(r->g, r->dout[0], ig_build_unary(r->g, IG_OP_SIGMOID, r->in[0]));
 }
 
-/* Integers have no slope. */
+static ig_dtype dtype_of(const ig_grad *r, ig_value v) {
+    return ig_value_at(r->g, v)->layout.desc.dtype;
+}
+
+static bool is_half(ig_dtype dtype) { return dtype == IG_F16 || dtype == IG_BF16; }
+
+/* Integers have no slope.  Numbers of 16 bits are stored so, but their gradients are not. */
 static void grad_cast(const ig_grad *r) {
-    const ig_dtype from = ig_value_at(r->g, r->in[0])->layout.desc.dtype;
-    if (from == IG_I32 || ig_value_at(r->g, r->out[0])->layout.desc.dtype == IG_I32) return;
-    r->din[0] = ig_build(r->g, IG_OP_CAST, &(ig_attrs_dtype){from}, r->dout, 1);
+    const ig_dtype from = dtype_of(r, r->in[0]), got = dtype_of(r, r->dout[0]);
+    if (from == IG_I32 || dtype_of(r, r->out[0]) == IG_I32) return;
+    r->din[0] = from == got || is_half(from)
+                    ? r->dout[0]
+                    : ig_build(r->g, IG_OP_CAST, &(ig_attrs_dtype){from}, r->dout, 1);
 }
 
 static void grad_copy(const ig_grad *r) { r->din[0] = r->dout[0]; }
@@ -217,12 +225,13 @@ static void grad_max(const ig_grad *r) {
 }
 
 /* dx = y (dy - sum(dy y)) along the last dimension */
-static void grad_softmax(const ig_grad *r) {
-    const ig_value y = r->out[0];
+static ig_value softmax_grad(const ig_grad *r, ig_value y, ig_value dy) {
     const ig_value along =
-        ig_build_reduce(r->g, IG_OP_SUM, mul(r->g, r->dout[0], y), last_axis(r, y), true);
-    r->din[0] = mul(r->g, y, sub(r->g, r->dout[0], along));
+        ig_build_reduce(r->g, IG_OP_SUM, mul(r->g, dy, y), last_axis(r, y), true);
+    return mul(r->g, y, sub(r->g, dy, along));
 }
+
+static void grad_softmax(const ig_grad *r) { r->din[0] = softmax_grad(r, r->out[0], r->dout[0]); }
 
 /* dx = dy - exp(y) sum(dy) along the last dimension */
 static void grad_log_softmax(const ig_grad *r) {
@@ -325,6 +334,50 @@ static void grad_attention(const ig_grad *r) {
     const ig_value in[] = {r->in[0], r->in[1], r->in[2], r->out[0], r->out[1], r->dout[0]};
     const ig_value d = ig_build(r->g, IG_OP_ATTENTION_GRAD, r->attrs, in, 6);
     for (uint32_t i = 0; i < 3 && d != IG_NO_VALUE; i++) r->din[i] = d + i;
+}
+
+/* ---- mixtures of experts ---- */
+
+/* Weights are a softmax over the chosen, or the chosen of a softmax over all. */
+static void grad_route(const ig_grad *r) {
+    const ig_attrs_axis last = {1};
+    const ig_value ids = r->out[0];
+    if (r->dout[1] == IG_NO_VALUE) return;
+    const ig_value zeros = ig_build_full(r->g, ig_value_at(r->g, r->in[0])->layout.desc, 0);
+    const bool own = ((const ig_attrs_route *)r->attrs)->renormalise;
+    const ig_value chosen = own ? softmax_grad(r, r->out[1], r->dout[1]) : r->dout[1];
+    const ig_value all =
+        ig_build(r->g, IG_OP_SCATTER_ADD, &last, (ig_value[]){zeros, ids, chosen}, 3);
+    r->din[0] = own ? all : softmax_grad(r, ig_build_unary(r->g, IG_OP_SOFTMAX, r->in[0]), all);
+}
+
+/* y = x w:  dx = dy w^T,  dw = x^T dy, of the rows of each expert */
+static void grad_matmul_grouped(const ig_grad *r) {
+    const ig_attrs_grouped *t = r->attrs, back = {!t->transpose_w};
+    const ig_value x = r->in[0], dy = r->dout[0], offsets = r->in[2];
+    if (r->wanted[0]) {
+        const ig_value w = as_numbers(r, r->in[1], x);
+        r->din[0] = ig_build(r->g, IG_OP_MATMUL_GROUPED, &back, (ig_value[]){dy, w, offsets}, 3);
+    }
+    if (!r->wanted[1]) return;
+    const ig_value rows[] = {t->transpose_w ? x : dy, t->transpose_w ? dy : x, offsets};
+    r->din[1] = ig_build(r->g, IG_OP_MATMUL_GROUPED_GRAD, NULL, rows, 3);
+}
+
+/* out[t] = sum of weights[t, j] y[places[t, j]] */
+static void grad_combine(const ig_grad *r) {
+    const ig_value y = r->in[0], places = r->in[1], weights = r->in[2];
+    const ig_shape t_k = ig_value_shape(r->g, places), of_y = ig_value_shape(r->g, y);
+    const ig_value dout = ig_build_reshape(r->g, r->dout[0], IG_SHAPE(t_k.dim[0], 1, of_y.dim[1]));
+    if (r->wanted[0]) {
+        const ig_value each = ig_build_reshape(r->g, weights, IG_SHAPE(t_k.dim[0], t_k.dim[1], 1));
+        const ig_value in[] = {places, mul(r->g, each, dout)};
+        r->din[0] = ig_build(r->g, IG_OP_EMBEDDING_GRAD, &(ig_attrs_rows){of_y.dim[0]}, in, 2);
+    }
+    if (r->wanted[2]) {
+        const ig_value rows = ig_build(r->g, IG_OP_EMBEDDING, NULL, (ig_value[]){y, places}, 2);
+        r->din[2] = ig_build_reduce(r->g, IG_OP_SUM, mul(r->g, rows, dout), 1u << 2, false);
+    }
 }
 
 /* The program's own rule. */

@@ -8,9 +8,10 @@
 
 #include "backend/device.h"
 
-extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend;
+extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend, ig_vulkan_backend;
 
-static const ig_backend *const backends[] = {&ig_cpu_backend, &ig_ref_backend, &ig_null_backend};
+static const ig_backend *const backends[] = {&ig_cpu_backend, &ig_ref_backend, &ig_null_backend,
+                                             &ig_vulkan_backend};
 static const ig_backend_list built_in = {backends, sizeof backends / sizeof backends[0]};
 
 /* "auto cpu ref null" */

@@ -21,33 +21,82 @@ static ig_status io_error(const char *path, const char *what) {
     return IG_FAIL(code, "%s: cannot %s: %s", path, what, strerror(errno));
 }
 
-static ig_status map_descriptor(int fd, const char *path, ig_file_map *out) {
+/* The size of a regular file. */
+static ig_status size_of(int fd, const char *path, size_t *out) {
     struct stat info;
     if (fstat(fd, &info) != 0) return io_error(path, "look at it");
     if (S_ISDIR(info.st_mode)) return IG_FAIL(IG_ERR_IO, "%s: is a directory", path);
     if (!S_ISREG(info.st_mode)) return IG_FAIL(IG_ERR_IO, "%s: is not a regular file", path);
-    if (info.st_size == 0) { /* There is no mapping of nothing. */
-        *out = (ig_file_map){"", 0};
-        return IG_OK;
-    }
     if ((uint64_t)info.st_size > SIZE_MAX)
         return IG_FAIL(IG_ERR_MEMORY, "%s: %lld bytes are more than this machine can address", path,
                        (long long)info.st_size);
+    *out = (size_t)info.st_size;
+    return IG_OK;
+}
 
-    const size_t bytes = (size_t)info.st_size;
+static ig_status map_descriptor(int fd, const char *path, size_t bytes, ig_file_map *out) {
     void *mapped = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     if (mapped == MAP_FAILED) return io_error(path, "map it");
     *out = (ig_file_map){mapped, bytes};
     return IG_OK;
 }
 
-ig_status ig_file_map_open(const char *path, ig_file_map *out) {
+static ig_status read_whole(int fd, const char *path, char *to, size_t bytes) {
+    for (size_t at = 0; at < bytes;) {
+        const size_t most = bytes - at < SSIZE_MAX ? bytes - at : SSIZE_MAX;
+        const ssize_t n = pread(fd, to + at, most, (off_t)at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return io_error(path, "read it");
+        if (n == 0)
+            return IG_FAIL(IG_ERR_FORMAT, "%s: became shorter while it was read: %zu of %zu bytes",
+                           path, at, bytes);
+        at += (size_t)n;
+    }
+    return IG_OK;
+}
+
+static ig_status read_descriptor(int fd, const char *path, size_t bytes, ig_file_map *out) {
+    void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) return io_error(path, "have memory to read it");
+    const ig_status status = read_whole(fd, path, room, bytes);
+    if (status == IG_OK)
+        *out = (ig_file_map){room, bytes};
+    else
+        munmap(room, bytes);
+    return status;
+}
+
+typedef ig_status get_fn(int fd, const char *path, size_t bytes, ig_file_map *out);
+
+static ig_status open_file(const char *path, get_fn *get, ig_file_map *out) {
     /* Without O_NONBLOCK the open of a pipe would wait for somebody to write to it. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return io_error(path, "open it");
-    const ig_status status = map_descriptor(fd, path, out);
+    size_t bytes = 0;
+    ig_status status = size_of(fd, path, &bytes);
+    if (status == IG_OK && bytes == 0)
+        *out = (ig_file_map){"", 0}; /* There is no mapping of nothing. */
+    else if (status == IG_OK)
+        status = get(fd, path, bytes, out);
     close(fd);
     return status;
+}
+
+ig_status ig_file_map_open(const char *path, ig_file_map *out) {
+    return open_file(path, map_descriptor, out);
+}
+
+ig_status ig_file_map_read(const char *path, ig_file_map *out) {
+    return open_file(path, read_descriptor, out);
+}
+
+ig_status ig_file_map_lock(const ig_file_map *map, const char *path) {
+    if (map->size == 0 || mlock(map->bytes, (size_t)map->size) == 0) return IG_OK;
+    struct rlimit limit = {0};
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    return IG_FAIL(
+        IG_ERR_MEMORY, "%s: its %llu bytes cannot be locked in memory, the limit is %llu: %s", path,
+        (unsigned long long)map->size, (unsigned long long)limit.rlim_cur, strerror(errno));
 }
 
 void ig_file_map_close(ig_file_map *map) {

@@ -32,6 +32,12 @@ void ig_file_map_close(ig_file_map *map); /* a zeroed one is fine */
  */
 IG_MUST_CHECK ig_status ig_file_map_make_writable(const ig_file_map *map, const char *path);
 
+/* The same with a copy of the bytes: nobody can change them, and all of them take memory. */
+IG_MUST_CHECK ig_status ig_file_map_read(const char *path, ig_file_map *out);
+
+/* Keeps the bytes in memory until the close; `path` is for messages. */
+IG_MUST_CHECK ig_status ig_file_map_lock(const ig_file_map *map, const char *path);
+
 typedef struct ig_file_writer ig_file_writer;
 
 /* Reserves `size` bytes, so that a full disk shows here most often.  A link is followed; a file

@@ -1,5 +1,6 @@
 #include "base/team.h"
 
+#include <assert.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -8,7 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 256, SPINS = 2000 };
+enum { MAX_THREADS = 256, SPINS = 2000, ARRIVED_BITS = 10, ARRIVED = (1 << ARRIVED_BITS) - 1 };
+static_assert(MAX_THREADS <= ARRIVED, "all threads can be counted");
 
 typedef struct worker {
     ig_team *team;
@@ -30,11 +32,10 @@ struct ig_team {
     worker *workers;
     ig_team_task *fn;
     void *task;
-    gate round;                            /* grows with every run */
-    gate working;                          /* threads that have not finished the run */
-    gate phase;                            /* barriers passed */
-    _Alignas(64) _Atomic uint32_t arrived; /* at the barrier */
-    _Atomic uint32_t quit;
+    gate round;   /* grows with every run */
+    gate working; /* threads that have not finished the run */
+    gate meeting; /* barriers passed, and in the last bits who has arrived at the next one */
+    _Alignas(64) _Atomic uint32_t quit;
 };
 
 static void pause_briefly(void) {
@@ -52,15 +53,15 @@ static void wake_all(gate *g) {
         syscall(SYS_futex, (uint32_t *)&g->word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Returns when the word is something else than `value`. */
-static void wait_while(gate *g, uint32_t value) {
+/* Returns when the word, without its last bits, is something else than `value`. */
+static void wait_while(gate *g, uint32_t value, int bits) {
     for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&g->word, memory_order_acquire) != value) return;
+        if (atomic_load_explicit(&g->word, memory_order_acquire) >> bits != value) return;
         pause_briefly();
     }
     atomic_fetch_add(&g->sleepers, 1);
-    while (atomic_load(&g->word) == value)
-        syscall(SYS_futex, (uint32_t *)&g->word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+    for (uint32_t word; (word = atomic_load(&g->word)) >> bits == value;)
+        syscall(SYS_futex, (uint32_t *)&g->word, FUTEX_WAIT_PRIVATE, word, NULL, NULL, 0);
     atomic_fetch_sub(&g->sleepers, 1);
 }
 
@@ -68,7 +69,7 @@ static void *work(void *arg) {
     const worker *w = arg;
     ig_team *team = w->team;
     for (uint32_t round = 0;; round++) {
-        wait_while(&team->round, round);
+        wait_while(&team->round, round, 0);
         if (atomic_load_explicit(&team->quit, memory_order_acquire)) return NULL;
         team->fn(team->task, w->id, team->threads);
         if (atomic_fetch_sub(&team->working.word, 1) == 1) wake_all(&team->working);
@@ -101,19 +102,20 @@ void ig_team_run(ig_team *team, ig_team_task *fn, void *task) {
     fn(task, 0, team->threads);
     for (uint32_t left;
          (left = atomic_load_explicit(&team->working.word, memory_order_acquire)) > 0;)
-        wait_while(&team->working, left);
+        wait_while(&team->working, left, 0);
 }
 
+/* Who comes counts itself in; the last one begins the next round, with nobody in it. */
 void ig_team_barrier(ig_team *team) {
     if (team->threads == 1) return;
-    const uint32_t phase = atomic_load_explicit(&team->phase.word, memory_order_relaxed);
-    if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) + 1 == team->threads) {
-        atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
-        atomic_fetch_add(&team->phase.word, 1);
-        wake_all(&team->phase);
-    } else {
-        wait_while(&team->phase, phase);
+    const uint32_t word = atomic_fetch_add_explicit(&team->meeting.word, 1, memory_order_acq_rel);
+    const uint32_t round = word >> ARRIVED_BITS, arrived = (word & ARRIVED) + 1;
+    if (arrived < team->threads) {
+        wait_while(&team->meeting, round, ARRIVED_BITS);
+        return;
     }
+    atomic_store(&team->meeting.word, (round + 1) << ARRIVED_BITS);
+    wake_all(&team->meeting);
 }
 
 ig_status ig_team_create(const ig_allocator *allocator, uint32_t threads, ig_team **out) {

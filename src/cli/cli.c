@@ -74,6 +74,7 @@ static const struct outcome {
     [IG_ERR_CANCELLED] = {130, "", ""},
     [IG_ERR_SPLIT] = {1, "", ""},
     [IG_ERR_STATE] = {1, "", ""},
+    [IG_ERR_NUMBER] = {1, "", ""},
 };
 
 int ig_exit_code(ig_status status) {

@@ -46,9 +46,8 @@ struct ig_command {
     ig_status (*run)(ig_cli *cli, const void *options);
 };
 
-extern const ig_command cmd_archs, cmd_bench, cmd_cache, cmd_chat, cmd_completion, cmd_demo,
-    cmd_devices, cmd_generate, cmd_help, cmd_info, cmd_inspect, cmd_plan, cmd_plugin, cmd_stories,
-    cmd_tokenize, cmd_train, cmd_version;
+#define IG_COMMAND(name) extern const ig_command cmd_##name;
+#include "cli/commands.def"
 
 /* -h, -q, -v, --json, --color of every command; --version of the program.  Offsets in ig_cli. */
 extern const ig_opt ig_common_opts[], ig_global_opts[];

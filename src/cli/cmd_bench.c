@@ -7,14 +7,16 @@
 #include <string.h>
 
 #include "cli/cmd_bench.h"
+#include "cli/opened.h"
 #include "cli/output.h"
 
-enum { TRAIN, OVERHEAD, CEILINGS, OPS, SUBJECTS };
+enum { TRAIN, OVERHEAD, CEILINGS, OPS, MODEL, ROUTES, SUBJECTS };
 
-static const char *const names[] = {"train", "overhead", "ceilings", "ops", NULL};
+static const char *const names[] = {"train", "overhead", "ceilings", "ops",
+                                    "model", "routes",   NULL};
 
 static ig_status (*const subjects[SUBJECTS])(ig_cli *, const bench_options *) = {
-    bench_train, bench_overhead, bench_ceilings, bench_ops_all};
+    bench_train, bench_overhead, bench_ceilings, bench_ops_all, bench_model, bench_routes};
 
 static ig_status refuse(const char *option, int subject) {
     return IG_FAIL(IG_ERR_ARGUMENT, "--%s: means nothing to 'bench %s'", option, names[subject]);
@@ -22,38 +24,67 @@ static ig_status refuse(const char *option, int subject) {
 
 /* Which options were given that only some subjects know. */
 static ig_status check(const bench_options *o, int subject) {
+    enum { OF_TRAIN = 1 << TRAIN, OF_OPS = 1 << OPS, OF_MODEL = 1 << MODEL };
+    enum { SIZED = 1 << TRAIN | 1 << ROUTES };
     const ig_workload_sizes *s = &o->sizes;
     const struct {
         const char *option;
         bool given;
-        int subject;
+        int subjects;
     } rows[] = {
-        {"workload", o->workload, TRAIN}, {"mode", o->mode, TRAIN},   {"device", o->device, TRAIN},
-        {"dump", o->dump, TRAIN},         {"steps", o->steps, TRAIN}, {"warmup", o->warmup, TRAIN},
-        {"seed", o->seed, TRAIN},         {"batch", s->batch, TRAIN}, {"d-model", s->width, TRAIN},
-        {"layers", s->layers, TRAIN},     {"ctx", s->length, TRAIN},  {"op", o->op, OPS},
+        {"workload", o->workload, OF_TRAIN},
+        {"mode", o->mode, OF_TRAIN},
+        {"device", o->device, OF_TRAIN | OF_MODEL},
+        {"dump", o->dump, OF_TRAIN},
+        {"steps", o->steps != IG_UNSAID, OF_TRAIN | OF_MODEL},
+        {"warmup", o->warmup, OF_TRAIN},
+        {"seed", o->seed, OF_TRAIN},
+        {"batch", s->batch, SIZED},
+        {"d-model", s->width, SIZED},
+        {"layers", s->layers, SIZED},
+        {"ctx", s->length, SIZED},
+        {"op", o->op, OF_OPS},
+        {"model", o->model, OF_MODEL},
+        {"n-prompt", o->n_prompt != IG_UNSAID, OF_MODEL},
+        {"kv", o->cache, OF_MODEL},
+        {"ubatch-size", o->chunk, OF_MODEL},
+        {"runs", o->runs, ~OF_TRAIN},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].given && rows[i].subject != subject) return refuse(rows[i].option, subject);
-    if (o->runs > 0 && subject == TRAIN) return refuse("runs", subject);
+        if (rows[i].given && !(rows[i].subjects & 1 << subject))
+            return refuse(rows[i].option, subject);
     return IG_OK;
 }
 
 static ig_status run(ig_cli *cli, const void *options) {
     const bench_options *o = options;
+    const char *subject = o->subject ? o->subject : o->model ? names[MODEL] : "";
     for (int i = 0; i < SUBJECTS; i++) {
-        if (strcmp(o->subject, names[i]) != 0) continue;
+        if (strcmp(subject, names[i]) != 0) continue;
         IG_TRY(check(o, i));
         return subjects[i](cli, o);
     }
-    return IG_FAIL(IG_ERR_ARGUMENT, "WHAT '%s': must be one of train, overhead, ceilings, ops",
-                   o->subject);
+    static const char there_are[] = "train, overhead, ceilings, ops, routes, or give a --model";
+    if (!*subject) return IG_FAIL(IG_ERR_ARGUMENT, "WHAT: is missing; say one of %s", there_are);
+    return IG_FAIL(IG_ERR_ARGUMENT, "WHAT '%s': must be one of %s", subject, there_are);
 }
 
 static const ig_opt opts[] = {
     {OPT_TEXT, 0, "WHAT", offsetof(bench_options, subject),
-     .help = "what to measure: training, the runtime's own cost, the machine, single ops",
-     .choices = names, .flags = OPT_POSITIONAL | OPT_REQUIRED},
+     .help = "what to measure: training, the runtime's own cost, the machine, ops, a model, routes",
+     .choices = names, .flags = OPT_POSITIONAL},
+    {OPT_TEXT, 'm', "model", offsetof(bench_options, model),
+     .help = "model: how fast it reads and writes, a .gguf or .oam file", .value = "FILE",
+     .flags = OPT_FILE},
+    {OPT_INT, 'p', "n-prompt", offsetof(bench_options, n_prompt),
+     .help = "model: tokens of the prompt it reads; 512 if not said", .value = "N", .low = 0,
+     .high = 1 << 24, .flags = OPT_UNSAID},
+    {OPT_TEXT, 0, "kv", offsetof(bench_options, cache),
+     .help = "model: what keys and values are kept as; f16 if not said", .value = "TYPE",
+     .alias = "cache-type ctk", .choices = model_caches},
+    {OPT_INT, 0, "ubatch-size", offsetof(bench_options, chunk),
+     .help = "model: rows that go through at once", .value = "N", .alias = "ub", .low = 1,
+     .high = 4096},
     {OPT_INT, 't', "threads", offsetof(bench_options, threads),
      .help = "how many threads compute; 0: as many as there are processors", .value = "N",
      .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
@@ -63,20 +94,22 @@ static const ig_opt opts[] = {
      .help = "train: how steps are run; compiled if not said", .value = "MODE",
      .choices = bench_modes},
     {OPT_INT, 'b', "batch", offsetof(bench_options, sizes.batch),
-     .help = "train: samples of a step", .value = "N", .low = 1, .high = 1e6},
-    {OPT_INT, 'n', "steps", offsetof(bench_options, steps), .help = "train: steps in all",
-     .value = "N", .low = 2, .high = 1e9},
+     .help = "train, routes: samples of a step", .value = "N", .low = 1, .high = 1e6},
+    {OPT_INT, 'n', "steps", offsetof(bench_options, steps),
+     .help = "train: steps in all; model: tokens it makes, 128 if not said", .value = "N",
+     .alias = "n-gen", .low = 0, .high = 1e9, .flags = OPT_UNSAID},
     {OPT_INT, 0, "warmup", offsetof(bench_options, warmup),
      .help = "train: how many of them run before the clock; a tenth if not said", .value = "N",
      .low = 1, .high = 1e9},
     {OPT_INT, 's', "seed", offsetof(bench_options, seed),
      .help = "train: where random numbers start", .value = "N", .low = 0, .high = 9e18},
     {OPT_INT, 0, "d-model", offsetof(bench_options, sizes.width),
-     .help = "train: width of tinyllm or gpt", .value = "N", .low = 1, .high = 65536},
+     .help = "train, routes: width of tinyllm, gpt or llm", .value = "N", .low = 1, .high = 65536},
     {OPT_INT, 0, "layers", offsetof(bench_options, sizes.layers),
-     .help = "train: layers of tinyllm or gpt", .value = "N", .low = 1, .high = 1000},
+     .help = "train, routes: layers of tinyllm, gpt or llm", .value = "N", .low = 1, .high = 1000},
     {OPT_INT, 'c', "ctx", offsetof(bench_options, sizes.length),
-     .help = "train: symbols of a sample of tinyllm or gpt", .value = "N", .low = 1, .high = 1e6},
+     .help = "train, routes: symbols of a sample of tinyllm, gpt or llm", .value = "N", .low = 1,
+     .high = 1e6},
     {OPT_TEXT, 0, "device", offsetof(bench_options, device), .help = "train: where to compute",
      .value = "NAME", .alias = "backend dev"},
     {OPT_TEXT, 0, "dump", offsetof(bench_options, dump),
@@ -84,8 +117,8 @@ static const ig_opt opts[] = {
      .value = "FILE", .flags = OPT_FILE},
     {OPT_TEXT, 0, "op", offsetof(bench_options, op), .help = "ops: only this one", .value = "NAME"},
     {OPT_INT, 'r', "runs", offsetof(bench_options, runs),
-     .help = "overhead, ceilings, ops: how often each is measured", .value = "N", .low = 1,
-     .high = 1000},
+     .help = "overhead, ceilings, ops, model, routes: how often each is measured", .value = "N",
+     .low = 1, .high = 1000},
     {0},
 };
 
@@ -98,17 +131,23 @@ static const char *const examples[] = {
     "What the machine can do at most.",
     "ingot bench ops --op matmul",
     "Matmuls beside OpenBLAS and the machine's own rate.",
+    "ingot bench routes",
+    "One training step: op by op, replayed, and by hand.",
+    "ingot bench -m model.gguf -p 512 -n 128 -r 5",
+    "Tokens a second, of a prompt read and of a text written.",
     NULL,
 };
 
 const ig_command cmd_bench = {
     .name = "bench",
-    .summary = "measure training, the runtime's own cost, the machine, single ops",
-    .about = "Measures one of four things. train: samples a second of a workload, on the clock on "
+    .summary = "measure training, the runtime's own cost, the machine, single ops, a model",
+    .about = "Measures one of six things. train: samples a second of a workload, on the clock on "
              "the wall with batch assembly, and the runtime's cost for each op. overhead: what a "
              "builder call, a launch, a barrier and a submit cost. ceilings: read bandwidth, "
              "multiply-add rate and int8 rate of the machine. ops: matmuls against OpenBLAS, where "
-             "the library is installed, and the other ops in bytes a second.",
+             "the library is installed, and the other ops in bytes a second. model (or just -m): "
+             "tokens a second of a prompt that is read and of tokens that are made one by one. "
+             "routes: one training step, op by op, replayed, and written by hand.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(bench_options),

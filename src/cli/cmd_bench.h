@@ -24,12 +24,18 @@ typedef struct bench_options {
 
     /* ops */
     const char *op;
+
+    /* model */
+    const char *model, *cache;
+    int64_t n_prompt, chunk;
 } bench_options;
 
 ig_status bench_train(ig_cli *cli, const bench_options *o);
 ig_status bench_overhead(ig_cli *cli, const bench_options *o);
 ig_status bench_ceilings(ig_cli *cli, const bench_options *o);
 ig_status bench_ops_all(ig_cli *cli, const bench_options *o);
+ig_status bench_routes(ig_cli *cli, const bench_options *o);
+ig_status bench_model(ig_cli *cli, const bench_options *o);
 
 /* "dynamic", "compiled", "auto": those of ig_mode, in its order; NULL at the end. */
 extern const char *const bench_modes[];

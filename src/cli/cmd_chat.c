@@ -1,8 +1,9 @@
 /*
- * ingot chat - type a line, and the model goes on from it.
+ * ingot chat - type a line, and the model answers it, or goes on from it.
  *
- * Models that 'ingot train' makes continue text; they were not taught to answer.
- * So each line is a text of its own, and what follows it is the model's.
+ * A model that was taught to hold conversations says how in its file: each line is
+ * then a turn, and it knows those before.  Models that 'ingot train' makes continue
+ * text; for them each line is a text of its own, and what follows it is the model's.
  */
 #include <jansson.h>
 #include <string.h>
@@ -15,17 +16,49 @@
 typedef struct chat {
     talker talker;
     ig_line *line;
-    talk_text text; /* of one answer; kept for JSON */
+    talk_text text; /* of one answer; kept for JSON and for the next turns */
     bool out_of_memory;
     uint64_t turn;
+
+    /* Of a conversation. */
+    const ig_chat_format *format; /* NULL: it is none */
+    ig_chat_message *messages;    /* contents are ours */
+    size_t n_messages, room;
+    ig_ids ids; /* of all of it */
 } chat;
+
+/* ---- The conversation ---- */
+
+static ig_status add_message(chat *c, const char *role, const char *content, size_t bytes) {
+    const ig_allocator *a = &c->talker.cli->allocator;
+    char *copy = ig_alloc(a, bytes + 1, 1);
+    if (!copy || !IG_GROW(a, c->messages, &c->room, c->n_messages + 1)) {
+        ig_free(a, copy);
+        return IG_FAIL(IG_ERR_MEMORY, "chat: no memory for the conversation");
+    }
+    if (bytes > 0) memcpy(copy, content, bytes);
+    c->messages[c->n_messages++] = (ig_chat_message){role, copy, bytes};
+    return IG_OK;
+}
+
+static void forget(chat *c, size_t keep) {
+    while (c->n_messages > keep)
+        ig_free(&c->talker.cli->allocator, (void *)c->messages[--c->n_messages].content);
+}
+
+/* What the model was told before all. */
+static ig_status begin(chat *c) {
+    const char *system = c->talker.options->system;
+    forget(c, 0);
+    return system ? add_message(c, "system", system, strlen(system)) : IG_OK;
+}
+
+/* ---- One answer ---- */
 
 static bool emit(void *user, const char *text, size_t bytes) {
     chat *c = user;
-    if (!c->talker.cli->json)
-        talk_write(&c->talker, text, bytes);
-    else if (!talk_keep(&c->talker, &c->text, text, bytes))
-        c->out_of_memory = true;
+    if (!c->talker.cli->json) talk_write(&c->talker, text, bytes);
+    if (!talk_keep(&c->talker, &c->text, text, bytes)) c->out_of_memory = true;
     return !c->out_of_memory && !ig_cli_cancelled(c->talker.cli);
 }
 
@@ -46,23 +79,51 @@ static ig_status print_json(const chat *c, const char *prompt, const ig_generate
 /* Where an answer ends if nothing was said about that: with its paragraph. */
 static const char *const default_stop[] = {"\n\n"};
 
-static ig_status answer(chat *c, const char *prompt) {
-    ig_generate_options options = talk_generate_options(&c->talker);
-    if (options.n_stop == 0) options.stop = default_stop, options.n_stop = 1;
-    options.prompt = prompt;
-    options.prompt_bytes = strlen(prompt);
-    options.sampling.seed += c->turn++; /* the same line again is answered otherwise */
-    options.emit = emit;
-    options.user = c;
+static ig_status make_answer(chat *c, const char *prompt, ig_generate_options *options) {
     ig_generated result = {0};
+    options->sampling.seed += c->turn++; /* the same line again is answered otherwise */
+    options->emit = emit;
+    options->user = c;
     c->text.used = 0;
-    const ig_status status = ig_adapter_generate(c->talker.adapter, &options, &result);
+    const ig_status status = ig_adapter_generate(c->talker.model.adapter, options, &result);
     if (status == IG_OK && c->talker.cli->json) IG_TRY(print_json(c, prompt, &result));
     if (status == IG_OK || result.n_tokens > 0) putchar('\n');
     fflush(stdout);
     if (c->out_of_memory) return IG_FAIL(IG_ERR_MEMORY, "chat: no memory for the text");
     if (ig_cli_cancelled(c->talker.cli)) return IG_FAIL(IG_ERR_CANCELLED, "stopped");
     return status;
+}
+
+/* Each line is a text of its own. */
+static ig_status go_on(chat *c, const char *prompt) {
+    ig_generate_options options = talk_generate_options(&c->talker);
+    if (options.n_stop == 0) options.stop = default_stop, options.n_stop = 1;
+    options.prompt = prompt;
+    options.prompt_bytes = strlen(prompt);
+    IG_TRY(ig_session_truncate(options.session, 0, 0));
+    return make_answer(c, prompt, &options);
+}
+
+/* The line is the next turn; one that cannot be answered is forgotten. */
+static ig_status reply(chat *c, const char *prompt) {
+    ig_generate_options options = talk_generate_options(&c->talker);
+    const char *const turn_end[] = {ig_chat_turn_end(c->format)};
+    const size_t before = c->n_messages;
+    if (options.n_stop == 0) options.stop = turn_end, options.n_stop = 1;
+    c->ids.count = 0;
+    IG_TRY(add_message(c, "user", prompt, strlen(prompt)));
+    ig_status status = ig_adapter_encode_chat(c->talker.model.adapter, c->format, c->messages,
+                                              c->n_messages, &c->ids);
+    if (status == IG_OK) status = talk_from_tokens(&c->talker, c->ids.at, c->ids.count, &options);
+    if (status == IG_OK) status = make_answer(c, prompt, &options);
+    if (status == IG_OK) status = add_message(c, "assistant", c->text.bytes, c->text.used);
+    if (status != IG_OK) forget(c, before);
+    return status;
+}
+
+static ig_status answer(chat *c, const char *prompt) {
+    if (!c->format) return go_on(c, prompt);
+    return strcmp(prompt, "/reset") == 0 ? begin(c) : reply(c, prompt);
 }
 
 /* A line that cannot be answered, because it is too long say, is no reason to leave. */
@@ -78,14 +139,25 @@ static void introduce(const chat *c) {
     const ig_cli *cli = c->talker.cli;
     char path[256], count[IG_UNIT_TEXT_BYTES];
     ig_cli_say(cli, "%s: %s, %s parameters, context %lld",
-               ig_text_safe(c->talker.options->model, path, sizeof path),
-               ig_adapter_architecture(c->talker.adapter),
-               ig_count_text((uint64_t)ig_adapter_param_count(c->talker.adapter), count),
-               (long long)ig_adapter_config(c->talker.adapter).ctx_len);
-    ig_cli_say(cli, "It continues what you type; it was not taught to answer. /exit ends.");
+               ig_text_safe(c->talker.model.path, path, sizeof path),
+               ig_adapter_architecture(c->talker.model.adapter),
+               ig_count_text((uint64_t)ig_adapter_param_count(c->talker.model.adapter), count),
+               (long long)ig_adapter_config(c->talker.model.adapter).ctx_len);
+    if (c->format)
+        ig_cli_say(cli, "A conversation in the format %s. /reset begins anew, /exit ends.",
+                   ig_chat_name(c->format));
+    else
+        ig_cli_say(cli, "It continues what you type; it was not taught to answer. /exit ends.");
 }
 
 static ig_status converse(chat *c) {
+    const char *format = c->talker.options->format;
+    c->ids.allocator = &c->talker.cli->allocator;
+    IG_TRY(talk_find_format(&c->talker, format ? format : "auto", &c->format));
+    if (c->talker.options->system && !c->format)
+        return IG_FAIL(IG_ERR_ARGUMENT, "--system: this model holds no conversations; "
+                                        "--chat-format says how one is written");
+    IG_TRY(begin(c));
     introduce(c);
     for (;;) {
         const char *text;
@@ -104,12 +176,19 @@ static ig_status run(ig_cli *cli, const void *options) {
     if (status == IG_OK) status = ig_line_create(a, "> ", &c.line);
     if (status == IG_OK) status = converse(&c);
     ig_line_destroy(c.line);
+    forget(&c, 0);
+    ig_ids_deinit(&c.ids);
     talk_close(&c.talker);
+    ig_free(a, c.messages);
     ig_free(a, c.text.bytes);
     return status;
 }
 
 static const char *const examples[] = {
+    "ingot chat",
+    "Type the beginning of a story, and the model that comes with ingot goes on.",
+    "ingot chat -m model.gguf --system 'Answer in verse.'",
+    "A conversation, in the format that the model's file asks for.",
     "ingot chat -m llm.oam",
     "Type a beginning, and the model goes on.",
     "ingot chat -m llm.oam --temp 0.5 --stop . <lines.txt",
@@ -119,9 +198,11 @@ static const char *const examples[] = {
 
 const ig_command cmd_chat = {
     .name = "chat",
-    .summary = "type a line, and a model goes on from it",
-    .about = "Reads lines until the end of standard input or /exit, and lets a model continue each "
-             "one, up to an empty line or to what --stop says. On a terminal, lines can be edited "
+    .summary = "type a line, and a model answers it or goes on from it",
+    .about = "Reads lines until the end of standard input or /exit. A model whose file says how "
+             "conversations are written answers each line and remembers those before, until "
+             "/reset. Others continue each line, up to an empty line or to what --stop says. On a "
+             "terminal, lines can be edited "
              "and called back. With --json each answer is an object on a line of its own.",
     .examples = examples,
     .opts = talk_opts + TALK_SHARED,

@@ -22,9 +22,11 @@ typedef struct generation {
     const char *prompt;
     size_t prompt_bytes;
 
+    ig_ids read;    /* the prompt's tokens */
     talk_text text; /* made; kept for JSON */
     int32_t *tokens;
     size_t n_tokens, tokens_room;
+    json_t *logprobs; /* NULL: not asked for */
     bool out_of_memory;
     ig_generated result;
 } generation;
@@ -73,10 +75,26 @@ static bool emit(void *user, const char *text, size_t bytes) {
     return !g->out_of_memory && !ig_cli_cancelled(g->talker.cli);
 }
 
-static void keep_token(void *user, int32_t id) {
+static void keep_logprobs(const generation *g, int32_t id, const float *logits) {
+    enum { MOST = 100 };
+    const int64_t vocabulary = ig_adapter_vocabulary(g->talker.model.adapter);
+    ig_logprob top[MOST];
+    const size_t n = ig_logits_top(logits, vocabulary, top, (size_t)g->talker.options->n_logprobs);
+    json_t *others = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(others, json_pack("{s:i, s:o}", "token", top[i].token, "logprob",
+                                                ig_json_real(top[i].logprob)));
+    json_array_append_new(g->logprobs,
+                          json_pack("{s:i, s:o, s:o}", "token", id, "logprob",
+                                    ig_json_real(ig_logits_logprob(logits, vocabulary, id)), "top",
+                                    others));
+}
+
+static void keep_token(void *user, int32_t id, const float *logits) {
     generation *g = user;
     const ig_allocator *a = &g->talker.cli->allocator;
     if (!g->talker.cli->json) return;
+    if (g->logprobs) keep_logprobs(g, id, logits);
     if (IG_GROW(a, g->tokens, &g->tokens_room, g->n_tokens + 1))
         g->tokens[g->n_tokens++] = id;
     else
@@ -110,17 +128,18 @@ static ig_status print_json(const generation *g) {
     const ig_generated *r = &g->result;
     const double seconds = r->decode_ms / 1e3;
     json_t *report;
-    IG_TRY(ig_json_report(g->talker.ctx, &report));
+    IG_TRY(ig_json_report(g->talker.model.ctx, &report));
     json_t *own = json_pack(
         "{s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:s, s:o, s:{s:o, s:o, s:o, s:o}}", "schema",
-        "ingot.generate.v1", "model", ig_json_text(g->talker.options->model), "arch",
-        ig_adapter_architecture(g->talker.adapter), "prompt", text_json(g->prompt, g->prompt_bytes),
-        "text", text_json(g->text.bytes, g->text.used), "tokens", tokens_json(g), "n_prompt",
-        (json_int_t)r->n_prompt, "n_tokens", (json_int_t)r->n_tokens, "finish",
-        talk_finish_name(r->finish), "tokens_per_s",
+        "ingot.generate.v1", "model", ig_json_text(g->talker.model.path), "arch",
+        ig_adapter_architecture(g->talker.model.adapter), "prompt",
+        text_json(g->prompt, g->prompt_bytes), "text", text_json(g->text.bytes, g->text.used),
+        "tokens", tokens_json(g), "n_prompt", (json_int_t)g->read.count, "n_tokens",
+        (json_int_t)r->n_tokens, "finish", talk_finish_name(r->finish), "tokens_per_s",
         ig_json_real(seconds > 0 ? (double)r->n_tokens / seconds : 0), "timings", "load_ms",
-        ig_json_real(g->talker.load_ms), "prefill_ms", ig_json_real(r->prefill_ms), "decode_ms",
-        ig_json_real(r->decode_ms), "first_token_ms", ig_json_real(r->first_token_ms));
+        ig_json_real(g->talker.model.load_ms), "prefill_ms", ig_json_real(r->prefill_ms),
+        "decode_ms", ig_json_real(r->decode_ms), "first_token_ms", ig_json_real(r->first_token_ms));
+    if (own && g->logprobs) json_object_set(own, "logprobs", g->logprobs);
     if (!own || json_object_update_missing(own, report) != 0) {
         json_decref(own);
         own = NULL;
@@ -129,20 +148,63 @@ static ig_status print_json(const generation *g) {
     return ig_json_print(own);
 }
 
+/* The prompt's tokens: of the text as it is, or as the first turn of a conversation. */
+static ig_status encode(generation *g) {
+    const talk_options *o = g->talker.options;
+    const ig_chat_format *format;
+    g->read.allocator = &g->talker.cli->allocator;
+    IG_TRY(talk_find_format(&g->talker, o->format ? o->format : "none", &format));
+    if (!format) {
+        model_tokens tokens = {0};
+        const model_text text = {(char *)(uintptr_t)g->prompt, g->prompt_bytes};
+        IG_TRY(model_encode(&g->talker.model, text, &tokens));
+        g->read.at = tokens.at;
+        g->read.count = g->read.room = tokens.count;
+        return IG_OK;
+    }
+    const ig_chat_message messages[] = {
+        {"system", o->system, o->system ? strlen(o->system) : 0},
+        {"user", g->prompt, g->prompt_bytes},
+    };
+    const size_t first = o->system ? 0 : 1;
+    return ig_adapter_encode_chat(g->talker.model.adapter, format, messages + first, 2 - first,
+                                  &g->read);
+}
+
+/* ---- A prompt that was read before ---- */
+
+static ig_status restore(generation *g) {
+    const char *path = g->talker.options->prompt_cache;
+    if (!path || access(path, F_OK) != 0) return IG_OK;
+    return ig_session_load(g->talker.model.session, 0, path);
+}
+
+static ig_status save(generation *g) {
+    const char *path = g->talker.options->prompt_cache;
+    ig_session *session = g->talker.model.session;
+    if (!path || ig_session_length(session, 0) < (int64_t)g->read.count) return IG_OK;
+    IG_TRY(ig_session_truncate(session, 0, (int64_t)g->read.count));
+    return ig_session_save(session, 0, path);
+}
+
 static ig_status generate(generation *g) {
     ig_generate_options options = talk_generate_options(&g->talker);
-    options.prompt = g->prompt;
-    options.prompt_bytes = g->prompt_bytes;
+    IG_TRY(encode(g));
+    IG_TRY(restore(g));
+    if (g->read.count > 0)
+        IG_TRY(talk_from_tokens(&g->talker, g->read.at, g->read.count, &options));
+    if (g->talker.options->n_logprobs > 0) g->logprobs = json_array();
     options.emit = emit;
     options.token = keep_token;
     options.user = g;
     show_prompt(g);
-    const ig_status status = ig_adapter_generate(g->talker.adapter, &options, &g->result);
+    const ig_status status = ig_adapter_generate(g->talker.model.adapter, &options, &g->result);
     if (!g->talker.cli->json && (status == IG_OK || g->result.n_tokens > 0)) {
         putchar('\n');
         fflush(stdout);
     }
     IG_TRY(status);
+    IG_TRY(save(g));
     if (g->out_of_memory) return IG_FAIL(IG_ERR_MEMORY, "generate: no memory for the text");
     if (ig_cli_cancelled(g->talker.cli))
         return IG_FAIL(IG_ERR_CANCELLED, "stopped after %lld tokens",
@@ -158,6 +220,8 @@ static ig_status run(ig_cli *cli, const void *options) {
     if (status == IG_OK) status = talk_open(cli, o, &g.talker);
     if (status == IG_OK) status = generate(&g);
     talk_close(&g.talker);
+    json_decref(g.logprobs);
+    ig_ids_deinit(&g.read);
     ig_free(a, g.tokens);
     ig_free(a, g.text.bytes);
     ig_free(a, g.input.bytes);
@@ -166,10 +230,14 @@ static ig_status run(ig_cli *cli, const void *options) {
 }
 
 static const char *const examples[] = {
+    "ingot generate -p 'Once upon a time'",
+    "A story, by the model that comes with ingot.",
     "ingot generate -m llm.oam -p 'The old mill'",
     "Continue a text until the context is full.",
     "ingot generate -m llm.oam -f letter.txt -n 100 --temp 0",
     "A hundred tokens, each the likeliest.",
+    "ingot generate -m model.gguf -p 'Why is the sky blue?' --chat-format auto",
+    "An answer, of a model that was taught to give them.",
     "ingot generate -m llm.oam -p 'The' -n 50 --json | jq .timings",
     "How long loading, reading and writing took.",
     NULL,
@@ -178,9 +246,11 @@ static const char *const examples[] = {
 const ig_command cmd_generate = {
     .name = "generate",
     .summary = "let a model continue a text",
-    .about = "Continues a prompt with a model that 'ingot train' made, and writes what comes as it "
-             "comes. The same seed gives the same text; with --temp 0 it does not even depend on "
-             "the seed. Neither depends on the number of threads.",
+    .about =
+        "Continues a prompt with a model, one that 'ingot train' made or a GGUF file, and writes "
+        "what comes as it comes. The same seed gives the same text; with --temp 0 it does not even "
+        "depend on "
+        "the seed. Neither depends on the number of threads.",
     .examples = examples,
     .opts = talk_opts,
     .options_bytes = sizeof(talk_options),

@@ -1,22 +1,19 @@
-/* ingot inspect FILE - show what a checkpoint holds. */
+/* ingot inspect FILE - show what a checkpoint or a model holds. */
 #include <assert.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/cmd_inspect.h"
 #include "cli/output.h"
+#include "cli/signals.h"
+#include "format/gguf_layout.h"
 #include "ingot/checkpoint.h"
-
-typedef struct inspect_options {
-    const char *path;
-    bool tensors, verify;
-} inspect_options;
 
 /* Added up over the tensors of one role. */
 typedef struct total {
     uint64_t tensors, elements, bytes;
 } total;
 
-enum { ROLES = 2, CELL_BYTES = 160, VALUE_BYTES = 200 };
+enum { ROLES = 2, VALUE_BYTES = 200 };
 
 static const char *const role_names[ROLES] = {
     [IG_ROLE_WEIGHT] = "weight", [IG_ROLE_OPTIMIZER] = "optimizer"};
@@ -59,7 +56,7 @@ static ig_status print_object(const ig_cli *cli, const char *heading, const char
     int widest = 0;
     const char *key;
     json_t *value;
-    char name[CELL_BYTES], words[VALUE_BYTES];
+    char name[INSPECT_CELL_BYTES], words[VALUE_BYTES];
     json_object_foreach(object, key, value) {
         const int columns = (int)strlen(ig_text_safe(key, name, sizeof name));
         if (columns > widest) widest = columns;
@@ -77,49 +74,47 @@ static ig_status print_object(const ig_cli *cli, const char *heading, const char
 
 enum { NAME, ROLE, TYPE, SHAPE, ELEMENTS, BYTES, OFFSET, CHECKSUM, COLUMNS };
 
-static const struct table_column {
-    const char *title;
-    int side; /* -1: words, on the left; 1: numbers, on the right */
-} columns[COLUMNS] = {
+static const inspect_column columns[COLUMNS] = {
     [NAME] = {"name", -1},    [ROLE] = {"role", -1},         [TYPE] = {"type", -1},
     [SHAPE] = {"shape", -1},  [ELEMENTS] = {"elements", 1},  [BYTES] = {"size", 1},
     [OFFSET] = {"offset", 1}, [CHECKSUM] = {"checksum", -1},
 };
 
-static void row_cells(const ig_checkpoint *file, size_t i, char cells[COLUMNS][CELL_BYTES]) {
+static void row_cells(const void *file, size_t i, inspect_cell *cells) {
     const ig_checkpoint_tensor t = ig_checkpoint_get(file, i);
-    ig_text_safe(t.name, cells[NAME], CELL_BYTES);
-    snprintf(cells[ROLE], CELL_BYTES, "%s", role_names[t.role]);
-    snprintf(cells[TYPE], CELL_BYTES, "%s", ig_dtype_name(t.desc.dtype));
+    ig_text_safe(t.name, cells[NAME], INSPECT_CELL_BYTES);
+    snprintf(cells[ROLE], INSPECT_CELL_BYTES, "%s", role_names[t.role]);
+    snprintf(cells[TYPE], INSPECT_CELL_BYTES, "%s", ig_dtype_name(t.desc.dtype));
     ig_shape_text(t.desc.shape, cells[SHAPE]);
     ig_count_text((uint64_t)ig_shape_count(t.desc.shape), cells[ELEMENTS]);
     ig_bytes_text(t.n_bytes, cells[BYTES]);
-    snprintf(cells[OFFSET], CELL_BYTES, "%llu", (unsigned long long)t.offset);
-    snprintf(cells[CHECKSUM], CELL_BYTES, "%016llx", (unsigned long long)t.checksum);
+    snprintf(cells[OFFSET], INSPECT_CELL_BYTES, "%llu", (unsigned long long)t.offset);
+    snprintf(cells[CHECKSUM], INSPECT_CELL_BYTES, "%016llx", (unsigned long long)t.checksum);
 }
 
-static_assert((int)CELL_BYTES >= (int)IG_SHAPE_TEXT_BYTES &&
-                  (int)CELL_BYTES >= (int)IG_UNIT_TEXT_BYTES,
+static_assert((int)INSPECT_CELL_BYTES >= (int)IG_SHAPE_TEXT_BYTES &&
+                  (int)INSPECT_CELL_BYTES >= (int)IG_UNIT_TEXT_BYTES,
               "a cell has room for what others write into it");
 
 /* Two passes: one to find how wide the columns are, one to print. */
-static void print_tensors(const ig_cli *cli, const ig_checkpoint *file) {
-    char cells[COLUMNS][CELL_BYTES];
-    int widths[COLUMNS];
-    for (int c = 0; c < COLUMNS; c++) widths[c] = (int)strlen(columns[c].title);
-    for (size_t i = 0; i < ig_checkpoint_count(file); i++) {
-        row_cells(file, i, cells);
-        for (int c = 0; c < COLUMNS; c++)
+void inspect_print_table(const ig_cli *cli, const inspect_table *table) {
+    inspect_cell cells[INSPECT_MAX_COLUMNS];
+    int widths[INSPECT_MAX_COLUMNS];
+    const int count = table->n_columns;
+    for (int c = 0; c < count; c++) widths[c] = (int)strlen(table->columns[c].title);
+    for (size_t i = 0; i < table->n_rows; i++) {
+        table->cells(table->file, i, cells);
+        for (int c = 0; c < count; c++)
             if ((int)strlen(cells[c]) > widths[c]) widths[c] = (int)strlen(cells[c]);
     }
     printf("\n%s", ig_term_style(cli->term.out_color, IG_BOLD));
-    for (int c = 0; c < COLUMNS; c++)
-        printf("%s%*s", c ? "  " : "", columns[c].side * widths[c], columns[c].title);
+    for (int c = 0; c < count; c++)
+        printf("%s%*s", c ? "  " : "", table->columns[c].side * widths[c], table->columns[c].title);
     printf("%s\n", ig_term_style(cli->term.out_color, IG_PLAIN));
-    for (size_t i = 0; i < ig_checkpoint_count(file) && !ferror(stdout); i++) {
-        row_cells(file, i, cells);
-        for (int c = 0; c < COLUMNS; c++)
-            printf("%s%*s", c ? "  " : "", columns[c].side * widths[c], cells[c]);
+    for (size_t i = 0; i < table->n_rows && !ferror(stdout); i++) {
+        table->cells(table->file, i, cells);
+        for (int c = 0; c < count; c++)
+            printf("%s%*s", c ? "  " : "", table->columns[c].side * widths[c], cells[c]);
         putchar('\n');
     }
 }
@@ -147,7 +142,10 @@ static ig_status print_summary(const ig_cli *cli, const inspect_options *o,
     IG_TRY(print_object(cli, "config", ig_checkpoint_config(file)));
     IG_TRY(print_object(cli, "progress", ig_checkpoint_progress(file)));
     IG_TRY(print_object(cli, "optimizer", ig_checkpoint_optimizer(file)));
-    if (o->tensors) print_tensors(cli, file);
+    if (o->tensors) {
+        const inspect_table table = {columns, COLUMNS, ig_checkpoint_count(file), row_cells, file};
+        inspect_print_table(cli, &table);
+    }
     return IG_OK;
 }
 
@@ -201,8 +199,7 @@ static ig_status print_json(const inspect_options *o, const ig_checkpoint *file)
     return ig_json_print(root);
 }
 
-static ig_status run(ig_cli *cli, const void *options) {
-    const inspect_options *o = options;
+static ig_status inspect_checkpoint(ig_cli *cli, const inspect_options *o) {
     ig_checkpoint *file;
     IG_TRY(ig_checkpoint_open(o->path, &file));
     ig_status status = o->verify ? ig_checkpoint_verify(file) : IG_OK;
@@ -211,13 +208,30 @@ static ig_status run(ig_cli *cli, const void *options) {
     return status;
 }
 
+/* Tells the kinds of file apart; what cannot be read is told by whoever opens it next. */
+static bool is_gguf(const char *path) {
+    char magic[4] = "";
+    FILE *file = fopen(path, "rb");
+    if (!file) return false;
+    const bool is = fread(magic, sizeof magic, 1, file) == 1 && memcmp(magic, GGUF_MAGIC, 4) == 0;
+    fclose(file);
+    return is;
+}
+
+static ig_status run(ig_cli *cli, const void *options) {
+    const inspect_options *o = options;
+    ig_signals_reading(o->path);
+    return is_gguf(o->path) ? inspect_gguf(cli, o) : inspect_checkpoint(cli, o);
+}
+
 static const ig_opt opts[] = {
-    {OPT_TEXT, 0, "FILE", offsetof(inspect_options, path), .help = "a checkpoint, an .oam file",
+    {OPT_TEXT, 0, "FILE", offsetof(inspect_options, path),
+     .help = "a checkpoint, an .oam file, or a GGUF model",
      .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
     {OPT_FLAG, 0, "tensors", offsetof(inspect_options, tensors),
-     .help = "list every tensor with its type, shape, size, place and checksum"},
+     .help = "list every tensor with its type, shape, size and place"},
     {OPT_FLAG, 0, "verify", offsetof(inspect_options, verify),
-     .help = "read every byte and compare the checksums"},
+     .help = "read every byte and compare the checksums (of a checkpoint; GGUF has none)"},
     {0},
 };
 
@@ -226,6 +240,8 @@ static const char *const examples[] = {
     "How many parameters, which optimiser, how far training is.",
     "ingot inspect text.oam --tensors --verify",
     "All tensors, after their checksums have been compared.",
+    "ingot inspect model.gguf",
+    "What a language model is, and the memory that running it takes.",
     "ingot inspect text.oam --json | jq .parameters",
     "One number out of it.",
     NULL,
@@ -233,11 +249,12 @@ static const char *const examples[] = {
 
 const ig_command cmd_inspect = {
     .name = "inspect",
-    .summary = "show what a checkpoint holds",
+    .summary = "show what a checkpoint or a model holds",
     .about = "Shows what an .oam checkpoint holds: parameters, optimiser state, how far training "
-             "is, and what else was written into it.\n\n"
-             "The file's structure is always checked. Whether its data are undamaged is known "
-             "only after --verify, which reads all of it.",
+             "is, and what else was written into it. Of a GGUF model: its keys, what its weights "
+             "are made of, and an estimate of the memory that running it takes.\n\n"
+             "The file's structure is always checked. Whether a checkpoint's data are undamaged "
+             "is known only after --verify, which reads all of it.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(inspect_options),

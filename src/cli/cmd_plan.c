@@ -1,14 +1,15 @@
 /*
- * ingot plan - what a training step became: levels, chains, barriers, memory.
+ * ingot plan - what a step became: levels, chains, barriers, memory.
  *
- * Runs a few steps of a workload in Compiled mode and shows the plan that they
- * are replayed from, as a table, as a picture, or as a trace of who computed what
- * when.  With a profile, each step's time stands beside its bytes and FLOP, and
+ * Runs a few steps of a workload in Compiled mode, or a few tokens through a model,
+ * and shows the plan that they are replayed from, as a table, as a picture, or as a trace of who
+ * computed what when.  With a profile, each step's time stands beside its bytes and FLOP, and
  * beside what the machine can do at most, measured in the same minute.
  */
 #include <string.h>
 
 #include "cli/cmd_bench.h"
+#include "cli/opened.h"
 #include "cli/output.h"
 #include "cli/plan_view.h"
 #include "cli/progress.h"
@@ -19,7 +20,7 @@
 enum { WARMUP = 6, PROFILED = 20, EVENTS = 1 << 18, CEILING_RUNS = 5, TITLE_BYTES = 160 };
 
 typedef struct plan_options {
-    const char *workload, *device, *dot, *svg, *trace;
+    const char *workload, *model, *device, *dot, *svg, *trace;
     int mode;
     int64_t threads;
     ig_workload_sizes sizes;
@@ -33,8 +34,11 @@ typedef struct planner {
     ig_cli *cli;
     const plan_options *options;
     const ig_workload_type *type;
-    ig_ctx *ctx;
-    ig_workload *workload;
+    ig_ctx *ctx;           /* the workload's, or lent by the model */
+    ig_workload *workload; /* one of the two */
+    model_options model_options;
+    opened_model model;
+    int64_t rows; /* tokens that go through the model in a step */
     bench_device device;
     char title[TITLE_BYTES];
     plan_view view;
@@ -46,8 +50,21 @@ typedef struct planner {
 
 /* ---- Running ---- */
 
+/* The same tokens again and again: what they are makes no difference to the plan. */
+static ig_status feed(const planner *p) {
+    enum { MOST_ROWS = 4096 };
+    static const int32_t tokens[MOST_ROWS];
+    if (ig_session_length(p->model.session, 0) + p->rows > ig_session_ctx_len(p->model.session))
+        IG_TRY(ig_session_truncate(p->model.session, 0, 0));
+    return ig_session_feed(p->model.session, 0, tokens, p->rows, NULL);
+}
+
 static ig_status run_steps(const planner *p, int64_t steps) {
     for (int64_t i = 0; i < steps; i++) {
+        if (p->model.session) {
+            IG_TRY(feed(p));
+            continue;
+        }
         double loss;
         IG_TRY(ig_workload_next_batch(p->workload));
         IG_TRY(ig_workload_step(p->workload, &loss));
@@ -96,18 +113,45 @@ static ig_status measure_ceilings(planner *p) {
     return IG_OK;
 }
 
-static ig_status make_plan(planner *p) {
+static ig_status open_workload(planner *p) {
     const plan_options *o = p->options;
-    json_t *plan;
+    IG_TRY(ig_workload_find(o->workload ? o->workload : ig_workload_char_mlp.name, &p->type));
     IG_TRY(bench_context(p->cli, o->device, o->threads, &p->ctx));
     IG_TRY(ig_mode_set(p->ctx, mode_of[o->mode]));
     IG_TRY(ig_workload_create(p->type, p->ctx, o->sizes, &p->workload));
+    p->rows = p->workload->sizes.batch;
+    return IG_OK;
+}
+
+static ig_status open_model(planner *p) {
+    const plan_options *o = p->options;
+    if (o->workload || o->sizes.width || o->sizes.layers)
+        return IG_FAIL(IG_ERR_ARGUMENT, "--model: brings its own sizes, and is no workload");
+    p->rows = o->sizes.batch > 0 ? o->sizes.batch : 1;
+    p->model_options = (model_options){.path = o->model,
+                                       .device = o->device,
+                                       .threads = o->threads,
+                                       .ctx_len = o->sizes.length,
+                                       .chunk = p->rows > 8 ? p->rows : 0};
+    IG_TRY(model_open(p->cli, &p->model_options, &p->model));
+    p->ctx = p->model.ctx;
+    return model_session(&p->model, 0, 1);
+}
+
+static const char *subject(const planner *p) {
+    return p->type ? p->type->name : ig_adapter_architecture(p->model.adapter);
+}
+
+static ig_status make_plan(planner *p) {
+    const plan_options *o = p->options;
+    json_t *plan;
+    IG_TRY(o->model ? open_model(p) : open_workload(p));
     IG_TRY(run_steps(p, WARMUP));
     IG_TRY(bench_device_of(p->ctx, &p->device));
     IG_TRY(ig_json_plan(p->ctx, &plan));
     IG_TRY(plan_view_init(&p->view, &p->cli->allocator, plan));
-    snprintf(p->title, sizeof p->title, "%s, batch %lld, %s %s, %lld threads", p->type->name,
-             (long long)p->workload->sizes.batch, p->device.name, p->device.isa,
+    snprintf(p->title, sizeof p->title, "%s, %s %lld, %s %s, %lld threads", subject(p),
+             p->type ? "batch" : "rows", (long long)p->rows, p->device.name, p->device.isa,
              (long long)p->device.threads);
     if (!o->profile && !o->trace) return IG_OK;
     IG_TRY(take_profile(p));
@@ -226,11 +270,10 @@ static ig_status print_json(const planner *p) {
     const plan_view *v = &p->view;
     return ig_json_print(json_pack(
         "{s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:o, s:I, s:O, s:o}", "schema", "ingot.plan.v1",
-        "workload", p->type->name, "mode", modes[p->options->mode], "batch",
-        (json_int_t)p->workload->sizes.batch, "threads", (json_int_t)p->device.threads, "device",
-        p->device.name, "instruction_set", p->device.isa, "arena_fill", ig_json_real(fill_of(v)),
-        "buffers", (json_int_t)v->buffers, "plan", v->plan, "profile",
-        p->options->profile ? profile_json(p) : json_null()));
+        "workload", subject(p), "mode", modes[p->options->mode], "batch", (json_int_t)p->rows,
+        "threads", (json_int_t)p->device.threads, "device", p->device.name, "instruction_set",
+        p->device.isa, "arena_fill", ig_json_real(fill_of(v)), "buffers", (json_int_t)v->buffers,
+        "plan", v->plan, "profile", p->options->profile ? profile_json(p) : json_null()));
 }
 
 /* ---- The command ---- */
@@ -249,30 +292,34 @@ static ig_status show(planner *p) {
 
 static ig_status run(ig_cli *cli, const void *options) {
     planner p = {.cli = cli, .options = options};
-    IG_TRY(ig_workload_find(p.options->workload, &p.type));
     const ig_status status = show(&p);
     plan_layout_destroy(&p.view, p.layout);
     plan_view_deinit(&p.view);
     json_decref(p.profile);
     ig_workload_destroy(p.workload);
-    ig_ctx_destroy(p.ctx);
+    if (!p.model.ctx) ig_ctx_destroy(p.ctx);
+    model_close(&p.model);
     return status;
 }
 
 static const ig_opt opts[] = {
-    {OPT_TEXT, 'w', "workload", offsetof(plan_options, workload), .help = "what to train",
-     .value = "NAME", .initial = "char-mlp"},
+    {OPT_TEXT, 'w', "workload", offsetof(plan_options, workload),
+     .help = "what to train; char-mlp if not said", .value = "NAME"},
+    {OPT_TEXT, 'm', "model", offsetof(plan_options, model),
+     .help = "a .gguf or .oam file to run instead", .value = "FILE", .flags = OPT_FILE},
     {OPT_CHOICE, 0, "mode", offsetof(plan_options, mode),
      .help = "when the step is recorded: the first, or the third", .value = "MODE",
      .initial = "compiled", .choices = modes},
-    {OPT_INT, 'b', "batch", offsetof(plan_options, sizes.batch), .help = "samples of a step",
-     .value = "N", .low = 1, .high = 1e6},
+    {OPT_INT, 'b', "batch", offsetof(plan_options, sizes.batch),
+     .help = "samples of a step, or tokens that go through a model at once", .value = "N", .low = 1,
+     .high = 4096},
     {OPT_INT, 0, "d-model", offsetof(plan_options, sizes.width), .help = "width of tinyllm or gpt",
      .value = "N", .low = 1, .high = 65536},
     {OPT_INT, 0, "layers", offsetof(plan_options, sizes.layers), .help = "layers of tinyllm or gpt",
      .value = "N", .low = 1, .high = 1000},
     {OPT_INT, 'c', "ctx", offsetof(plan_options, sizes.length),
-     .help = "symbols of a sample of tinyllm or gpt", .value = "N", .low = 1, .high = 1e6},
+     .help = "symbols of a sample of tinyllm or gpt, or a model's context", .value = "N", .low = 1,
+     .high = 1e6},
     {OPT_FLAG, 0, "profile", offsetof(plan_options, profile),
      .help = "time each step, and compare with what the machine can do"},
     {OPT_TEXT, 0, "svg", offsetof(plan_options, svg), .help = "draw the plan into this file",
@@ -297,14 +344,17 @@ static const char *const examples[] = {
     "Where the time of a transformer's step goes, beside the machine's ceilings.",
     "ingot plan --workload tinyllm --trace trace.json",
     "What each thread did when.",
+    "ingot plan -m model.gguf --profile",
+    "Where the time goes when a model makes a token; with -b 64, when it reads a prompt.",
     NULL,
 };
 
 const ig_command cmd_plan = {
     .name = "plan",
-    .summary = "show what a training step became: levels, chains, barriers, memory",
-    .about = "Trains a workload for a few steps in Compiled mode and shows the plan that the steps "
-             "are replayed from: its levels and chains, where threads wait for each other, how "
+    .summary = "show what a step became: levels, chains, barriers, memory",
+    .about = "Trains a workload for a few steps in Compiled mode, or puts a few tokens through a "
+             "model, and shows the plan that the steps are replayed from: its levels and chains, "
+             "where threads wait for each other, how "
              "much memory it takes and how well that is shared, and each of its steps. The plan "
              "can be drawn, timed and traced.",
     .examples = examples,

@@ -14,21 +14,9 @@
 
 const char *const train_schedules[] = {"constant", "linear", "cosine", NULL};
 const char *const train_modes[] = {"dynamic", "compiled", "auto", NULL};
-
-enum { F32, BF16, F16 };
-static const char *const dtypes[] = {"f32", "bf16", "f16", NULL};
+const char *const train_dtypes[] = {"f32", "bf16", "f16", NULL};
 static const char *const devices[] = {"auto", "cpu", "ref", NULL};
 static const char *const tokenizers[] = {"byte", "char", "bpe", NULL};
-
-static ig_status check_dtype(int dtype) {
-    if (dtype == BF16)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--dtype bf16: training computes in f32 so far");
-    if (dtype == F16)
-        return IG_FAIL(IG_ERR_ARGUMENT,
-                       "--dtype f16: gradients vanish in f16 without a loss scaler, and there is "
-                       "none; use f32");
-    return IG_OK;
-}
 
 static ig_status gather_paths(trainer *t) {
     const ig_texts *const lists[] = {&t->options->data, &t->options->more_data};
@@ -38,24 +26,32 @@ static ig_status gather_paths(trainer *t) {
     return IG_FAIL(IG_ERR_ARGUMENT, "--data: is missing; it is the text to learn");
 }
 
-/* Trains, and leaves the files behind however it ended, but for a failure of their own. */
-static ig_status train(trainer *t) {
-    IG_TRY(check_dtype(t->options->dtype));
+/* ---- As an application: init, ticks, shutdown ---- */
+
+static ig_status init(void *self) {
+    trainer *t = self;
     IG_TRY(gather_paths(t));
     IG_TRY(train_setup(t));
     IG_TRY(train_log_open(t));
-    const ig_status status = train_run(t);
+    train_begin(t);
+    return IG_OK;
+}
+
+/* Saves, and leaves the other files behind however it ended, but for a failure of their own. */
+static ig_status finish(trainer *t) {
+    const ig_status status = train_finish(t);
     if (status != IG_OK && status != IG_ERR_CANCELLED) return status;
-    if (status == IG_ERR_CANCELLED) {
-        char words[IG_ERROR_BYTES];
-        ig_cli_error(t->cli, words); /* the files may fail in words of their own */
-        IG_TRY(train_write_files(t));
-        IG_TRY(train_log_close(t));
-        return IG_FAIL(status, "%s", words);
-    }
+    char words[IG_ERROR_BYTES] = "";
+    if (status == IG_ERR_CANCELLED) ig_cli_error(t->cli, words); /* files may fail in other words */
     IG_TRY(train_write_files(t));
     IG_TRY(train_log_close(t));
-    return train_print_result(t);
+    return status == IG_OK ? train_print_result(t) : IG_FAIL(status, "%s", words);
+}
+
+static ig_status tick(void *self, bool *done) {
+    trainer *t = self;
+    IG_TRY(train_tick(t, done));
+    return *done ? finish(t) : IG_OK;
 }
 
 static void release_curve(const ig_allocator *a, train_curve *curve) {
@@ -63,14 +59,9 @@ static void release_curve(const ig_allocator *a, train_curve *curve) {
     ig_free(a, curve->loss);
 }
 
-static ig_status run(ig_cli *cli, const void *options) {
-    const ig_allocator *a = &cli->allocator;
-    trainer *t = ig_alloc(a, 1, sizeof *t);
-    if (!t) return IG_FAIL(IG_ERR_MEMORY, "train: no memory");
-    t->cli = cli, t->options = options, t->saved_step = t->finite_step = -1;
-    t->val_loss = t->bits_per_byte = t->first_loss = NAN;
-
-    const ig_status status = train(t);
+static void deinit(void *self) {
+    trainer *t = self;
+    const ig_allocator *a = &t->cli->allocator;
     train_end_line(t);
     if (t->log) fclose(t->log);
     plan_view_deinit(&t->view);
@@ -81,7 +72,15 @@ static ig_status run(ig_cli *cli, const void *options) {
     ig_data_close(t->data);
     ig_adapter_destroy(t->adapter);
     ig_ctx_destroy(t->ctx);
-    ig_free(a, t);
+}
+
+static ig_status run(ig_cli *cli, const void *options) {
+    trainer *t = ig_alloc(&cli->allocator, 1, sizeof *t);
+    if (!t) return IG_FAIL(IG_ERR_MEMORY, "train: no memory");
+    t->cli = cli, t->options = options, t->saved_step = t->finite_step = -1;
+    t->val_loss = t->bits_per_byte = t->first_loss = NAN;
+    const ig_status status = ig_app_run(&(ig_app){init, tick, deinit, t});
+    ig_free(&cli->allocator, t);
     return status;
 }
 
@@ -155,8 +154,9 @@ static const ig_opt opts[] = {
     {OPT_INT, 's', "seed", OPTION(seed),
      .help = "where random numbers start: equal seeds give equal bits; 0", .value = "N", .low = 0,
      .high = 9e18, .flags = OPT_UNSAID},
-    {OPT_CHOICE, 0, "dtype", OPTION(dtype), .help = "what to compute in", .value = "TYPE",
-     .initial = "f32", .choices = dtypes},
+    {OPT_CHOICE, 0, "dtype", OPTION(dtype),
+     .help = "what products are given, while sums are f32; f32", .value = "TYPE",
+     .choices = train_dtypes, .flags = OPT_UNSAID},
     {OPT_CHOICE, 0, "mode", OPTION(mode), .help = "how steps are run", .value = "MODE",
      .initial = "auto", .choices = train_modes},
     {OPT_INT, 't', "threads", OPTION(threads),

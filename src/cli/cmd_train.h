@@ -33,7 +33,7 @@ typedef enum train_schedule { TRAIN_CONSTANT, TRAIN_LINEAR, TRAIN_COSINE } train
 
 /* What decides which numbers come out; saved with the model, so that --resume has them again. */
 typedef struct train_settings {
-    int64_t batch, accumulate, warmup, schedule;
+    int64_t batch, accumulate, warmup, schedule, dtype;
     int64_t steps;          /* in all; 0 where epochs or seconds say how long */
     double epochs, seconds; /* 0: not said */
     double rate, min_rate, weight_decay, clip, val_split;
@@ -84,7 +84,7 @@ static inline double train_seconds(const trainer *t) {
     return t->seconds_before + ig_clock_seconds() - t->began;
 }
 
-extern const char *const train_schedules[], *const train_modes[];
+extern const char *const train_schedules[], *const train_modes[], *const train_dtypes[];
 
 /* ---- cmd_train_setup.c ---- */
 
@@ -95,8 +95,12 @@ char *train_progress_text(const trainer *t);
 
 /* ---- cmd_train_loop.c ---- */
 
-/* Trains to the end, to Ctrl-C or to a loss that is no number; saves. */
-IG_MUST_CHECK ig_status train_run(trainer *t);
+/* Starts the clock; then a step, with what is due after it, until that was the last or a signal
+ * came; then the last save, which fails with IG_ERR_CANCELLED and its words where a signal was why.
+ */
+void train_begin(trainer *t);
+IG_MUST_CHECK ig_status train_tick(trainer *t, bool *done);
+IG_MUST_CHECK ig_status train_finish(trainer *t);
 /* The rate of step `step`, of `total`; `share` of the time is gone where it goes by time. */
 double train_rate(const train_settings *s, int64_t step, int64_t total, double share);
 

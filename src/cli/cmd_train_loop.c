@@ -40,17 +40,18 @@ double train_rate(const train_settings *s, int64_t step, int64_t total, double s
 
 /* ---- A loss that is no number ---- */
 
-static ig_status stop_at_nan(const trainer *t, const char *what) {
-    char kept[PATH_MAX + 64] = "nothing was saved before";
+/* The library has said what broke and where; here is when, and what is left. */
+static ig_status stop_at_nan(const trainer *t, const char *when, int64_t step) {
+    char words[IG_ERROR_BYTES], kept[PATH_MAX + 64] = "nothing was saved before";
     if (t->saved_step >= 0)
         snprintf(kept, sizeof kept, "%s holds step %lld, as it was saved", t->out,
                  (long long)t->saved_step);
     else if (t->options->resume)
         snprintf(kept, sizeof kept, "%s is as it was", t->options->resume);
-    return IG_FAIL(IG_ERR_STATE,
-                   "%s at step %lld of %lld is %g; %s. A smaller --lr or --clip, or a longer "
-                   "--warmup may help",
-                   what, (long long)t->step, (long long)t->total, t->loss, kept);
+    return IG_FAIL(IG_ERR_NUMBER,
+                   "%s %lld of %lld: %s; %s. A smaller --lr or --clip, or a longer --warmup may "
+                   "help",
+                   when, (long long)step, (long long)t->total, ig_cli_error(t->cli, words), kept);
 }
 
 /* ---- Evaluation ---- */
@@ -87,11 +88,9 @@ static ig_status evaluate(trainer *t) {
 
 static ig_status evaluate_and_tell(trainer *t) {
     if (ig_data_val_windows(t->data) == 0) return IG_OK;
-    IG_TRY(evaluate(t));
-    if (!isfinite(t->val_loss)) {
-        t->loss = t->val_loss;
-        return stop_at_nan(t, "the validation loss");
-    }
+    const ig_status status = evaluate(t);
+    if (status == IG_ERR_NUMBER) return stop_at_nan(t, "validation at step", t->step);
+    IG_TRY(status);
     t->finite_step = t->step;
     return train_tell_evaluation(t);
 }
@@ -151,12 +150,10 @@ static ig_status write_sample(trainer *t) {
 /* An update may break the weights while the loss before it was fine: try them. */
 static ig_status check_weights(trainer *t) {
     if (t->finite_step == t->step || t->step == t->first_step) return IG_OK;
-    double loss;
-    IG_TRY(ig_adapter_evaluate(t->adapter, t->tokens, t->settings.batch, t->ctx_len, &loss));
-    if (!isfinite(loss)) {
-        t->loss = loss;
-        return stop_at_nan(t, "the loss after the update");
-    }
+    const ig_status status =
+        ig_adapter_evaluate(t->adapter, t->tokens, t->settings.batch, t->ctx_len, NULL);
+    if (status == IG_ERR_NUMBER) return stop_at_nan(t, "after step", t->step);
+    IG_TRY(status);
     t->finite_step = t->step;
     return IG_OK;
 }
@@ -232,10 +229,11 @@ static ig_status step(trainer *t) {
     const double began = ig_clock_seconds();
     bool whole = false;
     IG_TRY(watch(t));
-    IG_TRY(update(t, &whole));
+    const ig_status status = update(t, &whole);
+    if (status == IG_ERR_NUMBER) return stop_at_nan(t, "step", t->step + 1);
+    IG_TRY(status);
     if (!whole) return IG_OK;
     t->step++;
-    if (!isfinite(t->loss)) return stop_at_nan(t, "the loss");
 
     const int64_t tokens = t->settings.batch * t->settings.accumulate * t->ctx_len;
     const double seconds = ig_clock_seconds() - began;
@@ -259,25 +257,26 @@ static bool is_over(const trainer *t) {
 
 static bool is_due(const trainer *t, int64_t every) { return every > 0 && t->step % every == 0; }
 
-static ig_status train_to_end(trainer *t) {
-    const train_options *o = t->options;
-    while (!is_over(t) && !ig_cli_cancelled(t->cli)) {
-        IG_TRY(step(t));
-        if (ig_cli_cancelled(t->cli)) break;
-        const bool over = is_over(t);
-        if (over || is_due(t, o->eval_every)) IG_TRY(evaluate_and_tell(t));
-        if (is_due(t, o->sample_every) && t->ctx_len > 1) IG_TRY(write_sample(t));
-        if (!over && is_due(t, o->save_every)) IG_TRY(save_within(t));
-    }
-    return IG_OK;
-}
-
-ig_status train_run(trainer *t) {
+void train_begin(trainer *t) {
     t->began = ig_clock_seconds();
     t->meter = ig_meter_begin(&t->cli->term, t->cli->quiet, "train", "steps", (uint64_t)t->total);
     t->meter.before = (uint64_t)t->first_step;
     t->meter.eager = 3; /* a short or slow run is seen to start, even in a file */
-    IG_TRY(train_to_end(t));
+}
+
+ig_status train_tick(trainer *t, bool *done) {
+    const train_options *o = t->options;
+    *done = is_over(t) || ig_cli_cancelled(t->cli);
+    if (*done) return IG_OK;
+    IG_TRY(step(t));
+    *done = is_over(t) || ig_cli_cancelled(t->cli);
+    if (ig_cli_cancelled(t->cli)) return IG_OK;
+    if (*done || is_due(t, o->eval_every)) IG_TRY(evaluate_and_tell(t));
+    if (is_due(t, o->sample_every) && t->ctx_len > 1) IG_TRY(write_sample(t));
+    return !*done && is_due(t, o->save_every) ? save_within(t) : IG_OK;
+}
+
+ig_status train_finish(trainer *t) {
     train_tell_end(t);
     const bool cancelled = ig_cli_cancelled(t->cli) && !is_over(t);
     if (t->saved_step != t->step && t->step > t->first_step) IG_TRY(save(t));

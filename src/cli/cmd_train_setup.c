@@ -79,12 +79,22 @@ static double saved_number(const json_t *from, const char *key, double standard,
     return number >= low && number <= high ? number : standard;
 }
 
-static int64_t find_schedule(const train_options *o, const json_t *saved) {
-    if (o->schedule >= 0) return o->schedule;
-    const char *name = json_string_value(json_object_get(saved, "schedule"));
-    for (int i = 0; name && train_schedules[i]; i++)
-        if (strcmp(name, train_schedules[i]) == 0) return i;
-    return TRAIN_COSINE;
+/* The choice that was made, or that the file has, or the usual one. */
+static int64_t find_choice(int said, const json_t *saved, const char *key,
+                           const char *const *choices, int usual) {
+    if (said >= 0) return said;
+    const char *name = json_string_value(json_object_get(saved, key));
+    for (int i = 0; name && choices[i]; i++)
+        if (strcmp(name, choices[i]) == 0) return i;
+    return usual;
+}
+
+static ig_status set_dtype(const trainer *t) {
+    ig_dtype dtype = IG_F32;
+    (void)ig_dtype_find(train_dtypes[t->settings.dtype], &dtype);
+    const ig_status status = ig_adapter_set_compute(t->adapter, dtype);
+    char words[IG_ERROR_BYTES];
+    return status == IG_OK ? IG_OK : IG_FAIL(status, "--dtype %s", ig_cli_error(t->cli, words));
 }
 
 /* "90", "90s", "5m", "2h" */
@@ -129,7 +139,10 @@ static ig_status resolve_settings(trainer *t, const json_t *saved) {
         const double kept = saved_number(saved, row->key, row->standard, row->low, row->high);
         put(s, row, isnan(said) ? kept : said);
     }
-    s->schedule = find_schedule(t->options, saved);
+    s->schedule =
+        find_choice(t->options->schedule, saved, "schedule", train_schedules, TRAIN_COSINE);
+    s->dtype = find_choice(t->options->dtype, saved, "dtype", train_dtypes, 0);
+    IG_TRY(set_dtype(t));
     if (s->min_rate == computed) s->min_rate = s->rate / 10;
     if (s->min_rate > s->rate)
         return IG_FAIL(IG_ERR_ARGUMENT, "--min-lr %g: is above --lr %g", s->min_rate, s->rate);
@@ -171,6 +184,7 @@ static json_t *settings_json(const train_settings *s) {
                             rows[i].real ? json_real(value) : json_integer((json_int_t)value));
     }
     json_object_set_new(all, "schedule", json_string(train_schedules[s->schedule]));
+    json_object_set_new(all, "dtype", json_string(train_dtypes[s->dtype]));
     if (s->steps > 0) json_object_set_new(all, "steps", json_integer(s->steps));
     if (s->epochs > 0) json_object_set_new(all, "epochs", json_real(s->epochs));
     if (s->seconds > 0) json_object_set_new(all, "seconds", json_real(s->seconds));

@@ -11,9 +11,9 @@
 #include "cli/signals.h"
 
 static const ig_command *const commands[] = {
-    &cmd_train,    &cmd_generate, &cmd_chat,       &cmd_archs,   &cmd_devices, &cmd_plugin,
-    &cmd_cache,    &cmd_demo,     &cmd_bench,      &cmd_plan,    &cmd_inspect, &cmd_info,
-    &cmd_tokenize, &cmd_stories,  &cmd_completion, &cmd_version, &cmd_help,    NULL,
+#define IG_COMMAND(name) &cmd_##name,
+#include "cli/commands.def"
+    NULL,
 };
 
 /* A file opened while 0, 1 or 2 is free would get that number, and our output with it.  What is
@@ -76,6 +76,7 @@ static int run_program(ig_cli *cli, int argc, char **argv) {
 int main(int argc, char **argv) {
     occupy_closed_streams();
     ig_signals_ignore_writes();
+    ig_signals_guard_files();
     ig_fault fault;
     ig_cli cli = {.commands = commands, .allocator = ig_fault_init(&fault)};
     struct timespec now;

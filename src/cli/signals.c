@@ -2,9 +2,12 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <string.h>
+#include <unistd.h>
 
-/* The one variable of the program that is nobody's: a signal handler is given no argument. */
+/* The variables of the program that are nobody's: a signal handler is given no argument. */
 static volatile sig_atomic_t caught;
+static const char *volatile being_read;
 
 static void remember(int number) { caught = number; }
 
@@ -27,5 +30,28 @@ void ig_signals_catch(void) {
     catch_one(SIGINT);
     catch_one(SIGTERM);
 }
+
+static void say(const char *text) { (void)!write(STDERR_FILENO, text, strlen(text)); }
+
+/* In the middle of anything: only what a handler may call. */
+static void file_ended(int number, siginfo_t *info, void *context) {
+    (void)context;
+    if (info->si_code != BUS_ADRERR) { /* not of a file: let it be what it is */
+        signal(number, SIG_DFL);
+        return;
+    }
+    say("ingot: ");
+    say(being_read ? being_read : "a file");
+    say(": became shorter while it was read. Leave files alone that are in use.\n");
+    _exit(3);
+}
+
+void ig_signals_guard_files(void) {
+    struct sigaction action = {.sa_sigaction = file_ended, .sa_flags = SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
+}
+
+void ig_signals_reading(const char *path) { being_read = path; }
 
 int ig_signals_caught(void) { return caught; }

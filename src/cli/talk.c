@@ -1,46 +1,100 @@
 #include "cli/talk.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "cli/progress.h"
 
-ig_status talk_open(ig_cli *cli, const talk_options *o, talker *out) {
-    *out = (talker){.cli = cli, .options = o, .to_terminal = isatty(STDOUT_FILENO)};
-    const double began = ig_clock_seconds();
-    ig_ctx_options options = ig_cli_ctx_options(cli);
-    options.device = o->device;
-    options.threads = (int)o->threads;
-    IG_TRY(ig_ctx_create(&options, &out->ctx));
-    IG_TRY(ig_adapter_load(out->ctx, o->model, &out->adapter));
-    IG_TRY(ig_adapter_freeze(out->adapter));
-    out->load_ms = (ig_clock_seconds() - began) * 1e3;
+/* "15+1.5" or "15-inf": what is added to the logit of token 15. */
+static ig_status parse_bias(const char *text, int64_t vocabulary, ig_logit_bias *out) {
+    char *end;
+    const long long token = strtoll(text, &end, 10);
+    if (end == text || (*end != '+' && *end != '-') || token < 0 || token >= vocabulary)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "--logit-bias '%s': TOKEN+BIAS or TOKEN-BIAS, the token below %lld", text,
+                       (long long)vocabulary);
+    const char *number = end;
+    out->token = (int32_t)token;
+    out->bias = strtod(number, &end);
+    if (end == number || *end)
+        return IG_FAIL(IG_ERR_ARGUMENT, "--logit-bias '%s': '%s' is no number", text, number);
     return IG_OK;
 }
 
+ig_status talk_open(ig_cli *cli, const talk_options *o, talker *out) {
+    *out = (talker){.cli = cli, .options = o, .to_terminal = isatty(STDOUT_FILENO)};
+    IG_TRY(model_open(cli, &o->model, &out->model));
+    const int64_t vocabulary = ig_adapter_vocabulary(out->model.adapter);
+    for (int i = 0; i < o->biases.count; i++)
+        IG_TRY(parse_bias(o->biases.at[i], vocabulary, &out->biases[i]));
+    return model_session(&out->model, 0, 1);
+}
+
 void talk_close(talker *t) {
-    ig_adapter_destroy(t->adapter);
-    ig_ctx_destroy(t->ctx);
+    model_close(&t->model);
     *t = (talker){0};
 }
 
 /* On the command line 0 switches off; in the API it is the default, and below 0 is off. */
+static ig_sampling sampling_of(const talker *t) {
+    const talk_options *o = t->options;
+    return (ig_sampling){
+        .temperature = o->temperature > 0 ? o->temperature : -1,
+        .top_k = o->top_k > 0 ? (int)o->top_k : -1,
+        .top_p = o->top_p > 0 ? o->top_p : 1e-9, /* the likeliest alone */
+        .min_p = o->min_p > 0 ? o->min_p : -1,
+        .typical_p = o->typical_p > 0 ? o->typical_p : 1e-9,
+        .repeat_penalty = o->repeat_penalty,
+        .repeat_last = o->repeat_last > 0 ? (int)o->repeat_last : -1,
+        .presence_penalty = o->presence_penalty,
+        .frequency_penalty = o->frequency_penalty,
+        .mirostat = (int)o->mirostat,
+        .mirostat_tau = o->mirostat_tau,
+        .mirostat_eta = o->mirostat_eta,
+        .biases = t->biases,
+        .n_biases = (size_t)o->biases.count,
+        .seed = (uint64_t)o->seed,
+    };
+}
+
 ig_generate_options talk_generate_options(const talker *t) {
     const talk_options *o = t->options;
     return (ig_generate_options){
         .max_tokens = o->max_tokens > 0 ? o->max_tokens : 0,
-        .sampling = {.temperature = o->temperature > 0 ? o->temperature : -1,
-                     .top_k = o->top_k > 0 ? (int)o->top_k : -1,
-                     .top_p = o->top_p > 0 ? o->top_p : 1e-9, /* the likeliest alone */
-                     .min_p = o->min_p > 0 ? o->min_p : -1,
-                     .repeat_penalty = o->repeat_penalty,
-                     .repeat_last = o->repeat_last > 0 ? (int)o->repeat_last : -1,
-                     .seed = (uint64_t)o->seed},
+        .ignore_end = o->ignore_end,
+        .session = t->model.session,
+        .sampling = sampling_of(t),
         .stop = o->stop.at,
         .n_stop = (size_t)o->stop.count,
     };
+}
+
+ig_status talk_from_tokens(talker *t, const int32_t *tokens, size_t count,
+                           ig_generate_options *out) {
+    const int32_t *held = ig_session_tokens(t->model.session, 0);
+    const int64_t length = ig_session_length(t->model.session, 0);
+    int64_t same = 0;
+    while (same < length && same + 1 < (int64_t)count && held[same] == tokens[same]) same++;
+    out->tokens = tokens + same; /* one at least: its logits are needed */
+    out->n_tokens = count - (size_t)same;
+    return ig_session_truncate(t->model.session, 0, same);
+}
+
+ig_status talk_find_format(const talker *t, const char *name, const ig_chat_format **out) {
+    *out = NULL;
+    if (strcmp(name, "none") == 0) return IG_OK;
+    if (strcmp(name, "auto") == 0) {
+        *out = ig_adapter_chat_format(t->model.adapter);
+        return IG_OK;
+    }
+    *out = ig_chat_find(name);
+    if (*out) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT,
+                   "--chat-format '%s': must be one of auto, none, chatml, llama2, llama3, gemma, "
+                   "phi3",
+                   name);
 }
 
 /* Control characters of one byte, but for the ends of lines and tabs. */
@@ -88,7 +142,8 @@ bool talk_keep(const talker *t, talk_text *text, const char *bytes, size_t n_byt
 
 /* ---- Options: the spellings are llama.cpp's, and so is what 0 means ---- */
 
-static const char *const devices[] = {"auto", "cpu", "ref", NULL};
+static const char *const formats[] = {"auto",   "none",  "chatml", "llama2",
+                                      "llama3", "gemma", "phi3",   NULL};
 
 #define OPTION(member) offsetof(talk_options, member)
 
@@ -98,9 +153,14 @@ const ig_opt talk_opts[] = {
      .value = "FILE", .flags = OPT_FILE},
     {OPT_FLAG, 0, "no-display-prompt", OPTION(hide_prompt),
      .help = "print what is made, without the prompt before it"},
+    {OPT_TEXT, 0, "prompt-cache", OPTION(prompt_cache),
+     .help = "keep what the prompt left in the model in this file, and go on from it next time",
+     .value = "FILE", .flags = OPT_FILE},
+    {OPT_INT, 0, "logprobs", OPTION(n_logprobs),
+     .help = "with --json: how likely each token was, and so many others", .value = "N",
+     .alias = "n-probs", .initial = "0", .low = 0, .high = 100},
     /* TALK_SHARED */
-    {OPT_TEXT, 'm', "model", OPTION(model), .help = "the model, an .oam file", .value = "FILE",
-     .env = "INGOT_MODEL", .flags = OPT_REQUIRED | OPT_FILE},
+    MODEL_ROWS(talk_options, model),
     {OPT_INT, 'n', "n-predict", OPTION(max_tokens),
      .help = "tokens to make; 0: as many as fit into the context", .value = "N",
      .alias = "predict tokens", .initial = "0", .low = -1, .high = 1e12},
@@ -127,10 +187,35 @@ const ig_opt talk_opts[] = {
     {OPT_TEXT, 'r', "stop", OPTION(stop),
      .help = "end before this text; may be given several times", .value = "TEXT",
      .alias = "reverse-prompt", .flags = OPT_REPEAT},
-    {OPT_INT, 't', "threads", OPTION(threads),
-     .help = "how many threads compute; 0: as many as there are processors", .value = "N",
-     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
-    {OPT_TEXT, 0, "device", OPTION(device), .help = "where to compute", .value = "NAME",
-     .alias = "backend dev", .env = "INGOT_DEVICE", .choices = devices},
+    {OPT_REAL, 0, "typical", OPTION(typical_p),
+     .help = "draw from the share whose surprise is nearest the mean; 1: from all", .value = "X",
+     .alias = "typical-p", .initial = "1", .low = 0, .high = 1},
+    {OPT_REAL, 0, "presence-penalty", OPTION(presence_penalty),
+     .help = "taken off what was said already, once", .value = "X", .initial = "0", .low = -100,
+     .high = 100},
+    {OPT_REAL, 0, "frequency-penalty", OPTION(frequency_penalty),
+     .help = "taken off what was said already, for each time", .value = "X", .initial = "0",
+     .low = -100, .high = 100},
+    {OPT_INT, 0, "mirostat", OPTION(mirostat),
+     .help = "2: steer how surprising the text is, in place of the cut-offs; 0: do not",
+     .value = "N", .initial = "0", .low = 0, .high = 2},
+    {OPT_REAL, 0, "mirostat-ent", OPTION(mirostat_tau),
+     .help = "how surprising the text should be, in bits", .value = "X", .alias = "mirostat-tau",
+     .initial = "5", .low = 0.01, .high = 100},
+    {OPT_REAL, 0, "mirostat-lr", OPTION(mirostat_eta), .help = "how fast that is steered",
+     .value = "X", .alias = "mirostat-eta", .initial = "0.1", .low = 0.0001, .high = 10},
+    {OPT_TEXT, 'l', "logit-bias", OPTION(biases),
+     .help = "TOKEN+BIAS or TOKEN-BIAS: make a token likelier or less likely; may be given several "
+             "times",
+     .value = "BIAS", .flags = OPT_REPEAT},
+    {OPT_TEXT, 0, "chat-format", OPTION(format),
+     .help = "how a conversation is written: auto (as the model's file has it), none (text is "
+             "continued), chatml, llama2, llama3, gemma, phi3",
+     .value = "NAME", .alias = "chat-template", .choices = formats},
+    {OPT_TEXT, 0, "system", OPTION(system),
+     .help = "what the model is told before the conversation", .value = "TEXT",
+     .alias = "sys system-prompt"},
+    {OPT_FLAG, 0, "ignore-eos", OPTION(ignore_end),
+     .help = "go on although the model says that its text ends"},
     {0},
 };

@@ -5,27 +5,29 @@
 #ifndef IG_CLI_TALK_H
 #define IG_CLI_TALK_H
 
-#include "cli/cli.h"
-#include "ingot/model.h"
+#include "cli/opened.h"
+#include "model/chat.h"
 
 typedef struct talk_options {
-    const char *model, *prompt, *file, *device;
-    ig_texts stop;
-    int64_t max_tokens, seed, threads, top_k, repeat_last;
-    double temperature, top_p, min_p, repeat_penalty;
-    bool hide_prompt;
+    const char *prompt, *file, *prompt_cache;
+    model_options model;
+    ig_texts stop, biases;
+    const char *format, *system; /* of a conversation */
+    int64_t max_tokens, seed, top_k, repeat_last, mirostat, n_logprobs;
+    double temperature, top_p, min_p, typical_p, mirostat_tau, mirostat_eta;
+    double repeat_penalty, presence_penalty, frequency_penalty;
+    bool hide_prompt, ignore_end;
 } talk_options;
 
 /* The options; those from TALK_SHARED on are chat's too. */
-enum { TALK_SHARED = 3 };
+enum { TALK_SHARED = 5 };
 extern const ig_opt talk_opts[];
 
 typedef struct talker {
     ig_cli *cli;
     const talk_options *options;
-    ig_ctx *ctx;
-    ig_adapter *adapter;
-    double load_ms;
+    opened_model model;
+    ig_logit_bias biases[IG_TEXTS_MAX];
     bool to_terminal; /* what could steer it is not written */
 } talker;
 
@@ -35,6 +37,16 @@ void talk_close(talker *talker); /* a zeroed one is fine */
 
 /* Generation as the options say: prompt and callbacks are the caller's to add. */
 ig_generate_options talk_generate_options(const talker *talker);
+
+/* Lets generation go on from what the session and these tokens have in common, with the others as
+ * its prompt.  The tokens are lent to `out`. */
+IG_MUST_CHECK ig_status talk_from_tokens(talker *talker, const int32_t *tokens, size_t count,
+                                         ig_generate_options *out);
+
+/* The format that --chat-format names; "auto": that of the model's file.  NULL through `out`: none,
+ * and text is continued as it is. */
+IG_MUST_CHECK ig_status talk_find_format(const talker *talker, const char *name,
+                                         const ig_chat_format **out);
 
 /* Writes model text to stdout, at once. */
 void talk_write(const talker *talker, const char *text, size_t bytes);

@@ -59,6 +59,14 @@ IG_MUST_CHECK ig_status ig_gguf_open(const ig_allocator *a, const char *name, co
 
 /* Maps a file, and if it is the first of a split model all its parts, which then read as one. */
 IG_MUST_CHECK ig_status ig_gguf_open_file(const ig_allocator *a, const char *path, ig_gguf **out);
+
+/* The same, with a say in how; zero is as above. */
+typedef struct ig_gguf_options {
+    bool copy; /* read into memory instead of mapped: for files that others may change */
+    bool lock; /* kept in memory, or it is an error */
+} ig_gguf_options;
+IG_MUST_CHECK ig_status ig_gguf_open_file_with(const ig_allocator *a, const char *path,
+                                               const ig_gguf_options *options, ig_gguf **out);
 void ig_gguf_close(ig_gguf *gguf);
 
 uint32_t ig_gguf_version(const ig_gguf *gguf);
@@ -96,16 +104,16 @@ IG_MUST_CHECK ig_status ig_gguf_writer_create(const ig_allocator *a, const char 
 void ig_gguf_writer_destroy(ig_gguf_writer *writer);
 
 /* A key that is there already keeps its place and gets the new value. */
-void ig_gguf_writer_u32(ig_gguf_writer *writer, const char *key, uint32_t value);
-void ig_gguf_writer_f32(ig_gguf_writer *writer, const char *key, float value);
-void ig_gguf_writer_bool(ig_gguf_writer *writer, const char *key, bool value);
-void ig_gguf_writer_text(ig_gguf_writer *writer, const char *key, const char *value);
+void ig_gguf_writer_u32(ig_gguf_writer *writer, const char *key, uint32_t x);
+void ig_gguf_writer_f32(ig_gguf_writer *writer, const char *key, float x);
+void ig_gguf_writer_bool(ig_gguf_writer *writer, const char *key, bool x);
+void ig_gguf_writer_text(ig_gguf_writer *writer, const char *key, const char *text);
 void ig_gguf_writer_array(ig_gguf_writer *writer, const char *key, ig_gguf_type elements,
                           const void *packed, uint64_t count); /* of numbers */
 void ig_gguf_writer_texts(ig_gguf_writer *writer, const char *key, const ig_gguf_text *texts,
                           uint64_t count);
 /* Any value, of a file that is read most often; its key and bytes are in it. */
-void ig_gguf_writer_value(ig_gguf_writer *writer, const ig_gguf_value *value);
+void ig_gguf_writer_value(ig_gguf_writer *writer, const ig_gguf_value *given);
 
 void ig_gguf_writer_tensor(ig_gguf_writer *writer, const char *name, ig_desc desc);
 

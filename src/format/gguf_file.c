@@ -20,10 +20,17 @@ static int64_t part_int(const gguf_part *part, const char *key, int64_t absent) 
     return ig_gguf_int_at(value, 0);
 }
 
+static ig_status get_bytes(const char *path, const ig_gguf_options *options, ig_file_map *out) {
+    IG_TRY(options->copy ? ig_file_map_read(path, out) : ig_file_map_open(path, out));
+    const ig_status locked = options->lock ? ig_file_map_lock(out, path) : IG_OK;
+    if (locked != IG_OK) ig_file_map_close(out);
+    return locked;
+}
+
 /* Takes `path` over, whatever happens. */
-static ig_status add_file(ig_gguf *gguf, char *path) {
+static ig_status add_file(ig_gguf *gguf, const ig_gguf_options *options, char *path) {
     gguf_part part = {.path = path, .name = path};
-    ig_status status = ig_file_map_open(path, &part.map);
+    ig_status status = get_bytes(path, options, &part.map);
     if (status == IG_OK) {
         part.bytes = part.map.bytes;
         part.size = part.map.size;
@@ -72,12 +79,12 @@ static ig_status check_first(const ig_gguf *gguf, int64_t count) {
     return IG_OK;
 }
 
-static ig_status add_rest(ig_gguf *gguf, uint32_t count) {
+static ig_status add_rest(ig_gguf *gguf, const ig_gguf_options *options, uint32_t count) {
     for (uint32_t i = 1; i < count; i++) {
         char *path = part_path(gguf, i + 1, count);
         if (!path)
             return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for its parts", gguf->parts[0].name);
-        IG_TRY(add_file(gguf, path));
+        IG_TRY(add_file(gguf, options, path));
         const gguf_part *part = &gguf->parts[i];
         if (part_int(part, "split.no", -1) != i || part_int(part, "split.count", -1) != count)
             return IG_FAIL(IG_ERR_FORMAT,
@@ -92,26 +99,31 @@ static ig_status add_rest(ig_gguf *gguf, uint32_t count) {
     return IG_OK;
 }
 
-static ig_status open_all(ig_gguf *gguf, const char *path) {
+static ig_status open_all(ig_gguf *gguf, const ig_gguf_options *options, const char *path) {
     char *copy = ig_copy_text(gguf->allocator, path);
     if (!copy) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for its name", path);
-    IG_TRY(add_file(gguf, copy));
+    IG_TRY(add_file(gguf, options, copy));
     const int64_t count = part_int(&gguf->parts[0], "split.count", 0);
     if (count != 0 && count != 1) {
         IG_TRY(check_first(gguf, count));
-        IG_TRY(add_rest(gguf, (uint32_t)count));
+        IG_TRY(add_rest(gguf, options, (uint32_t)count));
     }
     return gguf_index_tensors(gguf);
 }
 
-ig_status ig_gguf_open_file(const ig_allocator *a, const char *path, ig_gguf **out) {
+ig_status ig_gguf_open_file_with(const ig_allocator *a, const char *path,
+                                 const ig_gguf_options *options, ig_gguf **out) {
     ig_gguf *gguf = ig_alloc(a, 1, sizeof *gguf);
     if (!gguf) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to open it", path);
     gguf->allocator = a;
-    const ig_status status = open_all(gguf, path);
+    const ig_status status = open_all(gguf, options, path);
     if (status == IG_OK)
         *out = gguf;
     else
         ig_gguf_close(gguf);
     return status;
+}
+
+ig_status ig_gguf_open_file(const ig_allocator *a, const char *path, ig_gguf **out) {
+    return ig_gguf_open_file_with(a, path, &(ig_gguf_options){0}, out);
 }

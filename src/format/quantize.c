@@ -22,9 +22,8 @@ static uint32_t fifth_bits(const uint8_t q[IG_BLOCK]) {
 
 /* ---- Plain blocks ---- */
 
-static const sweep sweep_s4 = {0.5f, 2.5f, 0.25f}, sweep_s5 = {0.5f, 3, 0.5f},
-                   sweep_q4 = {0.5f, 2.5f, 0.25f}, sweep_q5 = {0.5f, 2.5f, 0.5f},
-                   sweep_iq4 = {9, 30, 3};
+static const sweep sweep_s4 = {2, 10, 0.25f}, sweep_s5 = {1, 6, 0.5f}, sweep_q4 = {2, 10, 0.25f},
+                   sweep_q5 = {1, 5, 0.5f}, sweep_iq4 = {3, 10, 3};
 
 static void encode_q4_0(const float *x, ig_block_q4_0 *b) {
     uint8_t q[IG_BLOCK];

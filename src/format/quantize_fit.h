@@ -126,10 +126,11 @@ IG_INLINE line improve_line(const float *x, int n, line start, float highest, co
     return (line){start.a + bent, highest, error};
 }
 
-/* The levels that the extreme is given at the starts: from so much below the grid's last to so much
+/* The levels that the extreme is given at the starts: the grid's last, and so many steps below and
  * above it. */
 typedef struct sweep {
-    float below, above, step;
+    int below, above;
+    float step;
 } sweep;
 
 enum { DESCENTS = 2 }; /* steps from the best start */
@@ -142,9 +143,10 @@ IG_INLINE line fit_scale(const float *x, int n, const grid *g, sweep w) {
     }
     line best = {0, 0, square};
     if (fabsf(extreme) < FLT_MIN * 1024) return best;
-    for (float t = -w.below; t <= w.above; t += w.step) {
-        const line up = improve_scale(x, n, extreme / (g->hi + t), g);
-        const line down = improve_scale(x, n, extreme / (g->lo - t), g);
+    for (int i = -w.below; i <= w.above; i++) {
+        const float more = (float)i * w.step;
+        const line up = improve_scale(x, n, extreme / (g->hi + more), g);
+        const line down = improve_scale(x, n, extreme / (g->lo - more), g);
         best = up.error < best.error ? up : best;
         best = down.error < best.error ? down : best;
     }
@@ -161,8 +163,8 @@ IG_INLINE line fit_line(const float *x, int n, float highest, const grid *g, swe
     low = low < highest ? low : highest;
     line best = {0, low, measure(x, n, 0, low, g).error};
     if (high - low < FLT_MIN * 1024) return best;
-    for (float t = -w.below; t <= w.above; t += w.step) {
-        const line start = {(high - low) / (g->hi + t), low, 0};
+    for (int i = -w.below; i <= w.above; i++) {
+        const line start = {(high - low) / (g->hi + (float)i * w.step), low, 0};
         const line next = improve_line(x, n, start, highest, g);
         best = next.error < best.error ? next : best;
     }

@@ -15,7 +15,6 @@
 enum { MAX_GROUPS = 16, ROUNDS = 1 };
 
 typedef struct block {
-    int groups;
     float scale_lo, scale_hi; /* range of the scales; of mins 0 to scale_hi */
     float d, m;               /* as 16 bits hold them */
     float scale[MAX_GROUPS], min[MAX_GROUPS];
@@ -29,16 +28,17 @@ IG_INLINE float settle_group(const float *x, block *b, int group, line wanted, c
                              bool has_min) {
     const float scale = b->d != 0 ? nearest(clamp(wanted.a / b->d, -1000, 1000)) : 0;
     const float min = b->m != 0 ? nearest(clamp(-wanted.m / b->m, -1000, 1000)) : 0;
+    const int around = has_min ? 1 : 0;
     float least = INFINITY;
-    for (float s = scale - 1; s <= scale + 1; s++)
-        for (float k = has_min ? min - 1 : 0; k <= (has_min ? min + 1 : 0); k++) {
-            const float this_s = clamp(s, b->scale_lo, b->scale_hi);
-            const float this_k = clamp(k, 0, b->scale_hi);
-            const float error = measure(x, n, b->d * this_s, -b->m * this_k, g).error;
+    for (int i = -1; i <= 1; i++)
+        for (int k = -around; k <= around; k++) {
+            const float this_scale = clamp(scale + (float)i, b->scale_lo, b->scale_hi);
+            const float this_min = clamp(min + (float)k, 0, b->scale_hi);
+            const float error = measure(x, n, b->d * this_scale, -b->m * this_min, g).error;
             if (error >= least) continue;
             least = error;
-            b->scale[group] = this_s;
-            b->min[group] = this_k;
+            b->scale[group] = this_scale;
+            b->min[group] = this_min;
         }
     return least;
 }
@@ -46,7 +46,7 @@ IG_INLINE float settle_group(const float *x, block *b, int group, line wanted, c
 /* d and m by least squares, for the scales, mins and levels that there are. */
 IG_INLINE void solve_block(const float *x, block *b, const grid *g, int n, bool has_min) {
     double ss = 0, sk = 0, kk = 0, xs = 0, xk = 0;
-    for (int j = 0; j < b->groups; j++) {
+    for (int j = 0; j < IG_BLOCK_K / n; j++) {
         const float offset = -b->m * b->min[j];
         const sums s = measure(x + j * n, n, b->d * b->scale[j], offset, g);
         const double x_sum = (double)s.y + (double)offset * n;
@@ -68,24 +68,22 @@ IG_INLINE void solve_block(const float *x, block *b, const grid *g, int n, bool 
 }
 
 /* Groups fitted each for itself, then the block's scales, then back and forth between the two. */
-IG_INLINE void fit_block(const float *x, block *b, const grid *g, int groups, int n, bool has_min,
-                         sweep w) {
+IG_INLINE void fit_block(const float *x, block *b, const grid *g, int n, bool has_min, sweep w) {
     line fits[MAX_GROUPS];
     float widest = 0, deepest = 0;
-    for (int j = 0; j < groups; j++) {
+    for (int j = 0; j < IG_BLOCK_K / n; j++) {
         fits[j] = has_min ? fit_line(x + j * n, n, 0, g, w) : fit_scale(x + j * n, n, g, w);
         if (fabsf(fits[j].a) > fabsf(widest)) widest = fits[j].a;
         if (-fits[j].m > deepest) deepest = -fits[j].m;
     }
     /* The end of the scales' range that reaches further takes the widest group. */
-    b->groups = groups;
     b->d = to_half(widest / (-b->scale_lo > b->scale_hi ? b->scale_lo : b->scale_hi));
     b->m = to_half(deepest / b->scale_hi);
 
     block best = {.error = INFINITY};
     for (int round = 0; round <= ROUNDS; round++) {
         b->error = 0;
-        for (int j = 0; j < groups; j++)
+        for (int j = 0; j < IG_BLOCK_K / n; j++)
             b->error += settle_group(x + j * n, b, j, fits[j], g, n, has_min);
         if (b->error >= best.error) break;
         best = *b;
@@ -96,7 +94,7 @@ IG_INLINE void fit_block(const float *x, block *b, const grid *g, int groups, in
 
 /* The levels of all elements, from 0. */
 IG_INLINE void block_levels(const float *x, const block *b, const grid *g, int n, uint8_t *out) {
-    for (int j = 0; j < b->groups; j++)
+    for (int j = 0; j < IG_BLOCK_K / n; j++)
         levels(x + j * n, n, b->d * b->scale[j], -b->m * b->min[j], g, out + j * n);
 }
 
@@ -135,14 +133,13 @@ static void pack_k_scales(const block *b, uint8_t out[12]) {
 
 /* ---- Types ---- */
 
-static const sweep sweep_q2 = {0.5f, 1.5f, 0.25f}, sweep_q4 = {0.5f, 2.5f, 0.25f},
-                   sweep_q5 = {0.5f, 2.5f, 0.5f}, sweep_s3 = {0.5f, 1.5f, 0.25f},
-                   sweep_s6 = {1, 3, 0.5f}, sweep_iq4 = {9, 30, 3};
+static const sweep sweep_q2 = {2, 6, 0.25f}, sweep_q4 = {2, 10, 0.25f}, sweep_q5 = {1, 5, 0.5f},
+                   sweep_s3 = {2, 6, 0.25f}, sweep_s6 = {2, 6, 0.5f}, sweep_iq4 = {3, 10, 3};
 
 void encode_q2_k(const float *x, ig_block_q2_k *out) {
     block b = {.scale_hi = 15};
     uint8_t q[IG_BLOCK_K];
-    fit_block(x, &b, &grid_q2, 16, 16, true, sweep_q2);
+    fit_block(x, &b, &grid_q2, 16, true, sweep_q2);
     block_levels(x, &b, &grid_q2, 16, q);
     out->d = ig_f32_to_f16(b.d);
     out->m = ig_f32_to_f16(b.m);
@@ -153,7 +150,7 @@ void encode_q2_k(const float *x, ig_block_q2_k *out) {
 void encode_q3_k(const float *x, ig_block_q3_k *out) {
     block b = {.scale_lo = -32, .scale_hi = 31};
     uint8_t q[IG_BLOCK_K];
-    fit_block(x, &b, &grid_s3, 16, 16, false, sweep_s3);
+    fit_block(x, &b, &grid_s3, 16, false, sweep_s3);
     block_levels(x, &b, &grid_s3, 16, q);
     out->d = ig_f32_to_f16(b.d);
     memset(out->scales, 0, sizeof out->scales);
@@ -169,7 +166,7 @@ void encode_q3_k(const float *x, ig_block_q3_k *out) {
 void encode_q4_k(const float *x, ig_block_q4_k *out) {
     block b = {.scale_hi = 63};
     uint8_t q[IG_BLOCK_K];
-    fit_block(x, &b, &grid_q4, 8, 32, true, sweep_q4);
+    fit_block(x, &b, &grid_q4, 32, true, sweep_q4);
     block_levels(x, &b, &grid_q4, 32, q);
     out->d = ig_f32_to_f16(b.d);
     out->m = ig_f32_to_f16(b.m);
@@ -180,7 +177,7 @@ void encode_q4_k(const float *x, ig_block_q4_k *out) {
 void encode_q5_k(const float *x, ig_block_q5_k *out) {
     block b = {.scale_hi = 63};
     uint8_t q[IG_BLOCK_K];
-    fit_block(x, &b, &grid_q5, 8, 32, true, sweep_q5);
+    fit_block(x, &b, &grid_q5, 32, true, sweep_q5);
     block_levels(x, &b, &grid_q5, 32, q);
     out->d = ig_f32_to_f16(b.d);
     out->m = ig_f32_to_f16(b.m);
@@ -192,7 +189,7 @@ void encode_q5_k(const float *x, ig_block_q5_k *out) {
 void encode_q6_k(const float *x, ig_block_q6_k *out) {
     block b = {.scale_lo = -128, .scale_hi = 127};
     uint8_t q[IG_BLOCK_K];
-    fit_block(x, &b, &grid_s6, 16, 16, false, sweep_s6);
+    fit_block(x, &b, &grid_s6, 16, false, sweep_s6);
     block_levels(x, &b, &grid_s6, 16, q);
     out->d = ig_f32_to_f16(b.d);
     for (int j = 0; j < 16; j++) out->scales[j] = (int8_t)b.scale[j];
@@ -206,7 +203,7 @@ void encode_q6_k(const float *x, ig_block_q6_k *out) {
 void encode_iq4_xs(const float *x, ig_block_iq4_xs *out) {
     block b = {.scale_lo = -32, .scale_hi = 31};
     uint8_t q[IG_BLOCK_K];
-    fit_block(x, &b, &grid_iq4, 8, 32, false, sweep_iq4);
+    fit_block(x, &b, &grid_iq4, 32, false, sweep_iq4);
     block_levels(x, &b, &grid_iq4, 32, q);
     memset(out, 0, sizeof *out);
     out->d = ig_f32_to_f16(b.d);

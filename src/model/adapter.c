@@ -1,9 +1,12 @@
 /* Models by name: created, trained, asked. */
 #include "model/adapter.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "model/model.h"
 
 /* ---- making ---- */
 
@@ -76,7 +79,7 @@ ig_status ig_adapter_create(ig_ctx *ctx, const char *name, const ig_model_config
     static const ig_model_config defaults;
     if (!ctx || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_create: NULL");
     if (!config) config = &defaults;
-    const ig_arch *arch = ig_arch_find(name);
+    const ig_arch *arch = ig_arch_find(name, IG_ARCH_TRAINED);
     if (!arch) return IG_ERR_ARGUMENT;
     ig_lm_config resolved = {0};
     ig_tokenizer *tokenizer = NULL;
@@ -104,9 +107,13 @@ void ig_adapter_destroy(ig_adapter *a) {
     release_batch(a);
     ig_optimizer_destroy(a->optimizer);
     ig_checkpoint_close(a->file);
-    if (a->model) a->arch->destroy(a->ctx, a->model);
+    if (a->source)
+        ig_lm_destroy(a->ctx, a->arch, a->model);
+    else if (a->model)
+        a->arch->destroy(a->ctx, a->model);
     ig_module_destroy(a->root);
-    ig_tokenizer_destroy(a->tokenizer);
+    if (!a->source) ig_tokenizer_destroy(a->tokenizer);
+    ig_model_release(a->source);
     ig_free(memory, a->tokenizer_name);
     ig_free(memory, a->progress);
     ig_free(memory, a);
@@ -121,9 +128,12 @@ ig_status ig_adapter_freeze(ig_adapter *a) {
 }
 
 const char *ig_adapter_architecture(const ig_adapter *a) { return a->arch->name; }
-int64_t ig_adapter_param_count(const ig_adapter *a) { return ig_module_element_count(a->root); }
+int64_t ig_adapter_param_count(const ig_adapter *a) {
+    return a->source ? ig_model_param_count(a->source) : ig_module_element_count(a->root);
+}
 int64_t ig_adapter_vocabulary(const ig_adapter *a) { return a->config.vocabulary; }
 const char *ig_adapter_progress(const ig_adapter *a) { return a->progress; }
+
 ig_model_config ig_adapter_config(const ig_adapter *a) {
     const ig_lm_config *c = &a->config;
     return (ig_model_config){.d_model = c->d_model,
@@ -135,17 +145,33 @@ ig_model_config ig_adapter_config(const ig_adapter *a) {
                              .tokenizer = a->tokenizer_name};
 }
 
-ig_status ig_adapter_encode(const ig_adapter *a, const char *text, size_t bytes, int32_t *ids,
-                            size_t room, size_t *out) {
+typedef struct ids_out {
+    int32_t *ids;
+    size_t room, *count;
+} ids_out;
+
+static ig_status encode(const ig_adapter *a, const char *text, size_t bytes, unsigned flags,
+                        ids_out out) {
     ig_ids all = {.allocator = ig_ctx_allocator(a->ctx)};
-    const ig_status status = ig_tokenizer_encode(a->tokenizer, text, bytes, 0, &all);
+    const ig_status status = ig_tokenizer_encode(a->tokenizer, text, bytes, flags, &all);
     if (status == IG_OK) {
-        const size_t kept = all.count < room ? all.count : room;
-        if (kept) memcpy(ids, all.at, kept * sizeof *ids);
-        *out = all.count;
+        const size_t kept = all.count < out.room ? all.count : out.room;
+        if (kept) memcpy(out.ids, all.at, kept * sizeof *out.ids);
+        *out.count = all.count;
     }
     ig_ids_deinit(&all);
     return status;
+}
+
+ig_status ig_adapter_encode(const ig_adapter *a, const char *text, size_t bytes, int32_t *ids,
+                            size_t room, size_t *out) {
+    return encode(a, text, bytes, 0, (ids_out){ids, room, out});
+}
+
+ig_status ig_adapter_encode_prompt(const ig_adapter *a, const char *text, size_t bytes,
+                                   int32_t *ids, size_t room, size_t *out) {
+    const unsigned flags = IG_ENCODE_ADD_SPECIAL | IG_ENCODE_PARSE_SPECIAL;
+    return encode(a, text, bytes, flags, (ids_out){ids, room, out});
 }
 
 ig_status ig_adapter_decode(const ig_adapter *a, const int32_t *ids, size_t count, char *text,
@@ -163,6 +189,11 @@ ig_status ig_adapter_decode(const ig_adapter *a, const int32_t *ids, size_t coun
 ig_status ig_adapter_make_optimizer(ig_adapter *a, double rate, double decay) {
     const ig_adamw_options options = {.rate = rate, .beta2 = 0.95, .decay = decay};
     return ig_adamw_create(a->root, &options, &a->optimizer);
+}
+
+ig_status ig_adapter_set_compute(ig_adapter *a, ig_dtype dtype) {
+    if (!a) return IG_FAIL(IG_ERR_ARGUMENT, "set_compute: NULL");
+    return a->root ? ig_module_set_compute(a->root, dtype) : IG_OK;
 }
 
 /* Tensors for [batch, ctx] rows: inputs, targets, and where each row stands. */
@@ -184,6 +215,10 @@ static ig_status reserve_batch(ig_adapter *a, int64_t batch, int64_t ctx) {
 
 /* Each token of a row is predicted from those before it. */
 static ig_status take_batch(ig_adapter *a, const int32_t *tokens, int64_t batch, int64_t ctx) {
+    if (a->source)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "train: a %s model of a GGUF file is read only; train one of 'ingot archs'",
+                       a->arch->name);
     if (!tokens || batch < 1 || ctx < 1)
         return IG_FAIL(IG_ERR_ARGUMENT, "train: %lld rows of %lld tokens", (long long)batch,
                        (long long)ctx);
@@ -200,10 +235,26 @@ static ig_status take_batch(ig_adapter *a, const int32_t *tokens, int64_t batch,
     return IG_OK;
 }
 
-static ig_tensor *loss_of(const ig_adapter *a) {
-    const ig_rows rows = {.ids = a->ids, .positions = a->positions};
+ig_tensor *ig_adapter_loss(const ig_adapter *a) {
+    const ig_rows rows = {
+        .ids = a->ids, .positions = a->positions, .compute = ig_module_compute(a->root)};
     ig_tensor *h = a->arch->hidden(a->model, &rows);
     return ig_cross_entropy(a->arch->head(a->model, h), a->targets);
+}
+
+/* Forward, backward, and the update if what came out is finite: it is read before.  `out_norm` is
+ * that of the gradients where they are limited. */
+static ig_status learn(ig_adapter *a, const ig_train_options *o, double *out_loss,
+                       double *out_norm) {
+    ig_tensor *loss = ig_adapter_loss(a), *norm = NULL;
+    IG_TRY(ig_backward(o->accumulated > 1 ? ig_scale(loss, 1.0 / o->accumulated, 0) : loss));
+    if (!o->accumulate && o->clip > 0) norm = ig_optimizer_clip(a->optimizer, o->clip);
+    IG_TRY(ig_tensor_item(loss, out_loss));
+    if (norm) IG_TRY(ig_tensor_item(norm, out_norm));
+    const bool update = !o->accumulate && isfinite(*out_loss) && isfinite(*out_norm);
+    IG_TRY(update ? ig_optimizer_step(a->optimizer) : ig_step_end(a->ctx));
+    if (!o->accumulate) ig_optimizer_zero_grad(a->optimizer);
+    return IG_OK;
 }
 
 ig_status ig_adapter_train(ig_adapter *a, const int32_t *tokens, int64_t batch, int64_t ctx,
@@ -216,18 +267,14 @@ ig_status ig_adapter_train(ig_adapter *a, const int32_t *tokens, int64_t batch, 
     if (!a->optimizer) IG_TRY(ig_adapter_make_optimizer(a, rate, options->weight_decay));
     ig_optimizer_set_rate(a->optimizer, rate);
 
+    double loss = 0, norm = 0;
     ig_scope_begin(a->ctx);
-    ig_tensor *loss = loss_of(a);
-    ig_tensor *part =
-        options->accumulated > 1 ? ig_scale(loss, 1.0 / options->accumulated, 0) : loss;
-    ig_status status = ig_backward(part);
-    if (status == IG_OK && !options->accumulate && options->clip > 0)
-        (void)ig_optimizer_clip(a->optimizer, options->clip);
-    if (status == IG_OK)
-        status = options->accumulate ? ig_step_end(a->ctx) : ig_optimizer_step(a->optimizer);
-    if (status == IG_OK && !options->accumulate) ig_optimizer_zero_grad(a->optimizer);
-    if (status == IG_OK && out_loss) status = ig_tensor_item(loss, out_loss);
+    ig_status status = learn(a, options, &loss, &norm);
     ig_scope_end(a->ctx);
+    if (status == IG_OK && !isfinite(loss)) status = ig_adapter_explain(a, "the loss", loss);
+    if (status == IG_OK && !isfinite(norm))
+        status = ig_adapter_explain(a, "the gradients' norm", norm);
+    if (status == IG_OK && out_loss) *out_loss = loss;
     return status;
 }
 
@@ -236,11 +283,14 @@ ig_status ig_adapter_evaluate(ig_adapter *a, const int32_t *tokens, int64_t batc
     IG_TRY(take_batch(a, tokens, batch, ctx));
     ig_scope_begin(a->ctx);
     ig_no_grad_begin(a->ctx);
-    ig_tensor *loss = loss_of(a);
+    ig_tensor *loss = ig_adapter_loss(a);
     ig_no_grad_end(a->ctx);
+    double value = 0;
     ig_status status = ig_step_end(a->ctx);
-    if (status == IG_OK) status = ig_tensor_item(loss, out_loss);
+    if (status == IG_OK) status = ig_tensor_item(loss, &value);
     ig_scope_end(a->ctx);
+    if (status == IG_OK && !isfinite(value)) status = ig_adapter_explain(a, "the loss", value);
+    if (status == IG_OK && out_loss) *out_loss = value;
     return status;
 }
 

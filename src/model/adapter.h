@@ -15,11 +15,11 @@ struct ig_adapter {
     char *tokenizer_name; /* as the config had it */
     ig_tokenizer *tokenizer;
     ig_module *root;
-    void *model;             /* the architecture's */
+    void *model;             /* the architecture's, or an ig_lm */
+    ig_model *source;        /* NULL, or where the ig_lm and the tokenizer are from */
     ig_optimizer *optimizer; /* made with the first step */
-    ig_checkpoint
-        *file;      /* NULL, or that it was loaded from, while its optimiser still lies there */
-    char *progress; /* as it was saved or loaded */
+    ig_checkpoint *file;     /* NULL, or where its optimiser still lies */
+    char *progress;          /* as it was saved or loaded */
 
     /* Rows of one batch: made anew when the sizes change. */
     int64_t batch, ctx_rows;
@@ -31,7 +31,12 @@ struct ig_adapter {
 /* ---- store.c: a model as a .oam's config ---- */
 /* Makes sure that there is an optimiser, if the file that the model is from has one. */
 IG_MUST_CHECK ig_status ig_adapter_load_optimizer(ig_adapter *a);
+/* ---- explain.c ---- */
+/* Fails with IG_ERR_NUMBER and the op at which it began that `what`, of the rows at hand, is
+ * `value`. Between steps, and before an update. */
+IG_MUST_CHECK ig_status ig_adapter_explain(ig_adapter *a, const char *what, double value);
 /* ---- adapter.c ---- */
+ig_tensor *ig_adapter_loss(const ig_adapter *a); /* of the rows at hand */
 IG_MUST_CHECK ig_status ig_adapter_make_optimizer(ig_adapter *a, double rate, double decay);
 /* Makes the model that the config says; weights are drawn. */
 IG_MUST_CHECK ig_status ig_adapter_build(ig_ctx *ctx, const ig_arch *arch,

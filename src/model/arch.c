@@ -86,21 +86,46 @@ static void store(const ig_rows *rows, ig_tensor *pages, ig_tensor *x) {
         ig_store_rows(pages, ig_reshape(x, IG_SHAPE(s.dim[1], s.dim[2], s.dim[3])), rows->store_at);
 }
 
-ig_tensor *ig_rows_attend(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_tensor *k,
-                          ig_tensor *v) {
+static ig_tensor *attend_paged(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_shape k,
+                               ig_shape v, ig_attend_options o) {
+    const ig_kv_layer *kv = &rows->layers[layer];
+    const ig_paged cache = {
+        .k_pages = ig_reshape(kv->k, IG_SHAPE(-1, IG_PAGE_ROWS, k.dim[2], k.dim[3])),
+        .v_pages = ig_reshape(kv->v, IG_SHAPE(-1, IG_PAGE_ROWS, v.dim[2], v.dim[3])),
+        .page_table = rows->page_table,
+        .row_seq = rows->row_seq,
+        .row_pos = rows->row_pos,
+        .window = (uint32_t)o.window};
+    return ig_attention_paged(q, cache, o.scale);
+}
+
+ig_tensor *ig_rows_attend_with(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_tensor *k,
+                               ig_tensor *v, ig_attend_options o) {
     const ig_shape s = ig_tensor_desc(q).shape; /* [b, t, h, d] */
     const ig_shape joined = IG_SHAPE(s.dim[0], s.dim[1], -1);
-    if (!rows->layers)
-        return ig_reshape(ig_attention(q, k, v, (ig_attention_options){.causal = true}), joined);
-
-    const ig_kv_layer *kv = &rows->layers[layer];
-    store(rows, kv->k, k);
-    store(rows, kv->v, v);
+    if (!rows->layers) {
+        if (o.window > 0 && s.dim[1] > o.window)
+            return ig_poison(ig_tensor_ctx(q),
+                             IG_FAIL(IG_ERR_ARGUMENT,
+                                     "%lld tokens at once: layers with a window of %lld need a "
+                                     "session",
+                                     (long long)s.dim[1], (long long)o.window));
+        const ig_attention_options options = {.scale = o.scale, .causal = true};
+        const ig_dtype dtype = rows->compute;
+        return ig_reshape(ig_attention(ig_round_to(q, dtype), ig_round_to(k, dtype),
+                                       ig_round_to(v, dtype), options),
+                          joined);
+    }
+    store(rows, rows->layers[layer].k, k);
+    store(rows, rows->layers[layer].v, v);
     if (*rows->status != IG_OK) return ig_poison(ig_tensor_ctx(q), *rows->status);
-    const ig_shape g = ig_tensor_desc(k).shape;
-    const ig_shape pages = IG_SHAPE(-1, IG_PAGE_ROWS, g.dim[2], g.dim[3]);
-    const ig_paged cache = {ig_reshape(kv->k, pages), ig_reshape(kv->v, pages), rows->page_table,
-                            rows->row_seq, rows->row_pos};
     ig_tensor *row_q = ig_reshape(q, IG_SHAPE(s.dim[1], s.dim[2], s.dim[3]));
-    return ig_reshape(ig_attention_paged(row_q, cache, 0), joined);
+    return ig_reshape(
+        attend_paged(rows, layer, row_q, ig_tensor_desc(k).shape, ig_tensor_desc(v).shape, o),
+        joined);
+}
+
+ig_tensor *ig_rows_attend(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_tensor *k,
+                          ig_tensor *v) {
+    return ig_rows_attend_with(rows, layer, q, k, v, (ig_attend_options){0});
 }

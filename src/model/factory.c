@@ -5,13 +5,20 @@
 #include "ingot/model.h"
 #include "model/arch.h"
 
-extern const ig_arch ig_arch_llm, ig_arch_gpt, ig_arch_tinyllm;
+extern const ig_arch ig_arch_llm, ig_arch_gpt, ig_arch_tinyllm, ig_arch_llama, ig_arch_qwen2,
+    ig_arch_qwen3, ig_arch_qwen3moe, ig_arch_gemma3, ig_arch_phi3, ig_arch_gpt2, ig_arch_bert;
 
-static const ig_arch *const archs[] = {&ig_arch_llm, &ig_arch_gpt, &ig_arch_tinyllm};
+static const ig_arch *const archs[] = {
+    &ig_arch_llm,    &ig_arch_gpt,   &ig_arch_tinyllm, /* trained */
+    &ig_arch_llama,  &ig_arch_qwen2, &ig_arch_qwen3,   &ig_arch_qwen3moe,
+    &ig_arch_gemma3, &ig_arch_phi3,  &ig_arch_gpt2,    &ig_arch_bert,
+};
 enum { ARCHS = sizeof archs / sizeof archs[0] };
 
 const char *ig_arch_name(size_t i) { return i < ARCHS ? archs[i]->name : NULL; }
 const char *ig_arch_description(size_t i) { return i < ARCHS ? archs[i]->description : NULL; }
+
+bool ig_arch_is_trained(size_t i) { return i < ARCHS && archs[i]->create; }
 
 /* "OaTinyLlm", "tiny-llm" and "tinyllm" are one. */
 static bool same(const char *written, const char *name) {
@@ -24,19 +31,25 @@ static bool same(const char *written, const char *name) {
     }
 }
 
-const ig_arch *ig_arch_find(const char *name) {
-    char known[128] = "";
+/* One of those that are trained, or of those that are read. */
+static bool is_of(const ig_arch *arch, ig_arch_kind kind) {
+    return (arch->create != NULL) == (kind == IG_ARCH_TRAINED);
+}
+
+const ig_arch *ig_arch_find(const char *name, ig_arch_kind kind) {
+    char known[256] = "";
     size_t used = 0;
     for (size_t i = 0; name && i < ARCHS; i++)
-        if (same(name, archs[i]->name)) return archs[i];
+        if (is_of(archs[i], kind) && same(name, archs[i]->name)) return archs[i];
     for (size_t i = 0; i < ARCHS && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, " %s", archs[i]->name);
-    (void)IG_FAIL(IG_ERR_ARGUMENT, "there is no architecture %s; there are:%s",
+        if (is_of(archs[i], kind))
+            used += (size_t)snprintf(known + used, sizeof known - used, " %s", archs[i]->name);
+    (void)IG_FAIL(IG_ERR_ARGUMENT, "there is no architecture %.64s; there are:%s",
                   name ? name : "(NULL)", known);
     return NULL;
 }
 
 const char *ig_arch_resolve(const char *name) {
-    const ig_arch *arch = ig_arch_find(name);
+    const ig_arch *arch = ig_arch_find(name, IG_ARCH_TRAINED);
     return arch ? arch->name : NULL;
 }

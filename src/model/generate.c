@@ -64,6 +64,9 @@ typedef struct run {
     ig_adapter *a;
     const ig_generate_options *o;
     ig_generated *out;
+    ig_session *session;
+    int32_t sequence;
+    int64_t held; /* tokens of the sequence before the prompt */
     ig_sampler *sampler;
     ig_ids prompt;
     ig_decoder decoder;
@@ -72,56 +75,98 @@ typedef struct run {
     double start;
 } run;
 
+/* The caller's session goes on from where it is; the adapter's own begins anew. */
+static ig_status find_session(run *r) {
+    r->session = r->o->session;
+    r->sequence = r->session ? r->o->sequence : 0;
+    if (!r->session) {
+        if (!r->a->session) IG_TRY(ig_session_create(r->a, NULL, &r->a->session));
+        r->session = r->a->session;
+        IG_TRY(ig_session_truncate(r->session, 0, 0));
+    }
+    IG_TRY(ig_session_check(r->session, r->sequence));
+    r->held = ig_session_length(r->session, r->sequence);
+    return IG_OK;
+}
+
+static ig_status take_tokens(run *r) {
+    for (size_t i = 0; i < r->o->n_tokens; i++) IG_TRY(ig_ids_add(&r->prompt, r->o->tokens[i]));
+    return IG_OK;
+}
+
+/* Where a text begins, its model may want a token before it. */
+static ig_status take_text(run *r) {
+    const ig_tokenizer *tokenizer = r->a->tokenizer;
+    const unsigned begins = r->held == 0 ? IG_ENCODE_ADD_SPECIAL : IG_ENCODE_CONTINUES;
+    const unsigned flags = begins | (r->o->plain ? 0 : IG_ENCODE_PARSE_SPECIAL);
+    return ig_tokenizer_encode(tokenizer, r->o->prompt, r->o->prompt_bytes, flags, &r->prompt);
+}
+
 static ig_status encode_prompt(run *r) {
     const ig_allocator *memory = ig_ctx_allocator(r->a->ctx);
-    const size_t bytes = r->o->prompt_bytes;
-    const int64_t limit = r->a->config.ctx_len;
+    const int64_t limit = ig_session_ctx_len(r->session);
     r->prompt.allocator = memory;
     r->logits = ig_alloc(memory, (size_t)r->a->config.vocabulary, sizeof *r->logits);
     if (!r->logits)
         return IG_FAIL(IG_ERR_MEMORY, "generate: no memory for the logits of %lld tokens",
                        (long long)r->a->config.vocabulary);
-    IG_TRY(ig_tokenizer_encode(r->a->tokenizer, r->o->prompt, bytes, 0, &r->prompt));
-    if (r->prompt.count == 0) IG_TRY(ig_ids_add(&r->prompt, 0)); /* something has to come first */
-    const size_t count = r->prompt.count;
-    if ((int64_t)count >= limit)
+    IG_TRY(r->o->n_tokens > 0 ? take_tokens(r) : take_text(r));
+    const int32_t bos = ig_tokenizer_special(r->a->tokenizer, IG_SPECIAL_BOS);
+    if (r->prompt.count == 0) /* something has to come first */
+        IG_TRY(ig_ids_add(&r->prompt, bos >= 0 ? bos : 0));
+    const int64_t count = (int64_t)r->prompt.count;
+    if (count >= limit - r->held)
         return IG_FAIL(IG_ERR_ARGUMENT,
-                       "the prompt has %zu tokens, the context %lld: no room for more", count,
-                       (long long)limit);
-    r->out->n_prompt = (int64_t)count;
+                       "the prompt has %lld tokens, the context %lld, of which %lld are taken: no "
+                       "room for more",
+                       (long long)count, (long long)limit, (long long)r->held);
+    r->out->n_prompt = count;
     return IG_OK;
 }
 
 static ig_status prefill(run *r) {
-    ig_adapter *a = r->a;
-    if (!a->session) IG_TRY(ig_session_create(a->ctx, a->arch, &a->config, a->model, &a->session));
-    ig_session_reset(a->session);
-    IG_TRY(ig_sampler_create(ig_ctx_allocator(a->ctx), &r->o->sampling, a->config.vocabulary,
+    const int32_t *before = ig_session_tokens(r->session, r->sequence);
+    IG_TRY(ig_sampler_create(ig_ctx_allocator(r->a->ctx), &r->o->sampling, r->a->config.vocabulary,
                              &r->sampler));
+    for (int64_t i = 0; i < r->held; i++) ig_sampler_accept(r->sampler, before[i]);
     for (int64_t i = 0; i < r->out->n_prompt; i++) ig_sampler_accept(r->sampler, r->prompt.at[i]);
-    IG_TRY(ig_session_feed(a->session, r->prompt.at, r->out->n_prompt, r->logits));
+    IG_TRY(ig_session_feed(r->session, r->sequence, r->prompt.at, r->out->n_prompt, r->logits));
     r->out->prefill_ms = now_ms() - r->start;
+    return IG_OK;
+}
+
+static bool goes_on(const run *r, int64_t most) {
+    return r->out->n_tokens < most && !r->outlet.stopped && !r->outlet.closed;
+}
+
+/* One token: drawn, told, its text handed on.  One that ends the text has none. */
+static ig_status next_token(run *r, int32_t *out) {
+    const int32_t id = ig_sampler_next(r->sampler, r->logits);
+    const bool ends = !r->o->ignore_end && ig_tokenizer_is_end(r->a->tokenizer, id);
+    ig_sampler_accept(r->sampler, id);
+    if (r->out->n_tokens++ == 0) r->out->first_token_ms = now_ms() - r->start;
+    if (r->o->token) r->o->token(r->o->user, id, r->logits);
+    *out = id;
+    if (!ends)
+        return put(&r->outlet, ig_ctx_allocator(r->a->ctx), ig_decoder_next(&r->decoder, id));
+    hand_out(&r->outlet, r->outlet.n_held);
+    r->outlet.stopped = true;
     return IG_OK;
 }
 
 /* Token by token, until there is enough. */
 static ig_status decode(run *r) {
-    const ig_allocator *memory = ig_ctx_allocator(r->a->ctx);
-    const int64_t room = r->a->config.ctx_len - r->out->n_prompt;
+    const int64_t room = ig_session_ctx_len(r->session) - r->held - r->out->n_prompt;
     const int64_t most = r->o->max_tokens > 0 && r->o->max_tokens < room ? r->o->max_tokens : room;
     IG_TRY(ig_decoder_init(r->a->tokenizer, 0, &r->decoder));
     const double begin = now_ms();
-    while (r->out->n_tokens < most && !r->outlet.stopped && !r->outlet.closed) {
-        const int32_t id = ig_sampler_next(r->sampler, r->logits);
-        ig_sampler_accept(r->sampler, id);
-        if (r->out->n_tokens++ == 0) r->out->first_token_ms = now_ms() - r->start;
-        if (r->o->token) r->o->token(r->o->user, id);
-        IG_TRY(put(&r->outlet, memory, ig_decoder_next(&r->decoder, id)));
-        if (r->out->n_tokens < most && !r->outlet.stopped && !r->outlet.closed)
-            IG_TRY(ig_session_feed(r->a->session, &id, 1, r->logits));
+    while (goes_on(r, most)) {
+        int32_t id;
+        IG_TRY(next_token(r, &id));
+        if (goes_on(r, most)) IG_TRY(ig_session_feed(r->session, r->sequence, &id, 1, r->logits));
     }
     if (!r->outlet.stopped) {
-        IG_TRY(put(&r->outlet, memory, ig_decoder_end(&r->decoder)));
+        IG_TRY(put(&r->outlet, ig_ctx_allocator(r->a->ctx), ig_decoder_end(&r->decoder)));
         hand_out(&r->outlet, r->outlet.n_held);
     }
     r->out->decode_ms = now_ms() - begin;
@@ -139,7 +184,8 @@ ig_status ig_adapter_generate(ig_adapter *a, const ig_generate_options *options,
     const ig_allocator *memory = ig_ctx_allocator(a->ctx);
     *r.out = (ig_generated){0};
     r.outlet.o = options;
-    ig_status status = encode_prompt(&r);
+    ig_status status = find_session(&r);
+    if (status == IG_OK) status = encode_prompt(&r);
     if (status == IG_OK) status = prefill(&r);
     if (status == IG_OK) status = decode(&r);
     ig_free(memory, r.outlet.held);

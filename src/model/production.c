@@ -270,7 +270,7 @@ static ig_status linear_dw(ig_batch *b, ig_tensor *dy, ig_tensor *x, const param
 }
 
 static ig_attrs_rope rope_attrs(bool inverse) {
-    return (ig_attrs_rope){10000, 1, 0, IG_ROPE_HALVES, inverse};
+    return (ig_attrs_rope){10000, 1, .form = IG_ROPE_HALVES, .inverse = inverse};
 }
 
 /* ---- forward ---- */

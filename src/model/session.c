@@ -1,33 +1,10 @@
 #include "model/session.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "ingot/grad.h"
-
-enum { CHUNK = IG_PAGE_ROWS, CLASSES = 3 };
-
-/* A token, a short prompt, a chunk of a long one. */
-static const int64_t class_rows[CLASSES] = {1, 8, CHUNK};
-
-/* The inputs of one number of rows, and the work on them. */
-typedef struct row_class {
-    ig_session *session;
-    int64_t rows;
-    ig_tensor *ids, *positions, *row_seq, *store_at; /* [1, rows], then [rows] */
-    ig_tensor *pick;                                 /* [1]: the row whose logits are wanted */
-    ig_tensor *logits;                               /* [1, vocabulary], of the newest replay */
-    ig_captured *work;
-} row_class;
-
-struct ig_session {
-    ig_ctx *ctx;
-    const ig_arch *arch;
-    ig_lm_config config;
-    void *model;
-    int64_t length, n_pages;
-    ig_kv_layer *layers; /* n_layers, or none */
-    ig_tensor *page_table;
-    row_class classes[CLASSES];
-};
+#include "model/adapter.h"
 
 /* ---- making ---- */
 
@@ -35,48 +12,115 @@ static ig_status make(ig_ctx *ctx, ig_dtype dtype, ig_shape shape, ig_tensor **o
     return ig_tensor_create(ctx, (ig_desc){dtype, shape}, out);
 }
 
-/* One sequence, whose pages lie in order. */
-static ig_status make_cache(ig_session *s) {
+/* What a cache is kept as.  Blocks have to fill the width of a head. */
+static ig_status cache_type(const char *name, int64_t width, ig_dtype *out) {
+    if (!name) name = "f16";
+    if (!ig_dtype_find(name, out) || (*out != IG_F16 && *out != IG_F32 && *out != IG_Q8_0))
+        return IG_FAIL(IG_ERR_ARGUMENT, "cache type %s: there are f16, f32 and q8_0", name);
+    if (*out == IG_Q8_0 && width % 32 != 0)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "cache type q8_0: heads of %lld are no whole number of blocks of 32; take "
+                       "f16",
+                       (long long)width);
+    return IG_OK;
+}
+
+/* Sizes as they were asked for, or their defaults. */
+static ig_status resolve(ig_session *s, const ig_session_options *o, int64_t *out_sequences) {
+    enum { MOST_SEQUENCES = 4096, MOST_CHUNK = 4096 };
+    ig_lm_config *c = &s->config;
+    const int64_t usual = c->ctx_len < IG_SESSION_CTX_DEFAULT ? c->ctx_len : IG_SESSION_CTX_DEFAULT;
+    const int64_t ctx_len = o->ctx_len ? o->ctx_len : usual, chunk = o->chunk ? o->chunk : 64;
+    *out_sequences = o->sequences ? o->sequences : 1;
+    if (ctx_len < 1 || ctx_len > c->ctx_len)
+        return IG_FAIL(IG_ERR_ARGUMENT, "a context of %lld: the model was made for 1 to %lld",
+                       (long long)ctx_len, (long long)c->ctx_len);
+    if (*out_sequences < 1 || *out_sequences > MOST_SEQUENCES)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%lld sequences: 1 to %d", (long long)*out_sequences,
+                       MOST_SEQUENCES);
+    if (chunk < 1 || chunk > MOST_CHUNK)
+        return IG_FAIL(IG_ERR_ARGUMENT, "chunks of %lld rows: 1 to %d", (long long)chunk,
+                       MOST_CHUNK);
+    c->ctx_len = ctx_len;
+    /* From the smallest on: a single token, a few sequences, a prompt, and all logits of one. */
+    const int64_t few = chunk < 8 ? chunk : 8;
+    const int64_t sizes[IG_SESSION_CLASSES][2] = {{1, 1}, {few, few}, {chunk, 1}, {chunk, chunk}};
+    for (int i = 0; i < IG_SESSION_CLASSES; i++)
+        s->classes[i] = (ig_row_class){.session = s, .rows = sizes[i][0], .picks = sizes[i][1]};
+    IG_TRY(cache_type(o->cache_k, ig_lm_key_width(c), &s->cache_k));
+    return cache_type(o->cache_v, ig_lm_value_width(c), &s->cache_v);
+}
+
+static ig_status make_layers(ig_session *s) {
     const ig_lm_config *c = &s->config;
-    const int64_t width = c->d_model / c->n_heads;
-    s->n_pages = (c->ctx_len + IG_PAGE_ROWS - 1) / IG_PAGE_ROWS;
-    IG_TRY(make(s->ctx, IG_I32, IG_SHAPE(1, s->n_pages), &s->page_table));
-    int32_t *table = ig_tensor_map(s->page_table);
-    if (!table)
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "session: the device's memory is not the host's");
-    for (int64_t i = 0; i < s->n_pages; i++) table[i] = (int32_t)i;
+    const int64_t rows = (int64_t)s->pages.n_pages * IG_PAGE_ROWS;
     if (!s->arch->has_cache) return IG_OK;
     s->layers = ig_alloc(ig_ctx_allocator(s->ctx), (size_t)c->n_layers, sizeof *s->layers);
     if (!s->layers) return IG_FAIL(IG_ERR_MEMORY, "session: %lld layers", (long long)c->n_layers);
-    const ig_shape pages = IG_SHAPE(s->n_pages * IG_PAGE_ROWS, c->n_kv_heads, width);
+    const ig_shape k = IG_SHAPE(rows, c->n_kv_heads, ig_lm_key_width(c));
+    const ig_shape v = IG_SHAPE(rows, c->n_kv_heads, ig_lm_value_width(c));
     for (int64_t i = 0; i < c->n_layers; i++) {
-        IG_TRY(make(s->ctx, IG_F32, pages, &s->layers[i].k));
-        IG_TRY(make(s->ctx, IG_F32, pages, &s->layers[i].v));
+        IG_TRY(make(s->ctx, s->cache_k, k, &s->layers[i].k));
+        IG_TRY(make(s->ctx, s->cache_v, v, &s->layers[i].v));
     }
     return IG_OK;
 }
 
-static ig_status make_class(ig_session *s, row_class *c, int64_t rows) {
-    c->session = s;
-    c->rows = rows;
-    IG_TRY(make(s->ctx, IG_I32, IG_SHAPE(1, rows), &c->ids));
-    IG_TRY(make(s->ctx, IG_I32, IG_SHAPE(rows), &c->positions));
-    IG_TRY(make(s->ctx, IG_I32, IG_SHAPE(rows), &c->row_seq));
-    IG_TRY(make(s->ctx, IG_I32, IG_SHAPE(rows), &c->store_at));
-    return make(s->ctx, IG_I32, IG_SHAPE(1), &c->pick);
+static ig_status make_cache(ig_session *s, int64_t sequences) {
+    const ig_allocator *memory = ig_ctx_allocator(s->ctx);
+    const int64_t each = (s->config.ctx_len + IG_PAGE_ROWS - 1) / IG_PAGE_ROWS;
+    if (sequences * each > INT32_MAX / IG_PAGE_ROWS)
+        return IG_FAIL(IG_ERR_MEMORY, "session: %lld sequences of %lld tokens",
+                       (long long)sequences, (long long)s->config.ctx_len);
+    IG_TRY(make(s->ctx, IG_I32, IG_SHAPE(sequences, each), &s->page_table));
+    int32_t *table = ig_tensor_map(s->page_table);
+    if (!table)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "session: the device's memory is not the host's");
+    IG_TRY(ig_pages_init(&s->pages, memory, table, (int32_t)sequences, (int32_t)each,
+                         (int32_t)(sequences * each)));
+    s->tokens = ig_alloc(memory, (size_t)(sequences * s->config.ctx_len), sizeof *s->tokens);
+    s->before = ig_alloc(memory, (size_t)sequences, sizeof *s->before);
+    if (!s->tokens || !s->before)
+        return IG_FAIL(IG_ERR_MEMORY, "session: %lld sequences", (long long)sequences);
+    return make_layers(s);
 }
 
-ig_status ig_session_create(ig_ctx *ctx, const ig_arch *arch, const ig_lm_config *config,
-                            void *model, ig_session **out) {
-    ig_session *s = ig_alloc(ig_ctx_allocator(ctx), 1, sizeof *s);
+static ig_status make_class(ig_row_class *c) {
+    ig_ctx *ctx = c->session->ctx;
+    if (c->pick) return IG_OK;
+    IG_TRY(make(ctx, IG_I32, IG_SHAPE(1, c->rows), &c->ids));
+    IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->positions));
+    IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->row_seq));
+    IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->store_at));
+    return make(ctx, IG_I32, IG_SHAPE(c->picks), &c->pick);
+}
+
+static void drop_class(ig_row_class *c) {
+    ig_tensor **all[] = {&c->ids, &c->positions, &c->row_seq, &c->store_at, &c->pick, &c->logits};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ig_tensor_release(*all[i]);
+        *all[i] = NULL;
+    }
+    ig_captured_destroy(c->work);
+    c->work = NULL;
+}
+
+ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig_session **out) {
+    static const ig_session_options defaults;
+    int64_t sequences = 1;
+    if (!a || !out) return IG_FAIL(IG_ERR_ARGUMENT, "session_create: NULL");
+    if (!a->arch->head)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s makes no text: 'ingot embed' is what it is for",
+                       a->arch->name);
+    ig_session *s = ig_alloc(ig_ctx_allocator(a->ctx), 1, sizeof *s);
     if (!s) return IG_FAIL(IG_ERR_MEMORY, "session");
-    s->ctx = ctx;
-    s->arch = arch;
-    s->config = *config;
-    s->model = model;
-    ig_status status = make_cache(s);
-    for (int i = 0; i < CLASSES && status == IG_OK; i++)
-        status = make_class(s, &s->classes[i], class_rows[i]);
+    s->adapter = a;
+    s->ctx = a->ctx;
+    s->arch = a->arch;
+    s->config = a->config;
+    s->model = a->model;
+    ig_status status = resolve(s, options ? options : &defaults, &sequences);
+    if (status == IG_OK) status = make_cache(s, sequences);
     if (status == IG_OK)
         *out = s;
     else
@@ -86,31 +130,102 @@ ig_status ig_session_create(ig_ctx *ctx, const ig_arch *arch, const ig_lm_config
 
 void ig_session_destroy(ig_session *s) {
     if (!s) return;
-    for (int i = 0; i < CLASSES; i++) {
-        row_class *c = &s->classes[i];
-        ig_tensor *const all[] = {c->ids,      c->positions, c->row_seq,
-                                  c->store_at, c->pick,      c->logits};
-        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) ig_tensor_release(all[k]);
-        ig_captured_destroy(c->work);
-    }
+    const ig_allocator *memory = ig_ctx_allocator(s->ctx);
+    for (int i = 0; i < IG_SESSION_CLASSES; i++) drop_class(&s->classes[i]);
     for (int64_t i = 0; s->layers && i < s->config.n_layers; i++) {
         ig_tensor_release(s->layers[i].k);
         ig_tensor_release(s->layers[i].v);
     }
+    ig_pages_deinit(&s->pages, memory);
     ig_tensor_release(s->page_table);
-    ig_free(ig_ctx_allocator(s->ctx), s->layers);
-    ig_free(ig_ctx_allocator(s->ctx), s);
+    ig_free(memory, s->layers);
+    ig_free(memory, s->tokens);
+    ig_free(memory, s->before);
+    ig_free(memory, s);
+}
+
+/* ---- sequences ---- */
+
+int64_t ig_session_ctx_len(const ig_session *s) { return s->config.ctx_len; }
+int64_t ig_session_sequences(const ig_session *s) { return s->pages.n_sequences; }
+
+uint64_t ig_session_cache_bytes(const ig_session *s) {
+    uint64_t all = 0, k = 0, v = 0;
+    for (int64_t i = 0; s->layers && i < s->config.n_layers; i++) {
+        (void)ig_desc_bytes(ig_tensor_desc(s->layers[i].k), &k);
+        (void)ig_desc_bytes(ig_tensor_desc(s->layers[i].v), &v);
+        all += k + v;
+    }
+    return all;
+}
+
+static bool is_sequence(const ig_session *s, int32_t sequence) {
+    return sequence >= 0 && sequence < s->pages.n_sequences;
+}
+
+ig_status ig_session_check(const ig_session *s, int32_t sequence) {
+    if (is_sequence(s, sequence)) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT, "session: sequence %d; there are %d", sequence,
+                   s->pages.n_sequences);
+}
+
+int64_t ig_session_length(const ig_session *s, int32_t sequence) {
+    return is_sequence(s, sequence) ? s->pages.length[sequence] : 0;
+}
+
+const int32_t *ig_session_tokens(const ig_session *s, int32_t sequence) {
+    return is_sequence(s, sequence) ? s->tokens + sequence * s->config.ctx_len : NULL;
+}
+
+ig_status ig_session_truncate(ig_session *s, int32_t sequence, int64_t length) {
+    IG_TRY(ig_session_check(s, sequence));
+    if (length < 0 || length > s->pages.length[sequence])
+        return IG_FAIL(IG_ERR_ARGUMENT, "session: %lld tokens to keep of %lld", (long long)length,
+                       (long long)s->pages.length[sequence]);
+    ig_pages_truncate(&s->pages, sequence, length);
+    return IG_OK;
+}
+
+ig_status ig_session_fork(ig_session *s, int32_t from, int32_t to) {
+    IG_TRY(ig_session_check(s, from));
+    IG_TRY(ig_session_check(s, to));
+    if (from == to) return IG_OK;
+    ig_pages_truncate(&s->pages, to, 0);
+    ig_pages_share(&s->pages, from, to);
+    memcpy(s->tokens + to * s->config.ctx_len, s->tokens + from * s->config.ctx_len,
+           (size_t)s->config.ctx_len * sizeof *s->tokens);
+    return IG_OK;
+}
+
+static void copy_page(const ig_session *s, ig_tensor *cache, int32_t from, int32_t to) {
+    uint64_t bytes = 0;
+    (void)ig_desc_bytes(ig_tensor_desc(cache), &bytes);
+    bytes /= (uint64_t)s->pages.n_pages;
+    char *all = ig_tensor_map(cache);
+    memcpy(all + bytes * (uint64_t)to, all + bytes * (uint64_t)from, bytes);
+}
+
+ig_status ig_session_append(ig_session *s, int32_t sequence, int32_t token, int32_t *out_row) {
+    int32_t from;
+    s->tokens[sequence * s->config.ctx_len + s->pages.length[sequence]] = token;
+    IG_TRY(ig_pages_append(&s->pages, sequence, out_row, &from));
+    for (int64_t i = 0; from >= 0 && s->layers && i < s->config.n_layers; i++) {
+        copy_page(s, s->layers[i].k, from, *out_row / IG_PAGE_ROWS);
+        copy_page(s, s->layers[i].v, from, *out_row / IG_PAGE_ROWS);
+    }
+    return IG_OK;
 }
 
 /* ---- running ---- */
 
-/* What is captured: rows in, the logits of one of them out. */
+/* What is captured: rows in, the logits of some of them out. */
 static ig_status forward(void *arg) {
-    row_class *c = arg;
+    ig_row_class *c = arg;
     ig_session *s = c->session;
     ig_status stored = IG_OK;
     const ig_rows rows = {.ids = c->ids,
                           .positions = c->positions,
+                          .ctx_len = s->config.ctx_len,
                           .layers = s->layers,
                           .page_table = s->page_table,
                           .row_seq = c->row_seq,
@@ -119,7 +234,7 @@ static ig_status forward(void *arg) {
                           .status = &stored};
     ig_no_grad_begin(s->ctx);
     ig_tensor *h = ig_reshape(s->arch->hidden(s->model, &rows), IG_SHAPE(c->rows, -1));
-    ig_tensor *logits = s->arch->head(s->model, ig_embedding(h, c->pick)); /* that row of h */
+    ig_tensor *logits = s->arch->head(s->model, ig_embedding(h, c->pick)); /* those rows of h */
     ig_no_grad_end(s->ctx);
     IG_TRY(ig_eval(&logits, 1)); /* the first failure, in its own words */
     IG_TRY(stored);
@@ -128,56 +243,108 @@ static ig_status forward(void *arg) {
     return IG_OK;
 }
 
-/* Fills in the rows of tokens [0, n); those behind belong to nobody. */
-static void fill(const ig_session *s, const row_class *c, const int32_t *tokens, int64_t n) {
+/* Fills in the first n rows; those behind belong to nobody. */
+static ig_status fill(ig_session *s, const ig_row_class *c, const ig_session_row *rows, int64_t n) {
     int32_t *ids = ig_tensor_map(c->ids), *positions = ig_tensor_map(c->positions);
     int32_t *row_seq = ig_tensor_map(c->row_seq), *store_at = ig_tensor_map(c->store_at);
+    int32_t *pick = ig_tensor_map(c->pick);
+    int64_t picked = 0;
+    memset(pick, 0, (size_t)c->picks * sizeof *pick);
     for (int64_t i = 0; i < c->rows; i++) {
-        const bool used = i < n;
-        const int32_t at = (int32_t)(s->length + (used ? i : 0));
-        ids[i] = used ? tokens[i] : 0;
-        positions[i] = at;
-        row_seq[i] = used ? 0 : -1;
-        store_at[i] = used ? at : -1; /* page p of the sequence is page p of the cache */
+        ids[i] = positions[i] = 0;
+        row_seq[i] = store_at[i] = -1;
+        if (i >= n) continue;
+        ids[i] = rows[i].token;
+        row_seq[i] = rows[i].sequence;
+        positions[i] = (int32_t)s->pages.length[rows[i].sequence];
+        IG_TRY(ig_session_append(s, rows[i].sequence, rows[i].token, &store_at[i]));
+        if (rows[i].logits) pick[picked++] = (int32_t)i;
     }
-    *(int32_t *)ig_tensor_map(c->pick) = (int32_t)n - 1;
+    return IG_OK;
 }
 
-/* The smallest that takes all the rows, or the largest. */
-static row_class *class_for(ig_session *s, int64_t rows) {
-    int i = 0;
-    while (i < CLASSES - 1 && class_rows[i] < rows) i++;
-    return &s->classes[i];
+/* Hands out the logits, one row of them after the other. */
+static ig_status hand_out(const ig_row_class *c, const ig_session_row *rows, int64_t n) {
+    const size_t vocabulary = (size_t)c->session->config.vocabulary;
+    const float *logits = ig_tensor_map(c->logits);
+    if (!logits)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "session: the device's memory is not the host's");
+    for (int64_t i = 0; i < n; i++) {
+        if (!rows[i].logits) continue;
+        memcpy(rows[i].logits, logits, vocabulary * sizeof *logits);
+        logits += vocabulary;
+    }
+    return IG_OK;
 }
 
-static ig_status run(row_class *c) {
-    if (c->work) return ig_captured_replay(c->work);
-    return ig_capture(c->session->ctx, forward, c, &c->work);
+/* The smallest class that takes the next rows, or the first of them, with their logits. */
+static ig_row_class *class_for(ig_session *s, const ig_session_row *rows, int64_t count) {
+    for (int i = 0; i < IG_SESSION_CLASSES - 1; i++) {
+        ig_row_class *c = &s->classes[i];
+        const bool largest = i == IG_SESSION_CLASSES - 2;
+        int64_t wanted = 0;
+        for (int64_t k = 0; k < count && k < c->rows; k++) wanted += rows[k].logits != NULL;
+        if ((count <= c->rows || largest) && wanted <= c->picks) return c;
+    }
+    return &s->classes[IG_SESSION_CLASSES - 1];
 }
 
-ig_status ig_session_feed(ig_session *s, const int32_t *tokens, int64_t count, float *logits) {
-    if (count < 1) return IG_FAIL(IG_ERR_ARGUMENT, "session: no tokens");
-    if (count > s->config.ctx_len - s->length)
-        return IG_FAIL(IG_ERR_ARGUMENT,
-                       "%lld tokens do not fit: the context has %lld, of which %lld are taken",
-                       (long long)count, (long long)s->config.ctx_len, (long long)s->length);
-    for (int64_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || tokens[i] >= s->config.vocabulary)
-            return IG_FAIL(IG_ERR_ARGUMENT, "token %d is not below %lld", tokens[i],
-                           (long long)s->config.vocabulary);
-    row_class *last = NULL;
+static ig_status run_rows(ig_session *s, const ig_session_row *rows, int64_t count) {
     while (count > 0) {
-        row_class *c = class_for(s, count);
+        ig_row_class *c = class_for(s, rows, count);
         const int64_t n = count < c->rows ? count : c->rows;
-        fill(s, c, tokens, n);
-        IG_TRY(run(c));
-        s->length += n;
-        tokens += n;
+        IG_TRY(make_class(c));
+        IG_TRY(fill(s, c, rows, n));
+        IG_TRY(c->work ? ig_captured_replay(c->work) : ig_capture(s->ctx, forward, c, &c->work));
+        IG_TRY(hand_out(c, rows, n));
+        rows += n;
         count -= n;
-        last = c;
     }
-    return ig_tensor_read(last->logits, logits, (size_t)s->config.vocabulary * sizeof *logits);
+    return IG_OK;
 }
 
-void ig_session_reset(ig_session *s) { s->length = 0; }
-int64_t ig_session_length(const ig_session *s) { return s->length; }
+/* Counts the rows of each sequence in s->before, then leaves the lengths of now there. */
+static ig_status check_rows(const ig_session *s, const ig_session_row *rows, int64_t count) {
+    memset(s->before, 0, (size_t)s->pages.n_sequences * sizeof *s->before);
+    if (count < 1 || !rows) return IG_FAIL(IG_ERR_ARGUMENT, "session: no tokens");
+    for (int64_t i = 0; i < count; i++) {
+        IG_TRY(ig_session_check(s, rows[i].sequence));
+        if (rows[i].token < 0 || rows[i].token >= s->config.vocabulary)
+            return IG_FAIL(IG_ERR_ARGUMENT, "token %d is not below %lld", rows[i].token,
+                           (long long)s->config.vocabulary);
+        s->before[rows[i].sequence]++;
+    }
+    for (int32_t i = 0; i < s->pages.n_sequences; i++) {
+        const int64_t taken = s->pages.length[i];
+        if (s->before[i] > s->config.ctx_len - taken)
+            return IG_FAIL(IG_ERR_ARGUMENT,
+                           "%lld tokens do not fit: the context has %lld, of which %lld are taken",
+                           (long long)s->before[i], (long long)s->config.ctx_len, (long long)taken);
+        s->before[i] = taken;
+    }
+    return IG_OK;
+}
+
+ig_status ig_session_run(ig_session *s, const ig_session_row *rows, int64_t count) {
+    if (!s) return IG_FAIL(IG_ERR_ARGUMENT, "session_run: NULL");
+    IG_TRY(check_rows(s, rows, count));
+    const ig_status status = run_rows(s, rows, count);
+    for (int32_t i = 0; status != IG_OK && i < s->pages.n_sequences; i++)
+        ig_pages_truncate(&s->pages, i, s->before[i]);
+    return status;
+}
+
+ig_status ig_session_feed(ig_session *s, int32_t sequence, const int32_t *tokens, int64_t count,
+                          float *logits) {
+    if (!s || count < 1 || !tokens) return IG_FAIL(IG_ERR_ARGUMENT, "session: no tokens");
+    const ig_allocator *memory = ig_ctx_allocator(s->ctx);
+    ig_session_row one = {.sequence = sequence};
+    ig_session_row *rows = count == 1 ? &one : ig_alloc(memory, (size_t)count, sizeof *rows);
+    if (!rows) return IG_FAIL(IG_ERR_MEMORY, "session: %lld tokens", (long long)count);
+    for (int64_t i = 0; i < count; i++)
+        rows[i] = (ig_session_row){.sequence = sequence, .token = tokens[i]};
+    rows[count - 1].logits = logits;
+    const ig_status status = ig_session_run(s, rows, count);
+    if (rows != &one) ig_free(memory, rows);
+    return status;
+}

@@ -1,32 +1,50 @@
 /*
- * session.h - generation: a text is put through a model once, row by row, while
- * keys and values stay in pages.
+ * session.h - the insides of a session: pages of keys and values, and the work on
+ * rows, captured once for each number of rows.
  *
- * The work is captured once for each number of rows it is done with, one and a
- * chunk of a prompt, and replayed from then on.  Rows that a chunk does not need
- * belong to no sequence.
+ * Rows that a class has but nobody needs belong to no sequence: their keys are
+ * not stored and their results not looked at.
  */
 #ifndef IG_MODEL_SESSION_H
 #define IG_MODEL_SESSION_H
 
 #include "ingot/batch.h"
 #include "ingot/graph.h"
+#include "ingot/session.h"
 #include "model/arch.h"
+#include "model/pages.h"
 
-typedef struct ig_session ig_session;
+enum { IG_SESSION_CLASSES = 4, IG_SESSION_CTX_DEFAULT = 4096 };
 
-/* `model` is the architecture's, and must outlive the session; so must the module it is made of. */
-IG_MUST_CHECK ig_status ig_session_create(ig_ctx *ctx, const ig_arch *arch,
-                                          const ig_lm_config *config, void *model,
-                                          ig_session **out);
-void ig_session_destroy(ig_session *session);
+/* The inputs of one number of rows, and the work on them; made when it is first needed. */
+typedef struct ig_row_class {
+    ig_session *session;
+    int64_t rows, picks;
+    ig_tensor *ids, *positions, *row_seq, *store_at; /* [1, rows], then [rows] */
+    ig_tensor *pick;                                 /* [picks]: rows whose logits are wanted */
+    ig_tensor *logits;                               /* [picks, vocabulary], of the newest replay */
+    ig_captured *work;
+} ig_row_class;
 
-void ig_session_reset(ig_session *session); /* the next token is the first of a text */
-int64_t ig_session_length(const ig_session *session);
+struct ig_session {
+    const ig_adapter *adapter; /* lent */
+    ig_ctx *ctx;
+    const ig_arch *arch;
+    ig_lm_config config; /* its context is the session's */
+    void *model;
+    ig_dtype cache_k, cache_v;
+    ig_kv_layer *layers;   /* n_layers, or none */
+    ig_tensor *page_table; /* [sequences, pages of each] */
+    ig_pages pages;
+    int32_t *tokens; /* [sequences, ctx_len] */
+    int64_t *before; /* [sequences]: lengths to go back to when a run fails */
+    ig_row_class classes[IG_SESSION_CLASSES];
+};
 
-/* Takes in tokens; `logits` are those behind the last, [vocabulary].  More than the context has
- * room for is an error that says both numbers. */
-IG_MUST_CHECK ig_status ig_session_feed(ig_session *session, const int32_t *tokens, int64_t count,
-                                        float *logits);
+/* Makes room for one more position of a sequence; `out_row` is its row of [pages 64]. */
+IG_MUST_CHECK ig_status ig_session_append(ig_session *session, int32_t sequence, int32_t token,
+                                          int32_t *out_row);
+/* Whether there is such a sequence; the error says how many there are. */
+IG_MUST_CHECK ig_status ig_session_check(const ig_session *session, int32_t sequence);
 
 #endif

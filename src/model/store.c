@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "model/adapter.h"
+#include "model/model.h"
 
 /* The sizes, by the names they have in the config. */
 static const struct {
@@ -65,6 +66,9 @@ static ig_status keep_progress(ig_adapter *a, const char *progress) {
 static ig_status save(ig_adapter *a, const char *path, ig_optimizer *optimizer,
                       const char *progress) {
     if (!a || !path) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_save: NULL");
+    if (a->source)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: a %s model of a GGUF file is read only; copy its file",
+                       path, a->arch->name);
     char *config = config_text(a);
     if (!config) return IG_FAIL(IG_ERR_MEMORY, "%s: config", path);
     const ig_checkpoint_options options = {
@@ -120,7 +124,7 @@ static ig_status build(ig_ctx *ctx, const char *path, const json_t *config, ig_a
     if (!name)
         return IG_FAIL(IG_ERR_FORMAT,
                        "%s: its config names no architecture: it is no language model", path);
-    const ig_arch *arch = ig_arch_find(name);
+    const ig_arch *arch = ig_arch_find(name, IG_ARCH_TRAINED);
     if (!arch) return IG_FAIL(IG_ERR_FORMAT, "%s: %s", path, ig_error_text());
     IG_TRY(read_sizes(path, config, &c));
     IG_TRY(read_tokenizer(ctx, path, config, &c, &tokenizer));
@@ -169,8 +173,17 @@ static ig_status load(ig_ctx *ctx, const char *path, ig_checkpoint *file, ig_ada
     return keep_progress(*out, ig_checkpoint_progress(file));
 }
 
+static ig_status load_gguf(ig_ctx *ctx, const char *path, ig_adapter **out) {
+    ig_model *model = NULL;
+    IG_TRY(ig_model_load(path, NULL, &model));
+    const ig_status status = ig_adapter_from_model(ctx, model, out);
+    ig_model_release(model); /* the adapter holds it */
+    return status;
+}
+
 ig_status ig_adapter_load(ig_ctx *ctx, const char *path, ig_adapter **out) {
     if (!ctx || !path || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_load: NULL");
+    if (ig_model_is_gguf(path)) return load_gguf(ctx, path, out);
     ig_checkpoint *file = NULL;
     ig_adapter *a = NULL;
     IG_TRY(ig_checkpoint_open(path, &file));

@@ -156,6 +156,12 @@ static ig_status read_flags(reading *r) {
     IG_TRY(read_bool(r, KEY("add_bos_token"), &v->add_bos));
     if (strcmp(v->model, "bert") != 0) IG_TRY(read_bool(r, KEY("add_eos_token"), &v->add_eos));
     IG_TRY(read_bool(r, KEY("add_space_prefix"), &v->add_space_prefix));
+    bool lower = true;
+    IG_TRY(read_bool(r, KEY("normalizer.lowercase"), &lower));
+    bool strip_accents = lower; /* as BERT has it, unless the file says otherwise */
+    IG_TRY(read_bool(r, KEY("normalizer.strip_accents"), &strip_accents));
+    v->keep_case = !lower;
+    v->keep_accents = !strip_accents;
     return read_bool(r, KEY("remove_extra_whitespaces"), &v->remove_extra_spaces);
 }
 

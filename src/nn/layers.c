@@ -47,13 +47,19 @@ static ig_status write_ones(ig_tensor *tensor, int64_t count) {
 
 /* ---- linear ---- */
 
-/* y = x W^T + b; a lone row [n_in] is a matrix of one row on the way. */
-static ig_tensor *linear_forward(ig_module *module, ig_tensor *x) {
+/* x W^T + b of rows; in 16 bits, both are rounded, and the sums are not. */
+static ig_tensor *multiply(const ig_module *module, ig_tensor *x) {
     const layer *l = ig_module_data(module);
+    const ig_dtype dtype = ig_module_compute(module);
     const ig_matmul_options options = {.transpose_b = true, .bias = l->bias};
-    if (!x || ig_tensor_desc(x).shape.rank != 1) return ig_matmul_with(x, l->weight, options);
-    ig_tensor *row = ig_reshape(x, IG_SHAPE(1, -1));
-    return ig_reshape(ig_matmul_with(row, l->weight, options), IG_SHAPE(-1));
+    ig_tensor *weight = dtype == IG_F32 ? l->weight : ig_cast(l->weight, dtype);
+    return ig_matmul_with(ig_round_to(x, dtype), weight, options);
+}
+
+/* A lone row [n_in] is a matrix of one row on the way. */
+static ig_tensor *linear_forward(ig_module *module, ig_tensor *x) {
+    if (!x || ig_tensor_desc(x).shape.rank != 1) return multiply(module, x);
+    return ig_reshape(multiply(module, ig_reshape(x, IG_SHAPE(1, -1))), IG_SHAPE(-1));
 }
 
 ig_status ig_linear_create(ig_ctx *ctx, int64_t n_in, int64_t n_out,

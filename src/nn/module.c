@@ -33,6 +33,7 @@ struct ig_module {
     void *data;
     void *own_data; /* NULL: the data are the caller's */
     bool training;
+    ig_dtype compute;
 
     ig_module *parent;
     char *name; /* as the parent calls it; owned */
@@ -227,6 +228,12 @@ void ig_module_destroy(ig_module *module) {
 
 /* ---- Adding ---- */
 
+static void set_compute(ig_module *module, ig_dtype dtype) {
+    module->compute = dtype;
+    for (size_t i = 0; i < module->n_members; i++)
+        if (module->members[i].child) set_compute(module->members[i].child, dtype);
+}
+
 static ig_status check_child(const ig_module *parent, const char *name, const ig_module *child) {
     if (!parent || !child)
         return IG_FAIL(IG_ERR_ARGUMENT, "module: \"%s\": no parent or no child", name ? name : "");
@@ -264,6 +271,7 @@ ig_status ig_module_add(ig_module *parent, const char *name, ig_module *child) {
     child->name = own_name;
     parent->members[parent->n_members++] = (member){.child = child, .name = own_name};
     if (!parent->training) ig_module_set_training(child, false);
+    if (parent->compute != child->compute) set_compute(child, parent->compute);
     return IG_OK;
 }
 
@@ -315,6 +323,20 @@ void ig_module_set_training(ig_module *module, bool training) {
 }
 
 bool ig_module_training(const ig_module *module) { return module->training; }
+
+ig_status ig_module_set_compute(ig_module *module, ig_dtype dtype) {
+    if (!module) return IG_FAIL(IG_ERR_ARGUMENT, "set_compute: no module");
+    if (dtype == IG_F16)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "f16: gradients vanish in f16 without a loss scaler, and there is none; "
+                       "use bf16 or f32");
+    if (dtype != IG_F32 && dtype != IG_BF16)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: layers multiply in f32 or bf16", ig_dtype_name(dtype));
+    set_compute(module, dtype);
+    return IG_OK;
+}
+
+ig_dtype ig_module_compute(const ig_module *module) { return module->compute; }
 
 size_t ig_module_child_count(const ig_module *module) {
     size_t count = 0;

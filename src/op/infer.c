@@ -54,6 +54,17 @@ static bool is_block(ig_dtype dtype) { return ig_dtype_block(dtype) > 1; }
 /* How weights are stored besides f32: halves and blocks.  Only ops that read weights take them. */
 static bool is_stored(ig_dtype dtype) { return ig_blocks_can_decode(dtype) && dtype != IG_F32; }
 
+/* What a cache may be kept in for f32 numbers. */
+static bool is_cache(ig_dtype dtype) {
+    return dtype == IG_F16 || dtype == IG_BF16 || dtype == IG_Q8_0;
+}
+
+/* Input i is a cache of numbers like those of input j, or of their own type. */
+static ig_status want_cache(const call *c, uint32_t i, uint32_t j) {
+    IG_TRY(want_real(c, j));
+    return is_cache(c->in[i].dtype) && c->in[j].dtype == IG_F32 ? IG_OK : same_dtype(c, i, j);
+}
+
 /* What only moves elements takes indices, too. */
 static ig_status want_number(const call *c, uint32_t i) {
     return c->in[i].dtype == IG_I32 ? IG_OK : want_real(c, i);
@@ -509,8 +520,7 @@ static ig_status infer_sgd(const call *c) {
 /* dst [n, ...], rows [r, ...], index [r] -> dst */
 static ig_status infer_store_rows(const call *c) {
     const ig_shape dst = c->in[0].shape, rows = c->in[1].shape, index = c->in[2].shape;
-    IG_TRY(want_real(c, 0));
-    IG_TRY(same_dtype(c, 0, 1));
+    IG_TRY(want_cache(c, 0, 1));
     IG_TRY(want_index(c, 2));
     if (dst.rank < 1 || !same_but_for_axis(dst, rows, 0)) return misfit(c, 0, 1);
     if (index.rank != 1 || index.dim[0] != rows.dim[0]) return misfit(c, 1, 2);
@@ -521,8 +531,7 @@ static ig_status infer_store_rows(const call *c) {
 static ig_status infer_paged(const call *c) {
     const ig_shape q = c->in[0].shape, k = c->in[1].shape, v = c->in[2].shape;
     for (uint32_t i = 0; i < 3; i++) {
-        IG_TRY(want_real(c, i));
-        IG_TRY(same_dtype(c, 0, i));
+        IG_TRY(want_cache(c, i, 0));
         if (c->in[i].shape.rank != (i ? 4 : 3))
             return misshapen(
                 c, i, i ? "must be [pages, 64, heads, width]" : "must be [rows, heads, width]");
@@ -540,6 +549,84 @@ static ig_status infer_paged(const call *c) {
     return IG_OK;
 }
 
+/* ---- mixtures of experts ---- */
+
+/* logits [t, e] -> ids [t, k], weights [t, k] */
+static ig_status infer_route(const call *c) {
+    const ig_attrs_route *attrs = c->attrs;
+    const ig_shape logits = c->in[0].shape;
+    IG_TRY(want_real(c, 0));
+    if (logits.rank != 2) return misshapen(c, 0, "must be [rows, experts]");
+    if (attrs->count < 1 || attrs->count > logits.dim[1])
+        return IG_FAIL(IG_ERR_SHAPE, "%s: %u of %lld experts", c->op, attrs->count,
+                       (long long)logits.dim[1]);
+    const ig_shape chosen = {2, {logits.dim[0], attrs->count}};
+    c->out[0] = (ig_desc){IG_I32, chosen};
+    c->out[1] = (ig_desc){c->in[0].dtype, chosen};
+    return IG_OK;
+}
+
+/* ids [t, k] -> rows [t k], places [t, k], offsets [experts + 1]; i32 must be able to count them */
+static ig_status infer_group_rows(const call *c) {
+    const int64_t experts = ((const ig_attrs_rows *)c->attrs)->rows;
+    const ig_shape ids = c->in[0].shape;
+    IG_TRY(want_index(c, 0));
+    if (ids.rank != 2) return misshapen(c, 0, "must be [rows, experts of each]");
+    if (experts < 0 || experts >= INT32_MAX || ig_shape_count(ids) > INT32_MAX)
+        return IG_FAIL(IG_ERR_SHAPE, "%s: %lld rows to %lld experts", c->op,
+                       (long long)ig_shape_count(ids), (long long)experts);
+    c->out[0] = (ig_desc){IG_I32, {1, {ig_shape_count(ids)}}};
+    c->out[1] = (ig_desc){IG_I32, ids};
+    c->out[2] = (ig_desc){IG_I32, {1, {experts + 1}}};
+    return IG_OK;
+}
+
+/* Input i is offsets [experts + 1]. */
+static ig_status want_offsets(const call *c, uint32_t i) {
+    IG_TRY(want_index(c, i));
+    if (c->in[i].shape.rank == 1 && c->in[i].shape.dim[0] > 0) return IG_OK;
+    return misshapen(c, i, "must be [experts + 1]");
+}
+
+/* x [s, k], w [e, k, n] or [e, n, k], offsets [e + 1] */
+static ig_status infer_matmul_grouped(const call *c) {
+    const bool transposed = ((const ig_attrs_grouped *)c->attrs)->transpose_w;
+    const ig_shape x = c->in[0].shape, w = c->in[1].shape;
+    IG_TRY(want_real(c, 0));
+    IG_TRY(want_offsets(c, 2));
+    if (!(is_stored(c->in[1].dtype) && c->in[0].dtype == IG_F32)) IG_TRY(same_dtype(c, 0, 1));
+    if (is_stored(c->in[1].dtype) && !transposed)
+        return misshapen(c, 1, "stored weights are rows [experts, n, k], used transposed");
+    if (x.rank != 2 || w.rank != 3 || x.dim[1] != w.dim[transposed ? 2 : 1]) return misfit(c, 0, 1);
+    if (w.dim[0] != c->in[2].shape.dim[0] - 1) return misfit(c, 1, 2);
+    c->out[0] = (ig_desc){c->in[0].dtype, {2, {x.dim[0], w.dim[transposed ? 1 : 2]}}};
+    return IG_OK;
+}
+
+/* x [s, k], dy [s, n], offsets [e + 1] -> [e, n, k] */
+static ig_status infer_matmul_grouped_grad(const call *c) {
+    const ig_shape x = c->in[0].shape, dy = c->in[1].shape;
+    IG_TRY(want_real(c, 0));
+    IG_TRY(same_dtype(c, 0, 1));
+    IG_TRY(want_offsets(c, 2));
+    if (x.rank != 2 || dy.rank != 2 || x.dim[0] != dy.dim[0]) return misfit(c, 0, 1);
+    const int64_t experts = c->in[2].shape.dim[0] - 1;
+    c->out[0] = (ig_desc){c->in[0].dtype, {3, {experts, dy.dim[1], x.dim[1]}}};
+    return IG_OK;
+}
+
+/* y [s, n], places [t, k], weights [t, k] -> [t, n] */
+static ig_status infer_combine(const call *c) {
+    const ig_shape y = c->in[0].shape, places = c->in[1].shape;
+    IG_TRY(want_real(c, 0));
+    IG_TRY(want_index(c, 1));
+    IG_TRY(same_dtype(c, 0, 2));
+    if (y.rank != 2 || places.rank != 2) return misfit(c, 0, 1);
+    if (!ig_shape_equal(places, c->in[2].shape)) return misfit(c, 1, 2);
+    c->out[0] = (ig_desc){c->in[0].dtype, {2, {places.dim[0], y.dim[1]}}};
+    return IG_OK;
+}
+
 static ig_status infer_custom(const call *c) {
     return IG_FAIL(IG_ERR_ARGUMENT, "%s: the shape rule is the program's own", c->op);
 }
@@ -554,8 +641,11 @@ static infer_rule *const rules[IG_OP_COUNT] = {
 static bool takes_blocks(ig_op op, uint32_t input) {
     switch (op) {
     case IG_OP_CAST:
-    case IG_OP_EMBEDDING: return input == 0;
-    case IG_OP_MATMUL: return input == 1;
+    case IG_OP_EMBEDDING:
+    case IG_OP_STORE_ROWS: return input == 0;
+    case IG_OP_ATTENTION_PAGED: return input == 1 || input == 2;
+    case IG_OP_MATMUL:
+    case IG_OP_MATMUL_GROUPED: return input == 1;
     case IG_OP_CUSTOM: return true;
     default: return ig_op_find(op)->traits & IG_VIEWS;
     }

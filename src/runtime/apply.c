@@ -113,29 +113,29 @@ static ig_value build(ig_ctx *ctx, const ig_apply_args *args) {
     return v;
 }
 
-void ig_apply(ig_ctx *ctx, ig_apply_args args, ig_tensor **out, uint32_t n_handed) {
+void ig_apply(ig_ctx *ctx, const ig_apply_args *args, ig_tensor **out, uint32_t n_handed) {
     for (uint32_t i = 0; i < n_handed; i++) out[i] = ctx ? &ctx->poison : ig_nowhere();
     if (!ctx) {
-        (void)IG_FAIL(IG_ERR_ARGUMENT, "%s: a tensor is NULL", ig_op_name(args.op));
+        (void)IG_FAIL(IG_ERR_ARGUMENT, "%s: a tensor is NULL", ig_op_name(args->op));
         return;
     }
-    if (ig_ctx_check_idle(ctx, ig_op_name(args.op)) != IG_OK) return;
-    const ig_call call = {IG_EVENT_OP, args.op, args.attrs, args.in, args.n_in, args.desc};
+    if (ig_ctx_check_idle(ctx, ig_op_name(args->op)) != IG_OK) return;
+    const ig_call call = {IG_EVENT_OP, args->op, args->attrs, args->in, args->n_in, args->desc};
     ig_step_begin_op(ctx);
     if (ig_replay_call(ctx, &call, out, n_handed)) return;
-    const ig_status status = check_inputs(ctx, &args);
+    const ig_status status = check_inputs(ctx, args);
     if (status != IG_OK) {
         ig_graph_stick(&ctx->graph, status);
         ig_record_refuse(ctx, "an op failed");
         return;
     }
     const ig_graph_mark mark = ig_graph_get_mark(&ctx->graph);
-    const ig_value v = build(ctx, &args);
+    const ig_value v = build(ctx, args);
     for (uint32_t i = 0; v != IG_NO_VALUE && i < n_handed; i++) out[i] = ig_tensor_of(ctx, v + i);
     if (ctx->in_backward) return;
     ig_record_call(ctx, &call, out, n_handed);
     const bool keep = v != IG_NO_VALUE && ig_value_at(&ctx->graph, v)->carries_grad;
-    if (!keep && ctx->recorder.state != IG_RECORDING) forget(ctx, mark, &args, out, n_handed);
+    if (!keep && ctx->recorder.state != IG_RECORDING) forget(ctx, mark, args, out, n_handed);
 }
 
 void ig_tag_begin(ig_ctx *ctx, ig_tag tag) {
@@ -150,7 +150,8 @@ ig_tensor *ig_apply_one(ig_op op, const void *attrs, ig_tensor *const *in, uint3
     ig_tensor *out;
     ig_ctx *ctx = NULL;
     for (uint32_t i = 0; i < n_in && !ctx; i++) ctx = ig_tensor_ctx(in[i]);
-    ig_apply(ctx, (ig_apply_args){.op = op, .attrs = attrs, .in = in, .n_in = n_in}, &out, 1);
+    const ig_apply_args args = {.op = op, .attrs = attrs, .in = in, .n_in = n_in};
+    ig_apply(ctx, &args, &out, 1);
     return out;
 }
 

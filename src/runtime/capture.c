@@ -8,6 +8,12 @@
 #include "base/blocks.h"
 #include "runtime/ctx.h"
 
+const ig_plan *ig_captured_plan(const ig_ctx *ctx, uint32_t index) {
+    const ig_captured *c = ctx->captured;
+    while (c && index-- > 0) c = c->next;
+    return c ? c->recording->plan : NULL;
+}
+
 /* ---- after fn ---- */
 
 /* Calls fn for every result of the step that somebody still holds. */

@@ -122,6 +122,13 @@ struct ig_captured {
     ig_storage *new_arena;
 };
 
+/* The first op that made numbers which are none: finite.c. */
+enum { IG_FINITE_BYTES = 320 };
+typedef struct ig_finite {
+    bool watching;
+    char first[IG_FINITE_BYTES];
+} ig_finite;
+
 struct ig_ctx {
     ig_allocator allocator;
     ig_ctx_options options; /* texts are not kept */
@@ -159,6 +166,7 @@ struct ig_ctx {
     ig_device **retired;   /* devices that such a plan may need still */
     size_t n_retired, retired_room;
     ig_profile profile;
+    ig_finite finite;
     uint64_t n_ids;
 
     ig_slot *slots;
@@ -187,7 +195,7 @@ static inline bool ig_tensor_has_identity(const ig_tensor *t) {
 IG_MUST_CHECK ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out);
 ig_storage *ig_storage_retain(ig_storage *storage);
 /* Puts memory of someone else's, as it is wrapped, in the place of the storage's own. */
-void ig_storage_adopt(ig_ctx *ctx, ig_storage *s, const ig_storage *outside);
+void ig_storage_adopt(ig_ctx *ctx, ig_storage *storage, const ig_storage *outside);
 void ig_storage_release(ig_ctx *ctx, ig_storage *storage);
 /* Before the host looks at the bytes: they are brought from the device if that has newer ones. */
 IG_MUST_CHECK ig_status ig_storage_to_host(ig_ctx *ctx, ig_storage *storage);
@@ -254,6 +262,10 @@ void ig_profile_deinit(ig_ctx *ctx);
 /* Before a plan runs. */
 void ig_profile_run(ig_ctx *ctx, const ig_plan *plan);
 
+/* ---- finite.c ---- */
+/* After a node has run, while somebody watches. */
+void ig_finite_look(ig_ctx *ctx, const ig_graph *g, const ig_node *node);
+
 /* ---- steps.c ---- */
 /* Before an op: starts a new tape where a step has ended. */
 void ig_step_begin_op(ig_ctx *ctx);
@@ -276,7 +288,7 @@ typedef struct ig_apply_args {
 } ig_apply_args;
 
 /* Calls an op and hands out its first `n_handed` results; poisoned ones if it fails. */
-void ig_apply(ig_ctx *ctx, ig_apply_args args, ig_tensor **out, uint32_t n_handed);
+void ig_apply(ig_ctx *ctx, const ig_apply_args *args, ig_tensor **out, uint32_t n_handed);
 ig_tensor *ig_apply_one(ig_op op, const void *attrs, ig_tensor *const *in, uint32_t n_in);
 ig_tensor *ig_poisoned(ig_ctx *ctx, ig_status status); /* with the thread's error */
 /* The tensor's value in the tape, a new leaf if it has none; IG_NO_VALUE: the error sticks. */
@@ -286,5 +298,9 @@ ig_tensor *ig_tensor_of(ig_ctx *ctx, ig_value v);
 /* An update of tensors that callers own; status and all. */
 IG_MUST_CHECK ig_status ig_apply_update(ig_op op, const void *attrs, ig_tensor *const *in,
                                         uint32_t n_in, uint32_t n_out);
+
+/* ---- capture.c ---- */
+/* Plans that were captured by hand, the newest first; NULL behind the last. */
+const ig_plan *ig_captured_plan(const ig_ctx *ctx, uint32_t index);
 
 #endif

@@ -62,11 +62,11 @@ void ig_custom(ig_ctx *ctx, uint32_t id, ig_tensor *const *in, uint32_t n_in, ig
     }
     const ig_attrs_custom attrs = {id};
     ig_apply(ctx,
-             (ig_apply_args){.op = IG_OP_CUSTOM,
-                             .attrs = &attrs,
-                             .in = in,
-                             .n_in = n_in,
-                             .n_out = op->n_out,
-                             .desc = desc},
+             &(ig_apply_args){.op = IG_OP_CUSTOM,
+                              .attrs = &attrs,
+                              .in = in,
+                              .n_in = n_in,
+                              .n_out = op->n_out,
+                              .desc = desc},
              out, op->n_out);
 }

@@ -46,6 +46,11 @@ ig_tensor *ig_cast(ig_tensor *x, ig_dtype dtype) {
     return unary(IG_OP_CAST, &(ig_attrs_dtype){dtype}, x);
 }
 
+ig_tensor *ig_round_to(ig_tensor *x, ig_dtype dtype) {
+    const ig_dtype from = ig_tensor_desc(x).dtype;
+    return dtype == from ? x : ig_cast(ig_cast(x, dtype), from);
+}
+
 ig_tensor *ig_dropout(ig_tensor *x, double p) {
     ig_ctx *ctx = ig_tensor_ctx(x);
     if (!(p >= 0 && p <= 1))
@@ -60,7 +65,7 @@ ig_tensor *ig_dropout(ig_tensor *x, double p) {
 ig_tensor *ig_full(ig_ctx *ctx, ig_desc desc, double value) {
     ig_tensor *one;
     const ig_attrs_fill attrs = {value, desc.dtype, 0};
-    ig_apply(ctx, (ig_apply_args){.op = IG_OP_FILL, .attrs = &attrs}, &one, 1);
+    ig_apply(ctx, &(ig_apply_args){.op = IG_OP_FILL, .attrs = &attrs}, &one, 1);
     return desc.shape.rank == 0 ? one : ig_broadcast(one, desc.shape);
 }
 
@@ -225,8 +230,11 @@ ig_tensor *ig_rope(ig_tensor *x, ig_tensor *positions, ig_rope_options options) 
         return ig_poisoned(ig_tensor_ctx(x), IG_FAIL(IG_ERR_ARGUMENT, "rope: %d dims, form %d",
                                                      options.dims, (int)options.form));
     const ig_attrs_rope attrs = {options.base == 0 ? 10000 : options.base,
-                                 options.scale == 0 ? 1 : options.scale, (uint32_t)options.dims,
-                                 options.form, 0};
+                                 options.scale == 0 ? 1 : options.scale,
+                                 (uint32_t)options.dims,
+                                 options.form,
+                                 0,
+                                 options.magnitude};
     return ig_apply_one(IG_OP_ROPE, &attrs, (ig_tensor *[]){x, positions, options.factors},
                         options.factors ? 3 : 2);
 }
@@ -237,7 +245,7 @@ ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v, ig_attention_o
     ig_tensor *out, *in[] = {q, k, v};
     ig_apply(
         ig_tensor_ctx(q),
-        (ig_apply_args){.op = IG_OP_ATTENTION, .attrs = &attrs, .in = in, .n_in = 3, .n_out = 2},
+        &(ig_apply_args){.op = IG_OP_ATTENTION, .attrs = &attrs, .in = in, .n_in = 3, .n_out = 2},
         &out, 1);
     return out;
 }
@@ -245,7 +253,45 @@ ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v, ig_attention_o
 ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale) {
     ig_tensor *in[] = {
         q, cache.k_pages, cache.v_pages, cache.page_table, cache.row_seq, cache.row_pos};
-    return ig_apply_one(IG_OP_ATTENTION_PAGED, &(ig_attrs_attention){scale, 1}, in, COUNT(in));
+    const ig_attrs_paged attrs = {scale, 1, cache.window, cache.softcap};
+    return ig_apply_one(IG_OP_ATTENTION_PAGED, &attrs, in, COUNT(in));
+}
+
+/* ---- mixtures of experts ---- */
+
+ig_routed ig_route(ig_tensor *logits, ig_route_options options) {
+    const ig_attrs_route attrs = {(uint32_t)options.count, options.renormalise};
+    ig_tensor *out[2];
+    ig_ctx *ctx = ig_tensor_ctx(logits);
+    if (options.count < 1) {
+        out[0] = out[1] =
+            ig_poisoned(ctx, IG_FAIL(IG_ERR_ARGUMENT, "route: to %d experts", options.count));
+        return (ig_routed){out[0], out[1]};
+    }
+    ig_apply(
+        ctx,
+        &(ig_apply_args){.op = IG_OP_ROUTE, .attrs = &attrs, .in = &logits, .n_in = 1, .n_out = 2},
+        out, 2);
+    return (ig_routed){out[0], out[1]};
+}
+
+ig_groups ig_group_rows(ig_tensor *ids, int64_t experts) {
+    const ig_attrs_rows attrs = {experts};
+    ig_tensor *out[3];
+    ig_apply(ig_tensor_ctx(ids),
+             &(ig_apply_args){
+                 .op = IG_OP_GROUP_ROWS, .attrs = &attrs, .in = &ids, .n_in = 1, .n_out = 3},
+             out, 3);
+    return (ig_groups){out[0], out[1], out[2]};
+}
+
+ig_tensor *ig_matmul_grouped(ig_tensor *x, ig_tensor *w, ig_tensor *offsets) {
+    return ig_apply_one(IG_OP_MATMUL_GROUPED, &(ig_attrs_grouped){1},
+                        (ig_tensor *[]){x, w, offsets}, 3);
+}
+
+ig_tensor *ig_combine(ig_tensor *y, ig_tensor *places, ig_tensor *weights) {
+    return ig_apply_one(IG_OP_COMBINE, NULL, (ig_tensor *[]){y, places, weights}, 3);
 }
 
 ig_status ig_eval(ig_tensor *const *tensors, int count) {

@@ -128,6 +128,7 @@ static ig_status run_node(void *user, ig_graph *g, uint32_t id) {
         return IG_OK;
     }
     IG_TRY(compute(ctx, g, id));
+    if (ctx->finite.watching) ig_finite_look(ctx, g, node);
     if (traits & IG_UPDATES) count_versions(g, node);
     return IG_OK;
 }

@@ -49,7 +49,7 @@ struct ig_tokenizer {
     size_t longest_piece; /* in bytes */
 
     /* Of a model file; without one there are none. */
-    uint8_t *kinds; /* [vocabulary] ig_token_kind; NULL: all are normal */
+    uint8_t *kinds; /* [vocabulary] ig_token_kind; NULL: it was learnt, all are normal */
     ig_specials specials;
     int32_t special_ids[IG_SPECIAL_COUNT];
     bool add_bos, add_eos, space_prefix;
@@ -65,6 +65,9 @@ IG_MUST_CHECK ig_status ig_pieces_add(ig_tokenizer *t, const char *bytes, size_t
 static inline ig_token_kind ig_token_kind_of(const ig_tokenizer *t, int32_t id) {
     return t->kinds ? (ig_token_kind)t->kinds[id] : IG_TOKEN_NORMAL;
 }
+
+/* Whether a token of this name ends what a model says. */
+bool ig_token_name_ends(ig_tokenizer_data name);
 
 /* Makes room for `more` ids behind those that are there. */
 IG_MUST_CHECK ig_status ig_ids_reserve(ig_ids *ids, size_t more);

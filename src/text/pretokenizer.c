@@ -1,8 +1,9 @@
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/pretokenizer.h"
 
-#include <pcre2.h>
 #include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
 
 #include "base/text.h"
 #include "text/utf8.h"
@@ -78,9 +79,24 @@ struct ig_pretokenizer {
 static void *take(PCRE2_SIZE n_bytes, void *user) { return ig_alloc(user, n_bytes, 1); }
 static void give(void *p, void *user) { ig_free(user, p); }
 
-/* The same matches, without a search from every place of a long row of spaces. */
-static const char *faster(const char *pattern) {
-    return strcmp(pattern, "\\s+$") == 0 ? "(?<!\\s)\\s+$" : pattern;
+/* Patterns that are put another way for PCRE2. */
+static const struct {
+    const char *published, *ours;
+} rewritten[] = {
+    /* The same matches, without a search from every place of a long row of spaces. */
+    {"\\s+$", "(?<!\\s)\\s+$"},
+    /* Threes of digits, counted from the end: once for a number, which then goes on from three to
+     * three.  To Oniguruma marks are parts of words: there is no \b between a digit and one. */
+    {"(?=(\\d{3})+(?!\\d))",
+     "(?<!\\d)\\d{0,2}\\K(?=(?:\\d{3})+(?!\\d))|\\G(?<=\\d)\\d{2}\\K(?=\\d{3})"},
+    {"\\d{1,3}(?=(?:\\d{3})*\\b)",
+     "(?<!\\d)\\d{1,3}(?=(?:\\d{3})*(?![\\p{L}\\p{M}\\p{N}\\p{Pc}]))|\\G(?<=\\d)\\d{3}"},
+};
+
+static const char *rewrite(const char *pattern) {
+    for (size_t i = 0; i < sizeof rewritten / sizeof *rewritten; i++)
+        if (strcmp(pattern, rewritten[i].published) == 0) return rewritten[i].ours;
+    return pattern;
 }
 
 /*
@@ -110,7 +126,7 @@ static ig_status compile(ig_pretokenizer *p, const char *name, const char *patte
     enum { PATTERN_BYTES = 4096 };
     char spelt[PATTERN_BYTES];
     ig_text text = ig_text_begin(spelt, sizeof spelt);
-    spell_spaces(faster(pattern), &text);
+    spell_spaces(rewrite(pattern), &text);
 
     pcre2_compile_context *context = pcre2_compile_context_create(p->memory);
     if (!context) return IG_FAIL(IG_ERR_MEMORY, "pre-tokenizer %s: no memory", name);

@@ -27,9 +27,9 @@
     digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 /* Kimi's keeps Han apart.  It was published with an intersection of classes, CAPITALS&&[^\p{Han}],
- * which PCRE2 does not have; the same sets, by what is not in them: */
-#define CAPITALS_NOT_HAN "[^\\p{C}\\p{Z}\\p{P}\\p{S}\\p{N}\\p{Ll}\\p{Han}]"
-#define SMALL_NOT_HAN    "[^\\p{C}\\p{Z}\\p{P}\\p{S}\\p{N}\\p{Lu}\\p{Lt}\\p{Han}]"
+ * which PCRE2 does not have; the same sets, by what is not in them.  Its \p{Han} is wider, too. */
+#define CAPITALS_NOT_HAN "[^\\p{C}\\p{Z}\\p{P}\\p{S}\\p{N}\\p{Ll}\\p{sc:Han}]"
+#define SMALL_NOT_HAN    "[^\\p{C}\\p{Z}\\p{P}\\p{S}\\p{N}\\p{Lu}\\p{Lt}\\p{sc:Han}]"
 
 #define DEEPSEEK_CJK  "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 #define DEEPSEEK3_CJK "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
@@ -135,9 +135,9 @@ const ig_pre ig_pre_rows[] = {
          {"[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
           "\\s+(?!\\S)|\\s+"}},
     {"kimi-k2", NULL,
-     .patterns = {"[\\p{Han}]+|" CASED(
+     .patterns = {"[\\p{sc:Han}]+|" CASED(
          CAPITALS_NOT_HAN, SMALL_NOT_HAN,
          CONTRACTIONS
          "?") "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
-    {NULL},
+    {.name = NULL},
 };

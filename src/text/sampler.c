@@ -20,6 +20,9 @@ struct ig_sampler {
     candidate *candidates; /* [vocabulary] */
     int32_t *recent;       /* [repeat_last], a ring of the tokens looked back at */
     int32_t *repeats;      /* [vocabulary], how often each stands in the ring */
+    float *biases;         /* [vocabulary]; NULL: none */
+    candidate *order;      /* [vocabulary], for typical; NULL: off */
+    double mu;             /* of mirostat: the most surprise allowed, in bits */
     uint64_t n_accepted, n_drawn;
 };
 
@@ -38,6 +41,14 @@ static ig_sampling resolve(const ig_sampling *s) {
         .repeat_penalty = or_default(s->repeat_penalty, 1),
         .repeat_last = s->repeat_last ? s->repeat_last : 64,
         .seed = s->seed,
+        .typical_p = or_default(s->typical_p, 1),
+        .frequency_penalty = s->frequency_penalty,
+        .presence_penalty = s->presence_penalty,
+        .mirostat = s->mirostat,
+        .mirostat_tau = or_default(s->mirostat_tau, 5),
+        .mirostat_eta = or_default(s->mirostat_eta, 0.1),
+        .biases = s->biases,
+        .n_biases = s->n_biases,
     };
 }
 
@@ -48,15 +59,34 @@ static ig_status check(const ig_sampling *s, int64_t vocabulary) {
     } rows[] = {{"temperature", s->temperature},
                 {"top-p", s->top_p},
                 {"min-p", s->min_p},
-                {"repeat penalty", s->repeat_penalty}};
+                {"repeat penalty", s->repeat_penalty},
+                {"typical-p", s->typical_p},
+                {"frequency penalty", s->frequency_penalty},
+                {"presence penalty", s->presence_penalty},
+                {"mirostat's tau", s->mirostat_tau},
+                {"mirostat's eta", s->mirostat_eta}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (!isfinite(rows[i].value))
             return IG_FAIL(IG_ERR_ARGUMENT, "sampling: %s is %g", rows[i].name, rows[i].value);
     if (s->repeat_penalty < 0)
         return IG_FAIL(IG_ERR_ARGUMENT, "sampling: repeat penalty is %g, below 0",
                        s->repeat_penalty);
+    if (s->mirostat != 0 && s->mirostat != 2)
+        return IG_FAIL(IG_ERR_ARGUMENT, "sampling: mirostat is %d, not 0 or 2", s->mirostat);
     if (vocabulary < 1 || vocabulary > INT32_MAX)
         return IG_FAIL(IG_ERR_ARGUMENT, "sampling: a vocabulary of %lld", (long long)vocabulary);
+    return IG_OK;
+}
+
+static ig_status check_biases(const ig_sampling *s, int64_t vocabulary) {
+    for (size_t i = 0; i < s->n_biases; i++) {
+        const ig_logit_bias b = s->biases[i];
+        if (b.token < 0 || b.token >= vocabulary)
+            return IG_FAIL(IG_ERR_ARGUMENT, "sampling: a bias for token %d, not below %lld",
+                           b.token, (long long)vocabulary);
+        if (isnan(b.bias))
+            return IG_FAIL(IG_ERR_ARGUMENT, "sampling: the bias of token %d is no number", b.token);
+    }
     return IG_OK;
 }
 
@@ -64,29 +94,46 @@ static size_t ring_length(const ig_sampling *s) {
     return s->repeat_last > 0 ? (size_t)s->repeat_last : 0;
 }
 
+/* Memory for what the options ask for; false: there is none. */
+static bool reserve(ig_sampler *s) {
+    const ig_allocator *a = s->allocator;
+    const size_t n = (size_t)s->vocabulary;
+    s->candidates = ig_alloc(a, n, sizeof *s->candidates);
+    s->recent = ig_alloc(a, ring_length(&s->sampling), sizeof *s->recent);
+    s->repeats = ig_alloc(a, n, sizeof *s->repeats);
+    if (!s->candidates || !s->recent || !s->repeats) return false;
+    if (s->sampling.n_biases > 0 && !(s->biases = ig_alloc(a, n, sizeof *s->biases))) return false;
+    if (s->sampling.typical_p < 1 && !(s->order = ig_alloc(a, n, sizeof *s->order))) return false;
+    return true;
+}
+
 ig_status ig_sampler_create(const ig_allocator *a, const ig_sampling *sampling, int64_t vocabulary,
                             ig_sampler **out) {
     const ig_sampling resolved = resolve(sampling);
     IG_TRY(check(&resolved, vocabulary));
+    IG_TRY(check_biases(&resolved, vocabulary));
     ig_sampler *s = ig_alloc(a, 1, sizeof *s);
     if (!s) return IG_FAIL(IG_ERR_MEMORY, "sampling: no memory");
-    *s = (ig_sampler){.allocator = a, .sampling = resolved, .vocabulary = (int32_t)vocabulary};
-
-    const size_t n = (size_t)vocabulary, ring = ring_length(&resolved);
-    s->candidates = ig_alloc(a, n, sizeof *s->candidates);
-    s->recent = ig_alloc(a, ring, sizeof *s->recent);
-    s->repeats = ig_alloc(a, n, sizeof *s->repeats);
-    if (!s->candidates || !s->recent || !s->repeats) {
+    *s = (ig_sampler){.allocator = a,
+                      .sampling = resolved,
+                      .vocabulary = (int32_t)vocabulary,
+                      .mu = 2 * resolved.mirostat_tau};
+    if (!reserve(s)) {
         ig_sampler_destroy(s);
-        return IG_FAIL(IG_ERR_MEMORY, "sampling: no memory for %zu tokens, %zu looked back at", n,
-                       ring);
+        return IG_FAIL(IG_ERR_MEMORY, "sampling: no memory for %lld tokens, %zu looked back at",
+                       (long long)vocabulary, ring_length(&resolved));
     }
+    for (size_t i = 0; i < resolved.n_biases; i++)
+        s->biases[resolved.biases[i].token] += resolved.biases[i].bias;
+    s->sampling.biases = NULL;
     *out = s;
     return IG_OK;
 }
 
 void ig_sampler_destroy(ig_sampler *s) {
     if (!s) return;
+    ig_free(s->allocator, s->order);
+    ig_free(s->allocator, s->biases);
     ig_free(s->allocator, s->repeats);
     ig_free(s->allocator, s->recent);
     ig_free(s->allocator, s->candidates);
@@ -163,6 +210,37 @@ static int32_t cut_top_p(const candidate *c, int32_t count, double p) {
     return count;
 }
 
+/*
+ * Those whose surprise, -log of their probability, is nearest to the mean one, the
+ * fewest that sum to more than `p`.  They stay in the order of their likeliness.
+ */
+static int32_t cut_typical(candidate *c, candidate *order, int32_t count, double p) {
+    if (p >= 1 || count <= 1) return count;
+    const double sum = sum_weights(c, count, 1);
+    double mean = 0; /* the entropy */
+    for (int32_t i = 0; i < count; i++) {
+        const double q = weight(c[0], c[i], 1) / sum;
+        if (q > 0) mean -= q * log(q);
+    }
+    for (int32_t i = 0; i < count; i++) {
+        const double q = weight(c[0], c[i], 1) / sum;
+        const double distance = q > 0 ? fabs(-log(q) - mean) : INFINITY;
+        order[i] = (candidate){-(float)distance, i};
+    }
+    take_best(order, count, count);
+
+    double taken = 0;
+    for (int32_t i = 0; i < count && taken <= p; i++) { /* marks those that stay */
+        candidate *kept = &c[order[i].id];
+        taken += weight(c[0], *kept, 1) / sum;
+        kept->id = ~kept->id;
+    }
+    int32_t n = 0;
+    for (int32_t i = 0; i < count; i++)
+        if (c[i].id < 0) c[n++] = (candidate){c[i].logit, ~c[i].id};
+    return n;
+}
+
 /* Those at least `p` times as likely as the best. */
 static int32_t cut_min_p(const candidate *c, int32_t count, double p) {
     if (p < 0) return count;
@@ -179,12 +257,18 @@ static float bounded(double logit) {
     return logit > FLT_MAX ? FLT_MAX : (float)logit;
 }
 
+/* A token that was looked back at `times` times. */
+static float penalised(const ig_sampling *s, float logit, int32_t times) {
+    const double scaled =
+        logit > 0 ? (double)logit / s->repeat_penalty : (double)logit * s->repeat_penalty;
+    return bounded(scaled - times * s->frequency_penalty - s->presence_penalty);
+}
+
 static void gather(ig_sampler *s, const float *logits) {
-    const double penalty = s->sampling.repeat_penalty;
     for (int32_t id = 0; id < s->vocabulary; id++) {
         float logit = bounded((double)logits[id]);
-        if (s->repeats[id] > 0)
-            logit = bounded(logit > 0 ? (double)logit / penalty : (double)logit * penalty);
+        if (s->biases) logit = bounded((double)logit + (double)s->biases[id]);
+        if (s->repeats[id] > 0) logit = penalised(&s->sampling, logit, s->repeats[id]);
         s->candidates[id] = (candidate){logit, id};
     }
 }
@@ -197,6 +281,7 @@ static double draw(ig_sampler *s) {
     return (double)(bits >> 11) * 0x1p-53;
 }
 
+/* One of the first `count`, by its probability; the index. */
 static int32_t pick(ig_sampler *s, int32_t count) {
     const candidate *c = s->candidates;
     const double temperature = s->sampling.temperature;
@@ -204,25 +289,54 @@ static int32_t pick(ig_sampler *s, int32_t count) {
     double sum = 0;
     for (int32_t i = 0; i < count; i++) {
         sum += weight(c[0], c[i], temperature);
-        if (sum > target) return c[i].id;
+        if (sum > target) return i;
     }
-    return c[0].id;
+    return 0;
+}
+
+/*
+ * Mirostat 2 (Basu et al., 2021): of those that surprise by no more than mu bits.
+ * What the one drawn says of the surprise steers mu towards tau.
+ */
+static int32_t pick_mirostat(ig_sampler *s) {
+    candidate *c = s->candidates;
+    const double temperature = s->sampling.temperature;
+    take_best(c, s->vocabulary, s->vocabulary);
+    const double all = sum_weights(c, s->vocabulary, temperature);
+    int32_t count = 1;
+    while (count < s->vocabulary && -log2(weight(c[0], c[count], temperature) / all) <= s->mu)
+        count++;
+    const int32_t i = pick(s, count);
+    const double p = weight(c[0], c[i], temperature) / sum_weights(c, count, temperature);
+    s->mu -= s->sampling.mirostat_eta * (-log2(p) - s->sampling.mirostat_tau);
+    return i;
+}
+
+static int32_t pick_greedy(const ig_sampler *s) {
+    int32_t best = 0;
+    for (int32_t i = 1; i < s->vocabulary; i++)
+        if (is_better(s->candidates[i], s->candidates[best])) best = i;
+    return best;
+}
+
+static int32_t pick_cut(ig_sampler *s) {
+    candidate *c = s->candidates;
+    const int32_t k = s->sampling.top_k;
+    int32_t count = k < 0 || k > s->vocabulary ? s->vocabulary : k;
+    take_best(c, s->vocabulary, count);
+    count = cut_typical(c, s->order, count, s->sampling.typical_p);
+    count = cut_top_p(c, count, s->sampling.top_p);
+    count = cut_min_p(c, count, s->sampling.min_p);
+    return pick(s, count);
 }
 
 int32_t ig_sampler_next(ig_sampler *s, const float *logits) {
     assert(logits);
     gather(s, logits);
-    candidate *c = s->candidates;
-    if (s->sampling.temperature < 0) {
-        candidate best = c[0];
-        for (int32_t id = 1; id < s->vocabulary; id++)
-            if (is_better(c[id], best)) best = c[id];
-        return best.id;
-    }
-    const int32_t k = s->sampling.top_k;
-    int32_t count = k < 0 || k > s->vocabulary ? s->vocabulary : k;
-    take_best(c, s->vocabulary, count);
-    count = cut_top_p(c, count, s->sampling.top_p);
-    count = cut_min_p(c, count, s->sampling.min_p);
-    return pick(s, count);
+    const int32_t i = s->sampling.temperature < 0 ? pick_greedy(s)
+                      : s->sampling.mirostat      ? pick_mirostat(s)
+                                                  : pick_cut(s);
+    return s->candidates[i].id;
 }
+
+/* ---- How likely tokens were ---- */

@@ -7,10 +7,11 @@
  *     ig_sampler_accept(sampler, id)        and so on
  *     ig_sampler_destroy(sampler)
  *
- * The order is llama.cpp's: repetition penalty, top-k, top-p, min-p, and only
- * then temperature, so the cut-offs look at the model's own probabilities.  Draws
- * are counted, not kept in a state: the n-th draw of a seed is always the same
- * number, whatever the machine.  Nothing is allocated after create.
+ * The order is llama.cpp's: biases, penalties, top-k, typical, top-p, min-p, and
+ * only then temperature, so the cut-offs look at the model's own probabilities.
+ * Mirostat takes the place of the cut-offs and comes after temperature.  Draws are
+ * counted, not kept in a state: the n-th draw of a seed is always the same number,
+ * whatever the machine.  Nothing is allocated after create.
  */
 #ifndef IG_TEXT_SAMPLER_H
 #define IG_TEXT_SAMPLER_H
@@ -30,7 +31,7 @@ void ig_sampler_destroy(ig_sampler *sampler); /* NULL is fine */
  * several are the likeliest, greedy takes the lowest id. */
 int32_t ig_sampler_next(ig_sampler *sampler, const float *logits);
 
-/* Tells of a token that stands in the text now: the repetition penalty looks back at it. */
+/* Tells of a token that stands in the text now: penalties look back at it. */
 void ig_sampler_accept(ig_sampler *sampler, int32_t token);
 
 #endif

@@ -16,19 +16,17 @@ size_t ig_spell_spaces(ig_tokenizer_data token, char *out) {
     return used;
 }
 
-/* Whether GPT-2 writes a byte as the character with the same number. */
-static bool stands_for_itself(uint32_t byte) {
-    return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xFF && byte != 0xAD);
-}
-
-/* The byte that a character stands for; below 0: none. */
+/* The byte that a character stands for; below 0: none.  Those that cannot be seen, 0 to 32, 127 to
+ * 160 and 173, stand one behind the other from U+0100 on. */
 static int byte_of(uint32_t point) {
-    enum { OTHERS = 0x100 };
-    if (point < OTHERS) return stands_for_itself(point) ? (int)point : -1;
-    uint32_t other = OTHERS;
-    for (uint32_t byte = 0; byte < 256; byte++)
-        if (!stands_for_itself(byte) && other++ == point) return (int)byte;
-    return -1;
+    enum { HIDDEN = 0x100, LOW = 33, MIDDLE = 34 };
+    const bool seen =
+        (point >= '!' && point <= '~') || (point >= 0xA1 && point < HIDDEN && point != 0xAD);
+    if (seen) return (int)point;
+    if (point < HIDDEN || point > HIDDEN + LOW + MIDDLE) return -1;
+    const int hidden = (int)(point - HIDDEN);
+    if (hidden < LOW) return hidden;
+    return hidden < LOW + MIDDLE ? hidden - LOW + 127 : 0xAD;
 }
 
 size_t ig_spell_bytes(ig_tokenizer_data token, char *out) {

@@ -142,16 +142,18 @@ static const char *const end_names[] = {
     "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
 };
 
+bool ig_token_name_ends(ig_tokenizer_data name) {
+    for (size_t i = 0; i < sizeof end_names / sizeof *end_names; i++)
+        if (name.n_bytes == strlen(end_names[i]) &&
+            memcmp(name.bytes, end_names[i], name.n_bytes) == 0)
+            return true;
+    return false;
+}
+
 bool ig_tokenizer_is_end(const ig_tokenizer *t, int32_t id) {
     if (id < 0 || id >= t->vocabulary) return false;
     if (id == t->special_ids[IG_SPECIAL_EOS] || id == t->special_ids[IG_SPECIAL_EOT]) return true;
-    if (!ig_tokenizer_is_control(t, id)) return false;
-    const ig_tokenizer_data piece = ig_tokenizer_piece(t, id);
-    for (size_t i = 0; i < sizeof end_names / sizeof *end_names; i++)
-        if (piece.n_bytes == strlen(end_names[i]) &&
-            memcmp(piece.bytes, end_names[i], piece.n_bytes) == 0)
-            return true;
-    return false;
+    return ig_tokenizer_is_control(t, id) && ig_token_name_ends(ig_tokenizer_piece(t, id));
 }
 
 /* ---- Text to ids ---- */

@@ -11,6 +11,7 @@
 
 #include "text/kind.h"
 #include "text/pretokenizer.h"
+#include "text/spell.h"
 
 /* A new kind is a row here. */
 static const ig_tokenizer_kind *const kinds[] = {&ig_tokenizer_llama, &ig_tokenizer_gpt2,
@@ -65,17 +66,26 @@ static const char *const turn_ends[] = {
     "<|eot_id|>",      "<|im_end|>",    "<end_of_turn>", "<|end|>",
     "<|end_of_text|>", "<|endoftext|>", "<EOT>",         "[EOT]"};
 
-/* Kinds as the file has them; what is no kind is a normal token. */
+/*
+ * As the file has it; what is no kind is a normal token.  Old files have no kinds:
+ * then bytes are known by how they are spelt.  And there are files in which tokens
+ * that end a turn are said to be text.
+ */
+static ig_token_kind kind_of(const ig_tokenizer *t, const ig_vocab *v, size_t i) {
+    if (ig_token_name_ends(v->tokens[i])) return IG_TOKEN_CONTROL;
+    if (v->kinds && v->kinds[i] >= IG_TOKEN_NORMAL && v->kinds[i] <= IG_TOKEN_BYTE)
+        return (ig_token_kind)v->kinds[i];
+    const bool byte =
+        !v->kinds && t->kind == &ig_tokenizer_llama && ig_spell_hex(v->tokens[i]) >= 0;
+    return byte ? IG_TOKEN_BYTE : IG_TOKEN_NORMAL;
+}
+
 static ig_status copy_kinds(ig_tokenizer *t, const ig_vocab *v) {
-    if (!v->kinds) return IG_OK;
     t->kinds = ig_alloc(t->allocator, v->n_tokens, 1);
     if (!t->kinds)
         return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for the kinds of %zu tokens", v->source,
                        v->n_tokens);
-    for (size_t i = 0; i < v->n_tokens; i++) {
-        const bool known = v->kinds[i] >= IG_TOKEN_NORMAL && v->kinds[i] <= IG_TOKEN_BYTE;
-        t->kinds[i] = (uint8_t)(known ? v->kinds[i] : IG_TOKEN_NORMAL);
-    }
+    for (size_t i = 0; i < v->n_tokens; i++) t->kinds[i] = (uint8_t)kind_of(t, v, i);
     return IG_OK;
 }
 

@@ -26,9 +26,10 @@ typedef struct bert_tokenizer {
 } bert_tokenizer;
 
 #define CONTROLS "\\x{0}-\\x{8}\\x{b}\\x{c}\\x{e}-\\x{1f}\\x{7f}-\\x{9f}\\p{Cf}\\p{Co}\\x{fffd}"
+/* BERT's own list ends a block at U+2B820; the tokenizers in use have U+2B920 there. */
 #define IDEOGRAPHS                                                                               \
     "\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{20000}-\\x{2a6df}\\x{2a700}-\\x{2b73f}\\x{2b740}" \
-    "-\\x{2b81f}\\x{2b820}-\\x{2ceaf}\\x{f900}-\\x{faff}\\x{2f800}-\\x{2fa1f}"
+    "-\\x{2b81f}\\x{2b920}-\\x{2ceaf}\\x{f900}-\\x{faff}\\x{2f800}-\\x{2fa1f}"
 
 /* What a text is freed of; and what stands between words or is one by itself. */
 static const ig_pre drop_controls = {.name = "bert", .patterns = {"[" CONTROLS "]+"}};

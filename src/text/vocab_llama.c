@@ -43,9 +43,8 @@ static ig_status add_pieces(llama_tokenizer *t, const ig_vocab *v, char *spelt) 
     for (size_t i = 0; i < v->n_tokens; i++) {
         const ig_tokenizer_data token = v->tokens[i];
         const ig_token_kind kind = ig_token_kind_of(&t->base, (int32_t)i);
-        const int byte = ig_spell_hex(token);
-        if (kind == IG_TOKEN_BYTE || (!v->kinds && byte >= 0)) {
-            IG_TRY(add_byte(t, v, i, byte));
+        if (kind == IG_TOKEN_BYTE) {
+            IG_TRY(add_byte(t, v, i, ig_spell_hex(token)));
         } else if (is_text(kind)) {
             IG_TRY(ig_pieces_add(&t->base, spelt, ig_spell_spaces(token, spelt)));
         } else {
@@ -102,8 +101,7 @@ static ig_status load(ig_tokenizer *base, const ig_vocab *v) {
 
     IG_TRY(ig_lookup_init(base, v->n_tokens, &t->lookup));
     for (int32_t id = 0; id < base->vocabulary; id++)
-        if (is_text(ig_token_kind_of(base, id)) && !(ig_spell_hex(v->tokens[id]) >= 0 && !v->kinds))
-            ig_lookup_add(&t->lookup, base, id);
+        if (is_text(ig_token_kind_of(base, id))) ig_lookup_add(&t->lookup, base, id);
     base->space_prefix = v->add_space_prefix;
     t->remove_extra_spaces = v->remove_extra_spaces;
     return rank(t, v);

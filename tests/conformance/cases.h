@@ -61,7 +61,7 @@ typedef struct case_table {
 } case_table;
 
 extern const case_table cases_elementwise, cases_cast, cases_move, cases_reduce, cases_softmax,
-    cases_norm, cases_matmul, cases_quant, cases_rope, cases_attention, cases_update;
+    cases_norm, cases_matmul, cases_quant, cases_rope, cases_attention, cases_update, cases_moe;
 
 /* All tables, one after the other; the last has no cases. */
 extern const case_table *const case_tables[];

@@ -28,9 +28,30 @@ static const double position[] = {0, 5, 63, 64, 3, 2, 130};
             OPERAND(DTYPE(IG_I32), NUMBERS(table), SHAPE(2, 3)),  \
             OPERAND(DTYPE(IG_I32), NUMBERS(sequence), SHAPE(r)),  \
             OPERAND(DTYPE(IG_I32), NUMBERS(position), SHAPE(r))), \
-         ATTRS(ig_attrs_attention, scale, 1))
+         ATTRS(ig_attrs_paged, scale, 1, 0, 0))
+
+/* F32 rows with a cache of another type, and with what else there is. */
+#define CACHED(what, k_type, v_type, r, h, g, d, e, ...)                                    \
+    CASE(IG_OP_ATTENTION_PAGED, what,                                                       \
+         IN(TYPED(IG_F32, r, h, d), TYPED(k_type, 5, 64, g, d), TYPED(v_type, 5, 64, g, e), \
+            OPERAND(DTYPE(IG_I32), NUMBERS(table), SHAPE(2, 3)),                            \
+            OPERAND(DTYPE(IG_I32), NUMBERS(sequence), SHAPE(r)),                            \
+            OPERAND(DTYPE(IG_I32), NUMBERS(position), SHAPE(r))),                           \
+         ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
 
 static const ig_case cases[] = {
+    CACHED("a window", IG_F32, IG_F32, 7, 4, 2, 8, 8, .window = 5),
+    CACHED("a window of more than a page", IG_F32, IG_F32, 7, 4, 2, 8, 8, .window = 70),
+    CACHED("a window of one", IG_F32, IG_F32, 7, 2, 2, 8, 8, .window = 1),
+    CACHED("capped scores", IG_F32, IG_F32, 7, 4, 2, 8, 8, .softcap = 0.75f),
+    CACHED("halves", IG_F16, IG_F16, 7, 6, 2, 20, 12, .window = 0),
+    CACHED("brain halves", IG_BF16, IG_BF16, 7, 6, 2, 16, 16, .window = 40),
+    CACHED("blocks", IG_Q8_0, IG_Q8_0, 7, 6, 2, 64, 32, .window = 0),
+    CACHED("blocks, more heads than walk together", IG_Q8_0, IG_Q8_0, 3, 19, 1, 32, 32,
+           .window = 0),
+    CACHED("keys in halves, values in blocks", IG_F16, IG_Q8_0, 7, 4, 2, 40, 32, .window = 9),
+    CACHED("keys in floats, values in halves", IG_F32, IG_F16, 7, 4, 2, 40, 8, .softcap = 2),
+    CACHED("keys in blocks, values in floats", IG_Q8_0, IG_F32, 7, 4, 4, 32, 5, .window = 0),
     PAGED("rows of two sequences", 0, 7, 2, 2, 8, 8),
     PAGED("grouped heads, odd widths", 0, 7, 6, 2, 7, 11),
     PAGED("one row, a scale of its own", 0.25f, 1, 4, 1, 16, 16),

@@ -2,10 +2,15 @@
 #include "cases.h"
 
 #define ROPE(what, x, positions, base, scale, dims, form, inverse) \
-    CASE(IG_OP_ROPE, what, IN(x, positions), ATTRS(ig_attrs_rope, base, scale, dims, form, inverse))
+    CASE(IG_OP_ROPE, what, IN(x, positions),                       \
+         ATTRS(ig_attrs_rope, base, scale, dims, form, inverse, 0))
 #define FACTORS(what, x, positions, n, dims, form)             \
     CASE(IG_OP_ROPE, what, IN(x, positions, RANGE(0.5, 4, n)), \
-         ATTRS(ig_attrs_rope, 10000, 0, dims, form, 0))
+         ATTRS(ig_attrs_rope, 10000, 0, dims, form, 0, 0))
+
+#define MAGNIFIED(what, form, inverse)                             \
+    CASE(IG_OP_ROPE, what, IN(REAL(2, 5, 3, 11), INDEX(0, 50, 5)), \
+         ATTRS(ig_attrs_rope, 10000, 0, 6, form, inverse, 1.19f))
 
 #define POSITIONS_SLICED   OPERAND(DTYPE(IG_I32), BETWEEN(0, 50), .layout = SLICED, SHAPE(2, 5))
 #define POSITIONS_REPEATED OPERAND(DTYPE(IG_I32), BETWEEN(0, 50), .repeat = 1, SHAPE(2, 5))
@@ -35,6 +40,7 @@
              0, form, 0),                                                                          \
         ROPE(words ", one for all", REPEATED(15, 2, 5, 3, 8), INDEX(0, 50, 5), 10000, 0, 0, form,  \
              1),                                                                                   \
+        MAGNIFIED(words ", magnified", form, 0), MAGNIFIED(words ", magnified, back", form, 1),    \
         FACTORS(words ", factors", REAL(2, 5, 3, 8), INDEX(0, 50, 5), 4, 0, form),                 \
         FACTORS(words ", factors, partly", REAL(2, 5, 3, 11), INDEX(0, 50, 2, 5), 3, 6, form)
 

@@ -30,6 +30,20 @@ static const ig_slot late[] = {{.f = 0.05}, {.i = 0}, {.i = 1000}};
 #define CLIP(what, limit, norm, operand) \
     CASE(IG_OP_CLIP, what, IN(operand, NORM_OF(norm)), ATTRS(ig_attrs_clip, limit))
 
+/* F32 rows into a cache of another type. */
+#define STORED(type)                                                                      \
+    CASE(IG_OP_STORE_ROWS, "into " #type,                                                 \
+         IN(TYPED(type, 9, 3, 32), TYPED(IG_F32, 6, 3, 32), INDEX(-2, 11, 6)), NO_ATTRS), \
+        CASE(IG_OP_STORE_ROWS, "large and small into " #type,                             \
+             IN(TYPED(type, 4, 64), OPERAND(DTYPE(IG_F32), .values = BITS, SHAPE(9, 64)), \
+                INDEX(0, 3, 9)),                                                          \
+             NO_ATTRS),                                                                   \
+        CASE(IG_OP_STORE_ROWS, "zeros into " #type,                                       \
+             IN(TYPED(type, 4, 64), OPERAND(DTYPE(IG_F32), NUMBERS(zero), SHAPE(9, 64)),  \
+                INDEX(0, 3, 9)),                                                          \
+             NO_ATTRS)
+static const double zero[] = {0};
+
 static const ig_case cases[] = {
     ASSIGN(IG_F32),
     ASSIGN(IG_F16),
@@ -72,6 +86,9 @@ static const ig_case cases[] = {
 
     CASE(IG_OP_STORE_ROWS, "rows to their places, some nowhere",
          IN(REAL(9, 17), REAL(6, 17), INDEX(-2, 11, 6)), NO_ATTRS),
+    STORED(IG_F16),
+    STORED(IG_BF16),
+    STORED(IG_Q8_0),
     CASE(IG_OP_STORE_ROWS, "two to one place", IN(REAL(2, 3, 5), REAL(7, 3, 5), INDEX(0, 1, 7)),
          NO_ATTRS),
     CASE(IG_OP_STORE_ROWS, "no rows", IN(REAL(4, 3), REAL(0, 3), INDEX(0, 1, 0)), NO_ATTRS),

@@ -147,6 +147,9 @@ static ig_tensor *rope_partly(const grad_inputs *in) {
     return ig_rope(P(0), in->index,
                    (ig_rope_options){.form = IG_ROPE_HALVES, .dims = 4, .scale = 0.5f});
 }
+static ig_tensor *rope_magnified(const grad_inputs *in) {
+    return ig_rope(P(0), in->index, (ig_rope_options){.magnitude = 1.25f});
+}
 static ig_tensor *rope_factors(const grad_inputs *in) {
     return ig_rope(P(0), in->index, (ig_rope_options){.form = IG_ROPE_PAIRS, .factors = in->fixed});
 }
@@ -163,6 +166,27 @@ static ig_tensor *attention_of_views(const grad_inputs *in) { /* [b, h, t, d], a
 }
 static ig_tensor *attention_to_itself(const grad_inputs *in) {
     return ig_attention(P(0), P(0), P(0), (ig_attention_options){.causal = true});
+}
+
+/* ---- mixtures of experts ---- */
+
+static ig_tensor *route_weights(const grad_inputs *in) {
+    return ig_route(P(0), (ig_route_options){.count = 2}).weights;
+}
+static ig_tensor *route_renormalised(const grad_inputs *in) {
+    return ig_route(P(0), (ig_route_options){.count = 3, .renormalise = true}).weights;
+}
+static ig_tensor *grouped(const grad_inputs *in) { /* five rows; the second expert has none */
+    return ig_matmul_grouped(P(0), P(1), in->index);
+}
+static ig_tensor *combine(const grad_inputs *in) { return ig_combine(P(0), in->index, P(1)); }
+
+/* x [4, 3] and logits [4, 5]: two experts of each row, w [5, 2, 3]. */
+static ig_tensor *mixture(const grad_inputs *in) {
+    const ig_routed routed = ig_route(P(1), (ig_route_options){.count = 2, .renormalise = true});
+    const ig_groups groups = ig_group_rows(routed.ids, 5);
+    ig_tensor *y = ig_matmul_grouped(ig_embedding(P(0), groups.rows), P(2), groups.offsets);
+    return ig_combine(ig_silu(y), groups.places, routed.weights);
 }
 
 /* ---- more than one op ---- */
@@ -301,6 +325,7 @@ const grad_case grad_cases[] = {
     INDEXED(IG_OP_ROPE, "halves, positions of each row", rope_halves, EXTENTS(2, 3),
             LIST(0, 1, 5, 2, 2, 7), REAL(2, 3, 2, 4)),
     INDEXED(IG_OP_ROPE, "partly", rope_partly, EXTENTS(3), LIST(0, 1, 5), REAL(1, 3, 2, 7)),
+    INDEXED(IG_OP_ROPE, "magnified", rope_magnified, EXTENTS(3), LIST(0, 1, 5), REAL(1, 3, 2, 4)),
     INDEXED(IG_OP_ROPE, "factors", rope_factors, EXTENTS(3), LIST(0, 1, 5), REAL(1, 3, 1, 8)),
 
     GRAD(IG_OP_ATTENTION, "all see all", attention, REAL(2, 3, 2, 4), REAL(2, 5, 2, 4),
@@ -314,6 +339,14 @@ const grad_case grad_cases[] = {
     GRAD(IG_OP_ATTENTION, "of views", attention_of_views, REAL(1, 4, 3, 2), REAL(1, 2, 3, 2),
          REAL(1, 2, 3, 2)),
     GRAD(IG_OP_ATTENTION, "to itself", attention_to_itself, REAL(1, 4, 2, 3)),
+
+    GRAD(IG_OP_ROUTE, "of all", route_weights, REAL(3, 5)),
+    GRAD(IG_OP_ROUTE, "renormalised", route_renormalised, REAL(3, 5)),
+    INDEXED(IG_OP_MATMUL_GROUPED, "three experts", grouped, EXTENTS(4), LIST(0, 2, 2, 5),
+            REAL(5, 3), REAL(3, 2, 3)),
+    INDEXED(IG_OP_COMBINE, "two each", combine, EXTENTS(3, 2), LIST(4, 0, 2, 2, 1, 3), REAL(6, 4),
+            REAL(3, 2)),
+    GRAD(IG_OP_COMBINE, "a whole mixture", mixture, REAL(4, 3), REAL(4, 5), REAL(5, 2, 3)),
 
     GRAD(IG_OP_MUL, "a tensor used twice", used_twice, REAL(2, 3)),
     GRAD(IG_OP_TRANSPOSE, "used as it is and as a view", used_by_itself_and_a_view, REAL(3, 3)),

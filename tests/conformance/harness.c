@@ -82,8 +82,15 @@ static bool differs(const trial *t, const trial_result *got, const answer *a, ch
     for (uint32_t k = 0; k < t->step.n_out; k++) {
         const ig_ref_view y = trial_view(&t->out[k], got->memory);
         const ig_ref_view w = trial_view(&a->oracle.out[k], a->want.memory);
-        const int64_t n = ig_shape_count(y.shape);
-        for (int64_t i = 0; i < n; i++) {
+        const int64_t n = ig_shape_count(y.shape), block = trial_block(y.dtype);
+        for (int64_t i = 0; i < n; i += block) {
+            if (block > 1) { /* blocks are stored by a rule that leaves no choice */
+                if (memcmp(trial_at(&y, i), trial_at(&w, i), trial_block_bytes(y.dtype)) == 0)
+                    continue;
+                snprintf(words, WORDS_BYTES, "output %u: the block of element %lld differs", k,
+                         (long long)i);
+                return true;
+            }
             const double g = ig_ref_get_any(&y, i), e = ig_ref_get_any(&w, i);
             if (close_enough(g, e, y.dtype, epsilons)) continue;
             snprintf(words, WORDS_BYTES, "output %u, element %lld: %.9g, want %.9g (within %g eps)",
@@ -259,6 +266,7 @@ ig_status conformance_run(const ig_backend *backend, conformance_options options
     for (int i = 0; i < MAX_SEATS; i++) {
         trial_close(backend, &s.seats[i].plain, s.seats[i].device);
         result->leaked += s.seats[i].host.live;
+        result->warnings += s.seats[i].host.warnings;
         host_deinit(&s.seats[i].host);
     }
     host_deinit(&s.oracle_host);

@@ -28,6 +28,7 @@ typedef struct conformance {
     uint64_t claimed; /* dtypes that the device's capabilities list */
     uint64_t shown;   /* dtypes of the operands of cases that passed */
     int64_t leaked;   /* allocations of the host that did not come back */
+    int64_t warnings; /* in the log */
 } conformance;
 
 typedef struct conformance_options {

@@ -51,7 +51,9 @@ static void host_free(const ig_host *base, void *p) {
 }
 
 static void host_log(const ig_host *base, ig_log_level level, const char *text) {
-    (void)base, (void)level, (void)text;
+    if (level < IG_LOG_WARNING) return;
+    ((test_host *)base)->warnings++;
+    fprintf(stderr, "%s\n", text);
 }
 
 static bool host_progress(ig_progress *progress, uint64_t done, uint64_t total) {

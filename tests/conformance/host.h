@@ -18,7 +18,8 @@ typedef struct test_host {
     ig_host base; /* first: the backend's functions get its address */
     uint32_t threads;
     pthread_barrier_t barrier;
-    _Atomic int64_t live; /* allocations that have not come back */
+    _Atomic int64_t live;     /* allocations that have not come back */
+    _Atomic int64_t warnings; /* in the log */
 } test_host;
 
 void host_init(test_host *host, uint32_t threads); /* at most HOST_MAX_THREADS */

@@ -35,12 +35,18 @@ static void every_op_has_a_case_and_a_tolerance_with_a_reason(void **state) {
     }
 }
 
+/* What has no real operand runs in i32 alone. */
+static ig_dtype least_dtype(int op, ig_dtype everywhere) {
+    return op == IG_OP_GROUP_ROWS ? IG_I32 : everywhere;
+}
+
 /* What holds for every backend of ours: nothing fails, nothing leaks, nothing is claimed that no
  * case has shown, and each op runs at least in the given dtype. */
 static void check(const conformance *c, ig_dtype everywhere) {
     for (int op = 0; op < IG_OP_COUNT; op++) {
-        if (is_step(op) && c->at[op][everywhere].passed == 0)
-            fail_msg("%s does not run in %s", ig_op_name((uint32_t)op), ig_dtype_name(everywhere));
+        const ig_dtype dtype = least_dtype(op, everywhere);
+        if (is_step(op) && c->at[op][dtype].passed == 0)
+            fail_msg("%s does not run in %s", ig_op_name((uint32_t)op), ig_dtype_name(dtype));
     }
     assert_int_equal(c->all.failed, 0);
     assert_int_equal(c->leaked, 0);

@@ -65,6 +65,11 @@ case_tolerance case_tolerance_of(uint32_t op) {
         [IG_OP_ATTENTION_PAGED] = {64, shares},
         [IG_OP_STORE_ROWS] = {0, moved},
         [IG_OP_ATTENTION_GRAD] = {128, shares},
+        [IG_OP_ROUTE] = {16, row},
+        [IG_OP_GROUP_ROWS] = {0, moved},
+        [IG_OP_MATMUL_GROUPED] = {256, "as matmul"},
+        [IG_OP_MATMUL_GROUPED_GRAD] = {256, "as matmul"},
+        [IG_OP_COMBINE] = {4, twice},
         [IG_OP_ASSIGN] = {0, moved},
         [IG_OP_ACCUMULATE] = {0, once},
         [IG_OP_ADAMW] = {8, fused},
@@ -76,6 +81,7 @@ case_tolerance case_tolerance_of(uint32_t op) {
 }
 
 const case_table *const case_tables[] = {
-    &cases_elementwise, &cases_cast,  &cases_move, &cases_reduce,    &cases_softmax, &cases_norm,
-    &cases_matmul,      &cases_quant, &cases_rope, &cases_attention, &cases_update,  NULL,
+    &cases_elementwise, &cases_cast,   &cases_move,  &cases_reduce, &cases_softmax,
+    &cases_norm,        &cases_matmul, &cases_quant, &cases_rope,   &cases_attention,
+    &cases_update,      &cases_moe,    NULL,
 };

@@ -283,6 +283,32 @@ static void overhead_has_all_costs(void **state) {
     json_decref(root);
 }
 
+static void routes_learn_the_same_with_ever_fewer_submits(void **state) {
+    (void)state;
+    json_t *root = json_of(RUN("bench", "routes", "-q", "--json", "-r", "2", "--d-model", "32",
+                               "--layers", "1", "-c", "16", "-b", "2"),
+                           "ingot.bench.routes.v1");
+    static const char *const names[] = {"easy", "replay", "production"};
+    json_int_t submits[3], waits[3], allocations[3];
+    const json_t *list = json_object_get(root, "routes");
+    assert_int_equal(json_array_size(list), 3);
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *row = json_array_get(list, i);
+        assert_string_equal(json_string_value(json_object_get(row, "route")), names[i]);
+        assert_true(json_number_value(json_object_get(row, "tokens_per_s")) > 0);
+        submits[i] = json_integer_value(json_object_get(row, "submits"));
+        waits[i] = json_integer_value(json_object_get(row, "waits"));
+        allocations[i] = json_integer_value(json_object_get(row, "allocations"));
+    }
+    assert_true(submits[0] > 50);
+    assert_int_equal(submits[1], 2); /* the update waits for a loss that is a number */
+    assert_int_equal(submits[2], 3); /* forward, backward, update */
+    assert_int_equal(waits[2], 3);
+    assert_int_equal(allocations[1] + allocations[2], 0);
+    json_decref(root);
+    check_error(RUN("bench", "routes", "--mode", "auto"), 2, "means nothing to 'bench routes'");
+}
+
 static void ceilings_have_a_row_for_each_thread_count(void **state) {
     (void)state;
     json_t *root = json_of(RUN("bench", "ceilings", "-q", "--json", "-r", "1", "-t", "3"),
@@ -458,6 +484,7 @@ int main(void) {
         cmocka_unit_test(dump_holds_weights_text_and_starts),
         cmocka_unit_test(dump_into_a_missing_folder_is_6),
         cmocka_unit_test(overhead_has_all_costs),
+        cmocka_unit_test(routes_learn_the_same_with_ever_fewer_submits),
         cmocka_unit_test(ceilings_have_a_row_for_each_thread_count),
         cmocka_unit_test(ops_can_be_measured_one_by_one),
         cmocka_unit_test(plan_shows_levels_chains_barriers_and_memory),

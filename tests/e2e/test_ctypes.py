@@ -30,12 +30,18 @@ class Train(c.Structure):
 class Sampling(c.Structure):
     _fields_ = [("temperature", c.c_double), ("top_k", c.c_int), ("top_p", c.c_double),
                 ("min_p", c.c_double), ("repeat_penalty", c.c_double), ("repeat_last", c.c_int),
-                ("seed", c.c_uint64)]
+                ("seed", c.c_uint64), ("typical_p", c.c_double),
+                ("frequency_penalty", c.c_double), ("presence_penalty", c.c_double),
+                ("mirostat", c.c_int), ("mirostat_tau", c.c_double), ("mirostat_eta", c.c_double),
+                ("biases", c.c_void_p), ("n_biases", c.c_size_t)]
 
 
 class Generate(c.Structure):
-    _fields_ = [("prompt", c.c_char_p), ("prompt_bytes", c.c_size_t), ("max_tokens", c.c_int64),
+    _fields_ = [("prompt", c.c_char_p), ("prompt_bytes", c.c_size_t),
+                ("tokens", c.c_void_p), ("n_tokens", c.c_size_t),
+                ("plain", c.c_bool), ("ignore_end", c.c_bool), ("max_tokens", c.c_int64),
                 ("sampling", Sampling), ("stop", c.c_void_p), ("n_stop", c.c_size_t),
+                ("session", c.c_void_p), ("sequence", c.c_int32),
                 ("emit", Emit), ("token", c.c_void_p), ("user", c.c_void_p)]
 
 
@@ -78,8 +84,8 @@ def main():
     assert out.n_tokens == 24 and len(said) == 24, (out.n_tokens, said)
 
     other = c.c_void_p()
-    assert lib.ig_adapter_create(ctx, b"bert", None, c.byref(other)) != 0
-    assert b"there is no architecture bert" in lib.ig_error_text()
+    assert lib.ig_adapter_create(ctx, b"parrot", None, c.byref(other)) != 0
+    assert b"there is no architecture parrot" in lib.ig_error_text()
     lib.ig_adapter_destroy(model)
     lib.ig_ctx_destroy(ctx)
     print(f"ingot {lib.ig_version().decode()}: loss {losses[0]:.3f} -> {losses[-1]:.3f}, "

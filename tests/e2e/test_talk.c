@@ -223,6 +223,49 @@ static void without_a_limit_the_context_is_filled(void **state) {
     json_decref(root);
 }
 
+/* ---- models ---- */
+
+/* The program alone, in another folder, does not find it. */
+static void the_model_that_comes_along_tells_a_story(void **state) {
+    (void)state;
+    char alone[64], copy[4096 + 64];
+    char *text = output_of(RUN("generate", "-p", "Once upon a time", "-n", "60", "--temp", "0"));
+    assert_memory_equal(text, "Once upon a time", 16);
+    assert_non_null(strstr(text, " named ")); /* somebody is, in every story */
+    assert_non_null(strstr(text, ". "));
+    free(text);
+
+    snprintf(alone, sizeof alone, "%s/ingot", dir);
+    snprintf(copy, sizeof copy, "cp '%s' '%s'", INGOT_PROGRAM, alone);
+    assert_int_equal(system(copy), 0); /* NOLINT(cert-env33-c): a fixed command */
+    const char *const args[] = {"generate", "-p", "the mill", "-n", "4", NULL};
+    check_error(program_run(alone, args, NULL), 2, "--model: is missing");
+    char variable[96];
+    snprintf(variable, sizeof variable, "INGOT_MODEL=%s", model);
+    free(output_of(program_run(alone, args,
+                               &(program_options){.env = (const char *const[]){variable, NULL}})));
+}
+
+static void exported_weights_talk_the_same_in_a_third_of_the_bytes(void **state) {
+    (void)state;
+    char weights[64];
+    snprintf(weights, sizeof weights, "%s/weights.oam", dir);
+    json_t *root = json_of(RUN("export", model, weights, "--json"), "ingot.export.v1");
+    const json_int_t from = json_integer_value(json_object_get(root, "from_bytes"));
+    const json_int_t to = json_integer_value(json_object_get(root, "to_bytes"));
+    json_decref(root);
+    assert_true(to > 0 && to < from / 2);
+    char *one = output_of(GENERATE("-p", "a stone", "-n", "30"));
+    char *other = output_of(RUN("generate", "-m", weights, "-p", "a stone", "-n", "30"));
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
+    check_error(RUN("train", "-d", prompt_file, "--resume", weights), 3, "no optimiser's state");
+    check_error(RUN("export", model), 2, "TO");
+    check_error(RUN("export", damaged, weights), 3, "damaged.oam");
+    check_error(RUN("export", model, "/nowhere/at/all.oam"), 6, "/nowhere/at/all.oam");
+}
+
 static void what_cannot_be_generated_is_one_sentence(void **state) {
     (void)state;
     static char long_prompt[200];
@@ -230,7 +273,6 @@ static void what_cannot_be_generated_is_one_sentence(void **state) {
     check_error(GENERATE("-n", "3"), 2, "--prompt: is missing");
     check_error(GENERATE("-p", "a", "-f", prompt_file), 2, "one prompt is enough");
     check_error(GENERATE("-f", "/nowhere/at/all"), 6, "/nowhere/at/all");
-    check_error(RUN("generate", "-p", "a"), 2, "--model");
     check_error(RUN("generate", "-p", "a", "-m", "/nowhere/at/all"), 6, "/nowhere/at/all");
     check_error(RUN("generate", "-p", "a", "-m", damaged), 3, "damaged.oam");
     check_error(GENERATE("-p", "a", "--temp", "-1"), 2, "--temp -1");
@@ -441,6 +483,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_says_what_it_learnt),
         cmocka_unit_test(a_failing_allocation_ends_with_4_and_says_so),
+        cmocka_unit_test(the_model_that_comes_along_tells_a_story),
+        cmocka_unit_test(exported_weights_talk_the_same_in_a_third_of_the_bytes),
         cmocka_unit_test(greedy_text_is_the_same_for_any_number_of_threads),
         cmocka_unit_test(the_seed_decides_what_is_drawn),
         cmocka_unit_test(the_prompt_comes_from_an_argument_a_file_or_a_pipe),

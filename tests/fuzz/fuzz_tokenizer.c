@@ -43,7 +43,7 @@ static void check_ids(const ig_tokenizer *t, const char *text, size_t size, cons
     for (size_t i = 0; i < n_ids; i++) REQUIRE(ids[i] >= 0 && ids[i] < ig_tokenizer_vocabulary(t));
     if (strcmp(ig_tokenizer_name(t), "char") == 0) return;
     char *back = malloc(size + 1);
-    REQUIRE(ig_tokenizer_decode(t, ids, n_ids, back, size) == size);
+    REQUIRE(ig_tokenizer_decode(t, ids, n_ids, 0, back, size) == size);
     REQUIRE(memcmp(back, text, size) == 0);
     free(back);
 }
@@ -52,23 +52,25 @@ static void check_cut(const ig_tokenizer *t, const char *text, size_t size, cons
                       size_t n_ids) {
     const size_t cut = ig_tokenizer_cut(t, text, size / 2);
     REQUIRE(cut <= size / 2);
-    int32_t *parts = malloc(size * sizeof *parts + 1);
-    size_t n = ig_tokenizer_encode(t, text, cut, parts);
-    n += ig_tokenizer_encode(t, text + cut, size - cut, parts + n);
-    REQUIRE(n == n_ids && memcmp(parts, ids, n * sizeof *ids) == 0);
-    free(parts);
+    ig_ids parts = {.allocator = &ig_heap};
+    REQUIRE(ig_tokenizer_encode(t, text, cut, 0, &parts) == IG_OK);
+    REQUIRE(ig_tokenizer_encode(t, text + cut, size - cut, 0, &parts) == IG_OK);
+    REQUIRE(parts.count == n_ids && memcmp(parts.at, ids, n_ids * sizeof *ids) == 0);
+    ig_ids_deinit(&parts);
 }
 
 static void check_stream(const ig_tokenizer *t, const int32_t *ids, size_t n_ids) {
-    ig_decoder decoder = {.tokenizer = t};
-    char part[IG_DECODER_TEXT_BYTES];
+    ig_decoder decoder;
+    REQUIRE(ig_decoder_init(t, 0, &decoder) == IG_OK);
     for (size_t i = 0; i <= n_ids; i++) {
-        const size_t n =
-            i < n_ids ? ig_decoder_next(&decoder, ids[i], part) : ig_decoder_end(&decoder, part);
+        const ig_tokenizer_data part =
+            i < n_ids ? ig_decoder_next(&decoder, ids[i]) : ig_decoder_end(&decoder);
         uint32_t point;
-        for (size_t at = 0, step; at < n; at += step)
-            REQUIRE(ig_utf8_next(part + at, n - at, &point, &step) == IG_UTF8_WHOLE);
+        for (size_t at = 0, step; at < part.n_bytes; at += step)
+            REQUIRE(ig_utf8_next(part.bytes + at, part.n_bytes - at, &point, &step) ==
+                    IG_UTF8_WHOLE);
     }
+    ig_decoder_deinit(&decoder);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -78,14 +80,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     REQUIRE(parsed == IG_OK || parsed == IG_ERR_FORMAT);
     if (parsed != IG_OK) return 0;
 
-    int32_t *ids = malloc(size * sizeof *ids + 1);
-    const size_t n_ids = ig_tokenizer_encode(t, text, size, ids);
-    REQUIRE(n_ids <= size);
+    ig_ids ids = {.allocator = &ig_heap};
+    REQUIRE(ig_tokenizer_encode(t, text, size, 0, &ids) == IG_OK);
+    REQUIRE(ids.count <= size);
     check_description(t);
-    check_ids(t, text, size, ids, n_ids);
-    check_cut(t, text, size, ids, n_ids);
-    check_stream(t, ids, n_ids);
-    free(ids);
+    check_ids(t, text, size, ids.at, ids.count);
+    check_cut(t, text, size, ids.at, ids.count);
+    check_stream(t, ids.at, ids.count);
+    ig_ids_deinit(&ids);
     ig_tokenizer_destroy(t);
     return 0;
 }

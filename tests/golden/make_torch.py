@@ -119,6 +119,7 @@ class EveryOp:
 
     vocabulary, width, batch, length = 12, 8, 2, 6
     heads, groups, head_width, picked, piece = 2, 1, 4, 4, 3
+    experts, chosen = 4, 2
     activations = (
         torch.tanh,
         torch.sigmoid,
@@ -147,6 +148,8 @@ class EveryOp:
         p["gate"] = torch.randn(d)
         p["half"] = torch.randn(d)
         p["offset"] = 0.3 * torch.randn(d)
+        p["router"] = torch.randn(self.experts, d)
+        p["experts"] = 0.3 * torch.randn(self.experts, d, d)
 
         b, t = self.batch, self.length
         return p, {
@@ -189,11 +192,21 @@ class EveryOp:
         half = (0.01 * p["half"]).half().to(h.dtype)
         return h + half + p["offset"].expand(h.shape).clone()
 
+    def mix_experts(self, p, h):
+        """Each row through two of the experts, twice: weighed among the two and among all."""
+        rows = h.flatten(0, 1)
+        share = F.linear(rows, p["router"]).softmax(-1)
+        weight, expert = share.topk(self.chosen, -1)  # [t, k]
+        weight = weight + weight / weight.sum(-1, keepdim=True)
+        y = torch.einsum("td,tknd->tkn", rows, p["experts"][expert])
+        return h + 0.3 * (weight[..., None] * y).sum(1).reshape(h.shape)
+
     def loss(self, p, x, step):
         h = F.dropout(F.embedding(x["ids"][step], p["embed.weight"]), 0.0)
         before = F.pad(h, (0, 0, 1, 0))[:, : self.length]
         h = h + p["shift"] * (before - h)
         h = self.reshape_values(p, self.feed_forward(p, self.mix_times(p, self.attend(p, x, h))))
+        h = self.mix_experts(p, h)
         h = h.scatter_add(1, x["to"], h.gather(1, x["from"]))
 
         peak = h.amax(1, keepdim=True)  # [b, 1, d]

@@ -9,6 +9,7 @@
 #include "../unit/check.h"
 #include "format/gguf.h"
 #include "format/quantize.h"
+#include "format/recipe.h"
 
 static const char shared_data[] = TEST_DATA_DIR "/../../../shared/data/golden";
 
@@ -67,8 +68,27 @@ static void no_tensor_loses_more_than_llama_cpp_loses(void **state) {
     ig_gguf_close(exact);
 }
 
+/* A mixture is what people know by its name. */
+static void a_mixture_gives_each_tensor_the_type_that_llama_cpp_gives_it(void **state) {
+    (void)state;
+    ig_gguf *theirs = open_shared("qwen3.Q4_K_M.gguf");
+    const ig_recipe_model model = {.n_layers = 2};
+    for (size_t i = 0; i < ig_gguf_n_tensors(theirs); i++) {
+        const ig_gguf_tensor *t = ig_gguf_tensor_at(theirs, i);
+        const ig_desc exact = {IG_F32, t->desc.shape};
+        const char *why;
+        const ig_dtype ours =
+            ig_recipe_type(ig_recipe_find("Q4_K_M"), &model, t->name, exact, &why);
+        if (ours != t->desc.dtype)
+            fail_msg("%s: %s, llama.cpp has %s", t->name, ig_dtype_name(ours),
+                     ig_dtype_name(t->desc.dtype));
+    }
+    ig_gguf_close(theirs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mixture_gives_each_tensor_the_type_that_llama_cpp_gives_it),
         cmocka_unit_test(no_tensor_loses_more_than_llama_cpp_loses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ struct net {
     struct {
         ig_module *norm, *up, *down;
     } layers[LAYERS]; /* of tiny_llm */
-    ig_tensor *shift, *time, *gate, *half, *offset;
+    ig_tensor *shift, *time, *gate, *half, *offset, *router, *experts;
     ig_tensor *inputs[MAX_INPUTS]; /* owned */
     int n_inputs;
     bool used[IG_OP_COUNT];
@@ -132,7 +132,17 @@ static ig_tensor *tiny_loss(net *n, int step) {
 
 #define OP(ID, call) (n->used[IG_OP_##ID] = true, (call))
 
-enum { B = 2, T = 6, D = 8, HEADS = 2, GROUPS = 1, HEAD_WIDTH = 4, PIECE = 3, PIECES = 7 };
+enum {
+    B = 2,
+    T = 6,
+    D = 8,
+    HEADS = 2,
+    GROUPS = 1,
+    HEAD_WIDTH = 4,
+    PIECE = 3,
+    PIECES = 7,
+    EXPERTS = 4
+};
 
 static ig_status every_create(net *n) {
     enum { VOCABULARY = 12, Q = HEADS * HEAD_WIDTH, KV = GROUPS * HEAD_WIDTH, U = PIECE * PIECES };
@@ -155,7 +165,10 @@ static ig_status every_create(net *n) {
     IG_TRY(ig_module_add_param(r, "time", (ig_desc){IG_F32, IG_SHAPE(T, T)}, &n->time));
     IG_TRY(ig_module_add_param(r, "gate", row, &n->gate));
     IG_TRY(ig_module_add_param(r, "half", row, &n->half));
-    return ig_module_add_param(r, "offset", row, &n->offset);
+    IG_TRY(ig_module_add_param(r, "offset", row, &n->offset));
+    IG_TRY(ig_module_add_param(r, "router", (ig_desc){IG_F32, IG_SHAPE(EXPERTS, D)}, &n->router));
+    return ig_module_add_param(r, "experts", (ig_desc){IG_F32, IG_SHAPE(EXPERTS, D, D)},
+                               &n->experts);
 }
 
 static ig_tensor *split_heads(net *n, ig_module *layer, ig_tensor *x, int64_t heads) {
@@ -211,12 +224,26 @@ static ig_tensor *reshape_values(net *n, ig_tensor *h) {
     return ig_add(ig_add(h, ig_cast(half, IG_F32)), OP(COPY, ig_copy(offset)));
 }
 
+/* Each row through two of the experts, twice: weighed among the two and among all. */
+static ig_tensor *mix_experts(net *n, ig_tensor *h) {
+    ig_tensor *rows = ig_reshape(h, IG_SHAPE(B * T, D));
+    ig_tensor *logits = ig_matmul_with(rows, n->router, (ig_matmul_options){.transpose_b = true});
+    const ig_routed two = OP(ROUTE, ig_route(logits, (ig_route_options){2, true}));
+    const ig_routed all = ig_route(logits, (ig_route_options){2, false});
+    const ig_groups groups = ig_group_rows(two.ids, EXPERTS);
+    ig_tensor *y = ig_embedding(rows, groups.rows);
+    y = OP(MATMUL_GROUPED, ig_matmul_grouped(y, n->experts, groups.offsets));
+    y = OP(COMBINE, ig_combine(y, groups.places, ig_add(two.weights, all.weights)));
+    return ig_add(h, ig_reshape(ig_scale(y, 0.3, 0), IG_SHAPE(B, T, D)));
+}
+
 static ig_tensor *hidden(net *n, int step) {
     ig_tensor *h = OP(EMBEDDING, ig_module_call(n->embed, input(n, "ids", step)));
     h = OP(DROPOUT, ig_dropout(h, 0));
     ig_tensor *before = ig_slice(OP(PAD, ig_pad(h, 1, 1, 0)), 1, 0, T);
     h = ig_add(h, ig_mul(n->shift, OP(SUB, ig_sub(before, h))));
     h = reshape_values(n, feed_forward(n, mix_times(n, attend(n, h))));
+    h = mix_experts(n, h);
     ig_tensor *picked = OP(GATHER, ig_gather(h, input(n, "from", -1), 1));
     h = OP(SCATTER_ADD, ig_scatter_add(h, input(n, "to", -1), picked, 1));
 

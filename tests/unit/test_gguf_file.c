@@ -99,6 +99,31 @@ static void what_is_no_file_is_refused(void **state) {
     refused(ig_gguf_open_file(&ig_heap, path, &gguf), IG_ERR_FORMAT, "has 0 bytes");
 }
 
+/* A file that is cut off while it is open: a copy of its bytes does not mind. */
+static void a_copy_outlives_what_becomes_of_the_file(void **state) {
+    char path[PATH_BYTES];
+    gguf_bytes file = gguf_sample();
+    save(directory_path(state, "m.gguf", path), file.bytes, file.size);
+    ig_gguf *gguf = NULL;
+    must(ig_gguf_open_file_with(&ig_heap, path, &(ig_gguf_options){.copy = true}, &gguf));
+    assert_int_equal(truncate(path, 0), 0);
+    const ig_gguf_tensor *deep = ig_gguf_find_tensor(gguf, "deep");
+    const uint8_t *bytes = deep->bytes;
+    for (size_t i = 0; i < deep->n_bytes; i++) assert_int_equal(bytes[i], (uint8_t)(bytes[0] + i));
+    ig_gguf_close(gguf);
+    free(file.bytes);
+}
+
+static void bytes_can_be_locked_in_memory(void **state) {
+    char path[PATH_BYTES];
+    gguf_bytes file = gguf_sample();
+    save(directory_path(state, "m.gguf", path), file.bytes, file.size);
+    ig_gguf *gguf = NULL;
+    must(ig_gguf_open_file_with(&ig_heap, path, &(ig_gguf_options){.lock = true}, &gguf));
+    ig_gguf_close(gguf);
+    free(file.bytes);
+}
+
 /* ---- Files that llama.cpp wrote ---- */
 
 /* Skips where the data are not there. */
@@ -175,6 +200,8 @@ int main(void) {
         IN_DIRECTORY(a_missing_part_is_named),
         IN_DIRECTORY(parts_that_do_not_fit_together_are_refused),
         IN_DIRECTORY(what_is_no_file_is_refused),
+        IN_DIRECTORY(a_copy_outlives_what_becomes_of_the_file),
+        IN_DIRECTORY(bytes_can_be_locked_in_memory),
         cmocka_unit_test(models_of_every_type_are_read),
         cmocka_unit_test(vocabularies_without_tensors_are_read),
     };

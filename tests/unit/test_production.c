@@ -20,7 +20,13 @@ extern const ig_arch ig_arch_llm;
 
 enum { BATCH = 3, ROWS = 17, STEPS = 50 };
 
-static const ig_lm_config config = {32, 2, 4, 2, 48, 32, 19};
+static const ig_lm_config config = {.d_model = 32,
+                                    .n_layers = 2,
+                                    .n_heads = 4,
+                                    .n_kv_heads = 2,
+                                    .d_ff = 48,
+                                    .ctx_len = 32,
+                                    .vocabulary = 19};
 static const double rate = 3e-3;
 static const double same_gradient = 1e-6; /* of 1 + |x|: sums of a few terms in another order */
 static const double same_loss = 1e-6;     /* what the issue asks for, over all steps */

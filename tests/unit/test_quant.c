@@ -1,4 +1,5 @@
 /* Products with stored weights: a row's result is its own, whatever is computed beside it. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/blocks.h"
@@ -63,9 +64,63 @@ static void a_row_has_the_same_bits_alone_and_among_others(void **state) {
     ig_tensor_release(x);
 }
 
+/* 0.55 % for normal numbers in blocks of 32, and as much again for luck. */
+static const double rounding = 0.011;
+
+enum { FEW = 3 };
+
+static void multiply_on(const char *device, ig_dtype dtype, float *y) {
+    ig_ctx *ctx = NULL;
+    ig_tensor *x = NULL;
+    must(ig_ctx_create(&(ig_ctx_options){.device = device, .seed = 3}, &ctx));
+    must(ig_tensor_create(ctx, (ig_desc){IG_F32, IG_SHAPE(FEW, K)}, &x));
+    must(ig_tensor_fill_normal(x, 0, 1));
+    ig_tensor *w = weights(ctx, dtype);
+    must(ig_tensor_read(ig_matmul_with(x, w, (ig_matmul_options){.transpose_b = true}), y,
+                        FEW * COLUMNS * sizeof *y));
+    ig_tensor_release(w);
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
+static void a_product_is_as_near_as_bytes_allow(void **state) {
+    (void)state;
+    float got[FEW * COLUMNS], want[FEW * COLUMNS];
+    for (ig_dtype dtype = 0; dtype < IG_DTYPE_COUNT; dtype++) {
+        if (!ig_blocks_can_decode(dtype)) continue;
+        double error = 0, size = 0;
+        multiply_on("cpu", dtype, got);
+        multiply_on("ref", dtype, want);
+        for (int i = 0; i < FEW * COLUMNS; i++) {
+            error += pow((double)got[i] - (double)want[i], 2);
+            size += pow((double)want[i], 2);
+        }
+        const double limit = ig_dtype_block(dtype) > 1 ? rounding : 1e-6;
+        if (!(sqrt(error) <= limit * sqrt(size)))
+            fail_msg("%s: off by %.3g of the result", ig_dtype_name(dtype),
+                     sqrt(error) / sqrt(size));
+    }
+}
+
+static void what_is_not_finite_shows(void **state) {
+    float x[2 * 64] = {1, 2, 3}, y[2];
+    ig_tensor *w = NULL;
+    x[64 + 40] = INFINITY;
+    ig_tensor *a = floats(*state, IG_SHAPE(2, 64), x);
+    char rows[2 * 18] = {0};
+    must(ig_tensor_create_from(*state, (ig_desc){IG_Q4_0, IG_SHAPE(1, 64)}, rows, &w));
+    must(ig_tensor_read(ig_matmul_with(a, w, (ig_matmul_options){.transpose_b = true}), y,
+                        sizeof y));
+    assert_true(y[0] == 0 && isnan(y[1]));
+    ig_tensor_release(a);
+    ig_tensor_release(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST_WITH_CTX(a_row_has_the_same_bits_alone_and_among_others),
+        cmocka_unit_test(a_product_is_as_near_as_bytes_allow),
+        TEST_WITH_CTX(what_is_not_finite_shows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

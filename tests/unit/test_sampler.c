@@ -204,6 +204,123 @@ static void without_a_window_there_is_no_penalty(void **state) {
     ig_sampler_destroy(s);
 }
 
+static void how_often_and_whether_at_all_are_penalised_apart(void **state) {
+    (void)state;
+    const float logits[4] = {3, 2.5f, 2, 1};
+    ig_sampler *s = make((ig_sampling){.temperature = -1, .frequency_penalty = 0.4}, 4);
+    ig_sampler_accept(s, 0);
+    assert_int_equal(ig_sampler_next(s, logits), 0); /* 2.6 */
+    ig_sampler_accept(s, 0);
+    assert_int_equal(ig_sampler_next(s, logits), 1); /* 2.2 */
+    ig_sampler_destroy(s);
+    s = make((ig_sampling){.temperature = -1, .presence_penalty = 0.4}, 4);
+    for (int i = 0; i < 9; i++) ig_sampler_accept(s, 0);
+    assert_int_equal(ig_sampler_next(s, logits), 0); /* 2.6, however often */
+    ig_sampler_destroy(s);
+    s = make((ig_sampling){.temperature = -1,
+                           .repeat_penalty = 2,
+                           .frequency_penalty = -0.2,
+                           .presence_penalty = -0.9},
+             4);
+    ig_sampler_accept(s, 0);
+    assert_int_equal(ig_sampler_next(s, logits), 0); /* 3 / 2 + 0.2 + 0.9: scaled first */
+    ig_sampler_accept(s, 3);
+    assert_int_equal(ig_sampler_next(s, (const float[]){0, 1, 0, 0.1f}), 3); /* 0.05 + 1.1 */
+    ig_sampler_destroy(s);
+}
+
+static void biases_are_added_before_all_else(void **state) {
+    (void)state;
+    const ig_logit_bias biases[] = {{0, -INFINITY}, {2, 1.5f}, {2, 1.5f}, {3, -1}};
+    ig_sampling sampling = {.temperature = -1, .biases = biases, .n_biases = 4};
+    assert_int_equal(draw_once(sampling, (const float[]){9, 3, 1, 4.5f}, 4), 2); /* 3, 4, 3.5 */
+    sampling = plain;
+    sampling.biases = biases, sampling.n_biases = 4, sampling.top_k = 3;
+    double got[4];
+    shares(sampling, (const float[]){9, 0, -3, 1}, 4, got);
+    near(got[0], 0), near(got[1], 1.0 / 3), near(got[2], 1.0 / 3), near(got[3], 1.0 / 3);
+}
+
+/* ---- Typical and mirostat ---- */
+
+static void typical_leaves_those_nearest_to_the_mean_surprise(void **state) {
+    (void)state;
+    float logits[4];
+    double got[4];
+    four_logits(logits); /* the entropy is 1.14; 0.3 has 1.20, 0.5 has 0.69, 0.15 has 1.90 */
+    ig_sampling s = plain;
+    s.typical_p = 0.2;
+    shares(s, logits, 4, got);
+    near(got[3], 1), near(got[1], 0);
+    s.typical_p = 0.5;
+    shares(s, logits, 4, got);
+    near(got[3], 0.3 / 0.8), near(got[1], 0.5 / 0.8), near(got[0], 0), near(got[2], 0);
+    s.typical_p = 0.9;
+    shares(s, logits, 4, got);
+    near(got[0], 0.15 / 0.95), near(got[2], 0);
+    s.typical_p = 0.5, s.top_p = 0.5; /* top-p comes after it: 0.5 of 0.8 is enough */
+    shares(s, logits, 4, got);
+    near(got[1], 1);
+}
+
+static double surprise(const double *p, int count, int of) {
+    double sum = 0;
+    for (int i = 0; i < count; i++) sum += p[i];
+    return -log2(p[of] / sum);
+}
+
+static void mirostat_keeps_the_surprise_near_its_aim(void **state) {
+    (void)state;
+    enum { N = 500, TURNS = 2000 };
+    float logits[N];
+    double p[N];
+    for (int i = 0; i < N; i++) {
+        logits[i] = -logf((float)(i + 1));
+        p[i] = pow(1.0 / (i + 1), 1 / 0.8);
+    }
+    const double tau = 3, eta = 0.1;
+    ig_sampler *s = make((ig_sampling){.mirostat = 2, .mirostat_tau = tau, .seed = 5}, N);
+    double mu = 2 * tau, sum = 0;
+    for (int turn = 0; turn < TURNS; turn++) { /* the paper's algorithm beside it */
+        int count = 1;
+        while (count < N && surprise(p, N, count) <= mu) count++;
+        const int32_t id = ig_sampler_next(s, logits);
+        assert_in_range(id, 0, count - 1);
+        const double seen = surprise(p, count, id);
+        mu -= eta * (seen - tau);
+        sum += seen;
+    }
+    /* The sum of errors is (mu - mu') / eta, and mu never leaves 0 to 2 log2 N. */
+    assert_true(fabs(sum / TURNS - tau) < 20 / eta / TURNS);
+    ig_sampler_destroy(s);
+}
+
+/* ---- Likeliness ---- */
+
+static void logprobs_are_those_of_the_model(void **state) {
+    (void)state;
+    float logits[4];
+    four_logits(logits);
+    const double want[4] = {0.5, 0.3, 0.15, 0.05};
+    const int32_t order[4] = {1, 3, 0, 2};
+    ig_logprob best[4];
+    assert_true(fabs(ig_logits_logprob(logits, 4, 2) - log(0.05)) < 1e-6); /* floats' rounding */
+    assert_int_equal(ig_logits_top(logits, 4, best, 4), 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(best[i].token, order[i]);
+        assert_true(fabs(best[i].logprob - log(want[i])) < 1e-6);
+    }
+    assert_int_equal(ig_logits_top(logits, 4, best, 2), 2);
+    assert_int_equal(best[1].token, 3);
+    assert_int_equal(ig_logits_top(logits, 4, NULL, 0), 0);
+    logits[1] = NAN;
+    assert_true(ig_logits_logprob(logits, 4, 1) == -(double)INFINITY);
+    assert_true(fabs(ig_logits_logprob(logits, 4, 3) - log(0.6)) < 1e-6);
+    assert_int_equal(ig_logits_top(logits, 4, best, 4), 4);
+    assert_int_equal(best[0].token, 3);
+    assert_int_equal(best[3].token, 1);
+}
+
 /* ---- Sequences ---- */
 
 static void the_seed_alone_decides_the_sequence(void **state) {
@@ -265,8 +382,11 @@ static void logits_that_say_nothing_still_give_a_token(void **state) {
     const double temperatures[] = {-1, 0, 1e-308, 1e308};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         for (size_t t = 0; t < sizeof temperatures / sizeof temperatures[0]; t++) {
-            ig_sampler *s =
-                make((ig_sampling){.temperature = temperatures[t], .repeat_penalty = 1e300}, 3);
+            ig_sampler *s = make((ig_sampling){.temperature = temperatures[t],
+                                               .repeat_penalty = 1e300,
+                                               .typical_p = 0.5,
+                                               .mirostat = i % 2 ? 2 : 0},
+                                 3);
             for (int n = 0; n < 20; n++) {
                 const int32_t id = ig_sampler_next(s, rows[i]);
                 assert_in_range(id, 0, 2);
@@ -285,6 +405,15 @@ static void options_that_are_no_numbers_are_refused(void **state) {
     refused(ig_sampler_create(&ig_heap, &bad, 3, &s), IG_ERR_ARGUMENT, "top-p is inf");
     bad = (ig_sampling){.repeat_penalty = -1};
     refused(ig_sampler_create(&ig_heap, &bad, 3, &s), IG_ERR_ARGUMENT, "repeat penalty is -1");
+    bad = (ig_sampling){.typical_p = NAN};
+    refused(ig_sampler_create(&ig_heap, &bad, 3, &s), IG_ERR_ARGUMENT, "typical-p");
+    bad = (ig_sampling){.mirostat = 1};
+    refused(ig_sampler_create(&ig_heap, &bad, 3, &s), IG_ERR_ARGUMENT, "mirostat is 1, not 0 or 2");
+    const ig_logit_bias far = {3, 1}, none = {0, NAN};
+    bad = (ig_sampling){.biases = &far, .n_biases = 1};
+    refused(ig_sampler_create(&ig_heap, &bad, 3, &s), IG_ERR_ARGUMENT, "token 3, not below 3");
+    bad = (ig_sampling){.biases = &none, .n_biases = 1};
+    refused(ig_sampler_create(&ig_heap, &bad, 3, &s), IG_ERR_ARGUMENT, "token 0 is no number");
     refused(ig_sampler_create(&ig_heap, NULL, 0, &s), IG_ERR_ARGUMENT, "vocabulary of 0");
     assert_null(s);
     ig_sampler_destroy(NULL);
@@ -312,15 +441,17 @@ static void memory_is_taken_once_and_a_lack_of_it_is_an_error(void **state) {
     (void)state;
     meter m = {0};
     const ig_allocator a = {metered_alloc, metered_free, &m};
-    for (int room = 0; room < 4; room++) {
+    const ig_logit_bias bias = {0, 1};
+    const ig_sampling all = {.typical_p = 0.9, .biases = &bias, .n_biases = 1};
+    for (int room = 0; room < 6; room++) {
         ig_sampler *s = NULL;
         m.left = room;
-        refused(ig_sampler_create(&a, NULL, 10, &s), IG_ERR_MEMORY, "no memory");
+        refused(ig_sampler_create(&a, &all, 10, &s), IG_ERR_MEMORY, "no memory");
         assert_int_equal(m.alive, 0);
     }
     ig_sampler *s = NULL;
-    m.left = 4;
-    must(ig_sampler_create(&a, NULL, 10, &s));
+    m.left = 6;
+    must(ig_sampler_create(&a, &all, 10, &s));
     const float logits[10] = {0};
     for (int i = 0; i < 200; i++) ig_sampler_accept(s, ig_sampler_next(s, logits));
     ig_sampler_destroy(s);
@@ -340,6 +471,11 @@ int main(void) {
         cmocka_unit_test(the_penalty_makes_what_was_said_less_likely),
         cmocka_unit_test(tokens_out_of_the_window_are_forgotten),
         cmocka_unit_test(without_a_window_there_is_no_penalty),
+        cmocka_unit_test(how_often_and_whether_at_all_are_penalised_apart),
+        cmocka_unit_test(biases_are_added_before_all_else),
+        cmocka_unit_test(typical_leaves_those_nearest_to_the_mean_surprise),
+        cmocka_unit_test(mirostat_keeps_the_surprise_near_its_aim),
+        cmocka_unit_test(logprobs_are_those_of_the_model),
         cmocka_unit_test(the_seed_alone_decides_the_sequence),
         cmocka_unit_test(the_best_of_many_are_found_whatever_their_order),
         cmocka_unit_test(impossible_tokens_are_never_drawn),

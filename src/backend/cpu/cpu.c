@@ -22,10 +22,19 @@ enum { ALIGNMENT = 64 }; /* of offsets, and of what kernels keep */
 
 #define NO_SCRATCH UINT64_MAX
 
+enum { SHARES = 64 }; /* most that the chunks of a chain are dealt into */
+
+/* The next ticket of a share, a cache line apart from others. */
+typedef struct share {
+    _Atomic int64_t next;
+    char apart[56];
+} share;
+
 typedef struct cpu_device {
     ig_backend_device base;
     ig_isa isa;
     const ig_cpu_entry *const *lists;
+    share shares[SHARES]; /* of the program that runs */
 } cpu_device;
 
 /* A step, settled. */
@@ -47,6 +56,16 @@ typedef struct chain {
     int64_t begin, end;          /* its tickets, one per chunk */
 } chain;
 
+/* One thread or the team, by how long runs took. */
+typedef struct choice {
+    uint64_t took_ns[2];  /* alone, and by the team */
+    uint32_t runs, until; /* so far; and when to choose again */
+    uint32_t tries;
+    bool team;       /* now */
+    bool is_first;   /* the run: it was otherwise before */
+    bool is_settled; /* no try */
+} choice;
+
 typedef struct cpu_program {
     ig_backend_program base;
     const ig_host *host;
@@ -58,11 +77,11 @@ typedef struct cpu_program {
     chain *chains;
     uint32_t n_tasks, n_operands, n_chains;
     size_t params_bytes;
-    bool alone;             /* no two chunks could run at once */
-    uint32_t runs;          /* so far, for the choice between the team and one thread, */
-    uint64_t took_ns[2];    /* which goes by how long each takes: [1] is the team's */
-    bool watched;           /* in this run */
-    _Atomic int64_t ticket; /* the next to be claimed */
+    bool alone;          /* no two chunks could run at once */
+    uint32_t n_barriers; /* the team's start and finish counted in */
+    choice choice;       /* between the team and one thread */
+    bool watched;        /* in this run */
+    share *shares;       /* of the device */
 } cpu_program;
 
 /* ---- choosing kernels ---- */
@@ -112,8 +131,19 @@ static uint64_t cpu_scratch_bytes(const ig_backend_device *device, const ig_step
 
 /* ---- running ---- */
 
-static int64_t claim(cpu_program *p) {
-    return atomic_fetch_add_explicit(&p->ticket, 1, memory_order_relaxed);
+/* A chunk of share number `of` out of so many; -1: all are claimed. */
+static int64_t claim(cpu_program *p, const chain *c, int64_t of, int64_t shares) {
+    const int64_t chunks = c->end - c->begin;
+    const int64_t begin = c->begin + chunks * of / shares;
+    const int64_t end = c->begin + chunks * (of + 1) / shares;
+    _Atomic int64_t *next = &p->shares[of].next;
+    int64_t was = atomic_load_explicit(next, memory_order_relaxed), ticket;
+    do {
+        ticket = was > begin ? was : begin;
+        if (ticket >= end) return -1;
+    } while (!atomic_compare_exchange_weak_explicit(next, &was, ticket + 1, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return ticket - c->begin;
 }
 
 static uint64_t now_ns(void) {
@@ -144,17 +174,24 @@ static void run_chunk(const cpu_program *p, const chain *c, int64_t chunk, uint3
 /*
  * What each thread of the team does.
  *
- *     chain       0        1    |   2         A ticket is a chunk of a chain, through all
- *     ticket   0 1 2 3    4 5   |  6 7 8      its tasks.  One from beyond a barrier is
- *                            barrier          kept until the thread gets there.
+ *     chain          0         1    |    2           A ticket is a chunk of a chain, through
+ *     ticket   0 1 2 | 3 4 5   6 7  |  8 9 | 10 11    all its tasks.  Those of a chain are
+ *     share      0       1     0 1  |   0      1      dealt into shares, one for each thread.
+ *                                barrier
+ *
+ * A thread begins with its own share, so that it finds in its cache what it has written
+ * there, in the step before and in the run before, and then helps with the others'.
  */
 static void work(void *program, uint32_t thread, uint32_t threads) {
-    (void)threads;
     cpu_program *p = program;
-    int64_t ticket = claim(p);
+    const int64_t shares = threads < SHARES ? threads : SHARES, own = thread % shares;
     for (const chain *c = p->chains; c < p->chains + p->n_chains; c++) {
         if (c->barrier) p->host->team_barrier(p->host);
-        for (; ticket < c->end; ticket = claim(p)) run_chunk(p, c, ticket - c->begin, thread);
+        for (int64_t i = 0; i < shares; i++) {
+            const int64_t of = own + i < shares ? own + i : own + i - shares;
+            for (int64_t chunk; (chunk = claim(p, c, of, shares)) >= 0;)
+                run_chunk(p, c, chunk, thread);
+        }
     }
 }
 
@@ -164,39 +201,62 @@ static void work_alone(const cpu_program *p) {
 }
 
 /*
- * One thread or the team: whichever is faster.  Where barriers cost more than the
- * work between them, or others keep the machine busy, that is one thread; results
- * are the same.  Both are tried first, and then the other one now and again.
+ * One thread or the team: whichever is faster; results are the same.  Where barriers
+ * cost more than the work between them, or others keep the machine busy, that is one
+ * thread.  Both are tried first, a few runs each, and then the other one now and again,
+ * the less often the worse it was.  A run so long that no wait could matter goes to the
+ * team.
  */
-static bool choose_team(cpu_program *p) {
-    enum { FIRST = 6, AGAIN = 64, LONG_NS = 1000000 };
-    const uint32_t run = p->runs++;
-    const uint64_t alone = p->took_ns[0], team = p->took_ns[1];
-    const bool is_long = alone > LONG_NS && team > LONG_NS; /* one try of each is enough */
-    if (run < 2 || (run < FIRST && !is_long)) return run % 2 == 0;
-    const bool better = team < alone;
+static bool choose_team(choice *c, uint32_t n_barriers) {
+    enum { TRIES = 4, TRY_RUNS = 4, SOON = 256, RARELY = 4096 };
+    enum { WAIT_NS = 200000 }; /* more than a barrier costs at worst */
+    const uint64_t alone = c->took_ns[0], team = c->took_ns[1];
+    const bool better = alone == 0 || team < alone, before = c->team;
     const bool close = better ? alone < 2 * team : team < 2 * alone;
-    return run % AGAIN == 0 && close ? !better : better;
+    c->is_first = c->runs == 0;
+    if (c->runs++ < c->until) return c->team;
+    if (team > (uint64_t)n_barriers * WAIT_NS) {
+        c->team = true;
+    } else if (c->tries < TRIES) {
+        c->team = c->tries++ % 2 == 0;
+        c->until = c->runs + TRY_RUNS;
+    } else if (c->team == better && c->is_settled) { /* for long enough */
+        c->team = !better;
+        c->is_settled = false;
+        c->until = c->runs + TRY_RUNS;
+    } else {
+        c->team = better;
+        c->is_settled = true;
+        c->until = c->runs + (close ? SOON : RARELY);
+    }
+    c->is_first |= c->team != before;
+    return c->team;
 }
 
-/* A moving mean that one interrupted run cannot spoil. */
-static void remember(cpu_program *p, bool team, uint64_t ns) {
-    uint64_t *mean = &p->took_ns[team];
+/* A moving mean that interrupted runs cannot spoil: it falls faster than it rises.  The first run
+ * after a change finds its data in another processor's cache, or makes threads. */
+static void remember(choice *c, uint64_t ns) {
+    uint64_t *mean = &c->took_ns[c->team];
+    const uint64_t other = c->took_ns[!c->team];
+    const bool hopeless = other > 0 && ns > 3 * other; /* no need to try it once more */
+    if (hopeless) c->until = c->runs;
+    if (c->is_first && !hopeless) return;
     if (*mean == 0) *mean = ns;
     if (ns > *mean * 2) ns = *mean * 2;
-    *mean = (*mean * 3 + ns) / 4;
+    *mean = ns < *mean ? (*mean + ns) / 2 : (*mean * 7 + ns) / 8;
 }
 
 static void work_timed(cpu_program *p) {
-    const bool team = choose_team(p);
+    const bool team = choose_team(&p->choice, p->n_barriers);
     const uint64_t start = now_ns();
     if (team) {
-        atomic_store_explicit(&p->ticket, 0, memory_order_relaxed);
+        for (int i = 0; i < SHARES; i++)
+            atomic_store_explicit(&p->shares[i].next, 0, memory_order_relaxed);
         p->host->team(p->host, work, p);
     } else {
         work_alone(p);
     }
-    remember(p, team, now_ns() - start);
+    remember(&p->choice, now_ns() - start);
 }
 
 static ig_status cpu_submit(ig_backend_program *program, ig_backend_buffer *const *buffers,
@@ -341,6 +401,7 @@ static void prepare(cpu_program *p, uint32_t i, const ig_cpu_setup *setup, level
 static void cut(cpu_program *p) {
     int64_t tickets = 0, before_level = 0;
     p->alone = true;
+    p->n_barriers = 2;
     for (chain *c = p->chains; c < p->chains + p->n_chains; c++) {
         if (c->split == BY_ELEMENT)
             for (uint32_t i = c->first; i < c->first + c->count; i++) p->tasks[i].width = 1;
@@ -349,6 +410,7 @@ static void cut(cpu_program *p) {
         c->chunk = CHUNK_WORK / (each > 0 ? each : 1); /* rows without columns cost nothing */
         if (c->chunk == 0) c->chunk = 1;
         if (c->barrier) before_level = tickets;
+        p->n_barriers += c->barrier;
         c->begin = tickets;
         tickets += c->units / c->chunk + (c->units % c->chunk != 0);
         c->end = tickets;
@@ -416,6 +478,7 @@ static ig_status cpu_compile(ig_backend_device *device, const ig_step *steps, ui
     if (!p) return IG_HOST_FAIL(device->host, IG_ERR_MEMORY, "cpu: %u steps", count);
 
     level now = {0};
+    p->shares = ((cpu_device *)device)->shares;
     p->n_tasks = count;
     for (uint32_t i = 0; i < count; i++) {
         const ig_step *step = ig_step_at(steps, i), *before = ig_step_at(steps, i > 0 ? i - 1 : 0);
@@ -439,7 +502,9 @@ static ig_status cpu_open(const ig_host *host, uint32_t index, ig_backend_device
     IG_TRY(ig_isa_choose(host, &isa));
     cpu_device *device = host->alloc(host, 1, sizeof *device);
     if (!device) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "cpu: device");
-    *device = (cpu_device){{host}, isa, ig_isa_lists(isa)};
+    device->base.host = host;
+    device->isa = isa;
+    device->lists = ig_isa_lists(isa);
     *out = &device->base;
     return IG_OK;
 }

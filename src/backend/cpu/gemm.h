@@ -17,10 +17,30 @@
 /* ---- tiles ---- */
 
 enum { TILE_VECTORS = 8, LINE_FLOATS = 16 }; /* most vectors of a tile; floats of a cache line */
+enum { AHEAD = 8 };                          /* rows of b */
+
+/* Memory that is needed after this tile, row by row.  A tile fetches as much of it with every step
+ * of k as it reads of b: it comes while others are computed with.  When all is fetched, b itself
+ * is, a little ahead. */
+typedef struct lines {
+    const float *at, *end; /* what is fetched next; the end of its row */
+    int64_t row, stride;   /* floats of a row, and from one row to the next */
+    int64_t rows;          /* left, this one included */
+} lines;
+
+/* A block of a matrix whose elements lie side by side along rows or along columns. */
+static inline lines lines_of(const float *at, int64_t rows, int64_t columns, int64_t row_stride,
+                             int64_t column_stride) {
+    if (column_stride == 1) return (lines){at, at + columns, columns, row_stride, rows};
+    if (row_stride == 1) return (lines){at, at + rows, rows, column_stride, columns};
+    return (lines){.rows = 0};
+}
 
 typedef struct tile {
     const float *a, *b;
     int64_t a_row, a_k, b_k, k; /* strides, and how far k goes */
+    lines *soon;                /* fetched on the way */
+    int64_t rows;
     float *y;
     int64_t y_row, columns; /* that are stored: all vectors but the last are whole */
     const float *bias;      /* of these columns, added at the end; NULL: none */
@@ -34,8 +54,7 @@ static inline int tile_vectors(int64_t rows) {
     return vectors;
 }
 
-/* Rows are reached by threes: an address may have a stride added once or twice for nothing.  Where
- * b is read in place the panel to the right comes next, and nobody else would fetch it. */
+/* Rows are reached by threes: an address may have a stride added once or twice for nothing. */
 IG_INLINE void add_products(const tile *t, vf (*sum)[TILE_VECTORS], const int rows,
                             const int vectors) {
     const int width = vectors * VF_LANES, threes = (rows + 2) / 3;
@@ -43,12 +62,25 @@ IG_INLINE void add_products(const tile *t, vf (*sum)[TILE_VECTORS], const int ro
     const int64_t a_row = t->a_row, a_k = t->a_k, b_k = t->b_k;
     IG_UNROLL
     for (int g = 0; g < threes; g++) a[g] = t->a + 3 * g * a_row;
+    lines *const soon = t->soon;
+    const float *line = soon->rows > 0 ? soon->at : b + AHEAD * width;
+    uintptr_t end = soon->rows > 0 ? (uintptr_t)soon->end : UINTPTR_MAX;
     for (int64_t k = t->k; k > 0; k--, b += b_k) {
         vf column[TILE_VECTORS];
         IG_UNROLL
-        for (int v = 0; v < vectors; v++) column[v] = vf_load(b + v * VF_LANES);
+        for (int c = 0; c < width; c += LINE_FLOATS) __builtin_prefetch(line + c);
+        line += width < LINE_FLOATS ? LINE_FLOATS : width;
+        if ((uintptr_t)line >= end) {
+            soon->end += soon->stride;
+            line = soon->end - soon->row;
+            end = (uintptr_t)soon->end;
+            if (--soon->rows == 0) {
+                line = b + AHEAD * width;
+                end = UINTPTR_MAX;
+            }
+        }
         IG_UNROLL
-        for (int c = 0; c < width; c += LINE_FLOATS) __builtin_prefetch(b + width + c);
+        for (int v = 0; v < vectors; v++) column[v] = vf_load(b + v * VF_LANES);
         IG_UNROLL
         for (int i = 0; i < rows; i++) {
             const vf x = vf_set(a[i / 3][i % 3 * a_row]);
@@ -58,6 +90,7 @@ IG_INLINE void add_products(const tile *t, vf (*sum)[TILE_VECTORS], const int ro
         IG_UNROLL
         for (int g = 0; g < threes; g++) a[g] += a_k;
     }
+    soon->at = line;
 }
 
 /* Of vector v: all but the last are whole. */
@@ -135,18 +168,25 @@ static void (*const tiles[][4])(const tile *) = {
 static_assert(VF_TILE_ROWS <= 12 && VF_TILE_ROWS * 2 <= VF_TILE_SUMS, "every strip has a tile");
 
 /* `columns` columns, no more than `vectors` vectors: a tile, or at the end a few narrower ones. */
-static inline void run_tiles(tile *t, int64_t rows, int64_t columns, int vectors) {
+static inline void run_tiles(tile *t, int64_t columns, int vectors) {
     int width = 3; /* log2 of the vectors */
     while (1 << width > vectors) width--;
     while (columns > 0) {
         while (width > 0 && (1 << width) * VF_LANES >= columns + VF_LANES) width--;
         t->columns = smaller(columns, (1 << width) * VF_LANES);
-        tiles[rows - 1][width](t);
+        tiles[t->rows - 1][width](t);
         columns -= t->columns;
         t->b += t->columns;
         t->y += t->columns;
         if (t->bias) t->bias += t->columns;
     }
+}
+
+/* Before a tile is next: its sums, from column j on. */
+static inline void fetch_sums(const tile *t, int64_t j, int64_t width) {
+    for (int64_t i = 0; i < t->rows; i++)
+        for (int64_t c = 0; c < width; c += LINE_FLOATS)
+            __builtin_prefetch(t->y + i * t->y_row + j + c);
 }
 
 /* ---- panels of b: [k][width], with zeros beyond the columns there are ---- */
@@ -231,8 +271,9 @@ enum { STRIP_K = 512, STRIP_ROW = STRIP_K + LINE_FLOATS, STRIP_FLOATS = VF_TILE_
 /* Copies the rows that the tile reads, and lets it read the copy: row by row, or [k][VF_TILE_ROWS]
  * where rows lie side by side.  Vectors are stored whole there: what reaches over the end of one
  * row is written by the next. */
-static inline void copy_strip(tile *t, int64_t rows, float *strip) {
+static inline void copy_strip(tile *t, float *strip) {
     const float *a = t->a;
+    const int64_t rows = t->rows;
     t->a = strip;
     if (t->a_row == 1) {
         for (int64_t r = 0; r < t->k; r++, a += t->a_k, strip += VF_TILE_ROWS)

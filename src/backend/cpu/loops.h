@@ -81,17 +81,19 @@ typedef struct run {
     int64_t index[IG_MAX_RANK];
 } run;
 
-/* The first run of elements [begin, end), counted row by row. */
-IG_INLINE run loop_first(const loop *g, int operands, int64_t begin, int64_t end) {
-    run r = {.left = end - begin};
-    if (r.left <= 0) return r;
+/* The first run of elements [begin, end), counted row by row.  Written where it is used: handed
+ * over by value it would be copied, in pieces larger than those just stored, which takes long. */
+IG_INLINE void loop_first(const loop *g, int operands, int64_t begin, int64_t end, run *r) {
+    r->left = end - begin;
+    r->n = 0;
+    if (r->left <= 0) return;
+    for (int k = 0; k < operands; k++) r->at[k] = 0;
     for (int d = g->rank - 1; d >= 0; d--) {
-        r.index[d] = begin % g->dim[d];
+        r->index[d] = begin % g->dim[d];
         begin /= g->dim[d];
-        for (int k = 0; k < operands; k++) r.at[k] += r.index[d] * g->stride[k][d];
+        for (int k = 0; k < operands; k++) r->at[k] += r->index[d] * g->stride[k][d];
     }
-    r.n = smaller(g->dim[g->rank - 1] - r.index[g->rank - 1], r.left);
-    return r;
+    r->n = smaller(g->dim[g->rank - 1] - r->index[g->rank - 1], r->left);
 }
 
 IG_INLINE void loop_next(const loop *g, int operands, run *r) {

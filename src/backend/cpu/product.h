@@ -26,7 +26,7 @@ enum {
 static_assert(PRODUCT_K % IG_BLOCK_K == 0 && PRODUCT_K % VF_LANES == 0, "whole blocks, vectors");
 static_assert(SIDE_ROWS <= 8, "every tile has a function");
 
-typedef struct block {
+typedef struct float_block {
     const float *const *x; /* the rows */
     ig_dtype dtype;        /* of the weights */
     const char *w;         /* the first column's row, */
@@ -35,7 +35,7 @@ typedef struct block {
     float *y; /* the first result; columns lie side by side, */
     int64_t y_row;
     const float *bias; /* of these columns, or NULL */
-} block;
+} float_block;
 
 /* Where the sums of a block wait between stretches: a vector each, [columns][rows]. */
 typedef struct product_room {
@@ -104,7 +104,7 @@ static side_fn *const sides[][2] = {
 
 /* The columns of a stretch, as floats, with zeros up to a whole vector.  The stretch after this is
  * fetched meanwhile. */
-static inline void decode_panel(const block *p, int64_t k0, int64_t k, int64_t columns,
+static inline void decode_panel(const float_block *p, int64_t k0, int64_t k, int64_t columns,
                                 float *panel) {
     decode_fn *const decode = decoder_of(p->dtype);
     const int64_t at = ig_bytes_of(p->dtype, k0), bytes = ig_bytes_of(p->dtype, k);
@@ -117,8 +117,8 @@ static inline void decode_panel(const block *p, int64_t k0, int64_t k, int64_t c
 }
 
 /* All tiles of a stretch. */
-static inline void add_stretch(const block *p, int64_t rows, int64_t columns, int64_t k0, int64_t k,
-                               product_room *room) {
+static inline void add_stretch(const float_block *p, int64_t rows, int64_t columns, int64_t k0,
+                               int64_t k, product_room *room) {
     int64_t c = 0;
     for (; rows == 1 && c + 8 <= columns; c += 8)
         side_1_8(p->x, k0, k, room->panel + c * PRODUCT_K,
@@ -134,7 +134,7 @@ static inline void add_stretch(const block *p, int64_t rows, int64_t columns, in
 }
 
 /* A block of results: at most PRODUCT_ROWS rows and PRODUCT_COLUMNS columns. */
-static void multiply(const block *p, int64_t rows, int64_t columns) {
+static void multiply(const float_block *p, int64_t rows, int64_t columns) {
     product_room room;
     for (int64_t c = 0; c < columns; c++)
         memset(room.sums + c * PRODUCT_ROWS * VF_LANES, 0, (size_t)rows * VF_LANES * sizeof(float));

@@ -72,15 +72,6 @@ IG_INLINE void vf_give(float *p, int64_t stride, vf x, int64_t n) {
 /* A NaN counts as larger than every number. */
 IG_INLINE vf vf_larger(vf a, vf b) { return vf_select(vm_or(vf_less(a, b), vf_is_nan(b)), b, a); }
 
-IG_INLINE float vf_largest(vf x) {
-    float lanes[VF_LANES];
-    vf_store(lanes, x);
-    float best = lanes[0];
-    for (int i = 1; i < VF_LANES; i++)
-        if (lanes[i] > best || lanes[i] != lanes[i]) best = lanes[i];
-    return best;
-}
-
 IG_INLINE float float_of_bits(uint32_t bits) {
     float f;
     memcpy(&f, &bits, sizeof f);
@@ -91,6 +82,11 @@ IG_INLINE uint32_t bits_of_float(float f) {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     return bits;
+}
+
+/* The largest lane, a NaN if there is one. */
+IG_INLINE float vf_largest(vf x) {
+    return vm_any(vf_is_nan(x)) ? float_of_bits(0x7fc00000) : vf_max_lane(x);
 }
 
 #endif

@@ -34,11 +34,13 @@ IG_INLINE vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 IG_INLINE vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 IG_INLINE float vf_first(vf x) { return _mm256_cvtss_f32(x); }
 IG_INLINE float vf_sum(vf x) { return sum_of_8(x); }
+IG_INLINE float vf_max_lane(vf x) { return max_of_8(x); }
 
 IG_INLINE vm vf_less(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 IG_INLINE vm vf_equal(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
 IG_INLINE vm vf_is_nan(vf x) { return _mm256_cmp_ps(x, x, _CMP_UNORD_Q); }
 IG_INLINE vm vm_or(vm a, vm b) { return _mm256_or_ps(a, b); }
+IG_INLINE bool vm_any(vm m) { return _mm256_movemask_ps(m) != 0; }
 IG_INLINE vf vf_select(vm m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, m); }
 
 IG_INLINE vi vi_set(int32_t x) { return _mm256_set1_epi32(x); }

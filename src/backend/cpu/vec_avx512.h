@@ -37,10 +37,15 @@ IG_INLINE float vf_sum(vf x) {
     return sum_of_8(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }
 
+IG_INLINE float vf_max_lane(vf x) {
+    return max_of_8(_mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
+}
+
 IG_INLINE vm vf_less(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 IG_INLINE vm vf_equal(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 IG_INLINE vm vf_is_nan(vf x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
 IG_INLINE vm vm_or(vm a, vm b) { return (vm)(a | b); }
+IG_INLINE bool vm_any(vm m) { return m != 0; }
 IG_INLINE vf vf_select(vm m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
 
 IG_INLINE vi vi_set(int32_t x) { return _mm512_set1_epi32(x); }

@@ -3,7 +3,8 @@
  *
  * vi_dot adds to each 32-bit lane the four products of its bytes: those of `u`
  * count from 0 to 255, those of `s` from -128 to 127.  Without VNNI two
- * neighbouring products are first summed in 16 bits, where large ones saturate.
+ * neighbouring products are first summed in 16 bits, where large ones saturate;
+ * up to 127 in `u` they do not.  vi_dot_wide is exact for all bytes.
  */
 #ifndef IG_BACKEND_CPU_VEC_DOT_H
 #define IG_BACKEND_CPU_VEC_DOT_H
@@ -36,6 +37,17 @@ IG_INLINE vi vi_dot(vi acc, vi u, vi s) {
 }
 /* The compiler takes the value for another one from here on, so it cannot work ahead with it. */
 IG_INLINE void vi_hide(vi *x) { __asm__("" : "+r"(*x)); }
+#endif
+
+#if defined(__AVX2__) && !defined(__AVX512VNNI__)
+/* In two parts of four bits each. */
+IG_INLINE vi vi_dot_wide(vi acc, vi u, vi s) {
+    const vi nibble = vi_set(0x0f0f0f0f);
+    const vi high = vi_dot(vi_set(0), vi_and(vi_right(u, 4), nibble), s);
+    return vi_add(vi_dot(acc, vi_and(u, nibble), s), vi_left(high, 4));
+}
+#else
+IG_INLINE vi vi_dot_wide(vi acc, vi u, vi s) { return vi_dot(acc, u, s); }
 #endif
 
 #endif

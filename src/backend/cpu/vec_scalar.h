@@ -35,11 +35,13 @@ IG_INLINE vf vf_min(vf a, vf b) { return a < b ? a : b; }
 IG_INLINE vf vf_max(vf a, vf b) { return a > b ? a : b; }
 IG_INLINE float vf_first(vf x) { return x; }
 IG_INLINE float vf_sum(vf x) { return x; }
+IG_INLINE float vf_max_lane(vf x) { return x; } /* where none is NaN */
 
 IG_INLINE vm vf_less(vf a, vf b) { return a < b; }
 IG_INLINE vm vf_equal(vf a, vf b) { return a == b; }
 IG_INLINE vm vf_is_nan(vf x) { return x != x; }
 IG_INLINE vm vm_or(vm a, vm b) { return a || b; }
+IG_INLINE bool vm_any(vm m) { return m; }
 IG_INLINE vf vf_select(vm m, vf yes, vf no) { return m ? yes : no; }
 
 IG_INLINE vi vi_set(int32_t x) { return x; }

@@ -7,6 +7,13 @@ IG_INLINE float sum_of_8(__m256 x) {
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
 
+/* Where none is NaN. */
+IG_INLINE float max_of_8(__m256 x) {
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
 /*
  * Eight rows of eight floats, `stride` apart -> eight columns, `dst_stride` apart.
  * Row r and row r + 4 share a register from the start, so that the shuffles,

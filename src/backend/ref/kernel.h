@@ -20,6 +20,7 @@ typedef struct ig_ref_view {
     int64_t stride[IG_MAX_RANK]; /* in elements; 0 where a dimension repeats */
     uint32_t buffer;             /* where the plan says it lies, */
     uint64_t offset;             /* from which byte on */
+    bool packed;                 /* element i is the i-th in memory */
 } ig_ref_view;
 
 typedef union ig_ref_attrs {
@@ -34,6 +35,9 @@ typedef union ig_ref_attrs {
     ig_attrs_matmul matmul;
     ig_attrs_rope rope;
     ig_attrs_attention attention;
+    ig_attrs_paged paged;
+    ig_attrs_route route;
+    ig_attrs_grouped grouped;
     ig_attrs_adamw adamw;
     ig_attrs_sgd sgd;
     ig_attrs_clip clip;
@@ -78,6 +82,7 @@ typedef struct ig_ref_entry {
 /* Where element i lies, counted row by row: in elements from the first. */
 static inline int64_t ig_ref_place(const ig_ref_view *v, int64_t i) {
     int64_t place = 0;
+    if (v->packed) return i;
     for (int d = v->shape.rank - 1; d >= 0; d--) {
         place += i % v->shape.dim[d] * v->stride[d];
         i /= v->shape.dim[d];

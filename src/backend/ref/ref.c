@@ -23,6 +23,7 @@
     X(rope, real)         \
     X(attention, real)    \
     X(paged, real)        \
+    X(moe, real)          \
     X(update, real)       \
     X(random, real)
 #define DECLARE(family, real) extern const ig_ref_entry IG_REF_LIST_OF(family, real)[];
@@ -133,7 +134,8 @@ static void add_launch(ref_program *p, const ig_step *step, ig_ref_kernel *run) 
     for (uint32_t i = 0; i < step->n_in + step->n_out; i++) {
         const ig_operand *o = ig_step_operand(step, i);
         ig_ref_view *v = &p->views[p->n_views++];
-        *v = (ig_ref_view){NULL, o->desc.dtype, o->desc.shape, {0}, o->buffer, o->offset};
+        *v = (ig_ref_view){NULL,      o->desc.dtype, o->desc.shape,          {0},
+                           o->buffer, o->offset,     ig_operand_is_packed(o)};
         memcpy(v->stride, o->stride, sizeof v->stride);
     }
     ig_ref_launch *l = &p->launches[p->n_launches++];

@@ -4,21 +4,32 @@
  * sees the keys up to i + s - t; one that sees none gives zeros, and its
  * log-sum-exp is -infinity.
  *
- * A row walks its keys in blocks of KEYS, always from key 0 on, and carries the
- * largest score so far, the sum of exponentials and the weighted values along
- * ("online softmax", Milakov and Gimelshein).  What it computes depends on its own
- * keys alone, not on how many rows there are beside it.
+ *             key 0      64     128      Blocks of ROWS rows meet blocks of KEYS keys, and
+ *     row 0   +-------+                  all is done by small matrix products (gemm.h) on
+ *             | score |                  the block's scores.  A strip of rows leaves out
+ *       64    +-------+-------+          the keys that its last row does not see; the
+ *             | score | score |          others that a row does not see weigh 0.
+ *      128    +-------+-------+
  *
- * The gradients work out the shares p = exp(score - lse) again.  A unit computes
- * either dq for a block of rows or dk and dv for a block of keys, so that no two
- * units add to the same place:
+ * Rows walk their keys from key 0 on, and carry the largest score so far, the sum
+ * of exponentials and the weighted values along ("online softmax", Milakov and
+ * Gimelshein).  What a row computes depends on its own keys alone, not on how many
+ * rows there are beside it.
+ *
+ * The gradients work out the shares p = exp(score - lse) again:
  *     dscore = p (dout . v - dout . out)
  *     dq = scale sum dscore k      dk = scale sum dscore q      dv = sum p dout
+ * Where there are many heads, a unit is one of k and v with all rows that read it.
+ * Else a unit computes either dq of a block of rows or dk and dv of a block of
+ * keys, so that no two units add to the same place.
  */
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/sums.h"
 #include "backend/cpu/vec_math.h"
 
 enum { KEYS = 64, ROWS = 64 }; /* in a block */
+enum { STRETCH = 128 };        /* of the width of keys, that is packed at once */
+enum { MANY_HEADS = 16 };
 static_assert(KEYS % VF_LANES == 0, "a block is whole vectors");
 
 /* Strides of [batch, row, head, width]; widths are packed. */
@@ -33,6 +44,7 @@ typedef struct params {
     layout at[INPUTS];
     float scale;
     bool causal, has_lse;
+    bool whole_heads; /* are the units of the gradient */
 } params;
 
 static layout layout_of(const ig_operand *o) {
@@ -57,222 +69,360 @@ static bool setup(const ig_step *step, ig_cpu_setup *out, params *p) {
     return true;
 }
 
-static bool forward_setup(const ig_step *step, ig_cpu_setup *out) {
-    params p = {.has_lse = step->n_out > 1};
-    return setup(step, out, &p) && keep_params(out, &p, sizeof p);
-}
-
-/* dk and dv of b g blocks of keys, then dq of b h blocks of rows. */
 static int64_t key_blocks(const params *p) { return (p->s + KEYS - 1) / KEYS; }
 static int64_t row_blocks(const params *p) { return (p->t + ROWS - 1) / ROWS; }
+
+static bool forward_setup(const ig_step *step, ig_cpu_setup *out) {
+    params p = {.has_lse = step->n_out > 1};
+    if (!setup(step, out, &p)) return false;
+    out->units = p.b * p.h * row_blocks(&p);
+    out->cost = product(out->cost, ROWS);
+    return keep_params(out, &p, sizeof p);
+}
 
 static bool grad_setup(const ig_step *step, ig_cpu_setup *out) {
     params p = {.has_lse = true};
     if (!setup(step, out, &p)) return false;
-    out->units = p.b * p.g * key_blocks(&p) + p.b * p.h * row_blocks(&p);
+    p.whole_heads = p.b * p.g >= MANY_HEADS;
+    out->units = p.b * p.g;
+    if (!p.whole_heads) out->units = out->units * key_blocks(&p) + p.b * p.h * row_blocks(&p);
     out->cost = product(out->cost, 3 * (int64_t)ROWS);
     return keep_params(out, &p, sizeof p);
 }
 
-/* ---- rows of numbers ---- */
+/* ---- blocks ---- */
 
-/* y[j] = x . rows[j], each added up in lanes along the width. */
-IG_INLINE void dot_some(const float *x, const float *rows, int64_t stride, int64_t width, float *y,
-                        const int count) {
-    vf sum[4];
-    for (int j = 0; j < count; j++) sum[j] = vf_set(0);
-    int64_t i = 0;
-    for (; i + VF_LANES <= width; i += VF_LANES)
-        for (int j = 0; j < count; j++)
-            sum[j] = vf_fma(vf_load(x + i), vf_load(rows + j * stride + i), sum[j]);
-    for (int j = 0; j < count && i < width; j++)
-        sum[j] = vf_fma(vf_load_part(x + i, width - i),
-                        vf_load_part(rows + j * stride + i, width - i), sum[j]);
-    for (int j = 0; j < count; j++) y[j] = vf_sum(sum[j]);
+/* Rows of one head that meet keys. */
+typedef struct block {
+    int64_t batch, head, group;
+    int64_t row, rows; /* the first, and how many; at most ROWS */
+    int64_t key, keys; /* at most KEYS; those that the last row sees */
+} block;
+
+/* How many of the block's keys its row i sees. */
+static int64_t seen(const params *p, const block *b, int64_t i) {
+    if (!p->causal) return b->keys;
+    const int64_t n = b->row + i + 1 + p->s - p->t - b->key;
+    return n < 0 ? 0 : smaller(n, b->keys);
 }
 
-static void dots(const float *x, const float *rows, int64_t stride, int64_t n, int64_t width,
-                 float *y) {
-    int64_t j = 0;
-    for (; j + 4 <= n; j += 4) dot_some(x, rows + j * stride, stride, width, y + j, 4);
-    for (; j < n; j++) dot_some(x, rows + j * stride, stride, width, y + j, 1);
+static block block_of(const params *p, int64_t batch, int64_t head, int64_t row_block) {
+    block b = {.batch = batch, .head = head, .group = head / (p->h / p->g)};
+    b.row = row_block * ROWS;
+    b.rows = smaller(p->t - b.row, ROWS);
+    return b;
 }
 
-/* y = keep y + sum of weight[j] rows[j], one after the other */
-static void add_rows(float *y, float keep, const float *weight, const float *rows, int64_t stride,
-                     int64_t n, int64_t width) {
-    for (int64_t i = 0; i < width; i += VF_LANES) {
-        const int64_t m = smaller(width - i, VF_LANES);
-        vf sum = vf_mul(vf_load_first(y + i, m), vf_set(keep));
-        for (int64_t j = 0; j < n; j++)
-            sum = vf_fma(vf_set(weight[j]), vf_load_first(rows + j * stride + i, m), sum);
-        vf_store_first(y + i, sum, m);
+/* The block goes on to keys from `key` on; false: its rows see none of them. */
+static bool take_keys(const params *p, block *b, int64_t key) {
+    b->key = key;
+    b->keys = key < p->s ? smaller(p->s - key, KEYS) : 0;
+    b->keys = seen(p, b, b->rows - 1);
+    return b->keys > 0;
+}
+
+/* Where the rows of an operand lie that belong to the block, */
+static const float *rows_at(const ig_cpu_launch *l, int k, const block *b) {
+    const layout *at = &((const params *)l->params)->at[k];
+    return (const float *)l->at[k] + b->batch * at->batch + b->row * at->row + b->head * at->head;
+}
+
+/* and where the keys of its k or v lie. */
+static const float *keys_at(const ig_cpu_launch *l, int k, const block *b) {
+    const layout *at = &((const params *)l->params)->at[k];
+    return (const float *)l->at[k] + b->batch * at->batch + b->key * at->row + b->group * at->head;
+}
+
+/* ---- products ---- */
+
+/* A strip goes through the columns, whole vectors of them. */
+static void strip_times(tile *t, int64_t columns) {
+    lines none = {0};
+    t->soon = &none;
+    const int vectors = tile_vectors(t->rows);
+    for (int64_t j = 0; j < columns; j += vectors * VF_LANES) {
+        tile part = *t;
+        part.b += j;
+        part.y += j;
+        run_tiles(&part, smaller(columns - j, vectors * VF_LANES), vectors);
     }
 }
 
-/* y = by y */
-static void scale_by(float *y, float by, int64_t width) {
+/* The same where columns may end within a vector: these are packed first. */
+static void strip_times_rows(tile *t, int64_t columns) {
+    _Alignas(64) float last[KEYS * VF_LANES];
+    const int64_t whole = columns / VF_LANES * VF_LANES;
+    strip_times(t, whole);
+    if (whole == columns || t->k == 0) return;
+    const matrix from = {t->b + whole, t->b_k, 1};
+    pack_panels(&from, t->k, columns - whole, VF_LANES, last, 0);
+    tile part = *t;
+    part.b = last;
+    part.b_k = VF_LANES;
+    part.y += whole;
+    lines none = {0};
+    part.soon = &none;
+    run_tiles(&part, columns - whole, 1);
+}
+
+/* The height of strips of n rows: equal, so that none is too low to keep the machine busy. */
+static int64_t strip_height(int64_t n) {
+    const int64_t strips = (n + VF_TILE_ROWS - 1) / VF_TILE_ROWS;
+    return (n + strips - 1) / strips;
+}
+
+/* score [rows, KEYS] = x . key, for rows x of the block and the keys that each strip sees */
+static void dots(const params *p, const block *b, const float *x, int64_t x_row, const float *key,
+                 int64_t key_row, int64_t width, float *score) {
+    _Alignas(64) float panel[STRETCH * KEYS];
+    const int64_t height = strip_height(b->rows);
+    for (int64_t k = 0; k < width || k == 0; k += STRETCH) {
+        const matrix from = {key + k, 1, key_row};
+        tile t = {.a_row = x_row, .a_k = 1, .b = panel, .b_k = KEYS, .y_row = KEYS};
+        t.k = smaller(width - k, STRETCH);
+        t.first = k == 0;
+        pack_columns(&from, t.k, b->keys, KEYS, panel);
+        for (int64_t i = 0; i < b->rows; i += height) {
+            t.rows = smaller(b->rows - i, height);
+            t.a = x + i * x_row + k;
+            t.y = score + i * KEYS;
+            const int64_t keys = seen(p, b, i + t.rows - 1);
+            strip_times(&t, (keys + VF_LANES - 1) / VF_LANES * VF_LANES);
+        }
+    }
+}
+
+/* y [rows, width] = y + weight [rows, KEYS] times the rows at `key`; or without y, for the first */
+static void add_keys(const params *p, const block *b, const float *weight, const float *key,
+                     int64_t key_row, int64_t width, float *y, int64_t y_row, bool first) {
+    const int64_t height = strip_height(b->rows);
+    tile t = {.a_row = KEYS, .a_k = 1, .b = key, .b_k = key_row, .y_row = y_row, .first = first};
+    for (int64_t i = 0; i < b->rows; i += height) {
+        t.rows = smaller(b->rows - i, height);
+        t.k = seen(p, b, i + t.rows - 1);
+        t.a = weight + i * KEYS;
+        t.y = y + i * y_row;
+        strip_times_rows(&t, width);
+    }
+}
+
+/* y [keys, width] = y + weight [rows, KEYS], transposed, times the rows at x */
+static void add_rows(const params *p, const block *b, const float *weight, const float *x,
+                     int64_t x_row, int64_t width, float *y, int64_t y_row) {
+    const int64_t height = strip_height(b->keys);
+    tile t = {.a_row = 1, .a_k = KEYS, .b_k = x_row, .y_row = y_row};
+    for (int64_t i = 0; i < b->keys; i += height) {
+        int64_t first = 0; /* row that sees one of the strip's keys */
+        while (seen(p, b, first) <= i) first++;
+        t.rows = smaller(b->keys - i, height);
+        t.k = b->rows - first;
+        t.a = weight + first * KEYS + i;
+        t.b = x + first * x_row;
+        t.y = y + i * y_row;
+        strip_times_rows(&t, width);
+    }
+}
+
+static void clear_rows(float *y, int64_t y_row, int64_t rows, int64_t width) {
+    for (int64_t i = 0; i < rows; i++) memset(y + i * y_row, 0, (size_t)width * sizeof *y);
+}
+
+static void scale_row(float *y, float by, int64_t width) {
     for (int64_t i = 0; i < width; i++) y[i] *= by;
 }
 
 /* ---- forward ---- */
 
-/* A row of q, and the head of k and v that it reads. */
-typedef struct query {
-    int64_t batch, row, head, group;
-    int64_t keys; /* so many of s it sees */
-} query;
-
-static query query_of(const params *p, int64_t batch, int64_t row, int64_t head) {
-    query r = {batch, row, head, head / (p->h / p->g), p->s};
-    if (p->causal) r.keys = smaller(p->s, row + 1 + p->s - p->t);
-    if (r.keys < 0) r.keys = 0;
-    return r;
-}
-
-/* Where the row of an operand lies that belongs to the query, */
-static const float *row_at(const ig_cpu_launch *l, int k, const query *r) {
-    const layout *at = &((const params *)l->params)->at[k];
-    return (const float *)l->at[k] + r->batch * at->batch + r->row * at->row + r->head * at->head;
-}
-
-/* and where `key` of its k or v lies. */
-static const float *key_at(const ig_cpu_launch *l, int k, const query *r, int64_t key) {
-    const layout *at = &((const params *)l->params)->at[k];
-    return (const float *)l->at[k] + r->batch * at->batch + key * at->row + r->group * at->head;
-}
-
+/* Of each row: so far, and what the sums before are worth now. */
 typedef struct state {
-    float largest, sum;
+    _Alignas(64) float largest[ROWS], sum[ROWS], keep[ROWS];
 } state;
 
-IG_INLINE vf plain_term(int64_t i, int64_t n, const void *of) {
-    return vf_load_first((const float *)of + i, n);
-}
-
-/* Takes in n keys: score[j] becomes exp(score[j] - largest); returns what the sums so far are worth
- * now. */
-static float take_in(state *s, float *score, int64_t n, float scale) {
-    for (int64_t j = 0; j < n; j++) score[j] *= scale;
-    const float largest = largest_of(score, n), before = s->largest;
-    if (!(largest <= before)) s->largest = largest;
+/* Scales a row's scores and finds how much its largest grows. */
+static void take_largest(state *s, int64_t row, float *score, int64_t n, float scale) {
+    vf best = vf_set(s->largest[row]);
     for (int64_t j = 0; j < n; j += VF_LANES) {
         const int64_t m = smaller(n - j, VF_LANES);
-        const vf x = vf_sub(vf_load_first(score + j, m), vf_set(s->largest));
-        vf_store_first(score + j, vf_exp(x), m);
+        const vf x = vf_mul(vf_load(score + j), vf_set(scale));
+        vf_store(score + j, x);
+        best = vf_larger(best, vf_part(x, best, m));
     }
-    const float keep = float_exp(before - s->largest);
-    s->sum = s->sum * keep + sum_block(0, n, plain_term, score);
-    return keep;
+    const float before = s->largest[row];
+    s->largest[row] = vf_largest(best);
+    s->keep[row] = n > 0 ? before - s->largest[row] : 0;
 }
 
-static void attend(const ig_cpu_launch *l, const query *r, float *out, float *lse) {
-    const params *p = l->params;
-    const float *q = row_at(l, Q, r);
-    float score[KEYS];
-    state s = {-INFINITY, 0};
-    for (int64_t i = 0; i < p->e; i++) out[i] = 0;
-    for (int64_t key = 0; key < r->keys; key += KEYS) {
-        const int64_t n = smaller(r->keys - key, KEYS);
-        dots(q, key_at(l, K, r, key), p->at[K].row, n, p->d, score);
-        const float keep = take_in(&s, score, n, p->scale);
-        add_rows(out, keep, score, key_at(l, V, r, key), p->at[V].row, n, p->e);
+/* Scores become exp(score - largest), and 0 where the row does not see the key. */
+static void take_exps(state *s, int64_t row, float *score, int64_t n) {
+    vf sum = vf_set(0);
+    for (int64_t j = 0; j < KEYS; j += VF_LANES) {
+        const int64_t m = smaller(n - j, VF_LANES);
+        vf e = vf_set(0);
+        if (m > 0) e = vf_part(vf_exp(vf_sub(vf_load(score + j), vf_set(s->largest[row]))), e, m);
+        vf_store(score + j, e);
+        sum = vf_add(sum, e);
     }
-    if (r->keys > 0) scale_by(out, 1 / s.sum, p->e);
-    if (lse) *lse = r->keys > 0 ? s.largest + float_log(s.sum) : -INFINITY;
+    s->sum[row] = s->sum[row] * s->keep[row] + vf_sum(sum);
+}
+
+/* Scores become shares of what the sums will be; out is brought to the same measure. */
+static void take_in(const params *p, const block *b, state *s, float *score, float *out) {
+    for (int64_t i = 0; i < b->rows; i++)
+        take_largest(s, i, score + i * KEYS, seen(p, b, i), p->scale);
+    for (int64_t i = 0; i < ROWS; i += VF_LANES)
+        vf_store(s->keep + i, vf_exp(vf_load(s->keep + i)));
+    for (int64_t i = 0; i < b->rows; i++) {
+        take_exps(s, i, score + i * KEYS, seen(p, b, i));
+        if (b->key > 0) scale_row(out + i * p->h * p->e, s->keep[i], p->e);
+    }
+}
+
+/* out /= sum; lse = largest + log(sum) */
+static void finish(const params *p, const block *b, const state *s, float *out, float *lse) {
+    for (int64_t i = 0; i < b->rows; i++) {
+        const block first = {.row = b->row, .rows = b->rows, .keys = smaller(p->s, KEYS)};
+        const bool any = seen(p, &first, i) > 0;
+        if (any)
+            scale_row(out + i * p->h * p->e, 1 / s->sum[i], p->e);
+        else
+            clear_rows(out + i * p->h * p->e, 0, 1, p->e);
+        if (lse) lse[i * p->h] = any ? s->largest[i] + float_log(s->sum[i]) : -INFINITY;
+    }
+}
+
+static void attend(const ig_cpu_launch *l, int64_t unit) {
+    const params *p = l->params;
+    _Alignas(64) float score[ROWS * KEYS];
+    state s = {.sum = {0}};
+    block b =
+        block_of(p, unit / row_blocks(p) / p->h, unit / row_blocks(p) % p->h, unit % row_blocks(p));
+    const int64_t at = (b.batch * p->t + b.row) * p->h + b.head;
+    float *out = (float *)l->at[3] + at * p->e;
+    for (int i = 0; i < ROWS; i++) s.largest[i] = -INFINITY;
+    for (int64_t key = 0; take_keys(p, &b, key); key += KEYS) {
+        dots(p, &b, rows_at(l, Q, &b), p->at[Q].row, keys_at(l, K, &b), p->at[K].row, p->d, score);
+        take_in(p, &b, &s, score, out);
+        add_keys(p, &b, score, keys_at(l, V, &b), p->at[V].row, p->e, out, p->h * p->e, key == 0);
+    }
+    finish(p, &b, &s, out, p->has_lse ? (float *)l->at[4] + at : NULL);
 }
 
 static void attention(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const params *p = l->params;
-    for (int64_t i = begin; i < end; i++) {
-        const query r = query_of(p, i / p->h / p->t, i / p->h % p->t, i % p->h);
-        attend(l, &r, (float *)l->at[3] + i * p->e, p->has_lse ? (float *)l->at[4] + i : NULL);
-    }
+    for (int64_t unit = begin; unit < end; unit++) attend(l, unit);
 }
 
 /* ---- gradients ---- */
 
-/* The row's shares of keys [key, key + n), and dscore times scale. */
-static void shares(const ig_cpu_launch *l, const query *r, int64_t key, int64_t n, float *share,
-                   float *dscore) {
-    const params *p = l->params;
-    const vf lse = vf_set(*row_at(l, LSE, r)), scale = vf_set(p->scale);
-    const float *dout = row_at(l, DOUT, r);
-    float own; /* dout . out */
-    dots(dout, row_at(l, OUT, r), 0, 1, p->e, &own);
-    dots(row_at(l, Q, r), key_at(l, K, r, key), p->at[K].row, n, p->d, share);
-    dots(dout, key_at(l, V, r, key), p->at[V].row, n, p->e, dscore);
-    for (int64_t j = 0; j < n; j += VF_LANES) {
+/* Scores become shares, and dout . v becomes dscore times scale. */
+static void take_shares(const params *p, float *share, float *dscore, int64_t n, float lse,
+                        float own) {
+    const vf scale = vf_set(p->scale);
+    for (int64_t j = 0; j < KEYS; j += VF_LANES) {
         const int64_t m = smaller(n - j, VF_LANES);
-        const vf score = vf_mul(vf_load_first(share + j, m), scale);
-        const vf x = vf_exp(vf_sub(score, lse));
-        const vf slope = vf_sub(vf_load_first(dscore + j, m), vf_set(own));
-        vf_store_first(share + j, x, m);
-        vf_store_first(dscore + j, vf_mul(scale, vf_mul(x, slope)), m);
+        vf x = vf_set(0), slope = vf_set(0);
+        if (m > 0) {
+            x = vf_exp(vf_sub(vf_mul(vf_load(share + j), scale), vf_set(lse)));
+            x = vf_part(x, vf_set(0), m);
+            slope = vf_part(vf_sub(vf_load(dscore + j), vf_set(own)), slope, m);
+        }
+        vf_store(share + j, x);
+        vf_store(dscore + j, vf_mul(scale, vf_mul(x, slope)));
     }
+}
+
+typedef struct pair {
+    const float *x, *y;
+} pair;
+
+IG_INLINE vf product_term(int64_t i, int64_t n, const void *of) {
+    const pair *p = of;
+    return vf_mul(vf_load_first(p->x + i, n), vf_load_first(p->y + i, n));
+}
+
+/* What the block's rows give: to dq, or to dk and dv, or both. */
+enum { OF_ROWS = 1, OF_KEYS = 2 };
+
+static void add_grads(const ig_cpu_launch *l, const block *b, int of) {
+    const params *p = l->params;
+    _Alignas(64) float share[ROWS * KEYS], dscore[ROWS * KEYS];
+    const float *q = rows_at(l, Q, b), *k = keys_at(l, K, b), *dout = rows_at(l, DOUT, b);
+    const float *out = rows_at(l, OUT, b), *lse = rows_at(l, LSE, b);
+    const layout *at = p->at;
+    dots(p, b, q, at[Q].row, k, at[K].row, p->d, share);
+    dots(p, b, dout, at[DOUT].row, keys_at(l, V, b), at[V].row, p->e, dscore);
+    for (int64_t i = 0; i < b->rows; i++) {
+        const pair own = {dout + i * at[DOUT].row, out + i * at[OUT].row};
+        take_shares(p, share + i * KEYS, dscore + i * KEYS, seen(p, b, i), lse[i * at[LSE].row],
+                    (float)sum_terms(p->e, product_term, &own));
+    }
+    if (of & OF_ROWS) {
+        float *dq = (float *)l->at[INPUTS];
+        dq += ((b->batch * p->t + b->row) * p->h + b->head) * p->d;
+        add_keys(p, b, dscore, k, at[K].row, p->d, dq, p->h * p->d, b->key == 0);
+    }
+    if (of & OF_KEYS) {
+        const int64_t to = (b->batch * p->s + b->key) * p->g + b->group;
+        add_rows(p, b, dscore, q, at[Q].row, p->d, (float *)l->at[INPUTS + 1] + to * p->d,
+                 p->g * p->d);
+        add_rows(p, b, share, dout, at[DOUT].row, p->e, (float *)l->at[INPUTS + 2] + to * p->e,
+                 p->g * p->e);
+    }
+}
+
+/* dq of rows that see no key. */
+static void clear_rest(const ig_cpu_launch *l, block b) {
+    const params *p = l->params;
+    if (take_keys(p, &b, 0)) return;
+    float *dq = (float *)l->at[INPUTS] + ((b.batch * p->t + b.row) * p->h + b.head) * p->d;
+    clear_rows(dq, p->h * p->d, b.rows, p->d);
 }
 
 static void grad_of_rows(const ig_cpu_launch *l, int64_t unit) {
     const params *p = l->params;
-    const int64_t head = unit % p->h, batch = unit / p->h / row_blocks(p);
-    const int64_t first = unit / p->h % row_blocks(p) * ROWS, end = smaller(first + ROWS, p->t);
-    float share[KEYS], dscore[KEYS];
-    for (int64_t row = first; row < end; row++) {
-        const query r = query_of(p, batch, row, head);
-        float *dq = (float *)l->at[INPUTS] + ((batch * p->t + row) * p->h + head) * p->d;
-        for (int64_t i = 0; i < p->d; i++) dq[i] = 0;
-        for (int64_t key = 0; key < r.keys; key += KEYS) {
-            const int64_t n = smaller(r.keys - key, KEYS);
-            shares(l, &r, key, n, share, dscore);
-            add_rows(dq, 1, dscore, key_at(l, K, &r, key), p->at[K].row, n, p->d);
-        }
-    }
+    const int64_t row_block = unit / p->h % row_blocks(p);
+    block b = block_of(p, unit / p->h / row_blocks(p), unit % p->h, row_block);
+    clear_rest(l, b);
+    for (int64_t key = 0; take_keys(p, &b, key); key += KEYS) add_grads(l, &b, OF_ROWS);
 }
 
-/* Adds what one row of q gives to dk and dv of n keys from `key` on. */
-static void add_key_grads(const ig_cpu_launch *l, const query *r, int64_t key, int64_t n, float *dk,
-                          float *dv) {
+/* One block of keys with all rows that see it, head by head. */
+static void grad_of_keys(const ig_cpu_launch *l, int64_t batch, int64_t group, int64_t key,
+                         int of) {
     const params *p = l->params;
-    float share[KEYS], dscore[KEYS];
-    shares(l, r, key, n, share, dscore);
-    for (int64_t j = 0; j < n; j++) {
-        add_rows(dk + j * p->g * p->d, 1, dscore + j, row_at(l, Q, r), 0, 1, p->d);
-        add_rows(dv + j * p->g * p->e, 1, share + j, row_at(l, DOUT, r), 0, 1, p->e);
-    }
-}
-
-static void grad_of_keys(const ig_cpu_launch *l, int64_t unit) {
-    const params *p = l->params;
-    const int64_t group = unit % p->g, batch = unit / p->g / key_blocks(p);
-    const int64_t first = unit / p->g % key_blocks(p) * KEYS, end = smaller(first + KEYS, p->s);
-    const int64_t at = (batch * p->s + first) * p->g + group, heads = p->h / p->g;
-    float *dk = (float *)l->at[INPUTS + 1] + at * p->d,
-          *dv = (float *)l->at[INPUTS + 2] + at * p->e;
-    for (int64_t j = 0; j < end - first; j++) {
-        for (int64_t i = 0; i < p->d; i++) dk[j * p->g * p->d + i] = 0;
-        for (int64_t i = 0; i < p->e; i++) dv[j * p->g * p->e + i] = 0;
-    }
+    const int64_t at = (batch * p->s + key) * p->g + group, heads = p->h / p->g;
+    const int64_t keys = smaller(p->s - key, KEYS);
+    clear_rows((float *)l->at[INPUTS + 1] + at * p->d, p->g * p->d, keys, p->d);
+    clear_rows((float *)l->at[INPUTS + 2] + at * p->e, p->g * p->e, keys, p->e);
     for (int64_t head = group * heads; head < (group + 1) * heads; head++)
-        for (int64_t row = 0; row < p->t; row++) {
-            const query r = query_of(p, batch, row, head);
-            const int64_t n = smaller(end, r.keys) - first;
-            if (n > 0) add_key_grads(l, &r, first, n, dk, dv);
+        for (int64_t row_block = 0; row_block < row_blocks(p); row_block++) {
+            block b = block_of(p, batch, head, row_block);
+            if (key == 0 && (of & OF_ROWS)) clear_rest(l, b);
+            if (take_keys(p, &b, key)) add_grads(l, &b, of);
         }
+}
+
+static void grad_of_head(const ig_cpu_launch *l, int64_t unit) {
+    const params *p = l->params;
+    for (int64_t key = 0; key < p->s || key == 0; key += KEYS)
+        grad_of_keys(l, unit / p->g, unit % p->g, key, OF_ROWS | OF_KEYS);
 }
 
 static void attention_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
-    const int64_t of_keys = p->b * p->g * key_blocks(p);
+    const int64_t blocks = key_blocks(p), of_keys = p->b * p->g * blocks;
     for (int64_t unit = begin; unit < end; unit++) {
-        if (unit < of_keys)
-            grad_of_keys(l, unit);
+        if (p->whole_heads)
+            grad_of_head(l, unit);
+        else if (unit < of_keys)
+            grad_of_keys(l, unit / p->g / blocks, unit % p->g, unit / p->g % blocks * KEYS,
+                         OF_KEYS);
         else
             grad_of_rows(l, unit - of_keys);
     }
 }
 
 const ig_cpu_entry IG_CPU_LIST(attention)[] = {
-    {IG_OP_ATTENTION, IG_F32, BY_ROW, forward_setup, attention},
+    {IG_OP_ATTENTION, IG_F32, BY_UNIT, forward_setup, attention},
     {IG_OP_ATTENTION_GRAD, IG_F32, BY_UNIT, grad_setup, attention_grad},
     {0},
 };

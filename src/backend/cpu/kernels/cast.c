@@ -180,7 +180,8 @@ static void copy(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
     const loop *g = &p->loop;
     const int64_t stride = g->stride[0][g->rank - 1], bytes = p->to_bytes;
-    for (run r = loop_first(g, 2, begin, end); r.n > 0; loop_next(g, 2, &r))
+    run r;
+    for (loop_first(g, 2, begin, end, &r); r.n > 0; loop_next(g, 2, &r))
         copy_run(l->at[1] + r.at[1] * bytes, 1, l->at[0] + r.at[0] * bytes, stride, r.n, bytes);
 }
 
@@ -191,7 +192,8 @@ static void cast_by_float(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     read_float_fn *const read = dtypes[p->from].read_float;
     write_float_fn *const write = dtypes[p->to].write_float;
     float room[BLOCK];
-    for (run r = loop_first(g, 2, begin, end); r.n > 0; loop_next(g, 2, &r))
+    run r;
+    for (loop_first(g, 2, begin, end, &r); r.n > 0; loop_next(g, 2, &r))
         for (int64_t i = 0; i < r.n; i += BLOCK) {
             const int64_t n = smaller(r.n - i, BLOCK);
             const char *src = l->at[0] + (r.at[0] + i * stride) * p->from_bytes;
@@ -205,7 +207,8 @@ static void cast_by_double(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
     const loop *g = &p->loop;
     const int64_t step = g->stride[0][g->rank - 1] * p->from_bytes;
-    for (run r = loop_first(g, 2, begin, end); r.n > 0; loop_next(g, 2, &r)) {
+    run r;
+    for (loop_first(g, 2, begin, end, &r); r.n > 0; loop_next(g, 2, &r)) {
         const char *src = l->at[0] + r.at[0] * p->from_bytes;
         char *dst = l->at[1] + r.at[1] * p->to_bytes;
         for (int64_t i = 0; i < r.n; i++)

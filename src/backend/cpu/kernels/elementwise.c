@@ -67,7 +67,8 @@ IG_INLINE void unary_run(float *y, const float *x, int64_t stride, int64_t n, un
 IG_INLINE void unary(const ig_cpu_launch *l, int64_t begin, int64_t end, unary_fn *f) {
     const loop *g = &((const params *)l->params)->loop;
     const int64_t stride = g->stride[0][g->rank - 1];
-    for (run r = loop_first(g, 2, begin, end); r.n > 0; loop_next(g, 2, &r)) {
+    run r;
+    for (loop_first(g, 2, begin, end, &r); r.n > 0; loop_next(g, 2, &r)) {
         const float *x = (const float *)l->at[0] + r.at[0];
         float *y = (float *)l->at[1] + r.at[1];
         if (stride == 1)
@@ -93,7 +94,8 @@ IG_INLINE void binary_run(float *y, const float *a, int64_t a_stride, const floa
 IG_INLINE void binary(const ig_cpu_launch *l, int64_t begin, int64_t end, binary_fn *f) {
     const loop *g = &((const params *)l->params)->loop;
     const int64_t sa = g->stride[0][g->rank - 1], sb = g->stride[1][g->rank - 1];
-    for (run r = loop_first(g, 3, begin, end); r.n > 0; loop_next(g, 3, &r)) {
+    run r;
+    for (loop_first(g, 3, begin, end, &r); r.n > 0; loop_next(g, 3, &r)) {
         const float *a = (const float *)l->at[0] + r.at[0];
         const float *b = (const float *)l->at[1] + r.at[1];
         float *y = (float *)l->at[2] + r.at[2];
@@ -168,7 +170,8 @@ static void scale_f32(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const loop *g = &p->loop;
     const vf scale = vf_set(p->scale), shift = vf_set(p->shift);
     const int64_t stride = g->stride[0][g->rank - 1];
-    for (run r = loop_first(g, 2, begin, end); r.n > 0; loop_next(g, 2, &r)) {
+    run r;
+    for (loop_first(g, 2, begin, end, &r); r.n > 0; loop_next(g, 2, &r)) {
         const float *x = (const float *)l->at[0] + r.at[0];
         float *y = (float *)l->at[1] + r.at[1];
         for (int64_t i = 0; i < r.n; i += VF_LANES) {
@@ -182,7 +185,8 @@ static void scale_f32(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 static void equal_i32(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const loop *g = &((const params *)l->params)->loop;
     const int64_t sa = g->stride[0][g->rank - 1], sb = g->stride[1][g->rank - 1];
-    for (run r = loop_first(g, 3, begin, end); r.n > 0; loop_next(g, 3, &r)) {
+    run r;
+    for (loop_first(g, 3, begin, end, &r); r.n > 0; loop_next(g, 3, &r)) {
         const int32_t *a = (const int32_t *)l->at[0] + r.at[0];
         const int32_t *b = (const int32_t *)l->at[1] + r.at[1];
         int32_t *y = (int32_t *)l->at[2] + r.at[2];

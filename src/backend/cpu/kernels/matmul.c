@@ -30,6 +30,7 @@ typedef struct params {
     int64_t a_row, a_k, b_k, b_column, bias;  /* strides */
     int64_t row_block, column_block, k_block; /* of a unit, and of a stretch */
     int64_t row_blocks, column_blocks;        /* units in a product */
+    int64_t pack;                             /* rows or columns of b that are packed at once */
     panel_kind panels;
     int32_t vectors; /* of a tile, and so of a panel */
     int32_t batch_rank;
@@ -40,19 +41,26 @@ typedef struct params {
 
 enum {
     MR = VF_TILE_ROWS,
+    STRIPS = 8,              /* that meet a panel while it is near */
     MOST_COLUMNS = 1024,     /* of a unit */
     STACK_FLOATS = 8 * 1024, /* of the panels of a unit, where they are on its stack */
     UNITS = 16,              /* so many let threads finish together */
     FEW = 12,                /* rows */
-    NEAR = 1 << 17,          /* elements of a matrix that stays in the second cache */
+    NEAR = 1 << 15,          /* elements of a matrix that is near enough as it lies */
     SMALL = 1 << 15,         /* multiply-adds that one thread does better alone */
     LARGE = 1 << 22,         /* and from which on b is packed as a whole */
-    PACK_PANELS = 8,         /* that are packed at once */
+    PACK_PANELS = 8,         /* that are packed at once, */
+    PACK_FLOATS = 1 << 14,   /* or so much of rows */
     PACK_COST = 4,           /* of an element that is packed, in multiply-adds */
 };
 
 static int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 static int64_t width_of(const params *p) { return p->vectors * VF_LANES; }
+
+/* Units that pack one stretch. */
+static int64_t pack_groups(const params *p) {
+    return blocks_of(p->b_column == 1 ? p->k_block : p->n, p->pack);
+}
 
 /* ---- activations ---- */
 
@@ -93,7 +101,7 @@ static void activate(const params *p, float *y, int64_t rows, int64_t columns) {
 typedef struct block {
     const float *a, *b, *bias; /* bias: packed, or NULL */
     float *y;
-    int64_t rows, columns, column; /* the last: its first */
+    int64_t rows, columns, row, column; /* how many; and the first of each */
 } block;
 
 /* Panels of b for a stretch of k: that of column j begins at at + j * column. */
@@ -102,30 +110,50 @@ typedef struct source {
     int64_t k, column; /* strides */
 } source;
 
-/* Adds the products of k from k0 on.  A strip meets all panels while it is near; panels come from
- * farther away, one after the other.  Strips are of equal height, so that none is too low to keep
- * the machine busy. */
+/* The strips of rows [first, first + count * height) of a unit, for the products of k from k0 on:
+ * where they lie, or copied. */
+static int take_strips(const params *p, const block *u, int64_t k0, int64_t k, int64_t first,
+                       int64_t height, float *copies, tile *strips) {
+    int count = 0;
+    for (int64_t i = first; i < u->rows && count < STRIPS; i += height) {
+        tile *t = &strips[count];
+        *t = (tile){.a = u->a + i * p->a_row + k0 * p->a_k, .a_row = p->a_row, .a_k = p->a_k};
+        t->rows = smaller(u->rows - i, height);
+        t->k = k;
+        t->y = u->y + i * p->n;
+        t->y_row = p->n;
+        t->first = k0 == 0;
+        if (!p->a_in_place) copy_strip(t, copies + count * STRIP_FLOATS);
+        count++;
+    }
+    return count;
+}
+
+/* Adds the products of k from k0 on.  A panel stays in the first cache while strips come to it from
+ * the second.  Strips are of equal height, so that none is too low to keep the machine busy. */
 static void add_stretch(const params *p, const block *u, int64_t k0, int64_t k, const source *b,
-                        int vectors) {
-    _Alignas(64) float strip[STRIP_FLOATS];
+                        lines *soon, int vectors) {
+    _Alignas(64) float copies[STRIPS * STRIP_FLOATS];
+    tile strips[STRIPS];
+    lines right; /* of a panel that is read in place: nobody else would fetch it */
     const bool last = k0 + k == p->k;
     const int64_t width = vectors * VF_LANES;
     const int64_t height = blocks_of(u->rows, blocks_of(u->rows, MR));
-    for (int64_t i = 0; i < u->rows; i += height) {
-        const int64_t rows = smaller(u->rows - i, height);
-        tile t = {.a = u->a + i * p->a_row + k0 * p->a_k, .a_row = p->a_row, .a_k = p->a_k};
-        t.k = k;
-        t.b_k = b->k;
-        t.y_row = p->n;
-        t.first = k0 == 0;
-        if (!p->a_in_place) copy_strip(&t, rows, strip);
-        for (int64_t j = 0; j < u->columns; j += width) {
-            t.b = b->at + j * b->column;
-            t.y = u->y + i * p->n + j;
-            t.bias = last && u->bias ? u->bias + j : NULL;
-            run_tiles(&t, rows, smaller(u->columns - j, width), vectors);
-        }
-        if (last) activate(p, u->y + i * p->n, rows, u->columns);
+    for (int64_t i = 0; i < u->rows; i += STRIPS * height) {
+        const int count = take_strips(p, u, k0, k, i, height, copies, strips);
+        for (int64_t j = 0; j < u->columns; j += width)
+            for (int strip = 0; strip < count; strip++) {
+                tile t = strips[strip];
+                t.b = b->at + j * b->column;
+                t.b_k = b->k;
+                t.soon = b->column == 1 ? &right : soon;
+                t.y += j;
+                if (b->column == 1) right = lines_of(t.b + width, k, width, b->k, 1);
+                t.bias = last && u->bias ? u->bias + j : NULL;
+                if (strip + 1 < count) fetch_sums(&strips[strip + 1], j, width);
+                run_tiles(&t, smaller(u->columns - j, width), vectors);
+            }
+        if (last) activate(p, u->y + i * p->n, smaller(u->rows - i, STRIPS * height), u->columns);
     }
 }
 
@@ -137,8 +165,9 @@ static void compute_on_stack(const params *p, const block *u, int vectors) {
         const int64_t k = smaller(p->k - k0, p->k_block);
         const matrix from = {u->b + k0 * p->b_k, p->b_k, p->b_column};
         const source b = {panels, width, k};
+        lines none = {0};
         pack_panels(&from, k, u->columns, width, panels, width * k);
-        add_stretch(p, u, k0, k, &b, vectors);
+        add_stretch(p, u, k0, k, &b, &none, vectors);
     }
 }
 
@@ -149,7 +178,8 @@ static void compute_in_place(const params *p, const block *u) {
     rest.columns = u->columns - whole.columns;
     for (int64_t k0 = 0; whole.columns > 0 && (k0 < p->k || k0 == 0); k0 += p->k_block) {
         const source b = {u->b + k0 * p->b_k, p->b_k, 1};
-        add_stretch(p, &whole, k0, smaller(p->k - k0, p->k_block), &b, p->vectors);
+        lines none = {0};
+        add_stretch(p, &whole, k0, smaller(p->k - k0, p->k_block), &b, &none, p->vectors);
     }
     if (rest.columns == 0) return;
     rest.b += whole.columns;
@@ -158,42 +188,69 @@ static void compute_in_place(const params *p, const block *u) {
     compute_on_stack(p, &rest, 1);
 }
 
-/* The panels of stretch s in the scratch; there, all stretches have room for k_block rows. */
+/* The panels of stretch s in the scratch, all with room for k_block rows.  A unit that packs its
+ * own uses one place for all stretches. */
 static float *packed_stretch(const params *p, char *scratch, int64_t s) {
+    if (p->panels == OF_UNIT) s = 0;
     return (float *)scratch + s * blocks_of(p->n, width_of(p)) * width_of(p) * p->k_block;
 }
 
-/* Packs `columns` columns of b, from column j on, in stretch s. */
-static void pack_stretch(const params *p, const float *b, char *scratch, int64_t s, int64_t j,
-                         int64_t columns) {
-    const int64_t k0 = s * p->k_block;
+/* Packs `columns` columns of b, from column j on, for rows [k0, k0 + k) of stretch s. */
+static void pack_stretch(const params *p, const float *b, char *scratch, int64_t s, int64_t k0,
+                         int64_t k, int64_t j, int64_t columns) {
+    const int64_t width = width_of(p);
     const matrix from = {b + k0 * p->b_k + j * p->b_column, p->b_k, p->b_column};
-    pack_panels(&from, smaller(p->k - k0, p->k_block), columns, width_of(p),
-                packed_stretch(p, scratch, s) + j * p->k_block, width_of(p) * p->k_block);
+    float *to = packed_stretch(p, scratch, s) + j * p->k_block + (k0 - s * p->k_block) * width;
+    pack_panels(&from, k, columns, width, to, width * p->k_block);
+}
+
+/* What the unit, or the one after it, takes from memory when the stretch that ends at k0 is done:
+ * columns of b that it packs, or else rows of a. */
+static lines lines_after(const params *p, const block *u, int64_t k0) {
+    const bool more = k0 < p->k;
+    if (!more) k0 = 0;
+    const int64_t k = smaller(p->k - k0, p->k_block);
+    if (p->panels == OF_UNIT) {
+        const int64_t j = u->column + (more ? 0 : p->column_block);
+        const int64_t columns = smaller(p->n - j, p->column_block);
+        if (columns <= 0) return (lines){0};
+        return lines_of(u->b + (j - u->column) * p->b_column + k0 * p->b_k, k, columns, p->b_k,
+                        p->b_column);
+    }
+    const int64_t i = u->row + (more ? 0 : p->row_block);
+    const int64_t rows = smaller(p->m - i, p->row_block);
+    if (rows <= 0) return (lines){0};
+    return lines_of(u->a + (i - u->row) * p->a_row + k0 * p->a_k, rows, k, p->a_row, p->a_k);
 }
 
 static void compute_packed(const params *p, const block *u, const ig_cpu_launch *l) {
     for (int64_t s = 0; s * p->k_block < p->k; s++) {
-        const int64_t k0 = s * p->k_block;
+        const int64_t k0 = s * p->k_block, k = smaller(p->k - k0, p->k_block);
         const source b = {packed_stretch(p, l->scratch, s) + u->column * p->k_block, width_of(p),
                           p->k_block};
+        lines soon = lines_after(p, u, k0 + k);
         if (p->panels == OF_UNIT)
-            pack_stretch(p, (const float *)l->at[1], l->scratch, s, u->column, u->columns);
-        add_stretch(p, u, k0, smaller(p->k - k0, p->k_block), &b, p->vectors);
+            pack_stretch(p, (const float *)l->at[1], l->scratch, s, k0, k, u->column, u->columns);
+        add_stretch(p, u, k0, k, &b, &soon, p->vectors);
     }
 }
 
-/* Blocks of the same columns come one after the other: they share panels. */
+/* Where panels are shared, blocks of the same columns come one after the other.  Else those of the
+ * same rows do, as they do in most other kernels: who wrote a row reads it. */
 static block block_of(const ig_cpu_launch *l, int64_t unit) {
     const params *p = l->params;
-    const int64_t i = unit % p->row_blocks * p->row_block;
-    const int64_t j = unit / p->row_blocks % p->column_blocks * p->column_block;
+    const int64_t in_product = unit % (p->row_blocks * p->column_blocks);
+    const bool shared = p->panels == OF_ALL_UNITS;
+    const int64_t row = shared ? in_product % p->row_blocks : in_product / p->column_blocks;
+    const int64_t column = shared ? in_product / p->row_blocks : in_product % p->column_blocks;
+    const int64_t i = row * p->row_block, j = column * p->column_block;
     int64_t batch = unit / p->row_blocks / p->column_blocks;
     block u = {.a = (const float *)l->at[0] + i * p->a_row,
                .b = (const float *)l->at[1] + j * p->b_column,
                .y = (float *)l->at[2 + p->has_bias] + (batch * p->m + i) * p->n + j,
                .rows = smaller(p->m - i, p->row_block),
                .columns = smaller(p->n - j, p->column_block),
+               .row = i,
                .column = j};
     for (int d = 0; d < p->batch_rank; d++) {
         u.a += batch % p->batch[d] * p->a_batch[d];
@@ -222,14 +279,19 @@ static void matmul(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     }
 }
 
-/* Before the units of a large product.  A unit here is a few panels of one stretch. */
+/* Before the units of a large product.  A unit here is some rows of b, which lie side by side, or a
+ * few panels of one stretch. */
 static void prepare(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
-    const int64_t columns = PACK_PANELS * width_of(p), groups = blocks_of(p->n, columns);
+    const float *b = (const float *)l->at[1];
+    const int64_t groups = pack_groups(p);
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t j = unit % groups * columns;
-        pack_stretch(p, (const float *)l->at[1], l->scratch, unit / groups, j,
-                     smaller(p->n - j, columns));
+        const int64_t s = unit / groups, k0 = s * p->k_block;
+        const int64_t k = smaller(p->k - k0, p->k_block), i = unit % groups * p->pack;
+        if (p->b_column != 1)
+            pack_stretch(p, b, l->scratch, s, k0, k, i, smaller(p->n - i, p->pack));
+        else if (i < k)
+            pack_stretch(p, b, l->scratch, s, k0 + i, smaller(k - i, p->pack), 0, p->n);
     }
 }
 
@@ -276,7 +338,7 @@ static bool a_fits_in_place(const params *p) {
     return p->a_k == 1 && p->a_row * (int64_t)sizeof(float) % 4096 != 0;
 }
 
-/* So few rows that b is read once or twice, or so small a b that it stays in the second cache. */
+/* So few rows that b is read once or twice, or so small a b that it stays near. */
 static bool b_fits_in_place(const params *p) {
     return p->b_column == 1 && (p->m <= FEW || product(p->n, p->k) <= NEAR);
 }
@@ -293,8 +355,9 @@ static void cut_large(params *p) {
         return;
     }
     p->panels = OF_ALL_UNITS;
-    p->row_block = 4 * MR;
-    p->column_block = MOST_COLUMNS;
+    p->pack = p->b_column == 1 ? PACK_FLOATS / p->n + 1 : PACK_PANELS * width;
+    p->row_block = STRIPS * MR;
+    p->column_block = MOST_COLUMNS / 2;
     while (p->column_block > 4 * width &&
            blocks_of(p->m, p->row_block) * blocks_of(p->n, p->column_block) < UNITS)
         p->column_block /= 2;
@@ -324,12 +387,13 @@ static void cut_small(params *p, int64_t products) {
 static void ask_for_scratch(const params *p, ig_cpu_setup *out) {
     const int64_t stretches = blocks_of(p->k, p->k_block), width = width_of(p);
     if (p->panels != OF_UNIT && p->panels != OF_ALL_UNITS) return;
-    out->scratch_bytes = (uint64_t)product(product(stretches * p->k_block, sizeof(float)),
-                                           blocks_of(p->n, width) * width);
+    const int64_t rows = (p->panels == OF_UNIT ? 1 : stretches) * p->k_block;
+    out->scratch_bytes =
+        (uint64_t)product(product(rows, sizeof(float)), blocks_of(p->n, width) * width);
     if (p->panels != OF_ALL_UNITS) return;
     out->prepare = prepare;
-    out->prepare_units = stretches * blocks_of(p->n, PACK_PANELS * width);
-    out->prepare_cost = PACK_PANELS * width * p->k_block * PACK_COST;
+    out->prepare_units = stretches * pack_groups(p);
+    out->prepare_cost = p->pack * (p->b_column == 1 ? p->n : p->k_block) * PACK_COST;
 }
 
 static bool setup(const ig_step *step, ig_cpu_setup *out) {

@@ -156,7 +156,8 @@ static void gather(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const axis_params *p = l->params;
     const loop *g = &p->loop;
     const int last = g->rank - 1;
-    for (run r = loop_first(g, 3, begin, end); r.n > 0; loop_next(g, 3, &r)) {
+    run r;
+    for (loop_first(g, 3, begin, end, &r); r.n > 0; loop_next(g, 3, &r)) {
         const char *x = l->at[X] + r.at[X] * p->bytes;
         const int32_t *index = (const int32_t *)l->at[INDEX] + r.at[INDEX];
         char *y = l->at[2] + r.at[2] * p->bytes;
@@ -199,7 +200,8 @@ static void scatter_add(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const axis_params *p = l->params;
     const loop *g = &p->loop;
     const int last = g->rank - 1;
-    for (run r = loop_first(g, 4, begin, end); r.n > 0; loop_next(g, 4, &r)) {
+    run r;
+    for (loop_first(g, 4, begin, end, &r); r.n > 0; loop_next(g, 4, &r)) {
         const float *x = (const float *)l->at[X] + r.at[X];
         const float *src = (const float *)l->at[SRC] + r.at[SRC];
         const int32_t *index = (const int32_t *)l->at[INDEX] + r.at[INDEX];
@@ -247,9 +249,27 @@ static bool embedding_setup(const ig_step *step, ig_cpu_setup *out) {
     return keep_params(out, &p, sizeof p);
 }
 
+/* Rows of packed floats that are whole vectors: too short to be worth a call each. */
+static void embed_vectors(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const table_params *p = l->params;
+    const vf outside = vf_set(float_of_bits((uint32_t)p->outside));
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t id = ((const int32_t *)l->at[1])[place_of(&p->ids, row)];
+        const bool is_there = id >= 0 && id < p->rows;
+        const float *from = (const float *)l->at[0] + (is_there ? id * p->row_stride : 0);
+        float *to = (float *)l->at[2] + row * p->columns;
+        for (int64_t i = 0; i < p->columns; i += VF_LANES)
+            vf_store(to + i, is_there ? vf_load(from + i) : outside);
+    }
+}
+
 static void embedding(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const table_params *p = l->params;
     const int64_t d = p->columns;
+    if (p->bytes == sizeof(float) && p->stride == 1 && d % VF_LANES == 0) {
+        embed_vectors(l, begin, end);
+        return;
+    }
     for (int64_t row = begin; row < end; row++) {
         const int64_t id = ((const int32_t *)l->at[1])[place_of(&p->ids, row)];
         char *dst = l->at[2] + row * d * p->bytes;

@@ -41,7 +41,8 @@ static void dropout(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const uint64_t step = (uint64_t)l->slots[p->attrs.step_slot].i;
     float factor[BLOCK];
     int64_t element = begin, drawn = -1; /* the first element that `factor` is for */
-    for (run r = loop_first(g, 2, begin, end); r.n > 0; loop_next(g, 2, &r)) {
+    run r;
+    for (loop_first(g, 2, begin, end, &r); r.n > 0; loop_next(g, 2, &r)) {
         const float *x = (const float *)l->at[0] + r.at[0];
         float *y = (float *)l->at[1] + r.at[1];
         for (int64_t i = 0, n; i < r.n; i += n, element += n) {

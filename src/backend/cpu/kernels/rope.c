@@ -2,7 +2,8 @@
  * Rotary positions.  The first `dims` elements of each head are taken in pairs,
  * and pair i turns by
  *     angle = position * scale * base^(-2i / dims) / factors[i]
- * A pair is two neighbours, or one element of each half; the rest passes through.
+ * and grows by the magnitude.  A pair is two neighbours, or one element of each half;
+ * the rest passes through.
  *
  * Positions go into the millions, so the angle and what is left of it after whole
  * quarter turns are worked out in double.  base^(-2i / dims) is r^i, a product of
@@ -24,6 +25,7 @@ typedef struct params {
     int64_t factor_stride;
     double scale;         /* below 0: turns back */
     double power[POWERS]; /* base^(-2 * 2^k / dims) */
+    float magnitude;
     bool neighbours, has_factors;
 } params;
 
@@ -50,6 +52,7 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
                 .heads = x->desc.shape.dim[rank - 2],
                 .width = x->desc.shape.dim[rank - 1],
                 .scale = (a.scale == 0 ? 1 : (double)a.scale) * (a.inverse ? -1 : 1),
+                .magnitude = a.magnitude == 0 ? 1 : a.magnitude,
                 .neighbours = a.form == IG_ROPE_PAIRS,
                 .has_factors = step->n_in > 2};
     p.pairs = (a.dims ? (int64_t)a.dims : p.width) / 2;
@@ -61,7 +64,7 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
     return keep_params(out, &p, sizeof p);
 }
 
-/* Sine and cosine for pairs [first, first + n), n <= BLOCK. */
+/* Sine and cosine for pairs [first, first + n), n <= BLOCK, times the magnitude. */
 typedef struct turns {
     float sin[BLOCK], cos[BLOCK];
 } turns;
@@ -98,8 +101,8 @@ static void turns_of(const ig_cpu_launch *l, int64_t token, int64_t first, int64
     for (int64_t i = 0; i < n; i += VF_LANES) {
         vf sin, cos;
         vf_sin_cos(vf_load(left + i), vi_load(quarter + i), &sin, &cos);
-        vf_store(out->sin + i, sin);
-        vf_store(out->cos + i, cos);
+        vf_store(out->sin + i, vf_mul(sin, vf_set(p->magnitude)));
+        vf_store(out->cos + i, vf_mul(cos, vf_set(p->magnitude)));
     }
 }
 

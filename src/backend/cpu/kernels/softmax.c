@@ -95,38 +95,68 @@ static int64_t target_of(const ig_cpu_launch *l, int64_t i) {
     return target < p->n ? target : -1;
 }
 
+/* Rows that are taken together: what each of them waits for, the others do not. */
+enum { TOGETHER = 16 };
+static_assert(TOGETHER % VF_LANES == 0, "logarithms are taken in whole vectors");
+
+/* Rows [first, first + n) with the sums of their exponentials, which are kept where there is a y.
+ */
+static void sum_exps(const ig_cpu_launch *l, int64_t first, int64_t n, float *y, row *rows,
+                     double *sums) {
+    const int64_t columns = ((const params *)l->params)->n;
+    for (int64_t i = 0; i < n; i++)
+        rows[i] = row_of(l, first + i, y ? y + (first + i) * columns : NULL);
+    for (int64_t i = 0; i < n; i++)
+        sums[i] = y ? sum_terms(columns, stored_exp_term, &rows[i])
+                    : sum_terms(columns, exp_term, &rows[i]);
+}
+
 static void cross_entropy(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const int64_t n = ((const params *)l->params)->n;
     float *loss = (float *)l->at[2];
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t target = target_of(l, i);
-        if (target < 0) {
-            loss[i] = NAN;
-            continue;
+    row rows[TOGETHER];
+    double sums[TOGETHER];
+    float log[TOGETHER] = {0};
+    for (int64_t first = begin; first < end; first += TOGETHER) {
+        const int64_t n = smaller(end - first, TOGETHER);
+        sum_exps(l, first, n, NULL, rows, sums);
+        for (int64_t i = 0; i < n; i++) log[i] = (float)sums[i];
+        for (int i = 0; i < TOGETHER; i += VF_LANES) vf_store(log + i, vf_log(vf_load(log + i)));
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t target = target_of(l, first + i);
+            loss[first + i] = target < 0 ? NAN : log[i] - (rows[i].x[target] - rows[i].largest);
         }
-        const row r = row_of(l, i, NULL);
-        const float log = float_log((float)sum_terms(n, exp_term, &r));
-        loss[i] = log - (r.x[target] - r.largest);
     }
 }
 
 /* dlogits = (softmax(logits) - [j == target]) dloss */
+static void finish_grad(const params *p, const row *r, double sum, int64_t target, float dloss) {
+    const double share = 1 / sum;
+    if (target < 0) {
+        scale_row(r->y, p->n, NAN);
+        return;
+    }
+    const float at_target = (float)((double)r->y[target] * share - 1) * dloss;
+    const vf by = vf_set((float)share), slope = vf_set(dloss);
+    for (int64_t j = 0; j < p->n; j += VF_LANES) {
+        const int64_t m = smaller(p->n - j, VF_LANES);
+        const vf softmax = vf_mul(vf_load_first(r->y + j, m), by);
+        vf_store_first(r->y + j, vf_mul(softmax, slope), m);
+    }
+    r->y[target] = at_target;
+}
+
 static void cross_entropy_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
-    const int64_t n = p->n;
-    for (int64_t i = begin; i < end && n > 0; i++) {
-        const int64_t target = target_of(l, i);
-        const float dloss = ((const float *)l->at[2])[place_of(&p->dlosses, i)];
-        const row r = row_of(l, i, (float *)l->at[3] + i * n);
-        const double share = 1 / sum_terms(n, stored_exp_term, &r);
-        if (target < 0) {
-            scale_row(r.y, n, NAN);
-            continue;
+    row rows[TOGETHER];
+    double sums[TOGETHER];
+    for (int64_t first = begin; first < end && p->n > 0; first += TOGETHER) {
+        const int64_t n = smaller(end - first, TOGETHER);
+        sum_exps(l, first, n, (float *)l->at[3], rows, sums);
+        for (int64_t i = 0; i < n; i++) {
+            const float *dlosses = (const float *)l->at[2];
+            finish_grad(p, &rows[i], sums[i], target_of(l, first + i),
+                        dlosses[place_of(&p->dlosses, first + i)]);
         }
-        const float at_target = (float)((double)r.y[target] * share - 1) * dloss;
-        scale_row(r.y, n, (float)share);
-        scale_row(r.y, n, dloss);
-        r.y[target] = at_target;
     }
 }
 

@@ -41,7 +41,8 @@ static void assign(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
     const loop *g = &p->loop;
     const int last = g->rank - 1;
-    for (run r = loop_first(g, 3, begin, end); r.n > 0; loop_next(g, 3, &r))
+    run r;
+    for (loop_first(g, 3, begin, end, &r); r.n > 0; loop_next(g, 3, &r))
         copy_run(l->at[2] + r.at[2] * p->bytes, g->stride[2][last], l->at[1] + r.at[1] * p->bytes,
                  g->stride[1][last], r.n, p->bytes);
 }
@@ -75,7 +76,8 @@ IG_INLINE void update(const ig_cpu_launch *l, int64_t begin, int64_t end, const 
     const loop *g = &((const params *)l->params)->loop;
     bool packed = true;
     for (int k = 0; k < operands; k++) packed &= g->stride[k][g->rank - 1] == 1;
-    for (run r = loop_first(g, operands, begin, end); r.n > 0; loop_next(g, operands, &r)) {
+    run r;
+    for (loop_first(g, operands, begin, end, &r); r.n > 0; loop_next(g, operands, &r)) {
         span s;
         for (int k = 0; k < operands; k++) {
             s.at[k] = (float *)l->at[k] + r.at[k];
@@ -196,7 +198,8 @@ static void clip(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const double ratio = (double)p->attrs.clip.limit / (norm + 1e-6);
     const vf factor = vf_set(ratio > 1 ? 1 : (float)ratio);
     const int64_t from = g->stride[0][g->rank - 1], to = g->stride[1][g->rank - 1];
-    for (run r = loop_first(g, 2, begin, end); r.n > 0; loop_next(g, 2, &r)) {
+    run r;
+    for (loop_first(g, 2, begin, end, &r); r.n > 0; loop_next(g, 2, &r)) {
         const float *x = (const float *)l->at[0] + r.at[0];
         float *y = (float *)l->at[2] + r.at[1];
         for (int64_t i = 0; i < r.n; i += VF_LANES) {

@@ -1,8 +1,17 @@
-/* A cache of keys and values in pages of 64 positions: rows stored into it, attention that reads
- * it. */
+/*
+ * A cache of keys and values in pages of 64 positions, as numbers or stored in fewer
+ * bits: rows go into it, and attention reads it.
+ */
 #include <math.h>
 
+#include "backend/ref/convert.h"
 #include "backend/ref/real.h"
+#include "backend/ref/weights.h"
+
+/* Element i of pages that are of the real type, or stored. */
+static double page_element(ig_ref_weights *pages, int64_t i) {
+    return pages->view->dtype == IG_REF_DTYPE ? get(pages->view, i) : ig_ref_weight(pages, i);
+}
 
 /* Where position `at` of a sequence lies, as a row of [p 64]; -1: nowhere. */
 static int64_t paged_row(const ig_ref_launch *l, int64_t sequence, int64_t at) {
@@ -14,45 +23,74 @@ static int64_t paged_row(const ig_ref_launch *l, int64_t sequence, int64_t at) {
     return page * IG_PAGE_ROWS + at % IG_PAGE_ROWS;
 }
 
-/* Positions that a row sees: its own and those before, up to the first that lies nowhere. */
-static int64_t paged_keys(const ig_ref_launch *l, int64_t row) {
-    const int64_t sequence = get_index(&l->in[4], row), last = get_index(&l->in[5], row);
-    int64_t keys = 0;
-    while (keys <= last && paged_row(l, sequence, keys) >= 0) keys++;
-    return keys;
+/* One head of one row. */
+typedef struct query {
+    const ig_ref_launch *l;
+    ig_ref_weights k, v;
+    int64_t number;      /* of [r, h] */
+    int64_t sequence;    /* its row's, */
+    int64_t first, last; /* and the positions that it sees */
+    int64_t group;
+} query;
+
+/* Its own position and those before, as far as the window goes, up to the first that lies
+ * nowhere. */
+static query query_of(const ig_ref_launch *l, int64_t number) {
+    const int64_t h = l->in[0].shape.dim[1], g = l->in[2].shape.dim[2], row = number / h;
+    const int64_t window = l->attrs.paged.window;
+    query r = {.l = l, .number = number, .group = number % h / (h / g)};
+    r.k = ig_ref_weights_of(&l->in[1]);
+    r.v = ig_ref_weights_of(&l->in[2]);
+    r.sequence = get_index(&l->in[4], row);
+    r.last = get_index(&l->in[5], row);
+    r.first = window > 0 && r.last >= window ? r.last - window + 1 : 0;
+    for (int64_t at = r.first; at <= r.last; at++)
+        if (paged_row(l, r.sequence, at) < 0) r.last = at - 1;
+    return r;
+}
+
+static double score(query *r, int64_t at) {
+    const ig_ref_launch *l = r->l;
+    const ig_attrs_paged a = l->attrs.paged;
+    const int64_t d = l->in[0].shape.dim[2], g = l->in[1].shape.dim[2];
+    const int64_t key = (paged_row(l, r->sequence, at) * g + r->group) * d;
+    double sum = 0;
+    for (int64_t c = 0; c < d; c++)
+        sum += get(&l->in[0], r->number * d + c) * page_element(&r->k, key + c);
+    sum *= a.scale == 0 ? 1 / sqrt((double)d) : (double)a.scale;
+    return a.softcap == 0 ? sum : (double)a.softcap * tanh(sum / (double)a.softcap);
+}
+
+static double log_sum_exp(query *r) {
+    double largest = -(double)INFINITY, sum = 0;
+    for (int64_t at = r->first; at <= r->last; at++) largest = fmax(largest, score(r, at));
+    for (int64_t at = r->first; at <= r->last; at++) sum += exp(score(r, at) - largest);
+    return largest + log(sum);
+}
+
+/* The weighted sum of values, some columns at a time, so that a score serves for several. */
+static void attend(query *r) {
+    enum { COLUMNS = 64 };
+    const ig_ref_launch *l = r->l;
+    const int64_t e = l->in[2].shape.dim[3], g = l->in[2].shape.dim[2];
+    const double lse = log_sum_exp(r);
+    for (int64_t c0 = 0; c0 < e; c0 += COLUMNS) {
+        const int64_t n = e - c0 < COLUMNS ? e - c0 : COLUMNS;
+        double sum[COLUMNS] = {0};
+        for (int64_t at = r->first; at <= r->last; at++) {
+            const int64_t value = (paged_row(l, r->sequence, at) * g + r->group) * e + c0;
+            const double share = exp(score(r, at) - lse);
+            for (int64_t c = 0; c < n; c++) sum[c] += share * page_element(&r->v, value + c);
+        }
+        for (int64_t c = 0; c < n; c++) put(&l->out[0], r->number * e + c0 + c, sum[c]);
+    }
 }
 
 static void attention_paged(const ig_ref_launch *l) {
-    const int64_t *q = l->in[0].shape.dim, *v = l->in[2].shape.dim;
-    const int64_t h = q[1], d = q[2], g = v[2], e = v[3];
-    const ig_attrs_attention a = l->attrs.attention;
-    const double scale = a.scale == 0 ? 1 / sqrt((double)d) : (double)a.scale;
-    for (int64_t i = 0; i < q[0] * h; i++) {
-        const int64_t row = i / h, group = i % h / (h / g), keys = paged_keys(l, row);
-        const int64_t sequence = get_index(&l->in[4], row);
-        double largest = -(double)INFINITY, sum = 0;
-        for (int pass = 0; pass < 2; pass++)
-            for (int64_t key = 0; key < keys; key++) {
-                const int64_t at = (paged_row(l, sequence, key) * g + group) * d;
-                double score = 0;
-                for (int64_t c = 0; c < d; c++)
-                    score += get(&l->in[0], i * d + c) * get(&l->in[1], at + c);
-                if (pass == 0)
-                    largest = fmax(largest, score * scale);
-                else
-                    sum += exp(score * scale - largest);
-            }
-        for (int64_t c = 0; c < e; c++) {
-            double out = 0;
-            for (int64_t key = 0; key < keys; key++) {
-                const int64_t at = paged_row(l, sequence, key) * g + group;
-                double score = 0;
-                for (int64_t x = 0; x < d; x++)
-                    score += get(&l->in[0], i * d + x) * get(&l->in[1], at * d + x);
-                out += exp(score * scale - largest) / sum * get(&l->in[2], at * e + c);
-            }
-            put(&l->out[0], i * e + c, out);
-        }
+    const int64_t heads = l->in[0].shape.dim[0] * l->in[0].shape.dim[1];
+    for (int64_t number = 0; number < heads; number++) {
+        query r = query_of(l, number);
+        attend(&r);
     }
 }
 
@@ -63,12 +101,38 @@ static void store_rows(const ig_ref_launch *l) {
     for (int64_t i = 0; i < r; i++) {
         const int64_t to = get_index(&l->in[2], i);
         for (int64_t c = 0; c < width && to >= 0 && to < n; c++)
-            put(&l->out[0], to * width + c, get(&l->in[1], i * width + c));
+            ig_ref_put_any(&l->out[0], to * width + c, get(&l->in[1], i * width + c));
     }
+}
+
+static void store_blocks(const ig_ref_launch *l) {
+    const ig_ref_view *dst = &l->out[0];
+    const int64_t n = dst->shape.dim[0], r = l->in[1].shape.dim[0];
+    const int64_t width = r > 0 ? ig_shape_count(l->in[1].shape) / r : 0;
+    for (int64_t i = 0; i < r; i++) {
+        const int64_t to = get_index(&l->in[2], i);
+        for (int64_t c = 0; c < width && to >= 0 && to < n; c += IG_BLOCK) {
+            float x[IG_BLOCK];
+            for (int j = 0; j < IG_BLOCK; j++) x[j] = (float)get(&l->in[1], i * width + c + j);
+            const int64_t place = ig_ref_place(dst, to * width + c);
+            ig_blocks_encode_q8_0(x, dst->at + ig_bytes_of(IG_Q8_0, place), IG_BLOCK);
+        }
+    }
+}
+
+static void store(const ig_ref_launch *l) {
+    if (l->out[0].dtype == IG_Q8_0)
+        store_blocks(l);
+    else
+        store_rows(l);
 }
 
 const ig_ref_entry IG_REF_LIST(paged)[] = {
     {IG_OP_ATTENTION_PAGED, IG_REF_DTYPE, "rrriii", "r", attention_paged},
-    {IG_OP_STORE_ROWS, IG_REF_DTYPE, "rri", "r", store_rows},
+    {IG_OP_ATTENTION_PAGED, IG_REF_DTYPE, "rwwiii", "r", attention_paged},
+    {IG_OP_ATTENTION_PAGED, IG_REF_DTYPE, "rrwiii", "r", attention_paged},
+    {IG_OP_ATTENTION_PAGED, IG_REF_DTYPE, "rwriii", "r", attention_paged},
+    {IG_OP_STORE_ROWS, IG_REF_DTYPE, "rri", "r", store},
+    {IG_OP_STORE_ROWS, IG_REF_DTYPE, "wri", "w", store},
     {0},
 };

@@ -2,7 +2,8 @@
  * Rotary positions.  The first `dims` elements of each head are taken in pairs,
  * and pair i turns by
  *     angle = position * scale * base^(-2i / dims) / factors[i]
- * A pair is two neighbours, or one element of each half; the rest passes through.
+ * and grows by the magnitude.  A pair is two neighbours, or one element of each half;
+ * the rest passes through.
  */
 #include <math.h>
 
@@ -21,12 +22,13 @@ static double angle_of(const ig_ref_launch *l, int64_t dims, int64_t at, int64_t
 /* Turns the head that begins at element `first`. */
 static void turn(const ig_ref_launch *l, int64_t first, int64_t dims, int64_t at) {
     const bool pairs = l->attrs.rope.form == IG_ROPE_PAIRS;
+    const double magnitude = l->attrs.rope.magnitude == 0 ? 1 : (double)l->attrs.rope.magnitude;
     for (int64_t i = 0; i < dims / 2; i++) {
         const double angle = angle_of(l, dims, at, i);
         const int64_t p = first + (pairs ? 2 * i : i), q = pairs ? p + 1 : p + dims / 2;
         const double x = get(&l->in[0], p), y = get(&l->in[0], q);
-        put(&l->out[0], p, x * cos(angle) - y * sin(angle));
-        put(&l->out[0], q, x * sin(angle) + y * cos(angle));
+        put(&l->out[0], p, magnitude * (x * cos(angle) - y * sin(angle)));
+        put(&l->out[0], q, magnitude * (x * sin(angle) + y * cos(angle)));
     }
 }
 

@@ -1,0 +1,44 @@
+# The Vulkan backend: shaders are compiled to SPIR-V by glslc and built in.  The Vulkan library
+# itself is opened at run time, so only its headers are needed here.
+#
+#   INGOT_VULKAN=AUTO   built where headers and glslc are installed (the default)
+#                ON     an error without them
+#                OFF    left out
+set(INGOT_VULKAN AUTO CACHE STRING "the Vulkan backend: AUTO, ON or OFF")
+find_path(VULKAN_HEADERS vulkan/vulkan.h)
+find_program(GLSLC glslc)
+
+set(vulkan_missing "")
+if(INGOT_VULKAN STREQUAL "OFF")
+  set(vulkan_missing "INGOT_VULKAN is OFF")
+elseif(NOT VULKAN_HEADERS)
+  set(vulkan_missing "vulkan/vulkan.h was not found (Debian: libvulkan-dev)")
+elseif(NOT GLSLC)
+  set(vulkan_missing "glslc was not found (Debian: glslc)")
+endif()
+
+if(vulkan_missing)
+  if(INGOT_VULKAN STREQUAL "ON")
+    message(FATAL_ERROR "Vulkan backend: ${vulkan_missing}")
+  endif()
+  message(STATUS "Vulkan backend: left out: ${vulkan_missing}")
+  list(FILTER sources EXCLUDE REGEX "src/backend/vulkan/")
+else()
+  message(STATUS "Vulkan backend: built with ${GLSLC}")
+  list(FILTER sources EXCLUDE REGEX "src/backend/vulkan_absent\\.c$")
+  set(vulkan_kernels ${PROJECT_SOURCE_DIR}/src/backend/vulkan/kernels)
+  set(vulkan_include ${PROJECT_BINARY_DIR}/generated)
+  set(vulkan_code ${vulkan_include}/backend/vulkan/shaders)
+  file(MAKE_DIRECTORY ${vulkan_code})
+  file(GLOB vulkan_shaders CONFIGURE_DEPENDS ${vulkan_kernels}/*.comp)
+  foreach(shader IN LISTS vulkan_shaders)
+    get_filename_component(name ${shader} NAME_WE)
+    add_custom_command(OUTPUT ${vulkan_code}/${name}.spv.h
+      COMMAND ${GLSLC} -O --target-env=vulkan1.2 -mfmt=c -MD -MF ${vulkan_code}/${name}.d
+        -o ${vulkan_code}/${name}.spv.h ${shader}
+      DEPENDS ${shader} DEPFILE ${vulkan_code}/${name}.d
+      COMMENT "Compiling shader ${name}" VERBATIM)
+    list(APPEND vulkan_headers ${vulkan_code}/${name}.spv.h)
+  endforeach()
+  list(APPEND sources ${vulkan_headers})
+endif()

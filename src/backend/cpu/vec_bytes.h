@@ -1,0 +1,71 @@
+/*
+ * vec_bytes.h - sixteen or thirty-two bytes at a time, beside the operations of vec.h.
+ *
+ * The compiler's own vectors: &, | and >> work on them byte by byte, on every
+ * instruction set.
+ */
+#ifndef IG_BACKEND_CPU_VEC_BYTES_H
+#define IG_BACKEND_CPU_VEC_BYTES_H
+
+#include "backend/cpu/vec.h"
+
+typedef uint8_t vb16 __attribute__((vector_size(16)));
+typedef uint8_t vb32 __attribute__((vector_size(32)));
+
+IG_INLINE void vb16_load(vb16 *x, const void *p) { memcpy(x, p, sizeof *x); }
+IG_INLINE void vb32_load(vb32 *x, const void *p) { memcpy(x, p, sizeof *x); }
+IG_INLINE void vb32_store(void *p, const vb32 *x) { memcpy(p, x, sizeof *x); }
+
+IG_INLINE void vb32_join(vb32 *x, vb16 low, vb16 high) {
+    *x = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+                                 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
+}
+
+/* Each byte, from 0 to 15, becomes that number of the table. */
+#if defined(__SSSE3__)
+IG_INLINE void vb16_look_up(vb16 *x, const uint8_t *table) {
+    const __m128i all = _mm_loadu_si128((const __m128i *)table);
+    *x = (vb16)_mm_shuffle_epi8(all, (__m128i)*x);
+}
+#else
+IG_INLINE void vb16_look_up(vb16 *x, const uint8_t *table) {
+    for (int i = 0; i < 16; i++) (*x)[i] = table[(*x)[i]];
+}
+#endif
+
+/* Byte i is `one` where bit i is set, else 0. */
+IG_INLINE void vb32_spread(vb32 *x, uint32_t bits, uint8_t one) {
+    static const vb32 place = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,
+                               1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+#if defined(__AVX2__)
+    const __m256i from =
+        _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const vb32 repeated = (vb32)_mm256_shuffle_epi8(_mm256_set1_epi32((int32_t)bits), from);
+#else
+    vb32 repeated;
+    for (int i = 0; i < 32; i++) repeated[i] = (uint8_t)(bits >> i / 8 * 8);
+#endif
+    *x = (vb32)((repeated & place) != 0) & one;
+}
+
+/*
+ * Sixteen rows of eight bytes -> eight columns of sixteen.  A byte is number
+ * r3 r2 r1 r0 c2 c1 c0 in binary; interleaving the first half of all with the second
+ * turns these digits by one, and after four times the columns stand before the rows.
+ */
+IG_INLINE void vb16_transpose(const uint64_t *rows, vb16 *columns) {
+    vb16 from[8];
+    memcpy(from, rows, sizeof from);
+    for (int turn = 0; turn < 4; turn++) {
+        for (int i = 0; i < 4; i++) {
+            const vb16 a = from[i], b = from[i + 4];
+            columns[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
+                                                     6, 22, 7, 23);
+            columns[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
+                                                         13, 29, 14, 30, 15, 31);
+        }
+        memcpy(from, columns, sizeof from);
+    }
+}
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * api.h - the functions of Vulkan that the backend calls, found at run time.
+ *
+ * Nothing is linked: the loader is opened by name, an instance is made, and each
+ * function is asked for once.  The one list below declares them and fetches them.
+ */
+#ifndef IG_BACKEND_VULKAN_API_H
+#define IG_BACKEND_VULKAN_API_H
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan.h>
+
+#include "ingot/backend.h"
+
+#define VK_INSTANCE_FUNCTIONS(X)              \
+    X(DestroyInstance)                        \
+    X(EnumeratePhysicalDevices)               \
+    X(GetPhysicalDeviceProperties2)           \
+    X(GetPhysicalDeviceFeatures2)             \
+    X(GetPhysicalDeviceMemoryProperties2)     \
+    X(GetPhysicalDeviceQueueFamilyProperties) \
+    X(EnumerateDeviceExtensionProperties)     \
+    X(CreateDevice)                           \
+    X(GetDeviceProcAddr)
+
+#define VK_DEVICE_FUNCTIONS(X)     \
+    X(DestroyDevice)               \
+    X(GetDeviceQueue)              \
+    X(DeviceWaitIdle)              \
+    X(QueueSubmit)                 \
+    X(AllocateMemory)              \
+    X(FreeMemory)                  \
+    X(MapMemory)                   \
+    X(CreateBuffer)                \
+    X(DestroyBuffer)               \
+    X(GetBufferMemoryRequirements) \
+    X(BindBufferMemory)            \
+    X(GetBufferDeviceAddress)      \
+    X(CreateSemaphore)             \
+    X(DestroySemaphore)            \
+    X(GetSemaphoreCounterValue)    \
+    X(WaitSemaphores)              \
+    X(CreateCommandPool)           \
+    X(DestroyCommandPool)          \
+    X(AllocateCommandBuffers)      \
+    X(FreeCommandBuffers)          \
+    X(BeginCommandBuffer)          \
+    X(EndCommandBuffer)            \
+    X(CmdBindPipeline)             \
+    X(CmdPushConstants)            \
+    X(CmdDispatch)                 \
+    X(CmdPipelineBarrier)          \
+    X(CmdCopyBuffer)               \
+    X(CreateShaderModule)          \
+    X(DestroyShaderModule)         \
+    X(CreatePipelineLayout)        \
+    X(DestroyPipelineLayout)       \
+    X(CreatePipelineCache)         \
+    X(DestroyPipelineCache)        \
+    X(GetPipelineCacheData)        \
+    X(CreateComputePipelines)      \
+    X(DestroyPipeline)
+
+typedef struct vk_api {
+    void *library;
+    PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
+    VkInstance instance;
+    VkDebugUtilsMessengerEXT messenger; /* of the validation layer, where it was asked for */
+#define DECLARE(name) PFN_vk##name name;
+    VK_INSTANCE_FUNCTIONS(DECLARE)
+    VK_DEVICE_FUNCTIONS(DECLARE) /* NULL before vk_api_load_device() */
+#undef DECLARE
+} vk_api;
+
+/* Opens the loader and makes an instance.  IG_ERR_DEVICE, in words, without either. */
+IG_MUST_CHECK ig_status vk_api_open(const ig_host *host, vk_api *out);
+IG_MUST_CHECK ig_status vk_api_load_device(const ig_host *host, vk_api *api, VkDevice device);
+void vk_api_close(vk_api *api);
+
+/* "out of device memory", and so on. */
+const char *vk_result_text(VkResult result);
+
+/* What the result means to the host: memory, or the device. */
+ig_status vk_result_status(VkResult result);
+
+#define VK_FAIL(host, result, ...) vk_fail(host, result, __FILE__, __LINE__, __VA_ARGS__)
+ig_status vk_fail(const ig_host *host, VkResult result, const char *file, int line, const char *fmt,
+                  ...) IG_PRINTF(5, 6);
+
+#endif

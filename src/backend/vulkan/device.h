@@ -1,0 +1,152 @@
+/*
+ * device.h - a device of Vulkan: its queue, its memory, its pipelines.
+ *
+ * Work goes to one queue in order.  A timeline semaphore counts submissions, so
+ * "is this done" is a comparison of two numbers.
+ */
+#ifndef IG_BACKEND_VULKAN_DEVICE_H
+#define IG_BACKEND_VULKAN_DEVICE_H
+
+#include "backend/vulkan/api.h"
+#include "backend/vulkan/kernel.h"
+
+typedef struct vk_block vk_block;
+
+/*
+ * A piece of device memory.  Pieces lie side by side in a block and know their
+ * neighbours; free ones are joined.
+ *
+ *     block   | piece | piece (free) | piece | piece (free) |
+ */
+struct ig_backend_buffer {
+    vk_block *block;
+    ig_backend_buffer *before, *after; /* in the block */
+    uint64_t offset, bytes;            /* in the block; whole units of VK_ALIGNMENT */
+    uint64_t last_use;                 /* the submission that touches it last */
+    bool free;
+};
+
+/* One allocation of the driver, as one buffer. */
+struct vk_block {
+    vk_block *next;
+    VkDeviceMemory memory;
+    VkBuffer buffer;
+    VkDeviceAddress address;
+    char *mapped; /* NULL: the host does not see it */
+    uint64_t bytes;
+    ig_backend_buffer *pieces; /* the first */
+};
+
+enum { VK_ALIGNMENT = 256 }; /* of pieces */
+
+typedef enum vk_pool_kind {
+    VK_POOL_DEVICE, /* where kernels work; mapped where the device offers it */
+    VK_POOL_UPLOAD, /* the host writes, the device reads */
+    VK_POOL_READ,   /* the device writes, the host reads */
+    VK_POOL_COUNT
+} vk_pool_kind;
+
+typedef struct vk_pool {
+    uint32_t type;     /* index among the device's kinds of memory */
+    bool mapped, fast; /* the host sees it; the host reads it at full speed */
+    uint64_t block_bytes;
+    vk_block *blocks;
+} vk_pool;
+
+/* Copies through memory that the host sees, in two halves: one is filled while the other goes. */
+typedef struct vk_staging {
+    ig_backend_buffer *upload, *read;
+    VkCommandBuffer commands[2];
+    uint64_t value[2]; /* the submission that uses it */
+    uint32_t next;
+} vk_staging;
+
+typedef struct vk_pipeline_key {
+    uint32_t shader;
+    uint32_t constant[VK_MAX_CONSTANTS];
+} vk_pipeline_key;
+
+typedef struct vk_pipelines {
+    VkPipelineLayout layout;
+    VkPipelineCache cache;
+    VkShaderModule modules[VK_SHADER_COUNT];
+    vk_pipeline_key *keys; /* of those that are made, in the order of making */
+    VkPipeline *at;
+    uint32_t count, room;
+} vk_pipelines;
+
+typedef struct vk_device {
+    ig_backend_device base;
+    vk_api api;
+    VkPhysicalDevice physical;
+    VkPhysicalDeviceProperties properties;
+    VkPhysicalDeviceMemoryProperties memory;
+    bool has_budget;
+    VkDevice handle;
+    VkQueue queue;
+    VkCommandPool commands;
+    VkSemaphore timeline;
+    uint64_t submitted, completed; /* how far the timeline will come, and was seen to be */
+    vk_pool pools[VK_POOL_COUNT];
+    uint64_t allocated, peak; /* bytes in buffers that the host asked for */
+    vk_staging staging;
+    vk_pipelines pipelines;
+} vk_device;
+
+/* ---- the queue ---- */
+
+IG_MUST_CHECK ig_status vk_submit(vk_device *d, VkCommandBuffer commands);
+IG_MUST_CHECK ig_status vk_wait(vk_device *d, uint64_t value);
+bool vk_is_done(vk_device *d, uint64_t value);
+IG_MUST_CHECK ig_status vk_commands_create(vk_device *d, VkCommandBuffer *out, uint32_t count);
+
+/* Begins a recording; all that was submitted before is done and seen when its commands start. */
+IG_MUST_CHECK ig_status vk_commands_begin(vk_device *d, VkCommandBuffer commands);
+/* Ends it; the host sees what it wrote. */
+IG_MUST_CHECK ig_status vk_commands_end(vk_device *d, VkCommandBuffer commands);
+
+/* ---- memory ---- */
+
+IG_MUST_CHECK ig_status vk_memory_init(vk_device *d);
+void vk_memory_deinit(vk_device *d);
+IG_MUST_CHECK ig_status vk_piece_alloc(vk_device *d, vk_pool_kind kind, uint64_t bytes,
+                                       ig_backend_buffer **out);
+void vk_piece_free(vk_device *d, ig_backend_buffer *piece); /* NULL is fine */
+
+static inline char *vk_piece_mapped(const ig_backend_buffer *p) {
+    return p->block->mapped ? p->block->mapped + p->offset : NULL;
+}
+static inline VkDeviceAddress vk_piece_address(const ig_backend_buffer *p) {
+    return p->block->address + p->offset;
+}
+
+/* The functions of backend.h. */
+IG_MUST_CHECK ig_status vk_buffer_alloc(ig_backend_device *device, uint64_t bytes,
+                                        ig_backend_buffer **out);
+void vk_buffer_free(ig_backend_device *device, ig_backend_buffer *buffer);
+IG_MUST_CHECK ig_status vk_write(ig_backend_device *device, ig_backend_buffer *dst, uint64_t offset,
+                                 const void *src, uint64_t bytes);
+IG_MUST_CHECK ig_status vk_read(ig_backend_device *device, const ig_backend_buffer *src,
+                                uint64_t offset, void *dst, uint64_t bytes);
+void vk_memory_stats(const ig_backend_device *device, ig_memory_stats *out);
+void vk_reset_memory_stats(ig_backend_device *device);
+
+/* ---- pipelines ---- */
+
+IG_MUST_CHECK ig_status vk_pipelines_init(vk_device *d);
+void vk_pipelines_deinit(vk_device *d);
+
+/* Makes those of the keys that are not there yet, on all threads of the host's team. */
+IG_MUST_CHECK ig_status vk_pipelines_make(vk_device *d, const vk_pipeline_key *keys,
+                                          uint32_t count);
+VkPipeline vk_pipelines_find(const vk_device *d, const vk_pipeline_key *key);
+
+/* ---- programs ---- */
+
+/* Those of the kernels' entries. */
+uint64_t vk_dtypes(void);
+bool vk_can_run(const ig_backend_device *device, const ig_step *step);
+uint64_t vk_scratch_bytes(const ig_backend_device *device, const ig_step *step);
+ig_compile_fn vk_compile;
+
+#endif

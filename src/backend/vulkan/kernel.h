@@ -1,0 +1,93 @@
+/*
+ * kernel.h - what a kernel of the Vulkan backend is.
+ *
+ * A file kernels/<family>.comp holds the shaders of a family, and <family>.c says,
+ * step by step, which dispatches a step becomes: a shader with its constants, how
+ * many groups, which memory it touches, and the numbers it needs.  setup() is
+ * called to ask whether a step can run, then to count, then to write; it
+ * does the same each time and lets vk_emit() do what differs.
+ */
+#ifndef IG_BACKEND_VULKAN_KERNEL_H
+#define IG_BACKEND_VULKAN_KERNEL_H
+
+#include "ingot/backend.h"
+
+/* Kernel families: one shader each, variants by constants. */
+#define VK_SHADERS(X) \
+    X(elementwise)    \
+    X(cast)           \
+    X(move)           \
+    X(index)          \
+    X(reduce)         \
+    X(softmax)        \
+    X(norm)           \
+    X(matmul)         \
+    X(matvec)         \
+    X(rope)           \
+    X(attention)      \
+    X(attention_grad) \
+    X(paged)          \
+    X(moe)            \
+    X(update)         \
+    X(random)
+
+typedef enum vk_shader {
+#define NAME(family) VK_SHADER_##family,
+    VK_SHADERS(NAME)
+#undef NAME
+        VK_SHADER_COUNT
+} vk_shader;
+
+enum {
+    VK_MAX_REFS = 8,      /* memory that a dispatch touches */
+    VK_MAX_CONSTANTS = 9, /* of a shader; the first is the number of threads of a group */
+    VK_NUMBERS = 8,       /* words that a dispatch may take from slots */
+};
+
+/* Bytes of a buffer of the plan. */
+typedef struct vk_ref {
+    uint32_t buffer;
+    uint32_t writes; /* 1: they are written, too */
+    uint64_t offset, bytes;
+} vk_ref;
+
+/* What a kernel needs of this run's slots, as words: floats by their bits. */
+typedef void vk_numbers_fn(const void *attrs, const ig_slot *slots, uint32_t *out);
+
+typedef struct vk_dispatch {
+    vk_shader shader;
+    uint32_t constant[VK_MAX_CONSTANTS];
+    uint32_t groups[3]; /* 0 counts as 1 */
+    uint32_t n_refs;
+    vk_ref ref[VK_MAX_REFS]; /* in the order in which the shader names them */
+    const void *params;      /* a struct of kernels/params.h */
+    uint32_t params_bytes;
+    vk_numbers_fn *numbers; /* NULL: none */
+} vk_dispatch;
+
+/* Where dispatches go: nowhere, but counted, or into a program. */
+typedef struct vk_builder {
+    uint32_t n_launches, n_refs, n_numbers;
+    uint64_t params_bytes, scratch_bytes;
+    struct vk_program *program; /* NULL: only counts */
+    const ig_step *step;
+    uint32_t step_index;
+} vk_builder;
+
+void vk_emit(vk_builder *b, const vk_dispatch *dispatch);
+
+/* False: this kernel cannot run the step. */
+typedef bool vk_setup_fn(const ig_step *step, vk_builder *b);
+
+typedef struct vk_entry {
+    uint32_t op;
+    ig_dtype dtype; /* of in[0], or of out[0] where there is none: what capabilities list */
+    vk_setup_fn *setup;
+} vk_entry;
+
+/* Each ends with an entry without `setup`. */
+extern const vk_entry vk_elementwise[], vk_cast[], vk_move[], vk_index[], vk_reduce[], vk_softmax[],
+    vk_norm[], vk_matmul[], vk_rope[], vk_attention[], vk_paged[], vk_moe[], vk_update[],
+    vk_random[];
+
+#endif

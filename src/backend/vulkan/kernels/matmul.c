@@ -1,0 +1,185 @@
+/*
+ * Products.  Transposes are strides; what is stored in halves or blocks is
+ * decoded where it is read.  A few rows go to a kernel that reads the weights just
+ * once, all else to one that works in tiles.
+ */
+#include "backend/vulkan/kernels/setup.h"
+
+enum { FEW_ROWS = 8, LARGE_TILE = 64, SMALL_TILE = 32, TILE_THREADS = 256, MANY_TILES = 64 };
+
+/* The matrices of a batch; a side without one has a single matrix for all. */
+static vk_places matrices_of(const ig_operand *o) {
+    vk_places p = vk_places_make(o, 2);
+    if (o->desc.shape.rank == 2) p.stride[0] = 0;
+    return p;
+}
+
+/* Rows of all matrices of a batch as one matrix's, if b serves for all and they follow evenly. */
+static void join_rows(const ig_operand *a, const ig_operand *b, vk_matmul_params *p) {
+    const int rank = a->desc.shape.rank;
+    int64_t rows = p->m;
+    if (b->desc.shape.rank > 2 || rank == 2) return;
+    for (int d = rank - 3; d >= 0; d--) {
+        if (a->desc.shape.dim[d] != 1 && a->stride[d] != rows * (int64_t)p->a_row) return;
+        rows *= a->desc.shape.dim[d];
+    }
+    p->m = (uint32_t)rows;
+    p->batches = 1;
+}
+
+static void params_of(const ig_step *step, const ig_attrs_matmul *attrs, vk_matmul_params *p) {
+    const ig_operand *a = &step->in[0], *b = &step->in[1], *out = &step->out[0];
+    const int ra = a->desc.shape.rank, rb = b->desc.shape.rank, ro = out->desc.shape.rank;
+    const int a_k = attrs->transpose_a ? ra - 2 : ra - 1, a_row = ra - 1 + ra - 2 - a_k;
+    const int b_k = attrs->transpose_b ? rb - 1 : rb - 2, b_column = rb - 1 + rb - 2 - b_k;
+    *p = (vk_matmul_params){.m = (uint32_t)out->desc.shape.dim[ro - 2],
+                            .n = (uint32_t)out->desc.shape.dim[ro - 1],
+                            .k = (uint32_t)a->desc.shape.dim[a_k],
+                            .batches = 1,
+                            .a_row = (uint32_t)a->stride[a_row],
+                            .a_k = (uint32_t)a->stride[a_k],
+                            .b_column = (uint32_t)b->stride[b_column],
+                            .b_k = (uint32_t)b->stride[b_k],
+                            .bias_stride = step->n_in > 2 ? (uint32_t)step->in[2].stride[0] : 0,
+                            .a = matrices_of(a),
+                            .b = matrices_of(b)};
+    for (int d = 0; d < ro - 2; d++) p->batches *= (uint32_t)out->desc.shape.dim[d];
+    if (!attrs->transpose_a) join_rows(a, b, p);
+}
+
+/* Blocks lie along k, and in rows. */
+static bool can_decode(const ig_operand *w, bool along_last) {
+    const ig_dtype dtype = w->desc.dtype;
+    if (dtype == IG_I32 || !ig_blocks_can_decode(dtype)) return false;
+    return ig_dtype_block(dtype) == 1 || (along_last && vk_last_stride(w) == 1);
+}
+
+/* Tiles: small ones where large ones would leave most of the device idle. */
+static bool emit_tiles(vk_builder *b, vk_dispatch d, const vk_matmul_params *p, uint32_t dtype,
+                       uint32_t grouped) {
+    const int64_t rows = (p->m + LARGE_TILE - 1) / LARGE_TILE;
+    const int64_t large = rows * ((p->n + LARGE_TILE - 1) / LARGE_TILE) * p->batches;
+    const uint32_t tile = large >= MANY_TILES ? LARGE_TILE : SMALL_TILE;
+    d.shader = VK_SHADER_matmul;
+    d.groups[0] = (p->n + tile - 1) / tile;
+    d.groups[1] = (p->m + tile - 1) / tile;
+    d.groups[2] = p->batches < VK_MOST_GROUPS ? p->batches : VK_MOST_GROUPS;
+    if (d.groups[0] > VK_MOST_GROUPS || d.groups[1] > VK_MOST_GROUPS) return false;
+    d.constant[0] = TILE_THREADS;
+    d.constant[1] = d.constant[2] = tile;
+    d.constant[3] = dtype;
+    d.constant[4] = p->a_k <= p->a_row;
+    d.constant[5] = p->b_k <= p->b_column;
+    d.constant[8] = grouped;
+    vk_emit(b, &d);
+    return true;
+}
+
+static bool matmul(const ig_step *step, vk_builder *b) {
+    const ig_operand *x = &step->in[0], *w = &step->in[1], *out = &step->out[0];
+    const ig_operand *bias = step->n_in > 2 ? &step->in[2] : x;
+    const uint32_t dtype = (uint32_t)w->desc.dtype;
+    ig_attrs_matmul attrs;
+    vk_matmul_params p;
+    ig_step_attrs(step, &attrs, sizeof attrs);
+    if (attrs.activation > IG_ACTIVATION_GELU_TANH || !can_decode(w, attrs.transpose_b) ||
+        !vk_operands_are(step, 2, IG_F32) || !vk_outputs_are_packed(step))
+        return false;
+    if (vk_count(out) == 0) return true;
+    params_of(step, &attrs, &p);
+    vk_dispatch d = {.shader = VK_SHADER_matvec,
+                     .constant = {[6] = attrs.activation, [7] = step->n_in > 2},
+                     .groups = {vk_groups(p.n, 1)},
+                     .n_refs = 4,
+                     .ref = {vk_reads(x), vk_reads(w), vk_reads(bias), vk_writes(out)},
+                     .params = &p,
+                     .params_bytes = sizeof p};
+    if (p.m > FEW_ROWS || p.batches > 1 || p.b_k != 1 || p.a_k != 1)
+        return emit_tiles(b, d, &p, dtype, VK_NOT_GROUPED);
+    d.constant[0] = vk_row_group(p.k);
+    d.constant[1] = p.m;
+    d.constant[3] = dtype;
+    vk_emit(b, &d);
+    return true;
+}
+
+/* ---- products for experts ---- */
+
+/* Rows that are no expert's are zeros: all are, before the products are written. */
+static void emit_zeros(vk_builder *b, const ig_operand *out) {
+    const int64_t *stride[] = {out->stride, out->stride};
+    const vk_move_params p = {.loop = vk_loop_make(out->desc.shape, stride, 2)};
+    const vk_dispatch d = {.shader = VK_SHADER_move,
+                           .constant = {VK_GROUP, VK_FILL, sizeof(float)},
+                           .groups = {vk_groups(p.loop.n, VK_GROUP)},
+                           .n_refs = 2,
+                           .ref = {vk_writes(out), vk_writes(out)},
+                           .params = &p,
+                           .params_bytes = sizeof p};
+    vk_emit(b, &d);
+}
+
+/* x [s, k], w [e, k, n] or [e, n, k], offsets [e + 1] -> [s, n] */
+static bool matmul_grouped(const ig_step *step, vk_builder *b) {
+    const ig_operand *x = &step->in[0], *w = &step->in[1], *offsets = &step->in[2];
+    const ig_operand *out = &step->out[0];
+    ig_attrs_grouped a;
+    ig_step_attrs(step, &a, sizeof a);
+    const int k = a.transpose_w ? 2 : 1, column = 3 - k;
+    if (out->desc.dtype != IG_F32 || offsets->desc.dtype != IG_I32 ||
+        !can_decode(w, a.transpose_w) || !vk_outputs_are_packed(step))
+        return false;
+    if (vk_count(out) == 0) return true;
+    emit_zeros(b, out);
+    vk_matmul_params p = {.m = (uint32_t)out->desc.shape.dim[0],
+                          .n = (uint32_t)out->desc.shape.dim[1],
+                          .k = (uint32_t)x->desc.shape.dim[1],
+                          .batches = (uint32_t)w->desc.shape.dim[0],
+                          .a_row = (uint32_t)x->stride[0],
+                          .a_k = (uint32_t)x->stride[1],
+                          .b_column = (uint32_t)w->stride[column],
+                          .b_k = (uint32_t)w->stride[k],
+                          .offset_stride = (uint32_t)offsets->stride[0],
+                          .grouped = (uint32_t)out->desc.shape.dim[0],
+                          .a = {.rank = 1},
+                          .b = vk_places_make(w, 2)};
+    const vk_dispatch d = {.n_refs = 4,
+                           .ref = {vk_reads(x), vk_reads(w), vk_reads(offsets), vk_writes(out)},
+                           .params = &p,
+                           .params_bytes = sizeof p};
+    return p.batches == 0 || emit_tiles(b, d, &p, (uint32_t)w->desc.dtype, VK_GROUPED_ROWS);
+}
+
+/* x [s, k], dy [s, n], offsets [e + 1] -> [e, n, k]: dy^T x over the rows of each expert */
+static bool matmul_grouped_grad(const ig_step *step, vk_builder *b) {
+    const ig_operand *x = &step->in[0], *dy = &step->in[1], *offsets = &step->in[2];
+    const ig_operand *out = &step->out[0];
+    if (out->desc.dtype != IG_F32 || dy->desc.dtype != IG_F32 || offsets->desc.dtype != IG_I32 ||
+        !vk_outputs_are_packed(step))
+        return false;
+    if (vk_count(out) == 0) return true;
+    const vk_matmul_params p = {.m = (uint32_t)out->desc.shape.dim[1],
+                                .n = (uint32_t)out->desc.shape.dim[2],
+                                .k = (uint32_t)x->desc.shape.dim[0],
+                                .batches = (uint32_t)out->desc.shape.dim[0],
+                                .a_row = (uint32_t)dy->stride[1],
+                                .a_k = (uint32_t)dy->stride[0],
+                                .b_column = (uint32_t)x->stride[1],
+                                .b_k = (uint32_t)x->stride[0],
+                                .offset_stride = (uint32_t)offsets->stride[0],
+                                .grouped = (uint32_t)x->desc.shape.dim[0],
+                                .a = {.rank = 1},
+                                .b = {.rank = 1}};
+    const vk_dispatch d = {.n_refs = 4,
+                           .ref = {vk_reads(dy), vk_reads(x), vk_reads(offsets), vk_writes(out)},
+                           .params = &p,
+                           .params_bytes = sizeof p};
+    return emit_tiles(b, d, &p, VK_F32, VK_GROUPED_DEPTH);
+}
+
+const vk_entry vk_matmul[] = {
+    {IG_OP_MATMUL, IG_F32, matmul},
+    {IG_OP_MATMUL_GROUPED, IG_F32, matmul_grouped},
+    {IG_OP_MATMUL_GROUPED_GRAD, IG_F32, matmul_grouped_grad},
+    {0},
+};

@@ -1,0 +1,104 @@
+#version 460
+/*
+ * a [m, k] x b [k, n] + bias [n], through an activation.  A group of 16 x 16 threads
+ * makes a tile of TILE_M x TILE_N; each thread makes every 16th row and column of it,
+ * so that neighbours read neighbours.  Slices of DEPTH along k are brought into
+ * shared memory first, along whichever dimension lies side by side.
+ */
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "decode.glsl"
+#include "functions.glsl"
+
+layout(constant_id = 1) const uint TILE_M = 64;
+layout(constant_id = 2) const uint TILE_N = 64;
+layout(constant_id = 3) const uint DTYPE = 0; /* of b */
+layout(constant_id = 4) const bool A_ALONG_K = true;
+layout(constant_id = 5) const bool B_ALONG_K = true;
+layout(constant_id = 6) const uint ACTIVATION = 0;
+layout(constant_id = 7) const bool HAS_BIAS = false;
+layout(constant_id = 8) const uint GROUPED = 0;
+const uint DEPTH = 16, SIDE = 16;
+const uint ROWS = TILE_M / SIDE, COLUMNS = TILE_N / SIDE; /* of a thread */
+const uint PITCH_A = TILE_M + 1, PITCH_B = TILE_N + 1;    /* odd, so that columns miss each other */
+
+PARAMS(vk_matmul_params)
+
+shared float tile_a[DEPTH * PITCH_A], tile_b[DEPTH * PITCH_B];
+
+void load_a(uint base, uint row0, uint rows, uint k0, uint depth) {
+    for (uint i = thread(); i < TILE_M * DEPTH; i += SIDE * SIDE) {
+        const uint k = A_ALONG_K ? i % DEPTH : i / TILE_M, row = A_ALONG_K ? i / DEPTH : i % TILE_M;
+        const bool inside = row0 + row < rows && k0 + k < depth;
+        tile_a[k * PITCH_A + row] =
+            inside ? FLOATS(0)[base + (row0 + row) * params.a_row + (k0 + k) * params.a_k] : 0;
+    }
+}
+
+void load_b(uint base, uint column0, uint k0, uint depth) {
+    for (uint i = thread(); i < TILE_N * DEPTH; i += SIDE * SIDE) {
+        const uint k = B_ALONG_K ? i % DEPTH : i / TILE_N;
+        const uint column = B_ALONG_K ? i / DEPTH : i % TILE_N;
+        const bool inside = column0 + column < params.n && k0 + k < depth;
+        const uint at = base + (column0 + column) * params.b_column + (k0 + k) * params.b_k;
+        tile_b[k * PITCH_B + column] = inside ? weight_at(DTYPE, push.at[1], at) : 0;
+    }
+}
+
+/* The rows of an expert: [offsets[i], offsets[i + 1]), where a range that goes back is empty. */
+uvec2 rows_of(uint expert) {
+    int begin = INTS(2)[0];
+    for (uint i = 0; i < expert; i++)
+        begin = max(begin, INTS(2)[(i + 1) * params.offset_stride]);
+    const int end = min(INTS(2)[(expert + 1) * params.offset_stride], int(params.grouped));
+    begin = max(begin, 0);
+    return uvec2(begin, max(begin, end));
+}
+
+void main() {
+    const uint x = thread() % SIDE, y = thread() / SIDE, column0 = gl_WorkGroupID.x * TILE_N;
+    for (uint batch = gl_WorkGroupID.z; batch < params.batches; batch += gl_NumWorkGroups.z) {
+        const uint a = place_of(params.a, batch), b = place_of(params.b, batch);
+        uint row0 = gl_WorkGroupID.y * TILE_M, rows = params.m, first = 0, depth = params.k;
+        uint to = batch * params.m; /* the row of the result where this matrix begins */
+        if (GROUPED == VK_GROUPED_ROWS) {
+            const uvec2 range = rows_of(batch);
+            row0 += range.x;
+            rows = range.y;
+            to = 0;
+            if (row0 >= rows) continue;
+        }
+        if (GROUPED == VK_GROUPED_DEPTH) {
+            const uvec2 range = rows_of(batch);
+            first = range.x;
+            depth = range.y;
+        }
+        float sum[ROWS * COLUMNS];
+        [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) sum[i] = 0;
+        for (uint k0 = first; k0 < depth; k0 += DEPTH) {
+            load_a(a, row0, rows, k0, depth);
+            load_b(b, column0, k0, depth);
+            barrier();
+            [[unroll]] for (uint k = 0; k < DEPTH; k++) {
+                float left[ROWS], right[COLUMNS];
+                [[unroll]] for (uint i = 0; i < ROWS; i++)
+                    left[i] = tile_a[k * PITCH_A + y + i * SIDE];
+                [[unroll]] for (uint j = 0; j < COLUMNS; j++)
+                    right[j] = tile_b[k * PITCH_B + x + j * SIDE];
+                [[unroll]] for (uint i = 0; i < ROWS; i++)
+                    [[unroll]] for (uint j = 0; j < COLUMNS; j++)
+                        sum[i * COLUMNS + j] += left[i] * right[j];
+            }
+            barrier();
+        }
+        [[unroll]] for (uint i = 0; i < ROWS; i++)
+            [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
+                const uint row = row0 + y + i * SIDE, column = column0 + x + j * SIDE;
+                if (row >= rows || column >= params.n) continue;
+                float e = sum[i * COLUMNS + j];
+                if (HAS_BIAS) e += FLOATS(2)[column * params.bias_stride];
+                FLOATS(3)[(to + row) * params.n + column] =
+                    activation_of(ACTIVATION, e);
+            }
+    }
+}

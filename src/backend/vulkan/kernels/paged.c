@@ -1,0 +1,91 @@
+/* A cache of keys and values in pages: rows stored into it, attention that reads it. */
+#include <math.h>
+
+#include "backend/vulkan/kernels/setup.h"
+
+enum { MOST_WIDTH = 1024 };
+
+static bool store_rows(const ig_step *step, vk_builder *b) {
+    const ig_operand *from = &step->in[1], *index = &step->in[2], *to = &step->out[0];
+    const ig_dtype dtype = to->desc.dtype;
+    if (from->desc.dtype != IG_F32 || index->desc.dtype != IG_I32 || !vk_lies_as_input(step, 0, 0))
+        return false;
+    if (dtype == IG_Q8_0 && (vk_last_stride(to) != 1 || vk_last_dim(to) % ig_dtype_block(dtype)))
+        return false;
+    const int64_t rows = from->desc.shape.dim[0], n = to->desc.shape.dim[0];
+    if (vk_count(from) == 0 || vk_count(to) == 0) return true;
+    const vk_store_params p = {.rows = (uint32_t)rows,
+                               .n = (uint32_t)n,
+                               .width = (uint32_t)(vk_count(from) / rows),
+                               .index_stride = (uint32_t)index->stride[0],
+                               .from = vk_places_make(from, 0),
+                               .to = vk_places_make(to, 0)};
+    const vk_dispatch d = {.shader = VK_SHADER_paged,
+                           .constant = {VK_GROUP, VK_STORE_ROWS, 1, 1, (uint32_t)dtype},
+                           .groups = {vk_groups(vk_count(from), VK_GROUP)},
+                           .n_refs = 3,
+                           .ref = {vk_writes(to), vk_reads(from), vk_reads(index)},
+                           .params = &p,
+                           .params_bytes = sizeof p};
+    vk_emit(b, &d);
+    return true;
+}
+
+/* What pages are kept in; blocks of them lie along a head. */
+static bool is_cache(const ig_operand *o) {
+    const ig_dtype dtype = o->desc.dtype;
+    return dtype == IG_F32 || dtype == IG_F16 || dtype == IG_BF16 ||
+           (dtype == IG_Q8_0 && o->stride[3] == 1);
+}
+
+static void strides_of(const ig_operand *o, uint32_t *out, int rank) {
+    for (int d = 0; d < rank; d++) out[d] = (uint32_t)o->stride[d];
+}
+
+static bool attention_paged(const ig_step *step, vk_builder *b) {
+    const ig_operand *q = &step->in[0], *k = &step->in[1], *v = &step->in[2], *table = &step->in[3];
+    const ig_operand *out = &step->out[0];
+    const int64_t *qd = q->desc.shape.dim, *vd = v->desc.shape.dim;
+    ig_attrs_paged a;
+    ig_step_attrs(step, &a, sizeof a);
+    for (uint32_t i = 3; i < step->n_in; i++)
+        if (step->in[i].desc.dtype != IG_I32) return false;
+    if (!is_cache(k) || !is_cache(v) || out->desc.dtype != IG_F32) return false;
+    if (qd[2] > MOST_WIDTH || vd[3] > MOST_WIDTH || !vk_outputs_are_packed(step)) return false;
+    if (vk_count(out) == 0) return true;
+    vk_paged_params p = {.rows = (uint32_t)qd[0],
+                         .h = (uint32_t)qd[1],
+                         .g = (uint32_t)vd[2],
+                         .d = (uint32_t)qd[2],
+                         .e = (uint32_t)vd[3],
+                         .sequences = (uint32_t)table->desc.shape.dim[0],
+                         .pages = (uint32_t)table->desc.shape.dim[1],
+                         .n_pages = (uint32_t)vd[0],
+                         .window = a.window,
+                         .softcap = a.softcap,
+                         .scale = a.scale == 0 ? (float)(1 / sqrt((double)qd[2])) : a.scale,
+                         .sequence = (uint32_t)step->in[4].stride[0],
+                         .position = (uint32_t)step->in[5].stride[0]};
+    strides_of(q, p.q, 3);
+    strides_of(k, p.k, 4);
+    strides_of(v, p.v, 4);
+    strides_of(table, p.table, 2);
+    vk_dispatch d = {.shader = VK_SHADER_paged,
+                     .constant = {IG_PAGE_ROWS, VK_ATTENTION_PAGED, p.d > 0 ? p.d : 1,
+                                  (p.e + IG_PAGE_ROWS - 1) / IG_PAGE_ROWS, (uint32_t)k->desc.dtype,
+                                  (uint32_t)v->desc.dtype},
+                     .groups = {vk_groups((int64_t)p.rows * p.h, 1)},
+                     .n_refs = 7,
+                     .params = &p,
+                     .params_bytes = sizeof p};
+    for (int i = 0; i < 6; i++) d.ref[i] = vk_reads(&step->in[i]);
+    d.ref[6] = vk_writes(out);
+    vk_emit(b, &d);
+    return true;
+}
+
+const vk_entry vk_paged[] = {
+    {IG_OP_STORE_ROWS, IG_F32, store_rows},           {IG_OP_STORE_ROWS, IG_F16, store_rows},
+    {IG_OP_STORE_ROWS, IG_BF16, store_rows},          {IG_OP_STORE_ROWS, IG_Q8_0, store_rows},
+    {IG_OP_ATTENTION_PAGED, IG_F32, attention_paged}, {0},
+};

@@ -1,0 +1,228 @@
+/*
+ * params.h - what dispatches hand their shaders, for C and GLSL alike.
+ *
+ * All fields are words, so both see one layout.  Extents and strides count
+ * elements; a stride is 0 where a dimension repeats.
+ */
+#ifndef IG_BACKEND_VULKAN_KERNELS_PARAMS_H
+#define IG_BACKEND_VULKAN_KERNELS_PARAMS_H
+
+#ifdef VK_GLSL
+#    define VK_STRUCT(name) struct name
+#else
+#    include <stdint.h>
+#    define VK_STRUCT(name)       \
+        typedef struct name name; \
+        struct name
+typedef uint32_t vk_word;
+#    define uint vk_word
+#endif
+
+#define VK_RANK     6
+#define VK_OPERANDS 4
+
+/* Several operands of one shape, walked together; counted row by row. */
+VK_STRUCT(vk_loop) {
+    uint n, rank; /* elements, dimensions: at least 1 */
+    uint dim[VK_RANK];
+    uint stride[VK_OPERANDS][VK_RANK];
+};
+
+/* One operand: where element i lies, counted row by row. */
+VK_STRUCT(vk_places) {
+    uint rank; /* at least 1 */
+    uint dim[VK_RANK];
+    uint stride[VK_RANK];
+};
+
+VK_STRUCT(vk_elementwise_params) {
+    vk_loop loop;
+    float scale, shift;
+};
+
+/* copy: src, dst.  fill: dst.  gather: index, x without its axis, out. */
+VK_STRUCT(vk_move_params) {
+    vk_loop loop;
+    uint value[2];            /* of fill: the bits */
+    uint axis_stride, extent; /* of what is indexed */
+};
+
+/* scatter_add: x, out, index without its axis, the coordinate along the axis. */
+VK_STRUCT(vk_scatter_params) {
+    vk_loop loop;
+    vk_loop source; /* the same elements, of src alone */
+    uint count, index_stride, source_stride;
+};
+
+VK_STRUCT(vk_embedding_grad_params) {
+    uint rows, width, count; /* of the table; ids */
+    uint column_stride;      /* of dy */
+    vk_places ids, dy;       /* dy: its rows */
+};
+
+VK_STRUCT(vk_reduce_params) {
+    uint outputs, count;     /* results, and elements that become one */
+    uint parts, part;        /* each result is made of so many pieces of `part` elements */
+    float divisor;           /* of a mean */
+    vk_places kept, reduced; /* of x */
+    vk_places other;         /* of y, all of it */
+};
+
+VK_STRUCT(vk_softmax_params) {
+    uint rows, n, column_stride;
+    vk_places x, targets, slope; /* x: its rows */
+};
+
+VK_STRUCT(vk_norm_params) {
+    uint rows, n;
+    float eps;
+    uint x_stride, dy_stride, w_stride, b_stride; /* along a row */
+    vk_places x, dy;                              /* rows */
+};
+
+VK_STRUCT(vk_matmul_params) {
+    uint m, n, k, batches;
+    uint a_row, a_k, b_column, b_k, bias_stride;
+    uint offset_stride, grouped; /* of a product for experts: of the offsets; rows in all */
+    vk_places a, b;              /* matrices of a batch */
+};
+
+VK_STRUCT(vk_rope_params) {
+    uint rows, width, heads, pairs; /* a row is a head of a token */
+    uint neighbours, inverse, factor_stride, column_stride;
+    float magnitude;
+    vk_places x, positions;
+    /* then, for each pair, the part of a full turn that a position adds: 64 bits, low word first */
+};
+
+VK_STRUCT(vk_attention_params) {
+    uint b, t, s, h, g;
+    uint d, e, causal;
+    float scale;
+    uint q[4], k[4], v[4], out_[4], dout[4], lse[3]; /* strides of inputs */
+};
+
+VK_STRUCT(vk_paged_params) {
+    uint rows, h, g, d, e;
+    uint sequences, pages, n_pages; /* page table [sequences, pages], pages in all */
+    uint window;                    /* positions that a row sees; 0: all */
+    float scale, softcap;
+    uint q[3], k[4], v[4];
+    uint table[2], sequence, position; /* strides */
+};
+
+VK_STRUCT(vk_store_params) {
+    uint rows, n, width; /* rows that come, rows that are there */
+    uint index_stride;
+    vk_places from, to; /* elements */
+};
+
+/* route: logits.  group_rows: ids.  combine: places and weights are packed, y has strides. */
+VK_STRUCT(vk_moe_params) {
+    uint rows, experts, count; /* t, e and k */
+    uint renormalise;
+    uint grouped, width; /* s and n of combine */
+    vk_places x, places, weights;
+};
+
+VK_STRUCT(vk_update_params) {
+    vk_loop loop;
+    float limit;
+};
+
+VK_STRUCT(vk_random_params) {
+    vk_loop loop;
+    uint seed[2], ordinal, threshold;
+    float keep; /* 1 / (1 - p); 0: all are dropped */
+};
+
+/* What elementwise.comp computes. */
+#define VK_ADD            0
+#define VK_SUB            1
+#define VK_MUL            2
+#define VK_DIV            3
+#define VK_EQUAL          4
+#define VK_EQUAL_INT      5
+#define VK_SCALE          6
+#define VK_NEG            7
+#define VK_EXP            8
+#define VK_LOG            9
+#define VK_SQRT           10
+#define VK_TANH           11
+#define VK_SIGMOID        12
+#define VK_RELU           13
+#define VK_GELU_ERF       14
+#define VK_GELU_TANH      15
+#define VK_SILU           16
+#define VK_SOFTPLUS       17
+#define VK_POSITIVE       18
+#define VK_GELU_ERF_GRAD  19
+#define VK_GELU_TANH_GRAD 20
+#define VK_SILU_GRAD      21
+
+/* Forms of the other shaders. */
+#define VK_COPY 0
+#define VK_FILL 1
+
+#define VK_GATHER         0
+#define VK_GATHER_DECODED 1
+#define VK_SCATTER_ADD    2
+#define VK_EMBEDDING_GRAD 3
+
+#define VK_REDUCE_SUM    0
+#define VK_REDUCE_MAX    1
+#define VK_REDUCE_ARGMAX 2
+#define VK_OF_X          0
+#define VK_OF_DIFFERENCE 1
+#define VK_OF_SQUARE     2
+#define VK_FINISH_NOT    0
+#define VK_FINISH_MEAN   1
+#define VK_FINISH_ROOT   2
+
+#define VK_SOFTMAX            0
+#define VK_LOG_SOFTMAX        1
+#define VK_CROSS_ENTROPY      2
+#define VK_CROSS_ENTROPY_GRAD 3
+
+#define VK_GRAD_OF_Q  0
+#define VK_GRAD_OF_KV 1
+
+#define VK_STORE_ROWS      0
+#define VK_ATTENTION_PAGED 1
+
+#define VK_NOT_GROUPED   0
+#define VK_GROUPED_ROWS  1 /* each matrix of b has rows of a of its own */
+#define VK_GROUPED_DEPTH 2 /* each result is a sum over rows of its own */
+
+#define VK_ROUTE      0
+#define VK_GROUP_ROWS 1
+#define VK_COMBINE    2
+
+#define VK_ACCUMULATE 0
+#define VK_ADAMW      1
+#define VK_SGD        2
+#define VK_CLIP       3
+
+/* ig_dtype; setup.h checks that they are the same. */
+#define VK_F32    0
+#define VK_F16    1
+#define VK_BF16   2
+#define VK_I32    4
+#define VK_Q4_0   5
+#define VK_Q4_1   6
+#define VK_Q5_0   7
+#define VK_Q5_1   8
+#define VK_Q8_0   9
+#define VK_Q2_K   10
+#define VK_Q3_K   11
+#define VK_Q4_K   12
+#define VK_Q5_K   13
+#define VK_Q6_K   14
+#define VK_IQ4_NL 15
+#define VK_IQ4_XS 16
+#define VK_MXFP4  17
+
+#ifndef VK_GLSL
+#    undef uint
+#endif
+#endif

@@ -1,0 +1,148 @@
+/*
+ * setup.h - from operands to the params of shaders.
+ *
+ * Dimensions that follow each other evenly in memory are joined, and those of
+ * extent 1 are dropped: what is packed becomes a single run.
+ */
+#ifndef IG_BACKEND_VULKAN_KERNELS_SETUP_H
+#define IG_BACKEND_VULKAN_KERNELS_SETUP_H
+
+#include "backend/vulkan/kernel.h"
+#include "backend/vulkan/kernels/params.h"
+#include "base/blocks.h"
+
+static_assert(VK_RANK == IG_MAX_RANK, "params.h");
+static_assert(VK_F16 == (int)IG_F16 && VK_BF16 == (int)IG_BF16 && VK_I32 == (int)IG_I32 &&
+                  VK_Q4_0 == (int)IG_Q4_0 && VK_MXFP4 == (int)IG_MXFP4,
+              "params.h has the numbers of dtypes");
+
+enum { VK_GROUP = 256, VK_MOST_GROUPS = 65535 };
+
+/* Groups of so many threads for n elements; threads go round where there are more. */
+static inline uint32_t vk_groups(int64_t n, uint32_t group) {
+    const int64_t groups = (n + group - 1) / group;
+    return (uint32_t)(groups < VK_MOST_GROUPS ? groups : VK_MOST_GROUPS);
+}
+
+/* A power of two of threads for rows of n: no more than there is work for. */
+static inline uint32_t vk_row_group(int64_t n) {
+    uint32_t group = 32;
+    while (group < VK_GROUP && (int64_t)group * 2 <= n) group *= 2;
+    return group;
+}
+
+static inline int64_t vk_count(const ig_operand *o) { return ig_shape_count(o->desc.shape); }
+
+static inline int64_t vk_last_dim(const ig_operand *o) {
+    const ig_shape *shape = &o->desc.shape;
+    return shape->rank > 0 ? shape->dim[shape->rank - 1] : 1;
+}
+
+static inline uint32_t vk_last_stride(const ig_operand *o) {
+    return o->desc.shape.rank > 0 ? (uint32_t)o->stride[o->desc.shape.rank - 1] : 1;
+}
+
+/* What all dimensions but the last count. */
+static inline int64_t vk_rows(const ig_operand *o) {
+    int64_t rows = 1;
+    for (int d = 0; d < o->desc.shape.rank - 1; d++) rows *= o->desc.shape.dim[d];
+    return rows;
+}
+
+/* The bytes from the first element to the last. */
+static inline vk_ref vk_memory(const ig_operand *o, uint32_t writes) {
+    const int64_t block = ig_dtype_block(o->desc.dtype);
+    int64_t last = 0;
+    if (vk_count(o) == 0) return (vk_ref){o->buffer, writes, o->offset, 0};
+    for (int d = 0; d < o->desc.shape.rank; d++) last += (o->desc.shape.dim[d] - 1) * o->stride[d];
+    const int64_t elements = (last / block + 1) * block;
+    return (vk_ref){o->buffer, writes, o->offset, (uint64_t)ig_bytes_of(o->desc.dtype, elements)};
+}
+
+static inline vk_ref vk_reads(const ig_operand *o) { return vk_memory(o, 0); }
+static inline vk_ref vk_writes(const ig_operand *o) { return vk_memory(o, 1); }
+
+/* `bytes` of the step's scratch. */
+static inline vk_ref vk_scratch(vk_builder *b, const ig_step *step, uint64_t offset, uint64_t bytes,
+                                uint32_t writes) {
+    if (b->scratch_bytes < offset + bytes) b->scratch_bytes = offset + bytes;
+    return (vk_ref){IG_ARENA, writes, step->scratch_offset + offset, bytes};
+}
+
+/* The loops over `shape`, of operands with these strides. */
+static inline vk_loop vk_loop_make(ig_shape shape, const int64_t *const *stride, int operands) {
+    vk_loop g = {.n = 1};
+    int64_t dim[VK_RANK] = {0};
+    for (int d = 0; d < shape.rank; d++) g.n *= (uint32_t)shape.dim[d];
+    for (int d = 0; d < shape.rank && g.n > 0; d++) {
+        const int64_t extent = shape.dim[d];
+        if (extent == 1) continue;
+        bool joins = g.rank > 0;
+        for (int k = 0; k < operands && joins; k++)
+            joins = g.stride[k][g.rank - 1] == stride[k][d] * extent;
+        if (!joins) dim[g.rank++] = 1;
+        dim[g.rank - 1] *= extent;
+        for (int k = 0; k < operands; k++) g.stride[k][g.rank - 1] = (uint32_t)stride[k][d];
+    }
+    for (uint32_t d = 0; d < g.rank; d++) g.dim[d] = (uint32_t)dim[d];
+    if (g.rank > 0) return g;
+    g.rank = 1;
+    g.dim[0] = g.n;
+    for (int k = 0; k < operands; k++) g.stride[k][0] = 1;
+    return g;
+}
+
+/* Whether element i of every operand is number i. */
+static inline bool vk_loop_is_packed(const vk_loop *g, int operands) {
+    bool packed = g->rank == 1;
+    for (int k = 0; k < operands; k++) packed &= g->stride[k][0] == 1;
+    return packed;
+}
+
+static inline vk_places vk_places_of(ig_shape shape, const int64_t *stride) {
+    const vk_loop g = vk_loop_make(shape, &stride, 1);
+    vk_places p = {.rank = g.rank};
+    for (int d = 0; d < VK_RANK; d++) {
+        p.dim[d] = g.dim[d];
+        p.stride[d] = g.stride[0][d];
+    }
+    return p;
+}
+
+/* The operand without its last `drop` dimensions. */
+static inline vk_places vk_places_make(const ig_operand *o, int drop) {
+    ig_shape shape = o->desc.shape;
+    shape.rank = shape.rank > drop ? shape.rank - drop : 0;
+    return vk_places_of(shape, o->stride);
+}
+
+/* Inputs from `first` on, and outputs, are all of this dtype. */
+static inline bool vk_operands_are(const ig_step *step, uint32_t first, ig_dtype dtype) {
+    for (uint32_t i = first; i < step->n_in + step->n_out; i++)
+        if (ig_step_operand(step, i)->desc.dtype != dtype) return false;
+    return true;
+}
+
+static inline bool vk_outputs_are_packed(const ig_step *step) {
+    for (uint32_t i = 0; i < step->n_out; i++)
+        if (!ig_operand_is_packed(&step->out[i])) return false;
+    return true;
+}
+
+/* All operands have the shape of the result. */
+static inline bool vk_alike(const ig_step *step) {
+    for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
+        if (!ig_shape_equal(ig_step_operand(step, i)->desc.shape, step->out[0].desc.shape))
+            return false;
+    return true;
+}
+
+/* An update writes each result where, and as, the input lies that it replaces. */
+static inline bool vk_lies_as_input(const ig_step *step, uint32_t output, uint32_t input) {
+    const ig_operand *to = &step->out[output], *from = &step->in[input];
+    return to->buffer == from->buffer && to->offset == from->offset &&
+           ig_shape_equal(to->desc.shape, from->desc.shape) &&
+           memcmp(to->stride, from->stride, (size_t)to->desc.shape.rank * sizeof *to->stride) == 0;
+}
+
+#endif

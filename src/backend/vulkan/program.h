@@ -1,0 +1,57 @@
+/*
+ * program.h - a program: dispatches, recorded once into a command buffer.
+ *
+ * A recording holds the addresses of the buffers it was made for.  Runs with other
+ * buffers, or while the numbers of an earlier run are still being read, take
+ * another recording of the same program; there are a few.
+ */
+#ifndef IG_BACKEND_VULKAN_PROGRAM_H
+#define IG_BACKEND_VULKAN_PROGRAM_H
+
+#include "backend/vulkan/device.h"
+
+/* A dispatch, settled. */
+typedef struct vk_launch {
+    vk_pipeline_key key;
+    VkPipeline pipeline;
+    uint32_t groups[3];
+    uint32_t first_ref, n_refs;
+    uint64_t params_offset;
+    uint32_t numbers; /* which; UINT32_MAX: none */
+} vk_launch;
+
+/* Words that are worked out from the slots before each run. */
+typedef struct vk_numbers {
+    vk_numbers_fn *make;
+    char attrs[IG_ATTRS_MAX];
+} vk_numbers;
+
+enum { VK_RECORDINGS = 4 };
+
+typedef struct vk_recording {
+    VkCommandBuffer commands;
+    VkDeviceAddress *bound;     /* of each buffer of the plan */
+    ig_backend_buffer *numbers; /* the words, mapped; NULL: the program has none */
+    uint32_t *words;            /* the same, where reading costs nothing */
+    uint64_t value;             /* the submission that uses it */
+    uint64_t used;              /* when, counted in runs; 0: not recorded */
+} vk_recording;
+
+typedef struct vk_program {
+    ig_backend_program base;
+    vk_device *device;
+    vk_launch *launches;
+    vk_ref *refs;
+    vk_numbers *numbers;
+    uint32_t *words; /* of the numbers, as this run has them */
+    char *params;    /* of all launches; only while compiling */
+    uint32_t n_launches, n_refs, n_numbers, n_buffers;
+    uint64_t params_bytes, runs;
+    ig_backend_buffer *params_piece;
+    vk_recording recordings[VK_RECORDINGS];
+} vk_program;
+
+/* Records the program for the buffers in `r->bound`. */
+IG_MUST_CHECK ig_status vk_record(vk_program *p, vk_recording *r);
+
+#endif

@@ -1,0 +1,22 @@
+/* shaders.h - the shaders of kernels/, compiled to SPIR-V and built in. */
+#ifndef IG_BACKEND_VULKAN_SHADERS_H
+#define IG_BACKEND_VULKAN_SHADERS_H
+
+#include "backend/vulkan/kernel.h"
+
+typedef struct vk_shader_code {
+    const char *name;
+    const uint32_t *words;
+    size_t bytes;
+} vk_shader_code;
+
+extern const vk_shader_code vk_shaders[VK_SHADER_COUNT];
+
+/* What a dispatch hands its shader, as kernels/common.glsl has it. */
+typedef struct vk_push {
+    uint64_t at[VK_MAX_REFS]; /* where its memory lies */
+    uint64_t params, numbers; /* structs of kernels/params.h, and words from slots */
+} vk_push;
+static_assert(sizeof(vk_push) <= 128, "what every device takes");
+
+#endif

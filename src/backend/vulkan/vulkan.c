@@ -1,0 +1,364 @@
+/*
+ * The Vulkan backend: the table of functions that backend.h asks for.
+ *
+ * It runs on whatever driver the machine has.  A device must offer Vulkan 1.2
+ * with buffer addresses, 64-bit integers, 8- and 16-bit storage and timeline
+ * semaphores; one that does not is not counted.  Devices are numbered with
+ * discrete GPUs first, then integrated ones, and software last.
+ *
+ *     INGOT_VULKAN_DEVICE    count only devices with this in their name, or of this type:
+ *                            discrete, integrated, virtual, cpu
+ *     INGOT_VULKAN_VALIDATE  1: with the validation layer, whose words go to the log
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/vulkan/device.h"
+
+extern const ig_backend ig_vulkan_backend;
+
+enum { MOST_DEVICES = 32 };
+
+/* ---- which devices there are ---- */
+
+static const char *type_name(VkPhysicalDeviceType type) {
+    switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return "discrete";
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return "integrated";
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return "virtual";
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return "cpu";
+    default: return "other";
+    }
+}
+
+/* Smaller is better. */
+static int rank_of(VkPhysicalDeviceType type) {
+    static const VkPhysicalDeviceType order[] = {
+        VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+        VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU, VK_PHYSICAL_DEVICE_TYPE_OTHER,
+        VK_PHYSICAL_DEVICE_TYPE_CPU};
+    int rank = 0;
+    while (rank < 4 && order[rank] != type) rank++;
+    return rank;
+}
+
+static VkPhysicalDeviceProperties properties_of(const vk_api *api, VkPhysicalDevice physical) {
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    api->GetPhysicalDeviceProperties2(physical, &p);
+    return p.properties;
+}
+
+/* What kernels need; all of it is asked for when a device is made. */
+typedef struct features {
+    VkPhysicalDeviceVulkan12Features v12;
+    VkPhysicalDeviceVulkan11Features v11;
+    VkPhysicalDeviceFeatures2 base;
+} features;
+
+static void chain(features *f) {
+    f->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    f->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+    f->base.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    f->base.pNext = &f->v11;
+    f->v11.pNext = &f->v12;
+}
+
+/* What the device lacks; NULL: nothing. */
+static const char *lacks(const vk_api *api, VkPhysicalDevice physical) {
+    if (properties_of(api, physical).apiVersion < VK_API_VERSION_1_2) return "Vulkan 1.2";
+    features f = {0};
+    chain(&f);
+    api->GetPhysicalDeviceFeatures2(physical, &f.base);
+    if (!f.v12.bufferDeviceAddress) return "bufferDeviceAddress";
+    if (!f.v12.timelineSemaphore) return "timelineSemaphore";
+    if (!f.v12.storageBuffer8BitAccess) return "storageBuffer8BitAccess";
+    if (!f.v11.storageBuffer16BitAccess) return "storageBuffer16BitAccess";
+    return f.base.features.shaderInt64 ? NULL : "shaderInt64";
+}
+
+static bool is_asked_for(const VkPhysicalDeviceProperties *p) {
+    const char *filter = getenv("INGOT_VULKAN_DEVICE");
+    return !filter || !*filter || strstr(p->deviceName, filter) ||
+           strcmp(type_name(p->deviceType), filter) == 0;
+}
+
+/* The usable ones, best first; how many. */
+static uint32_t list(const ig_host *host, const vk_api *api, VkPhysicalDevice *out) {
+    VkPhysicalDevice all[MOST_DEVICES];
+    uint32_t count = MOST_DEVICES, usable = 0;
+    const VkResult result = api->EnumeratePhysicalDevices(api->instance, &count, all);
+    if (result != VK_SUCCESS && result != VK_INCOMPLETE) count = 0;
+    (void)IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan: there is no device%s",
+                       result < 0 ? ": its driver fails" : "");
+    for (uint32_t i = 0; i < count; i++) {
+        const VkPhysicalDeviceProperties p = properties_of(api, all[i]);
+        const char *missing = lacks(api, all[i]);
+        if (missing)
+            (void)IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan: %s has no %s", p.deviceName, missing);
+        if (missing || !is_asked_for(&p)) continue;
+        uint32_t at = usable++;
+        for (; at > 0; at--) {
+            const VkPhysicalDeviceProperties before = properties_of(api, out[at - 1]);
+            if (rank_of(before.deviceType) <= rank_of(p.deviceType)) break;
+            out[at] = out[at - 1];
+        }
+        out[at] = all[i];
+    }
+    return usable;
+}
+
+static uint32_t vk_count(const ig_host *host) {
+    vk_api api;
+    VkPhysicalDevice devices[MOST_DEVICES];
+    if (vk_api_open(host, &api) != IG_OK) return 0;
+    const uint32_t count = list(host, &api, devices);
+    vk_api_close(&api);
+    return count;
+}
+
+static bool vk_is_available(const ig_host *host) { return vk_count(host) > 0; }
+
+/* ---- the queue ---- */
+
+bool vk_is_done(vk_device *d, uint64_t value) {
+    if (value > d->completed)
+        (void)d->api.GetSemaphoreCounterValue(d->handle, d->timeline, &d->completed);
+    return value <= d->completed;
+}
+
+ig_status vk_wait(vk_device *d, uint64_t value) {
+    if (vk_is_done(d, value)) return IG_OK;
+    const VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                      .semaphoreCount = 1,
+                                      .pSemaphores = &d->timeline,
+                                      .pValues = &value};
+    const VkResult result = d->api.WaitSemaphores(d->handle, &info, UINT64_MAX);
+    if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "waiting for the device");
+    d->completed = value;
+    return IG_OK;
+}
+
+ig_status vk_submit(vk_device *d, VkCommandBuffer commands) {
+    const uint64_t value = d->submitted + 1;
+    const VkTimelineSemaphoreSubmitInfo timeline = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &value};
+    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                               .pNext = &timeline,
+                               .commandBufferCount = 1,
+                               .pCommandBuffers = &commands,
+                               .signalSemaphoreCount = 1,
+                               .pSignalSemaphores = &d->timeline};
+    const VkResult result = d->api.QueueSubmit(d->queue, 1, &info, VK_NULL_HANDLE);
+    if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "submitting to the device");
+    d->submitted = value;
+    return IG_OK;
+}
+
+ig_status vk_commands_create(vk_device *d, VkCommandBuffer *out, uint32_t count) {
+    const VkCommandBufferAllocateInfo info = {.sType =
+                                                  VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                              .commandPool = d->commands,
+                                              .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                              .commandBufferCount = count};
+    const VkResult result = d->api.AllocateCommandBuffers(d->handle, &info, out);
+    return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "no command buffer");
+}
+
+enum {
+    DEVICE_STAGES = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+    DEVICE_WRITES = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+    DEVICE_READS = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT,
+};
+
+/* What the device wrote before is there for these stages. */
+static void barrier(vk_device *d, VkCommandBuffer commands, VkPipelineStageFlags stages,
+                    VkAccessFlags access) {
+    const VkMemoryBarrier memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                    .srcAccessMask = DEVICE_WRITES,
+                                    .dstAccessMask = access};
+    d->api.CmdPipelineBarrier(commands, DEVICE_STAGES, stages, 0, 1, &memory, 0, NULL, 0, NULL);
+}
+
+ig_status vk_commands_begin(vk_device *d, VkCommandBuffer commands) {
+    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                           .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
+    const VkResult result = d->api.BeginCommandBuffer(commands, &info);
+    if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "recording");
+    barrier(d, commands, DEVICE_STAGES, DEVICE_READS | DEVICE_WRITES);
+    return IG_OK;
+}
+
+ig_status vk_commands_end(vk_device *d, VkCommandBuffer commands) {
+    barrier(d, commands, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+    const VkResult result = d->api.EndCommandBuffer(commands);
+    return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "recording");
+}
+
+static ig_status vk_synchronize(ig_backend_device *device) {
+    vk_device *d = (vk_device *)device;
+    return vk_wait(d, d->submitted);
+}
+
+/* ---- a device ---- */
+
+/* A family of queues that computes; one that does not draw is usually a lane of its own. */
+static uint32_t choose_family(const vk_device *d) {
+    enum { MOST = 16 };
+    VkQueueFamilyProperties families[MOST];
+    uint32_t count = MOST, best = UINT32_MAX;
+    d->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &count, families);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
+        if (best == UINT32_MAX) best = i;
+        if (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) return i;
+    }
+    return best;
+}
+
+static bool has_extension(const vk_device *d, const char *name) {
+    enum { MOST = 512 };
+    const ig_host *host = d->base.host;
+    VkExtensionProperties *list = host->alloc(host, MOST, sizeof *list);
+    uint32_t count = MOST;
+    bool found = false;
+    if (!list) return false;
+    const VkResult result =
+        d->api.EnumerateDeviceExtensionProperties(d->physical, NULL, &count, list);
+    for (uint32_t i = 0; i < count && result >= 0; i++)
+        found |= strcmp(list[i].extensionName, name) == 0;
+    host->free(host, list);
+    return found;
+}
+
+static ig_status create_device(vk_device *d, uint32_t family) {
+    static const char budget[] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
+    const char *const extensions[] = {budget};
+    const float priority = 1;
+    const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                           .queueFamilyIndex = family,
+                                           .queueCount = 1,
+                                           .pQueuePriorities = &priority};
+    features f = {0};
+    chain(&f);
+    f.v12.bufferDeviceAddress = f.v12.timelineSemaphore = VK_TRUE;
+    f.v12.storageBuffer8BitAccess = f.v11.storageBuffer16BitAccess = VK_TRUE;
+    f.base.features.shaderInt64 = VK_TRUE;
+    d->has_budget = has_extension(d, budget);
+    const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                     .pNext = &f.base,
+                                     .queueCreateInfoCount = 1,
+                                     .pQueueCreateInfos = &queue,
+                                     .enabledExtensionCount = d->has_budget,
+                                     .ppEnabledExtensionNames = extensions};
+    const VkResult result = d->api.CreateDevice(d->physical, &info, NULL, &d->handle);
+    if (result != VK_SUCCESS)
+        return VK_FAIL(d->base.host, result, "%s does not open", d->properties.deviceName);
+    return vk_api_load_device(d->base.host, &d->api, d->handle);
+}
+
+static ig_status create_queue(vk_device *d, uint32_t family) {
+    const VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                            .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    const VkSemaphoreCreateInfo semaphore = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+                                             .pNext = &type};
+    const VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                          .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+                                          .queueFamilyIndex = family};
+    d->api.GetDeviceQueue(d->handle, family, 0, &d->queue);
+    VkResult result = d->api.CreateSemaphore(d->handle, &semaphore, NULL, &d->timeline);
+    if (result == VK_SUCCESS)
+        result = d->api.CreateCommandPool(d->handle, &pool, NULL, &d->commands);
+    return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "no queue");
+}
+
+static ig_status open_parts(vk_device *d, uint32_t index) {
+    const ig_host *host = d->base.host;
+    VkPhysicalDevice devices[MOST_DEVICES];
+    IG_TRY(vk_api_open(host, &d->api));
+    const uint32_t count = list(host, &d->api, devices);
+    if (index >= count)
+        return IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan:%u: there are %u, counted from 0", index,
+                            count);
+    d->physical = devices[index];
+    d->properties = properties_of(&d->api, d->physical);
+    VkPhysicalDeviceMemoryProperties2 memory = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    d->api.GetPhysicalDeviceMemoryProperties2(d->physical, &memory);
+    d->memory = memory.memoryProperties;
+    const uint32_t family = choose_family(d);
+    if (family == UINT32_MAX)
+        return IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan: %s does not compute",
+                            d->properties.deviceName);
+    IG_TRY(create_device(d, family));
+    IG_TRY(create_queue(d, family));
+    IG_TRY(vk_memory_init(d));
+    return vk_pipelines_init(d);
+}
+
+static void vk_close(ig_backend_device *device) {
+    vk_device *d = (vk_device *)device;
+    const ig_host *host = device->host;
+    if (d->handle && d->api.DestroyDevice) {
+        (void)d->api.DeviceWaitIdle(d->handle);
+        vk_pipelines_deinit(d);
+        vk_memory_deinit(d);
+        if (d->commands) d->api.DestroyCommandPool(d->handle, d->commands, NULL);
+        if (d->timeline) d->api.DestroySemaphore(d->handle, d->timeline, NULL);
+        d->api.DestroyDevice(d->handle, NULL);
+    }
+    vk_api_close(&d->api);
+    host->free(host, d);
+}
+
+static ig_status vk_open(const ig_host *host, uint32_t index, ig_backend_device **out) {
+    vk_device *d = host->alloc(host, 1, sizeof *d);
+    if (!d) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: device");
+    d->base.host = host;
+    const ig_status status = open_parts(d, index);
+    if (status == IG_OK)
+        *out = &d->base;
+    else
+        vk_close(&d->base);
+    return status;
+}
+
+static void vk_info(const ig_backend_device *device, ig_device_info *out) {
+    const vk_device *d = (const vk_device *)device;
+    const VkPhysicalDeviceProperties *p = &d->properties;
+    const uint32_t heap = d->memory.memoryTypes[d->pools[VK_POOL_DEVICE].type].heapIndex;
+    const bool software = p->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    ig_device_info info = {.struct_size = out->struct_size,
+                           .device_class = software ? IG_DEVICE_CPU : IG_DEVICE_GPU,
+                           .flags = IG_CAN_GRAPH,
+                           .alignment = 64,
+                           .dtypes = vk_dtypes(),
+                           .memory_bytes = d->memory.memoryHeaps[heap].size};
+    snprintf(info.name, sizeof info.name, "%.63s", p->deviceName);
+    snprintf(info.architecture, sizeof info.architecture, "%08x-%08x-%08x", p->vendorID,
+             p->deviceID, p->driverVersion);
+    memcpy(out, &info, out->struct_size < sizeof info ? out->struct_size : sizeof info);
+}
+
+const ig_backend ig_vulkan_backend = {
+    .abi = IG_BACKEND_ABI,
+    .struct_size = sizeof(ig_backend),
+    .name = "vulkan",
+    .version = "1",
+    .is_available = vk_is_available,
+    .count = vk_count,
+    .open = vk_open,
+    .close = vk_close,
+    .info = vk_info,
+    .buffer_alloc = vk_buffer_alloc,
+    .buffer_free = vk_buffer_free,
+    .write = vk_write,
+    .read = vk_read,
+    .memory_stats = vk_memory_stats,
+    .reset_memory_stats = vk_reset_memory_stats,
+    .can_run = vk_can_run,
+    .scratch_bytes = vk_scratch_bytes,
+    .compile = vk_compile,
+    .synchronize = vk_synchronize,
+};

@@ -1,0 +1,125 @@
+/* ingot embed - texts as vectors. */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/opened.h"
+#include "cli/output.h"
+
+typedef struct embed_options {
+    model_options model;
+    const char *prompt, *file;
+    int pooling;
+    bool lines;
+} embed_options;
+
+typedef struct embedder {
+    opened_model model;
+    const embed_options *options;
+    model_text text;
+    float *vector;
+    int64_t width;
+    json_t *list; /* of all vectors, for --json */
+} embedder;
+
+static const char *const poolings[] = {"file", "mean", "cls", "last", NULL};
+
+static void print_vector(const embedder *e) {
+    for (int64_t i = 0; i < e->width; i++) printf("%s%.7g", i ? " " : "", (double)e->vector[i]);
+    putchar('\n');
+}
+
+static void keep_vector(const embedder *e, int64_t tokens) {
+    json_t *numbers = json_array();
+    for (int64_t i = 0; i < e->width; i++)
+        json_array_append_new(numbers, ig_json_real((double)e->vector[i]));
+    json_array_append_new(e->list, json_pack("{s:I, s:I, s:o}", "index",
+                                             (json_int_t)json_array_size(e->list), "tokens",
+                                             (json_int_t)tokens, "embedding", numbers));
+}
+
+static ig_status embed_one(embedder *e, const char *text, size_t bytes) {
+    int64_t tokens = 0;
+    if (ig_cli_cancelled(e->model.cli)) return IG_FAIL(IG_ERR_CANCELLED, "stopped");
+    IG_TRY(ig_adapter_embed(e->model.adapter, text, bytes, (ig_pooling)e->options->pooling,
+                            e->vector, &tokens));
+    if (e->list)
+        keep_vector(e, tokens);
+    else
+        print_vector(e);
+    return IG_OK;
+}
+
+/* The whole text, or each line of it; empty lines are none. */
+static ig_status embed_all(embedder *e) {
+    const char *at = e->text.bytes, *end = at + e->text.n_bytes;
+    if (!e->options->lines) return embed_one(e, at, e->text.n_bytes);
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        if (!stop) stop = end;
+        if (stop > at) IG_TRY(embed_one(e, at, (size_t)(stop - at)));
+        at = stop + 1;
+    }
+    return IG_OK;
+}
+
+static ig_status work(embedder *e) {
+    ig_cli *cli = e->model.cli;
+    const embed_options *o = e->options;
+    e->width = ig_adapter_config(e->model.adapter).d_model;
+    e->vector = ig_alloc(&cli->allocator, (size_t)e->width, sizeof *e->vector);
+    if (!e->vector) return IG_FAIL(IG_ERR_MEMORY, "embed: %lld numbers", (long long)e->width);
+    if (cli->json) e->list = json_array();
+    IG_TRY(model_read_text(cli, o->prompt, o->file, &e->text));
+    IG_TRY(embed_all(e));
+    if (!cli->json) return IG_OK;
+    return ig_json_print(json_pack("{s:s, s:o, s:s, s:I, s:O}", "schema", "ingot.embed.v1", "model",
+                                   ig_json_text(o->model.path), "pooling", poolings[o->pooling],
+                                   "width", (json_int_t)e->width, "data", e->list));
+}
+
+static ig_status run(ig_cli *cli, const void *options) {
+    embedder e = {.options = options};
+    ig_status status = model_open(cli, &e.options->model, &e.model);
+    if (status == IG_OK) status = work(&e);
+    model_close(&e.model);
+    json_decref(e.list);
+    ig_free(&cli->allocator, e.vector);
+    ig_free(&cli->allocator, e.text.bytes);
+    return status;
+}
+
+#define OPTION(member) offsetof(embed_options, member)
+
+static const ig_opt opts[] = {
+    {OPT_TEXT, 'p', "prompt", OPTION(prompt), .help = "the text", .value = "TEXT"},
+    {OPT_TEXT, 'f', "file", OPTION(file), .help = "a file with it; - is standard input",
+     .value = "FILE", .flags = OPT_FILE},
+    {OPT_FLAG, 0, "lines", OPTION(lines), .help = "each line is a text of its own"},
+    {OPT_CHOICE, 0, "pooling", OPTION(pooling),
+     .help = "how the tokens' vectors become one: as the file says, the mean, the first, the last",
+     .value = "HOW", .initial = "file", .choices = poolings},
+    MODEL_ROWS(embed_options, model),
+    {0},
+};
+
+static const char *const examples[] = {
+    "ingot embed -m bert.gguf -p 'A text about fish'",
+    "The text as a vector of length 1.",
+    "ingot embed -m bert.gguf -f lines.txt --lines --json | jq '.data[0].embedding'",
+    "A vector for each line of a file.",
+    NULL,
+};
+
+const ig_command cmd_embed = {
+    .name = "embed",
+    .summary = "turn texts into vectors",
+    .about = "Puts a text through a model and prints its embedding: the hidden states of its "
+             "tokens, made into one vector of length 1. Texts that mean alike have vectors that "
+             "point alike. BERT models are made for it; of others the last token's state is taken.",
+    .examples = examples,
+    .opts = opts,
+    .options_bytes = sizeof(embed_options),
+    .cancels = true,
+    .run = run,
+};

@@ -1,0 +1,139 @@
+#include "cli/opened.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "cli/progress.h"
+#include "cli/signals.h"
+#include "model/model.h"
+
+const char *const model_devices[] = {"auto", "cpu", "ref", NULL};
+const char *const model_caches[] = {"f16", "f32", "q8_0", NULL};
+
+/* ---- the model ---- */
+
+/* The model that comes with the program lies where it does from the program's own place, in the
+ * build tree and wherever that was installed. */
+static ig_status find_model(const char *given, char out[PATH_MAX]) {
+    if (given) {
+        if (snprintf(out, PATH_MAX, "%s", given) < PATH_MAX) return IG_OK;
+        return IG_FAIL(IG_ERR_ARGUMENT, "--model: a name of %zu bytes", strlen(given));
+    }
+    static const char file[] = "/" INGOT_DATA_FROM_BIN "/stories.oam";
+    const ssize_t bytes = readlink("/proc/self/exe", out, PATH_MAX);
+    char *slash = bytes > 0 ? memrchr(out, '/', (size_t)bytes) : NULL;
+    if (slash && (size_t)(slash - out) + sizeof file <= PATH_MAX) {
+        memcpy(slash, file, sizeof file);
+        if (access(out, R_OK) == 0) return IG_OK;
+    }
+    return IG_FAIL(IG_ERR_ARGUMENT, "--model: is missing, and so is the one that comes with ingot");
+}
+
+static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
+    const model_options *o = m->options;
+    const ig_model_options options = {.no_map = o->no_mmap, .lock = o->mlock, .pre = o->pre};
+    if (!ig_model_is_gguf(m->path)) {
+        if (o->no_mmap || o->mlock || o->pre)
+            return IG_FAIL(IG_ERR_ARGUMENT, "--%s: means something to GGUF files alone",
+                           o->mlock     ? "mlock"
+                           : o->no_mmap ? "no-mmap"
+                                        : "pre");
+        IG_TRY(ig_ctx_create(ctx_options, &m->ctx));
+        IG_TRY(ig_adapter_load(m->ctx, m->path, &m->adapter));
+        return ig_adapter_freeze(m->adapter);
+    }
+    ig_model *model = NULL;
+    IG_TRY(ig_model_load(m->path, &options, &model));
+    ig_status status = ig_ctx_create(ctx_options, &m->ctx);
+    if (status == IG_OK) status = ig_adapter_from_model(m->ctx, model, &m->adapter);
+    ig_model_release(model);
+    return status;
+}
+
+ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
+    *out = (opened_model){.cli = cli, .options = o};
+    IG_TRY(find_model(o->path, out->path));
+    const double began = ig_clock_seconds();
+    ig_signals_reading(out->path);
+    ig_ctx_options options = ig_cli_ctx_options(cli);
+    options.device = o->device;
+    options.threads = (int)o->threads;
+    IG_TRY(load(out, &options));
+    out->load_ms = (ig_clock_seconds() - began) * 1e3;
+    return IG_OK;
+}
+
+ig_status model_session(opened_model *m, int64_t ctx_len, int64_t sequences) {
+    const model_options *o = m->options;
+    if (m->session) return IG_OK;
+    const int64_t own = ig_adapter_config(m->adapter).ctx_len;
+    const ig_session_options options = {.ctx_len = o->ctx_len > 0  ? o->ctx_len
+                                                   : ctx_len < own ? ctx_len
+                                                                   : own,
+                                        .sequences = sequences,
+                                        .chunk = o->chunk > 0      ? o->chunk
+                                                 : o->batch < 4096 ? o->batch
+                                                                   : 4096,
+                                        .cache_k = o->cache_k ? o->cache_k : o->cache,
+                                        .cache_v = o->cache_v ? o->cache_v : o->cache};
+    return ig_session_create(m->adapter, &options, &m->session);
+}
+
+void model_close(opened_model *m) {
+    ig_session_destroy(m->session);
+    ig_adapter_destroy(m->adapter);
+    ig_ctx_destroy(m->ctx);
+    *m = (opened_model){0};
+}
+
+/* ---- texts ---- */
+
+enum { TEXT_MOST = 1 << 30, READ_BYTES = 1 << 16 };
+
+static ig_status read_stdin(ig_cli *cli, model_text *out) {
+    size_t room = 0;
+    for (size_t got = 1; got > 0; out->n_bytes += got) {
+        if (out->n_bytes > TEXT_MOST)
+            return IG_FAIL(IG_ERR_ARGUMENT, "standard input: a text of more than %d MiB",
+                           TEXT_MOST >> 20);
+        if (!IG_GROW(&cli->allocator, out->bytes, &room, out->n_bytes + READ_BYTES))
+            return IG_FAIL(IG_ERR_MEMORY, "standard input: no memory for the text");
+        got = fread(out->bytes + out->n_bytes, 1, READ_BYTES, stdin);
+    }
+    return ferror(stdin) ? IG_FAIL(IG_ERR_IO, "standard input: cannot be read") : IG_OK;
+}
+
+static ig_status copy(ig_cli *cli, const void *bytes, size_t n_bytes, model_text *out) {
+    out->bytes = ig_alloc(&cli->allocator, n_bytes + 1, 1);
+    if (!out->bytes) return IG_FAIL(IG_ERR_MEMORY, "a text of %zu bytes", n_bytes);
+    if (n_bytes > 0) memcpy(out->bytes, bytes, n_bytes);
+    out->n_bytes = n_bytes;
+    return IG_OK;
+}
+
+ig_status model_read_text(ig_cli *cli, const char *prompt, const char *path, model_text *out) {
+    if (!prompt == !path)
+        return IG_FAIL(IG_ERR_ARGUMENT, prompt ? "--prompt, --file: one text is enough"
+                                               : "--prompt: is missing; --file reads it");
+    if (prompt) return copy(cli, prompt, strlen(prompt), out);
+    if (strcmp(path, "-") == 0) return read_stdin(cli, out);
+    ig_file_map map;
+    IG_TRY(ig_file_map_open(path, &map));
+    const ig_status status = copy(cli, map.bytes, (size_t)map.size, out);
+    ig_file_map_close(&map);
+    return status;
+}
+
+ig_status model_encode(const opened_model *m, model_text text, model_tokens *out) {
+    const ig_allocator *a = &m->cli->allocator;
+    size_t count = 0;
+    IG_TRY(ig_adapter_encode_prompt(m->adapter, text.bytes, text.n_bytes, NULL, 0, &count));
+    out->at = ig_alloc(a, count, sizeof *out->at);
+    if (!out->at) return IG_FAIL(IG_ERR_MEMORY, "a text of %zu tokens", count);
+    IG_TRY(ig_adapter_encode_prompt(m->adapter, text.bytes, text.n_bytes, out->at, count,
+                                    &out->count));
+    return IG_OK;
+}

@@ -1,0 +1,145 @@
+/*
+ * lm.h - language models that come in GGUF files.
+ *
+ * An architecture lists the weights it needs, with the shapes they must have, and
+ * the keys it reads; this does the rest.  Numbers of the file are read and all
+ * weights looked for once, when the file is opened, without a context.  An ig_lm
+ * is then the weights in one context: tensors that lie in the mapped file.
+ */
+#ifndef IG_MODEL_LM_H
+#define IG_MODEL_LM_H
+
+#include "format/gguf.h"
+#include "model/arch.h"
+
+/* ---- What a file says of its model ---- */
+
+enum { IG_POOLING_NONE, IG_POOLING_MEAN, IG_POOLING_CLS, IG_POOLING_LAST }; /* as files say it */
+
+struct ig_hyper {
+    ig_lm_config size;
+    int64_t n_experts, n_experts_used, d_ff_expert;
+    int64_t window;        /* positions that a row of a windowed layer sees; 0: all */
+    int64_t window_period; /* each such layer sees all the same; 0: none does */
+    int64_t pooling;       /* IG_POOLING_* */
+    float norm_eps;
+    float attention_scale;             /* 0: 1 / sqrt(head) */
+    ig_rope_options rope, rope_window; /* of all layers, or apart for windowed ones; no factors */
+    int64_t rope_ctx_len;              /* that the model was first trained with; 0: not said */
+    float yarn;      /* by so much the context was stretched, as YaRN does; 0: not so */
+    float rope_gain; /* turned heads are scaled by this; 0: by nothing */
+};
+
+/* ---- Keys ---- */
+
+struct ig_keys {
+    const ig_gguf *file;
+    const char *source; /* the file's name, for messages */
+    const char *arch;   /* begins the names of its keys */
+};
+
+/* "llama." + name, a whole number or real.  It must be in range; one that is missing is an error
+ * that names it, or leaves `out` alone where it is optional. */
+typedef enum ig_need { IG_REQUIRED, IG_OPTIONAL } ig_need;
+IG_MUST_CHECK ig_status ig_key_int(const ig_keys *keys, const char *name, ig_need need, int64_t low,
+                                   int64_t high, int64_t *out);
+IG_MUST_CHECK ig_status ig_key_real(const ig_keys *keys, const char *name, ig_need need, float low,
+                                    float high, float *out);
+
+/* The sizes and numbers that all architectures have. */
+IG_MUST_CHECK ig_status ig_hyper_read(const ig_keys *keys, const ig_arch *arch, ig_hyper *out);
+
+/* ---- Weights ---- */
+
+typedef struct ig_lm_layer {
+    ig_tensor *attn_norm, *attn_norm_bias;
+    ig_tensor *q, *k, *v, *qkv, *o; /* [out, in], as all matrices */
+    ig_tensor *q_bias, *k_bias, *v_bias, *qkv_bias, *o_bias;
+    ig_tensor *q_norm, *k_norm;
+    ig_tensor *attn_post_norm, *attn_post_norm_bias;
+    ig_tensor *ffn_norm, *ffn_norm_bias;
+    ig_tensor *gate, *up, *down, *gate_bias, *up_bias, *down_bias;
+    ig_tensor *router, *gate_experts, *up_experts, *down_experts; /* [experts, out, in] */
+    ig_tensor *ffn_post_norm, *ffn_post_norm_bias;
+} ig_lm_layer;
+
+typedef struct ig_lm {
+    const ig_hyper *hyper;
+    ig_tensor *embed, *positions, *types, *embed_norm, *embed_norm_bias;
+    ig_tensor *norm, *norm_bias, *output, *output_bias;
+    ig_tensor *rope_factors, *rope_long, *rope_short;
+    ig_lm_layer layers[];
+} ig_lm;
+
+/* How long a dimension of a weight must be, in words of the file's keys. */
+typedef enum ig_extent {
+    IG_NO_MORE, /* dimensions follow */
+    IG_BY_VOCABULARY,
+    IG_BY_MODEL,
+    IG_BY_HEADS,       /* all heads' queries */
+    IG_BY_KEYS,        /* all heads' keys */
+    IG_BY_VALUES,      /* all heads' values */
+    IG_BY_HEAD_VALUES, /* what attention gives: as many values as there are heads of queries */
+    IG_BY_QKV,         /* queries, keys, values */
+    IG_BY_HEAD,        /* one head's key */
+    IG_BY_FF,
+    IG_BY_TWO_FF,
+    IG_BY_EXPERTS,
+    IG_BY_EXPERT_FF,
+    IG_BY_CONTEXT,
+    IG_BY_TYPES, /* of tokens: BERT's two sentences */
+    IG_BY_TURNS, /* pairs that rope turns */
+    IG_EXTENTS
+} ig_extent;
+
+struct ig_weight_row {
+    const char *name; /* in the file; that of a layer's has "blk.N." before it */
+    size_t to;        /* offset of the tensor in ig_lm, or in ig_lm_layer */
+    ig_extent dim[3]; /* outermost first */
+    enum { IG_ONCE = 0, IG_EACH_LAYER = 1, IG_MAY_LACK = 2 } flags;
+};
+
+/* Whether all weights are there, in their shapes; an error names architecture and tensor. */
+IG_MUST_CHECK ig_status ig_weights_check(const ig_keys *keys, const ig_arch *arch,
+                                         const ig_hyper *hyper);
+
+/* The weights in a context.  `retain` and `release` are called with `owner` for each tensor that
+ * lies in the file: it must stay while one does. */
+typedef struct ig_weights_owner {
+    void (*retain)(void *owner);
+    void (*release)(void *owner);
+    void *owner;
+} ig_weights_owner;
+IG_MUST_CHECK ig_status ig_lm_create(ig_ctx *ctx, const ig_keys *keys, const ig_arch *arch,
+                                     const ig_hyper *hyper, ig_weights_owner owner, ig_lm **out);
+void ig_lm_destroy(ig_ctx *ctx, const ig_arch *arch, ig_lm *lm);
+
+/* ---- Parts of forward passes ---- */
+
+/* x [..., in] times the weight [out, in] turned, plus the bias unless it is NULL. */
+ig_tensor *ig_lm_linear(ig_tensor *x, ig_tensor *weight, ig_tensor *bias);
+
+/* Queries, keys and values of a layer in heads, [b, t, h, d]; from one fused weight or three. */
+typedef struct ig_lm_qkv {
+    ig_tensor *q, *k, *v;
+} ig_lm_qkv;
+ig_lm_qkv ig_lm_project(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x);
+
+/* Norms queries and keys head by head, where the layer has the weights for it. */
+void ig_lm_norm_heads(const ig_lm *m, const ig_lm_layer *l, ig_lm_qkv *heads);
+/* Turns queries and keys as the file says, with the factors that the context asks for. */
+void ig_lm_turn_heads(const ig_lm *m, const ig_rows *rows, const ig_rope_options *rope,
+                      ig_lm_qkv *heads);
+
+/* down(act(gate(x)) * up(x)), act being silu or gelu */
+typedef ig_tensor *ig_lm_activation(ig_tensor *x);
+ig_tensor *ig_lm_gated(const ig_lm_layer *l, ig_tensor *x, ig_lm_activation *act);
+
+/* The same by the experts that the router chooses for each row, added up by its weights, which sum
+ * up to 1. */
+ig_tensor *ig_lm_experts(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, ig_lm_activation *act);
+
+/* Hidden states to logits: by the output weights, or by the embedding where there are none. */
+ig_tensor *ig_lm_head(void *model, ig_tensor *hidden);
+
+#endif

@@ -1,0 +1,162 @@
+/* The numbers that a file gives for its model. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/lm.h"
+
+enum { KEY_BYTES = 128, MOST = 1 << 24 };
+
+static const char *full_name(const ig_keys *keys, const char *name, char out[KEY_BYTES]) {
+    snprintf(out, KEY_BYTES, "%s.%s", keys->arch, name);
+    return out;
+}
+
+static ig_status lacking(const ig_keys *keys, const char *key) {
+    return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is missing, or is no number", keys->source, key);
+}
+
+/* A key of numbers may hold one for each layer: they have to be alike. */
+static bool whole(const ig_keys *keys, const char *key, int64_t *out) {
+    const ig_gguf_value *value = ig_gguf_find(keys->file, key);
+    if (!value || value->type != IG_GGUF_ARRAY) return ig_gguf_int(keys->file, key, out);
+    if (value->count == 0 || !value->packed || value->elements == IG_GGUF_F32 ||
+        value->elements == IG_GGUF_F64)
+        return false;
+    *out = ig_gguf_int_at(value, 0);
+    for (uint64_t i = 1; i < value->count; i++)
+        if (ig_gguf_int_at(value, i) != *out) return false;
+    return true;
+}
+
+ig_status ig_key_int(const ig_keys *keys, const char *name, ig_need need, int64_t low, int64_t high,
+                     int64_t *out) {
+    char key[KEY_BYTES];
+    int64_t value;
+    full_name(keys, name, key);
+    if (need == IG_OPTIONAL && !ig_gguf_find(keys->file, key)) return IG_OK;
+    if (!whole(keys, key, &value)) return lacking(keys, key);
+    if (value < low || value > high)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is %lld; from %lld to %lld", keys->source, key,
+                       (long long)value, (long long)low, (long long)high);
+    *out = value;
+    return IG_OK;
+}
+
+ig_status ig_key_real(const ig_keys *keys, const char *name, ig_need need, float low, float high,
+                      float *out) {
+    char key[KEY_BYTES];
+    double value;
+    full_name(keys, name, key);
+    if (need == IG_OPTIONAL && !ig_gguf_find(keys->file, key)) return IG_OK;
+    if (!ig_gguf_real(keys->file, key, &value)) return lacking(keys, key);
+    if (!(value >= (double)low && value <= (double)high))
+        return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is %g; from %g to %g", keys->source, key, value,
+                       (double)low, (double)high);
+    *out = (float)value;
+    return IG_OK;
+}
+
+/* ---- sizes ---- */
+
+static const struct {
+    const char *name;
+    size_t to;
+    ig_need need;
+    int64_t low, high;
+} sizes[] = {
+    {"context_length", offsetof(ig_hyper, size.ctx_len), IG_REQUIRED, 1, MOST},
+    {"embedding_length", offsetof(ig_hyper, size.d_model), IG_REQUIRED, 1, MOST},
+    {"block_count", offsetof(ig_hyper, size.n_layers), IG_REQUIRED, 1, 4096},
+    {"feed_forward_length", offsetof(ig_hyper, size.d_ff), IG_REQUIRED, 1, MOST},
+    {"attention.head_count", offsetof(ig_hyper, size.n_heads), IG_REQUIRED, 1, 65536},
+    {"attention.head_count_kv", offsetof(ig_hyper, size.n_kv_heads), IG_OPTIONAL, 1, 65536},
+    {"attention.key_length", offsetof(ig_hyper, size.key_width), IG_OPTIONAL, 1, 65536},
+    {"attention.value_length", offsetof(ig_hyper, size.value_width), IG_OPTIONAL, 1, 65536},
+    {"expert_count", offsetof(ig_hyper, n_experts), IG_OPTIONAL, 0, 65536},
+    {"expert_used_count", offsetof(ig_hyper, n_experts_used), IG_OPTIONAL, 0, 65536},
+    {"expert_feed_forward_length", offsetof(ig_hyper, d_ff_expert), IG_OPTIONAL, 1, MOST},
+    {"rope.scaling.original_context_length", offsetof(ig_hyper, rope_ctx_len), IG_OPTIONAL, 1,
+     MOST},
+};
+
+static ig_status read_sizes(const ig_keys *keys, ig_hyper *h) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        IG_TRY(ig_key_int(keys, sizes[i].name, sizes[i].need, sizes[i].low, sizes[i].high,
+                          (int64_t *)((char *)h + sizes[i].to)));
+    ig_lm_config *c = &h->size;
+    if (c->n_kv_heads == 0) c->n_kv_heads = c->n_heads;
+    if (c->n_heads % c->n_kv_heads != 0)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: %lld heads cannot share %lld heads of keys",
+                       keys->source, keys->arch, (long long)c->n_heads, (long long)c->n_kv_heads);
+    if (c->key_width == 0 && c->d_model % c->n_heads != 0)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: a width of %lld is not divisible by %lld heads",
+                       keys->source, keys->arch, (long long)c->d_model, (long long)c->n_heads);
+    c->key_width = ig_lm_key_width(c);
+    if (c->value_width == 0) c->value_width = c->key_width;
+    const ig_gguf_tensor *embed = ig_gguf_find_tensor(keys->file, "token_embd.weight");
+    if (!embed || embed->desc.shape.rank != 2 || embed->desc.shape.dim[0] < 1)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor token_embd.weight is missing, or no matrix",
+                       keys->source, keys->arch);
+    c->vocabulary = embed->desc.shape.dim[0];
+    return IG_OK;
+}
+
+/* ---- rotary positions ---- */
+
+static bool is_text(ig_gguf_text text, const char *word) {
+    return text.n_bytes == strlen(word) && memcmp(text.bytes, word, text.n_bytes) == 0;
+}
+
+/* How positions beyond those of the first training are brought into range. */
+static ig_status read_scaling(const ig_keys *keys, ig_hyper *h) {
+    char key[KEY_BYTES];
+    ig_gguf_text type = {"linear", 6};
+    float factor = 0;
+    IG_TRY(ig_key_real(keys, "rope.scale_linear", IG_OPTIONAL, 0, 1e6F, &factor)); /* of old */
+    IG_TRY(ig_key_real(keys, "rope.scaling.factor", IG_OPTIONAL, 0, 1e6F, &factor));
+    IG_TRY(ig_key_real(keys, "rope.scaling.attn_factor", IG_OPTIONAL, 0, 1e6F, &h->rope_gain));
+    (void)ig_gguf_text_of(keys->file, full_name(keys, "rope.scaling.type", key), &type);
+    if (is_text(type, "none") || is_text(type, "longrope")) return IG_OK; /* factors say it all */
+    if (is_text(type, "linear") || is_text(type, "yarn")) {
+        h->rope.scale = factor > 0 && is_text(type, "linear") ? 1 / factor : 1;
+        h->yarn = is_text(type, "yarn") ? factor : 0;
+        if (h->yarn > 1) /* attention sharpens as the context grows */
+            h->rope_gain = (h->rope_gain > 0 ? h->rope_gain : 1) * (1 + 0.1F * logf(h->yarn));
+        return IG_OK;
+    }
+    return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is %.*s; known are none, linear, yarn and longrope",
+                   keys->source, key, (int)(type.n_bytes < 32 ? type.n_bytes : 32), type.bytes);
+}
+
+static ig_status read_rope(const ig_keys *keys, ig_hyper *h) {
+    int64_t dims = h->size.key_width;
+    h->rope = (ig_rope_options){.base = 10000, .scale = 1, .form = IG_ROPE_HALVES};
+    IG_TRY(ig_key_real(keys, "rope.freq_base", IG_OPTIONAL, 1, 1e12F, &h->rope.base));
+    IG_TRY(ig_key_int(keys, "rope.dimension_count", IG_OPTIONAL, 2, dims, &dims));
+    if (dims % 2 != 0)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: %lld dimensions cannot turn in pairs", keys->source,
+                       keys->arch, (long long)dims);
+    h->rope.dims = (int)dims;
+    return read_scaling(keys, h);
+}
+
+/* One of the two norms' epsilons is there; which depends on the architecture. */
+static ig_status read_eps(const ig_keys *keys, ig_hyper *h) {
+    h->norm_eps = -1;
+    IG_TRY(ig_key_real(keys, "attention.layer_norm_rms_epsilon", IG_OPTIONAL, 0, 1, &h->norm_eps));
+    IG_TRY(ig_key_real(keys, "attention.layer_norm_epsilon", IG_OPTIONAL, 0, 1, &h->norm_eps));
+    if (h->norm_eps >= 0) return IG_OK;
+    return IG_FAIL(IG_ERR_FORMAT, "%s: key %s.attention.layer_norm_rms_epsilon is missing",
+                   keys->source, keys->arch);
+}
+
+ig_status ig_hyper_read(const ig_keys *keys, const ig_arch *arch, ig_hyper *out) {
+    ig_hyper h = {0};
+    IG_TRY(read_sizes(keys, &h));
+    IG_TRY(read_eps(keys, &h));
+    IG_TRY(read_rope(keys, &h));
+    if (arch->read) IG_TRY(arch->read(keys, &h));
+    *out = h;
+    return IG_OK;
+}

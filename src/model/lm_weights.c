@@ -1,0 +1,201 @@
+/* The weights of a file: looked for once, bound to each context. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/blocks.h"
+#include "ingot/batch.h"
+#include "model/lm.h"
+
+enum { NAME_BYTES = 64 };
+static const int64_t any_extent = -1;
+
+/* ---- shapes ---- */
+
+static int64_t extent_of(const ig_hyper *h, ig_extent extent) {
+    const ig_lm_config *c = &h->size;
+    const int64_t q = c->n_heads * c->key_width, k = c->n_kv_heads * c->key_width;
+    const int64_t v = c->n_kv_heads * c->value_width;
+    const int64_t extents[IG_EXTENTS] = {
+        [IG_BY_VOCABULARY] = c->vocabulary,
+        [IG_BY_MODEL] = c->d_model,
+        [IG_BY_HEADS] = q,
+        [IG_BY_KEYS] = k,
+        [IG_BY_VALUES] = v,
+        [IG_BY_HEAD_VALUES] = c->n_heads * c->value_width,
+        [IG_BY_QKV] = q + k + v,
+        [IG_BY_HEAD] = c->key_width,
+        [IG_BY_FF] = c->d_ff,
+        [IG_BY_TWO_FF] = 2 * c->d_ff,
+        [IG_BY_EXPERTS] = h->n_experts,
+        [IG_BY_EXPERT_FF] = h->d_ff_expert,
+        [IG_BY_CONTEXT] = c->ctx_len,
+        [IG_BY_TYPES] = any_extent,
+        [IG_BY_TURNS] = h->rope.dims / 2,
+    };
+    return extents[extent];
+}
+
+/* Of a dimension that may be anything, the tensor's own. */
+static ig_shape wanted_shape(const ig_hyper *h, const ig_weight_row *row, ig_shape got) {
+    ig_shape shape = {0};
+    for (size_t d = 0; d < sizeof row->dim / sizeof row->dim[0] && row->dim[d]; d++) {
+        const int64_t extent = extent_of(h, row->dim[d]);
+        shape.dim[shape.rank] = extent == any_extent ? got.dim[shape.rank] : extent;
+        shape.rank++;
+    }
+    return shape;
+}
+
+/* ---- looking ---- */
+
+static const char *name_of(const ig_weight_row *row, int64_t layer, char out[NAME_BYTES]) {
+    if (row->flags & IG_EACH_LAYER)
+        snprintf(out, NAME_BYTES, "blk.%lld.%s", (long long)layer, row->name);
+    else
+        snprintf(out, NAME_BYTES, "%s", row->name);
+    return out;
+}
+
+/* NULL through `out`: it may be missing, and is. */
+static ig_status find(const ig_keys *keys, const ig_hyper *h, const ig_weight_row *row,
+                      int64_t layer, const ig_gguf_tensor **out) {
+    char name[NAME_BYTES], got[IG_SHAPE_TEXT_BYTES], want[IG_SHAPE_TEXT_BYTES];
+    const ig_gguf_tensor *t = ig_gguf_find_tensor(keys->file, name_of(row, layer, name));
+    *out = t;
+    if (!t && row->flags & IG_MAY_LACK) return IG_OK;
+    if (!t)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is missing", keys->source, keys->arch,
+                       name);
+    const ig_shape shape = wanted_shape(h, row, t->desc.shape);
+    if (!ig_shape_equal(t->desc.shape, shape))
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is %s; %s is needed", keys->source,
+                       keys->arch, name, ig_shape_text(t->desc.shape, got),
+                       ig_shape_text(shape, want));
+    if (!ig_blocks_can_decode(t->desc.dtype))
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is %s, which no weights are", keys->source,
+                       keys->arch, name, ig_dtype_name(t->desc.dtype));
+    return IG_OK;
+}
+
+ig_status ig_weights_check(const ig_keys *keys, const ig_arch *arch, const ig_hyper *h) {
+    const ig_gguf_tensor *unused;
+    for (const ig_weight_row *row = arch->weights; row->name; row++) {
+        const int64_t times = row->flags & IG_EACH_LAYER ? h->size.n_layers : 1;
+        for (int64_t i = 0; i < times; i++) IG_TRY(find(keys, h, row, i, &unused));
+    }
+    return IG_OK;
+}
+
+/* ---- binding ---- */
+
+typedef struct binding {
+    ig_ctx *ctx;
+    const ig_keys *keys;
+    const ig_hyper *hyper;
+    ig_weights_owner owner;
+    ig_lm *lm;
+} binding;
+
+static ig_tensor **place_of(ig_lm *m, const ig_weight_row *row, int64_t layer) {
+    char *base = row->flags & IG_EACH_LAYER ? (char *)&m->layers[layer] : (char *)m;
+    return (ig_tensor **)(base + row->to);
+}
+
+/* Ops read vectors as F32; few files have others. */
+static ig_status widen(const binding *b, const ig_gguf_tensor *t, ig_tensor **out) {
+    const int64_t n = ig_shape_count(t->desc.shape);
+    ig_tensor *wide = NULL;
+    IG_TRY(ig_tensor_create(b->ctx, (ig_desc){IG_F32, t->desc.shape}, &wide));
+    float *numbers = ig_tensor_map(wide);
+    if (!numbers) {
+        ig_tensor_release(wide);
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "%s: the device's memory is not the host's", t->name);
+    }
+    ig_blocks_decode(t->desc.dtype, t->bytes, numbers, n);
+    *out = wide;
+    return IG_OK;
+}
+
+/* Elements that a file put where none of their type may lie are copied to a better place. */
+static bool is_aligned(const ig_gguf_tensor *t) {
+    const uintptr_t each = t->desc.dtype == IG_F32 ? 4 : 2;
+    return ig_dtype_block(t->desc.dtype) > 1 || (uintptr_t)t->bytes % each == 0;
+}
+
+static ig_status bind(const binding *b, const ig_weight_row *row, int64_t layer) {
+    const ig_gguf_tensor *t;
+    ig_tensor **out = place_of(b->lm, row, layer);
+    IG_TRY(find(b->keys, b->hyper, row, layer, &t));
+    if (!t) return IG_OK;
+    if (t->desc.shape.rank == 1 && t->desc.dtype != IG_F32) return widen(b, t, out);
+    if (!is_aligned(t)) return ig_tensor_create_from(b->ctx, t->desc, t->bytes, out);
+    b->owner.retain(b->owner.owner);
+    const ig_status status = ig_tensor_wrap(b->ctx, t->desc, NULL, (void *)(uintptr_t)t->bytes,
+                                            b->owner.release, b->owner.owner, out);
+    if (status != IG_OK) b->owner.release(b->owner.owner);
+    return status;
+}
+
+/*
+ * YaRN: pairs that turn often keep their pace, those that turn less than once in
+ * the first training's context are slowed down by the whole stretch, and those
+ * between by a part of it.  (Peng et al., 2023; 32 and 1 turns.)
+ */
+static double yarn_factor(const ig_hyper *h, int64_t pair) {
+    const double dims = h->rope.dims, base = (double)h->rope.base;
+    const double ctx = (double)(h->rope_ctx_len ? h->rope_ctx_len : h->size.ctx_len);
+    const double two_pi = 6.283185307179586;
+    const double first = floor(dims * log(ctx / (32 * two_pi)) / (2 * log(base)));
+    const double last = ceil(dims * log(ctx / two_pi) / (2 * log(base)));
+    const double low = fmax(first, 0), high = fmin(last, dims - 1);
+    const double along = ((double)pair - low) / fmax(high - low, 0.001);
+    const double slow = fmin(fmax(along, 0), 1); /* 0: its own pace, 1: the slowest */
+    return 1 / ((1 - slow) + slow / (double)h->yarn);
+}
+
+static ig_status make_yarn(const binding *b) {
+    const ig_hyper *h = b->hyper;
+    const int64_t n = h->rope.dims / 2;
+    if (h->yarn == 0 || b->lm->rope_factors) return IG_OK;
+    IG_TRY(ig_tensor_create(b->ctx, (ig_desc){IG_F32, IG_SHAPE(n)}, &b->lm->rope_factors));
+    float *factors = ig_tensor_map(b->lm->rope_factors);
+    if (!factors)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "rope factors: the device's memory is not the host's");
+    for (int64_t i = 0; i < n; i++) factors[i] = (float)yarn_factor(h, i);
+    return IG_OK;
+}
+
+ig_status ig_lm_create(ig_ctx *ctx, const ig_keys *keys, const ig_arch *arch, const ig_hyper *h,
+                       ig_weights_owner owner, ig_lm **out) {
+    const size_t layers = (size_t)h->size.n_layers;
+    ig_lm *m = ig_alloc(ig_ctx_allocator(ctx), 1, sizeof *m + layers * sizeof m->layers[0]);
+    if (!m) return IG_FAIL(IG_ERR_MEMORY, "%s: %zu layers", keys->source, layers);
+    m->hyper = h;
+    const binding b = {ctx, keys, h, owner, m};
+    ig_status status = IG_OK;
+    for (const ig_weight_row *row = arch->weights; row->name && status == IG_OK; row++) {
+        const int64_t times = row->flags & IG_EACH_LAYER ? h->size.n_layers : 1;
+        for (int64_t i = 0; i < times && status == IG_OK; i++) status = bind(&b, row, i);
+    }
+    if (status == IG_OK) status = make_yarn(&b);
+    if (status == IG_OK)
+        *out = m;
+    else
+        ig_lm_destroy(ctx, arch, m);
+    return status;
+}
+
+void ig_lm_destroy(ig_ctx *ctx, const ig_arch *arch, ig_lm *m) {
+    if (!m) return;
+    const int64_t layers = m->hyper->size.n_layers;
+    if (m->hyper->yarn != 0) { /* made, or bound: gone either way, once */
+        ig_tensor_release(m->rope_factors);
+        m->rope_factors = NULL;
+    }
+    for (const ig_weight_row *row = arch->weights; row->name; row++)
+        for (int64_t i = 0; i < (row->flags & IG_EACH_LAYER ? layers : 1); i++)
+            ig_tensor_release(*place_of(m, row, i));
+    ig_free(ig_ctx_allocator(ctx), m);
+}

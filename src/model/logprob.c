@@ -1,0 +1,36 @@
+/* What logits say of tokens. */
+#include <math.h>
+#include <string.h>
+
+#include "ingot/model.h"
+
+/* log(sum of exp): what has to be taken off a logit to make it the logarithm of a probability. */
+static double log_sum(const float *logits, int64_t n) {
+    double largest = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, (double)logits[i]);
+    for (int64_t i = 0; i < n; i++)
+        if (!isnan(logits[i])) sum += exp((double)logits[i] - largest);
+    return largest + log(sum);
+}
+
+double ig_logits_logprob(const float *logits, int64_t vocabulary, int32_t token) {
+    if (!logits || token < 0 || token >= vocabulary || isnan(logits[token])) return -INFINITY;
+    return (double)logits[token] - log_sum(logits, vocabulary);
+}
+
+size_t ig_logits_top(const float *logits, int64_t vocabulary, ig_logprob *out, size_t room) {
+    if (!logits || room == 0) return 0;
+    const double all = log_sum(logits, vocabulary);
+    size_t n = 0;
+    for (int64_t i = 0; i < vocabulary; i++) {
+        const double logprob = isnan(logits[i]) ? -INFINITY : (double)logits[i] - all;
+        size_t at = n; /* behind all that are as likely */
+        while (at > 0 && out[at - 1].logprob < logprob) at--;
+        if (at == room) continue;
+        const size_t moved = (n < room ? n : room - 1) - at;
+        memmove(out + at + 1, out + at, moved * sizeof *out);
+        out[at] = (ig_logprob){(int32_t)i, logprob};
+        if (n < room) n++;
+    }
+    return n;
+}

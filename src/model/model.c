@@ -1,0 +1,126 @@
+/*
+ * Models of GGUF files.  All that can be wrong with a file is found here, before
+ * there is a context: keys, weights and their shapes, the tokenizer's tables.
+ */
+#include "model/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/adapter.h"
+#include "model/vocab.h"
+
+static const ig_allocator *const memory = &ig_heap; /* no context's: the model outlives them */
+
+bool ig_model_is_gguf(const char *path) {
+    char magic[4] = "";
+    FILE *file = fopen(path, "rb");
+    if (!file) return false;
+    const bool is = fread(magic, 1, sizeof magic, file) == sizeof magic &&
+                    memcmp(magic, "GGUF", sizeof magic) == 0;
+    fclose(file);
+    return is;
+}
+
+ig_keys ig_model_keys(const ig_model *m) {
+    return (ig_keys){m->file, m->path, m->arch ? m->arch->name : "general"};
+}
+
+int64_t ig_model_param_count(const ig_model *m) {
+    int64_t count = 0;
+    for (size_t i = 0; i < ig_gguf_n_tensors(m->file); i++)
+        count += ig_shape_count(ig_gguf_tensor_at(m->file, i)->desc.shape);
+    return count;
+}
+
+/* ---- loading ---- */
+
+static ig_status find_arch(ig_model *m) {
+    char name[65];
+    ig_gguf_text text;
+    if (!ig_gguf_text_of(m->file, "general.architecture", &text))
+        return IG_FAIL(IG_ERR_FORMAT, "%s: key general.architecture is missing", m->path);
+    snprintf(name, sizeof name, "%.*s", (int)(text.n_bytes < 64 ? text.n_bytes : 64), text.bytes);
+    m->arch = ig_arch_find(name, IG_ARCH_OF_FILES);
+    return m->arch ? IG_OK : IG_FAIL(IG_ERR_FORMAT, "%s: %s", m->path, ig_error_text());
+}
+
+/* Rows of the embedding that no token has may follow those that one has, never the other way. */
+static ig_status read_tokenizer(ig_model *m, const char *pre) {
+    IG_TRY(ig_vocab_from_gguf(memory, m->path, m->file, pre, &m->tokenizer));
+    const int32_t tokens = ig_tokenizer_vocabulary(m->tokenizer);
+    if (tokens <= m->hyper.size.vocabulary) return IG_OK;
+    return IG_FAIL(IG_ERR_FORMAT, "%s: %d tokens, but an embedding of %lld", m->path, tokens,
+                   (long long)m->hyper.size.vocabulary);
+}
+
+static ig_status load(ig_model *m, const ig_model_options *o) {
+    const ig_gguf_options options = {.copy = o->no_map, .lock = o->lock};
+    IG_TRY(ig_gguf_open_file_with(memory, m->path, &options, &m->file));
+    IG_TRY(find_arch(m));
+    const ig_keys keys = ig_model_keys(m);
+    IG_TRY(ig_hyper_read(&keys, m->arch, &m->hyper));
+    IG_TRY(ig_weights_check(&keys, m->arch, &m->hyper));
+    return read_tokenizer(m, o->pre);
+}
+
+ig_status ig_model_load(const char *path, const ig_model_options *options, ig_model **out) {
+    static const ig_model_options defaults;
+    if (!path || !out) return IG_FAIL(IG_ERR_ARGUMENT, "model_load: NULL");
+    ig_model *m = ig_alloc(memory, 1, sizeof *m);
+    if (!m) return IG_FAIL(IG_ERR_MEMORY, "%s: a model", path);
+    atomic_init(&m->refs, 1);
+    m->path = ig_copy_text(memory, path);
+    ig_status status = m->path ? load(m, options ? options : &defaults)
+                               : IG_FAIL(IG_ERR_MEMORY, "%s: a model", path);
+    if (status == IG_OK)
+        *out = m;
+    else
+        ig_model_release(m);
+    return status;
+}
+
+ig_model *ig_model_retain(ig_model *m) {
+    if (m) atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+    return m;
+}
+
+void ig_model_release(ig_model *m) {
+    if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1) return;
+    ig_tokenizer_destroy(m->tokenizer);
+    ig_gguf_close(m->file);
+    ig_free(memory, m->path);
+    ig_free(memory, m);
+}
+
+/* ---- in a context ---- */
+
+static void retain(void *model) { (void)ig_model_retain(model); }
+static void release(void *model) { ig_model_release(model); }
+
+ig_status ig_adapter_from_model(ig_ctx *ctx, ig_model *model, ig_adapter **out) {
+    if (!ctx || !model || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_from_model: NULL");
+    const ig_allocator *a_memory = ig_ctx_allocator(ctx);
+    ig_adapter *a = ig_alloc(a_memory, 1, sizeof *a);
+    if (!a) return IG_FAIL(IG_ERR_MEMORY, "%s: an adapter", model->path);
+    const ig_keys keys = ig_model_keys(model);
+    a->ctx = ctx;
+    a->arch = model->arch;
+    a->config = model->hyper.size;
+    a->source = ig_model_retain(model);
+    a->tokenizer = model->tokenizer;
+    a->tokenizer_name = ig_copy_text(a_memory, ig_tokenizer_name(model->tokenizer));
+    a->progress = ig_copy_text(a_memory, "{}");
+    ig_status status = a->tokenizer_name && a->progress
+                           ? IG_OK
+                           : IG_FAIL(IG_ERR_MEMORY, "%s: an adapter", model->path);
+    if (status == IG_OK)
+        status = ig_lm_create(ctx, &keys, model->arch, &model->hyper,
+                              (ig_weights_owner){retain, release, model}, (ig_lm **)&a->model);
+    if (status == IG_OK)
+        *out = a;
+    else
+        ig_adapter_destroy(a);
+    return status;
+}

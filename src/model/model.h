@@ -1,0 +1,25 @@
+/* model.h - the insides of an ig_model: a GGUF file and all that was read from it once. */
+#ifndef IG_MODEL_MODEL_H
+#define IG_MODEL_MODEL_H
+
+#include <stdatomic.h>
+
+#include "ingot/model.h"
+#include "model/lm.h"
+#include "text/tokenizer.h"
+
+struct ig_model {
+    atomic_uint refs;
+    char *path;
+    ig_gguf *file;
+    const ig_arch *arch;
+    ig_hyper hyper;
+    ig_tokenizer *tokenizer;
+};
+
+/* Whether the file begins as GGUF files do; one that cannot be read does not. */
+bool ig_model_is_gguf(const char *path);
+int64_t ig_model_param_count(const ig_model *model);
+ig_keys ig_model_keys(const ig_model *model); /* lent */
+
+#endif

@@ -1,0 +1,223 @@
+/*
+ * A sequence as a file: what a prompt has left in the cache, to go on from later.
+ *
+ *     head      magic, what model and caches it belongs to, how many tokens; sums
+ *     tokens    [n] i32
+ *     layers    keys of all tokens, then values, layer by layer, as the cache has them
+ *
+ * All numbers are little-endian, as the machine's.  The head's sum covers the head,
+ * the body's all that follows it, so a file is taken whole or not at all.
+ */
+#include <string.h>
+
+#define XXH_STATIC_LINKING_ONLY /* for the size of XXH3_state_t */
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "model/adapter.h"
+#include "model/model.h"
+
+typedef struct head {
+    char magic[8];
+    uint64_t model; /* digest */
+    uint32_t cache_k, cache_v;
+    uint64_t n_tokens, n_layers, k_bytes, v_bytes; /* bytes of a token's keys and values */
+    uint64_t body_sum, head_sum;
+} head;
+static_assert(sizeof(head) == 72, "padding");
+
+static const char magic[8] = "IGSTATE1";
+
+/* ---- whose state it is ---- */
+
+/* The first bytes of every weight: files are told apart without reading all of them. */
+static void add_sample(XXH3_state_t *sum, const void *bytes, uint64_t n_bytes) {
+    enum { SAMPLE = 4096 };
+    XXH3_64bits_update(sum, bytes, (size_t)(n_bytes < SAMPLE ? n_bytes : SAMPLE));
+}
+
+static uint64_t model_digest(const ig_session *s) {
+    const ig_adapter *a = s->adapter;
+    XXH3_state_t sum;
+    XXH3_64bits_reset(&sum);
+    XXH3_64bits_update(&sum, a->arch->name, strlen(a->arch->name));
+    XXH3_64bits_update(&sum, &a->config, sizeof a->config);
+    const ig_gguf *file = a->source ? a->source->file : NULL;
+    for (size_t i = 0; file && i < ig_gguf_n_tensors(file); i++) {
+        const ig_gguf_tensor *t = ig_gguf_tensor_at(file, i);
+        add_sample(&sum, t->bytes, t->n_bytes);
+    }
+    for (size_t i = 0; a->root && i < ig_module_param_count(a->root); i++) {
+        ig_tensor *t = ig_module_param(a->root, i).tensor;
+        uint64_t bytes = 0;
+        (void)ig_desc_bytes(ig_tensor_desc(t), &bytes);
+        add_sample(&sum, ig_tensor_map(t), bytes);
+    }
+    return XXH3_64bits_digest(&sum);
+}
+
+static uint64_t row_bytes(const ig_session *s, const ig_tensor *cache) {
+    uint64_t bytes = 0;
+    (void)ig_desc_bytes(ig_tensor_desc(cache), &bytes);
+    return bytes / ((uint64_t)s->pages.n_pages * IG_PAGE_ROWS);
+}
+
+/* What a state of so many tokens of this session says of itself, but for the sums. */
+static head head_of(const ig_session *s, int64_t n_tokens) {
+    head h = {.model = model_digest(s),
+              .cache_k = s->cache_k,
+              .cache_v = s->cache_v,
+              .n_tokens = (uint64_t)n_tokens,
+              .n_layers = s->layers ? (uint64_t)s->config.n_layers : 0};
+    memcpy(h.magic, magic, sizeof magic);
+    if (s->layers) {
+        h.k_bytes = row_bytes(s, s->layers[0].k);
+        h.v_bytes = row_bytes(s, s->layers[0].v);
+    }
+    return h;
+}
+
+static uint64_t body_bytes(const head *h) {
+    return h->n_tokens * (sizeof(int32_t) + h->n_layers * (h->k_bytes + h->v_bytes));
+}
+
+static uint64_t head_sum(const head *h) { return XXH3_64bits(h, offsetof(head, head_sum)); }
+
+/* ---- rows of the cache, in order ---- */
+
+/* Visits the stretches of a cache that hold a sequence: page by page. */
+typedef ig_status visit_fn(void *user, char *bytes, uint64_t n_bytes);
+
+static ig_status each_page(const ig_session *s, int32_t sequence, ig_tensor *cache, visit_fn *visit,
+                           void *user) {
+    const uint64_t each = row_bytes(s, cache);
+    const int32_t *pages = s->pages.table + (int64_t)sequence * s->pages.per_sequence;
+    char *all = ig_tensor_map(cache);
+    for (int64_t at = 0; at < s->pages.length[sequence]; at += IG_PAGE_ROWS) {
+        const int64_t left = s->pages.length[sequence] - at;
+        const int64_t rows = left < IG_PAGE_ROWS ? left : IG_PAGE_ROWS;
+        const uint64_t first = (uint64_t)pages[at / IG_PAGE_ROWS] * IG_PAGE_ROWS;
+        IG_TRY(visit(user, all + first * each, (uint64_t)rows * each));
+    }
+    return IG_OK;
+}
+
+/* Tokens first, then each layer. */
+static ig_status each_part(const ig_session *s, int32_t sequence, visit_fn *visit, void *user) {
+    IG_TRY(visit(user, (char *)(s->tokens + sequence * s->config.ctx_len),
+                 (uint64_t)s->pages.length[sequence] * sizeof *s->tokens));
+    for (int64_t i = 0; s->layers && i < s->config.n_layers; i++) {
+        IG_TRY(each_page(s, sequence, s->layers[i].k, visit, user));
+        IG_TRY(each_page(s, sequence, s->layers[i].v, visit, user));
+    }
+    return IG_OK;
+}
+
+/* ---- saving ---- */
+
+typedef struct saving {
+    ig_file_writer *writer;
+    uint64_t at;
+    XXH3_state_t sum;
+} saving;
+
+static ig_status save_part(void *user, char *bytes, uint64_t n_bytes) {
+    saving *w = user;
+    XXH3_64bits_update(&w->sum, bytes, (size_t)n_bytes);
+    IG_TRY(ig_file_writer_write(w->writer, w->at, bytes, n_bytes));
+    w->at += n_bytes;
+    return IG_OK;
+}
+
+static ig_status save(const ig_session *s, int32_t sequence, head *h, saving *w) {
+    w->at = sizeof *h;
+    XXH3_64bits_reset(&w->sum);
+    IG_TRY(each_part(s, sequence, save_part, w));
+    h->body_sum = XXH3_64bits_digest(&w->sum);
+    h->head_sum = head_sum(h);
+    IG_TRY(ig_file_writer_write(w->writer, 0, h, sizeof *h));
+    return ig_file_writer_commit(w->writer);
+}
+
+ig_status ig_session_save(ig_session *s, int32_t sequence, const char *path) {
+    if (!s || !path) return IG_FAIL(IG_ERR_ARGUMENT, "session_save: NULL");
+    IG_TRY(ig_session_check(s, sequence));
+    head h = head_of(s, s->pages.length[sequence]);
+    saving w = {0};
+    IG_TRY(ig_file_writer_create(ig_ctx_allocator(s->ctx), path, sizeof h + body_bytes(&h),
+                                 &w.writer));
+    const ig_status status = save(s, sequence, &h, &w);
+    ig_file_writer_destroy(w.writer);
+    return status;
+}
+
+/* ---- loading ---- */
+
+static ig_status check_head(const ig_session *s, const char *path, const head *h, uint64_t bytes) {
+    const head want = head_of(s, 0);
+    if (memcmp(h->magic, magic, sizeof magic) != 0)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: is no saved state of a session", path);
+    if (h->head_sum != head_sum(h))
+        return IG_FAIL(IG_ERR_FORMAT, "%s: its head is damaged: the sum is another", path);
+    if (h->model != want.model)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: is the state of another model", path);
+    if (h->cache_k != want.cache_k || h->cache_v != want.cache_v)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: has a cache of %s and %s, the session of %s and %s",
+                       path, ig_dtype_name((ig_dtype)h->cache_k),
+                       ig_dtype_name((ig_dtype)h->cache_v), ig_dtype_name(s->cache_k),
+                       ig_dtype_name(s->cache_v));
+    if (h->n_layers != want.n_layers || h->k_bytes != want.k_bytes || h->v_bytes != want.v_bytes)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: its head does not fit the model", path);
+    if (h->n_tokens > (uint64_t)s->config.ctx_len)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: has %llu tokens, the context %lld", path,
+                       (unsigned long long)h->n_tokens, (long long)s->config.ctx_len);
+    if (bytes - sizeof *h != body_bytes(h))
+        return IG_FAIL(IG_ERR_FORMAT, "%s: has %llu bytes, not %llu", path,
+                       (unsigned long long)bytes, (unsigned long long)(sizeof *h + body_bytes(h)));
+    return IG_OK;
+}
+
+static ig_status load_part(void *user, char *bytes, uint64_t n_bytes) {
+    const char **from = user;
+    memcpy(bytes, *from, n_bytes);
+    *from += n_bytes;
+    return IG_OK;
+}
+
+/* Takes the pages, then fills them. */
+static ig_status take_in(ig_session *s, int32_t sequence, const head *h, const char *body) {
+    ig_pages_truncate(&s->pages, sequence, 0);
+    for (uint64_t i = 0; i < h->n_tokens; i++) {
+        int32_t token, unused;
+        memcpy(&token, body + i * sizeof token, sizeof token);
+        if (token < 0 || token >= s->config.vocabulary)
+            return IG_FAIL(IG_ERR_FORMAT, "token %d is not below %lld", token,
+                           (long long)s->config.vocabulary);
+        IG_TRY(ig_session_append(s, sequence, token, &unused));
+    }
+    return each_part(s, sequence, load_part, &body);
+}
+
+static ig_status load(ig_session *s, int32_t sequence, const char *path, const ig_file_map *map) {
+    head h;
+    if (map->size < sizeof h)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: is no saved state of a session", path);
+    memcpy(&h, map->bytes, sizeof h);
+    IG_TRY(check_head(s, path, &h, map->size));
+    const char *body = (const char *)map->bytes + sizeof h;
+    if (XXH3_64bits(body, (size_t)(map->size - sizeof h)) != h.body_sum)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: is damaged: the sum is another", path);
+    const ig_status status = take_in(s, sequence, &h, body);
+    if (status != IG_OK) ig_pages_truncate(&s->pages, sequence, 0);
+    return status;
+}
+
+ig_status ig_session_load(ig_session *s, int32_t sequence, const char *path) {
+    ig_file_map map = {0};
+    if (!s || !path) return IG_FAIL(IG_ERR_ARGUMENT, "session_load: NULL");
+    IG_TRY(ig_session_check(s, sequence));
+    IG_TRY(ig_file_map_open(path, &map));
+    const ig_status status = load(s, sequence, path, &map);
+    ig_file_map_close(&map);
+    return status;
+}

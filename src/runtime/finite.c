@@ -1,0 +1,89 @@
+/*
+ * Looking for the first number that is none: while somebody watches, every op
+ * that runs by itself has its results looked through.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/blocks.h"
+#include "runtime/ctx.h"
+
+void ig_finite_begin(ig_ctx *ctx) {
+    if (!ctx) return;
+    ctx->finite.watching = true;
+    ctx->finite.first[0] = '\0';
+}
+
+const char *ig_finite_end(ig_ctx *ctx) {
+    if (!ctx) return "";
+    ctx->finite.watching = false;
+    return ctx->finite.first;
+}
+
+/* Of the bytes of one number; of 16 bits, one with an exponent of all ones is not. */
+static bool is_finite(ig_dtype dtype, const char *at) {
+    uint16_t half;
+    float single;
+    double whole;
+    switch (dtype) {
+    case IG_F16: memcpy(&half, at, sizeof half); return (half & 0x7C00) != 0x7C00;
+    case IG_BF16: memcpy(&half, at, sizeof half); return (half & 0x7F80) != 0x7F80;
+    case IG_F32: memcpy(&single, at, sizeof single); return isfinite(single);
+    case IG_F64: memcpy(&whole, at, sizeof whole); return isfinite(whole);
+    default: return true;
+    }
+}
+
+/* What views show was looked at when it was made.  Bytes that cannot be had are not complained of.
+ */
+static bool all_finite(ig_ctx *ctx, const ig_value_info *v) {
+    const ig_dtype dtype = v->layout.desc.dtype;
+    const ig_storage *storage = v->memory;
+    if (!storage || dtype > IG_F64 || !ig_layout_is_packed(&v->layout)) return true;
+    const int64_t each = ig_bytes_of(dtype, 1), count = ig_shape_count(v->layout.desc.shape);
+    const uint64_t offset = (uint64_t)(v->layout.offset * each), bytes = (uint64_t)(count * each);
+    ig_device *device = ctx->planner.devices[0];
+    char *copy = device->host_memory ? NULL : ig_alloc(&ctx->allocator, bytes, 1);
+    const char *at = device->host_memory ? (const char *)storage->buffer + offset : copy;
+    bool finite = true;
+    if (copy && ig_device_read(device, storage->buffer, offset, copy, bytes) != IG_OK) at = NULL;
+    for (int64_t i = 0; at && finite && i < count; i++) finite = is_finite(dtype, at + i * each);
+    ig_free(&ctx->allocator, copy);
+    return finite;
+}
+
+static const char *name_of(const ig_value_info *v) {
+    const ig_tensor *source = v->source;
+    return source && source->name ? source->name : "";
+}
+
+/* "matmul with layers.0.up.weight" */
+static void name_op(const ig_graph *g, const ig_node *node, char *out, size_t out_bytes) {
+    const char *with = "";
+    for (uint32_t i = 0; i < node->n_in && !*with; i++)
+        with = name_of(ig_value_at(g, ig_node_in(g, node)[i]));
+    snprintf(out, out_bytes, "%s%s%s", ig_op_name(node->op), *with ? " with " : "", with);
+}
+
+/* Results of ops before this one were finite, so an input that is not came from outside. */
+void ig_finite_look(ig_ctx *ctx, const ig_graph *g, const ig_node *node) {
+    char op[IG_FINITE_BYTES / 2], shape[IG_SHAPE_TEXT_BYTES];
+    if (ctx->finite.first[0]) return;
+    name_op(g, node, op, sizeof op);
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        const ig_value_info *in = ig_value_at(g, ig_node_in(g, node)[i]);
+        if (in->node != IG_NO_NODE || all_finite(ctx, in)) continue;
+        const char *name = name_of(in);
+        snprintf(ctx->finite.first, sizeof ctx->finite.first, "%.100s, given to %s",
+                 *name ? name : "a tensor without a name", ig_op_name(node->op));
+        return;
+    }
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        const ig_value_info *out = ig_value_at(g, node->out + i);
+        if (all_finite(ctx, out)) continue;
+        snprintf(ctx->finite.first, sizeof ctx->finite.first, "%s -> %s", op,
+                 ig_shape_text(out->layout.desc.shape, shape));
+        return;
+    }
+}

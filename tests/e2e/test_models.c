@@ -1,0 +1,274 @@
+/* GGUF models from outside: every command that takes one, and what cannot be. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "models/models.h"
+#include "program.h"
+
+static char dir[32], model[64], chat_model[64], bert[64], text_file[64], cache[64];
+
+#define RUN(...) program_run(INGOT_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}, NULL)
+
+static int set_up(void **state) {
+    (void)state;
+    strcpy(dir, "/tmp/ingot-models-XXXXXX");
+    if (!mkdtemp(dir)) return -1;
+    snprintf(model, sizeof model, "%s/llama.gguf", dir);
+    snprintf(chat_model, sizeof chat_model, "%s/qwen2.gguf", dir);
+    snprintf(bert, sizeof bert, "%s/bert.gguf", dir);
+    snprintf(text_file, sizeof text_file, "%s/text.txt", dir);
+    snprintf(cache, sizeof cache, "%s/cache.state", dir);
+    FILE *file = fopen(text_file, "we");
+    for (int i = 0; file && i < 60; i++) fprintf(file, "line %d of a text about %d fish\n", i, i);
+    if (!file || fclose(file) != 0) return -1;
+    return model_save("llama", IG_Q4_K, model) != IG_OK ||
+           model_save("qwen2", IG_F16, chat_model) != IG_OK ||
+           model_save("bert", IG_F16, bert) != IG_OK;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    const char *const files[] = {model, chat_model, bert, text_file, cache};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) unlink(files[i]);
+    return rmdir(dir);
+}
+
+static json_t *json_of(program_result result, const char *schema) {
+    if (result.code != 0) fail_msg("exit %d: %s", result.code, result.err);
+    json_t *root = json_loads(result.out, 0, NULL);
+    if (!root) fail_msg("no JSON: %s", result.out);
+    assert_string_equal(json_string_value(json_object_get(root, "schema")), schema);
+    program_free(&result);
+    return root;
+}
+
+static void check_error(program_result result, int code, const char *words) {
+    if (result.code != code || !strstr(result.err, words))
+        fail_msg("exit %d (wanted %d), stderr '%s' (wanted '%s')", result.code, code, result.err,
+                 words);
+    program_free(&result);
+}
+
+static double real_at(const json_t *root, const char *object, const char *key) {
+    const json_t *value = json_object_get(json_object_get(root, object), key);
+    if (!json_is_number(value)) fail_msg("%s.%s is no number", object, key);
+    return json_number_value(value);
+}
+
+/* ---- commands ---- */
+
+static void generation_reports_tokens_text_timings_and_memory(void **state) {
+    (void)state;
+    json_t *root = json_of(RUN("generate", "-m", model, "-p", "Hello fish", "-n", "8", "--temp",
+                               "0", "--ignore-eos", "--logprobs", "2", "--json"),
+                           "ingot.generate.v1");
+    assert_int_equal(json_array_size(json_object_get(root, "tokens")), 8);
+    assert_true(json_is_string(json_object_get(root, "text")));
+    assert_true(real_at(root, "timings", "prefill_ms") > 0);
+    assert_true(real_at(root, "timings", "decode_ms") > 0);
+    assert_true(real_at(root, "memory", "peak_bytes") > 0);
+    const json_t *logprobs = json_object_get(root, "logprobs");
+    assert_int_equal(json_array_size(logprobs), 8);
+    for (size_t i = 0; i < 8; i++) { /* greedy takes the likeliest */
+        const json_t *one = json_array_get(logprobs, i);
+        const json_t *best = json_array_get(json_object_get(one, "top"), 0);
+        assert_int_equal(json_integer_value(json_object_get(one, "token")),
+                         json_integer_value(json_object_get(best, "token")));
+    }
+    json_decref(root);
+}
+
+/* The tokens that a command line makes, as text. */
+static char *tokens_of(const char *option, const char *value) {
+    json_t *root = json_of(RUN("generate", "-m", model, "-p", "Hello fish", "-n", "12", "--temp",
+                               "0", "--ignore-eos", "--json", option, value),
+                           "ingot.generate.v1");
+    char *text = json_dumps(json_object_get(root, "tokens"), JSON_COMPACT);
+    json_decref(root);
+    return text;
+}
+
+static void the_text_does_not_depend_on_how_it_is_computed(void **state) {
+    (void)state;
+    static const char *const ways[][2] = {
+        {"-t", "2"},  {"-t", "3"},         {"-ub", "1"},  {"-ub", "5"},
+        {"-c", "64"}, {"--device", "cpu"}, {"-b", "128"}, {"--no-mmap", "--quiet"}};
+    char *want = tokens_of("-t", "1");
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        char *got = tokens_of(ways[i][0], ways[i][1]);
+        if (strcmp(got, want) != 0) fail_msg("%s %s: %s", ways[i][0], ways[i][1], got);
+        free(got);
+    }
+    free(want);
+}
+
+static void a_prompt_that_was_kept_goes_on_as_before(void **state) {
+    (void)state;
+    char *want = tokens_of("-t", "1");
+    for (int i = 0; i < 3; i++) { /* made, then used */
+        char *got = tokens_of("--prompt-cache", cache);
+        assert_string_equal(got, want);
+        free(got);
+    }
+    free(want);
+    check_error(RUN("generate", "-m", chat_model, "-p", "a", "-n", "1", "--prompt-cache", cache), 2,
+                "another model");
+}
+
+static void logits_come_with_their_tokens(void **state) {
+    (void)state;
+    json_t *root = json_of(RUN("logits", "-m", model, "-p", "Hello", "--json"), "ingot.logits.v1");
+    assert_true(json_array_size(json_object_get(root, "tokens")) > 1);
+    assert_int_equal(json_array_size(json_object_get(root, "logits")), 320);
+    json_decref(root);
+    root = json_of(RUN("logits", "-m", model, "--ids", "5 7,9", "--json"), "ingot.logits.v1");
+    assert_int_equal(json_array_size(json_object_get(root, "tokens")), 3);
+    json_decref(root);
+}
+
+static void bench_perplexity_parity_embed_and_plan_take_a_model(void **state) {
+    (void)state;
+    json_t *root =
+        json_of(RUN("bench", "-m", model, "-p", "20", "-n", "6", "-r", "2", "-t", "1", "--json"),
+                "ingot.bench.model.v1");
+    assert_int_equal(real_at(root, "pp", "tokens"), 20);
+    assert_true(real_at(root, "pp", "tokens_per_s") > 0);
+    assert_true(real_at(root, "tg", "deviation") >= 0);
+    const json_t *times = json_object_get(json_object_get(root, "tg"), "token_ms");
+    assert_true(json_number_value(json_object_get(times, "p99")) >=
+                json_number_value(json_object_get(times, "p50")));
+    json_decref(root);
+    root = json_of(RUN("perplexity", "-m", model, "-f", text_file, "-c", "64", "--json"),
+                   "ingot.perplexity.v1");
+    assert_true(json_number_value(json_object_get(root, "perplexity")) > 1);
+    assert_true(json_integer_value(json_object_get(root, "chunks")) > 1);
+    json_decref(root);
+    root = json_of(RUN("parity", "-m", chat_model, "--devices", "ref,cpu", "--json"),
+                   "ingot.parity.v1");
+    const json_t *pair = json_array_get(json_object_get(root, "pairs"), 0);
+    assert_true(json_number_value(json_object_get(pair, "error")) <= 1e-5);
+    assert_true(json_number_value(json_object_get(pair, "cosine")) > 0.9999);
+    json_decref(root);
+    root =
+        json_of(RUN("embed", "-m", bert, "-f", text_file, "--lines", "--json"), "ingot.embed.v1");
+    assert_int_equal(json_array_size(json_object_get(root, "data")), 60);
+    json_decref(root);
+    root = json_of(RUN("plan", "-m", model, "--json"), "ingot.plan.v1");
+    assert_true(json_array_size(json_object_get(json_object_get(root, "plan"), "steps")) > 10);
+    json_decref(root);
+}
+
+/* ---- chat ---- */
+
+static program_result chat_with(const char *lines, const char *option, const char *value) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], lines, strlen(lines)), (ssize_t)strlen(lines));
+    close(ends[1]);
+    const program_options options = {.in_fd = ends[0]};
+    program_result result =
+        program_run(INGOT_PROGRAM,
+                    (const char *const[]){"chat", "-m", chat_model, "-n", "6", "--temp", "0",
+                                          "--ignore-eos", "--json", option, value, NULL},
+                    &options);
+    close(ends[0]);
+    return result;
+}
+
+/* The texts of all answers. */
+static size_t answers_of(program_result result, char *out[4]) {
+    size_t n = 0;
+    if (result.code != 0) fail_msg("exit %d: %s", result.code, result.err);
+    for (char *line = strtok(result.out, "\n"); line && n < 4; line = strtok(NULL, "\n")) {
+        json_t *root = json_loads(line, 0, NULL);
+        assert_non_null(root);
+        out[n++] = strdup(json_string_value(json_object_get(root, "text")));
+        json_decref(root);
+    }
+    program_free(&result);
+    return n;
+}
+
+static void a_conversation_remembers_until_it_is_reset(void **state) {
+    (void)state;
+    char *turns[4], *lines[4];
+    assert_int_equal(
+        answers_of(chat_with("hi\nhi\n/reset\nhi\n", "--chat-format", "chatml"), turns), 3);
+    assert_string_equal(turns[0], turns[2]);
+    assert_string_not_equal(turns[0], turns[1]); /* it knows what was said */
+    assert_int_equal(answers_of(chat_with("hi\nhi\n", "--chat-format", "none"), lines), 2);
+    assert_string_equal(lines[0], lines[1]); /* continued, each for itself */
+    assert_string_not_equal(lines[0], turns[0]);
+    for (int i = 0; i < 3; i++) free(turns[i]);
+    for (int i = 0; i < 2; i++) free(lines[i]);
+    check_error(chat_with("hi\n", "--chat-format", "latin"), 2, "--chat-format 'latin'");
+}
+
+/* ---- what cannot be ---- */
+
+static void bad_requests_are_one_sentence(void **state) {
+    (void)state;
+    char *longer = calloc(1, 5000);
+    for (int i = 0; i < 4998; i += 2) memcpy(longer + i, "x ", 2);
+    check_error(RUN("generate", "-m", model, "-p", longer), 2, "the context 128");
+    free(longer);
+    check_error(RUN("logits", "-m", model, "--ids", "5 320"), 2, "token 320 is not below 320");
+    check_error(RUN("logits", "-m", model, "--ids", "5 x"), 2, "'x' is no token's number");
+    check_error(RUN("generate", "-m", model, "-p", "a", "-c", "129"), 2, "1 to 128");
+    check_error(RUN("generate", "-m", model, "-p", "a", "--kv", "q4_0"), 2, "q4_0");
+    check_error(RUN("generate", "-m", model, "-p", "a", "--logit-bias", "999+1"), 2, "999+1");
+    check_error(RUN("generate", "-m", bert, "-p", "a"), 2, "makes no text");
+    check_error(RUN("generate", "-m", text_file, "-p", "a"), 3, "text.txt");
+    check_error(RUN("train", "--resume", model, "--steps", "1", "-d", text_file), 3, "llama.gguf");
+    /* No UTF-8, but bytes all the same. */
+    program_result result = RUN("generate", "-m", model, "-p", "\xff\xfe\xc3", "-n", "2", "-q");
+    assert_int_equal(result.code, 0);
+    program_free(&result);
+}
+
+/* Touches that the file no longer has are answered with a sentence, wherever they come. */
+static void a_file_that_shrinks_in_use_is_no_crash(void **state) {
+    (void)state;
+    char path[80];
+    snprintf(path, sizeof path, "%s/shrinks.gguf", dir);
+    for (int wait_ms = 0; wait_ms < 200; wait_ms += 40) {
+        assert_int_equal(model_save("llama", IG_F16, path), IG_OK);
+        const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        const program_options options = {.out_fd = null, .err_fd = null};
+        const pid_t pid = program_start(
+            INGOT_PROGRAM,
+            (const char *const[]){"bench", "-m", path, "-p", "100", "-n", "100", "-r", "5", NULL},
+            &options);
+        usleep((useconds_t)wait_ms * 1000);
+        assert_int_equal(truncate(path, 40000), 0);
+        const int code = program_wait(pid);
+        close(null);
+        if (code != 0 && code != 3) fail_msg("after %d ms: %d", wait_ms, code);
+    }
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(generation_reports_tokens_text_timings_and_memory),
+        cmocka_unit_test(the_text_does_not_depend_on_how_it_is_computed),
+        cmocka_unit_test(a_prompt_that_was_kept_goes_on_as_before),
+        cmocka_unit_test(logits_come_with_their_tokens),
+        cmocka_unit_test(bench_perplexity_parity_embed_and_plan_take_a_model),
+        cmocka_unit_test(a_conversation_remembers_until_it_is_reset),
+        cmocka_unit_test(bad_requests_are_one_sentence),
+        cmocka_unit_test(a_file_that_shrinks_in_use_is_no_crash),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,154 @@
+/*
+ * Training on a Vulkan device as on the CPU: the same losses, step by step, and
+ * checkpoints that either goes on from.  Skipped without a driver.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "program.h"
+
+enum { STEPS = 50, RESUMED = 60 };
+
+/* Sums in another order, through fifty steps. */
+static const double tolerance = 1e-4;
+
+#define RUN(...) program_run(INGOT_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}, NULL)
+
+static void must(program_result r) {
+    if (r.code != 0) fail_msg("exit %d: %s", r.code, r.err);
+    program_free(&r);
+}
+
+/* A folder with a text to learn. */
+static void enter(char *dir) {
+    program_result devices = RUN("devices");
+    const bool there = devices.code == 0 && strstr(devices.out, "vulkan:0");
+    program_free(&devices);
+    if (!there) {
+        printf("vulkan: skipped: there is no device\n");
+        skip();
+    }
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(chdir(dir), 0);
+    FILE *file = fopen("data.txt", "we");
+    program_result text = RUN("stories", "--bytes", "20K");
+    assert_non_null(file);
+    assert_int_equal(text.code, 0);
+    assert_true(fputs(text.out, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    program_free(&text);
+}
+
+static void leave(const char *dir) {
+    static const char *const files[] = {"data.txt",           "cpu.oam",
+                                        "vulkan.oam",         "cpu.log",
+                                        "vulkan.log",         "ingot-demo/loss.svg",
+                                        "ingot-demo/text.oam"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) (void)unlink(files[i]);
+    (void)rmdir("ingot-demo");
+    assert_int_equal(chdir("/"), 0);
+    (void)rmdir(dir);
+}
+
+/* The losses of a log's steps from `first` on; how many. */
+static int losses_of(const char *path, int first, double *out) {
+    FILE *file = fopen(path, "re");
+    char line[1024];
+    int n = 0;
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        json_t *root = json_loads(line, 0, NULL);
+        const json_t *loss = json_object_get(root, "loss");
+        const int step = (int)json_integer_value(json_object_get(root, "step"));
+        if (loss && step >= first && n < STEPS) out[n++] = json_real_value(loss);
+        json_decref(root);
+    }
+    fclose(file);
+    return n;
+}
+
+static void expect_equal_logs(int first, int count) {
+    double cpu[STEPS], vulkan[STEPS];
+    assert_int_equal(losses_of("cpu.log", first, cpu), count);
+    assert_int_equal(losses_of("vulkan.log", first, vulkan), count);
+    for (int i = 0; i < count; i++)
+        if (!(fabs(cpu[i] - vulkan[i]) <= tolerance))
+            fail_msg("step %d: %.9g on cpu, %.9g on vulkan", first + i, cpu[i], vulkan[i]);
+}
+
+#define TRAIN(device, log, out, ...)                                                            \
+    RUN("train", "-d", "data.txt", "--device", device, "--log", log, "-o", out, "--eval-every", \
+        "0", "--save-every", "0", "-q", __VA_ARGS__)
+
+static void train_alike(const char *arch) {
+    char dir[] = "/tmp/ingot-vulkan-XXXXXX";
+    enter(dir);
+    must(TRAIN("cpu", "cpu.log", "cpu.oam", "--arch", arch, "-n", "50", "--d-model", "32",
+               "--layers", "2", "--heads", "2", "-c", "24", "-b", "4"));
+    must(TRAIN("vulkan", "vulkan.log", "vulkan.oam", "--arch", arch, "-n", "50", "--d-model", "32",
+               "--layers", "2", "--heads", "2", "-c", "24", "-b", "4"));
+    expect_equal_logs(1, STEPS);
+    leave(dir);
+}
+
+static void gpt_trains_as_on_the_cpu(void **state) {
+    (void)state;
+    train_alike("gpt");
+}
+
+static void llm_trains_as_on_the_cpu(void **state) {
+    (void)state;
+    train_alike("llm");
+}
+
+static void char_mlp_trains_as_on_the_cpu(void **state) {
+    (void)state;
+    char dir[] = "/tmp/ingot-vulkan-XXXXXX";
+    double last[2];
+    enter(dir);
+    for (int i = 0; i < 2; i++) {
+        program_result r =
+            RUN("demo", "--steps", "50", "--json", "-q", "--device", i == 0 ? "cpu" : "vulkan");
+        assert_int_equal(r.code, 0);
+        json_t *root = json_loads(r.out, 0, NULL);
+        last[i] = json_real_value(json_object_get(json_object_get(root, "loss"), "last"));
+        assert_true(last[i] > 0);
+        json_decref(root);
+        program_free(&r);
+    }
+    assert_true(fabs(last[0] - last[1]) <= tolerance);
+    leave(dir);
+}
+
+/* What one device has saved, the other goes on from. */
+static void checkpoints_are_for_any_device(void **state) {
+    (void)state;
+    char dir[] = "/tmp/ingot-vulkan-XXXXXX";
+    enter(dir);
+    must(TRAIN("vulkan", "vulkan.log", "vulkan.oam", "--arch", "tinyllm", "-n", "50"));
+    must(TRAIN("cpu", "cpu.log", "cpu.oam", "--resume", "vulkan.oam", "-n", "60"));
+    must(TRAIN("vulkan", "vulkan.log", "vulkan.oam", "--resume", "vulkan.oam", "-n", "60"));
+    expect_equal_logs(STEPS + 1, RESUMED - STEPS);
+    leave(dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(char_mlp_trains_as_on_the_cpu),
+        cmocka_unit_test(gpt_trains_as_on_the_cpu),
+        cmocka_unit_test(llm_trains_as_on_the_cpu),
+        cmocka_unit_test(checkpoints_are_for_any_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,303 @@
+/*
+ * Model files as strangers send them: cut off, flipped, of another shape than their
+ * architecture.  A file is refused with a sentence, or it runs; it never crashes.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "format/gguf.h"
+#include "ingot/session.h"
+#include "models/models.h"
+
+#define OK(call)                                                         \
+    do {                                                                 \
+        if ((call) != IG_OK) fail_msg("%s: %s", #call, ig_error_text()); \
+    } while (0)
+
+static char path[64];
+static ig_ctx *ctx;
+
+static int set_up(void **state) {
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/ingot-model-%d.gguf", (int)getpid());
+    return ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = 1}, &ctx) != IG_OK;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    ig_ctx_destroy(ctx);
+    return unlink(path);
+}
+
+/* A model of a file, put through three tokens if it can be; what it says if it cannot. */
+static ig_status try_file(void) {
+    static float logits[1 << 16];
+    const int32_t tokens[] = {3, 1, 4};
+    ig_adapter *adapter = NULL;
+    ig_session *session = NULL;
+    ig_status status = ig_adapter_load(ctx, path, &adapter);
+    if (status == IG_OK) status = ig_session_create(adapter, NULL, &session);
+    if (status == IG_OK && ig_adapter_vocabulary(adapter) <= 1 << 16)
+        status = ig_session_feed(session, 0, tokens, 3, logits);
+    ig_session_destroy(session);
+    ig_adapter_destroy(adapter);
+    return status;
+}
+
+static void assert_refused(const char *words) {
+    assert_int_equal(try_file(), IG_ERR_FORMAT);
+    if (!strstr(ig_error_text(), words)) fail_msg("%s (wanted '%s')", ig_error_text(), words);
+}
+
+/* Where the tensors begin. */
+static size_t head_bytes(void) {
+    ig_gguf *file = NULL;
+    OK(ig_gguf_open_file(&ig_heap, path, &file));
+    const char *first = ig_gguf_tensor_at(file, 0)->bytes;
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    uint64_t data = 0;
+    for (size_t i = 0; i < ig_gguf_n_tensors(file); i++) {
+        const ig_gguf_tensor *t = ig_gguf_tensor_at(file, i);
+        const uint64_t end = (uint64_t)((const char *)t->bytes - first) + t->n_bytes;
+        if (end > data) data = end;
+    }
+    ig_gguf_close(file);
+    return (size_t)info.st_size - (size_t)data;
+}
+
+/* Every byte of the head in its turn, with one bit the other way round. */
+static void a_head_with_a_flipped_bit_is_refused_or_runs(void **state) {
+    (void)state;
+    OK(model_save("llama", IG_Q2_K, path));
+    const size_t head = head_bytes();
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    size_t refused = 0;
+    for (size_t at = 0; at < head; at++) {
+        uint8_t byte;
+        assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
+        const uint8_t flipped = byte ^ (uint8_t)(1u << at % 8);
+        assert_int_equal(pwrite(fd, &flipped, 1, (off_t)at), 1);
+        refused += try_file() != IG_OK;
+        assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+    }
+    close(fd);
+    assert_true(refused > head / 20); /* most of it is text of tokens, where any bit is as good */
+    OK(try_file());
+}
+
+static void a_file_that_is_cut_off_is_refused(void **state) {
+    (void)state;
+    OK(model_save("llama", IG_Q2_K, path));
+    const size_t head = head_bytes();
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    const size_t size = (size_t)info.st_size;
+    for (size_t cut = size - 64; cut > head; cut -= cut - head > 9999 ? 9999 : cut - head) {
+        assert_int_equal(truncate(path, (off_t)cut), 0);
+        assert_int_not_equal(try_file(), IG_OK);
+    }
+    for (size_t cut = head; cut > 0; cut -= cut > 3 ? 3 : cut) {
+        assert_int_equal(truncate(path, (off_t)cut), 0);
+        assert_int_not_equal(try_file(), IG_OK);
+    }
+}
+
+/* Replaces bytes of the file by as many others, where they stand first. */
+static void replace(const char *from, const char *to, size_t n) {
+    FILE *file = fopen(path, "r+be");
+    assert_non_null(file);
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    char *all = malloc((size_t)info.st_size);
+    assert_int_equal(fread(all, 1, (size_t)info.st_size, file), (size_t)info.st_size);
+    char *at = memmem(all, (size_t)info.st_size, from, n);
+    assert_non_null(at);
+    assert_int_equal(fseek(file, at - all, SEEK_SET), 0);
+    assert_int_equal(fwrite(to, 1, n, file), n);
+    fclose(file);
+    free(all);
+}
+
+static void what_does_not_fit_its_architecture_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *from, *to;
+        size_t n;
+        const char *words;
+    } cases[] = {
+        {"llama", "\5\0\0\0\0\0\0\0llama", "\5\0\0\0\0\0\0\0lhama", 13,
+         "there is no architecture lhama; there are: llama qwen2"},
+        {"llama", "blk.1.ffn_up.weight", "blk.1.ffn_Up.weight", 19,
+         "llama: tensor blk.1.ffn_up.weight is missing"},
+        {"llama", "llama.feed_forward_length\4\0\0\0\0\2", "llama.feed_forward_length\4\0\0\0\0\3",
+         31, "llama: tensor blk.0.ffn_gate.weight is [512,256]; [768,256] is needed"},
+        {"llama", "llama.attention.head_count_kv\4\0\0\0\2",
+         "llama.attention.head_count_kv\4\0\0\0\3", 34, "8 heads cannot share 3 heads of keys"},
+        {"llama", "llama.block_count\4\0\0\0\2", "llama.block_count\4\0\0\0\3", 22,
+         "llama: tensor blk.2.attn_norm.weight is missing"},
+        {"llama", "llama.block_count", "llama.block_coumt", 17, "key llama.block_count is missing"},
+        {"qwen2", "blk.0.attn_k.bias", "blk.0.attn_K.bias", 17,
+         "qwen2: tensor blk.0.attn_k.bias is missing"},
+        {"qwen3", "blk.1.attn_q_norm.weight", "blk.1.attn_Q_norm.weight", 24,
+         "qwen3: tensor blk.1.attn_q_norm.weight is missing"},
+        {"qwen3moe", "expert_used_count\4\0\0\0\2", "expert_used_count\4\0\0\0\11", 22,
+         "expert_used_count is 9; from 1 to 4"},
+        {"gemma3", "attention.sliding_window", "attention.sliding_windaw", 24,
+         "key gemma3.attention.sliding_window is missing"},
+        {"phi3", "blk.0.attn_qkv.weight", "blk.0.attn_Qkv.weight", 21,
+         "phi3: tensor blk.0.attn_qkv.weight is missing"},
+        {"gpt2", "position_embd.weight", "position_Embd.weight", 20,
+         "gpt2: tensor position_embd.weight is missing"},
+        {"bert", "token_types.weight", "token_Types.weight", 18,
+         "bert: tensor token_types.weight is missing"},
+        {"llama", "tokenizer.ggml.bos_token_id\4\0\0\0\1\0",
+         "tokenizer.ggml.bos_token_id\4\0\0\0\1\2", 33, "513, but there are 320 tokens"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        OK(model_save(cases[i].model, IG_Q2_K, path));
+        replace(cases[i].from, cases[i].to, cases[i].n);
+        assert_refused(cases[i].words);
+    }
+}
+
+static void a_model_of_a_file_is_neither_trained_nor_saved(void **state) {
+    (void)state;
+    OK(model_save("llama", IG_F16, path));
+    const int32_t tokens[8] = {0};
+    ig_adapter *adapter = NULL;
+    OK(ig_adapter_load(ctx, path, &adapter));
+    assert_int_equal(ig_adapter_train(adapter, tokens, 1, 4, NULL, NULL), IG_ERR_ARGUMENT);
+    assert_non_null(strstr(ig_error_text(), "read only"));
+    assert_int_equal(ig_adapter_save(adapter, "/tmp/never.oam", NULL), IG_ERR_ARGUMENT);
+    ig_adapter *other = NULL;
+    assert_int_equal(ig_adapter_create(ctx, "llama", NULL, &other), IG_ERR_ARGUMENT);
+    assert_int_equal(ig_adapter_config(adapter).d_model, 256);
+    assert_string_equal(ig_adapter_architecture(adapter), "llama");
+    assert_true(ig_adapter_param_count(adapter) > 1000000);
+    ig_adapter_destroy(adapter);
+}
+
+static void a_copied_and_a_mapped_file_give_the_same(void **state) {
+    (void)state;
+    OK(model_save("qwen2", IG_Q4_K, path));
+    static float logits[2][320];
+    for (int copy = 0; copy < 2; copy++) {
+        const int32_t tokens[] = {3, 1, 4, 1, 5};
+        ig_model *model = NULL;
+        ig_adapter *adapter = NULL;
+        ig_session *session = NULL;
+        OK(ig_model_load(path, &(ig_model_options){.no_map = copy}, &model));
+        OK(ig_adapter_from_model(ctx, model, &adapter));
+        ig_model_release(model);
+        OK(ig_session_create(adapter, NULL, &session));
+        OK(ig_session_feed(session, 0, tokens, 5, logits[copy]));
+        ig_session_destroy(session);
+        ig_adapter_destroy(adapter);
+    }
+    assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
+}
+
+static void an_embedding_has_length_one_and_is_the_texts_own(void **state) {
+    (void)state;
+    OK(model_save("bert", IG_F16, path));
+    ig_adapter *adapter = NULL;
+    ig_session *session = NULL;
+    static float a[256], again[256], b[256];
+    int64_t tokens = 0;
+    char longer[1024];
+    memset(longer, 'a', sizeof longer);
+    for (size_t i = 1; i < sizeof longer; i += 2) longer[i] = ' ';
+    OK(ig_adapter_load(ctx, path, &adapter));
+    OK(ig_adapter_embed(adapter, "the cat", 7, IG_POOL_AS_FILE, a, &tokens));
+    OK(ig_adapter_embed(adapter, "a dog runs", 10, IG_POOL_CLS, b, NULL));
+    OK(ig_adapter_embed(adapter, "the cat", 7, IG_POOL_MEAN, again, NULL));
+    assert_memory_equal(a, again, sizeof a); /* the file says mean */
+    assert_memory_not_equal(a, b, sizeof a);
+    double length = 0;
+    for (int i = 0; i < 256; i++) length += (double)a[i] * (double)a[i];
+    assert_true(length > 0.99999 && length < 1.00001);
+    assert_true(tokens >= 3);
+    assert_int_equal(ig_adapter_embed(adapter, longer, sizeof longer, IG_POOL_MEAN, a, NULL),
+                     IG_ERR_ARGUMENT);
+    assert_non_null(strstr(ig_error_text(), "the context 128"));
+    assert_int_equal(ig_session_create(adapter, NULL, &session), IG_ERR_ARGUMENT);
+    ig_adapter_destroy(adapter);
+}
+
+/* ---- prompts from a stream ---- */
+
+typedef struct stream {
+    const char *const *prompts;
+    char text[4][256];
+    int at, answered;
+} stream;
+
+static bool next(void *user, const char **text, size_t *bytes) {
+    stream *s = user;
+    *text = s->prompts[s->at++];
+    *bytes = *text ? strlen(*text) : 0;
+    return *text != NULL;
+}
+
+static bool hear(void *user, const char *text, size_t bytes) {
+    stream *s = user;
+    strncat(s->text[s->answered], text, bytes);
+    return true;
+}
+
+static bool answered(void *user, const ig_generated *made) {
+    stream *s = user;
+    assert_true(made->n_tokens > 0);
+    return ++s->answered < 4;
+}
+
+static void each_prompt_of_a_stream_is_answered_as_if_it_were_the_first(void **state) {
+    (void)state;
+    OK(model_save("llama-tied", IG_F16, path));
+    ig_adapter *adapter = NULL;
+    ig_session *session = NULL;
+    OK(ig_adapter_load(ctx, path, &adapter));
+    OK(ig_session_create(adapter, NULL, &session));
+    for (int own = 0; own < 2; own++) {
+        stream s = {.prompts = (const char *const[]){"one", "another", "one", NULL}};
+        const ig_input_session input = {.next = next,
+                                        .answered = answered,
+                                        .user = &s,
+                                        .generate = {.max_tokens = 12,
+                                                     .sampling = {.temperature = -1},
+                                                     .session = own ? NULL : session,
+                                                     .emit = hear,
+                                                     .user = &s}};
+        OK(ig_input_session_run(adapter, &input));
+        assert_int_equal(s.answered, 3);
+        assert_string_equal(s.text[0], s.text[2]);
+        assert_string_not_equal(s.text[0], s.text[1]);
+    }
+    ig_session_destroy(session);
+    ig_adapter_destroy(adapter);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_head_with_a_flipped_bit_is_refused_or_runs),
+        cmocka_unit_test(a_file_that_is_cut_off_is_refused),
+        cmocka_unit_test(what_does_not_fit_its_architecture_is_named),
+        cmocka_unit_test(a_model_of_a_file_is_neither_trained_nor_saved),
+        cmocka_unit_test(a_copied_and_a_mapped_file_give_the_same),
+        cmocka_unit_test(an_embedding_has_length_one_and_is_the_texts_own),
+        cmocka_unit_test(each_prompt_of_a_stream_is_answered_as_if_it_were_the_first),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
