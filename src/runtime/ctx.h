@@ -98,13 +98,6 @@ typedef struct ig_profile {
     const ig_plan *plan; /* that ran last */
 } ig_profile;
 
-/* The first op that made numbers which are none: finite.c. */
-enum { IG_FINITE_BYTES = 320 };
-typedef struct ig_finite {
-    bool watching;
-    char first[IG_FINITE_BYTES];
-} ig_finite;
-
 /* A result of a capture that its caller retained. */
 typedef struct ig_held {
     ig_tensor *tensor; /* not owned: it may have gone, and `id` tells */
@@ -128,6 +121,13 @@ struct ig_captured {
     ig_plan *new_plan; /* while a device is switched */
     ig_storage *new_arena;
 };
+
+/* The first op that made numbers which are none: finite.c. */
+enum { IG_FINITE_BYTES = 320 };
+typedef struct ig_finite {
+    bool watching;
+    char first[IG_FINITE_BYTES];
+} ig_finite;
 
 struct ig_ctx {
     ig_allocator allocator;
