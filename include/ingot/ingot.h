@@ -10,8 +10,8 @@
 #include "ingot/context.h"    /* ig_ctx: device, threads, memory, scopes */
 #include "ingot/grad.h"       /* backward, modes, steps */
 #include "ingot/graph.h"      /* capture and replay by hand */
-#include "ingot/nn.h"         /* layers, optimisers */
 #include "ingot/model.h"      /* models by name and by file */
+#include "ingot/nn.h"         /* layers, optimisers */
 #include "ingot/ops.h"        /* what can be computed */
 #include "ingot/report.h"     /* what happened */
 #include "ingot/session.h"    /* texts going through a model */

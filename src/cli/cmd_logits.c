@@ -90,7 +90,8 @@ static ig_status print_table(const asked *q) {
     for (size_t i = 0; i < n; i++) {
         char text[64], safe[64];
         size_t bytes = 0;
-        IG_TRY(ig_adapter_decode(q->model.adapter, &top[i].token, 1, text, sizeof text - 1, &bytes));
+        IG_TRY(
+            ig_adapter_decode(q->model.adapter, &top[i].token, 1, text, sizeof text - 1, &bytes));
         text[bytes < sizeof text - 1 ? bytes : sizeof text - 1] = 0;
         printf("  %8d %10.4f %7.3f %%  %s\n", top[i].token, (double)q->logits[top[i].token],
                100 * exp(top[i].logprob), ig_text_safe(text, safe, sizeof safe));

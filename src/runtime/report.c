@@ -183,9 +183,8 @@ size_t ig_report_plan_json(const ig_ctx *ctx, uint32_t index, char *out, size_t 
     ig_text t = ig_text_begin(out, out_bytes);
     if (!ctx) return 0;
     const ig_recorder *rec = &ctx->recorder;
-    const ig_plan *plan = index < rec->count
-                              ? rec->all[rec->count - 1 - index]->plan
-                              : ig_captured_plan(ctx, index - rec->count);
+    const ig_plan *plan = index < rec->count ? rec->all[rec->count - 1 - index]->plan
+                                             : ig_captured_plan(ctx, index - rec->count);
     if (plan) ig_plan_describe(&t, &ctx->planner, plan);
     return t.used;
 }
