@@ -39,18 +39,14 @@ static bool is_finite(ig_dtype dtype, const char *at) {
  */
 static bool all_finite(ig_ctx *ctx, const ig_value_info *v) {
     const ig_dtype dtype = v->layout.desc.dtype;
-    const ig_storage *storage = v->memory;
+    ig_storage *storage = v->memory;
     if (!storage || dtype > IG_F64 || !ig_layout_is_packed(&v->layout)) return true;
+    if (ig_storage_to_host(ctx, storage) != IG_OK) return true;
     const int64_t each = ig_bytes_of(dtype, 1), count = ig_shape_count(v->layout.desc.shape);
-    const uint64_t offset = (uint64_t)(v->layout.offset * each), bytes = (uint64_t)(count * each);
-    ig_device *device = ctx->planner.devices[0];
-    char *copy = device->host_memory ? NULL : ig_alloc(&ctx->allocator, bytes, 1);
-    const char *at = device->host_memory ? (const char *)storage->buffer + offset : copy;
-    bool finite = true;
-    if (copy && ig_device_read(device, storage->buffer, offset, copy, bytes) != IG_OK) at = NULL;
-    for (int64_t i = 0; at && finite && i < count; i++) finite = is_finite(dtype, at + i * each);
-    ig_free(&ctx->allocator, copy);
-    return finite;
+    const char *at = (const char *)storage->buffer + v->layout.offset * each;
+    for (int64_t i = 0; i < count; i++)
+        if (!is_finite(dtype, at + i * each)) return false;
+    return true;
 }
 
 static const char *name_of(const ig_value_info *v) {

@@ -264,6 +264,15 @@ IG_INLINE vf square(int64_t i, int64_t n, const void *of) {
     return vf_mul(x, x);
 }
 
+/* The sum of a block's squares; where that is more than a float holds, summed up in double. */
+static double sum_of_squares(const float *x, int64_t n) {
+    const float sum = sum_block(0, n, square, x);
+    double total = 0;
+    if (isfinite(sum)) return (double)sum;
+    for (int64_t i = 0; i < n; i++) total += (double)x[i] * (double)x[i];
+    return total;
+}
+
 static bool total_setup(const ig_step *step, ig_cpu_setup *out) {
     if (!operands_are(step, 0, IG_F32)) return false;
     for (uint32_t i = 0; i < step->n_in; i++) out->cost += ig_shape_count(step->in[i].desc.shape);
@@ -296,7 +305,7 @@ static void global_norm(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         for (int64_t i = 0; i < count; i += SUM_BLOCK) {
             const int64_t n = smaller(count - i, SUM_BLOCK);
             const float *block = places_gather(&x, (const float *)l->at[k], i, n, room);
-            total += (double)sum_block(0, n, square, block);
+            total += sum_of_squares(block, n);
         }
     }
     *(float *)l->at[inputs] = (float)sqrt(total);
