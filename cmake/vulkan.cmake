@@ -42,3 +42,4 @@ else()
   endforeach()
   list(APPEND sources ${vulkan_headers})
 endif()
+add_custom_target(shaders DEPENDS ${vulkan_headers}) # what is generated, for those who only read

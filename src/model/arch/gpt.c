@@ -105,7 +105,7 @@ static ig_status check(const ig_lm_config *c) {
 const ig_arch ig_arch_gpt = {
     .name = "gpt",
     .description = "LayerNorm, learned positions, multi-head attention, GELU",
-    .defaults = {256, 4, 4, 0, 0, 256, 0},
+    .defaults = {.d_model = 256, .n_layers = 4, .n_heads = 4, .ctx_len = 256},
     .has_cache = true,
     .check = check,
     .create = create,

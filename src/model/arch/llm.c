@@ -117,7 +117,7 @@ static ig_status check(const ig_lm_config *c) {
 const ig_arch ig_arch_llm = {
     .name = "llm",
     .description = "RMSNorm, rotary positions, grouped attention, SwiGLU",
-    .defaults = {256, 4, 4, 4, 0, 256, 0},
+    .defaults = {.d_model = 256, .n_layers = 4, .n_heads = 4, .n_kv_heads = 4, .ctx_len = 256},
     .has_cache = true,
     .check = check,
     .create = create,

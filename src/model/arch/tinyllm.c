@@ -69,7 +69,8 @@ static ig_status check(const ig_lm_config *c) {
 const ig_arch ig_arch_tinyllm = {
     .name = "tinyllm",
     .description = "RMSNorm and SiLU layers, no attention: the smallest that learns",
-    .defaults = {64, 2, 1, 1, 256, 128, 0},
+    .defaults =
+        {.d_model = 64, .n_layers = 2, .n_heads = 1, .n_kv_heads = 1, .d_ff = 256, .ctx_len = 128},
     .check = check,
     .create = create,
     .destroy = destroy,
