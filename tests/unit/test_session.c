@@ -22,6 +22,12 @@
 
 enum { LENGTH = 100, VOCABULARY = 320 }; /* more than a page; what the models have */
 
+#ifdef __SANITIZE_THREAD__
+enum { EVERY = 5 }; /* so many-eth model and type: threads meet in the same places in all of them */
+#else
+enum { EVERY = 1 };
+#endif
+
 #define OK(call)                                                         \
     do {                                                                 \
         if ((call) != IG_OK) fail_msg("%s: %s", #call, ig_error_text()); \
@@ -141,7 +147,9 @@ static void check_model(const char *name, ig_dtype type, const char *cache) {
 static void logits_do_not_depend_on_threads_chunks_or_neighbours(void **state) {
     (void)state;
     static const char *const caches[] = {"f16", "f32", "q8_0"};
-    for (size_t i = 0; model_name(i); i++) {
+    size_t n = 0;
+    while (model_name(n)) n++;
+    for (size_t i = 0; i < n; i += EVERY) {
         if (strcmp(model_name(i), "bert") == 0) continue; /* it makes no text */
         for (size_t c = 0; c < sizeof caches / sizeof caches[0]; c++)
             check_model(model_name(i), IG_F16, caches[c]);
@@ -154,7 +162,7 @@ static void logits_do_not_depend_on_threads_chunks_or_neighbours_for_any_type(vo
     static const ig_dtype types[] = {IG_F32,  IG_BF16,   IG_Q4_0,   IG_Q4_1, IG_Q5_0,
                                      IG_Q5_1, IG_Q8_0,   IG_Q2_K,   IG_Q3_K, IG_Q5_K,
                                      IG_Q6_K, IG_IQ4_NL, IG_IQ4_XS, IG_MXFP4};
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i += EVERY)
         check_model("llama", types[i], NULL);
 }
 
