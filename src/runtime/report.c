@@ -130,14 +130,16 @@ static void say_memory(ig_text *t, const ig_ctx *ctx) {
 static void say_cache(ig_text *t, const ig_ctx *ctx) {
     const ig_artifacts *a = &ctx->artifacts;
     ig_text_add(t, ",\"cache_hits\":{");
-    ig_text_add_number(t, "compile", a->hits);
+    ig_text_add_number(t, "compile", a->counts.hits);
     ig_text_add_number(t, "op", ctx->cache.hits);
     ig_text_add(t, "},\"compile_cache\":{");
-    ig_text_add_number(t, "hits", a->hits);
-    ig_text_add_number(t, "misses", a->misses);
-    ig_text_add_number(t, "damaged", a->damaged);
-    ig_text_add_number(t, "stored", a->stored);
-    ig_text_add(t, ",\"compile_ms\":%.3f}", (double)a->compile_ns / 1e6);
+    ig_text_add_number(t, "hits", a->counts.hits);
+    ig_text_add_number(t, "misses", a->counts.misses);
+    ig_text_add_number(t, "damaged", a->counts.damaged);
+    ig_text_add_number(t, "stored", a->counts.stored);
+    ig_text_add_number(t, "waits", a->waits);
+    ig_text_add(t, ",\"compile_ms\":%.3f,\"load_ms\":%.3f}", (double)a->counts.compile_ns / 1e6,
+                (double)a->load_ns / 1e6);
 }
 
 static void say_recordings(ig_text *t, const ig_ctx *ctx) {
