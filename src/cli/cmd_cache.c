@@ -8,6 +8,7 @@
 #include "base/entries.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 
 typedef struct cache_options {
     const char *action, *key, *folder;
@@ -59,9 +60,9 @@ static ig_status stats(const cache *c) {
     char text[IG_UNIT_TEXT_BYTES];
     for (size_t i = 0; i < c->count; i++) bytes += c->list[i].bytes;
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:s, s:I, s:o}", "schema", "ingot.cache.v1", "folder",
-                                       c->folder, "entries", (json_int_t)c->count, "bytes",
-                                       ig_json_count(bytes)));
+        return ig_run_result(c->cli, json_pack("{s:s, s:s, s:I, s:o}", "schema", "ingot.cache.v1",
+                                               "folder", c->folder, "entries", (json_int_t)c->count,
+                                               "bytes", ig_json_count(bytes)));
     printf("%s: %zu programs, %s\n", c->folder, c->count, ig_bytes_text(bytes, text));
     return IG_OK;
 }
@@ -92,7 +93,8 @@ static ig_status ls(const cache *c) {
         ig_entry_close(&e);
     }
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:o}", "schema", "ingot.cache.v1", "entries", rows));
+        return ig_run_result(c->cli,
+                             json_pack("{s:s, s:o}", "schema", "ingot.cache.v1", "entries", rows));
     json_decref(rows);
     return IG_OK;
 }
@@ -112,7 +114,8 @@ static ig_status verify(const cache *c) {
         if (!c->cli->json) printf("%s: damaged, removed\n", c->list[i].name);
     }
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:I, s:I}", "schema", "ingot.cache.v1", "sound",
+        return ig_run_result(c->cli,
+                             json_pack("{s:s, s:I, s:I}", "schema", "ingot.cache.v1", "sound",
                                        (json_int_t)(c->count - bad), "damaged", (json_int_t)bad));
     printf("%zu sound, %zu damaged\n", c->count - bad, bad);
     return IG_OK;
@@ -157,9 +160,9 @@ static ig_status compare(const cache *c, const ig_entry *e, const char *name, co
                    other ? "   there: " : "", other ? y : "");
     }
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:s, s:s, s:o, s:o}", "schema", "ingot.cache.v1",
-                                       "key", name, "nearest", near_name, "inputs", inputs,
-                                       "differ", differ));
+        return ig_run_result(c->cli, json_pack("{s:s, s:s, s:s, s:o, s:o}", "schema",
+                                               "ingot.cache.v1", "key", name, "nearest", near_name,
+                                               "inputs", inputs, "differ", differ));
     json_decref(inputs);
     json_decref(differ);
     return IG_OK;
@@ -182,9 +185,9 @@ static ig_status remove_some(const cache *c, uint64_t most) {
     size_t removed = 0;
     IG_TRY(ig_entries_prune(&c->cli->allocator, c->folder, most, &removed));
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:I, s:I}", "schema", "ingot.cache.v1", "removed",
-                                       (json_int_t)removed, "entries",
-                                       (json_int_t)(c->count - removed)));
+        return ig_run_result(c->cli, json_pack("{s:s, s:I, s:I}", "schema", "ingot.cache.v1",
+                                               "removed", (json_int_t)removed, "entries",
+                                               (json_int_t)(c->count - removed)));
     printf("%zu removed, %zu left\n", removed, c->count - removed);
     return IG_OK;
 }
