@@ -15,6 +15,7 @@
 #include "cli/cmd_bench_dump.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "ingot/grad.h"
 #include "ingot/report.h"
 
@@ -155,19 +156,23 @@ static ig_status print_json(const trainer *t) {
     const double timed = (double)(t->steps - t->warmup);
     json_t *tokens =
         t->tokens > 0 ? ig_json_real((double)t->tokens * timed / t->seconds) : NULL; /* left out */
-    return ig_json_print(json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o*, s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:o,"
-        " s:s, s:s}",
-        "schema", "ingot.bench.train.v1", "workload", t->type->name, "mode", bench_modes[t->mode],
-        "batch", (json_int_t)t->batch, "threads", (json_int_t)t->device.threads, "steps",
-        (json_int_t)t->steps, "warmup", (json_int_t)t->warmup, "samples_per_s",
-        ig_json_real((double)t->batch * timed / t->seconds), "tokens_per_s", tokens, "us_per_step",
-        ig_json_real(t->seconds * 1e6 / timed), "final_loss", ig_json_real(t->loss), "records",
-        (json_int_t)t->counters.records, "replays", (json_int_t)t->counters.replays, "dispatches",
-        (json_int_t)t->counters.dispatches, "overhead_ns_per_op", ig_json_real(t->overhead_ns),
-        "peak_rss_bytes", (json_int_t)t->peak_rss, "allocations_per_step",
-        ig_json_real((double)t->allocations / timed), "device", t->device.name, "instruction_set",
-        t->device.isa));
+    return ig_run_result(
+        t->cli,
+        json_pack(
+            "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o*, s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:o,"
+            " s:s, s:s}",
+            "schema", "ingot.bench.train.v1", "workload", t->type->name, "mode",
+            bench_modes[t->mode], "batch", (json_int_t)t->batch, "threads",
+            (json_int_t)t->device.threads, "steps", (json_int_t)t->steps, "warmup",
+            (json_int_t)t->warmup, "samples_per_s",
+            ig_json_real((double)t->batch * timed / t->seconds), "tokens_per_s", tokens,
+            "us_per_step", ig_json_real(t->seconds * 1e6 / timed), "final_loss",
+            ig_json_real(t->loss), "records", (json_int_t)t->counters.records, "replays",
+            (json_int_t)t->counters.replays, "dispatches", (json_int_t)t->counters.dispatches,
+            "overhead_ns_per_op", ig_json_real(t->overhead_ns), "peak_rss_bytes",
+            (json_int_t)t->peak_rss, "allocations_per_step",
+            ig_json_real((double)t->allocations / timed), "device", t->device.name,
+            "instruction_set", t->device.isa));
 }
 
 static void print_row(const trainer *t, const char *label, const char *fmt, ...) IG_PRINTF(3, 4);
@@ -208,6 +213,7 @@ static void print_table(const trainer *t) {
 static ig_status choose(trainer *t) {
     const bench_options *o = t->options;
     IG_TRY(ig_workload_find(o->workload ? o->workload : ig_workload_char_mlp.name, &t->type));
+    ig_run_model(t->cli, t->type->name);
     const char *mode = o->mode ? o->mode : bench_modes[IG_MODE_COMPILED];
     for (t->mode = IG_MODE_DYNAMIC; strcmp(bench_modes[t->mode], mode) != 0; t->mode++)
         if (!bench_modes[t->mode + 1])
