@@ -85,6 +85,7 @@ typedef struct vk_device {
     bool keeps_subnormals, keeps_specials; /* floats may be asked to: denormals; signed zero, NaN */
     VkDevice handle;
     VkQueue queue;
+    uint32_t tick_bits; /* of the queue's clock; 0: it has none */
     VkCommandPool commands;
     VkSemaphore timeline;
     uint64_t submitted, completed; /* how far the timeline will come, and was seen to be */

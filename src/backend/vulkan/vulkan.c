@@ -205,15 +205,18 @@ static ig_status vk_synchronize(ig_backend_device *device) {
 
 /* A family of queues that computes, best one that does not draw: an H200 starts work sooner there.
  */
-static uint32_t choose_family(const vk_device *d) {
+static uint32_t choose_family(vk_device *d) {
     enum { MOST = 16 };
     VkQueueFamilyProperties families[MOST];
     uint32_t count = MOST, best = UINT32_MAX;
     d->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &count, families);
     for (uint32_t i = 0; i < count; i++) {
         if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
-        if (best == UINT32_MAX) best = i;
-        if (!(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT)) return i;
+        const bool draws = families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT;
+        if (best != UINT32_MAX && draws) continue;
+        best = i;
+        d->tick_bits = families[i].timestampValidBits;
+        if (!draws) break;
     }
     return best;
 }
