@@ -127,6 +127,7 @@ bool vk_is_done(vk_device *d, uint64_t value) {
 }
 
 ig_status vk_wait(vk_device *d, uint64_t value) {
+    if (value > d->submitted) IG_TRY(vk_submit(d, VK_NULL_HANDLE));
     if (vk_is_done(d, value)) return IG_OK;
     const VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                                       .semaphoreCount = 1,
@@ -140,14 +141,19 @@ ig_status vk_wait(vk_device *d, uint64_t value) {
 
 ig_status vk_submit(vk_device *d, VkCommandBuffer commands) {
     const uint64_t value = d->submitted + 1;
+    VkCommandBuffer all[2] = {commands, VK_NULL_HANDLE}, uploads;
+    IG_TRY(vk_uploads_take(d, &uploads));
+    if (uploads) all[0] = uploads, all[1] = commands;
+    if (!all[0])
+        return IG_HOST_FAIL(d->base.host, IG_ERR_DEVICE, "vulkan: what was to be copied is lost");
     const VkTimelineSemaphoreSubmitInfo timeline = {
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
         .signalSemaphoreValueCount = 1,
         .pSignalSemaphoreValues = &value};
     const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
                                .pNext = &timeline,
-                               .commandBufferCount = 1,
-                               .pCommandBuffers = &commands,
+                               .commandBufferCount = all[1] ? 2 : 1,
+                               .pCommandBuffers = all,
                                .signalSemaphoreCount = 1,
                                .pSignalSemaphores = &d->timeline};
     const VkResult result = d->api.QueueSubmit(d->queue, 1, &info, VK_NULL_HANDLE);
@@ -198,7 +204,7 @@ ig_status vk_commands_end(vk_device *d, VkCommandBuffer commands) {
 
 static ig_status vk_synchronize(ig_backend_device *device) {
     vk_device *d = (vk_device *)device;
-    return vk_wait(d, d->submitted);
+    return vk_wait(d, d->submitted + (d->staging.filled > 0));
 }
 
 /* ---- a device ---- */
