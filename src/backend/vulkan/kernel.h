@@ -27,6 +27,7 @@
     X(attention)      \
     X(attention_grad) \
     X(paged)          \
+    X(paged_wide)     \
     X(moe)            \
     X(update)         \
     X(random)

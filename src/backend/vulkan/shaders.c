@@ -40,6 +40,9 @@ static const uint32_t code_attention_grad[] =
 static const uint32_t code_paged[] =
 #include "backend/vulkan/shaders/paged.spv.h"
     ;
+static const uint32_t code_paged_wide[] =
+#include "backend/vulkan/shaders/paged_wide.spv.h"
+    ;
 static const uint32_t code_moe[] =
 #include "backend/vulkan/shaders/moe.spv.h"
     ;

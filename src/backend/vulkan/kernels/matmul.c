@@ -77,30 +77,9 @@ static bool emit_tiles(vk_builder *b, vk_dispatch d, const vk_matmul_params *p, 
     return true;
 }
 
-/* Elements that a thread takes at once (see pieces.glsl), and how rows must lie for it. */
-typedef struct piece {
-    uint32_t elements, align; /* align: bytes */
-} piece;
-
-static piece piece_of(ig_dtype dtype) {
-    switch (dtype) {
-    case IG_F32:
-    case IG_F16:
-    case IG_BF16: return (piece){8, 16};
-    case IG_Q4_0:
-    case IG_Q8_0: return (piece){16, 2};
-    case IG_Q4_K: return (piece){32, 16};
-    case IG_Q6_K: return (piece){32, 2};
-    default: return (piece){8, 1};
-    }
-}
-
 /* Whether both sides can be read by the piece. */
 static bool has_pieces(const ig_operand *x, const ig_operand *w, const vk_matmul_head *h) {
-    const piece p = piece_of(w->desc.dtype);
-    const uint64_t row = (uint64_t)ig_bytes_of(w->desc.dtype, h->b_column);
-    return h->k % p.elements == 0 && x->offset % 16 == 0 && (h->m == 1 || h->a_row % 4 == 0) &&
-           w->offset % p.align == 0 && (h->n == 1 || row % p.align == 0);
+    return vk_has_pieces(w, h->k) && x->offset % 16 == 0 && (h->m == 1 || h->a_row % 4 == 0);
 }
 
 enum { TEAM = 32, VECTOR_GROUP = 128 }; /* threads that share a column, of most devices; a group */

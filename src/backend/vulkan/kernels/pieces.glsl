@@ -116,7 +116,7 @@ void piece_q6_k(uint64_t row, uint i, out vec4 w[PIECE_VECTORS]) {
     }
 }
 
-/* Piece i of the row at `row`. */
+/* Piece i of the row at `row`; other types have none. */
 void piece_at(uint dtype, uint64_t row, uint i, out vec4 w[PIECE_VECTORS]) {
     switch (dtype) {
     case VK_F32:
@@ -139,9 +139,5 @@ void piece_at(uint dtype, uint64_t row, uint i, out vec4 w[PIECE_VECTORS]) {
     case VK_Q8_0: piece_q8_0(row, i, w); break;
     case VK_Q4_K: piece_q4_k(row, i, w); break;
     case VK_Q6_K: piece_q6_k(row, i, w); break;
-    default:
-        [[unroll]] for (uint v = 0; v < 2; v++)
-            [[unroll]] for (uint e = 0; e < 4; e++)
-                w[v][e] = weight_at(dtype, row, 8 * i + 4 * v + e);
     }
 }
