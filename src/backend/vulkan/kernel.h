@@ -23,6 +23,7 @@
     X(norm)           \
     X(matmul)         \
     X(matvec)         \
+    X(matmul_small)   \
     X(rope)           \
     X(attention)      \
     X(attention_grad) \

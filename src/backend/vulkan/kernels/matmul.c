@@ -84,6 +84,26 @@ static bool has_pieces(const ig_operand *x, const ig_operand *w, const vk_matmul
 
 enum { TEAM = 32, VECTOR_GROUP = 128 }; /* threads that share a column, of most devices; a group */
 
+/* Products whose tiles would be few; k is worth sharing out by the time it is this long. */
+enum { FEW_TILES = 64, SHORT_K = 1024, SMALL_WIDE = 32 };
+
+static bool is_small(const vk_matmul_head *h) {
+    const int64_t rows = (h->m + SMALL_TILE - 1) / SMALL_TILE;
+    const int64_t tiles = rows * ((h->n + SMALL_TILE - 1) / SMALL_TILE) * h->batches;
+    return tiles <= FEW_TILES && h->k <= SHORT_K;
+}
+
+static void emit_small(vk_builder *b, vk_dispatch d, const vk_matmul_head *h, uint32_t dtype) {
+    d.shader = VK_SHADER_matmul_small;
+    d.groups[0] = (h->n + SMALL_WIDE - 1) / SMALL_WIDE;
+    d.groups[1] = h->m;
+    d.groups[2] = h->batches;
+    d.constant[0] = VK_GROUP;
+    d.constant[1] = SMALL_WIDE;
+    d.constant[3] = dtype;
+    vk_emit(b, &d);
+}
+
 /* Few rows: b is read once. */
 static void emit_vector(vk_builder *b, vk_dispatch d, const ig_step *step,
                         const vk_matmul_head *h) {
@@ -117,9 +137,13 @@ static bool matmul(const ig_step *step, vk_builder *b) {
                            .ref = {vk_reads(x), vk_reads(w), vk_reads(bias), vk_writes(out)},
                            .params = &p,
                            .params_bytes = sizeof p};
-    if (h->m > FEW_ROWS || h->batches > 1 || h->b_k != 1 || h->a_k != 1)
-        return emit_tiles(b, d, &p, (uint32_t)w->desc.dtype, VK_NOT_GROUPED);
-    emit_vector(b, d, step, h);
+    const uint32_t dtype = (uint32_t)w->desc.dtype;
+    if (h->m <= FEW_ROWS && h->batches == 1 && h->b_k == 1 && h->a_k == 1)
+        emit_vector(b, d, step, h);
+    else if (is_small(h) && ig_dtype_block(w->desc.dtype) == 1)
+        emit_small(b, d, h, dtype);
+    else
+        return emit_tiles(b, d, &p, dtype, VK_NOT_GROUPED);
     return true;
 }
 
