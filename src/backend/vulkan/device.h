@@ -53,12 +53,16 @@ typedef struct vk_pool {
     vk_block *blocks;
 } vk_pool;
 
-/* Copies through memory that the host sees, in two halves: one is filled while the other goes. */
+/*
+ * Copies through memory that the host sees, in two halves: one is filled while the other goes.
+ * Uploads gather in a half until something is submitted, and go with it, in front of it.
+ */
 typedef struct vk_staging {
     ig_backend_buffer *upload, *read;
     VkCommandBuffer commands[2];
     uint64_t value[2]; /* the submission that uses it */
-    uint32_t next;
+    uint32_t half;     /* the one in use */
+    uint64_t filled;   /* bytes of it that hold uploads; 0: none wait */
 } vk_staging;
 
 typedef struct vk_pipeline_key {
@@ -85,6 +89,7 @@ typedef struct vk_device {
     bool keeps_subnormals, keeps_specials; /* floats may be asked to: denormals; signed zero, NaN */
     VkDevice handle;
     VkQueue queue;
+    uint32_t tick_bits; /* of the queue's clock; 0: it has none */
     VkCommandPool commands;
     VkSemaphore timeline;
     uint64_t submitted, completed; /* how far the timeline will come, and was seen to be */
@@ -96,6 +101,7 @@ typedef struct vk_device {
 
 /* ---- the queue ---- */
 
+/* After the uploads that wait; NULL: those alone. */
 IG_MUST_CHECK ig_status vk_submit(vk_device *d, VkCommandBuffer commands);
 IG_MUST_CHECK ig_status vk_wait(vk_device *d, uint64_t value);
 bool vk_is_done(vk_device *d, uint64_t value);
@@ -107,6 +113,9 @@ IG_MUST_CHECK ig_status vk_commands_begin(vk_device *d, VkCommandBuffer commands
 IG_MUST_CHECK ig_status vk_commands_end(vk_device *d, VkCommandBuffer commands);
 
 /* ---- memory ---- */
+
+/* Ends the recording of the uploads that wait, for the submission that comes; NULL: none do. */
+IG_MUST_CHECK ig_status vk_uploads_take(vk_device *d, VkCommandBuffer *out);
 
 IG_MUST_CHECK ig_status vk_memory_init(vk_device *d);
 void vk_memory_deinit(vk_device *d);

@@ -105,15 +105,19 @@ static void store(vk_builder *b, const vk_dispatch *dispatch) {
                      .first_ref = p->n_refs,
                      .n_refs = dispatch->n_refs,
                      .params_offset = p->params_bytes,
-                     .numbers = UINT32_MAX};
+                     .numbers = UINT32_MAX,
+                     .step = b->step_index};
     memcpy(l->key.constant, dispatch->constant, sizeof l->key.constant);
     for (int i = 0; i < 3; i++) l->groups[i] = dispatch->groups[i] ? dispatch->groups[i] : 1;
     memcpy(&p->refs[p->n_refs], dispatch->ref, dispatch->n_refs * sizeof *p->refs);
     for (uint32_t i = 0; i < dispatch->n_refs; i++)
         if (p->n_buffers <= dispatch->ref[i].buffer) p->n_buffers = dispatch->ref[i].buffer + 1;
     p->n_refs += dispatch->n_refs;
-    if (dispatch->params_bytes > 0)
-        memcpy(p->params + p->params_bytes, dispatch->params, dispatch->params_bytes);
+    const size_t bytes = dispatch->params_bytes;
+    if (bytes > 0) {
+        memcpy(p->params + p->params_bytes, dispatch->params, bytes);
+        memcpy(l->head, dispatch->params, bytes < sizeof l->head ? bytes : sizeof l->head);
+    }
     p->params_bytes += params_room(dispatch);
     if (dispatch->numbers) l->numbers = numbers_of(p, b, dispatch->numbers);
 }
@@ -167,7 +171,8 @@ static vk_recording *choose(vk_program *p, ig_backend_buffer *const *buffers, bo
     return oldest;
 }
 
-static ig_status record_for(vk_program *p, vk_recording *r, ig_backend_buffer *const *buffers) {
+static ig_status record_for(vk_program *p, vk_recording *r, ig_backend_buffer *const *buffers,
+                            VkQueryPool times) {
     vk_device *d = p->device;
     if (!r->commands) IG_TRY(vk_commands_create(d, &r->commands, 1));
     if (!r->numbers && p->n_numbers > 0)
@@ -176,7 +181,16 @@ static ig_status record_for(vk_program *p, vk_recording *r, ig_backend_buffer *c
     r->used = 0; /* should the recording fail */
     for (uint32_t i = 0; i < p->n_buffers; i++)
         r->bound[i] = buffers[i] ? vk_piece_address(buffers[i]) : 0;
-    return vk_record(p, r);
+    return vk_record(p, r, times);
+}
+
+/* With the times noted; such a recording is for this run alone. */
+static ig_status submit_watched(vk_program *p, ig_backend_buffer *const *buffers) {
+    vk_recording *r = &p->recordings[0];
+    IG_TRY(vk_times_create(p));
+    IG_TRY(record_for(p, r, buffers, p->times));
+    copy_words(p, r);
+    return vk_run_watched(p, r);
 }
 
 static ig_status vk_program_submit(ig_backend_program *program, ig_backend_buffer *const *buffers,
@@ -190,8 +204,9 @@ static ig_status vk_program_submit(ig_backend_program *program, ig_backend_buffe
         return IG_HOST_FAIL(d->base.host, IG_ERR_ARGUMENT, "vulkan: %u buffers, of %u", n_buffers,
                             p->n_buffers);
     make_numbers(p, slots);
+    if (vk_is_watched(d)) return submit_watched(p, buffers);
     vk_recording *r = choose(p, buffers, &fresh);
-    if (fresh) IG_TRY(record_for(p, r, buffers));
+    if (fresh) IG_TRY(record_for(p, r, buffers, VK_NULL_HANDLE));
     if (fresh || !has_words(p, r)) {
         IG_TRY(vk_wait(d, r->value));
         copy_words(p, r);
@@ -218,6 +233,7 @@ static void vk_program_destroy(ig_backend_program *program) {
         host->free(host, r->words);
         host->free(host, r->bound);
     }
+    if (p->times) d->api.DestroyQueryPool(d->handle, p->times, NULL);
     vk_piece_free(d, p->params_piece);
     host->free(host, p->params);
     host->free(host, p->words);
@@ -281,6 +297,7 @@ static void emit_level(vk_builder *b, const ig_step *steps, uint32_t first, uint
             const ig_step *step = ig_step_at(steps, i);
             if (i > first && ig_step_at(steps, i - 1)->chain != step->chain) place = 0;
             if (place != turn) continue;
+            b->step_index = i;
             (void)setup(step, b); /* it was counted, so it can run */
             left--;
         }
