@@ -39,7 +39,26 @@ static const double position[] = {0, 5, 63, 64, 3, 2, 130};
             OPERAND(DTYPE(IG_I32), NUMBERS(position), SHAPE(r))),                           \
          ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
 
+/* Eleven pages, more than two spans of a kernel; rows of one text from 600 on, some seen twice, and
+ * a second text that breaks off behind its sixth page. */
+static const double long_table[] = {3, 1, 4, 0, 5, 9, 2,  6, 8, 7, 10,
+                                    2, 0, 5, 7, 1, 9, -1, 6, 3, 4, 8};
+static const double long_sequence[] = {0, 0, 0, 0, 1, 1, 0, 1, 0, -1};
+static const double long_position[] = {600, 601, 602, 603, 255, 256, 703, 700, 0, 5};
+#define LONG(what, type, r, h, g, d, e, ...)                                              \
+    CASE(IG_OP_ATTENTION_PAGED, what,                                                     \
+         IN(TYPED(IG_F32, r, h, d), TYPED(type, 11, 64, g, d), TYPED(type, 11, 64, g, e), \
+            OPERAND(DTYPE(IG_I32), NUMBERS(long_table), SHAPE(2, 11)),                    \
+            OPERAND(DTYPE(IG_I32), NUMBERS(long_sequence), SHAPE(r)),                     \
+            OPERAND(DTYPE(IG_I32), NUMBERS(long_position), SHAPE(r))),                    \
+         ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
+
 static const ig_case cases[] = {
+    LONG("long texts", IG_F32, 10, 4, 2, 8, 12, .window = 0),
+    LONG("long texts in halves", IG_F16, 10, 4, 2, 24, 20, .window = 300),
+    LONG("long texts in blocks", IG_Q8_0, 10, 3, 1, 32, 64, .softcap = 3),
+    LONG("one row of a long text", IG_F16, 1, 8, 2, 64, 64, .window = 0),
+    LONG("long texts, a head of keys each", IG_F32, 10, 32, 32, 5, 7, .window = 70),
     CACHED("a window", IG_F32, IG_F32, 7, 4, 2, 8, 8, .window = 5),
     CACHED("a window of more than a page", IG_F32, IG_F32, 7, 4, 2, 8, 8, .window = 70),
     CACHED("a window of one", IG_F32, IG_F32, 7, 2, 2, 8, 8, .window = 1),
