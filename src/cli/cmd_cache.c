@@ -9,6 +9,7 @@
 #include "base/entries.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 
 typedef struct cache_options {
     const char *action, *key, *folder;
@@ -99,12 +100,13 @@ static ig_status stats(const cache *c) {
     const double rate = asked > 0 ? (double)n.hits / asked : 0;
     for (size_t i = 0; i < c->count; i++) bytes += c->list[i].bytes;
     if (c->cli->json)
-        return ig_json_print(json_pack(
-            "{s:s, s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:f}", "schema", "ingot.cache.v1",
-            "folder", c->folder, "entries", (json_int_t)c->count, "bytes", ig_json_count(bytes),
-            "hits", (json_int_t)n.hits, "misses", (json_int_t)n.misses, "damaged",
-            (json_int_t)n.damaged, "stored", (json_int_t)n.stored, "hit_rate", rate, "compile_ms",
-            (double)n.compile_ns / 1e6));
+        return ig_run_result(
+            c->cli, json_pack("{s:s, s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:f}", "schema",
+                              "ingot.cache.v1", "folder", c->folder, "entries",
+                              (json_int_t)c->count, "bytes", ig_json_count(bytes), "hits",
+                              (json_int_t)n.hits, "misses", (json_int_t)n.misses, "damaged",
+                              (json_int_t)n.damaged, "stored", (json_int_t)n.stored, "hit_rate",
+                              rate, "compile_ms", (double)n.compile_ns / 1e6));
     printf("%s: %zu entries, %s\n", c->folder, c->count, ig_bytes_text(bytes, text));
     printf("%llu programs found, %llu compiled in %.3f s, %llu damaged: hit rate %.1f %%\n",
            (unsigned long long)n.hits, (unsigned long long)n.misses, (double)n.compile_ns / 1e9,
@@ -140,7 +142,8 @@ static ig_status ls(const cache *c) {
         ig_entry_close(&e);
     }
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:o}", "schema", "ingot.cache.v1", "entries", rows));
+        return ig_run_result(c->cli,
+                             json_pack("{s:s, s:o}", "schema", "ingot.cache.v1", "entries", rows));
     json_decref(rows);
     return IG_OK;
 }
@@ -162,11 +165,11 @@ static ig_status verify(const cache *c) {
     }
     const ig_digests_state files = ig_digests_verify(c->digests);
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:I, s:I, s:{s:I, s:I, s:I}}", "schema",
-                                       "ingot.cache.v1", "sound", (json_int_t)(c->count - bad),
-                                       "damaged", (json_int_t)bad, "digests", "sound",
-                                       (json_int_t)files.sound, "stale", (json_int_t)files.stale,
-                                       "wrong", (json_int_t)files.wrong));
+        return ig_run_result(
+            c->cli, json_pack("{s:s, s:I, s:I, s:{s:I, s:I, s:I}}", "schema", "ingot.cache.v1",
+                              "sound", (json_int_t)(c->count - bad), "damaged", (json_int_t)bad,
+                              "digests", "sound", (json_int_t)files.sound, "stale",
+                              (json_int_t)files.stale, "wrong", (json_int_t)files.wrong));
     printf("%zu sound, %zu damaged\n", c->count - bad, bad);
     printf("digests of %zu files are true, of %zu stale, of %zu wrong\n", files.sound, files.stale,
            files.wrong);
@@ -212,7 +215,8 @@ static ig_status compare(const cache *c, const ig_entry *e, const char *file, co
                    other ? "   there: " : "", other ? y : "");
     }
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:s%, s:s%, s:o, s:o}", "schema", "ingot.cache.v1",
+        return ig_run_result(c->cli,
+                             json_pack("{s:s, s:s%, s:s%, s:o, s:o}", "schema", "ingot.cache.v1",
                                        "key", file, (size_t)32, "nearest", near_file, (size_t)32,
                                        "inputs", inputs, "differ", differ));
     json_decref(inputs);
@@ -245,9 +249,9 @@ static ig_status remove_some(const cache *c, uint64_t most) {
     size_t removed = 0;
     IG_TRY(ig_entries_prune(&c->cli->allocator, c->folder, most, &removed));
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:I, s:I}", "schema", "ingot.cache.v1", "removed",
-                                       (json_int_t)removed, "entries",
-                                       (json_int_t)(c->count - removed)));
+        return ig_run_result(c->cli, json_pack("{s:s, s:I, s:I}", "schema", "ingot.cache.v1",
+                                               "removed", (json_int_t)removed, "entries",
+                                               (json_int_t)(c->count - removed)));
     printf("%zu removed, %zu left\n", removed, c->count - removed);
     return IG_OK;
 }
