@@ -253,6 +253,8 @@ typedef struct ig_backend {
 
     /* Execution.  Waits for all that was submitted.  NULL: submit() returns when it is done. */
     ig_status (*synchronize)(ig_backend_device *device);
+
+    const char *extension; /* of the files that keep what save() gives: "npu"; NULL: "program" */
 } ig_backend;
 
 /* The one symbol of a plugin. */

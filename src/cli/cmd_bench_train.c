@@ -2,9 +2,11 @@
  * ingot bench train - how fast a workload trains, and what the runtime costs.
  *
  * The clock on the wall runs over all but the first steps, batch assembly
- * included; the loss is read where the clock does not run, and at the end.  Then
- * the same steps run on the device "null", whose kernels compute nothing, and
- * without batches: what is left is the runtime itself, divided by the ops.
+ * included; the loss is read where the clock does not run, and in the last steps.
+ * The final loss is the mean of those: that of a single batch says more about the
+ * batch than about the training.  Then the same steps run on the device "null",
+ * whose kernels compute nothing, and without batches: what is left is the runtime
+ * itself, divided by the ops.
  */
 #include <string.h>
 
@@ -20,15 +22,19 @@
 /* Auto records its third step: results that are read then are kept for later. */
 enum { READ_AT_FIRST = 4, WARMUP_LEAST = 4, OVERHEAD_STEPS = 200, NOTE_BYTES = 32 };
 
+/* The final loss is the mean of a tenth of the steps, but no more than these, and one at least. */
+enum { FINAL_SHARE = 10, FINAL_MOST = 100 };
+
 typedef struct trainer {
     ig_cli *cli;
     const bench_options *options;
     const ig_workload_type *type;
     ig_mode mode;
     int64_t steps, warmup; /* in all; of these, before the clock */
+    int64_t final;         /* of these, the last, whose losses count */
 
     /* Results. */
-    double seconds, loss;
+    double seconds, loss; /* the mean over the final steps */
     ig_counters counters; /* of all steps */
     int64_t batch, tokens;
     uint64_t allocations; /* while the clock ran */
@@ -51,9 +57,11 @@ static ig_status create(const trainer *t, bench_counter *counter, ig_ctx **ctx, 
 }
 
 static ig_status train_step(trainer *t, ig_workload *w, int64_t step, ig_meter *meter) {
-    const bool reads = step < READ_AT_FIRST || step < t->warmup || step + 1 == t->steps;
+    const bool counts = step >= t->steps - t->final;
+    double loss;
     IG_TRY(ig_workload_next_batch(w));
-    IG_TRY(ig_workload_step(w, reads ? &t->loss : NULL));
+    IG_TRY(ig_workload_step(w, counts || step < READ_AT_FIRST || step < t->warmup ? &loss : NULL));
+    if (counts) t->loss += loss / (double)t->final;
     if (step + 1 < t->steps) ig_meter_update(meter, (uint64_t)step + 1, "");
     return IG_OK;
 }
@@ -191,7 +199,7 @@ static void print_table(const trainer *t) {
                   ig_count_text((uint64_t)((double)t->tokens * timed / t->seconds + 0.5), a));
     print_row(t, "us a step", "%.2f (%lld steps after %lld, batches included)",
               t->seconds * 1e6 / timed, (long long)(t->steps - t->warmup), (long long)t->warmup);
-    print_row(t, "final loss", "%.6f", t->loss);
+    print_row(t, "final loss", "%.6f (mean of the last %lld steps)", t->loss, (long long)t->final);
     print_row(t, "records", "%llu, replays %llu", (unsigned long long)t->counters.records,
               (unsigned long long)t->counters.replays);
     print_row(t, "dispatches", "%s", ig_count_text(t->counters.dispatches, a));
@@ -214,6 +222,8 @@ static ig_status choose(trainer *t) {
     t->steps = o->steps > 0 ? o->steps : t->type->steps;
     t->warmup = o->warmup > 0 ? o->warmup : t->steps / 10;
     if (o->warmup == 0 && t->warmup < WARMUP_LEAST) t->warmup = WARMUP_LEAST;
+    t->final = t->steps / FINAL_SHARE < FINAL_MOST ? t->steps / FINAL_SHARE : FINAL_MOST;
+    if (t->final == 0) t->final = 1;
     if (t->warmup >= t->steps)
         return IG_FAIL(IG_ERR_ARGUMENT, "--steps %lld: %lld of them are before the clock starts",
                        (long long)t->steps, (long long)t->warmup);

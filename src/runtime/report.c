@@ -114,7 +114,7 @@ static void say_flow(ig_text *t, const ig_ctx *ctx) {
 }
 
 static void say_timings(ig_text *t, const ig_ctx *ctx) {
-    ig_text_add(t, "{\"compile_ms\":%.3f}", (double)ctx->artifacts.compile_ns / 1e6);
+    ig_text_add(t, "{\"compile_ms\":%.3f}", (double)ctx->artifacts.counts.compile_ns / 1e6);
 }
 
 /* Integers of JSON end where those with a sign end, for most who read it. */
@@ -158,7 +158,7 @@ static void say_memory(ig_text *t, const ig_ctx *ctx) {
  * the business of whoever holds the sessions. */
 static void say_cache_hits(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "{");
-    ig_text_add_number(t, "compile", ctx->artifacts.hits);
+    ig_text_add_number(t, "compile", ctx->artifacts.counts.hits);
     ig_text_add_number(t, "prefix", 0);
     ig_text_add_number(t, "op", ctx->cache.hits);
     ig_text_add(t, "}");
@@ -167,11 +167,13 @@ static void say_cache_hits(ig_text *t, const ig_ctx *ctx) {
 static void say_compile_cache(ig_text *t, const ig_ctx *ctx) {
     const ig_artifacts *a = &ctx->artifacts;
     ig_text_add(t, "{");
-    ig_text_add_number(t, "hits", a->hits);
-    ig_text_add_number(t, "misses", a->misses);
-    ig_text_add_number(t, "damaged", a->damaged);
-    ig_text_add_number(t, "stored", a->stored);
-    ig_text_add(t, ",\"compile_ms\":%.3f}", (double)a->compile_ns / 1e6);
+    ig_text_add_number(t, "hits", a->counts.hits);
+    ig_text_add_number(t, "misses", a->counts.misses);
+    ig_text_add_number(t, "damaged", a->counts.damaged);
+    ig_text_add_number(t, "stored", a->counts.stored);
+    ig_text_add_number(t, "waits", a->waits);
+    ig_text_add(t, ",\"compile_ms\":%.3f,\"load_ms\":%.3f}", (double)a->counts.compile_ns / 1e6,
+                (double)a->load_ns / 1e6);
 }
 
 static uint64_t steps_on(const ig_plan *plan, const ig_device *device) {
