@@ -117,6 +117,20 @@ static void say_counters(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "}");
 }
 
+/* What the device counts itself, where it does. */
+static void say_device_counters(ig_text *t, const ig_ctx *ctx) {
+    const ig_device *device = ctx->planner.devices[0];
+    ig_device_counters c = {0};
+    if (!device->backend->counters) return;
+    device->backend->counters(device->handle, &c);
+    ig_text_add(t, ",\"device_counters\":{");
+    ig_text_add_number(t, "submits", c.submits);
+    ig_text_add_number(t, "dispatches", c.dispatches);
+    ig_text_add_number(t, "barriers", c.barriers);
+    ig_text_add_number(t, "recordings", c.recordings);
+    ig_text_add(t, "}");
+}
+
 static void say_memory(ig_text *t, const ig_ctx *ctx) {
     const ig_memory_stats m = ig_report_memory(ctx);
     ig_text_add(t, ",\"memory\":{");
@@ -169,6 +183,7 @@ size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes) {
     ig_text_add_number(&t, "moved_bytes", device->moved_bytes);
     say_memory(&t, ctx);
     say_counters(&t, ctx);
+    say_device_counters(&t, ctx);
     say_cache(&t, ctx);
     say_recordings(&t, ctx);
     ig_text_add(&t, ",\"fallbacks\":[");
