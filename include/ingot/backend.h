@@ -261,6 +261,9 @@ typedef struct ig_backend {
 
     /* Execution.  Waits for all that was submitted.  NULL: submit() returns when it is done. */
     ig_status (*synchronize)(ig_backend_device *device);
+
+    const char *extension; /* of the files that keep what save() gives: "npu"; NULL: "program" */
+
     void (*counters)(const ig_backend_device *device, ig_device_counters *out); /* NULL: none */
 } ig_backend;
 

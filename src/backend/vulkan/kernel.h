@@ -24,10 +24,12 @@
     X(norm)           \
     X(matmul)         \
     X(matvec)         \
+    X(matmul_small)   \
     X(rope)           \
     X(attention)      \
     X(attention_grad) \
     X(paged)          \
+    X(paged_wide)     \
     X(moe)            \
     X(update)         \
     X(random)

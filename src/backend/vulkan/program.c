@@ -113,8 +113,11 @@ static void store(vk_builder *b, const vk_dispatch *dispatch) {
     for (uint32_t i = 0; i < dispatch->n_refs; i++)
         if (p->n_buffers <= dispatch->ref[i].buffer) p->n_buffers = dispatch->ref[i].buffer + 1;
     p->n_refs += dispatch->n_refs;
-    if (dispatch->params_bytes > 0)
-        memcpy(p->params + p->params_bytes, dispatch->params, dispatch->params_bytes);
+    const size_t bytes = dispatch->params_bytes;
+    if (bytes > 0) {
+        memcpy(p->params + p->params_bytes, dispatch->params, bytes);
+        memcpy(l->head, dispatch->params, bytes < sizeof l->head ? bytes : sizeof l->head);
+    }
     p->params_bytes += params_room(dispatch);
     if (dispatch->numbers) l->numbers = numbers_of(p, b, dispatch->numbers);
 }

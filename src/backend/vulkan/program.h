@@ -9,6 +9,7 @@
 #define IG_BACKEND_VULKAN_PROGRAM_H
 
 #include "backend/vulkan/device.h"
+#include "backend/vulkan/kernels/params.h"
 
 /* A dispatch, settled. */
 typedef struct vk_launch {
@@ -17,8 +18,9 @@ typedef struct vk_launch {
     uint32_t groups[3];
     uint32_t first_ref, n_refs;
     uint64_t params_offset;
-    uint32_t numbers; /* which; UINT32_MAX: none */
-    uint32_t step;    /* of the program's steps, whose work this is */
+    uint32_t head[VK_HEAD_WORDS]; /* what the params begin with */
+    uint32_t numbers;             /* which; UINT32_MAX: none */
+    uint32_t step;                /* of the program's steps, whose work this is */
 } vk_launch;
 
 /* Words that are worked out from the slots before each run. */

@@ -41,6 +41,7 @@ static void barrier(vk_device *d, VkCommandBuffer commands) {
 static void launch(const vk_program *p, const vk_recording *r, const vk_launch *l) {
     const vk_api *api = &p->device->api;
     vk_push push = {.params = vk_piece_address(p->params_piece) + l->params_offset};
+    memcpy(push.head, l->head, sizeof push.head);
     for (uint32_t i = 0; i < l->n_refs; i++) push.at[i] = address_of(r, &p->refs[l->first_ref + i]);
     if (l->numbers != UINT32_MAX)
         push.numbers =

@@ -31,6 +31,9 @@ static const uint32_t code_matmul[] =
 static const uint32_t code_matvec[] =
 #include "backend/vulkan/shaders/matvec.spv.h"
     ;
+static const uint32_t code_matmul_small[] =
+#include "backend/vulkan/shaders/matmul_small.spv.h"
+    ;
 static const uint32_t code_rope[] =
 #include "backend/vulkan/shaders/rope.spv.h"
     ;
@@ -42,6 +45,9 @@ static const uint32_t code_attention_grad[] =
     ;
 static const uint32_t code_paged[] =
 #include "backend/vulkan/shaders/paged.spv.h"
+    ;
+static const uint32_t code_paged_wide[] =
+#include "backend/vulkan/shaders/paged_wide.spv.h"
     ;
 static const uint32_t code_moe[] =
 #include "backend/vulkan/shaders/moe.spv.h"

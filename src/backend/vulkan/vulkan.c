@@ -2,8 +2,8 @@
  * The Vulkan backend: the table of functions that backend.h asks for.
  *
  * It runs on whatever driver the machine has.  A device must offer Vulkan 1.2
- * with buffer addresses, 64-bit integers, 8- and 16-bit storage and timeline
- * semaphores; one that does not is not counted.  Devices are numbered with
+ * with buffer addresses, 64-bit integers, 8- and 16-bit storage, arithmetic of
+ * subgroups and timeline semaphores; one that does not is not counted.  Devices are numbered with
  * discrete GPUs first, then integrated ones, and software last.
  *
  *     INGOT_VULKAN_DEVICE    count only devices with this in their name, or of this type:
@@ -63,6 +63,17 @@ static void chain(features *f) {
     f->v11.pNext = &f->v12;
 }
 
+/* Sums over the threads of a group are made of those of subgroups. */
+static bool has_subgroups(const vk_api *api, VkPhysicalDevice physical) {
+    VkPhysicalDeviceVulkan11Properties v11 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &v11};
+    api->GetPhysicalDeviceProperties2(physical, &p);
+    return v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
+           v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
+}
+
 /* What the device lacks; NULL: nothing. */
 static const char *lacks(const vk_api *api, VkPhysicalDevice physical) {
     if (properties_of(api, physical).apiVersion < VK_API_VERSION_1_2) return "Vulkan 1.2";
@@ -73,7 +84,8 @@ static const char *lacks(const vk_api *api, VkPhysicalDevice physical) {
     if (!f.v12.timelineSemaphore) return "timelineSemaphore";
     if (!f.v12.storageBuffer8BitAccess) return "storageBuffer8BitAccess";
     if (!f.v11.storageBuffer16BitAccess) return "storageBuffer16BitAccess";
-    return f.base.features.shaderInt64 ? NULL : "shaderInt64";
+    if (!f.base.features.shaderInt64) return "shaderInt64";
+    return has_subgroups(api, physical) ? NULL : "arithmetic of subgroups";
 }
 
 static bool is_asked_for(const VkPhysicalDeviceProperties *p) {

@@ -3,6 +3,9 @@
  *
  * All fields are words, so both see one layout.  Extents and strides count
  * elements; a stride is 0 where a dimension repeats.
+ *
+ * The first VK_HEAD_WORDS come with the dispatch as well, where they are read sooner: a struct
+ * may begin with a head of its own, which its shader names as HEAD.
  */
 #ifndef IG_BACKEND_VULKAN_KERNELS_PARAMS_H
 #define IG_BACKEND_VULKAN_KERNELS_PARAMS_H
@@ -16,8 +19,9 @@
         struct name
 #endif
 
-#define VK_RANK     6
-#define VK_OPERANDS 4
+#define VK_RANK       6
+#define VK_OPERANDS   4
+#define VK_HEAD_WORDS 12
 
 /* Several operands of one shape, walked together; counted row by row. */
 VK_STRUCT(vk_loop) {
@@ -88,11 +92,15 @@ VK_STRUCT(vk_norm_params) {
     vk_places x, dy;                              /* rows */
 };
 
-VK_STRUCT(vk_matmul_params) {
+VK_STRUCT(vk_matmul_head) {
     uint m, n, k, batches;
     uint a_row, a_k, b_column, b_k, bias_stride;
     uint offset_stride, grouped; /* of a product for experts: of the offsets; rows in all */
-    vk_places a, b;              /* matrices of a batch */
+};
+
+VK_STRUCT(vk_matmul_params) {
+    vk_matmul_head head;
+    vk_places a, b; /* matrices of a batch */
 };
 
 VK_STRUCT(vk_rope_params) {

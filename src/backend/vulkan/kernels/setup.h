@@ -62,6 +62,36 @@ static inline vk_ref vk_memory(const ig_operand *o, uint32_t writes) {
 static inline vk_ref vk_reads(const ig_operand *o) { return vk_memory(o, 0); }
 static inline vk_ref vk_writes(const ig_operand *o) { return vk_memory(o, 1); }
 
+/* Elements that a thread takes at once (see pieces.glsl), and how rows must lie for it. */
+typedef struct vk_piece {
+    uint32_t elements, align; /* elements 0: there are no pieces; align: bytes */
+} vk_piece;
+
+static inline vk_piece vk_piece_of(ig_dtype dtype) {
+    switch (dtype) {
+    case IG_F32:
+    case IG_F16:
+    case IG_BF16: return (vk_piece){8, 16};
+    case IG_Q4_0:
+    case IG_Q8_0: return (vk_piece){16, 2};
+    case IG_Q4_K: return (vk_piece){32, 16};
+    case IG_Q6_K: return (vk_piece){32, 2};
+    default: return (vk_piece){0};
+    }
+}
+
+/* Whether rows of `width` elements along the last dimension can be read by the piece. */
+static inline bool vk_has_pieces(const ig_operand *o, int64_t width) {
+    const vk_piece p = vk_piece_of(o->desc.dtype);
+    const int last = o->desc.shape.rank - 1;
+    if (p.elements == 0 || width % p.elements != 0 || o->stride[last] != 1) return false;
+    if (o->offset % p.align != 0) return false;
+    for (int d = 0; d < last; d++)
+        if (o->desc.shape.dim[d] > 1 && ig_bytes_of(o->desc.dtype, o->stride[d]) % p.align != 0)
+            return false;
+    return true;
+}
+
 /* `bytes` of the step's scratch. */
 static inline vk_ref vk_scratch(vk_builder *b, const ig_step *step, uint64_t offset, uint64_t bytes,
                                 uint32_t writes) {
