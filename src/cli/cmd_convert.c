@@ -1,9 +1,10 @@
-/* ingot convert DIR OUT - a folder from a model hub to one GGUF file. */
+/* ingot convert DIR OUT - a folder from a model hub, or a checkpoint, to one GGUF file. */
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "cli/signals.h"
 #include "model/convert.h"
 
@@ -49,11 +50,13 @@ static ig_status print_result(const conversion *c) {
                ig_bytes_text(weight_bytes(c), size));
         return IG_OK;
     }
-    return ig_json_print(json_pack(
-        "{s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:o}", "schema", "ingot.convert.v1", "dir",
-        ig_json_text(c->options->dir), "out", ig_json_text(c->options->out), "architecture",
-        ig_conversion_arch(c->model), "type", c->recipe->name, "tensors", (json_int_t)count,
-        "weight_bytes", (json_int_t)weight_bytes(c), "seconds", ig_json_real(c->seconds)));
+    return ig_run_result(c->cli,
+                         json_pack("{s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:o}", "schema",
+                                   "ingot.convert.v1", "dir", ig_json_text(c->options->dir), "out",
+                                   ig_json_text(c->options->out), "architecture",
+                                   ig_conversion_arch(c->model), "type", c->recipe->name, "tensors",
+                                   (json_int_t)count, "weight_bytes", (json_int_t)weight_bytes(c),
+                                   "seconds", ig_json_real(c->seconds)));
 }
 
 static ig_status write_model(conversion *c) {
@@ -67,6 +70,8 @@ static ig_status write_model(conversion *c) {
     const ig_status status =
         ig_conversion_write(c->model, c->options->out, c->recipe, &options, c->results);
     c->seconds = ig_clock_seconds() - began;
+    ig_run_stage(c->cli, "convert", c->seconds * 1e3);
+    if (status == IG_OK) ig_run_wrote(c->cli, "model", c->options->out);
     ig_meter_end(&c->meter, status == IG_OK ? c->meter.total : 0, "");
     return status;
 }
@@ -78,6 +83,7 @@ static ig_status run(ig_cli *cli, const void *options) {
         return IG_FAIL(IG_ERR_ARGUMENT, "--type %s: no such type of weights", c.options->type);
     const ig_convert_options how = {.pre = c.options->pre, .say = say, .user = cli};
     ig_signals_reading(c.options->dir);
+    ig_run_model(cli, c.options->dir);
     IG_TRY(ig_conversion_open(&cli->allocator, c.options->dir, &how, &c.model));
     ig_status status = write_model(&c);
     if (status == IG_OK) status = print_result(&c);
@@ -91,8 +97,8 @@ static const char *const types[] = {"Q4_0",   "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q
 
 static const ig_opt opts[] = {
     {OPT_TEXT, 0, "DIR", offsetof(convert_options, dir),
-     .help = "a folder with config.json, tokenizer.json and .safetensors files",
-     .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_DIR},
+     .help = "a folder with config.json, tokenizer.json and .safetensors files, or a checkpoint",
+     .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
     {OPT_TEXT, 0, "OUT", offsetof(convert_options, out), .help = "the GGUF file to write",
      .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
     {OPT_TEXT, 0, "type", offsetof(convert_options, type), .help = "what the weights become",
@@ -110,17 +116,20 @@ static const char *const examples[] = {
     "A model as hubs have it, in F16.",
     "ingot convert Qwen3-0.6B qwen3.gguf --type Q8_0",
     "The same, quantised on the way.",
+    "ingot convert llm.oam llm.gguf --type F32",
+    "What 'ingot train' has made, for other programs.",
     NULL,
 };
 
 const ig_command cmd_convert = {
     .name = "convert",
-    .summary = "make a GGUF file of a folder with safetensors",
+    .summary = "make a GGUF file of a folder with safetensors, or of a checkpoint",
     .about = "Reads a folder as model hubs have it: config.json, tokenizer.json and safetensors, "
              "in one file or in shards. Writes one GGUF file with the weights, the vocabulary and "
              "all that is needed to run the model.\n\n"
              "Converted are the architectures llama (with mistral), qwen2, qwen3, qwen3moe, "
-             "gemma3, phi3, gpt2 and bert. Code that a folder may have is never run.",
+             "gemma3, phi3, gpt2 and bert. Code that a folder may have is never run.\n\n"
+             "A checkpoint of 'ingot train' becomes a llama (llm) or a gpt2 (gpt).",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(convert_options),
