@@ -57,7 +57,7 @@ static bool sum_fits(const uint8_t *p, uint64_t bytes, uint64_t sum) {
  * an .oam. */
 static ig_status check_magic(const ig_oam *oam) {
     const size_t n = oam->size < OAM_AT_VERSION ? (size_t)oam->size : OAM_AT_VERSION;
-    if (n > 0 && memcmp(oam->bytes, OAM_MAGIC, n) == 0) return IG_OK;
+    if (n == 0 || memcmp(oam->bytes, OAM_MAGIC, n) == 0) return IG_OK;
     if (n >= 4 && memcmp(oam->bytes, "GGUF", 4) == 0)
         return IG_FAIL(IG_ERR_FORMAT, "%s: is a .gguf file, and not an .oam file", oam->name);
     return IG_FAIL(IG_ERR_FORMAT, "%s: is neither an .oam nor a .gguf file", oam->name);
