@@ -77,6 +77,7 @@ typedef struct ig_model_options {
     bool lock;   /* keep the weights in memory: the system may not page them out */
     const char
         *pre; /* the rule that splits text before it is tokenised; NULL: what the file says */
+    ig_allocator allocator; /* both functions or neither; outlives the model */
 } ig_model_options;
 
 /* NULL options: defaults.  A file that is no GGUF file, an unknown architecture, a missing tensor
