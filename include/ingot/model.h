@@ -49,6 +49,7 @@ IG_API const char *ig_adapter_architecture(const ig_adapter *adapter);
 IG_API ig_model_config ig_adapter_config(const ig_adapter *adapter); /* resolved; texts are lent */
 IG_API int64_t ig_adapter_param_count(const ig_adapter *adapter);    /* numbers, not tensors */
 IG_API int64_t ig_adapter_vocabulary(const ig_adapter *adapter);
+IG_API bool ig_adapter_makes_text(const ig_adapter *adapter); /* or embeddings alone, as bert */
 IG_API const char *ig_adapter_progress(const ig_adapter *adapter); /* as it was saved; "{}": new */
 
 /* The weights do not change any more: training fails, and devices that compile may keep them in a
@@ -189,6 +190,7 @@ typedef struct ig_generated {
     int64_t n_prompt, n_tokens; /* read and made */
     ig_finish finish;
     double prefill_ms, decode_ms, first_token_ms;
+    double tokenize_ms, detokenize_ms; /* parts of these: of the prompt, and of what was made */
 } ig_generated;
 
 /* Continues the prompt.  One that does not fit into the context is an error with both numbers. */

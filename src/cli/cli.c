@@ -12,6 +12,7 @@
 
 #include "cli/output.h"
 #include "cli/plugins.h"
+#include "cli/report.h"
 #include "cli/signals.h"
 
 enum { COMMANDS_MAX = 64 };
@@ -29,6 +30,19 @@ const ig_opt ig_common_opts[] = {
     {OPT_TEXT, 0, "report", offsetof(ig_cli, report),
      .help = "write a report of the run to this file, also if it fails", .value = "FILE",
      .flags = OPT_FILE},
+    {OPT_TEXT, 0, "cache-dir", offsetof(ig_cli, cache_dir),
+     .help = "where compiled programs are kept; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else "
+             "~/.cache/ingot",
+     .value = "DIR", .flags = OPT_DIR},
+    {OPT_FLAG, 0, "no-cache", offsetof(ig_cli, no_cache),
+     .help = "keep no compiled programs, and use none that were kept"},
+    {OPT_INT, 0, "optimization-level", offsetof(ig_cli, optimization_level),
+     .help = "how hard a device's compiler shall try: 1 to 3; 0: as it likes", .value = "N",
+     .initial = "0", .low = 0, .high = 3},
+    {OPT_TEXT, 0, "precision", offsetof(ig_cli, precision),
+     .help = "what a device that compiles shall compute with: f32, bf16, int8", .value = "TYPE"},
+    {OPT_TEXT, 0, "batch-sizes", offsetof(ig_cli, batch_sizes),
+     .help = "rows that it shall have programs for, as 1,8,64", .value = "LIST"},
     {OPT_CHOICE, 0, "color", offsetof(ig_cli, color),
      .help = "when to use colour; auto: on a terminal, unless NO_COLOR is set", .value = "WHEN",
      .choices = color_choices},
@@ -57,25 +71,38 @@ const ig_exit_row ig_exit_rows[] = {
     {0, NULL},
 };
 
-/* One row for each status: the exit code, what is said before the error's text, and what a person
- * may do about it. */
+/* One row for each status: the exit code, its name in reports, what is said before the error's
+ * text, and what a person may do about it. */
 static const struct outcome {
     int exit_code;
+    const char *name;
     const char *first, *next; /* "" for nothing; a NULL `next` points to the command's --help */
 } outcomes[IG_STATUS_COUNT] = {
-    [IG_OK] = {0, "", ""},
-    [IG_ERR_ARGUMENT] = {2, "", NULL},
-    [IG_ERR_SHAPE] = {1, "", ""},
-    [IG_ERR_UNSUPPORTED] = {5, "", "Try --device cpu."},
-    [IG_ERR_MEMORY] = {4, "out of memory: ", "Free some memory, or ask for less."},
-    [IG_ERR_IO] = {6, "", "Check the path, its permissions and the free space."},
-    [IG_ERR_FORMAT] = {3, "", ""},
-    [IG_ERR_DEVICE] = {5, "", "Choose one that this machine has."},
-    [IG_ERR_CANCELLED] = {130, "", ""},
-    [IG_ERR_SPLIT] = {1, "", ""},
-    [IG_ERR_STATE] = {1, "", ""},
-    [IG_ERR_NUMBER] = {1, "", ""},
+    [IG_OK] = {0, "", "", ""},
+    [IG_ERR_ARGUMENT] = {2, "InvalidArgument", "", NULL},
+    [IG_ERR_SHAPE] = {1, "RunFailed", "", ""},
+    [IG_ERR_UNSUPPORTED] = {5, "BackendUnavailable", "", "Try --device cpu."},
+    [IG_ERR_MEMORY] = {4, "InsufficientMemory",
+                       "out of memory: ", "Free some memory, or ask for less."},
+    [IG_ERR_IO] = {6, "InputOutput", "", "Check the path, its permissions and the free space."},
+    [IG_ERR_FORMAT] = {3, "WeightFormat", "", ""},
+    [IG_ERR_DEVICE] = {5, "BackendUnavailable", "", "Choose one that this machine has."},
+    [IG_ERR_CANCELLED] = {130, "Cancelled", "", ""},
+    [IG_ERR_SPLIT] = {1, "RunFailed", "", ""},
+    [IG_ERR_STATE] = {1, "RunFailed", "", ""},
+    [IG_ERR_NUMBER] = {1, "RunFailed", "", ""},
+    [IG_ERR_MODEL] = {3, "ModelNotRegistered", "", "'ingot archs' lists those that are known."},
+    [IG_ERR_DEPENDENCY] = {5, "DependencyUnavailable", "", "Install what is missing."},
 };
+
+const char *ig_error_name(ig_status status) {
+    return (unsigned)status < IG_STATUS_COUNT ? outcomes[status].name : "RunFailed";
+}
+
+const char *ig_error_hint(ig_status status) {
+    const char *next = (unsigned)status < IG_STATUS_COUNT ? outcomes[status].next : "";
+    return next ? next : "See the command's --help.";
+}
 
 int ig_exit_code(ig_status status) {
     if ((unsigned)status >= IG_STATUS_COUNT) return 1;
@@ -154,13 +181,9 @@ static void log_line(void *user, ig_log_level level, const char *text) {
     fprintf(stderr, "%s%s\n", level >= IG_LOG_WARNING ? "warning: " : "", safe);
 }
 
-/* Reports are for --report alone; the last context's is the run's. */
-static void keep_report(void *user, const ig_ctx *ctx) {
-    ig_cli *cli = user;
-    json_t *report = NULL;
-    if (!cli->report || ig_json_report(ctx, &report) != IG_OK) return;
-    json_decref(cli->last_report);
-    cli->last_report = report;
+static void close_context(void *user, const ig_ctx *ctx) {
+    ig_compiling_end(user);
+    ig_run_context(user, ctx);
 }
 
 static bool asks_to_stop(void *user) { return ig_cli_cancelled(user); }
@@ -171,7 +194,13 @@ ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
                             .user = cli,
                             .allocator = cli->allocator,
                             .strict = cli->strict,
-                            .closing = keep_report,
+                            .progress = ig_compiling_tell,
+                            .closing = close_context,
+                            .compile = {.optimization_level = (int)cli->optimization_level,
+                                        .precision = cli->precision,
+                                        .batch_sizes = cli->batch_sizes},
+                            .cache_dir = cli->cache_dir,
+                            .no_cache = cli->no_cache,
                             .accept_plugin = ig_cli_accept_plugin};
 }
 

@@ -80,7 +80,7 @@ ig_status ig_adapter_create(ig_ctx *ctx, const char *name, const ig_model_config
     if (!ctx || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_create: NULL");
     if (!config) config = &defaults;
     const ig_arch *arch = ig_arch_find(name, IG_ARCH_TRAINED);
-    if (!arch) return IG_ERR_ARGUMENT;
+    if (!arch) return IG_ERR_MODEL;
     ig_lm_config resolved = {0};
     ig_tokenizer *tokenizer = NULL;
     IG_TRY(resolve(arch, config, &resolved));
@@ -131,6 +131,7 @@ const char *ig_adapter_architecture(const ig_adapter *a) { return a->arch->name;
 int64_t ig_adapter_param_count(const ig_adapter *a) {
     return a->source ? ig_model_param_count(a->source) : ig_module_element_count(a->root);
 }
+bool ig_adapter_makes_text(const ig_adapter *a) { return a->arch->head != NULL; }
 int64_t ig_adapter_vocabulary(const ig_adapter *a) { return a->config.vocabulary; }
 const char *ig_adapter_progress(const ig_adapter *a) { return a->progress; }
 

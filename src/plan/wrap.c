@@ -170,6 +170,13 @@ static ig_status wrap(const ig_planner *planner, ig_segment *s, const ig_step *s
     return try_eager(planner, s, steps);
 }
 
+/* The device is of no more use for this segment.  Where no other one is, the failure names it. */
+static ig_status take_over(const ig_plan *plan, ig_segment *s, const char *reason) {
+    const ig_status status = ig_stand_in_create(plan, s, reason);
+    if (status == IG_OK || is_final(status)) return status;
+    return IG_FAIL(IG_ERR_DEVICE, "%s: %s", s->device->name, reason);
+}
+
 ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status status) {
     const ig_step *steps = &plan->steps[s->first];
     char reason[IG_REASON_BYTES];
@@ -185,7 +192,18 @@ ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status statu
     if (level < EAGER && status != IG_OK && s->count > 1 && !is_final(status))
         status = try_eager(plan->planner, s, steps);
     if (status == IG_OK || is_final(status)) return status;
-    return IG_FAIL(IG_ERR_DEVICE, "%s: %s", s->device->name, reason);
+    return take_over(plan, s, reason);
+}
+
+ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status status) {
+    char reason[IG_REASON_BYTES];
+    int level = COMPILE;
+    snprintf(reason, sizeof reason, "%s", ig_error_text());
+    if (is_final(status)) return status;
+    while (level < EAGER && !s->attempts[level].selected) level++;
+    note(s, level, false, reason);
+    IG_TRY(refuse_fallback(plan->planner, s, level));
+    return take_over(plan, s, reason);
 }
 
 /* ---- no level works ---- */
@@ -275,6 +293,8 @@ static ig_status add_segment(ig_lowering *l, uint32_t first) {
     s->programs = ig_alloc(p->allocator, s->count, sizeof *s->programs);
     if (!s->programs) return IG_FAIL(IG_ERR_MEMORY, "plan: %u programs", s->count);
     if (!s->device) return wrap_custom(l, s, &p->steps[first]);
+    ig_progress_part(l->planner->progress,
+                     s->device->info.flags & IG_CAN_COMPILE ? "compile" : "pack", first, s->count);
     const ig_status status = wrap(l->planner, s, &p->steps[first]);
     return status == IG_OK ? IG_OK : go_elsewhere(l, s, status);
 }
@@ -286,15 +306,29 @@ static ig_status prepare(const ig_lowering *l) {
         const ig_device *device = l->planner->devices[d];
         uint32_t i = 0;
         while (i < p->n_steps && l->places[i].device != d) i++;
-        if (i < p->n_steps && device->backend->prepare)
-            IG_TRY(device->backend->prepare(device->handle, p->steps, p->n_steps));
+        if (i == p->n_steps || !device->backend->prepare) continue;
+        (void)IG_FAIL(IG_ERR_DEVICE, "it failed and gave no reason");
+        const ig_status status = device->backend->prepare(device->handle, p->steps, p->n_steps);
+        if (status != IG_OK)
+            return IG_FAIL(is_final(status) ? status : IG_ERR_DEVICE, "%s: prepare(): %s",
+                           device->name, ig_error_text());
     }
     return IG_OK;
 }
 
+static bool keeps_any(const ig_lowering *l) {
+    for (uint32_t d = 0; d < l->planner->n_devices; d++)
+        if (ig_artifacts_keeps(l->planner->artifacts, l->planner->devices[d])) return true;
+    return false;
+}
+
 ig_status ig_lower_wrap(ig_lowering *l) {
     ig_plan *p = l->plan;
+    ig_artifacts *a = l->planner->artifacts;
+    const uint64_t hits = a ? a->counts.hits : 0;
+    if (keeps_any(l)) ig_artifacts_look(a);
     IG_TRY(prepare(l));
+    ig_progress_begin(l->planner->progress, p->n_steps);
     p->segments = ig_alloc(p->allocator, p->n_steps, sizeof *p->segments);
     if (!p->segments) return IG_FAIL(IG_ERR_MEMORY, "plan: %u steps", p->n_steps);
     for (uint32_t first = 0; first < p->n_steps;) {
@@ -303,5 +337,6 @@ ig_status ig_lower_wrap(ig_lowering *l) {
         first += s->count;
         p->n_submits += s->n_programs;
     }
+    if (!l->again) ig_progress_end(l->planner->progress, a ? a->counts.hits - hits : 0);
     return IG_OK;
 }
