@@ -79,6 +79,7 @@ typedef struct ig_model_options {
     const char
         *pre;     /* the rule that splits text before it is tokenised; NULL: what the file says */
     bool no_pack; /* read weights as they lie in the file, whatever layout a device would like */
+    ig_allocator allocator; /* both functions or neither; outlives the model */
 } ig_model_options;
 
 /* NULL options: defaults.  A file that is no GGUF file, an unknown architecture, a missing tensor
