@@ -9,6 +9,7 @@
  *     pack.c      the compiler's work: weights as the multipliers want them
  *     engine.c    the machine: one function for each op
  *
+ * Weights come as f32, bf16 or blocks of 8-bit integers.
  * Multipliers are 8 bits of mantissa wide.  A weight of 24 bits is three numbers
  * of that width, the sum of which is exact; with less precision it is one, or an
  * integer of 8 bits with a scale for each column.
@@ -67,6 +68,10 @@ typedef struct npu_header {
 } npu_header;
 
 /* ---- pack.c ---- */
+
+/* What weights may come as, and n of them, whole blocks, as floats. */
+bool npu_reads(ig_dtype dtype);
+void npu_decode(ig_dtype dtype, const void *bytes, float *out, int64_t n);
 
 /* What a matrix of [k, n] takes, and its packing: columns in lanes, tile by tile.  The weight's
  * element (k, n) lies at k * stride_k + n * stride_n. */

@@ -80,7 +80,8 @@ static void npu_info(const ig_backend_device *device, ig_device_info *out) {
     out->device_class = IG_DEVICE_NPU;
     out->flags = IG_CAN_COMPILE | IG_NO_EAGER | IG_KEEPS_WEIGHTS;
     out->alignment = 64;
-    out->dtypes = UINT64_C(1) << IG_F32 | UINT64_C(1) << IG_I32;
+    for (uint32_t d = 0; d < IG_DTYPE_COUNT; d++)
+        if (d == IG_I32 || npu_reads((ig_dtype)d)) out->dtypes |= UINT64_C(1) << d;
     snprintf(out->name, sizeof out->name, "simulated NPU");
     snprintf(out->architecture, sizeof out->architecture, SIMNPU_ARCHITECTURE);
 }
@@ -172,11 +173,19 @@ static bool takes_product(const ig_step *step) {
            (step->n_in < 3 || ig_operand_is_packed(&step->in[2]));
 }
 
+/* Weights of products and tables come in several types; as others than f32, whole. */
+static bool takes_type(const ig_step *step, uint32_t i) {
+    const ig_operand *o = &step->in[i];
+    if (step->op == IG_OP_EMBEDDING && i == 1) return is_plain(o, IG_I32);
+    const bool big = step->op == IG_OP_EMBEDDING || (step->op == IG_OP_MATMUL && i == 1);
+    if (!big || o->desc.dtype == IG_F32) return is_plain(o, IG_F32);
+    return o->kind == IG_KIND_WEIGHT && o->vary_dim < 0 && npu_reads(o->desc.dtype) &&
+           ig_operand_is_packed(o);
+}
+
 static bool takes_operands(const ig_step *step) {
-    for (uint32_t i = 0; i < step->n_in; i++) {
-        const ig_operand *o = &step->in[i];
-        if (!is_plain(o, step->op == IG_OP_EMBEDDING && i == 1 ? IG_I32 : IG_F32)) return false;
-    }
+    for (uint32_t i = 0; i < step->n_in; i++)
+        if (!takes_type(step, i)) return false;
     if (step->op == IG_OP_MATMUL) return takes_product(step);
     const bool rowwise = step->op == IG_OP_SOFTMAX || step->op == IG_OP_RMS_NORM ||
                          step->op == IG_OP_LAYER_NORM || step->op == IG_OP_EMBEDDING;
@@ -228,21 +237,29 @@ static void add_action(npu_program *p, const ig_step *step, uint64_t *used) {
     if (step->op == IG_OP_EMBEDDING) a->inner = x->dim[0];
 }
 
-static void pack_one(const npu_program *p, const ig_step *step, const npu_action *a, uint32_t i) {
+static ig_status pack_one(const npu_program *p, const ig_step *step, const npu_action *a,
+                          uint32_t i) {
     char *to = p->artifact + sizeof(npu_header) + a->in[i].offset;
     const ig_operand *o = &step->in[i];
     const int64_t n = a->shape.dim[a->shape.rank - 1];
     ig_attrs_matmul attrs;
     ig_step_attrs(step, &attrs, sizeof attrs);
-    if (step->op == IG_OP_MATMUL && i == 1) {
-        const int along_k = attrs.transpose_b ? 1 : 0;
-        npu_pack(p->precision, o->host, a->inner, n, o->stride[along_k], o->stride[1 - along_k],
-                 to);
-        return;
+    int64_t count = 1;
+    for (int d = 0; d < o->desc.shape.rank; d++) count *= o->desc.shape.dim[d];
+    if (step->op != IG_OP_MATMUL || i != 1) {
+        npu_decode(o->desc.dtype, o->host, (float *)(void *)to, count);
+        return IG_OK;
     }
-    uint64_t bytes = sizeof(float);
-    for (int d = 0; d < o->desc.shape.rank; d++) bytes *= (uint64_t)o->desc.shape.dim[d];
-    memcpy(to, o->host, bytes);
+    const int along_k = attrs.transpose_b ? 1 : 0;
+    const bool plain = o->desc.dtype == IG_F32;
+    float *decoded = plain ? NULL : p->host->alloc(p->host, (size_t)count, sizeof *decoded);
+    if (!plain && !decoded)
+        return IG_HOST_FAIL(p->host, IG_ERR_MEMORY, "simnpu: %lld weights", (long long)count);
+    if (!plain) npu_decode(o->desc.dtype, o->host, decoded, count);
+    npu_pack(p->precision, plain ? o->host : decoded, a->inner, n, o->stride[along_k],
+             o->stride[1 - along_k], to);
+    p->host->free(p->host, decoded);
+    return IG_OK;
 }
 
 /* The long part: every weight as the machine wants it. */
@@ -254,7 +271,7 @@ static ig_status pack_all(npu_program *p, const ig_step *steps, ig_progress *pro
         for (uint32_t i = 0; i < step->n_in; i++) {
             const uint64_t bytes = weight_bytes(p->precision, step, i);
             if (bytes == 0) continue;
-            pack_one(p, step, &p->actions[s], i);
+            IG_TRY(pack_one(p, step, &p->actions[s], i));
             done += bytes;
             if (!p->host->progress(progress, done, total))
                 return IG_HOST_FAIL(p->host, IG_ERR_CANCELLED, "simnpu: compile: cancelled");
