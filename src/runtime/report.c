@@ -214,6 +214,19 @@ static void say_moved(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "%llu", (unsigned long long)ctx->planner.devices[0]->moved_bytes);
 }
 
+/* What the device counts itself, where it does. */
+static void say_device_counters(ig_text *t, const ig_device *device) {
+    ig_device_counters c = {0};
+    if (!device->backend->counters) return;
+    device->backend->counters(device->handle, &c);
+    ig_text_add(t, ",\"device\":{");
+    ig_text_add_number(t, "submits", c.submits);
+    ig_text_add_number(t, "dispatches", c.dispatches);
+    ig_text_add_number(t, "barriers", c.barriers);
+    ig_text_add_number(t, "recordings", c.recordings);
+    ig_text_add(t, "}");
+}
+
 static void say_counters(ig_text *t, const ig_ctx *ctx) {
     const ig_counters c = ig_report_counters(ctx);
     const struct {
@@ -235,6 +248,7 @@ static void say_counters(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "{");
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         ig_text_add_number(t, all[i].name, all[i].value);
+    say_device_counters(t, ctx->planner.devices[0]);
     ig_text_add(t, "}");
 }
 

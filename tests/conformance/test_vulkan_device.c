@@ -19,8 +19,9 @@ extern const ig_backend ig_vulkan_backend;
 static const ig_backend *const vk = &ig_vulkan_backend;
 
 typedef struct session {
-    test_host host;
+    test_host host; /* first: trace() gets its address */
     ig_backend_device *device;
+    uint32_t traced; /* calls of trace() */
 } session;
 
 static void open_device(session *s) {
@@ -256,6 +257,44 @@ static void a_program_may_be_destroyed_right_after_its_run(void **state) {
     close_device(&s);
 }
 
+static void note(const ig_host *host, uint32_t thread, uint32_t step, uint64_t begin_ns,
+                 uint64_t end_ns) {
+    session *s = (session *)host;
+    assert_int_equal(thread, 0);
+    assert_int_equal(step, 0);
+    assert_true(begin_ns > 0 && begin_ns <= end_ns);
+    s->traced++;
+}
+
+/* Runs before and after it are not. */
+static void a_run_that_is_watched_tells_when_its_step_ran(void **state) {
+    (void)state;
+    session s = {0};
+    step_of_sgd sgd;
+    ig_backend_program *program = NULL;
+    ig_backend_buffer *buffers[3] = {0};
+    float x[N];
+    open_device(&s);
+    make_sgd(&sgd);
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(vk->buffer_alloc(s.device, sizeof x, &buffers[i]), IG_OK);
+        fill(x, 1);
+        assert_int_equal(vk->write(s.device, buffers[i], 0, x, sizeof x), IG_OK);
+    }
+    assert_int_equal(vk->compile(s.device, &sgd.step, 1, (ig_blob){0}, NULL, &program), IG_OK);
+    for (int run = 0; run < 5; run++) {
+        const ig_slot rate = {.f = run};
+        s.host.base.trace = run == 1 || run == 3 ? note : NULL;
+        assert_int_equal(program->submit(program, buffers, 3, &rate, 1), IG_OK);
+    }
+    assert_int_equal(s.traced, 2);
+    assert_int_equal(vk->read(s.device, buffers[1], 0, x, sizeof x), IG_OK);
+    assert_true(x[0] == 1 - (0 + 1 + 2 + 3 + 4) && x[N - 1] == x[0]);
+    for (int i = 1; i < 3; i++) vk->buffer_free(s.device, buffers[i]);
+    program->destroy(program);
+    close_device(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_driver_it_is_not_available_and_says_why),
@@ -266,6 +305,7 @@ int main(void) {
         cmocka_unit_test(too_large_a_buffer_is_an_error_that_says_what_is_left),
         cmocka_unit_test(runs_copies_and_slots_keep_their_order),
         cmocka_unit_test(a_program_may_be_destroyed_right_after_its_run),
+        cmocka_unit_test(a_run_that_is_watched_tells_when_its_step_ran),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,11 @@
     X(CmdDispatch)                 \
     X(CmdPipelineBarrier)          \
     X(CmdCopyBuffer)               \
+    X(CreateQueryPool)             \
+    X(DestroyQueryPool)            \
+    X(CmdResetQueryPool)           \
+    X(CmdWriteTimestamp)           \
+    X(GetQueryPoolResults)         \
     X(CreateShaderModule)          \
     X(DestroyShaderModule)         \
     X(CreatePipelineLayout)        \
