@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "ingot/report.h"
 
 enum { DEFAULT_PROMPT = 512, DEFAULT_MADE = 128, DEFAULT_RUNS = 5 };
 
@@ -33,6 +34,8 @@ typedef struct model_bench {
     int32_t *tokens; /* as many as the longer needs */
     float *logits;
     series read, made;
+    uint64_t submits; /* of the tokens of a run */
+    bench_submits cost;
     bench_device device;
 } model_bench;
 
@@ -48,6 +51,7 @@ static ig_status read_prompt(model_bench *b, double *out_rate) {
 
 static ig_status make_tokens(model_bench *b, double *times, double *out_rate) {
     IG_TRY(ig_session_truncate(b->model.session, 0, 0));
+    const uint64_t submits = ig_report_counters(b->model.ctx).submits;
     const double began = ig_clock_seconds();
     double before = began;
     for (int64_t i = 0; i < b->made.tokens; i++) {
@@ -57,6 +61,7 @@ static ig_status make_tokens(model_bench *b, double *times, double *out_rate) {
         before = now;
     }
     *out_rate = (double)b->made.tokens / (before - began);
+    b->submits = ig_report_counters(b->model.ctx).submits - submits; /* the last run counts */
     return IG_OK;
 }
 
@@ -117,14 +122,15 @@ static json_t *series_json(const series *s, int64_t runs) {
 static ig_status print_json(const model_bench *b) {
     return ig_run_result(
         b->model.cli,
-        json_pack("{s:s, s:o, s:s, s:I, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:I}", "schema",
+        json_pack("{s:s, s:o, s:s, s:I, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:I}", "schema",
                   "ingot.bench.model.v1", "model", ig_json_text(b->options.path), "arch",
                   ig_adapter_architecture(b->model.adapter), "parameters",
                   (json_int_t)ig_adapter_param_count(b->model.adapter), "device", b->device.name,
                   "instruction_set", b->device.isa, "threads", (json_int_t)b->device.threads,
                   "runs", (json_int_t)b->runs, "load_ms", ig_json_real(b->model.load_ms), "pp",
-                  series_json(&b->read, b->runs), "tg", series_json(&b->made, b->runs),
-                  "peak_rss_bytes", (json_int_t)bench_peak_rss()));
+                  series_json(&b->read, b->runs), "tg", series_json(&b->made, b->runs), "submits",
+                  b->made.tokens > 0 ? bench_submits_json(b->cost) : json_null(), "peak_rss_bytes",
+                  (json_int_t)bench_peak_rss()));
 }
 
 static void print_series(const char *name, const series *s) {
@@ -148,6 +154,7 @@ static ig_status print_table(const model_bench *b) {
            (long long)b->device.threads, b->device.name, b->device.isa);
     print_series("pp", &b->read);
     print_series("tg", &b->made);
+    if (b->made.tokens > 0) bench_submits_print(b->cost);
     return IG_OK;
 }
 
@@ -194,6 +201,11 @@ ig_status bench_model(ig_cli *cli, const bench_options *o) {
     if (status == IG_OK) {
         settle(&b.read, b.runs);
         settle(&b.made, b.runs);
+        if (b.made.tokens > 0)
+            status = bench_submits_of(cli, (double)b.submits / (double)b.made.tokens, b.made.p50,
+                                      &b.cost);
+    }
+    if (status == IG_OK) {
         status = cli->json ? print_json(&b) : print_table(&b);
     }
     model_close(&b.model);
