@@ -31,6 +31,15 @@ typedef struct npu_operand {
     int64_t stride[IG_MAX_RANK];
 } npu_operand;
 
+/* What save() hands out: a header, then the weights.  Programs for other batch sizes have the same,
+ * and share it. */
+typedef struct npu_artifact {
+    struct npu_artifact *next; /* of the device's */
+    uint32_t refs;
+    uint64_t bytes;
+    char *data;
+} npu_artifact;
+
 typedef struct npu_program npu_program;
 typedef struct npu_action npu_action;
 typedef void npu_run_fn(const npu_program *p, const npu_action *a, uint32_t part, uint32_t parts);
@@ -47,11 +56,11 @@ struct npu_action {
 struct npu_program {
     ig_backend_program base;
     const ig_host *host;
+    struct npu_device *device;
     npu_precision precision;
     uint32_t count;
     npu_action *actions;
-    char *artifact; /* what save() hands out: a header, then the weights */
-    uint64_t artifact_bytes;
+    npu_artifact *artifact;
     ig_backend_buffer *const *buffers; /* of this run */
 };
 
