@@ -77,7 +77,8 @@ typedef struct ig_model_options {
     bool no_map; /* read the file into memory instead of mapping it */
     bool lock;   /* keep the weights in memory: the system may not page them out */
     const char
-        *pre; /* the rule that splits text before it is tokenised; NULL: what the file says */
+        *pre;     /* the rule that splits text before it is tokenised; NULL: what the file says */
+    bool no_pack; /* read weights as they lie in the file, whatever layout a device would like */
 } ig_model_options;
 
 /* NULL options: defaults.  A file that is no GGUF file, an unknown architecture, a missing tensor
