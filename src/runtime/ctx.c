@@ -124,7 +124,7 @@ static ig_status choose_device(ig_ctx *ctx, const ig_ctx_options *options) {
         (ig_registry){.allocator = &ctx->allocator,
                       .host = &ctx->host.table,
                       .places = {first_set(options->plugins, config.plugins, NULL, NULL),
-                                 options->accept_plugin, options->user}};
+                                 options->accept_plugin, options->user, options->isolate_plugins}};
     const char *paths = ctx->registry.places.paths;
     if (paths && !(ctx->plugin_paths = ig_copy_text(&ctx->allocator, paths))) {
         ig_config_deinit(&ctx->allocator, &config);
