@@ -73,6 +73,9 @@ IG_MUST_CHECK ig_status ig_lower_moves(ig_lowering *l);
  * next level take its place, or there is none and the failure is returned. */
 IG_MUST_CHECK ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status status);
 
+/* A later run has failed with the thread's error: the level that it ran on says why. */
+void ig_segment_fail(ig_segment *s);
+
 /* Bytes from the first element of an operand to behind its last. */
 uint64_t ig_operand_span(const ig_operand *o);
 

@@ -143,7 +143,11 @@ static ig_status run_segment(const ig_plan *plan, ig_segment *s, ig_run_args arg
     const uint64_t begin = s->fallback[0] ? now_ns() : 0;
     if (plan->far) IG_TRY(bring(plan, s, args));
     if (ig_segment_is_far(s)) buffers = plan->far_buffers;
-    IG_TRY(is_proven(s) ? submit(s, buffers, args) : submit_first(plan, s, buffers, args));
+    const bool proven = is_proven(s);
+    const ig_status status =
+        proven ? submit(s, buffers, args) : submit_first(plan, s, buffers, args);
+    if (proven && status != IG_OK) ig_segment_fail(s);
+    IG_TRY(status);
     if (plan->far) IG_TRY(leave(plan, s, args));
     if (plan->far) s->moved_bytes += plan->far->moved_bytes - moved;
     if (s->fallback[0]) s->lost_ns += now_ns() - begin;
