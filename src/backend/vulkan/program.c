@@ -1,6 +1,8 @@
 /* Programs: made from steps, run by submitting a recording of them. */
 #include "backend/vulkan/program.h"
 
+#include "backend/vulkan/join.h"
+
 #include <stdio.h>
 
 /* ---- choosing kernels ---- */
@@ -275,6 +277,8 @@ static ig_status count_all(ig_backend_device *device, const ig_step *steps, uint
         const ig_step *step = ig_step_at(steps, i);
         out->scratch_bytes = 0;
         if (!setup(step, out)) return refuse(device, step, i);
+        if (step->op == IG_OP_MATMUL)
+            out->n_refs += VK_MAX_REFS; /* for what it may be joined with */
         if (out->scratch_bytes > step->scratch_bytes)
             return IG_HOST_FAIL(device->host, IG_ERR_ARGUMENT,
                                 "vulkan: step %u: %s has %llu bytes of scratch and needs %llu", i,
@@ -291,24 +295,26 @@ static ig_status count_all(ig_backend_device *device, const ig_step *steps, uint
  *     steps of a level   aaa bb c        chains a, b, c
  *     order              a b c  a b  a   with a barrier where a gap is
  */
-static void emit_level(vk_builder *b, const ig_step *steps, uint32_t first, uint32_t end) {
+static void emit_level(vk_builder *b, const ig_step *steps, const vk_join *joins, uint32_t first,
+                       uint32_t end) {
     for (uint32_t turn = 0, left = end - first; left > 0; turn++)
         for (uint32_t i = first, place = 0; i < end; i++, place++) {
             const ig_step *step = ig_step_at(steps, i);
             if (i > first && ig_step_at(steps, i - 1)->chain != step->chain) place = 0;
             if (place != turn) continue;
             b->step_index = i;
-            (void)setup(step, b); /* it was counted, so it can run */
+            b->join = joins[i];
+            if (!joins[i].absorbed) (void)setup(step, b); /* it was counted, so it can run */
             left--;
         }
 }
 
-static void emit_all(vk_builder *b, const ig_step *steps, uint32_t count) {
+static void emit_all(vk_builder *b, const ig_step *steps, const vk_join *joins, uint32_t count) {
     for (uint32_t first = 0, end; first < count; first = end) {
         end = first + 1;
         while (end < count && ig_step_at(steps, end)->level == ig_step_at(steps, first)->level)
             end++;
-        emit_level(b, steps, first, end);
+        emit_level(b, steps, joins, first, end);
     }
 }
 
@@ -343,10 +349,17 @@ ig_status vk_compile(ig_backend_device *device, const ig_step *steps, uint32_t c
     vk_builder b;
     (void)saved, (void)progress;
     IG_TRY(count_all(device, steps, count, &b));
-    vk_program *p = create(d, &b);
-    if (!p) return IG_HOST_FAIL(device->host, IG_ERR_MEMORY, "vulkan: %u steps", count);
+    const ig_host *host = device->host;
+    vk_join *joins = host->alloc(host, count, sizeof *joins);
+    vk_program *p = joins ? create(d, &b) : NULL;
+    if (!p) {
+        host->free(host, joins);
+        return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u steps", count);
+    }
+    vk_joins_find(steps, count, joins);
     b = (vk_builder){.program = p};
-    emit_all(&b, steps, count);
+    emit_all(&b, steps, joins, count);
+    host->free(host, joins);
     const ig_status status = p->n_launches > 0 ? settle(p) : IG_OK;
     if (status == IG_OK)
         *out = &p->base;
