@@ -5,7 +5,7 @@
 
 Both start from the same weights and see the same batches: `ingot bench train --dump` writes them
 to a file that PyTorch reads.  Both assemble their batches while the clock runs, both read the
-loss at the end alone.  Each round runs Ingot once in each mode and PyTorch once, each in a process
+loss in the last steps alone; the final loss is the mean of those.  Each round runs Ingot once in each mode and PyTorch once, each in a process
 of its own; what is printed is the median over the rounds, and the ratio of the medians.  PyTorch
 runs with one thread and with all, and the faster of the two counts: small steps do not gain from
 its threads.
@@ -13,6 +13,10 @@ its threads.
 PyTorch comes from PyPI into bench/.venv the first time (--python names another interpreter that
 has it).  It is used as its documentation shows it: modules, F.scaled_dot_product_attention,
 optim.AdamW.  --adamw fused or foreach chooses another of its implementations.
+
+Training is chaotic in the long run: rounding that differs in the last bit parts any two programs
+after a while, two of PyTorch's own optimisers too.  So a short run of both comes first, where they
+have to agree closely if weights, batches and formulas are the same: the early loss.
 
 A table goes to standard output, then one JSON line for each of Ingot's modes.
 """
@@ -29,6 +33,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 VENV = os.path.join(ROOT, "bench", ".venv")
+EARLY_STEPS = 300
 
 
 # ---- the file that `ingot bench train --dump` writes ----
@@ -157,6 +162,11 @@ def peak_rss():
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
 
 
+def final_steps(steps):
+    """How many losses `ingot bench train` takes the mean of."""
+    return max(1, min(steps // 10, 100))
+
+
 def work(args):
     import time
 
@@ -183,6 +193,7 @@ def work(args):
     windows = tensors["text"].long().unfold(0, length + 1, 1)  # [places, length + 1], a view
     del tensors
 
+    losses = []
     for step in range(args.steps):
         if step == args.warmup:
             began = time.perf_counter()
@@ -193,13 +204,14 @@ def work(args):
         loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
         loss.backward()
         optimizer.step()
-    final = loss.item()
+        if step >= args.steps - final_steps(args.steps):
+            losses.append(loss.item())
     seconds = time.perf_counter() - began
     batch = starts.shape[1]
     result = {
         "samples_per_s": batch * (args.steps - args.warmup) / seconds,
         "us_per_step": seconds * 1e6 / (args.steps - args.warmup),
-        "final_loss": final,
+        "final_loss": statistics.mean(losses),
         "batch": batch,
         "threads": args.threads,
         "length": length,
@@ -253,7 +265,14 @@ def median(runs, key):
     return statistics.median(run[key] for run in runs)
 
 
-def compare(args, mode, ours, theirs):
+def early_losses(args, python, mode, dump):
+    """Final losses of a short run of each."""
+    short = argparse.Namespace(**{**vars(args), "steps": min(args.steps, EARLY_STEPS)})
+    short.warmup = min(args.warmup, short.steps // 2)
+    return run_ingot(short, mode)["final_loss"], run_torch(short, python, dump, 1)["final_loss"]
+
+
+def compare(args, mode, ours, theirs, early):
     tokens = theirs[0]["length"] if args.workload != "char-mlp" else None
     row = {
         "bench": "train_torch",
@@ -271,6 +290,8 @@ def compare(args, mode, ours, theirs):
         "torch_us_all": sorted(run["us_per_step"] for run in theirs),
         "ingot_loss": ours[0]["final_loss"],
         "torch_loss": median(theirs, "final_loss"),
+        "ingot_early_loss": early[0],
+        "torch_early_loss": early[1],
         "ingot_peak_rss_bytes": max(run["peak_rss_bytes"] for run in ours),
         "torch_peak_rss_bytes": max(run["peak_rss_bytes"] for run in theirs),
         "torch_import_rss_bytes": max(run["import_rss_bytes"] for run in theirs),
@@ -282,6 +303,7 @@ def compare(args, mode, ours, theirs):
     }
     row["ratio"] = row["ingot_samples_per_s"] / row["torch_samples_per_s"]
     row["loss_difference"] = abs(row["ingot_loss"] - row["torch_loss"])
+    row["early_loss_difference"] = abs(early[0] - early[1])
     if tokens:
         row["ingot_tokens_per_s"] = row["ingot_samples_per_s"] * tokens
         row["torch_tokens_per_s"] = row["torch_samples_per_s"] * tokens
@@ -312,7 +334,10 @@ def print_table(rows):
             f"{row['ingot_us_per_step']:>12,.1f}{row['ratio']:>8.2f}{row['ingot_loss']:>13.6f}"
             f"{row['loss_difference']:>12.2g}{mib(row['ingot_peak_rss_bytes']):>12}"
         )
-    print()
+    print(
+        f"\nafter {min(first['steps'], EARLY_STEPS)} steps: loss {first['ingot_early_loss']:.6f}, PyTorch"
+        f" {first['torch_early_loss']:.6f}, difference {first['early_loss_difference']:.2g}\n"
+    )
 
 
 def drive(args):
@@ -323,6 +348,7 @@ def drive(args):
     with tempfile.TemporaryDirectory() as folder:
         dump = os.path.join(folder, "job.safetensors")
         run_ingot(args, modes[0], ["--dump", dump])
+        early = early_losses(args, python, modes[0], dump)
         for number in range(args.rounds):
             print(f"round {number + 1} of {args.rounds}", file=sys.stderr)
             for mode in modes:
@@ -330,7 +356,7 @@ def drive(args):
             for threads in torch_threads:
                 theirs[threads].append(run_torch(args, python, dump, threads))
     best = max(theirs.values(), key=lambda runs: median(runs, "samples_per_s"))
-    rows = [compare(args, mode, ours[mode], best) for mode in modes]
+    rows = [compare(args, mode, ours[mode], best, early) for mode in modes]
     print_table(rows)
     for row in rows:
         print(json.dumps(row))

@@ -222,6 +222,14 @@ typedef struct ig_device_info {
     char architecture[32]; /* a saved program runs on all devices of its architecture */
 } ig_device_info;
 
+/* What a device has done since it was opened, in its own units. */
+typedef struct ig_device_counters {
+    uint64_t submits;    /* to its queue, copies included */
+    uint64_t dispatches; /* kernels started */
+    uint64_t barriers;   /* between dispatches */
+    uint64_t recordings; /* command buffers written; a replay writes none */
+} ig_device_counters;
+
 /* One device is used by one thread at a time. */
 typedef struct ig_backend {
     uint32_t abi, struct_size; /* IG_BACKEND_ABI, sizeof(ig_backend) */
@@ -255,6 +263,10 @@ typedef struct ig_backend {
 
     /* Execution.  Waits for all that was submitted.  NULL: submit() returns when it is done. */
     ig_status (*synchronize)(ig_backend_device *device);
+
+    const char *extension; /* of the files that keep what save() gives: "npu"; NULL: "program" */
+
+    void (*counters)(const ig_backend_device *device, ig_device_counters *out); /* NULL: none */
 } ig_backend;
 
 /* The one symbol of a plugin. */

@@ -38,7 +38,8 @@ typedef struct ig_ctx_options {
 
     /* What happens, in words.  NULL: silence. */
     void (*log)(void *user, ig_log_level level, const char *text);
-    /* How far a long job is.  NULL: nobody asks. */
+    /* How far a long job is: "compile" and "pack", of a plan's programs, never goes back; "from the
+     * cache" is how many programs of a plan were there already.  NULL: nobody asks. */
     void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
     /* Asked between steps of a long job and before every run; true: it ends with
      * IG_ERR_CANCELLED. */
@@ -61,7 +62,10 @@ typedef struct ig_ctx_options {
     const char *cache_dir; /* of compiled programs; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else
                               $XDG_CACHE_HOME/ingot */
     bool no_cache;         /* nothing is read from there or kept */
+    uint64_t cache_bytes; /* of all programs; the least recently used go.  IG_CACHE_BYTES_DEFAULT */
 } ig_ctx_options;
+
+#define IG_CACHE_BYTES_DEFAULT (UINT64_C(4) << 30)
 
 /*
  * NULL options are all defaults.  What they leave open is taken from the

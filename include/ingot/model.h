@@ -188,6 +188,7 @@ typedef struct ig_generated {
     int64_t n_prompt, n_tokens; /* read and made */
     ig_finish finish;
     double prefill_ms, decode_ms, first_token_ms;
+    double tokenize_ms, detokenize_ms; /* parts of these: of the prompt, and of what was made */
 } ig_generated;
 
 /* Continues the prompt.  One that does not fit into the context is an error with both numbers. */

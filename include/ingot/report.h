@@ -29,7 +29,18 @@ IG_API ig_counters ig_report_counters(const ig_ctx *ctx);
 IG_API ig_memory_stats ig_report_memory(const ig_ctx *ctx);
 IG_API void ig_report_reset_memory(ig_ctx *ctx); /* the peak starts anew */
 
-/* The run report as JSON, as snprintf writes: returns the bytes it takes, without the final 0. */
+/*
+ * The run report as JSON, as snprintf writes: returns the bytes it takes, without the final 0.
+ * All fields are always there: those that only the program around the library knows (run_id, task,
+ * model, error, ...) are null for it to fill in, and a NULL context has nothing but such.
+ *   "backend_timeline": [{"module","device","attempts":[{"level","ok","reason","selected"}]}],
+ * three attempts each: compile, kernel_override, eager "fallbacks":
+ * [{"op","from","to","reason","runs","bytes_moved","ms_lost"}] "memory":
+ * {"allocated_bytes","peak_bytes","available_bytes"}, the last null where not known
+ *   "device_placement": {"cpu:0": steps of all plans that run there, ...}
+ *   "cache_hits": {"compile","prefix","op"}; "timings": {"compile_ms"}; "latent_stats": null, or
+ *       {"mean","std","p50","p95"}
+ */
 IG_API size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes);
 
 /*

@@ -56,6 +56,10 @@ IG_API IG_MUST_CHECK ig_status ig_session_run(ig_session *session, const ig_sess
 IG_API IG_MUST_CHECK ig_status ig_session_feed(ig_session *session, int32_t sequence,
                                                const int32_t *tokens, int64_t count, float *logits);
 
+/* What the logits that were handed out last were made of: the final hidden state of that row,
+ * [d_model], lent until the next run.  NULL: none were, or the memory is not the host's. */
+IG_API const float *ig_session_hidden(const ig_session *session);
+
 /* Tokens of a sequence so far, and which; lent until the next call.  0 and NULL: no such one. */
 IG_API int64_t ig_session_length(const ig_session *session, int32_t sequence);
 IG_API const int32_t *ig_session_tokens(const ig_session *session, int32_t sequence);

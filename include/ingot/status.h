@@ -26,7 +26,9 @@ extern "C" {
     X(ERR_CANCELLED, "cancelled by the caller")             \
     X(ERR_SPLIT, "too many steps for one program")          \
     X(ERR_STATE, "not now: something must happen first")    \
-    X(ERR_NUMBER, "a number is not finite")
+    X(ERR_NUMBER, "a number is not finite")                 \
+    X(ERR_MODEL, "there is no such architecture")           \
+    X(ERR_DEPENDENCY, "a library that is needed is missing")
 
 typedef enum ig_status {
 #define X(code, text) IG_##code,

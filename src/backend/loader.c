@@ -86,7 +86,7 @@ ig_status ig_plugin_open(const char *path, ig_plugin *out) {
     char resolved[PATH_MAX];
     IG_TRY(check_file(path, resolved));
     void *library = dlopen(resolved, RTLD_NOW | RTLD_LOCAL);
-    if (!library) return IG_FAIL(IG_ERR_DEVICE, "%s", dlerror());
+    if (!library) return IG_FAIL(IG_ERR_DEPENDENCY, "%s", dlerror());
     union { /* C has no cast from an object's address to a function's */
         void *symbol;
         const ig_backend *(*call)(void);

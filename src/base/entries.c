@@ -1,27 +1,33 @@
 #include "base/entries.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-enum { FORMAT = 1 };
+#include "ingot/backend.h"
+
+enum { FORMAT = 2, PIECES = 6 + 4 * IG_ENTRY_MOST_PARTS }; /* each put() makes two */
 
 typedef struct header {
     char magic[8];
-    uint32_t format, unused;
-    char name[32];                   /* the key, in hex */
-    uint64_t inputs, timeline, blob; /* bytes */
-    uint64_t checksum;               /* of what follows */
+    uint32_t format, abi;
+    char name[32];             /* the key, in hex */
+    uint64_t inputs, timeline; /* bytes */
+    uint64_t n_parts, bytes;   /* all that follows */
+    uint64_t checksum;         /* of that */
 } header;
+
+/* As it lies in the file; offsets count from behind the header. */
+typedef struct record {
+    char name[32];
+    uint64_t inputs_at, inputs_bytes, blob_at, blob_bytes;
+} record;
 
 static const char magic[8] = {'I', 'G', 'P', 'R', 'O', 'G', '\r', '\n'};
 
-static const char suffix[] = ".program";
+/* ---- names ---- */
 
 void ig_entry_name(const char *inputs, size_t bytes, char out[IG_ENTRY_NAME_BYTES]) {
     const XXH128_hash_t hash = XXH3_128bits(inputs, bytes);
@@ -29,12 +35,43 @@ void ig_entry_name(const char *inputs, size_t bytes, char out[IG_ENTRY_NAME_BYTE
              (unsigned long long)hash.low64);
 }
 
-static bool path_of(const char *folder, const char *name, char out[PATH_MAX]) {
-    const int length = snprintf(out, PATH_MAX, "%s/%s%s", folder, name, suffix);
-    return length > 0 && length < PATH_MAX;
+static bool is_extension(const char *s) {
+    const size_t length = strlen(s);
+    return length > 0 && length < 16 &&
+           strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789") == length && strcmp(s, "saving") != 0;
+}
+
+void ig_entry_file(const char *name, const char *extension, char out[IG_ENTRY_FILE_BYTES]) {
+    snprintf(out, IG_ENTRY_FILE_BYTES, "%.32s.%s", name,
+             extension && is_extension(extension) ? extension : "program");
+}
+
+/* "NAME.EXTENSION", and nothing that leads elsewhere. */
+static bool is_file(const char *file) {
+    return strspn(file, "0123456789abcdef") == 32 && file[32] == '.' && is_extension(file + 33);
+}
+
+static bool path_of(const char *folder, const char *file, char out[PATH_MAX]) {
+    const int length = snprintf(out, PATH_MAX, "%s/%s", folder, file);
+    return is_file(file) && length > 0 && length < PATH_MAX;
 }
 
 /* ---- reading ---- */
+
+static const char *body_of(const ig_file_map *map) {
+    return (const char *)map->bytes + sizeof(header);
+}
+
+static record record_at(const ig_entry *e, uint32_t i) {
+    record r;
+    const char *first = body_of(&e->map) + e->inputs_bytes + e->timeline_bytes;
+    memcpy(&r, first + i * sizeof r, sizeof r);
+    return r;
+}
+
+static bool is_within(uint64_t at, uint64_t bytes, uint64_t all) {
+    return at <= all && bytes <= all - at;
+}
 
 /* Lengths are added up without running over, and the inputs must be those of the name. */
 static bool check(const ig_file_map *map, const char *name, header *h) {
@@ -43,34 +80,54 @@ static bool check(const ig_file_map *map, const char *name, header *h) {
     memcpy(h, map->bytes, sizeof *h);
     const uint64_t left = map->size - sizeof *h;
     if (memcmp(h->magic, magic, sizeof magic) != 0 || h->format != FORMAT ||
-        memcmp(h->name, name, sizeof h->name) != 0 || h->inputs > left ||
-        h->timeline > left - h->inputs || h->blob != left - h->inputs - h->timeline)
+        h->abi != IG_BACKEND_ABI || memcmp(h->name, name, sizeof h->name) != 0 ||
+        h->bytes != left || h->inputs > left || h->timeline > left - h->inputs ||
+        h->n_parts > IG_ENTRY_MOST_PARTS ||
+        h->n_parts * sizeof(record) > left - h->inputs - h->timeline)
         return false;
-    const char *body = (const char *)map->bytes + sizeof *h;
-    ig_entry_name(body, h->inputs, key);
-    return strcmp(key, name) == 0 && XXH3_64bits(body, left) == h->checksum;
+    ig_entry_name(body_of(map), h->inputs, key);
+    return memcmp(key, name, sizeof h->name) == 0 && XXH3_64bits(body_of(map), left) == h->checksum;
 }
 
-ig_status ig_entry_open(const char *folder, const char *name, ig_entry *out) {
+static bool check_parts(const ig_entry *e) {
+    const uint64_t all = e->map.size - sizeof(header);
+    for (uint32_t i = 0; i < e->n_parts; i++) {
+        const record r = record_at(e, i);
+        if (!is_within(r.inputs_at, r.inputs_bytes, all) ||
+            !is_within(r.blob_at, r.blob_bytes, all))
+            return false;
+    }
+    return true;
+}
+
+ig_status ig_entry_look(const char *folder, const char *file, ig_entry *out) {
     char path[PATH_MAX];
     header h;
-    ig_file_map map;
-    if (strlen(name) != sizeof h.name || !path_of(folder, name, path))
-        return IG_FAIL(IG_ERR_IO, "%s: there is no such entry", name);
-    IG_TRY(ig_file_map_open(path, &map));
-    if (!check(&map, name, &h)) {
-        ig_file_map_close(&map);
+    ig_entry e = {0};
+    if (!path_of(folder, file, path)) return IG_FAIL(IG_ERR_IO, "%s: there is no such entry", file);
+    IG_TRY(ig_file_map_open(path, &e.map));
+    bool sound = check(&e.map, file, &h);
+    if (sound) {
+        e.inputs = body_of(&e.map);
+        e.inputs_bytes = h.inputs;
+        e.timeline = e.inputs + h.inputs;
+        e.timeline_bytes = h.timeline;
+        e.n_parts = (uint32_t)h.n_parts;
+        sound = check_parts(&e);
+    }
+    if (!sound) {
+        ig_file_map_close(&e.map);
         return IG_FAIL(IG_ERR_FORMAT, "%s: is damaged, or no entry", path);
     }
-    const char *body = (const char *)map.bytes + sizeof h;
-    *out = (ig_entry){.map = map,
-                      .inputs = body,
-                      .timeline = body + h.inputs,
-                      .inputs_bytes = h.inputs,
-                      .timeline_bytes = h.timeline,
-                      .blob = body + h.inputs + h.timeline,
-                      .blob_bytes = h.blob};
-    (void)utimensat(AT_FDCWD, path, NULL, 0); /* who cannot say so has it pruned earlier */
+    *out = e;
+    return IG_OK;
+}
+
+ig_status ig_entry_open(const char *folder, const char *file, ig_entry *out) {
+    char path[PATH_MAX];
+    IG_TRY(ig_entry_look(folder, file, out));
+    if (path_of(folder, file, path))
+        (void)utimensat(AT_FDCWD, path, NULL, 0); /* who cannot say so has it pruned earlier */
     return IG_OK;
 }
 
@@ -79,109 +136,141 @@ void ig_entry_close(ig_entry *entry) {
     *entry = (ig_entry){0};
 }
 
-/* ---- writing ---- */
-
-static uint64_t checksum_of(const ig_entry *e) {
-    XXH3_state_t *state = XXH3_createState();
-    if (!state) return 0; /* which no reader takes for right */
-    XXH3_64bits_reset(state);
-    XXH3_64bits_update(state, e->inputs, e->inputs_bytes);
-    XXH3_64bits_update(state, e->timeline, e->timeline_bytes);
-    XXH3_64bits_update(state, e->blob, e->blob_bytes);
-    const uint64_t sum = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
-    return sum;
+bool ig_entry_is_sound(const ig_entry *e) {
+    header h;
+    memcpy(&h, e->map.bytes, sizeof h);
+    return XXH3_64bits(body_of(&e->map), e->map.size - sizeof h) == h.checksum;
 }
 
-ig_status ig_entry_write(const ig_allocator *a, const char *folder, const char *name,
-                         const ig_entry *e) {
-    char path[PATH_MAX];
-    header h = {.format = FORMAT,
-                .inputs = e->inputs_bytes,
-                .timeline = e->timeline_bytes,
-                .blob = e->blob_bytes,
-                .checksum = checksum_of(e)};
-    const struct {
+ig_entry_part ig_entry_part_at(const ig_entry *e, uint32_t i) {
+    const record r = record_at(e, i);
+    ig_entry_part part = {.inputs = body_of(&e->map) + r.inputs_at,
+                          .inputs_bytes = r.inputs_bytes,
+                          .blob = body_of(&e->map) + r.blob_at,
+                          .blob_bytes = r.blob_bytes};
+    memcpy(part.name, r.name, sizeof r.name);
+    return part;
+}
+
+bool ig_entry_find(const ig_entry *e, const char *part, ig_entry_part *out) {
+    for (uint32_t i = 0; i < e->n_parts; i++) {
+        *out = ig_entry_part_at(e, i);
+        if (strcmp(out->name, part) == 0) return true;
+    }
+    return false;
+}
+
+/* ---- writing ---- */
+
+/* A file as the pieces that it is made of. */
+typedef struct draft {
+    header header;
+    record records[IG_ENTRY_MOST_PARTS];
+    struct {
         const void *bytes;
         uint64_t count;
-    } pieces[] = {{&h, sizeof h},
-                  {e->inputs, e->inputs_bytes},
-                  {e->timeline, e->timeline_bytes},
-                  {e->blob, e->blob_bytes}};
-    uint64_t size = 0, at = 0;
-    if (strlen(name) != sizeof h.name || !path_of(folder, name, path))
-        return IG_FAIL(IG_ERR_IO, "%s/%s: cannot be", folder, name);
-    memcpy(h.magic, magic, sizeof magic);
-    memcpy(h.name, name, sizeof h.name);
-    for (size_t i = 0; i < 4; i++) size += pieces[i].count;
+    } pieces[PIECES];
+    size_t n_pieces;
+} draft;
+
+/* Appends a piece, and says where behind the header it lies.  Blobs begin at whole words. */
+static uint64_t put(draft *d, const void *bytes, uint64_t count, bool aligned) {
+    static const char zeros[64];
+    const uint64_t gap = aligned ? -(sizeof(header) + d->header.bytes) & 63u : 0;
+    d->pieces[d->n_pieces].bytes = zeros;
+    d->pieces[d->n_pieces++].count = gap;
+    const uint64_t at = d->header.bytes + gap;
+    d->pieces[d->n_pieces].bytes = bytes;
+    d->pieces[d->n_pieces++].count = count;
+    d->header.bytes = at + count;
+    return at;
+}
+
+/* A blob that is there already is not written again. */
+static bool share_blob(const draft *d, const ig_entry_part *parts, uint32_t i, record *r) {
+    for (uint32_t j = 0; j < i; j++)
+        if (parts[j].blob_bytes == parts[i].blob_bytes &&
+            memcmp(parts[j].blob, parts[i].blob, parts[i].blob_bytes) == 0) {
+            r->blob_at = d->records[j].blob_at;
+            return true;
+        }
+    return false;
+}
+
+static void arrange(draft *d, const ig_entry *e, const ig_entry_part *parts, uint32_t n_parts) {
+    d->header.inputs = e->inputs_bytes;
+    d->header.timeline = e->timeline_bytes;
+    d->header.n_parts = n_parts;
+    (void)put(d, e->inputs, e->inputs_bytes, false);
+    (void)put(d, e->timeline, e->timeline_bytes, false);
+    (void)put(d, d->records, n_parts * sizeof(record), false);
+    for (uint32_t i = 0; i < n_parts; i++) {
+        record *r = &d->records[i];
+        memcpy(r->name, parts[i].name, sizeof r->name);
+        r->inputs_bytes = parts[i].inputs_bytes;
+        r->inputs_at = put(d, parts[i].inputs, parts[i].inputs_bytes, false);
+        r->blob_bytes = parts[i].blob_bytes;
+        if (!share_blob(d, parts, i, r))
+            r->blob_at = put(d, parts[i].blob, parts[i].blob_bytes, true);
+    }
+}
+
+static bool sum_up(draft *d) {
+    XXH3_state_t *state = XXH3_createState();
+    if (!state) return false;
+    XXH3_64bits_reset(state);
+    for (size_t i = 0; i < d->n_pieces; i++)
+        if (d->pieces[i].count > 0)
+            XXH3_64bits_update(state, d->pieces[i].bytes, d->pieces[i].count);
+    d->header.checksum = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return true;
+}
+
+static ig_status write_draft(const ig_allocator *a, const char *path, const draft *d) {
     ig_file_writer *writer = NULL;
-    IG_TRY(ig_file_writer_create(a, path, size, &writer));
-    ig_status status = IG_OK;
-    for (size_t i = 0; i < 4 && status == IG_OK; at += pieces[i++].count)
-        status = ig_file_writer_write(writer, at, pieces[i].bytes, pieces[i].count);
+    uint64_t at = sizeof d->header;
+    IG_TRY(ig_file_writer_create(a, path, at + d->header.bytes, &writer));
+    ig_status status = ig_file_writer_write(writer, 0, &d->header, sizeof d->header);
+    for (size_t i = 0; i < d->n_pieces && status == IG_OK; at += d->pieces[i++].count)
+        status = ig_file_writer_write(writer, at, d->pieces[i].bytes, d->pieces[i].count);
     if (status == IG_OK) status = ig_file_writer_commit(writer);
     ig_file_writer_destroy(writer);
     return status;
 }
 
-/* ---- the folder ---- */
-
-static int older_first(const void *x, const void *y) {
-    const ig_entry_info *a = x, *b = y;
-    if (a->used_ns != b->used_ns) return a->used_ns < b->used_ns ? -1 : 1;
-    return strcmp(a->name, b->name);
-}
-
-/* Whether a file's name is that of an entry. */
-static bool is_entry(const char *file) {
-    return strlen(file) == 32 + sizeof suffix - 1 && strcmp(file + 32, suffix) == 0 &&
-           strspn(file, "0123456789abcdef") == 32;
-}
-
-ig_status ig_entries_list(const ig_allocator *a, const char *folder, ig_entry_info **out,
-                          size_t *out_count) {
-    ig_entry_info *list = NULL;
-    size_t count = 0, room = 0;
-    DIR *dir = opendir(folder);
-    for (const struct dirent *e; dir && (e = readdir(dir));) {
-        struct stat info;
-        if (!is_entry(e->d_name) || fstatat(dirfd(dir), e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
-            continue;
-        if (!IG_GROW(a, list, &room, count + 1)) {
-            closedir(dir);
-            ig_free(a, list);
-            return IG_FAIL(IG_ERR_MEMORY, "%s: %zu entries", folder, count);
-        }
-        ig_entry_info *new = &list[count++];
-        memcpy(new->name, e->d_name, 32);
-        new->name[32] = '\0';
-        new->bytes = (uint64_t)info.st_size;
-        new->used_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+/* The parts that stay, and the new one behind them. */
+static uint32_t gather_parts(const ig_entry *old, const ig_entry_part *new,
+                             ig_entry_part out[IG_ENTRY_MOST_PARTS]) {
+    uint32_t count = 0;
+    for (uint32_t i = old->n_parts == IG_ENTRY_MOST_PARTS; i < old->n_parts; i++) {
+        out[count] = ig_entry_part_at(old, i);
+        count += strcmp(out[count].name, new->name) != 0;
     }
-    if (dir) closedir(dir);
-    if (count > 1) qsort(list, count, sizeof *list, older_first);
-    *out = list;
-    *out_count = count;
-    return IG_OK;
+    out[count++] = *new;
+    return count;
 }
 
-bool ig_entry_remove(const char *folder, const char *name) {
+ig_status ig_entry_add(const ig_allocator *a, const char *folder, const char *file,
+                       const ig_entry *entry, const ig_entry_part *part) {
     char path[PATH_MAX];
-    return path_of(folder, name, path) && unlink(path) == 0;
-}
-
-ig_status ig_entries_prune(const ig_allocator *a, const char *folder, uint64_t most,
-                           size_t *out_removed) {
-    ig_entry_info *list = NULL;
-    size_t count = 0;
-    uint64_t total = 0;
-    *out_removed = 0;
-    IG_TRY(ig_entries_list(a, folder, &list, &count));
-    for (size_t i = 0; i < count; i++) total += list[i].bytes;
-    for (size_t i = 0; i < count && total > most; i++) {
-        total -= list[i].bytes;
-        *out_removed += ig_entry_remove(folder, list[i].name);
+    if (!path_of(folder, file, path)) return IG_FAIL(IG_ERR_IO, "%s/%s: cannot be", folder, file);
+    draft *d = ig_alloc(a, 1, sizeof *d);
+    ig_entry_part *parts = ig_alloc(a, IG_ENTRY_MOST_PARTS, sizeof *parts);
+    ig_entry old = {0};
+    ig_status status = d && parts ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "%s: an entry", file);
+    if (status == IG_OK) {
+        if (ig_entry_look(folder, file, &old) != IG_OK) old = (ig_entry){0};
+        d->header.format = FORMAT;
+        d->header.abi = IG_BACKEND_ABI;
+        memcpy(d->header.magic, magic, sizeof magic);
+        memcpy(d->header.name, file, sizeof d->header.name);
+        arrange(d, entry, parts, gather_parts(&old, part, parts));
+        if (!sum_up(d)) status = IG_FAIL(IG_ERR_MEMORY, "%s: its checksum", file);
     }
-    ig_free(a, list);
-    return IG_OK;
+    if (status == IG_OK) status = write_draft(a, path, d);
+    ig_entry_close(&old);
+    ig_free(a, parts);
+    ig_free(a, d);
+    return status;
 }

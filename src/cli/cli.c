@@ -12,6 +12,7 @@
 
 #include "cli/output.h"
 #include "cli/plugins.h"
+#include "cli/report.h"
 #include "cli/signals.h"
 
 enum { COMMANDS_MAX = 64 };
@@ -57,25 +58,38 @@ const ig_exit_row ig_exit_rows[] = {
     {0, NULL},
 };
 
-/* One row for each status: the exit code, what is said before the error's text, and what a person
- * may do about it. */
+/* One row for each status: the exit code, its name in reports, what is said before the error's
+ * text, and what a person may do about it. */
 static const struct outcome {
     int exit_code;
+    const char *name;
     const char *first, *next; /* "" for nothing; a NULL `next` points to the command's --help */
 } outcomes[IG_STATUS_COUNT] = {
-    [IG_OK] = {0, "", ""},
-    [IG_ERR_ARGUMENT] = {2, "", NULL},
-    [IG_ERR_SHAPE] = {1, "", ""},
-    [IG_ERR_UNSUPPORTED] = {5, "", "Try --device cpu."},
-    [IG_ERR_MEMORY] = {4, "out of memory: ", "Free some memory, or ask for less."},
-    [IG_ERR_IO] = {6, "", "Check the path, its permissions and the free space."},
-    [IG_ERR_FORMAT] = {3, "", ""},
-    [IG_ERR_DEVICE] = {5, "", "Choose one that this machine has."},
-    [IG_ERR_CANCELLED] = {130, "", ""},
-    [IG_ERR_SPLIT] = {1, "", ""},
-    [IG_ERR_STATE] = {1, "", ""},
-    [IG_ERR_NUMBER] = {1, "", ""},
+    [IG_OK] = {0, "", "", ""},
+    [IG_ERR_ARGUMENT] = {2, "InvalidArgument", "", NULL},
+    [IG_ERR_SHAPE] = {1, "RunFailed", "", ""},
+    [IG_ERR_UNSUPPORTED] = {5, "BackendUnavailable", "", "Try --device cpu."},
+    [IG_ERR_MEMORY] = {4, "InsufficientMemory",
+                       "out of memory: ", "Free some memory, or ask for less."},
+    [IG_ERR_IO] = {6, "InputOutput", "", "Check the path, its permissions and the free space."},
+    [IG_ERR_FORMAT] = {3, "WeightFormat", "", ""},
+    [IG_ERR_DEVICE] = {5, "BackendUnavailable", "", "Choose one that this machine has."},
+    [IG_ERR_CANCELLED] = {130, "Cancelled", "", ""},
+    [IG_ERR_SPLIT] = {1, "RunFailed", "", ""},
+    [IG_ERR_STATE] = {1, "RunFailed", "", ""},
+    [IG_ERR_NUMBER] = {1, "RunFailed", "", ""},
+    [IG_ERR_MODEL] = {3, "ModelNotRegistered", "", "'ingot archs' lists those that are known."},
+    [IG_ERR_DEPENDENCY] = {5, "DependencyUnavailable", "", "Install what is missing."},
 };
+
+const char *ig_error_name(ig_status status) {
+    return (unsigned)status < IG_STATUS_COUNT ? outcomes[status].name : "RunFailed";
+}
+
+const char *ig_error_hint(ig_status status) {
+    const char *next = (unsigned)status < IG_STATUS_COUNT ? outcomes[status].next : "";
+    return next ? next : "See the command's --help.";
+}
 
 int ig_exit_code(ig_status status) {
     if ((unsigned)status >= IG_STATUS_COUNT) return 1;
@@ -154,14 +168,7 @@ static void log_line(void *user, ig_log_level level, const char *text) {
     fprintf(stderr, "%s%s\n", level >= IG_LOG_WARNING ? "warning: " : "", safe);
 }
 
-/* Reports are for --report alone; the last context's is the run's. */
-static void keep_report(void *user, const ig_ctx *ctx) {
-    ig_cli *cli = user;
-    json_t *report = NULL;
-    if (!cli->report || ig_json_report(ctx, &report) != IG_OK) return;
-    json_decref(cli->last_report);
-    cli->last_report = report;
-}
+static void ask_for_report(void *user, const ig_ctx *ctx) { ig_run_context(user, ctx); }
 
 static bool asks_to_stop(void *user) { return ig_cli_cancelled(user); }
 
@@ -171,7 +178,7 @@ ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
                             .user = cli,
                             .allocator = cli->allocator,
                             .strict = cli->strict,
-                            .closing = keep_report,
+                            .closing = ask_for_report,
                             .accept_plugin = ig_cli_accept_plugin};
 }
 

@@ -29,8 +29,7 @@ typedef struct ig_cli {
     const char *report; /* a file; NULL: none */
     int color;          /* ig_color */
 
-    struct json_t *last_report; /* of the context that was closed last; NULL: none */
-    double began_ms;
+    struct ig_run *run; /* what is known of the run for its report: report.h */
 } ig_cli;
 
 enum { IG_OPTIONS_BYTES = 1024 }; /* no command's options struct is larger */
@@ -43,6 +42,7 @@ struct ig_command {
     const ig_opt *opts;
     size_t options_bytes; /* of the struct that `opts` fills and `run` is given */
     bool cancels;         /* it asks ig_cli_cancelled() often: SIGINT and SIGTERM are kept for it */
+    bool json_lines;      /* --json gives an object a line, the last one with the run report */
     ig_status (*run)(ig_cli *cli, const void *options);
 };
 
@@ -61,6 +61,9 @@ typedef struct ig_exit_row {
 extern const ig_exit_row ig_exit_rows[]; /* a NULL meaning at the end */
 
 int ig_exit_code(ig_status status); /* DESIGN: 2 usage, 3 bad file, 4 memory, 5 device, 6 I/O */
+const char *ig_error_name(ig_status status); /* "WeightFormat": for programs that sort by it */
+const char *
+ig_error_hint(ig_status status); /* what a person may do about it; "": nothing general */
 
 /* The last failure in words, without the place in the source unless -v.  Returns `out`. */
 enum { IG_ERROR_BYTES = 640 };
@@ -71,9 +74,6 @@ int ig_cli_fail(const ig_cli *cli, ig_status status);
 
 /* Writes out what stdout still holds; a closed pipe is 141 without a word, a full disk is 6. */
 int ig_cli_finish(const ig_cli *cli, int code);
-
-/* Writes the run report that was asked for, failed runs included; returns the exit code. */
-int ig_cli_report(ig_cli *cli, ig_status status, int code);
 
 /* ---- For commands ---- */
 

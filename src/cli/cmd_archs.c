@@ -4,20 +4,21 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "ingot/model.h"
 
-static ig_status print_json(void) {
+static ig_status print_json(const ig_cli *cli) {
     json_t *list = json_array();
     for (size_t i = 0; ig_arch_name(i); i++)
         json_array_append_new(list,
                               json_pack("{s:s, s:s, s:b}", "name", ig_arch_name(i), "description",
                                         ig_arch_description(i), "trained", ig_arch_is_trained(i)));
-    return ig_json_print(json_pack("{s:s, s:o}", "schema", "ingot.archs.v1", "archs", list));
+    return ig_run_result(cli, json_pack("{s:s, s:o}", "schema", "ingot.archs.v1", "archs", list));
 }
 
 static ig_status run(ig_cli *cli, const void *options) {
     (void)options;
-    if (cli->json) return print_json();
+    if (cli->json) return print_json(cli);
     int widest = 0;
     for (size_t i = 0; ig_arch_name(i); i++)
         if ((int)strlen(ig_arch_name(i)) > widest) widest = (int)strlen(ig_arch_name(i));

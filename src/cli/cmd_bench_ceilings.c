@@ -9,6 +9,7 @@
 #include "cli/cmd_bench.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "ingot/bench.h"
 #include "ingot/report.h"
 
@@ -96,7 +97,8 @@ static ig_status print_json(const table *t) {
             json_object_set_new(entry, kinds[what].key, bench_spread_json(t->rows[i].of[what]));
         json_array_append_new(rows, entry);
     }
-    return ig_json_print(json_pack("{s:s, s:o, s:s, s:i, s:o}", "schema", "ingot.bench.ceilings.v1",
+    return ig_run_result(t->cli,
+                         json_pack("{s:s, s:o, s:s, s:i, s:o}", "schema", "ingot.bench.ceilings.v1",
                                    "machine", bench_machine_json(), "instruction_set",
                                    t->device.isa, "runs", t->runs, "rows", rows));
 }

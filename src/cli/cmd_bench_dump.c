@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "cli/output.h"
+#include "cli/report.h"
 
 /* What the file is made of: tensors are laid out first, then filled in, then written. */
 typedef struct dump {
@@ -108,7 +109,7 @@ ig_status bench_dump(ig_cli *cli, const bench_options *o, const ig_workload_type
                          : IG_FAIL(IG_ERR_MEMORY, "dump: no memory for %llu bytes",
                                    (unsigned long long)d.n_bytes);
     }
-    if (status == IG_OK) status = ig_file_replace(a, o->dump, print, &d);
+    if (status == IG_OK) status = ig_run_write(cli, "dump", o->dump, print, &d);
     ig_free(a, d.bytes);
     json_decref(d.header);
     ig_workload_destroy(d.workload);

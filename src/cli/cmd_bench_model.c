@@ -14,6 +14,7 @@
 #include "cli/opened.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 
 enum { DEFAULT_PROMPT = 512, DEFAULT_MADE = 128, DEFAULT_RUNS = 5 };
 
@@ -114,18 +115,16 @@ static json_t *series_json(const series *s, int64_t runs) {
 }
 
 static ig_status print_json(const model_bench *b) {
-    json_t *report;
-    IG_TRY(ig_json_report(b->model.ctx, &report));
-    return ig_json_print(
-        json_pack("{s:s, s:o, s:s, s:I, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:I, s:o}",
-                  "schema", "ingot.bench.model.v1", "model", ig_json_text(b->options.path), "arch",
+    return ig_run_result(
+        b->model.cli,
+        json_pack("{s:s, s:o, s:s, s:I, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:I}", "schema",
+                  "ingot.bench.model.v1", "model", ig_json_text(b->options.path), "arch",
                   ig_adapter_architecture(b->model.adapter), "parameters",
                   (json_int_t)ig_adapter_param_count(b->model.adapter), "device", b->device.name,
                   "instruction_set", b->device.isa, "threads", (json_int_t)b->device.threads,
                   "runs", (json_int_t)b->runs, "load_ms", ig_json_real(b->model.load_ms), "pp",
-                  series_json(&b->read, b->runs), "tg", series_json(&b->made, b->runs), "memory",
-                  json_incref(json_object_get(report, "memory")), "peak_rss_bytes",
-                  (json_int_t)bench_peak_rss(), "report", report));
+                  series_json(&b->read, b->runs), "tg", series_json(&b->made, b->runs),
+                  "peak_rss_bytes", (json_int_t)bench_peak_rss()));
 }
 
 static void print_series(const char *name, const series *s) {

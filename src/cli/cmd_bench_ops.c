@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "ingot/grad.h"
 #include "ingot/ops.h"
 
@@ -275,7 +276,7 @@ ig_status bench_ops_all(ig_cli *cli, const bench_options *o) {
     json_t *root = json_pack("{s:s, s:o, s:s, s:i}", "schema", "ingot.bench.ops.v1", "machine",
                              bench_machine_json(), "instruction_set", b.device.isa, "runs", b.runs);
     const ig_status status = measure_and_print(&b, &times, matmul, root);
-    if (status == IG_OK) return ig_json_print(root);
+    if (status == IG_OK) return ig_run_result(cli, root);
     json_decref(root);
     return status;
 }

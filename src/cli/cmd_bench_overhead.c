@@ -22,6 +22,7 @@
 #include "cli/cmd_bench.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "ingot/bench.h"
 #include "ingot/grad.h"
 #include "ingot/ops.h"
@@ -189,7 +190,7 @@ static ig_status print_json(const overhead *o, double of[QUANTILES][COSTS]) {
         if (!is_known(o, c)) json_decref(cost);
         json_object_set_new(root, costs[c].key, is_known(o, c) ? cost : json_null());
     }
-    return ig_json_print(root);
+    return ig_run_result(o->cli, root);
 }
 
 /* ---- The subject ---- */

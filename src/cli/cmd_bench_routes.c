@@ -12,6 +12,7 @@
 #include "cli/cmd_bench.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "ingot/bench.h"
 #include "ingot/report.h"
 
@@ -141,7 +142,8 @@ static ig_status print_json(const routes *r) {
                             (json_int_t)one->counters.waits, "allocations",
                             (json_int_t)one->n_allocations, "loss", ig_json_real(one->loss)));
     }
-    return ig_json_print(
+    return ig_run_result(
+        r->cli,
         json_pack("{s:s, s:o, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:o}", "schema",
                   "ingot.bench.routes.v1", "machine", bench_machine_json(), "instruction_set",
                   r->device.isa, "threads", (json_int_t)r->device.threads, "arch", "llm",

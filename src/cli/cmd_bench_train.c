@@ -2,9 +2,11 @@
  * ingot bench train - how fast a workload trains, and what the runtime costs.
  *
  * The clock on the wall runs over all but the first steps, batch assembly
- * included; the loss is read where the clock does not run, and at the end.  Then
- * the same steps run on the device "null", whose kernels compute nothing, and
- * without batches: what is left is the runtime itself, divided by the ops.
+ * included; the loss is read where the clock does not run, and in the last steps.
+ * The final loss is the mean of those: that of a single batch says more about the
+ * batch than about the training.  Then the same steps run on the device "null",
+ * whose kernels compute nothing, and without batches: what is left is the runtime
+ * itself, divided by the ops.
  */
 #include <string.h>
 
@@ -13,11 +15,15 @@
 #include "cli/cmd_bench_dump.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "ingot/grad.h"
 #include "ingot/report.h"
 
 /* Auto records its third step: results that are read then are kept for later. */
 enum { READ_AT_FIRST = 4, WARMUP_LEAST = 4, OVERHEAD_STEPS = 200, NOTE_BYTES = 32 };
+
+/* The final loss is the mean of a tenth of the steps, but no more than these, and one at least. */
+enum { FINAL_SHARE = 10, FINAL_MOST = 100 };
 
 typedef struct trainer {
     ig_cli *cli;
@@ -25,9 +31,10 @@ typedef struct trainer {
     const ig_workload_type *type;
     ig_mode mode;
     int64_t steps, warmup; /* in all; of these, before the clock */
+    int64_t final;         /* of these, the last, whose losses count */
 
     /* Results. */
-    double seconds, loss;
+    double seconds, loss; /* the mean over the final steps */
     ig_counters counters; /* of all steps */
     int64_t batch, tokens;
     uint64_t allocations; /* while the clock ran */
@@ -52,9 +59,11 @@ static ig_status create(const trainer *t, bench_counter *counter, ig_ctx **ctx, 
 }
 
 static ig_status train_step(trainer *t, ig_workload *w, int64_t step, ig_meter *meter) {
-    const bool reads = step < READ_AT_FIRST || step < t->warmup || step + 1 == t->steps;
+    const bool counts = step >= t->steps - t->final;
+    double loss;
     IG_TRY(ig_workload_next_batch(w));
-    IG_TRY(ig_workload_step(w, reads ? &t->loss : NULL));
+    IG_TRY(ig_workload_step(w, counts || step < READ_AT_FIRST || step < t->warmup ? &loss : NULL));
+    if (counts) t->loss += loss / (double)t->final;
     if (step + 1 < t->steps) ig_meter_update(meter, (uint64_t)step + 1, "");
     return IG_OK;
 }
@@ -174,20 +183,24 @@ static ig_status print_json(const trainer *t) {
     const double timed = (double)(t->steps - t->warmup);
     json_t *tokens =
         t->tokens > 0 ? ig_json_real((double)t->tokens * timed / t->seconds) : NULL; /* left out */
-    return ig_json_print(json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o*, s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:o,"
-        " s:o, s:o, s:s, s:s}",
-        "schema", "ingot.bench.train.v1", "workload", t->type->name, "mode", bench_modes[t->mode],
-        "batch", (json_int_t)t->batch, "threads", (json_int_t)t->device.threads, "steps",
-        (json_int_t)t->steps, "warmup", (json_int_t)t->warmup, "samples_per_s",
-        ig_json_real((double)t->batch * timed / t->seconds), "tokens_per_s", tokens, "us_per_step",
-        ig_json_real(t->seconds * 1e6 / timed), "final_loss", ig_json_real(t->loss), "records",
-        (json_int_t)t->counters.records, "replays", (json_int_t)t->counters.replays, "dispatches",
-        (json_int_t)t->counters.dispatches, "overhead_ns_per_op", ig_json_real(t->overhead_ns),
-        "peak_rss_bytes", (json_int_t)t->peak_rss, "allocations_per_step",
-        ig_json_real((double)t->allocations / timed), "us_per_waited_step",
-        ig_json_real(t->waited_us), "us_to_issue", ig_json_real(t->issue_us), "device",
-        t->device.name, "instruction_set", t->device.isa));
+    return ig_run_result(
+        t->cli,
+        json_pack(
+            "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o*, s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:o,"
+            " s:o, s:o, s:s, s:s}",
+            "schema", "ingot.bench.train.v1", "workload", t->type->name, "mode",
+            bench_modes[t->mode], "batch", (json_int_t)t->batch, "threads",
+            (json_int_t)t->device.threads, "steps", (json_int_t)t->steps, "warmup",
+            (json_int_t)t->warmup, "samples_per_s",
+            ig_json_real((double)t->batch * timed / t->seconds), "tokens_per_s", tokens,
+            "us_per_step", ig_json_real(t->seconds * 1e6 / timed), "final_loss",
+            ig_json_real(t->loss), "records", (json_int_t)t->counters.records, "replays",
+            (json_int_t)t->counters.replays, "dispatches", (json_int_t)t->counters.dispatches,
+            "overhead_ns_per_op", ig_json_real(t->overhead_ns), "peak_rss_bytes",
+            (json_int_t)t->peak_rss, "allocations_per_step",
+            ig_json_real((double)t->allocations / timed), "us_per_waited_step",
+            ig_json_real(t->waited_us), "us_to_issue", ig_json_real(t->issue_us), "device",
+            t->device.name, "instruction_set", t->device.isa));
 }
 
 static void print_row(const trainer *t, const char *label, const char *fmt, ...) IG_PRINTF(3, 4);
@@ -216,7 +229,7 @@ static void print_table(const trainer *t) {
               t->seconds * 1e6 / timed, (long long)(t->steps - t->warmup), (long long)t->warmup);
     print_row(t, "waited for", "%.2f us a step whose loss is read; %.2f us until it is on its way",
               t->waited_us, t->issue_us);
-    print_row(t, "final loss", "%.6f", t->loss);
+    print_row(t, "final loss", "%.6f (mean of the last %lld steps)", t->loss, (long long)t->final);
     print_row(t, "records", "%llu, replays %llu", (unsigned long long)t->counters.records,
               (unsigned long long)t->counters.replays);
     print_row(t, "dispatches", "%s", ig_count_text(t->counters.dispatches, a));
@@ -230,6 +243,7 @@ static void print_table(const trainer *t) {
 static ig_status choose(trainer *t) {
     const bench_options *o = t->options;
     IG_TRY(ig_workload_find(o->workload ? o->workload : ig_workload_char_mlp.name, &t->type));
+    ig_run_model(t->cli, t->type->name);
     const char *mode = o->mode ? o->mode : bench_modes[IG_MODE_COMPILED];
     for (t->mode = IG_MODE_DYNAMIC; strcmp(bench_modes[t->mode], mode) != 0; t->mode++)
         if (!bench_modes[t->mode + 1])
@@ -238,6 +252,8 @@ static ig_status choose(trainer *t) {
     t->steps = o->steps > 0 ? o->steps : t->type->steps;
     t->warmup = o->warmup > 0 ? o->warmup : t->steps / 10;
     if (o->warmup == 0 && t->warmup < WARMUP_LEAST) t->warmup = WARMUP_LEAST;
+    t->final = t->steps / FINAL_SHARE < FINAL_MOST ? t->steps / FINAL_SHARE : FINAL_MOST;
+    if (t->final == 0) t->final = 1;
     if (t->warmup >= t->steps)
         return IG_FAIL(IG_ERR_ARGUMENT, "--steps %lld: %lld of them are before the clock starts",
                        (long long)t->steps, (long long)t->warmup);

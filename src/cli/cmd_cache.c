@@ -4,10 +4,12 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/digests.h"
 #include "base/dirs.h"
 #include "base/entries.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 
 typedef struct cache_options {
     const char *action, *key, *folder;
@@ -18,16 +20,23 @@ typedef struct cache {
     ig_cli *cli;
     const cache_options *options;
     char folder[PATH_MAX]; /* of the programs */
-    ig_entry_info *list;   /* the least recently used first */
+    char digests[PATH_MAX + 16];
+    ig_entry_info *list; /* the least recently used first */
     size_t count;
 } cache;
 
 /* ---- inputs: "name=value" lines ---- */
 
-/* The value of line `name` in an entry; "" where it has none.  Returns `out`. */
-static const char *input_of(const ig_entry *e, const char *name, char *out, size_t bytes) {
+/* Lines, as an entry and its parts have them. */
+typedef struct lines {
+    const char *at;
+    size_t bytes;
+} lines;
+
+/* The value of line `name`; "" where there is none.  Returns `out`. */
+static const char *value_of(lines l, const char *name, char *out, size_t bytes) {
     const size_t length = strlen(name);
-    const char *at = e->inputs, *end = e->inputs + e->inputs_bytes;
+    const char *at = l.at, *end = l.at + l.bytes;
     out[0] = '\0';
     while (at < end) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -42,14 +51,43 @@ static const char *input_of(const ig_entry *e, const char *name, char *out, size
     return out;
 }
 
-static const char *const input_names[] = {"abi",     "backend", "version",      "architecture",
-                                          "options", "n_steps", "weight_bytes", "steps",
-                                          "shapes",  "dtypes",  "places",       "weights"};
-enum { INPUTS = sizeof input_names / sizeof input_names[0], VALUE_BYTES = 256 };
+/* Those of the entry, then those of its parts. */
+static const char *const input_names[] = {
+    "abi",          "backend",     "version", "architecture", "n_steps",
+    "weight_bytes", "steps",       "dtypes",  "weights",      "optimization_level",
+    "precision",    "batch_sizes", "rows",    "shapes",       "places"};
+enum { INPUTS = sizeof input_names / sizeof input_names[0], OF_ENTRY = 12, VALUE_BYTES = 256 };
 
-static bool same_input(const ig_entry *a, const ig_entry *b, const char *name) {
+static lines inputs_of(const ig_entry *e) { return (lines){e->inputs, e->inputs_bytes}; }
+
+/* Input number i of an entry, or of the part of it that was made last. */
+static const char *input_of(const ig_entry *e, int i, char out[VALUE_BYTES]) {
+    lines l = inputs_of(e);
+    out[0] = '\0';
+    if (i >= OF_ENTRY && e->n_parts == 0) return out;
+    if (i >= OF_ENTRY) {
+        const ig_entry_part part = ig_entry_part_at(e, e->n_parts - 1);
+        l = (lines){part.inputs, part.inputs_bytes};
+    }
+    return value_of(l, input_names[i], out, VALUE_BYTES);
+}
+
+static bool same_input(const ig_entry *a, const ig_entry *b, int i) {
     char x[VALUE_BYTES], y[VALUE_BYTES];
-    return strcmp(input_of(a, name, x, sizeof x), input_of(b, name, y, sizeof y)) == 0;
+    return strcmp(input_of(a, i, x), input_of(b, i, y)) == 0;
+}
+
+/* "1,8,64": the batch sizes that the entry has programs for. */
+static const char *batches_of(const ig_entry *e, char out[VALUE_BYTES]) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < e->n_parts && used + 24 < VALUE_BYTES; i++) {
+        const ig_entry_part part = ig_entry_part_at(e, i);
+        char rows[24];
+        value_of((lines){part.inputs, part.inputs_bytes}, "rows", rows, sizeof rows);
+        used += (size_t)snprintf(out + used, VALUE_BYTES - used, "%s%s", used ? "," : "", rows);
+    }
+    return out;
 }
 
 /* ---- actions ---- */
@@ -57,22 +95,33 @@ static bool same_input(const ig_entry *a, const ig_entry *b, const char *name) {
 static ig_status stats(const cache *c) {
     uint64_t bytes = 0;
     char text[IG_UNIT_TEXT_BYTES];
+    const ig_entry_counts n = ig_entries_counts(c->folder);
+    const double asked = (double)(n.hits + n.misses);
+    const double rate = asked > 0 ? (double)n.hits / asked : 0;
     for (size_t i = 0; i < c->count; i++) bytes += c->list[i].bytes;
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:s, s:I, s:o}", "schema", "ingot.cache.v1", "folder",
-                                       c->folder, "entries", (json_int_t)c->count, "bytes",
-                                       ig_json_count(bytes)));
-    printf("%s: %zu programs, %s\n", c->folder, c->count, ig_bytes_text(bytes, text));
+        return ig_run_result(
+            c->cli, json_pack("{s:s, s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:f}", "schema",
+                              "ingot.cache.v1", "folder", c->folder, "entries",
+                              (json_int_t)c->count, "bytes", ig_json_count(bytes), "hits",
+                              (json_int_t)n.hits, "misses", (json_int_t)n.misses, "damaged",
+                              (json_int_t)n.damaged, "stored", (json_int_t)n.stored, "hit_rate",
+                              rate, "compile_ms", (double)n.compile_ns / 1e6));
+    printf("%s: %zu entries, %s\n", c->folder, c->count, ig_bytes_text(bytes, text));
+    printf("%llu programs found, %llu compiled in %.3f s, %llu damaged: hit rate %.1f %%\n",
+           (unsigned long long)n.hits, (unsigned long long)n.misses, (double)n.compile_ns / 1e9,
+           (unsigned long long)n.damaged, 100 * rate);
     return IG_OK;
 }
 
 static json_t *describe(const ig_entry *e, const ig_entry_info *info) {
     char value[VALUE_BYTES];
-    json_t *row = json_pack("{s:s, s:o, s:I}", "key", info->name, "bytes",
-                            ig_json_count(info->bytes), "used_ns", (json_int_t)info->used_ns);
-    for (int i = 0; row && i < INPUTS; i++)
-        json_object_set_new(row, input_names[i],
-                            ig_json_text(input_of(e, input_names[i], value, sizeof value)));
+    json_t *row = json_pack("{s:s%, s:s, s:o, s:I, s:I, s:s}", "key", info->file, (size_t)32,
+                            "file", info->file, "bytes", ig_json_count(info->bytes), "used_ns",
+                            (json_int_t)info->used_ns, "programs", (json_int_t)e->n_parts, "rows",
+                            batches_of(e, value));
+    for (int i = 0; row && i < OF_ENTRY; i++)
+        json_object_set_new(row, input_names[i], ig_json_text(input_of(e, i, value)));
     return row;
 }
 
@@ -81,98 +130,116 @@ static ig_status ls(const cache *c) {
     char text[IG_UNIT_TEXT_BYTES], value[VALUE_BYTES];
     for (size_t i = c->count; i-- > 0;) { /* the last used first */
         ig_entry e;
-        if (ig_entry_open(c->folder, c->list[i].name, &e) != IG_OK) continue;
+        if (ig_entry_look(c->folder, c->list[i].file, &e) != IG_OK) continue;
         if (c->cli->json) {
             json_array_append_new(rows, describe(&e, &c->list[i]));
         } else {
-            printf("%s  %9s  %s", c->list[i].name, ig_bytes_text(c->list[i].bytes, text),
-                   input_of(&e, "backend", value, sizeof value));
-            printf(", %s steps\n", input_of(&e, "n_steps", value, sizeof value));
+            printf("%s  %9s  %s", c->list[i].file, ig_bytes_text(c->list[i].bytes, text),
+                   value_of(inputs_of(&e), "backend", value, sizeof value));
+            printf(", %s steps", value_of(inputs_of(&e), "n_steps", value, sizeof value));
+            printf(", batch sizes %s\n", batches_of(&e, value));
         }
         ig_entry_close(&e);
     }
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:o}", "schema", "ingot.cache.v1", "entries", rows));
+        return ig_run_result(c->cli,
+                             json_pack("{s:s, s:o}", "schema", "ingot.cache.v1", "entries", rows));
     json_decref(rows);
     return IG_OK;
 }
 
-/* Reads every entry; a bad one is removed, as a run would. */
+/* Reads every entry; a bad one is removed, as a run would.  What is remembered of files is compared
+ * with them. */
 static ig_status verify(const cache *c) {
     size_t bad = 0;
     for (size_t i = 0; i < c->count; i++) {
         ig_entry e;
-        const ig_status status = ig_entry_open(c->folder, c->list[i].name, &e);
+        const ig_status status = ig_entry_look(c->folder, c->list[i].file, &e);
         if (status == IG_OK) {
             ig_entry_close(&e);
             continue;
         }
         bad++;
-        (void)ig_entry_remove(c->folder, c->list[i].name);
-        if (!c->cli->json) printf("%s: damaged, removed\n", c->list[i].name);
+        (void)ig_entry_remove(c->folder, c->list[i].file);
+        if (!c->cli->json) printf("%s: damaged, removed\n", c->list[i].file);
     }
+    const ig_digests_state files = ig_digests_verify(c->digests);
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:I, s:I}", "schema", "ingot.cache.v1", "sound",
-                                       (json_int_t)(c->count - bad), "damaged", (json_int_t)bad));
+        return ig_run_result(
+            c->cli, json_pack("{s:s, s:I, s:I, s:{s:I, s:I, s:I}}", "schema", "ingot.cache.v1",
+                              "sound", (json_int_t)(c->count - bad), "damaged", (json_int_t)bad,
+                              "digests", "sound", (json_int_t)files.sound, "stale",
+                              (json_int_t)files.stale, "wrong", (json_int_t)files.wrong));
     printf("%zu sound, %zu damaged\n", c->count - bad, bad);
+    printf("digests of %zu files are true, of %zu stale, of %zu wrong\n", files.sound, files.stale,
+           files.wrong);
     return IG_OK;
 }
 
 /* The entry that shares most inputs with this one. */
-static ig_status find_nearest(const cache *c, const ig_entry *of, const char *name, ig_entry *out,
-                              const char **out_name) {
+static ig_status find_nearest(const cache *c, const ig_entry *of, const char *file, ig_entry *out,
+                              const char **out_file) {
     int best = -1;
     for (size_t i = c->count; i-- > 0;) {
         ig_entry e;
         int same = 0;
-        if (strcmp(c->list[i].name, name) == 0) continue;
-        if (ig_entry_open(c->folder, c->list[i].name, &e) != IG_OK) continue;
-        for (int k = 0; k < INPUTS; k++) same += same_input(of, &e, input_names[k]);
+        if (strcmp(c->list[i].file, file) == 0) continue;
+        if (ig_entry_look(c->folder, c->list[i].file, &e) != IG_OK) continue;
+        for (int k = 0; k < INPUTS; k++) same += same_input(of, &e, k);
         if (same > best) {
             if (best >= 0) ig_entry_close(out);
             *out = e;
-            *out_name = c->list[i].name;
+            *out_file = c->list[i].file;
             best = same;
         } else {
             ig_entry_close(&e);
         }
     }
-    return best >= 0 ? IG_OK : IG_FAIL(IG_ERR_ARGUMENT, "cache why: there is no other program");
+    return best >= 0 ? IG_OK : IG_FAIL(IG_ERR_ARGUMENT, "cache why: there is no other entry");
 }
 
-static ig_status compare(const cache *c, const ig_entry *e, const char *name, const ig_entry *near,
-                         const char *near_name) {
+static ig_status compare(const cache *c, const ig_entry *e, const char *file, const ig_entry *near,
+                         const char *near_file) {
     json_t *inputs = json_object(), *differ = json_array();
     if (!c->cli->json)
-        printf("%s\nwhat its key is made of, and what differs from %s:\n", name, near_name);
+        printf("%s\nwhat its key is made of, and what differs from %s:\n", file, near_file);
     for (int i = 0; i < INPUTS; i++) {
         char x[VALUE_BYTES], y[VALUE_BYTES];
-        input_of(e, input_names[i], x, sizeof x);
-        input_of(near, input_names[i], y, sizeof y);
+        input_of(e, i, x);
+        input_of(near, i, y);
         const bool other = strcmp(x, y) != 0;
         json_object_set_new(inputs, input_names[i], ig_json_text(x));
         if (other) json_array_append_new(differ, json_string(input_names[i]));
         if (!c->cli->json)
-            printf("%s %-13s %s%s%s\n", other ? "!" : " ", input_names[i], x,
+            printf("%s %-18s %s%s%s\n", other ? "!" : " ", input_names[i], x,
                    other ? "   there: " : "", other ? y : "");
     }
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:s, s:s, s:o, s:o}", "schema", "ingot.cache.v1",
-                                       "key", name, "nearest", near_name, "inputs", inputs,
-                                       "differ", differ));
+        return ig_run_result(c->cli,
+                             json_pack("{s:s, s:s%, s:s%, s:o, s:o}", "schema", "ingot.cache.v1",
+                                       "key", file, (size_t)32, "nearest", near_file, (size_t)32,
+                                       "inputs", inputs, "differ", differ));
     json_decref(inputs);
     json_decref(differ);
     return IG_OK;
 }
 
+/* The file whose name begins so; the last used if nothing is said. */
+static const char *find_key(const cache *c, const char *key) {
+    for (size_t i = c->count; i-- > 0;)
+        if (!key || strncmp(c->list[i].file, key, strlen(key)) == 0) return c->list[i].file;
+    return NULL;
+}
+
 static ig_status why(const cache *c) {
-    if (c->count == 0) return IG_FAIL(IG_ERR_ARGUMENT, "cache why: there is no program");
-    const char *name = c->options->key ? c->options->key : c->list[c->count - 1].name;
-    const char *near_name = NULL;
+    const char *file = find_key(c, c->options->key), *near_file = NULL;
+    if (!file)
+        return IG_FAIL(IG_ERR_ARGUMENT, "cache why: there is no entry%s%s",
+                       c->options->key ? " " : "", c->options->key ? c->options->key : "");
     ig_entry e, near = {0};
-    IG_TRY(ig_entry_open(c->folder, name, &e));
-    ig_status status = find_nearest(c, &e, name, &near, &near_name);
-    if (status == IG_OK) status = compare(c, &e, name, &near, near_name);
+    IG_TRY(ig_entry_look(c->folder, file, &e));
+    ig_status status = find_nearest(c, &e, file, &near, &near_file);
+    if (status == IG_OK) status = compare(c, &e, file, &near, near_file);
     ig_entry_close(&near);
     ig_entry_close(&e);
     return status;
@@ -182,9 +249,9 @@ static ig_status remove_some(const cache *c, uint64_t most) {
     size_t removed = 0;
     IG_TRY(ig_entries_prune(&c->cli->allocator, c->folder, most, &removed));
     if (c->cli->json)
-        return ig_json_print(json_pack("{s:s, s:I, s:I}", "schema", "ingot.cache.v1", "removed",
-                                       (json_int_t)removed, "entries",
-                                       (json_int_t)(c->count - removed)));
+        return ig_run_result(c->cli, json_pack("{s:s, s:I, s:I}", "schema", "ingot.cache.v1",
+                                               "removed", (json_int_t)removed, "entries",
+                                               (json_int_t)(c->count - removed)));
     printf("%zu removed, %zu left\n", removed, c->count - removed);
     return IG_OK;
 }
@@ -206,6 +273,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     if (!ig_dir_cache(c.options->folder, top))
         return IG_FAIL(IG_ERR_IO, "there is no place for a cache; INGOT_CACHE_DIR names one");
     const int length = snprintf(c.folder, sizeof c.folder, "%s/programs", top);
+    snprintf(c.digests, sizeof c.digests, "%s/digests", top);
     if (length < 0 || (size_t)length >= sizeof c.folder)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: too long", top);
     IG_TRY(ig_entries_list(&cli->allocator, c.folder, &c.list, &c.count));
@@ -219,7 +287,8 @@ static ig_status run(ig_cli *cli, const void *options) {
 static const ig_opt opts[] = {
     {OPT_TEXT, 0, "ACTION", OPTION(action), .help = "stats, ls, verify, why, prune or clear",
      .choices = actions, .flags = OPT_POSITIONAL | OPT_REQUIRED},
-    {OPT_TEXT, 0, "KEY", OPTION(key), .help = "why: the program to explain; the last used",
+    {OPT_TEXT, 0, "KEY", OPTION(key),
+     .help = "why: the entry to explain, or how its name begins; the last used",
      .flags = OPT_POSITIONAL},
     {OPT_TEXT, 0, "cache-dir", OPTION(folder), .help = "the cache's folder", .value = "DIR",
      .flags = OPT_DIR},
@@ -242,10 +311,11 @@ const ig_command cmd_cache = {
     .about = "Programs that a device has compiled are kept, so that the next run does not compile "
              "them again. A program is found by the digest of what it was made of: steps, shapes, "
              "dtypes, places in memory, weights, options, and the device's backend, version and "
-             "architecture.\n\n"
-             "stats counts them, ls lists them, verify reads each and removes what is damaged, why "
-             "shows what the key of one is made of and what differs from the one most like it, "
-             "prune removes the least recently used, and clear all.",
+             "architecture. Programs of one model for several batch sizes are one entry.\n\n"
+             "stats counts entries and how often one was found, ls lists them, verify reads each "
+             "and removes what is damaged, why shows what the key of one is made of and what "
+             "differs from the one most like it, prune removes the least recently used, and clear "
+             "all.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(cache_options),

@@ -71,7 +71,7 @@ static ig_status print_json(const chat *c, const char *prompt, const ig_generate
         (json_int_t)result->n_tokens, "finish", talk_finish_name(result->finish), "first_token_ms",
         ig_json_real(result->first_token_ms), "decode_ms", ig_json_real(result->decode_ms));
     if (!root) return IG_FAIL(IG_ERR_MEMORY, "JSON: no memory for the result");
-    json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    (void)!ig_json_write(stdout, root, IG_JSON_LINE); /* a closed pipe is noticed at the end */
     json_decref(root);
     return IG_OK;
 }
@@ -86,8 +86,9 @@ static ig_status make_answer(chat *c, const char *prompt, ig_generate_options *o
     options->user = c;
     c->text.used = 0;
     const ig_status status = ig_adapter_generate(c->talker.model.adapter, options, &result);
+    talk_report(&c->talker, &result);
     if (status == IG_OK && c->talker.cli->json) IG_TRY(print_json(c, prompt, &result));
-    if (status == IG_OK || result.n_tokens > 0) putchar('\n');
+    if (!c->talker.cli->json && (status == IG_OK || result.n_tokens > 0)) putchar('\n');
     fflush(stdout);
     if (c->out_of_memory) return IG_FAIL(IG_ERR_MEMORY, "chat: no memory for the text");
     if (ig_cli_cancelled(c->talker.cli)) return IG_FAIL(IG_ERR_CANCELLED, "stopped");
@@ -199,14 +200,17 @@ static const char *const examples[] = {
 const ig_command cmd_chat = {
     .name = "chat",
     .summary = "type a line, and a model answers it or goes on from it",
-    .about = "Reads lines until the end of standard input or /exit. A model whose file says how "
-             "conversations are written answers each line and remembers those before, until "
-             "/reset. Others continue each line, up to an empty line or to what --stop says. On a "
-             "terminal, lines can be edited "
-             "and called back. With --json each answer is an object on a line of its own.",
+    .about =
+        "Reads lines until the end of standard input or /exit. A model whose file says how "
+        "conversations are written answers each line and remembers those before, until "
+        "/reset. Others continue each line, up to an empty line or to what --stop says. On a "
+        "terminal, lines can be edited "
+        "and called back. With --json each answer is an object on a line of its own, and the last "
+        "line is the report of the run.",
     .examples = examples,
     .opts = talk_opts + TALK_SHARED,
     .options_bytes = sizeof(talk_options),
     .cancels = true,
+    .json_lines = true,
     .run = run,
 };

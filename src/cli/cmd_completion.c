@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 
 typedef struct completion_options {
     const char *shell;
@@ -267,7 +268,7 @@ static ig_status print_json(const ig_cli *cli, int shell) {
         root = json_pack("{s:s, s:s, s:s}", "schema", "ingot.completion.v1", "shell", names[shell],
                          "script", script);
     free(script);
-    return ig_json_print(root);
+    return ig_run_result(cli, root);
 }
 
 static ig_status run(ig_cli *cli, const void *options) {

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "cli/signals.h"
 #include "model/convert.h"
 
@@ -49,11 +50,13 @@ static ig_status print_result(const conversion *c) {
                ig_bytes_text(weight_bytes(c), size));
         return IG_OK;
     }
-    return ig_json_print(json_pack(
-        "{s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:o}", "schema", "ingot.convert.v1", "dir",
-        ig_json_text(c->options->dir), "out", ig_json_text(c->options->out), "architecture",
-        ig_conversion_arch(c->model), "type", c->recipe->name, "tensors", (json_int_t)count,
-        "weight_bytes", (json_int_t)weight_bytes(c), "seconds", ig_json_real(c->seconds)));
+    return ig_run_result(c->cli,
+                         json_pack("{s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:o}", "schema",
+                                   "ingot.convert.v1", "dir", ig_json_text(c->options->dir), "out",
+                                   ig_json_text(c->options->out), "architecture",
+                                   ig_conversion_arch(c->model), "type", c->recipe->name, "tensors",
+                                   (json_int_t)count, "weight_bytes", (json_int_t)weight_bytes(c),
+                                   "seconds", ig_json_real(c->seconds)));
 }
 
 static ig_status write_model(conversion *c) {
@@ -67,6 +70,8 @@ static ig_status write_model(conversion *c) {
     const ig_status status =
         ig_conversion_write(c->model, c->options->out, c->recipe, &options, c->results);
     c->seconds = ig_clock_seconds() - began;
+    ig_run_stage(c->cli, "convert", c->seconds * 1e3);
+    if (status == IG_OK) ig_run_wrote(c->cli, "model", c->options->out);
     ig_meter_end(&c->meter, status == IG_OK ? c->meter.total : 0, "");
     return status;
 }
@@ -78,6 +83,7 @@ static ig_status run(ig_cli *cli, const void *options) {
         return IG_FAIL(IG_ERR_ARGUMENT, "--type %s: no such type of weights", c.options->type);
     const ig_convert_options how = {.pre = c.options->pre, .say = say, .user = cli};
     ig_signals_reading(c.options->dir);
+    ig_run_model(cli, c.options->dir);
     IG_TRY(ig_conversion_open(&cli->allocator, c.options->dir, &how, &c.model));
     ig_status status = write_model(&c);
     if (status == IG_OK) status = print_result(&c);

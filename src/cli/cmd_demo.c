@@ -15,6 +15,7 @@
 #include "cli/demo_modes.h"
 #include "cli/output.h"
 #include "cli/plot.h"
+#include "cli/report.h"
 #include "ingot/checkpoint.h"
 #include "ingot/grad.h"
 #include "ingot/report.h"
@@ -86,22 +87,26 @@ static ig_status draw(demo *d) {
                           .y_label = "cross entropy (nats)",
                           .series = series,
                           .n_series = 2};
-    const ig_status status = ig_file_replace(&d->cli->allocator, d->curve_path, print_plot, &plot);
+    const ig_status status = ig_run_write(d->cli, "plot", d->curve_path, print_plot, &plot);
     ig_free(&d->cli->allocator, x);
     return status;
 }
 
 static ig_status save(demo *d) {
+    ig_run_model(d->cli, d->job.type->name);
+    ig_run_batch(d->cli, d->compiled->workload->sizes.batch);
     char progress[128], loss[32];
     snprintf(loss, sizeof loss, "%.6g", mean_of_last(d));
     snprintf(progress, sizeof progress, "{\"steps\": %lld, \"batch\": %lld, \"loss\": %s}",
              (long long)d->options->steps, (long long)d->compiled->workload->sizes.batch,
              isfinite(mean_of_last(d)) ? loss : "null");
-    return ig_checkpoint_save(
-        d->file_path, d->compiled->workload->model,
-        &(ig_checkpoint_options){.optimizer = d->compiled->workload->optimizer,
-                                 .config = d->compiled->workload->config,
-                                 .progress = progress});
+    IG_TRY(
+        ig_checkpoint_save(d->file_path, d->compiled->workload->model,
+                           &(ig_checkpoint_options){.optimizer = d->compiled->workload->optimizer,
+                                                    .config = d->compiled->workload->config,
+                                                    .progress = progress}));
+    ig_run_wrote(d->cli, "checkpoint", d->file_path);
+    return IG_OK;
 }
 
 /* ---- The checkpoint, in a context that has never trained ---- */
@@ -222,7 +227,8 @@ static ig_status print_json(const demo *d) {
     const int64_t steps = d->options->steps;
     const ig_workload *w = d->compiled->workload;
     const double *losses = d->compiled->losses;
-    return ig_json_print(
+    return ig_run_result(
+        d->cli,
         json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:{s:o, s:o, s:o}, s:o, s:b, s:o, s:I,"
                   " s:{s:o, s:I}, s:o, s:{s:b, s:I}, s:o}",
                   "schema", "ingot.demo.v1", "workload", d->job.type->name, "device",
@@ -264,9 +270,9 @@ static ig_status choose_paths(demo *d) {
 
 static ig_status print_intent(const demo *d) {
     if (d->cli->json)
-        return ig_json_print(json_pack("{s:s, s:b, s:[o, o]}", "schema", "ingot.demo.v1", "dry_run",
-                                       true, "writes", ig_json_text(d->curve_path),
-                                       ig_json_text(d->file_path)));
+        return ig_run_result(
+            d->cli, json_pack("{s:s, s:b, s:[o, o]}", "schema", "ingot.demo.v1", "dry_run", true,
+                              "writes", ig_json_text(d->curve_path), ig_json_text(d->file_path)));
     char path[PATH_MAX];
     printf("would train %s for %lld steps and write\n", d->job.type->name,
            (long long)d->options->steps);

@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "ingot/device.h"
 #include "ingot/ingot.h"
 
@@ -203,8 +204,8 @@ static ig_status run(ig_cli *cli, const void *options) {
         json_object_set_new(row, "kernel", try_device(cli, text(row, "name")));
     }
     if (status == IG_OK && cli->json)
-        return ig_json_print(
-            json_pack("{s:s, s:o}", "schema", "ingot.devices.v1", "devices", l.all));
+        return ig_run_result(
+            cli, json_pack("{s:s, s:o}", "schema", "ingot.devices.v1", "devices", l.all));
     if (status == IG_OK) print(cli, l.all, o->explain);
     json_decref(l.all);
     return status;

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "cli/opened.h"
 #include "cli/output.h"
+#include "cli/report.h"
 
 typedef struct embed_options {
     model_options model;
@@ -73,9 +74,9 @@ static ig_status work(embedder *e) {
     IG_TRY(model_read_text(cli, o->prompt, o->file, &e->text));
     IG_TRY(embed_all(e));
     if (!cli->json) return IG_OK;
-    return ig_json_print(json_pack("{s:s, s:o, s:s, s:I, s:O}", "schema", "ingot.embed.v1", "model",
-                                   ig_json_text(o->model.path), "pooling", poolings[o->pooling],
-                                   "width", (json_int_t)e->width, "data", e->list));
+    return ig_run_result(e->model.cli, json_pack("{s:s, s:s, s:I, s:O}", "schema", "ingot.embed.v1",
+                                                 "pooling", poolings[o->pooling], "width",
+                                                 (json_int_t)e->width, "data", e->list));
 }
 
 static ig_status run(ig_cli *cli, const void *options) {

@@ -1,6 +1,7 @@
 /* ingot export - a checkpoint without what only training needs. */
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "ingot/checkpoint.h"
 #include "ingot/model.h"
 
@@ -27,11 +28,12 @@ static ig_status export(ig_ctx *ctx, const export_options *o) {
 static ig_status print_result(const ig_cli *cli, const export_options *o, uint64_t before) {
     uint64_t after;
     IG_TRY(file_bytes(o->to, &after));
+    ig_run_wrote(cli, "model", o->to);
     if (cli->json)
-        return ig_json_print(json_pack("{s:s, s:o, s:I, s:o, s:I}", "schema", "ingot.export.v1",
-                                       "from", ig_json_text(o->from), "from_bytes",
-                                       (json_int_t)before, "to", ig_json_text(o->to), "to_bytes",
-                                       (json_int_t)after));
+        return ig_run_result(cli, json_pack("{s:s, s:o, s:I, s:o, s:I}", "schema",
+                                            "ingot.export.v1", "from", ig_json_text(o->from),
+                                            "from_bytes", (json_int_t)before, "to",
+                                            ig_json_text(o->to), "to_bytes", (json_int_t)after));
     char name[256], large[IG_UNIT_TEXT_BYTES], small[IG_UNIT_TEXT_BYTES];
     printf("%s: %s of %s\n", ig_text_safe(o->to, name, sizeof name), ig_bytes_text(after, small),
            ig_bytes_text(before, large));
@@ -43,6 +45,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     const export_options *o = options;
     uint64_t before;
     ig_ctx *ctx;
+    ig_run_model(cli, o->from);
     IG_TRY(file_bytes(o->from, &before)); /* which may be the file that is replaced */
     IG_TRY(ig_ctx_create(&context, &ctx));
     const ig_status status = export(ctx, o);

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "cli/talk.h"
 
 enum { PROMPT_MOST = 64 << 20, READ_BYTES = 1 << 16 };
@@ -123,29 +124,18 @@ static json_t *tokens_json(const generation *g) {
     return list;
 }
 
-/* The run report, and what is generation's. */
 static ig_status print_json(const generation *g) {
     const ig_generated *r = &g->result;
     const double seconds = r->decode_ms / 1e3;
-    json_t *report;
-    IG_TRY(ig_json_report(g->talker.model.ctx, &report));
     json_t *own = json_pack(
-        "{s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:s, s:o, s:{s:o, s:o, s:o, s:o}}", "schema",
-        "ingot.generate.v1", "model", ig_json_text(g->talker.model.path), "arch",
+        "{s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:s, s:o}", "schema", "ingot.generate.v1", "arch",
         ig_adapter_architecture(g->talker.model.adapter), "prompt",
         text_json(g->prompt, g->prompt_bytes), "text", text_json(g->text.bytes, g->text.used),
         "tokens", tokens_json(g), "n_prompt", (json_int_t)g->read.count, "n_tokens",
         (json_int_t)r->n_tokens, "finish", talk_finish_name(r->finish), "tokens_per_s",
-        ig_json_real(seconds > 0 ? (double)r->n_tokens / seconds : 0), "timings", "load_ms",
-        ig_json_real(g->talker.model.load_ms), "prefill_ms", ig_json_real(r->prefill_ms),
-        "decode_ms", ig_json_real(r->decode_ms), "first_token_ms", ig_json_real(r->first_token_ms));
+        ig_json_real(seconds > 0 ? (double)r->n_tokens / seconds : 0));
     if (own && g->logprobs) json_object_set(own, "logprobs", g->logprobs);
-    if (!own || json_object_update_missing(own, report) != 0) {
-        json_decref(own);
-        own = NULL;
-    }
-    json_decref(report);
-    return ig_json_print(own);
+    return ig_run_result(g->talker.cli, own);
 }
 
 /* The prompt's tokens: of the text as it is, or as the first turn of a conversation. */
@@ -188,7 +178,9 @@ static ig_status save(generation *g) {
     ig_session *session = g->talker.model.session;
     if (!path || ig_session_length(session, 0) < (int64_t)g->read.count) return IG_OK;
     IG_TRY(ig_session_truncate(session, 0, (int64_t)g->read.count));
-    return ig_session_save(session, 0, path);
+    IG_TRY(ig_session_save(session, 0, path));
+    ig_run_wrote(g->talker.cli, "prompt_cache", path);
+    return IG_OK;
 }
 
 static ig_status generate(generation *g) {
@@ -203,6 +195,7 @@ static ig_status generate(generation *g) {
     options.user = g;
     show_prompt(g);
     const ig_status status = ig_adapter_generate(g->talker.model.adapter, &options, &g->result);
+    talk_report(&g->talker, &g->result);
     if (!g->talker.cli->json && (status == IG_OK || g->result.n_tokens > 0)) {
         putchar('\n');
         fflush(stdout);

@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 
 typedef struct help_options {
     const char *command;
@@ -37,8 +38,8 @@ static ig_status print_json(const ig_cli *cli, const ig_command *only) {
                                                   "summary", (*c)->summary, "about", (*c)->about,
                                                   "options", options_json((*c)->opts)));
     }
-    return ig_json_print(json_pack("{s:s, s:o, s:o}", "schema", "ingot.help.v1", "commands",
-                                   commands, "common_options", options_json(ig_common_opts)));
+    return ig_run_result(cli, json_pack("{s:s, s:o, s:o}", "schema", "ingot.help.v1", "commands",
+                                        commands, "common_options", options_json(ig_common_opts)));
 }
 
 static ig_status run(ig_cli *cli, const void *options) {

@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "ingot/grad.h"
 #include "ingot/ops.h"
 #include "ingot/report.h"
@@ -122,13 +123,14 @@ static json_t *kernels_json(const json_t *timeline) {
     return list;
 }
 
-static ig_status print_json(const ig_ctx *ctx, json_t *report) {
+static ig_status print_json(const ig_cli *cli, const ig_ctx *ctx, json_t *report) {
     const json_t *config = json_object_get(report, "config_resolved");
     const ig_counters c = ig_report_counters(ctx);
     const ig_memory_stats m = ig_report_memory(ctx);
-    return ig_json_print(
+    return ig_run_result(
+        cli,
         json_pack("{s:s, s:s, s:{s:s, s:O?, s:O?, s:i, s:I, s:I, s:I, s:I, s:o}, s:{s:I, s:I, s:I},"
-                  " s:{s:o, s:o, s:o}, s:O}",
+                  " s:{s:o, s:o, s:o}}",
                   "schema", "ingot.info.v1", "version", ig_version(), "dispatch", "device",
                   ig_ctx_device(ctx), "instruction_set", json_object_get(config, "architecture"),
                   "threads", json_object_get(config, "threads"), "ops_in_table", IG_OP_COUNT, "ops",
@@ -138,7 +140,7 @@ static ig_status print_json(const ig_ctx *ctx, json_t *report) {
                   "programs", (json_int_t)c.programs, "hits", (json_int_t)c.program_hits, "misses",
                   (json_int_t)c.program_misses, "memory", "allocated_bytes",
                   ig_json_count(m.allocated_bytes), "peak_bytes", ig_json_count(m.peak_bytes),
-                  "available_bytes", ig_json_count(m.available_bytes), "report", report));
+                  "available_bytes", ig_json_count(m.available_bytes)));
 }
 
 /* ---- The command ---- */
@@ -148,7 +150,7 @@ static ig_status show(ig_cli *cli, ig_ctx *ctx) {
     IG_TRY(ig_json_report(ctx, &report));
     ig_status status = IG_OK;
     if (cli->json)
-        status = print_json(ctx, report);
+        status = print_json(cli, ctx, report);
     else
         print_summary(cli, ctx, report);
     json_decref(report);

@@ -4,6 +4,7 @@
 
 #include "cli/cmd_inspect.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "cli/signals.h"
 #include "format/gguf_layout.h"
 #include "ingot/checkpoint.h"
@@ -177,7 +178,8 @@ static json_t *object_json(const char *text) {
     return *text ? json_loads(text, 0, NULL) : json_null();
 }
 
-static ig_status print_json(const inspect_options *o, const ig_checkpoint *file) {
+static ig_status print_json(const ig_cli *cli, const inspect_options *o,
+                            const ig_checkpoint *file) {
     total totals[ROLES];
     add_up(file, totals);
     const total *weights = &totals[IG_ROLE_WEIGHT], *moments = &totals[IG_ROLE_OPTIMIZER];
@@ -196,14 +198,15 @@ static ig_status print_json(const inspect_options *o, const ig_checkpoint *file)
         json_decref(root);
         root = NULL;
     }
-    return ig_json_print(root);
+    return ig_run_result(cli, root);
 }
 
 static ig_status inspect_checkpoint(ig_cli *cli, const inspect_options *o) {
     ig_checkpoint *file;
     IG_TRY(ig_checkpoint_open(o->path, &file));
     ig_status status = o->verify ? ig_checkpoint_verify(file) : IG_OK;
-    if (status == IG_OK) status = cli->json ? print_json(o, file) : print_summary(cli, o, file);
+    if (status == IG_OK)
+        status = cli->json ? print_json(cli, o, file) : print_summary(cli, o, file);
     ig_checkpoint_close(file);
     return status;
 }
@@ -221,6 +224,7 @@ static bool is_gguf(const char *path) {
 static ig_status run(ig_cli *cli, const void *options) {
     const inspect_options *o = options;
     ig_signals_reading(o->path);
+    ig_run_model(cli, o->path);
     return is_gguf(o->path) ? inspect_gguf(cli, o) : inspect_checkpoint(cli, o);
 }
 

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "cli/opened.h"
 #include "cli/output.h"
+#include "cli/report.h"
 
 enum { MOST_TOP = 1000 };
 
@@ -64,7 +65,7 @@ static ig_status ask(asked *q) {
     IG_TRY(model_session(&q->model, (int64_t)q->tokens.count, 1));
     q->logits = ig_alloc(&q->model.cli->allocator, (size_t)vocabulary, sizeof *q->logits);
     if (!q->logits) return IG_FAIL(IG_ERR_MEMORY, "logits of %lld tokens", (long long)vocabulary);
-    return ig_session_feed(q->model.session, 0, q->tokens.at, (int64_t)q->tokens.count, q->logits);
+    return model_feed(&q->model, q->tokens, q->logits);
 }
 
 /* ---- results ---- */
@@ -76,7 +77,8 @@ static ig_status print_json(const asked *q) {
         json_array_append_new(tokens, json_integer(q->tokens.at[i]));
     for (int64_t i = 0; i < vocabulary; i++)
         json_array_append_new(logits, ig_json_real((double)q->logits[i]));
-    return ig_json_print(json_pack("{s:s, s:o, s:s, s:o, s:o}", "schema", "ingot.logits.v1",
+    return ig_run_result(q->model.cli,
+                         json_pack("{s:s, s:o, s:s, s:o, s:o}", "schema", "ingot.logits.v1",
                                    "model", ig_json_text(q->model.path), "arch",
                                    ig_adapter_architecture(q->model.adapter), "tokens", tokens,
                                    "logits", logits));

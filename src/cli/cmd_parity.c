@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "cli/opened.h"
 #include "cli/output.h"
+#include "cli/report.h"
 
 enum { MOST_DEVICES = 8, DEVICE_BYTES = 32 };
 
@@ -123,7 +124,7 @@ static ig_status print(const comparison *c) {
         json_pack("{s:s, s:o, s:I, s:O}", "schema", "ingot.parity.v1", "model",
                   ig_json_text(c->model), "tokens", (json_int_t)c->n_tokens, "pairs", pairs);
     json_decref(pairs);
-    if (c->cli->json) return ig_json_print(root);
+    if (c->cli->json) return ig_run_result(c->cli, root);
     json_decref(root);
     return IG_OK;
 }

@@ -13,6 +13,7 @@
 #include "cli/opened.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 
 enum { DEFAULT_CTX = 512, ROWS = 64 };
 
@@ -113,12 +114,14 @@ static ig_status print(const measure *m) {
     const double variance = fmax(m->sum_of_squares / n - mean * mean, 0);
     const double ppl = exp(mean), deviation = n > 1 ? sqrt(variance / (n - 1)) * ppl : 0;
     if (m->model.cli->json)
-        return ig_json_print(json_pack(
-            "{s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "schema", "ingot.perplexity.v1",
-            "model", ig_json_text(m->model.path), "perplexity", ig_json_real(ppl), "deviation",
-            ig_json_real(deviation), "nll", ig_json_real(mean), "tokens",
-            (json_int_t)m->tokens.count, "scored", (json_int_t)m->n_scored, "chunks",
-            (json_int_t)m->n_chunks, "ctx", (json_int_t)m->ctx_len));
+        return ig_run_result(m->model.cli,
+                             json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "schema",
+                                       "ingot.perplexity.v1", "model", ig_json_text(m->model.path),
+                                       "perplexity", ig_json_real(ppl), "deviation",
+                                       ig_json_real(deviation), "nll", ig_json_real(mean), "tokens",
+                                       (json_int_t)m->tokens.count, "scored",
+                                       (json_int_t)m->n_scored, "chunks", (json_int_t)m->n_chunks,
+                                       "ctx", (json_int_t)m->ctx_len));
     printf("perplexity %.4f +- %.4f (%lld of %zu tokens foretold, pieces of %lld)\n", ppl,
            deviation, (long long)m->n_scored, m->tokens.count, (long long)m->ctx_len);
     return IG_OK;

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/plan_view.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "ingot/bench.h"
 #include "ingot/grad.h"
 #include "ingot/report.h"
@@ -116,6 +117,7 @@ static ig_status measure_ceilings(planner *p) {
 static ig_status open_workload(planner *p) {
     const plan_options *o = p->options;
     IG_TRY(ig_workload_find(o->workload ? o->workload : ig_workload_char_mlp.name, &p->type));
+    ig_run_model(p->cli, p->type->name);
     IG_TRY(bench_context(p->cli, o->device, o->threads, &p->ctx));
     IG_TRY(ig_mode_set(p->ctx, mode_of[o->mode]));
     IG_TRY(ig_workload_create(p->type, p->ctx, o->sizes, &p->workload));
@@ -177,14 +179,13 @@ static void print_trace(FILE *to, const void *what) {
 }
 
 static ig_status write_files(planner *p) {
-    const ig_allocator *a = &p->cli->allocator;
     const plan_options *o = p->options;
-    if (o->dot) IG_TRY(ig_file_replace(a, o->dot, print_dot, p));
-    if (o->trace) IG_TRY(ig_file_replace(a, o->trace, print_trace, p));
+    if (o->dot) IG_TRY(ig_run_write(p->cli, "dot", o->dot, print_dot, p));
+    if (o->trace) IG_TRY(ig_run_write(p->cli, "trace", o->trace, print_trace, p));
     if (!o->svg) return IG_OK;
     p->layout = plan_layout_create(&p->view);
     if (!p->layout) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for its picture", o->svg);
-    return ig_file_replace(a, o->svg, print_svg, p);
+    return ig_run_write(p->cli, "svg", o->svg, print_svg, p);
 }
 
 /* ---- Results ---- */
@@ -268,12 +269,13 @@ static json_t *profile_json(const planner *p) {
 
 static ig_status print_json(const planner *p) {
     const plan_view *v = &p->view;
-    return ig_json_print(json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:o, s:I, s:O, s:o}", "schema", "ingot.plan.v1",
-        "workload", subject(p), "mode", modes[p->options->mode], "batch", (json_int_t)p->rows,
-        "threads", (json_int_t)p->device.threads, "device", p->device.name, "instruction_set",
-        p->device.isa, "arena_fill", ig_json_real(fill_of(v)), "buffers", (json_int_t)v->buffers,
-        "plan", v->plan, "profile", p->options->profile ? profile_json(p) : json_null()));
+    return ig_run_result(
+        p->cli, json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:o, s:I, s:O, s:o}", "schema",
+                          "ingot.plan.v1", "workload", subject(p), "mode", modes[p->options->mode],
+                          "batch", (json_int_t)p->rows, "threads", (json_int_t)p->device.threads,
+                          "device", p->device.name, "instruction_set", p->device.isa, "arena_fill",
+                          ig_json_real(fill_of(v)), "buffers", (json_int_t)v->buffers, "plan",
+                          v->plan, "profile", p->options->profile ? profile_json(p) : json_null()));
 }
 
 /* ---- The command ---- */

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/plugins.h"
+#include "cli/report.h"
 #include "conformance/harness.h"
 
 typedef struct plugin_options {
@@ -47,11 +48,12 @@ static const char *complaint_of(const conformance *c) {
 static ig_status report(const ig_cli *cli, const ig_backend *backend, const conformance *c) {
     const char *complaint = complaint_of(c);
     if (cli->json)
-        IG_TRY(ig_json_print(json_pack(
-            "{s:s, s:o, s:o, s:b, s:s, s:i, s:i, s:i, s:o}", "schema", "ingot.plugin.v1", "backend",
-            ig_json_text(backend->name), "version", ig_json_text(backend->version), "ok",
-            !*complaint, "complaint", complaint, "passed", (int)c->all.passed, "refused",
-            (int)c->all.refused, "failed", (int)c->all.failed, "ops", rows_of(c))));
+        IG_TRY(ig_run_result(
+            cli, json_pack("{s:s, s:o, s:o, s:b, s:s, s:i, s:i, s:i, s:o}", "schema",
+                           "ingot.plugin.v1", "backend", ig_json_text(backend->name), "version",
+                           ig_json_text(backend->version), "ok", !*complaint, "complaint",
+                           complaint, "passed", (int)c->all.passed, "refused", (int)c->all.refused,
+                           "failed", (int)c->all.failed, "ops", rows_of(c))));
     else
         printf("%s: %u passed, %u refused, %u failed\n", backend->name, c->all.passed,
                c->all.refused, c->all.failed);
@@ -66,7 +68,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     if (strcmp(o->action, "check") != 0)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: there is check", o->action);
     if (!realpath(o->file, path)) return IG_FAIL(IG_ERR_IO, "%s: there is no such file", o->file);
-    if (!ig_cli_accept_plugin(NULL, path)) return IG_ERR_DEVICE;
+    IG_TRY(ig_cli_try_plugin(path));
     IG_TRY(ig_plugin_open(path, &plugin));
     conformance *result = ig_alloc(&cli->allocator, 1, sizeof *result);
     ig_status status = result ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "plugin check");

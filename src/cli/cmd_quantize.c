@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "cli/signals.h"
 #include "format/gguf_produce.h"
 #include "format/recipe.h"
@@ -109,6 +110,8 @@ static ig_status produce(quantization *q) {
     const ig_status status =
         ig_gguf_produce(a, q->options->out, w, q->products, q->count, &options, q->results);
     q->seconds = ig_clock_seconds() - began;
+    ig_run_stage(q->cli, "quantize", q->seconds * 1e3);
+    if (status == IG_OK) ig_run_wrote(q->cli, "model", q->options->out);
     ig_meter_end(&q->meter, status == IG_OK ? q->meter.total : 0, "");
     ig_gguf_writer_destroy(w);
     return status;
@@ -169,7 +172,8 @@ static ig_status print_json(const quantization *q) {
                       ig_dtype_name(q->products[i].desc.dtype), "bytes", (json_int_t)r->n_bytes,
                       "squared_error", ig_json_real(r->error), "lost", ig_json_real(lost(r))));
     }
-    return ig_json_print(
+    return ig_run_result(
+        q->cli,
         json_pack("{s:s, s:o, s:o, s:s, s:I, s:I, s:o, s:o, s:o}", "schema", "ingot.quantize.v1",
                   "in", ig_json_text(q->options->in), "out", ig_json_text(q->options->out), "type",
                   q->recipe->name, "bytes_before", (json_int_t)ig_gguf_file_bytes(q->model),
@@ -199,6 +203,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     if (!q.recipe)
         return IG_FAIL(IG_ERR_ARGUMENT, "'%s': no such type of weights", q.options->type);
     ig_signals_reading(q.options->in);
+    ig_run_model(cli, q.options->in);
     IG_TRY(ig_gguf_open_file(&cli->allocator, q.options->in, &q.model));
     const ig_status status = run_open(&q);
     ig_free(&cli->allocator, q.results);

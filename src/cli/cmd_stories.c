@@ -1,6 +1,7 @@
 /* ingot stories - print English to train on, every sentence made here. */
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "text/stories.h"
 
 typedef struct stories_options {
@@ -42,7 +43,8 @@ static ig_status run_json(sink *s, const stories_options *o) {
         json_decref(s->stories);
         return status;
     }
-    return ig_json_print(json_pack("{s:s, s:I, s:I, s:I, s:o}", "schema", "ingot.stories.v1",
+    return ig_run_result(s->cli,
+                         json_pack("{s:s, s:I, s:I, s:I, s:o}", "schema", "ingot.stories.v1",
                                    "seed", (json_int_t)o->seed, "bytes", (json_int_t)s->bytes,
                                    "count", (json_int_t)s->count, "stories", s->stories));
 }

@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "model/vocab.h"
 #include "text/utf8.h"
 
@@ -101,7 +102,8 @@ static ig_status print_json(const tokenizing *z) {
         json_array_append_new(ids, json_integer(z->ids.at[i]));
         json_array_append_new(pieces, piece_json(ig_tokenizer_piece(z->tokenizer, z->ids.at[i])));
     }
-    return ig_json_print(json_pack("{s:s, s:o, s:s, s:i, s:I, s:o, s:o}", "schema",
+    return ig_run_result(z->cli,
+                         json_pack("{s:s, s:o, s:s, s:i, s:I, s:o, s:o}", "schema",
                                    "ingot.tokenize.v1", "model", ig_json_text(z->options->model),
                                    "tokenizer", ig_tokenizer_name(z->tokenizer), "vocabulary",
                                    ig_tokenizer_vocabulary(z->tokenizer), "n_tokens",
@@ -119,6 +121,7 @@ static ig_status print_result(const tokenizing *z) {
 
 static ig_status run(ig_cli *cli, const void *options) {
     tokenizing z = {.cli = cli, .options = options, .ids = {.allocator = &cli->allocator}};
+    ig_run_model(cli, z.options->model);
     ig_status status =
         ig_vocab_open(&cli->allocator, z.options->model, z.options->pre, &z.tokenizer);
     if (status == IG_OK) status = encode(&z);

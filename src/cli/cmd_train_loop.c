@@ -12,6 +12,7 @@
 
 #include "cli/cmd_train.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "cli/signals.h"
 #include "ingot/report.h"
 
@@ -164,7 +165,10 @@ static ig_status save(trainer *t) {
     if (!progress) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for its progress", t->out);
     const ig_status status = ig_adapter_save(t->adapter, t->out, progress);
     free(progress);
-    if (status == IG_OK) t->saved_step = t->step;
+    if (status == IG_OK) {
+        t->saved_step = t->step;
+        ig_run_wrote(t->cli, "checkpoint", t->out);
+    }
     return status;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/cmd_train.h"
 #include "cli/output.h"
 #include "cli/plot.h"
+#include "cli/report.h"
 #include "ingot/checkpoint.h"
 #include "ingot/report.h"
 
@@ -27,6 +28,7 @@ ig_status train_log_open(trainer *t) {
     t->log = fopen(path, t->options->resume ? "a+e" : "we");
     if (!t->log) return log_failed(t, errno);
     setvbuf(t->log, NULL, _IOLBF, BUFSIZ);
+    ig_run_wrote(t->cli, "log", path);
     char last = '\n';
     if (t->options->resume && fseek(t->log, -1, SEEK_END) == 0) (void)!fread(&last, 1, 1, t->log);
     if (t->options->resume) fseek(t->log, 0, SEEK_END);
@@ -111,6 +113,7 @@ void train_tell_end(trainer *t) {
     note_text(t, note);
     t->meter.total = (uint64_t)t->total;
     if (t->step > t->first_step) ig_meter_end(&t->meter, (uint64_t)t->step, note);
+    ig_run_stage(t->cli, "train", t->step_seconds * 1e3);
 }
 
 /* ---- Files ---- */
@@ -149,7 +152,7 @@ static ig_status draw(const trainer *t) {
                           .y_label = "cross entropy (nats a token)",
                           .series = series,
                           .n_series = v->count > 0 ? 3 : 2};
-    const ig_status status = ig_file_replace(a, t->options->plot, print_plot, &plot);
+    const ig_status status = ig_run_write(t->cli, "plot", t->options->plot, print_plot, &plot);
     ig_free(a, means);
     return status;
 }
@@ -163,7 +166,7 @@ ig_status train_write_files(trainer *t) {
     const train_options *o = t->options;
     if (o->plot) IG_TRY(draw(t));
     if (!o->trace || !t->profile) return IG_OK;
-    return ig_file_replace(&t->cli->allocator, o->trace, print_trace, t);
+    return ig_run_write(t->cli, "trace", o->trace, print_trace, t);
 }
 
 /* ---- The result ---- */
@@ -191,22 +194,24 @@ static json_t *config_json(const trainer *t) {
 
 static ig_status print_json(const trainer *t, uint64_t bytes) {
     const train_settings *s = &t->settings;
-    return ig_json_print(json_pack(
-        "{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:{s:o, s:o, s:o, s:o}, s:o, s:o,"
-        " s:{s:o, s:o}, s:s, s:s, s:I, s:{s:o, s:o}, s:o, s:o}",
-        "schema", "ingot.train.v1", "arch", ig_adapter_architecture(t->adapter), "config",
-        config_json(t), "parameters", (json_int_t)ig_adapter_param_count(t->adapter), "steps",
-        (json_int_t)t->step, "batch", (json_int_t)s->batch, "accumulate", (json_int_t)s->accumulate,
-        "tokens", (json_int_t)t->tokens_seen, "loss", "first", ig_json_real(t->first_loss), "last",
-        ig_json_real(t->loss), "validation", ig_json_real(t->val_loss), "bits_per_byte",
-        ig_json_real(t->bits_per_byte), "seconds", ig_json_real(train_seconds(t)), "tokens_per_s",
-        ig_json_real(mean_speed(t)), "memory", "estimate_bytes", ig_json_count(t->estimate_bytes),
-        "peak_bytes", ig_json_count(ig_report_memory(t->ctx).peak_bytes), "device",
-        ig_ctx_device(t->ctx), "mode", train_modes[t->options->mode], "seed",
-        (json_int_t)ig_ctx_seed(t->ctx), "checkpoint", "file", ig_json_text(t->out), "bytes",
-        ig_json_count(bytes), "plot",
-        t->options->plot ? ig_json_text(t->options->plot) : json_null(), "log",
-        t->options->log ? ig_json_text(t->options->log) : json_null()));
+    return ig_run_result(
+        t->cli,
+        json_pack(
+            "{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:{s:o, s:o, s:o, s:o}, s:o, s:o,"
+            " s:{s:o, s:o}, s:s, s:s, s:I, s:{s:o, s:o}, s:o, s:o}",
+            "schema", "ingot.train.v1", "arch", ig_adapter_architecture(t->adapter), "config",
+            config_json(t), "parameters", (json_int_t)ig_adapter_param_count(t->adapter), "steps",
+            (json_int_t)t->step, "batch", (json_int_t)s->batch, "accumulate",
+            (json_int_t)s->accumulate, "tokens", (json_int_t)t->tokens_seen, "loss", "first",
+            ig_json_real(t->first_loss), "last", ig_json_real(t->loss), "validation",
+            ig_json_real(t->val_loss), "bits_per_byte", ig_json_real(t->bits_per_byte), "seconds",
+            ig_json_real(train_seconds(t)), "tokens_per_s", ig_json_real(mean_speed(t)), "memory",
+            "estimate_bytes", ig_json_count(t->estimate_bytes), "peak_bytes",
+            ig_json_count(ig_report_memory(t->ctx).peak_bytes), "device", ig_ctx_device(t->ctx),
+            "mode", train_modes[t->options->mode], "seed", (json_int_t)ig_ctx_seed(t->ctx),
+            "checkpoint", "file", ig_json_text(t->out), "bytes", ig_json_count(bytes), "plot",
+            t->options->plot ? ig_json_text(t->options->plot) : json_null(), "log",
+            t->options->log ? ig_json_text(t->options->log) : json_null()));
 }
 
 static void print_row(const trainer *t, const char *label, const char *fmt, ...) IG_PRINTF(3, 4);

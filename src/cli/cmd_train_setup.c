@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "cli/cmd_train.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "ingot/checkpoint.h"
 #include "ingot/report.h"
 
@@ -256,7 +257,7 @@ static ig_status check_same(const trainer *t) {
     const ig_model_config c = ig_adapter_config(t->adapter);
     const char *arch = ig_adapter_architecture(t->adapter);
     const char *said = o->arch ? ig_arch_resolve(o->arch) : arch;
-    if (!said) return IG_ERR_ARGUMENT;
+    if (!said) return IG_ERR_MODEL;
     if (strcmp(said, arch) != 0)
         return IG_FAIL(IG_ERR_ARGUMENT, "--arch %s: %s holds the architecture %s", o->arch,
                        o->resume, arch);
@@ -306,6 +307,8 @@ static ig_status load_model(trainer *t) {
 }
 
 static ig_status make_model(trainer *t) {
+    const train_options *o = t->options;
+    ig_run_model(t->cli, o->resume ? o->resume : o->arch ? o->arch : ig_arch_name(0));
     if (t->options->resume) return load_model(t);
     const int64_t seed = t->options->seed;
     IG_TRY(create_context(t, seed == IG_UNSAID ? 0 : (uint64_t)seed));
@@ -329,6 +332,8 @@ static void estimate_memory(trainer *t) {
     const double token = (double)c.n_layers * layer + 3 * (double)ig_adapter_vocabulary(t->adapter);
     const double activations = 4 * times * token * (double)t->settings.batch * (double)t->ctx_len;
     t->estimate_bytes = (uint64_t)(16 * parameters + activations);
+    ig_run_estimate(t->cli, t->estimate_bytes);
+    ig_run_batch(t->cli, t->settings.batch);
 
     char count[IG_UNIT_TEXT_BYTES], all[IG_UNIT_TEXT_BYTES], state[IG_UNIT_TEXT_BYTES];
     ig_cli_say(t->cli, "%s: %s parameters; training takes about %s (%s for the parameters)",

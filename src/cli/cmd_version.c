@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "ingot/report.h"
 
 /* The build may say which commit it is of and which instruction sets it has kernels for. */
@@ -52,11 +53,12 @@ static json_t *sets_json(const char *in_use) {
     return list;
 }
 
-static ig_status print_json(const char *in_use) {
-    return ig_json_print(json_pack(
-        "{s:s, s:s, s:s*, s:s, s:o, s:s?}", "schema", "ingot.version.v1", "version", ig_version(),
-        "commit", *INGOT_COMMIT ? INGOT_COMMIT : NULL, "compiler", compiler, "instruction_sets",
-        sets_json(in_use), "instruction_set", *in_use ? in_use : NULL));
+static ig_status print_json(const ig_cli *cli, const char *in_use) {
+    return ig_run_result(cli, json_pack("{s:s, s:s, s:s*, s:s, s:o, s:s?}", "schema",
+                                        "ingot.version.v1", "version", ig_version(), "commit",
+                                        *INGOT_COMMIT ? INGOT_COMMIT : NULL, "compiler", compiler,
+                                        "instruction_sets", sets_json(in_use), "instruction_set",
+                                        *in_use ? in_use : NULL));
 }
 
 static void print_sets(void) {
@@ -70,7 +72,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     (void)options;
     char in_use[ISA_BYTES], why[IG_ERROR_BYTES];
     isa_in_use(cli, in_use);
-    if (cli->json) return print_json(in_use);
+    if (cli->json) return print_json(cli, in_use);
 
     const bool known = *INGOT_COMMIT;
     printf("ingot %s%s%s%s\n", ig_version(), known ? " (" : "", INGOT_COMMIT, known ? ")" : "");

@@ -5,6 +5,7 @@
 #include "base/blocks.h"
 #include "cli/cmd_inspect.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "format/gguf.h"
 
 enum { VALUE_BYTES = 200, KEY_BYTES = 160, SHOWN_ELEMENTS = 8, FULL_ELEMENTS = 16, CHUNK = 512 };
@@ -298,7 +299,7 @@ static json_t *types_json(const totals *t) {
     return types;
 }
 
-static ig_status print_json(const inspect_options *o, const ig_gguf *gguf) {
+static ig_status print_json(const ig_cli *cli, const inspect_options *o, const ig_gguf *gguf) {
     const totals t = add_up(gguf);
     const shape_of_model m = shape_of(gguf);
     const memory e = estimate(&m, &t);
@@ -319,7 +320,7 @@ static ig_status print_json(const inspect_options *o, const ig_gguf *gguf) {
             json_array_append_new(list, tensor_json(ig_gguf_tensor_at(gguf, i)));
         json_object_set_new(root, "tensors", list);
     }
-    return ig_json_print(root);
+    return ig_run_result(cli, root);
 }
 
 ig_status inspect_gguf(ig_cli *cli, const inspect_options *o) {
@@ -328,7 +329,7 @@ ig_status inspect_gguf(ig_cli *cli, const inspect_options *o) {
                        o->path);
     ig_gguf *gguf = NULL;
     IG_TRY(ig_gguf_open_file(&cli->allocator, o->path, &gguf));
-    const ig_status status = cli->json ? print_json(o, gguf) : print_summary(cli, o, gguf);
+    const ig_status status = cli->json ? print_json(cli, o, gguf) : print_summary(cli, o, gguf);
     ig_gguf_close(gguf);
     return status;
 }

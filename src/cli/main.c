@@ -3,11 +3,11 @@
  */
 #include <fcntl.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/fault.h"
+#include "cli/report.h"
 #include "cli/signals.h"
 
 static const ig_command *const commands[] = {
@@ -48,7 +48,7 @@ static int run_command(ig_cli *cli, int argc, char **argv) {
         if (command->cancels) ig_signals_catch();
         status = command->run(cli, options);
     }
-    return ig_cli_report(cli, status, status == IG_OK ? 0 : ig_cli_fail(cli, status));
+    return ig_run_finish(cli, options, status, status == IG_OK ? 0 : ig_cli_fail(cli, status));
 }
 
 /* Options of the program itself, up to the command's name. */
@@ -78,10 +78,9 @@ int main(int argc, char **argv) {
     ig_signals_ignore_writes();
     ig_signals_guard_files();
     ig_fault fault;
-    ig_cli cli = {.commands = commands, .allocator = ig_fault_init(&fault)};
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    cli.began_ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+    ig_run report;
+    ig_run_begin(&report);
+    ig_cli cli = {.commands = commands, .allocator = ig_fault_init(&fault), .run = &report};
 
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *called = slash ? slash + 1 : argc > 0 ? argv[0] : "ingot";

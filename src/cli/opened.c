@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "cli/signals.h"
 #include "model/model.h"
 
@@ -56,6 +57,8 @@ static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
 ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     *out = (opened_model){.cli = cli, .options = o};
     IG_TRY(find_model(o->path, out->path));
+    ig_run_model(cli, out->path);
+    ig_run_batch(cli, 1);
     const double began = ig_clock_seconds();
     ig_signals_reading(out->path);
     ig_ctx_options options = ig_cli_ctx_options(cli);
@@ -63,6 +66,8 @@ ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     options.threads = (int)o->threads;
     IG_TRY(load(out, &options));
     out->load_ms = (ig_clock_seconds() - began) * 1e3;
+    ig_run_stage(cli, "load", out->load_ms);
+    ig_run_event(cli, "load", 0);
     return IG_OK;
 }
 
@@ -82,7 +87,18 @@ ig_status model_session(opened_model *m, int64_t ctx_len, int64_t sequences) {
     return ig_session_create(m->adapter, &options, &m->session);
 }
 
+ig_status model_feed(opened_model *m, model_tokens tokens, float *logits) {
+    const double began = ig_clock_seconds();
+    IG_TRY(ig_session_feed(m->session, 0, tokens.at, (int64_t)tokens.count, logits));
+    ig_run_stage(m->cli, "prefill", (ig_clock_seconds() - began) * 1e3);
+    return IG_OK;
+}
+
+/* Plans of the session and its last hidden state belong to the report. */
 void model_close(opened_model *m) {
+    if (m->session)
+        ig_run_hidden(m->cli, ig_session_hidden(m->session), ig_adapter_config(m->adapter).d_model);
+    if (m->ctx) ig_run_context(m->cli, m->ctx);
     ig_session_destroy(m->session);
     ig_adapter_destroy(m->adapter);
     ig_ctx_destroy(m->ctx);
@@ -129,11 +145,13 @@ ig_status model_read_text(ig_cli *cli, const char *prompt, const char *path, mod
 
 ig_status model_encode(const opened_model *m, model_text text, model_tokens *out) {
     const ig_allocator *a = &m->cli->allocator;
+    const double began = ig_clock_seconds();
     size_t count = 0;
     IG_TRY(ig_adapter_encode_prompt(m->adapter, text.bytes, text.n_bytes, NULL, 0, &count));
     out->at = ig_alloc(a, count, sizeof *out->at);
     if (!out->at) return IG_FAIL(IG_ERR_MEMORY, "a text of %zu tokens", count);
     IG_TRY(ig_adapter_encode_prompt(m->adapter, text.bytes, text.n_bytes, out->at, count,
                                     &out->count));
+    ig_run_stage(m->cli, "tokenize", (ig_clock_seconds() - began) * 1e3);
     return IG_OK;
 }

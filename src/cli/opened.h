@@ -143,5 +143,7 @@ typedef struct model_tokens {
     size_t count;
 } model_tokens;
 IG_MUST_CHECK ig_status model_encode(const opened_model *model, model_text text, model_tokens *out);
+/* Puts them through the session's first sequence; `logits` (or NULL) are those behind the last. */
+IG_MUST_CHECK ig_status model_feed(opened_model *model, model_tokens tokens, float *logits);
 
 #endif

@@ -321,28 +321,37 @@ static ig_status parse_defaults(const ig_opt_set *set) {
     return IG_OK;
 }
 
+/* The first thing that went wrong, and its words. */
+typedef struct first_failure {
+    ig_status status;
+    char text[512];
+} first_failure;
+
+static void keep_first(first_failure *f, ig_status status) {
+    if (f->status != IG_OK || status == IG_OK) return;
+    f->status = status;
+    snprintf(f->text, sizeof f->text, "%s", ig_error_text());
+}
+
+/* What follows a mistake is parsed all the same: it may say where failures are reported. */
 ig_status ig_opts_parse(const ig_opt_set *sets, int n_sets, int argc, char **argv, int *out_used) {
     parser p = {.sets = sets, .n_sets = n_sets, .argc = argc, .argv = argv};
-    for (int s = 0; s < n_sets; s++) IG_TRY(parse_defaults(&sets[s]));
+    first_failure first = {.status = IG_OK};
+    for (int s = 0; s < n_sets; s++) keep_first(&first, parse_defaults(&sets[s]));
 
     bool options = true; /* until "--" */
     while (p.at < argc) {
         const char *arg = argv[p.at];
-        if (options && strcmp(arg, "--") == 0) {
+        const bool is_option = options && arg[0] == '-' && arg[1];
+        if (!is_option && out_used) break;
+        p.at++;
+        if (is_option && strcmp(arg, "--") == 0)
             options = false;
-            p.at++;
-        } else if (options && arg[0] == '-' && arg[1]) {
-            p.at++;
-            IG_TRY(parse_option(&p, arg));
-        } else if (out_used) {
-            break;
-        } else {
-            p.at++;
-            IG_TRY(parse_positional(&p, arg));
-        }
+        else
+            keep_first(&first, is_option ? parse_option(&p, arg) : parse_positional(&p, arg));
     }
     if (out_used) *out_used = p.at;
-    return IG_OK;
+    return first.status == IG_OK ? IG_OK : ig_fail(first.status, NULL, 0, "%s", first.text);
 }
 
 static bool is_given(const ig_opt *opt, const void *to) {

@@ -93,7 +93,7 @@ json_t *ig_json_count(uint64_t value) {
 typedef size_t text_fn(const ig_ctx *ctx, char *out, size_t out_bytes);
 
 static ig_status parse_text(const ig_ctx *ctx, const char *what, text_fn *write, json_t **out) {
-    const ig_allocator *a = ig_ctx_allocator(ctx);
+    const ig_allocator *a = ctx ? ig_ctx_allocator(ctx) : &ig_heap;
     const size_t bytes = write(ctx, NULL, 0) + 1;
     if (bytes == 1) return IG_FAIL(IG_ERR_STATE, "%s: there is none", what);
     char *text = ig_alloc(a, bytes, 1);
@@ -123,13 +123,10 @@ ig_status ig_json_profile(const ig_ctx *ctx, json_t **out) {
     return parse_text(ctx, "profile", ig_profile_json, out);
 }
 
-ig_status ig_json_print(json_t *root) {
-    if (!root) return IG_FAIL(IG_ERR_MEMORY, "JSON: no memory for the result");
-    const int rc = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(JSON_DIGITS));
-    json_decref(root);
-    if (rc != 0 && !ferror(stdout)) return IG_FAIL(IG_ERR_MEMORY, "JSON: no memory to print it");
-    fputc('\n', stdout);
-    return IG_OK;
+bool ig_json_write(FILE *to, const json_t *root, ig_json_form form) {
+    const size_t how = form == IG_JSON_LINE ? JSON_COMPACT : JSON_INDENT(2);
+    const bool whole = json_dumpf(root, to, how | JSON_REAL_PRECISION(JSON_DIGITS)) == 0;
+    return fputc('\n', to) != EOF && whole;
 }
 
 static ig_status save_bytes(const ig_allocator *a, const char *path, const char *bytes,

@@ -33,7 +33,7 @@ json_t *ig_json_hex(uint64_t value);
 /* A count, or null where it is UINT64_MAX, the API's word for "not known". */
 json_t *ig_json_count(uint64_t value);
 
-/* The context's run report; the caller drops the reference. */
+/* The context's run report, of NULL an empty one; the caller drops the reference. */
 IG_MUST_CHECK ig_status ig_json_report(const ig_ctx *ctx, json_t **out);
 
 /* The plan of the newest recording, as report.h describes it; an error where there is none. */
@@ -41,8 +41,9 @@ IG_MUST_CHECK ig_status ig_json_plan(const ig_ctx *ctx, json_t **out);
 /* What was profiled. */
 IG_MUST_CHECK ig_status ig_json_profile(const ig_ctx *ctx, json_t **out);
 
-/* Prints one object and drops the reference.  NULL: building it ran out of memory. */
-IG_MUST_CHECK ig_status ig_json_print(json_t *root);
+/* Writes an object and ends the line; false: it could not be. */
+typedef enum ig_json_form { IG_JSON_INDENTED, IG_JSON_LINE } ig_json_form;
+bool ig_json_write(FILE *to, const json_t *root, ig_json_form form);
 
 /* Replaces a file, whole or not at all, by what `print` writes. */
 typedef void ig_print_fn(FILE *to, const void *what);

@@ -50,37 +50,37 @@ static _Noreturn void try_it(const char *path, int out) {
     for (int fd = STDIN_FILENO; nowhere >= 0 && fd <= STDERR_FILENO; fd++) dup2(nowhere, fd);
     signal(SIGALRM, SIG_DFL);
     alarm(SECONDS);
-    if (ig_plugin_probe(path) == IG_OK) _exit(0);
+    const ig_status status = ig_plugin_probe(path);
+    if (status == IG_OK) _exit(0);
     char words[WORDS_BYTES];
     snprintf(words, sizeof words, "%s", ig_error_text());
     char *place = strrchr(words, '(');
     if (place && place > words && strstr(place, ".c:")) place[-1] = '\0';
     (void)!write(out, words, strlen(words));
-    _exit(1);
+    _exit((int)status);
 }
 
-static bool verdict(int how, const char *words) {
-    if (WIFEXITED(how) && WEXITSTATUS(how) == 0) return true;
+/* A plugin may end the process with any code; with words it is a status of ours. */
+static ig_status verdict(int how, const char *words) {
+    if (WIFEXITED(how) && WEXITSTATUS(how) == 0) return IG_OK;
     if (WIFSIGNALED(how) && WTERMSIG(how) == SIGALRM)
-        (void)IG_FAIL(IG_ERR_DEVICE, "it took longer than %d s to load", SECONDS);
-    else if (WIFSIGNALED(how))
-        (void)IG_FAIL(IG_ERR_DEVICE, "it died of signal %d (%s) when it was tried", WTERMSIG(how),
-                      strsignal(WTERMSIG(how)));
-    else if (words[0])
-        (void)IG_FAIL(IG_ERR_DEVICE, "%s", words);
-    else
-        (void)IG_FAIL(IG_ERR_DEVICE, "it ended the process that tried it");
-    return false;
+        return IG_FAIL(IG_ERR_DEVICE, "it took longer than %d s to load", SECONDS);
+    if (WIFSIGNALED(how))
+        return IG_FAIL(IG_ERR_DEVICE, "it died of signal %d (%s) when it was tried", WTERMSIG(how),
+                       strsignal(WTERMSIG(how)));
+    const ig_status told =
+        WEXITSTATUS(how) == IG_ERR_DEPENDENCY ? IG_ERR_DEPENDENCY : IG_ERR_DEVICE;
+    if (words[0]) return IG_FAIL(told, "%s", words);
+    return IG_FAIL(IG_ERR_DEVICE, "it ended the process that tried it");
 }
 
-bool ig_cli_accept_plugin(void *user, const char *path) {
-    (void)user;
+ig_status ig_cli_try_plugin(const char *path) {
     char marker[PATH_MAX], words[WORDS_BYTES + 1] = "";
     const bool can_remember = marker_of(path, marker);
-    if (can_remember && access(marker, F_OK) == 0) return true;
+    if (can_remember && access(marker, F_OK) == 0) return IG_OK;
 
     int ends[2], how = 0;
-    if (pipe2(ends, O_CLOEXEC) != 0) return false;
+    if (pipe2(ends, O_CLOEXEC) != 0) return IG_FAIL(IG_ERR_IO, "no pipe to a child process");
     const pid_t child = fork();
     if (child == 0) try_it(path, ends[1]);
     close(ends[1]);
@@ -89,7 +89,13 @@ bool ig_cli_accept_plugin(void *user, const char *path) {
         if ((got = read(ends[0], words + used, WORDS_BYTES - used)) <= 0) break;
     close(ends[0]);
     while (child > 0 && waitpid(child, &how, 0) < 0) continue;
-    const bool passed = child > 0 && verdict(how, words);
-    if (passed && can_remember) remember(marker);
-    return passed;
+    if (child < 0) return IG_FAIL(IG_ERR_IO, "no child process to try it in");
+    IG_TRY(verdict(how, words));
+    if (can_remember) remember(marker);
+    return IG_OK;
+}
+
+bool ig_cli_accept_plugin(void *user, const char *path) {
+    (void)user;
+    return ig_cli_try_plugin(path) == IG_OK;
 }

@@ -10,7 +10,12 @@
 
 #include <stdbool.h>
 
-/* For ig_ctx_options.accept_plugin; `user` is not looked at. */
+#include "ingot/status.h"
+
+/* IG_ERR_DEPENDENCY: the system's linker could not load it. */
+IG_MUST_CHECK ig_status ig_cli_try_plugin(const char *path);
+
+/* The same for ig_ctx_options.accept_plugin; `user` is not looked at. */
 bool ig_cli_accept_plugin(void *user, const char *path);
 
 #endif

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "cli/report.h"
 
 /* "15+1.5" or "15-inf": what is added to the logit of token 15. */
 static ig_status parse_bias(const char *text, int64_t vocabulary, ig_logit_bias *out) {
@@ -79,6 +80,7 @@ ig_status talk_from_tokens(talker *t, const int32_t *tokens, size_t count,
     while (same < length && same + 1 < (int64_t)count && held[same] == tokens[same]) same++;
     out->tokens = tokens + same; /* one at least: its logits are needed */
     out->n_tokens = count - (size_t)same;
+    ig_run_prefix(t->cli, same);
     return ig_session_truncate(t->model.session, 0, same);
 }
 
@@ -123,6 +125,19 @@ void talk_write(const talker *t, const char *text, size_t bytes) {
     }
     fwrite(text + begin, 1, bytes - begin, stdout);
     fflush(stdout);
+}
+
+void talk_report(const talker *t, const ig_generated *made) {
+    if (made->prefill_ms == 0) return; /* it did not come to that */
+    ig_run_stage(t->cli, "tokenize", made->tokenize_ms);
+    ig_run_stage(t->cli, "prefill", made->prefill_ms);
+    ig_run_first(t->cli, "first_token", made->first_token_ms);
+    ig_run_stage(t->cli, "decode", made->decode_ms);
+    ig_run_stage(t->cli, "detokenize", made->detokenize_ms);
+    ig_run_event(t->cli, "prefill", made->decode_ms);
+    ig_run_event(t->cli, "first_token",
+                 made->decode_ms - (made->first_token_ms - made->prefill_ms));
+    ig_run_event(t->cli, "decode", 0);
 }
 
 const char *talk_finish_name(ig_finish finish) {

@@ -51,6 +51,9 @@ IG_MUST_CHECK ig_status talk_find_format(const talker *talker, const char *name,
 /* Writes model text to stdout, at once. */
 void talk_write(const talker *talker, const char *text, size_t bytes);
 
+/* What the run report shall know of it. */
+void talk_report(const talker *talker, const ig_generated *made);
+
 /* "length", "stop" or "cancelled" */
 const char *talk_finish_name(ig_finish finish);
 

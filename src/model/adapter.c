@@ -80,7 +80,7 @@ ig_status ig_adapter_create(ig_ctx *ctx, const char *name, const ig_model_config
     if (!ctx || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_create: NULL");
     if (!config) config = &defaults;
     const ig_arch *arch = ig_arch_find(name, IG_ARCH_TRAINED);
-    if (!arch) return IG_ERR_ARGUMENT;
+    if (!arch) return IG_ERR_MODEL;
     ig_lm_config resolved = {0};
     ig_tokenizer *tokenizer = NULL;
     IG_TRY(resolve(arch, config, &resolved));

@@ -44,7 +44,7 @@ const ig_arch *ig_arch_find(const char *name, ig_arch_kind kind) {
     for (size_t i = 0; i < ARCHS && used < sizeof known; i++)
         if (is_of(archs[i], kind))
             used += (size_t)snprintf(known + used, sizeof known - used, " %s", archs[i]->name);
-    (void)IG_FAIL(IG_ERR_ARGUMENT, "there is no architecture %.64s; there are:%s",
+    (void)IG_FAIL(IG_ERR_MODEL, "there is no architecture %.64s; there are:%s",
                   name ? name : "(NULL)", known);
     return NULL;
 }

@@ -110,7 +110,9 @@ static ig_status encode_prompt(run *r) {
     if (!r->logits)
         return IG_FAIL(IG_ERR_MEMORY, "generate: no memory for the logits of %lld tokens",
                        (long long)r->a->config.vocabulary);
+    const double began = now_ms();
     IG_TRY(r->o->n_tokens > 0 ? take_tokens(r) : take_text(r));
+    r->out->tokenize_ms = now_ms() - began;
     const int32_t bos = ig_tokenizer_special(r->a->tokenizer, IG_SPECIAL_BOS);
     if (r->prompt.count == 0) /* something has to come first */
         IG_TRY(ig_ids_add(&r->prompt, bos >= 0 ? bos : 0));
@@ -147,8 +149,12 @@ static ig_status next_token(run *r, int32_t *out) {
     if (r->out->n_tokens++ == 0) r->out->first_token_ms = now_ms() - r->start;
     if (r->o->token) r->o->token(r->o->user, id, r->logits);
     *out = id;
-    if (!ends)
-        return put(&r->outlet, ig_ctx_allocator(r->a->ctx), ig_decoder_next(&r->decoder, id));
+    if (!ends) {
+        const double began = now_ms();
+        const ig_tokenizer_data text = ig_decoder_next(&r->decoder, id);
+        r->out->detokenize_ms += now_ms() - began;
+        return put(&r->outlet, ig_ctx_allocator(r->a->ctx), text);
+    }
     hand_out(&r->outlet, r->outlet.n_held);
     r->outlet.stopped = true;
     return IG_OK;

@@ -6,11 +6,12 @@
 
 /* log(sum of exp): what has to be taken off a logit to make it the logarithm of a probability. */
 static double log_sum(const float *logits, int64_t n) {
-    double largest = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < n; i++) largest = fmax(largest, (double)logits[i]);
+    float largest = -INFINITY;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) largest = fmaxf(largest, logits[i]);
     for (int64_t i = 0; i < n; i++)
-        if (!isnan(logits[i])) sum += exp((double)logits[i] - largest);
-    return largest + log(sum);
+        if (!isnan(logits[i])) sum += exp((double)logits[i] - (double)largest);
+    return (double)largest + log(sum);
 }
 
 double ig_logits_logprob(const float *logits, int64_t vocabulary, int32_t token) {

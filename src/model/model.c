@@ -43,7 +43,7 @@ static ig_status find_arch(ig_model *m) {
         return IG_FAIL(IG_ERR_FORMAT, "%s: key general.architecture is missing", m->path);
     snprintf(name, sizeof name, "%.*s", (int)(text.n_bytes < 64 ? text.n_bytes : 64), text.bytes);
     m->arch = ig_arch_find(name, IG_ARCH_OF_FILES);
-    return m->arch ? IG_OK : IG_FAIL(IG_ERR_FORMAT, "%s: %s", m->path, ig_error_text());
+    return m->arch ? IG_OK : IG_FAIL(IG_ERR_MODEL, "%s: %s", m->path, ig_error_text());
 }
 
 /* Rows of the embedding that no token has may follow those that one has, never the other way. */

@@ -96,7 +96,8 @@ static ig_status make_class(ig_row_class *c) {
 }
 
 static void drop_class(ig_row_class *c) {
-    ig_tensor **all[] = {&c->ids, &c->positions, &c->row_seq, &c->store_at, &c->pick, &c->logits};
+    ig_tensor **all[] = {&c->ids,  &c->positions, &c->row_seq, &c->store_at,
+                         &c->pick, &c->logits,    &c->hidden};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         ig_tensor_release(*all[i]);
         *all[i] = NULL;
@@ -234,11 +235,14 @@ static ig_status forward(void *arg) {
                           .status = &stored};
     ig_no_grad_begin(s->ctx);
     ig_tensor *h = ig_reshape(s->arch->hidden(s->model, &rows), IG_SHAPE(c->rows, -1));
-    ig_tensor *logits = s->arch->head(s->model, ig_embedding(h, c->pick)); /* those rows of h */
+    ig_tensor *hidden = ig_embedding(h, c->pick); /* those rows of h */
+    ig_tensor *logits = s->arch->head(s->model, hidden);
     ig_no_grad_end(s->ctx);
     IG_TRY(ig_eval(&logits, 1)); /* the first failure, in its own words */
     IG_TRY(stored);
+    ig_tensor_release(c->hidden);
     ig_tensor_release(c->logits);
+    c->hidden = ig_tensor_retain(hidden);
     c->logits = ig_tensor_retain(logits);
     return IG_OK;
 }
@@ -277,6 +281,21 @@ static ig_status hand_out(const ig_row_class *c, const ig_session_row *rows, int
     return IG_OK;
 }
 
+/* Remembers where the hidden states of these rows are. */
+static void note_handed(ig_session *s, const ig_row_class *c, const ig_session_row *rows,
+                        int64_t n) {
+    int64_t wanted = 0;
+    for (int64_t i = 0; i < n; i++) wanted += rows[i].logits != NULL;
+    if (wanted == 0) return;
+    s->handed = c;
+    s->n_handed = wanted;
+}
+
+const float *ig_session_hidden(const ig_session *s) {
+    const float *rows = s && s->handed ? ig_tensor_map(s->handed->hidden) : NULL;
+    return rows ? rows + (s->n_handed - 1) * s->config.d_model : NULL;
+}
+
 /* The smallest class that takes the next rows, or the first of them, with their logits. */
 static ig_row_class *class_for(ig_session *s, const ig_session_row *rows, int64_t count) {
     for (int i = 0; i < IG_SESSION_CLASSES - 1; i++) {
@@ -297,6 +316,7 @@ static ig_status run_rows(ig_session *s, const ig_session_row *rows, int64_t cou
         IG_TRY(fill(s, c, rows, n));
         IG_TRY(c->work ? ig_captured_replay(c->work) : ig_capture(s->ctx, forward, c, &c->work));
         IG_TRY(hand_out(c, rows, n));
+        note_handed(s, c, rows, n);
         rows += n;
         count -= n;
     }

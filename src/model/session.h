@@ -23,6 +23,7 @@ typedef struct ig_row_class {
     ig_tensor *ids, *positions, *row_seq, *store_at; /* [1, rows], then [rows] */
     ig_tensor *pick;                                 /* [picks]: rows whose logits are wanted */
     ig_tensor *logits;                               /* [picks, vocabulary], of the newest replay */
+    ig_tensor *hidden;                               /* [picks, d_model]: what they are made of */
     ig_captured *work;
 } ig_row_class;
 
@@ -39,6 +40,8 @@ struct ig_session {
     int32_t *tokens; /* [sequences, ctx_len] */
     int64_t *before; /* [sequences]: lengths to go back to when a run fails */
     ig_row_class classes[IG_SESSION_CLASSES];
+    const ig_row_class *handed; /* that logits were last handed out from, NULL: none, */
+    int64_t n_handed;           /* and of how many rows */
 };
 
 /* Makes room for one more position of a sequence; `out_row` is its row of [pages 64]. */

@@ -125,7 +125,7 @@ static ig_status build(ig_ctx *ctx, const char *path, const json_t *config, ig_a
         return IG_FAIL(IG_ERR_FORMAT,
                        "%s: its config names no architecture: it is no language model", path);
     const ig_arch *arch = ig_arch_find(name, IG_ARCH_TRAINED);
-    if (!arch) return IG_FAIL(IG_ERR_FORMAT, "%s: %s", path, ig_error_text());
+    if (!arch) return IG_FAIL(IG_ERR_MODEL, "%s: %s", path, ig_error_text());
     IG_TRY(read_sizes(path, config, &c));
     IG_TRY(read_tokenizer(ctx, path, config, &c, &tokenizer));
     const ig_status status =

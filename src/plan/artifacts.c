@@ -3,78 +3,164 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "base/dirs.h"
-#include "base/entries.h"
 #include "base/text.h"
 #include "plan/lower.h"
 
-enum { INPUTS_BYTES = 1024 };
+enum { INPUTS_BYTES = 1024, MOST_OPEN = 256 };
+
+static const uint64_t wait_most_ns = UINT64_C(600) * 1000000000; /* then everybody compiles alone */
+static const useconds_t wait_step_us = 5000;
 
 /* ---- the key ---- */
 
 /* One digest for each kind of thing that steps say, so that `cache why` can tell them apart. */
-typedef struct digests {
-    XXH3_state_t *steps, *shapes, *dtypes, *places, *weights;
-    uint64_t weight_bytes;
-} digests;
+enum { STEPS, DTYPES, WEIGHTS, SHAPES, PLACES, KINDS };
 
-static void add(XXH3_state_t *state, const void *bytes, size_t count) {
-    if (count > 0) XXH3_128bits_update(state, bytes, count);
+static const char *const kind_names[KINDS] = {"steps", "dtypes", "weights", "shapes", "places"};
+
+typedef struct key_maker {
+    XXH3_state_t *states[KINDS];
+    ig_digests *digests;
+    uint64_t weight_bytes;
+} key_maker;
+
+/* What an entry and a part of it are called, and the lines that say why. */
+typedef struct key {
+    char inputs[INPUTS_BYTES], part_inputs[INPUTS_BYTES];
+    size_t inputs_bytes, part_inputs_bytes; /* 0: no memory for them */
+    char file[IG_ENTRY_FILE_BYTES], part[IG_ENTRY_NAME_BYTES];
+} key;
+
+static void add(const key_maker *m, int kind, const void *bytes, size_t count) {
+    if (count > 0) XXH3_128bits_update(m->states[kind], bytes, count);
 }
 
-static void digest_operand(digests *d, const ig_operand *o) {
+static void add_operand(key_maker *m, const ig_operand *o) {
     const ig_shape *s = &o->desc.shape;
     const uint32_t dtype = o->desc.dtype, value[] = {o->value, o->buffer, o->kind, o->vary_slot};
     const int32_t signs[] = {s->rank, o->vary_dim, o->alias};
-    add(d->dtypes, &dtype, sizeof dtype);
-    add(d->shapes, signs, sizeof signs);
-    add(d->shapes, s->dim, (size_t)s->rank * sizeof s->dim[0]);
-    add(d->places, o->stride, (size_t)s->rank * sizeof o->stride[0]);
-    add(d->places, value, sizeof value);
-    add(d->places, &o->offset, sizeof o->offset);
+    add(m, DTYPES, &dtype, sizeof dtype);
+    add(m, SHAPES, signs, sizeof signs);
+    add(m, SHAPES, s->dim, (size_t)s->rank * sizeof s->dim[0]);
+    add(m, PLACES, o->stride, (size_t)s->rank * sizeof o->stride[0]);
+    add(m, PLACES, value, sizeof value);
+    add(m, PLACES, &o->offset, sizeof o->offset);
     if (o->kind != IG_KIND_WEIGHT || !o->host) return;
-    add(d->weights, o->host, ig_operand_span(o));
-    d->weight_bytes += ig_operand_span(o);
+    const ig_digest digest = ig_digests_of(m->digests, o->host, ig_operand_span(o));
+    add(m, WEIGHTS, &digest, sizeof digest);
+    m->weight_bytes += ig_operand_span(o);
 }
 
-static void digest_step(digests *d, const ig_step *step) {
+static void add_step(key_maker *m, const ig_step *step) {
     const uint32_t said[] = {step->op,   step->tag,   step->level,      step->chain,
                              step->n_in, step->n_out, step->attrs_bytes};
-    add(d->steps, said, sizeof said);
-    add(d->steps, step->attrs, step->attrs_bytes);
-    add(d->places, &step->scratch_offset, sizeof step->scratch_offset);
-    add(d->places, &step->scratch_bytes, sizeof step->scratch_bytes);
+    add(m, STEPS, said, sizeof said);
+    add(m, STEPS, step->attrs, step->attrs_bytes);
+    add(m, PLACES, &step->scratch_offset, sizeof step->scratch_offset);
+    add(m, PLACES, &step->scratch_bytes, sizeof step->scratch_bytes);
     for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
-        digest_operand(d, ig_step_operand(step, i));
+        add_operand(m, ig_step_operand(step, i));
 }
 
-static void say(ig_text *t, const char *name, XXH3_state_t *state) {
-    const XXH128_hash_t hash = XXH3_128bits_digest(state);
-    ig_text_add(t, "%s=%016llx%016llx\n", name, (unsigned long long)hash.high64,
+static void say(const key_maker *m, ig_text *t, int kind) {
+    const XXH128_hash_t hash = XXH3_128bits_digest(m->states[kind]);
+    ig_text_add(t, "%s=%016llx%016llx\n", kind_names[kind], (unsigned long long)hash.high64,
                 (unsigned long long)hash.low64);
 }
 
-/* The lines that the key is the digest of; 0: no memory. */
-static size_t list_inputs(const ig_artifacts *a, const ig_device *device, const ig_step *steps,
-                          uint32_t count, char out[INPUTS_BYTES]) {
-    digests d = {XXH3_createState(), XXH3_createState(), XXH3_createState(),
-                 XXH3_createState(), XXH3_createState(), 0};
-    XXH3_state_t *const all[] = {d.steps, d.shapes, d.dtypes, d.places, d.weights};
-    static const char *const names[] = {"steps", "shapes", "dtypes", "places", "weights"};
-    ig_text t = ig_text_begin(out, INPUTS_BYTES);
-    bool ok = true;
-    for (int i = 0; i < 5; i++) ok = ok && all[i];
-    for (int i = 0; ok && i < 5; i++) XXH3_128bits_reset(all[i]);
-    for (uint32_t i = 0; ok && i < count; i++) digest_step(&d, ig_step_at(steps, i));
-    ig_text_add(&t, "abi=%d\nbackend=%s\nversion=%s\narchitecture=%s\noptions=%s\n", IG_BACKEND_ABI,
-                device->backend->name, device->backend->version, device->info.architecture,
-                a->options);
-    ig_text_add(&t, "n_steps=%u\nweight_bytes=%llu\n", count, (unsigned long long)d.weight_bytes);
-    for (int i = 0; ok && i < 5; i++) say(&t, names[i], all[i]);
-    for (int i = 0; i < 5; i++) XXH3_freeState(all[i]);
-    return ok && t.used < INPUTS_BYTES ? t.used : 0;
+/* The batch size, as people call it: rows of the last result. */
+static long long rows_of(const ig_step *step) {
+    const ig_shape *s = &step->out[0].desc.shape;
+    long long rows = 1;
+    for (int d = 0; d < s->rank - 1; d++) rows *= s->dim[d];
+    return rows;
+}
+
+static void list_inputs(const key_maker *m, const ig_artifacts *a, const ig_device *device,
+                        const ig_step *steps, uint32_t count, key *k) {
+    ig_text t = ig_text_begin(k->inputs, sizeof k->inputs);
+    ig_text_add(&t, "abi=%d\nbackend=%s\nversion=%s\narchitecture=%s\n%sn_steps=%u\n",
+                IG_BACKEND_ABI, device->backend->name, device->backend->version,
+                device->info.architecture, a->options, count);
+    ig_text_add(&t, "weight_bytes=%llu\n", (unsigned long long)m->weight_bytes);
+    for (int i = STEPS; i <= WEIGHTS; i++) say(m, &t, i);
+    k->inputs_bytes = t.used < sizeof k->inputs ? t.used : 0;
+    t = ig_text_begin(k->part_inputs, sizeof k->part_inputs);
+    ig_text_add(&t, "rows=%lld\n", rows_of(ig_step_at(steps, count - 1)));
+    for (int i = SHAPES; i <= PLACES; i++) say(m, &t, i);
+    k->part_inputs_bytes = t.used;
+}
+
+static bool make_key(ig_artifacts *a, const ig_device *device, const ig_step *steps, uint32_t count,
+                     key *k) {
+    key_maker m = {.digests = a->digests};
+    char name[IG_ENTRY_NAME_BYTES];
+    bool ok = a->digests != NULL;
+    k->inputs_bytes = 0;
+    for (int i = 0; i < KINDS; i++) {
+        m.states[i] = XXH3_createState();
+        ok = ok && m.states[i];
+    }
+    for (int i = 0; ok && i < KINDS; i++) XXH3_128bits_reset(m.states[i]);
+    for (uint32_t i = 0; ok && i < count; i++) add_step(&m, ig_step_at(steps, i));
+    if (ok) list_inputs(&m, a, device, steps, count, k);
+    for (int i = 0; i < KINDS; i++) XXH3_freeState(m.states[i]);
+    ig_entry_name(k->inputs, k->inputs_bytes, name);
+    ig_entry_file(name, device->backend->extension, k->file);
+    ig_entry_name(k->part_inputs, k->part_inputs_bytes, k->part);
+    return ok && k->inputs_bytes > 0;
+}
+
+/* ---- finding ---- */
+
+static ig_open_entry *find_open(const ig_artifacts *a, const char *file) {
+    for (size_t i = 0; i < a->n_open; i++)
+        if (strcmp(a->open[i].file, file) == 0) return &a->open[i];
+    return NULL;
+}
+
+static void forget(ig_artifacts *a, ig_open_entry *open) {
+    ig_entry_close(&open->entry);
+    *open = a->open[--a->n_open];
+}
+
+/* Opens the entry and keeps it; one that was open before has fewer parts. */
+static const ig_entry *open_entry(ig_artifacts *a, const char *file) {
+    ig_open_entry *open = find_open(a, file);
+    ig_entry entry;
+    if (open) forget(a, open);
+    const ig_status status = ig_entry_open(a->folder, file, &entry);
+    if (status == IG_ERR_FORMAT) {
+        a->counts.damaged++;
+        (void)ig_entry_remove(a->folder, file);
+    }
+    if (status != IG_OK) return NULL;
+    if (a->n_open == MOST_OPEN) forget(a, &a->open[0]);
+    if (!IG_GROW(a->allocator, a->open, &a->open_room, a->n_open + 1)) {
+        ig_entry_close(&entry);
+        return NULL;
+    }
+    open = &a->open[a->n_open++];
+    snprintf(open->file, sizeof open->file, "%s", file);
+    open->entry = entry;
+    return &open->entry;
+}
+
+/* What was saved for the key; empty: nothing. */
+static ig_blob find(ig_artifacts *a, const key *k) {
+    ig_entry_part part;
+    ig_open_entry *open = find_open(a, k->file);
+    const bool here =
+        open && ig_entry_is_sound(&open->entry) && ig_entry_find(&open->entry, k->part, &part);
+    if (!here) {
+        const ig_entry *entry = open_entry(a, k->file);
+        if (!entry || !ig_entry_find(entry, k->part, &part)) return (ig_blob){0};
+    }
+    return (ig_blob){part.blob, part.blob_bytes};
 }
 
 /* ---- compiling ---- */
@@ -83,21 +169,35 @@ bool ig_artifacts_keeps(const ig_artifacts *a, const ig_device *device) {
     return a && a->folder[0] && device->backend->save && device->info.flags & IG_CAN_COMPILE;
 }
 
-static void keep(ig_artifacts *a, const ig_device *device, const char *name, ig_entry entry,
+void ig_artifacts_look(ig_artifacts *a) {
+    char folder[PATH_MAX];
+    const char *slash = strrchr(a->folder, '/');
+    snprintf(folder, sizeof folder, "%.*s/digests", slash ? (int)(slash - a->folder) : 0,
+             a->folder);
+    if (!a->digests && ig_digests_create(a->allocator, folder, &a->digests) != IG_OK) return;
+    ig_digests_look(a->digests);
+}
+
+static void keep(ig_artifacts *a, const ig_device *device, const key *k,
                  const ig_backend_program *program) {
     static const char timeline[] =
         "[{\"level\":\"compile\",\"ok\":true,\"selected\":true,\"reason\":\"\"}]";
     ig_blob blob = {0};
     size_t removed;
     if (device->backend->save(program, &blob) != IG_OK || !blob.bytes) return;
-    if (ig_dir_make_private(a->folder) != IG_OK) return;
-    entry.timeline = timeline;
-    entry.timeline_bytes = sizeof timeline - 1;
-    entry.blob = blob.bytes;
-    entry.blob_bytes = blob.size;
-    if (ig_entry_write(a->allocator, a->folder, name, &entry) != IG_OK) return;
-    a->stored++;
+    const ig_entry entry = {.inputs = k->inputs,
+                            .inputs_bytes = k->inputs_bytes,
+                            .timeline = timeline,
+                            .timeline_bytes = sizeof timeline - 1};
+    ig_entry_part part = {.inputs = k->part_inputs,
+                          .inputs_bytes = k->part_inputs_bytes,
+                          .blob = blob.bytes,
+                          .blob_bytes = blob.size};
+    memcpy(part.name, k->part, sizeof part.name);
+    if (ig_entry_add(a->allocator, a->folder, k->file, &entry, &part) != IG_OK) return;
+    a->counts.stored++;
     (void)!ig_entries_prune(a->allocator, a->folder, a->most_bytes, &removed);
+    (void)open_entry(a, k->file); /* asked for again, it is at hand */
 }
 
 static uint64_t now_ns(void) {
@@ -106,29 +206,77 @@ static uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static ig_status ask(ig_device *device, const ig_step *steps, uint32_t count, ig_blob saved,
+                     ig_progress *progress, ig_backend_program **out) {
+    (void)IG_FAIL(IG_ERR_DEVICE, "%s: compile() failed and gave no reason", device->name);
+    return device->backend->compile(device->handle, steps, count, saved, progress, out);
+}
+
+/* Waits until nobody else compiles the same; then the key is ours, or time is over. */
+static ig_status lock(ig_artifacts *a, const ig_device *device, const key *k, ig_progress *progress,
+                      ig_entry_lock *out) {
+    const uint64_t begin = now_ns();
+    const ig_host *host = device->handle->host;
+    bool waited = false;
+    while (!ig_entry_try_lock(a->folder, k->file, out)) {
+        a->waits += !waited;
+        waited = true;
+        if (now_ns() - begin > wait_most_ns) break;
+        if (!host->progress(progress, 0, 0))
+            return IG_FAIL(IG_ERR_CANCELLED, "%s: compile: cancelled", device->name);
+        usleep(wait_step_us);
+    }
+    return IG_OK;
+}
+
+/* With what was saved.  A device that cannot make anything of it gets none. */
+static ig_status load(ig_artifacts *a, ig_device *device, const ig_step *steps, uint32_t count,
+                      ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    const uint64_t begin = now_ns();
+    const ig_status status = ask(device, steps, count, saved, progress, out);
+    a->load_ns += now_ns() - begin;
+    if (status == IG_OK) a->counts.hits++;
+    return status;
+}
+
+static ig_status compile(ig_artifacts *a, ig_device *device, const ig_step *steps, uint32_t count,
+                         const key *k, ig_progress *progress, ig_backend_program **out) {
+    const uint64_t begin = now_ns();
+    const ig_status status = ask(device, steps, count, (ig_blob){0}, progress, out);
+    a->counts.compile_ns += now_ns() - begin;
+    if (status != IG_OK) return status;
+    a->counts.misses++;
+    if (k->inputs_bytes > 0 && *out) keep(a, device, k, *out);
+    return status;
+}
+
 ig_status ig_artifacts_compile(ig_artifacts *a, ig_device *device, const ig_step *steps,
                                uint32_t count, ig_progress *progress, ig_backend_program **out) {
-    char inputs[INPUTS_BYTES], name[IG_ENTRY_NAME_BYTES];
-    ig_entry entry = {0};
-    const size_t bytes = list_inputs(a, device, steps, count, inputs);
-    ig_entry_name(inputs, bytes, name);
-    const ig_status found = bytes > 0 ? ig_entry_open(a->folder, name, &entry) : IG_ERR_MEMORY;
-    if (found == IG_ERR_FORMAT) {
-        a->damaged++;
-        (void)ig_entry_remove(a->folder, name);
+    key k;
+    ig_entry_lock held = {-1};
+    if (!make_key(a, device, steps, count, &k) || ig_dir_make_private(a->folder) != IG_OK) {
+        k.inputs_bytes = 0; /* nothing is read from a place that is not ours alone */
+        return compile(a, device, steps, count, &k, progress, out);
     }
-    if (found == IG_OK)
-        a->hits++;
-    else
-        a->misses++;
-    const uint64_t begin = now_ns();
-    const ig_blob saved = {entry.blob, entry.blob_bytes};
-    (void)IG_FAIL(IG_ERR_DEVICE, "%s: compile() failed and gave no reason", device->name);
-    const ig_status status =
-        device->backend->compile(device->handle, steps, count, saved, progress, out);
-    if (found != IG_OK) a->compile_ns += now_ns() - begin;
-    if (status == IG_OK && found != IG_OK && bytes > 0 && *out)
-        keep(a, device, name, (ig_entry){.inputs = inputs, .inputs_bytes = bytes}, *out);
-    ig_entry_close(&entry);
+    ig_blob saved = find(a, &k);
+    if (!saved.bytes) {
+        IG_TRY(lock(a, device, &k, progress, &held));
+        saved = find(a, &k); /* somebody may have been quicker */
+    }
+    ig_status status = IG_ERR_STATE;
+    if (saved.bytes) status = load(a, device, steps, count, saved, progress, out);
+    if (status != IG_OK && status != IG_ERR_CANCELLED && status != IG_ERR_MEMORY)
+        status = compile(a, device, steps, count, &k, progress, out);
+    ig_entry_unlock(&held);
     return status;
+}
+
+void ig_artifacts_deinit(ig_artifacts *a) {
+    if (!a->allocator) return;
+    const ig_entry_counts *c = &a->counts;
+    if (c->hits + c->misses + c->damaged > 0 && a->folder[0]) ig_entries_count(a->folder, c);
+    for (size_t i = 0; i < a->n_open; i++) ig_entry_close(&a->open[i].entry);
+    ig_free(a->allocator, a->open);
+    ig_digests_destroy(a->digests);
+    *a = (ig_artifacts){0};
 }

@@ -5,30 +5,52 @@
  * shapes, dtypes and places, the weights that are baked in, the options, the
  * backend with its version, the device's architecture and the contract's ABI.
  * No path, no time and no environment is part of it.
+ *
+ * What depends on the batch size, shapes and places, names a part of the entry:
+ * programs of the same model for several batch sizes are one entry.
  */
 #ifndef IG_PLAN_ARTIFACTS_H
 #define IG_PLAN_ARTIFACTS_H
 
 #include "backend/device.h"
+#include "base/digests.h"
+#include "base/entries.h"
 
-enum { IG_ARTIFACT_FOLDER_BYTES = 4096 };
+enum { IG_ARTIFACT_FOLDER_BYTES = PATH_MAX };
+
+/* An entry that this context has used: asked for again, no file is opened. */
+typedef struct ig_open_entry {
+    char file[IG_ENTRY_FILE_BYTES];
+    ig_entry entry;
+} ig_open_entry;
 
 typedef struct ig_artifacts {
     const ig_allocator *allocator;
     char folder[IG_ARTIFACT_FOLDER_BYTES]; /* "": nothing is kept */
-    char options[192];                     /* as the user said them, for the key */
+    char options[192];                     /* as the user said them: lines of the key */
     uint64_t most_bytes;                   /* of all entries; the least recently used go */
-    uint64_t hits, misses, damaged, stored;
-    uint64_t compile_ns; /* spent on what was not there */
+    ig_digests *digests;                   /* of weights; made with the first */
+    ig_open_entry *open;
+    size_t n_open, open_room;
+    ig_entry_counts counts;
+    uint64_t load_ns; /* spent on what was there */
+    uint64_t waits;   /* for somebody else who was compiling the same */
 } ig_artifacts;
 
 /* Whether programs of the device are kept at all. */
 bool ig_artifacts_keeps(const ig_artifacts *artifacts, const ig_device *device);
 
+/* Before the programs of a plan: where weights lie is looked at anew. */
+void ig_artifacts_look(ig_artifacts *artifacts);
+
 /* Compiles, with what was saved for equal steps if there is such a thing; keeps it if there was
- * not.  A cache that does not work is no failure. */
+ * not.  Of several who want the same at the same time one compiles, and the others wait for it.  A
+ * cache that does not work is no failure. */
 IG_MUST_CHECK ig_status ig_artifacts_compile(ig_artifacts *artifacts, ig_device *device,
                                              const ig_step *steps, uint32_t count,
                                              ig_progress *progress, ig_backend_program **out);
+
+/* Adds the counts to those of the folder. */
+void ig_artifacts_deinit(ig_artifacts *artifacts);
 
 #endif

@@ -13,6 +13,7 @@
 #include "graph/graph.h"
 #include "ingot/ops.h"
 #include "plan/artifacts.h"
+#include "plan/progress.h"
 
 enum { IG_MAX_DEVICES = 4, IG_ATTEMPTS = 3, IG_REASON_BYTES = 256 };
 #define IG_NOT_THERE UINT64_MAX

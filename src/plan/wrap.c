@@ -275,6 +275,8 @@ static ig_status add_segment(ig_lowering *l, uint32_t first) {
     s->programs = ig_alloc(p->allocator, s->count, sizeof *s->programs);
     if (!s->programs) return IG_FAIL(IG_ERR_MEMORY, "plan: %u programs", s->count);
     if (!s->device) return wrap_custom(l, s, &p->steps[first]);
+    ig_progress_part(l->planner->progress,
+                     s->device->info.flags & IG_CAN_COMPILE ? "compile" : "pack", first, s->count);
     const ig_status status = wrap(l->planner, s, &p->steps[first]);
     return status == IG_OK ? IG_OK : go_elsewhere(l, s, status);
 }
@@ -292,9 +294,19 @@ static ig_status prepare(const ig_lowering *l) {
     return IG_OK;
 }
 
+static bool keeps_any(const ig_lowering *l) {
+    for (uint32_t d = 0; d < l->planner->n_devices; d++)
+        if (ig_artifacts_keeps(l->planner->artifacts, l->planner->devices[d])) return true;
+    return false;
+}
+
 ig_status ig_lower_wrap(ig_lowering *l) {
     ig_plan *p = l->plan;
+    ig_artifacts *a = l->planner->artifacts;
+    const uint64_t hits = a ? a->counts.hits : 0;
+    if (keeps_any(l)) ig_artifacts_look(a);
     IG_TRY(prepare(l));
+    ig_progress_begin(l->planner->progress, p->n_steps);
     p->segments = ig_alloc(p->allocator, p->n_steps, sizeof *p->segments);
     if (!p->segments) return IG_FAIL(IG_ERR_MEMORY, "plan: %u steps", p->n_steps);
     for (uint32_t first = 0; first < p->n_steps;) {
@@ -303,5 +315,6 @@ ig_status ig_lower_wrap(ig_lowering *l) {
         first += s->count;
         p->n_submits += s->n_programs;
     }
+    if (!l->again) ig_progress_end(l->planner->progress, a ? a->counts.hits - hits : 0);
     return IG_OK;
 }

@@ -25,10 +25,7 @@ static void *host_alloc(const ig_host *host, size_t count, size_t bytes_each) {
 static void host_free(const ig_host *host, void *p) { ig_free(&ctx_of(host)->allocator, p); }
 
 static bool host_progress(ig_progress *progress, uint64_t done, uint64_t total) {
-    if (!progress) return true; /* nobody asks */
-    const ig_ctx_options *o = &progress->ctx->options;
-    if (o->progress) o->progress(o->user, "compile", done, total);
-    return !(o->cancel && o->cancel(o->user));
+    return !progress || ig_progress_tell(progress, done, total);
 }
 
 static ig_status host_register_override(ig_backend_device *device, ig_tag tag,
@@ -100,8 +97,8 @@ static ig_status open_cache(ig_ctx *ctx, const ig_ctx_options *o) {
     char folder[PATH_MAX];
     ig_artifacts *a = &ctx->artifacts;
     a->allocator = &ctx->allocator;
-    a->most_bytes = UINT64_C(4) << 30;
-    snprintf(a->options, sizeof a->options, "optimization_level:%s,precision:%s,batch_sizes:%s",
+    a->most_bytes = o->cache_bytes ? o->cache_bytes : IG_CACHE_BYTES_DEFAULT;
+    snprintf(a->options, sizeof a->options, "optimization_level=%s\nprecision=%s\nbatch_sizes=%s\n",
              ctx->optimization_level, ctx->precision, ctx->batch_sizes);
     ctx->planner.artifacts = a;
     if (o->no_cache || !ig_dir_cache(o->cache_dir, folder)) return IG_OK;
@@ -156,7 +153,8 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
                                 .user = ctx,
                                 .guard = &ctx->guard,
                                 .progress = &ctx->progress};
-    ctx->progress.ctx = ctx;
+    ctx->progress =
+        (ig_progress){.tell = options->progress, .cancel = options->cancel, .user = options->user};
     ctx->poison = (ig_tensor){.alive = IG_TENSOR_ALIVE, .refs = 1, .ctx = ctx};
     ctx->tape = 1;
     ctx->arena.refs = 1; /* the context's */
@@ -229,6 +227,7 @@ void ig_ctx_destroy(ig_ctx *ctx) {
     for (uint32_t i = ctx->planner.n_devices; i > 0; i--)
         ig_device_close(ctx->planner.devices[i - 1]);
     for (size_t i = 0; i < ctx->n_retired; i++) ig_device_close(ctx->retired[i]);
+    ig_artifacts_deinit(&ctx->artifacts);
     ig_free(&allocator, (void *)ctx->retired);
     ig_registry_deinit(&ctx->registry);
     ig_free(&allocator, ctx->plugin_paths);

@@ -67,11 +67,6 @@ typedef struct ig_tensor_slab {
 
 enum { IG_TENSOR_ALIVE = 0x54454e53, IG_SLOT_STEP = 0, IG_CUSTOM_MOST_IN = 32 };
 
-/* What a backend's compile() is handed to say how far it is: host_progress() in ctx.c. */
-struct ig_progress {
-    const ig_ctx *ctx;
-};
-
 /* The host table, and behind it what its functions work with. */
 typedef struct ig_ctx_host {
     ig_host table;

@@ -84,13 +84,140 @@ static void each_plan(ig_text *t, const ig_ctx *ctx, plan_fn *fn) {
     for (const ig_captured *c = ctx->captured; c; c = c->next) fn(t, ctx, c->recording->plan);
 }
 
-static void say_timelines(ig_text *t, const ig_ctx *ctx, const ig_plan *plan) {
+static void say_plan_timeline(ig_text *t, const ig_ctx *ctx, const ig_plan *plan) {
     say_refusals(t, plan);
     plan_segments(t, ctx, plan, say_timeline);
 }
 
-static void say_fallbacks(ig_text *t, const ig_ctx *ctx, const ig_plan *plan) {
+static void say_plan_fallbacks(ig_text *t, const ig_ctx *ctx, const ig_plan *plan) {
     plan_segments(t, ctx, plan, say_fallback);
+}
+
+/* ---- the fields ---- */
+
+static void say_backend(ig_text *t, const ig_ctx *ctx) {
+    ig_text_add_string(t, ctx->planner.devices[0]->name);
+}
+
+static void say_mode(ig_text *t, const ig_ctx *ctx) {
+    static const char *const modes[] = {"dynamic", "compiled", "auto"};
+    ig_text_add_string(t, modes[ctx->recorder.mode]);
+}
+
+/* How work reaches a device of this class. */
+static void say_flow(ig_text *t, const ig_ctx *ctx) {
+    static const char *const flows[] = {[IG_DEVICE_CPU] = "cpu direct",
+                                        [IG_DEVICE_GPU] = "gpu direct",
+                                        [IG_DEVICE_NPU] = "npu compile"};
+    const uint32_t class = ctx->planner.devices[0]->info.device_class;
+    ig_text_add_string(t, class < sizeof flows / sizeof flows[0] ? flows[class] : "");
+}
+
+static void say_timings(ig_text *t, const ig_ctx *ctx) {
+    ig_text_add(t, "{\"compile_ms\":%.3f}", (double)ctx->artifacts.counts.compile_ns / 1e6);
+}
+
+/* Integers of JSON end where those with a sign end, for most who read it. */
+static void say_seed(ig_text *t, uint64_t seed) {
+    const char *quote = seed > INT64_MAX ? "\"" : "";
+    ig_text_add(t, ",\"seed\":%s%llu%s", quote, (unsigned long long)seed, quote);
+}
+
+static void say_named(ig_text *t, const char *name, const char *value) {
+    ig_text_comma(t);
+    ig_text_add(t, "\"%s\":", name);
+    ig_text_add_string(t, value);
+}
+
+static void say_config(ig_text *t, const ig_ctx *ctx) {
+    const ig_device *device = ctx->planner.devices[0];
+    ig_text_add(t, "{");
+    say_named(t, "device", device->name);
+    say_named(t, "architecture", device->info.architecture);
+    ig_text_add_number(t, "threads", ig_team_threads(ctx->team));
+    say_seed(t, ctx->options.seed);
+    ig_text_add(t, ",\"strict\":%s", ctx->options.strict ? "true" : "false");
+    say_named(t, "cache_dir", ctx->artifacts.folder); /* "": nothing is kept */
+    ig_text_add(t, ",\"compile_options\":{");
+    say_named(t, "optimization_level", ctx->optimization_level); /* "": as the device has it */
+    say_named(t, "precision", ctx->precision);
+    say_named(t, "batch_sizes", ctx->batch_sizes);
+    ig_text_add(t, "}}");
+}
+
+static void say_memory(ig_text *t, const ig_ctx *ctx) {
+    const ig_memory_stats m = ig_report_memory(ctx);
+    ig_text_add(t, "{");
+    ig_text_add_number(t, "allocated_bytes", m.allocated_bytes);
+    ig_text_add_number(t, "peak_bytes", m.peak_bytes);
+    ig_text_add_number(t, "available_bytes", m.available_bytes);
+    ig_text_add(t, "}");
+}
+
+/* Programs of single ops are kept in the process, compiled ones on disk.  Prefixes of texts are
+ * the business of whoever holds the sessions. */
+static void say_cache_hits(ig_text *t, const ig_ctx *ctx) {
+    ig_text_add(t, "{");
+    ig_text_add_number(t, "compile", ctx->artifacts.counts.hits);
+    ig_text_add_number(t, "prefix", 0);
+    ig_text_add_number(t, "op", ctx->cache.hits);
+    ig_text_add(t, "}");
+}
+
+static void say_compile_cache(ig_text *t, const ig_ctx *ctx) {
+    const ig_artifacts *a = &ctx->artifacts;
+    ig_text_add(t, "{");
+    ig_text_add_number(t, "hits", a->counts.hits);
+    ig_text_add_number(t, "misses", a->counts.misses);
+    ig_text_add_number(t, "damaged", a->counts.damaged);
+    ig_text_add_number(t, "stored", a->counts.stored);
+    ig_text_add_number(t, "waits", a->waits);
+    ig_text_add(t, ",\"compile_ms\":%.3f,\"load_ms\":%.3f}", (double)a->counts.compile_ns / 1e6,
+                (double)a->load_ns / 1e6);
+}
+
+static uint64_t steps_on(const ig_plan *plan, const ig_device *device) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; plan && i < plan->n_segments; i++)
+        if (plan->segments[i].device == device) count += plan->segments[i].count;
+    return count;
+}
+
+/* How many steps of the plans each device runs; NULL is the host, with its custom ops. */
+static void say_steps_on(ig_text *t, const ig_ctx *ctx, const ig_device *device) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < ctx->cache.count; i++)
+        count += steps_on(ctx->cache.entries[i].plan, device);
+    for (uint32_t i = 0; i < ctx->recorder.count; i++)
+        count += steps_on(ctx->recorder.all[i]->plan, device);
+    for (const ig_captured *c = ctx->captured; c; c = c->next)
+        count += steps_on(c->recording->plan, device);
+    if (count > 0) ig_text_add_number(t, device ? device->name : "host", count);
+}
+
+static void say_placement(ig_text *t, const ig_ctx *ctx) {
+    ig_text_add(t, "{");
+    for (uint32_t i = 0; i < ctx->planner.n_devices; i++)
+        say_steps_on(t, ctx, ctx->planner.devices[i]);
+    say_steps_on(t, ctx, NULL);
+    ig_text_add(t, "}");
+}
+
+static void say_moved(ig_text *t, const ig_ctx *ctx) {
+    ig_text_add(t, "%llu", (unsigned long long)ctx->planner.devices[0]->moved_bytes);
+}
+
+/* What the device counts itself, where it does. */
+static void say_device_counters(ig_text *t, const ig_device *device) {
+    ig_device_counters c = {0};
+    if (!device->backend->counters) return;
+    device->backend->counters(device->handle, &c);
+    ig_text_add(t, ",\"device\":{");
+    ig_text_add_number(t, "submits", c.submits);
+    ig_text_add_number(t, "dispatches", c.dispatches);
+    ig_text_add_number(t, "barriers", c.barriers);
+    ig_text_add_number(t, "recordings", c.recordings);
+    ig_text_add(t, "}");
 }
 
 static void say_counters(ig_text *t, const ig_ctx *ctx) {
@@ -111,71 +238,82 @@ static void say_counters(ig_text *t, const ig_ctx *ctx) {
                {"program_hits", c.program_hits},
                {"program_misses", c.program_misses},
                {"tensors", c.tensors}};
-    ig_text_add(t, ",\"counters\":{");
+    ig_text_add(t, "{");
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         ig_text_add_number(t, all[i].name, all[i].value);
+    say_device_counters(t, ctx->planner.devices[0]);
     ig_text_add(t, "}");
-}
-
-static void say_memory(ig_text *t, const ig_ctx *ctx) {
-    const ig_memory_stats m = ig_report_memory(ctx);
-    ig_text_add(t, ",\"memory\":{");
-    ig_text_add_number(t, "allocated_bytes", m.allocated_bytes);
-    ig_text_add_number(t, "peak_bytes", m.peak_bytes);
-    ig_text_add_number(t, "available_bytes", m.available_bytes);
-    ig_text_add(t, "}");
-}
-
-/* Programs of single ops are kept in the process, compiled ones on disk. */
-static void say_cache(ig_text *t, const ig_ctx *ctx) {
-    const ig_artifacts *a = &ctx->artifacts;
-    ig_text_add(t, ",\"cache_hits\":{");
-    ig_text_add_number(t, "compile", a->hits);
-    ig_text_add_number(t, "op", ctx->cache.hits);
-    ig_text_add(t, "},\"compile_cache\":{");
-    ig_text_add_number(t, "hits", a->hits);
-    ig_text_add_number(t, "misses", a->misses);
-    ig_text_add_number(t, "damaged", a->damaged);
-    ig_text_add_number(t, "stored", a->stored);
-    ig_text_add(t, ",\"compile_ms\":%.3f}", (double)a->compile_ns / 1e6);
 }
 
 static void say_recordings(ig_text *t, const ig_ctx *ctx) {
     const ig_recorder *rec = &ctx->recorder;
-    ig_text_add(t, ",\"recordings\":{\"count\":%u,\"refused\":%s,\"reason\":", rec->count,
+    ig_text_add(t, "{\"count\":%u,\"refused\":%s,\"reason\":", rec->count,
                 rec->refused ? "true" : "false");
     ig_text_add_string(t, rec->reason);
     ig_text_add(t, "}");
 }
 
-/* Integers of JSON end where those with a sign end, for most who read it. */
-static void say_seed(ig_text *t, uint64_t seed) {
-    const char *quote = seed > INT64_MAX ? "\"" : "";
-    ig_text_add(t, ",\"seed\":%s%llu%s", quote, (unsigned long long)seed, quote);
+static void say_fallbacks(ig_text *t, const ig_ctx *ctx) {
+    ig_text_add(t, "[");
+    each_plan(t, ctx, say_plan_fallbacks);
+    ig_text_add(t, "]");
 }
 
+static void say_timelines(ig_text *t, const ig_ctx *ctx) {
+    ig_text_add(t, "[");
+    each_plan(t, ctx, say_plan_timeline);
+    ig_text_add(t, "]");
+}
+
+/* Every field of a report, in the order of the JSON.  `say` is NULL where only the program that
+ * runs can know; `none` is what stands there then, and where there is no context. */
+static const struct field {
+    const char *name, *none;
+    void (*say)(ig_text *t, const ig_ctx *ctx);
+} fields[] = {
+    {"schema_version", "\"1.0.0\"", NULL},
+    {"run_id", "null", NULL},
+    {"task", "null", NULL},
+    {"model", "null", NULL},
+    {"backend", "null", say_backend},
+    {"job_id", "null", NULL},
+    {"trace_id", "null", NULL},
+    {"worker_id", "null", NULL},
+    {"enqueued_at_ms", "null", NULL},
+    {"queue_wait_ms", "null", NULL},
+    {"execution_mode", "null", say_mode},
+    {"flow", "null", say_flow},
+    {"timings", "{}", say_timings},
+    {"memory", "null", say_memory},
+    {"config_resolved", "{}", say_config},
+    {"artifacts", "[]", NULL},
+    {"error", "null", NULL},
+    {"latent_stats", "null", NULL},
+    {"cache_hits", "{\"compile\":0,\"prefix\":0,\"op\":0}", say_cache_hits},
+    {"compile_cache", "null", say_compile_cache},
+    {"device_placement", "{}", say_placement},
+    {"batch_size", "null", NULL},
+    {"batch_group_id", "null", NULL},
+    {"stream_events", "[]", NULL},
+    {"moved_bytes", "0", say_moved},
+    {"counters", "null", say_counters},
+    {"recordings", "null", say_recordings},
+    {"fallbacks", "[]", say_fallbacks},
+    {"backend_timeline", "[]", say_timelines},
+};
+
 size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes) {
-    static const char *const modes[] = {"dynamic", "compiled", "auto"};
     ig_text t = ig_text_begin(out, out_bytes);
-    if (!ctx) return 0;
-    const ig_device *device = ctx->planner.devices[0];
-    ig_text_add(&t, "{\"schema_version\":\"1.0.0\",\"backend\":\"%s\",\"execution_mode\":\"%s\",",
-                device->name, modes[ctx->recorder.mode]);
-    ig_text_add(&t, "\"config_resolved\":{\"device\":\"%s\",\"architecture\":", device->name);
-    ig_text_add_string(&t, device->info.architecture);
-    ig_text_add(&t, ",\"threads\":%u", ig_team_threads(ctx->team));
-    say_seed(&t, ctx->options.seed);
-    ig_text_add(&t, ",\"strict\":%s}", ctx->options.strict ? "true" : "false");
-    ig_text_add_number(&t, "moved_bytes", device->moved_bytes);
-    say_memory(&t, ctx);
-    say_counters(&t, ctx);
-    say_cache(&t, ctx);
-    say_recordings(&t, ctx);
-    ig_text_add(&t, ",\"fallbacks\":[");
-    each_plan(&t, ctx, say_fallbacks);
-    ig_text_add(&t, "],\"backend_timeline\":[");
-    each_plan(&t, ctx, say_timelines);
-    ig_text_add(&t, "],\"error\":null}");
+    ig_text_add(&t, "{");
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        ig_text_comma(&t);
+        ig_text_add(&t, "\"%s\":", fields[i].name);
+        if (ctx && fields[i].say)
+            fields[i].say(&t, ctx);
+        else
+            ig_text_add(&t, "%s", fields[i].none);
+    }
+    ig_text_add(&t, "}");
     return t.used;
 }
 

@@ -415,7 +415,7 @@ static void info_shows_the_engine_in_its_three_roles(void **state) {
     assert_true(integer(memory, "allocated_bytes") > 0);
     assert_true(integer(memory, "peak_bytes") >= integer(memory, "allocated_bytes"));
     assert_non_null(json_object_get(memory, "available_bytes"));
-    assert_true(json_is_object(json_object_get(root, "report")));
+    assert_true(json_is_object(json_object_get(root, "config_resolved")));
     json_decref(root);
 }
 

@@ -186,14 +186,15 @@ static program_result chat_with(const char *lines, const char *option, const cha
     return result;
 }
 
-/* The texts of all answers. */
+/* The texts of all answers; the last line is the report. */
 static size_t answers_of(program_result result, char *out[4]) {
     size_t n = 0;
     if (result.code != 0) fail_msg("exit %d: %s", result.code, result.err);
     for (char *line = strtok(result.out, "\n"); line && n < 4; line = strtok(NULL, "\n")) {
         json_t *root = json_loads(line, 0, NULL);
         assert_non_null(root);
-        out[n++] = strdup(json_string_value(json_object_get(root, "text")));
+        const char *text = json_string_value(json_object_get(root, "text"));
+        if (text) out[n++] = strdup(text);
         json_decref(root);
     }
     program_free(&result);

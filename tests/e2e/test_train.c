@@ -458,7 +458,7 @@ static void what_cannot_be_trained_is_one_sentence(void **state) {
                 "context 128 needs 129 tokens, short has 40");
     check_error(RUN("train", "-d", "data.txt", "--d-model", "65", "--heads", "4"), 2,
                 "65 is not divisible by 4");
-    check_error(TRAIN("--arch", "nothing"), 2, "llm gpt tinyllm");
+    check_error(TRAIN("--arch", "nothing"), 3, "llm gpt tinyllm");
     check_error(TRAIN("--tokenizer", "morse"), 2, "morse");
     check_error(TRAIN("--prompt", "more than fits into it"), 2, "has 22 tokens, the context 16");
     check_error(TRAIN("--dtype", "f16"), 2, "loss scaler");

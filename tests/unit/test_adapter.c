@@ -341,7 +341,7 @@ static void what_cannot_be_is_said_with_its_numbers(void **state) {
     ig_ctx *ctx = make_ctx(1);
     ig_adapter *a = NULL;
     int32_t tokens[2 * 400] = {0};
-    assert_fails(ig_adapter_create(ctx, "nothing", NULL, &a), IG_ERR_ARGUMENT,
+    assert_fails(ig_adapter_create(ctx, "nothing", NULL, &a), IG_ERR_MODEL,
                  "there is no architecture nothing; there are: llm gpt tinyllm");
     assert_fails(
         ig_adapter_create(ctx, "OaGpt", &(ig_model_config){.d_model = 100, .n_heads = 3}, &a),

@@ -337,8 +337,8 @@ static void calls_without_a_context_are_harmless(void **state) {
     assert_int_equal(ig_report_counters(NULL).ops, 0);
     assert_int_equal(ig_report_memory(NULL).allocated_bytes, 0);
     ig_report_reset_memory(NULL);
-    assert_int_equal(ig_report_json(NULL, text, sizeof text), 0);
-    assert_string_equal(text, "");
+    assert_true(ig_report_json(NULL, text, sizeof text) > 0);
+    assert_memory_equal(text, "{\"schem", 7); /* all fields, empty */
     assert_int_equal(ig_report_plan_json(NULL, 0, text, sizeof text), 0);
 
     ig_tensor *nowhere = ig_add(NULL, NULL); /* what cannot be written to is not */

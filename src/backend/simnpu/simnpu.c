@@ -357,6 +357,7 @@ const ig_backend *ig_backend_entry(void) {
         .can_run = npu_can_run,
         .compile = npu_compile,
         .save = npu_save,
+        .extension = "npu",
     };
     return &backend;
 }

@@ -70,10 +70,19 @@ typedef struct vk_pipeline_key {
     uint32_t constant[VK_MAX_CONSTANTS];
 } vk_pipeline_key;
 
+/* A shader that was written for a chain of steps. */
+typedef struct vk_written {
+    uint32_t *words;
+    size_t n_words;
+    VkShaderModule module;
+} vk_written;
+
 typedef struct vk_pipelines {
     VkPipelineLayout layout;
     VkPipelineCache cache;
     VkShaderModule modules[VK_SHADER_COUNT];
+    vk_written *written; /* shader number VK_SHADER_COUNT + i is written[i] */
+    uint32_t n_written, written_room;
     vk_pipeline_key *keys; /* of those that are made, in the order of making */
     VkPipeline *at;
     uint32_t count, room;
@@ -97,6 +106,7 @@ typedef struct vk_device {
     uint64_t allocated, peak; /* bytes in buffers that the host asked for */
     vk_staging staging;
     vk_pipelines pipelines;
+    ig_device_counters counters;
 } vk_device;
 
 /* ---- the queue ---- */
@@ -151,12 +161,18 @@ IG_MUST_CHECK ig_status vk_pipelines_make(vk_device *d, const vk_pipeline_key *k
                                           uint32_t count);
 VkPipeline vk_pipelines_find(const vk_device *d, const vk_pipeline_key *key);
 
+/* Takes the words of a shader, and frees them where it has the same already.  `out` is its number
+ * among all shaders. */
+IG_MUST_CHECK ig_status vk_pipelines_write(vk_device *d, uint32_t *words, size_t n_words,
+                                           uint32_t *out);
+
 /* ---- programs ---- */
 
 /* Those of the kernels' entries. */
 uint64_t vk_dtypes(void);
 bool vk_can_run(const ig_backend_device *device, const ig_step *step);
 uint64_t vk_scratch_bytes(const ig_backend_device *device, const ig_step *step);
-ig_compile_fn vk_compile;
+ig_compile_fn vk_compile; /* with shaders of their own for chains of steps */
+ig_compile_fn vk_compile_plain;
 
 #endif

@@ -15,6 +15,7 @@
 /* Kernel families: one shader each, variants by constants. */
 #define VK_SHADERS(X) \
     X(elementwise)    \
+    X(chain)          \
     X(cast)           \
     X(move)           \
     X(index)          \
@@ -57,7 +58,7 @@ typedef struct vk_ref {
 typedef void vk_numbers_fn(const void *attrs, const ig_slot *slots, uint32_t *out);
 
 typedef struct vk_dispatch {
-    vk_shader shader;
+    uint32_t shader; /* vk_shader, or that of a chain: VK_SHADER_COUNT + its number */
     uint32_t constant[VK_MAX_CONSTANTS];
     uint32_t groups[3]; /* 0 counts as 1 */
     uint32_t n_refs;
@@ -105,5 +106,8 @@ bool vk_matmul_takes_after(const ig_step *product, const ig_step *after);
 extern const vk_entry vk_elementwise[], vk_cast[], vk_move[], vk_index[], vk_reduce[], vk_softmax[],
     vk_norm[], vk_matmul[], vk_rope[], vk_attention[], vk_paged[], vk_moe[], vk_update[],
     vk_random[];
+
+/* Which of the functions of params.h a step computes of floats; -1: none. */
+int vk_elementwise_function(const ig_step *step);
 
 #endif

@@ -31,6 +31,11 @@ void vk_pipelines_deinit(vk_device *d) {
     for (uint32_t i = 0; i < p->count; i++) d->api.DestroyPipeline(d->handle, p->at[i], NULL);
     for (int i = 0; i < VK_SHADER_COUNT; i++)
         if (p->modules[i]) d->api.DestroyShaderModule(d->handle, p->modules[i], NULL);
+    for (uint32_t i = 0; i < p->n_written; i++) {
+        d->api.DestroyShaderModule(d->handle, p->written[i].module, NULL);
+        host->free(host, p->written[i].words);
+    }
+    host->free(host, p->written);
     if (p->cache) d->api.DestroyPipelineCache(d->handle, p->cache, NULL);
     if (p->layout) d->api.DestroyPipelineLayout(d->handle, p->layout, NULL);
     host->free(host, p->at);
@@ -48,6 +53,18 @@ VkPipeline vk_pipelines_find(const vk_device *d, const vk_pipeline_key *key) {
     return i == UINT32_MAX ? VK_NULL_HANDLE : d->pipelines.at[i];
 }
 
+static VkShaderModule *module_of(vk_pipelines *p, uint32_t shader) {
+    return shader < VK_SHADER_COUNT ? &p->modules[shader]
+                                    : &p->written[shader - VK_SHADER_COUNT].module;
+}
+
+static vk_shader_code code_of(const vk_pipelines *p, uint32_t shader) {
+    if (shader < VK_SHADER_COUNT) return vk_shaders[shader];
+    const vk_written *w = &p->written[shader - VK_SHADER_COUNT];
+    return (vk_shader_code){"written for a chain of steps", w->words,
+                            w->n_words * sizeof *w->words};
+}
+
 static VkResult make(vk_device *d, const vk_pipeline_key *key, VkPipeline *out) {
     VkSpecializationMapEntry entries[VK_MAX_CONSTANTS];
     for (uint32_t i = 0; i < VK_MAX_CONSTANTS; i++)
@@ -58,7 +75,7 @@ static VkResult make(vk_device *d, const vk_pipeline_key *key, VkPipeline *out) 
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                  .module = d->pipelines.modules[key->shader],
+                  .module = *module_of(&d->pipelines, key->shader),
                   .pName = "main",
                   .pSpecializationInfo = &constants},
         .layout = d->pipelines.layout};
@@ -134,19 +151,45 @@ static size_t ask_for_floats(const vk_device *d, const vk_shader_code *code, uin
 
 static ig_status load_module(vk_device *d, uint32_t shader) {
     const ig_host *host = d->base.host;
-    if (d->pipelines.modules[shader]) return IG_OK;
-    uint32_t *words = host->alloc(host, vk_shaders[shader].bytes + MOST_ADDED * sizeof *words, 1);
-    if (!words) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %s", vk_shaders[shader].name);
-    const VkShaderModuleCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-        .codeSize = ask_for_floats(d, &vk_shaders[shader], words) * sizeof *words,
-        .pCode = words};
-    const VkResult result =
-        d->api.CreateShaderModule(d->handle, &info, NULL, &d->pipelines.modules[shader]);
+    VkShaderModule *module = module_of(&d->pipelines, shader);
+    const vk_shader_code code = code_of(&d->pipelines, shader);
+    if (*module) return IG_OK;
+    uint32_t *words = host->alloc(host, code.bytes + MOST_ADDED * sizeof *words, 1);
+    if (!words) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: shader %s", code.name);
+    const VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                           .codeSize =
+                                               ask_for_floats(d, &code, words) * sizeof *words,
+                                           .pCode = words};
+    const VkResult result = d->api.CreateShaderModule(d->handle, &info, NULL, module);
     host->free(host, words);
-    return result == VK_SUCCESS
-               ? IG_OK
-               : VK_FAIL(d->base.host, result, "shader %s", vk_shaders[shader].name);
+    return result == VK_SUCCESS ? IG_OK : VK_FAIL(host, result, "shader %s", code.name);
+}
+
+ig_status vk_pipelines_write(vk_device *d, uint32_t *words, size_t n_words, uint32_t *out) {
+    vk_pipelines *p = &d->pipelines;
+    const ig_host *host = d->base.host;
+    for (uint32_t i = 0; i < p->n_written; i++)
+        if (p->written[i].n_words == n_words &&
+            memcmp(p->written[i].words, words, n_words * sizeof *words) == 0) {
+            host->free(host, words);
+            *out = VK_SHADER_COUNT + i;
+            return IG_OK;
+        }
+    if (p->n_written == p->written_room) {
+        const uint32_t room = 2 * p->written_room + 8;
+        vk_written *written = host->alloc(host, room, sizeof *written);
+        if (!written) {
+            host->free(host, words);
+            return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u shaders", room);
+        }
+        if (p->n_written > 0) memcpy(written, p->written, p->n_written * sizeof *written);
+        host->free(host, p->written);
+        p->written = written;
+        p->written_room = room;
+    }
+    p->written[p->n_written] = (vk_written){words, n_words, VK_NULL_HANDLE};
+    *out = VK_SHADER_COUNT + p->n_written++;
+    return IG_OK;
 }
 
 static ig_status reserve(vk_device *d, uint32_t more) {
@@ -197,7 +240,7 @@ ig_status vk_pipelines_make(vk_device *d, const vk_pipeline_key *keys, uint32_t 
     if (result == VK_SUCCESS) return IG_OK;
     const char *name = "?";
     for (uint32_t i = before; i < p->count; i++) {
-        if (!p->at[i]) name = vk_shaders[p->keys[i].shader].name;
+        if (!p->at[i]) name = code_of(p, p->keys[i].shader).name;
         d->api.DestroyPipeline(d->handle, p->at[i], NULL);
     }
     p->count = before;

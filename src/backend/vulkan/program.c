@@ -1,9 +1,8 @@
 /* Programs: made from steps, run by submitting a recording of them. */
 #include "backend/vulkan/program.h"
 
+#include "backend/vulkan/chain.h"
 #include "backend/vulkan/join.h"
-
-#include <stdio.h>
 
 /* ---- choosing kernels ---- */
 
@@ -213,8 +212,7 @@ static ig_status vk_program_submit(ig_backend_program *program, ig_backend_buffe
         IG_TRY(vk_wait(d, r->value));
         copy_words(p, r);
     }
-    IG_TRY(vk_submit(d, r->commands));
-    r->value = d->submitted;
+    IG_TRY(vk_submit_recording(p, r));
     r->used = ++p->runs;
     for (uint32_t i = 0; i < p->n_buffers; i++)
         if (buffers[i]) buffers[i]->last_use = d->submitted;
@@ -270,51 +268,98 @@ static ig_status refuse(const ig_backend_device *device, const ig_step *step, ui
                         i, ig_op_name(step->op), dtype);
 }
 
-static ig_status count_all(ig_backend_device *device, const ig_step *steps, uint32_t count,
-                           vk_builder *out) {
-    *out = (vk_builder){0};
+/* Steps that are emitted together: one, or a chain with a shader of its own. */
+typedef struct unit {
+    uint32_t first, count;
+    uint32_t shader; /* of a chain */
+} unit;
+
+typedef struct units {
+    const ig_step *steps;
+    vk_join *joins; /* by step */
+    unit *at;
+    uint32_t count;
+} units;
+
+static const ig_step *step_of(const units *u, uint32_t i) {
+    return ig_step_at(u->steps, u->at[i].first);
+}
+
+static void emit(vk_builder *b, const units *u, uint32_t i) {
+    const unit *own = &u->at[i];
+    b->step_index = own->first;
+    b->join = u->joins[own->first];
+    if (b->join.absorbed) return;
+    if (own->count > 1)
+        vk_chain_emit(b, u->steps, own->first, own->count, own->shader);
+    else
+        (void)setup(step_of(u, i), b); /* it was checked, so it can run */
+}
+
+static ig_status check_steps(const ig_backend_device *device, const ig_step *steps,
+                             uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const ig_step *step = ig_step_at(steps, i);
-        out->scratch_bytes = 0;
-        if (!setup(step, out)) return refuse(device, step, i);
-        if (step->op == IG_OP_MATMUL)
-            out->n_refs += VK_MAX_REFS; /* for what it may be joined with */
-        if (out->scratch_bytes > step->scratch_bytes)
+        vk_builder b = {0};
+        if (!setup(step, &b)) return refuse(device, step, i);
+        if (b.scratch_bytes > step->scratch_bytes)
             return IG_HOST_FAIL(device->host, IG_ERR_ARGUMENT,
                                 "vulkan: step %u: %s has %llu bytes of scratch and needs %llu", i,
                                 ig_op_name(step->op), (unsigned long long)step->scratch_bytes,
-                                (unsigned long long)out->scratch_bytes);
+                                (unsigned long long)b.scratch_bytes);
+    }
+    return IG_OK;
+}
+
+/* The first step from `first` on that another does; `count`: none. */
+static uint32_t next_absorbed(const units *u, uint32_t first, uint32_t count) {
+    while (first < count && !u->joins[first].absorbed) first++;
+    return first;
+}
+
+/* Cuts the steps into units.  With `fused`, products take steps along, and shaders are written for
+ * chains. */
+static ig_status cut_units(vk_device *d, units *u, uint32_t count, bool fused) {
+    const ig_host *host = d->base.host;
+    if (fused) vk_joins_find(u->steps, count, u->joins);
+    for (uint32_t first = 0; first < count;) {
+        unit *own = &u->at[u->count++];
+        *own = (unit){.first = first, .count = 1};
+        if (fused && !u->joins[first].absorbed)
+            own->count = vk_chain_length(u->steps, first, next_absorbed(u, first, count));
+        if (own->count > 1) {
+            uint32_t *words;
+            size_t n_words;
+            IG_TRY(vk_chain_write(host, u->steps, first, own->count, &words, &n_words));
+            IG_TRY(vk_pipelines_write(d, words, n_words, &own->shader));
+        }
+        first += own->count;
     }
     return IG_OK;
 }
 
 /*
- * Steps in the order in which the fewest barriers are needed: of the chains of a
- * level first all first steps, then all second ones.
+ * Units in the order in which the fewest barriers are needed: of the chains of a
+ * level first all first units, then all second ones.
  *
- *     steps of a level   aaa bb c        chains a, b, c
+ *     units of a level   aaa bb c        chains a, b, c
  *     order              a b c  a b  a   with a barrier where a gap is
  */
-static void emit_level(vk_builder *b, const ig_step *steps, const vk_join *joins, uint32_t first,
-                       uint32_t end) {
+static void emit_level(vk_builder *b, const units *u, uint32_t first, uint32_t end) {
     for (uint32_t turn = 0, left = end - first; left > 0; turn++)
         for (uint32_t i = first, place = 0; i < end; i++, place++) {
-            const ig_step *step = ig_step_at(steps, i);
-            if (i > first && ig_step_at(steps, i - 1)->chain != step->chain) place = 0;
+            if (i > first && step_of(u, i - 1)->chain != step_of(u, i)->chain) place = 0;
             if (place != turn) continue;
-            b->step_index = i;
-            b->join = joins[i];
-            if (!joins[i].absorbed) (void)setup(step, b); /* it was counted, so it can run */
+            emit(b, u, i);
             left--;
         }
 }
 
-static void emit_all(vk_builder *b, const ig_step *steps, const vk_join *joins, uint32_t count) {
-    for (uint32_t first = 0, end; first < count; first = end) {
+static void emit_all(vk_builder *b, const units *u) {
+    for (uint32_t first = 0, end; first < u->count; first = end) {
         end = first + 1;
-        while (end < count && ig_step_at(steps, end)->level == ig_step_at(steps, first)->level)
-            end++;
-        emit_level(b, steps, joins, first, end);
+        while (end < u->count && step_of(u, end)->level == step_of(u, first)->level) end++;
+        emit_level(b, u, first, end);
     }
 }
 
@@ -343,27 +388,46 @@ static ig_status settle(vk_program *p) {
     return IG_OK;
 }
 
-ig_status vk_compile(ig_backend_device *device, const ig_step *steps, uint32_t count, ig_blob saved,
-                     ig_progress *progress, ig_backend_program **out) {
-    vk_device *d = (vk_device *)device;
-    vk_builder b;
-    (void)saved, (void)progress;
-    IG_TRY(count_all(device, steps, count, &b));
-    const ig_host *host = device->host;
-    vk_join *joins = host->alloc(host, count, sizeof *joins);
-    vk_program *p = joins ? create(d, &b) : NULL;
-    if (!p) {
-        host->free(host, joins);
-        return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u steps", count);
-    }
-    vk_joins_find(steps, count, joins);
+static ig_status make_program(vk_device *d, const units *u, ig_backend_program **out) {
+    vk_builder b = {0};
+    emit_all(&b, u);
+    vk_program *p = create(d, &b);
+    if (!p) return IG_HOST_FAIL(d->base.host, IG_ERR_MEMORY, "vulkan: %u dispatches", b.n_launches);
     b = (vk_builder){.program = p};
-    emit_all(&b, steps, joins, count);
-    host->free(host, joins);
+    emit_all(&b, u);
     const ig_status status = p->n_launches > 0 ? settle(p) : IG_OK;
     if (status == IG_OK)
         *out = &p->base;
     else
         vk_program_destroy(&p->base);
     return status;
+}
+
+static ig_status compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                         bool fused, ig_backend_program **out) {
+    const ig_host *host = device->host;
+    vk_device *d = (vk_device *)device;
+    IG_TRY(check_steps(device, steps, count));
+    units u = {.steps = steps,
+               .joins = host->alloc(host, count, sizeof *u.joins),
+               .at = host->alloc(host, count, sizeof *u.at)};
+    ig_status status = IG_OK;
+    if (!u.at || !u.joins) status = IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u steps", count);
+    if (status == IG_OK) status = cut_units(d, &u, count, fused);
+    if (status == IG_OK) status = make_program(d, &u, out);
+    host->free(host, u.at);
+    host->free(host, u.joins);
+    return status;
+}
+
+ig_status vk_compile(ig_backend_device *device, const ig_step *steps, uint32_t count, ig_blob saved,
+                     ig_progress *progress, ig_backend_program **out) {
+    (void)saved, (void)progress;
+    return compile(device, steps, count, true, out);
+}
+
+ig_status vk_compile_plain(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                           ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    (void)saved, (void)progress;
+    return compile(device, steps, count, false, out);
 }

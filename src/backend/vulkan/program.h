@@ -36,6 +36,7 @@ typedef struct vk_recording {
     VkDeviceAddress *bound;     /* of each buffer of the plan */
     ig_backend_buffer *numbers; /* the words, mapped; NULL: the program has none */
     uint32_t *words;            /* the same, where reading costs nothing */
+    uint32_t barriers;          /* between launches */
     uint64_t value;             /* the submission that uses it */
     uint64_t used;              /* when, counted in runs; 0: not recorded */
 } vk_recording;
@@ -58,6 +59,9 @@ typedef struct vk_program {
 /* Records the program for the buffers in `r->bound`.  With `times`, the moment before the first
  * launch and after each one is noted there. */
 IG_MUST_CHECK ig_status vk_record(vk_program *p, vk_recording *r, VkQueryPool times);
+
+/* Submits it, and counts what that starts. */
+IG_MUST_CHECK ig_status vk_submit_recording(vk_program *p, vk_recording *r);
 
 /* ---- watch.c ---- */
 

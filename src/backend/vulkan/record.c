@@ -57,10 +57,21 @@ static void note_time(const vk_program *p, const vk_recording *r, VkQueryPool ti
                                          i);
 }
 
+ig_status vk_submit_recording(vk_program *p, vk_recording *r) {
+    vk_device *d = p->device;
+    IG_TRY(vk_submit(d, r->commands));
+    r->value = d->submitted;
+    d->counters.dispatches += p->n_launches;
+    d->counters.barriers += r->barriers;
+    return IG_OK;
+}
+
 ig_status vk_record(vk_program *p, vk_recording *r, VkQueryPool times) {
     vk_device *d = p->device;
     VkPipeline bound = VK_NULL_HANDLE;
     uint32_t since = 0; /* the first launch after the last barrier */
+    r->barriers = 0;
+    d->counters.recordings++;
     IG_TRY(vk_commands_begin(d, r->commands));
     if (times) d->api.CmdResetQueryPool(r->commands, times, 0, p->n_launches + 1);
     note_time(p, r, times, 0);
@@ -68,6 +79,7 @@ ig_status vk_record(vk_program *p, vk_recording *r, VkQueryPool times) {
         const vk_launch *l = &p->launches[i];
         if (must_wait(p, r, since, i)) {
             barrier(d, r->commands);
+            r->barriers++;
             since = i;
         }
         if (l->pipeline != bound)

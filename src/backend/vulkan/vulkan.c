@@ -170,6 +170,7 @@ ig_status vk_submit(vk_device *d, VkCommandBuffer commands) {
                                .pSignalSemaphores = &d->timeline};
     const VkResult result = d->api.QueueSubmit(d->queue, 1, &info, VK_NULL_HANDLE);
     if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "submitting to the device");
+    d->counters.submits++;
     d->submitted = value;
     return IG_OK;
 }
@@ -212,6 +213,21 @@ ig_status vk_commands_end(vk_device *d, VkCommandBuffer commands) {
     barrier(d, commands, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
     const VkResult result = d->api.EndCommandBuffer(commands);
     return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "recording");
+}
+
+/* Where the driver takes no shader that was written for a chain, those that are built in do. */
+static ig_status vk_prepare(ig_backend_device *device, const ig_step *steps, uint32_t count) {
+    const ig_host *host = device->host;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t tag = ig_step_at(steps, i)->tag;
+        if (tag == IG_TAG_NONE || tag > IG_TAG_OPTIMIZER) continue;
+        IG_TRY(host->register_override(device, (ig_tag)tag, vk_compile_plain));
+    }
+    return IG_OK;
+}
+
+static void vk_counters(const ig_backend_device *device, ig_device_counters *out) {
+    *out = ((const vk_device *)device)->counters;
 }
 
 static ig_status vk_synchronize(ig_backend_device *device) {
@@ -393,6 +409,8 @@ const ig_backend ig_vulkan_backend = {
     .reset_memory_stats = vk_reset_memory_stats,
     .can_run = vk_can_run,
     .scratch_bytes = vk_scratch_bytes,
+    .prepare = vk_prepare,
     .compile = vk_compile,
     .synchronize = vk_synchronize,
+    .counters = vk_counters,
 };

@@ -42,6 +42,16 @@ VK_STRUCT(vk_elementwise_params) {
     float scale, shift;
 };
 
+/* What a dispatch does for a run of steps, element by element: see chain.c. */
+#define VK_CHAIN_STEPS 8
+#define VK_CHAIN_REFS  8
+VK_STRUCT(vk_chain_params) {
+    uint n, rank;
+    uint dim[VK_RANK];
+    uint stride[VK_CHAIN_REFS][VK_RANK];
+    float scale[VK_CHAIN_STEPS], shift[VK_CHAIN_STEPS]; /* of steps that scale */
+};
+
 /* copy: src, dst.  fill: dst.  gather: index, x without its axis, out. */
 VK_STRUCT(vk_move_params) {
     vk_loop loop;
