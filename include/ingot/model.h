@@ -49,6 +49,7 @@ IG_API const char *ig_adapter_architecture(const ig_adapter *adapter);
 IG_API ig_model_config ig_adapter_config(const ig_adapter *adapter); /* resolved; texts are lent */
 IG_API int64_t ig_adapter_param_count(const ig_adapter *adapter);    /* numbers, not tensors */
 IG_API int64_t ig_adapter_vocabulary(const ig_adapter *adapter);
+IG_API bool ig_adapter_makes_text(const ig_adapter *adapter); /* or embeddings alone, as bert */
 IG_API const char *ig_adapter_progress(const ig_adapter *adapter); /* as it was saved; "{}": new */
 
 /* The weights do not change any more: training fails, and devices that compile may keep them in a

@@ -32,6 +32,9 @@ typedef struct ig_backend_list {
     uint32_t count;
 } ig_backend_list;
 
+/* How many devices there are; where a backend says something absurd, 0 and the thread's error. */
+uint32_t ig_backend_count(const ig_backend *backend, const ig_host *host);
+
 /* Opens the device that a string names: "auto", "cpu", "cpu:0", "gpu:1", "ref".  "auto" is the
  * first that is available; "gpu:1" the second of all devices of that class.  An unknown one is an
  * error that lists what exists.  `host` must outlive the device. */

@@ -131,6 +131,7 @@ const char *ig_adapter_architecture(const ig_adapter *a) { return a->arch->name;
 int64_t ig_adapter_param_count(const ig_adapter *a) {
     return a->source ? ig_model_param_count(a->source) : ig_module_element_count(a->root);
 }
+bool ig_adapter_makes_text(const ig_adapter *a) { return a->arch->head != NULL; }
 int64_t ig_adapter_vocabulary(const ig_adapter *a) { return a->config.vocabulary; }
 const char *ig_adapter_progress(const ig_adapter *a) { return a->progress; }
 

@@ -13,6 +13,8 @@
 
 #include "plan/lower.h"
 
+#define MOST_SCRATCH (UINT64_C(1) << 40) /* who asks for more is out of its mind */
+
 typedef struct block {
     uint32_t first, last; /* levels */
     uint64_t bytes, offset;
@@ -62,7 +64,11 @@ static ig_status collect(ig_lowering *l, blocks *b) {
         for (uint32_t j = 0; j < step->n_out; j++) IG_TRY(touch(l, b, i, &step->out[j]));
         for (uint32_t j = 0; j < step->n_in; j++) IG_TRY(touch(l, b, i, &step->in[j]));
         if (l->places[i].device == IG_ON_HOST) continue;
-        step->scratch_bytes = ig_device_scratch(l->planner->devices[l->places[i].device], step);
+        const ig_device *device = l->planner->devices[l->places[i].device];
+        step->scratch_bytes = ig_device_scratch(device, step);
+        if (step->scratch_bytes > MOST_SCRATCH)
+            return IG_FAIL(IG_ERR_DEVICE, "%s: scratch_bytes(): %llu bytes for %s", device->name,
+                           (unsigned long long)step->scratch_bytes, ig_op_name(step->op));
         if (step->scratch_bytes)
             b->at[b->count++] =
                 (block){step->level, step->level, align(step->scratch_bytes), 0, UINT32_MAX, i};

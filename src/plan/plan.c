@@ -82,6 +82,8 @@ void ig_plan_destroy(ig_plan *plan) {
         for (uint32_t j = 0; j < s->n_programs; j++)
             if (s->programs[j]->destroy) s->programs[j]->destroy(s->programs[j]);
         ig_free(plan->allocator, s->programs);
+        ig_stand_in_destroy(plan->allocator, s->stand_in);
+        ig_free(plan->allocator, s->left);
     }
     ig_free(plan->allocator, plan->segments);
     ig_free(plan->allocator, plan->refusals);

@@ -170,6 +170,13 @@ static ig_status wrap(const ig_planner *planner, ig_segment *s, const ig_step *s
     return try_eager(planner, s, steps);
 }
 
+/* The device is of no more use for this segment.  Where no other one is, the failure names it. */
+static ig_status take_over(const ig_plan *plan, ig_segment *s, const char *reason) {
+    const ig_status status = ig_stand_in_create(plan, s, reason);
+    if (status == IG_OK || is_final(status)) return status;
+    return IG_FAIL(IG_ERR_DEVICE, "%s: %s", s->device->name, reason);
+}
+
 ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status status) {
     const ig_step *steps = &plan->steps[s->first];
     char reason[IG_REASON_BYTES];
@@ -185,7 +192,18 @@ ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status statu
     if (level < EAGER && status != IG_OK && s->count > 1 && !is_final(status))
         status = try_eager(plan->planner, s, steps);
     if (status == IG_OK || is_final(status)) return status;
-    return IG_FAIL(IG_ERR_DEVICE, "%s: %s", s->device->name, reason);
+    return take_over(plan, s, reason);
+}
+
+ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status status) {
+    char reason[IG_REASON_BYTES];
+    int level = COMPILE;
+    snprintf(reason, sizeof reason, "%s", ig_error_text());
+    if (is_final(status)) return status;
+    while (level < EAGER && !s->attempts[level].selected) level++;
+    note(s, level, false, reason);
+    IG_TRY(refuse_fallback(plan->planner, s, level));
+    return take_over(plan, s, reason);
 }
 
 /* ---- no level works ---- */
@@ -288,8 +306,12 @@ static ig_status prepare(const ig_lowering *l) {
         const ig_device *device = l->planner->devices[d];
         uint32_t i = 0;
         while (i < p->n_steps && l->places[i].device != d) i++;
-        if (i < p->n_steps && device->backend->prepare)
-            IG_TRY(device->backend->prepare(device->handle, p->steps, p->n_steps));
+        if (i == p->n_steps || !device->backend->prepare) continue;
+        (void)IG_FAIL(IG_ERR_DEVICE, "it failed and gave no reason");
+        const ig_status status = device->backend->prepare(device->handle, p->steps, p->n_steps);
+        if (status != IG_OK)
+            return IG_FAIL(is_final(status) ? status : IG_ERR_DEVICE, "%s: prepare(): %s",
+                           device->name, ig_error_text());
     }
     return IG_OK;
 }

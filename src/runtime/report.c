@@ -36,26 +36,33 @@ static void say_module(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const
         ig_text_add(t, "\"steps %u to %u\"", s->first, s->first + s->count - 1);
 }
 
-static void say_timeline(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s) {
+/* A device that could not do something after all, before the one that did it. */
+static void say_refusal(ig_text *t, const ig_refusal *r) {
     ig_text_comma(t);
     ig_text_add(t, "{\"module\":");
-    say_module(t, ctx, plan, s);
-    ig_text_add(t, ",\"device\":\"%s\"", s->device ? s->device->name : "host");
-    ig_attempts_describe(t, s->attempts);
+    ig_text_add_string(t, r->module);
+    ig_text_add(t, ",\"device\":\"%s\"", r->device);
+    ig_attempts_describe(t, r->attempts);
     ig_text_add(t, "}");
 }
 
-/* Devices that could not do something after all, before those that did it. */
 static void say_refusals(ig_text *t, const ig_plan *plan) {
-    for (uint32_t i = 0; plan && i < plan->n_refusals; i++) {
-        const ig_refusal *r = &plan->refusals[i];
-        ig_text_comma(t);
-        ig_text_add(t, "{\"module\":");
-        ig_text_add_string(t, r->module);
-        ig_text_add(t, ",\"device\":\"%s\"", r->device);
-        ig_attempts_describe(t, r->attempts);
-        ig_text_add(t, "}");
-    }
+    for (uint32_t i = 0; plan && i < plan->n_refusals; i++) say_refusal(t, &plan->refusals[i]);
+}
+
+/* What a stand-in does was compiled by its device. */
+static void say_timeline(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s) {
+    static const ig_attempt compiled[IG_ATTEMPTS] = {
+        {.level = "compile", .ok = true, .selected = true},
+        {.level = "kernel_override", .reason = "no override registered"},
+        {.level = "eager", .reason = "skipped: compile selected"}};
+    if (s->left) say_refusal(t, s->left);
+    ig_text_comma(t);
+    ig_text_add(t, "{\"module\":");
+    say_module(t, ctx, plan, s);
+    ig_text_add(t, ",\"device\":\"%s\"", ig_segment_device(s));
+    ig_attempts_describe(t, s->left ? compiled : s->attempts);
+    ig_text_add(t, "}");
 }
 
 static void say_fallback(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s) {
@@ -64,7 +71,7 @@ static void say_fallback(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, con
     ig_text_add(t, "{\"op\":");
     say_module(t, ctx, plan, s);
     ig_text_add(t, ",\"from\":\"%s\",\"to\":\"%s\",\"reason\":", ctx->planner.devices[0]->name,
-                s->device->name);
+                ig_segment_device(s));
     ig_text_add_string(t, s->fallback);
     ig_text_add_number(t, "runs", s->n_runs);
     ig_text_add_number(t, "bytes_moved", s->moved_bytes);

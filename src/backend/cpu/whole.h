@@ -29,8 +29,20 @@ typedef struct rounded {
 
 /* ---- activations to bytes ---- */
 
+/*
+ * Scales have the eleven bits of a half, with a float's range.  More would be no better,
+ * since the bytes have eight; but so have the blocks that llama.cpp makes of activations,
+ * and with the same rounding products of blocks of 32 give what it gives, bit by bit of
+ * noise, not only something as near.
+ */
+static inline float to_eleven_bits(float x) {
+    const uint32_t bits = bits_of_float(x), odd = bits >> 13 & 1;
+    return float_of_bits((bits + 0xfff + odd) & ~0x1fffU);
+}
+
 static inline uint32_t rest_of(const panel_type *t, float scale, int32_t sum) {
-    if (t->kind == WITH_MIN || t->kind == TWO_MINS) return bits_of_float(scale * (float)sum);
+    if (t->kind == WITH_MIN || t->kind == TWO_MINS)
+        return bits_of_float(to_eleven_bits(scale * (float)sum));
     return (uint32_t)(-t->zero * sum);
 }
 
@@ -50,10 +62,11 @@ static inline void round_block(const panel_type *t, const float *restrict x, rou
         q[i] = finite ? (int8_t)(bits_of_float(shifted) & 255) : 0;
     }
     for (int i = 0; i < IG_BLOCK / 2; i++) half[0] += q[i], half[1] += q[i + IG_BLOCK / 2];
-    y->scale = finite ? most / 127 : NAN;
+    const float scale = most / 127;
     const bool halves = t->kind >= TWO_SCALES;
-    y->rest[0] = rest_of(t, y->scale, halves ? half[0] : half[0] + half[1]);
-    y->rest[1] = rest_of(t, y->scale, half[1]);
+    y->scale = finite ? to_eleven_bits(scale) : NAN;
+    y->rest[0] = rest_of(t, scale, halves ? half[0] : half[0] + half[1]);
+    y->rest[1] = rest_of(t, scale, half[1]);
 }
 
 /* ---- tiles ---- */

@@ -12,6 +12,14 @@
 
 enum { VERSION = 1, MOST_BATCHES = 16 };
 
+/* The tests have one of another version, and one of another architecture. */
+#ifndef SIMNPU_VERSION
+#    define SIMNPU_VERSION "1"
+#endif
+#ifndef SIMNPU_ARCHITECTURE
+#    define SIMNPU_ARCHITECTURE "simnpu-1"
+#endif
+
 typedef struct npu_device {
     ig_backend_device base;
     npu_precision precision;
@@ -74,7 +82,7 @@ static void npu_info(const ig_backend_device *device, ig_device_info *out) {
     out->alignment = 64;
     out->dtypes = UINT64_C(1) << IG_F32 | UINT64_C(1) << IG_I32;
     snprintf(out->name, sizeof out->name, "simulated NPU");
-    snprintf(out->architecture, sizeof out->architecture, "simnpu-%d", VERSION);
+    snprintf(out->architecture, sizeof out->architecture, SIMNPU_ARCHITECTURE);
 }
 
 /* ---- memory ---- */
@@ -344,7 +352,7 @@ const ig_backend *ig_backend_entry(void) {
         .abi = IG_BACKEND_ABI,
         .struct_size = sizeof backend,
         .name = "simnpu",
-        .version = "1",
+        .version = SIMNPU_VERSION,
         .open = npu_open,
         .close = npu_close,
         .info = npu_info,
