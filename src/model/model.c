@@ -53,6 +53,17 @@ static ig_status read_tokenizer(ig_model *m, const char *pre) {
                    (long long)m->hyper.size.vocabulary);
 }
 
+static ig_status make_packing(ig_model *m, const ig_model_options *o) {
+    const ig_pack_source kind = o->no_map || o->lock ? IG_PACK_MEMORY : IG_PACK_MAPPED;
+    if (o->no_pack) return IG_OK;
+    IG_TRY(ig_packing_create(&m->packing));
+    for (size_t i = 0; i < ig_gguf_n_tensors(m->file); i++) {
+        const ig_gguf_tensor *t = ig_gguf_tensor_at(m->file, i);
+        IG_TRY(ig_packing_add(m->packing, t->bytes, t->n_bytes, kind));
+    }
+    return IG_OK;
+}
+
 static ig_status load(ig_model *m, const ig_model_options *o) {
     const ig_gguf_options options = {.copy = o->no_map, .lock = o->lock};
     IG_TRY(ig_gguf_open_file_with(&m->memory, m->path, &options, &m->file));
@@ -60,6 +71,7 @@ static ig_status load(ig_model *m, const ig_model_options *o) {
     const ig_keys keys = ig_model_keys(m);
     IG_TRY(ig_hyper_read(&keys, m->arch, &m->hyper));
     IG_TRY(ig_weights_check(&keys, m->arch, &m->hyper));
+    IG_TRY(make_packing(m, o));
     return read_tokenizer(m, o->pre);
 }
 
@@ -90,6 +102,7 @@ void ig_model_release(ig_model *m) {
     if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1) return;
     const ig_allocator memory = m->memory;
     ig_tokenizer_destroy(m->tokenizer);
+    ig_packing_release(m->packing);
     ig_gguf_close(m->file);
     ig_free(&memory, m->path);
     ig_free(&memory, m);
@@ -103,8 +116,12 @@ static void release(void *model) { ig_model_release(model); }
 ig_status ig_adapter_from_model(ig_ctx *ctx, ig_model *model, ig_adapter **out) {
     if (!ctx || !model || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_from_model: NULL");
     const ig_allocator *a_memory = ig_ctx_allocator(ctx);
+    IG_TRY(ig_ctx_attach_packing(ctx, model->packing));
     ig_adapter *a = ig_alloc(a_memory, 1, sizeof *a);
-    if (!a) return IG_FAIL(IG_ERR_MEMORY, "%s: an adapter", model->path);
+    if (!a) {
+        ig_ctx_detach_packing(ctx, model->packing);
+        return IG_FAIL(IG_ERR_MEMORY, "%s: an adapter", model->path);
+    }
     const ig_keys keys = ig_model_keys(model);
     a->ctx = ctx;
     a->arch = model->arch;

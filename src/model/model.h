@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "ingot/model.h"
+#include "ingot/packing.h"
 #include "model/lm.h"
 #include "text/tokenizer.h"
 
@@ -16,6 +17,7 @@ struct ig_model {
     const ig_arch *arch;
     ig_hyper hyper;
     ig_tokenizer *tokenizer;
+    ig_packing *packing; /* of its weights, in all contexts; NULL: they are read as they lie */
 };
 
 /* Whether the file begins as GGUF files do; one that cannot be read does not. */
