@@ -284,7 +284,7 @@ def run_ingot(args, path, test, runs):
     command = [args.ingot, "bench", "-m", path, "-p", str(n_prompt), "-n", str(n_made), "-r", str(runs)]
     command += ["-t", str(args.threads), "--rows", str(rows), "--quiet", "--json"]
     row = ask_json(command)
-    series = row["pp"] if n_prompt else row["tg"][0]
+    series = row["pp"] if n_prompt else row["tg"]
     return {
         "rate": series["tokens_per_s"],
         "start_s": row["start_ms"] / 1e3,

@@ -25,6 +25,7 @@ typedef struct ig_counters {
     uint64_t tensors; /* alive now */
 } ig_counters;
 
+/* What happened so far, and what the device's memory holds; all zero for a NULL context. */
 IG_API ig_counters ig_report_counters(const ig_ctx *ctx);
 IG_API ig_memory_stats ig_report_memory(const ig_ctx *ctx);
 IG_API void ig_report_reset_memory(ig_ctx *ctx); /* the peak starts anew */
@@ -78,7 +79,7 @@ IG_API size_t ig_profile_json(const ig_ctx *ctx, char *out, size_t out_bytes);
 IG_API void ig_finite_begin(ig_ctx *ctx);
 IG_API const char *ig_finite_end(ig_ctx *ctx);
 
-/* "0.1.0" */
+/* "0.1.0"; a text that is always there, owned by nobody. */
 IG_API const char *ig_version(void);
 
 #ifdef __cplusplus

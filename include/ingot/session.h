@@ -33,6 +33,7 @@ IG_API IG_MUST_CHECK ig_status ig_session_create(ig_adapter *adapter,
                                                  ig_session **out);
 IG_API void ig_session_destroy(ig_session *session);
 
+/* As it was made: what options left open is resolved. */
 IG_API int64_t ig_session_ctx_len(const ig_session *session);
 IG_API int64_t ig_session_sequences(const ig_session *session);
 IG_API uint64_t ig_session_cache_bytes(const ig_session *session); /* of all pages */
@@ -89,6 +90,7 @@ typedef struct ig_input_session {
     ig_generate_options generate; /* but for the prompt; at most 1024 tokens if it does not say */
 } ig_input_session;
 
+/* Until there are no more prompts, or somebody has enough, or something fails. */
 IG_API IG_MUST_CHECK ig_status ig_input_session_run(ig_adapter *adapter,
                                                     const ig_input_session *input);
 

@@ -52,6 +52,16 @@ typedef struct bench_overhead_job {
 } bench_overhead_job;
 IG_MUST_CHECK ig_status bench_overhead_of(ig_cli *cli, bench_overhead_job *job);
 
+/* What the layers above a backend take of a token: submits, the ns of one that does nothing, and
+ * both as a share of the token's time. */
+typedef struct bench_submits {
+    double per_token, ns, share;
+} bench_submits;
+IG_MUST_CHECK ig_status bench_submits_of(ig_cli *cli, double submits_per_token, double token_ms,
+                                         bench_submits *out);
+json_t *bench_submits_json(bench_submits submits);
+void bench_submits_print(bench_submits submits);
+
 /* ---- Numbers ---- */
 
 typedef struct bench_spread {

@@ -19,6 +19,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "ingot/bench.h"
+#include "ingot/report.h"
 #include "model/cost.h"
 
 enum { DEFAULT_PROMPT = 512, DEFAULT_MADE = 128, DEFAULT_RUNS = 5 };
@@ -49,6 +50,8 @@ typedef struct model_bench {
     ig_session_row *step;
     double start_ms;
     ig_token_cost cost;
+    double submits_per_token; /* of one text, in its last run */
+    bench_submits submits;
     bench_device device;
 } model_bench;
 
@@ -77,6 +80,7 @@ static ig_status make_texts(model_bench *b, const test *t) {
 
 static ig_status make_tokens(model_bench *b, const test *t, double *times) {
     const int64_t vocabulary = ig_adapter_vocabulary(b->model.adapter);
+    const uint64_t submits = ig_report_counters(b->model.ctx).submits;
     double before = ig_clock_seconds();
     for (int64_t i = 0; i < t->tokens; i++) {
         for (int64_t r = 0; r < t->rows; r++)
@@ -88,6 +92,8 @@ static ig_status make_tokens(model_bench *b, const test *t, double *times) {
         times[i] = (now - before) * 1e3;
         before = now;
     }
+    b->submits_per_token = (double)(ig_report_counters(b->model.ctx).submits - submits) /
+                           (double)(t->tokens * t->rows);
     return IG_OK;
 }
 
@@ -227,27 +233,31 @@ static json_t *test_json(const model_bench *b, const test *t) {
     return root;
 }
 
+/* "tg" is the first of the tests that write; "tests" has all of them. */
 static ig_status print_json(const model_bench *b) {
-    json_t *pp = json_null(), *tg = json_array(), *spec = json_null();
+    json_t *pp = json_null(), *tg = json_null(), *spec = json_null(), *tests = json_array();
     for (int i = 0; i < b->n_tests; i++) {
-        if (b->tests[i].ngram > 0)
+        if (b->tests[i].ngram > 0) {
             spec = test_json(b, &b->tests[i]);
-        else if (b->tests[i].rows == 0)
+        } else if (b->tests[i].rows == 0) {
             pp = test_json(b, &b->tests[i]);
-        else
-            json_array_append_new(tg, test_json(b, &b->tests[i]));
+        } else {
+            json_array_append_new(tests, test_json(b, &b->tests[i]));
+            if (json_is_null(tg)) tg = json_incref(json_array_get(tests, 0));
+        }
     }
     return ig_run_result(
         b->model.cli,
-        json_pack("{s:s, s:o, s:s, s:I, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I}",
-                  "schema", "ingot.bench.model.v2", "model", ig_json_text(b->options.path), "arch",
-                  ig_adapter_architecture(b->model.adapter), "parameters",
-                  (json_int_t)ig_adapter_param_count(b->model.adapter), "device", b->device.name,
-                  "instruction_set", b->device.isa, "threads", (json_int_t)b->device.threads,
-                  "runs", (json_int_t)b->runs, "load_ms", ig_json_real(b->model.load_ms),
-                  "start_ms", ig_json_real(b->start_ms), "pp", pp, "tg", tg, "spec", spec,
-                  "rss_bytes", (json_int_t)bench_rss(), "peak_rss_bytes",
-                  (json_int_t)bench_peak_rss()));
+        json_pack(
+            "{s:s, s:o, s:s, s:I, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}",
+            "schema", "ingot.bench.model.v1", "model", ig_json_text(b->options.path), "arch",
+            ig_adapter_architecture(b->model.adapter), "parameters",
+            (json_int_t)ig_adapter_param_count(b->model.adapter), "device", b->device.name,
+            "instruction_set", b->device.isa, "threads", (json_int_t)b->device.threads, "runs",
+            (json_int_t)b->runs, "load_ms", ig_json_real(b->model.load_ms), "start_ms",
+            ig_json_real(b->start_ms), "pp", pp, "tg", tg, "tests", tests, "spec", spec, "submits",
+            b->submits_per_token > 0 ? bench_submits_json(b->submits) : json_null(), "rss_bytes",
+            (json_int_t)bench_rss(), "peak_rss_bytes", (json_int_t)bench_peak_rss()));
 }
 
 /* "pp512", "tg128", "tg128 x8 @4096": tokens, texts, depth; "spec128" is one with guesses */
@@ -259,7 +269,8 @@ static void name_test(const test *t, char *out, size_t out_bytes) {
                               (long long)t->tokens);
     char *at = out + used, *end = out + out_bytes;
     if (t->rows > 1) at += snprintf(at, (size_t)(end - at), " x%lld", (long long)t->rows);
-    if (t->rows > 0 && t->depth > 0) snprintf(at, (size_t)(end - at), " @%lld", (long long)t->depth);
+    if (t->rows > 0 && t->depth > 0)
+        snprintf(at, (size_t)(end - at), " @%lld", (long long)t->depth);
 }
 
 static void print_test(const test *t) {
@@ -301,6 +312,7 @@ static ig_status print_table(const model_bench *b) {
     printf("%.0f ms from the start to the logits behind %d tokens; %s in memory, at most %s\n",
            b->start_ms, START_TOKENS, ig_bytes_text(bench_rss(), now),
            ig_bytes_text(bench_peak_rss(), most));
+    if (b->submits_per_token > 0) bench_submits_print(b->submits);
     return IG_OK;
 }
 
@@ -368,6 +380,15 @@ static ig_status prepare(model_bench *b, double began) {
     return bench_device_of(b->model.ctx, &b->device);
 }
 
+/* Of the first test that writes a token at a time, one text or several. */
+static ig_status cost_of_submits(model_bench *b) {
+    for (int i = 0; i < b->n_tests && b->submits_per_token > 0; i++)
+        if (b->tests[i].rows > 0 && b->tests[i].ngram == 0)
+            return bench_submits_of(b->model.cli, b->submits_per_token, b->tests[i].p50,
+                                    &b->submits);
+    return IG_OK;
+}
+
 ig_status bench_model(ig_cli *cli, const bench_options *o) {
     const ig_allocator *a = &cli->allocator;
     const double began = ig_clock_seconds();
@@ -386,6 +407,9 @@ ig_status bench_model(ig_cli *cli, const bench_options *o) {
     if (status == IG_OK) status = run_all(&b);
     if (status == IG_OK) {
         for (int i = 0; i < b.n_tests; i++) settle(&b, &b.tests[i]);
+        status = cost_of_submits(&b);
+    }
+    if (status == IG_OK) {
         status = cli->json ? print_json(&b) : print_table(&b);
     }
     model_close(&b.model);

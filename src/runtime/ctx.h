@@ -172,6 +172,9 @@ struct ig_ctx {
     uint64_t switches;     /* whose plans are for the device before so many of these */
     ig_device **retired;   /* devices that such a plan may need still */
     size_t n_retired, retired_room;
+    ig_packing **packings; /* attached, as often as they were */
+    size_t n_packings, packings_room;
+    ig_packing *packing; /* locked while one of its weights is packed; NULL: none is */
     ig_profile profile;
     ig_finite finite;
     uint64_t n_ids;
@@ -249,6 +252,14 @@ void ig_captured_keep_old(ig_captured *captured);
 /* ---- ctx.c ---- */
 /* Opens the device and those behind it; what was opened is in the planner, also after a failure. */
 IG_MUST_CHECK ig_status ig_ctx_open_devices(ig_ctx *ctx, const char *name, ig_planner *planner);
+
+/* ---- packing.c: the host's part of packed weights ---- */
+void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layout, uint64_t bytes,
+                        bool *out_ready);
+void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole);
+/* The context has another device now: what the old one packed goes, unless others attached it. */
+void ig_ctx_drop_packed(const ig_ctx *ctx);
+void ig_ctx_detach_all(ig_ctx *ctx);
 
 /* ---- run.c ---- */
 extern const ig_graph_hooks ig_run_hooks;

@@ -163,12 +163,13 @@ static void bench_perplexity_parity_embed_and_plan_take_a_model(void **state) {
     (void)state;
     json_t *root = json_of(RUN("bench", "-m", model, "-p", "20", "-n", "6", "-r", "2", "-t", "1",
                                "--rows", "1,3", "--ctx", "0,90", "--spec-ngram", "1", "--json"),
-                           "ingot.bench.model.v2");
+                           "ingot.bench.model.v1");
     assert_int_equal(real_at(root, "pp", "tokens"), 20);
     assert_true(real_at(root, "pp", "tokens_per_s") > 0);
     assert_true(real_at(json_object_get(root, "pp"), "int8_ops", "share") > 0);
     assert_true(real_at(root, "spec", "guessed") >= real_at(root, "spec", "accepted"));
-    const json_t *tests = json_object_get(root, "tg");
+    assert_true(real_at(root, "tg", "tokens_per_s") > 0);
+    const json_t *tests = json_object_get(root, "tests");
     assert_int_equal(json_array_size(tests), 4);
     const json_t *last = json_array_get(tests, 3);
     assert_int_equal(json_integer_value(json_object_get(last, "rows")), 3);
