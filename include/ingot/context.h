@@ -39,7 +39,8 @@ typedef struct ig_ctx_options {
     /* What happens, in words.  NULL: silence. */
     void (*log)(void *user, ig_log_level level, const char *text);
     /* How far a long job is: "compile" and "pack", of a plan's programs, never goes back; "from the
-     * cache" is how many programs of a plan were there already.  NULL: nobody asks. */
+     * cache" is how many programs of a plan were there already; "weights from the cache" and
+     * "weights to the cache" are bytes so far.  NULL: nobody asks. */
     void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
     /* Asked between steps of a long job and before every run; true: it ends with
      * IG_ERR_CANCELLED. */
@@ -65,6 +66,7 @@ typedef struct ig_ctx_options {
     const char *cache_dir; /* of compiled programs; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else
                               $XDG_CACHE_HOME/ingot */
     bool no_cache;         /* nothing is read from there or kept */
+    bool cache_weights;    /* weights that a device has packed are kept there, too */
     uint64_t cache_bytes; /* of all programs; the least recently used go.  IG_CACHE_BYTES_DEFAULT */
 } ig_ctx_options;
 
