@@ -35,6 +35,7 @@ typedef struct ig_ctx_options {
     int threads;   /* as many as the process may use */
     uint64_t seed; /* of parameters that are drawn, and of dropout */
     bool strict;   /* another device than the one asked for is an error */
+    bool verbose;  /* what happens goes to stderr, where there is no log() */
 
     /* What happens, in words.  NULL: silence. */
     void (*log)(void *user, ig_log_level level, const char *text);
@@ -90,6 +91,7 @@ IG_API void ig_ctx_destroy(ig_ctx *ctx);
  */
 IG_API IG_MUST_CHECK ig_status ig_switch_device(ig_ctx *ctx, const char *device);
 
+/* As the context was made. */
 IG_API uint64_t ig_ctx_seed(const ig_ctx *ctx);
 IG_API const char *ig_ctx_device(const ig_ctx *ctx); /* as it was resolved, "cpu:0" say; lent */
 IG_API const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx); /* lent */

@@ -27,7 +27,8 @@ typedef struct bench_options {
 
     /* model */
     const char *model, *cache;
-    int64_t n_prompt, chunk;
+    const char *rows, *ctx; /* lists of numbers; ctx is one number to train and routes */
+    int64_t n_prompt, chunk, guess_ngram;
 } bench_options;
 
 ig_status bench_train(ig_cli *cli, const bench_options *o);
@@ -77,6 +78,10 @@ typedef struct bench_line {
 } bench_line;
 bench_line bench_line_through(const double *x, const double *y, size_t count);
 
+/* "1,2,4": at most so many numbers, each in the range; the error names the option. */
+IG_MUST_CHECK ig_status bench_numbers(const char *option, const char *text, int64_t low,
+                                      int64_t high, int most, int64_t *out, int *out_count);
+
 /* ---- Surroundings ---- */
 
 /* What a context computes with. */
@@ -93,7 +98,8 @@ IG_MUST_CHECK ig_status bench_device_ask(ig_cli *cli, const char *device, int64_
 json_t *bench_machine_json(void);
 void bench_print_machine(void); /* the same, as a line */
 
-uint64_t bench_peak_rss(void); /* bytes of the process, so far */
+uint64_t bench_rss(void);      /* bytes of the process, now */
+uint64_t bench_peak_rss(void); /* and so far */
 
 /* An allocator that counts, and otherwise is the one inside. */
 typedef struct bench_counter {

@@ -73,6 +73,9 @@ IG_MUST_CHECK ig_status ig_lower_moves(ig_lowering *l);
  * next level take its place, or another device, or there is none and the failure is returned. */
 IG_MUST_CHECK ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status status);
 
+/* A later run has failed with the thread's error: the level that it ran on says why. */
+void ig_segment_fail(ig_segment *s);
+
 /* A later run of it has failed, and nothing was lost: another device takes it over. */
 IG_MUST_CHECK ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status status);
 

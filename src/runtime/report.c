@@ -258,12 +258,10 @@ static void say_device_counters(ig_text *t, const ig_device *device) {
     ig_device_counters c = {0};
     if (!device->backend->counters) return;
     device->backend->counters(device->handle, &c);
-    ig_text_add(t, ",\"device\":{");
-    ig_text_add_number(t, "submits", c.submits);
-    ig_text_add_number(t, "dispatches", c.dispatches);
-    ig_text_add_number(t, "barriers", c.barriers);
-    ig_text_add_number(t, "recordings", c.recordings);
-    ig_text_add(t, "}");
+    ig_text_add_number(t, "device_submits", c.submits);
+    ig_text_add_number(t, "device_dispatches", c.dispatches);
+    ig_text_add_number(t, "device_barriers", c.barriers);
+    ig_text_add_number(t, "device_recordings", c.recordings);
 }
 
 static void say_counters(ig_text *t, const ig_ctx *ctx) {
