@@ -79,6 +79,9 @@ static void what_is_not_there_is_listed_with_the_reason(void **state) {
         assert_string_equal(json_string_value(json_object_get(row, "reason")), rows[i].why);
     }
     assert_non_null(find(root, "cpu:0"));
+    const json_t *dies = json_object_get(find(root, "dies:0"), "kernel");
+    assert_string_equal(json_string_value(json_object_get(dies, "reason")),
+                        "it died of signal 6 (Aborted) when it was tried");
     assert_non_null(find(root, "larger:0")); /* what it has more is not looked at */
     json_decref(root);
 }
