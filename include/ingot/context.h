@@ -51,7 +51,7 @@ typedef struct ig_ctx_options {
     ig_allocator allocator; /* both functions or neither */
 
     /* Plugins to look for besides INGOT_PLUGIN_PATH and those of the installation: absolute paths
-     * of folders and libraries, with ':' between. */
+     * of folders and libraries, with ':' between.  "/a/b.so#sha256=9f86..." is that very file. */
     const char *plugins;
     /* Asked before a plugin is loaded; false: it is not, for the reason given to IG_FAIL().  NULL:
      * all that are safe to load are. */

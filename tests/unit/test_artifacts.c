@@ -262,6 +262,34 @@ static void programs_for_several_batch_sizes_are_one_entry(void **state) {
     remove_programs(state);
 }
 
+/* The folder is gone, and the context has the program all the same. */
+static void what_a_context_has_used_is_not_looked_for_on_disk(void **state) {
+    ig_ctx *ctx = NULL;
+    net n = {0};
+    float x[INNER] = {1}, w[INNER * COLUMNS] = {2};
+    must(ig_ctx_create(
+        &(ig_ctx_options){.device = "simnpu", .plugins = SIMNPU_PLUGIN, .cache_dir = *state},
+        &ctx));
+    n.x = floats(ctx, IG_SHAPE(1, INNER), x);
+    n.w = floats(ctx, IG_SHAPE(INNER, COLUMNS), w);
+    must(ig_tensor_freeze(n.w));
+    for (int again = 0; again < 2; again++) {
+        ig_captured *program = NULL;
+        must(ig_capture(ctx, forward, &n, &program));
+        ig_tensor_release(n.y);
+        ig_captured_destroy(program);
+        job j = {0};
+        read_report(ctx, &j);
+        assert_int_equal(j.hits, again);
+        assert_int_equal(j.misses, 1);
+        remove_programs(state);
+    }
+    ig_tensor_release(n.x);
+    ig_tensor_release(n.w);
+    ig_ctx_destroy(ctx);
+    remove_programs(state);
+}
+
 static void of_those_who_want_the_same_one_has_the_lock(void **state) {
     ig_entry_lock first = {-1}, second = {-1}, other = {-1};
     assert_true(ig_entry_try_lock(*state, "a", &first));
@@ -387,6 +415,7 @@ int main(void) {
         IN_DIRECTORY(the_least_recently_used_go_first),
         IN_DIRECTORY(an_entry_has_parts_and_equal_blobs_are_kept_once),
         IN_DIRECTORY(programs_for_several_batch_sizes_are_one_entry),
+        IN_DIRECTORY(what_a_context_has_used_is_not_looked_for_on_disk),
         IN_DIRECTORY(of_those_who_want_the_same_one_has_the_lock),
         IN_DIRECTORY(threads_that_want_the_same_compile_it_once),
         IN_DIRECTORY(counts_are_added_up_over_processes),
