@@ -235,7 +235,7 @@ static void what_is_asked_for_beats_the_environment_which_beats_the_config(void 
          "plain:0"},
         {NULL, NULL, NULL, "{\"device\": 3}", "device: there are \"device\""},
         {NULL, NULL, NULL, "{", "config.json:1:"},
-        {NULL, NULL, NULL, "{\"plugins\": [\"here.so\"]}", "plugins: number 0 is no absolute path"},
+        {NULL, NULL, NULL, "{\"plugins\": [\"here.so\"]}", "plugins: number 1 is no absolute path"},
     };
     setenv("XDG_CONFIG_HOME", *state, 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
