@@ -178,7 +178,7 @@ static ig_status take(const binding *b, const ig_gguf_tensor *t, ig_tensor **out
     const ig_status status = ig_tensor_wrap(b->ctx, t->desc, NULL, (void *)(uintptr_t)t->bytes,
                                             b->owner.release, b->owner.owner, out);
     if (status != IG_OK) b->owner.release(b->owner.owner);
-    return status == IG_OK ? ig_tensor_freeze(*out) : status;
+    return status;
 }
 
 /* Weights never change: devices may lay them out as they like, and keep that. */
