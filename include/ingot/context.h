@@ -55,6 +55,9 @@ typedef struct ig_ctx_options {
     /* Asked before a plugin is loaded; false: it is not, for the reason given to IG_FAIL().  NULL:
      * all that are safe to load are. */
     bool (*accept_plugin)(void *user, const char *path);
+    /* Each plugin runs in a process of its own: one that crashes, or gives no answer for a minute
+     * (INGOT_PLUGIN_SECONDS), is a device that failed, and another one goes on. */
+    bool isolate_plugins;
 
     /* The first thing when the context is destroyed: the last moment to ask for its report. */
     void (*closing)(void *user, const ig_ctx *ctx);

@@ -79,7 +79,9 @@ typedef struct ig_model_options {
     bool no_map; /* read the file into memory instead of mapping it */
     bool lock;   /* keep the weights in memory: the system may not page them out */
     const char
-        *pre; /* the rule that splits text before it is tokenised; NULL: what the file says */
+        *pre;     /* the rule that splits text before it is tokenised; NULL: what the file says */
+    bool no_pack; /* read weights as they lie in the file, whatever layout a device would like */
+    ig_allocator allocator; /* both functions or neither; outlives the model */
 } ig_model_options;
 
 /* NULL options: defaults.  The caller owns the reference.  A file that is no GGUF file, an unknown
@@ -179,6 +181,11 @@ typedef struct ig_generate_options {
      * the adapter's own, which begins anew with each prompt. */
     ig_session *session;
     int32_t sequence;
+    /* Guessing ahead: where the last `guess_ngram` tokens stood before, what followed there is
+     * taken for what comes next, `guess_most` tokens at most (0: 7), and read together with the
+     * token at hand.  The text is the same, to the bit; where it repeats itself, it comes faster.
+     * 0: off. */
+    int64_t guess_ngram, guess_most;
     /* Called for every piece of text, whole UTF-8 sequences only; false: enough. */
     bool (*emit)(void *user, const char *text, size_t bytes);
     /* Called for every token, before its text, with the logits it was drawn from; may be NULL. */
@@ -190,6 +197,7 @@ typedef enum ig_finish { IG_FINISH_LENGTH, IG_FINISH_STOP, IG_FINISH_CALLER } ig
 
 typedef struct ig_generated {
     int64_t n_prompt, n_tokens; /* read and made */
+    int64_t n_guessed, n_guessed_right;
     ig_finish finish;
     double prefill_ms, decode_ms, first_token_ms;
     double tokenize_ms, detokenize_ms; /* parts of these: of the prompt, and of what was made */

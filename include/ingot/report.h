@@ -60,10 +60,11 @@ IG_API size_t ig_report_plan_json(const ig_ctx *ctx, uint32_t index, char *out, 
 /*
  * Between begin and end every kernel call is timed: `ig_profile_json` then gives
  *   {"runs", "dropped", "steps":[{"index","op","device","calls","ns","bytes","flop"}],
+ *    "kinds":[{"name","steps","ns","bytes","flop"}],
  *    "events":[{"run","thread","step","begin_ns","end_ns"}]}
  * where "index" and "step" count the steps of the replayed plan that ran last ("steps" is empty and
  * "step" 0 where ops ran one by one), "ns" is the sum over threads and "events" are the newest
- * `max_events`, oldest first.
+ * `max_events`, oldest first.  "kinds" adds up steps that are alike over the runs of all plans.
  */
 IG_API IG_MUST_CHECK ig_status ig_profile_begin(ig_ctx *ctx, uint32_t max_events);
 IG_API void ig_profile_end(ig_ctx *ctx); /* what was gathered stays until the next begin */

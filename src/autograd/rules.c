@@ -286,19 +286,21 @@ static ig_value matmul(ig_graph *g, ig_value a, ig_value b, uint32_t transpose_a
  * c = a^T b:  da = b dc^T,  db = a dc
  * c = a^T b^T: da = b^T dc^T, db = dc^T a^T
  * What was broadcast is summed up.  A matrix b that serves a whole batch sums
- * over all its rows at once: [..., m, k] is taken as [rows, k].
+ * over all its rows at once: [..., m, k] is taken as [rows, k].  The gradient of what
+ * is stored in halves is f32, as dc is.
  */
 /* Weights as numbers of the type that `like` has; stored ones are decoded. */
 static ig_value as_numbers(const ig_grad *r, ig_value weights, ig_value like) {
-    const ig_dtype dtype = ig_value_at(r->g, like)->layout.desc.dtype;
-    if (ig_value_at(r->g, weights)->layout.desc.dtype == dtype) return weights;
+    const ig_dtype dtype = dtype_of(r, like);
+    if (dtype_of(r, weights) == dtype) return weights;
     return ig_build(r->g, IG_OP_CAST, &(ig_attrs_dtype){dtype}, &weights, 1);
 }
 
 static void grad_matmul(const ig_grad *r) {
     const ig_attrs_matmul *t = r->attrs;
     ig_value a = r->in[0], dc = r->dout[0];
-    const ig_value b = r->wanted[0] ? as_numbers(r, r->in[1], a) : r->in[1];
+    const bool half = is_half(dtype_of(r, r->in[1])); /* which may be a factor; blocks may not */
+    const ig_value b = r->wanted[0] && !half ? as_numbers(r, r->in[1], dc) : r->in[1];
 
     if (r->wanted[0]) {
         const ig_value da = t->transpose_a ? matmul(r->g, b, dc, t->transpose_b, 1)

@@ -40,6 +40,8 @@ typedef struct trainer {
     uint64_t allocations; /* while the clock ran */
     uint64_t peak_rss;
     double overhead_ns; /* of an op, with kernels that compute nothing */
+    double waited_us;   /* of a step whose loss is read before the next */
+    double issue_us;    /* until a step is on its way, on a device that is idle */
     bench_device device;
 } trainer;
 
@@ -88,6 +90,30 @@ static ig_status train(trainer *t, ig_workload *w, const bench_counter *counter)
     return status;
 }
 
+/* A step that is waited for, and what of it the host needs to send it off.  Every other step is
+ * read, so those between find the device idle; medians. */
+static ig_status time_waits(trainer *t, ig_workload *w) {
+    enum { MOST = 100 };
+    double issued[MOST], waited[MOST], loss;
+    const int64_t timed = t->steps - t->warmup, count = timed < MOST ? timed : MOST;
+    for (int64_t i = 0; i < count; i++) {
+        IG_TRY(ig_workload_next_batch(w));
+        const double began = ig_clock_seconds();
+        IG_TRY(ig_workload_step(w, NULL));
+        issued[i] = (ig_clock_seconds() - began) * 1e6;
+        IG_TRY(ig_workload_step(w, &loss));
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const double began = ig_clock_seconds();
+        IG_TRY(ig_workload_next_batch(w));
+        IG_TRY(ig_workload_step(w, &loss));
+        waited[i] = (ig_clock_seconds() - began) * 1e6;
+    }
+    t->issue_us = bench_spread_of(issued, (size_t)count).median;
+    t->waited_us = bench_spread_of(waited, (size_t)count).median;
+    return IG_OK;
+}
+
 static ig_status note_surroundings(trainer *t, ig_ctx *ctx, const ig_workload *w) {
     IG_TRY(bench_device_of(ctx, &t->device));
     t->batch = w->sizes.batch;
@@ -104,6 +130,7 @@ static ig_status run_for_speed(trainer *t) {
     ig_status status = create(t, &counter, &ctx, &w);
     if (status == IG_OK) status = train(t, w, &counter);
     if (status == IG_OK) status = note_surroundings(t, ctx, w);
+    if (status == IG_OK) status = time_waits(t, w);
     ig_workload_destroy(w);
     ig_ctx_destroy(ctx);
     return status;
@@ -160,7 +187,7 @@ static ig_status print_json(const trainer *t) {
         t->cli,
         json_pack(
             "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o*, s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:o,"
-            " s:s, s:s}",
+            " s:o, s:o, s:s, s:s}",
             "schema", "ingot.bench.train.v1", "workload", t->type->name, "mode",
             bench_modes[t->mode], "batch", (json_int_t)t->batch, "threads",
             (json_int_t)t->device.threads, "steps", (json_int_t)t->steps, "warmup",
@@ -171,8 +198,9 @@ static ig_status print_json(const trainer *t) {
             (json_int_t)t->counters.replays, "dispatches", (json_int_t)t->counters.dispatches,
             "overhead_ns_per_op", ig_json_real(t->overhead_ns), "peak_rss_bytes",
             (json_int_t)t->peak_rss, "allocations_per_step",
-            ig_json_real((double)t->allocations / timed), "device", t->device.name,
-            "instruction_set", t->device.isa));
+            ig_json_real((double)t->allocations / timed), "us_per_waited_step",
+            ig_json_real(t->waited_us), "us_to_issue", ig_json_real(t->issue_us), "device",
+            t->device.name, "instruction_set", t->device.isa));
 }
 
 static void print_row(const trainer *t, const char *label, const char *fmt, ...) IG_PRINTF(3, 4);
@@ -199,6 +227,8 @@ static void print_table(const trainer *t) {
                   ig_count_text((uint64_t)((double)t->tokens * timed / t->seconds + 0.5), a));
     print_row(t, "us a step", "%.2f (%lld steps after %lld, batches included)",
               t->seconds * 1e6 / timed, (long long)(t->steps - t->warmup), (long long)t->warmup);
+    print_row(t, "waited for", "%.2f us a step whose loss is read; %.2f us until it is on its way",
+              t->waited_us, t->issue_us);
     print_row(t, "final loss", "%.6f (mean of the last %lld steps)", t->loss, (long long)t->final);
     print_row(t, "records", "%llu, replays %llu", (unsigned long long)t->counters.records,
               (unsigned long long)t->counters.replays);

@@ -12,7 +12,7 @@
 #include "cli/report.h"
 
 typedef struct cache_options {
-    const char *action, *key, *folder;
+    const char *action, *key;
     uint64_t max_bytes;
 } cache_options;
 
@@ -270,7 +270,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     if (!actions[action])
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: there are stats, ls, verify, why, prune and clear",
                        c.options->action);
-    if (!ig_dir_cache(c.options->folder, top))
+    if (!ig_dir_cache(cli->cache_dir, top))
         return IG_FAIL(IG_ERR_IO, "there is no place for a cache; INGOT_CACHE_DIR names one");
     const int length = snprintf(c.folder, sizeof c.folder, "%s/programs", top);
     snprintf(c.digests, sizeof c.digests, "%s/digests", top);
@@ -290,8 +290,6 @@ static const ig_opt opts[] = {
     {OPT_TEXT, 0, "KEY", OPTION(key),
      .help = "why: the entry to explain, or how its name begins; the last used",
      .flags = OPT_POSITIONAL},
-    {OPT_TEXT, 0, "cache-dir", OPTION(folder), .help = "the cache's folder", .value = "DIR",
-     .flags = OPT_DIR},
     {OPT_BYTES, 0, "max-bytes", OPTION(max_bytes), .help = "prune: what may stay", .value = "BYTES",
      .initial = "1G"},
     {0},

@@ -47,13 +47,13 @@ static ig_status write_ones(ig_tensor *tensor, int64_t count) {
 
 /* ---- linear ---- */
 
-/* x W^T + b of rows; in 16 bits, both are rounded, and the sums are not. */
+/* x W^T + b of rows; both may be multiplied in 16 bits, the sums are F32. */
 static ig_tensor *multiply(const ig_module *module, ig_tensor *x) {
     const layer *l = ig_module_data(module);
     const ig_dtype dtype = ig_module_compute(module);
     const ig_matmul_options options = {.transpose_b = true, .bias = l->bias};
-    ig_tensor *weight = dtype == IG_F32 ? l->weight : ig_cast(l->weight, dtype);
-    return ig_matmul_with(ig_round_to(x, dtype), weight, options);
+    if (dtype == IG_F32) return ig_matmul_with(x, l->weight, options);
+    return ig_matmul_with(ig_cast(x, dtype), ig_cast(l->weight, dtype), options);
 }
 
 /* A lone row [n_in] is a matrix of one row on the way. */

@@ -395,15 +395,20 @@ static ig_status infer_global_norm(const call *c) {
 
 /* ---- contractions ---- */
 
-/* Numbers of one real type, or f32 times stored weights: rows [n, k]. */
+/* Numbers of one real type; or f32 and halves, in any combination, with sums in f32; or f32 times
+ * blocks: rows [n, k]. */
 static ig_status want_factors(const call *c, const ig_attrs_matmul *t) {
-    if (!is_stored(c->in[1].dtype)) return want_reals_alike(c, 0);
-    for (uint32_t i = 0; i < c->n_in; i++)
-        if (i != 1 && c->in[i].dtype != IG_F32)
+    if (!is_stored(c->in[0].dtype) && !is_stored(c->in[1].dtype)) return want_reals_alike(c, 0);
+    const bool blocks = is_block(c->in[1].dtype);
+    for (uint32_t i = 0; i < c->n_in; i++) {
+        const ig_dtype dtype = c->in[i].dtype;
+        const bool may_be_stored = i == 1 || (i == 0 && !blocks);
+        if (dtype != IG_F32 && !(may_be_stored && is_stored(dtype)))
             return IG_FAIL(IG_ERR_SHAPE, "%s: %s x %s: cast one of them", c->op,
-                           ig_dtype_name(c->in[i].dtype), ig_dtype_name(c->in[1].dtype));
-    if (t->transpose_b && !t->transpose_a && c->in[1].shape.rank == 2) return IG_OK;
-    return misshapen(c, 1, "stored weights are rows [n, k], used transposed");
+                           ig_dtype_name(dtype), ig_dtype_name(c->in[i == 1 ? 0 : 1].dtype));
+    }
+    if (!blocks || (t->transpose_b && !t->transpose_a && c->in[1].shape.rank == 2)) return IG_OK;
+    return misshapen(c, 1, "blocks are rows [n, k], used transposed");
 }
 
 /* [..., m, k] x [..., k, n] -> [..., m, n], and a bias [n]. */
@@ -425,7 +430,7 @@ static ig_status infer_matmul(const call *c) {
     out.dim[out.rank++] = n;
     if (c->n_in > 2 && (c->in[2].shape.rank != 1 || c->in[2].shape.dim[0] != n))
         return misfit(c, 1, 2);
-    c->out[0] = (ig_desc){c->in[0].dtype, out};
+    c->out[0] = (ig_desc){c->in[0].dtype == IG_F64 ? IG_F64 : IG_F32, out};
     return IG_OK;
 }
 

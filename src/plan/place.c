@@ -98,10 +98,21 @@ static ig_step *append(ig_lowering *l, ig_op op, uint32_t n_in, uint32_t n_out) 
     return &p->steps[i];
 }
 
+/* What is done to the inputs of a step before it: all are packed; halves that a product is given
+ * become f32, too, where a device has no kernel for them. */
+typedef enum input_form { AS_PACKED, AS_F32 } input_form;
+
+static bool is_half_factor(const ig_step *step, uint32_t input) {
+    const ig_dtype dtype = step->in[input].desc.dtype;
+    return step->op == IG_OP_MATMUL && (dtype == IG_F16 || dtype == IG_BF16);
+}
+
 /* The operand, packed, as a value of its own in the arena. */
-static ig_operand packed_copy(const ig_operand *o, uint32_t value) {
-    const ig_layout layout = ig_layout_packed(o->desc);
-    ig_operand copy = *o;
+static ig_operand packed_copy(const ig_step *step, uint32_t input, input_form form,
+                              uint32_t value) {
+    ig_operand copy = step->in[input];
+    if (form == AS_F32 && is_half_factor(step, input)) copy.desc.dtype = IG_F32;
+    const ig_layout layout = ig_layout_packed(copy.desc);
     copy.value = value;
     copy.buffer = IG_ARENA;
     copy.offset = 0;
@@ -116,13 +127,18 @@ static bool is_overwritten(const ig_step *step, uint32_t input) {
     return false;
 }
 
-static bool needs_copy(const ig_step *step, uint32_t input) {
+static bool needs_copy(const ig_step *step, uint32_t input, input_form form) {
+    if (form == AS_F32 && is_half_factor(step, input)) return true;
     return !ig_operand_is_packed(&step->in[input]) && !is_overwritten(step, input);
 }
 
-/* Puts a copy before the step for every input that is not packed.  `at` is the step's place; it
- * moves up by as many. */
-static void insert_copies(ig_lowering *l, uint32_t at) {
+static ig_op copy_op(const ig_step *step, uint32_t input, const ig_operand *to) {
+    return to->desc.dtype == step->in[input].desc.dtype ? IG_OP_COPY : IG_OP_CAST;
+}
+
+/* Puts a copy before the step for every input that needs one.  `at` is the step's place; it moves
+ * up by as many. */
+static void insert_copies(ig_lowering *l, uint32_t at, input_form form) {
     ig_plan *p = l->plan;
     ig_step step = p->steps[at];
     ig_operand *in = (ig_operand *)step.in;
@@ -131,13 +147,16 @@ static void insert_copies(ig_lowering *l, uint32_t at) {
     memcpy(kept, attrs, sizeof kept);
     p->n_steps = at;
     for (uint32_t i = 0; i < step.n_in; i++) {
-        if (!needs_copy(&step, i)) continue;
-        ig_step *copy = append(l, IG_OP_COPY, 1, 1);
-        copy->tag = step.tag;
-        ig_operand *operands = (ig_operand *)copy->in;
+        if (!needs_copy(&step, i, form)) continue;
         const uint32_t value = (uint32_t)l->args->graph->n_values + l->n_inserted++;
+        const ig_operand to = packed_copy(&step, i, form, value);
+        ig_step *copy = append(l, copy_op(&step, i, &to), 1, 1);
+        copy->tag = step.tag;
+        if (copy->op == IG_OP_CAST)
+            *(ig_attrs_dtype *)copy->attrs = (ig_attrs_dtype){to.desc.dtype};
+        ig_operand *operands = (ig_operand *)copy->in;
         operands[0] = in[i];
-        operands[1] = in[i] = packed_copy(&in[i], value);
+        operands[1] = in[i] = to;
     }
     step.chain = p->n_steps;
     step.attrs = memcpy(&p->attrs[(size_t)p->n_steps * IG_ATTRS_MAX], kept, sizeof kept);
@@ -146,21 +165,24 @@ static void insert_copies(ig_lowering *l, uint32_t at) {
 
 static bool all_packed(const ig_step *step) {
     for (uint32_t i = 0; i < step->n_in; i++)
-        if (needs_copy(step, i)) return false;
+        if (needs_copy(step, i, AS_PACKED)) return false;
     return true;
 }
 
 /* Whether the device can make the copies that the step needs. */
-static bool can_copy(const ig_device *device, const ig_step *step) {
+static bool can_copy(const ig_device *device, const ig_step *step, input_form form) {
     for (uint32_t i = 0; i < step->n_in; i++) {
-        if (!needs_copy(step, i)) continue;
-        const ig_operand to = packed_copy(&step->in[i], 0);
+        if (!needs_copy(step, i, form)) continue;
+        const ig_operand to = packed_copy(step, i, form, 0);
+        const ig_attrs_dtype attrs = {to.desc.dtype};
+        const ig_op op = copy_op(step, i, &to);
         const ig_step copy = {.size = sizeof copy,
-                              .op = IG_OP_COPY,
+                              .op = op,
                               .tag = step->tag,
                               .n_in = 1,
                               .n_out = 1,
-                              .attrs = step->attrs,
+                              .attrs_bytes = ig_op_find(op)->attrs_bytes,
+                              .attrs = &attrs,
                               .in = &step->in[i],
                               .out = &to};
         if (!ig_device_can_run(device, &copy)) return false;
@@ -168,13 +190,15 @@ static bool can_copy(const ig_device *device, const ig_step *step) {
     return true;
 }
 
-/* Whether the device could run the step if its inputs were packed, and pack them.  The inputs as
- * they would be are written where the copies' operands will come: there is room for two each. */
-static bool can_run_packed(const ig_lowering *l, const ig_device *device, const ig_step *step) {
+/* Whether the device could run the step if its inputs had this form, and bring them into it.  The
+ * inputs as they would be are written where the copies' operands will come: there is room for two
+ * each. */
+static bool can_run_as(const ig_lowering *l, const ig_device *device, const ig_step *step,
+                       input_form form) {
     ig_operand *in = &l->plan->operands[l->plan->n_operands];
-    if (all_packed(step) || !can_copy(device, step)) return false;
+    if ((form == AS_PACKED && all_packed(step)) || !can_copy(device, step, form)) return false;
     for (uint32_t i = 0; i < step->n_in; i++)
-        in[i] = needs_copy(step, i) ? packed_copy(&step->in[i], 0) : step->in[i];
+        in[i] = needs_copy(step, i, form) ? packed_copy(step, i, form, 0) : step->in[i];
     ig_step as_if = *step;
     as_if.in = in;
     return ig_device_can_run(device, &as_if);
@@ -198,12 +222,12 @@ static ig_status place_custom(ig_lowering *l, uint32_t at) {
     const uint32_t n_devices = planner->strict ? 1 : planner->n_devices;
     uint32_t copier = 0;
     if (!all_packed(step)) {
-        while (copier < n_devices && !can_copy(planner->devices[copier], step)) copier++;
+        while (copier < n_devices && !can_copy(planner->devices[copier], step, AS_PACKED)) copier++;
         if (copier == n_devices)
             return IG_FAIL(IG_ERR_UNSUPPORTED,
                            "%s: %s cannot copy its inputs, which are not packed",
                            ig_plan_step_name(planner, step), planner->devices[0]->name);
-        insert_copies(l, at);
+        insert_copies(l, at, AS_PACKED);
     }
     for (uint32_t i = at; i < l->plan->n_steps; i++) {
         const bool last = i + 1 == l->plan->n_steps;
@@ -246,8 +270,10 @@ static ig_status place(ig_lowering *l, uint32_t node) {
     for (; chosen < n_devices; chosen++) {
         const ig_device *device = planner->devices[chosen];
         if (ig_device_can_run(device, step)) break;
-        if (!can_run_packed(l, device, step)) continue;
-        insert_copies(l, at);
+        input_form form = AS_PACKED;
+        while (form <= AS_F32 && !can_run_as(l, device, step, form)) form++;
+        if (form > AS_F32) continue;
+        insert_copies(l, at, form);
         break;
     }
     if (chosen >= n_devices) return nowhere(l, step);

@@ -31,6 +31,15 @@ static bool host_progress(ig_progress *progress, uint64_t done, uint64_t total) 
     return !progress || ig_progress_tell(progress, done, total);
 }
 
+static void *host_pack_begin(const ig_host *host, const ig_operand *weight, const char *layout,
+                             uint64_t bytes, bool *out_ready) {
+    return ig_ctx_pack_begin(ctx_of(host), weight, layout, bytes, out_ready);
+}
+
+static void host_pack_end(const ig_host *host, const ig_operand *weight, bool whole) {
+    ig_ctx_pack_end(ctx_of(host), weight, whole);
+}
+
 static ig_status host_register_override(ig_backend_device *device, ig_tag tag,
                                         ig_compile_fn *compile) {
     const ig_planner *p = &ctx_of(device->host)->planner;
@@ -126,7 +135,7 @@ static ig_status choose_device(ig_ctx *ctx, const ig_ctx_options *options) {
         (ig_registry){.allocator = &ctx->allocator,
                       .host = &ctx->host.table,
                       .places = {first_set(options->plugins, config.plugins, NULL, NULL),
-                                 options->accept_plugin, options->user}};
+                                 options->accept_plugin, options->user, options->isolate_plugins}};
     const char *paths = ctx->registry.places.paths;
     if (paths && !(ctx->plugin_paths = ig_copy_text(&ctx->allocator, paths))) {
         ig_config_deinit(&ctx->allocator, &config);
@@ -157,7 +166,9 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
                                .register_override = host_register_override,
                                .team = host_team,
                                .team_barrier = host_team_barrier,
-                               .option = host_option},
+                               .option = host_option,
+                               .pack_begin = host_pack_begin,
+                               .pack_end = host_pack_end},
                               ctx};
     ctx->planner = (ig_planner){.allocator = &ctx->allocator,
                                 .strict = options->strict,
@@ -243,6 +254,7 @@ void ig_ctx_destroy(ig_ctx *ctx) {
     ig_free(&allocator, (void *)ctx->retired);
     ig_registry_deinit(&ctx->registry);
     ig_free(&allocator, ctx->plugin_paths);
+    ig_ctx_detach_all(ctx);
     ig_profile_deinit(ctx);
     ig_team_destroy(ctx->team);
     for (size_t i = 0; i < ctx->n_customs; i++)

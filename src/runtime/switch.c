@@ -73,6 +73,7 @@ static void hand_over(ig_ctx *ctx, const ig_planner *old) {
     for (uint32_t i = 0; ctx->n_batches > 0 && i < old->n_devices; i++)
         ctx->retired[ctx->n_retired++] = old->devices[i];
     if (ctx->n_batches == 0) close_all(old);
+    if (ctx->n_batches == 0) ig_ctx_drop_packed(ctx);
 }
 
 ig_status ig_switch_device(ig_ctx *ctx, const char *device) {

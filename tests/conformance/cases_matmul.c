@@ -4,6 +4,8 @@
  */
 #include "cases.h"
 
+#define LAYOUT(form, ...) .layout = form, SHAPE(__VA_ARGS__)
+
 /* op(a) is [m, k], op(b) is [k, n] */
 #define MATMUL(what, a, b, ta, tb) \
     CASE(IG_OP_MATMUL, what, IN(a, b), ATTRS(ig_attrs_matmul, .transpose_a = ta, .transpose_b = tb))
@@ -29,6 +31,38 @@
         MATMUL(#m " x " #n " x " #k ", both transposed", REAL(k, m), REAL(n, k), 1, 1), \
         BIASED(#m " x " #n " x " #k ", bias", REAL(m, k), REAL(k, n), REAL(n), 0, 0),   \
         BIASED(#m " x " #n " x " #k ", b transposed, bias", REAL(m, k), REAL(n, k), REAL(n), 0, 1)
+
+/* Factors that are stored in halves, with sums in f32. */
+#define HALVES(what, a, b, type_a, type_b, ta, tb)                 \
+    CASE(IG_OP_MATMUL, what ", " #type_a " x " #type_b,            \
+         IN(OPERAND(DTYPE(type_a), a), OPERAND(DTYPE(type_b), b)), \
+         ATTRS(ig_attrs_matmul, .transpose_a = ta, .transpose_b = tb))
+
+#define HALF_SIZE(m, n, k, type_a, type_b)                                                         \
+    HALVES(#m " x " #n " x " #k, SHAPE(m, k), SHAPE(k, n), type_a, type_b, 0, 0),                  \
+        HALVES(#m " x " #n " x " #k ", b transposed", SHAPE(m, k), SHAPE(n, k), type_a, type_b, 0, \
+               1),                                                                                 \
+        HALVES(#m " x " #n " x " #k ", a transposed", SHAPE(k, m), SHAPE(k, n), type_a, type_b, 1, \
+               0),                                                                                 \
+        HALVES(#m " x " #n " x " #k ", both transposed", SHAPE(k, m), SHAPE(n, k), type_a, type_b, \
+               1, 1),                                                                              \
+        CASE(IG_OP_MATMUL, #m " x " #n " x " #k ", bias, silu, " #type_a " x " #type_b,            \
+             IN(TYPED(type_a, m, k), TYPED(type_b, n, k), TYPED(IG_F32, n)),                       \
+             ATTRS(ig_attrs_matmul, .transpose_b = 1, .activation = IG_ACTIVATION_SILU))
+
+#define HALF_SIZES(type_a, type_b)                                                              \
+    HALF_SIZE(1, 1, 1, type_a, type_b), HALF_SIZE(3, 5, 7, type_a, type_b),                     \
+        HALF_SIZE(17, 33, 65, type_a, type_b), HALF_SIZE(1, 129, 64, type_a, type_b),           \
+        HALF_SIZE(130, 70, 129, type_a, type_b), HALF_SIZE(8, 48, 600, type_a, type_b),         \
+        HALF_SIZE(5, 7, 0, type_a, type_b), HALF_SIZE(0, 3, 4, type_a, type_b),                 \
+        HALF_SIZE(100, 290, 150, type_a, type_b), HALF_SIZE(300, 100, 150, type_a, type_b),     \
+        HALVES("a batch", SHAPE(2, 3, 5, 7), SHAPE(2, 3, 7, 9), type_a, type_b, 0, 0),          \
+        HALVES("one matrix for all", SHAPE(2, 3, 5, 7), SHAPE(7, 9), type_a, type_b, 0, 0),     \
+        HALVES("slices", LAYOUT(SLICED, 17, 33), LAYOUT(SLICED, 33, 19), type_a, type_b, 0, 0), \
+        HALVES("every other one", LAYOUT(STRIDED, 17, 33), LAYOUT(STRIDED, 33, 19), type_a,     \
+               type_b, 0, 0),                                                                   \
+        HALVES("all lie transposed", LAYOUT(TRANSPOSED, 17, 33), LAYOUT(TRANSPOSED, 33, 19),    \
+               type_a, type_b, 0, 0)
 
 static const ig_case cases[] = {
     SIZE(1, 1, 1),
@@ -82,6 +116,12 @@ static const ig_case cases[] = {
     MATMUL("one row by a weight", REAL(1, 40), WEIGHT(40, 48), 0, 0),
     BIASED("eight rows by a weight, transposed, bias", REAL(8, 33), WEIGHT(19, 33), WEIGHT(19), 0,
            1),
+
+    HALF_SIZES(IG_BF16, IG_BF16),
+    HALF_SIZES(IG_F32, IG_BF16),
+    HALF_SIZES(IG_BF16, IG_F32),
+    HALF_SIZES(IG_F16, IG_F16),
+    HALF_SIZES(IG_F16, IG_BF16),
 };
 
 const case_table cases_matmul = CASE_TABLE(cases);

@@ -19,8 +19,9 @@ extern const ig_backend ig_vulkan_backend;
 static const ig_backend *const vk = &ig_vulkan_backend;
 
 typedef struct session {
-    test_host host;
+    test_host host; /* first: trace() gets its address */
     ig_backend_device *device;
+    uint32_t traced; /* calls of trace() */
 } session;
 
 static void open_device(session *s) {
@@ -256,6 +257,119 @@ static void a_program_may_be_destroyed_right_after_its_run(void **state) {
     close_device(&s);
 }
 
+static void note(const ig_host *host, uint32_t thread, uint32_t step, uint64_t begin_ns,
+                 uint64_t end_ns) {
+    session *s = (session *)host;
+    assert_int_equal(thread, 0);
+    assert_int_equal(step, 0);
+    assert_true(begin_ns > 0 && begin_ns <= end_ns);
+    s->traced++;
+}
+
+/* Runs before and after it are not. */
+static void a_run_that_is_watched_tells_when_its_step_ran(void **state) {
+    (void)state;
+    session s = {0};
+    step_of_sgd sgd;
+    ig_backend_program *program = NULL;
+    ig_backend_buffer *buffers[3] = {0};
+    float x[N];
+    open_device(&s);
+    make_sgd(&sgd);
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(vk->buffer_alloc(s.device, sizeof x, &buffers[i]), IG_OK);
+        fill(x, 1);
+        assert_int_equal(vk->write(s.device, buffers[i], 0, x, sizeof x), IG_OK);
+    }
+    assert_int_equal(vk->compile(s.device, &sgd.step, 1, (ig_blob){0}, NULL, &program), IG_OK);
+    for (int run = 0; run < 5; run++) {
+        const ig_slot rate = {.f = run};
+        s.host.base.trace = run == 1 || run == 3 ? note : NULL;
+        assert_int_equal(program->submit(program, buffers, 3, &rate, 1), IG_OK);
+    }
+    assert_int_equal(s.traced, 2);
+    assert_int_equal(vk->read(s.device, buffers[1], 0, x, sizeof x), IG_OK);
+    assert_true(x[0] == 1 - (0 + 1 + 2 + 3 + 4) && x[N - 1] == x[0]);
+    for (int i = 1; i < 3; i++) vk->buffer_free(s.device, buffers[i]);
+    program->destroy(program);
+    close_device(&s);
+}
+
+/* ---- what is saved ---- */
+
+/* What one device has compiled, another one of the same driver takes back; anything else it says no
+ * to, and can still compile. */
+static void saved_pipelines_are_taken_back_unless_damaged(void **state) {
+    (void)state;
+    enum { HEAD = 24, UUID = HEAD + 16, DEVICE = HEAD + 12 };
+    static const size_t damaged[] = {0, 8, 16, UUID, DEVICE};
+    session s;
+    step_of_sgd sgd;
+    ig_backend_program *program = NULL;
+    ig_blob saved;
+    open_device(&s);
+    make_sgd(&sgd);
+    assert_int_equal(vk->compile(s.device, &sgd.step, 1, (ig_blob){0}, NULL, &program), IG_OK);
+    assert_int_equal(vk->save(program, &saved), IG_OK);
+    assert_true(saved.size > HEAD);
+    char *copy = malloc(saved.size);
+    assert_non_null(copy);
+    memcpy(copy, saved.bytes, saved.size);
+    program->destroy(program);
+    vk->close(s.device);
+    assert_int_equal(vk->open(&s.host.base, 0, &s.device), IG_OK);
+    for (size_t i = 0; i <= sizeof damaged / sizeof damaged[0]; i++) {
+        ig_blob given = {copy, saved.size};
+        if (i < sizeof damaged / sizeof damaged[0])
+            copy[damaged[i]] ^= 1;
+        else
+            given.size--;
+        assert_int_equal(vk->compile(s.device, &sgd.step, 1, given, NULL, &program), IG_ERR_FORMAT);
+        assert_non_null(strstr(ig_error_text(), "damaged, or of another driver"));
+        if (i < sizeof damaged / sizeof damaged[0]) copy[damaged[i]] ^= 1;
+    }
+    assert_int_equal(
+        vk->compile(s.device, &sgd.step, 1, (ig_blob){copy, saved.size}, NULL, &program), IG_OK);
+    program->destroy(program);
+    free(copy);
+    close_device(&s);
+}
+
+/* More than a binding of a descriptor could show: 128 MiB on lavapipe. */
+static void a_kernel_reaches_beyond_the_range_of_a_binding(void **state) {
+    (void)state;
+    enum { COUNT = 36 << 20 }; /* 144 MiB */
+    session s;
+    ig_operand operands[2];
+    ig_backend_buffer *buffer;
+    ig_backend_program *program = NULL;
+    const float five = 5;
+    float x = 0;
+    open_device(&s);
+    for (int i = 0; i < 2; i++)
+        operands[i] = (ig_operand){.desc = {IG_F32, IG_SHAPE(COUNT)},
+                                   .stride = {1},
+                                   .vary_dim = -1,
+                                   .kind = IG_KIND_LOCAL,
+                                   .alias = i == 1 ? 0 : -1};
+    const ig_step step = {.size = sizeof step,
+                          .op = IG_OP_NEG,
+                          .n_in = 1,
+                          .n_out = 1,
+                          .in = operands,
+                          .out = operands + 1};
+    const uint64_t bytes = (uint64_t)COUNT * sizeof(float), last = bytes - sizeof(float);
+    assert_int_equal(vk->buffer_alloc(s.device, bytes, &buffer), IG_OK);
+    assert_int_equal(vk->write(s.device, buffer, last, &five, sizeof five), IG_OK);
+    assert_int_equal(vk->compile(s.device, &step, 1, (ig_blob){0}, NULL, &program), IG_OK);
+    assert_int_equal(program->submit(program, &buffer, 1, NULL, 0), IG_OK);
+    assert_int_equal(vk->read(s.device, buffer, last, &x, sizeof x), IG_OK);
+    assert_true(x == -five);
+    program->destroy(program);
+    vk->buffer_free(s.device, buffer);
+    close_device(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_driver_it_is_not_available_and_says_why),
@@ -266,6 +380,9 @@ int main(void) {
         cmocka_unit_test(too_large_a_buffer_is_an_error_that_says_what_is_left),
         cmocka_unit_test(runs_copies_and_slots_keep_their_order),
         cmocka_unit_test(a_program_may_be_destroyed_right_after_its_run),
+        cmocka_unit_test(a_run_that_is_watched_tells_when_its_step_ran),
+        cmocka_unit_test(saved_pipelines_are_taken_back_unless_damaged),
+        cmocka_unit_test(a_kernel_reaches_beyond_the_range_of_a_binding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ enum {
     CONTEXT = 128,
     HEADS = 8,
     KV_HEADS = 2,
-    EXPERTS = 4,
+    EXPERTS = MODEL_EXPERTS,
     EXPERTS_USED = 2,
     EXPERT_FEED_FORWARD = 256,
     TOKEN_TYPES = 2,
@@ -291,7 +291,7 @@ static void put_special(keys *k, const model *m) {
 static void put_keys(ig_gguf_writer *w, const model *m) {
     keys k = {.w = w, .arch = m->arch};
     ig_gguf_writer_text(w, "general.architecture", m->arch);
-    ig_gguf_writer_text(w, "general.name", m->name);
+    ig_gguf_writer_text(w, "general.name", "small"); /* some names mean something to readers */
     put_sizes(&k, m);
     put_special(&k, m);
     if (!m->pre)
@@ -350,14 +350,41 @@ ig_status model_make(const char *name, ig_dtype type, model_bytes *out) {
     return IG_FAIL(IG_ERR_ARGUMENT, "%s: no such model", name);
 }
 
+/* A key is its length, its bytes, the type of its value and the value. */
+static ig_status set_number(model_bytes *file, const char *key, uint32_t type, const void *value) {
+    const uint64_t length = strlen(key);
+    uint8_t head[sizeof length + KEY_BYTES + sizeof type];
+    memcpy(head, &length, sizeof length);
+    memcpy(head + sizeof length, key, (size_t)length);
+    memcpy(head + sizeof length + length, &type, sizeof type);
+    const size_t head_bytes = sizeof length + (size_t)length + sizeof type;
+    uint8_t *at = memmem(file->bytes, file->size, head, head_bytes);
+    if (!at) return IG_FAIL(IG_ERR_ARGUMENT, "no key %s of that type", key);
+    memcpy(at + head_bytes, value, sizeof(uint32_t));
+    return IG_OK;
+}
+
+ig_status model_set_u32(model_bytes *file, const char *key, uint32_t value) {
+    return set_number(file, key, IG_GGUF_U32, &value);
+}
+
+ig_status model_set_f32(model_bytes *file, const char *key, float value) {
+    return set_number(file, key, IG_GGUF_F32, &value);
+}
+
+ig_status model_write(const model_bytes *file, const char *path) {
+    ig_file_writer *to = NULL;
+    ig_status status = ig_file_writer_create(&ig_heap, path, file->size, &to);
+    if (status == IG_OK) status = ig_file_writer_write(to, 0, file->bytes, file->size);
+    if (status == IG_OK) status = ig_file_writer_commit(to);
+    ig_file_writer_destroy(to);
+    return status;
+}
+
 ig_status model_save(const char *name, ig_dtype type, const char *path) {
     model_bytes made;
     IG_TRY(model_make(name, type, &made));
-    ig_file_writer *file = NULL;
-    ig_status status = ig_file_writer_create(&ig_heap, path, made.size, &file);
-    if (status == IG_OK) status = ig_file_writer_write(file, 0, made.bytes, made.size);
-    if (status == IG_OK) status = ig_file_writer_commit(file);
-    ig_file_writer_destroy(file);
+    const ig_status status = model_write(&made, path);
     free(made.bytes);
     return status;
 }

@@ -118,6 +118,40 @@ static void overlapping_views_add_up(void **state) {
     ig_tensor_release(w);
 }
 
+/* x [4, 4] and w [4, 4], transposed in every way, multiplied and differentiated: in 16 bits, or as
+ * the F32 numbers that these stand for.  Writes the product and both gradients. */
+static void multiply_rounded(ig_ctx *ctx, int turned, ig_dtype dtype, bool stored,
+                             float out[3][16]) {
+    float values[2][16];
+    for (int i = 0; i < 16; i++) values[0][i] = 1.0f / (float)(i + 3), values[1][i] = (float)i / 7;
+    ig_tensor *x = param(ctx, IG_SHAPE(4, 4), values[0], "x");
+    ig_tensor *w = param(ctx, IG_SHAPE(4, 4), values[1], "w");
+    const ig_matmul_options options = {.transpose_a = turned & 1, .transpose_b = turned & 2};
+    ig_tensor *y = stored ? ig_matmul_with(ig_cast(x, dtype), ig_cast(w, dtype), options)
+                          : ig_matmul_with(ig_round_to(x, dtype), ig_round_to(w, dtype), options);
+    assert_int_equal(ig_tensor_desc(y).dtype, IG_F32);
+    must(ig_tensor_read(y, out[0], sizeof out[0]));
+    must(ig_backward(sum_all(ig_mul(y, y))));
+    must(ig_tensor_read(ig_tensor_grad(x), out[1], sizeof out[1]));
+    must(ig_tensor_read(ig_tensor_grad(w), out[2], sizeof out[2]));
+    ig_tensor_release(x);
+    ig_tensor_release(w);
+}
+
+/* Kernels may add up in another order: sums of four products of numbers up to 30 or so. */
+static const float order_of_sums = 1e-5f;
+
+static void products_of_halves_have_the_gradients_of_their_numbers(void **state) {
+    const ig_dtype halves[] = {IG_F16, IG_BF16};
+    for (int i = 0; i < 8; i++) {
+        float stored[3][16], numbers[3][16];
+        multiply_rounded(*state, i / 2, halves[i % 2], true, stored);
+        multiply_rounded(*state, i / 2, halves[i % 2], false, numbers);
+        for (int j = 0; j < 3 * 16; j++)
+            assert_float_equal(stored[j / 16][j % 16], numbers[j / 16][j % 16], order_of_sums);
+    }
+}
+
 static void empty_tensors_have_gradients_too(void **state) {
     ig_ctx *ctx = *state;
     ig_tensor *w = NULL, *v = PARAM(ctx, IG_SHAPE(2), 1, 2);
@@ -471,6 +505,7 @@ int main(void) {
         TEST_WITH_CTX(what_was_broadcast_is_summed_up),
         TEST_WITH_CTX(gradients_go_through_views_to_the_right_elements),
         TEST_WITH_CTX(overlapping_views_add_up),
+        TEST_WITH_CTX(products_of_halves_have_the_gradients_of_their_numbers),
         TEST_WITH_CTX(empty_tensors_have_gradients_too),
         TEST_WITH_CTX(without_grad_nothing_is_remembered),
         TEST_WITH_CTX(a_tensor_that_is_used_with_and_without_grad_keeps_them_apart),

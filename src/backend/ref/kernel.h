@@ -61,6 +61,7 @@ struct ig_ref_launch {
  *   i  I32
  *   s  any plain dtype, the same for every `s`
  *   a  any plain dtype
+ *   h  the real type, F16 or BF16
  *   w  what weights are stored in: F16, BF16 and blocks
  */
 typedef struct ig_ref_entry {

@@ -57,6 +57,7 @@ static bool takes(const char *letters, const ig_operand *o, uint32_t count, ig_d
         if (o[i].vary_dim >= 0 || letter == '\0') return false;
         const bool plain = ig_dtype_block(dtype) == 1;
         if (letter == 'r' && dtype != real) return false;
+        if (letter == 'h' && dtype != real && !(plain && is_stored(dtype))) return false;
         if (letter == 'w' && !is_stored(dtype)) return false;
         if ((letter == 's' || letter == 'a') && !plain) return false;
         if (letter == 'i' && dtype != IG_I32) return false;

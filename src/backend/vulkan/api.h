@@ -51,6 +51,11 @@
     X(CmdDispatch)                 \
     X(CmdPipelineBarrier)          \
     X(CmdCopyBuffer)               \
+    X(CreateQueryPool)             \
+    X(DestroyQueryPool)            \
+    X(CmdResetQueryPool)           \
+    X(CmdWriteTimestamp)           \
+    X(GetQueryPoolResults)         \
     X(CreateShaderModule)          \
     X(DestroyShaderModule)         \
     X(CreatePipelineLayout)        \
@@ -58,6 +63,7 @@
     X(CreatePipelineCache)         \
     X(DestroyPipelineCache)        \
     X(GetPipelineCacheData)        \
+    X(MergePipelineCaches)         \
     X(CreateComputePipelines)      \
     X(DestroyPipeline)
 

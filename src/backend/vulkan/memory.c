@@ -101,6 +101,11 @@ static ig_status block_create(vk_device *d, vk_pool *pool, uint64_t bytes) {
     else if (b && piece) {
         b->bytes = bytes > pool->block_bytes ? bytes : pool->block_bytes;
         result = block_allocate(d, b, pool);
+        if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY && b->bytes > bytes) { /* no more than needed */
+            if (b->buffer) d->api.DestroyBuffer(d->handle, b->buffer, NULL);
+            *b = (vk_block){.bytes = bytes};
+            result = block_allocate(d, b, pool);
+        }
     }
     if (result != VK_SUCCESS) {
         uint64_t total, left;
@@ -220,27 +225,49 @@ void vk_buffer_free(ig_backend_device *device, ig_backend_buffer *buffer) {
     vk_piece_free(d, buffer);
 }
 
-/* Copies within the device; `half` says which commands record it. */
-static ig_status copy(vk_device *d, uint32_t half, const ig_backend_buffer *dst,
-                      uint64_t dst_offset, const ig_backend_buffer *src, uint64_t src_offset,
-                      uint64_t bytes) {
-    VkCommandBuffer commands = d->staging.commands[half];
+static void copy(vk_device *d, VkCommandBuffer commands, const ig_backend_buffer *dst,
+                 uint64_t dst_offset, const ig_backend_buffer *src, uint64_t src_offset,
+                 uint64_t bytes) {
     const VkBufferCopy region = {.srcOffset = src->offset + src_offset,
                                  .dstOffset = dst->offset + dst_offset,
                                  .size = bytes};
-    IG_TRY(vk_commands_begin(d, commands));
     d->api.CmdCopyBuffer(commands, src->block->buffer, dst->block->buffer, 1, &region);
-    IG_TRY(vk_commands_end(d, commands));
-    IG_TRY(vk_submit(d, commands));
-    d->staging.value[half] = d->submitted;
+}
+
+/* Begins to record copies through the half that was used least recently. */
+static ig_status begin_half(vk_device *d) {
+    vk_staging *s = &d->staging;
+    IG_TRY(vk_wait(d, s->value[s->half ^ 1]));
+    s->half ^= 1;
+    return vk_commands_begin(d, s->commands[s->half]);
+}
+
+ig_status vk_uploads_take(vk_device *d, VkCommandBuffer *out) {
+    vk_staging *s = &d->staging;
+    *out = VK_NULL_HANDLE;
+    if (s->filled == 0) return IG_OK;
+    s->filled = 0;
+    const VkResult result = d->api.EndCommandBuffer(s->commands[s->half]);
+    if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "recording uploads");
+    s->value[s->half] = d->submitted + 1;
+    *out = s->commands[s->half];
     return IG_OK;
 }
 
-/* The half that was used least recently, when it is free. */
-static ig_status next_half(vk_device *d, uint32_t *out) {
-    *out = d->staging.next;
-    d->staging.next ^= 1;
-    return vk_wait(d, d->staging.value[*out]);
+/* Up to HALF_BYTES, to go with what is submitted next.  Copies that wait keep no order among
+ * themselves: a second one into the same buffer sends off those before it. */
+static ig_status upload(vk_device *d, ig_backend_buffer *dst, uint64_t offset, const void *src,
+                        uint64_t bytes) {
+    vk_staging *s = &d->staging;
+    if (s->filled > 0 && (s->filled + bytes > HALF_BYTES || dst->last_use > d->submitted))
+        IG_TRY(vk_submit(d, VK_NULL_HANDLE));
+    if (s->filled == 0) IG_TRY(begin_half(d));
+    const uint64_t at = (uint64_t)s->half * HALF_BYTES + s->filled;
+    memcpy(vk_piece_mapped(s->upload) + at, src, bytes);
+    copy(d, s->commands[s->half], dst, offset, s->upload, at, bytes);
+    s->filled += aligned(bytes);
+    dst->last_use = d->submitted + 1;
+    return IG_OK;
 }
 
 ig_status vk_write(ig_backend_device *device, ig_backend_buffer *dst, uint64_t offset,
@@ -252,16 +279,26 @@ ig_status vk_write(ig_backend_device *device, ig_backend_buffer *dst, uint64_t o
         memcpy(mapped + offset, src, bytes);
         return IG_OK;
     }
-    for (uint64_t done = 0; done < bytes;) {
+    for (uint64_t done = 0; done < bytes; done += HALF_BYTES) {
         const uint64_t n = bytes - done < HALF_BYTES ? bytes - done : HALF_BYTES;
-        uint32_t half;
-        IG_TRY(next_half(d, &half));
-        const uint64_t at = (uint64_t)half * HALF_BYTES;
-        memcpy(vk_piece_mapped(d->staging.upload) + at, (const char *)src + done, n);
-        IG_TRY(copy(d, half, dst, offset + done, d->staging.upload, at, n));
-        done += n;
+        IG_TRY(upload(d, dst, offset + done, (const char *)src + done, n));
     }
-    dst->last_use = d->submitted;
+    return IG_OK;
+}
+
+/* Up to HALF_BYTES, which the host then sees. */
+static ig_status download(vk_device *d, const ig_backend_buffer *src, uint64_t offset, void *dst,
+                          uint64_t bytes) {
+    vk_staging *s = &d->staging;
+    if (s->filled > 0) IG_TRY(vk_submit(d, VK_NULL_HANDLE));
+    IG_TRY(begin_half(d));
+    VkCommandBuffer commands = s->commands[s->half];
+    copy(d, commands, s->read, 0, src, offset, bytes);
+    IG_TRY(vk_commands_end(d, commands));
+    IG_TRY(vk_submit(d, commands));
+    s->value[s->half] = d->submitted;
+    IG_TRY(vk_wait(d, d->submitted));
+    memcpy(dst, vk_piece_mapped(s->read), bytes);
     return IG_OK;
 }
 
@@ -274,15 +311,9 @@ ig_status vk_read(ig_backend_device *device, const ig_backend_buffer *src, uint6
         memcpy(dst, vk_piece_mapped(src) + offset, bytes);
         return IG_OK;
     }
-    for (uint64_t done = 0; done < bytes;) {
+    for (uint64_t done = 0; done < bytes; done += HALF_BYTES) {
         const uint64_t n = bytes - done < HALF_BYTES ? bytes - done : HALF_BYTES;
-        uint32_t half;
-        IG_TRY(next_half(d, &half));
-        const uint64_t at = (uint64_t)half * HALF_BYTES;
-        IG_TRY(copy(d, half, d->staging.read, at, src, offset + done, n));
-        IG_TRY(vk_wait(d, d->submitted));
-        memcpy((char *)dst + done, vk_piece_mapped(d->staging.read) + at, n);
-        done += n;
+        IG_TRY(download(d, src, offset + done, (char *)dst + done, n));
     }
     return IG_OK;
 }
@@ -321,7 +352,7 @@ ig_status vk_memory_init(vk_device *d) {
     for (int kind = 0; kind < VK_POOL_COUNT; kind++) d->pools[kind] = choose(d, kind);
     IG_TRY(vk_commands_create(d, d->staging.commands, 2));
     IG_TRY(vk_piece_alloc(d, VK_POOL_UPLOAD, 2 * HALF_BYTES, &d->staging.upload));
-    return vk_piece_alloc(d, VK_POOL_READ, 2 * HALF_BYTES, &d->staging.read);
+    return vk_piece_alloc(d, VK_POOL_READ, HALF_BYTES, &d->staging.read);
 }
 
 void vk_memory_deinit(vk_device *d) {

@@ -1,7 +1,8 @@
 /* Programs: made from steps, run by submitting a recording of them. */
 #include "backend/vulkan/program.h"
 
-#include <stdio.h>
+#include "backend/vulkan/chain.h"
+#include "backend/vulkan/join.h"
 
 /* ---- choosing kernels ---- */
 
@@ -105,15 +106,19 @@ static void store(vk_builder *b, const vk_dispatch *dispatch) {
                      .first_ref = p->n_refs,
                      .n_refs = dispatch->n_refs,
                      .params_offset = p->params_bytes,
-                     .numbers = UINT32_MAX};
+                     .numbers = UINT32_MAX,
+                     .step = b->step_index};
     memcpy(l->key.constant, dispatch->constant, sizeof l->key.constant);
     for (int i = 0; i < 3; i++) l->groups[i] = dispatch->groups[i] ? dispatch->groups[i] : 1;
     memcpy(&p->refs[p->n_refs], dispatch->ref, dispatch->n_refs * sizeof *p->refs);
     for (uint32_t i = 0; i < dispatch->n_refs; i++)
         if (p->n_buffers <= dispatch->ref[i].buffer) p->n_buffers = dispatch->ref[i].buffer + 1;
     p->n_refs += dispatch->n_refs;
-    if (dispatch->params_bytes > 0)
-        memcpy(p->params + p->params_bytes, dispatch->params, dispatch->params_bytes);
+    const size_t bytes = dispatch->params_bytes;
+    if (bytes > 0) {
+        memcpy(p->params + p->params_bytes, dispatch->params, bytes);
+        memcpy(l->head, dispatch->params, bytes < sizeof l->head ? bytes : sizeof l->head);
+    }
     p->params_bytes += params_room(dispatch);
     if (dispatch->numbers) l->numbers = numbers_of(p, b, dispatch->numbers);
 }
@@ -167,7 +172,8 @@ static vk_recording *choose(vk_program *p, ig_backend_buffer *const *buffers, bo
     return oldest;
 }
 
-static ig_status record_for(vk_program *p, vk_recording *r, ig_backend_buffer *const *buffers) {
+static ig_status record_for(vk_program *p, vk_recording *r, ig_backend_buffer *const *buffers,
+                            VkQueryPool times) {
     vk_device *d = p->device;
     if (!r->commands) IG_TRY(vk_commands_create(d, &r->commands, 1));
     if (!r->numbers && p->n_numbers > 0)
@@ -176,7 +182,16 @@ static ig_status record_for(vk_program *p, vk_recording *r, ig_backend_buffer *c
     r->used = 0; /* should the recording fail */
     for (uint32_t i = 0; i < p->n_buffers; i++)
         r->bound[i] = buffers[i] ? vk_piece_address(buffers[i]) : 0;
-    return vk_record(p, r);
+    return vk_record(p, r, times);
+}
+
+/* With the times noted; such a recording is for this run alone. */
+static ig_status submit_watched(vk_program *p, ig_backend_buffer *const *buffers) {
+    vk_recording *r = &p->recordings[0];
+    IG_TRY(vk_times_create(p));
+    IG_TRY(record_for(p, r, buffers, p->times));
+    copy_words(p, r);
+    return vk_run_watched(p, r);
 }
 
 static ig_status vk_program_submit(ig_backend_program *program, ig_backend_buffer *const *buffers,
@@ -190,14 +205,14 @@ static ig_status vk_program_submit(ig_backend_program *program, ig_backend_buffe
         return IG_HOST_FAIL(d->base.host, IG_ERR_ARGUMENT, "vulkan: %u buffers, of %u", n_buffers,
                             p->n_buffers);
     make_numbers(p, slots);
+    if (vk_is_watched(d)) return submit_watched(p, buffers);
     vk_recording *r = choose(p, buffers, &fresh);
-    if (fresh) IG_TRY(record_for(p, r, buffers));
+    if (fresh) IG_TRY(record_for(p, r, buffers, VK_NULL_HANDLE));
     if (fresh || !has_words(p, r)) {
         IG_TRY(vk_wait(d, r->value));
         copy_words(p, r);
     }
-    IG_TRY(vk_submit(d, r->commands));
-    r->value = d->submitted;
+    IG_TRY(vk_submit_recording(p, r));
     r->used = ++p->runs;
     for (uint32_t i = 0; i < p->n_buffers; i++)
         if (buffers[i]) buffers[i]->last_use = d->submitted;
@@ -211,13 +226,13 @@ static void vk_program_destroy(ig_backend_program *program) {
     vk_device *d = p->device;
     const ig_host *host = d->base.host;
     for (vk_recording *r = p->recordings; r < p->recordings + VK_RECORDINGS; r++) {
-        if (vk_wait(d, r->value) != IG_OK) /* a device that is lost uses nothing any more */
-            host->log(host, IG_LOG_WARNING, "vulkan: a program goes while its device is lost");
-        if (r->commands) d->api.FreeCommandBuffers(d->handle, d->commands, 1, &r->commands);
+        const bool idle = vk_wait(d, r->value) == IG_OK; /* what a lost device has goes with it */
+        if (r->commands && idle) d->api.FreeCommandBuffers(d->handle, d->commands, 1, &r->commands);
         vk_piece_free(d, r->numbers);
         host->free(host, r->words);
         host->free(host, r->bound);
     }
+    if (p->times) d->api.DestroyQueryPool(d->handle, p->times, NULL);
     vk_piece_free(d, p->params_piece);
     host->free(host, p->params);
     host->free(host, p->words);
@@ -252,46 +267,97 @@ static ig_status refuse(const ig_backend_device *device, const ig_step *step, ui
                         i, ig_op_name(step->op), dtype);
 }
 
-static ig_status count_all(ig_backend_device *device, const ig_step *steps, uint32_t count,
-                           vk_builder *out) {
-    *out = (vk_builder){0};
+/* Steps that are emitted together: one, or a chain with a shader of its own. */
+typedef struct unit {
+    uint32_t first, count;
+    uint32_t shader; /* of a chain */
+} unit;
+
+typedef struct units {
+    const ig_step *steps;
+    vk_join *joins; /* by step */
+    unit *at;
+    uint32_t count;
+} units;
+
+static const ig_step *step_of(const units *u, uint32_t i) {
+    return ig_step_at(u->steps, u->at[i].first);
+}
+
+static void emit(vk_builder *b, const units *u, uint32_t i) {
+    const unit *own = &u->at[i];
+    b->step_index = own->first;
+    b->join = u->joins[own->first];
+    if (b->join.absorbed) return;
+    if (own->count > 1)
+        vk_chain_emit(b, u->steps, own->first, own->count, own->shader);
+    else
+        (void)setup(step_of(u, i), b); /* it was checked, so it can run */
+}
+
+static ig_status check_steps(const ig_backend_device *device, const ig_step *steps,
+                             uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const ig_step *step = ig_step_at(steps, i);
-        out->scratch_bytes = 0;
-        if (!setup(step, out)) return refuse(device, step, i);
-        if (out->scratch_bytes > step->scratch_bytes)
+        vk_builder b = {0};
+        if (!setup(step, &b)) return refuse(device, step, i);
+        if (b.scratch_bytes > step->scratch_bytes)
             return IG_HOST_FAIL(device->host, IG_ERR_ARGUMENT,
                                 "vulkan: step %u: %s has %llu bytes of scratch and needs %llu", i,
                                 ig_op_name(step->op), (unsigned long long)step->scratch_bytes,
-                                (unsigned long long)out->scratch_bytes);
+                                (unsigned long long)b.scratch_bytes);
+    }
+    return IG_OK;
+}
+
+/* The first step from `first` on that another does; `count`: none. */
+static uint32_t next_absorbed(const units *u, uint32_t first, uint32_t count) {
+    while (first < count && !u->joins[first].absorbed) first++;
+    return first;
+}
+
+/* Cuts the steps into units.  With `fused`, products take steps along, and shaders are written for
+ * chains. */
+static ig_status cut_units(vk_device *d, units *u, uint32_t count, bool fused) {
+    const ig_host *host = d->base.host;
+    if (fused) vk_joins_find(u->steps, count, u->joins);
+    for (uint32_t first = 0; first < count;) {
+        unit *own = &u->at[u->count++];
+        *own = (unit){.first = first, .count = 1};
+        if (fused && !u->joins[first].absorbed)
+            own->count = vk_chain_length(u->steps, first, next_absorbed(u, first, count));
+        if (own->count > 1) {
+            vk_written shader;
+            IG_TRY(vk_chain_write(host, u->steps, first, own->count, &shader));
+            IG_TRY(vk_pipelines_write(d, shader, &own->shader));
+        }
+        first += own->count;
     }
     return IG_OK;
 }
 
 /*
- * Steps in the order in which the fewest barriers are needed: of the chains of a
- * level first all first steps, then all second ones.
+ * Units in the order in which the fewest barriers are needed: of the chains of a
+ * level first all first units, then all second ones.
  *
- *     steps of a level   aaa bb c        chains a, b, c
+ *     units of a level   aaa bb c        chains a, b, c
  *     order              a b c  a b  a   with a barrier where a gap is
  */
-static void emit_level(vk_builder *b, const ig_step *steps, uint32_t first, uint32_t end) {
+static void emit_level(vk_builder *b, const units *u, uint32_t first, uint32_t end) {
     for (uint32_t turn = 0, left = end - first; left > 0; turn++)
         for (uint32_t i = first, place = 0; i < end; i++, place++) {
-            const ig_step *step = ig_step_at(steps, i);
-            if (i > first && ig_step_at(steps, i - 1)->chain != step->chain) place = 0;
+            if (i > first && step_of(u, i - 1)->chain != step_of(u, i)->chain) place = 0;
             if (place != turn) continue;
-            (void)setup(step, b); /* it was counted, so it can run */
+            emit(b, u, i);
             left--;
         }
 }
 
-static void emit_all(vk_builder *b, const ig_step *steps, uint32_t count) {
-    for (uint32_t first = 0, end; first < count; first = end) {
+static void emit_all(vk_builder *b, const units *u) {
+    for (uint32_t first = 0, end; first < u->count; first = end) {
         end = first + 1;
-        while (end < count && ig_step_at(steps, end)->level == ig_step_at(steps, first)->level)
-            end++;
-        emit_level(b, steps, first, end);
+        while (end < u->count && step_of(u, end)->level == step_of(u, first)->level) end++;
+        emit_level(b, u, first, end);
     }
 }
 
@@ -320,20 +386,52 @@ static ig_status settle(vk_program *p) {
     return IG_OK;
 }
 
-ig_status vk_compile(ig_backend_device *device, const ig_step *steps, uint32_t count, ig_blob saved,
-                     ig_progress *progress, ig_backend_program **out) {
-    vk_device *d = (vk_device *)device;
-    vk_builder b;
-    (void)saved, (void)progress;
-    IG_TRY(count_all(device, steps, count, &b));
+static ig_status make_program(vk_device *d, const units *u, ig_backend_program **out) {
+    vk_builder b = {0};
+    emit_all(&b, u);
     vk_program *p = create(d, &b);
-    if (!p) return IG_HOST_FAIL(device->host, IG_ERR_MEMORY, "vulkan: %u steps", count);
+    if (!p) return IG_HOST_FAIL(d->base.host, IG_ERR_MEMORY, "vulkan: %u dispatches", b.n_launches);
     b = (vk_builder){.program = p};
-    emit_all(&b, steps, count);
+    emit_all(&b, u);
     const ig_status status = p->n_launches > 0 ? settle(p) : IG_OK;
     if (status == IG_OK)
         *out = &p->base;
     else
         vk_program_destroy(&p->base);
     return status;
+}
+
+static ig_status compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                         bool fused, ig_backend_program **out) {
+    const ig_host *host = device->host;
+    vk_device *d = (vk_device *)device;
+    IG_TRY(check_steps(device, steps, count));
+    units u = {.steps = steps,
+               .joins = host->alloc(host, count, sizeof *u.joins),
+               .at = host->alloc(host, count, sizeof *u.at)};
+    ig_status status = IG_OK;
+    if (!u.at || !u.joins) status = IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u steps", count);
+    if (status == IG_OK) status = cut_units(d, &u, count, fused);
+    if (status == IG_OK) status = make_program(d, &u, out);
+    host->free(host, u.at);
+    host->free(host, u.joins);
+    return status;
+}
+
+ig_status vk_compile(ig_backend_device *device, const ig_step *steps, uint32_t count, ig_blob saved,
+                     ig_progress *progress, ig_backend_program **out) {
+    (void)progress;
+    if (saved.size > 0) IG_TRY(vk_pipelines_load((vk_device *)device, saved));
+    return compile(device, steps, count, true, out);
+}
+
+/* All that the device has compiled so far: what is not of this program may be of the next. */
+ig_status vk_save(const ig_backend_program *program, ig_blob *out) {
+    return vk_pipelines_save(((const vk_program *)program)->device, out);
+}
+
+ig_status vk_compile_plain(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                           ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    (void)saved, (void)progress;
+    return compile(device, steps, count, false, out);
 }

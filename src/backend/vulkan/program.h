@@ -9,6 +9,7 @@
 #define IG_BACKEND_VULKAN_PROGRAM_H
 
 #include "backend/vulkan/device.h"
+#include "backend/vulkan/kernels/params.h"
 
 /* A dispatch, settled. */
 typedef struct vk_launch {
@@ -17,7 +18,9 @@ typedef struct vk_launch {
     uint32_t groups[3];
     uint32_t first_ref, n_refs;
     uint64_t params_offset;
-    uint32_t numbers; /* which; UINT32_MAX: none */
+    uint32_t head[VK_HEAD_WORDS]; /* what the params begin with */
+    uint32_t numbers;             /* which; UINT32_MAX: none */
+    uint32_t step;                /* of the program's steps, whose work this is */
 } vk_launch;
 
 /* Words that are worked out from the slots before each run. */
@@ -33,6 +36,7 @@ typedef struct vk_recording {
     VkDeviceAddress *bound;     /* of each buffer of the plan */
     ig_backend_buffer *numbers; /* the words, mapped; NULL: the program has none */
     uint32_t *words;            /* the same, where reading costs nothing */
+    uint32_t barriers;          /* between launches */
     uint64_t value;             /* the submission that uses it */
     uint64_t used;              /* when, counted in runs; 0: not recorded */
 } vk_recording;
@@ -48,10 +52,23 @@ typedef struct vk_program {
     uint32_t n_launches, n_refs, n_numbers, n_buffers;
     uint64_t params_bytes, runs;
     ig_backend_buffer *params_piece;
+    VkQueryPool times; /* of a run that is watched; made when one is */
     vk_recording recordings[VK_RECORDINGS];
 } vk_program;
 
-/* Records the program for the buffers in `r->bound`. */
-IG_MUST_CHECK ig_status vk_record(vk_program *p, vk_recording *r);
+/* Records the program for the buffers in `r->bound`.  With `times`, the moment before the first
+ * launch and after each one is noted there. */
+IG_MUST_CHECK ig_status vk_record(vk_program *p, vk_recording *r, VkQueryPool times);
+
+/* Submits it, and counts what that starts. */
+IG_MUST_CHECK ig_status vk_submit_recording(vk_program *p, vk_recording *r);
+
+/* ---- watch.c ---- */
+
+/* Whether somebody watches, and the device can tell the time. */
+bool vk_is_watched(const vk_device *d);
+IG_MUST_CHECK ig_status vk_times_create(vk_program *p); /* p->times, if there are none yet */
+/* Runs a recording, waits for it and tells the host when each launch was under way. */
+IG_MUST_CHECK ig_status vk_run_watched(vk_program *p, vk_recording *r);
 
 #endif

@@ -41,6 +41,7 @@ static void barrier(vk_device *d, VkCommandBuffer commands) {
 static void launch(const vk_program *p, const vk_recording *r, const vk_launch *l) {
     const vk_api *api = &p->device->api;
     vk_push push = {.params = vk_piece_address(p->params_piece) + l->params_offset};
+    memcpy(push.head, l->head, sizeof push.head);
     for (uint32_t i = 0; i < l->n_refs; i++) push.at[i] = address_of(r, &p->refs[l->first_ref + i]);
     if (l->numbers != UINT32_MAX)
         push.numbers =
@@ -50,21 +51,42 @@ static void launch(const vk_program *p, const vk_recording *r, const vk_launch *
     api->CmdDispatch(r->commands, l->groups[0], l->groups[1], l->groups[2]);
 }
 
-ig_status vk_record(vk_program *p, vk_recording *r) {
+static void note_time(const vk_program *p, const vk_recording *r, VkQueryPool times, uint32_t i) {
+    if (times)
+        p->device->api.CmdWriteTimestamp(r->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, times,
+                                         i);
+}
+
+ig_status vk_submit_recording(vk_program *p, vk_recording *r) {
+    vk_device *d = p->device;
+    IG_TRY(vk_submit(d, r->commands));
+    r->value = d->submitted;
+    d->counters.dispatches += p->n_launches;
+    d->counters.barriers += r->barriers;
+    return IG_OK;
+}
+
+ig_status vk_record(vk_program *p, vk_recording *r, VkQueryPool times) {
     vk_device *d = p->device;
     VkPipeline bound = VK_NULL_HANDLE;
     uint32_t since = 0; /* the first launch after the last barrier */
+    r->barriers = 0;
+    d->counters.recordings++;
     IG_TRY(vk_commands_begin(d, r->commands));
+    if (times) d->api.CmdResetQueryPool(r->commands, times, 0, p->n_launches + 1);
+    note_time(p, r, times, 0);
     for (uint32_t i = 0; i < p->n_launches; i++) {
         const vk_launch *l = &p->launches[i];
         if (must_wait(p, r, since, i)) {
             barrier(d, r->commands);
+            r->barriers++;
             since = i;
         }
         if (l->pipeline != bound)
             d->api.CmdBindPipeline(r->commands, VK_PIPELINE_BIND_POINT_COMPUTE, l->pipeline);
         bound = l->pipeline;
         launch(p, r, l);
+        note_time(p, r, times, i + 1);
     }
     return vk_commands_end(d, r->commands);
 }

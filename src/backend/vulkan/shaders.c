@@ -4,6 +4,9 @@
 static const uint32_t code_elementwise[] =
 #include "backend/vulkan/shaders/elementwise.spv.h"
     ;
+static const uint32_t code_chain[] =
+#include "backend/vulkan/shaders/chain.spv.h"
+    ;
 static const uint32_t code_cast[] =
 #include "backend/vulkan/shaders/cast.spv.h"
     ;
@@ -28,6 +31,9 @@ static const uint32_t code_matmul[] =
 static const uint32_t code_matvec[] =
 #include "backend/vulkan/shaders/matvec.spv.h"
     ;
+static const uint32_t code_matmul_small[] =
+#include "backend/vulkan/shaders/matmul_small.spv.h"
+    ;
 static const uint32_t code_rope[] =
 #include "backend/vulkan/shaders/rope.spv.h"
     ;
@@ -39,6 +45,9 @@ static const uint32_t code_attention_grad[] =
     ;
 static const uint32_t code_paged[] =
 #include "backend/vulkan/shaders/paged.spv.h"
+    ;
+static const uint32_t code_paged_wide[] =
+#include "backend/vulkan/shaders/paged_wide.spv.h"
     ;
 static const uint32_t code_moe[] =
 #include "backend/vulkan/shaders/moe.spv.h"

@@ -3,6 +3,7 @@
 #define IG_BACKEND_VULKAN_SHADERS_H
 
 #include "backend/vulkan/kernel.h"
+#include "backend/vulkan/kernels/params.h"
 
 typedef struct vk_shader_code {
     const char *name;
@@ -16,7 +17,8 @@ extern const vk_shader_code vk_shaders[VK_SHADER_COUNT];
 typedef struct vk_push {
     uint64_t at[VK_MAX_REFS]; /* where its memory lies */
     uint64_t params, numbers; /* structs of kernels/params.h, and words from slots */
+    uint32_t head[VK_HEAD_WORDS];
 } vk_push;
-static_assert(sizeof(vk_push) <= 128, "what every device takes");
+static_assert(sizeof(vk_push) == 128, "what every device takes");
 
 #endif

@@ -2,16 +2,18 @@
  * The Vulkan backend: the table of functions that backend.h asks for.
  *
  * It runs on whatever driver the machine has.  A device must offer Vulkan 1.2
- * with buffer addresses, 64-bit integers, 8- and 16-bit storage and timeline
- * semaphores; one that does not is not counted.  Devices are numbered with
+ * with buffer addresses, 64-bit integers, 8- and 16-bit storage, arithmetic of
+ * subgroups and timeline semaphores; one that does not is not counted.  Devices are numbered with
  * discrete GPUs first, then integrated ones, and software last.
  *
  *     INGOT_VULKAN_DEVICE    count only devices with this in their name, or of this type:
  *                            discrete, integrated, virtual, cpu
- *     INGOT_VULKAN_VALIDATE  1: with the validation layer, whose words go to the log
+ *     INGOT_VULKAN_VALIDATE  1: with the validation layer, whose words go to the log; 0: without;
+ *                            not set: with it in debug builds
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <xxhash.h>
 
 #include "backend/vulkan/device.h"
 
@@ -63,6 +65,17 @@ static void chain(features *f) {
     f->v11.pNext = &f->v12;
 }
 
+/* Sums over the threads of a group are made of those of subgroups. */
+static bool has_subgroups(const vk_api *api, VkPhysicalDevice physical) {
+    VkPhysicalDeviceVulkan11Properties v11 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &v11};
+    api->GetPhysicalDeviceProperties2(physical, &p);
+    return v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
+           v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
+}
+
 /* What the device lacks; NULL: nothing. */
 static const char *lacks(const vk_api *api, VkPhysicalDevice physical) {
     if (properties_of(api, physical).apiVersion < VK_API_VERSION_1_2) return "Vulkan 1.2";
@@ -73,7 +86,8 @@ static const char *lacks(const vk_api *api, VkPhysicalDevice physical) {
     if (!f.v12.timelineSemaphore) return "timelineSemaphore";
     if (!f.v12.storageBuffer8BitAccess) return "storageBuffer8BitAccess";
     if (!f.v11.storageBuffer16BitAccess) return "storageBuffer16BitAccess";
-    return f.base.features.shaderInt64 ? NULL : "shaderInt64";
+    if (!f.base.features.shaderInt64) return "shaderInt64";
+    return has_subgroups(api, physical) ? NULL : "arithmetic of subgroups";
 }
 
 static bool is_asked_for(const VkPhysicalDeviceProperties *p) {
@@ -127,6 +141,7 @@ bool vk_is_done(vk_device *d, uint64_t value) {
 }
 
 ig_status vk_wait(vk_device *d, uint64_t value) {
+    if (value > d->submitted) IG_TRY(vk_submit(d, VK_NULL_HANDLE));
     if (vk_is_done(d, value)) return IG_OK;
     const VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                                       .semaphoreCount = 1,
@@ -140,18 +155,24 @@ ig_status vk_wait(vk_device *d, uint64_t value) {
 
 ig_status vk_submit(vk_device *d, VkCommandBuffer commands) {
     const uint64_t value = d->submitted + 1;
+    VkCommandBuffer all[2] = {commands, VK_NULL_HANDLE}, uploads;
+    IG_TRY(vk_uploads_take(d, &uploads));
+    if (uploads) all[0] = uploads, all[1] = commands;
+    if (!all[0])
+        return IG_HOST_FAIL(d->base.host, IG_ERR_DEVICE, "vulkan: what was to be copied is lost");
     const VkTimelineSemaphoreSubmitInfo timeline = {
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
         .signalSemaphoreValueCount = 1,
         .pSignalSemaphoreValues = &value};
     const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
                                .pNext = &timeline,
-                               .commandBufferCount = 1,
-                               .pCommandBuffers = &commands,
+                               .commandBufferCount = all[1] ? 2 : 1,
+                               .pCommandBuffers = all,
                                .signalSemaphoreCount = 1,
                                .pSignalSemaphores = &d->timeline};
     const VkResult result = d->api.QueueSubmit(d->queue, 1, &info, VK_NULL_HANDLE);
     if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "submitting to the device");
+    d->counters.submits++;
     d->submitted = value;
     return IG_OK;
 }
@@ -196,24 +217,42 @@ ig_status vk_commands_end(vk_device *d, VkCommandBuffer commands) {
     return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "recording");
 }
 
+/* Where the driver takes no shader that was written for a chain, those that are built in do. */
+static ig_status vk_prepare(ig_backend_device *device, const ig_step *steps, uint32_t count) {
+    const ig_host *host = device->host;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t tag = ig_step_at(steps, i)->tag;
+        if (tag == IG_TAG_NONE || tag > IG_TAG_OPTIMIZER) continue;
+        IG_TRY(host->register_override(device, (ig_tag)tag, vk_compile_plain));
+    }
+    return IG_OK;
+}
+
+static void vk_counters(const ig_backend_device *device, ig_device_counters *out) {
+    *out = ((const vk_device *)device)->counters;
+}
+
 static ig_status vk_synchronize(ig_backend_device *device) {
     vk_device *d = (vk_device *)device;
-    return vk_wait(d, d->submitted);
+    return vk_wait(d, d->submitted + (d->staging.filled > 0));
 }
 
 /* ---- a device ---- */
 
 /* A family of queues that computes, best one that does not draw: an H200 starts work sooner there.
  */
-static uint32_t choose_family(const vk_device *d) {
+static uint32_t choose_family(vk_device *d) {
     enum { MOST = 16 };
     VkQueueFamilyProperties families[MOST];
     uint32_t count = MOST, best = UINT32_MAX;
     d->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &count, families);
     for (uint32_t i = 0; i < count; i++) {
         if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
-        if (best == UINT32_MAX) best = i;
-        if (!(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT)) return i;
+        const bool draws = families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT;
+        if (best != UINT32_MAX && draws) continue;
+        best = i;
+        d->tick_bits = families[i].timestampValidBits;
+        if (!draws) break;
     }
     return best;
 }
@@ -337,6 +376,11 @@ static ig_status vk_open(const ig_host *host, uint32_t index, ig_backend_device 
     return status;
 }
 
+/* Which build of a driver it is, in 48 bits: pipelines of one are nothing to another. */
+static uint64_t driver_of(const VkPhysicalDeviceProperties *p) {
+    return (XXH3_64bits(p->pipelineCacheUUID, VK_UUID_SIZE) ^ p->driverVersion) >> 16;
+}
+
 static void vk_info(const ig_backend_device *device, ig_device_info *out) {
     const vk_device *d = (const vk_device *)device;
     const VkPhysicalDeviceProperties *p = &d->properties;
@@ -344,13 +388,13 @@ static void vk_info(const ig_backend_device *device, ig_device_info *out) {
     const bool software = p->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     ig_device_info info = {.struct_size = out->struct_size,
                            .device_class = software ? IG_DEVICE_CPU : IG_DEVICE_GPU,
-                           .flags = IG_CAN_GRAPH,
+                           .flags = IG_CAN_COMPILE | IG_CAN_GRAPH | IG_JOINS_STEPS,
                            .alignment = 64,
                            .dtypes = vk_dtypes(),
                            .memory_bytes = d->memory.memoryHeaps[heap].size};
     snprintf(info.name, sizeof info.name, "%.63s", p->deviceName);
-    snprintf(info.architecture, sizeof info.architecture, "%08x-%08x-%08x", p->vendorID,
-             p->deviceID, p->driverVersion);
+    snprintf(info.architecture, sizeof info.architecture, "%08x-%08x-%012llx", p->vendorID,
+             p->deviceID, (unsigned long long)driver_of(p));
     memcpy(out, &info, out->struct_size < sizeof info ? out->struct_size : sizeof info);
 }
 
@@ -372,6 +416,10 @@ const ig_backend ig_vulkan_backend = {
     .reset_memory_stats = vk_reset_memory_stats,
     .can_run = vk_can_run,
     .scratch_bytes = vk_scratch_bytes,
+    .prepare = vk_prepare,
     .compile = vk_compile,
+    .save = vk_save,
     .synchronize = vk_synchronize,
+    .extension = "vkpipe",
+    .counters = vk_counters,
 };

@@ -154,7 +154,7 @@ static void strip_times_rows(const tile *t, int64_t columns) {
     const int64_t whole = columns / VF_LANES * VF_LANES;
     strip_times(t, whole);
     if (whole == columns || t->k == 0) return;
-    const matrix from = {t->b + whole, t->b_k, 1};
+    const matrix from = {(const char *)(t->b + whole), t->b_k, 1, IG_F32};
     pack_panels(&from, t->k, columns - whole, VF_LANES, last, 0);
     tile part = *t;
     part.b = last;
@@ -177,7 +177,7 @@ static void dots(const params *p, const block *b, const float *x, int64_t x_row,
     _Alignas(64) float panel[STRETCH * KEYS];
     const int64_t height = strip_height(b->rows);
     for (int64_t k = 0; k < width || k == 0; k += STRETCH) {
-        const matrix from = {key + k, 1, key_row};
+        const matrix from = {(const char *)(key + k), 1, key_row, IG_F32};
         tile t = {.a_row = x_row, .a_k = 1, .b = panel, .b_k = KEYS, .y_row = KEYS};
         t.k = smaller(width - k, STRETCH);
         t.first = k == 0;

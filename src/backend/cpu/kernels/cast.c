@@ -7,7 +7,7 @@
  * 0 for NaN.  There is one reader and one writer per dtype, not one function per
  * pair.
  */
-#include "backend/cpu/loops.h"
+#include "backend/cpu/halves.h"
 #include "backend/cpu/vec_math.h"
 
 enum { BLOCK = 256 }; /* elements that are converted at a time */
@@ -24,30 +24,13 @@ static const float *read_f32(const char *src, int64_t stride, int64_t n, float *
     return room;
 }
 
-/* Vectors of n elements 16 bits wide; those that are strided, and the tail, are brought together
- * in `lanes` first. */
-typedef vf widen_fn(const uint16_t *p);
-
-IG_INLINE void widen(const char *src, int64_t stride, int64_t n, float *room, widen_fn *f) {
-    uint16_t lanes[VF_LANES] = {0};
-    for (int64_t i = 0; i < n; i += VF_LANES) {
-        const int64_t m = smaller(n - i, VF_LANES);
-        const char *from = src + i * stride * 2;
-        const bool whole = stride == 1 && m == VF_LANES;
-        if (!whole) copy_run((char *)lanes, 1, from, stride, m, 2);
-        vf_store_first(room + i, f(whole ? (const uint16_t *)from : lanes), m);
-    }
-}
-
-IG_INLINE vf widen_bf16(const uint16_t *p) { return vf_of_bits(vi_left(vi_load_u16(p), 16)); }
-
 static const float *read_f16(const char *src, int64_t stride, int64_t n, float *room) {
-    widen(src, stride, n, room, vf_load_f16);
+    widen(src, stride, n, room, IG_F16);
     return room;
 }
 
 static const float *read_bf16(const char *src, int64_t stride, int64_t n, float *room) {
-    widen(src, stride, n, room, widen_bf16);
+    widen(src, stride, n, room, IG_BF16);
     return room;
 }
 

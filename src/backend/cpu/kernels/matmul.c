@@ -4,7 +4,9 @@
  * Every element of the result is one chain of multiply-adds over ascending k; the
  * bias comes next and the activation last, on the sum as it would be stored.  That
  * holds whatever m, n, the batch or the strides are, so a row's result does not
- * depend on its neighbours.  gemm.h has the tiles that compute it.
+ * depend on its neighbours.  gemm.h has the tiles that compute it.  Factors may be
+ * stored in 16 bits: they become floats when a unit copies them to where it reads them
+ * from, so nobody writes them out as a whole.
  *
  *       +------+------+      A unit is a block of results.  It goes through k in
  *     m | unit | unit |      stretches, and in each one takes the strips of its rows
@@ -36,6 +38,8 @@ typedef struct params {
     int32_t batch_rank;
     int64_t batch[IG_MAX_RANK], a_batch[IG_MAX_RANK], b_batch[IG_MAX_RANK];
     bool a_in_place, has_bias;
+    ig_dtype a_dtype, b_dtype;
+    int64_t a_bytes, b_bytes; /* of an element */
     uint32_t activation;
 } params;
 
@@ -99,10 +103,20 @@ static void activate(const params *p, float *y, int64_t rows, int64_t columns) {
 
 /* Rows of a, columns of b, and where the results go: a unit, or a part of one. */
 typedef struct block {
-    const float *a, *b, *bias; /* bias: packed, or NULL */
+    const char *a, *b;
+    const float *bias; /* packed, or NULL */
     float *y;
     int64_t rows, columns, row, column; /* how many; and the first of each */
 } block;
+
+/* So many elements further on, forward or back. */
+static const char *a_at(const params *p, const char *a, int64_t elements) {
+    return a + elements * p->a_bytes;
+}
+
+static const char *b_at(const params *p, const char *b, int64_t elements) {
+    return b + elements * p->b_bytes;
+}
 
 /* Panels of b for a stretch of k: that of column j begins at at + j * column. */
 typedef struct source {
@@ -117,13 +131,14 @@ static int take_strips(const params *p, const block *u, int64_t k0, int64_t k, i
     int count = 0;
     for (int64_t i = first; i < u->rows && count < STRIPS; i += height) {
         tile *t = &strips[count];
-        *t = (tile){.a = u->a + i * p->a_row + k0 * p->a_k, .a_row = p->a_row, .a_k = p->a_k};
+        const char *a = a_at(p, u->a, i * p->a_row + k0 * p->a_k);
+        *t = (tile){.a = (const float *)a, .a_row = p->a_row, .a_k = p->a_k};
         t->rows = smaller(u->rows - i, height);
         t->k = k;
         t->y = u->y + i * p->n;
         t->y_row = p->n;
         t->first = k0 == 0;
-        if (!p->a_in_place) copy_strip(t, copies + count * STRIP_FLOATS);
+        if (!p->a_in_place) copy_strip(t, a, p->a_dtype, copies + count * STRIP_FLOATS);
         count++;
     }
     return count;
@@ -148,7 +163,8 @@ static void add_stretch(const params *p, const block *u, int64_t k0, int64_t k, 
                 t.b_k = b->k;
                 t.soon = b->column == 1 ? &right : soon;
                 t.y += j;
-                if (b->column == 1) right = lines_of(t.b + width, k, width, b->k, 1);
+                if (b->column == 1)
+                    right = lines_of((const char *)(t.b + width), k, width, b->k, 1, sizeof *t.b);
                 t.bias = last && u->bias ? u->bias + j : NULL;
                 if (strip + 1 < count) fetch_sums(&strips[strip + 1], j, width);
                 run_tiles(&t, smaller(u->columns - j, width), vectors);
@@ -163,7 +179,7 @@ static void compute_on_stack(const params *p, const block *u, int vectors) {
     const int64_t width = vectors * VF_LANES;
     for (int64_t k0 = 0; k0 < p->k || k0 == 0; k0 += p->k_block) {
         const int64_t k = smaller(p->k - k0, p->k_block);
-        const matrix from = {u->b + k0 * p->b_k, p->b_k, p->b_column};
+        const matrix from = {b_at(p, u->b, k0 * p->b_k), p->b_k, p->b_column, p->b_dtype};
         const source b = {panels, width, k};
         lines none = {0};
         pack_panels(&from, k, u->columns, width, panels, width * k);
@@ -177,12 +193,12 @@ static void compute_in_place(const params *p, const block *u) {
     whole.columns = u->columns / VF_LANES * VF_LANES;
     rest.columns = u->columns - whole.columns;
     for (int64_t k0 = 0; whole.columns > 0 && (k0 < p->k || k0 == 0); k0 += p->k_block) {
-        const source b = {u->b + k0 * p->b_k, p->b_k, 1};
+        const source b = {(const float *)u->b + k0 * p->b_k, p->b_k, 1};
         lines none = {0};
         add_stretch(p, &whole, k0, smaller(p->k - k0, p->k_block), &b, &none, p->vectors);
     }
     if (rest.columns == 0) return;
-    rest.b += whole.columns;
+    rest.b = b_at(p, rest.b, whole.columns);
     rest.y += whole.columns;
     if (rest.bias) rest.bias += whole.columns;
     compute_on_stack(p, &rest, 1);
@@ -196,10 +212,11 @@ static float *packed_stretch(const params *p, char *scratch, int64_t s) {
 }
 
 /* Packs `columns` columns of b, from column j on, for rows [k0, k0 + k) of stretch s. */
-static void pack_stretch(const params *p, const float *b, char *scratch, int64_t s, int64_t k0,
+static void pack_stretch(const params *p, const char *b, char *scratch, int64_t s, int64_t k0,
                          int64_t k, int64_t j, int64_t columns) {
     const int64_t width = width_of(p);
-    const matrix from = {b + k0 * p->b_k + j * p->b_column, p->b_k, p->b_column};
+    const matrix from = {b_at(p, b, k0 * p->b_k + j * p->b_column), p->b_k, p->b_column,
+                         p->b_dtype};
     float *to = packed_stretch(p, scratch, s) + j * p->k_block + (k0 - s * p->k_block) * width;
     pack_panels(&from, k, columns, width, to, width * p->k_block);
 }
@@ -214,13 +231,14 @@ static lines lines_after(const params *p, const block *u, int64_t k0) {
         const int64_t j = u->column + (more ? 0 : p->column_block);
         const int64_t columns = smaller(p->n - j, p->column_block);
         if (columns <= 0) return (lines){0};
-        return lines_of(u->b + (j - u->column) * p->b_column + k0 * p->b_k, k, columns, p->b_k,
-                        p->b_column);
+        return lines_of(b_at(p, u->b, (j - u->column) * p->b_column + k0 * p->b_k), k, columns,
+                        p->b_k, p->b_column, p->b_bytes);
     }
     const int64_t i = u->row + (more ? 0 : p->row_block);
     const int64_t rows = smaller(p->m - i, p->row_block);
     if (rows <= 0) return (lines){0};
-    return lines_of(u->a + (i - u->row) * p->a_row + k0 * p->a_k, rows, k, p->a_row, p->a_k);
+    return lines_of(a_at(p, u->a, (i - u->row) * p->a_row + k0 * p->a_k), rows, k, p->a_row, p->a_k,
+                    p->a_bytes);
 }
 
 static void compute_packed(const params *p, const block *u, const ig_cpu_launch *l) {
@@ -230,7 +248,7 @@ static void compute_packed(const params *p, const block *u, const ig_cpu_launch 
                           p->k_block};
         lines soon = lines_after(p, u, k0 + k);
         if (p->panels == OF_UNIT)
-            pack_stretch(p, (const float *)l->at[1], l->scratch, s, k0, k, u->column, u->columns);
+            pack_stretch(p, l->at[1], l->scratch, s, k0, k, u->column, u->columns);
         add_stretch(p, u, k0, k, &b, &soon, p->vectors);
     }
 }
@@ -245,16 +263,16 @@ static block block_of(const ig_cpu_launch *l, int64_t unit) {
     const int64_t column = shared ? in_product / p->row_blocks : in_product % p->column_blocks;
     const int64_t i = row * p->row_block, j = column * p->column_block;
     int64_t batch = unit / p->row_blocks / p->column_blocks;
-    block u = {.a = (const float *)l->at[0] + i * p->a_row,
-               .b = (const float *)l->at[1] + j * p->b_column,
+    block u = {.a = a_at(p, l->at[0], i * p->a_row),
+               .b = b_at(p, l->at[1], j * p->b_column),
                .y = (float *)l->at[2 + p->has_bias] + (batch * p->m + i) * p->n + j,
                .rows = smaller(p->m - i, p->row_block),
                .columns = smaller(p->n - j, p->column_block),
                .row = i,
                .column = j};
     for (int d = 0; d < p->batch_rank; d++) {
-        u.a += batch % p->batch[d] * p->a_batch[d];
-        u.b += batch % p->batch[d] * p->b_batch[d];
+        u.a = a_at(p, u.a, batch % p->batch[d] * p->a_batch[d]);
+        u.b = b_at(p, u.b, batch % p->batch[d] * p->b_batch[d]);
         batch /= p->batch[d];
     }
     return u;
@@ -283,7 +301,7 @@ static void matmul(const ig_cpu_launch *l, int64_t begin, int64_t end) {
  * few panels of one stretch. */
 static void prepare(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
-    const float *b = (const float *)l->at[1];
+    const char *b = l->at[1];
     const int64_t groups = pack_groups(p);
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t s = unit / groups, k0 = s * p->k_block;
@@ -329,10 +347,11 @@ static int64_t macs_of(int64_t rows, int64_t columns, int64_t k) {
     return product(product(rows, columns), k);
 }
 
-/* Tiles read a where it lies, if that is along its rows or across them.  But rows that lie a
- * multiple of 4 KiB apart share one set of the first cache, which holds about eight lines; and
- * across, a low strip uses little of each line. */
+/* Tiles read floats where they lie, if that is along the rows of a or across them.  But rows that
+ * lie a multiple of 4 KiB apart share one set of the first cache, which holds about eight lines;
+ * and across, a low strip uses little of each line. */
 static bool a_fits_in_place(const params *p) {
+    if (p->a_dtype != IG_F32) return false;
     if (p->m <= 8) return true;
     if (p->a_row == 1) return MR * 4 >= LINE_FLOATS * 3 || p->k <= 128;
     return p->a_k == 1 && p->a_row * (int64_t)sizeof(float) % 4096 != 0;
@@ -340,7 +359,7 @@ static bool a_fits_in_place(const params *p) {
 
 /* So few rows that b is read once or twice, or so small a b that it stays near. */
 static bool b_fits_in_place(const params *p) {
-    return p->b_column == 1 && (p->m <= FEW || product(p->n, p->k) <= NEAR);
+    return p->b_dtype == IG_F32 && p->b_column == 1 && (p->m <= FEW || product(p->n, p->k) <= NEAR);
 }
 
 /* With not so many rows a unit has all of them and packs its columns of b itself: no thread waits
@@ -396,11 +415,20 @@ static void ask_for_scratch(const params *p, ig_cpu_setup *out) {
     out->prepare_cost = p->pack * (p->b_column == 1 ? p->n : p->k_block) * PACK_COST;
 }
 
+/* Floats and halves in any combination.  But floats by rows of weights that are stored in halves go
+ * along both, whatever their number: quant.c. */
+static bool factors_fit(const ig_step *step, const ig_attrs_matmul *t) {
+    const ig_dtype a = step->in[0].desc.dtype, b = step->in[1].desc.dtype;
+    if (!is_float_or_half(a) || !is_float_or_half(b)) return false;
+    return a != IG_F32 || b == IG_F32 || t->transpose_a || !t->transpose_b ||
+           step->in[1].desc.shape.rank != 2;
+}
+
 static bool setup(const ig_step *step, ig_cpu_setup *out) {
     const ig_operand *a = &step->in[0], *b = &step->in[1], *y = &step->out[0];
     ig_attrs_matmul t;
     ig_step_attrs(step, &t, sizeof t);
-    if (!operands_are(step, 0, IG_F32)) return false;
+    if (!factors_fit(step, &t) || !operands_are(step, 2, IG_F32)) return false;
     if (t.activation >= sizeof activations / sizeof activations[0]) return false;
     if (a->desc.shape.rank < 2 || b->desc.shape.rank < 2 || y->desc.shape.rank < 2) return false;
 
@@ -410,6 +438,10 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
     p.a_k = stride_of(a, ta ? 1 : 0);
     p.b_k = stride_of(b, tb ? 0 : 1);
     p.b_column = stride_of(b, tb ? 1 : 0);
+    p.a_dtype = a->desc.dtype;
+    p.b_dtype = b->desc.dtype;
+    p.a_bytes = dtype_bytes(p.a_dtype);
+    p.b_bytes = dtype_bytes(p.b_dtype);
     p.has_bias = step->n_in > 2;
     p.activation = t.activation;
     if (p.has_bias) p.bias = stride_of(&step->in[2], 0);
@@ -435,5 +467,7 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
 
 const ig_cpu_entry IG_CPU_LIST(matmul)[] = {
     {IG_OP_MATMUL, IG_F32, BY_UNIT, setup, matmul},
+    {IG_OP_MATMUL, IG_F16, BY_UNIT, setup, matmul},
+    {IG_OP_MATMUL, IG_BF16, BY_UNIT, setup, matmul},
     {0},
 };

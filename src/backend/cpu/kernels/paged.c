@@ -2,11 +2,19 @@
  * A cache of keys and values in pages of 64 positions, as floats or stored in fewer
  * bits: rows go into it, and attention reads it.
  *
- * A row walks the pages of its sequence, always from the first that it sees, and
- * carries the largest score so far, the sum of exponentials and the weighted values
- * along ("online softmax", Milakov and Gimelshein).  What it computes depends on its
- * own keys alone, not on how many rows there are beside it.  The heads that read one
- * head of keys walk together, so that each page is decoded once for all of them.
+ * Positions are taken in spans of four pages, counted from 0.  Within a span a query,
+ * which is one head of one row, walks from page to page and carries the largest score so
+ * far, the sum of exponentials and the weighted values along ("online softmax", Milakov
+ * and Gimelshein); what spans have found is then put together in their order:
+ *
+ *     pages    | 0 1 2 3 | 4 5 6 7 | 8 9 ...        state of a query and a span:
+ *     spans    |    0    |    1    | 2                largest, sum, values[e]
+ *
+ * That order is the same whoever walks.  With few rows every span is a unit, so that one
+ * long text keeps all threads busy; with many, a unit takes its rows through all spans.
+ * What a query finds depends on its own keys alone, not on the rows beside it.  Rows of
+ * one sequence and the heads that read one head of keys walk together: each page is read
+ * and made floats once for all of them.
  */
 #include "backend/cpu/decode.h"
 #include "backend/cpu/sums.h"
@@ -14,11 +22,16 @@
 
 enum {
     KEYS = IG_PAGE_ROWS,
-    SOME = 16,         /* keys that are decoded at a time */
-    MOST_HEADS = 16,   /* that walk together */
+    SPAN = 4 * KEYS,   /* positions */
+    SOME = 16,         /* keys that are made floats at a time */
+    MOST_ROWS = 16,    /* that walk together, */
+    MOST_HEADS = 16,   /* and heads, */
+    QUERIES = 64,      /* and both */
     MOST_WIDTH = 1024, /* of a head that is stored in fewer bits */
+    LINE = 64,         /* bytes */
+    FEW_UNITS = 32,    /* so many would leave threads without work */
 };
-static_assert(KEYS % VF_LANES == 0 && KEYS % SOME == 0, "a page is whole vectors");
+static_assert(KEYS % SOME == 0 && SOME % VF_LANES == 0, "a page is whole vectors");
 
 /* ---- attention ---- */
 
@@ -32,11 +45,373 @@ typedef struct pages {
 } pages;
 
 typedef struct params {
-    int64_t h, g, n_pages, sequences, table_width;
+    int64_t rows, h, g, n_pages, sequences, table_width;
     pages k, v;
     float scale, softcap;
     int64_t window;
+    int64_t block;        /* rows of a unit */
+    int64_t spans, slots; /* in all, and states that a query keeps at a time */
 } params;
+
+/* The state of a query in scratch, [rows, slots, h]: a head, then values[e]. */
+enum { LARGEST, SUM, STATE_HEAD = LINE / sizeof(float) };
+
+static int64_t state_floats(const params *p) {
+    return STATE_HEAD + (p->v.width + STATE_HEAD - 1) / STATE_HEAD * STATE_HEAD;
+}
+
+static float *state_at(const ig_cpu_launch *l, int64_t row, int64_t slot, int64_t head) {
+    const params *p = l->params;
+    return (float *)l->scratch + ((row * p->slots + slot) * p->h + head) * state_floats(p);
+}
+
+/* y[j] = x . rows[j] of VF_LANES rows, each added up in lanes along the width. */
+IG_INLINE void dots(const float *x, const float *rows, int64_t stride, int64_t width, float *y) {
+    vf sum[VF_LANES];
+    IG_UNROLL for (int j = 0; j < VF_LANES; j++) sum[j] = vf_set(0);
+    int64_t i = 0;
+    for (; i + VF_LANES <= width; i += VF_LANES) {
+        const vf a = vf_load(x + i);
+        IG_UNROLL for (int j = 0; j < VF_LANES; j++) sum[j] =
+            vf_fma(a, vf_load(rows + j * stride + i), sum[j]);
+    }
+    if (i < width) {
+        const vf a = vf_load_part(x + i, width - i);
+        IG_UNROLL for (int j = 0; j < VF_LANES; j++) sum[j] =
+            vf_fma(a, vf_load_part(rows + j * stride + i, width - i), sum[j]);
+    }
+    vf_store(y, vf_sum_each(sum));
+}
+
+/* y = keep y + sum of weight[j] rows[j], one after the other; `count` vectors, the last of n. */
+IG_INLINE void add_columns(float *y, float keep, const float *weight, const float *rows,
+                           int64_t stride, int64_t n_rows, int64_t n, const int count) {
+    vf sum[4];
+    IG_UNROLL for (int c = 0; c < count; c++) sum[c] =
+        vf_mul(vf_load_first(y + c * VF_LANES, c < count - 1 ? VF_LANES : n), vf_set(keep));
+    for (int64_t j = 0; j < n_rows; j++) {
+        const vf w = vf_set(weight[j]);
+        const float *row = rows + j * stride;
+        IG_UNROLL for (int c = 0; c < count; c++) sum[c] =
+            vf_fma(w, vf_load_first(row + c * VF_LANES, c < count - 1 ? VF_LANES : n), sum[c]);
+    }
+    IG_UNROLL for (int c = 0; c < count; c++)
+        vf_store_first(y + c * VF_LANES, sum[c], c < count - 1 ? VF_LANES : n);
+}
+
+static void add_rows(float *y, float keep, const float *weight, const float *rows, int64_t stride,
+                     int64_t n_rows, int64_t width) {
+    int64_t i = 0;
+    for (; i + 4 * VF_LANES <= width; i += 4 * VF_LANES)
+        add_columns(y + i, keep, weight, rows + i, stride, n_rows, VF_LANES, 4);
+    for (; i < width; i += VF_LANES)
+        add_columns(y + i, keep, weight, rows + i, stride, n_rows, smaller(width - i, VF_LANES), 1);
+}
+
+/* Rows of one sequence, and heads that read the same head of keys: they walk together. */
+typedef struct walk {
+    const ig_cpu_launch *l;
+    int64_t sequence, row, rows;
+    int64_t group, head, heads;
+    int64_t slot;                             /* where their states are kept */
+    int64_t first[MOST_ROWS], end[MOST_ROWS]; /* the positions each row sees, */
+    int64_t low[MOST_ROWS], high[MOST_ROWS];  /* and its keys of the page at hand */
+    float keep[QUERIES];                      /* what sums so far are worth after this page */
+    float score[QUERIES][KEYS];
+    float room[SOME * MOST_WIDTH];
+} walk;
+
+static float *state_of(const walk *w, int64_t row, int64_t head) {
+    return state_at(w->l, w->row + row, w->slot, w->head + head);
+}
+
+/* Some rows of keys or values as floats, `*stride` apart.  `ahead` bytes on lie those that the
+ * walk comes to next: the memory should be on its way. */
+static const float *as_floats(const pages *p, const char *at, int64_t ahead, float *room,
+                              int64_t *stride) {
+    for (int64_t j = 0; ahead != 0 && j < SOME; j++)
+        for (int64_t i = 0; i < p->row_bytes; i += LINE)
+            __builtin_prefetch(at + ahead + j * p->step_bytes + i);
+    if (p->dtype == IG_F32) {
+        *stride = p->step_bytes / (int64_t)sizeof(float);
+        return (const float *)at;
+    }
+    decode_fn *decode = decoder_of(p->dtype);
+    for (int64_t j = 0; j < SOME; j++)
+        decode(at + j * p->step_bytes, room + j * p->width, p->width);
+    *stride = p->width;
+    return room;
+}
+
+IG_INLINE vf plain_term(int64_t i, int64_t n, const void *of) {
+    return vf_load_first((const float *)of + i, n);
+}
+
+/* Takes n scores into a state: they become exp(score - largest). */
+static void take_in(const params *p, float *state, float *score, int64_t n, float *keep) {
+    for (int64_t j = 0; j < n; j += VF_LANES) {
+        const int64_t m = smaller(n - j, VF_LANES);
+        vf x = vf_mul(vf_load_first(score + j, m), vf_set(p->scale));
+        if (p->softcap != 0) x = vf_mul(vf_tanh(vf_div(x, vf_set(p->softcap))), vf_set(p->softcap));
+        vf_store_first(score + j, x, m);
+    }
+    const float largest = largest_of(score, n), before = state[LARGEST];
+    if (!(largest <= before)) state[LARGEST] = largest;
+    for (int64_t j = 0; j < n; j += VF_LANES) {
+        const int64_t m = smaller(n - j, VF_LANES);
+        const vf x = vf_sub(vf_load_first(score + j, m), vf_set(state[LARGEST]));
+        vf_store_first(score + j, vf_exp(x), m);
+    }
+    *keep = float_exp(before - state[LARGEST]);
+    state[SUM] = state[SUM] * *keep + sum_block(0, n, plain_term, score);
+}
+
+/* Whether a row sees any of keys [j, j + SOME) of the page at hand. */
+static bool sees(const walk *w, int64_t row, int64_t j) {
+    return w->low[row] < j + SOME && w->high[row] > j;
+}
+
+static bool any_sees(const walk *w, int64_t j) {
+    for (int64_t r = 0; r < w->rows; r++)
+        if (sees(w, r, j)) return true;
+    return false;
+}
+
+static void score_keys(walk *w, const char *k, int64_t ahead) {
+    const params *p = w->l->params;
+    const float *q = (const float *)w->l->at[Q] + (w->row * p->h + w->head) * p->k.width;
+    int64_t stride;
+    for (int64_t j = 0; j < KEYS; j += SOME) {
+        if (!any_sees(w, j)) continue;
+        const float *rows = as_floats(&p->k, k + j * p->k.step_bytes, ahead, w->room, &stride);
+        for (int64_t r = 0; r < w->rows; r++)
+            for (int64_t i = 0; i < w->heads && sees(w, r, j); i++)
+                for (int64_t c = 0; c < SOME; c += VF_LANES)
+                    dots(q + (r * p->h + i) * p->k.width, rows + c * stride, stride, p->k.width,
+                         w->score[r * w->heads + i] + j + c);
+    }
+}
+
+static void add_values(walk *w, const char *v, int64_t ahead) {
+    const params *p = w->l->params;
+    int64_t stride;
+    for (int64_t j = 0; j < KEYS; j += SOME) {
+        if (!any_sees(w, j)) continue;
+        const float *rows = as_floats(&p->v, v + j * p->v.step_bytes, ahead, w->room, &stride);
+        for (int64_t r = 0; r < w->rows; r++) {
+            const int64_t low = w->low[r] > j ? w->low[r] : j;
+            const int64_t high = smaller(w->high[r], j + SOME);
+            for (int64_t i = 0; i < w->heads && sees(w, r, j); i++) {
+                const int64_t query = r * w->heads + i;
+                add_rows(state_of(w, r, i) + STATE_HEAD, low == w->low[r] ? w->keep[query] : 1,
+                         w->score[query] + low, rows + (low - j) * stride, stride, high - low,
+                         p->v.width);
+            }
+        }
+    }
+}
+
+/* The page that holds a position, as a row of [p 64]; -1: it lies nowhere. */
+static int64_t page_at(const ig_cpu_launch *l, int64_t sequence, int64_t position) {
+    const params *p = l->params;
+    const int64_t page = position / KEYS;
+    if (page >= p->table_width) return -1;
+    const int32_t number = ((const int32_t *)l->at[TABLE])[sequence * p->table_width + page];
+    return number < 0 || number >= p->n_pages ? -1 : number * (int64_t)KEYS;
+}
+
+/* One page, which begins at position `at` and at this row of the cache; the next follows there. */
+static void add_page(walk *w, int64_t at, int64_t row, int64_t next_row) {
+    const params *p = w->l->params;
+    const int64_t ahead = next_row < 0 ? 0 : next_row - row;
+    for (int64_t r = 0; r < w->rows; r++) {
+        w->low[r] = w->first[r] > at ? w->first[r] - at : 0;
+        w->high[r] = smaller(w->end[r] - at, KEYS);
+    }
+    score_keys(w, w->l->at[K] + row * p->k.step_bytes + w->group * p->k.row_bytes,
+               ahead * p->k.step_bytes);
+    for (int64_t r = 0; r < w->rows; r++)
+        for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++) {
+            const int64_t query = r * w->heads + i;
+            take_in(p, state_of(w, r, i), w->score[query] + w->low[r], w->high[r] - w->low[r],
+                    &w->keep[query]);
+        }
+    add_values(w, w->l->at[V] + row * p->v.step_bytes + w->group * p->v.row_bytes,
+               ahead * p->v.step_bytes);
+}
+
+/* All pages of a span, up to the first that lies nowhere; states begin anew. */
+static void walk_span(walk *w, int64_t span) {
+    const params *p = w->l->params;
+    int64_t low = INT64_MAX, high = 0;
+    for (int64_t r = 0; r < w->rows; r++) {
+        if (w->first[r] < low) low = w->first[r];
+        if (w->end[r] > high) high = w->end[r];
+        for (int64_t i = 0; i < w->heads; i++) {
+            float *state = state_of(w, r, i);
+            memset(state, 0, (size_t)(STATE_HEAD + p->v.width) * sizeof *state);
+            state[LARGEST] = -INFINITY;
+        }
+    }
+    if (low < span * SPAN) low = span * SPAN;
+    high = smaller(high, (span + 1) * SPAN);
+    if (low >= high) return;
+    int64_t row = page_at(w->l, w->sequence, low);
+    for (int64_t at = low / KEYS * KEYS; at < high && row >= 0; at += KEYS) {
+        const int64_t next = page_at(w->l, w->sequence, at + KEYS);
+        add_page(w, at, row, next);
+        row = next;
+    }
+}
+
+/* Puts what a later span has found to what those before have. */
+static void fold(float *into, const float *from, int64_t e) {
+    const float before = into[LARGEST];
+    if (from[LARGEST] == -INFINITY) return;
+    if (before == -INFINITY) {
+        memcpy(into, from, (size_t)(STATE_HEAD + e) * sizeof *into);
+        return;
+    }
+    if (!(from[LARGEST] <= before)) into[LARGEST] = from[LARGEST];
+    const float keep = float_exp(before - into[LARGEST]);
+    const float take = float_exp(from[LARGEST] - into[LARGEST]);
+    into[SUM] = vf_first(vf_fma(vf_set(from[SUM]), vf_set(take), vf_set(into[SUM] * keep)));
+    for (int64_t i = 0; i < e; i += VF_LANES) {
+        const int64_t n = smaller(e - i, VF_LANES);
+        const vf y = vf_mul(vf_load_first(into + STATE_HEAD + i, n), vf_set(keep));
+        const vf x = vf_load_first(from + STATE_HEAD + i, n);
+        vf_store_first(into + STATE_HEAD + i, vf_fma(x, vf_set(take), y), n);
+    }
+}
+
+/* The row of `out`: values by the sum, 0 where nothing was seen. */
+static void finish(const ig_cpu_launch *l, int64_t row, int64_t head, const float *state) {
+    const params *p = l->params;
+    const float share = state && state[LARGEST] != -INFINITY ? 1 / state[SUM] : 0;
+    float *out = (float *)l->at[OUT] + (row * p->h + head) * p->v.width;
+    for (int64_t c = 0; c < p->v.width; c++)
+        out[c] = share == 0 ? 0 : state[STATE_HEAD + c] * share;
+}
+
+/* ---- who walks ---- */
+
+typedef struct sight {
+    int64_t sequence, first, end; /* -1: none; the positions that are seen */
+} sight;
+
+static sight sight_of(const ig_cpu_launch *l, int64_t row) {
+    const params *p = l->params;
+    const int64_t end = (int64_t)((const int32_t *)l->at[POSITION])[row] + 1;
+    sight s = {.sequence = ((const int32_t *)l->at[SEQUENCE])[row], .end = end};
+    if (s.sequence < 0 || s.sequence >= p->sequences) s.sequence = -1;
+    if (p->window > 0 && end > p->window) s.first = end - p->window;
+    s.end = smaller(end, p->table_width * KEYS);
+    return s;
+}
+
+/* As far as pages are there without a gap. */
+static int64_t reach(const ig_cpu_launch *l, const sight *s) {
+    for (int64_t at = s->first; at < s->end; at = at / KEYS * KEYS + KEYS)
+        if (page_at(l, s->sequence, at) < 0) return at;
+    return s->end;
+}
+
+/* The rows from w->row on, before `end`, that are of its sequence.  A row of none is alone. */
+static void gather(walk *w, int64_t end) {
+    w->sequence = sight_of(w->l, w->row).sequence;
+    for (w->rows = 0; w->row + w->rows < end; w->rows++) {
+        const sight s = sight_of(w->l, w->row + w->rows);
+        if (w->rows > 0 && (s.sequence != w->sequence || s.sequence < 0)) break;
+        w->first[w->rows] = s.first;
+        w->end[w->rows] = s.end;
+    }
+}
+
+/* One span into its slot. */
+static void walk_one(walk *w, int64_t span) {
+    w->slot = span;
+    if (w->sequence >= 0) walk_span(w, span);
+}
+
+/* All spans, each folded into the first slot. */
+static void walk_all(walk *w) {
+    const params *p = w->l->params;
+    int64_t begin = p->spans, end = 0;
+    for (int64_t r = 0; r < w->rows && w->sequence >= 0; r++) {
+        const sight s = {w->sequence, w->first[r], w->end[r]};
+        w->end[r] = reach(w->l, &s);
+        if (w->first[r] >= w->end[r]) continue;
+        begin = smaller(begin, w->first[r] / SPAN);
+        if ((w->end[r] - 1) / SPAN >= end) end = (w->end[r] - 1) / SPAN + 1;
+    }
+    for (int64_t span = begin; span < end; span++) {
+        w->slot = span > begin;
+        walk_span(w, span);
+        for (int64_t r = 0; r < w->rows && span > begin; r++)
+            for (int64_t i = 0; i < w->heads; i++)
+                fold(state_at(w->l, w->row + r, 0, w->head + i), state_of(w, r, i), p->v.width);
+    }
+    for (int64_t r = 0; r < w->rows; r++)
+        for (int64_t i = 0; i < w->heads; i++)
+            finish(w->l, w->row + r, w->head + i,
+                   begin < end ? state_at(w->l, w->row + r, 0, w->head + i) : NULL);
+}
+
+/* The rows of a block for one head of keys: through one span, or (-1) through all. */
+static void walk_block(const ig_cpu_launch *l, int64_t block, int64_t group, int64_t span) {
+    const params *p = l->params;
+    const int64_t end = smaller((block + 1) * p->block, p->rows), heads = p->h / p->g;
+    walk w;
+    w.l = l;
+    w.group = group;
+    for (w.row = block * p->block; w.row < end; w.row += w.rows)
+        for (int64_t i = 0; i < heads; i += MOST_HEADS) {
+            gather(&w, end);
+            w.head = group * heads + i;
+            w.heads = smaller(heads - i, MOST_HEADS);
+            if (span < 0)
+                walk_all(&w);
+            else
+                walk_one(&w, span);
+        }
+}
+
+/* A unit is a block of rows and a head of keys, */
+static void attend_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    for (int64_t unit = begin; unit < end; unit++) walk_block(l, unit / p->g, unit % p->g, -1);
+}
+
+/* the same and a span, */
+static void attend_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    for (int64_t unit = begin; unit < end; unit++)
+        walk_block(l, unit / p->g / p->spans, unit % p->g, unit / p->g % p->spans);
+}
+
+/* and a query, whose spans have all been walked. */
+static void fold_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t row = unit / p->h, head = unit % p->h;
+        const sight s = sight_of(l, row);
+        const int64_t until = s.sequence < 0 ? 0 : reach(l, &s), span = s.first / SPAN;
+        float *state = s.first < until ? state_at(l, row, span, head) : NULL;
+        for (int64_t i = span + 1; state && i * SPAN < until; i++)
+            fold(state, state_at(l, row, i, head), p->v.width);
+        finish(l, row, head, state);
+    }
+}
+
+static void attention_paged(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    if (p->slots == p->spans)
+        fold_spans(l, begin, end);
+    else
+        attend_rows(l, begin, end);
+}
+
+/* ---- setting up ---- */
 
 static bool pages_make(const ig_operand *o, pages *out) {
     const int64_t *dim = o->desc.shape.dim;
@@ -46,170 +421,44 @@ static bool pages_make(const ig_operand *o, pages *out) {
            (dtype == IG_F32 || dim[3] <= MOST_WIDTH);
 }
 
+/* Units are few or many by the shape alone. */
+static void paged_split(params *p, ig_cpu_setup *out) {
+    const int64_t heads = smaller(p->h / p->g, MOST_HEADS);
+    const int64_t key_cost = product(heads, p->k.width + p->v.width);
+    p->block = smaller(QUERIES / heads, MOST_ROWS);
+    p->spans = (p->table_width * KEYS + SPAN - 1) / SPAN;
+    const int64_t blocks = (p->rows + p->block - 1) / p->block;
+    out->units = blocks * p->g;
+    out->cost = product(product(p->table_width, KEYS), product(p->block, key_cost));
+    p->slots = 2;
+    if (out->units < FEW_UNITS && p->spans > 2) {
+        p->slots = p->spans;
+        out->prepare = attend_spans;
+        out->prepare_units = out->units * p->spans;
+        out->prepare_cost = product(SPAN, key_cost);
+        out->units = p->rows * p->h;
+        out->cost = product(p->spans, p->v.width);
+    }
+    out->scratch_bytes = (uint64_t)(p->rows * p->slots * p->h * state_floats(p)) * sizeof(float);
+}
+
 static bool paged_setup(const ig_step *step, ig_cpu_setup *out) {
     ig_attrs_paged a;
     ig_step_attrs(step, &a, sizeof a);
-    params p;
+    params p = {0};
     if (!ig_operand_is_packed(&step->in[Q])) return false;
     if (!pages_make(&step->in[K], &p.k) || !pages_make(&step->in[V], &p.v)) return false;
     for (uint32_t i = TABLE; i < step->n_in; i++)
         if (step->in[i].desc.dtype != IG_I32 || !ig_operand_is_packed(&step->in[i])) return false;
     const int64_t *q = step->in[Q].desc.shape.dim, *v = step->in[V].desc.shape.dim;
-    p.h = q[1], p.g = v[2], p.n_pages = v[0];
+    p.rows = q[0], p.h = q[1], p.g = v[2], p.n_pages = v[0];
     p.sequences = step->in[TABLE].desc.shape.dim[0];
     p.table_width = step->in[TABLE].desc.shape.dim[1];
     p.scale = a.scale == 0 ? (float)(1 / sqrt((double)q[2])) : a.scale;
     p.softcap = a.softcap;
     p.window = a.window;
-    out->units = q[0] * p.g;
-    out->cost = product(product(p.table_width, KEYS), p.k.width + p.v.width);
+    paged_split(&p, out);
     return keep_params(out, &p, sizeof p);
-}
-
-/* y[j] = x . rows[j], each added up in lanes along the width. */
-IG_INLINE void dot_some(const float *x, const float *rows, int64_t stride, int64_t width, float *y,
-                        const int count) {
-    vf sum[4];
-    for (int j = 0; j < count; j++) sum[j] = vf_set(0);
-    int64_t i = 0;
-    for (; i + VF_LANES <= width; i += VF_LANES)
-        for (int j = 0; j < count; j++)
-            sum[j] = vf_fma(vf_load(x + i), vf_load(rows + j * stride + i), sum[j]);
-    for (int j = 0; j < count && i < width; j++)
-        sum[j] = vf_fma(vf_load_part(x + i, width - i),
-                        vf_load_part(rows + j * stride + i, width - i), sum[j]);
-    for (int j = 0; j < count; j++) y[j] = vf_sum(sum[j]);
-}
-
-static void dots(const float *x, const float *rows, int64_t stride, int64_t n, int64_t width,
-                 float *y) {
-    int64_t j = 0;
-    for (; j + 4 <= n; j += 4) dot_some(x, rows + j * stride, stride, width, y + j, 4);
-    for (; j < n; j++) dot_some(x, rows + j * stride, stride, width, y + j, 1);
-}
-
-/* y = keep y + sum of weight[j] rows[j], one after the other */
-static void add_rows(float *y, float keep, const float *weight, const float *rows, int64_t stride,
-                     int64_t n, int64_t width) {
-    for (int64_t i = 0; i < width; i += VF_LANES) {
-        const int64_t m = smaller(width - i, VF_LANES);
-        vf sum = vf_mul(vf_load_first(y + i, m), vf_set(keep));
-        for (int64_t j = 0; j < n; j++)
-            sum = vf_fma(vf_set(weight[j]), vf_load_first(rows + j * stride + i, m), sum);
-        vf_store_first(y + i, sum, m);
-    }
-}
-
-/* The heads of a row that read the same head of keys. */
-typedef struct walk {
-    const float *q;
-    float *out;
-    int64_t heads;
-    float score[MOST_HEADS][KEYS];
-    float keep[MOST_HEADS]; /* what the sums so far are worth after this page */
-    float largest[MOST_HEADS], sum[MOST_HEADS];
-    float room[SOME * MOST_WIDTH];
-} walk;
-
-/* n <= SOME rows of keys or values as floats, `*stride` apart. */
-static const float *as_floats(const pages *p, const char *at, int64_t n, float *room,
-                              int64_t *stride) {
-    if (p->dtype == IG_F32) {
-        *stride = p->step_bytes / (int64_t)sizeof(float);
-        return (const float *)at;
-    }
-    for (int64_t j = 0; j < n; j++)
-        decoder_of(p->dtype)(at + j * p->step_bytes, room + j * p->width, p->width);
-    *stride = p->width;
-    return room;
-}
-
-IG_INLINE vf plain_term(int64_t i, int64_t n, const void *of) {
-    return vf_load_first((const float *)of + i, n);
-}
-
-/* Takes in n scores of a head: they become exp(score - largest). */
-static void take_in(const params *p, walk *w, int64_t head, int64_t n) {
-    float *score = w->score[head];
-    for (int64_t j = 0; j < n; j += VF_LANES) {
-        const int64_t m = smaller(n - j, VF_LANES);
-        vf x = vf_mul(vf_load_first(score + j, m), vf_set(p->scale));
-        if (p->softcap != 0) x = vf_mul(vf_tanh(vf_div(x, vf_set(p->softcap))), vf_set(p->softcap));
-        vf_store_first(score + j, x, m);
-    }
-    const float largest = largest_of(score, n), before = w->largest[head];
-    if (!(largest <= before)) w->largest[head] = largest;
-    for (int64_t j = 0; j < n; j += VF_LANES) {
-        const int64_t m = smaller(n - j, VF_LANES);
-        const vf x = vf_sub(vf_load_first(score + j, m), vf_set(w->largest[head]));
-        vf_store_first(score + j, vf_exp(x), m);
-    }
-    w->keep[head] = float_exp(before - w->largest[head]);
-    w->sum[head] = w->sum[head] * w->keep[head] + sum_block(0, n, plain_term, score);
-}
-
-/* n keys of a page, from those at k and v on. */
-static void add_page(const params *p, walk *w, const char *k, const char *v, int64_t n) {
-    int64_t stride;
-    for (int64_t j = 0; j < n; j += SOME) {
-        const int64_t some = smaller(n - j, SOME);
-        const float *rows = as_floats(&p->k, k + j * p->k.step_bytes, some, w->room, &stride);
-        for (int64_t i = 0; i < w->heads; i++)
-            dots(w->q + i * p->k.width, rows, stride, some, p->k.width, w->score[i] + j);
-    }
-    for (int64_t i = 0; i < w->heads; i++) take_in(p, w, i, n);
-    for (int64_t j = 0; j < n; j += SOME) {
-        const int64_t some = smaller(n - j, SOME);
-        const float *rows = as_floats(&p->v, v + j * p->v.step_bytes, some, w->room, &stride);
-        for (int64_t i = 0; i < w->heads; i++)
-            add_rows(w->out + i * p->v.width, j == 0 ? w->keep[i] : 1, w->score[i] + j, rows,
-                     stride, some, p->v.width);
-    }
-}
-
-/* All pages of positions [first, end) of a sequence, for one head of keys. */
-static void walk_pages(const ig_cpu_launch *l, walk *w, int64_t sequence, int64_t group,
-                       int64_t first, int64_t end) {
-    const params *p = l->params;
-    const int32_t *table = (const int32_t *)l->at[TABLE] + sequence * p->table_width;
-    for (int64_t at = first; at < end;) {
-        const int64_t page = at / KEYS, skip = at % KEYS, n = smaller(end - at, KEYS - skip);
-        if (page >= p->table_width || table[page] < 0 || table[page] >= p->n_pages) return;
-        const int64_t row = table[page] * (int64_t)KEYS + skip;
-        add_page(p, w, l->at[K] + row * p->k.step_bytes + group * p->k.row_bytes,
-                 l->at[V] + row * p->v.step_bytes + group * p->v.row_bytes, n);
-        at += n;
-    }
-}
-
-/* Some heads of one row. */
-static void attend(const ig_cpu_launch *l, walk *w, int64_t row, int64_t group) {
-    const params *p = l->params;
-    const int64_t sequence = ((const int32_t *)l->at[SEQUENCE])[row], e = p->v.width;
-    const int64_t end = (int64_t)((const int32_t *)l->at[POSITION])[row] + 1;
-    const int64_t first = p->window > 0 && end > p->window ? end - p->window : 0;
-    memset(w->out, 0, (size_t)(w->heads * e) * sizeof *w->out);
-    for (int64_t i = 0; i < w->heads; i++) w->largest[i] = -INFINITY, w->sum[i] = 0;
-    if (sequence >= 0 && sequence < p->sequences) walk_pages(l, w, sequence, group, first, end);
-    for (int64_t i = 0; i < w->heads; i++)
-        for (int64_t c = 0; c < e && w->largest[i] != -INFINITY; c++)
-            w->out[i * e + c] *= 1 / w->sum[i];
-}
-
-/* A unit is a row and a head of keys. */
-static void attention_paged(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const params *p = l->params;
-    walk w;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t row = unit / p->g, group = unit % p->g, heads = p->h / p->g;
-        for (int64_t head = 0; head < heads; head += MOST_HEADS) {
-            const int64_t number = row * p->h + group * heads + head;
-            w.heads = smaller(heads - head, MOST_HEADS);
-            w.q = (const float *)l->at[Q] + number * p->k.width;
-            w.out = (float *)l->at[OUT] + number * p->v.width;
-            attend(l, &w, row, group);
-        }
-    }
 }
 
 /* ---- storing: row index[i] of dst becomes rows[i] ---- */

@@ -1,9 +1,10 @@
 /*
  * a [..., m, k] x b [..., k, n] + bias [n] -> [..., m, n].  The leading dimensions
  * of a and b are broadcast to the result's already, but for a side that has none
- * at all: it serves for every product.  An activation works on the sum as it would
- * have been stored.
+ * at all: it serves for every product.  Both may be stored in halves.  An activation
+ * works on the sum as it would have been stored.
  */
+#include "backend/ref/convert.h"
 #include "backend/ref/functions.h"
 #include "backend/ref/real.h"
 
@@ -26,14 +27,14 @@ static void matmul(const ig_ref_launch *l) {
         const int64_t a0 = matrix(a, batch, m * k), b0 = matrix(b, batch, k * n);
         double sum = 0;
         for (int64_t p = 0; p < k; p++)
-            sum += get(a, a0 + (ta ? p * m + i : i * k + p)) *
-                   get(b, b0 + (tb ? j * k + p : p * n + j));
+            sum += ig_ref_get_any(a, a0 + (ta ? p * m + i : i * k + p)) *
+                   ig_ref_get_any(b, b0 + (tb ? j * k + p : p * n + j));
         put(y, e, sum + (l->n_in > 2 ? get(&l->in[2], j) : 0));
         put(y, e, activation(get(y, e)));
     }
 }
 
 const ig_ref_entry IG_REF_LIST(matmul)[] = {
-    {IG_OP_MATMUL, IG_REF_DTYPE, "rrr", "r", matmul},
+    {IG_OP_MATMUL, IG_REF_DTYPE, "hhr", "r", matmul},
     {0},
 };

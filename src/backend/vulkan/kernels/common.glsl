@@ -19,7 +19,13 @@ layout(constant_id = 0) const uint GROUP = 64;
 layout(push_constant, std430) uniform Push {
     uint64_t at[8];
     uint64_t params_at, numbers_at;
+#ifdef HEAD /* what the shader's params begin with */
+    HEAD first;
+#endif
 } push;
+#ifdef HEAD
+#    define head push.first
+#endif
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Ints { int at[]; };

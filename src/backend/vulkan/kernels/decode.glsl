@@ -146,11 +146,16 @@ float block_element(uint dtype, uint64_t b, uint i) {
     }
 }
 
-/* Element i of what lies at `at`. */
-float weight_at(uint dtype, uint64_t at, uint i) {
+/* Element i of what lies at `at`: F32, F16 or BF16. */
+float plain_at(uint dtype, uint64_t at, uint i) {
     if (dtype == VK_F32) return Floats(at).at[i];
-    if (dtype == VK_F16) return half_to_float(uint(Halves(at).at[i]));
-    if (dtype == VK_BF16) return uintBitsToFloat(uint(Halves(at).at[i]) << 16);
+    const uint bits = uint(Halves(at).at[i]);
+    return dtype == VK_F16 ? half_to_float(bits) : uintBitsToFloat(bits << 16);
+}
+
+/* The same of every type. */
+float weight_at(uint dtype, uint64_t at, uint i) {
+    if (block_elements(dtype) == 1) return plain_at(dtype, at, i);
     const uint block = i / block_elements(dtype);
     return block_element(dtype, at + uint64_t(block) * block_bytes(dtype),
                          i - block * block_elements(dtype));

@@ -1,29 +1,29 @@
-/* Sums and maxima over the threads of a group, in an order that does not change. */
-shared float pool[GROUP];
+/* Sums and maxima over the threads of a group, in an order that does not change: first those of a
+ * subgroup, then of all subgroups. */
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+
+shared float pool[GROUP]; /* a number of each subgroup */
 
 float group_sum(float x) {
-    const uint t = thread();
-    pool[t] = x;
+    x = subgroupAdd(x);
+    if (gl_NumSubgroups == 1) return x;
+    if (subgroupElect()) pool[gl_SubgroupID] = x;
     barrier();
-    for (uint half_ = GROUP / 2; half_ > 0; half_ /= 2) {
-        if (t < half_) pool[t] += pool[t + half_];
-        barrier();
-    }
-    const float sum = pool[0];
+    float sum = 0;
+    for (uint i = 0; i < gl_NumSubgroups; i++) sum += pool[i];
     barrier();
     return sum;
 }
 
 /* NaN is passed over. */
 float group_max(float x) {
-    const uint t = thread();
-    pool[t] = x;
+    x = subgroupMax(is_nan(x) ? -INFINITE : x);
+    if (gl_NumSubgroups == 1) return x;
+    if (subgroupElect()) pool[gl_SubgroupID] = x;
     barrier();
-    for (uint half_ = GROUP / 2; half_ > 0; half_ /= 2) {
-        if (t < half_ && pool[t + half_] > pool[t]) pool[t] = pool[t + half_];
-        barrier();
-    }
-    const float largest = pool[0];
+    float largest = -INFINITE;
+    for (uint i = 0; i < gl_NumSubgroups; i++) largest = max(largest, pool[i]);
     barrier();
     return largest;
 }

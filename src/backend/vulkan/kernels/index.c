@@ -92,11 +92,11 @@ static bool embedding_grad(const ig_step *step, vk_builder *b) {
                                         .ids = vk_places_make(ids, 0),
                                         .dy = vk_places_make(dy, 1)};
     if (p.rows == 0 || p.width == 0) return true;
-    const uint32_t group = vk_row_group(p.width);
+    const uint32_t wide = p.width <= 16 ? 16 : 32;
     const vk_dispatch d = {
         .shader = VK_SHADER_index,
-        .constant = {group, VK_EMBEDDING_GRAD, VK_F32},
-        .groups = {vk_groups((int64_t)p.rows * ((p.width + group - 1) / group), 1)},
+        .constant = {VK_GROUP, VK_EMBEDDING_GRAD, VK_F32, wide},
+        .groups = {vk_groups((int64_t)p.rows * ((p.width + wide - 1) / wide), 1)},
         .n_refs = 3,
         .ref = {vk_reads(ids), vk_reads(dy), vk_writes(out)},
         .params = &p,

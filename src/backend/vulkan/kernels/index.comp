@@ -51,31 +51,30 @@ void scatter_add() {
     }
 }
 
-shared int ids[GROUP];
-shared uint found;
+layout(constant_id = 3) const uint WIDE = 32; /* columns of embedding_grad that a group makes */
+const uint TALL = GROUP / WIDE;
+shared float sums[GROUP];
 
-/* ids, dy, out: a group takes GROUP columns of a row of the table, and looks at GROUP ids at a
- * time. */
+/* ids, dy, out: a group takes WIDE columns of a row of the table; for each, TALL threads share out
+ * the ids, and their sums are joined in order. */
 void embedding_grad() {
     Embedding e = Embedding(push.params_at);
-    const uint width = e.p.width, pieces = (width + GROUP - 1) / GROUP;
+    const uint width = e.p.width, pieces = (width + WIDE - 1) / WIDE, t = thread();
     FOR_EACH_GROUP(number, e.p.rows * pieces) {
-        const uint row = number / pieces, column = number % pieces * GROUP + thread();
+        const uint row = number / pieces, column = number % pieces * WIDE + t % WIDE;
+        const uint each = (e.p.count + TALL - 1) / TALL, first = t / WIDE * each;
         float sum = 0;
-        for (uint first = 0; first < e.p.count; first += GROUP) {
-            const uint i = first + thread();
-            const int id = i < e.p.count ? INTS(0)[place_of(e.p.ids, i)] : -1;
-            if (thread() == 0) found = 0;
-            barrier();
-            ids[thread()] = id;
-            if (id == int(row)) found = 1;
-            barrier();
-            for (uint j = 0; j < GROUP && found != 0; j++)
-                if (ids[j] == int(row) && column < width)
-                    sum += FLOATS(1)[place_of(e.p.dy, first + j) + column * e.p.column_stride];
+        for (uint i = first; i < min(first + each, e.p.count); i++)
+            if (INTS(0)[place_of(e.p.ids, i)] == int(row) && column < width)
+                sum += FLOATS(1)[place_of(e.p.dy, i) + column * e.p.column_stride];
+        sums[t] = sum;
+        barrier();
+        for (uint half_ = TALL / 2; half_ > 0; half_ /= 2) {
+            if (t / WIDE < half_) sums[t] += sums[t + half_ * WIDE];
             barrier();
         }
-        if (column < width) FLOATS(2)[row * width + column] = sum;
+        if (t < WIDE && column < width) FLOATS(2)[row * width + column] = sums[t];
+        barrier();
     }
 }
 

@@ -17,14 +17,14 @@ static vk_places matrices_of(const ig_operand *o) {
 /* Rows of all matrices of a batch as one matrix's, if b serves for all and they follow evenly. */
 static void join_rows(const ig_operand *a, const ig_operand *b, vk_matmul_params *p) {
     const int rank = a->desc.shape.rank;
-    int64_t rows = p->m;
+    int64_t rows = p->head.m;
     if (b->desc.shape.rank > 2 || rank == 2) return;
     for (int d = rank - 3; d >= 0; d--) {
-        if (a->desc.shape.dim[d] != 1 && a->stride[d] != rows * (int64_t)p->a_row) return;
+        if (a->desc.shape.dim[d] != 1 && a->stride[d] != rows * (int64_t)p->head.a_row) return;
         rows *= a->desc.shape.dim[d];
     }
-    p->m = (uint32_t)rows;
-    p->batches = 1;
+    p->head.m = (uint32_t)rows;
+    p->head.batches = 1;
 }
 
 static void params_of(const ig_step *step, const ig_attrs_matmul *attrs, vk_matmul_params *p) {
@@ -32,18 +32,19 @@ static void params_of(const ig_step *step, const ig_attrs_matmul *attrs, vk_matm
     const int ra = a->desc.shape.rank, rb = b->desc.shape.rank, ro = out->desc.shape.rank;
     const int a_k = attrs->transpose_a ? ra - 2 : ra - 1, a_row = ra - 1 + ra - 2 - a_k;
     const int b_k = attrs->transpose_b ? rb - 1 : rb - 2, b_column = rb - 1 + rb - 2 - b_k;
-    *p = (vk_matmul_params){.m = (uint32_t)out->desc.shape.dim[ro - 2],
-                            .n = (uint32_t)out->desc.shape.dim[ro - 1],
-                            .k = (uint32_t)a->desc.shape.dim[a_k],
-                            .batches = 1,
-                            .a_row = (uint32_t)a->stride[a_row],
-                            .a_k = (uint32_t)a->stride[a_k],
-                            .b_column = (uint32_t)b->stride[b_column],
-                            .b_k = (uint32_t)b->stride[b_k],
-                            .bias_stride = step->n_in > 2 ? (uint32_t)step->in[2].stride[0] : 0,
-                            .a = matrices_of(a),
-                            .b = matrices_of(b)};
-    for (int d = 0; d < ro - 2; d++) p->batches *= (uint32_t)out->desc.shape.dim[d];
+    *p = (vk_matmul_params){
+        .head = {.m = (uint32_t)out->desc.shape.dim[ro - 2],
+                 .n = (uint32_t)out->desc.shape.dim[ro - 1],
+                 .k = (uint32_t)a->desc.shape.dim[a_k],
+                 .batches = 1,
+                 .a_row = (uint32_t)a->stride[a_row],
+                 .a_k = (uint32_t)a->stride[a_k],
+                 .b_column = (uint32_t)b->stride[b_column],
+                 .b_k = (uint32_t)b->stride[b_k],
+                 .bias_stride = step->n_in > 2 ? (uint32_t)step->in[2].stride[0] : 0},
+        .a = matrices_of(a),
+        .b = matrices_of(b)};
+    for (int d = 0; d < ro - 2; d++) p->head.batches *= (uint32_t)out->desc.shape.dim[d];
     if (!attrs->transpose_a) join_rows(a, b, p);
 }
 
@@ -57,29 +58,136 @@ static bool can_decode(const ig_operand *w, bool along_last) {
 /* Tiles: small ones where large ones would leave most of the device idle. */
 static bool emit_tiles(vk_builder *b, vk_dispatch d, const vk_matmul_params *p, uint32_t dtype,
                        uint32_t grouped) {
-    const int64_t rows = (p->m + LARGE_TILE - 1) / LARGE_TILE;
-    const int64_t large = rows * ((p->n + LARGE_TILE - 1) / LARGE_TILE) * p->batches;
+    const int64_t rows = (p->head.m + LARGE_TILE - 1) / LARGE_TILE;
+    const int64_t large = rows * ((p->head.n + LARGE_TILE - 1) / LARGE_TILE) * p->head.batches;
     const uint32_t tile = large >= MANY_TILES ? LARGE_TILE : SMALL_TILE;
     d.shader = VK_SHADER_matmul;
-    d.groups[0] = (p->n + tile - 1) / tile;
-    d.groups[1] = (p->m + tile - 1) / tile;
-    d.groups[2] = p->batches < VK_MOST_GROUPS ? p->batches : VK_MOST_GROUPS;
+    d.groups[0] = (p->head.n + tile - 1) / tile;
+    d.groups[1] = (p->head.m + tile - 1) / tile;
+    d.groups[2] = p->head.batches < VK_MOST_GROUPS ? p->head.batches : VK_MOST_GROUPS;
     if (d.groups[0] > VK_MOST_GROUPS || d.groups[1] > VK_MOST_GROUPS) return false;
     d.constant[0] = TILE_THREADS;
     d.constant[1] = tile;
     d.constant[2] = tile == LARGE_TILE ? 16 : 64; /* few groups: more loads under way in each */
     d.constant[3] = dtype;
-    d.constant[4] = p->a_k <= p->a_row;
-    d.constant[5] = p->b_k <= p->b_column;
+    d.constant[4] = p->head.a_k <= p->head.a_row;
+    d.constant[5] = p->head.b_k <= p->head.b_column;
     d.constant[8] = grouped;
     vk_emit(b, &d);
     return true;
 }
 
+/* Whether both sides can be read by the piece. */
+static bool has_pieces(const ig_operand *x, const ig_operand *w, const vk_matmul_head *h) {
+    return vk_has_pieces(w, h->k) && x->offset % 16 == 0 && (h->m == 1 || h->a_row % 4 == 0);
+}
+
+enum { TEAM = 32, VECTOR_GROUP = 128 }; /* threads that share a column, of most devices; a group */
+
+/* Products whose tiles would be few; k is worth sharing out by the time it is this long. */
+enum { FEW_TILES = 64, SHORT_K = 1024, SMALL_WIDE = 32 };
+
+static bool is_small(const vk_matmul_head *h) {
+    const int64_t rows = (h->m + SMALL_TILE - 1) / SMALL_TILE;
+    const int64_t tiles = rows * ((h->n + SMALL_TILE - 1) / SMALL_TILE) * h->batches;
+    return tiles <= FEW_TILES && h->k <= SHORT_K;
+}
+
+static void emit_small(vk_builder *b, vk_dispatch d, const vk_matmul_head *h, uint32_t dtype) {
+    d.shader = VK_SHADER_matmul_small;
+    d.groups[0] = (h->n + SMALL_WIDE - 1) / SMALL_WIDE;
+    d.groups[1] = h->m;
+    d.groups[2] = h->batches;
+    d.constant[0] = VK_GROUP;
+    d.constant[1] = SMALL_WIDE;
+    d.constant[3] = dtype;
+    vk_emit(b, &d);
+}
+
+/* Few rows: b is read once. */
+static bool is_vector(const vk_matmul_head *h) {
+    return h->m <= FEW_ROWS && h->batches == 1 && h->b_k == 1 && h->a_k == 1;
+}
+
+static void emit_vector(vk_builder *b, vk_dispatch d, const ig_step *step,
+                        const vk_matmul_head *h) {
+    const uint32_t group = VECTOR_GROUP, columns = h->m <= 2 ? 2 : 1;
+    const uint32_t each = columns * (group / TEAM);
+    d.shader = VK_SHADER_matvec;
+    d.groups[0] = vk_groups((h->n + each - 1) / each, 1);
+    d.constant[0] = group;
+    d.constant[1] = h->m;
+    d.constant[2] = columns;
+    d.constant[3] = (uint32_t)step->in[1].desc.dtype;
+    d.constant[5] = has_pieces(&step->in[0], &step->in[1], h);
+    vk_emit(b, &d);
+}
+
+/* ---- steps that go along ---- */
+
+static bool is_plain(const ig_operand *o, int64_t count) {
+    return o->desc.dtype == IG_F32 && ig_operand_is_packed(o) && vk_count(o) == count &&
+           o->offset % 16 == 0;
+}
+
+bool vk_matmul_takes_before(const ig_step *product, const ig_step *before) {
+    const ig_operand *x = &product->in[0];
+    const int64_t count = vk_count(x), width = vk_last_dim(x);
+    ig_attrs_matmul attrs;
+    vk_matmul_params p;
+    if (product->op != IG_OP_MATMUL || count == 0 || !ig_operand_is_packed(x) ||
+        x->value != before->out[0].value || product->in[1].value == x->value ||
+        vk_count(&before->out[0]) != count)
+        return false;
+    ig_step_attrs(product, &attrs, sizeof attrs);
+    params_of(product, &attrs, &p);
+    const bool is_norm =
+        before->op == IG_OP_RMS_NORM && before->n_in == 2 && vk_last_dim(&before->in[0]) == width;
+    return (is_norm || before->op == IG_OP_MUL) && is_vector(&p.head) &&
+           p.head.k == (uint64_t)width && has_pieces(x, &product->in[1], &p.head) &&
+           is_plain(&before->in[0], count) && is_plain(&before->in[1], is_norm ? width : count) &&
+           is_plain(&before->out[0], count);
+}
+
+bool vk_matmul_takes_after(const ig_step *product, const ig_step *after) {
+    const ig_operand *out = &product->out[0];
+    const int64_t count = vk_count(out);
+    if (count == 0 || (after->op != IG_OP_ADD && after->op != IG_OP_MUL)) return false;
+    if (after->in[0].value == after->in[1].value) return false;
+    if (after->in[0].value != out->value && after->in[1].value != out->value) return false;
+    for (uint32_t i = 0; i < 3; i++)
+        if (!is_plain(ig_step_operand(after, i), count)) return false;
+    return true;
+}
+
+/* Adds to a product what goes along with it; its memory is x, w, bias, out as by itself, then what
+ * `after` takes and makes, then the other factor of `before` and what it makes. */
+static void join(const vk_builder *b, const ig_step *step, vk_dispatch *d, vk_matmul_head *h) {
+    const ig_step *before = b->join.before, *after = b->join.after;
+    if (!before && !after) return;
+    for (uint32_t i = d->n_refs; i < VK_MAX_REFS; i++) d->ref[i] = d->ref[1]; /* not looked at */
+    d->n_refs = VK_MAX_REFS;
+    if (after) {
+        const bool first = after->in[0].value == step->out[0].value;
+        d->ref[4] = vk_reads(&after->in[first ? 1 : 0]);
+        d->ref[5] = vk_writes(&after->out[0]);
+        d->constant[9] = after->op == IG_OP_ADD ? VK_SUM : VK_PRODUCT;
+    }
+    if (before) {
+        ig_attrs_norm norm;
+        ig_step_attrs(before, &norm, sizeof norm);
+        h->eps = norm.eps;
+        d->ref[0] = vk_reads(&before->in[0]);
+        d->ref[6] = vk_reads(&before->in[1]);
+        if (b->join.stores) d->ref[7] = vk_writes(&before->out[0]);
+        d->constant[8] = before->op == IG_OP_MUL ? VK_PRODUCT : VK_RMS_NORM;
+        d->constant[10] = b->join.stores;
+    }
+}
+
 static bool matmul(const ig_step *step, vk_builder *b) {
     const ig_operand *x = &step->in[0], *w = &step->in[1], *out = &step->out[0];
-    const ig_operand *bias = step->n_in > 2 ? &step->in[2] : x;
-    const uint32_t dtype = (uint32_t)w->desc.dtype;
+    const ig_operand *bias = step->n_in > 2 ? &step->in[2] : w;
     ig_attrs_matmul attrs;
     vk_matmul_params p;
     ig_step_attrs(step, &attrs, sizeof attrs);
@@ -88,19 +196,19 @@ static bool matmul(const ig_step *step, vk_builder *b) {
         return false;
     if (vk_count(out) == 0) return true;
     params_of(step, &attrs, &p);
-    vk_dispatch d = {.shader = VK_SHADER_matvec,
-                     .constant = {[6] = attrs.activation, [7] = step->n_in > 2},
-                     .groups = {vk_groups(p.n, 1)},
+    vk_dispatch d = {.constant = {[6] = attrs.activation, [7] = step->n_in > 2},
                      .n_refs = 4,
                      .ref = {vk_reads(x), vk_reads(w), vk_reads(bias), vk_writes(out)},
                      .params = &p,
                      .params_bytes = sizeof p};
-    if (p.m > FEW_ROWS || p.batches > 1 || p.b_k != 1 || p.a_k != 1)
+    join(b, step, &d, &p.head);
+    const uint32_t dtype = (uint32_t)w->desc.dtype;
+    if (is_vector(&p.head))
+        emit_vector(b, d, step, &p.head);
+    else if (is_small(&p.head) && ig_dtype_block(w->desc.dtype) == 1)
+        emit_small(b, d, &p.head, dtype);
+    else
         return emit_tiles(b, d, &p, dtype, VK_NOT_GROUPED);
-    d.constant[0] = vk_row_group(p.k);
-    d.constant[1] = p.m;
-    d.constant[3] = dtype;
-    vk_emit(b, &d);
     return true;
 }
 
@@ -132,23 +240,23 @@ static bool matmul_grouped(const ig_step *step, vk_builder *b) {
         return false;
     if (vk_count(out) == 0) return true;
     emit_zeros(b, out);
-    vk_matmul_params p = {.m = (uint32_t)out->desc.shape.dim[0],
-                          .n = (uint32_t)out->desc.shape.dim[1],
-                          .k = (uint32_t)x->desc.shape.dim[1],
-                          .batches = (uint32_t)w->desc.shape.dim[0],
-                          .a_row = (uint32_t)x->stride[0],
-                          .a_k = (uint32_t)x->stride[1],
-                          .b_column = (uint32_t)w->stride[column],
-                          .b_k = (uint32_t)w->stride[k],
-                          .offset_stride = (uint32_t)offsets->stride[0],
-                          .grouped = (uint32_t)out->desc.shape.dim[0],
+    vk_matmul_params p = {.head = {.m = (uint32_t)out->desc.shape.dim[0],
+                                   .n = (uint32_t)out->desc.shape.dim[1],
+                                   .k = (uint32_t)x->desc.shape.dim[1],
+                                   .batches = (uint32_t)w->desc.shape.dim[0],
+                                   .a_row = (uint32_t)x->stride[0],
+                                   .a_k = (uint32_t)x->stride[1],
+                                   .b_column = (uint32_t)w->stride[column],
+                                   .b_k = (uint32_t)w->stride[k],
+                                   .offset_stride = (uint32_t)offsets->stride[0],
+                                   .grouped = (uint32_t)out->desc.shape.dim[0]},
                           .a = {.rank = 1},
                           .b = vk_places_make(w, 2)};
     const vk_dispatch d = {.n_refs = 4,
                            .ref = {vk_reads(x), vk_reads(w), vk_reads(offsets), vk_writes(out)},
                            .params = &p,
                            .params_bytes = sizeof p};
-    return p.batches == 0 || emit_tiles(b, d, &p, (uint32_t)w->desc.dtype, VK_GROUPED_ROWS);
+    return p.head.batches == 0 || emit_tiles(b, d, &p, (uint32_t)w->desc.dtype, VK_GROUPED_ROWS);
 }
 
 /* x [s, k], dy [s, n], offsets [e + 1] -> [e, n, k]: dy^T x over the rows of each expert */
@@ -159,16 +267,16 @@ static bool matmul_grouped_grad(const ig_step *step, vk_builder *b) {
         !vk_outputs_are_packed(step))
         return false;
     if (vk_count(out) == 0) return true;
-    const vk_matmul_params p = {.m = (uint32_t)out->desc.shape.dim[1],
-                                .n = (uint32_t)out->desc.shape.dim[2],
-                                .k = (uint32_t)x->desc.shape.dim[0],
-                                .batches = (uint32_t)out->desc.shape.dim[0],
-                                .a_row = (uint32_t)dy->stride[1],
-                                .a_k = (uint32_t)dy->stride[0],
-                                .b_column = (uint32_t)x->stride[1],
-                                .b_k = (uint32_t)x->stride[0],
-                                .offset_stride = (uint32_t)offsets->stride[0],
-                                .grouped = (uint32_t)x->desc.shape.dim[0],
+    const vk_matmul_params p = {.head = {.m = (uint32_t)out->desc.shape.dim[1],
+                                         .n = (uint32_t)out->desc.shape.dim[2],
+                                         .k = (uint32_t)x->desc.shape.dim[0],
+                                         .batches = (uint32_t)out->desc.shape.dim[0],
+                                         .a_row = (uint32_t)dy->stride[1],
+                                         .a_k = (uint32_t)dy->stride[0],
+                                         .b_column = (uint32_t)x->stride[1],
+                                         .b_k = (uint32_t)x->stride[0],
+                                         .offset_stride = (uint32_t)offsets->stride[0],
+                                         .grouped = (uint32_t)x->desc.shape.dim[0]},
                                 .a = {.rank = 1},
                                 .b = {.rank = 1}};
     const vk_dispatch d = {.n_refs = 4,

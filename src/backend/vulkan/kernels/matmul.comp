@@ -6,17 +6,17 @@
  * shared memory first, along whichever dimension lies side by side.
  */
 #extension GL_GOOGLE_include_directive : require
+#define HEAD vk_matmul_head
 #include "common.glsl"
 #include "decode.glsl"
 #include "functions.glsl"
+#include "finish.glsl"
 
 layout(constant_id = 1) const uint TILE = 64;
 layout(constant_id = 2) const uint DEPTH = 16;
 layout(constant_id = 3) const uint DTYPE = 0; /* of b */
 layout(constant_id = 4) const bool A_ALONG_K = true;
 layout(constant_id = 5) const bool B_ALONG_K = true;
-layout(constant_id = 6) const uint ACTIVATION = 0;
-layout(constant_id = 7) const bool HAS_BIAS = false;
 layout(constant_id = 8) const uint GROUPED = 0;
 const uint SIDE = 16;
 const uint EACH = TILE / SIDE; /* rows and columns of a thread */
@@ -31,7 +31,7 @@ void load_a(uint base, uint row0, uint rows, uint k0, uint depth) {
         const uint k = A_ALONG_K ? i % DEPTH : i / TILE, row = A_ALONG_K ? i / DEPTH : i % TILE;
         const bool inside = row0 + row < rows && k0 + k < depth;
         tile_a[k * PITCH + row] =
-            inside ? FLOATS(0)[base + (row0 + row) * params.a_row + (k0 + k) * params.a_k] : 0;
+            inside ? FLOATS(0)[base + (row0 + row) * head.a_row + (k0 + k) * head.a_k] : 0;
     }
 }
 
@@ -39,8 +39,8 @@ void load_b(uint base, uint column0, uint k0, uint depth) {
     for (uint i = thread(); i < TILE * DEPTH; i += SIDE * SIDE) {
         const uint k = B_ALONG_K ? i % DEPTH : i / TILE;
         const uint column = B_ALONG_K ? i / DEPTH : i % TILE;
-        const bool inside = column0 + column < params.n && k0 + k < depth;
-        const uint at = base + (column0 + column) * params.b_column + (k0 + k) * params.b_k;
+        const bool inside = column0 + column < head.n && k0 + k < depth;
+        const uint at = base + (column0 + column) * head.b_column + (k0 + k) * head.b_k;
         tile_b[k * PITCH + column] = inside ? weight_at(DTYPE, push.at[1], at) : 0;
     }
 }
@@ -49,18 +49,18 @@ void load_b(uint base, uint column0, uint k0, uint depth) {
 uvec2 rows_of(uint expert) {
     int begin = INTS(2)[0];
     for (uint i = 0; i < expert; i++)
-        begin = max(begin, INTS(2)[(i + 1) * params.offset_stride]);
-    const int end = min(INTS(2)[(expert + 1) * params.offset_stride], int(params.grouped));
+        begin = max(begin, INTS(2)[(i + 1) * head.offset_stride]);
+    const int end = min(INTS(2)[(expert + 1) * head.offset_stride], int(head.grouped));
     begin = max(begin, 0);
     return uvec2(begin, max(begin, end));
 }
 
 void main() {
     const uint x = thread() % SIDE, y = thread() / SIDE, column0 = gl_WorkGroupID.x * TILE;
-    for (uint batch = gl_WorkGroupID.z; batch < params.batches; batch += gl_NumWorkGroups.z) {
+    for (uint batch = gl_WorkGroupID.z; batch < head.batches; batch += gl_NumWorkGroups.z) {
         const uint a = place_of(params.a, batch), b = place_of(params.b, batch);
-        uint row0 = gl_WorkGroupID.y * TILE, rows = params.m, first = 0, depth = params.k;
-        uint to = batch * params.m; /* the row of the result where this matrix begins */
+        uint row0 = gl_WorkGroupID.y * TILE, rows = head.m, first = 0, depth = head.k;
+        uint to = batch * head.m; /* the row of the result where this matrix begins */
         if (GROUPED == VK_GROUPED_ROWS) {
             const uvec2 range = rows_of(batch);
             row0 += range.x;
@@ -94,11 +94,8 @@ void main() {
         [[unroll]] for (uint i = 0; i < EACH; i++)
             [[unroll]] for (uint j = 0; j < EACH; j++) {
                 const uint row = row0 + y + i * SIDE, column = column0 + x + j * SIDE;
-                if (row >= rows || column >= params.n) continue;
-                float e = sum[i * EACH + j];
-                if (HAS_BIAS) e += FLOATS(2)[column * params.bias_stride];
-                FLOATS(3)[(to + row) * params.n + column] =
-                    activation_of(ACTIVATION, e);
+                if (row >= rows || column >= head.n) continue;
+                finish((to + row) * head.n + column, column, sum[i * EACH + j]);
             }
     }
 }

@@ -1,31 +1,103 @@
 #version 460
-/* A few rows a [ROWS, k] x b [n, k]^T + bias [n], through an activation.  b is read just once: a
- * group takes a row of it, and its threads share out k. */
+/*
+ * A few rows a [ROWS, k] x b [n, k]^T + bias [n], through an activation.  b is read
+ * just once: COLUMNS rows of it belong to a subgroup, whose threads share out k by
+ * the piece.
+ *
+ * a may be left to be worked out: as a product of two, or as an rms_norm, whose
+ * factor is the same for a whole row and comes in at the end.
+ */
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#define HEAD vk_matmul_head
 #include "common.glsl"
 #include "decode.glsl"
 #include "functions.glsl"
-#include "group.glsl"
+#include "finish.glsl"
+#include "pieces.glsl"
 
 layout(constant_id = 1) const uint ROWS = 1;
-layout(constant_id = 3) const uint DTYPE = 0; /* of b */
-layout(constant_id = 6) const uint ACTIVATION = 0;
-layout(constant_id = 7) const bool HAS_BIAS = false;
+layout(constant_id = 2) const uint COLUMNS = 1;
+layout(constant_id = 3) const uint DTYPE = 0;      /* of b */
+layout(constant_id = 5) const bool PIECES = false; /* else element by element */
+layout(constant_id = 8) const uint BEFORE = 0;
+layout(constant_id = 10) const bool STORES = false; /* what was worked out */
 
-PARAMS(vk_matmul_params)
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer VectorsOut {
+    vec4 at[];
+};
+
+float sum[ROWS * COLUMNS];
+float squares[ROWS];
+
+/* Vector i of a row of a.  The other factor is as long, or a row that serves for all. */
+vec4 left_of(uint row, uint i) {
+    const uint at = row * (head.k / 4) + i;
+    if (BEFORE == VK_NOTHING) return Vectors(push.at[0] + uint64_t(row * head.a_row) * 4).at[i];
+    const vec4 x = Vectors(push.at[0]).at[at];
+    if (BEFORE == VK_PRODUCT) return x * Vectors(push.at[6]).at[at];
+    squares[row] += dot(x, x);
+    return x * Vectors(push.at[6]).at[i];
+}
+
+/* Columns from `first` on; those beyond the last are read as the last. */
+void add_pieces(uint first) {
+    const uint vectors = piece_vectors(DTYPE), run = piece_run(DTYPE), step_ = piece_step(DTYPE);
+    const uint64_t row_bytes = uint64_t(head.b_column / block_elements(DTYPE)) * block_bytes(DTYPE);
+    for (uint i = gl_SubgroupInvocationID; i < head.k / (4 * vectors); i += gl_SubgroupSize) {
+        const uint at = piece_first(DTYPE, i);
+        vec4 w[COLUMNS][PIECE_VECTORS];
+        [[unroll]] for (uint c = 0; c < COLUMNS; c++)
+            piece_at(DTYPE, push.at[1] + min(first + c, head.n - 1) * row_bytes, i, w[c]);
+        [[unroll]] for (uint r = 0; r < ROWS; r++)
+            [[unroll]] for (uint v = 0; v < vectors; v++) {
+                const uint place = at + v % run + v / run * step_;
+                const vec4 x = left_of(r, place);
+                if (BEFORE == VK_PRODUCT && STORES && first == 0)
+                    VectorsOut(push.at[7]).at[r * (head.k / 4) + place] = x;
+                [[unroll]] for (uint c = 0; c < COLUMNS; c++)
+                    sum[r * COLUMNS + c] += dot(w[c][v], x);
+            }
+    }
+}
+
+void add_elements(uint first) {
+    for (uint k = gl_SubgroupInvocationID; k < head.k; k += gl_SubgroupSize)
+        [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+            const uint column = min(first + c, head.n - 1);
+            const float w = weight_at(DTYPE, push.at[1], column * head.b_column + k);
+            [[unroll]] for (uint r = 0; r < ROWS; r++)
+                sum[r * COLUMNS + c] += w * FLOATS(0)[r * head.a_row + k];
+        }
+}
+
+/* The factor of an rms_norm of a row, which is stored by the first subgroup. */
+float factor_of(uint row, uint first) {
+    const float factor = 1 / sqrt(subgroupAdd(squares[row]) / float(head.k) + head.eps);
+    if (!STORES || first != 0) return factor;
+    for (uint i = gl_SubgroupInvocationID; i < head.k / 4; i += gl_SubgroupSize)
+        VectorsOut(push.at[7]).at[row * (head.k / 4) + i] = left_of(row, i) * factor;
+    return factor;
+}
 
 void main() {
-    FOR_EACH_GROUP(column, params.n) {
-        float sum[ROWS];
-        [[unroll]] for (uint i = 0; i < ROWS; i++) sum[i] = 0;
-        for (uint k = thread(); k < params.k; k += GROUP) {
-            const float w = weight_at(DTYPE, push.at[1], column * params.b_column + k);
-            [[unroll]] for (uint i = 0; i < ROWS; i++) sum[i] += w * FLOATS(0)[i * params.a_row + k];
-        }
-        [[unroll]] for (uint i = 0; i < ROWS; i++) {
-            float e = group_sum(sum[i]);
-            if (HAS_BIAS) e += FLOATS(2)[column * params.bias_stride];
-            if (thread() == 0) FLOATS(3)[i * params.n + column] = activation_of(ACTIVATION, e);
+    FOR_EACH_GROUP(number, (head.n + COLUMNS * gl_NumSubgroups - 1) / (COLUMNS * gl_NumSubgroups)) {
+        const uint first = (number * gl_NumSubgroups + gl_SubgroupID) * COLUMNS;
+        [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) sum[i] = 0;
+        [[unroll]] for (uint r = 0; r < ROWS; r++) squares[r] = 0;
+        if (PIECES)
+            add_pieces(first);
+        else
+            add_elements(first);
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            const float factor = BEFORE == VK_RMS_NORM ? factor_of(r, first) : 1;
+            [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+                const float e = subgroupAdd(sum[r * COLUMNS + c]) * factor;
+                const uint lane = (r * COLUMNS + c) % gl_SubgroupSize;
+                if (gl_SubgroupInvocationID == lane && first + c < head.n)
+                    finish(r * head.n + first + c, first + c, e);
+            }
         }
     }
 }

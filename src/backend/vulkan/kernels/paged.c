@@ -42,6 +42,39 @@ static void strides_of(const ig_operand *o, uint32_t *out, int rank) {
     for (int d = 0; d < rank; d++) out[d] = (uint32_t)o->stride[d];
 }
 
+/* Positions that are worth a group of their own, and how many groups may share a head. */
+enum { WIDE_GROUP = 256, PART_POSITIONS = 512, MOST_PARTS = 32, FEW_HEADS = 256 };
+
+static bool is_wide(const ig_operand *k, const ig_operand *v, const vk_paged_params *p) {
+    const vk_piece piece = vk_piece_of(v->desc.dtype);
+    return p->d > 0 && p->e > 0 && vk_has_pieces(k, p->d) && vk_has_pieces(v, p->e) &&
+           p->e / piece.elements <= WIDE_GROUP;
+}
+
+/* By wide loads; with few heads and many positions, several groups share a head. */
+static void emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const vk_paged_params *p) {
+    const uint32_t heads = p->rows * p->h, most = p->pages * IG_PAGE_ROWS / PART_POSITIONS;
+    const uint32_t parts = heads > FEW_HEADS || most < 2 ? 1
+                           : most < MOST_PARTS           ? most
+                                                         : MOST_PARTS;
+    const uint64_t bytes = (uint64_t)heads * parts * (p->e + 2) * sizeof(float);
+    const vk_ref out = d.ref[6];
+    d.shader = VK_SHADER_paged_wide;
+    d.constant[0] = WIDE_GROUP;
+    d.constant[1] = false;
+    d.constant[3] = p->e;
+    d.constant[6] = parts;
+    d.groups[1] = parts;
+    if (parts > 1) d.ref[6] = vk_scratch(b, step, 0, bytes, 1);
+    vk_emit(b, &d);
+    if (parts == 1) return;
+    for (int i = 0; i < 6; i++) d.ref[i] = vk_scratch(b, step, 0, bytes, 0);
+    d.constant[1] = true;
+    d.groups[1] = 1;
+    d.ref[6] = out;
+    vk_emit(b, &d);
+}
+
 static bool attention_paged(const ig_step *step, vk_builder *b) {
     const ig_operand *q = &step->in[0], *k = &step->in[1], *v = &step->in[2], *table = &step->in[3];
     const ig_operand *out = &step->out[0];
@@ -80,7 +113,10 @@ static bool attention_paged(const ig_step *step, vk_builder *b) {
                      .params_bytes = sizeof p};
     for (int i = 0; i < 6; i++) d.ref[i] = vk_reads(&step->in[i]);
     d.ref[6] = vk_writes(out);
-    vk_emit(b, &d);
+    if (is_wide(k, v, &p))
+        emit_wide(b, d, step, &p);
+    else
+        vk_emit(b, &d);
     return true;
 }
 

@@ -3,6 +3,9 @@
  *
  * All fields are words, so both see one layout.  Extents and strides count
  * elements; a stride is 0 where a dimension repeats.
+ *
+ * The first VK_HEAD_WORDS come with the dispatch as well, where they are read sooner: a struct
+ * may begin with a head of its own, which its shader names as HEAD.
  */
 #ifndef IG_BACKEND_VULKAN_KERNELS_PARAMS_H
 #define IG_BACKEND_VULKAN_KERNELS_PARAMS_H
@@ -16,8 +19,9 @@
         struct name
 #endif
 
-#define VK_RANK     6
-#define VK_OPERANDS 4
+#define VK_RANK       6
+#define VK_OPERANDS   4
+#define VK_HEAD_WORDS 12
 
 /* Several operands of one shape, walked together; counted row by row. */
 VK_STRUCT(vk_loop) {
@@ -36,6 +40,16 @@ VK_STRUCT(vk_places) {
 VK_STRUCT(vk_elementwise_params) {
     vk_loop loop;
     float scale, shift;
+};
+
+/* What a dispatch does for a run of steps, element by element: see chain.c. */
+#define VK_CHAIN_STEPS 8
+#define VK_CHAIN_REFS  8
+VK_STRUCT(vk_chain_params) {
+    uint n, rank;
+    uint dim[VK_RANK];
+    uint stride[VK_CHAIN_REFS][VK_RANK];
+    float scale[VK_CHAIN_STEPS], shift[VK_CHAIN_STEPS]; /* of steps that scale */
 };
 
 /* copy: src, dst.  fill: dst.  gather: index, x without its axis, out. */
@@ -78,11 +92,16 @@ VK_STRUCT(vk_norm_params) {
     vk_places x, dy;                              /* rows */
 };
 
-VK_STRUCT(vk_matmul_params) {
+VK_STRUCT(vk_matmul_head) {
     uint m, n, k, batches;
     uint a_row, a_k, b_column, b_k, bias_stride;
     uint offset_stride, grouped; /* of a product for experts: of the offsets; rows in all */
-    vk_places a, b;              /* matrices of a batch */
+    float eps;                   /* of an rms_norm before it */
+};
+
+VK_STRUCT(vk_matmul_params) {
+    vk_matmul_head head;
+    vk_places a, b; /* matrices of a batch */
 };
 
 VK_STRUCT(vk_rope_params) {
@@ -191,6 +210,12 @@ VK_STRUCT(vk_random_params) {
 #define VK_NOT_GROUPED   0
 #define VK_GROUPED_ROWS  1 /* each matrix of b has rows of a of its own */
 #define VK_GROUPED_DEPTH 2 /* each result is a sum over rows of its own */
+
+/* What a product does along with itself: see join.h. */
+#define VK_NOTHING  0
+#define VK_PRODUCT  1 /* mul, before or after it */
+#define VK_SUM      2 /* add, after it */
+#define VK_RMS_NORM 3 /* before it */
 
 #define VK_ROUTE      0
 #define VK_GROUP_ROWS 1
