@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -61,6 +62,8 @@ ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     *out = (opened_model){.cli = cli, .options = o};
     IG_TRY(find_model(o->path, out->path));
     ig_run_model(cli, out->path);
+    struct stat file;
+    if (stat(out->path, &file) == 0) ig_run_estimate(cli, (uint64_t)file.st_size); /* the weights */
     ig_run_batch(cli, 1);
     const double began = ig_clock_seconds();
     ig_signals_reading(out->path);
