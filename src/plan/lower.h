@@ -84,9 +84,6 @@ IG_MUST_CHECK ig_status ig_stand_in_create(const ig_plan *plan, ig_segment *s, c
 IG_MUST_CHECK ig_status ig_stand_in_run(const ig_plan *plan, const ig_segment *s, ig_run_args args);
 void ig_stand_in_destroy(const ig_allocator *a, ig_stand_in *stand_in); /* NULL is fine */
 
-/* Bytes from the first element of an operand to behind its last. */
-uint64_t ig_operand_span(const ig_operand *o);
-
 /* A program that calls a custom op's function. */
 IG_MUST_CHECK ig_status ig_custom_program_create(const ig_planner *planner, const ig_custom_op *op,
                                                  const ig_step *step, ig_backend_program **out);
