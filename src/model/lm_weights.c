@@ -135,7 +135,7 @@ static ig_status bind(const binding *b, const ig_weight_row *row, int64_t layer)
     const ig_status status = ig_tensor_wrap(b->ctx, t->desc, NULL, (void *)(uintptr_t)t->bytes,
                                             b->owner.release, b->owner.owner, out);
     if (status != IG_OK) b->owner.release(b->owner.owner);
-    return status;
+    return status == IG_OK ? ig_tensor_freeze(*out) : status;
 }
 
 /*
