@@ -194,6 +194,17 @@ struct ig_host {
     /* What the user has said about compiling: "precision", "optimization_level", "batch_sizes".
      * NULL: nothing.  Whatever a program depends on of it is part of the cache's key already. */
     const char *(*option)(const ig_host *host, const char *name);
+
+    /*
+     * In compile(): a WEIGHT in a layout of the backend's own, which has a name.  The host keeps
+     * the memory as long as the weight, for this program and all others that ask for the same.
+     * NULL: it is not to be had, and the weight is read as it lies.  Unless it is ready, the caller
+     * fills it in and then calls pack_end(), from the same thread and whatever came of it; `whole`
+     * says that all is there.  Others who want it wait meanwhile.
+     */
+    void *(*pack_begin)(const ig_host *host, const ig_operand *weight, const char *layout,
+                        uint64_t bytes, bool *out_ready);
+    void (*pack_end)(const ig_host *host, const ig_operand *weight, bool whole);
 };
 
 #define IG_HOST_FAIL(host, code, ...) (host)->fail(code, __FILE__, __LINE__, __VA_ARGS__)

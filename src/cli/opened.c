@@ -35,11 +35,13 @@ static ig_status find_model(const char *given, char out[PATH_MAX]) {
 
 static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
     const model_options *o = m->options;
-    const ig_model_options options = {.no_map = o->no_mmap, .lock = o->mlock, .pre = o->pre};
+    const ig_model_options options = {
+        .no_map = o->no_mmap, .lock = o->mlock, .pre = o->pre, .no_pack = o->no_pack};
     if (!ig_model_is_gguf(m->path)) {
-        if (o->no_mmap || o->mlock || o->pre)
+        if (o->no_mmap || o->mlock || o->pre || o->no_pack)
             return IG_FAIL(IG_ERR_ARGUMENT, "--%s: means something to GGUF files alone",
                            o->mlock     ? "mlock"
+                           : o->no_pack ? "no-pack"
                            : o->no_mmap ? "no-mmap"
                                         : "pre");
         IG_TRY(ig_ctx_create(ctx_options, &m->ctx));

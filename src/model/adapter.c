@@ -113,6 +113,7 @@ void ig_adapter_destroy(ig_adapter *a) {
         a->arch->destroy(a->ctx, a->model);
     ig_module_destroy(a->root);
     if (!a->source) ig_tokenizer_destroy(a->tokenizer);
+    if (a->source) ig_ctx_detach_packing(a->ctx, a->source->packing);
     ig_model_release(a->source);
     ig_free(memory, a->tokenizer_name);
     ig_free(memory, a->progress);

@@ -33,6 +33,34 @@ IG_INLINE void vb16_look_up(vb16 *x, const uint8_t *table) {
 }
 #endif
 
+/* The same for each byte of 32-bit lanes. */
+#if defined(__AVX512BW__)
+IG_INLINE vi vi_look_up(vi x, const uint8_t *table) {
+    const __m128i all = _mm_loadu_si128((const __m128i *)table);
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(all), x);
+}
+#elif defined(__AVX2__)
+IG_INLINE vi vi_look_up(vi x, const uint8_t *table) {
+    const __m128i all = _mm_loadu_si128((const __m128i *)table);
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(all), x);
+}
+#else
+IG_INLINE vi vi_look_up(vi x, const uint8_t *table) {
+    uint32_t y = 0;
+    for (int i = 0; i < 32; i += 8) y |= (uint32_t)table[(uint32_t)x >> i & 15] << i;
+    return (vi)y;
+}
+#endif
+
+/* VF_LANES bytes with a sign, as lanes. */
+#if defined(__AVX512BW__)
+IG_INLINE vi vi_load_i8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128(p)); }
+#elif defined(__AVX2__)
+IG_INLINE vi vi_load_i8(const void *p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64(p)); }
+#else
+IG_INLINE vi vi_load_i8(const void *p) { return *(const int8_t *)p; }
+#endif
+
 /* Byte i is `one` where bit i is set, else 0. */
 IG_INLINE void vb32_spread(vb32 *x, uint32_t bits, uint8_t one) {
     static const vb32 place = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,

@@ -226,9 +226,8 @@ static void vk_program_destroy(ig_backend_program *program) {
     vk_device *d = p->device;
     const ig_host *host = d->base.host;
     for (vk_recording *r = p->recordings; r < p->recordings + VK_RECORDINGS; r++) {
-        if (vk_wait(d, r->value) != IG_OK) /* a device that is lost uses nothing any more */
-            host->log(host, IG_LOG_WARNING, "vulkan: a program goes while its device is lost");
-        if (r->commands) d->api.FreeCommandBuffers(d->handle, d->commands, 1, &r->commands);
+        const bool idle = vk_wait(d, r->value) == IG_OK; /* what a lost device has goes with it */
+        if (r->commands && idle) d->api.FreeCommandBuffers(d->handle, d->commands, 1, &r->commands);
         vk_piece_free(d, r->numbers);
         host->free(host, r->words);
         host->free(host, r->bound);
@@ -328,10 +327,9 @@ static ig_status cut_units(vk_device *d, units *u, uint32_t count, bool fused) {
         if (fused && !u->joins[first].absorbed)
             own->count = vk_chain_length(u->steps, first, next_absorbed(u, first, count));
         if (own->count > 1) {
-            uint32_t *words;
-            size_t n_words;
-            IG_TRY(vk_chain_write(host, u->steps, first, own->count, &words, &n_words));
-            IG_TRY(vk_pipelines_write(d, words, n_words, &own->shader));
+            vk_written shader;
+            IG_TRY(vk_chain_write(host, u->steps, first, own->count, &shader));
+            IG_TRY(vk_pipelines_write(d, shader, &own->shader));
         }
         first += own->count;
     }
@@ -422,8 +420,14 @@ static ig_status compile(ig_backend_device *device, const ig_step *steps, uint32
 
 ig_status vk_compile(ig_backend_device *device, const ig_step *steps, uint32_t count, ig_blob saved,
                      ig_progress *progress, ig_backend_program **out) {
-    (void)saved, (void)progress;
+    (void)progress;
+    if (saved.size > 0) IG_TRY(vk_pipelines_load((vk_device *)device, saved));
     return compile(device, steps, count, true, out);
+}
+
+/* All that the device has compiled so far: what is not of this program may be of the next. */
+ig_status vk_save(const ig_backend_program *program, ig_blob *out) {
+    return vk_pipelines_save(((const vk_program *)program)->device, out);
 }
 
 ig_status vk_compile_plain(ig_backend_device *device, const ig_step *steps, uint32_t count,
