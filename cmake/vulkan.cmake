@@ -45,5 +45,7 @@ else()
     list(APPEND vulkan_headers ${vulkan_code}/${name}.spv.h)
   endforeach()
   list(APPEND sources ${vulkan_headers})
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/vulkan/api.c PROPERTIES
+    COMPILE_DEFINITIONS INGOT_DEBUG=$<CONFIG:Debug>)
 endif()
 add_custom_target(shaders DEPENDS ${vulkan_headers}) # what is generated, for those who only read

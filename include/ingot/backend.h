@@ -218,6 +218,8 @@ enum {
     IG_KEEPS_WEIGHTS = 1 << 3, /* compile() has taken the bytes of every WEIGHT: submit() looks at
                                   none of their buffers, and the host does not fill them */
     IG_NEVER_FAILS = 1 << 4,   /* submit(), once compiled */
+    IG_JOINS_STEPS = 1 << 5, /* a step may run with one of the level before or behind: what a level
+                                reads stays for two more */
 };
 
 typedef struct ig_device_info {

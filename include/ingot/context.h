@@ -35,6 +35,7 @@ typedef struct ig_ctx_options {
     int threads;   /* as many as the process may use */
     uint64_t seed; /* of parameters that are drawn, and of dropout */
     bool strict;   /* another device than the one asked for is an error */
+    bool verbose;  /* what happens goes to stderr, where there is no log() */
 
     /* What happens, in words.  NULL: silence. */
     void (*log)(void *user, ig_log_level level, const char *text);
@@ -54,6 +55,9 @@ typedef struct ig_ctx_options {
     /* Asked before a plugin is loaded; false: it is not, for the reason given to IG_FAIL().  NULL:
      * all that are safe to load are. */
     bool (*accept_plugin)(void *user, const char *path);
+    /* Each plugin runs in a process of its own: one that crashes, or gives no answer for a minute
+     * (INGOT_PLUGIN_SECONDS), is a device that failed, and another one goes on. */
+    bool isolate_plugins;
 
     /* The first thing when the context is destroyed: the last moment to ask for its report. */
     void (*closing)(void *user, const ig_ctx *ctx);
@@ -85,6 +89,7 @@ IG_API void ig_ctx_destroy(ig_ctx *ctx);
  */
 IG_API IG_MUST_CHECK ig_status ig_switch_device(ig_ctx *ctx, const char *device);
 
+/* As the context was made. */
 IG_API uint64_t ig_ctx_seed(const ig_ctx *ctx);
 IG_API const char *ig_ctx_device(const ig_ctx *ctx); /* as it was resolved, "cpu:0" say; lent */
 IG_API const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx); /* lent */

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include "base/blocks.h"
+
 /* A plugin's answer may be any number. */
 static ig_status sane(const ig_device *device, const char *function, ig_status status) {
     if ((unsigned)status < IG_STATUS_COUNT) return status;
@@ -98,4 +100,14 @@ ig_status ig_device_override(ig_device *device, ig_tag tag, ig_compile_fn *compi
 ig_status ig_device_sync(ig_device *device) {
     const ig_backend *b = device->backend;
     return b->synchronize ? sane(device, "synchronize", b->synchronize(device->handle)) : IG_OK;
+}
+
+uint64_t ig_operand_span(const ig_operand *o) {
+    const int64_t block = ig_dtype_block(o->desc.dtype);
+    int64_t last = 0;
+    for (int d = 0; d < o->desc.shape.rank; d++) {
+        if (o->desc.shape.dim[d] == 0) return 0;
+        last += (o->desc.shape.dim[d] - 1) * o->stride[d];
+    }
+    return (uint64_t)ig_bytes_of(o->desc.dtype, last / block * block + block);
 }

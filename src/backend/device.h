@@ -61,6 +61,9 @@ IG_MUST_CHECK ig_status ig_device_read(ig_device *device, const ig_backend_buffe
 ig_memory_stats ig_device_memory(const ig_device *device);
 void ig_device_reset_peak(ig_device *device);
 
+/* Bytes from the first element of an operand to behind its last. */
+uint64_t ig_operand_span(const ig_operand *o);
+
 bool ig_device_can_run(const ig_device *device, const ig_step *step);
 uint64_t ig_device_scratch(const ig_device *device, const ig_step *step);
 IG_MUST_CHECK ig_status ig_device_sync(ig_device *device);

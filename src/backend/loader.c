@@ -130,7 +130,16 @@ static ig_status check_unique(const ig_plugins *all, const ig_plugin *p) {
     return IG_OK;
 }
 
+/* In a process of its own: there is no need to try it first. */
+static ig_status load_isolated(const ig_plugins *all, ig_plugin *p) {
+    p->isolated = ig_alloc(all->allocator, 1, sizeof *p->isolated);
+    if (!p->isolated) return IG_FAIL(IG_ERR_MEMORY, "plugin %s", p->path);
+    IG_TRY(ig_isolated_load(p->path, p->isolated, &p->backend));
+    return check_unique(all, p);
+}
+
 static ig_status load(const ig_plugins *all, ig_plugin_places places, ig_plugin *p) {
+    if (places.isolate) return load_isolated(all, p);
     if (places.accept && p->path[0] == '/') {
         (void)IG_FAIL(IG_ERR_DEVICE, "it was turned down");
         if (!places.accept(places.user, p->path)) return IG_ERR_DEVICE;
@@ -222,6 +231,7 @@ ig_status ig_plugins_load(ig_plugins *plugins, const ig_allocator *allocator,
 void ig_plugins_deinit(ig_plugins *plugins) {
     for (size_t i = 0; i < plugins->count; i++) {
         ig_plugin_close(plugins->at[i]);
+        ig_free(plugins->allocator, plugins->at[i]->isolated);
         ig_free(plugins->allocator, plugins->at[i]->path);
         ig_free(plugins->allocator, plugins->at[i]);
     }

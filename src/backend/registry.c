@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "backend/device.h"
+#include "backend/isolate.h"
 
 extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend, ig_vulkan_backend;
 
@@ -38,7 +39,8 @@ static bool is_available(const ig_backend *backend, const ig_host *host) {
 }
 
 uint32_t ig_backend_count(const ig_backend *backend, const ig_host *host) {
-    const uint32_t count = backend->count ? backend->count(host) : 1;
+    const ig_isolated *isolated = ig_isolated_of(backend);
+    const uint32_t count = isolated ? isolated->count : backend->count ? backend->count(host) : 1;
     if (count <= MOST_DEVICES) return count;
     (void)IG_FAIL(IG_ERR_DEVICE, "%s: count() says %u devices", backend->name, count);
     return 0;
@@ -112,7 +114,12 @@ ig_status ig_device_open_at(const ig_backend *backend, uint32_t index, const ig_
     device->handle = &device->plain;
     device->host_memory = !backend->buffer_alloc;
     snprintf(device->name, sizeof device->name, "%s:%u", backend->name, index);
-    ig_status status = backend->open ? backend->open(host, index, &device->handle) : IG_OK;
+    const ig_isolated *isolated = ig_isolated_of(backend);
+    ig_status status = IG_OK;
+    if (isolated)
+        status = ig_isolated_open(isolated, host, index, &device->handle);
+    else if (backend->open)
+        status = backend->open(host, index, &device->handle);
     if ((unsigned)status >= IG_STATUS_COUNT)
         status = IG_FAIL(IG_ERR_DEVICE, "%s: open() gave status %d", device->name, (int)status);
     if (status == IG_OK && !device->handle)

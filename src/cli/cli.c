@@ -43,6 +43,8 @@ const ig_opt ig_common_opts[] = {
      .help = "what a device that compiles shall compute with: f32, bf16, int8", .value = "TYPE"},
     {OPT_TEXT, 0, "batch-sizes", offsetof(ig_cli, batch_sizes),
      .help = "rows that it shall have programs for, as 1,8,64", .value = "LIST"},
+    {OPT_FLAG, 0, "isolate-plugin", offsetof(ig_cli, isolate_plugins),
+     .help = "run plugins in a process of their own: if one dies, another device goes on"},
     {OPT_CHOICE, 0, "color", offsetof(ig_cli, color),
      .help = "when to use colour; auto: on a terminal, unless NO_COLOR is set", .value = "WHEN",
      .choices = color_choices},
@@ -201,7 +203,8 @@ ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
                                         .batch_sizes = cli->batch_sizes},
                             .cache_dir = cli->cache_dir,
                             .no_cache = cli->no_cache,
-                            .accept_plugin = ig_cli_accept_plugin};
+                            .accept_plugin = ig_cli_accept_plugin,
+                            .isolate_plugins = cli->isolate_plugins};
 }
 
 bool ig_cli_cancelled(const ig_cli *cli) {

@@ -92,9 +92,6 @@ static ig_status run(ig_cli *cli, const void *options) {
     return status;
 }
 
-static const char *const types[] = {"Q4_0",   "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K_S", "Q4_K_M",
-                                    "Q5_K_M", "Q6_K", "F16",  "BF16", "F32",  NULL};
-
 static const ig_opt opts[] = {
     {OPT_TEXT, 0, "DIR", offsetof(convert_options, dir),
      .help = "a folder with config.json, tokenizer.json and .safetensors files, or a checkpoint",
@@ -102,7 +99,7 @@ static const ig_opt opts[] = {
     {OPT_TEXT, 0, "OUT", offsetof(convert_options, out), .help = "the GGUF file to write",
      .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
     {OPT_TEXT, 0, "type", offsetof(convert_options, type), .help = "what the weights become",
-     .value = "TYPE", .initial = "F16", .choices = types},
+     .value = "TYPE", .initial = "F16", .choices = ig_recipe_names},
     {OPT_TEXT, 0, "pre", offsetof(convert_options, pre),
      .help = "name of the pre-tokenizer, where it is not known by its patterns", .value = "NAME"},
     {OPT_INT, 't', "threads", offsetof(convert_options, threads),

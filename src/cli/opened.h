@@ -60,7 +60,7 @@ extern const char *const model_devices[], *const model_caches[];
          0,                                                                                   \
          "ubatch-size",                                                                       \
          offsetof(type, member.chunk),                                                        \
-         .help = "rows that go through the model at once; 0: 64",                             \
+         .help = "rows that go through the model at once; 0: 128",                            \
          .value = "N",                                                                        \
          .alias = "ub",                                                                       \
          .initial = "0",                                                                      \

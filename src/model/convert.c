@@ -120,7 +120,8 @@ static void choose_types(const ig_conversion *c, const ig_recipe *recipe) {
         tied = tied && strcmp(c->views[i].name, "output.weight") != 0;
     const ig_recipe_model model = {.n_layers = convert_int(c, "num_hidden_layers", "n_layer", 0),
                                    .tied = tied,
-                                   .n_experts = c->n_experts};
+                                   .n_experts = c->n_experts,
+                                   .heads_share = c->heads / c->kv_heads};
     for (size_t i = 0; i < c->n_views; i++) {
         const convert_view *v = &c->views[i];
         const ig_desc exact = {IG_F32, v->shape};

@@ -124,11 +124,7 @@ static bool is_aligned(const ig_gguf_tensor *t) {
     return ig_dtype_block(t->desc.dtype) > 1 || (uintptr_t)t->bytes % each == 0;
 }
 
-static ig_status bind(const binding *b, const ig_weight_row *row, int64_t layer) {
-    const ig_gguf_tensor *t;
-    ig_tensor **out = place_of(b->lm, row, layer);
-    IG_TRY(find(b->keys, b->hyper, row, layer, &t));
-    if (!t) return IG_OK;
+static ig_status take(const binding *b, const ig_gguf_tensor *t, ig_tensor **out) {
     if (t->desc.shape.rank == 1 && t->desc.dtype != IG_F32) return widen(b, t, out);
     if (!is_aligned(t)) return ig_tensor_create_from(b->ctx, t->desc, t->bytes, out);
     b->owner.retain(b->owner.owner);
@@ -136,6 +132,16 @@ static ig_status bind(const binding *b, const ig_weight_row *row, int64_t layer)
                                             b->owner.release, b->owner.owner, out);
     if (status != IG_OK) b->owner.release(b->owner.owner);
     return status == IG_OK ? ig_tensor_freeze(*out) : status;
+}
+
+/* Weights never change: devices may lay them out as they like, and keep that. */
+static ig_status bind(const binding *b, const ig_weight_row *row, int64_t layer) {
+    const ig_gguf_tensor *t;
+    ig_tensor **out = place_of(b->lm, row, layer);
+    IG_TRY(find(b->keys, b->hyper, row, layer, &t));
+    if (!t) return IG_OK;
+    IG_TRY(take(b, t, out));
+    return ig_tensor_freeze(*out);
 }
 
 /*

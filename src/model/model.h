@@ -11,6 +11,7 @@
 
 struct ig_model {
     atomic_uint refs;
+    ig_allocator memory; /* no context's: the model may outlive them */
     char *path;
     ig_gguf *file;
     const ig_arch *arch;

@@ -32,8 +32,17 @@ static uint64_t align(uint64_t bytes) {
     return (bytes + IG_ALIGNMENT - 1) & ~(uint64_t)(IG_ALIGNMENT - 1);
 }
 
+/* The level up to which what step i touches must stay as it is. */
+static uint32_t last_of(const ig_lowering *l, uint32_t i) {
+    const uint32_t level = l->plan->steps[i].level, device = l->places[i].device;
+    const bool joins =
+        device != IG_ON_HOST && l->planner->devices[device]->info.flags & IG_JOINS_STEPS;
+    return joins ? level + 2 : level;
+}
+
 /* Adds the block of an output, or lets one that is there live on. */
-static ig_status touch(const ig_lowering *l, blocks *b, const ig_step *step, const ig_operand *o) {
+static ig_status touch(const ig_lowering *l, blocks *b, uint32_t i, const ig_operand *o) {
+    const ig_step *step = &l->plan->steps[i];
     const uint32_t memory = ig_memory_of(l, o);
     uint64_t bytes;
     if (o->buffer != IG_ARENA) return IG_OK;
@@ -43,7 +52,8 @@ static ig_status touch(const ig_lowering *l, blocks *b, const ig_step *step, con
         b->at[b->count] = (block){step->level, step->level, align(bytes), 0, memory, UINT32_MAX};
         b->of[memory] = ++b->count;
     }
-    b->at[b->of[memory] - 1].last = step->level;
+    block *own = &b->at[b->of[memory] - 1];
+    if (own->last < last_of(l, i)) own->last = last_of(l, i);
     return IG_OK;
 }
 
@@ -51,8 +61,8 @@ static ig_status collect(ig_lowering *l, blocks *b) {
     ig_plan *p = l->plan;
     for (uint32_t i = 0; i < p->n_steps; i++) {
         ig_step *step = &p->steps[i];
-        for (uint32_t j = 0; j < step->n_out; j++) IG_TRY(touch(l, b, step, &step->out[j]));
-        for (uint32_t j = 0; j < step->n_in; j++) IG_TRY(touch(l, b, step, &step->in[j]));
+        for (uint32_t j = 0; j < step->n_out; j++) IG_TRY(touch(l, b, i, &step->out[j]));
+        for (uint32_t j = 0; j < step->n_in; j++) IG_TRY(touch(l, b, i, &step->in[j]));
         if (l->places[i].device == IG_ON_HOST) continue;
         const ig_device *device = l->planner->devices[l->places[i].device];
         step->scratch_bytes = ig_device_scratch(device, step);

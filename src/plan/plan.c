@@ -1,7 +1,6 @@
 /* A plan from pass to pass; and its end. */
 #include "plan/plan.h"
 
-#include "base/blocks.h"
 #include "plan/lower.h"
 
 /* Room for all that the passes may write: a copy for every input is the most they add. */
@@ -103,14 +102,4 @@ const char *ig_plan_step_name(const ig_planner *planner, const ig_step *step) {
     ig_attrs_custom attrs;
     ig_step_attrs(step, &attrs, sizeof attrs);
     return planner->custom(planner->user, attrs.id)->name;
-}
-
-uint64_t ig_operand_span(const ig_operand *o) {
-    const int64_t block = ig_dtype_block(o->desc.dtype);
-    int64_t last = 0;
-    for (int d = 0; d < o->desc.shape.rank; d++) {
-        if (o->desc.shape.dim[d] == 0) return 0;
-        last += (o->desc.shape.dim[d] - 1) * o->stride[d];
-    }
-    return (uint64_t)ig_bytes_of(o->desc.dtype, last / block * block + block);
 }

@@ -225,9 +225,11 @@ static ig_status submit_proven(const ig_plan *plan, ig_segment *s,
     const ig_status status = submit(s, buffers, args);
     const bool fallible = s->device && !(s->device->info.flags & IG_NEVER_FAILS);
     if (status == IG_OK || !fallible) return status;
-    if (!can_run_again(plan, s))
+    if (!can_run_again(plan, s)) {
+        ig_segment_fail(s);
         return IG_FAIL(status, "%s: %s; it has overwritten what it needs to run again",
                        s->device->name, ig_error_text());
+    }
     IG_TRY(ig_segment_recover(plan, s, status));
     return ig_stand_in_run(plan, s, args);
 }

@@ -33,8 +33,10 @@ static void note(ig_segment *s, int level, bool ok, const char *reason) {
 static ig_status ask(const ig_planner *planner, ig_device *device, ig_compile_fn *fn,
                      const ig_step *steps, uint32_t count, ig_backend_program **out) {
     ig_backend_program *program = NULL;
+    /* Single steps are worth a file only to a device that runs nothing but programs. */
+    const bool worth = count > 1 || device->info.flags & IG_NO_EAGER;
     const bool kept =
-        fn == device->backend->compile && ig_artifacts_keeps(planner->artifacts, device);
+        fn == device->backend->compile && worth && ig_artifacts_keeps(planner->artifacts, device);
     (void)IG_FAIL(IG_ERR_DEVICE, "%s: compile() failed and gave no reason", device->name);
     const ig_status status =
         kept ? ig_artifacts_compile(planner->artifacts, device, steps, count, planner->progress,
@@ -177,13 +179,20 @@ static ig_status take_over(const ig_plan *plan, ig_segment *s, const char *reaso
     return IG_FAIL(IG_ERR_DEVICE, "%s: %s", s->device->name, reason);
 }
 
+static int selected_level(const ig_segment *s) {
+    int level = COMPILE;
+    while (level < EAGER && !s->attempts[level].selected) level++;
+    return level;
+}
+
+void ig_segment_fail(ig_segment *s) { note(s, selected_level(s), false, ig_error_text()); }
+
 ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status status) {
     const ig_step *steps = &plan->steps[s->first];
     char reason[IG_REASON_BYTES];
-    int level = COMPILE;
+    const int level = selected_level(s);
     snprintf(reason, sizeof reason, "%s", ig_error_text());
     if (is_final(status)) return status;
-    while (level < EAGER && !s->attempts[level].selected) level++;
     note(s, level, false, reason);
     destroy_programs(s);
     IG_TRY(refuse_fallback(plan->planner, s, level));
@@ -197,10 +206,9 @@ ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status statu
 
 ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status status) {
     char reason[IG_REASON_BYTES];
-    int level = COMPILE;
+    const int level = selected_level(s);
     snprintf(reason, sizeof reason, "%s", ig_error_text());
     if (is_final(status)) return status;
-    while (level < EAGER && !s->attempts[level].selected) level++;
     note(s, level, false, reason);
     IG_TRY(refuse_fallback(plan->planner, s, level));
     return take_over(plan, s, reason);

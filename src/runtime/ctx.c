@@ -15,7 +15,10 @@ static ig_ctx *ctx_of(const ig_host *host) { return ((const ig_ctx_host *)host)-
 
 static void host_log(const ig_host *host, ig_log_level level, const char *text) {
     const ig_ctx_options *o = &ctx_of(host)->options;
-    if (o->log) o->log(o->user, level, text);
+    if (o->log)
+        o->log(o->user, level, text);
+    else if (o->verbose)
+        fprintf(stderr, "ingot: %s\n", text);
 }
 
 static void *host_alloc(const ig_host *host, size_t count, size_t bytes_each) {
@@ -116,6 +119,14 @@ static ig_status open_cache(ig_ctx *ctx, const ig_ctx_options *o) {
     return IG_FAIL(IG_ERR_ARGUMENT, "ctx_create: the cache's path is too long");
 }
 
+static void tell_device(const ig_ctx *ctx, const char *wanted) {
+    const ig_device *device = ctx->planner.devices[0];
+    char text[192];
+    snprintf(text, sizeof text, "device %s is %s, %s", wanted, device->name,
+             device->info.architecture);
+    host_log(&ctx->host.table, IG_LOG_INFO, text);
+}
+
 /* What was asked for beats the environment, which beats the user's config. */
 static ig_status choose_device(ig_ctx *ctx, const ig_ctx_options *options) {
     ig_config config;
@@ -124,7 +135,7 @@ static ig_status choose_device(ig_ctx *ctx, const ig_ctx_options *options) {
         (ig_registry){.allocator = &ctx->allocator,
                       .host = &ctx->host.table,
                       .places = {first_set(options->plugins, config.plugins, NULL, NULL),
-                                 options->accept_plugin, options->user}};
+                                 options->accept_plugin, options->user, options->isolate_plugins}};
     const char *paths = ctx->registry.places.paths;
     if (paths && !(ctx->plugin_paths = ig_copy_text(&ctx->allocator, paths))) {
         ig_config_deinit(&ctx->allocator, &config);
@@ -134,6 +145,7 @@ static ig_status choose_device(ig_ctx *ctx, const ig_ctx_options *options) {
     const char *wanted = first_set(options->device, getenv("INGOT_DEVICE"), getenv("RM_DEVICE"),
                                    first_set(config.device, NULL, NULL, "auto"));
     const ig_status status = ig_ctx_open_devices(ctx, wanted, &ctx->planner);
+    if (status == IG_OK) tell_device(ctx, wanted);
     ig_config_deinit(&ctx->allocator, &config);
     return status;
 }

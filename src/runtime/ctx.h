@@ -80,9 +80,17 @@ typedef struct ig_profile_event {
     uint64_t begin_ns, end_ns;
 } ig_profile_event;
 
+/* Steps that are alike: the same op, with a weight of the same type and shape. */
+enum { IG_PROFILE_KINDS = 64, IG_PROFILE_NAME_BYTES = 64 };
+typedef struct ig_profile_kind {
+    char name[IG_PROFILE_NAME_BYTES];
+    uint64_t steps, bytes, flop; /* that ran so far */
+} ig_profile_kind;
+
 typedef struct ig_profile_ring {
     ig_profile_event *events; /* number i lies at i % room */
     _Alignas(64) uint64_t count;
+    uint64_t kind_ns[IG_PROFILE_KINDS];
 } ig_profile_ring;
 
 typedef struct ig_profile {
@@ -90,7 +98,11 @@ typedef struct ig_profile {
     uint32_t n_rings, room;
     uint64_t run;
     uint32_t first_step; /* of the program that runs */
-    const ig_plan *plan; /* that ran last */
+    const ig_plan *plan; /* that ran last, */
+    uint8_t *kind_of;    /* and of its steps what kind each is; NULL: not known */
+    uint32_t n_kind_of;
+    ig_profile_kind *kinds; /* room for IG_PROFILE_KINDS; the last takes what goes beyond */
+    uint32_t n_kinds;
 } ig_profile;
 
 /* A result of a capture that its caller retained. */

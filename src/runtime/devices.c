@@ -128,7 +128,8 @@ ig_status ig_devices_each(const ig_ctx_options *options, ig_device_entry_fn *fn,
     ig_registry registry = {.allocator = a,
                             .host = &lone_host,
                             .places = {options->plugins ? options->plugins : config.plugins,
-                                       options->accept_plugin, options->user}};
+                                       options->accept_plugin, options->user,
+                                       options->isolate_plugins}};
     ig_backend_list list;
     const ig_status status = ig_registry_list(&registry, &list);
     const listing l = {fn, user, &registry.plugins};

@@ -65,17 +65,29 @@ static void say_timeline(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, con
     ig_text_add(t, "}");
 }
 
+/* What another device did for the first one. */
+typedef struct fallback {
+    const char *to, *reason;
+    uint64_t runs, moved_bytes, lost_ns;
+} fallback;
+
+static void say_fallback_of(ig_text *t, const ig_ctx *ctx, fallback f) {
+    ig_text_add(t, ",\"from\":\"%s\",\"to\":\"%s\",\"reason\":", ctx->planner.devices[0]->name,
+                f.to);
+    ig_text_add_string(t, f.reason);
+    ig_text_add_number(t, "runs", f.runs);
+    ig_text_add_number(t, "bytes_moved", f.moved_bytes);
+    ig_text_add(t, ",\"ms_lost\":%.3f}", (double)f.lost_ns / 1e6);
+}
+
 static void say_fallback(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s) {
     if (!s->fallback[0]) return;
     ig_text_comma(t);
     ig_text_add(t, "{\"op\":");
     say_module(t, ctx, plan, s);
-    ig_text_add(t, ",\"from\":\"%s\",\"to\":\"%s\",\"reason\":", ctx->planner.devices[0]->name,
-                ig_segment_device(s));
-    ig_text_add_string(t, s->fallback);
-    ig_text_add_number(t, "runs", s->n_runs);
-    ig_text_add_number(t, "bytes_moved", s->moved_bytes);
-    ig_text_add(t, ",\"ms_lost\":%.3f}", (double)s->lost_ns / 1e6);
+    say_fallback_of(
+        t, ctx,
+        (fallback){ig_segment_device(s), s->fallback, s->n_runs, s->moved_bytes, s->lost_ns});
 }
 
 static void plan_segments(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, segment_fn *fn) {
@@ -98,6 +110,23 @@ static void say_plan_timeline(ig_text *t, const ig_ctx *ctx, const ig_plan *plan
 
 static void say_plan_fallbacks(ig_text *t, const ig_ctx *ctx, const ig_plan *plan) {
     plan_segments(t, ctx, plan, say_fallback);
+}
+
+/* Plans of single ops that had to make room: equal ones are one entry. */
+static void say_past_timeline(ig_text *t, const ig_ctx *ctx) {
+    for (size_t i = 0; i < ctx->cache.n_past; i++) say_refusal(t, &ctx->cache.past[i].was);
+}
+
+static void say_past_fallbacks(ig_text *t, const ig_ctx *ctx) {
+    for (size_t i = 0; i < ctx->cache.n_past; i++) {
+        const ig_past *p = &ctx->cache.past[i];
+        const fallback f = {p->was.device, p->fallback, p->n_runs, p->moved_bytes, p->lost_ns};
+        if (!p->fallback[0]) continue;
+        ig_text_comma(t);
+        ig_text_add(t, "{\"op\":");
+        ig_text_add_string(t, p->was.module);
+        say_fallback_of(t, ctx, f);
+    }
 }
 
 /* ---- the fields ---- */
@@ -219,12 +248,10 @@ static void say_device_counters(ig_text *t, const ig_device *device) {
     ig_device_counters c = {0};
     if (!device->backend->counters) return;
     device->backend->counters(device->handle, &c);
-    ig_text_add(t, ",\"device\":{");
-    ig_text_add_number(t, "submits", c.submits);
-    ig_text_add_number(t, "dispatches", c.dispatches);
-    ig_text_add_number(t, "barriers", c.barriers);
-    ig_text_add_number(t, "recordings", c.recordings);
-    ig_text_add(t, "}");
+    ig_text_add_number(t, "device_submits", c.submits);
+    ig_text_add_number(t, "device_dispatches", c.dispatches);
+    ig_text_add_number(t, "device_barriers", c.barriers);
+    ig_text_add_number(t, "device_recordings", c.recordings);
 }
 
 static void say_counters(ig_text *t, const ig_ctx *ctx) {
@@ -262,12 +289,14 @@ static void say_recordings(ig_text *t, const ig_ctx *ctx) {
 
 static void say_fallbacks(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "[");
+    say_past_fallbacks(t, ctx);
     each_plan(t, ctx, say_plan_fallbacks);
     ig_text_add(t, "]");
 }
 
 static void say_timelines(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "[");
+    say_past_timeline(t, ctx);
     each_plan(t, ctx, say_plan_timeline);
     ig_text_add(t, "]");
 }

@@ -263,8 +263,7 @@ static void shaders_that_are_written_are_valid(void **state) {
     (void)state;
     char path[] = "/tmp/ingot-chain-XXXXXX", command[128];
     net n;
-    uint32_t *words;
-    size_t count;
+    vk_written shader;
     if (system("command -v spirv-val >/dev/null") != 0) { // NOLINT(cert-env33-c): a constant
         printf("vulkan: skipped: spirv-val is not installed\n");
         skip();
@@ -275,15 +274,17 @@ static void shaders_that_are_written_are_valid(void **state) {
     add(&n, IG_OP_SUB, 0, 0, whole(6), with_strides(1, 1, ROWS), whole(7));
     add(&n, IG_OP_GELU, 0, 0, whole(7), whole(0), whole(8));
     assert_int_equal(vk_chain_length(n.steps, 0, 3), 3);
-    assert_int_equal(vk_chain_write(&n.host.base, n.steps, 0, 3, &words, &count), IG_OK);
+    assert_int_equal(vk_chain_write(&n.host.base, n.steps, 0, 3, &shader), IG_OK);
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
-    assert_int_equal(write(fd, words, count * sizeof *words), count * sizeof *words);
+    assert_int_equal(write(fd, shader.words, shader.n_words * sizeof *shader.words),
+                     shader.n_words * sizeof *shader.words);
+    assert_string_equal(shader.name, "chain of scale, sub, gelu");
     close(fd);
     snprintf(command, sizeof command, "spirv-val --target-env vulkan1.2 %s", path);
     assert_int_equal(system(command), 0); // NOLINT(cert-env33-c): a path of our own
     unlink(path);
-    n.host.base.free(&n.host.base, words);
+    n.host.base.free(&n.host.base, shader.words);
     assert_int_equal(n.host.live, 0);
     host_deinit(&n.host);
 }

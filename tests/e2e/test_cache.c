@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "directory.h"
+#include "models/models.h"
 #include "program.h"
 
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -193,6 +194,83 @@ static void every_input_that_changed_is_a_miss_that_why_names(void **state) {
     }
 }
 
+/* A llama whose matrices are of the type, as a GGUF file. */
+static const char *make_llama(const fixture *f, ig_dtype type, char path[PATH_BYTES]) {
+    char name[32];
+    snprintf(name, sizeof name, "%s.gguf", ig_dtype_name(type));
+    if (model_save("llama", type, in_folder(f, name, path)) != IG_OK)
+        fail_msg("%s", ig_error_text());
+    return path;
+}
+
+static void one_bit_of_a_weight_is_a_miss_that_why_names(void **state) {
+    const fixture *f = *state;
+    char cache[PATH_BYTES], model[PATH_BYTES];
+    fresh(f, "cache", cache);
+    make_llama(f, IG_F32, model);
+    json_decref(json_with(cache, NULL, ARGS(GENERATE(model))));
+    FILE *file = fopen(model, "r+b"); /* the last bytes are of the last matrix */
+    fseek(file, -4096, SEEK_END);
+    const int byte = fgetc(file);
+    fseek(file, -4096, SEEK_END);
+    fputc(byte ^ 1, file);
+    fclose(file);
+    json_t *r = json_with(cache, NULL, ARGS(GENERATE(model)));
+    assert_true(cached(r, "misses") > 0);
+    assert_true(cached(r, "hits") > 0); /* the other layers are what they were */
+    json_decref(r);
+    json_t *list = json_with(cache, NULL, ARGS("cache", "ls", "--json"));
+    size_t i, named = 0;
+    const json_t *row;
+    json_array_foreach(json_object_get(list, "entries"), i, row) {
+        json_t *why = json_with(
+            cache, NULL,
+            ARGS("cache", "why", json_string_value(json_object_get(row, "key")), "--json"));
+        const json_t *differ = json_object_get(why, "differ");
+        named += json_array_size(differ) == 1 &&
+                 strcmp(json_string_value(json_array_get(differ, 0)), "weights") == 0;
+        json_decref(why);
+    }
+    assert_true(named >= 2); /* before and after, each the other's nearest */
+    json_decref(list);
+}
+
+/* The types that the device takes, prompt and answer: most of the model runs there, and another
+ * type is another program. */
+static void models_of_every_type_that_it_reads_run_on_the_npu(void **state) {
+    const fixture *f = *state;
+    static const ig_dtype types[] = {IG_F32, IG_BF16, IG_Q8_0};
+    char cache[PATH_BYTES], model[PATH_BYTES];
+    fresh(f, "cache", cache);
+    for (size_t t = 0; t < 3; t++) {
+        make_llama(f, types[t], model);
+        json_t *r = json_with(cache, NULL, ARGS(GENERATE(model)));
+        assert_int_equal(cached(r, "hits"), 0);
+        size_t i, there = 0;
+        const json_t *entry;
+        json_array_foreach(json_object_get(r, "backend_timeline"), i, entry) {
+            const json_t *first = json_array_get(json_object_get(entry, "attempts"), 0);
+            there += strcmp(json_string_value(json_object_get(entry, "device")), "simnpu:0") == 0 &&
+                     json_is_true(json_object_get(first, "selected"));
+        }
+        if (there < 6) fail_msg("%s: %zu segments", ig_dtype_name(types[t]), there);
+        if (t == 0) {
+            json_t *cpu = json_with(cache, NULL,
+                                    ARGS("generate", "-m", model, "--device", "cpu", "-p",
+                                         "line 3 of", "-n", "6", "--temp", "0", "--json"));
+            assert_true(json_equal(json_object_get(r, "tokens"), json_object_get(cpu, "tokens")));
+            json_decref(cpu);
+        } else {
+            json_t *why = json_with(cache, NULL, ARGS("cache", "why", "--json"));
+            char *differ = json_dumps(json_object_get(why, "differ"), JSON_COMPACT);
+            assert_string_equal(differ, "[\"weight_bytes\",\"dtypes\",\"weights\"]");
+            free(differ);
+            json_decref(why);
+        }
+        json_decref(r);
+    }
+}
+
 static void nothing_is_kept_or_used_where_nobody_wants_it(void **state) {
     const fixture *f = *state;
     char cache[PATH_BYTES];
@@ -340,6 +418,8 @@ int main(void) {
         cmocka_unit_test(a_second_start_compiles_nothing_and_says_the_same),
         cmocka_unit_test(neither_home_nor_host_nor_folder_is_part_of_a_key),
         cmocka_unit_test(every_input_that_changed_is_a_miss_that_why_names),
+        cmocka_unit_test(one_bit_of_a_weight_is_a_miss_that_why_names),
+        cmocka_unit_test(models_of_every_type_that_it_reads_run_on_the_npu),
         cmocka_unit_test(nothing_is_kept_or_used_where_nobody_wants_it),
         cmocka_unit_test(eight_at_once_compile_once),
         cmocka_unit_test(killed_at_any_moment_nothing_is_damaged_and_nothing_is_left),

@@ -291,7 +291,7 @@ static void put_special(keys *k, const model *m) {
 static void put_keys(ig_gguf_writer *w, const model *m) {
     keys k = {.w = w, .arch = m->arch};
     ig_gguf_writer_text(w, "general.architecture", m->arch);
-    ig_gguf_writer_text(w, "general.name", m->name);
+    ig_gguf_writer_text(w, "general.name", "small"); /* some names mean something to readers */
     put_sizes(&k, m);
     put_special(&k, m);
     if (!m->pre)

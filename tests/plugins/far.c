@@ -13,13 +13,18 @@
  *   alloc    buffer_alloc() says yes and gives no buffer
  *   scratch  scratch_bytes() asks for all there is
  *   prepare  prepare() fails
+ *   override compile() refuses programs of several steps, and so do overrides
+ *   crash    programs of several steps kill the process when they are run
+ *   hang     they never end
  *   compile  compile() refuses programs of several steps
  *   split    compile() asks for fewer steps
  *   nothing  compile() says yes and gives no program
  *   number   compile() gives a status that there is not
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "backend/ref/ref.h"
 #include "base/alloc.h"
@@ -131,8 +136,16 @@ static uint64_t far_scratch(const ig_backend_device *device, const ig_step *step
     return fails("scratch") ? UINT64_MAX - 7 : 0;
 }
 
+static ig_status broken_override(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                                 ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    (void)steps, (void)saved, (void)progress, (void)out;
+    return IG_HOST_FAIL(device->host, IG_ERR_UNSUPPORTED, "far: no override of %u steps", count);
+}
+
 static ig_status far_prepare(ig_backend_device *device, const ig_step *steps, uint32_t count) {
     (void)steps, (void)count;
+    for (int tag = IG_TAG_NONE + 1; fails("override") && tag <= IG_TAG_OPTIMIZER; tag++)
+        IG_TRY(device->host->register_override(device, (ig_tag)tag, broken_override));
     if (!fails("prepare")) return IG_OK;
     return IG_HOST_FAIL(device->host, IG_ERR_DEVICE, "far: cannot prepare");
 }
@@ -142,6 +155,8 @@ static ig_status far_submit(ig_backend_program *program, ig_backend_buffer *cons
     far_program *p = (far_program *)program;
     p->runs++;
     if (fails("status")) return (ig_status)4711;
+    if (fails("crash") && p->count > 1) raise(SIGSEGV);
+    while (fails("hang") && p->count > 1) sleep(1000);
     char **data = p->host->alloc(p->host, n_buffers, sizeof *data);
     if (!data) return IG_HOST_FAIL(p->host, IG_ERR_MEMORY, "far: %u buffers", n_buffers);
     for (uint32_t i = 0; i < n_buffers; i++) data[i] = buffers[i] ? buffers[i]->data : NULL;
@@ -168,7 +183,7 @@ static void far_destroy(ig_backend_program *program) {
 static ig_status far_compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
                              ig_blob saved, ig_progress *progress, ig_backend_program **out) {
     const ig_host *host = device->host;
-    if (fails("compile") && count > 1)
+    if ((fails("compile") || fails("override")) && count > 1)
         return IG_HOST_FAIL(host, IG_ERR_UNSUPPORTED, "far: %u steps at once", count);
     if (fails("split") && count > 1)
         return IG_HOST_FAIL(host, IG_ERR_SPLIT, "far: %u steps are too many", count);

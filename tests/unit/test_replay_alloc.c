@@ -8,34 +8,8 @@
 #include <unistd.h>
 
 #include "cli/workload.h"
+#include "unit/meter.h"
 #include "unit/nets.h"
-
-/* An allocator that counts, and fails when told to. */
-typedef struct meter {
-    uint64_t asked, held; /* allocations asked for; not freed yet */
-    uint64_t fail_at;     /* from 1 on; 0: never */
-    bool fail_on;         /* and all after it */
-    bool failed;
-} meter;
-
-static void *meter_alloc(void *user, size_t bytes, size_t alignment) {
-    meter *m = user;
-    m->asked++;
-    if (m->fail_at && (m->asked == m->fail_at || (m->fail_on && m->asked > m->fail_at))) {
-        m->failed = true;
-        return NULL;
-    }
-    const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    void *p = aligned_alloc(alignment, rounded);
-    assert_non_null(p);
-    m->held++;
-    return memset(p, 0xcd, rounded);
-}
-
-static void meter_free(void *user, void *p) {
-    ((meter *)user)->held--;
-    free(p);
-}
 
 static ig_ctx *metered(meter *m, ig_mode mode, int threads) {
     ig_ctx *ctx = NULL;

@@ -314,6 +314,40 @@ static void a_frozen_tensor_cannot_be_written_to(void **state) {
     ig_ctx_destroy(ctx);
 }
 
+/* More single ops than plans are kept: those that went are still told of, once each. */
+static void ops_whose_plans_went_stay_in_the_timeline(void **state) {
+    (void)state;
+    enum { MANY = 4100 };
+    ig_ctx *ctx = NULL;
+    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = 1}, &ctx));
+    ig_tensor *x = NULL;
+    must(ig_tensor_create(ctx, (ig_desc){IG_F32, IG_SHAPE(MANY)}, &x));
+    ig_tensor *y = ig_exp(x);
+    must(ig_eval(&y, 1));
+    for (int64_t n = 1; n <= MANY; n++) {
+        y = ig_neg(ig_slice(x, 0, 0, n));
+        must(ig_eval(&y, 1));
+        if (n % 64 == 0) must(ig_step_end(ctx));
+    }
+    const size_t bytes = ig_report_json(ctx, NULL, 0) + 1;
+    char *text = malloc(bytes);
+    ig_report_json(ctx, text, bytes);
+    json_t *report = json_loads(text, 0, NULL);
+    size_t i, found[2] = {0, 0};
+    const json_t *entry;
+    json_array_foreach(json_object_get(report, "backend_timeline"), i, entry) {
+        const char *module = json_string_value(json_object_get(entry, "module"));
+        found[0] += strcmp(module, "exp") == 0;
+        found[1] += strcmp(module, "neg") == 0;
+    }
+    assert_int_equal(found[0], 1);
+    assert_in_range(found[1], 2, 100); /* one for all that went, and those that are there */
+    json_decref(report);
+    free(text);
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
 /* ---- tags ---- */
 
 static void steps_and_their_gradients_are_part_of_what_their_builder_says(void **state) {
@@ -368,6 +402,7 @@ int main(void) {
         cmocka_unit_test(what_crosses_between_two_memories_is_counted),
         cmocka_unit_test(memory_from_outside_is_seen_on_the_device_and_its_results_outside),
         cmocka_unit_test(a_frozen_tensor_cannot_be_written_to),
+        cmocka_unit_test(ops_whose_plans_went_stay_in_the_timeline),
         cmocka_unit_test(steps_and_their_gradients_are_part_of_what_their_builder_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

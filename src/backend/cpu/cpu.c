@@ -214,7 +214,7 @@ static void work_alone(const cpu_program *p) {
  */
 static bool choose_team(choice *c, uint32_t n_barriers) {
     enum { TRIES = 4, TRY_RUNS = 4, SOON = 256, RARELY = 4096 };
-    enum { WAIT_NS = 200000 }; /* more than a barrier costs at worst */
+    enum { WAIT_NS = 20000 }; /* more than a barrier costs, but for the rarest */
     const uint64_t alone = c->took_ns[0], team = c->took_ns[1];
     const bool better = alone == 0 || team < alone, before = c->team;
     const bool close = better ? alone < 2 * team : team < 2 * alone;

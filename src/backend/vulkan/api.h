@@ -63,6 +63,7 @@
     X(CreatePipelineCache)         \
     X(DestroyPipelineCache)        \
     X(GetPipelineCacheData)        \
+    X(MergePipelineCaches)         \
     X(CreateComputePipelines)      \
     X(DestroyPipeline)
 

@@ -1,5 +1,7 @@
 #include "backend/vulkan/chain.h"
 
+#include <stdio.h>
+
 #include "backend/vulkan/kernels/setup.h"
 #include "backend/vulkan/spirv.h"
 
@@ -173,16 +175,27 @@ static void write_step(spv_writer *w, places *p, const ig_step *step, uint32_t i
     (void)spv_call(w, "store(", (spv_id[]){p->number[out], p->at[out], value}, 3);
 }
 
+/* What errors call it. */
+static void name_shader(const ig_step *steps, uint32_t first, uint32_t count, char *out,
+                        size_t bytes) {
+    size_t used = (size_t)snprintf(out, bytes, "chain of");
+    for (uint32_t i = 0; i < count && used < bytes; i++)
+        used += (size_t)snprintf(out + used, bytes - used, "%s %s", i > 0 ? "," : "",
+                                 ig_op_name(ig_step_at(steps, first + i)->op));
+}
+
 ig_status vk_chain_write(const ig_host *host, const ig_step *steps, uint32_t first, uint32_t count,
-                         uint32_t **words, size_t *n_words) {
+                         vk_written *out) {
     const chain c = chain_of(steps, first, count);
     const vk_chain_params params = params_of(&c, steps, first);
     spv_writer *w = host->alloc(host, 1, sizeof *w);
     if (!w) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: a shader for %u steps", count);
+    *out = (vk_written){0};
+    name_shader(steps, first, count, out->name, sizeof out->name);
     spv_begin(w, &vk_shaders[VK_SHADER_chain], "chain(");
     places p = {.chain = &c, .params = &params, .element = spv_parameter(w, 0)};
     for (uint32_t i = 0; i < count; i++) write_step(w, &p, ig_step_at(steps, first + i), i);
-    const ig_status status = spv_finish(w, host, words, n_words);
+    const ig_status status = spv_finish(w, host, &out->words, &out->n_words);
     host->free(host, w);
     return status;
 }

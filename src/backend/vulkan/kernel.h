@@ -42,9 +42,9 @@ typedef enum vk_shader {
 } vk_shader;
 
 enum {
-    VK_MAX_REFS = 8,      /* memory that a dispatch touches */
-    VK_MAX_CONSTANTS = 9, /* of a shader; the first is the number of threads of a group */
-    VK_NUMBERS = 8,       /* words that a dispatch may take from slots */
+    VK_MAX_REFS = 8,       /* memory that a dispatch touches */
+    VK_MAX_CONSTANTS = 11, /* of a shader; the first is the number of threads of a group */
+    VK_NUMBERS = 8,        /* words that a dispatch may take from slots */
 };
 
 /* Bytes of a buffer of the plan. */
@@ -68,6 +68,14 @@ typedef struct vk_dispatch {
     vk_numbers_fn *numbers; /* NULL: none */
 } vk_dispatch;
 
+/* Steps that the kernel of another does along with it: see join.h. */
+typedef struct vk_join {
+    const ig_step *before; /* makes in[0]; NULL: none */
+    const ig_step *after;  /* takes the result further; NULL: none */
+    bool stores;           /* of several that have the same `before`, this one stores its result */
+    bool absorbed;         /* this step is done by another */
+} vk_join;
+
 /* Where dispatches go: nowhere, but counted, or into a program. */
 typedef struct vk_builder {
     uint32_t n_launches, n_refs, n_numbers;
@@ -75,6 +83,7 @@ typedef struct vk_builder {
     struct vk_program *program; /* NULL: only counts */
     const ig_step *step;
     uint32_t step_index;
+    vk_join join; /* of the step; empty: it is by itself */
 } vk_builder;
 
 void vk_emit(vk_builder *b, const vk_dispatch *dispatch);
@@ -87,6 +96,11 @@ typedef struct vk_entry {
     ig_dtype dtype; /* of in[0], or of out[0] where there is none: what capabilities list */
     vk_setup_fn *setup;
 } vk_entry;
+
+/* Whether the product's kernel can work out `before` as it reads its left side, and take `after`
+ * along. */
+bool vk_matmul_takes_before(const ig_step *product, const ig_step *before);
+bool vk_matmul_takes_after(const ig_step *product, const ig_step *after);
 
 /* Each ends with an entry without `setup`. */
 extern const vk_entry vk_elementwise[], vk_cast[], vk_move[], vk_index[], vk_reduce[], vk_softmax[],

@@ -101,6 +101,11 @@ static ig_status block_create(vk_device *d, vk_pool *pool, uint64_t bytes) {
     else if (b && piece) {
         b->bytes = bytes > pool->block_bytes ? bytes : pool->block_bytes;
         result = block_allocate(d, b, pool);
+        if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY && b->bytes > bytes) { /* no more than needed */
+            if (b->buffer) d->api.DestroyBuffer(d->handle, b->buffer, NULL);
+            *b = (vk_block){.bytes = bytes};
+            result = block_allocate(d, b, pool);
+        }
     }
     if (result != VK_SUCCESS) {
         uint64_t total, left;

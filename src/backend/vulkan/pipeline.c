@@ -4,6 +4,7 @@
  * in a cache that can be saved.
  */
 #include <stdatomic.h>
+#include <xxhash.h>
 
 #include "backend/vulkan/device.h"
 #include "backend/vulkan/shaders.h"
@@ -36,6 +37,7 @@ void vk_pipelines_deinit(vk_device *d) {
         host->free(host, p->written[i].words);
     }
     host->free(host, p->written);
+    host->free(host, p->saved);
     if (p->cache) d->api.DestroyPipelineCache(d->handle, p->cache, NULL);
     if (p->layout) d->api.DestroyPipelineLayout(d->handle, p->layout, NULL);
     host->free(host, p->at);
@@ -61,8 +63,7 @@ static VkShaderModule *module_of(vk_pipelines *p, uint32_t shader) {
 static vk_shader_code code_of(const vk_pipelines *p, uint32_t shader) {
     if (shader < VK_SHADER_COUNT) return vk_shaders[shader];
     const vk_written *w = &p->written[shader - VK_SHADER_COUNT];
-    return (vk_shader_code){"written for a chain of steps", w->words,
-                            w->n_words * sizeof *w->words};
+    return (vk_shader_code){w->name, w->words, w->n_words * sizeof *w->words};
 }
 
 static VkResult make(vk_device *d, const vk_pipeline_key *key, VkPipeline *out) {
@@ -165,30 +166,35 @@ static ig_status load_module(vk_device *d, uint32_t shader) {
     return result == VK_SUCCESS ? IG_OK : VK_FAIL(host, result, "shader %s", code.name);
 }
 
-ig_status vk_pipelines_write(vk_device *d, uint32_t *words, size_t n_words, uint32_t *out) {
+/* Room for one more; false: no memory. */
+static bool reserve_written(vk_device *d) {
     vk_pipelines *p = &d->pipelines;
     const ig_host *host = d->base.host;
-    for (uint32_t i = 0; i < p->n_written; i++)
-        if (p->written[i].n_words == n_words &&
-            memcmp(p->written[i].words, words, n_words * sizeof *words) == 0) {
-            host->free(host, words);
-            *out = VK_SHADER_COUNT + i;
-            return IG_OK;
-        }
-    if (p->n_written == p->written_room) {
-        const uint32_t room = 2 * p->written_room + 8;
-        vk_written *written = host->alloc(host, room, sizeof *written);
-        if (!written) {
-            host->free(host, words);
-            return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u shaders", room);
-        }
-        if (p->n_written > 0) memcpy(written, p->written, p->n_written * sizeof *written);
-        host->free(host, p->written);
-        p->written = written;
-        p->written_room = room;
-    }
-    p->written[p->n_written] = (vk_written){words, n_words, VK_NULL_HANDLE};
-    *out = VK_SHADER_COUNT + p->n_written++;
+    if (p->n_written < p->written_room) return true;
+    const uint32_t room = 2 * p->written_room + 8;
+    vk_written *written = host->alloc(host, room, sizeof *written);
+    if (!written) return false;
+    if (p->n_written > 0) memcpy(written, p->written, p->n_written * sizeof *written);
+    host->free(host, p->written);
+    p->written = written;
+    p->written_room = room;
+    return true;
+}
+
+ig_status vk_pipelines_write(vk_device *d, vk_written shader, uint32_t *out) {
+    vk_pipelines *p = &d->pipelines;
+    const ig_host *host = d->base.host;
+    uint32_t i = 0;
+    while (i < p->n_written &&
+           (p->written[i].n_words != shader.n_words ||
+            memcmp(p->written[i].words, shader.words, shader.n_words * sizeof *shader.words) != 0))
+        i++;
+    const bool is_new = i == p->n_written;
+    if (!is_new || !reserve_written(d)) host->free(host, shader.words);
+    if (is_new && i == p->written_room)
+        return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u shaders", i + 1);
+    if (is_new) p->written[p->n_written++] = shader;
+    *out = VK_SHADER_COUNT + i;
     return IG_OK;
 }
 
@@ -245,4 +251,69 @@ ig_status vk_pipelines_make(vk_device *d, const vk_pipeline_key *keys, uint32_t 
     }
     p->count = before;
     return VK_FAIL(host, result, "the driver does not compile shader %s", name);
+}
+
+/* ---- what is saved ---- */
+
+/* Drivers trust what they are given, so damage is looked for before. */
+typedef struct saved_head {
+    char magic[8];
+    uint64_t bytes, digest; /* of what follows: the driver's own */
+} saved_head;
+
+static const char saved_magic[8] = "igvkpipe";
+
+ig_status vk_pipelines_save(vk_device *d, ig_blob *out) {
+    vk_pipelines *p = &d->pipelines;
+    const ig_host *host = d->base.host;
+    size_t bytes = 0;
+    VkResult result = d->api.GetPipelineCacheData(d->handle, p->cache, &bytes, NULL);
+    if (result != VK_SUCCESS) return VK_FAIL(host, result, "saving pipelines");
+    char *saved = host->alloc(host, sizeof(saved_head) + bytes, 1);
+    if (!saved) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %zu bytes to save", bytes);
+    char *data = saved + sizeof(saved_head);
+    result = d->api.GetPipelineCacheData(d->handle, p->cache, &bytes, data);
+    if (result != VK_SUCCESS) {
+        host->free(host, saved);
+        return VK_FAIL(host, result, "saving pipelines");
+    }
+    saved_head head = {.bytes = bytes, .digest = XXH3_64bits(data, bytes)};
+    memcpy(head.magic, saved_magic, sizeof head.magic);
+    memcpy(saved, &head, sizeof head);
+    host->free(host, p->saved);
+    p->saved = saved;
+    *out = (ig_blob){saved, sizeof head + bytes};
+    return IG_OK;
+}
+
+/* Whole, and of this very driver; if so, `data` is what the driver gave. */
+static bool is_own(const vk_device *d, ig_blob saved, ig_blob *data) {
+    saved_head head;
+    VkPipelineCacheHeaderVersionOne own;
+    if (saved.size < sizeof head + sizeof own) return false;
+    memcpy(&head, saved.bytes, sizeof head);
+    *data = (ig_blob){(const char *)saved.bytes + sizeof head, saved.size - sizeof head};
+    if (memcmp(head.magic, saved_magic, sizeof head.magic) != 0 || head.bytes != data->size ||
+        head.digest != XXH3_64bits(data->bytes, data->size))
+        return false;
+    memcpy(&own, data->bytes, sizeof own);
+    return own.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
+           own.vendorID == d->properties.vendorID && own.deviceID == d->properties.deviceID &&
+           memcmp(own.pipelineCacheUUID, d->properties.pipelineCacheUUID, VK_UUID_SIZE) == 0;
+}
+
+ig_status vk_pipelines_load(vk_device *d, ig_blob saved) {
+    ig_blob data;
+    VkPipelineCache cache;
+    if (!is_own(d, saved, &data))
+        return IG_HOST_FAIL(d->base.host, IG_ERR_FORMAT,
+                            "vulkan: saved pipelines are damaged, or of another driver");
+    const VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+                                            .initialDataSize = data.size,
+                                            .pInitialData = data.bytes};
+    VkResult result = d->api.CreatePipelineCache(d->handle, &info, NULL, &cache);
+    if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "loading pipelines");
+    result = d->api.MergePipelineCaches(d->handle, d->pipelines.cache, 1, &cache);
+    d->api.DestroyPipelineCache(d->handle, cache, NULL);
+    return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "loading pipelines");
 }

@@ -2,6 +2,7 @@
 #include "backend/vulkan/program.h"
 
 #include "backend/vulkan/chain.h"
+#include "backend/vulkan/join.h"
 
 /* ---- choosing kernels ---- */
 
@@ -225,9 +226,8 @@ static void vk_program_destroy(ig_backend_program *program) {
     vk_device *d = p->device;
     const ig_host *host = d->base.host;
     for (vk_recording *r = p->recordings; r < p->recordings + VK_RECORDINGS; r++) {
-        if (vk_wait(d, r->value) != IG_OK) /* a device that is lost uses nothing any more */
-            host->log(host, IG_LOG_WARNING, "vulkan: a program goes while its device is lost");
-        if (r->commands) d->api.FreeCommandBuffers(d->handle, d->commands, 1, &r->commands);
+        const bool idle = vk_wait(d, r->value) == IG_OK; /* what a lost device has goes with it */
+        if (r->commands && idle) d->api.FreeCommandBuffers(d->handle, d->commands, 1, &r->commands);
         vk_piece_free(d, r->numbers);
         host->free(host, r->words);
         host->free(host, r->bound);
@@ -275,6 +275,7 @@ typedef struct unit {
 
 typedef struct units {
     const ig_step *steps;
+    vk_join *joins; /* by step */
     unit *at;
     uint32_t count;
 } units;
@@ -286,6 +287,8 @@ static const ig_step *step_of(const units *u, uint32_t i) {
 static void emit(vk_builder *b, const units *u, uint32_t i) {
     const unit *own = &u->at[i];
     b->step_index = own->first;
+    b->join = u->joins[own->first];
+    if (b->join.absorbed) return;
     if (own->count > 1)
         vk_chain_emit(b, u->steps, own->first, own->count, own->shader);
     else
@@ -307,18 +310,26 @@ static ig_status check_steps(const ig_backend_device *device, const ig_step *ste
     return IG_OK;
 }
 
-/* Cuts the steps into units.  With `chains`, shaders are written for those that have several. */
-static ig_status cut_units(vk_device *d, units *u, uint32_t count, bool chains) {
+/* The first step from `first` on that another does; `count`: none. */
+static uint32_t next_absorbed(const units *u, uint32_t first, uint32_t count) {
+    while (first < count && !u->joins[first].absorbed) first++;
+    return first;
+}
+
+/* Cuts the steps into units.  With `fused`, products take steps along, and shaders are written for
+ * chains. */
+static ig_status cut_units(vk_device *d, units *u, uint32_t count, bool fused) {
     const ig_host *host = d->base.host;
+    if (fused) vk_joins_find(u->steps, count, u->joins);
     for (uint32_t first = 0; first < count;) {
         unit *own = &u->at[u->count++];
         *own = (unit){.first = first, .count = 1};
-        if (chains) own->count = vk_chain_length(u->steps, first, count);
+        if (fused && !u->joins[first].absorbed)
+            own->count = vk_chain_length(u->steps, first, next_absorbed(u, first, count));
         if (own->count > 1) {
-            uint32_t *words;
-            size_t n_words;
-            IG_TRY(vk_chain_write(host, u->steps, first, own->count, &words, &n_words));
-            IG_TRY(vk_pipelines_write(d, words, n_words, &own->shader));
+            vk_written shader;
+            IG_TRY(vk_chain_write(host, u->steps, first, own->count, &shader));
+            IG_TRY(vk_pipelines_write(d, shader, &own->shader));
         }
         first += own->count;
     }
@@ -391,22 +402,32 @@ static ig_status make_program(vk_device *d, const units *u, ig_backend_program *
 }
 
 static ig_status compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
-                         bool chains, ig_backend_program **out) {
+                         bool fused, ig_backend_program **out) {
     const ig_host *host = device->host;
     vk_device *d = (vk_device *)device;
     IG_TRY(check_steps(device, steps, count));
-    units u = {.steps = steps, .at = host->alloc(host, count, sizeof *u.at)};
-    if (!u.at) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u steps", count);
-    ig_status status = cut_units(d, &u, count, chains);
+    units u = {.steps = steps,
+               .joins = host->alloc(host, count, sizeof *u.joins),
+               .at = host->alloc(host, count, sizeof *u.at)};
+    ig_status status = IG_OK;
+    if (!u.at || !u.joins) status = IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u steps", count);
+    if (status == IG_OK) status = cut_units(d, &u, count, fused);
     if (status == IG_OK) status = make_program(d, &u, out);
     host->free(host, u.at);
+    host->free(host, u.joins);
     return status;
 }
 
 ig_status vk_compile(ig_backend_device *device, const ig_step *steps, uint32_t count, ig_blob saved,
                      ig_progress *progress, ig_backend_program **out) {
-    (void)saved, (void)progress;
+    (void)progress;
+    if (saved.size > 0) IG_TRY(vk_pipelines_load((vk_device *)device, saved));
     return compile(device, steps, count, true, out);
+}
+
+/* All that the device has compiled so far: what is not of this program may be of the next. */
+ig_status vk_save(const ig_backend_program *program, ig_blob *out) {
+    return vk_pipelines_save(((const vk_program *)program)->device, out);
 }
 
 ig_status vk_compile_plain(ig_backend_device *device, const ig_step *steps, uint32_t count,

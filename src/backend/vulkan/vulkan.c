@@ -8,10 +8,12 @@
  *
  *     INGOT_VULKAN_DEVICE    count only devices with this in their name, or of this type:
  *                            discrete, integrated, virtual, cpu
- *     INGOT_VULKAN_VALIDATE  1: with the validation layer, whose words go to the log
+ *     INGOT_VULKAN_VALIDATE  1: with the validation layer, whose words go to the log; 0: without;
+ *                            not set: with it in debug builds
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <xxhash.h>
 
 #include "backend/vulkan/device.h"
 
@@ -374,6 +376,11 @@ static ig_status vk_open(const ig_host *host, uint32_t index, ig_backend_device 
     return status;
 }
 
+/* Which build of a driver it is, in 48 bits: pipelines of one are nothing to another. */
+static uint64_t driver_of(const VkPhysicalDeviceProperties *p) {
+    return (XXH3_64bits(p->pipelineCacheUUID, VK_UUID_SIZE) ^ p->driverVersion) >> 16;
+}
+
 static void vk_info(const ig_backend_device *device, ig_device_info *out) {
     const vk_device *d = (const vk_device *)device;
     const VkPhysicalDeviceProperties *p = &d->properties;
@@ -381,13 +388,13 @@ static void vk_info(const ig_backend_device *device, ig_device_info *out) {
     const bool software = p->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     ig_device_info info = {.struct_size = out->struct_size,
                            .device_class = software ? IG_DEVICE_CPU : IG_DEVICE_GPU,
-                           .flags = IG_CAN_GRAPH,
+                           .flags = IG_CAN_COMPILE | IG_CAN_GRAPH | IG_JOINS_STEPS,
                            .alignment = 64,
                            .dtypes = vk_dtypes(),
                            .memory_bytes = d->memory.memoryHeaps[heap].size};
     snprintf(info.name, sizeof info.name, "%.63s", p->deviceName);
-    snprintf(info.architecture, sizeof info.architecture, "%08x-%08x-%08x", p->vendorID,
-             p->deviceID, p->driverVersion);
+    snprintf(info.architecture, sizeof info.architecture, "%08x-%08x-%012llx", p->vendorID,
+             p->deviceID, (unsigned long long)driver_of(p));
     memcpy(out, &info, out->struct_size < sizeof info ? out->struct_size : sizeof info);
 }
 
@@ -411,6 +418,8 @@ const ig_backend ig_vulkan_backend = {
     .scratch_bytes = vk_scratch_bytes,
     .prepare = vk_prepare,
     .compile = vk_compile,
+    .save = vk_save,
     .synchronize = vk_synchronize,
+    .extension = "vkpipe",
     .counters = vk_counters,
 };
