@@ -119,6 +119,7 @@ static bool whole_setup(const ig_step *step, ig_cpu_setup *out) {
     out->prepare = round_rows;
     out->prepare_units = p.m;
     out->prepare_cost = product(p.x.columns, 2);
+    out->prepare_kind = rounded_kind(p.w.dtype);
     if (VF_LANES > 1)
         out->pack = (ig_cpu_pack){.run = matmul_packed,
                                   .pack = pack,
@@ -205,6 +206,7 @@ static bool experts_setup(const ig_step *step, ig_cpu_setup *out) {
     out->prepare = round_grouped;
     out->prepare_units = p.rows;
     out->prepare_cost = product(p.k, 2);
+    out->prepare_kind = rounded_kind(p.dtype);
     if (VF_LANES > 1)
         out->pack = (ig_cpu_pack){.run = experts_packed,
                                   .pack = pack_experts,
