@@ -194,6 +194,17 @@ struct ig_host {
     /* What the user has said about compiling: "precision", "optimization_level", "batch_sizes".
      * NULL: nothing.  Whatever a program depends on of it is part of the cache's key already. */
     const char *(*option)(const ig_host *host, const char *name);
+
+    /*
+     * In compile(): a WEIGHT in a layout of the backend's own, which has a name.  The host keeps
+     * the memory as long as the weight, for this program and all others that ask for the same.
+     * NULL: it is not to be had, and the weight is read as it lies.  Unless it is ready, the caller
+     * fills it in and then calls pack_end(), from the same thread and whatever came of it; `whole`
+     * says that all is there.  Others who want it wait meanwhile.
+     */
+    void *(*pack_begin)(const ig_host *host, const ig_operand *weight, const char *layout,
+                        uint64_t bytes, bool *out_ready);
+    void (*pack_end)(const ig_host *host, const ig_operand *weight, bool whole);
 };
 
 #define IG_HOST_FAIL(host, code, ...) (host)->fail(code, __FILE__, __LINE__, __VA_ARGS__)
@@ -207,6 +218,8 @@ enum {
     IG_KEEPS_WEIGHTS = 1 << 3, /* compile() has taken the bytes of every WEIGHT: submit() looks at
                                   none of their buffers, and the host does not fill them */
     IG_NEVER_FAILS = 1 << 4,   /* submit(), once compiled */
+    IG_JOINS_STEPS = 1 << 5, /* a step may run with one of the level before or behind: what a level
+                                reads stays for two more */
 };
 
 typedef struct ig_device_info {
@@ -219,6 +232,14 @@ typedef struct ig_device_info {
     char name[64];
     char architecture[32]; /* a saved program runs on all devices of its architecture */
 } ig_device_info;
+
+/* What a device has done since it was opened, in its own units. */
+typedef struct ig_device_counters {
+    uint64_t submits;    /* to its queue, copies included */
+    uint64_t dispatches; /* kernels started */
+    uint64_t barriers;   /* between dispatches */
+    uint64_t recordings; /* command buffers written; a replay writes none */
+} ig_device_counters;
 
 /* One device is used by one thread at a time. */
 typedef struct ig_backend {
@@ -255,6 +276,8 @@ typedef struct ig_backend {
     ig_status (*synchronize)(ig_backend_device *device);
 
     const char *extension; /* of the files that keep what save() gives: "npu"; NULL: "program" */
+
+    void (*counters)(const ig_backend_device *device, ig_device_counters *out); /* NULL: none */
 } ig_backend;
 
 /* The one symbol of a plugin. */

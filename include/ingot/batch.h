@@ -25,6 +25,7 @@ extern "C" {
 
 typedef struct ig_batch ig_batch;
 
+/* The caller owns the batch; the context must outlive it. */
 IG_API IG_MUST_CHECK ig_status ig_batch_create(ig_ctx *ctx, ig_batch **out);
 IG_API void ig_batch_destroy(ig_batch *batch);
 
@@ -44,6 +45,7 @@ IG_API IG_MUST_CHECK ig_status ig_dispatch(ig_batch *batch, const char *kernel, 
                                            ig_tensor *const *in, uint32_t n_in,
                                            ig_tensor *const *out, uint32_t n_out);
 
+/* Runs all that was dispatched since begin, in order, and waits for it. */
 IG_API IG_MUST_CHECK ig_status ig_batch_flush(ig_batch *batch);
 
 /* Another look at the bytes of a tensor: `offset` and `stride` are in elements; a NULL stride is

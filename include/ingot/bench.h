@@ -49,7 +49,8 @@ typedef enum ig_train_route {
 } ig_train_route;
 typedef struct ig_trainee ig_trainee;
 
-/* For `batch` rows of the config's context; the context, whose mode is set, is for this alone. */
+/* For `batch` rows of the config's context; the context, whose mode is set, is for this alone.  The
+ * caller owns the trainee. */
 IG_API IG_MUST_CHECK ig_status ig_trainee_create(ig_ctx *ctx, ig_train_route route,
                                                  const ig_model_config *config, int64_t batch,
                                                  ig_trainee **out);

@@ -20,6 +20,8 @@ typedef struct ig_checkpoint_options {
     const char *progress;    /* how far training is */
 } ig_checkpoint_options;
 
+/* Writes all parameters of a module; the file is replaced whole or not at all.  NULL options:
+ * weights alone. */
 IG_API IG_MUST_CHECK ig_status ig_checkpoint_save(const char *path, ig_module *module,
                                                   const ig_checkpoint_options *options);
 
@@ -48,6 +50,7 @@ typedef struct ig_checkpoint_tensor {
     uint64_t offset, checksum; /* from the begin of the file; XXH3-64 */
 } ig_checkpoint_tensor;
 
+/* The caller owns it until it is closed. */
 IG_API IG_MUST_CHECK ig_status ig_checkpoint_open(const char *path, ig_checkpoint **out);
 IG_API void ig_checkpoint_close(ig_checkpoint *checkpoint);
 
@@ -65,6 +68,7 @@ IG_API IG_MUST_CHECK ig_status ig_checkpoint_load_optimizer(const ig_checkpoint 
 /* Reads every byte and compares the checksums; names what is damaged first. */
 IG_API IG_MUST_CHECK ig_status ig_checkpoint_verify(const ig_checkpoint *checkpoint);
 
+/* What the file says; texts and bytes are lent until it is closed. */
 IG_API uint32_t ig_checkpoint_version(const ig_checkpoint *checkpoint);
 IG_API const char *ig_checkpoint_config(const ig_checkpoint *checkpoint);    /* "{}" if none */
 IG_API const char *ig_checkpoint_progress(const ig_checkpoint *checkpoint);  /* "{}" if none */

@@ -35,11 +35,13 @@ typedef struct ig_ctx_options {
     int threads;   /* as many as the process may use */
     uint64_t seed; /* of parameters that are drawn, and of dropout */
     bool strict;   /* another device than the one asked for is an error */
+    bool verbose;  /* what happens goes to stderr, where there is no log() */
 
     /* What happens, in words.  NULL: silence. */
     void (*log)(void *user, ig_log_level level, const char *text);
     /* How far a long job is: "compile" and "pack", of a plan's programs, never goes back; "from the
-     * cache" is how many programs of a plan were there already.  NULL: nobody asks. */
+     * cache" is how many programs of a plan were there already; "weights from the cache" and
+     * "weights to the cache" are bytes so far.  NULL: nobody asks. */
     void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
     /* Asked between steps of a long job and before every run; true: it ends with
      * IG_ERR_CANCELLED. */
@@ -49,11 +51,14 @@ typedef struct ig_ctx_options {
     ig_allocator allocator; /* both functions or neither */
 
     /* Plugins to look for besides INGOT_PLUGIN_PATH and those of the installation: absolute paths
-     * of folders and libraries, with ':' between. */
+     * of folders and libraries, with ':' between.  "/a/b.so#sha256=9f86..." is that very file. */
     const char *plugins;
     /* Asked before a plugin is loaded; false: it is not, for the reason given to IG_FAIL().  NULL:
      * all that are safe to load are. */
     bool (*accept_plugin)(void *user, const char *path);
+    /* Each plugin runs in a process of its own: one that crashes, or gives no answer for a minute
+     * (INGOT_PLUGIN_SECONDS), is a device that failed, and another one goes on. */
+    bool isolate_plugins;
 
     /* The first thing when the context is destroyed: the last moment to ask for its report. */
     void (*closing)(void *user, const ig_ctx *ctx);
@@ -62,6 +67,7 @@ typedef struct ig_ctx_options {
     const char *cache_dir; /* of compiled programs; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else
                               $XDG_CACHE_HOME/ingot */
     bool no_cache;         /* nothing is read from there or kept */
+    bool cache_weights;    /* weights that a device has packed are kept there, too */
     uint64_t cache_bytes; /* of all programs; the least recently used go.  IG_CACHE_BYTES_DEFAULT */
 } ig_ctx_options;
 
@@ -85,6 +91,7 @@ IG_API void ig_ctx_destroy(ig_ctx *ctx);
  */
 IG_API IG_MUST_CHECK ig_status ig_switch_device(ig_ctx *ctx, const char *device);
 
+/* As the context was made. */
 IG_API uint64_t ig_ctx_seed(const ig_ctx *ctx);
 IG_API const char *ig_ctx_device(const ig_ctx *ctx); /* as it was resolved, "cpu:0" say; lent */
 IG_API const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx); /* lent */

@@ -13,7 +13,7 @@ extern "C" {
 /* Asks for the gradient of a tensor in F32 or F64 that the caller made (not of an op's result). */
 IG_API IG_MUST_CHECK ig_status ig_tensor_require_grad(ig_tensor *tensor);
 
-/* What errors and checkpoints call the tensor; copied.  "" without a name. */
+/* What errors and checkpoints call the tensor; copied, and lent.  "" without a name. */
 IG_API IG_MUST_CHECK ig_status ig_tensor_set_name(ig_tensor *tensor, const char *name);
 IG_API const char *ig_tensor_name(const ig_tensor *tensor);
 

@@ -13,6 +13,7 @@
 #include "ingot/model.h"      /* models by name and by file */
 #include "ingot/nn.h"         /* layers, optimisers */
 #include "ingot/ops.h"        /* what can be computed */
+#include "ingot/packing.h"    /* weights as devices like them */
 #include "ingot/report.h"     /* what happened */
 #include "ingot/session.h"    /* texts going through a model */
 #include "ingot/status.h"     /* how calls fail */

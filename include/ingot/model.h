@@ -28,11 +28,12 @@ typedef struct ig_model_config {
 } ig_model_config;
 
 /* The architectures there are, "llm" first; NULL behind the last.  Those that are trained here come
- * first; the others are read from GGUF files. */
+ * first; the others are read from GGUF files.  Texts belong to the library and stay. */
 IG_API const char *ig_arch_name(size_t i);
 IG_API const char *ig_arch_description(size_t i);
 IG_API bool ig_arch_is_trained(size_t i);
-/* That name, of one as people write it ("OaLlm" is "llm"); NULL: the error lists the known. */
+/* That name, of one as people write it ("OaLlm" is "llm"), lent; NULL: the error lists the known.
+ */
 IG_API const char *ig_arch_resolve(const char *name);
 
 /* Makes a model with weights drawn from the context's seed.  The name is taken as
@@ -45,10 +46,12 @@ IG_API IG_MUST_CHECK ig_status ig_adapter_create(ig_ctx *ctx, const char *arch,
 IG_API IG_MUST_CHECK ig_status ig_adapter_load(ig_ctx *ctx, const char *path, ig_adapter **out);
 IG_API void ig_adapter_destroy(ig_adapter *adapter);
 
+/* What the model is; texts are lent as long as the adapter is there. */
 IG_API const char *ig_adapter_architecture(const ig_adapter *adapter);
 IG_API ig_model_config ig_adapter_config(const ig_adapter *adapter); /* resolved; texts are lent */
 IG_API int64_t ig_adapter_param_count(const ig_adapter *adapter);    /* numbers, not tensors */
 IG_API int64_t ig_adapter_vocabulary(const ig_adapter *adapter);
+IG_API bool ig_adapter_makes_text(const ig_adapter *adapter); /* or embeddings alone, as bert */
 IG_API const char *ig_adapter_progress(const ig_adapter *adapter); /* as it was saved; "{}": new */
 
 /* The weights do not change any more: training fails, and devices that compile may keep them in a
@@ -76,17 +79,20 @@ typedef struct ig_model_options {
     bool no_map; /* read the file into memory instead of mapping it */
     bool lock;   /* keep the weights in memory: the system may not page them out */
     const char
-        *pre; /* the rule that splits text before it is tokenised; NULL: what the file says */
+        *pre;     /* the rule that splits text before it is tokenised; NULL: what the file says */
+    bool no_pack; /* read weights as they lie in the file, whatever layout a device would like */
+    ig_allocator allocator; /* both functions or neither; outlives the model */
 } ig_model_options;
 
-/* NULL options: defaults.  A file that is no GGUF file, an unknown architecture, a missing tensor
- * or one of a wrong shape is an error that names it. */
+/* NULL options: defaults.  The caller owns the reference.  A file that is no GGUF file, an unknown
+ * architecture, a missing tensor or one of a wrong shape is an error that names it. */
 IG_API IG_MUST_CHECK ig_status ig_model_load(const char *path, const ig_model_options *options,
                                              ig_model **out);
+/* One more reference, to be released by whoever took it. */
 IG_API ig_model *ig_model_retain(ig_model *model);
 IG_API void ig_model_release(ig_model *model); /* NULL is fine */
 
-/* The model in a context, which must outlive the adapter. */
+/* The model in a context, which must outlive the adapter.  The caller owns the adapter. */
 IG_API IG_MUST_CHECK ig_status ig_adapter_from_model(ig_ctx *ctx, ig_model *model,
                                                      ig_adapter **out);
 
@@ -175,6 +181,11 @@ typedef struct ig_generate_options {
      * the adapter's own, which begins anew with each prompt. */
     ig_session *session;
     int32_t sequence;
+    /* Guessing ahead: where the last `guess_ngram` tokens stood before, what followed there is
+     * taken for what comes next, `guess_most` tokens at most (0: 7), and read together with the
+     * token at hand.  The text is the same, to the bit; where it repeats itself, it comes faster.
+     * 0: off. */
+    int64_t guess_ngram, guess_most;
     /* Called for every piece of text, whole UTF-8 sequences only; false: enough. */
     bool (*emit)(void *user, const char *text, size_t bytes);
     /* Called for every token, before its text, with the logits it was drawn from; may be NULL. */
@@ -186,6 +197,7 @@ typedef enum ig_finish { IG_FINISH_LENGTH, IG_FINISH_STOP, IG_FINISH_CALLER } ig
 
 typedef struct ig_generated {
     int64_t n_prompt, n_tokens; /* read and made */
+    int64_t n_guessed, n_guessed_right;
     ig_finish finish;
     double prefill_ms, decode_ms, first_token_ms;
     double tokenize_ms, detokenize_ms; /* parts of these: of the prompt, and of what was made */
@@ -231,6 +243,7 @@ typedef struct ig_app {
     void *self;
 } ig_app;
 
+/* Runs it to its end; the first failure of any of the three. */
 IG_API IG_MUST_CHECK ig_status ig_app_run(const ig_app *app);
 
 #ifdef __cplusplus

@@ -30,9 +30,10 @@ IG_API IG_MUST_CHECK ig_status ig_module_add(ig_module *parent, const char *name
 IG_API IG_MUST_CHECK ig_status ig_module_add_param(ig_module *module, const char *name,
                                                    ig_desc desc, ig_tensor **out);
 
+/* The forward pass; the result belongs to the innermost scope, as that of an op. */
 IG_API ig_tensor *ig_module_call(ig_module *module, ig_tensor *x);
-IG_API void *ig_module_data(const ig_module *module);
-IG_API ig_ctx *ig_module_ctx(const ig_module *module);
+IG_API void *ig_module_data(const ig_module *module);  /* the caller's own, as it was given */
+IG_API ig_ctx *ig_module_ctx(const ig_module *module); /* lent */
 
 /* Training or not: what dropout asks.  Holds for all modules below; modules start training. */
 IG_API void ig_module_set_training(ig_module *module, bool training);
@@ -86,6 +87,8 @@ typedef struct ig_sgd_options {
     bool nesterov;
 } ig_sgd_options;
 
+/* An optimiser of all parameters below a module, which must outlive it.  NULL options: defaults.
+ * The caller owns it; moments are its own and go with it. */
 IG_API IG_MUST_CHECK ig_status ig_adamw_create(ig_module *module, const ig_adamw_options *options,
                                                ig_optimizer **out);
 IG_API IG_MUST_CHECK ig_status ig_sgd_create(ig_module *module, const ig_sgd_options *options,

@@ -73,6 +73,7 @@ IG_API ig_tensor *ig_mean(ig_tensor *x, const int *axes, int n_axes, ig_keep kee
 IG_API ig_tensor *ig_max(ig_tensor *x, const int *axes, int n_axes, ig_keep keep);
 IG_API ig_tensor *ig_argmax(ig_tensor *x, int axis); /* i32, without the axis */
 
+/* Along one axis: exp(x) as shares of its sum, and the logarithm of that. */
 IG_API ig_tensor *ig_softmax(ig_tensor *x, int axis);
 IG_API ig_tensor *ig_log_softmax(ig_tensor *x, int axis);
 
@@ -141,6 +142,8 @@ typedef struct ig_routed {
 } ig_routed;
 IG_API ig_routed ig_route(ig_tensor *logits, ig_route_options options);
 
+/* Rows by expert, [t k]: which row each is, where each row's went, [t, k], and where each expert's
+ * begin, [e + 1]; then the products of each with its own matrix, and the sums by weight. */
 typedef struct ig_groups {
     ig_tensor *rows, *places, *offsets;
 } ig_groups;
@@ -168,13 +171,16 @@ IG_API IG_MUST_CHECK ig_status ig_assign(ig_tensor *dst, ig_tensor *src);     /*
 IG_API IG_MUST_CHECK ig_status ig_accumulate(ig_tensor *dst, ig_tensor *src); /* dst += src */
 IG_API IG_MUST_CHECK ig_status ig_adamw(ig_tensor *weight, ig_tensor *grad, ig_tensor *mean,
                                         ig_tensor *variance, ig_attrs_adamw attrs);
+/* One step of an optimiser, as op.def has the formula; the gradient stays as it is. */
 IG_API IG_MUST_CHECK ig_status ig_sgd(ig_tensor *weight, ig_tensor *grad,
                                       ig_tensor *momentum, /* NULL: none */
                                       ig_attrs_sgd attrs);
 /* Row index[i] of dst [n, ...] becomes rows[i]; an index that points nowhere is skipped.  F32 rows
  * may go to an F16, BF16 or Q8_0 dst. */
 IG_API IG_MUST_CHECK ig_status ig_store_rows(ig_tensor *dst, ig_tensor *rows, ig_tensor *index);
+/* The norm of all elements of all tensors together, a scalar. */
 IG_API ig_tensor *ig_global_norm(ig_tensor *const *x, int count);
+/* Scales a gradient down, in place, where that norm is above the limit. */
 IG_API IG_MUST_CHECK ig_status ig_clip(ig_tensor *grad, ig_tensor *norm, float limit);
 
 /* ---- Ops of one's own ---- */

@@ -25,6 +25,7 @@ typedef struct ig_counters {
     uint64_t tensors; /* alive now */
 } ig_counters;
 
+/* What happened so far, and what the device's memory holds; all zero for a NULL context. */
 IG_API ig_counters ig_report_counters(const ig_ctx *ctx);
 IG_API ig_memory_stats ig_report_memory(const ig_ctx *ctx);
 IG_API void ig_report_reset_memory(ig_ctx *ctx); /* the peak starts anew */
@@ -59,10 +60,11 @@ IG_API size_t ig_report_plan_json(const ig_ctx *ctx, uint32_t index, char *out, 
 /*
  * Between begin and end every kernel call is timed: `ig_profile_json` then gives
  *   {"runs", "dropped", "steps":[{"index","op","device","calls","ns","bytes","flop"}],
+ *    "kinds":[{"name","steps","ns","bytes","flop"}],
  *    "events":[{"run","thread","step","begin_ns","end_ns"}]}
  * where "index" and "step" count the steps of the replayed plan that ran last ("steps" is empty and
  * "step" 0 where ops ran one by one), "ns" is the sum over threads and "events" are the newest
- * `max_events`, oldest first.
+ * `max_events`, oldest first.  "kinds" adds up steps that are alike over the runs of all plans.
  */
 IG_API IG_MUST_CHECK ig_status ig_profile_begin(ig_ctx *ctx, uint32_t max_events);
 IG_API void ig_profile_end(ig_ctx *ctx); /* what was gathered stays until the next begin */
@@ -77,7 +79,7 @@ IG_API size_t ig_profile_json(const ig_ctx *ctx, char *out, size_t out_bytes);
 IG_API void ig_finite_begin(ig_ctx *ctx);
 IG_API const char *ig_finite_end(ig_ctx *ctx);
 
-/* "0.1.0" */
+/* "0.1.0"; a text that is always there, owned by nobody. */
 IG_API const char *ig_version(void);
 
 #ifdef __cplusplus

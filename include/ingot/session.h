@@ -3,10 +3,10 @@
  *
  * A session keeps the keys and values of several texts, called sequences, in
  * pages, and takes in tokens of any of them together.  The work is captured once
- * for each number of rows it is done with (one, eight, a chunk of a prompt) and
- * replayed from then on.  What comes out for a row depends on its own text alone:
- * the bits are the same however its tokens were cut into calls, whatever rows of
- * other texts went beside it, and for any number of threads.
+ * for some numbers of rows (one, a few, a chunk of a prompt) and replayed from then
+ * on.  What comes out for a row depends on its own text alone: the bits are the same
+ * however its tokens were cut into calls, whatever rows of other texts went beside
+ * it, and for any number of threads.
  */
 #ifndef INGOT_SESSION_H
 #define INGOT_SESSION_H
@@ -23,7 +23,7 @@ typedef struct ig_session ig_session;
 typedef struct ig_session_options {
     int64_t ctx_len;   /* tokens that a text may have: the model's own, but at most 4096 */
     int64_t sequences; /* texts side by side: 1 */
-    int64_t chunk;     /* rows that go through the model at once: 64 */
+    int64_t chunk;     /* rows that go through the model at once: 128 */
     const char *cache_k, *cache_v; /* what keys and values are kept as: "f16", "f32", "q8_0" */
 } ig_session_options;
 
@@ -33,6 +33,7 @@ IG_API IG_MUST_CHECK ig_status ig_session_create(ig_adapter *adapter,
                                                  ig_session **out);
 IG_API void ig_session_destroy(ig_session *session);
 
+/* As it was made: what options left open is resolved. */
 IG_API int64_t ig_session_ctx_len(const ig_session *session);
 IG_API int64_t ig_session_sequences(const ig_session *session);
 IG_API uint64_t ig_session_cache_bytes(const ig_session *session); /* of all pages */
@@ -89,6 +90,7 @@ typedef struct ig_input_session {
     ig_generate_options generate; /* but for the prompt; at most 1024 tokens if it does not say */
 } ig_input_session;
 
+/* Until there are no more prompts, or somebody has enough, or something fails. */
 IG_API IG_MUST_CHECK ig_status ig_input_session_run(ig_adapter *adapter,
                                                     const ig_input_session *input);
 

@@ -40,7 +40,8 @@ typedef enum ig_status {
 #define IG_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define IG_API               __attribute__((visibility("default"))) /* the library exports these alone */
 
-/* The last failure on this thread, e.g. "matmul: [4,3] x [2,5] (infer.c:41)". */
+/* The last failure on this thread, e.g. "matmul: [4,3] x [2,5] (infer.c:41)"; lent until the next.
+ * And what a code means, in words that are always there. */
 IG_API const char *ig_error_text(void);
 IG_API const char *ig_status_text(ig_status status);
 

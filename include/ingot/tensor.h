@@ -98,6 +98,7 @@ IG_API IG_MUST_CHECK ig_status ig_tensor_adopt(ig_tensor *tensor, void *bytes,
  * may keep them in a form of its own, as a device that lays weights out its way does. */
 IG_API IG_MUST_CHECK ig_status ig_tensor_freeze(ig_tensor *tensor);
 
+/* One more reference, which the caller owns and gives back with release(). */
 IG_API ig_tensor *ig_tensor_retain(ig_tensor *tensor);
 IG_API void ig_tensor_release(ig_tensor *tensor); /* NULL is allowed, as in every release */
 

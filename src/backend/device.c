@@ -1,11 +1,39 @@
 /* The defaults of backend.h: host memory, one device, synchronous. */
 #include "backend/device.h"
 
-#include <unistd.h>
+#include "base/blocks.h"
+#include "base/memory.h"
+
+/* The system promises memory that it does not have and ends the process that uses it: what is large
+ * is only asked for if it is there. */
+static ig_status check_room(const ig_device *device, uint64_t bytes) {
+    enum { LARGE = 64 << 20 };
+    const uint64_t available = bytes >= LARGE ? ig_memory_available() : UINT64_MAX;
+    if (bytes <= available) return IG_OK;
+    return IG_FAIL(IG_ERR_MEMORY, "%s: a buffer of %llu bytes, but %llu are available",
+                   device->name, (unsigned long long)bytes, (unsigned long long)available);
+}
+
+/* A plugin's answer may be any number. */
+static ig_status sane(const ig_device *device, const char *function, ig_status status) {
+    if ((unsigned)status < IG_STATUS_COUNT) return status;
+    return IG_FAIL(IG_ERR_DEVICE, "%s: %s() gave status %d", device->name, function, (int)status);
+}
+
+static ig_status alloc_there(ig_device *device, uint64_t bytes, ig_backend_buffer **out) {
+    ig_backend_buffer *buffer = NULL;
+    IG_TRY(sane(device, "buffer_alloc",
+                device->backend->buffer_alloc(device->handle, bytes, &buffer)));
+    if (!buffer)
+        return IG_FAIL(IG_ERR_DEVICE, "%s: buffer_alloc() gave no buffer of %llu bytes",
+                       device->name, (unsigned long long)bytes);
+    *out = buffer;
+    return IG_OK;
+}
 
 ig_status ig_device_alloc(ig_device *device, uint64_t bytes, ig_backend_buffer **out) {
-    const ig_backend *b = device->backend;
-    if (!device->host_memory) return b->buffer_alloc(device->handle, bytes, out);
+    if (!device->host_memory) return alloc_there(device, bytes, out);
+    IG_TRY(check_room(device, bytes));
     void *p = ig_alloc(device->allocator, bytes, 1);
     if (!p)
         return IG_FAIL(IG_ERR_MEMORY, "%s: no room for a buffer of %llu bytes", device->name,
@@ -29,22 +57,22 @@ void ig_device_free(ig_device *device, ig_backend_buffer *buffer, uint64_t bytes
 ig_status ig_device_write(ig_device *device, ig_backend_buffer *dst, uint64_t offset,
                           const void *src, uint64_t bytes) {
     if (!device->host_memory)
-        return device->backend->write(device->handle, dst, offset, src, bytes);
+        return sane(device, "write",
+                    device->backend->write(device->handle, dst, offset, src, bytes));
     if (bytes) memcpy((char *)dst + offset, src, bytes);
     return IG_OK;
 }
 
 ig_status ig_device_read(ig_device *device, const ig_backend_buffer *src, uint64_t offset,
                          void *dst, uint64_t bytes) {
-    if (!device->host_memory) return device->backend->read(device->handle, src, offset, dst, bytes);
+    if (!device->host_memory)
+        return sane(device, "read", device->backend->read(device->handle, src, offset, dst, bytes));
     if (bytes) memcpy(dst, (const char *)src + offset, bytes);
     return IG_OK;
 }
 
 ig_memory_stats ig_device_memory(const ig_device *device) {
-    ig_memory_stats stats = {device->allocated, device->peak, UINT64_MAX};
-    const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (pages > 0 && page > 0) stats.available_bytes = (uint64_t)pages * (uint64_t)page;
+    ig_memory_stats stats = {device->allocated, device->peak, ig_memory_available()};
     if (device->backend->memory_stats) device->backend->memory_stats(device->handle, &stats);
     return stats;
 }
@@ -79,5 +107,15 @@ ig_status ig_device_override(ig_device *device, ig_tag tag, ig_compile_fn *compi
 
 ig_status ig_device_sync(ig_device *device) {
     const ig_backend *b = device->backend;
-    return b->synchronize ? b->synchronize(device->handle) : IG_OK;
+    return b->synchronize ? sane(device, "synchronize", b->synchronize(device->handle)) : IG_OK;
+}
+
+uint64_t ig_operand_span(const ig_operand *o) {
+    const int64_t block = ig_dtype_block(o->desc.dtype);
+    int64_t last = 0;
+    for (int d = 0; d < o->desc.shape.rank; d++) {
+        if (o->desc.shape.dim[d] == 0) return 0;
+        last += (o->desc.shape.dim[d] - 1) * o->stride[d];
+    }
+    return (uint64_t)ig_bytes_of(o->desc.dtype, last / block * block + block);
 }

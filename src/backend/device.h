@@ -32,6 +32,9 @@ typedef struct ig_backend_list {
     uint32_t count;
 } ig_backend_list;
 
+/* How many devices there are; where a backend says something absurd, 0 and the thread's error. */
+uint32_t ig_backend_count(const ig_backend *backend, const ig_host *host);
+
 /* Opens the device that a string names: "auto", "cpu", "cpu:0", "gpu:1", "ref".  "auto" is the
  * first that is available; "gpu:1" the second of all devices of that class.  An unknown one is an
  * error that lists what exists.  `host` must outlive the device. */
@@ -57,6 +60,9 @@ IG_MUST_CHECK ig_status ig_device_read(ig_device *device, const ig_backend_buffe
                                        uint64_t offset, void *dst, uint64_t bytes);
 ig_memory_stats ig_device_memory(const ig_device *device);
 void ig_device_reset_peak(ig_device *device);
+
+/* Bytes from the first element of an operand to behind its last. */
+uint64_t ig_operand_span(const ig_operand *o);
 
 bool ig_device_can_run(const ig_device *device, const ig_step *step);
 uint64_t ig_device_scratch(const ig_device *device, const ig_step *step);

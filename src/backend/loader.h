@@ -10,6 +10,7 @@
 #ifndef IG_BACKEND_LOADER_H
 #define IG_BACKEND_LOADER_H
 
+#include "backend/isolate.h"
 #include "base/alloc.h"
 #include "ingot/backend.h"
 
@@ -20,6 +21,7 @@ typedef struct ig_plugin {
     void *library;                       /* dlopen()'s; NULL: not loaded */
     ig_backend backend;                  /* its table; what an older one does not have is NULL */
     char reason[IG_PLUGIN_REASON_BYTES]; /* why it is not used; "": it is */
+    ig_isolated *isolated;               /* in a process of its own; NULL: in ours */
 } ig_plugin;
 
 typedef struct ig_plugins {
@@ -36,6 +38,7 @@ typedef struct ig_plugin_places {
     const char *paths;           /* "/a/folder:/b/one.so", asked first; NULL: none */
     ig_plugin_accept_fn *accept; /* NULL: all */
     void *user;
+    bool isolate; /* each gets a process of its own, and ours never loads it */
 } ig_plugin_places;
 
 /* Fails for want of memory alone.  Paths that are not absolute are listed as skipped. */

@@ -7,8 +7,11 @@
 #include <stdlib.h>
 
 #include "backend/device.h"
+#include "backend/isolate.h"
 
 extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend, ig_vulkan_backend;
+
+enum { MOST_DEVICES = 256 }; /* of one backend: a plugin may say anything */
 
 static const ig_backend *const backends[] = {&ig_cpu_backend, &ig_ref_backend, &ig_null_backend,
                                              &ig_vulkan_backend};
@@ -35,8 +38,12 @@ static bool is_available(const ig_backend *backend, const ig_host *host) {
     return backend->is_available(host);
 }
 
-static uint32_t count_of(const ig_backend *backend, const ig_host *host) {
-    return backend->count ? backend->count(host) : 1;
+uint32_t ig_backend_count(const ig_backend *backend, const ig_host *host) {
+    const ig_isolated *isolated = ig_isolated_of(backend);
+    const uint32_t count = isolated ? isolated->count : backend->count ? backend->count(host) : 1;
+    if (count <= MOST_DEVICES) return count;
+    (void)IG_FAIL(IG_ERR_DEVICE, "%s: count() says %u devices", backend->name, count);
+    return 0;
 }
 
 /* ---- device strings ---- */
@@ -107,7 +114,14 @@ ig_status ig_device_open_at(const ig_backend *backend, uint32_t index, const ig_
     device->handle = &device->plain;
     device->host_memory = !backend->buffer_alloc;
     snprintf(device->name, sizeof device->name, "%s:%u", backend->name, index);
-    ig_status status = backend->open ? backend->open(host, index, &device->handle) : IG_OK;
+    const ig_isolated *isolated = ig_isolated_of(backend);
+    ig_status status = IG_OK;
+    if (isolated)
+        status = ig_isolated_open(isolated, host, index, &device->handle);
+    else if (backend->open)
+        status = backend->open(host, index, &device->handle);
+    if ((unsigned)status >= IG_STATUS_COUNT)
+        status = IG_FAIL(IG_ERR_DEVICE, "%s: open() gave status %d", device->name, (int)status);
     if (status == IG_OK && !device->handle)
         status = IG_FAIL(IG_ERR_DEVICE, "%s: open() gave no device", device->name);
     if (status != IG_OK) {
@@ -131,7 +145,8 @@ static ig_status open_of_class(ig_backend_list list, const ig_host *host,
     const uint32_t wanted = is_word(w, "gpu") ? IG_DEVICE_GPU : IG_DEVICE_NPU;
     uint32_t seen = 0;
     for (uint32_t i = 0; i < list.count; i++) {
-        const uint32_t count = is_available(list.at[i], host) ? count_of(list.at[i], host) : 0;
+        const uint32_t count =
+            is_available(list.at[i], host) ? ig_backend_count(list.at[i], host) : 0;
         for (uint32_t j = 0; j < count; j++) {
             ig_device *device = NULL;
             const ig_status status = ig_device_open_at(list.at[i], j, host, allocator, &device);
@@ -162,7 +177,9 @@ ig_status ig_device_open_from(ig_backend_list list, const ig_host *host,
         snprintf(why, sizeof why, "%s", ig_error_text());
         return IG_FAIL(IG_ERR_DEVICE, "device %s: %s", name, why);
     }
-    const uint32_t count = count_of(backend, host);
+    (void)IG_FAIL(IG_ERR_DEVICE, "%s has no device", backend->name);
+    const uint32_t count = ig_backend_count(backend, host);
+    if (count == 0) return IG_FAIL(IG_ERR_DEVICE, "device %s: %s", name, ig_error_text());
     if (w.index >= count)
         return IG_FAIL(IG_ERR_DEVICE, "device %s: %s has %u, counted from 0", name, backend->name,
                        count);

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,6 +31,23 @@ const ig_opt ig_common_opts[] = {
     {OPT_TEXT, 0, "report", offsetof(ig_cli, report),
      .help = "write a report of the run to this file, also if it fails", .value = "FILE",
      .flags = OPT_FILE},
+    {OPT_TEXT, 0, "cache-dir", offsetof(ig_cli, cache_dir),
+     .help = "where compiled programs are kept; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else "
+             "~/.cache/ingot",
+     .value = "DIR", .flags = OPT_DIR},
+    {OPT_FLAG, 0, "no-cache", offsetof(ig_cli, no_cache),
+     .help = "keep no compiled programs, and use none that were kept"},
+    {OPT_FLAG, 0, "cache-weights", offsetof(ig_cli, cache_weights),
+     .help = "keep packed weights there, too: about as many bytes as the model has"},
+    {OPT_INT, 0, "optimization-level", offsetof(ig_cli, optimization_level),
+     .help = "how hard a device's compiler shall try: 1 to 3; 0: as it likes", .value = "N",
+     .initial = "0", .low = 0, .high = 3},
+    {OPT_TEXT, 0, "precision", offsetof(ig_cli, precision),
+     .help = "what a device that compiles shall compute with: f32, bf16, int8", .value = "TYPE"},
+    {OPT_TEXT, 0, "batch-sizes", offsetof(ig_cli, batch_sizes),
+     .help = "rows that it shall have programs for, as 1,8,64", .value = "LIST"},
+    {OPT_FLAG, 0, "isolate-plugin", offsetof(ig_cli, isolate_plugins),
+     .help = "run plugins in a process of their own: if one dies, another device goes on"},
     {OPT_CHOICE, 0, "color", offsetof(ig_cli, color),
      .help = "when to use colour; auto: on a terminal, unless NO_COLOR is set", .value = "WHEN",
      .choices = color_choices},
@@ -95,6 +113,7 @@ int ig_exit_code(ig_status status) {
     if ((unsigned)status >= IG_STATUS_COUNT) return 1;
     const int signal = ig_signals_caught();
     if (status == IG_ERR_CANCELLED && signal) return 128 + signal;
+    if (status == IG_ERR_CANCELLED && ferror(stdout)) return 128 + SIGPIPE;
     return outcomes[status].exit_code;
 }
 
@@ -168,7 +187,10 @@ static void log_line(void *user, ig_log_level level, const char *text) {
     fprintf(stderr, "%s%s\n", level >= IG_LOG_WARNING ? "warning: " : "", safe);
 }
 
-static void ask_for_report(void *user, const ig_ctx *ctx) { ig_run_context(user, ctx); }
+static void close_context(void *user, const ig_ctx *ctx) {
+    ig_compiling_end(user);
+    ig_run_context(user, ctx);
+}
 
 static bool asks_to_stop(void *user) { return ig_cli_cancelled(user); }
 
@@ -178,8 +200,16 @@ ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
                             .user = cli,
                             .allocator = cli->allocator,
                             .strict = cli->strict,
-                            .closing = ask_for_report,
-                            .accept_plugin = ig_cli_accept_plugin};
+                            .progress = ig_compiling_tell,
+                            .closing = close_context,
+                            .compile = {.optimization_level = (int)cli->optimization_level,
+                                        .precision = cli->precision,
+                                        .batch_sizes = cli->batch_sizes},
+                            .cache_dir = cli->cache_dir,
+                            .no_cache = cli->no_cache,
+                            .cache_weights = cli->cache_weights,
+                            .accept_plugin = ig_cli_accept_plugin,
+                            .isolate_plugins = cli->isolate_plugins};
 }
 
 bool ig_cli_cancelled(const ig_cli *cli) {

@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 
+#include "cli/compiling.h"
 #include "cli/opts.h"
 #include "cli/term.h"
 #include "ingot/context.h"
@@ -27,7 +28,11 @@ typedef struct ig_cli {
     /* Common options. */
     bool help, version, json, quiet, verbose, strict;
     const char *report; /* a file; NULL: none */
-    int color;          /* ig_color */
+    bool no_cache, cache_weights, isolate_plugins;
+    const char *cache_dir, *precision, *batch_sizes; /* NULL: not said */
+    int64_t optimization_level;                      /* 0: not said */
+    int color;                                       /* ig_color */
+    ig_compiling compiling;
 
     struct ig_run *run; /* what is known of the run for its report: report.h */
 } ig_cli;

@@ -42,7 +42,9 @@ static ig_status check(const bench_options *o, int subject) {
         {"batch", s->batch, SIZED},
         {"d-model", s->width, SIZED},
         {"layers", s->layers, SIZED},
-        {"ctx", s->length, SIZED},
+        {"ctx", o->ctx, SIZED | OF_MODEL},
+        {"rows", o->rows, OF_MODEL},
+        {"spec-ngram", o->guess_ngram, OF_MODEL},
         {"op", o->op, OF_OPS},
         {"model", o->model, OF_MODEL},
         {"n-prompt", o->n_prompt != IG_UNSAID, OF_MODEL},
@@ -62,7 +64,11 @@ static ig_status run(ig_cli *cli, const void *options) {
     for (int i = 0; i < SUBJECTS; i++) {
         if (strcmp(subject, names[i]) != 0) continue;
         IG_TRY(check(o, i));
-        return subjects[i](cli, o);
+        bench_options own = *o;
+        int count;
+        if (o->ctx && i != MODEL)
+            IG_TRY(bench_numbers("ctx", o->ctx, 1, 1000000, 1, &own.sizes.length, &count));
+        return subjects[i](cli, &own);
     }
     static const char there_are[] = "train, overhead, ceilings, ops, routes, or give a --model";
     if (!*subject) return IG_FAIL(IG_ERR_ARGUMENT, "WHAT: is missing; say one of %s", there_are);
@@ -79,6 +85,12 @@ static const ig_opt opts[] = {
     {OPT_INT, 'p', "n-prompt", offsetof(bench_options, n_prompt),
      .help = "model: tokens of the prompt it reads; 512 if not said", .value = "N", .low = 0,
      .high = 1 << 24, .flags = OPT_UNSAID},
+    {OPT_TEXT, 0, "rows", offsetof(bench_options, rows),
+     .help = "model: texts that grow together, a number or several with commas; 1 if not said",
+     .value = "N"},
+    {OPT_INT, 0, "spec-ngram", offsetof(bench_options, guess_ngram),
+     .help = "model: also write a text, guessing by its last N tokens how it goes on", .value = "N",
+     .low = 1, .high = 64},
     {OPT_TEXT, 0, "kv", offsetof(bench_options, cache),
      .help = "model: what keys and values are kept as; f16 if not said", .value = "TYPE",
      .alias = "cache-type ctk", .choices = model_caches},
@@ -107,9 +119,10 @@ static const ig_opt opts[] = {
      .help = "train, routes: width of tinyllm, gpt or llm", .value = "N", .low = 1, .high = 65536},
     {OPT_INT, 0, "layers", offsetof(bench_options, sizes.layers),
      .help = "train, routes: layers of tinyllm, gpt or llm", .value = "N", .low = 1, .high = 1000},
-    {OPT_INT, 'c', "ctx", offsetof(bench_options, sizes.length),
-     .help = "train, routes: symbols of a sample of tinyllm, gpt or llm", .value = "N", .low = 1,
-     .high = 1e6},
+    {OPT_TEXT, 'c', "ctx", offsetof(bench_options, ctx),
+     .help = "model: tokens that texts have when they begin to grow, a number or several with "
+             "commas; train, routes: symbols of a sample of tinyllm, gpt or llm",
+     .value = "N"},
     {OPT_TEXT, 0, "device", offsetof(bench_options, device), .help = "train: where to compute",
      .value = "NAME", .alias = "backend dev"},
     {OPT_TEXT, 0, "dump", offsetof(bench_options, dump),
@@ -135,19 +148,23 @@ static const char *const examples[] = {
     "One training step: op by op, replayed, and by hand.",
     "ingot bench -m model.gguf -p 512 -n 128 -r 5",
     "Tokens a second, of a prompt read and of a text written.",
+    "ingot bench -m model.gguf -p 0 --rows 1,2,4,8,16 --ctx 0,4096,32768",
+    "Of several texts at once, and of long ones.",
     NULL,
 };
 
 const ig_command cmd_bench = {
     .name = "bench",
     .summary = "measure training, the runtime's own cost, the machine, single ops, a model",
-    .about = "Measures one of six things. train: samples a second of a workload, on the clock on "
-             "the wall with batch assembly, and the runtime's cost for each op. overhead: what a "
-             "builder call, a launch, a barrier and a submit cost. ceilings: read bandwidth, "
-             "multiply-add rate and int8 rate of the machine. ops: matmuls against OpenBLAS, where "
-             "the library is installed, and the other ops in bytes a second. model (or just -m): "
-             "tokens a second of a prompt that is read and of tokens that are made one by one. "
-             "routes: one training step, op by op, replayed, and written by hand.",
+    .about =
+        "Measures one of six things. train: samples a second of a workload, on the clock on "
+        "the wall with batch assembly, and the runtime's cost for each op. overhead: what a "
+        "builder call, a launch, a barrier and a submit cost. ceilings: read bandwidth, "
+        "multiply-add rate and int8 rate of the machine. ops: matmuls against OpenBLAS, where "
+        "the library is installed, and the other ops in bytes a second. model (or just -m): "
+        "tokens a second of a prompt that is read and of tokens that are made one by one, with "
+        "how much of the machine's own rates, measured in the same second, that is. "
+        "routes: one training step, op by op, replayed, and written by hand.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(bench_options),

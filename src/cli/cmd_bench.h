@@ -27,7 +27,8 @@ typedef struct bench_options {
 
     /* model */
     const char *model, *cache;
-    int64_t n_prompt, chunk;
+    const char *rows, *ctx; /* lists of numbers; ctx is one number to train and routes */
+    int64_t n_prompt, chunk, guess_ngram;
 } bench_options;
 
 ig_status bench_train(ig_cli *cli, const bench_options *o);
@@ -51,6 +52,16 @@ typedef struct bench_overhead_job {
 } bench_overhead_job;
 IG_MUST_CHECK ig_status bench_overhead_of(ig_cli *cli, bench_overhead_job *job);
 
+/* What the layers above a backend take of a token: submits, the ns of one that does nothing, and
+ * both as a share of the token's time. */
+typedef struct bench_submits {
+    double per_token, ns, share;
+} bench_submits;
+IG_MUST_CHECK ig_status bench_submits_of(ig_cli *cli, double submits_per_token, double token_ms,
+                                         bench_submits *out);
+json_t *bench_submits_json(bench_submits submits);
+void bench_submits_print(bench_submits submits);
+
 /* ---- Numbers ---- */
 
 typedef struct bench_spread {
@@ -66,6 +77,10 @@ typedef struct bench_line {
     double slope, at_zero;
 } bench_line;
 bench_line bench_line_through(const double *x, const double *y, size_t count);
+
+/* "1,2,4": at most so many numbers, each in the range; the error names the option. */
+IG_MUST_CHECK ig_status bench_numbers(const char *option, const char *text, int64_t low,
+                                      int64_t high, int most, int64_t *out, int *out_count);
 
 /* ---- Surroundings ---- */
 
@@ -83,7 +98,8 @@ IG_MUST_CHECK ig_status bench_device_ask(ig_cli *cli, const char *device, int64_
 json_t *bench_machine_json(void);
 void bench_print_machine(void); /* the same, as a line */
 
-uint64_t bench_peak_rss(void); /* bytes of the process, so far */
+uint64_t bench_rss(void);      /* bytes of the process, now */
+uint64_t bench_peak_rss(void); /* and so far */
 
 /* An allocator that counts, and otherwise is the one inside. */
 typedef struct bench_counter {

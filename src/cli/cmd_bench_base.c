@@ -1,4 +1,5 @@
 /* Numbers and surroundings: what every subject of `ingot bench` needs. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,6 +40,23 @@ bench_line bench_line_through(const double *x, const double *y, size_t count) {
     }
     const double slope = xx > 0 ? xy / xx : 0;
     return (bench_line){slope, mean_y - slope * mean_x};
+}
+
+ig_status bench_numbers(const char *option, const char *text, int64_t low, int64_t high, int most,
+                        int64_t *out, int *out_count) {
+    const char *at = text;
+    for (*out_count = 0; *out_count < most; at++) {
+        char *end;
+        errno = 0;
+        const long long value = strtoll(at, &end, 10);
+        if (end == at || errno != 0 || value < low || value > high || (*end && *end != ',')) break;
+        out[(*out_count)++] = value;
+        if (!*end) return IG_OK;
+        at = end;
+    }
+    return IG_FAIL(IG_ERR_ARGUMENT, "--%s '%s': must be %s from %lld to %lld", option, text,
+                   most > 1 ? "a few numbers with commas between, each" : "a number",
+                   (long long)low, (long long)high);
 }
 
 /* ---- Surroundings ---- */
@@ -85,16 +103,20 @@ void bench_print_machine(void) {
 }
 
 /* What the kernel notes for this program: getrusage() would count what ran before exec(), too. */
-uint64_t bench_peak_rss(void) {
+/* A line of what the system says of the process, in bytes. */
+static uint64_t status_bytes(const char *format) {
     char line[256];
     unsigned long long kib = 0;
     FILE *file = fopen("/proc/self/status", "re");
     if (!file) return 0;
     while (fgets(line, sizeof line, file))
-        if (sscanf(line, "VmHWM: %llu kB", &kib) == 1) break;
+        if (sscanf(line, format, &kib) == 1) break;
     fclose(file);
     return kib * 1024;
 }
+
+uint64_t bench_rss(void) { return status_bytes("VmRSS: %llu kB"); }
+uint64_t bench_peak_rss(void) { return status_bytes("VmHWM: %llu kB"); }
 
 static void *counted_alloc(void *user, size_t bytes, size_t alignment) {
     bench_counter *c = user;

@@ -1,4 +1,4 @@
-/* ingot convert DIR OUT - a folder from a model hub to one GGUF file. */
+/* ingot convert DIR OUT - a folder from a model hub, or a checkpoint, to one GGUF file. */
 #include <string.h>
 
 #include "cli/cli.h"
@@ -92,17 +92,14 @@ static ig_status run(ig_cli *cli, const void *options) {
     return status;
 }
 
-static const char *const types[] = {"Q4_0",   "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K_S", "Q4_K_M",
-                                    "Q5_K_M", "Q6_K", "F16",  "BF16", "F32",  NULL};
-
 static const ig_opt opts[] = {
     {OPT_TEXT, 0, "DIR", offsetof(convert_options, dir),
-     .help = "a folder with config.json, tokenizer.json and .safetensors files",
-     .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_DIR},
+     .help = "a folder with config.json, tokenizer.json and .safetensors files, or a checkpoint",
+     .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
     {OPT_TEXT, 0, "OUT", offsetof(convert_options, out), .help = "the GGUF file to write",
      .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
     {OPT_TEXT, 0, "type", offsetof(convert_options, type), .help = "what the weights become",
-     .value = "TYPE", .initial = "F16", .choices = types},
+     .value = "TYPE", .initial = "F16", .choices = ig_recipe_names},
     {OPT_TEXT, 0, "pre", offsetof(convert_options, pre),
      .help = "name of the pre-tokenizer, where it is not known by its patterns", .value = "NAME"},
     {OPT_INT, 't', "threads", offsetof(convert_options, threads),
@@ -116,17 +113,20 @@ static const char *const examples[] = {
     "A model as hubs have it, in F16.",
     "ingot convert Qwen3-0.6B qwen3.gguf --type Q8_0",
     "The same, quantised on the way.",
+    "ingot convert llm.oam llm.gguf --type F32",
+    "What 'ingot train' has made, for other programs.",
     NULL,
 };
 
 const ig_command cmd_convert = {
     .name = "convert",
-    .summary = "make a GGUF file of a folder with safetensors",
+    .summary = "make a GGUF file of a folder with safetensors, or of a checkpoint",
     .about = "Reads a folder as model hubs have it: config.json, tokenizer.json and safetensors, "
              "in one file or in shards. Writes one GGUF file with the weights, the vocabulary and "
              "all that is needed to run the model.\n\n"
              "Converted are the architectures llama (with mistral), qwen2, qwen3, qwen3moe, "
-             "gemma3, phi3, gpt2 and bert. Code that a folder may have is never run.",
+             "gemma3, phi3, gpt2 and bert. Code that a folder may have is never run.\n\n"
+             "A checkpoint of 'ingot train' becomes a llama (llm) or a gpt2 (gpt).",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(convert_options),

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/report.h"
 #include "cli/talk.h"
+#include "cli/talk_profile.h"
 
 enum { PROMPT_MOST = 64 << 20, READ_BYTES = 1 << 16 };
 
@@ -29,6 +30,8 @@ typedef struct generation {
     size_t n_tokens, tokens_room;
     json_t *logprobs; /* NULL: not asked for */
     bool out_of_memory;
+    talk_profile profile;
+    ig_status profile_status;
     ig_generated result;
 } generation;
 
@@ -94,6 +97,8 @@ static void keep_logprobs(const generation *g, int32_t id, const float *logits) 
 static void keep_token(void *user, int32_t id, const float *logits) {
     generation *g = user;
     const ig_allocator *a = &g->talker.cli->allocator;
+    if (g->profile.model && g->profile.phase == TALK_READING && g->profile_status == IG_OK)
+        g->profile_status = talk_profile_turn(&g->profile);
     if (!g->talker.cli->json) return;
     if (g->logprobs) keep_logprobs(g, id, logits);
     if (IG_GROW(a, g->tokens, &g->tokens_room, g->n_tokens + 1))
@@ -135,6 +140,10 @@ static ig_status print_json(const generation *g) {
         (json_int_t)r->n_tokens, "finish", talk_finish_name(r->finish), "tokens_per_s",
         ig_json_real(seconds > 0 ? (double)r->n_tokens / seconds : 0));
     if (own && g->logprobs) json_object_set(own, "logprobs", g->logprobs);
+    if (own && g->talker.options->guess_ngram > 0)
+        json_object_set_new(own, "speculation", talk_guesses_json(&g->talker, r));
+    if (own && g->profile.model)
+        json_object_set_new(own, "profile", talk_profile_json(&g->profile));
     return ig_run_result(g->talker.cli, own);
 }
 
@@ -148,14 +157,15 @@ static ig_status encode(generation *g) {
         return IG_FAIL(IG_ERR_ARGUMENT,
                        "--system: is for conversations; --chat-format says how one "
                        "is written");
+    const model_text text = {(char *)(uintptr_t)g->prompt, g->prompt_bytes};
     if (!format) {
         model_tokens tokens = {0};
-        const model_text text = {(char *)(uintptr_t)g->prompt, g->prompt_bytes};
         IG_TRY(model_encode(&g->talker.model, text, &tokens));
         g->read.at = tokens.at;
         g->read.count = g->read.room = tokens.count;
         return IG_OK;
     }
+    IG_TRY(model_check_text(&g->talker.model, text));
     const ig_chat_message messages[] = {
         {"system", o->system, o->system ? strlen(o->system) : 0},
         {"user", g->prompt, g->prompt_bytes},
@@ -194,6 +204,7 @@ static ig_status generate(generation *g) {
     options.token = keep_token;
     options.user = g;
     show_prompt(g);
+    if (g->talker.options->profile) IG_TRY(talk_profile_begin(&g->profile, &g->talker.model));
     const ig_status status = ig_adapter_generate(g->talker.model.adapter, &options, &g->result);
     talk_report(&g->talker, &g->result);
     if (!g->talker.cli->json && (status == IG_OK || g->result.n_tokens > 0)) {
@@ -201,12 +212,16 @@ static ig_status generate(generation *g) {
         fflush(stdout);
     }
     IG_TRY(status);
+    IG_TRY(g->profile_status);
+    if (g->profile.model) IG_TRY(talk_profile_end(&g->profile));
     IG_TRY(save(g));
     if (g->out_of_memory) return IG_FAIL(IG_ERR_MEMORY, "generate: no memory for the text");
     if (ig_cli_cancelled(g->talker.cli))
         return IG_FAIL(IG_ERR_CANCELLED, "stopped after %lld tokens",
                        (long long)g->result.n_tokens);
-    return g->talker.cli->json ? print_json(g) : IG_OK;
+    if (g->talker.cli->json) return print_json(g);
+    if (g->profile.model) talk_profile_print(stderr, &g->profile);
+    return IG_OK;
 }
 
 static ig_status run(ig_cli *cli, const void *options) {
@@ -216,6 +231,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     ig_status status = find_prompt(&g, o);
     if (status == IG_OK) status = talk_open(cli, o, &g.talker);
     if (status == IG_OK) status = generate(&g);
+    talk_profile_deinit(&g.profile);
     talk_close(&g.talker);
     json_decref(g.logprobs);
     ig_ids_deinit(&g.read);
@@ -237,6 +253,8 @@ static const char *const examples[] = {
     "An answer, of a model that was taught to give them.",
     "ingot generate -m llm.oam -p 'The' -n 50 --json | jq .timings",
     "How long loading, reading and writing took.",
+    "ingot generate -m model.gguf -f letter.txt -n 64 --profile",
+    "Which steps that time went into, and how near they come to the machine's rates.",
     NULL,
 };
 

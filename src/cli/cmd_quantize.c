@@ -64,10 +64,12 @@ static bool choose_type(const quantization *q, const ig_recipe_model *m, size_t 
 }
 
 static void choose_types(const quantization *q) {
+    const int64_t kv_heads = arch_int(q->model, "attention.head_count_kv");
     const ig_recipe_model m = {
         .tied = !ig_gguf_find_tensor(q->model, "output.weight"),
         .n_layers = arch_int(q->model, "block_count"),
         .n_experts = arch_int(q->model, "expert_count"),
+        .heads_share = kv_heads > 0 ? arch_int(q->model, "attention.head_count") / kv_heads : 0,
     };
     size_t again = 0;
     for (size_t i = 0; i < q->count; i++) again += choose_type(q, &m, i);
@@ -212,16 +214,13 @@ static ig_status run(ig_cli *cli, const void *options) {
     return status;
 }
 
-static const char *const types[] = {"Q4_0",   "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K_S", "Q4_K_M",
-                                    "Q5_K_M", "Q6_K", "F16",  "BF16", "F32",  NULL};
-
 static const ig_opt opts[] = {
     {OPT_TEXT, 0, "IN", offsetof(quantize_options, in), .help = "a GGUF model",
      .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
     {OPT_TEXT, 0, "OUT", offsetof(quantize_options, out), .help = "the file to write",
      .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
     {OPT_TEXT, 0, "TYPE", offsetof(quantize_options, type), .help = "what the weights become",
-     .choices = types, .flags = OPT_POSITIONAL | OPT_REQUIRED},
+     .choices = ig_recipe_names, .flags = OPT_POSITIONAL | OPT_REQUIRED},
     {OPT_INT, 't', "threads", offsetof(quantize_options, threads),
      .help = "how many threads compute; 0: as many as there are processors", .value = "N",
      .initial = "0", .low = 0, .high = 256},
@@ -243,8 +242,10 @@ const ig_command cmd_quantize = {
              "file with its matrices in blocks of fewer bits. Scales are searched for the least "
              "squared error.\n\n"
              "Norms, biases and other small tensors stay as they are. The output matrix becomes "
-             "q6_k, and the mixtures (Q4_K_S, Q4_K_M, Q5_K_M) give some layers of attn_v and "
-             "ffn_down more bits. Rows that are no whole blocks get another type, and that is "
+             "q6_k, and the mixtures (Q2_K, and names that end with _S, _M, _L or begin with IQ4) "
+             "give some layers of attn_v and ffn_down more bits, the same ones as llama.cpp's of "
+             "these names. MXFP4_MOE has its experts in MXFP4 and the rest in Q8_0. Rows that are "
+             "no whole blocks get another type, and that is "
              "said.\n\n"
              "The file is replaced whole or not at all.",
     .examples = examples,

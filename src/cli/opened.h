@@ -13,7 +13,7 @@
 typedef struct model_options {
     const char *path, *device, *cache, *cache_k, *cache_v, *pre;
     int64_t threads, ctx_len, chunk, batch;
-    bool no_mmap, mlock;
+    bool no_mmap, mlock, no_pack;
 } model_options;
 
 extern const char *const model_devices[], *const model_caches[];
@@ -60,7 +60,7 @@ extern const char *const model_devices[], *const model_caches[];
          0,                                                                                   \
          "ubatch-size",                                                                       \
          offsetof(type, member.chunk),                                                        \
-         .help = "rows that go through the model at once; 0: 64",                             \
+         .help = "rows that go through the model at once; 0: 128",                            \
          .value = "N",                                                                        \
          .alias = "ub",                                                                       \
          .initial = "0",                                                                      \
@@ -106,6 +106,8 @@ extern const char *const model_devices[], *const model_caches[];
          .value = "NAME"},                                                                    \
         {OPT_FLAG, 0, "no-mmap", offsetof(type, member.no_mmap),                              \
          .help = "read the file into memory instead of mapping it"},                          \
+        {OPT_FLAG, 0, "no-pack", offsetof(type, member.no_pack),                              \
+         .help = "read weights as they lie in the file: starts at once, then runs slower"},   \
     {                                                                                         \
         OPT_FLAG, 0, "mlock", offsetof(type, member.mlock),                                   \
             .help = "keep the weights in memory: the system may not page them out"            \
@@ -136,6 +138,10 @@ typedef struct model_text {
 } model_text;
 IG_MUST_CHECK ig_status model_read_text(ig_cli *cli, const char *prompt, const char *file,
                                         model_text *out);
+
+/* A model of a file has learnt UTF-8; other bytes are an error that says where.  One that was
+ * trained here may have learnt any. */
+IG_MUST_CHECK ig_status model_check_text(const opened_model *model, model_text text);
 
 /* Its tokens, with those that the model's file wants before it; freed likewise. */
 typedef struct model_tokens {

@@ -8,6 +8,9 @@
  *     level 2   [ tanh   ]           |
  *               [ mul    ]           |
  *
+ * Chains of several steps are fused, and so is a step that does the work of several: its
+ * name joins theirs with "+".  They have a thick frame.
+ *
  * Within a level, chains are put below what they read: in the order of the mean
  * place of the chains they read from.
  */
@@ -55,7 +58,9 @@ static void put_dot(FILE *to, const char *text) {
 
 static void put_dot_chain(FILE *to, const plan_view *v, uint32_t chain) {
     const plan_chain *c = &v->chains[chain];
-    fprintf(to, "    c%u [fillcolor=\"%s\", label=\"", chain, fills[v->steps[c->first].class]);
+    fprintf(to, "    c%u [fillcolor=\"%s\", %slabel=\"", chain, fills[v->steps[c->first].class],
+            plan_chain_is_fused(v, chain) ? "penwidth=2.5, " : "");
+    if (plan_chain_is_fused(v, chain)) fprintf(to, "fused, %u steps\\l", c->count);
     for (uint32_t i = c->first; i < c->first + c->count; i++) {
         put_dot(to, v->steps[i].op);
         fputc(' ', to);
@@ -148,7 +153,7 @@ static double place_level(const plan_view *v, plan_layout *l, uint32_t first, ui
 static void lay_out(const plan_view *v, plan_layout *l) {
     double y = TOP;
     uint32_t placed = 0;
-    l->width = LEFT + (PLAN_CLASSES + 0.4) * LEGEND_WIDTH;
+    l->width = LEFT + (PLAN_CLASSES + 0.9) * LEGEND_WIDTH;
     for (uint32_t level = 0; level < v->n_levels; level++) {
         const uint32_t first = placed;
         for (uint32_t i = 0; i < v->n_chains; i++)
@@ -215,7 +220,8 @@ static void put_head(FILE *to, const plan_view *v, const plan_layout *l, const c
     fputs("<style>text{font:11px ui-monospace,monospace;fill:#222}"
           ".title{font:bold 16px sans-serif}.note{font:12px sans-serif;fill:#555}"
           ".level{font:11px sans-serif;fill:#777}.edge{fill:none;stroke:#555;stroke-width:1}"
-          ".far{stroke:#999;stroke-opacity:.35}.barrier{stroke:#d55e00;stroke-opacity:.6;"
+          ".fused{fill:none;stroke:#222;stroke-width:2.5}.far{stroke:#999;stroke-opacity:.35}."
+          "barrier{stroke:#d55e00;stroke-opacity:.6;"
           "stroke-dasharray:5 4}.rest{stroke:#ccc}.shape{fill:#666}</style>\n"
           "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
           to);
@@ -239,6 +245,9 @@ static void put_head(FILE *to, const plan_view *v, const plan_layout *l, const c
     fprintf(to, "<line class=\"barrier\" x1=\"%.1f\" y1=\"68\" x2=\"%.1f\" y2=\"68\"/>\n", x,
             x + 28);
     put_label(to, "note", x + 34, 72, "barrier");
+    fprintf(to, "<rect class=\"fused\" x=\"%.1f\" y=\"62\" width=\"12\" height=\"12\" rx=\"2\"/>\n",
+            x + 96);
+    put_label(to, "note", x + 114, 72, "fused");
 }
 
 /* A barrier stands before every level but the first of the plan, unless the plan has fewer. */
@@ -312,6 +321,11 @@ static void put_box(FILE *to, const plan_view *v, const plan_layout *l, uint32_t
             strokes[v->steps[c->first].class]);
     for (uint32_t i = 0; i < c->count; i++)
         put_step(to, v, c->first + i, b, b->y + BOX_PADDING + i * (double)LINE_HEIGHT);
+    if (!plan_chain_is_fused(v, chain)) return;
+    fprintf(to,
+            "<rect class=\"fused\" x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" rx=\"5\">"
+            "<title>fused: a thread takes each chunk through all %u</title></rect>\n",
+            b->x, b->y, BOX_WIDTH, b->height, c->count);
 }
 
 void plan_svg_print(FILE *to, const plan_view *v, const plan_layout *l, const char *title) {

@@ -80,6 +80,11 @@ static void find_chains(plan_view *v) {
     }
 }
 
+bool plan_chain_is_fused(const plan_view *v, uint32_t chain) {
+    const plan_chain *c = &v->chains[chain];
+    return c->count > 1 || strchr(v->steps[c->first].op, '+');
+}
+
 /* ---- Edges ---- */
 
 /* Who wrote each value last, by its number. */

@@ -66,6 +66,9 @@ IG_MUST_CHECK ig_status plan_view_init(plan_view *view, const ig_allocator *allo
                                        json_t *plan);
 void plan_view_deinit(plan_view *view); /* a zeroed one is fine */
 
+/* Whether a chain is several steps in one: values go from one to the next without a barrier. */
+bool plan_chain_is_fused(const plan_view *view, uint32_t chain);
+
 /* Adds the times of a profile, the mean of its runs. */
 void plan_view_add_times(plan_view *view, const json_t *profile);
 

@@ -49,8 +49,12 @@ static void numbers_text(const ig_meter *meter, uint64_t done, double seconds, c
         time_text(over ? seconds : (double)(meter->total - done) / per_second, time, sizeof time);
         snprintf(left, sizeof left, "  %s %s", time, over ? "in all" : "left");
     }
-    snprintf(out, out_bytes, "%3.0f%%  %llu/%llu %s%s%s", 100 * (double)done / (double)meter->total,
-             (unsigned long long)done, (unsigned long long)meter->total, meter->unit, rate, left);
+    const double percent = 100 * (double)done / (double)meter->total;
+    if (!*meter->unit) /* of something that is not counted */
+        snprintf(out, out_bytes, "%3.0f%%%s", percent, left);
+    else
+        snprintf(out, out_bytes, "%3.0f%%  %llu/%llu %s%s%s", percent, (unsigned long long)done,
+                 (unsigned long long)meter->total, meter->unit, rate, left);
 }
 
 /* A bar of `cells` columns, with a space after it; empty where there is no room for one. */

@@ -21,7 +21,7 @@ enum { IG_METER_LINE_BYTES = 640 };
 typedef struct ig_meter {
     FILE *to; /* NULL: silent */
     ig_term term;
-    const char *what, *unit; /* "train", "steps"; lent */
+    const char *what, *unit; /* "train", "steps"; "": only the percentage is shown; lent */
     uint64_t total;
     uint64_t before;     /* of these, done by an earlier run: they took none of our time */
     int eager;           /* so many updates yet are drawn whatever the clock says */

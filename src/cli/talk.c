@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "cli/report.h"
+#include "model/guess.h"
 
 /* "15+1.5" or "15-inf": what is added to the logit of token 15. */
 static ig_status parse_bias(const char *text, int64_t vocabulary, ig_logit_bias *out) {
@@ -69,6 +70,8 @@ ig_generate_options talk_generate_options(const talker *t) {
         .sampling = sampling_of(t),
         .stop = o->stop.at,
         .n_stop = (size_t)o->stop.count,
+        .guess_ngram = o->guess_ngram,
+        .guess_most = o->guess_most,
     };
 }
 
@@ -140,6 +143,15 @@ void talk_report(const talker *t, const ig_generated *made) {
     ig_run_event(t->cli, "decode", 0);
 }
 
+json_t *talk_guesses_json(const talker *t, const ig_generated *made) {
+    const double share =
+        made->n_guessed > 0 ? (double)made->n_guessed_right / (double)made->n_guessed : 0;
+    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "ngram", (json_int_t)t->options->guess_ngram,
+                     "draft", (json_int_t)t->options->guess_most, "guessed",
+                     (json_int_t)made->n_guessed, "accepted", (json_int_t)made->n_guessed_right,
+                     "rate", ig_json_real(share));
+}
+
 const char *talk_finish_name(ig_finish finish) {
     static const char *const names[] = {
         [IG_FINISH_LENGTH] = "length", [IG_FINISH_STOP] = "stop", [IG_FINISH_CALLER] = "cancelled"};
@@ -174,6 +186,8 @@ const ig_opt talk_opts[] = {
     {OPT_INT, 0, "logprobs", OPTION(n_logprobs),
      .help = "with --json: how likely each token was, and so many others", .value = "N",
      .alias = "n-probs", .initial = "0", .low = 0, .high = 100},
+    {OPT_FLAG, 0, "profile", OPTION(profile),
+     .help = "say where the time went: each kind of step, its share, bytes and rates"},
     /* TALK_SHARED */
     MODEL_ROWS(talk_options, model),
     {OPT_INT, 'n', "n-predict", OPTION(max_tokens),
@@ -230,6 +244,12 @@ const ig_opt talk_opts[] = {
     {OPT_TEXT, 0, "system", OPTION(system),
      .help = "what the model is told before the conversation", .value = "TEXT",
      .alias = "sys system-prompt"},
+    {OPT_INT, 0, "spec-ngram", OPTION(guess_ngram),
+     .help = "guess that a text goes on as it did where its last N tokens stood before; what comes "
+             "is the same, but sooner where it repeats itself; 0: do not",
+     .value = "N", .initial = "0", .low = 0, .high = 64},
+    {OPT_INT, 0, "spec-draft", OPTION(guess_most), .help = "tokens that are guessed at a time",
+     .value = "N", .alias = "draft-max", .initial = "7", .low = 1, .high = IG_GUESS_MOST},
     {OPT_FLAG, 0, "ignore-eos", OPTION(ignore_end),
      .help = "go on although the model says that its text ends"},
     {0},

@@ -5,6 +5,8 @@
 #ifndef IG_CLI_TALK_H
 #define IG_CLI_TALK_H
 
+#include <jansson.h>
+
 #include "cli/opened.h"
 #include "model/chat.h"
 
@@ -14,13 +16,14 @@ typedef struct talk_options {
     ig_texts stop, biases;
     const char *format, *system; /* of a conversation */
     int64_t max_tokens, seed, top_k, repeat_last, mirostat, n_logprobs;
+    int64_t guess_ngram, guess_most;
     double temperature, top_p, min_p, typical_p, mirostat_tau, mirostat_eta;
     double repeat_penalty, presence_penalty, frequency_penalty;
-    bool hide_prompt, ignore_end;
+    bool hide_prompt, ignore_end, profile;
 } talk_options;
 
 /* The options; those from TALK_SHARED on are chat's too. */
-enum { TALK_SHARED = 5 };
+enum { TALK_SHARED = 6 };
 extern const ig_opt talk_opts[];
 
 typedef struct talker {
@@ -53,6 +56,9 @@ void talk_write(const talker *talker, const char *text, size_t bytes);
 
 /* What the run report shall know of it. */
 void talk_report(const talker *talker, const ig_generated *made);
+
+/* {"ngram", "draft", "guessed", "accepted", "rate"}: how often --spec-ngram guessed right */
+json_t *talk_guesses_json(const talker *talker, const ig_generated *made);
 
 /* "length", "stop" or "cancelled" */
 const char *talk_finish_name(ig_finish finish);

@@ -53,13 +53,22 @@ static bool sum_fits(const uint8_t *p, uint64_t bytes, uint64_t sum) {
 
 /* ---- Header and table ---- */
 
+/* Whoever opens a model tries GGUF first, so what comes here is no such file, unless it had to be
+ * an .oam. */
+static ig_status check_magic(const ig_oam *oam) {
+    const size_t n = oam->size < OAM_AT_VERSION ? (size_t)oam->size : OAM_AT_VERSION;
+    if (n == 0 || memcmp(oam->bytes, OAM_MAGIC, n) == 0) return IG_OK;
+    if (n >= 4 && memcmp(oam->bytes, "GGUF", 4) == 0)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: is a .gguf file, and not an .oam file", oam->name);
+    return IG_FAIL(IG_ERR_FORMAT, "%s: is neither an .oam nor a .gguf file", oam->name);
+}
+
 static ig_status check_header(const ig_oam *oam) {
     const uint8_t *p = oam->bytes;
+    IG_TRY(check_magic(oam));
     if (oam->size < OAM_HEADER_BYTES)
         return IG_FAIL(IG_ERR_FORMAT, "%s: has %" PRIu64 " bytes, fewer than an .oam header (%d)",
                        oam->name, oam->size, OAM_HEADER_BYTES);
-    if (memcmp(p, OAM_MAGIC, OAM_AT_VERSION) != 0)
-        return IG_FAIL(IG_ERR_FORMAT, "%s: is not an .oam file", oam->name);
 
     /* Before the sum: where a later version keeps it is not known. */
     const uint32_t version = oam_get32(p + OAM_AT_VERSION);

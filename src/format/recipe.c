@@ -7,14 +7,22 @@
 #include "base/blocks.h"
 
 static const ig_recipe recipes[] = {
-    {"Q4_0", IG_Q4_0, 2, IG_PURE},      {"Q4_1", IG_Q4_1, 3, IG_PURE},
-    {"Q5_0", IG_Q5_0, 8, IG_PURE},      {"Q5_1", IG_Q5_1, 9, IG_PURE},
-    {"Q8_0", IG_Q8_0, 7, IG_PURE},      {"Q4_K_S", IG_Q4_K, 14, IG_SMALL},
-    {"Q4_K_M", IG_Q4_K, 15, IG_MEDIUM}, {"Q5_K_M", IG_Q5_K, 17, IG_MEDIUM},
-    {"Q6_K", IG_Q6_K, 18, IG_PURE},     {"F16", IG_F16, 1, IG_PURE},
-    {"BF16", IG_BF16, 32, IG_PURE},     {"F32", IG_F32, 0, IG_PURE},
+    {"Q2_K", IG_Q2_K, 10},      {"Q2_K_S", IG_Q2_K, 21},   {"Q3_K_S", IG_Q3_K, 11},
+    {"Q3_K_M", IG_Q3_K, 12},    {"Q3_K_L", IG_Q3_K, 13},   {"Q4_0", IG_Q4_0, 2},
+    {"Q4_1", IG_Q4_1, 3},       {"Q4_K_S", IG_Q4_K, 14},   {"Q4_K_M", IG_Q4_K, 15},
+    {"IQ4_NL", IG_IQ4_NL, 25},  {"IQ4_XS", IG_IQ4_XS, 30}, {"MXFP4", IG_MXFP4, 38},
+    {"MXFP4_MOE", IG_Q8_0, 38}, {"Q5_0", IG_Q5_0, 8},      {"Q5_1", IG_Q5_1, 9},
+    {"Q5_K_S", IG_Q5_K, 16},    {"Q5_K_M", IG_Q5_K, 17},   {"Q6_K", IG_Q6_K, 18},
+    {"Q8_0", IG_Q8_0, 7},       {"F16", IG_F16, 1},        {"BF16", IG_BF16, 32},
+    {"F32", IG_F32, 0},
 };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
+
+/* The same names again, for tables of options. */
+const char *const ig_recipe_names[] = {"Q2_K",      "Q2_K_S", "Q3_K_S", "Q3_K_M", "Q3_K_L", "Q4_0",
+                                       "Q4_1",      "Q4_K_S", "Q4_K_M", "IQ4_NL", "IQ4_XS", "MXFP4",
+                                       "MXFP4_MOE", "Q5_0",   "Q5_1",   "Q5_K_S", "Q5_K_M", "Q6_K",
+                                       "Q8_0",      "F16",    "BF16",   "F32",    NULL};
 
 const ig_recipe *ig_recipe_at(size_t i) { return i < N_RECIPES ? &recipes[i] : NULL; }
 
@@ -43,27 +51,103 @@ static bool stays(const char *name, ig_desc desc) {
     return false;
 }
 
-/* The first and last eighth of the layers, and of the others every third. */
-static bool layer_matters(int64_t layer, int64_t n_layers) {
-    return layer < n_layers / 8 || layer >= 7 * n_layers / 8 || (layer - n_layers / 8) % 3 == 2;
+/* ---- Mixtures ---- */
+
+/* Which layers, or which models, a rule is for. */
+typedef enum condition {
+    ALWAYS,
+    FIRST_2_LAYERS,
+    FIRST_4_LAYERS,
+    FIRST_16TH,
+    FIRST_8TH,
+    SOME_LAYERS,   /* the first and last eighth, and of the others every third */
+    HEADS_SHARE,   /* four or more heads have the same keys and values */
+    EIGHT_EXPERTS, /* Mixtral and its like: attention is a small part of them */
+    LARGE_LLAMA,   /* 80 layers whose heads share: what is shared decides much */
+} condition;
+
+typedef struct rule {
+    const char *recipes; /* with a space between; NULL: all that have blocks */
+    const char *tensor;  /* a part of its name */
+    condition when;
+    ig_dtype dtype;
+} rule;
+
+/* The first that fits counts; without one, a matrix gets the recipe's own type. */
+static const rule rules[] = {
+    {NULL, "attn_v.weight", EIGHT_EXPERTS, IG_Q8_0},
+    {NULL, "attn_k.weight", EIGHT_EXPERTS, IG_Q8_0},
+    {"Q2_K Q3_K_S Q3_K_M Q4_K_S Q4_K_M IQ4_NL IQ4_XS", "attn_output.weight", EIGHT_EXPERTS,
+     IG_Q5_K},
+    {"Q3_K_L", "attn_output.weight", EIGHT_EXPERTS, IG_Q3_K},
+
+    {"Q2_K Q2_K_S Q3_K_S Q3_K_M Q4_K_S", "attn_v.weight", LARGE_LLAMA, IG_Q5_K},
+    {"Q2_K Q2_K_S", "attn_v.weight", HEADS_SHARE, IG_Q4_K},
+    {"Q2_K", "attn_v.weight", ALWAYS, IG_Q3_K},
+    {"Q3_K_M", "attn_v.weight", FIRST_2_LAYERS, IG_Q5_K},
+    {"Q3_K_M", "attn_v.weight", ALWAYS, IG_Q4_K},
+    {"Q3_K_L", "attn_v.weight", ALWAYS, IG_Q5_K},
+    {"IQ4_NL IQ4_XS", "attn_v.weight", HEADS_SHARE, IG_Q5_K},
+    {"Q4_K_S", "attn_v.weight", FIRST_4_LAYERS, IG_Q5_K},
+    {"Q4_K_M Q5_K_M", "attn_v.weight", SOME_LAYERS, IG_Q6_K},
+    {"Q4_K_M", "attn_v.weight", LARGE_LLAMA, IG_Q5_K},
+
+    {"Q2_K", "ffn_down", ALWAYS, IG_Q3_K},
+    {"Q2_K_S", "ffn_down", FIRST_8TH, IG_Q4_K},
+    {"Q3_K_M", "ffn_down", FIRST_16TH, IG_Q5_K},
+    {"Q3_K_M", "ffn_down", ALWAYS, IG_Q4_K},
+    {"Q3_K_L", "ffn_down", ALWAYS, IG_Q5_K},
+    {"Q4_K_S IQ4_NL IQ4_XS", "ffn_down", FIRST_8TH, IG_Q5_K},
+    {"Q4_K_M Q5_K_M", "ffn_down", SOME_LAYERS, IG_Q6_K},
+
+    {"Q2_K", "attn_output.weight", ALWAYS, IG_Q3_K},
+    {"Q3_K_M", "attn_output.weight", ALWAYS, IG_Q4_K},
+    {"Q3_K_L", "attn_output.weight", ALWAYS, IG_Q5_K},
+
+    {"Q3_K_M Q3_K_L", "attn_qkv.weight", ALWAYS, IG_Q4_K},
+    {"Q4_K_M", "attn_qkv.weight", ALWAYS, IG_Q5_K},
+    {"Q5_K_M", "attn_qkv.weight", ALWAYS, IG_Q6_K},
+
+    {"MXFP4_MOE", "_exps.weight", ALWAYS, IG_MXFP4},
+};
+
+static bool holds(condition when, const ig_recipe_model *m, int64_t layer) {
+    const int64_t n = m->n_layers;
+    switch (when) {
+    case FIRST_2_LAYERS: return layer < 2;
+    case FIRST_4_LAYERS: return layer < 4;
+    case FIRST_16TH: return layer < n / 16;
+    case FIRST_8TH: return layer < n / 8;
+    case SOME_LAYERS: return layer < n / 8 || layer >= 7 * n / 8 || (layer - n / 8) % 3 == 2;
+    case HEADS_SHARE: return m->heads_share >= 4;
+    case EIGHT_EXPERTS: return m->n_experts == 8;
+    case LARGE_LLAMA: return n == 80 && m->heads_share > 1;
+    case ALWAYS: break;
+    }
+    return true;
+}
+
+/* Whether `name` is among `names`, which have a space between. */
+static bool is_among(const char *names, const char *name) {
+    const size_t length = strlen(name);
+    for (const char *at = names; *at;) {
+        const size_t n = strcspn(at, " ");
+        if (n == length && memcmp(at, name, n) == 0) return true;
+        at += n + (at[n] == ' ');
+    }
+    return false;
 }
 
 static ig_dtype mixed(const ig_recipe *r, const ig_recipe_model *m, const char *name) {
     int layer = 0;
-    const bool is_v = has(name, "attn_v.weight"), is_down = has(name, "ffn_down");
     const bool is_output =
         strcmp(name, "output.weight") == 0 || (m->tied && strcmp(name, "token_embd.weight") == 0);
     if (is_output) return r->dtype == IG_Q8_0 ? IG_Q8_0 : IG_Q6_K;
-    if (r->mixture == IG_PURE || sscanf(name, "blk.%9d.", &layer) != 1) return r->dtype;
-
-    if (m->n_experts == 8 && (is_v || has(name, "attn_k.weight"))) return IG_Q8_0;
-    if (m->n_experts == 8 && has(name, "attn_output.weight") && r->dtype == IG_Q4_K) return IG_Q5_K;
-    if (r->mixture == IG_MEDIUM) {
-        if (has(name, "attn_qkv.weight")) return r->dtype == IG_Q4_K ? IG_Q5_K : IG_Q6_K;
-        if ((is_v || is_down) && layer_matters(layer, m->n_layers)) return IG_Q6_K;
-    }
-    if (r->mixture == IG_SMALL && is_v && layer < 4) return IG_Q5_K;
-    if (r->mixture == IG_SMALL && is_down && layer < m->n_layers / 8) return IG_Q5_K;
+    if (sscanf(name, "blk.%9d.", &layer) != 1) return r->dtype;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if ((!rules[i].recipes || is_among(rules[i].recipes, r->name)) &&
+            has(name, rules[i].tensor) && holds(rules[i].when, m, layer))
+            return rules[i].dtype;
     return r->dtype;
 }
 
@@ -71,7 +155,8 @@ static ig_dtype mixed(const ig_recipe *r, const ig_recipe_model *m, const char *
 static ig_dtype fitting(ig_dtype dtype, ig_desc desc, const char **why) {
     static const struct {
         ig_dtype from, to;
-    } smaller[] = {{IG_Q4_K, IG_Q5_0}, {IG_Q5_K, IG_Q5_1}, {IG_Q6_K, IG_Q8_0}};
+    } smaller[] = {{IG_Q2_K, IG_IQ4_NL}, {IG_Q3_K, IG_IQ4_NL}, {IG_IQ4_XS, IG_IQ4_NL},
+                   {IG_Q4_K, IG_Q5_0},   {IG_Q5_K, IG_Q5_1},   {IG_Q6_K, IG_Q8_0}};
     const int64_t columns = desc.shape.dim[desc.shape.rank - 1];
     if (columns % ig_dtype_block(dtype) == 0) return dtype;
     *why = "its rows are no whole blocks";

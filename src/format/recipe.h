@@ -14,9 +14,9 @@ typedef struct ig_recipe {
     const char *name;   /* "Q4_K_M" */
     ig_dtype dtype;     /* of most matrices */
     uint32_t file_type; /* its number in general.file_type */
-    enum { IG_PURE, IG_SMALL, IG_MEDIUM } mixture;
 } ig_recipe;
 
+extern const char *const ig_recipe_names[];        /* NULL at the end */
 const ig_recipe *ig_recipe_at(size_t i);           /* NULL: there are no more */
 const ig_recipe *ig_recipe_find(const char *name); /* in letters of either size; NULL: none */
 
@@ -25,6 +25,7 @@ typedef struct ig_recipe_model {
     int64_t n_layers;
     bool tied; /* the embedding is the output, too */
     int64_t n_experts;
+    int64_t heads_share; /* so many have the same keys and values; 0: not known */
 } ig_recipe_model;
 
 /* The type for a tensor of this name and desc.  `*why` becomes a reason in words where the type is

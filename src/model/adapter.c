@@ -113,6 +113,7 @@ void ig_adapter_destroy(ig_adapter *a) {
         a->arch->destroy(a->ctx, a->model);
     ig_module_destroy(a->root);
     if (!a->source) ig_tokenizer_destroy(a->tokenizer);
+    if (a->source) ig_ctx_detach_packing(a->ctx, a->source->packing);
     ig_model_release(a->source);
     ig_free(memory, a->tokenizer_name);
     ig_free(memory, a->progress);
@@ -131,6 +132,7 @@ const char *ig_adapter_architecture(const ig_adapter *a) { return a->arch->name;
 int64_t ig_adapter_param_count(const ig_adapter *a) {
     return a->source ? ig_model_param_count(a->source) : ig_module_element_count(a->root);
 }
+bool ig_adapter_makes_text(const ig_adapter *a) { return a->arch->head != NULL; }
 int64_t ig_adapter_vocabulary(const ig_adapter *a) { return a->config.vocabulary; }
 const char *ig_adapter_progress(const ig_adapter *a) { return a->progress; }
 

@@ -20,6 +20,8 @@ static const convert_arch archs[] = {
     {"GPT2LMHeadModel", "gpt2", "gelu_new", "transformer.", .gpt2 = true},
     {"BertModel", "bert", "gelu", "bert.", .bert = true},
     {"BertForMaskedLM", "bert", "gelu", "bert.", .bert = true},
+    {"llm", "llama", NULL, .rotated = true, .interleaved = true, .own = true},
+    {"gpt", "gpt2", NULL, .own = true},
 };
 
 void convert_say(const ig_conversion *c, const char *fmt, ...) {
@@ -36,10 +38,14 @@ ig_status convert_find_arch(ig_conversion *c) {
     const json_t *list = json_object_get(c->config, "architectures");
     const char *model = json_string_value(json_array_get(list, 0));
     for (size_t i = 0; model && i < sizeof archs / sizeof *archs; i++)
-        if (strcmp(archs[i].model, model) == 0) c->arch = &archs[i];
+        if (strcmp(archs[i].model, model) == 0 && archs[i].own == (c->checkpoint != NULL))
+            c->arch = &archs[i];
     const json_t *text = json_object_get(c->config, "text_config");
     c->text = json_is_object(text) ? text : c->config;
     if (c->arch) return IG_OK;
+    if (c->checkpoint)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %.64s is not converted; what is: llm, gpt", c->dir,
+                       model ? model : "a checkpoint of no architecture");
     return IG_FAIL(IG_ERR_FORMAT,
                    "%s/config.json: %.64s is not converted; what is: LlamaForCausalLM, "
                    "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, "
@@ -57,10 +63,14 @@ static ig_status count_tokens(ig_conversion *c) {
 }
 
 static ig_status open_all(ig_conversion *c) {
-    IG_TRY(ig_json_load(c->allocator, c->dir, "config.json", &c->config));
+    const bool is_own = convert_is_file(c->dir);
+    if (is_own)
+        IG_TRY(convert_open_own(c));
+    else
+        IG_TRY(ig_json_load(c->allocator, c->dir, "config.json", &c->config));
     IG_TRY(convert_find_arch(c));
     IG_TRY(convert_check_config(c));
-    IG_TRY(ig_safetensors_open_dir(c->allocator, c->dir, &c->tensors));
+    if (!is_own) IG_TRY(ig_safetensors_open_dir(c->allocator, c->dir, &c->tensors));
     IG_TRY(convert_map_tensors(c));
     IG_TRY(count_tokens(c));
     return convert_add_rotations(c);
@@ -90,6 +100,8 @@ void ig_conversion_close(ig_conversion *c) {
     ig_free(c->allocator, c->products);
     ig_free(c->allocator, c->views);
     ig_safetensors_close(c->tensors);
+    ig_free(c->allocator, c->own);
+    ig_checkpoint_close(c->checkpoint);
     json_decref(c->config);
     ig_free(c->allocator, c);
 }
@@ -108,7 +120,8 @@ static void choose_types(const ig_conversion *c, const ig_recipe *recipe) {
         tied = tied && strcmp(c->views[i].name, "output.weight") != 0;
     const ig_recipe_model model = {.n_layers = convert_int(c, "num_hidden_layers", "n_layer", 0),
                                    .tied = tied,
-                                   .n_experts = c->n_experts};
+                                   .n_experts = c->n_experts,
+                                   .heads_share = c->heads / c->kv_heads};
     for (size_t i = 0; i < c->n_views; i++) {
         const convert_view *v = &c->views[i];
         const ig_desc exact = {IG_F32, v->shape};

@@ -13,7 +13,7 @@ enum { NAME_BYTES = 64, MAX_NUMBER = 99999 };
 
 /* ---- The table ---- */
 
-typedef enum family { DECODER, GEMMA, GPT2, BERT } family;
+typedef enum family { DECODER, GEMMA, GPT2, BERT, OWN } family;
 
 typedef struct name_row {
     family family;
@@ -76,6 +76,21 @@ static const name_row rows[] = {
     {BERT, "encoder.layer.#.intermediate.dense", "blk.#.ffn_up"},
     {BERT, "encoder.layer.#.output.dense", "blk.#.ffn_down"},
     {BERT, "encoder.layer.#.output.LayerNorm", "blk.#.layer_output_norm"},
+
+    {OWN, "embed", "token_embd"},
+    {OWN, "positions", "position_embd"},
+    {OWN, "norm", "output_norm"},
+    {OWN, "head", "output"},
+    {OWN, "layers.#.attn_norm", "blk.#.attn_norm"},
+    {OWN, "layers.#.q", "blk.#.attn_q"},
+    {OWN, "layers.#.k", "blk.#.attn_k"},
+    {OWN, "layers.#.v", "blk.#.attn_v"},
+    {OWN, "layers.#.qkv", "blk.#.attn_qkv"},
+    {OWN, "layers.#.o", "blk.#.attn_output"},
+    {OWN, "layers.#.ffn_norm", "blk.#.ffn_norm"},
+    {OWN, "layers.#.gate", "blk.#.ffn_gate"},
+    {OWN, "layers.#.up", "blk.#.ffn_up"},
+    {OWN, "layers.#.down", "blk.#.ffn_down"},
 };
 
 /* Whole parts of a model that are no language model; a name that begins so is left out. */
@@ -122,6 +137,7 @@ static bool find_in(family f, const char *name, match *m) {
 }
 
 static bool find_row(const convert_arch *arch, const char *name, match *m) {
+    if (arch->own) return find_in(OWN, name, m);
     if (arch->gpt2) return find_in(GPT2, name, m);
     if (arch->bert) return find_in(BERT, name, m);
     return (arch->gemma3 && find_in(GEMMA, name, m)) || find_in(DECODER, name, m);
@@ -253,8 +269,9 @@ static ig_status map_tensor(ig_conversion *c, const ig_safetensor *t, bool tied)
 ig_status convert_map_tensors(ig_conversion *c) {
     const json_t *tie = json_object_get(c->text, "tie_word_embeddings");
     const bool tied = tie ? json_is_true(tie) : c->arch->gemma3 || c->arch->gpt2;
-    for (size_t i = 0; i < ig_safetensors_count(c->tensors); i++)
-        IG_TRY(map_tensor(c, ig_safetensors_at(c->tensors, i), tied));
+    const size_t count = c->own ? c->n_own : ig_safetensors_count(c->tensors);
+    for (size_t i = 0; i < count; i++)
+        IG_TRY(map_tensor(c, c->own ? &c->own[i] : ig_safetensors_at(c->tensors, i), tied));
     for (size_t i = 0; i < c->n_views; i++)
         for (size_t p = 0; p < c->views[i].n_pieces; p++)
             if (!c->views[i].pieces[p])

@@ -4,6 +4,7 @@
 
 #include "format/json.h"
 #include "format/safetensors.h"
+#include "ingot/checkpoint.h"
 #include "model/convert.h"
 
 typedef struct convert_arch convert_arch;
@@ -22,13 +23,16 @@ typedef struct convert_view {
 
 struct ig_conversion {
     const ig_allocator *allocator;
-    const char *dir; /* lent */
+    const char *dir; /* or the checkpoint; lent */
     ig_convert_options options;
     json_t *config;     /* config.json */
     const json_t *text; /* of it: the part that tells of the language model */
     const convert_arch *arch;
     int64_t heads, kv_heads, head_size, n_experts, n_tokens;
     ig_safetensors *tensors;
+    ig_checkpoint *checkpoint; /* instead of a folder; and its tensors */
+    ig_safetensor *own;
+    size_t n_own;
     convert_view *views;
     size_t n_views, view_capacity;
     ig_product *products;
@@ -44,6 +48,7 @@ struct convert_arch {
     bool interleaved;    /* rows of q and k are reordered for rotation of neighbours */
     bool norms_from_one; /* stored gains are what is added to 1 */
     bool gpt2, bert, gemma3, phi3, experts;
+    bool own; /* trained here: names of tensors are ours, and matrices lie as they shall */
 };
 
 void convert_say(const ig_conversion *c, const char *fmt, ...) IG_PRINTF(2, 3);
@@ -54,6 +59,12 @@ double convert_real(const ig_conversion *c, const char *name, const char *other,
 
 /* convert.c: by the config's `architectures`; and the part of it that matters. */
 IG_MUST_CHECK ig_status convert_find_arch(ig_conversion *c);
+
+/* convert_own.c: a checkpoint of ours instead of a folder. */
+bool convert_is_file(const char *path);
+IG_MUST_CHECK ig_status convert_open_own(ig_conversion *c);
+/* Its tokenizer as a tokenizer.json; `*out` is to be released in any case. */
+IG_MUST_CHECK ig_status convert_own_tokenizer(const ig_conversion *c, json_t **out);
 
 /* convert_names.c */
 IG_MUST_CHECK ig_status convert_map_tensors(ig_conversion *c);

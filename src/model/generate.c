@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "model/adapter.h"
+#include "model/guess.h"
 #include "text/sampler.h"
 
 static double now_ms(void) {
@@ -70,7 +71,11 @@ typedef struct run {
     ig_sampler *sampler;
     ig_ids prompt;
     ig_decoder decoder;
-    float *logits;
+    float *logits; /* [1 + guess_most, vocabulary] */
+    /* The rows that went through the model last: a token and what was guessed to follow. */
+    int64_t before; /* tokens of the sequence before them */
+    int64_t guess_most, n_guesses, right;
+    int32_t guesses[IG_GUESS_MOST];
     outlet outlet;
     double start;
 } run;
@@ -106,7 +111,8 @@ static ig_status encode_prompt(run *r) {
     const ig_allocator *memory = ig_ctx_allocator(r->a->ctx);
     const int64_t limit = ig_session_ctx_len(r->session);
     r->prompt.allocator = memory;
-    r->logits = ig_alloc(memory, (size_t)r->a->config.vocabulary, sizeof *r->logits);
+    const size_t rows = 1 + (size_t)r->guess_most;
+    r->logits = ig_alloc(memory, rows * (size_t)r->a->config.vocabulary, sizeof *r->logits);
     if (!r->logits)
         return IG_FAIL(IG_ERR_MEMORY, "generate: no memory for the logits of %lld tokens",
                        (long long)r->a->config.vocabulary);
@@ -143,11 +149,12 @@ static bool goes_on(const run *r, int64_t most) {
 
 /* One token: drawn, told, its text handed on.  One that ends the text has none. */
 static ig_status next_token(run *r, int32_t *out) {
-    const int32_t id = ig_sampler_next(r->sampler, r->logits);
+    float *logits = r->logits + r->right * r->a->config.vocabulary;
+    const int32_t id = ig_sampler_next(r->sampler, logits);
     const bool ends = !r->o->ignore_end && ig_tokenizer_is_end(r->a->tokenizer, id);
     ig_sampler_accept(r->sampler, id);
     if (r->out->n_tokens++ == 0) r->out->first_token_ms = now_ms() - r->start;
-    if (r->o->token) r->o->token(r->o->user, id, r->logits);
+    if (r->o->token) r->o->token(r->o->user, id, logits);
     *out = id;
     if (!ends) {
         const double began = now_ms();
@@ -160,6 +167,35 @@ static ig_status next_token(run *r, int32_t *out) {
     return IG_OK;
 }
 
+/* Guesses from the first wrong one on leave the sequence. */
+static ig_status forget_wrong(run *r) {
+    if (r->right == r->n_guesses) return IG_OK;
+    return ig_session_truncate(r->session, r->sequence, r->before + 1 + r->right);
+}
+
+/* The token that was drawn goes through the model, together with what may follow it. */
+static ig_status feed(run *r, int32_t id, int64_t most) {
+    ig_session_row rows[1 + IG_GUESS_MOST];
+    IG_TRY(forget_wrong(r));
+    const int64_t length = ig_session_length(r->session, r->sequence);
+    const int64_t room = ig_session_ctx_len(r->session) - length - 1;
+    int64_t want = most - r->out->n_tokens - 1; /* the last one needs no successor */
+    if (want > r->guess_most) want = r->guess_most;
+    if (want > room) want = room;
+    r->before = length;
+    r->right = r->n_guesses = 0;
+    rows[0] = (ig_session_row){.sequence = r->sequence, .token = id, .logits = r->logits};
+    if (want > 0 && ig_guess_next(ig_session_tokens(r->session, r->sequence), length, id,
+                                  r->o->guess_ngram, r->guesses, want))
+        r->n_guesses = want;
+    for (int64_t i = 0; i < r->n_guesses; i++)
+        rows[1 + i] = (ig_session_row){.sequence = r->sequence,
+                                       .token = r->guesses[i],
+                                       .logits = r->logits + (1 + i) * r->a->config.vocabulary};
+    r->out->n_guessed += r->n_guesses;
+    return ig_session_run(r->session, rows, 1 + r->n_guesses);
+}
+
 /* Token by token, until there is enough. */
 static ig_status decode(run *r) {
     const int64_t room = ig_session_ctx_len(r->session) - r->held - r->out->n_prompt;
@@ -169,8 +205,15 @@ static ig_status decode(run *r) {
     while (goes_on(r, most)) {
         int32_t id;
         IG_TRY(next_token(r, &id));
-        if (goes_on(r, most)) IG_TRY(ig_session_feed(r->session, r->sequence, &id, 1, r->logits));
+        if (!goes_on(r, most)) break;
+        if (r->right < r->n_guesses && r->guesses[r->right] == id) {
+            r->right++; /* it went through already */
+            r->out->n_guessed_right++;
+        } else {
+            IG_TRY(feed(r, id, most));
+        }
     }
+    IG_TRY(forget_wrong(r));
     if (!r->outlet.stopped) {
         IG_TRY(put(&r->outlet, ig_ctx_allocator(r->a->ctx), ig_decoder_end(&r->decoder)));
         hand_out(&r->outlet, r->outlet.n_held);
@@ -187,6 +230,12 @@ ig_status ig_adapter_generate(ig_adapter *a, const ig_generate_options *options,
     ig_generated unused;
     if (!a || !options) return IG_FAIL(IG_ERR_ARGUMENT, "generate: NULL");
     run r = {.a = a, .o = options, .out = out ? out : &unused, .start = now_ms()};
+    if (options->guess_ngram < 0 || options->guess_most < 0 || options->guess_most > IG_GUESS_MOST)
+        return IG_FAIL(IG_ERR_ARGUMENT, "generate: %lld guesses by %lld tokens: at most %d",
+                       (long long)options->guess_most, (long long)options->guess_ngram,
+                       IG_GUESS_MOST);
+    if (options->guess_ngram > 0)
+        r.guess_most = options->guess_most > 0 ? options->guess_most : IG_GUESS_DEFAULT;
     const ig_allocator *memory = ig_ctx_allocator(a->ctx);
     *r.out = (ig_generated){0};
     r.outlet.o = options;

@@ -11,8 +11,6 @@
 #include "model/adapter.h"
 #include "model/vocab.h"
 
-static const ig_allocator *const memory = &ig_heap; /* no context's: the model outlives them */
-
 bool ig_model_is_gguf(const char *path) {
     char magic[4] = "";
     FILE *file = fopen(path, "rb");
@@ -48,32 +46,46 @@ static ig_status find_arch(ig_model *m) {
 
 /* Rows of the embedding that no token has may follow those that one has, never the other way. */
 static ig_status read_tokenizer(ig_model *m, const char *pre) {
-    IG_TRY(ig_vocab_from_gguf(memory, m->path, m->file, pre, &m->tokenizer));
+    IG_TRY(ig_vocab_from_gguf(&m->memory, m->path, m->file, pre, &m->tokenizer));
     const int32_t tokens = ig_tokenizer_vocabulary(m->tokenizer);
     if (tokens <= m->hyper.size.vocabulary) return IG_OK;
     return IG_FAIL(IG_ERR_FORMAT, "%s: %d tokens, but an embedding of %lld", m->path, tokens,
                    (long long)m->hyper.size.vocabulary);
 }
 
+static ig_status make_packing(ig_model *m, const ig_model_options *o) {
+    const ig_pack_source kind = o->no_map || o->lock ? IG_PACK_MEMORY : IG_PACK_MAPPED;
+    if (o->no_pack) return IG_OK;
+    IG_TRY(ig_packing_create(&m->packing));
+    for (size_t i = 0; i < ig_gguf_n_tensors(m->file); i++) {
+        const ig_gguf_tensor *t = ig_gguf_tensor_at(m->file, i);
+        IG_TRY(ig_packing_add(m->packing, t->bytes, t->n_bytes, kind));
+    }
+    return IG_OK;
+}
+
 static ig_status load(ig_model *m, const ig_model_options *o) {
     const ig_gguf_options options = {.copy = o->no_map, .lock = o->lock};
-    IG_TRY(ig_gguf_open_file_with(memory, m->path, &options, &m->file));
+    IG_TRY(ig_gguf_open_file_with(&m->memory, m->path, &options, &m->file));
     IG_TRY(find_arch(m));
     const ig_keys keys = ig_model_keys(m);
     IG_TRY(ig_hyper_read(&keys, m->arch, &m->hyper));
     IG_TRY(ig_weights_check(&keys, m->arch, &m->hyper));
+    IG_TRY(make_packing(m, o));
     return read_tokenizer(m, o->pre);
 }
 
 ig_status ig_model_load(const char *path, const ig_model_options *options, ig_model **out) {
     static const ig_model_options defaults;
     if (!path || !out) return IG_FAIL(IG_ERR_ARGUMENT, "model_load: NULL");
-    ig_model *m = ig_alloc(memory, 1, sizeof *m);
+    if (!options) options = &defaults;
+    const ig_allocator memory = options->allocator.alloc ? options->allocator : ig_heap;
+    ig_model *m = ig_alloc(&memory, 1, sizeof *m);
     if (!m) return IG_FAIL(IG_ERR_MEMORY, "%s: a model", path);
     atomic_init(&m->refs, 1);
-    m->path = ig_copy_text(memory, path);
-    ig_status status = m->path ? load(m, options ? options : &defaults)
-                               : IG_FAIL(IG_ERR_MEMORY, "%s: a model", path);
+    m->memory = memory;
+    m->path = ig_copy_text(&m->memory, path);
+    ig_status status = m->path ? load(m, options) : IG_FAIL(IG_ERR_MEMORY, "%s: a model", path);
     if (status == IG_OK)
         *out = m;
     else
@@ -88,10 +100,12 @@ ig_model *ig_model_retain(ig_model *m) {
 
 void ig_model_release(ig_model *m) {
     if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1) return;
+    const ig_allocator memory = m->memory;
     ig_tokenizer_destroy(m->tokenizer);
+    ig_packing_release(m->packing);
     ig_gguf_close(m->file);
-    ig_free(memory, m->path);
-    ig_free(memory, m);
+    ig_free(&memory, m->path);
+    ig_free(&memory, m);
 }
 
 /* ---- in a context ---- */
@@ -102,8 +116,12 @@ static void release(void *model) { ig_model_release(model); }
 ig_status ig_adapter_from_model(ig_ctx *ctx, ig_model *model, ig_adapter **out) {
     if (!ctx || !model || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_from_model: NULL");
     const ig_allocator *a_memory = ig_ctx_allocator(ctx);
+    IG_TRY(ig_ctx_attach_packing(ctx, model->packing));
     ig_adapter *a = ig_alloc(a_memory, 1, sizeof *a);
-    if (!a) return IG_FAIL(IG_ERR_MEMORY, "%s: an adapter", model->path);
+    if (!a) {
+        ig_ctx_detach_packing(ctx, model->packing);
+        return IG_FAIL(IG_ERR_MEMORY, "%s: an adapter", model->path);
+    }
     const ig_keys keys = ig_model_keys(model);
     a->ctx = ctx;
     a->arch = model->arch;

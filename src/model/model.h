@@ -5,16 +5,19 @@
 #include <stdatomic.h>
 
 #include "ingot/model.h"
+#include "ingot/packing.h"
 #include "model/lm.h"
 #include "text/tokenizer.h"
 
 struct ig_model {
     atomic_uint refs;
+    ig_allocator memory; /* no context's: the model may outlive them */
     char *path;
     ig_gguf *file;
     const ig_arch *arch;
     ig_hyper hyper;
     ig_tokenizer *tokenizer;
+    ig_packing *packing; /* of its weights, in all contexts; NULL: they are read as they lie */
 };
 
 /* Whether the file begins as GGUF files do; one that cannot be read does not. */

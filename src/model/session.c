@@ -25,12 +25,29 @@ static ig_status cache_type(const char *name, int64_t width, ig_dtype *out) {
     return IG_OK;
 }
 
+/*
+ * From the smallest on: a token, a few sequences that grow together, pieces of a prompt.
+ * A prompt wants the logits of one row; all of them are a class of their own, but for
+ * so few rows that it makes no difference.
+ */
+static void make_sizes(ig_session *s, int64_t chunk) {
+    enum { ALL_WANTED = 16 };
+    for (int64_t rows = 1; rows < chunk && rows <= 64; rows *= 2) {
+        if (rows > ALL_WANTED)
+            s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = rows, .picks = 1};
+        s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = rows, .picks = rows};
+    }
+    s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = chunk, .picks = 1};
+    s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = chunk, .picks = chunk};
+}
+
 /* Sizes as they were asked for, or their defaults. */
 static ig_status resolve(ig_session *s, const ig_session_options *o, int64_t *out_sequences) {
     enum { MOST_SEQUENCES = 4096, MOST_CHUNK = 4096 };
     ig_lm_config *c = &s->config;
     const int64_t usual = c->ctx_len < IG_SESSION_CTX_DEFAULT ? c->ctx_len : IG_SESSION_CTX_DEFAULT;
-    const int64_t ctx_len = o->ctx_len ? o->ctx_len : usual, chunk = o->chunk ? o->chunk : 64;
+    const int64_t ctx_len = o->ctx_len ? o->ctx_len : usual;
+    const int64_t chunk = o->chunk ? o->chunk : IG_SESSION_CHUNK_DEFAULT;
     *out_sequences = o->sequences ? o->sequences : 1;
     if (ctx_len < 1 || ctx_len > c->ctx_len)
         return IG_FAIL(IG_ERR_ARGUMENT, "a context of %lld: the model was made for 1 to %lld",
@@ -42,11 +59,7 @@ static ig_status resolve(ig_session *s, const ig_session_options *o, int64_t *ou
         return IG_FAIL(IG_ERR_ARGUMENT, "chunks of %lld rows: 1 to %d", (long long)chunk,
                        MOST_CHUNK);
     c->ctx_len = ctx_len;
-    /* From the smallest on: a single token, a few sequences, a prompt, and all logits of one. */
-    const int64_t few = chunk < 8 ? chunk : 8;
-    const int64_t sizes[IG_SESSION_CLASSES][2] = {{1, 1}, {few, few}, {chunk, 1}, {chunk, chunk}};
-    for (int i = 0; i < IG_SESSION_CLASSES; i++)
-        s->classes[i] = (ig_row_class){.session = s, .rows = sizes[i][0], .picks = sizes[i][1]};
+    make_sizes(s, chunk);
     IG_TRY(cache_type(o->cache_k, ig_lm_key_width(c), &s->cache_k));
     return cache_type(o->cache_v, ig_lm_value_width(c), &s->cache_v);
 }
@@ -132,7 +145,7 @@ ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig
 void ig_session_destroy(ig_session *s) {
     if (!s) return;
     const ig_allocator *memory = ig_ctx_allocator(s->ctx);
-    for (int i = 0; i < IG_SESSION_CLASSES; i++) drop_class(&s->classes[i]);
+    for (int i = 0; i < s->n_classes; i++) drop_class(&s->classes[i]);
     for (int64_t i = 0; s->layers && i < s->config.n_layers; i++) {
         ig_tensor_release(s->layers[i].k);
         ig_tensor_release(s->layers[i].v);
@@ -148,6 +161,7 @@ void ig_session_destroy(ig_session *s) {
 /* ---- sequences ---- */
 
 int64_t ig_session_ctx_len(const ig_session *s) { return s->config.ctx_len; }
+int64_t ig_session_chunk(const ig_session *s) { return s->classes[s->n_classes - 1].rows; }
 int64_t ig_session_sequences(const ig_session *s) { return s->pages.n_sequences; }
 
 uint64_t ig_session_cache_bytes(const ig_session *s) {
@@ -213,6 +227,27 @@ ig_status ig_session_append(ig_session *s, int32_t sequence, int32_t token, int3
     for (int64_t i = 0; from >= 0 && s->layers && i < s->config.n_layers; i++) {
         copy_page(s, s->layers[i].k, from, *out_row / IG_PAGE_ROWS);
         copy_page(s, s->layers[i].v, from, *out_row / IG_PAGE_ROWS);
+    }
+    return IG_OK;
+}
+
+ig_status ig_session_stretch(ig_session *s, int32_t sequence, int64_t length) {
+    IG_TRY(ig_session_check(s, sequence));
+    const int64_t full = s->pages.length[sequence];
+    if (full < IG_PAGE_ROWS || full % IG_PAGE_ROWS != 0 || length > s->config.ctx_len)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "session: %lld tokens cannot become %lld; the context has %lld",
+                       (long long)full, (long long)length, (long long)s->config.ctx_len);
+    const int32_t *pages = s->pages.table + (int64_t)sequence * s->pages.per_sequence;
+    const int32_t *tokens = ig_session_tokens(s, sequence);
+    for (int64_t at = full; at < length; at++) {
+        int32_t row;
+        IG_TRY(ig_session_append(s, sequence, tokens[at % IG_PAGE_ROWS], &row));
+        if (at % IG_PAGE_ROWS != 0) continue;
+        for (int64_t i = 0; s->layers && i < s->config.n_layers; i++) {
+            copy_page(s, s->layers[i].k, pages[0], row / IG_PAGE_ROWS);
+            copy_page(s, s->layers[i].v, pages[0], row / IG_PAGE_ROWS);
+        }
     }
     return IG_OK;
 }
@@ -296,16 +331,21 @@ const float *ig_session_hidden(const ig_session *s) {
     return rows ? rows + (s->n_handed - 1) * s->config.d_model : NULL;
 }
 
-/* The smallest class that takes the next rows, or the first of them, with their logits. */
+/* The smallest class that takes the next rows with their logits.  Where it would compute many rows
+ * for nobody, or there is none, the next smaller one takes the first of them. */
 static ig_row_class *class_for(ig_session *s, const ig_session_row *rows, int64_t count) {
-    for (int i = 0; i < IG_SESSION_CLASSES - 1; i++) {
+    enum { FEW = 32 }; /* rows that cost little more than one: weights are read in any case */
+    ig_row_class *below = NULL;
+    for (int i = 0; i < s->n_classes; i++) {
         ig_row_class *c = &s->classes[i];
-        const bool largest = i == IG_SESSION_CLASSES - 2;
         int64_t wanted = 0;
         for (int64_t k = 0; k < count && k < c->rows; k++) wanted += rows[k].logits != NULL;
-        if ((count <= c->rows || largest) && wanted <= c->picks) return c;
+        if (wanted > c->picks) continue;
+        const int64_t idle = c->rows - count;
+        if (idle >= 0) return c->rows <= FEW || 4 * idle <= c->rows || !below ? c : below;
+        if (!below || c->rows > below->rows) below = c;
     }
-    return &s->classes[IG_SESSION_CLASSES - 1];
+    return below;
 }
 
 static ig_status run_rows(ig_session *s, const ig_session_row *rows, int64_t count) {

@@ -14,7 +14,7 @@
 #include "model/arch.h"
 #include "model/pages.h"
 
-enum { IG_SESSION_CLASSES = 4, IG_SESSION_CTX_DEFAULT = 4096 };
+enum { IG_SESSION_CLASSES = 11, IG_SESSION_CTX_DEFAULT = 4096, IG_SESSION_CHUNK_DEFAULT = 128 };
 
 /* The inputs of one number of rows, and the work on them; made when it is first needed. */
 typedef struct ig_row_class {
@@ -39,7 +39,8 @@ struct ig_session {
     ig_pages pages;
     int32_t *tokens; /* [sequences, ctx_len] */
     int64_t *before; /* [sequences]: lengths to go back to when a run fails */
-    ig_row_class classes[IG_SESSION_CLASSES];
+    ig_row_class classes[IG_SESSION_CLASSES]; /* with more and more rows */
+    int n_classes;
     const ig_row_class *handed; /* that logits were last handed out from, NULL: none, */
     int64_t n_handed;           /* and of how many rows */
 };
@@ -47,6 +48,10 @@ struct ig_session {
 /* Makes room for one more position of a sequence; `out_row` is its row of [pages 64]. */
 IG_MUST_CHECK ig_status ig_session_append(ig_session *session, int32_t sequence, int32_t token,
                                           int32_t *out_row);
+/* Makes a sequence `length` tokens long without computing: keys and values of its first page are
+ * those of all that follow; the pages it has must be full.  For measuring what long texts cost. */
+IG_MUST_CHECK ig_status ig_session_stretch(ig_session *session, int32_t sequence, int64_t length);
+int64_t ig_session_chunk(const ig_session *session); /* most rows that go through at once */
 /* Whether there is such a sequence; the error says how many there are. */
 IG_MUST_CHECK ig_status ig_session_check(const ig_session *session, int32_t sequence);
 

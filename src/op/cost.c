@@ -39,9 +39,20 @@ uint64_t ig_operand_bytes(const ig_operand *o) {
     return ig_desc_bytes(desc, &bytes) ? bytes : 0;
 }
 
+/* Whether the step touches of operand i no more than some rows, as many as another has.  What a
+ * paged cache holds that is seen is known in a run alone, and is not counted. */
+static bool touches_rows(const ig_step *step, uint32_t i) {
+    switch (step->op) {
+    case IG_OP_EMBEDDING: return i == 0;                     /* as many as `out` */
+    case IG_OP_STORE_ROWS: return i == 0 || i == step->n_in; /* as many as `rows` */
+    case IG_OP_ATTENTION_PAGED: return i == 1 || i == 2;
+    default: return false;
+    }
+}
+
 uint64_t ig_step_bytes(const ig_step *step) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
-        bytes += ig_operand_bytes(ig_step_operand(step, i));
+        if (!touches_rows(step, i)) bytes += ig_operand_bytes(ig_step_operand(step, i));
     return bytes;
 }

@@ -1,9 +1,10 @@
 #include "plan/cache.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
-enum { MOST_ENTRIES = 4096, FIRST_ROOM = 64 };
+enum { FIRST_ROOM = 64 };
 
 /* What a key says of an operand, followed by its extents and strides. */
 typedef struct operand_key {
@@ -60,6 +61,53 @@ static uint32_t *find(const ig_plan_cache *cache, uint64_t hash, const char *key
     }
 }
 
+/* ---- plans that go ---- */
+
+static bool same_past(const ig_past *a, const ig_past *b) {
+    return strcmp(a->was.module, b->was.module) == 0 && strcmp(a->was.device, b->was.device) == 0 &&
+           memcmp(a->was.attempts, b->was.attempts, sizeof a->was.attempts) == 0;
+}
+
+/* For want of memory something may be forgotten. */
+static void add_past(ig_plan_cache *cache, const ig_past *new) {
+    size_t i = 0;
+    while (i < cache->n_past && !same_past(&cache->past[i], new)) i++;
+    if (i == cache->n_past) {
+        if (!IG_GROW(cache->allocator, cache->past, &cache->past_room, i + 1)) return;
+        cache->past[cache->n_past++] = *new;
+        return;
+    }
+    ig_past *p = &cache->past[i];
+    p->plans += new->plans;
+    p->n_runs += new->n_runs;
+    p->moved_bytes += new->moved_bytes;
+    p->lost_ns += new->lost_ns;
+}
+
+static void remember(ig_plan_cache *cache, const ig_plan *plan) {
+    for (uint32_t i = 0; i < plan->n_segments; i++) {
+        const ig_segment *s = &plan->segments[i];
+        ig_past p;
+        memset(&p, 0, sizeof p); /* attempts are compared with their padding */
+        snprintf(p.was.module, sizeof p.was.module, "%s",
+                 ig_plan_step_name(plan->planner, &plan->steps[s->first]));
+        snprintf(p.was.device, sizeof p.was.device, "%s", ig_segment_device(s));
+        memcpy(p.fallback, s->fallback, sizeof p.fallback);
+        for (int k = 0; k < IG_ATTEMPTS; k++) {
+            ig_attempt *a = &p.was.attempts[k];
+            a->level = s->attempts[k].level;
+            a->ok = s->attempts[k].ok;
+            a->selected = s->attempts[k].selected;
+            snprintf(a->reason, sizeof a->reason, "%s", s->attempts[k].reason);
+        }
+        p.plans = 1;
+        p.n_runs = s->n_runs;
+        p.moved_bytes = s->moved_bytes;
+        p.lost_ns = s->lost_ns;
+        add_past(cache, &p);
+    }
+}
+
 static void clear(ig_plan_cache *cache) {
     for (size_t i = 0; i < cache->count; i++) {
         ig_plan_destroy(cache->entries[i].plan);
@@ -71,7 +119,10 @@ static void clear(ig_plan_cache *cache) {
 
 /* Keeps a quarter free.  When there are too many, all go: what is needed comes back. */
 static bool make_room(ig_plan_cache *cache) {
-    if (cache->count >= MOST_ENTRIES) clear(cache);
+    if (cache->count >= IG_PLAN_CACHE_MOST) {
+        for (size_t i = 0; i < cache->count; i++) remember(cache, cache->entries[i].plan);
+        clear(cache);
+    }
     if (!IG_GROW(cache->allocator, cache->entries, &cache->entries_room, cache->count + 1))
         return false;
     if (cache->room && cache->count + 1 <= cache->room / 4 * 3) return true;
@@ -132,4 +183,5 @@ void ig_plan_cache_deinit(ig_plan_cache *cache) {
     ig_free(cache->allocator, cache->table);
     ig_free(cache->allocator, cache->entries);
     ig_free(cache->allocator, cache->key);
+    ig_free(cache->allocator, cache->past);
 }

@@ -10,12 +10,21 @@
 
 #include "plan/plan.h"
 
+enum { IG_PLAN_CACHE_MOST = 4096 }; /* plans; then all go, and what is needed comes back */
+
 typedef struct ig_plan_entry {
     uint64_t hash;
     uint32_t key_bytes;
     char *key;
     ig_plan *plan;
 } ig_plan_entry;
+
+/* What plans that had to go were: equal ones once, so that reports still tell of them. */
+typedef struct ig_past {
+    ig_refusal was; /* module, device and attempts */
+    char fallback[IG_REASON_BYTES];
+    uint64_t plans, n_runs, moved_bytes, lost_ns; /* all of them together */
+} ig_past;
 
 typedef struct ig_plan_cache {
     const ig_allocator *allocator;
@@ -26,6 +35,8 @@ typedef struct ig_plan_cache {
     char *key;       /* of the node at hand */
     size_t key_room;
     uint64_t hits, misses;
+    ig_past *past;
+    size_t n_past, past_room;
 } ig_plan_cache;
 
 void ig_plan_cache_init(ig_plan_cache *cache, const ig_allocator *allocator);

@@ -29,8 +29,6 @@ static void describe_moves(ig_text *t, const ig_plan *plan, const ig_segment *s)
     ig_text_add(t, "]");
 }
 
-static const char *device_name(const ig_segment *s) { return s->device ? s->device->name : "host"; }
-
 static void describe_operand(ig_text *t, const ig_operand *o) {
     static const char *const kinds[] = {"input", "output", "local", "weight", "state"};
     ig_text_comma(t);
@@ -54,7 +52,7 @@ static void describe_step(ig_text *t, const ig_planner *planner, const ig_step *
     ig_text_add_string(t, ig_plan_step_name(planner, step));
     ig_text_add(t, ",\"tag\":\"%s\"", step->tag < IG_TAG_COUNT ? tags[step->tag] : "");
     ig_text_add(t, ",\"level\":%u,\"chain\":%u,\"part\":%u,\"device\":\"%s\"", step->level,
-                step->chain, segment->part, device_name(segment));
+                step->chain, segment->part, ig_segment_device(segment));
     ig_text_add_number(t, "flop", ig_step_flop(step));
     ig_text_add_number(t, "bytes", ig_step_bytes(step));
     ig_text_add(t, ",\"scratch\":{\"offset\":%llu,\"bytes\":%llu},\"in\":[",
@@ -99,7 +97,7 @@ void ig_plan_describe(ig_text *t, const ig_planner *planner, const ig_plan *plan
         const ig_segment *s = &plan->segments[i];
         ig_text_comma(t);
         ig_text_add(t, "{\"first\":%u,\"count\":%u,\"part\":%u,\"device\":\"%s\"", s->first,
-                    s->count, s->part, device_name(s));
+                    s->count, s->part, ig_segment_device(s));
         ig_attempts_describe(t, s->attempts);
         if (plan->far) describe_moves(t, plan, s);
         ig_text_add(t, "}");

@@ -70,11 +70,19 @@ IG_MUST_CHECK ig_status ig_lower_wrap(ig_lowering *l);
 IG_MUST_CHECK ig_status ig_lower_moves(ig_lowering *l);
 
 /* The first run of the segment has failed with `status` and the thread's error: programs of the
- * next level take its place, or there is none and the failure is returned. */
+ * next level take its place, or another device, or there is none and the failure is returned. */
 IG_MUST_CHECK ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status status);
 
-/* Bytes from the first element of an operand to behind its last. */
-uint64_t ig_operand_span(const ig_operand *o);
+/* A later run has failed with the thread's error: the level that it ran on says why. */
+void ig_segment_fail(ig_segment *s);
+
+/* A later run of it has failed, and nothing was lost: another device takes it over. */
+IG_MUST_CHECK ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status status);
+
+/* Another device takes the segment over for good.  Strict plans have no such thing. */
+IG_MUST_CHECK ig_status ig_stand_in_create(const ig_plan *plan, ig_segment *s, const char *reason);
+IG_MUST_CHECK ig_status ig_stand_in_run(const ig_plan *plan, const ig_segment *s, ig_run_args args);
+void ig_stand_in_destroy(const ig_allocator *a, ig_stand_in *stand_in); /* NULL is fine */
 
 /* A program that calls a custom op's function. */
 IG_MUST_CHECK ig_status ig_custom_program_create(const ig_planner *planner, const ig_custom_op *op,

@@ -1,7 +1,6 @@
 /* A plan from pass to pass; and its end. */
 #include "plan/plan.h"
 
-#include "base/blocks.h"
 #include "plan/lower.h"
 
 /* Room for all that the passes may write: a copy for every input; and a product that an add joins
@@ -84,6 +83,8 @@ void ig_plan_destroy(ig_plan *plan) {
         for (uint32_t j = 0; j < s->n_programs; j++)
             if (s->programs[j]->destroy) s->programs[j]->destroy(s->programs[j]);
         ig_free(plan->allocator, s->programs);
+        ig_stand_in_destroy(plan->allocator, s->stand_in);
+        ig_free(plan->allocator, s->left);
     }
     ig_free(plan->allocator, plan->segments);
     ig_free(plan->allocator, plan->refusals);
@@ -103,14 +104,4 @@ const char *ig_plan_step_name(const ig_planner *planner, const ig_step *step) {
     ig_attrs_custom attrs;
     ig_step_attrs(step, &attrs, sizeof attrs);
     return planner->custom(planner->user, attrs.id)->name;
-}
-
-uint64_t ig_operand_span(const ig_operand *o) {
-    const int64_t block = ig_dtype_block(o->desc.dtype);
-    int64_t last = 0;
-    for (int d = 0; d < o->desc.shape.rank; d++) {
-        if (o->desc.shape.dim[d] == 0) return 0;
-        last += (o->desc.shape.dim[d] - 1) * o->stride[d];
-    }
-    return (uint64_t)ig_bytes_of(o->desc.dtype, last / block * block + block);
 }

@@ -45,6 +45,14 @@ typedef struct ig_attempt {
     char reason[IG_REASON_BYTES];
 } ig_attempt;
 
+/* A device that was asked for some steps and could not do them on any level. */
+typedef struct ig_refusal {
+    char module[64], device[48];
+    ig_attempt attempts[IG_ATTEMPTS];
+} ig_refusal;
+
+typedef struct ig_stand_in ig_stand_in;
+
 /* A run of steps on one device, and what became of it. */
 typedef struct ig_segment {
     uint32_t first, count; /* steps */
@@ -55,6 +63,8 @@ typedef struct ig_segment {
     ig_attempt attempts[IG_ATTEMPTS];
     char fallback[IG_REASON_BYTES]; /* why another device than the first runs it; "": it does not */
     bool ran;                       /* once, so that the timeline is settled */
+    ig_stand_in *stand_in; /* runs it, since the device has failed; NULL: the device does */
+    ig_refusal *left;      /* how it failed */
 
     /* Where a device has memory of its own: what is brought to the segment's side before it runs,
      * and what is brought to the host after it. */
@@ -67,12 +77,6 @@ typedef struct ig_segment {
 static inline bool ig_segment_is_far(const ig_segment *s) {
     return s->device && !s->device->host_memory;
 }
-
-/* A device that was asked for some steps and could not do them on any level. */
-typedef struct ig_refusal {
-    char module[64], device[48];
-    ig_attempt attempts[IG_ATTEMPTS];
-} ig_refusal;
 
 /* A part of the arena that goes from one memory to the other. */
 typedef struct ig_move {
@@ -153,6 +157,9 @@ typedef struct ig_run_args {
 
 IG_MUST_CHECK ig_status ig_plan_run_part(const ig_plan *plan, uint32_t part, ig_run_args args);
 IG_MUST_CHECK ig_status ig_plan_run(const ig_plan *plan, ig_run_args args); /* all parts */
+
+/* The device that runs a segment now: its own, or that of its stand-in. */
+const char *ig_segment_device(const ig_segment *s);
 
 /* What a plan or a step is called in reports: the op's name, or a custom op's own. */
 const char *ig_plan_step_name(const ig_planner *planner, const ig_step *step);

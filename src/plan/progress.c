@@ -19,6 +19,7 @@ bool ig_progress_tell(ig_progress *p, uint64_t done, uint64_t total) {
         const double whole =
             ((double)p->first + part * (double)p->count) / (double)p->steps * IG_PROGRESS_WHOLE;
         if (whole > (double)p->told) p->told = (uint64_t)whole;
+        if (p->told >= IG_PROGRESS_WHOLE) p->told = IG_PROGRESS_WHOLE - 1; /* that is for the end */
         if (p->tell) p->tell(p->user, p->what, p->told, IG_PROGRESS_WHOLE);
     }
     return !(p->cancel && p->cancel(p->user));

@@ -33,8 +33,10 @@ static void note(ig_segment *s, int level, bool ok, const char *reason) {
 static ig_status ask(const ig_planner *planner, ig_device *device, ig_compile_fn *fn,
                      const ig_step *steps, uint32_t count, ig_backend_program **out) {
     ig_backend_program *program = NULL;
+    /* Single steps are worth a file only to a device that runs nothing but programs. */
+    const bool worth = count > 1 || device->info.flags & IG_NO_EAGER;
     const bool kept =
-        fn == device->backend->compile && ig_artifacts_keeps(planner->artifacts, device);
+        fn == device->backend->compile && worth && ig_artifacts_keeps(planner->artifacts, device);
     (void)IG_FAIL(IG_ERR_DEVICE, "%s: compile() failed and gave no reason", device->name);
     const ig_status status =
         kept ? ig_artifacts_compile(planner->artifacts, device, steps, count, planner->progress,
@@ -170,13 +172,27 @@ static ig_status wrap(const ig_planner *planner, ig_segment *s, const ig_step *s
     return try_eager(planner, s, steps);
 }
 
+/* The device is of no more use for this segment.  Where no other one is, the failure names it. */
+static ig_status take_over(const ig_plan *plan, ig_segment *s, const char *reason) {
+    const ig_status status = ig_stand_in_create(plan, s, reason);
+    if (status == IG_OK || is_final(status)) return status;
+    return IG_FAIL(IG_ERR_DEVICE, "%s: %s", s->device->name, reason);
+}
+
+static int selected_level(const ig_segment *s) {
+    int level = COMPILE;
+    while (level < EAGER && !s->attempts[level].selected) level++;
+    return level;
+}
+
+void ig_segment_fail(ig_segment *s) { note(s, selected_level(s), false, ig_error_text()); }
+
 ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status status) {
     const ig_step *steps = &plan->steps[s->first];
     char reason[IG_REASON_BYTES];
-    int level = COMPILE;
+    const int level = selected_level(s);
     snprintf(reason, sizeof reason, "%s", ig_error_text());
     if (is_final(status)) return status;
-    while (level < EAGER && !s->attempts[level].selected) level++;
     note(s, level, false, reason);
     destroy_programs(s);
     IG_TRY(refuse_fallback(plan->planner, s, level));
@@ -185,7 +201,17 @@ ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status statu
     if (level < EAGER && status != IG_OK && s->count > 1 && !is_final(status))
         status = try_eager(plan->planner, s, steps);
     if (status == IG_OK || is_final(status)) return status;
-    return IG_FAIL(IG_ERR_DEVICE, "%s: %s", s->device->name, reason);
+    return take_over(plan, s, reason);
+}
+
+ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status status) {
+    char reason[IG_REASON_BYTES];
+    const int level = selected_level(s);
+    snprintf(reason, sizeof reason, "%s", ig_error_text());
+    if (is_final(status)) return status;
+    note(s, level, false, reason);
+    IG_TRY(refuse_fallback(plan->planner, s, level));
+    return take_over(plan, s, reason);
 }
 
 /* ---- no level works ---- */
@@ -288,8 +314,12 @@ static ig_status prepare(const ig_lowering *l) {
         const ig_device *device = l->planner->devices[d];
         uint32_t i = 0;
         while (i < p->n_steps && l->places[i].device != d) i++;
-        if (i < p->n_steps && device->backend->prepare)
-            IG_TRY(device->backend->prepare(device->handle, p->steps, p->n_steps));
+        if (i == p->n_steps || !device->backend->prepare) continue;
+        (void)IG_FAIL(IG_ERR_DEVICE, "it failed and gave no reason");
+        const ig_status status = device->backend->prepare(device->handle, p->steps, p->n_steps);
+        if (status != IG_OK)
+            return IG_FAIL(is_final(status) ? status : IG_ERR_DEVICE, "%s: prepare(): %s",
+                           device->name, ig_error_text());
     }
     return IG_OK;
 }
@@ -304,7 +334,7 @@ ig_status ig_lower_wrap(ig_lowering *l) {
     ig_plan *p = l->plan;
     ig_artifacts *a = l->planner->artifacts;
     const uint64_t hits = a ? a->counts.hits : 0;
-    if (keeps_any(l)) ig_artifacts_look(a);
+    if (a && (a->keeps_weights || keeps_any(l))) ig_artifacts_look(a);
     IG_TRY(prepare(l));
     ig_progress_begin(l->planner->progress, p->n_steps);
     p->segments = ig_alloc(p->allocator, p->n_steps, sizeof *p->segments);

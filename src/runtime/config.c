@@ -10,23 +10,43 @@
 
 enum { MOST_BYTES = 1 << 16 }; /* of the file */
 
+/* The file as it is read, for messages that say where. */
+typedef struct source {
+    const char *path, *text;
+    size_t n_bytes;
+} source;
+
+/* The line in which a key stands: the first quoted text like it. */
+static int line_of(const source *s, const char *key) {
+    const size_t length = strlen(key);
+    int line = 1;
+    for (size_t i = 0; i + length + 1 < s->n_bytes; i++) {
+        if (s->text[i] == '\n') line++;
+        if (s->text[i] == '"' && memcmp(s->text + i + 1, key, length) == 0 &&
+            s->text[i + 1 + length] == '"')
+            return line;
+    }
+    return 1; /* it is written with escapes */
+}
+
 static ig_status copy(const ig_allocator *a, const char *text, char **out) {
     *out = ig_copy_text(a, text);
     return *out ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "config: %s", text);
 }
 
 /* ["/a", "/b.so"] becomes "/a:/b.so". */
-static ig_status take_plugins(const ig_allocator *a, const char *path, const json_t *list,
+static ig_status take_plugins(const ig_allocator *a, const source *s, const json_t *list,
                               char **out) {
     size_t bytes = 1, i;
     const json_t *item;
     json_array_foreach(list, i, item) {
         if (!json_is_string(item) || json_string_value(item)[0] != '/')
-            return IG_FAIL(IG_ERR_FORMAT, "%s: plugins: number %zu is no absolute path", path, i);
+            return IG_FAIL(IG_ERR_FORMAT, "%s:%d: plugins: number %zu is no absolute path", s->path,
+                           line_of(s, "plugins"), i + 1);
         bytes += json_string_length(item) + 1;
     }
     char *joint = ig_alloc(a, bytes, 1);
-    if (!joint) return IG_FAIL(IG_ERR_MEMORY, "%s: %zu plugins", path, json_array_size(list));
+    if (!joint) return IG_FAIL(IG_ERR_MEMORY, "%s: %zu plugins", s->path, json_array_size(list));
     size_t used = 0;
     json_array_foreach(list, i, item) used +=
         (size_t)snprintf(joint + used, bytes - used, "%s%s", i ? ":" : "", json_string_value(item));
@@ -34,20 +54,20 @@ static ig_status take_plugins(const ig_allocator *a, const char *path, const jso
     return IG_OK;
 }
 
-static ig_status take(const ig_allocator *a, const char *path, json_t *root, ig_config *out) {
+static ig_status take(const ig_allocator *a, const source *s, json_t *root, ig_config *out) {
     const char *key;
     json_t *value;
-    if (!json_is_object(root)) return IG_FAIL(IG_ERR_FORMAT, "%s: is no JSON object", path);
+    if (!json_is_object(root)) return IG_FAIL(IG_ERR_FORMAT, "%s:1: is no JSON object", s->path);
     json_object_foreach(root, key, value) {
         const bool text = json_is_string(value) && json_string_length(value) > 0;
         if (strcmp(key, "device") == 0 && text)
             IG_TRY(copy(a, json_string_value(value), &out->device));
         else if (strcmp(key, "plugins") == 0 && json_is_array(value))
-            IG_TRY(take_plugins(a, path, value, &out->plugins));
+            IG_TRY(take_plugins(a, s, value, &out->plugins));
         else
             return IG_FAIL(IG_ERR_FORMAT,
-                           "%s: %s: there are \"device\" (a text) and \"plugins\" (a list)", path,
-                           key);
+                           "%s:%d: %.64s: there are \"device\" (a text) and \"plugins\" (a list)",
+                           s->path, line_of(s, key), key);
     }
     return IG_OK;
 }
@@ -69,7 +89,7 @@ ig_status ig_config_read(const ig_allocator *allocator, ig_config *out) {
     json_t *root = status == IG_OK ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
     if (status == IG_OK && !root)
         status = IG_FAIL(IG_ERR_FORMAT, "%s:%d: %s", path, error.line, error.text);
-    if (root) status = take(allocator, path, root, out);
+    if (root) status = take(allocator, &(source){path, text, bytes}, root, out);
     if (status != IG_OK) ig_config_deinit(allocator, out);
     json_decref(root);
     ig_free(allocator, text);

@@ -15,7 +15,10 @@ static ig_ctx *ctx_of(const ig_host *host) { return ((const ig_ctx_host *)host)-
 
 static void host_log(const ig_host *host, ig_log_level level, const char *text) {
     const ig_ctx_options *o = &ctx_of(host)->options;
-    if (o->log) o->log(o->user, level, text);
+    if (o->log)
+        o->log(o->user, level, text);
+    else if (o->verbose)
+        fprintf(stderr, "ingot: %s\n", text);
 }
 
 static void *host_alloc(const ig_host *host, size_t count, size_t bytes_each) {
@@ -26,6 +29,15 @@ static void host_free(const ig_host *host, void *p) { ig_free(&ctx_of(host)->all
 
 static bool host_progress(ig_progress *progress, uint64_t done, uint64_t total) {
     return !progress || ig_progress_tell(progress, done, total);
+}
+
+static void *host_pack_begin(const ig_host *host, const ig_operand *weight, const char *layout,
+                             uint64_t bytes, bool *out_ready) {
+    return ig_ctx_pack_begin(ctx_of(host), weight, layout, bytes, out_ready);
+}
+
+static void host_pack_end(const ig_host *host, const ig_operand *weight, bool whole) {
+    ig_ctx_pack_end(ctx_of(host), weight, whole);
 }
 
 static ig_status host_register_override(ig_backend_device *device, ig_tag tag,
@@ -100,11 +112,20 @@ static ig_status open_cache(ig_ctx *ctx, const ig_ctx_options *o) {
     a->most_bytes = o->cache_bytes ? o->cache_bytes : IG_CACHE_BYTES_DEFAULT;
     snprintf(a->options, sizeof a->options, "optimization_level=%s\nprecision=%s\nbatch_sizes=%s\n",
              ctx->optimization_level, ctx->precision, ctx->batch_sizes);
+    a->keeps_weights = o->cache_weights;
     ctx->planner.artifacts = a;
     if (o->no_cache || !ig_dir_cache(o->cache_dir, folder)) return IG_OK;
     const int length = snprintf(a->folder, sizeof a->folder, "%s/programs", folder);
     if (length > 0 && (size_t)length < sizeof a->folder) return IG_OK;
     return IG_FAIL(IG_ERR_ARGUMENT, "ctx_create: the cache's path is too long");
+}
+
+static void tell_device(const ig_ctx *ctx, const char *wanted) {
+    const ig_device *device = ctx->planner.devices[0];
+    char text[192];
+    snprintf(text, sizeof text, "device %s is %s, %s", wanted, device->name,
+             device->info.architecture);
+    host_log(&ctx->host.table, IG_LOG_INFO, text);
 }
 
 /* What was asked for beats the environment, which beats the user's config. */
@@ -115,7 +136,7 @@ static ig_status choose_device(ig_ctx *ctx, const ig_ctx_options *options) {
         (ig_registry){.allocator = &ctx->allocator,
                       .host = &ctx->host.table,
                       .places = {first_set(options->plugins, config.plugins, NULL, NULL),
-                                 options->accept_plugin, options->user}};
+                                 options->accept_plugin, options->user, options->isolate_plugins}};
     const char *paths = ctx->registry.places.paths;
     if (paths && !(ctx->plugin_paths = ig_copy_text(&ctx->allocator, paths))) {
         ig_config_deinit(&ctx->allocator, &config);
@@ -125,6 +146,7 @@ static ig_status choose_device(ig_ctx *ctx, const ig_ctx_options *options) {
     const char *wanted = first_set(options->device, getenv("INGOT_DEVICE"), getenv("RM_DEVICE"),
                                    first_set(config.device, NULL, NULL, "auto"));
     const ig_status status = ig_ctx_open_devices(ctx, wanted, &ctx->planner);
+    if (status == IG_OK) tell_device(ctx, wanted);
     ig_config_deinit(&ctx->allocator, &config);
     return status;
 }
@@ -145,7 +167,9 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
                                .register_override = host_register_override,
                                .team = host_team,
                                .team_barrier = host_team_barrier,
-                               .option = host_option},
+                               .option = host_option,
+                               .pack_begin = host_pack_begin,
+                               .pack_end = host_pack_end},
                               ctx};
     ctx->planner = (ig_planner){.allocator = &ctx->allocator,
                                 .strict = options->strict,
@@ -231,6 +255,7 @@ void ig_ctx_destroy(ig_ctx *ctx) {
     ig_free(&allocator, (void *)ctx->retired);
     ig_registry_deinit(&ctx->registry);
     ig_free(&allocator, ctx->plugin_paths);
+    ig_ctx_detach_all(ctx);
     ig_profile_deinit(ctx);
     ig_team_destroy(ctx->team);
     for (size_t i = 0; i < ctx->n_customs; i++)

@@ -80,9 +80,17 @@ typedef struct ig_profile_event {
     uint64_t begin_ns, end_ns;
 } ig_profile_event;
 
+/* Steps that are alike: the same op, with a weight of the same type and shape. */
+enum { IG_PROFILE_KINDS = 64, IG_PROFILE_NAME_BYTES = 64 };
+typedef struct ig_profile_kind {
+    char name[IG_PROFILE_NAME_BYTES];
+    uint64_t steps, bytes, flop; /* that ran so far */
+} ig_profile_kind;
+
 typedef struct ig_profile_ring {
     ig_profile_event *events; /* number i lies at i % room */
     _Alignas(64) uint64_t count;
+    uint64_t kind_ns[IG_PROFILE_KINDS];
 } ig_profile_ring;
 
 typedef struct ig_profile {
@@ -90,7 +98,11 @@ typedef struct ig_profile {
     uint32_t n_rings, room;
     uint64_t run;
     uint32_t first_step; /* of the program that runs */
-    const ig_plan *plan; /* that ran last */
+    const ig_plan *plan; /* that ran last, */
+    uint8_t *kind_of;    /* and of its steps what kind each is; NULL: not known */
+    uint32_t n_kind_of;
+    ig_profile_kind *kinds; /* room for IG_PROFILE_KINDS; the last takes what goes beyond */
+    uint32_t n_kinds;
 } ig_profile;
 
 /* A result of a capture that its caller retained. */
@@ -160,6 +172,9 @@ struct ig_ctx {
     uint64_t switches;     /* whose plans are for the device before so many of these */
     ig_device **retired;   /* devices that such a plan may need still */
     size_t n_retired, retired_room;
+    ig_packing **packings; /* attached, as often as they were */
+    size_t n_packings, packings_room;
+    ig_packing *packing; /* locked while one of its weights is packed; NULL: none is */
     ig_profile profile;
     ig_finite finite;
     uint64_t n_ids;
@@ -194,6 +209,8 @@ void ig_storage_adopt(ig_ctx *ctx, ig_storage *storage, const ig_storage *outsid
 void ig_storage_release(ig_ctx *ctx, ig_storage *storage);
 /* Before the host looks at the bytes: they are brought from the device if that has newer ones. */
 IG_MUST_CHECK ig_status ig_storage_to_host(ig_ctx *ctx, ig_storage *storage);
+IG_MUST_CHECK ig_status ig_storage_part_to_host(ig_ctx *ctx, ig_storage *storage, uint64_t offset,
+                                                uint64_t bytes);
 /* The device with memory of its own; NULL: none. */
 static inline ig_device *ig_ctx_far(const ig_ctx *ctx) {
     ig_device *first = ctx->planner.devices[0];
@@ -237,6 +254,14 @@ void ig_captured_keep_old(ig_captured *captured);
 /* ---- ctx.c ---- */
 /* Opens the device and those behind it; what was opened is in the planner, also after a failure. */
 IG_MUST_CHECK ig_status ig_ctx_open_devices(ig_ctx *ctx, const char *name, ig_planner *planner);
+
+/* ---- packing.c: the host's part of packed weights ---- */
+void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layout, uint64_t bytes,
+                        bool *out_ready);
+void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole);
+/* The context has another device now: what the old one packed goes, unless others attached it. */
+void ig_ctx_drop_packed(const ig_ctx *ctx);
+void ig_ctx_detach_all(ig_ctx *ctx);
 
 /* ---- run.c ---- */
 extern const ig_graph_hooks ig_run_hooks;

@@ -94,10 +94,10 @@ static void list_backend(const listing *l, const ig_backend *backend) {
     char reason[IG_REASON_BYTES];
     (void)IG_FAIL(IG_ERR_DEVICE, "%s is not available", backend->name);
     const bool there = !backend->is_available || backend->is_available(&lone_host);
-    const uint32_t count = !there ? 0 : backend->count ? backend->count(&lone_host) : 1;
+    if (there) (void)IG_FAIL(IG_ERR_DEVICE, "%s has no device", backend->name);
+    const uint32_t count = there ? ig_backend_count(backend, &lone_host) : 0;
     for (uint32_t i = 0; i < count; i++) list_device(l, backend, i);
     if (count > 0) return;
-    if (there) (void)IG_FAIL(IG_ERR_DEVICE, "%s has no device", backend->name);
     l->fn(l->user, &(ig_device_entry){.name = backend->name,
                                       .backend = backend->name,
                                       .version = backend->version,
@@ -128,7 +128,8 @@ ig_status ig_devices_each(const ig_ctx_options *options, ig_device_entry_fn *fn,
     ig_registry registry = {.allocator = a,
                             .host = &lone_host,
                             .places = {options->plugins ? options->plugins : config.plugins,
-                                       options->accept_plugin, options->user}};
+                                       options->accept_plugin, options->user,
+                                       options->isolate_plugins}};
     ig_backend_list list;
     const ig_status status = ig_registry_list(&registry, &list);
     const listing l = {fn, user, &registry.plugins};
@@ -146,7 +147,7 @@ ig_status ig_plugin_probe(const char *path) {
     IG_TRY(ig_plugin_open(path, &plugin));
     const ig_backend *b = &plugin.backend;
     const bool there = !b->is_available || b->is_available(&lone_host);
-    const uint32_t count = !there ? 0 : b->count ? b->count(&lone_host) : 1;
+    const uint32_t count = there ? ig_backend_count(b, &lone_host) : 0;
     const ig_status status =
         count > 0 ? ig_device_open_at(b, 0, &lone_host, &ig_heap, &device) : IG_OK;
     ig_device_close(device);

@@ -1,8 +1,11 @@
 /*
  * Profiles: while one is taken, backends report each kernel call, and the newest
  * are kept in a ring.  Threads write to rings of their own, so watching takes no
- * lock.
+ * lock.  Times are also added up by kind of step, over all plans and all runs.
  */
+
+#include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "op/cost.h"
@@ -14,8 +17,9 @@ static void trace(const ig_host *host, uint32_t thread, uint32_t step, uint64_t 
     const ig_profile *p = &((const ig_ctx_host *)host)->ctx->profile;
     if (thread >= p->n_rings) return;
     ig_profile_ring *ring = &p->rings[thread];
-    ring->events[ring->count++ % p->room] =
-        (ig_profile_event){p->run, p->first_step + step, begin_ns, end_ns};
+    step += p->first_step;
+    ring->events[ring->count++ % p->room] = (ig_profile_event){p->run, step, begin_ns, end_ns};
+    if (step < p->n_kind_of) ring->kind_ns[p->kind_of[step]] += end_ns - begin_ns;
 }
 
 static void free_rings(ig_ctx *ctx) {
@@ -23,8 +27,9 @@ static void free_rings(ig_ctx *ctx) {
     for (uint32_t i = 0; p->rings && i < p->n_rings; i++)
         ig_free(&ctx->allocator, p->rings[i].events);
     ig_free(&ctx->allocator, p->rings);
-    p->rings = NULL;
-    p->n_rings = 0;
+    ig_free(&ctx->allocator, p->kinds);
+    ig_free(&ctx->allocator, p->kind_of);
+    *p = (ig_profile){0};
 }
 
 void ig_profile_deinit(ig_ctx *ctx) { free_rings(ctx); }
@@ -33,10 +38,15 @@ ig_status ig_profile_begin(ig_ctx *ctx, uint32_t max_events) {
     if (!ctx || max_events == 0)
         return IG_FAIL(IG_ERR_ARGUMENT, "profile_begin: no room asked for");
     ig_profile *p = &ctx->profile;
+    ctx->host.table.trace = NULL;
     free_rings(ctx);
-    *p = (ig_profile){.room = max_events};
+    p->room = max_events;
     p->rings = ig_alloc(&ctx->allocator, ig_team_threads(ctx->team), sizeof *p->rings);
-    if (!p->rings) return IG_FAIL(IG_ERR_MEMORY, "profile_begin: %u events", max_events);
+    p->kinds = ig_alloc(&ctx->allocator, IG_PROFILE_KINDS, sizeof *p->kinds);
+    if (!p->rings || !p->kinds) {
+        free_rings(ctx);
+        return IG_FAIL(IG_ERR_MEMORY, "profile_begin: %u events", max_events);
+    }
     p->n_rings = ig_team_threads(ctx->team);
     for (uint32_t i = 0; i < p->n_rings; i++) {
         p->rings[i].events = ig_alloc(&ctx->allocator, max_events, sizeof *p->rings[i].events);
@@ -52,12 +62,78 @@ void ig_profile_end(ig_ctx *ctx) {
     if (ctx) ctx->host.table.trace = NULL;
 }
 
+/* ---- kinds ---- */
+
+/* "rms_norm", or "matmul q4_0 [8192,2048]" where the step reads a weight of some size. */
+static void name_kind(const ig_ctx *ctx, const ig_step *step, char out[IG_PROFILE_NAME_BYTES]) {
+    int used = snprintf(out, IG_PROFILE_NAME_BYTES, "%s", ig_plan_step_name(&ctx->planner, step));
+    for (uint32_t i = 0; i < step->n_in && used < IG_PROFILE_NAME_BYTES; i++) {
+        const ig_operand *o = &step->in[i];
+        const ig_shape *shape = &o->desc.shape;
+        if (o->kind != IG_KIND_WEIGHT || shape->rank < 2) continue;
+        for (int d = 0; d <= shape->rank && used < IG_PROFILE_NAME_BYTES; d++)
+            used += d == 0 ? snprintf(out + used, IG_PROFILE_NAME_BYTES - (size_t)used, " %s [%lld",
+                                      ig_dtype_name(o->desc.dtype), (long long)shape->dim[0])
+                           : snprintf(out + used, IG_PROFILE_NAME_BYTES - (size_t)used,
+                                      d < shape->rank ? ",%lld" : "]", (long long)shape->dim[d]);
+    }
+}
+
+static uint8_t find_kind(ig_ctx *ctx, const ig_step *step) {
+    ig_profile *p = &ctx->profile;
+    char name[IG_PROFILE_NAME_BYTES];
+    uint32_t i = 0;
+    name_kind(ctx, step, name);
+    while (i < p->n_kinds && strcmp(p->kinds[i].name, name) != 0) i++;
+    if (i == IG_PROFILE_KINDS) return IG_PROFILE_KINDS - 1;
+    if (i == p->n_kinds) {
+        const bool last = ++p->n_kinds == IG_PROFILE_KINDS;
+        snprintf(p->kinds[i].name, sizeof name, "%s", last ? "all others" : name);
+    }
+    return (uint8_t)i;
+}
+
+/* What kind each step of the plan is.  Without memory for that, times are not added up. */
+static void find_kinds(ig_ctx *ctx, const ig_plan *plan) {
+    ig_profile *p = &ctx->profile;
+    ig_free(&ctx->allocator, p->kind_of);
+    p->n_kind_of = 0;
+    p->kind_of = plan ? ig_alloc(&ctx->allocator, plan->n_steps, sizeof *p->kind_of) : NULL;
+    if (!p->kind_of) return;
+    p->n_kind_of = plan->n_steps;
+    for (uint32_t i = 0; i < plan->n_steps; i++) p->kind_of[i] = find_kind(ctx, &plan->steps[i]);
+}
+
 void ig_profile_run(ig_ctx *ctx, const ig_plan *plan) {
     ig_profile *p = &ctx->profile;
     if (!ctx->host.table.trace) return;
     p->run++;
+    if (p->plan != plan || !plan) find_kinds(ctx, plan);
     p->plan = plan;
+    for (uint32_t i = 0; i < p->n_kind_of; i++) {
+        ig_profile_kind *kind = &p->kinds[p->kind_of[i]];
+        kind->steps++;
+        kind->bytes += ig_step_bytes(&plan->steps[i]);
+        kind->flop += ig_step_flop(&plan->steps[i]);
+    }
 }
+
+static void say_kinds(ig_text *t, const ig_profile *p) {
+    for (uint32_t k = 0; k < p->n_kinds; k++) {
+        uint64_t ns = 0;
+        for (uint32_t i = 0; i < p->n_rings; i++) ns += p->rings[i].kind_ns[k];
+        ig_text_comma(t);
+        ig_text_add(t, "{\"name\":");
+        ig_text_add_string(t, p->kinds[k].name);
+        ig_text_add_number(t, "steps", p->kinds[k].steps);
+        ig_text_add_number(t, "ns", ns);
+        ig_text_add_number(t, "bytes", p->kinds[k].bytes);
+        ig_text_add_number(t, "flop", p->kinds[k].flop);
+        ig_text_add(t, "}");
+    }
+}
+
+/* ---- what was gathered ---- */
 
 /* The newest events of all threads, in the order of their beginnings. */
 static void say_events(ig_text *t, const ig_profile *p) {
@@ -127,6 +203,8 @@ size_t ig_profile_json(const ig_ctx *ctx, char *out, size_t out_bytes) {
     ig_text_add_number(&t, "dropped", dropped);
     ig_text_add(&t, ",\"steps\":[");
     say_steps(&t, ctx);
+    ig_text_add(&t, "],\"kinds\":[");
+    say_kinds(&t, p);
     ig_text_add(&t, "],\"events\":[");
     say_events(&t, p);
     ig_text_add(&t, "]}");

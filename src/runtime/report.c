@@ -36,26 +36,48 @@ static void say_module(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const
         ig_text_add(t, "\"steps %u to %u\"", s->first, s->first + s->count - 1);
 }
 
-static void say_timeline(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s) {
+/* A device that could not do something after all, before the one that did it. */
+static void say_refusal(ig_text *t, const ig_refusal *r) {
     ig_text_comma(t);
     ig_text_add(t, "{\"module\":");
-    say_module(t, ctx, plan, s);
-    ig_text_add(t, ",\"device\":\"%s\"", s->device ? s->device->name : "host");
-    ig_attempts_describe(t, s->attempts);
+    ig_text_add_string(t, r->module);
+    ig_text_add(t, ",\"device\":\"%s\"", r->device);
+    ig_attempts_describe(t, r->attempts);
     ig_text_add(t, "}");
 }
 
-/* Devices that could not do something after all, before those that did it. */
 static void say_refusals(ig_text *t, const ig_plan *plan) {
-    for (uint32_t i = 0; plan && i < plan->n_refusals; i++) {
-        const ig_refusal *r = &plan->refusals[i];
-        ig_text_comma(t);
-        ig_text_add(t, "{\"module\":");
-        ig_text_add_string(t, r->module);
-        ig_text_add(t, ",\"device\":\"%s\"", r->device);
-        ig_attempts_describe(t, r->attempts);
-        ig_text_add(t, "}");
-    }
+    for (uint32_t i = 0; plan && i < plan->n_refusals; i++) say_refusal(t, &plan->refusals[i]);
+}
+
+/* What a stand-in does was compiled by its device. */
+static void say_timeline(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s) {
+    static const ig_attempt compiled[IG_ATTEMPTS] = {
+        {.level = "compile", .ok = true, .selected = true},
+        {.level = "kernel_override", .reason = "no override registered"},
+        {.level = "eager", .reason = "skipped: compile selected"}};
+    if (s->left) say_refusal(t, s->left);
+    ig_text_comma(t);
+    ig_text_add(t, "{\"module\":");
+    say_module(t, ctx, plan, s);
+    ig_text_add(t, ",\"device\":\"%s\"", ig_segment_device(s));
+    ig_attempts_describe(t, s->left ? compiled : s->attempts);
+    ig_text_add(t, "}");
+}
+
+/* What another device did for the first one. */
+typedef struct fallback {
+    const char *to, *reason;
+    uint64_t runs, moved_bytes, lost_ns;
+} fallback;
+
+static void say_fallback_of(ig_text *t, const ig_ctx *ctx, fallback f) {
+    ig_text_add(t, ",\"from\":\"%s\",\"to\":\"%s\",\"reason\":", ctx->planner.devices[0]->name,
+                f.to);
+    ig_text_add_string(t, f.reason);
+    ig_text_add_number(t, "runs", f.runs);
+    ig_text_add_number(t, "bytes_moved", f.moved_bytes);
+    ig_text_add(t, ",\"ms_lost\":%.3f}", (double)f.lost_ns / 1e6);
 }
 
 static void say_fallback(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s) {
@@ -63,12 +85,9 @@ static void say_fallback(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, con
     ig_text_comma(t);
     ig_text_add(t, "{\"op\":");
     say_module(t, ctx, plan, s);
-    ig_text_add(t, ",\"from\":\"%s\",\"to\":\"%s\",\"reason\":", ctx->planner.devices[0]->name,
-                s->device->name);
-    ig_text_add_string(t, s->fallback);
-    ig_text_add_number(t, "runs", s->n_runs);
-    ig_text_add_number(t, "bytes_moved", s->moved_bytes);
-    ig_text_add(t, ",\"ms_lost\":%.3f}", (double)s->lost_ns / 1e6);
+    say_fallback_of(
+        t, ctx,
+        (fallback){ig_segment_device(s), s->fallback, s->n_runs, s->moved_bytes, s->lost_ns});
 }
 
 static void plan_segments(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, segment_fn *fn) {
@@ -91,6 +110,23 @@ static void say_plan_timeline(ig_text *t, const ig_ctx *ctx, const ig_plan *plan
 
 static void say_plan_fallbacks(ig_text *t, const ig_ctx *ctx, const ig_plan *plan) {
     plan_segments(t, ctx, plan, say_fallback);
+}
+
+/* Plans of single ops that had to make room: equal ones are one entry. */
+static void say_past_timeline(ig_text *t, const ig_ctx *ctx) {
+    for (size_t i = 0; i < ctx->cache.n_past; i++) say_refusal(t, &ctx->cache.past[i].was);
+}
+
+static void say_past_fallbacks(ig_text *t, const ig_ctx *ctx) {
+    for (size_t i = 0; i < ctx->cache.n_past; i++) {
+        const ig_past *p = &ctx->cache.past[i];
+        const fallback f = {p->was.device, p->fallback, p->n_runs, p->moved_bytes, p->lost_ns};
+        if (!p->fallback[0]) continue;
+        ig_text_comma(t);
+        ig_text_add(t, "{\"op\":");
+        ig_text_add_string(t, p->was.module);
+        say_fallback_of(t, ctx, f);
+    }
 }
 
 /* ---- the fields ---- */
@@ -176,6 +212,16 @@ static void say_compile_cache(ig_text *t, const ig_ctx *ctx) {
                 (double)a->load_ns / 1e6);
 }
 
+static void say_weight_cache(ig_text *t, const ig_ctx *ctx) {
+    const ig_artifacts *a = &ctx->artifacts;
+    ig_text_add(t, "{");
+    ig_text_add_number(t, "hits", a->weights_found);
+    ig_text_add_number(t, "hit_bytes", a->found_bytes);
+    ig_text_add_number(t, "stored", a->weights_kept);
+    ig_text_add_number(t, "stored_bytes", a->kept_bytes);
+    ig_text_add(t, "}");
+}
+
 static uint64_t steps_on(const ig_plan *plan, const ig_device *device) {
     uint64_t count = 0;
     for (uint32_t i = 0; plan && i < plan->n_segments; i++)
@@ -207,6 +253,17 @@ static void say_moved(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "%llu", (unsigned long long)ctx->planner.devices[0]->moved_bytes);
 }
 
+/* What the device counts itself, where it does. */
+static void say_device_counters(ig_text *t, const ig_device *device) {
+    ig_device_counters c = {0};
+    if (!device->backend->counters) return;
+    device->backend->counters(device->handle, &c);
+    ig_text_add_number(t, "device_submits", c.submits);
+    ig_text_add_number(t, "device_dispatches", c.dispatches);
+    ig_text_add_number(t, "device_barriers", c.barriers);
+    ig_text_add_number(t, "device_recordings", c.recordings);
+}
+
 static void say_counters(ig_text *t, const ig_ctx *ctx) {
     const ig_counters c = ig_report_counters(ctx);
     const struct {
@@ -228,6 +285,7 @@ static void say_counters(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "{");
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         ig_text_add_number(t, all[i].name, all[i].value);
+    say_device_counters(t, ctx->planner.devices[0]);
     ig_text_add(t, "}");
 }
 
@@ -241,12 +299,14 @@ static void say_recordings(ig_text *t, const ig_ctx *ctx) {
 
 static void say_fallbacks(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "[");
+    say_past_fallbacks(t, ctx);
     each_plan(t, ctx, say_plan_fallbacks);
     ig_text_add(t, "]");
 }
 
 static void say_timelines(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "[");
+    say_past_timeline(t, ctx);
     each_plan(t, ctx, say_plan_timeline);
     ig_text_add(t, "]");
 }
@@ -277,6 +337,7 @@ static const struct field {
     {"latent_stats", "null", NULL},
     {"cache_hits", "{\"compile\":0,\"prefix\":0,\"op\":0}", say_cache_hits},
     {"compile_cache", "null", say_compile_cache},
+    {"weight_cache", "null", say_weight_cache},
     {"device_placement", "{}", say_placement},
     {"batch_size", "null", NULL},
     {"batch_group_id", "null", NULL},

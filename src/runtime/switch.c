@@ -31,6 +31,13 @@ static ig_device *near_of(const ig_planner *p) {
     return p->devices[i];
 }
 
+/* Storages stay where they are, so what is left of the old device's account is the new one's.  That
+ * has the new arenas already, and the old ones off: the sum is right, whatever each is alone. */
+static void take_account(ig_device *new, const ig_device *old) {
+    new->allocated += old->allocated;
+    new->peak = new->allocated > old->peak ? new->allocated : old->peak;
+}
+
 static void close_all(const ig_planner *p) {
     for (uint32_t i = p->n_devices; i > 0; i--) ig_device_close(p->devices[i - 1]);
 }
@@ -60,13 +67,13 @@ static void hand_over(ig_ctx *ctx, const ig_planner *old) {
     ctx->planner = *old; /* whose memory it is */
     ig_pool_drain(ctx);
     (void)!each_storage(ctx, drop_mirror);
-    near_of(&new)->allocated = near_of(old)->allocated;
-    near_of(&new)->peak = near_of(old)->peak;
+    take_account(near_of(&new), near_of(old));
     ctx->planner = new;
     ctx->switches++;
     for (uint32_t i = 0; ctx->n_batches > 0 && i < old->n_devices; i++)
         ctx->retired[ctx->n_retired++] = old->devices[i];
     if (ctx->n_batches == 0) close_all(old);
+    if (ctx->n_batches == 0) ig_ctx_drop_packed(ctx);
 }
 
 ig_status ig_switch_device(ig_ctx *ctx, const char *device) {
@@ -89,8 +96,9 @@ ig_status ig_switch_device(ig_ctx *ctx, const char *device) {
         hand_over(ctx, &old);
         return IG_OK;
     }
+    for (ig_captured *c = ctx->captured; c; c = c->next)
+        ig_captured_keep_old(c); /* while its own */
     ctx->planner = old;
-    for (ig_captured *c = ctx->captured; c; c = c->next) ig_captured_keep_old(c);
     close_all(&new);
     return status;
 }

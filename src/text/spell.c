@@ -16,13 +16,17 @@ size_t ig_spell_spaces(ig_tokenizer_data token, char *out) {
     return used;
 }
 
-/* The byte that a character stands for; below 0: none.  Those that cannot be seen, 0 to 32, 127 to
- * 160 and 173, stand one behind the other from U+0100 on. */
+/* Those that cannot be seen, 0 to 32, 127 to 160 and 173, stand one behind the other from U+0100
+ * on. */
+enum { HIDDEN = 0x100, LOW = 33, MIDDLE = 34 };
+
+static bool is_seen(uint32_t point) {
+    return (point >= '!' && point <= '~') || (point >= 0xA1 && point < HIDDEN && point != 0xAD);
+}
+
+/* The byte that a character stands for; below 0: none. */
 static int byte_of(uint32_t point) {
-    enum { HIDDEN = 0x100, LOW = 33, MIDDLE = 34 };
-    const bool seen =
-        (point >= '!' && point <= '~') || (point >= 0xA1 && point < HIDDEN && point != 0xAD);
-    if (seen) return (int)point;
+    if (is_seen(point)) return (int)point;
     if (point < HIDDEN || point > HIDDEN + LOW + MIDDLE) return -1;
     const int hidden = (int)(point - HIDDEN);
     if (hidden < LOW) return hidden;
@@ -43,6 +47,15 @@ size_t ig_spell_bytes(ig_tokenizer_data token, char *out) {
         out[used++] = (char)byte;
     }
     return used;
+}
+
+size_t ig_spell_byte(uint8_t byte, char out[IG_SPELL_BYTE_MOST]) {
+    uint32_t point = byte;
+    if (!is_seen(byte))
+        point = HIDDEN + (uint32_t)(byte < LOW     ? byte
+                                    : byte == 0xAD ? LOW + MIDDLE
+                                                   : byte - 127 + LOW);
+    return ig_utf8_put(point, out);
 }
 
 static int hex_digit(char c) {

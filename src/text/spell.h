@@ -16,6 +16,10 @@
 size_t ig_spell_spaces(ig_tokenizer_data token, char *out);
 size_t ig_spell_bytes(ig_tokenizer_data token, char *out); /* the token itself if it has others */
 
+/* A byte as gpt2 spells it; returns how many bytes that are. */
+enum { IG_SPELL_BYTE_MOST = 4 }; /* room, not all needed */
+size_t ig_spell_byte(uint8_t byte, char out[IG_SPELL_BYTE_MOST]);
+
 /* The byte that "<0x0A>" means; below 0: it is not of that form. */
 int ig_spell_hex(ig_tokenizer_data token);
 

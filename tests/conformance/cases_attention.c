@@ -53,17 +53,31 @@ static const double position[] = {0, 5, 63, 64, 3, 2, 130};
          ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
 
 /* Two rows far into a sequence of 24 pages, one before them; the other sequence ends early. */
-static const double long_table[] = {5,  3,  0,  1,  2,  4,  9,  8,  7,  6,  10, 11, 12, 13, 14, 15,
+static const double deep_table[] = {5,  3,  0,  1,  2,  4,  9,  8,  7,  6,  10, 11, 12, 13, 14, 15,
                                     23, 22, 21, 20, 19, 18, 17, 16, 1,  2,  3,  4,  5,  6,  7,  8,
                                     9,  10, 11, 12, 13, -1, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23};
-static const double long_sequence[] = {0, 0, 0, 1};
-static const double long_position[] = {1535, 700, 3, 1500};
-#define LONG(what, type, ...)                                                                \
+static const double deep_sequence[] = {0, 0, 0, 1};
+static const double deep_position[] = {1535, 700, 3, 1500};
+#define DEEP(what, type, ...)                                                                \
     CASE(IG_OP_ATTENTION_PAGED, what,                                                        \
          IN(TYPED(IG_F32, 4, 2, 16), TYPED(type, 24, 64, 1, 16), TYPED(type, 24, 64, 1, 16), \
-            OPERAND(DTYPE(IG_I32), NUMBERS(long_table), SHAPE(2, 24)),                       \
-            OPERAND(DTYPE(IG_I32), NUMBERS(long_sequence), SHAPE(4)),                        \
-            OPERAND(DTYPE(IG_I32), NUMBERS(long_position), SHAPE(4))),                       \
+            OPERAND(DTYPE(IG_I32), NUMBERS(deep_table), SHAPE(2, 24)),                       \
+            OPERAND(DTYPE(IG_I32), NUMBERS(deep_sequence), SHAPE(4)),                        \
+            OPERAND(DTYPE(IG_I32), NUMBERS(deep_position), SHAPE(4))),                       \
+         ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
+
+/* Eleven pages, more than two spans of a kernel; rows of one text from 600 on, some seen twice, and
+ * a second text that breaks off behind its sixth page. */
+static const double long_table[] = {3, 1, 4, 0, 5, 9, 2,  6, 8, 7, 10,
+                                    2, 0, 5, 7, 1, 9, -1, 6, 3, 4, 8};
+static const double long_sequence[] = {0, 0, 0, 0, 1, 1, 0, 1, 0, -1};
+static const double long_position[] = {600, 601, 602, 603, 255, 256, 703, 700, 0, 5};
+#define LONG(what, type, r, h, g, d, e, ...)                                              \
+    CASE(IG_OP_ATTENTION_PAGED, what,                                                     \
+         IN(TYPED(IG_F32, r, h, d), TYPED(type, 11, 64, g, d), TYPED(type, 11, 64, g, e), \
+            OPERAND(DTYPE(IG_I32), NUMBERS(long_table), SHAPE(2, 11)),                    \
+            OPERAND(DTYPE(IG_I32), NUMBERS(long_sequence), SHAPE(r)),                     \
+            OPERAND(DTYPE(IG_I32), NUMBERS(long_position), SHAPE(r))),                    \
          ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
 
 static const ig_case cases[] = {
@@ -71,6 +85,11 @@ static const ig_case cases[] = {
     HALF_ATTENTION(IG_BF16, HEADS_FIRST, 1, 1, 70, 130, 2, 1, 17, 9),
     HALF_ATTENTION(IG_BF16, PACKED, 0, 1, 3, 66, 2, 2, 130, 140),
     HALF_ATTENTION(IG_F16, PACKED, 1, 1, 65, 65, 2, 2, 16, 33),
+    LONG("long texts", IG_F32, 10, 4, 2, 8, 12, .window = 0),
+    LONG("long texts in halves", IG_F16, 10, 4, 2, 24, 20, .window = 300),
+    LONG("long texts in blocks", IG_Q8_0, 10, 3, 1, 32, 64, .softcap = 3),
+    LONG("one row of a long text", IG_F16, 1, 8, 2, 64, 64, .window = 0),
+    LONG("long texts, a head of keys each", IG_F32, 10, 32, 32, 5, 7, .window = 70),
     CACHED("a window", IG_F32, IG_F32, 7, 4, 2, 8, 8, .window = 5),
     CACHED("a window of more than a page", IG_F32, IG_F32, 7, 4, 2, 8, 8, .window = 70),
     CACHED("a window of one", IG_F32, IG_F32, 7, 2, 2, 8, 8, .window = 1),
@@ -83,8 +102,8 @@ static const ig_case cases[] = {
     CACHED("keys in halves, values in blocks", IG_F16, IG_Q8_0, 7, 4, 2, 40, 32, .window = 9),
     CACHED("keys in floats, values in halves", IG_F32, IG_F16, 7, 4, 2, 40, 8, .softcap = 2),
     CACHED("keys in blocks, values in floats", IG_Q8_0, IG_F32, 7, 4, 4, 32, 5, .window = 0),
-    LONG("many pages", IG_F32, .window = 0),
-    LONG("many pages, a window over several", IG_F16, .window = 900),
+    DEEP("many pages", IG_F32, .window = 0),
+    DEEP("many pages, a window over several", IG_F16, .window = 900),
     PAGED("rows of two sequences", 0, 7, 2, 2, 8, 8),
     PAGED("grouped heads, odd widths", 0, 7, 6, 2, 7, 11),
     PAGED("one row, a scale of its own", 0.25f, 1, 4, 1, 16, 16),

@@ -41,6 +41,9 @@ const double case_bytes[32] = {
         CASE(IG_OP_MATMUL, "a weight of " #type,                                                  \
              IN(F32(3, block), OPERAND(DTYPE(type), .weight = true, SHAPE(40, block))),           \
              ATTRS(ig_attrs_matmul, .transpose_b = 1)),                                           \
+        CASE(IG_OP_MATMUL, "four rows, a weight of " #type,                                       \
+             IN(F32(4, block), OPERAND(DTYPE(type), .weight = true, SHAPE(40, block))),           \
+             ATTRS(ig_attrs_matmul, .transpose_b = 1)),                                           \
         CASE(IG_OP_EMBEDDING, "some outside, of " #type,                                          \
              IN(TYPED(type, 7, 2 * block), INDEX(-1, 8, 3, 5))),                                  \
         CASE(IG_OP_EMBEDDING, "slices of " #type,                                                 \

@@ -295,6 +295,81 @@ static void a_run_that_is_watched_tells_when_its_step_ran(void **state) {
     close_device(&s);
 }
 
+/* ---- what is saved ---- */
+
+/* What one device has compiled, another one of the same driver takes back; anything else it says no
+ * to, and can still compile. */
+static void saved_pipelines_are_taken_back_unless_damaged(void **state) {
+    (void)state;
+    enum { HEAD = 24, UUID = HEAD + 16, DEVICE = HEAD + 12 };
+    static const size_t damaged[] = {0, 8, 16, UUID, DEVICE};
+    session s;
+    step_of_sgd sgd;
+    ig_backend_program *program = NULL;
+    ig_blob saved;
+    open_device(&s);
+    make_sgd(&sgd);
+    assert_int_equal(vk->compile(s.device, &sgd.step, 1, (ig_blob){0}, NULL, &program), IG_OK);
+    assert_int_equal(vk->save(program, &saved), IG_OK);
+    assert_true(saved.size > HEAD);
+    char *copy = malloc(saved.size);
+    assert_non_null(copy);
+    memcpy(copy, saved.bytes, saved.size);
+    program->destroy(program);
+    vk->close(s.device);
+    assert_int_equal(vk->open(&s.host.base, 0, &s.device), IG_OK);
+    for (size_t i = 0; i <= sizeof damaged / sizeof damaged[0]; i++) {
+        ig_blob given = {copy, saved.size};
+        if (i < sizeof damaged / sizeof damaged[0])
+            copy[damaged[i]] ^= 1;
+        else
+            given.size--;
+        assert_int_equal(vk->compile(s.device, &sgd.step, 1, given, NULL, &program), IG_ERR_FORMAT);
+        assert_non_null(strstr(ig_error_text(), "damaged, or of another driver"));
+        if (i < sizeof damaged / sizeof damaged[0]) copy[damaged[i]] ^= 1;
+    }
+    assert_int_equal(
+        vk->compile(s.device, &sgd.step, 1, (ig_blob){copy, saved.size}, NULL, &program), IG_OK);
+    program->destroy(program);
+    free(copy);
+    close_device(&s);
+}
+
+/* More than a binding of a descriptor could show: 128 MiB on lavapipe. */
+static void a_kernel_reaches_beyond_the_range_of_a_binding(void **state) {
+    (void)state;
+    enum { COUNT = 36 << 20 }; /* 144 MiB */
+    session s;
+    ig_operand operands[2];
+    ig_backend_buffer *buffer;
+    ig_backend_program *program = NULL;
+    const float five = 5;
+    float x = 0;
+    open_device(&s);
+    for (int i = 0; i < 2; i++)
+        operands[i] = (ig_operand){.desc = {IG_F32, IG_SHAPE(COUNT)},
+                                   .stride = {1},
+                                   .vary_dim = -1,
+                                   .kind = IG_KIND_LOCAL,
+                                   .alias = i == 1 ? 0 : -1};
+    const ig_step step = {.size = sizeof step,
+                          .op = IG_OP_NEG,
+                          .n_in = 1,
+                          .n_out = 1,
+                          .in = operands,
+                          .out = operands + 1};
+    const uint64_t bytes = (uint64_t)COUNT * sizeof(float), last = bytes - sizeof(float);
+    assert_int_equal(vk->buffer_alloc(s.device, bytes, &buffer), IG_OK);
+    assert_int_equal(vk->write(s.device, buffer, last, &five, sizeof five), IG_OK);
+    assert_int_equal(vk->compile(s.device, &step, 1, (ig_blob){0}, NULL, &program), IG_OK);
+    assert_int_equal(program->submit(program, &buffer, 1, NULL, 0), IG_OK);
+    assert_int_equal(vk->read(s.device, buffer, last, &x, sizeof x), IG_OK);
+    assert_true(x == -five);
+    program->destroy(program);
+    vk->buffer_free(s.device, buffer);
+    close_device(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_driver_it_is_not_available_and_says_why),
@@ -306,6 +381,8 @@ int main(void) {
         cmocka_unit_test(runs_copies_and_slots_keep_their_order),
         cmocka_unit_test(a_program_may_be_destroyed_right_after_its_run),
         cmocka_unit_test(a_run_that_is_watched_tells_when_its_step_ran),
+        cmocka_unit_test(saved_pipelines_are_taken_back_unless_damaged),
+        cmocka_unit_test(a_kernel_reaches_beyond_the_range_of_a_binding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,9 @@ static void every_type_makes_a_model_that_says_what_it_is(void **state) {
         const ig_recipe *recipe = ig_recipe_at(i);
         program_result result = RUN("quantize", "-q", "--json", in, out, recipe->name);
         json_t *root = run_json(&result);
-        assert_true(json_real_value(json_object_get(root, "lost")) < 0.01);
+        const bool is_coarse = recipe->dtype == IG_Q2_K || recipe->dtype == IG_Q3_K;
+        const double most = is_coarse ? 0.1 : 0.02;
+        assert_true(json_real_value(json_object_get(root, "lost")) < most);
         json_decref(root);
         program_free(&result);
 

@@ -126,6 +126,28 @@ static void a_prompt_that_was_kept_goes_on_as_before(void **state) {
                 "another model");
 }
 
+static void a_profile_and_guesses_are_part_of_the_result(void **state) {
+    (void)state;
+    json_t *root =
+        json_of(RUN("generate", "-m", model, "-p", "Hello Hello Hello", "-n", "20", "--temp", "0",
+                    "--ignore-eos", "--profile", "--spec-ngram", "1", "--json"),
+                "ingot.generate.v1");
+    const json_t *guesses = json_object_get(root, "speculation");
+    assert_int_equal(json_integer_value(json_object_get(guesses, "ngram")), 1);
+    assert_true(json_integer_value(json_object_get(guesses, "accepted")) <=
+                json_integer_value(json_object_get(guesses, "guessed")));
+    const json_t *profile = json_object_get(json_object_get(root, "profile"), "tokens"), *kind;
+    double share = 0;
+    size_t i;
+    json_array_foreach(json_object_get(profile, "kinds"), i, kind) {
+        assert_true(json_number_value(json_object_get(kind, "bytes")) > 0);
+        share += json_number_value(json_object_get(kind, "share"));
+    }
+    assert_true(i > 3);
+    assert_true(share > 0 && share < 1.01);
+    json_decref(root);
+}
+
 static void logits_come_with_their_tokens(void **state) {
     (void)state;
     json_t *root = json_of(RUN("logits", "-m", model, "-p", "Hello", "--json"), "ingot.logits.v1");
@@ -139,15 +161,22 @@ static void logits_come_with_their_tokens(void **state) {
 
 static void bench_perplexity_parity_embed_and_plan_take_a_model(void **state) {
     (void)state;
-    json_t *root =
-        json_of(RUN("bench", "-m", model, "-p", "20", "-n", "6", "-r", "2", "-t", "1", "--json"),
-                "ingot.bench.model.v1");
+    json_t *root = json_of(RUN("bench", "-m", model, "-p", "20", "-n", "6", "-r", "2", "-t", "1",
+                               "--rows", "1,3", "--ctx", "0,90", "--spec-ngram", "1", "--json"),
+                           "ingot.bench.model.v1");
     assert_int_equal(real_at(root, "pp", "tokens"), 20);
     assert_true(real_at(root, "pp", "tokens_per_s") > 0);
-    assert_true(real_at(root, "tg", "deviation") >= 0);
-    const json_t *times = json_object_get(json_object_get(root, "tg"), "token_ms");
-    assert_true(json_number_value(json_object_get(times, "p99")) >=
-                json_number_value(json_object_get(times, "p50")));
+    assert_true(real_at(json_object_get(root, "pp"), "int8_ops", "share") > 0);
+    assert_true(real_at(root, "spec", "guessed") >= real_at(root, "spec", "accepted"));
+    assert_true(real_at(root, "tg", "tokens_per_s") > 0);
+    const json_t *tests = json_object_get(root, "tests");
+    assert_int_equal(json_array_size(tests), 4);
+    const json_t *last = json_array_get(tests, 3);
+    assert_int_equal(json_integer_value(json_object_get(last, "rows")), 3);
+    assert_int_equal(json_integer_value(json_object_get(last, "depth")), 90);
+    assert_true(json_number_value(json_object_get(last, "deviation")) >= 0);
+    assert_true(real_at(last, "read_bytes", "share") > 0);
+    assert_true(real_at(last, "token_ms", "p99") >= real_at(last, "token_ms", "p50"));
     json_decref(root);
     root = json_of(RUN("perplexity", "-m", model, "-f", text_file, "-c", "64", "--json"),
                    "ingot.perplexity.v1");
@@ -233,10 +262,11 @@ static void bad_requests_are_one_sentence(void **state) {
     check_error(RUN("generate", "-m", model, "-p", "a", "--system", "b"), 2, "--system");
     check_error(RUN("generate", "-m", text_file, "-p", "a"), 3, "text.txt");
     check_error(RUN("train", "--resume", model, "--steps", "1", "-d", text_file), 3, "llama.gguf");
-    /* No UTF-8, but bytes all the same. */
-    program_result result = RUN("generate", "-m", model, "-p", "\xff\xfe\xc3", "-n", "2", "-q");
-    assert_int_equal(result.code, 0);
-    program_free(&result);
+    check_error(RUN("generate", "-m", model, "-p", "ab\xff"), 2, "byte 3 of 3 is 0xff");
+    check_error(RUN("generate", "-m", model, "-p", "\xc3", "--chat-format", "chatml"), 2, "0xc3");
+    check_error(RUN("logits", "-m", model, "-p", "\xed\xa0\x80"), 2, "the text is not UTF-8");
+    check_error(RUN("perplexity", "-m", model, "-p", "a b c d e \xc0\x80"), 2, "byte 11 of 12");
+    check_error(RUN("embed", "-m", bert, "-p", "\xfe"), 2, "the text is not UTF-8");
 }
 
 /* Touches that the file no longer has are answered with a sentence, wherever they come. */
@@ -266,6 +296,7 @@ int main(void) {
         cmocka_unit_test(generation_reports_tokens_text_timings_and_memory),
         cmocka_unit_test(the_text_does_not_depend_on_how_it_is_computed),
         cmocka_unit_test(a_prompt_that_was_kept_goes_on_as_before),
+        cmocka_unit_test(a_profile_and_guesses_are_part_of_the_result),
         cmocka_unit_test(logits_come_with_their_tokens),
         cmocka_unit_test(bench_perplexity_parity_embed_and_plan_take_a_model),
         cmocka_unit_test(a_conversation_remembers_until_it_is_reset),

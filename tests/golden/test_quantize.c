@@ -72,7 +72,7 @@ static void no_tensor_loses_more_than_llama_cpp_loses(void **state) {
 static void a_mixture_gives_each_tensor_the_type_that_llama_cpp_gives_it(void **state) {
     (void)state;
     ig_gguf *theirs = open_shared("qwen3.Q4_K_M.gguf");
-    const ig_recipe_model model = {.n_layers = 2};
+    const ig_recipe_model model = {.n_layers = 2, .heads_share = 4};
     for (size_t i = 0; i < ig_gguf_n_tensors(theirs); i++) {
         const ig_gguf_tensor *t = ig_gguf_tensor_at(theirs, i);
         const ig_desc exact = {IG_F32, t->desc.shape};

@@ -26,6 +26,8 @@
 
 #include "ingot/tensor.h"
 
+enum { MODEL_EXPERTS = 4 };
+
 const char *model_name(size_t i); /* in the order above; NULL: there are no more */
 
 typedef struct model_bytes {
@@ -36,7 +38,16 @@ typedef struct model_bytes {
 /* The file of one of these.  The same arguments give the same bytes. */
 IG_MUST_CHECK ig_status model_make(const char *name, ig_dtype type, model_bytes *out);
 
-/* The same, written to a path. */
+/* Gives a key that the file has another number. */
+IG_MUST_CHECK ig_status model_set_u32(model_bytes *file, const char *key, uint32_t value);
+IG_MUST_CHECK ig_status model_set_f32(model_bytes *file, const char *key, float value);
+
+/* Gives the file a key that it has not; a text is in quotes, as JSON has it: "\"yarn\"". */
+IG_MUST_CHECK ig_status model_add(model_bytes *file, const char *key, const char *value);
+
+IG_MUST_CHECK ig_status model_write(const model_bytes *file, const char *path);
+
+/* Made and written to a path. */
 IG_MUST_CHECK ig_status model_save(const char *name, ig_dtype type, const char *path);
 
 #endif

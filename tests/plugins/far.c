@@ -6,13 +6,25 @@
  *   submit   programs of several steps fail when they are run, after having written to what they
  *            update
  *   always   all programs fail when they are run
+ *   later    all programs fail when they are run for the third time
+ *   status   submit() gives a status that there is not
+ *   count    there are four billion devices
+ *   open     open() gives a status that there is not
+ *   alloc    buffer_alloc() says yes and gives no buffer
+ *   scratch  scratch_bytes() asks for all there is
+ *   prepare  prepare() fails
+ *   override compile() refuses programs of several steps, and so do overrides
+ *   crash    programs of several steps kill the process when they are run
+ *   hang     they never end
  *   compile  compile() refuses programs of several steps
  *   split    compile() asks for fewer steps
  *   nothing  compile() says yes and gives no program
  *   number   compile() gives a status that there is not
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "backend/ref/ref.h"
 #include "base/alloc.h"
@@ -32,7 +44,7 @@ typedef struct far_program {
     ig_backend_program base;
     const ig_host *host;
     ig_backend_program *inner;
-    uint32_t count;
+    uint32_t count, runs;
     ig_operand updated; /* of the first step that updates something; desc.shape.rank -1: none */
 } far_program;
 
@@ -41,7 +53,13 @@ static bool fails(const char *how) {
     return said && strcmp(said, how) == 0;
 }
 
+static uint32_t far_count(const ig_host *host) {
+    (void)host;
+    return fails("count") ? UINT32_MAX : 1;
+}
+
 static ig_status far_open(const ig_host *host, uint32_t index, ig_backend_device **out) {
+    if (fails("open")) return (ig_status)4711;
     far_device *d = host->alloc(host, 1, sizeof *d);
     (void)index;
     if (!d) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "far: device");
@@ -62,6 +80,7 @@ static void far_info(const ig_backend_device *device, ig_device_info *out) {
 static ig_status far_alloc(ig_backend_device *device, uint64_t bytes, ig_backend_buffer **out) {
     far_device *d = (far_device *)device;
     const ig_host *host = device->host;
+    if (fails("alloc")) return IG_OK;
     ig_backend_buffer *b = host->alloc(host, 1, sizeof *b);
     if (b) b->data = host->alloc(host, bytes, 1);
     if (!b || !b->data) {
@@ -112,14 +131,37 @@ static bool far_can_run(const ig_backend_device *device, const ig_step *step) {
     return ig_ref_backend.can_run(device, step);
 }
 
+static uint64_t far_scratch(const ig_backend_device *device, const ig_step *step) {
+    (void)device, (void)step;
+    return fails("scratch") ? UINT64_MAX - 7 : 0;
+}
+
+static ig_status broken_override(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                                 ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    (void)steps, (void)saved, (void)progress, (void)out;
+    return IG_HOST_FAIL(device->host, IG_ERR_UNSUPPORTED, "far: no override of %u steps", count);
+}
+
+static ig_status far_prepare(ig_backend_device *device, const ig_step *steps, uint32_t count) {
+    (void)steps, (void)count;
+    for (int tag = IG_TAG_NONE + 1; fails("override") && tag <= IG_TAG_OPTIMIZER; tag++)
+        IG_TRY(device->host->register_override(device, (ig_tag)tag, broken_override));
+    if (!fails("prepare")) return IG_OK;
+    return IG_HOST_FAIL(device->host, IG_ERR_DEVICE, "far: cannot prepare");
+}
+
 static ig_status far_submit(ig_backend_program *program, ig_backend_buffer *const *buffers,
                             uint32_t n_buffers, const ig_slot *slots, uint32_t n_slots) {
-    const far_program *p = (const far_program *)program;
+    far_program *p = (far_program *)program;
+    p->runs++;
+    if (fails("status")) return (ig_status)4711;
+    if (fails("crash") && p->count > 1) raise(SIGSEGV);
+    while (fails("hang") && p->count > 1) sleep(1000);
     char **data = p->host->alloc(p->host, n_buffers, sizeof *data);
     if (!data) return IG_HOST_FAIL(p->host, IG_ERR_MEMORY, "far: %u buffers", n_buffers);
     for (uint32_t i = 0; i < n_buffers; i++) data[i] = buffers[i] ? buffers[i]->data : NULL;
     ig_status status = IG_OK;
-    if (fails("always") || (fails("submit") && p->count > 1)) {
+    if (fails("always") || (fails("submit") && p->count > 1) || (fails("later") && p->runs > 2)) {
         if (p->updated.desc.shape.rank >= 0)
             memset(data[p->updated.buffer] + p->updated.offset, 0xff, 4);
         status = IG_HOST_FAIL(p->host, IG_ERR_DEVICE, "far: %u steps caught fire", p->count);
@@ -141,7 +183,7 @@ static void far_destroy(ig_backend_program *program) {
 static ig_status far_compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
                              ig_blob saved, ig_progress *progress, ig_backend_program **out) {
     const ig_host *host = device->host;
-    if (fails("compile") && count > 1)
+    if ((fails("compile") || fails("override")) && count > 1)
         return IG_HOST_FAIL(host, IG_ERR_UNSUPPORTED, "far: %u steps at once", count);
     if (fails("split") && count > 1)
         return IG_HOST_FAIL(host, IG_ERR_SPLIT, "far: %u steps are too many", count);
@@ -168,6 +210,7 @@ const ig_backend *ig_backend_entry(void) {
         .struct_size = sizeof backend,
         .name = "far",
         .version = "1",
+        .count = far_count,
         .open = far_open,
         .close = far_close,
         .info = far_info,
@@ -178,6 +221,8 @@ const ig_backend *ig_backend_entry(void) {
         .memory_stats = far_stats,
         .reset_memory_stats = far_reset,
         .can_run = far_can_run,
+        .scratch_bytes = far_scratch,
+        .prepare = far_prepare,
         .compile = far_compile,
     };
     return &backend;

@@ -1,6 +1,6 @@
 /* meter.h - an allocator that counts, and fails when told to. */
-#ifndef IG_TESTS_UNIT_METER_H
-#define IG_TESTS_UNIT_METER_H
+#ifndef TEST_METER_H
+#define TEST_METER_H
 
 #include <stdlib.h>
 
@@ -30,6 +30,10 @@ static inline void *meter_alloc(void *user, size_t bytes, size_t alignment) {
 static inline void meter_free(void *user, void *p) {
     ((meter *)user)->held--;
     free(p);
+}
+
+static inline ig_allocator meter_allocator(meter *m) {
+    return (ig_allocator){meter_alloc, meter_free, m};
 }
 
 #endif

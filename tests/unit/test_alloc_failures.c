@@ -6,6 +6,8 @@
  * However it ends, it ends with IG_OK or with IG_ERR_MEMORY and words, and
  * everything that was allocated has been freed.
  */
+#include <stdlib.h>
+
 #include "unit/meter.h"
 
 /* ---- the run ---- */

@@ -262,7 +262,7 @@ AT(tensor_pad, f->bytes + oam_get64(entry(f, WEIGHT) + OAM_ENTRY_OFFSET) + 60)
 #undef AT
 
 static const lie lies[] = {
-    {"is not an .oam file", magic, 1, 'o'},
+    {"is neither an .oam nor a .gguf file", magic, 1, 'o'},
     {"version 0 has values", version, 4, 0},
     {"has values that it never has", header_bytes, 4, 128},
     {"has 7 sections", n_sections, 4, 7},

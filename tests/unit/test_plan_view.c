@@ -130,6 +130,34 @@ static void picture_is_whole_whatever_ops_are_called(void **state) {
     plan_view_deinit(&v);
 }
 
+static size_t count_of(const char *text, const char *what) {
+    size_t n = 0;
+    for (const char *at = text; (at = strstr(at, what)); at += strlen(what)) n++;
+    return n;
+}
+
+static void chains_of_several_steps_are_marked_as_fused(void **state) {
+    (void)state;
+    plan_view v = open_view(plan_text);
+    size_t fused = 0;
+    for (uint32_t i = 0; i < v.n_chains; i++) {
+        const bool several = v.chains[i].count > 1;
+        if (several) assert_true(plan_chain_is_fused(&v, i));
+        fused += plan_chain_is_fused(&v, i);
+    }
+    assert_true(fused > 0 && fused < v.n_chains);
+    char *svg = svg_of(&v), *dot;
+    size_t bytes;
+    FILE *to = open_memstream(&dot, &bytes);
+    plan_dot_print(to, &v, "fused");
+    assert_int_equal(fclose(to), 0);
+    assert_int_equal(count_of(svg, "class=\"fused\""), fused + 1); /* one is the legend's */
+    assert_int_equal(count_of(dot, "fused, "), fused);
+    free(svg);
+    free(dot);
+    plan_view_deinit(&v);
+}
+
 static void picture_of_nothing_is_whole_too(void **state) {
     (void)state;
     plan_view v = open_view("{\"steps\":[]}");
@@ -185,6 +213,7 @@ static void trace_starts_at_zero_and_skips_steps_that_are_not_there(void **state
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_one_chain_are_one_box),
+        cmocka_unit_test(chains_of_several_steps_are_marked_as_fused),
         cmocka_unit_test(what_is_read_from_another_chain_is_an_edge_once),
         cmocka_unit_test(ops_have_their_class_and_results_their_shape),
         cmocka_unit_test(times_are_the_mean_of_the_runs),

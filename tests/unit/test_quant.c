@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "backend/cpu/cpu.h"
 #include "base/blocks.h"
 #include "unit/check.h"
 
@@ -116,11 +117,93 @@ static void what_is_not_finite_shows(void **state) {
     ig_tensor_release(w);
 }
 
+/* ---- packed ---- */
+
+/* A product that is captured: when it is, weights are read as they lie; when it is replayed, they
+ * are packed. */
+typedef struct product {
+    ig_tensor *x, *w, *bias, *y;
+} product;
+
+static ig_status compute(void *arg) {
+    product *p = arg;
+    ig_tensor *y =
+        ig_matmul_with(p->x, p->w, (ig_matmul_options){.transpose_b = true, .bias = p->bias});
+    IG_TRY(ig_eval(&y, 1));
+    p->y = ig_tensor_retain(y);
+    return IG_OK;
+}
+
+typedef struct extent {
+    int64_t rows, columns, blocks; /* the last: of the weights' type, along k */
+} extent;
+
+static void check_packed(ig_isa isa, int threads, ig_dtype dtype, extent e) {
+    const int64_t k = e.blocks * ig_dtype_block(dtype);
+    const uint64_t bytes = (uint64_t)ig_bytes_of(dtype, e.columns * k);
+    const size_t count = (size_t)(e.rows * e.columns);
+    char *w = malloc(bytes);
+    float *x = malloc((size_t)(e.rows * k) * sizeof *x), *y = malloc(2 * count * sizeof *y);
+    ig_ctx *ctx = NULL;
+    ig_packing *packing = NULL;
+    ig_captured *captured = NULL;
+    product p = {0};
+    assert_true(w && x && y);
+    scribble(w, bytes);
+    for (int64_t i = 0; i < e.rows * k; i++) x[i] = (float)(i * 7919 % 2003) / 1000 - 1;
+    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = threads}, &ctx));
+    must(ig_packing_create(&packing));
+    must(ig_packing_add(packing, w, bytes, IG_PACK_MEMORY));
+    must(ig_ctx_attach_packing(ctx, packing));
+    must(ig_tensor_wrap(ctx, (ig_desc){dtype, IG_SHAPE(e.columns, k)}, NULL, w, NULL, NULL, &p.w));
+    must(ig_tensor_freeze(p.w));
+    p.x = floats(ctx, IG_SHAPE(e.rows, k), x);
+    p.bias = floats(ctx, IG_SHAPE(e.columns), x);
+    must(ig_capture(ctx, compute, &p, &captured));
+    must(ig_tensor_read(p.y, y, count * sizeof *y));
+    must(ig_captured_replay(captured));
+    must(ig_tensor_read(p.y, y + count, count * sizeof *y));
+    assert_int_equal(ig_packing_bytes(packing) > 0, isa != IG_ISA_SCALAR);
+    if (memcmp(y, y + count, count * sizeof *y) != 0)
+        fail_msg("%s, %s: [%lld, %lld] x [%lld]: packed weights give other bits", ig_isa_name(isa),
+                 ig_dtype_name(dtype), (long long)e.rows, (long long)k, (long long)e.columns);
+    ig_captured_destroy(captured);
+    ig_tensor_release(p.y);
+    ig_tensor_release(p.bias);
+    ig_tensor_release(p.x);
+    ig_tensor_release(p.w);
+    ig_ctx_detach_packing(ctx, packing);
+    ig_ctx_destroy(ctx);
+    ig_packing_release(packing);
+    free(y);
+    free(x);
+    free(w);
+}
+
+static void packed_weights_give_the_same_bits(void **state) {
+    (void)state;
+    static const extent extents[] = {
+        {1, 1, 1},   {1, 37, 3},  {1, 160, 2}, {2, 16, 1},   {2, 80, 3},  {3, 144, 2},
+        {4, 17, 2},  {5, 64, 1},  {6, 33, 5},  {7, 100, 1},  {8, 70, 2},  {9, 32, 3},
+        {10, 48, 1}, {13, 31, 2}, {15, 65, 1}, {16, 16, 67}, {17, 40, 9}, {64, 50, 2}};
+    for (ig_isa isa = IG_ISA_SCALAR; isa < IG_ISA_COUNT; isa++) {
+        if (!ig_isa_available(isa)) continue;
+        assert_int_equal(setenv("INGOT_ISA", ig_isa_name(isa), 1), 0);
+        for (ig_dtype dtype = 0; dtype < IG_DTYPE_COUNT; dtype++) {
+            if (ig_dtype_block(dtype) == 1 || !ig_blocks_can_decode(dtype)) continue;
+            for (size_t i = 0; i < sizeof extents / sizeof extents[0]; i++)
+                check_packed(isa, 1 + i % 2, dtype, extents[i]);
+        }
+    }
+    unsetenv("INGOT_ISA");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST_WITH_CTX(a_row_has_the_same_bits_alone_and_among_others),
         cmocka_unit_test(a_product_is_as_near_as_bytes_allow),
         TEST_WITH_CTX(what_is_not_finite_shows),
+        cmocka_unit_test(packed_weights_give_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

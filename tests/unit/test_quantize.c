@@ -7,6 +7,7 @@
 #include "check.h"
 #include "format/gguf.h"
 #include "format/quantize.h"
+#include "format/recipe.h"
 #include "ingot/blocks.h"
 #include "models/models.h"
 
@@ -136,6 +137,74 @@ static void a_small_model_is_the_same_every_time(void **state) {
     free(b.bytes);
 }
 
+/* As llama.cpp mixes them; golden.quantize has a file of its own making. */
+static void mixtures_give_tensors_the_types_that_their_names_promise(void **state) {
+    (void)state;
+    static const ig_recipe_model plain = {.n_layers = 32, .heads_share = 1},
+                                 shared = {.n_layers = 32, .heads_share = 4},
+                                 tied = {.n_layers = 32, .tied = true},
+                                 mixtral = {.n_layers = 32, .heads_share = 4, .n_experts = 8},
+                                 large = {.n_layers = 80, .heads_share = 8};
+    static const struct {
+        const char *recipe;
+        const ig_recipe_model *model;
+        const char *tensor;
+        ig_dtype want;
+    } cases[] = {
+        {"Q4_0", &plain, "blk.0.attn_v.weight", IG_Q4_0},
+        {"Q4_0", &plain, "output.weight", IG_Q6_K},
+        {"Q4_0", &plain, "token_embd.weight", IG_Q4_0},
+        {"Q4_0", &tied, "token_embd.weight", IG_Q6_K},
+        {"Q8_0", &plain, "output.weight", IG_Q8_0},
+        {"Q4_0", &plain, "blk.0.ffn_gate_inp.weight", IG_F32},
+        {"Q4_0", &mixtral, "blk.9.attn_k.weight", IG_Q8_0},
+        {"Q4_K_M", &mixtral, "blk.9.attn_output.weight", IG_Q5_K},
+        {"Q3_K_L", &mixtral, "blk.9.attn_output.weight", IG_Q3_K},
+        {"Q2_K", &plain, "blk.9.attn_v.weight", IG_Q3_K},
+        {"Q2_K", &shared, "blk.9.attn_v.weight", IG_Q4_K},
+        {"Q2_K", &large, "blk.9.attn_v.weight", IG_Q5_K},
+        {"Q2_K", &plain, "blk.9.ffn_down.weight", IG_Q3_K},
+        {"Q2_K", &plain, "blk.9.attn_output.weight", IG_Q3_K},
+        {"Q2_K", &plain, "blk.9.attn_q.weight", IG_Q2_K},
+        {"Q2_K_S", &plain, "blk.3.ffn_down.weight", IG_Q4_K},
+        {"Q2_K_S", &plain, "blk.4.ffn_down.weight", IG_Q2_K},
+        {"Q3_K_S", &plain, "blk.0.attn_v.weight", IG_Q3_K},
+        {"Q3_K_M", &plain, "blk.1.attn_v.weight", IG_Q5_K},
+        {"Q3_K_M", &plain, "blk.2.attn_v.weight", IG_Q4_K},
+        {"Q3_K_M", &plain, "blk.1.ffn_down.weight", IG_Q5_K},
+        {"Q3_K_M", &plain, "blk.2.ffn_down.weight", IG_Q4_K},
+        {"Q3_K_M", &plain, "blk.2.attn_qkv.weight", IG_Q4_K},
+        {"Q3_K_L", &plain, "blk.2.attn_output.weight", IG_Q5_K},
+        {"Q4_K_S", &plain, "blk.3.attn_v.weight", IG_Q5_K},
+        {"Q4_K_S", &plain, "blk.4.attn_v.weight", IG_Q4_K},
+        {"Q4_K_S", &plain, "blk.3.ffn_down.weight", IG_Q5_K},
+        {"Q4_K_M", &plain, "blk.3.attn_v.weight", IG_Q6_K},
+        {"Q4_K_M", &plain, "blk.5.ffn_down.weight", IG_Q4_K},
+        {"Q4_K_M", &plain, "blk.6.ffn_down.weight", IG_Q6_K},
+        {"Q4_K_M", &plain, "blk.31.ffn_down.weight", IG_Q6_K},
+        {"Q4_K_M", &plain, "blk.2.attn_qkv.weight", IG_Q5_K},
+        {"Q4_K_M", &large, "blk.11.attn_v.weight", IG_Q5_K},
+        {"Q5_K_S", &plain, "blk.0.attn_v.weight", IG_Q5_K},
+        {"Q5_K_M", &plain, "blk.0.attn_v.weight", IG_Q6_K},
+        {"IQ4_XS", &plain, "blk.9.attn_v.weight", IG_IQ4_XS},
+        {"IQ4_XS", &shared, "blk.9.attn_v.weight", IG_Q5_K},
+        {"IQ4_NL", &plain, "blk.3.ffn_down.weight", IG_Q5_K},
+        {"MXFP4_MOE", &plain, "blk.3.ffn_down_exps.weight", IG_MXFP4},
+        {"MXFP4_MOE", &plain, "blk.3.attn_q.weight", IG_Q8_0},
+        {"MXFP4", &plain, "blk.3.attn_q.weight", IG_MXFP4},
+        {"F16", &plain, "output.weight", IG_F16},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *why;
+        const ig_desc desc = {IG_F32, IG_SHAPE(512, 512)};
+        const ig_dtype got = ig_recipe_type(ig_recipe_find(cases[i].recipe), cases[i].model,
+                                            cases[i].tensor, desc, &why);
+        if (got != cases[i].want)
+            fail_msg("%s: %s becomes %s, not %s", cases[i].recipe, cases[i].tensor,
+                     ig_dtype_name(got), ig_dtype_name(cases[i].want));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_keeps_what_its_bits_can),
@@ -143,6 +212,7 @@ int main(void) {
         cmocka_unit_test(blocks_decoded_and_encoded_again_lose_nothing),
         cmocka_unit_test(every_small_model_is_a_gguf_file_of_its_architecture),
         cmocka_unit_test(a_small_model_is_the_same_every_time),
+        cmocka_unit_test(mixtures_give_tensors_the_types_that_their_names_promise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

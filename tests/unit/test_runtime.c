@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "unit/check.h"
 
@@ -14,6 +15,28 @@ static ig_ctx *ctx_with(ig_ctx_options options) {
 }
 
 /* ---- options ---- */
+
+/* What a context with these options writes to stderr. */
+static void stderr_of(ig_ctx_options options, char *out, size_t room) {
+    FILE *file = tmpfile();
+    const int kept = dup(STDERR_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    ig_ctx_destroy(ctx_with(options));
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(file);
+    out[fread(out, 1, room - 1, file)] = '\0';
+    fclose(file);
+}
+
+static void only_a_verbose_context_talks(void **state) {
+    (void)state;
+    char text[256];
+    stderr_of((ig_ctx_options){.device = "ref"}, text, sizeof text);
+    assert_string_equal(text, "");
+    stderr_of((ig_ctx_options){.device = "ref", .verbose = true}, text, sizeof text);
+    assert_non_null(strstr(text, "ingot: device ref is ref:0"));
+}
 
 static void no_options_are_the_defaults(void **state) {
     (void)state;
@@ -446,6 +469,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_options_are_the_defaults),
         TEST_WITH_CTX(options_that_cannot_be_are_refused),
+        cmocka_unit_test(only_a_verbose_context_talks),
         cmocka_unit_test(the_caller_s_texts_may_go),
         cmocka_unit_test(contexts_live_side_by_side),
         cmocka_unit_test(a_device_is_a_name_and_perhaps_a_number),

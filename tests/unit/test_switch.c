@@ -2,7 +2,15 @@
  * Another device in the middle of the work: the numbers go on, and the old memory
  * comes back.
  */
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
 #include "ingot/batch.h"
+#include "ingot/device.h"
+#include "ingot/session.h"
+#include "models/models.h"
 #include "unit/check.h"
 
 static const char plugins[] = TEST_PLUGIN_DIR "/far/far.so:" SIMNPU_PLUGIN;
@@ -132,12 +140,219 @@ static void a_device_that_does_not_open_leaves_all_as_it_was(void **state) {
     ig_ctx_destroy(ctx);
 }
 
+/* ---- a session, with keys and values in pages ---- */
+
+/* Memory that is alive, of the host and of devices that take theirs from it. */
+typedef struct ledger {
+    uint64_t bytes;
+} ledger;
+
+static void *ledger_alloc(void *user, size_t bytes, size_t alignment) {
+    (void)alignment; /* a cache line serves all */
+    uint64_t *p = ig_heap.alloc(ig_heap.user, bytes + 64, 64);
+    if (!p) return NULL;
+    __atomic_fetch_add(&((ledger *)user)->bytes, bytes, __ATOMIC_RELAXED);
+    *p = bytes;
+    return (char *)p + 64;
+}
+
+static void ledger_free(void *user, void *p) {
+    uint64_t *begin = (uint64_t *)(void *)((char *)p - 64);
+    __atomic_fetch_sub(&((ledger *)user)->bytes, *begin, __ATOMIC_RELAXED);
+    ig_heap.free(ig_heap.user, begin);
+}
+
+enum { PROMPT = 70, PIECE = 3, PIECES = 7, TOKENS = 320 }; /* the prompt ends in the second page */
+
+typedef struct talk {
+    ledger ledger;
+    bool strict;
+    ig_ctx *ctx;
+    ig_adapter *adapter;
+    ig_session *session;
+} talk;
+
+static void talk_begin(talk *t, const char *device, const char *path) {
+    const ig_ctx_options options = {.device = device,
+                                    .plugins = plugins,
+                                    .no_cache = true,
+                                    .strict = t->strict,
+                                    .allocator = {ledger_alloc, ledger_free, &t->ledger}};
+    must(ig_ctx_create(&options, &t->ctx));
+    must(ig_adapter_load(t->ctx, path, &t->adapter));
+    must(ig_session_create(t->adapter, &(ig_session_options){.cache_k = "f32", .cache_v = "f32"},
+                           &t->session));
+}
+
+static void talk_end(talk *t) {
+    ig_session_destroy(t->session);
+    ig_adapter_destroy(t->adapter);
+    ig_ctx_destroy(t->ctx);
+    assert_int_equal(t->ledger.bytes, 0);
+}
+
+/* The next tokens of one text, which is always the same. */
+static void feed(talk *t, int64_t count, float *logits) {
+    int32_t tokens[PROMPT];
+    const int64_t begin = ig_session_length(t->session, 0);
+    for (int64_t i = 0; i < count; i++) tokens[i] = (int32_t)((begin + i) * 37 % TOKENS);
+    must(ig_session_feed(t->session, 0, tokens, count, logits));
+}
+
+static double apart(const float *a, const float *b) {
+    double squares = 0, difference = 0;
+    for (int i = 0; i < TOKENS; i++) {
+        squares += (double)a[i] * (double)a[i];
+        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    }
+    return sqrt(difference / squares);
+}
+
+/* As `ingot parity` has it for float weights. */
+static const double tolerance = 1e-4;
+
+static void note(void *user, const ig_device_entry *entry) {
+    if (strcmp(entry->name, "vulkan:0") == 0 && entry->available) *(bool *)user = true;
+}
+
+static void make_model(char path[]) {
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    must(model_save("llama", IG_F32, path));
+}
+
+static void a_session_goes_on_elsewhere_with_its_pages(void **state) {
+    (void)state;
+    static float want[PIECES][TOKENS], got[TOKENS];
+    char path[] = "/tmp/ingot-switch-XXXXXX";
+    bool vulkan = false;
+    must(ig_devices_each(NULL, note, &vulkan));
+    const char *const to[PIECES] = {
+        "cpu", "ref", "simnpu", "far", "simnpu", "cpu", vulkan ? "vulkan" : "ref"};
+    make_model(path);
+    talk stays = {0}, moves = {0};
+    talk_begin(&stays, "ref", path);
+    feed(&stays, PROMPT, got);
+    for (int i = 0; i < PIECES; i++) feed(&stays, PIECE, want[i]);
+    talk_begin(&moves, "cpu", path);
+    feed(&moves, PROMPT, got);
+    for (int i = 0; i < PIECES; i++) {
+        must(ig_switch_device(moves.ctx, to[i]));
+        assert_memory_equal(ig_ctx_device(moves.ctx), to[i], strlen(to[i]));
+        assert_int_equal(ig_session_length(moves.session, 0), PROMPT + PIECE * i);
+        feed(&moves, PIECE, got);
+        if (!(apart(want[i], got) <= tolerance))
+            fail_msg("%s: %g apart", to[i], apart(want[i], got));
+    }
+    talk_end(&moves);
+    talk_end(&stays);
+    unlink(path);
+}
+
+/* Back where it was, a context holds what it held, and not a byte of the devices between. */
+static void memory_of_the_devices_between_is_given_back(void **state) {
+    (void)state;
+    static const char *const between[] = {"far", "simnpu", "ref", "far"};
+    float logits[TOKENS];
+    char path[] = "/tmp/ingot-switch-XXXXXX";
+    make_model(path);
+    talk t = {0};
+    talk_begin(&t, "cpu", path);
+    feed(&t, PROMPT, logits);
+    uint64_t settled = 0, allocated = 0;
+    for (int round = 0; round < 3; round++) {
+        must(ig_switch_device(t.ctx, "cpu"));
+        feed(&t, PIECE, logits);
+        const ig_memory_stats here = ig_report_memory(t.ctx);
+        if (round == 1) settled = t.ledger.bytes, allocated = here.allocated_bytes;
+        if (round == 2) {
+            assert_int_equal(t.ledger.bytes, settled);
+            assert_int_equal(here.allocated_bytes, allocated);
+        }
+        for (size_t i = 0; i < sizeof between / sizeof between[0]; i++) {
+            must(ig_switch_device(t.ctx, between[i]));
+            feed(&t, 1, logits);
+            const ig_memory_stats there = ig_report_memory(t.ctx);
+            assert_true(there.allocated_bytes >
+                        0); /* it works in memory of its own, or the host's */
+            assert_true(there.peak_bytes >= there.allocated_bytes);
+        }
+    }
+    talk_end(&t);
+    unlink(path);
+}
+
+/* Strict: simnpu cannot do all of it, which shows when the new plans are made. */
+static void plans_that_cannot_be_made_leave_the_session_where_it_is(void **state) {
+    (void)state;
+    static float want[TOKENS], got[TOKENS];
+    char path[] = "/tmp/ingot-switch-XXXXXX";
+    make_model(path);
+    talk stays = {.strict = true}, tries = {.strict = true};
+    talk_begin(&stays, "cpu", path);
+    talk_begin(&tries, "cpu", path);
+    feed(&stays, PROMPT, want);
+    feed(&tries, PROMPT, got);
+    const uint64_t bytes = tries.ledger.bytes;
+    const uint64_t allocated = ig_report_memory(tries.ctx).allocated_bytes;
+    refused(ig_switch_device(tries.ctx, "simnpu"), IG_ERR_UNSUPPORTED, "strict: simnpu:0");
+    assert_string_equal(ig_ctx_device(tries.ctx), "cpu:0");
+    assert_int_equal(ig_report_memory(tries.ctx).allocated_bytes, allocated);
+    assert_in_range(tries.ledger.bytes, 1, bytes + 4096); /* the registry has the plugin now */
+    feed(&stays, PIECE, want);
+    feed(&tries, PIECE, got);
+    assert_memory_equal(got, want, sizeof got);
+    talk_end(&tries);
+    talk_end(&stays);
+    unlink(path);
+}
+
+/* ---- a model in training ---- */
+
+enum { BATCH = 2, CTX = 8, STEPS = 12 };
+
+static void train_llm(bool switching, double losses[STEPS]) {
+    static const char *const to[] = {"ref", "simnpu", "far", "cpu"};
+    ig_ctx *ctx = ctx_on("cpu");
+    ig_adapter *a = NULL;
+    int32_t tokens[BATCH * (CTX + 1)];
+    for (int i = 0; i < BATCH * (CTX + 1); i++) tokens[i] = i * 11 % 64;
+    must(ig_mode_set(ctx, IG_MODE_AUTO));
+    const ig_model_config config = {
+        .d_model = 16, .n_layers = 2, .n_heads = 2, .d_ff = 32, .ctx_len = 16};
+    must(ig_adapter_create(ctx, "llm", &config, &a));
+    for (int i = 0; i < STEPS; i++) {
+        if (switching && i % 3 == 0) must(ig_switch_device(ctx, to[i / 3]));
+        must(
+            ig_adapter_train(a, tokens, BATCH, CTX, &(ig_train_options){.rate = 1e-2}, &losses[i]));
+        assert_int_equal(ig_adapter_steps(a), i + 1);
+    }
+    ig_adapter_destroy(a);
+    ig_ctx_destroy(ctx);
+}
+
+static void a_model_learns_on_with_its_moments_and_step_count(void **state) {
+    (void)state;
+    double here[STEPS], there[STEPS];
+    train_llm(false, here);
+    train_llm(true, there);
+    for (int i = 0; i < STEPS; i++)
+        if (!(fabs(there[i] - here[i]) <= tolerance * here[i]))
+            fail_msg("step %d: %g, not %g", i, there[i], here[i]);
+    assert_true(here[STEPS - 1] < 0.8 * here[0]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_goes_on_with_the_same_optimiser),
         cmocka_unit_test(captures_and_what_is_held_of_them_go_along),
         cmocka_unit_test(a_batch_is_planned_anew),
         cmocka_unit_test(a_device_that_does_not_open_leaves_all_as_it_was),
+        cmocka_unit_test(a_session_goes_on_elsewhere_with_its_pages),
+        cmocka_unit_test(memory_of_the_devices_between_is_given_back),
+        cmocka_unit_test(plans_that_cannot_be_made_leave_the_session_where_it_is),
+        cmocka_unit_test(a_model_learns_on_with_its_moments_and_step_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

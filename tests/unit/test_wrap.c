@@ -100,14 +100,114 @@ static void every_way_to_fail_ends_with_the_right_numbers_and_the_reason(void **
     }
 }
 
-static void a_run_that_no_level_can_do_is_an_error_that_names_the_device(void **state) {
+/* The first fallback of the report. */
+static const json_t *fallback_of(const json_t *report) {
+    const json_t *f = json_array_get(json_object_get(report, "fallbacks"), 0);
+    if (!f) fail_msg("there is no fallback");
+    return f;
+}
+
+/* Ops one by one, and steps that are replayed: the device fails, another one goes on, and the
+ * numbers are right. */
+static void a_device_that_fails_when_it_runs_is_left_for_another(void **state) {
     (void)state;
-    ig_ctx *ctx = far_ctx("always", false);
-    ig_tensor *w = FLOATS(ctx, IG_SHAPE(3), 1, 2, 3);
-    refused(ig_accumulate(w, w), IG_ERR_DEVICE, "far:0: far: 1 steps caught fire");
-    HOLDS(w, 1, 2, 3); /* what it had overwritten was put back */
-    ig_tensor_release(w);
+    static const struct {
+        const char *fails, *reason;
+    } rows[] = {{"always", "far: 1 steps caught fire"}, {"status", "far:0: submit() gave status"}};
+    for (size_t i = 0; i < 2; i++) {
+        ig_ctx *ctx = far_ctx(rows[i].fails, false);
+        ig_tensor *w = FLOATS(ctx, IG_SHAPE(3), 1, 2, 3), *x = FLOATS(ctx, IG_SHAPE(3), 1, 1, 1);
+        must(ig_accumulate(w, w));
+        HOLDS(w, 2, 4, 6); /* what it had overwritten was put back first */
+        must(count_up(ctx, w, x));
+        must(count_up(ctx, w, x));
+        HOLDS(w, 10, 12, 14);
+        json_t *report = report_of(ctx);
+        const json_t *f = fallback_of(report);
+        assert_string_equal(json_string_value(json_object_get(f, "to")), "cpu:0");
+        const char *reason = json_string_value(json_object_get(f, "reason"));
+        if (!strstr(reason, rows[i].reason)) fail_msg("%s", reason);
+        assert_true(json_real_value(json_object_get(f, "ms_lost")) > 0);
+        assert_attempts(entry_of(report, "far:0"),
+                        (const char *[]){"far", "no override registered", "far"}, -1);
+        assert_attempts(entry_of(report, "cpu:0"),
+                        (const char *[]){"", "no override", "skipped: compile selected"}, 0);
+        json_decref(report);
+        ig_tensor_release(w);
+        ig_tensor_release(x);
+        ig_ctx_destroy(ctx);
+    }
+}
+
+/* -(-(x + x)) again and again, without anything that is updated. */
+static void a_device_that_fails_later_is_left_where_nothing_is_lost(void **state) {
+    (void)state;
+    ig_ctx *ctx = far_ctx("later", false);
+    ig_tensor *x = FLOATS(ctx, IG_SHAPE(3), 1, 2, 3);
+    for (int step = 0; step < 6; step++) {
+        HOLDS(ig_neg(ig_exp(ig_scale(ig_add(x, x), 0, 0))), -1, -1, -1);
+        must(ig_step_end(ctx));
+    }
+    json_t *report = report_of(ctx);
+    const json_t *f = fallback_of(report);
+    assert_non_null(strstr(json_string_value(json_object_get(f, "reason")), "caught fire"));
+    json_decref(report);
+    ig_tensor_release(x);
     ig_ctx_destroy(ctx);
+
+    ctx = far_ctx("later", true);
+    x = FLOATS(ctx, IG_SHAPE(3), 1, 2, 3);
+    ig_status status = IG_OK;
+    for (int step = 0; step < 6 && status == IG_OK; step++) {
+        ig_tensor *y = ig_neg(ig_add(x, x));
+        float got[3];
+        status = ig_tensor_read(y, got, sizeof got);
+        if (status == IG_OK) status = ig_step_end(ctx);
+    }
+    assert_int_equal(status, IG_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ig_error_text(), "strict: far:0: compile: far: "));
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
+/* What has been overwritten in part cannot be computed again: the error names the device. */
+static void a_later_failure_that_loses_something_is_an_error(void **state) {
+    (void)state;
+    ig_ctx *ctx = far_ctx("later", false);
+    ig_tensor *w = FLOATS(ctx, IG_SHAPE(3), 1, 2, 3), *x = FLOATS(ctx, IG_SHAPE(3), 1, 1, 1);
+    ig_status status = IG_OK;
+    for (int i = 0; i < 4 && status == IG_OK; i++) status = count_up(ctx, w, x);
+    assert_int_equal(status, IG_ERR_DEVICE);
+    assert_non_null(strstr(ig_error_text(), "far:0: far: "));
+    assert_non_null(strstr(ig_error_text(), "it has overwritten what it needs to run again"));
+    ig_tensor_release(w);
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
+static void absurd_answers_are_errors_that_name_the_device(void **state) {
+    (void)state;
+    static const struct {
+        const char *fails, *why;
+    } rows[] = {
+        {"count", "far: count() says 4294967295 devices"},
+        {"open", "far:0: open() gave status 4711"},
+        {"alloc", "far:0: buffer_alloc() gave no buffer of"},
+        {"scratch", "far:0: scratch_bytes(): 18446744073709551608 bytes for neg"},
+        {"prepare", "far:0: prepare(): far: cannot prepare"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ig_ctx *ctx = NULL;
+        setenv("FAR_FAILS", rows[i].fails, 1);
+        ig_status status = ig_ctx_create(
+            &(ig_ctx_options){.device = "far", .plugins = TEST_PLUGIN_DIR "/far/far.so"}, &ctx);
+        ig_tensor *x = ctx ? FLOATS(ctx, IG_SHAPE(2), 1, 2) : NULL, *y = ctx ? ig_neg(x) : NULL;
+        if (ctx) status = ig_eval(&y, 1);
+        assert_int_equal(status, IG_ERR_DEVICE);
+        if (!strstr(ig_error_text(), rows[i].why)) fail_msg("%s", ig_error_text());
+        ig_tensor_release(x);
+        ig_ctx_destroy(ctx);
+    }
 }
 
 static void strict_refuses_a_level_that_fails(void **state) {
@@ -214,6 +314,40 @@ static void a_frozen_tensor_cannot_be_written_to(void **state) {
     ig_ctx_destroy(ctx);
 }
 
+/* More single ops than plans are kept: those that went are still told of, once each. */
+static void ops_whose_plans_went_stay_in_the_timeline(void **state) {
+    (void)state;
+    enum { MANY = 4100 };
+    ig_ctx *ctx = NULL;
+    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = 1}, &ctx));
+    ig_tensor *x = NULL;
+    must(ig_tensor_create(ctx, (ig_desc){IG_F32, IG_SHAPE(MANY)}, &x));
+    ig_tensor *y = ig_exp(x);
+    must(ig_eval(&y, 1));
+    for (int64_t n = 1; n <= MANY; n++) {
+        y = ig_neg(ig_slice(x, 0, 0, n));
+        must(ig_eval(&y, 1));
+        if (n % 64 == 0) must(ig_step_end(ctx));
+    }
+    const size_t bytes = ig_report_json(ctx, NULL, 0) + 1;
+    char *text = malloc(bytes);
+    ig_report_json(ctx, text, bytes);
+    json_t *report = json_loads(text, 0, NULL);
+    size_t i, found[2] = {0, 0};
+    const json_t *entry;
+    json_array_foreach(json_object_get(report, "backend_timeline"), i, entry) {
+        const char *module = json_string_value(json_object_get(entry, "module"));
+        found[0] += strcmp(module, "exp") == 0;
+        found[1] += strcmp(module, "neg") == 0;
+    }
+    assert_int_equal(found[0], 1);
+    assert_in_range(found[1], 2, 100); /* one for all that went, and those that are there */
+    json_decref(report);
+    free(text);
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
 /* ---- tags ---- */
 
 static void steps_and_their_gradients_are_part_of_what_their_builder_says(void **state) {
@@ -256,15 +390,50 @@ static void steps_and_their_gradients_are_part_of_what_their_builder_says(void *
     ig_ctx_destroy(ctx);
 }
 
+static json_int_t moved_bytes(const ig_ctx *ctx) {
+    json_t *report = report_of(ctx);
+    const json_int_t bytes = json_integer_value(json_object_get(report, "moved_bytes"));
+    json_decref(report);
+    return bytes;
+}
+
+/* The result of a replayed step is 32 bytes; nothing else has to move. */
+static void results_stay_on_a_device_until_somebody_looks(void **state) {
+    (void)state;
+    enum { N = 8, STEPS = 10 };
+    ig_ctx *ctx = far_ctx("", false);
+    const float ones[N] = {1, 1, 1, 1, 1, 1, 1, 1};
+    float got[N];
+    ig_tensor *x;
+    must(ig_tensor_create_from(ctx, (ig_desc){IG_F32, IG_SHAPE(N)}, ones, &x));
+    json_int_t before = 0;
+    for (int step = 0; step < STEPS; step++) {
+        ig_tensor *y = ig_neg(ig_add(x, x));
+        const bool looks = step < 4 || step == 7;
+        must(ig_step_end(ctx));
+        if (looks) must(ig_tensor_read(y, got, sizeof got));
+        if (looks) assert_true(got[0] == -2 && got[N - 1] == -2);
+        if (step == 4) before = moved_bytes(ctx);
+    }
+    assert_int_equal(moved_bytes(ctx) - before, sizeof got);
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_stay_on_a_device_until_somebody_looks),
         cmocka_unit_test(every_way_to_fail_ends_with_the_right_numbers_and_the_reason),
-        cmocka_unit_test(a_run_that_no_level_can_do_is_an_error_that_names_the_device),
+        cmocka_unit_test(a_device_that_fails_when_it_runs_is_left_for_another),
+        cmocka_unit_test(a_device_that_fails_later_is_left_where_nothing_is_lost),
+        cmocka_unit_test(a_later_failure_that_loses_something_is_an_error),
+        cmocka_unit_test(absurd_answers_are_errors_that_name_the_device),
         cmocka_unit_test(strict_refuses_a_level_that_fails),
         cmocka_unit_test(what_another_device_runs_is_listed_with_bytes_and_time),
         cmocka_unit_test(what_crosses_between_two_memories_is_counted),
         cmocka_unit_test(memory_from_outside_is_seen_on_the_device_and_its_results_outside),
         cmocka_unit_test(a_frozen_tensor_cannot_be_written_to),
+        cmocka_unit_test(ops_whose_plans_went_stay_in_the_timeline),
         cmocka_unit_test(steps_and_their_gradients_are_part_of_what_their_builder_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

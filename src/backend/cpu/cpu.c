@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/cpu/pack.h"
+
 /* Multiply-adds per chunk: microseconds, so that a claim costs next to nothing, and no more than
  * 128 KiB of f32, so that a chain finds in the cache what it has just written. */
 enum { CHUNK_WORK = 1 << 15 };
@@ -51,6 +53,7 @@ typedef struct chain {
     bool barrier;                /* all chains before it must be done */
     ig_cpu_split split;          /* what its units are */
     int64_t units, chunk;        /* in all, and per chunk */
+    int64_t together;            /* at least so many per chunk */
     int64_t rows, columns;       /* of its first output */
     int64_t unit_cost, row_cost; /* of one kernel unit, of a row: through all tasks */
     int64_t begin, end;          /* its tickets, one per chunk */
@@ -111,9 +114,11 @@ static const ig_cpu_entry *find(const ig_backend_device *device, const ig_step *
     for (const ig_cpu_entry *const *list = ((const cpu_device *)device)->lists; *list; list++)
         for (const ig_cpu_entry *e = *list; e->run; e++) {
             if (e->op != step->op || e->dtype != dtype) continue;
-            setup->units = setup->cost = 0;
+            setup->units = setup->cost = setup->together = 0;
             setup->scratch_bytes = setup->params_bytes = 0;
+            setup->pack.run = NULL;
             setup->prepare = NULL;
+            setup->prepare_kind = 0;
             if (e->setup(step, setup)) return e;
         }
     return NULL;
@@ -209,7 +214,7 @@ static void work_alone(const cpu_program *p) {
  */
 static bool choose_team(choice *c, uint32_t n_barriers) {
     enum { TRIES = 4, TRY_RUNS = 4, SOON = 256, RARELY = 4096 };
-    enum { WAIT_NS = 200000 }; /* more than a barrier costs at worst */
+    enum { WAIT_NS = 20000 }; /* more than a barrier costs, but for the rarest */
     const uint64_t alone = c->took_ns[0], team = c->took_ns[1];
     const bool better = alone == 0 || team < alone, before = c->team;
     const bool close = better ? alone < 2 * team : team < 2 * alone;
@@ -264,8 +269,11 @@ static ig_status cpu_submit(ig_backend_program *program, ig_backend_buffer *cons
     (void)n_buffers, (void)n_slots;
     cpu_program *p = (cpu_program *)program;
     for (uint32_t i = 0; i < p->n_operands; i++) {
-        char *buffer = (char *)buffers[p->operands[i].buffer];
-        p->at[i] = buffer ? buffer + p->operands[i].offset : NULL; /* of no elements */
+        const ig_operand *o = &p->operands[i];
+        char *buffer = (char *)buffers[o->buffer];
+        p->at[i] = o->host  ? (char *)(uintptr_t)o->host /* packed */
+                   : buffer ? buffer + o->offset
+                            : NULL; /* of no elements */
     }
     for (task *t = p->tasks; t < p->tasks + p->n_tasks; t++) {
         t->launch.slots = slots;
@@ -343,28 +351,37 @@ static void extend(chain *c, const ig_step *steps, uint32_t i, ig_cpu_split spli
                    const ig_cpu_setup *setup) {
     const int64_t columns = columns_of(&ig_step_at(steps, i)->out[0]);
     const int64_t cost = setup->cost > 0 ? setup->cost : 1;
-    if (c->count++ == 0)
+    if (c->count++ == 0) {
         c->units = setup->units;
-    else if (split != BY_ELEMENT || columns != c->columns || !reads_its_element(steps, c->first, i))
+        c->together = setup->together;
+    } else if (split != BY_ELEMENT || columns != c->columns ||
+               !reads_its_element(steps, c->first, i)) {
         c->split = BY_ROW;
+    }
     c->unit_cost += cost_of(cost, 1);
     c->row_cost += cost_of(cost, split == BY_ELEMENT ? columns : 1);
 }
 
+/* `packed`: a weight in the kernel's own layout, or NULL. */
 static void add_task(cpu_program *p, const ig_step *step, uint32_t i, const ig_cpu_entry *entry,
-                     const ig_cpu_setup *setup) {
+                     const ig_cpu_setup *setup, const void *packed) {
     task *t = &p->tasks[i];
+    ig_operand *operands = p->operands + p->n_operands;
     p->step_of[i] = i;
-    t->launch = (ig_cpu_launch){.run = entry->run,
+    t->launch = (ig_cpu_launch){.run = packed ? setup->pack.run : entry->run,
                                 .at = p->at + p->n_operands,
                                 .params = p->params + p->params_bytes,
-                                .operand = p->operands + p->n_operands};
+                                .operand = operands};
     t->width = entry->split == BY_ELEMENT ? columns_of(&step->out[0]) : 1;
     t->scratch_offset = setup->scratch_bytes > 0 ? step->scratch_offset : NO_SCRATCH;
     memcpy(p->params + p->params_bytes, setup->params, setup->params_bytes);
     p->params_bytes += params_room(setup);
-    for (uint32_t k = 0; k < step->n_in + step->n_out; k++)
-        p->operands[p->n_operands++] = *ig_step_operand(step, k);
+    for (uint32_t k = 0; k < step->n_in + step->n_out; k++) {
+        operands[k] = *ig_step_operand(step, k);
+        operands[k].host = NULL; /* it was for compile() */
+    }
+    if (packed) operands[setup->pack.input].host = packed;
+    p->n_operands += step->n_in + step->n_out;
 }
 
 /* The level that is being made. */
@@ -372,7 +389,41 @@ typedef struct level {
     uint32_t chain;    /* its first */
     uint32_t prepared; /* tasks that come before it */
     bool follows;      /* the step at hand follows another of its chain */
+    uint32_t n_shared; /* of `prepared`, those that later steps may find what they need in */
+    struct {
+        ig_cpu_kernel *prepare;
+        uint32_t kind;
+        const ig_operand *x;
+        uint64_t scratch_offset;
+    } shared[8];
 } level;
+
+static bool same_operand(const ig_operand *a, const ig_operand *b) {
+    return a->value == b->value && a->buffer == b->buffer && a->offset == b->offset &&
+           a->desc.dtype == b->desc.dtype && ig_shape_equal(a->desc.shape, b->desc.shape) &&
+           memcmp(a->stride, b->stride, (size_t)a->desc.shape.rank * sizeof a->stride[0]) == 0;
+}
+
+/* Whether a step of the level has made already what this one needs: then it looks there.  Scratch
+ * is a step's own as long as its level lasts. */
+static bool shares(task *t, const ig_step *step, const ig_cpu_setup *setup, level *now) {
+    const uint32_t room = sizeof now->shared / sizeof now->shared[0];
+    if (setup->prepare_kind == 0 || now->follows) return false;
+    for (uint32_t i = 0; i < now->n_shared; i++)
+        if (now->shared[i].prepare == setup->prepare &&
+            now->shared[i].kind == setup->prepare_kind &&
+            same_operand(now->shared[i].x, &step->in[0])) {
+            t->scratch_offset = now->shared[i].scratch_offset;
+            return true;
+        }
+    if (now->n_shared < room) {
+        now->shared[now->n_shared].prepare = setup->prepare;
+        now->shared[now->n_shared].kind = setup->prepare_kind;
+        now->shared[now->n_shared].x = &step->in[0];
+        now->shared[now->n_shared++].scratch_offset = t->scratch_offset;
+    }
+    return false;
+}
 
 /*
  * A task before that of step i, which was added last: it goes before all chains
@@ -408,6 +459,7 @@ static void cut(cpu_program *p) {
         if (c->split != BY_UNIT) c->units = c->split == BY_ROW ? c->rows : c->rows * c->columns;
         const int64_t each = c->split == BY_ROW ? c->row_cost : c->unit_cost;
         c->chunk = CHUNK_WORK / (each > 0 ? each : 1); /* rows without columns cost nothing */
+        if (c->chunk < c->together) c->chunk = c->together;
         if (c->chunk == 0) c->chunk = 1;
         if (c->barrier) before_level = tickets;
         p->n_barriers += c->barrier;
@@ -456,38 +508,64 @@ static ig_status refuse(const ig_backend_device *device, const ig_step *step, ui
                         ig_op_name(step->op), dtype);
 }
 
+/* What a program needs room for. */
+typedef struct needs {
+    size_t operands, params_bytes;
+    uint32_t prepared;
+    uint64_t packed_bytes;
+} needs;
+
+static ig_status add_needs(const ig_backend_device *device, const ig_step *steps, uint32_t i,
+                           needs *out) {
+    ig_cpu_setup setup;
+    const ig_step *step = ig_step_at(steps, i);
+    if (!find(device, step, &setup)) return refuse(device, step, i);
+    if (setup.scratch_bytes > step->scratch_bytes)
+        return IG_HOST_FAIL(device->host, IG_ERR_ARGUMENT,
+                            "cpu: step %u: %s has %llu bytes of scratch and needs %llu", i,
+                            ig_op_name(step->op), (unsigned long long)step->scratch_bytes,
+                            (unsigned long long)setup.scratch_bytes);
+    out->operands += (size_t)step->n_in + step->n_out;
+    out->params_bytes += params_room(&setup);
+    out->prepared += setup.prepare != NULL;
+    out->packed_bytes += ig_cpu_pack_bytes(device->host, step, &setup);
+    return IG_OK;
+}
+
+static ig_status add_step(cpu_program *p, const ig_backend_device *device, const ig_step *steps,
+                          uint32_t i, level *now, ig_cpu_pack_progress *packing) {
+    ig_cpu_setup setup;
+    const void *packed;
+    const ig_step *step = ig_step_at(steps, i), *before = ig_step_at(steps, i > 0 ? i - 1 : 0);
+    const ig_cpu_entry *entry = find(device, step, &setup);
+    IG_TRY(ig_cpu_pack_weight(device->host, step, &setup, packing, &packed));
+    add_task(p, step, i, entry, &setup, packed);
+    extend(chain_of(p, steps, i, entry->split), steps, i, entry->split, &setup);
+    if (before->level != step->level) *now = (level){.chain = p->n_chains - 1};
+    now->follows = i > 0 && before->level == step->level && before->chain == step->chain;
+    if (setup.prepare && !shares(&p->tasks[i], step, &setup, now)) prepare(p, i, &setup, now);
+    return IG_OK;
+}
+
 static ig_status cpu_compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
                              ig_blob saved, ig_progress *progress, ig_backend_program **out) {
-    (void)saved, (void)progress; /* it takes no time, so there is nothing to keep */
-    ig_cpu_setup setup;
-    size_t operands = 0, params_bytes = 0;
-    uint32_t prepared = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const ig_step *step = ig_step_at(steps, i);
-        if (!find(device, step, &setup)) return refuse(device, step, i);
-        if (setup.scratch_bytes > step->scratch_bytes)
-            return IG_HOST_FAIL(device->host, IG_ERR_ARGUMENT,
-                                "cpu: step %u: %s has %llu bytes of scratch and needs %llu", i,
-                                ig_op_name(step->op), (unsigned long long)step->scratch_bytes,
-                                (unsigned long long)setup.scratch_bytes);
-        operands += (size_t)step->n_in + step->n_out;
-        params_bytes += params_room(&setup);
-        prepared += setup.prepare != NULL;
-    }
-    cpu_program *p = create(device->host, (size_t)count + prepared, operands, params_bytes);
+    (void)saved; /* it takes no time but for packing, so there is nothing to keep */
+    needs need = {0};
+    for (uint32_t i = 0; i < count; i++) IG_TRY(add_needs(device, steps, i, &need));
+    cpu_program *p =
+        create(device->host, (size_t)count + need.prepared, need.operands, need.params_bytes);
     if (!p) return IG_HOST_FAIL(device->host, IG_ERR_MEMORY, "cpu: %u steps", count);
 
     level now = {0};
+    ig_cpu_pack_progress packing = {progress, 0, need.packed_bytes};
+    ig_status status = IG_OK;
     p->shares = ((cpu_device *)device)->shares;
     p->n_tasks = count;
-    for (uint32_t i = 0; i < count; i++) {
-        const ig_step *step = ig_step_at(steps, i), *before = ig_step_at(steps, i > 0 ? i - 1 : 0);
-        const ig_cpu_entry *entry = find(device, step, &setup);
-        add_task(p, step, i, entry, &setup);
-        extend(chain_of(p, steps, i, entry->split), steps, i, entry->split, &setup);
-        if (before->level != step->level) now = (level){.chain = p->n_chains - 1};
-        now.follows = i > 0 && before->level == step->level && before->chain == step->chain;
-        if (setup.prepare) prepare(p, i, &setup, &now);
+    for (uint32_t i = 0; i < count && status == IG_OK; i++)
+        status = add_step(p, device, steps, i, &now, &packing);
+    if (status != IG_OK) {
+        cpu_destroy(&p->base);
+        return status;
     }
     cut(p);
     *out = &p->base;

@@ -36,12 +36,30 @@ typedef enum ig_cpu_split { BY_ELEMENT, BY_ROW, BY_UNIT } ig_cpu_split;
 
 enum { IG_CPU_PARAMS_BYTES = 1024 };
 
+/* Packs parts [begin, end) of a weight.  A pure function: what it writes depends on the weight's
+ * bytes, dtype and shape alone, whatever the instruction set. */
+typedef void ig_cpu_pack_fn(const void *params, const char *weight, char *packed, int64_t begin,
+                            int64_t end);
+
+/* A weight that a kernel would rather read in another layout, and what runs then.  Results are the
+ * same to the bit. */
+typedef struct ig_cpu_pack {
+    ig_cpu_kernel *run; /* NULL: there is no other layout */
+    ig_cpu_pack_fn *pack;
+    uint32_t input;
+    int64_t parts;
+    uint64_t part_bytes; /* of the packed */
+} ig_cpu_pack;
+
 typedef struct ig_cpu_setup {
-    int64_t units; /* for BY_UNIT */
-    int64_t cost;  /* of one unit, in multiply-adds, about; 0 counts as 1 */
+    int64_t units;    /* for BY_UNIT */
+    int64_t cost;     /* of one unit, in multiply-adds, about; 0 counts as 1 */
+    int64_t together; /* units that are best done by one thread at a time; 0 counts as 1 */
     uint64_t scratch_bytes;
+    ig_cpu_pack pack;
     ig_cpu_kernel *prepare; /* all its units are done before the first of the step; NULL: none */
     int64_t prepare_units, prepare_cost;
+    uint32_t prepare_kind; /* those with the same prepare, kind and in[0] make the same; 0: none */
     uint32_t params_bytes; /* so many of `params` are kept */
     _Alignas(64) char params[IG_CPU_PARAMS_BYTES];
 } ig_cpu_setup;

@@ -21,20 +21,21 @@
 
 enum {
     PANEL_COLUMNS = 16,
-    PANEL_BLOCKS = 16, /* blocks of 32 elements that are unpacked at a time */
-    PANEL_K = PANEL_BLOCKS * IG_BLOCK,
+    PANEL_BLOCKS = 64, /* blocks of 32 elements, at most */
+    STAGE_BLOCKS = 16, /* that are unpacked at a time */
     STEPS = IG_BLOCK / 4,
-    STAGE_BYTES = PANEL_K + 64, /* of a column; so that columns do not meet in the cache */
+    STEP_BYTES = 4 * PANEL_COLUMNS,
+    STAGE_BYTES = STAGE_BLOCKS * IG_BLOCK + 64, /* of a column; they do not meet in the cache */
 };
 
 typedef struct panel {
-    _Alignas(64) uint8_t w[PANEL_BLOCKS][STEPS][4 * PANEL_COLUMNS];
+    _Alignas(64) uint8_t w[PANEL_BLOCKS][STEPS][STEP_BYTES];
     _Alignas(
         64) float scale[PANEL_BLOCKS][2][PANEL_COLUMNS]; /* of each half, or the first of all */
     _Alignas(64) float min[PANEL_BLOCKS][2][PANEL_COLUMNS];
 } panel;
 
-enum { PARTS = IG_BLOCK_K / IG_BLOCK, PANEL_BLOCKS_K = PANEL_BLOCKS / PARTS };
+enum { PARTS = IG_BLOCK_K / IG_BLOCK, STAGE_BLOCKS_K = STAGE_BLOCKS / PARTS };
 
 /* The small scales of a K block: a byte for each group, eight groups to a word, for all columns. */
 typedef uint64_t k_scales[2][PANEL_COLUMNS];
@@ -43,9 +44,9 @@ typedef uint64_t k_scales[2][PANEL_COLUMNS];
  * each of them. */
 typedef struct stage {
     _Alignas(64) uint8_t q[PANEL_COLUMNS][STAGE_BYTES];
-    _Alignas(64) uint16_t d[PANEL_BLOCKS][PANEL_COLUMNS], m[PANEL_BLOCKS][PANEL_COLUMNS];
-    _Alignas(64) k_scales scale[PANEL_BLOCKS_K], min[PANEL_BLOCKS_K];
-    float power[PANEL_BLOCKS][PANEL_COLUMNS]; /* of a type whose scales are powers of two */
+    _Alignas(64) uint16_t d[STAGE_BLOCKS][PANEL_COLUMNS], m[STAGE_BLOCKS][PANEL_COLUMNS];
+    _Alignas(64) k_scales scale[STAGE_BLOCKS_K], min[STAGE_BLOCKS_K];
+    float power[STAGE_BLOCKS][PANEL_COLUMNS]; /* of a type whose scales are powers of two */
 } stage;
 
 /* Unpacks `blocks` blocks of 32 elements from the row of column c. */
@@ -180,16 +181,21 @@ IG_INLINE uint64_t spread_twos(uint64_t x) {
     return (x | x << 6) & EACH(3);
 }
 
-static void unpack_iq4_xs(const char *row, int64_t blocks, stage *s, int64_t c) {
+IG_INLINE void unpack_xs(const char *row, int64_t blocks, stage *s, int64_t c,
+                         const uint8_t *table) {
     const ig_block_iq4_xs *x = (const ig_block_iq4_xs *)row;
     for (int64_t k = 0; k < blocks / PARTS; k++, x++) {
         uint32_t low;
         memcpy(&low, x->low, sizeof low);
         for (int g = 0; g < PARTS; g++)
-            unpack_table(iq4_byte, x->q + g * 16, s->q[c] + (k * PARTS + g) * IG_BLOCK);
+            unpack_table(table, x->q + g * 16, s->q[c] + (k * PARTS + g) * IG_BLOCK);
         s->scale[k][0][c] = less_32(spread_fours(low) | spread_twos(x->high) << 4);
         s->d[k][c] = x->d;
     }
+}
+
+static void unpack_iq4_xs(const char *row, int64_t blocks, stage *s, int64_t c) {
+    unpack_xs(row, blocks, s, c, iq4_byte);
 }
 
 /* The six-bit scales and mins of eight groups; blocks.h has the drawing. */
@@ -347,13 +353,14 @@ IG_INLINE void halves_to_floats(const uint16_t *h, float *y) {
     for (int i = 0; i < PANEL_COLUMNS; i += VF_LANES) vf_store(y + i, vf_load_f16(h + i));
 }
 
-/* Of plain blocks, the scale and min of block b. */
-static inline void finish_plain(const panel_type *t, const stage *s, int64_t b, panel *p) {
+/* Of plain blocks, the scale and min of block b, which is block `to` of the panel. */
+static inline void finish_plain(const panel_type *t, const stage *s, int64_t b, panel *p,
+                                int64_t to) {
     if (t->has_powers)
-        memcpy(p->scale[b][0], s->power[b], sizeof s->power[b]);
+        memcpy(p->scale[to][0], s->power[b], sizeof s->power[b]);
     else
-        halves_to_floats(s->d[b], p->scale[b][0]);
-    if (t->kind == WITH_MIN) halves_to_floats(s->m[b], p->min[b][0]);
+        halves_to_floats(s->d[b], p->scale[to][0]);
+    if (t->kind == WITH_MIN) halves_to_floats(s->m[b], p->min[to][0]);
 }
 
 /* by[c] times the bytes of each group, which go to where their groups have their scales. */
@@ -371,34 +378,46 @@ static inline void finish_groups(const k_scales scales, const float *by, bool ha
     }
 }
 
-/* Of K block k, all scales and mins. */
-static inline void finish_k(const panel_type *t, const stage *s, int64_t k, panel *p) {
+/* Of K block k, all scales and mins, from block `to` of the panel on. */
+static inline void finish_k(const panel_type *t, const stage *s, int64_t k, panel *p, int64_t to) {
     const bool halves = t->kind >= TWO_SCALES;
     float by[PANEL_COLUMNS];
     halves_to_floats(s->d[k], by);
-    finish_groups(s->scale[k], by, halves, p->scale + k * PARTS);
+    finish_groups(s->scale[k], by, halves, p->scale + to);
     if (t->kind != WITH_MIN && t->kind != TWO_MINS) return;
     halves_to_floats(s->m[k], by);
     for (int c = 0; c < PANEL_COLUMNS; c++) by[c] = -by[c];
-    finish_groups(s->min[k], by, halves, p->min + k * PARTS);
+    finish_groups(s->min[k], by, halves, p->min + to);
 }
 
 /* Bytes of block b: columns and steps change places. */
-static inline void finish_bytes(const stage *s, int64_t b, panel *p) {
+static inline void finish_bytes(const stage *s, int64_t b, uint8_t (*steps)[STEP_BYTES]) {
     const int64_t stride = STAGE_BYTES / (int64_t)sizeof(float);
     for (int64_t c = 0; c < PANEL_COLUMNS; c += 8)
         transpose_8x8((const float *)(const void *)(s->q[c] + b * IG_BLOCK), stride,
-                      (float *)(void *)p->w[b][0] + c, PANEL_COLUMNS);
+                      (float *)(void *)steps[0] + c, PANEL_COLUMNS);
 }
 
 /* Fills a panel with `blocks` blocks of up to PANEL_COLUMNS rows, `row_bytes` apart.  Of columns
- * that are not there anything may come out, but it stays in its lane. */
-static inline void panel_fill(const panel_type *t, const char *rows, int64_t row_bytes,
-                              int64_t columns, int64_t blocks, stage *s, panel *p) {
-    for (int64_t c = 0; c < columns; c++) t->unpack(rows + c * row_bytes, blocks, s, c);
-    for (int64_t b = 0; b < blocks; b++) finish_bytes(s, b, p);
-    for (int64_t b = 0; b < blocks && !t->is_k; b++) finish_plain(t, s, b, p);
-    for (int64_t k = 0; k < blocks / PARTS && t->is_k; k++) finish_k(t, s, k, p);
+ * that are not there anything may come out, but it stays in its lane.  What follows in the rows is
+ * fetched meanwhile. */
+static inline void panel_fill(ig_dtype dtype, const char *rows, int64_t row_bytes, int64_t columns,
+                              int64_t blocks, stage *s, panel *p) {
+    const panel_type *t = &panel_types[dtype];
+    for (int64_t first = 0; first < blocks; first += STAGE_BLOCKS) {
+        const int64_t count = smaller(blocks - first, STAGE_BLOCKS);
+        const int64_t bytes = ig_bytes_of(dtype, count * IG_BLOCK);
+        for (int64_t c = 0; c < columns; c++) {
+            for (int64_t i = 0; i < bytes; i += 64)
+                __builtin_prefetch(rows + c * row_bytes + bytes + i);
+            t->unpack(rows + c * row_bytes, count, s, c);
+        }
+        for (int64_t b = 0; b < count; b++) finish_bytes(s, b, p->w[first + b]);
+        for (int64_t b = 0; b < count && !t->is_k; b++) finish_plain(t, s, b, p, first + b);
+        for (int64_t k = 0; k < count / PARTS && t->is_k; k++)
+            finish_k(t, s, k, p, first + k * PARTS);
+        rows += bytes;
+    }
 }
 
 #endif

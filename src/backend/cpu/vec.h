@@ -30,12 +30,17 @@
 #    define IG_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* The same where the vectors of sixteen columns are gone through: with one lane each these are so
+ * many that a compiler would take minutes. */
 #if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
 #    include "backend/cpu/vec_avx512.h"
+#    define IG_UNROLL_COLUMNS IG_UNROLL
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #    include "backend/cpu/vec_avx2.h"
+#    define IG_UNROLL_COLUMNS IG_UNROLL
 #else
 #    include "backend/cpu/vec_scalar.h"
+#    define IG_UNROLL_COLUMNS
 #endif
 
 /* The first n lanes from p, 1 <= n <= VF_LANES; the others are 0. */

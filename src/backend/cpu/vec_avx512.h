@@ -37,6 +37,21 @@ IG_INLINE float vf_sum(vf x) {
     return sum_of_8(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }
 
+/* Pairs of vectors are interleaved and added until each has a lane of its own. */
+IG_INLINE vf vf_sum_each(const vf *x) {
+    vf quad[4];
+    for (int i = 0; i < 4; i++) {
+        const vf *y = x + 4 * i;
+        const vf a = vf_add(_mm512_unpacklo_ps(y[0], y[1]), _mm512_unpackhi_ps(y[0], y[1]));
+        const vf b = vf_add(_mm512_unpacklo_ps(y[2], y[3]), _mm512_unpackhi_ps(y[2], y[3]));
+        quad[i] = vf_add(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+    }
+    const vf a = vf_add(_mm512_shuffle_f32x4(quad[0], quad[1], 0x88),
+                        _mm512_shuffle_f32x4(quad[0], quad[1], 0xdd));
+    const vf b = vf_add(_mm512_shuffle_f32x4(quad[2], quad[3], 0x88),
+                        _mm512_shuffle_f32x4(quad[2], quad[3], 0xdd));
+    return vf_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
 IG_INLINE float vf_max_lane(vf x) {
     return max_of_8(_mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }

@@ -35,6 +35,8 @@ IG_INLINE vf vf_min(vf a, vf b) { return a < b ? a : b; }
 IG_INLINE vf vf_max(vf a, vf b) { return a > b ? a : b; }
 IG_INLINE float vf_first(vf x) { return x; }
 IG_INLINE float vf_sum(vf x) { return x; }
+/* The sum of each of VF_LANES vectors. */
+IG_INLINE vf vf_sum_each(const vf *x) { return x[0]; }
 IG_INLINE float vf_max_lane(vf x) { return x; } /* where none is NaN */
 
 IG_INLINE vm vf_less(vf a, vf b) { return a < b; }

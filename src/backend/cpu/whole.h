@@ -9,14 +9,19 @@
  *
  * block after block, in lanes of their own for each column.  That chain is all there
  * is to a result, so its bits do not depend on how many rows there are, how the work
- * is cut, or how the weights came into their panel.
+ * is cut, or how the weights came to the multiplier:
+ *
+ *     few rows, packed     from the packed group into registers, many groups at once:
+ *                          memory is what counts, and each group is a stream of its own
+ *     else                 into a panel, from the packed group or the file's blocks, and
+ *                          all rows through it, a tile at a time
  */
 #ifndef IG_BACKEND_CPU_WHOLE_H
 #define IG_BACKEND_CPU_WHOLE_H
 
 #include <math.h>
 
-#include "backend/cpu/panel.h"
+#include "backend/cpu/packed.h"
 #include "backend/cpu/vec_dot.h"
 
 /* 32 activations.  `rest` is what the type of the weights needs besides, for each half or the first
@@ -29,36 +34,53 @@ typedef struct rounded {
 
 /* ---- activations to bytes ---- */
 
+/*
+ * Scales have the eleven bits of a half, with a float's range.  More would be no better,
+ * since the bytes have eight; but so have the blocks that llama.cpp makes of activations,
+ * and with the same rounding products of blocks of 32 give what it gives, bit by bit of
+ * noise, not only something as near.
+ */
+static inline float to_eleven_bits(float x) {
+    const uint32_t bits = bits_of_float(x), odd = bits >> 13 & 1;
+    return float_of_bits((bits + 0xfff + odd) & ~0x1fffU);
+}
+
 static inline uint32_t rest_of(const panel_type *t, float scale, int32_t sum) {
-    if (t->kind == WITH_MIN || t->kind == TWO_MINS) return bits_of_float(scale * (float)sum);
+    if (t->kind == WITH_MIN || t->kind == TWO_MINS)
+        return bits_of_float(to_eleven_bits(scale * (float)sum));
     return (uint32_t)(-t->zero * sum);
 }
 
-/* Adding 1.5 * 2^23 leaves a number, rounded to nearest even, in the last bits. */
-static inline void round_block(const panel_type *t, const float *restrict x, rounded *y) {
-    int32_t largest = 0, half[2] = {0, 0};
-    for (int i = 0; i < IG_BLOCK; i++) {
-        const int32_t bits = (int32_t)(bits_of_float(x[i]) & 0x7fffffff);
-        largest = bits > largest ? bits : largest;
-    }
-    const bool finite = largest < 0x7f800000;
-    const float most = float_of_bits((uint32_t)largest);
-    const float inverse = finite && most > 0 ? 127 / most : 0;
-    int8_t *restrict q = y->q;
-    for (int i = 0; i < IG_BLOCK; i++) {
-        const float shifted = x[i] * inverse + 0x1.8p23f;
-        q[i] = finite ? (int8_t)(bits_of_float(shifted) & 255) : 0;
-    }
-    for (int i = 0; i < IG_BLOCK / 2; i++) half[0] += q[i], half[1] += q[i + IG_BLOCK / 2];
-    y->scale = finite ? most / 127 : NAN;
-    const bool halves = t->kind >= TWO_SCALES;
-    y->rest[0] = rest_of(t, y->scale, halves ? half[0] : half[0] + half[1]);
-    y->rest[1] = rest_of(t, y->scale, half[1]);
+/* Types of the same kind want activations rounded alike. */
+static inline uint32_t rounded_kind(ig_dtype dtype) {
+    return 1 + ((uint32_t)panel_types[dtype].kind << 8 | (uint32_t)panel_types[dtype].zero);
 }
 
-/* ---- tiles ---- */
+/* Adding 1.5 * 2^23 leaves a number, rounded to nearest even, in the last bits. */
+static inline void round_block(const panel_type *t, const float *x, rounded *y) {
+    enum { VECTORS = IG_BLOCK / VF_LANES, SHIFTED = 0x4b400000 };
+    vi largest = vi_set(0), half[2] = {vi_set(0), vi_set(0)};
+    for (int i = 0; i < VECTORS; i++)
+        largest = vi_larger(largest, vi_and(vf_bits(vf_load(x + i * VF_LANES)), vi_set(INT32_MAX)));
+    const int32_t bits = vi_largest(largest);
+    const bool finite = bits < 0x7f800000;
+    const float most = float_of_bits((uint32_t)bits);
+    const vf inverse = vf_set(finite && most > 0 ? 127 / most : 0);
+    for (int i = 0; i < VECTORS; i++) {
+        const vf scaled = vf_mul(vf_load(x + i * VF_LANES), inverse);
+        const vi shifted = vf_bits(vf_add(scaled, vf_of_bits(vi_set(SHIFTED))));
+        const vi q = finite ? vi_sub(shifted, vi_set(SHIFTED)) : vi_set(0);
+        vi_store_i8(y->q + i * VF_LANES, q);
+        half[2 * i / VECTORS] = vi_add(half[2 * i / VECTORS], q);
+    }
+    y->scale = finite ? most / 127 : NAN;
+    const int32_t sum[2] = {vi_sum(half[0]), vi_sum(half[1])};
+    const bool halves = t->kind >= TWO_SCALES;
+    y->rest[0] = rest_of(t, y->scale, halves ? sum[0] : sum[0] + sum[1]);
+    y->rest[1] = rest_of(t, y->scale, sum[1]);
+}
 
-enum { PANEL_VECTORS = PANEL_COLUMNS / VF_LANES };
+/* ---- blocks ---- */
 
 IG_INLINE vi vi_repeat(const void *four_bytes) {
     int32_t x;
@@ -66,204 +88,455 @@ IG_INLINE vi vi_repeat(const void *four_bytes) {
     return vi_set(x);
 }
 
+/* The whole number that one half of a block, or all of it, begins with. */
+IG_INLINE vi whole_begin(const panel_kind kind, const rounded *x, const int half) {
+    return kind == ONE_SCALE || kind == TWO_SCALES ? vi_repeat(&x->rest[half]) : vi_set(0);
+}
+
+IG_INLINE vf add_min(const rounded *x, const int half, vf min, vf sum) {
+    return vf_fma(min, vf_set(float_of_bits(x->rest[half])), sum);
+}
+
+IG_INLINE vf add_whole(const rounded *x, vi whole, vf scale, vf sum) {
+    return vf_fma(vi_to_float(whole), vf_mul(scale, vf_set(x->scale)), sum);
+}
+
+/* ---- tiles: a few rows times the columns of panels ---- */
+
+enum {
+    TILE_GROUPS = VF_LANES < 16 ? 1 : 2,
+    TILE_VECTORS = TILE_GROUPS * PANEL_VECTORS,
+    TILE_ROWS = VF_LANES < 16 ? 4 : 7, /* at most; with two scales, */
+    TILE_ROWS_TWO = 4,                 /* which need more registers */
+    TILE_COLUMNS = TILE_GROUPS * PANEL_COLUMNS,
+};
+
+/* Where the results of a tile go.  Between two panels of the same columns, sums wait there. */
+typedef struct tile_out {
+    float *y;
+    int64_t y_row, columns;
+    const float *bias; /* or NULL */
+    bool first, last;  /* panels */
+} tile_out;
+
+typedef vf tile_sums[TILE_ROWS][TILE_VECTORS];
+
+/* Vector v of what panels hold for a block. */
+IG_INLINE vf tile_scale(const panel *const *p, int64_t b, const int half, const int v) {
+    return vf_load(p[v / PANEL_VECTORS]->scale[b][half] + v % PANEL_VECTORS * VF_LANES);
+}
+
+IG_INLINE vf tile_min(const panel *const *p, int64_t b, const int half, const int v) {
+    return vf_load(p[v / PANEL_VECTORS]->min[b][half] + v % PANEL_VECTORS * VF_LANES);
+}
+
 /* Steps [first, first + count) of a block, for all rows. */
-IG_INLINE void add_steps(const uint8_t (*w)[4 * PANEL_COLUMNS], const rounded *const *x, int64_t b,
-                         vi (*whole)[PANEL_VECTORS], const int first, const int count,
+IG_INLINE void add_steps(const panel *const *p, const rounded *const *x, int64_t b,
+                         vi (*whole)[TILE_VECTORS], const int first, const int count,
                          const int rows, const bool is_wide) {
-    IG_UNROLL
+    IG_UNROLL_COLUMNS
     for (int s = first; s < first + count; s++) {
-        vi u[PANEL_VECTORS];
-        IG_UNROLL
-        for (int v = 0; v < PANEL_VECTORS; v++)
-            u[v] = vi_load((const int32_t *)(const void *)w[s] + v * VF_LANES);
-        IG_UNROLL
+        vi u[TILE_VECTORS];
+        IG_UNROLL_COLUMNS
+        for (int v = 0; v < TILE_VECTORS; v++)
+            u[v] = line_at(p[v / PANEL_VECTORS]->w[b][s], v % PANEL_VECTORS);
+        IG_UNROLL_COLUMNS
         for (int r = 0; r < rows; r++) {
             const vi a = vi_repeat(x[r][b].q + 4 * s);
-            IG_UNROLL
-            for (int v = 0; v < PANEL_VECTORS; v++)
+            IG_UNROLL_COLUMNS
+            for (int v = 0; v < TILE_VECTORS; v++)
                 whole[r][v] =
                     is_wide ? vi_dot_wide(whole[r][v], u[v], a) : vi_dot(whole[r][v], u[v], a);
         }
     }
 }
 
-/* The sums of bytes of one half of a block, or of all of it, to begin with. */
-IG_INLINE void begin_whole(const rounded *const *x, int64_t b, vi (*whole)[PANEL_VECTORS],
-                           const int half, const int rows, const bool has_zero) {
-    IG_UNROLL
+IG_INLINE void begin_tile(const rounded *const *x, int64_t b, vi (*whole)[TILE_VECTORS],
+                          const int half, const int rows, const panel_kind kind) {
+    IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
-        IG_UNROLL
-        for (int v = 0; v < PANEL_VECTORS; v++)
-            whole[r][v] = has_zero ? vi_repeat(&x[r][b].rest[half]) : vi_set(0);
+        IG_UNROLL_COLUMNS
+        for (int v = 0; v < TILE_VECTORS; v++) whole[r][v] = whole_begin(kind, &x[r][b], half);
     }
 }
 
-IG_INLINE void add_mins(const panel *p, const rounded *const *x, int64_t b,
-                        vf (*sum)[PANEL_VECTORS], const int half, const int rows) {
-    IG_UNROLL
+IG_INLINE void add_mins(const panel *const *p, const rounded *const *x, int64_t b,
+                        vf (*sum)[TILE_VECTORS], const int half, const int rows) {
+    IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
-        const vf of = vf_set(float_of_bits(x[r][b].rest[half]));
-        IG_UNROLL
-        for (int v = 0; v < PANEL_VECTORS; v++)
-            sum[r][v] = vf_fma(vf_load(p->min[b][half] + v * VF_LANES), of, sum[r][v]);
+        IG_UNROLL_COLUMNS
+        for (int v = 0; v < TILE_VECTORS; v++)
+            sum[r][v] = add_min(&x[r][b], half, tile_min(p, b, half, v), sum[r][v]);
     }
 }
 
-IG_INLINE void add_one_scale(const panel *p, const rounded *const *x, int64_t b,
-                             vf (*sum)[PANEL_VECTORS], const int rows, const panel_kind kind,
+IG_INLINE void add_one_scale(const panel *const *p, const rounded *const *x, int64_t b,
+                             vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind,
                              const bool is_wide) {
-    vi whole[8][PANEL_VECTORS];
-    begin_whole(x, b, whole, 0, rows, kind == ONE_SCALE);
-    add_steps(p->w[b], x, b, whole, 0, STEPS, rows, is_wide);
-    IG_UNROLL
+    vi whole[TILE_ROWS][TILE_VECTORS];
+    begin_tile(x, b, whole, 0, rows, kind);
+    add_steps(p, x, b, whole, 0, STEPS, rows, is_wide);
+    IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
-        const vf scale = vf_set(x[r][b].scale);
-        IG_UNROLL
-        for (int v = 0; v < PANEL_VECTORS; v++)
-            sum[r][v] = vf_fma(vi_to_float(whole[r][v]),
-                               vf_mul(vf_load(p->scale[b][0] + v * VF_LANES), scale), sum[r][v]);
+        IG_UNROLL_COLUMNS
+        for (int v = 0; v < TILE_VECTORS; v++)
+            sum[r][v] = add_whole(&x[r][b], whole[r][v], tile_scale(p, b, 0, v), sum[r][v]);
     }
     if (kind == WITH_MIN) add_mins(p, x, b, sum, 0, rows);
 }
 
 /* sum = sum + (scale0 whole0 + scale1 whole1) * activation scale */
-IG_INLINE void add_two_scales(const panel *p, const rounded *const *x, int64_t b,
-                              vf (*sum)[PANEL_VECTORS], const int rows, const panel_kind kind) {
-    vi whole[8][PANEL_VECTORS];
-    vf both[8][PANEL_VECTORS];
+IG_INLINE void add_two_scales(const panel *const *p, const rounded *const *x, int64_t b,
+                              vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind) {
+    vi whole[TILE_ROWS][TILE_VECTORS];
+    vf both[TILE_ROWS][TILE_VECTORS];
     IG_UNROLL
     for (int half = 0; half < 2; half++) {
-        begin_whole(x, b, whole, half, rows, kind == TWO_SCALES);
-        add_steps(p->w[b], x, b, whole, half * STEPS / 2, STEPS / 2, rows, false);
-        IG_UNROLL
+        begin_tile(x, b, whole, half, rows, kind);
+        add_steps(p, x, b, whole, half * STEPS / 2, STEPS / 2, rows, false);
+        IG_UNROLL_COLUMNS
         for (int r = 0; r < rows; r++) {
-            IG_UNROLL
-            for (int v = 0; v < PANEL_VECTORS; v++) {
-                const vf scale = vf_load(p->scale[b][half] + v * VF_LANES);
-                const vf product = vi_to_float(whole[r][v]);
+            IG_UNROLL_COLUMNS
+            for (int v = 0; v < TILE_VECTORS; v++) {
+                const vf scale = tile_scale(p, b, half, v), product = vi_to_float(whole[r][v]);
                 both[r][v] =
                     half == 0 ? vf_mul(product, scale) : vf_fma(product, scale, both[r][v]);
             }
         }
     }
-    IG_UNROLL
+    IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
-        IG_UNROLL
-        for (int v = 0; v < PANEL_VECTORS; v++)
+        IG_UNROLL_COLUMNS
+        for (int v = 0; v < TILE_VECTORS; v++)
             sum[r][v] = vf_fma(both[r][v], vf_set(x[r][b].scale), sum[r][v]);
     }
     if (kind == TWO_MINS) add_mins(p, x, b, sum, 0, rows);
     if (kind == TWO_MINS) add_mins(p, x, b, sum, 1, rows);
 }
 
-/* Adds `blocks` blocks of a panel to sums [rows][PANEL_COLUMNS]. */
-IG_INLINE void add_panel(const panel *p, const rounded *const *x, int64_t blocks, float *sums,
-                         const int rows, const panel_kind kind, const bool is_wide) {
-    vf sum[8][PANEL_VECTORS];
-    IG_UNROLL
+IG_INLINE void load_sums(const tile_out *out, vf (*sum)[TILE_VECTORS], const int rows) {
+    IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
-        IG_UNROLL
-        for (int v = 0; v < PANEL_VECTORS; v++)
-            sum[r][v] = vf_load(sums + r * PANEL_COLUMNS + v * VF_LANES);
+        IG_UNROLL_COLUMNS
+        for (int v = 0; v < TILE_VECTORS; v++) {
+            const int64_t left = out->columns - v * VF_LANES;
+            sum[r][v] = vf_set(0);
+            if (!out->first && left > 0)
+                sum[r][v] =
+                    vf_load_first(out->y + r * out->y_row + v * VF_LANES, smaller(left, VF_LANES));
+        }
     }
+}
+
+IG_INLINE void store_sums(const tile_out *out, vf (*sum)[TILE_VECTORS], const int rows) {
+    IG_UNROLL_COLUMNS
+    for (int v = 0; v < TILE_VECTORS; v++) {
+        const int64_t left = smaller(out->columns - v * VF_LANES, VF_LANES);
+        if (left <= 0) continue;
+        IG_UNROLL_COLUMNS
+        for (int r = 0; r < rows; r++) {
+            vf y = sum[r][v];
+            if (out->last && out->bias)
+                y = vf_add(y, vf_load_first(out->bias + v * VF_LANES, left));
+            vf_store_first(out->y + r * out->y_row + v * VF_LANES, y, left);
+        }
+    }
+}
+
+/* Adds `blocks` blocks of panels to the sums of some rows. */
+IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t blocks,
+                        const tile_out *out, const int rows, const panel_kind kind,
+                        const bool is_wide) {
+    tile_sums sum;
+    if (rows > (kind >= TWO_SCALES ? TILE_ROWS_TWO : TILE_ROWS)) return; /* never called */
+    load_sums(out, sum, rows);
     for (int64_t b = 0; b < blocks; b++) {
         if (kind >= TWO_SCALES)
             add_two_scales(p, x, b, sum, rows, kind);
         else
             add_one_scale(p, x, b, sum, rows, kind, is_wide);
     }
-    IG_UNROLL
+    store_sums(out, sum, rows);
+}
+
+typedef void tile_fn(const panel *const *p, const rounded *const *x, int64_t blocks,
+                     const tile_out *out);
+
+#define TILE(name, rows, kind, is_wide)                                                       \
+    static void name##_##rows(const panel *const *p, const rounded *const *x, int64_t blocks, \
+                              const tile_out *out) {                                          \
+        add_tile(p, x, blocks, out, rows, kind, is_wide);                                     \
+    }
+#define TILES(name, kind, is_wide) \
+    TILE(name, 1, kind, is_wide)   \
+    TILE(name, 2, kind, is_wide)   \
+    TILE(name, 3, kind, is_wide)   \
+    TILE(name, 4, kind, is_wide)   \
+    TILE(name, 5, kind, is_wide) TILE(name, 6, kind, is_wide) TILE(name, 7, kind, is_wide)
+#define TILE_NAMES(name) \
+    { name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7 }
+
+TILES(one_scale, ONE_SCALE, false)
+TILES(wide, ONE_SCALE, true)
+TILES(with_min, WITH_MIN, false)
+TILES(two_scales, TWO_SCALES, false)
+TILES(two_mins, TWO_MINS, false)
+
+/* [kind, or the last for wide bytes][rows - 1] */
+static tile_fn *const tiles[5][7] = {
+    [ONE_SCALE] = TILE_NAMES(one_scale),
+    [WITH_MIN] = TILE_NAMES(with_min),
+    [TWO_SCALES] = TILE_NAMES(two_scales),
+    [TWO_MINS] = TILE_NAMES(two_mins),
+    [4] = TILE_NAMES(wide),
+};
+
+/* ---- few rows: packed groups into registers ---- */
+
+enum {
+    FEW_ROWS = 8,           /* that go this way */
+    FEW_AT_ONCE = 4,        /* rows, at most */
+    STREAMS = 8,            /* groups at once, for one row */
+    STREAMS_OF_SEVERAL = 4, /* for more */
+    FETCH_BYTES = 1024,     /* ahead in each stream */
+};
+
+/* One block of a group, vector v, times some rows. */
+IG_INLINE void add_block(const ig_dtype type, const uint8_t *unit, int64_t h, const int v,
+                         const rounded *const *x, int64_t b, vf *sum, const int rows) {
+    const packed_type *t = &packed_types[type];
+    const panel_kind kind = panel_types[type].kind;
+    const bool is_wide = panel_types[type].is_wide;
+    const int halves = kind >= TWO_SCALES ? 2 : 1;
+    vi w[STEPS];
+    block_scales s;
+    open_bytes(type, unit + t->head + h * t->block, v, w);
+    open_scales(type, unit, h, v, &s);
+    IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
+        const rounded *a = &x[r][b];
+        vi whole[2];
         IG_UNROLL
-        for (int v = 0; v < PANEL_VECTORS; v++)
-            vf_store(sums + r * PANEL_COLUMNS + v * VF_LANES, sum[r][v]);
+        for (int half = 0; half < halves; half++) {
+            whole[half] = whole_begin(kind, a, half);
+            IG_UNROLL_COLUMNS
+            for (int j = 0; j < STEPS / halves; j++) {
+                const int step = half * (STEPS / halves) + j;
+                const vi bytes = vi_repeat(a->q + 4 * step);
+                whole[half] = is_wide ? vi_dot_wide(whole[half], w[step], bytes)
+                                      : vi_dot(whole[half], w[step], bytes);
+            }
+        }
+        if (kind >= TWO_SCALES) {
+            const vf first = vf_mul(vi_to_float(whole[0]), s.scale[0]);
+            const vf both = vf_fma(vi_to_float(whole[1]), s.scale[1], first);
+            sum[r] = vf_fma(both, vf_set(a->scale), sum[r]);
+        } else {
+            sum[r] = add_whole(a, whole[0], s.scale[0], sum[r]);
+        }
+        if (kind == WITH_MIN || kind == TWO_MINS) sum[r] = add_min(a, 0, s.min[0], sum[r]);
+        if (kind == TWO_MINS) sum[r] = add_min(a, 1, s.min[1], sum[r]);
     }
 }
 
-typedef void panel_fn(const panel *p, const rounded *const *x, int64_t blocks, float *sums);
+IG_INLINE void fetch(const uint8_t *p, const int bytes) {
+    IG_UNROLL_COLUMNS
+    for (int i = 0; i < bytes; i += LINE) __builtin_prefetch(p + FETCH_BYTES + i);
+}
 
-#define PANEL_TILE(name, rows, kind, is_wide)                                          \
-    static void name##_##rows(const panel *p, const rounded *const *x, int64_t blocks, \
-                              float *sums) {                                           \
-        add_panel(p, x, blocks, sums, rows, kind, is_wide);                            \
+/* Some groups, side by side, times some rows: sums [rows][groups * PANEL_COLUMNS]. */
+IG_INLINE void add_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes,
+                          int64_t blocks, const rounded *const *x, float *sums, const int groups,
+                          const int rows) {
+    const packed_type *t = &packed_types[type];
+    vf sum[STREAMS][PANEL_VECTORS][FEW_AT_ONCE];
+    if (VF_LANES == 1) return; /* plain C has no use for it, and never comes here */
+    IG_UNROLL_COLUMNS
+    for (int g = 0; g < groups; g++) {
+        IG_UNROLL_COLUMNS
+        for (int v = 0; v < PANEL_VECTORS; v++) {
+            IG_UNROLL_COLUMNS
+            for (int r = 0; r < rows; r++) sum[g][v][r] = vf_set(0);
+        }
     }
-#define PANEL_TILES(name, kind, is_wide) \
-    PANEL_TILE(name, 1, kind, is_wide)   \
-    PANEL_TILE(name, 2, kind, is_wide)   \
-    PANEL_TILE(name, 4, kind, is_wide) PANEL_TILE(name, 8, kind, is_wide)
-#define PANEL_NAMES(name) \
-    { name##_1, name##_2, name##_4, name##_8 }
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t h = b % t->unit;
+        const uint8_t *unit = w + b / t->unit * packed_unit_bytes(type);
+        IG_UNROLL_COLUMNS
+        for (int g = 0; g < groups; g++) {
+            const uint8_t *at = unit + g * group_bytes;
+            if (h == 0) fetch(at, t->head);
+            fetch(at + t->head + h * t->block, t->block);
+            IG_UNROLL_COLUMNS
+            for (int v = 0; v < PANEL_VECTORS; v++)
+                add_block(type, at, h, v, x, b, sum[g][v], rows);
+        }
+    }
+    IG_UNROLL_COLUMNS
+    for (int g = 0; g < groups; g++) {
+        IG_UNROLL_COLUMNS
+        for (int v = 0; v < PANEL_VECTORS; v++) {
+            IG_UNROLL_COLUMNS
+            for (int r = 0; r < rows; r++)
+                vf_store(sums + (r * groups + g) * PANEL_COLUMNS + v * VF_LANES, sum[g][v][r]);
+        }
+    }
+}
 
-PANEL_TILES(one_scale, ONE_SCALE, false)
-PANEL_TILES(wide, ONE_SCALE, true)
-PANEL_TILES(with_min, WITH_MIN, false)
-PANEL_TILES(two_scales, TWO_SCALES, false)
-PANEL_TILES(two_mins, TWO_MINS, false)
+typedef void groups_fn(const uint8_t *w, int64_t group_bytes, int64_t blocks,
+                       const rounded *const *x, float *sums);
+typedef void open_fn(const uint8_t *group, int64_t first, int64_t blocks, panel *p);
 
-/* [kind, or the last for wide bytes][log2 rows] */
-static panel_fn *const panel_tiles[5][4] = {
-    [ONE_SCALE] = PANEL_NAMES(one_scale),
-    [WITH_MIN] = PANEL_NAMES(with_min),
-    [TWO_SCALES] = PANEL_NAMES(two_scales),
-    [TWO_MINS] = PANEL_NAMES(two_mins),
-    [4] = PANEL_NAMES(wide),
-};
+#define GROUPS(ID, groups, rows)                                                         \
+    static void groups_##ID##_##groups##_##rows(const uint8_t *w, int64_t group_bytes,   \
+                                                int64_t blocks, const rounded *const *x, \
+                                                float *sums) {                           \
+        add_groups(IG_##ID, w, group_bytes, blocks, x, sums, groups, rows);              \
+    }
+#define OF_TYPE(ID)                                                                        \
+    GROUPS(ID, 8, 1)                                                                       \
+    GROUPS(ID, 1, 1)                                                                       \
+    GROUPS(ID, 4, 2)                                                                       \
+    GROUPS(ID, 1, 2)                                                                       \
+    GROUPS(ID, 4, 4)                                                                       \
+    GROUPS(ID, 1, 4)                                                                       \
+    static void open_##ID(const uint8_t *group, int64_t first, int64_t blocks, panel *p) { \
+        open_panel(IG_##ID, group, first, blocks, p);                                      \
+    }
 
-/* ---- blocks of results ---- */
+#define PACKED_TYPES(X) \
+    X(Q4_0)             \
+    X(Q4_1)             \
+    X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4)
+PACKED_TYPES(OF_TYPE)
 
-enum { WHOLE_ROWS = 128 }; /* of a block of results, at most; it has PANEL_COLUMNS columns */
+/* What there is for a type; of few rows [1, 2 or 4 at once][one group, or many]. */
+static const struct {
+    open_fn *open;
+    groups_fn *few[3][2];
+} packed_fns[IG_DTYPE_COUNT] = {
+#define FNS(ID)                                           \
+    [IG_##ID] = {open_##ID,                               \
+                 {{groups_##ID##_1_1, groups_##ID##_8_1}, \
+                  {groups_##ID##_1_2, groups_##ID##_4_2}, \
+                  {groups_##ID##_1_4, groups_##ID##_4_4}}},
+    PACKED_TYPES(FNS)};
 
+/* ---- products ---- */
+
+/* Some rows times some columns. */
 typedef struct whole_block {
     const rounded *x; /* the first row, */
     int64_t x_row;    /* and how far apart they are */
-    ig_dtype dtype;   /* of the weights */
-    const char *w;    /* the first column's row, */
-    int64_t w_row;    /* and how far apart they lie, in bytes */
-    int64_t blocks;   /* of 32 elements along k */
+    int64_t rows;
+    ig_dtype dtype; /* of the weights */
+    bool is_packed;
+    const char *w; /* the first column's row, and how far apart they lie, in bytes; */
+    int64_t w_row; /* packed: the first group, and of groups */
+    int64_t columns;
+    int64_t blocks; /* of 32 elements along k */
     float *y;
     int64_t y_row;
     const float *bias; /* of these columns, or NULL */
 } whole_block;
 
-typedef struct whole_room {
-    panel panel;
-    stage stage;
-    float sums[WHOLE_ROWS * PANEL_COLUMNS];
-} whole_room;
-
-/* All rows through one panel, which begins at block `first`. */
-static inline void add_all_rows(const whole_block *p, int64_t rows, int64_t first, int64_t blocks,
-                                whole_room *room) {
-    const panel_type *t = &panel_types[p->dtype];
-    panel_fn *const *tile = panel_tiles[t->is_wide ? 4 : t->kind];
-    for (int64_t r = 0; r < rows;) {
-        int size = VF_LANES < 16 ? 2 : 3; /* log2 of the rows */
-        while (1 << size > rows - r) size--;
-        const rounded *x[8];
-        for (int i = 0; i < 1 << size; i++) x[i] = p->x + (r + i) * p->x_row + first;
-        tile[size](&room->panel, x, blocks, room->sums + r * PANEL_COLUMNS);
-        r += 1 << size;
+/* Rows [r, r + at_once) of some groups from column c on; rows that are not there count as the
+ * last. */
+static inline void few_rows(const whole_block *p, int64_t c, int64_t r, groups_fn *fn,
+                            int64_t groups, int64_t at_once) {
+    const rounded *x[FEW_AT_ONCE];
+    _Alignas(64) float sums[STREAMS * PANEL_COLUMNS * FEW_AT_ONCE];
+    const int64_t columns = smaller(p->columns - c, groups * PANEL_COLUMNS);
+    for (int64_t i = 0; i < at_once; i++) x[i] = p->x + smaller(r + i, p->rows - 1) * p->x_row;
+    fn((const uint8_t *)p->w + c / PANEL_COLUMNS * p->w_row, p->w_row, p->blocks, x, sums);
+    for (int64_t i = 0; i < at_once && r + i < p->rows; i++) {
+        const float *sum = sums + i * groups * PANEL_COLUMNS;
+        float *y = p->y + (r + i) * p->y_row + c;
+        for (int64_t k = 0; k < columns; k++) y[k] = p->bias ? sum[k] + p->bias[c + k] : sum[k];
     }
 }
 
-/* At most WHOLE_ROWS rows and PANEL_COLUMNS columns. */
-static void multiply_whole(const whole_block *p, int64_t rows, int64_t columns, whole_room *room) {
-    const panel_type *t = &panel_types[p->dtype];
-    memset(room->sums, 0, (size_t)rows * PANEL_COLUMNS * sizeof *room->sums);
-    for (int64_t b = 0; b < p->blocks; b += PANEL_BLOCKS) {
-        const int64_t blocks = smaller(p->blocks - b, PANEL_BLOCKS);
-        const int64_t at = ig_bytes_of(p->dtype, b * IG_BLOCK);
-        const int64_t bytes = ig_bytes_of(p->dtype, blocks * IG_BLOCK);
-        for (int64_t c = 0; c < columns; c++)
-            for (int64_t i = 0; i < bytes; i += 64)
-                __builtin_prefetch(p->w + c * p->w_row + at + bytes + i);
-        panel_fill(t, p->w + at, p->w_row, columns, blocks, &room->stage, &room->panel);
-        add_all_rows(p, rows, b, blocks, room);
+/* All columns of few rows.  Groups go through all rows while they are near. */
+static inline void multiply_few(const whole_block *p) {
+    const int64_t left = (p->columns + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
+    int64_t groups;
+    for (int64_t g = 0; g < left; g += groups) {
+        const int64_t most = p->rows == 1 ? STREAMS : STREAMS_OF_SEVERAL;
+        groups = left - g >= most ? most : 1;
+        for (int64_t r = 0; r < p->rows; r += FEW_AT_ONCE) {
+            const int64_t rows = p->rows - r;
+            const int size = rows == 1 ? 0 : rows == 2 ? 1 : 2;
+            const bool alone = size == 0 && p->rows > 1; /* a last row: its groups one by one */
+            for (int64_t i = 0; i < groups; i += alone ? 1 : groups)
+                few_rows(p, (g + i) * PANEL_COLUMNS, r,
+                         packed_fns[p->dtype].few[size][!alone && groups > 1], alone ? 1 : groups,
+                         1 << size);
+        }
     }
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < columns; c++) {
-            const float sum = room->sums[r * PANEL_COLUMNS + c];
-            p->y[r * p->y_row + c] = p->bias ? sum + p->bias[c] : sum;
+}
+
+typedef struct whole_room {
+    panel panel[TILE_GROUPS];
+    stage stage;
+} whole_room;
+
+/* Blocks [first, first + blocks) of the columns from c on, to panels. */
+static inline void fill_panels(const whole_block *p, int64_t c, int64_t first, int64_t blocks,
+                               const panel **to, whole_room *room) {
+    for (int g = 0; g < TILE_GROUPS; g++, c += PANEL_COLUMNS) {
+        to[g] = &room->panel[c < p->columns ? g : 0];
+        if (c >= p->columns) continue;
+        if (p->is_packed)
+            packed_fns[p->dtype].open((const uint8_t *)p->w + c / PANEL_COLUMNS * p->w_row, first,
+                                      blocks, &room->panel[g]);
+        else
+            panel_fill(p->dtype, p->w + c * p->w_row + ig_bytes_of(p->dtype, first * IG_BLOCK),
+                       p->w_row, smaller(p->columns - c, PANEL_COLUMNS), blocks, &room->stage,
+                       &room->panel[g]);
+    }
+}
+
+/* All rows through panels that begin at block `first`, in tiles of about the same size. */
+static inline void through_panels(const whole_block *p, const panel *const *panels, int64_t c,
+                                  int64_t first, int64_t blocks) {
+    const panel_type *t = &panel_types[p->dtype];
+    const int64_t most = t->kind >= TWO_SCALES ? TILE_ROWS_TWO : TILE_ROWS;
+    const int64_t n_tiles = (p->rows + most - 1) / most;
+    tile_out out = {.y_row = p->y_row,
+                    .columns = smaller(p->columns - c, TILE_COLUMNS),
+                    .bias = p->bias ? p->bias + c : NULL,
+                    .first = first == 0,
+                    .last = first + blocks == p->blocks};
+    for (int64_t i = 0; i < n_tiles; i++) {
+        const rounded *x[TILE_ROWS];
+        const int64_t r = p->rows * i / n_tiles, rows = p->rows * (i + 1) / n_tiles - r;
+        for (int64_t k = 0; k < rows; k++) x[k] = p->x + (r + k) * p->x_row + first;
+        out.y = p->y + r * p->y_row + c;
+        tiles[t->is_wide ? 4 : t->kind][rows - 1](panels, x, blocks, &out);
+    }
+}
+
+/* Groups that a thread takes at a time: as many streams as pay, where that leaves others enough. */
+static inline int64_t together_of(int64_t groups, int64_t rows) {
+    if (rows > FEW_ROWS) return TILE_GROUPS;
+    return groups >= 16 * STREAMS             ? STREAMS
+           : groups >= 8 * STREAMS_OF_SEVERAL ? STREAMS_OF_SEVERAL
+                                              : 1;
+}
+
+static void multiply_whole(const whole_block *p) {
+    if (p->is_packed && p->rows <= FEW_ROWS) {
+        multiply_few(p);
+        return;
+    }
+    whole_room room;
+    const panel *panels[TILE_GROUPS];
+    const int64_t most = p->rows <= FEW_ROWS ? STAGE_BLOCKS : PANEL_BLOCKS;
+    for (int64_t c = 0; c < p->columns; c += TILE_COLUMNS)
+        for (int64_t b = 0; b < p->blocks; b += most) {
+            const int64_t blocks = smaller(p->blocks - b, most);
+            fill_panels(p, c, b, blocks, panels, &room);
+            through_panels(p, panels, c, b, blocks);
         }
 }
 

@@ -198,6 +198,12 @@ static ig_status null_synchronize(ig_backend_device *device) {
     return IG_OK;
 }
 
+/* What the device has done since it was opened.  NULL: it does not count. */
+static void null_counters(const ig_backend_device *device, ig_device_counters *out) {
+    (void)device;
+    *out = (ig_device_counters){0};
+}
+
 const ig_backend ig_null_backend = {
     .abi = IG_BACKEND_ABI,
     .struct_size = sizeof(ig_backend),
@@ -220,4 +226,5 @@ const ig_backend ig_null_backend = {
     .compile = null_compile,
     .save = null_save,
     .synchronize = null_synchronize,
+    .counters = null_counters,
 };

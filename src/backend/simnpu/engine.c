@@ -7,7 +7,7 @@
 #include "backend/simnpu/npu.h"
 
 static const char *address(const npu_program *p, const npu_operand *o) {
-    if (o->packed_in) return p->artifact + sizeof(npu_header) + o->offset;
+    if (o->packed_in) return p->artifact->data + sizeof(npu_header) + o->offset;
     const ig_backend_buffer *b = p->buffers[o->buffer];
     return b ? b->data + o->offset : NULL;
 }

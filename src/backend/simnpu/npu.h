@@ -9,6 +9,7 @@
  *     pack.c      the compiler's work: weights as the multipliers want them
  *     engine.c    the machine: one function for each op
  *
+ * Weights come as f32, bf16 or blocks of 8-bit integers.
  * Multipliers are 8 bits of mantissa wide.  A weight of 24 bits is three numbers
  * of that width, the sum of which is exact; with less precision it is one, or an
  * integer of 8 bits with a scale for each column.
@@ -30,6 +31,15 @@ typedef struct npu_operand {
     int64_t stride[IG_MAX_RANK];
 } npu_operand;
 
+/* What save() hands out: a header, then the weights.  Programs for other batch sizes have the same,
+ * and share it. */
+typedef struct npu_artifact {
+    struct npu_artifact *next; /* of the device's */
+    uint32_t refs;
+    uint64_t bytes;
+    char *data;
+} npu_artifact;
+
 typedef struct npu_program npu_program;
 typedef struct npu_action npu_action;
 typedef void npu_run_fn(const npu_program *p, const npu_action *a, uint32_t part, uint32_t parts);
@@ -46,11 +56,11 @@ struct npu_action {
 struct npu_program {
     ig_backend_program base;
     const ig_host *host;
+    struct npu_device *device;
     npu_precision precision;
     uint32_t count;
     npu_action *actions;
-    char *artifact; /* what save() hands out: a header, then the weights */
-    uint64_t artifact_bytes;
+    npu_artifact *artifact;
     ig_backend_buffer *const *buffers; /* of this run */
 };
 
@@ -67,6 +77,10 @@ typedef struct npu_header {
 } npu_header;
 
 /* ---- pack.c ---- */
+
+/* What weights may come as, and n of them, whole blocks, as floats. */
+bool npu_reads(ig_dtype dtype);
+void npu_decode(ig_dtype dtype, const void *bytes, float *out, int64_t n);
 
 /* What a matrix of [k, n] takes, and its packing: columns in lanes, tile by tile.  The weight's
  * element (k, n) lies at k * stride_k + n * stride_n. */

@@ -25,6 +25,39 @@ float npu_widen(uint16_t x) {
     return f;
 }
 
+/* ---- what weights come as ---- */
+
+bool npu_reads(ig_dtype dtype) { return dtype == IG_F32 || dtype == IG_BF16 || dtype == IG_Q8_0; }
+
+/* A half: 1 bit sign, 5 exponent, 10 mantissa. */
+static float widen_half(uint16_t h) {
+    const int exponent = h >> 10 & 31, mantissa = h & 1023;
+    const float sign = h & 0x8000 ? -1.0f : 1.0f;
+    if (exponent == 31) return mantissa ? NAN : sign * INFINITY;
+    if (exponent == 0) return sign * ldexpf((float)mantissa, -24);
+    return sign * ldexpf((float)(mantissa + 1024), exponent - 25);
+}
+
+/* A block of Q8_0 is a half, the scale, and 32 integers. */
+static void decode_q8_0(const unsigned char *block, float *out, int64_t n) {
+    for (; n > 0; n -= 32, block += 34, out += 32) {
+        const float scale = widen_half((uint16_t)(block[0] | block[1] << 8));
+        for (int i = 0; i < 32; i++) out[i] = scale * (float)(int8_t)block[2 + i];
+    }
+}
+
+void npu_decode(ig_dtype dtype, const void *bytes, float *out, int64_t n) {
+    if (dtype == IG_Q8_0) decode_q8_0(bytes, out, n);
+    if (dtype == IG_F32 && n > 0) memcpy(out, bytes, (size_t)n * sizeof *out);
+    for (int64_t i = 0; i < n && dtype == IG_BF16; i++) {
+        uint16_t x;
+        memcpy(&x, (const char *)bytes + i * 2, sizeof x);
+        out[i] = npu_widen(x);
+    }
+}
+
+/* ---- what becomes of them ---- */
+
 uint64_t npu_packed_bytes(npu_precision precision, int64_t k, int64_t n) {
     const uint64_t tiles = (uint64_t)(n + NPU_LANES - 1) / NPU_LANES, rows = (uint64_t)k;
     const uint64_t each = precision == NPU_F32 ? 6 : precision == NPU_BF16 ? 2 : 1;
@@ -88,17 +121,22 @@ void npu_pack(npu_precision precision, const float *w, int64_t k, int64_t n, int
     }
 }
 
-/* FNV-1a over words: an artifact that was damaged on its way is not run. */
+/* FNV-1a over words, eight sums side by side: an artifact that was damaged on its way is not run.
+ */
 uint64_t npu_hash(const void *bytes, uint64_t count) {
-    uint64_t hash = 0xcbf29ce484222325u;
+    enum { LANES = 8 };
+    uint64_t hash[LANES], all = 0xcbf29ce484222325u, word[LANES];
     const char *at = bytes;
-    for (uint64_t i = 0; i + 8 <= count; i += 8) {
-        uint64_t word;
-        memcpy(&word, at + i, sizeof word);
-        hash = (hash ^ word) * 0x100000001b3u;
-        hash ^= hash >> 29;
+    for (int l = 0; l < LANES; l++) hash[l] = all + (uint64_t)l;
+    for (uint64_t i = 0; i + sizeof word <= count; i += sizeof word) {
+        memcpy(word, at + i, sizeof word);
+        for (int l = 0; l < LANES; l++) {
+            hash[l] = (hash[l] ^ word[l]) * 0x100000001b3u;
+            hash[l] ^= hash[l] >> 29;
+        }
     }
-    for (uint64_t i = count / 8 * 8; i < count; i++)
-        hash = (hash ^ (unsigned char)at[i]) * 0x100000001b3u;
-    return hash;
+    for (int l = 0; l < LANES; l++) all = (all ^ hash[l]) * 0x100000001b3u;
+    for (uint64_t i = count / sizeof word * sizeof word; i < count; i++)
+        all = (all ^ (unsigned char)at[i]) * 0x100000001b3u;
+    return all;
 }

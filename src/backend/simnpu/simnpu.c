@@ -10,7 +10,15 @@
 
 #include "backend/simnpu/npu.h"
 
-enum { VERSION = 1, MOST_BATCHES = 16 };
+enum { VERSION = 2, MOST_BATCHES = 16 };
+
+/* The tests have one of another version, and one of another architecture. */
+#ifndef SIMNPU_VERSION
+#    define SIMNPU_VERSION "2"
+#endif
+#ifndef SIMNPU_ARCHITECTURE
+#    define SIMNPU_ARCHITECTURE "simnpu-1"
+#endif
 
 typedef struct npu_device {
     ig_backend_device base;
@@ -18,6 +26,7 @@ typedef struct npu_device {
     int64_t batches[MOST_BATCHES]; /* rows that a program can be for */
     uint32_t n_batches;
     uint64_t allocated, peak;
+    npu_artifact *artifacts; /* that programs have now */
 } npu_device;
 
 /* ---- devices ---- */
@@ -72,9 +81,10 @@ static void npu_info(const ig_backend_device *device, ig_device_info *out) {
     out->device_class = IG_DEVICE_NPU;
     out->flags = IG_CAN_COMPILE | IG_NO_EAGER | IG_KEEPS_WEIGHTS;
     out->alignment = 64;
-    out->dtypes = UINT64_C(1) << IG_F32 | UINT64_C(1) << IG_I32;
+    for (uint32_t d = 0; d < IG_DTYPE_COUNT; d++)
+        if (d == IG_I32 || npu_reads((ig_dtype)d)) out->dtypes |= UINT64_C(1) << d;
     snprintf(out->name, sizeof out->name, "simulated NPU");
-    snprintf(out->architecture, sizeof out->architecture, "simnpu-%d", VERSION);
+    snprintf(out->architecture, sizeof out->architecture, SIMNPU_ARCHITECTURE);
 }
 
 /* ---- memory ---- */
@@ -164,11 +174,19 @@ static bool takes_product(const ig_step *step) {
            (step->n_in < 3 || ig_operand_is_packed(&step->in[2]));
 }
 
+/* Weights of products and tables come in several types; as others than f32, whole. */
+static bool takes_type(const ig_step *step, uint32_t i) {
+    const ig_operand *o = &step->in[i];
+    if (step->op == IG_OP_EMBEDDING && i == 1) return is_plain(o, IG_I32);
+    const bool big = step->op == IG_OP_EMBEDDING || (step->op == IG_OP_MATMUL && i == 1);
+    if (!big || o->desc.dtype == IG_F32) return is_plain(o, IG_F32);
+    return o->kind == IG_KIND_WEIGHT && o->vary_dim < 0 && npu_reads(o->desc.dtype) &&
+           ig_operand_is_packed(o);
+}
+
 static bool takes_operands(const ig_step *step) {
-    for (uint32_t i = 0; i < step->n_in; i++) {
-        const ig_operand *o = &step->in[i];
-        if (!is_plain(o, step->op == IG_OP_EMBEDDING && i == 1 ? IG_I32 : IG_F32)) return false;
-    }
+    for (uint32_t i = 0; i < step->n_in; i++)
+        if (!takes_type(step, i)) return false;
     if (step->op == IG_OP_MATMUL) return takes_product(step);
     const bool rowwise = step->op == IG_OP_SOFTMAX || step->op == IG_OP_RMS_NORM ||
                          step->op == IG_OP_LAYER_NORM || step->op == IG_OP_EMBEDDING;
@@ -220,56 +238,106 @@ static void add_action(npu_program *p, const ig_step *step, uint64_t *used) {
     if (step->op == IG_OP_EMBEDDING) a->inner = x->dim[0];
 }
 
-static void pack_one(const npu_program *p, const ig_step *step, const npu_action *a, uint32_t i) {
-    char *to = p->artifact + sizeof(npu_header) + a->in[i].offset;
+static ig_status pack_one(const npu_program *p, const ig_step *step, const npu_action *a,
+                          uint32_t i) {
+    char *to = p->artifact->data + sizeof(npu_header) + a->in[i].offset;
     const ig_operand *o = &step->in[i];
     const int64_t n = a->shape.dim[a->shape.rank - 1];
     ig_attrs_matmul attrs;
     ig_step_attrs(step, &attrs, sizeof attrs);
-    if (step->op == IG_OP_MATMUL && i == 1) {
-        const int along_k = attrs.transpose_b ? 1 : 0;
-        npu_pack(p->precision, o->host, a->inner, n, o->stride[along_k], o->stride[1 - along_k],
-                 to);
-        return;
+    int64_t count = 1;
+    for (int d = 0; d < o->desc.shape.rank; d++) count *= o->desc.shape.dim[d];
+    if (step->op != IG_OP_MATMUL || i != 1) {
+        npu_decode(o->desc.dtype, o->host, (float *)(void *)to, count);
+        return IG_OK;
     }
-    uint64_t bytes = sizeof(float);
-    for (int d = 0; d < o->desc.shape.rank; d++) bytes *= (uint64_t)o->desc.shape.dim[d];
-    memcpy(to, o->host, bytes);
+    const int along_k = attrs.transpose_b ? 1 : 0;
+    const bool plain = o->desc.dtype == IG_F32;
+    float *decoded = plain ? NULL : p->host->alloc(p->host, (size_t)count, sizeof *decoded);
+    if (!plain && !decoded)
+        return IG_HOST_FAIL(p->host, IG_ERR_MEMORY, "simnpu: %lld weights", (long long)count);
+    if (!plain) npu_decode(o->desc.dtype, o->host, decoded, count);
+    npu_pack(p->precision, plain ? o->host : decoded, a->inner, n, o->stride[along_k],
+             o->stride[1 - along_k], to);
+    p->host->free(p->host, decoded);
+    return IG_OK;
 }
 
 /* The long part: every weight as the machine wants it. */
 static ig_status pack_all(npu_program *p, const ig_step *steps, ig_progress *progress) {
-    const uint64_t total = p->artifact_bytes - sizeof(npu_header);
+    const uint64_t total = p->artifact->bytes - sizeof(npu_header);
     uint64_t done = 0;
     for (uint32_t s = 0; s < p->count; s++) {
         const ig_step *step = ig_step_at(steps, s);
         for (uint32_t i = 0; i < step->n_in; i++) {
             const uint64_t bytes = weight_bytes(p->precision, step, i);
             if (bytes == 0) continue;
-            pack_one(p, step, &p->actions[s], i);
+            IG_TRY(pack_one(p, step, &p->actions[s], i));
             done += bytes;
             if (!p->host->progress(progress, done, total))
                 return IG_HOST_FAIL(p->host, IG_ERR_CANCELLED, "simnpu: compile: cancelled");
         }
     }
     npu_header header = {{'S', 'I', 'M', 'N', 'P', 'U', 0, 0}, VERSION, p->precision, total, 0};
-    header.hash = npu_hash(p->artifact + sizeof header, total);
-    memcpy(p->artifact, &header, sizeof header);
+    header.hash = npu_hash(p->artifact->data + sizeof header, total);
+    memcpy(p->artifact->data, &header, sizeof header);
     return IG_OK;
 }
 
+/* ---- artifacts ---- */
+
+static ig_status make_artifact(npu_program *p, uint64_t bytes) {
+    const ig_host *host = p->host;
+    npu_artifact *a = host->alloc(host, 1, sizeof *a);
+    if (a) *a = (npu_artifact){p->device->artifacts, 1, bytes, host->alloc(host, bytes, 1)};
+    if (!a || !a->data) {
+        host->free(host, a);
+        return IG_HOST_FAIL(host, IG_ERR_MEMORY, "simnpu: %llu bytes of weights",
+                            (unsigned long long)bytes);
+    }
+    p->device->artifacts = p->artifact = a;
+    return IG_OK;
+}
+
+static void drop_artifact(npu_program *p) {
+    npu_artifact *a = p->artifact, **at = &p->device->artifacts;
+    if (!a || --a->refs > 0) return;
+    while (*at != a) at = &(*at)->next;
+    *at = a->next;
+    p->host->free(p->host, a->data);
+    p->host->free(p->host, a);
+}
+
+/* Another program may have loaded the same. */
+static bool share(npu_program *p, const npu_header *h, uint64_t bytes) {
+    for (npu_artifact *a = p->device->artifacts; a; a = a->next)
+        if (a->bytes == bytes && memcmp(a->data, h, sizeof *h) == 0) {
+            a->refs++;
+            p->artifact = a;
+            return true;
+        }
+    return false;
+}
+
 /* What was saved for equal steps has the same weights at the same places. */
-static bool load(npu_program *p, ig_blob saved) {
+static bool is_sound(const npu_program *p, ig_blob saved, uint64_t bytes, npu_header *h) {
+    if (saved.size != bytes) return false;
+    memcpy(h, saved.bytes, sizeof *h);
+    return memcmp(h->magic, "SIMNPU\0", sizeof h->magic) == 0 && h->version == VERSION &&
+           h->precision == (uint32_t)p->precision && h->bytes == bytes - sizeof *h;
+}
+
+/* The artifact of the program: shared, loaded, or made. */
+static ig_status get_artifact(npu_program *p, const ig_step *steps, ig_blob saved, uint64_t bytes,
+                              ig_progress *progress) {
     npu_header h;
-    if (saved.size != p->artifact_bytes) return false;
-    memcpy(&h, saved.bytes, sizeof h);
-    const uint64_t bytes = p->artifact_bytes - sizeof h;
-    if (memcmp(h.magic, "SIMNPU\0", sizeof h.magic) != 0 || h.version != VERSION ||
-        h.precision != (uint32_t)p->precision || h.bytes != bytes ||
-        h.hash != npu_hash((const char *)saved.bytes + sizeof h, bytes))
-        return false;
-    memcpy(p->artifact, saved.bytes, saved.size);
-    return true;
+    const bool sound = is_sound(p, saved, bytes, &h);
+    if (sound && share(p, &h, bytes)) return IG_OK;
+    IG_TRY(make_artifact(p, bytes));
+    if (!sound || h.hash != npu_hash((const char *)saved.bytes + sizeof h, h.bytes))
+        return pack_all(p, steps, progress);
+    memcpy(p->artifact->data, saved.bytes, saved.size);
+    return IG_OK;
 }
 
 /* ---- programs ---- */
@@ -294,7 +362,7 @@ static ig_status npu_submit(ig_backend_program *program, ig_backend_buffer *cons
 static void npu_destroy(ig_backend_program *program) {
     npu_program *p = (npu_program *)program;
     const ig_host *host = p->host;
-    host->free(host, p->artifact);
+    drop_artifact(p);
     host->free(host, p->actions);
     host->free(host, p);
 }
@@ -305,12 +373,7 @@ static ig_status build(npu_program *p, const ig_step *steps, uint32_t count, ig_
     p->actions = p->host->alloc(p->host, count, sizeof *p->actions);
     if (!p->actions) return IG_HOST_FAIL(p->host, IG_ERR_MEMORY, "simnpu: %u steps", count);
     for (uint32_t i = 0; i < count; i++) add_action(p, ig_step_at(steps, i), &used);
-    p->artifact_bytes = sizeof(npu_header) + used;
-    p->artifact = p->host->alloc(p->host, p->artifact_bytes, 1);
-    if (!p->artifact)
-        return IG_HOST_FAIL(p->host, IG_ERR_MEMORY, "simnpu: %llu bytes of weights",
-                            (unsigned long long)used);
-    return load(p, saved) ? IG_OK : pack_all(p, steps, progress);
+    return get_artifact(p, steps, saved, sizeof(npu_header) + used, progress);
 }
 
 static ig_status npu_compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
@@ -324,6 +387,7 @@ static ig_status npu_compile(ig_backend_device *device, const ig_step *steps, ui
     if (!p) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "simnpu: program");
     *p = (npu_program){.base = {npu_submit, npu_destroy},
                        .host = host,
+                       .device = (npu_device *)device,
                        .precision = ((npu_device *)device)->precision};
     const ig_status status = build(p, steps, count, saved, progress);
     if (status == IG_OK)
@@ -335,7 +399,7 @@ static ig_status npu_compile(ig_backend_device *device, const ig_step *steps, ui
 
 static ig_status npu_save(const ig_backend_program *program, ig_blob *out) {
     const npu_program *p = (const npu_program *)program;
-    *out = (ig_blob){p->artifact, p->artifact_bytes};
+    *out = (ig_blob){p->artifact->data, p->artifact->bytes};
     return IG_OK;
 }
 
@@ -344,7 +408,7 @@ const ig_backend *ig_backend_entry(void) {
         .abi = IG_BACKEND_ABI,
         .struct_size = sizeof backend,
         .name = "simnpu",
-        .version = "1",
+        .version = SIMNPU_VERSION,
         .open = npu_open,
         .close = npu_close,
         .info = npu_info,

@@ -71,7 +71,7 @@ static ig_status create_instance(const ig_host *host, vk_api *api) {
     if (!create) return IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan: the loader has no instances");
 
     const char *wanted = getenv("INGOT_VULKAN_VALIDATE");
-    const bool validate = wanted && strcmp(wanted, "0") != 0 && has_layer(api);
+    const bool validate = (wanted ? strcmp(wanted, "0") != 0 : INGOT_DEBUG) && has_layer(api);
     const char *const layers[] = {validation_layer};
     const char *const extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME};
     const VkDebugUtilsMessengerCreateInfoEXT messages = {

@@ -49,6 +49,7 @@
     X(CmdBindPipeline)             \
     X(CmdPushConstants)            \
     X(CmdDispatch)                 \
+    X(CmdDispatchIndirect)         \
     X(CmdPipelineBarrier)          \
     X(CmdCopyBuffer)               \
     X(CreateQueryPool)             \
@@ -63,6 +64,7 @@
     X(CreatePipelineCache)         \
     X(DestroyPipelineCache)        \
     X(GetPipelineCacheData)        \
+    X(MergePipelineCaches)         \
     X(CreateComputePipelines)      \
     X(DestroyPipeline)
 

@@ -70,10 +70,21 @@ typedef struct vk_pipeline_key {
     uint32_t constant[VK_MAX_CONSTANTS];
 } vk_pipeline_key;
 
+/* A shader that was written for a chain of steps. */
+typedef struct vk_written {
+    uint32_t *words;
+    size_t n_words;
+    char name[64]; /* "chain of mul, scale" */
+    VkShaderModule module;
+} vk_written;
+
 typedef struct vk_pipelines {
     VkPipelineLayout layout;
-    VkPipelineCache cache;
+    VkPipelineCache cache; /* what the driver has compiled, of all programs */
+    void *saved;           /* the same as bytes, lent by vk_pipelines_save() */
     VkShaderModule modules[VK_SHADER_COUNT];
+    vk_written *written; /* shader number VK_SHADER_COUNT + i is written[i] */
+    uint32_t n_written, written_room;
     vk_pipeline_key *keys; /* of those that are made, in the order of making */
     VkPipeline *at;
     uint32_t count, room;
@@ -97,6 +108,7 @@ typedef struct vk_device {
     uint64_t allocated, peak; /* bytes in buffers that the host asked for */
     vk_staging staging;
     vk_pipelines pipelines;
+    ig_device_counters counters;
 } vk_device;
 
 /* ---- the queue ---- */
@@ -151,12 +163,23 @@ IG_MUST_CHECK ig_status vk_pipelines_make(vk_device *d, const vk_pipeline_key *k
                                           uint32_t count);
 VkPipeline vk_pipelines_find(const vk_device *d, const vk_pipeline_key *key);
 
+/* Takes the words of a shader, and frees them where it has the same already.  `out` is its number
+ * among all shaders. */
+IG_MUST_CHECK ig_status vk_pipelines_write(vk_device *d, vk_written shader, uint32_t *out);
+
+/* What the driver has compiled, to be compiled no more: lent until the next call. */
+IG_MUST_CHECK ig_status vk_pipelines_save(vk_device *d, ig_blob *out);
+/* Takes it back.  IG_ERR_FORMAT: it is damaged, or of another driver. */
+IG_MUST_CHECK ig_status vk_pipelines_load(vk_device *d, ig_blob saved);
+
 /* ---- programs ---- */
 
 /* Those of the kernels' entries. */
 uint64_t vk_dtypes(void);
 bool vk_can_run(const ig_backend_device *device, const ig_step *step);
 uint64_t vk_scratch_bytes(const ig_backend_device *device, const ig_step *step);
-ig_compile_fn vk_compile;
+ig_compile_fn vk_compile; /* with shaders of their own for chains of steps */
+ig_compile_fn vk_compile_plain;
+IG_MUST_CHECK ig_status vk_save(const ig_backend_program *program, ig_blob *out);
 
 #endif

@@ -15,6 +15,7 @@
 /* Kernel families: one shader each, variants by constants. */
 #define VK_SHADERS(X) \
     X(elementwise)    \
+    X(chain)          \
     X(cast)           \
     X(move)           \
     X(index)          \
@@ -41,9 +42,9 @@ typedef enum vk_shader {
 } vk_shader;
 
 enum {
-    VK_MAX_REFS = 8,      /* memory that a dispatch touches */
-    VK_MAX_CONSTANTS = 9, /* of a shader; the first is the number of threads of a group */
-    VK_NUMBERS = 8,       /* words that a dispatch may take from slots */
+    VK_MAX_REFS = 8,       /* memory that a dispatch touches */
+    VK_MAX_CONSTANTS = 11, /* of a shader; the first is the number of threads of a group */
+    VK_NUMBERS = 8,        /* words that a dispatch may take from slots */
 };
 
 /* Bytes of a buffer of the plan. */
@@ -57,7 +58,7 @@ typedef struct vk_ref {
 typedef void vk_numbers_fn(const void *attrs, const ig_slot *slots, uint32_t *out);
 
 typedef struct vk_dispatch {
-    vk_shader shader;
+    uint32_t shader; /* vk_shader, or that of a chain: VK_SHADER_COUNT + its number */
     uint32_t constant[VK_MAX_CONSTANTS];
     uint32_t groups[3]; /* 0 counts as 1 */
     uint32_t n_refs;
@@ -67,13 +68,24 @@ typedef struct vk_dispatch {
     vk_numbers_fn *numbers; /* NULL: none */
 } vk_dispatch;
 
-/* Where dispatches go: nowhere, but counted, or into a program. */
+/* Steps that the kernel of another does along with it: see join.h. */
+typedef struct vk_join {
+    const ig_step *before; /* makes in[0]; NULL: none */
+    const ig_step *after;  /* takes the result further; NULL: none */
+    bool stores;           /* of several that have the same `before`, this one stores its result */
+    bool absorbed;         /* this step is done by another */
+} vk_join;
+
+/* Where dispatches go: nowhere, but counted, or into a program, or into the words of a run. */
 typedef struct vk_builder {
     uint32_t n_launches, n_refs, n_numbers;
     uint64_t params_bytes, scratch_bytes;
     struct vk_program *program; /* NULL: only counts */
+    uint32_t n_varying;
+    uint32_t *rewrite; /* of a dispatch that varies: see vary.h; NULL: it is no such run */
     const ig_step *step;
     uint32_t step_index;
+    vk_join join; /* of the step; empty: it is by itself */
 } vk_builder;
 
 void vk_emit(vk_builder *b, const vk_dispatch *dispatch);
@@ -87,9 +99,17 @@ typedef struct vk_entry {
     vk_setup_fn *setup;
 } vk_entry;
 
+/* Whether the product's kernel can work out `before` as it reads its left side, and take `after`
+ * along. */
+bool vk_matmul_takes_before(const ig_step *product, const ig_step *before);
+bool vk_matmul_takes_after(const ig_step *product, const ig_step *after);
+
 /* Each ends with an entry without `setup`. */
 extern const vk_entry vk_elementwise[], vk_cast[], vk_move[], vk_index[], vk_reduce[], vk_softmax[],
     vk_norm[], vk_matmul[], vk_rope[], vk_attention[], vk_paged[], vk_moe[], vk_update[],
     vk_random[];
+
+/* Which of the functions of params.h a step computes of floats; -1: none. */
+int vk_elementwise_function(const ig_step *step);
 
 #endif

@@ -71,7 +71,8 @@ static VkResult block_allocate(vk_device *d, vk_block *b, const vk_pool *pool) {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = b->bytes,
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
+                 VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT};
     VkMemoryRequirements needs;
     VkResult result = d->api.CreateBuffer(d->handle, &info, NULL, &b->buffer);
     if (result != VK_SUCCESS) return result;
@@ -101,6 +102,11 @@ static ig_status block_create(vk_device *d, vk_pool *pool, uint64_t bytes) {
     else if (b && piece) {
         b->bytes = bytes > pool->block_bytes ? bytes : pool->block_bytes;
         result = block_allocate(d, b, pool);
+        if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY && b->bytes > bytes) { /* no more than needed */
+            if (b->buffer) d->api.DestroyBuffer(d->handle, b->buffer, NULL);
+            *b = (vk_block){.bytes = bytes};
+            result = block_allocate(d, b, pool);
+        }
     }
     if (result != VK_SUCCESS) {
         uint64_t total, left;

@@ -4,6 +4,7 @@
  * in a cache that can be saved.
  */
 #include <stdatomic.h>
+#include <xxhash.h>
 
 #include "backend/vulkan/device.h"
 #include "backend/vulkan/shaders.h"
@@ -31,6 +32,12 @@ void vk_pipelines_deinit(vk_device *d) {
     for (uint32_t i = 0; i < p->count; i++) d->api.DestroyPipeline(d->handle, p->at[i], NULL);
     for (int i = 0; i < VK_SHADER_COUNT; i++)
         if (p->modules[i]) d->api.DestroyShaderModule(d->handle, p->modules[i], NULL);
+    for (uint32_t i = 0; i < p->n_written; i++) {
+        d->api.DestroyShaderModule(d->handle, p->written[i].module, NULL);
+        host->free(host, p->written[i].words);
+    }
+    host->free(host, p->written);
+    host->free(host, p->saved);
     if (p->cache) d->api.DestroyPipelineCache(d->handle, p->cache, NULL);
     if (p->layout) d->api.DestroyPipelineLayout(d->handle, p->layout, NULL);
     host->free(host, p->at);
@@ -48,6 +55,17 @@ VkPipeline vk_pipelines_find(const vk_device *d, const vk_pipeline_key *key) {
     return i == UINT32_MAX ? VK_NULL_HANDLE : d->pipelines.at[i];
 }
 
+static VkShaderModule *module_of(vk_pipelines *p, uint32_t shader) {
+    return shader < VK_SHADER_COUNT ? &p->modules[shader]
+                                    : &p->written[shader - VK_SHADER_COUNT].module;
+}
+
+static vk_shader_code code_of(const vk_pipelines *p, uint32_t shader) {
+    if (shader < VK_SHADER_COUNT) return vk_shaders[shader];
+    const vk_written *w = &p->written[shader - VK_SHADER_COUNT];
+    return (vk_shader_code){w->name, w->words, w->n_words * sizeof *w->words};
+}
+
 static VkResult make(vk_device *d, const vk_pipeline_key *key, VkPipeline *out) {
     VkSpecializationMapEntry entries[VK_MAX_CONSTANTS];
     for (uint32_t i = 0; i < VK_MAX_CONSTANTS; i++)
@@ -58,7 +76,7 @@ static VkResult make(vk_device *d, const vk_pipeline_key *key, VkPipeline *out) 
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                  .module = d->pipelines.modules[key->shader],
+                  .module = *module_of(&d->pipelines, key->shader),
                   .pName = "main",
                   .pSpecializationInfo = &constants},
         .layout = d->pipelines.layout};
@@ -134,19 +152,50 @@ static size_t ask_for_floats(const vk_device *d, const vk_shader_code *code, uin
 
 static ig_status load_module(vk_device *d, uint32_t shader) {
     const ig_host *host = d->base.host;
-    if (d->pipelines.modules[shader]) return IG_OK;
-    uint32_t *words = host->alloc(host, vk_shaders[shader].bytes + MOST_ADDED * sizeof *words, 1);
-    if (!words) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %s", vk_shaders[shader].name);
-    const VkShaderModuleCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-        .codeSize = ask_for_floats(d, &vk_shaders[shader], words) * sizeof *words,
-        .pCode = words};
-    const VkResult result =
-        d->api.CreateShaderModule(d->handle, &info, NULL, &d->pipelines.modules[shader]);
+    VkShaderModule *module = module_of(&d->pipelines, shader);
+    const vk_shader_code code = code_of(&d->pipelines, shader);
+    if (*module) return IG_OK;
+    uint32_t *words = host->alloc(host, code.bytes + MOST_ADDED * sizeof *words, 1);
+    if (!words) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: shader %s", code.name);
+    const VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                           .codeSize =
+                                               ask_for_floats(d, &code, words) * sizeof *words,
+                                           .pCode = words};
+    const VkResult result = d->api.CreateShaderModule(d->handle, &info, NULL, module);
     host->free(host, words);
-    return result == VK_SUCCESS
-               ? IG_OK
-               : VK_FAIL(d->base.host, result, "shader %s", vk_shaders[shader].name);
+    return result == VK_SUCCESS ? IG_OK : VK_FAIL(host, result, "shader %s", code.name);
+}
+
+/* Room for one more; false: no memory. */
+static bool reserve_written(vk_device *d) {
+    vk_pipelines *p = &d->pipelines;
+    const ig_host *host = d->base.host;
+    if (p->n_written < p->written_room) return true;
+    const uint32_t room = 2 * p->written_room + 8;
+    vk_written *written = host->alloc(host, room, sizeof *written);
+    if (!written) return false;
+    if (p->n_written > 0) memcpy(written, p->written, p->n_written * sizeof *written);
+    host->free(host, p->written);
+    p->written = written;
+    p->written_room = room;
+    return true;
+}
+
+ig_status vk_pipelines_write(vk_device *d, vk_written shader, uint32_t *out) {
+    vk_pipelines *p = &d->pipelines;
+    const ig_host *host = d->base.host;
+    uint32_t i = 0;
+    while (i < p->n_written &&
+           (p->written[i].n_words != shader.n_words ||
+            memcmp(p->written[i].words, shader.words, shader.n_words * sizeof *shader.words) != 0))
+        i++;
+    const bool is_new = i == p->n_written;
+    if (!is_new || !reserve_written(d)) host->free(host, shader.words);
+    if (is_new && i == p->written_room)
+        return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u shaders", i + 1);
+    if (is_new) p->written[p->n_written++] = shader;
+    *out = VK_SHADER_COUNT + i;
+    return IG_OK;
 }
 
 static ig_status reserve(vk_device *d, uint32_t more) {
@@ -197,9 +246,74 @@ ig_status vk_pipelines_make(vk_device *d, const vk_pipeline_key *keys, uint32_t 
     if (result == VK_SUCCESS) return IG_OK;
     const char *name = "?";
     for (uint32_t i = before; i < p->count; i++) {
-        if (!p->at[i]) name = vk_shaders[p->keys[i].shader].name;
+        if (!p->at[i]) name = code_of(p, p->keys[i].shader).name;
         d->api.DestroyPipeline(d->handle, p->at[i], NULL);
     }
     p->count = before;
     return VK_FAIL(host, result, "the driver does not compile shader %s", name);
+}
+
+/* ---- what is saved ---- */
+
+/* Drivers trust what they are given, so damage is looked for before. */
+typedef struct saved_head {
+    char magic[8];
+    uint64_t bytes, digest; /* of what follows: the driver's own */
+} saved_head;
+
+static const char saved_magic[8] = "igvkpipe";
+
+ig_status vk_pipelines_save(vk_device *d, ig_blob *out) {
+    vk_pipelines *p = &d->pipelines;
+    const ig_host *host = d->base.host;
+    size_t bytes = 0;
+    VkResult result = d->api.GetPipelineCacheData(d->handle, p->cache, &bytes, NULL);
+    if (result != VK_SUCCESS) return VK_FAIL(host, result, "saving pipelines");
+    char *saved = host->alloc(host, sizeof(saved_head) + bytes, 1);
+    if (!saved) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %zu bytes to save", bytes);
+    char *data = saved + sizeof(saved_head);
+    result = d->api.GetPipelineCacheData(d->handle, p->cache, &bytes, data);
+    if (result != VK_SUCCESS) {
+        host->free(host, saved);
+        return VK_FAIL(host, result, "saving pipelines");
+    }
+    saved_head head = {.bytes = bytes, .digest = XXH3_64bits(data, bytes)};
+    memcpy(head.magic, saved_magic, sizeof head.magic);
+    memcpy(saved, &head, sizeof head);
+    host->free(host, p->saved);
+    p->saved = saved;
+    *out = (ig_blob){saved, sizeof head + bytes};
+    return IG_OK;
+}
+
+/* Whole, and of this very driver; if so, `data` is what the driver gave. */
+static bool is_own(const vk_device *d, ig_blob saved, ig_blob *data) {
+    saved_head head;
+    VkPipelineCacheHeaderVersionOne own;
+    if (saved.size < sizeof head + sizeof own) return false;
+    memcpy(&head, saved.bytes, sizeof head);
+    *data = (ig_blob){(const char *)saved.bytes + sizeof head, saved.size - sizeof head};
+    if (memcmp(head.magic, saved_magic, sizeof head.magic) != 0 || head.bytes != data->size ||
+        head.digest != XXH3_64bits(data->bytes, data->size))
+        return false;
+    memcpy(&own, data->bytes, sizeof own);
+    return own.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
+           own.vendorID == d->properties.vendorID && own.deviceID == d->properties.deviceID &&
+           memcmp(own.pipelineCacheUUID, d->properties.pipelineCacheUUID, VK_UUID_SIZE) == 0;
+}
+
+ig_status vk_pipelines_load(vk_device *d, ig_blob saved) {
+    ig_blob data;
+    VkPipelineCache cache;
+    if (!is_own(d, saved, &data))
+        return IG_HOST_FAIL(d->base.host, IG_ERR_FORMAT,
+                            "vulkan: saved pipelines are damaged, or of another driver");
+    const VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+                                            .initialDataSize = data.size,
+                                            .pInitialData = data.bytes};
+    VkResult result = d->api.CreatePipelineCache(d->handle, &info, NULL, &cache);
+    if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "loading pipelines");
+    result = d->api.MergePipelineCaches(d->handle, d->pipelines.cache, 1, &cache);
+    d->api.DestroyPipelineCache(d->handle, cache, NULL);
+    return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "loading pipelines");
 }

@@ -46,9 +46,17 @@ static void launch(const vk_program *p, const vk_recording *r, const vk_launch *
     if (l->numbers != UINT32_MAX)
         push.numbers =
             vk_piece_address(r->numbers) + (uint64_t)l->numbers * VK_NUMBERS * sizeof(uint32_t);
+    const uint64_t words =
+        l->varying != UINT32_MAX ? vk_varying_at(p, l->varying) * sizeof(uint32_t) : 0;
+    if (l->varying != UINT32_MAX)
+        push.params = vk_piece_address(r->numbers) + words + VK_VARYING_HEAD * sizeof(uint32_t);
     api->CmdPushConstants(r->commands, p->device->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                           sizeof push, &push);
-    api->CmdDispatch(r->commands, l->groups[0], l->groups[1], l->groups[2]);
+    if (l->varying != UINT32_MAX)
+        api->CmdDispatchIndirect(r->commands, r->numbers->block->buffer,
+                                 r->numbers->offset + words);
+    else
+        api->CmdDispatch(r->commands, l->groups[0], l->groups[1], l->groups[2]);
 }
 
 static void note_time(const vk_program *p, const vk_recording *r, VkQueryPool times, uint32_t i) {
@@ -57,10 +65,21 @@ static void note_time(const vk_program *p, const vk_recording *r, VkQueryPool ti
                                          i);
 }
 
+ig_status vk_submit_recording(vk_program *p, vk_recording *r) {
+    vk_device *d = p->device;
+    IG_TRY(vk_submit(d, r->commands));
+    r->value = d->submitted;
+    d->counters.dispatches += p->n_launches;
+    d->counters.barriers += r->barriers;
+    return IG_OK;
+}
+
 ig_status vk_record(vk_program *p, vk_recording *r, VkQueryPool times) {
     vk_device *d = p->device;
     VkPipeline bound = VK_NULL_HANDLE;
     uint32_t since = 0; /* the first launch after the last barrier */
+    r->barriers = 0;
+    d->counters.recordings++;
     IG_TRY(vk_commands_begin(d, r->commands));
     if (times) d->api.CmdResetQueryPool(r->commands, times, 0, p->n_launches + 1);
     note_time(p, r, times, 0);
@@ -68,6 +87,7 @@ ig_status vk_record(vk_program *p, vk_recording *r, VkQueryPool times) {
         const vk_launch *l = &p->launches[i];
         if (must_wait(p, r, since, i)) {
             barrier(d, r->commands);
+            r->barriers++;
             since = i;
         }
         if (l->pipeline != bound)

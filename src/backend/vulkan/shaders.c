@@ -4,6 +4,9 @@
 static const uint32_t code_elementwise[] =
 #include "backend/vulkan/shaders/elementwise.spv.h"
     ;
+static const uint32_t code_chain[] =
+#include "backend/vulkan/shaders/chain.spv.h"
+    ;
 static const uint32_t code_cast[] =
 #include "backend/vulkan/shaders/cast.spv.h"
     ;

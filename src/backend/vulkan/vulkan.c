@@ -8,10 +8,12 @@
  *
  *     INGOT_VULKAN_DEVICE    count only devices with this in their name, or of this type:
  *                            discrete, integrated, virtual, cpu
- *     INGOT_VULKAN_VALIDATE  1: with the validation layer, whose words go to the log
+ *     INGOT_VULKAN_VALIDATE  1: with the validation layer, whose words go to the log; 0: without;
+ *                            not set: with it in debug builds
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <xxhash.h>
 
 #include "backend/vulkan/device.h"
 
@@ -170,6 +172,7 @@ ig_status vk_submit(vk_device *d, VkCommandBuffer commands) {
                                .pSignalSemaphores = &d->timeline};
     const VkResult result = d->api.QueueSubmit(d->queue, 1, &info, VK_NULL_HANDLE);
     if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "submitting to the device");
+    d->counters.submits++;
     d->submitted = value;
     return IG_OK;
 }
@@ -212,6 +215,21 @@ ig_status vk_commands_end(vk_device *d, VkCommandBuffer commands) {
     barrier(d, commands, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
     const VkResult result = d->api.EndCommandBuffer(commands);
     return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "recording");
+}
+
+/* Where the driver takes no shader that was written for a chain, those that are built in do. */
+static ig_status vk_prepare(ig_backend_device *device, const ig_step *steps, uint32_t count) {
+    const ig_host *host = device->host;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t tag = ig_step_at(steps, i)->tag;
+        if (tag == IG_TAG_NONE || tag > IG_TAG_OPTIMIZER) continue;
+        IG_TRY(host->register_override(device, (ig_tag)tag, vk_compile_plain));
+    }
+    return IG_OK;
+}
+
+static void vk_counters(const ig_backend_device *device, ig_device_counters *out) {
+    *out = ((const vk_device *)device)->counters;
 }
 
 static ig_status vk_synchronize(ig_backend_device *device) {
@@ -358,6 +376,11 @@ static ig_status vk_open(const ig_host *host, uint32_t index, ig_backend_device 
     return status;
 }
 
+/* Which build of a driver it is, in 48 bits: pipelines of one are nothing to another. */
+static uint64_t driver_of(const VkPhysicalDeviceProperties *p) {
+    return (XXH3_64bits(p->pipelineCacheUUID, VK_UUID_SIZE) ^ p->driverVersion) >> 16;
+}
+
 static void vk_info(const ig_backend_device *device, ig_device_info *out) {
     const vk_device *d = (const vk_device *)device;
     const VkPhysicalDeviceProperties *p = &d->properties;
@@ -365,13 +388,13 @@ static void vk_info(const ig_backend_device *device, ig_device_info *out) {
     const bool software = p->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     ig_device_info info = {.struct_size = out->struct_size,
                            .device_class = software ? IG_DEVICE_CPU : IG_DEVICE_GPU,
-                           .flags = IG_CAN_GRAPH,
+                           .flags = IG_CAN_COMPILE | IG_CAN_GRAPH | IG_JOINS_STEPS,
                            .alignment = 64,
                            .dtypes = vk_dtypes(),
                            .memory_bytes = d->memory.memoryHeaps[heap].size};
     snprintf(info.name, sizeof info.name, "%.63s", p->deviceName);
-    snprintf(info.architecture, sizeof info.architecture, "%08x-%08x-%08x", p->vendorID,
-             p->deviceID, p->driverVersion);
+    snprintf(info.architecture, sizeof info.architecture, "%08x-%08x-%012llx", p->vendorID,
+             p->deviceID, (unsigned long long)driver_of(p));
     memcpy(out, &info, out->struct_size < sizeof info ? out->struct_size : sizeof info);
 }
 
@@ -393,6 +416,10 @@ const ig_backend ig_vulkan_backend = {
     .reset_memory_stats = vk_reset_memory_stats,
     .can_run = vk_can_run,
     .scratch_bytes = vk_scratch_bytes,
+    .prepare = vk_prepare,
     .compile = vk_compile,
+    .save = vk_save,
     .synchronize = vk_synchronize,
+    .extension = "vkpipe",
+    .counters = vk_counters,
 };

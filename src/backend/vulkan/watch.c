@@ -51,8 +51,7 @@ ig_status vk_run_watched(vk_program *p, vk_recording *r) {
     const size_t count = (size_t)p->n_launches + 1;
     uint64_t *ticks = host->alloc(host, count, sizeof *ticks);
     if (!ticks) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %zu times", count);
-    ig_status status = vk_submit(d, r->commands);
-    r->value = d->submitted;
+    ig_status status = vk_submit_recording(p, r);
     if (status == IG_OK) status = vk_wait(d, r->value);
     if (status == IG_OK) {
         const VkResult result = d->api.GetQueryPoolResults(

@@ -2,23 +2,15 @@
  * Mixtures of experts: rows routed to experts, grouped, multiplied and combined again.
  *
  * Products go by columns: a unit takes a few columns through all experts, so that it
- * meets each expert's rows once.  The order of a sum is that of product.h, or with
- * weights in blocks that of whole.h, whatever rows an expert has.
+ * meets each expert's rows once.  The order of a sum is that of product.h, whatever rows
+ * an expert has.  Weights in blocks are the business of quant.c.
  */
 #include <math.h>
 
+#include "backend/cpu/grouped.h"
 #include "backend/cpu/product.h"
 #include "backend/cpu/sums.h"
 #include "backend/cpu/vec_math.h"
-#include "backend/cpu/whole.h"
-
-static bool all_packed(const ig_step *step) {
-    for (uint32_t i = 0; i < step->n_in; i++)
-        if (!ig_operand_is_packed(&step->in[i])) return false;
-    return true;
-}
-
-static_assert((int)PRODUCT_COLUMNS == (int)PANEL_COLUMNS, "units have the columns of either");
 
 /* ---- route: logits [t, e] -> ids [t, k], weights [t, k] ---- */
 
@@ -30,7 +22,7 @@ typedef struct route_params {
 static bool route_setup(const ig_step *step, ig_cpu_setup *out) {
     ig_attrs_route a;
     ig_step_attrs(step, &a, sizeof a);
-    if (!all_packed(step)) return false;
+    if (!inputs_are_packed(step)) return false;
     const route_params p = {last_dim(&step->in[0]), a.count, a.renormalise};
     out->cost = product(p.experts, 8 + p.count);
     return keep_params(out, &p, sizeof p);
@@ -89,7 +81,7 @@ typedef struct group_params {
 } group_params;
 
 static bool group_setup(const ig_step *step, ig_cpu_setup *out) {
-    if (!all_packed(step)) return false;
+    if (!inputs_are_packed(step)) return false;
     const group_params p = {ig_shape_count(step->in[0].desc.shape), last_dim(&step->in[0]),
                             last_dim(&step->out[2]) - 1};
     out->units = 1;
@@ -120,93 +112,23 @@ static void group_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 
 /* ---- products: x [s, k], w [e, ...], offsets [e + 1] -> [s, n] ---- */
 
-typedef struct params {
-    int64_t rows, n, k, experts;
-    ig_dtype dtype; /* of w */
-} params;
-
-/* The rows of expert i, after `*begin`, which is where those before it end: ranges that go back
- * count as empty, those beyond the end are cut. */
-static int64_t end_of(const params *p, const int32_t *offsets, int64_t i, int64_t begin) {
-    const int64_t end = smaller(offsets[i + 1], p->rows);
-    return end < begin ? begin : end;
-}
-
-static int64_t first_row(const params *p, const int32_t *offsets) {
-    return offsets[0] < 0 ? 0 : smaller(offsets[0], p->rows);
-}
-
-static params params_of(const ig_step *step) {
-    return (params){.rows = step->in[0].desc.shape.dim[0],
-                    .k = last_dim(&step->in[0]),
-                    .experts = last_dim(&step->in[2]) - 1,
-                    .dtype = step->in[1].desc.dtype};
-}
-
-static bool is_transposed(const ig_step *step) {
-    ig_attrs_grouped a;
-    ig_step_attrs(step, &a, sizeof a);
-    return a.transpose_w;
-}
-
 static bool rows_setup(const ig_step *step, ig_cpu_setup *out) {
-    params p = params_of(step);
-    if (!is_transposed(step) || !decoder_of(p.dtype) || !all_packed(step)) return false;
+    grouped p = grouped_of(step);
+    if (!grouped_is_transposed(step) || !decoder_of(p.dtype) || !inputs_are_packed(step))
+        return false;
+    if (ig_dtype_block(p.dtype) > 1) return false; /* quant.c has those */
     p.n = step->in[1].desc.shape.dim[1];
     out->units = (p.n + PRODUCT_COLUMNS - 1) / PRODUCT_COLUMNS;
     out->cost = product(product(p.rows, p.k), PRODUCT_COLUMNS);
     return keep_params(out, &p, sizeof p);
 }
 
-/* Weights in blocks: rows of x go to bytes first, into the scratch. */
-static void round_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const params *p = l->params;
-    const int64_t blocks = p->k / IG_BLOCK;
-    for (int64_t i = begin * blocks; i < end * blocks; i++)
-        round_block(&panel_types[p->dtype], (const float *)l->at[0] + i * IG_BLOCK,
-                    (rounded *)l->scratch + i);
-}
-
-static bool whole_setup(const ig_step *step, ig_cpu_setup *out) {
-    const ig_dtype dtype = step->in[1].desc.dtype;
-    if (!panel_types[dtype].unpack || !rows_setup(step, out)) return false;
-    const params p = params_of(step);
-    out->scratch_bytes = (uint64_t)product(p.rows, p.k / IG_BLOCK * (int64_t)sizeof(rounded));
-    out->prepare = round_rows;
-    out->prepare_units = p.rows;
-    out->prepare_cost = product(p.k, 2);
-    return true;
-}
-
-static void clear(float *y, int64_t stride, int64_t rows, int64_t columns) {
-    for (int64_t r = 0; r < rows; r++) memset(y + r * stride, 0, (size_t)columns * sizeof *y);
-}
-
 /* Rows [begin, end) of one expert, a few columns from j on. */
 typedef void rows_fn(const ig_cpu_launch *l, int64_t expert, int64_t begin, int64_t end, int64_t j);
 
-static void multiply_bytes(const ig_cpu_launch *l, int64_t expert, int64_t begin, int64_t end,
-                           int64_t j) {
-    const params *p = l->params;
-    const int64_t row_bytes = ig_bytes_of(p->dtype, p->k), blocks = p->k / IG_BLOCK;
-    whole_room room;
-    for (int64_t i = begin; i < end; i += WHOLE_ROWS) {
-        const whole_block part = {.x = (const rounded *)l->scratch + i * blocks,
-                                  .x_row = blocks,
-                                  .dtype = p->dtype,
-                                  .w = l->at[1] + (expert * p->n + j) * row_bytes,
-                                  .w_row = row_bytes,
-                                  .blocks = blocks,
-                                  .y = (float *)l->at[3] + i * p->n + j,
-                                  .y_row = p->n};
-        multiply_whole(&part, smaller(end - i, WHOLE_ROWS), smaller(p->n - j, PANEL_COLUMNS),
-                       &room);
-    }
-}
-
 static void multiply_floats(const ig_cpu_launch *l, int64_t expert, int64_t begin, int64_t end,
                             int64_t j) {
-    const params *p = l->params;
+    const grouped *p = l->params;
     const int64_t row_bytes = ig_bytes_of(p->dtype, p->k);
     const float *x[PRODUCT_ROWS];
     for (int64_t i = begin; i < end; i += PRODUCT_ROWS) {
@@ -226,24 +148,20 @@ static void multiply_floats(const ig_cpu_launch *l, int64_t expert, int64_t begi
 /* Units of PRODUCT_COLUMNS columns, through all experts. */
 IG_INLINE void through_experts(const ig_cpu_launch *l, int64_t begin, int64_t end,
                                rows_fn *multiply_rows) {
-    const params *p = l->params;
+    const grouped *p = l->params;
     const int32_t *offsets = (const int32_t *)l->at[2];
     float *y = (float *)l->at[3];
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t j = unit * PRODUCT_COLUMNS, columns = smaller(p->n - j, PRODUCT_COLUMNS);
-        int64_t row = first_row(p, offsets);
-        clear(y + j, p->n, row, columns);
+        int64_t row = grouped_begin(p, offsets);
+        clear_rows(y + j, p->n, row, columns);
         for (int64_t e = 0; e < p->experts; e++) {
-            const int64_t next = end_of(p, offsets, e, row);
+            const int64_t next = grouped_end(p, offsets, e, row);
             multiply_rows(l, e, row, next, j);
             row = next;
         }
-        clear(y + row * p->n + j, p->n, p->rows - row, columns);
+        clear_rows(y + row * p->n + j, p->n, p->rows - row, columns);
     }
-}
-
-static void matmul_whole(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    through_experts(l, begin, end, multiply_bytes);
 }
 
 static void matmul_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
@@ -254,8 +172,8 @@ static void matmul_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 enum { LANE_COLUMNS = 64 };
 
 static bool columns_setup(const ig_step *step, ig_cpu_setup *out) {
-    params p = params_of(step);
-    if (is_transposed(step) || p.dtype != IG_F32 || !all_packed(step)) return false;
+    grouped p = grouped_of(step);
+    if (grouped_is_transposed(step) || p.dtype != IG_F32 || !inputs_are_packed(step)) return false;
     p.n = step->in[1].desc.shape.dim[2];
     out->units = (p.n + LANE_COLUMNS - 1) / LANE_COLUMNS;
     out->cost = product(product(p.rows, p.k), LANE_COLUMNS);
@@ -275,26 +193,27 @@ static void add_up(float *y, int64_t n, const float *x, int64_t x_stride, const 
 }
 
 static void matmul_columns(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const params *p = l->params;
+    const grouped *p = l->params;
     const int32_t *offsets = (const int32_t *)l->at[2];
     const float *x = (const float *)l->at[0], *w = (const float *)l->at[1];
     float *y = (float *)l->at[3];
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t j = unit * LANE_COLUMNS, columns = smaller(p->n - j, LANE_COLUMNS);
-        int64_t row = first_row(p, offsets);
-        clear(y + j, p->n, row, columns);
+        int64_t row = grouped_begin(p, offsets);
+        clear_rows(y + j, p->n, row, columns);
         for (int64_t e = 0; e < p->experts; e++)
-            for (const int64_t next = end_of(p, offsets, e, row); row < next; row++)
+            for (const int64_t next = grouped_end(p, offsets, e, row); row < next; row++)
                 add_up(y + row * p->n + j, columns, x + row * p->k, 1, w + e * p->k * p->n + j,
                        p->n, p->k);
-        clear(y + row * p->n + j, p->n, p->rows - row, columns);
+        clear_rows(y + row * p->n + j, p->n, p->rows - row, columns);
     }
 }
 
 /* x [s, k], dy [s, n], offsets -> [e, n, k].  A unit is a row of the result for each expert. */
 static bool grad_setup(const ig_step *step, ig_cpu_setup *out) {
-    params p = params_of(step);
-    if (!operands_are(step, 3, IG_F32) || p.dtype != IG_F32 || !all_packed(step)) return false;
+    grouped p = grouped_of(step);
+    if (!operands_are(step, 3, IG_F32) || p.dtype != IG_F32 || !inputs_are_packed(step))
+        return false;
     p.n = last_dim(&step->in[1]);
     out->units = p.n;
     out->cost = product(p.rows, p.k);
@@ -302,14 +221,14 @@ static bool grad_setup(const ig_step *step, ig_cpu_setup *out) {
 }
 
 static void matmul_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const params *p = l->params;
+    const grouped *p = l->params;
     const int32_t *offsets = (const int32_t *)l->at[2];
     const float *x = (const float *)l->at[0], *dy = (const float *)l->at[1];
     float *dw = (float *)l->at[3];
     for (int64_t j = begin; j < end; j++) {
-        int64_t row = first_row(p, offsets);
+        int64_t row = grouped_begin(p, offsets);
         for (int64_t e = 0; e < p->experts; e++) {
-            const int64_t next = end_of(p, offsets, e, row);
+            const int64_t next = grouped_end(p, offsets, e, row);
             add_up(dw + (e * p->n + j) * p->k, p->k, dy + row * p->n + j, p->n, x + row * p->k,
                    p->k, next - row);
             row = next;
@@ -320,16 +239,16 @@ static void matmul_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 /* ---- combine: y [s, n], places [t, k], weights [t, k] -> [t, n] ---- */
 
 static bool combine_setup(const ig_step *step, ig_cpu_setup *out) {
-    if (step->in[1].desc.dtype != IG_I32 || !all_packed(step)) return false;
-    const params p = {.rows = step->in[0].desc.shape.dim[0],
-                      .n = last_dim(&step->in[0]),
-                      .k = last_dim(&step->in[1])};
+    if (step->in[1].desc.dtype != IG_I32 || !inputs_are_packed(step)) return false;
+    const grouped p = {.rows = step->in[0].desc.shape.dim[0],
+                       .n = last_dim(&step->in[0]),
+                       .k = last_dim(&step->in[1])};
     out->cost = product(p.n, p.k);
     return keep_params(out, &p, sizeof p);
 }
 
 static void combine(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const params *p = l->params;
+    const grouped *p = l->params;
     for (int64_t t = begin; t < end; t++) {
         const int32_t *from = (const int32_t *)l->at[1] + t * p->k;
         const float *weights = (const float *)l->at[2] + t * p->k;
@@ -350,7 +269,6 @@ static void combine(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 const ig_cpu_entry IG_CPU_LIST(moe)[] = {
     {IG_OP_ROUTE, IG_F32, BY_ROW, route_setup, route},
     {IG_OP_GROUP_ROWS, IG_I32, BY_UNIT, group_setup, group_rows},
-    {IG_OP_MATMUL_GROUPED, IG_F32, BY_UNIT, whole_setup, matmul_whole},
     {IG_OP_MATMUL_GROUPED, IG_F32, BY_UNIT, rows_setup, matmul_rows},
     {IG_OP_MATMUL_GROUPED, IG_F32, BY_UNIT, columns_setup, matmul_columns},
     {IG_OP_MATMUL_GROUPED_GRAD, IG_F32, BY_UNIT, grad_setup, matmul_grad},

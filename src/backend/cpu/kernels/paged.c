@@ -2,11 +2,19 @@
  * A cache of keys and values in pages of 64 positions, as floats or stored in fewer
  * bits: rows go into it, and attention reads it.
  *
- * A row walks the pages of its sequence, always from the first that it sees, and
- * carries the largest score so far, the sum of exponentials and the weighted values
- * along ("online softmax", Milakov and Gimelshein).  What it computes depends on its
- * own keys alone, not on how many rows there are beside it.  The heads that read one
- * head of keys walk together, so that each page is decoded once for all of them.
+ * Positions are taken in spans of four pages, counted from 0.  Within a span a query,
+ * which is one head of one row, walks from page to page and carries the largest score so
+ * far, the sum of exponentials and the weighted values along ("online softmax", Milakov
+ * and Gimelshein); what spans have found is then put together in their order:
+ *
+ *     pages    | 0 1 2 3 | 4 5 6 7 | 8 9 ...        state of a query and a span:
+ *     spans    |    0    |    1    | 2                largest, sum, values[e]
+ *
+ * That order is the same whoever walks.  With few rows every span is a unit, so that one
+ * long text keeps all threads busy; with many, a unit takes its rows through all spans.
+ * What a query finds depends on its own keys alone, not on the rows beside it.  Rows of
+ * one sequence and the heads that read one head of keys walk together: each page is read
+ * and made floats once for all of them.
  */
 #include "backend/cpu/decode.h"
 #include "backend/cpu/sums.h"
@@ -14,11 +22,19 @@
 
 enum {
     KEYS = IG_PAGE_ROWS,
-    SOME = 16,         /* keys that are decoded at a time */
-    MOST_HEADS = 16,   /* that walk together */
-    MOST_WIDTH = 1024, /* of a head that is stored in fewer bits */
+    SPAN = 4 * KEYS,                     /* positions */
+    SOME = 8,                            /* keys that are made floats at a time */
+    MOST_ROWS = 16,                      /* that walk together, */
+    MOST_HEADS = 64,                     /* and heads, */
+    QUERIES = 256,                       /* and both */
+    MOST_WIDTH = 1024,                   /* of a head */
+    STRIDE = MOST_WIDTH + 16,            /* floats from one of those keys to the next */
+    PAIR = VF_LANES == 2 * SOME ? 2 : 1, /* heads whose sums fit into registers */
+    RUN = 512,      /* numbers that a unit should find side by side in memory */
+    LINE = 64,      /* bytes */
+    FEW_UNITS = 32, /* so many would leave threads without work */
 };
-static_assert(KEYS % VF_LANES == 0 && KEYS % SOME == 0, "a page is whole vectors");
+static_assert(KEYS % SOME == 0 && PAIR * SOME % VF_LANES == 0, "sums are whole vectors");
 
 /* ---- attention ---- */
 
@@ -32,184 +48,477 @@ typedef struct pages {
 } pages;
 
 typedef struct params {
-    int64_t h, g, n_pages, sequences, table_width;
+    int64_t rows, h, g, n_pages, sequences, table_width;
     pages k, v;
     float scale, softcap;
     int64_t window;
+    int64_t block, bundle; /* rows and heads of keys of a unit */
+    int64_t spans, slots;  /* in all, and states that a query keeps at a time */
 } params;
 
-static bool pages_make(const ig_operand *o, pages *out) {
-    const int64_t *dim = o->desc.shape.dim;
-    const ig_dtype dtype = o->desc.dtype;
-    *out = (pages){dim[3], ig_bytes_of(dtype, dim[3]), ig_bytes_of(dtype, dim[2] * dim[3]), dtype};
-    return ig_operand_is_packed(o) && decoder_of(dtype) &&
-           (dtype == IG_F32 || dim[3] <= MOST_WIDTH);
+/* The state of a query in scratch, [rows, slots, h]: a head, then values[e]. */
+enum { LARGEST, SUM, STATE_HEAD = LINE / sizeof(float) };
+
+static int64_t state_floats(const params *p) {
+    return STATE_HEAD + (p->v.width + STATE_HEAD - 1) / STATE_HEAD * STATE_HEAD;
 }
 
-static bool paged_setup(const ig_step *step, ig_cpu_setup *out) {
-    ig_attrs_paged a;
-    ig_step_attrs(step, &a, sizeof a);
-    params p;
-    if (!ig_operand_is_packed(&step->in[Q])) return false;
-    if (!pages_make(&step->in[K], &p.k) || !pages_make(&step->in[V], &p.v)) return false;
-    for (uint32_t i = TABLE; i < step->n_in; i++)
-        if (step->in[i].desc.dtype != IG_I32 || !ig_operand_is_packed(&step->in[i])) return false;
-    const int64_t *q = step->in[Q].desc.shape.dim, *v = step->in[V].desc.shape.dim;
-    p.h = q[1], p.g = v[2], p.n_pages = v[0];
-    p.sequences = step->in[TABLE].desc.shape.dim[0];
-    p.table_width = step->in[TABLE].desc.shape.dim[1];
-    p.scale = a.scale == 0 ? (float)(1 / sqrt((double)q[2])) : a.scale;
-    p.softcap = a.softcap;
-    p.window = a.window;
-    out->units = q[0] * p.g;
-    out->cost = product(product(p.table_width, KEYS), p.k.width + p.v.width);
-    return keep_params(out, &p, sizeof p);
+static float *state_at(const ig_cpu_launch *l, int64_t row, int64_t slot, int64_t head) {
+    const params *p = l->params;
+    return (float *)l->scratch + ((row * p->slots + slot) * p->h + head) * state_floats(p);
 }
 
-/* y[j] = x . rows[j], each added up in lanes along the width. */
-IG_INLINE void dot_some(const float *x, const float *rows, int64_t stride, int64_t width, float *y,
-                        const int count) {
-    vf sum[4];
-    for (int j = 0; j < count; j++) sum[j] = vf_set(0);
+/* Of one head, or two that read the same keys and values. */
+typedef struct heads_of {
+    const float *q[PAIR];
+    float *score[PAIR], *values[PAIR]; /* weights by then; and what is summed up */
+    float keep[PAIR];
+} heads_of;
+
+/* score[h][j] = q[h] . rows[j] of SOME rows, each added up in lanes along the width. */
+IG_INLINE void dots(const heads_of *of, const float *rows, int64_t width, const int heads) {
+    vf sum[PAIR * SOME];
+    float y[PAIR * SOME];
+    IG_UNROLL for (int k = 0; k < PAIR * SOME; k++) sum[k] = vf_set(0);
     int64_t i = 0;
     for (; i + VF_LANES <= width; i += VF_LANES)
-        for (int j = 0; j < count; j++)
-            sum[j] = vf_fma(vf_load(x + i), vf_load(rows + j * stride + i), sum[j]);
-    for (int j = 0; j < count && i < width; j++)
-        sum[j] = vf_fma(vf_load_part(x + i, width - i),
-                        vf_load_part(rows + j * stride + i, width - i), sum[j]);
-    for (int j = 0; j < count; j++) y[j] = vf_sum(sum[j]);
+        IG_UNROLL for (int k = 0; k < heads * SOME; k++) sum[k] =
+            vf_fma(vf_load(of->q[k / SOME] + i), vf_load(rows + k % SOME * STRIDE + i), sum[k]);
+    if (i < width)
+        IG_UNROLL for (int k = 0; k < heads * SOME; k++) sum[k] =
+            vf_fma(vf_load_part(of->q[k / SOME] + i, width - i),
+                   vf_load_part(rows + k % SOME * STRIDE + i, width - i), sum[k]);
+    IG_UNROLL for (int k = 0; k < PAIR * SOME; k += VF_LANES) vf_store(y + k, vf_sum_each(sum + k));
+    for (int h = 0; h < heads; h++) memcpy(of->score[h], y + h * SOME, SOME * sizeof *y);
 }
 
-static void dots(const float *x, const float *rows, int64_t stride, int64_t n, int64_t width,
-                 float *y) {
-    int64_t j = 0;
-    for (; j + 4 <= n; j += 4) dot_some(x, rows + j * stride, stride, width, y + j, 4);
-    for (; j < n; j++) dot_some(x, rows + j * stride, stride, width, y + j, 1);
+/* values = keep values + sum of score[j] rows[j], one after the other; in `count` vectors, the last
+ * of which has n lanes. */
+IG_INLINE void add_columns(const heads_of *of, int64_t at, const float *rows, int64_t n_rows,
+                           int64_t n, const int heads, const int count) {
+    vf sum[PAIR * 4];
+    IG_UNROLL for (int k = 0; k < heads * count; k++) sum[k] =
+        vf_mul(vf_load_first(of->values[k / count] + at + k % count * VF_LANES,
+                             k % count < count - 1 ? VF_LANES : n),
+               vf_set(of->keep[k / count]));
+    for (int64_t j = 0; j < n_rows; j++, rows += STRIDE)
+        IG_UNROLL for (int k = 0; k < heads * count; k++) sum[k] = vf_fma(
+            vf_set(of->score[k / count][j]),
+            vf_load_first(rows + at + k % count * VF_LANES, k % count < count - 1 ? VF_LANES : n),
+            sum[k]);
+    IG_UNROLL for (int k = 0; k < heads * count; k++)
+        vf_store_first(of->values[k / count] + at + k % count * VF_LANES, sum[k],
+                       k % count < count - 1 ? VF_LANES : n);
 }
 
-/* y = keep y + sum of weight[j] rows[j], one after the other */
-static void add_rows(float *y, float keep, const float *weight, const float *rows, int64_t stride,
-                     int64_t n, int64_t width) {
-    for (int64_t i = 0; i < width; i += VF_LANES) {
-        const int64_t m = smaller(width - i, VF_LANES);
-        vf sum = vf_mul(vf_load_first(y + i, m), vf_set(keep));
-        for (int64_t j = 0; j < n; j++)
-            sum = vf_fma(vf_set(weight[j]), vf_load_first(rows + j * stride + i, m), sum);
-        vf_store_first(y + i, sum, m);
-    }
+IG_INLINE void add_rows(const heads_of *of, const float *rows, int64_t n_rows, int64_t width,
+                        const int heads) {
+    int64_t i = 0;
+    for (; i + 4 * VF_LANES <= width; i += 4 * VF_LANES)
+        add_columns(of, i, rows, n_rows, VF_LANES, heads, 4);
+    for (; i < width; i += VF_LANES)
+        add_columns(of, i, rows, n_rows, smaller(width - i, VF_LANES), heads, 1);
 }
 
-/* The heads of a row that read the same head of keys. */
+/* Rows of one sequence, and heads whose heads of keys lie side by side: they walk together. */
 typedef struct walk {
-    const float *q;
-    float *out;
-    int64_t heads;
-    float score[MOST_HEADS][KEYS];
-    float keep[MOST_HEADS]; /* what the sums so far are worth after this page */
-    float largest[MOST_HEADS], sum[MOST_HEADS];
-    float room[SOME * MOST_WIDTH];
+    const ig_cpu_launch *l;
+    int64_t sequence, row, rows;
+    int64_t head, heads, group, groups;       /* of queries, and of keys and values */
+    int64_t slot;                             /* where their states are kept */
+    int64_t first[MOST_ROWS], end[MOST_ROWS]; /* the positions each row sees, */
+    int64_t low[MOST_ROWS], high[MOST_ROWS];  /* and its keys of the page at hand */
+    float keep[QUERIES];                      /* what sums so far are worth after this page */
+    float score[QUERIES][KEYS];
+    float room[SOME * STRIDE];
 } walk;
 
-/* n <= SOME rows of keys or values as floats, `*stride` apart. */
-static const float *as_floats(const pages *p, const char *at, int64_t n, float *room,
-                              int64_t *stride) {
-    if (p->dtype == IG_F32) {
-        *stride = p->step_bytes / (int64_t)sizeof(float);
-        return (const float *)at;
+static float *state_of(const walk *w, int64_t row, int64_t head) {
+    return state_at(w->l, w->row + row, w->slot, w->head + head);
+}
+
+/* Some keys or values, of all groups of a walk. */
+typedef struct some_rows {
+    const pages *pages;
+    const char *at; /* NULL: there are none */
+} some_rows;
+
+/* They, as floats in w->room.  Those that the walk comes to next should be on their way meanwhile.
+ */
+static void make_floats(walk *w, some_rows s, some_rows next) {
+    const int64_t width = w->groups * s.pages->width;
+    decode_fn *decode = decoder_of(s.pages->dtype);
+    for (int64_t j = 0; j < SOME; j++) {
+        for (int64_t i = 0; next.at && i < w->groups * next.pages->row_bytes; i += LINE)
+            __builtin_prefetch(next.at + j * next.pages->step_bytes + i);
+        decode(s.at + j * s.pages->step_bytes, w->room + j * STRIDE, width);
     }
-    for (int64_t j = 0; j < n; j++)
-        decoder_of(p->dtype)(at + j * p->step_bytes, room + j * p->width, p->width);
-    *stride = p->width;
-    return room;
 }
 
 IG_INLINE vf plain_term(int64_t i, int64_t n, const void *of) {
     return vf_load_first((const float *)of + i, n);
 }
 
-/* Takes in n scores of a head: they become exp(score - largest). */
-static void take_in(const params *p, walk *w, int64_t head, int64_t n) {
-    float *score = w->score[head];
+/* Takes n scores into a state: they become exp(score - largest). */
+static void take_in(const params *p, float *state, float *score, int64_t n, float *keep) {
     for (int64_t j = 0; j < n; j += VF_LANES) {
         const int64_t m = smaller(n - j, VF_LANES);
         vf x = vf_mul(vf_load_first(score + j, m), vf_set(p->scale));
         if (p->softcap != 0) x = vf_mul(vf_tanh(vf_div(x, vf_set(p->softcap))), vf_set(p->softcap));
         vf_store_first(score + j, x, m);
     }
-    const float largest = largest_of(score, n), before = w->largest[head];
-    if (!(largest <= before)) w->largest[head] = largest;
+    const float largest = largest_of(score, n), before = state[LARGEST];
+    if (!(largest <= before)) state[LARGEST] = largest;
     for (int64_t j = 0; j < n; j += VF_LANES) {
         const int64_t m = smaller(n - j, VF_LANES);
-        const vf x = vf_sub(vf_load_first(score + j, m), vf_set(w->largest[head]));
+        const vf x = vf_sub(vf_load_first(score + j, m), vf_set(state[LARGEST]));
         vf_store_first(score + j, vf_exp(x), m);
     }
-    w->keep[head] = float_exp(before - w->largest[head]);
-    w->sum[head] = w->sum[head] * w->keep[head] + sum_block(0, n, plain_term, score);
+    *keep = float_exp(before - state[LARGEST]);
+    state[SUM] = state[SUM] * *keep + sum_block(0, n, plain_term, score);
 }
 
-/* n keys of a page, from those at k and v on. */
-static void add_page(const params *p, walk *w, const char *k, const char *v, int64_t n) {
-    int64_t stride;
-    for (int64_t j = 0; j < n; j += SOME) {
-        const int64_t some = smaller(n - j, SOME);
-        const float *rows = as_floats(&p->k, k + j * p->k.step_bytes, some, w->room, &stride);
-        for (int64_t i = 0; i < w->heads; i++)
-            dots(w->q + i * p->k.width, rows, stride, some, p->k.width, w->score[i] + j);
+/* Whether a row sees any of keys [j, j + SOME) of the page at hand. */
+static bool sees(const walk *w, int64_t row, int64_t j) {
+    return w->low[row] < j + SOME && w->high[row] > j;
+}
+
+static bool any_sees(const walk *w, int64_t j) {
+    for (int64_t r = 0; r < w->rows; r++)
+        if (sees(w, r, j)) return true;
+    return false;
+}
+
+/* Keys and values of a page, from the first group of a walk on, and the keys of the page behind. */
+typedef struct page_rows {
+    some_rows k, v, next;
+} page_rows;
+
+/* The rows behind those from key j on. */
+static some_rows behind(some_rows page, int64_t j, some_rows next) {
+    if (j + SOME >= KEYS) return next;
+    return (some_rows){page.pages, page.at + (j + SOME) * page.pages->step_bytes};
+}
+
+/* Heads i on of a row: how many of them go together, and what they need, from key `low` on.  */
+static int heads_at(walk *w, int64_t row, int64_t i, int64_t low, heads_of *out) {
+    const params *p = w->l->params;
+    const int64_t each = p->h / p->g, head = w->head + i;
+    const bool two = PAIR == 2 && i + 1 < w->heads && head / each == (head + 1) / each;
+    for (int h = 0; h < 1 + two; h++) {
+        const int64_t query = row * w->heads + i + h;
+        out->q[h] = (const float *)w->l->at[Q] + ((w->row + row) * p->h + head + h) * p->k.width;
+        out->score[h] = w->score[query] + low;
+        out->values[h] = state_of(w, row, i + h) + STATE_HEAD;
+        out->keep[h] = low == w->low[row] ? w->keep[query] : 1;
     }
-    for (int64_t i = 0; i < w->heads; i++) take_in(p, w, i, n);
-    for (int64_t j = 0; j < n; j += SOME) {
-        const int64_t some = smaller(n - j, SOME);
-        const float *rows = as_floats(&p->v, v + j * p->v.step_bytes, some, w->room, &stride);
-        for (int64_t i = 0; i < w->heads; i++)
-            add_rows(w->out + i * p->v.width, j == 0 ? w->keep[i] : 1, w->score[i] + j, rows,
-                     stride, some, p->v.width);
+    return 1 + two;
+}
+
+/* Where in w->room the head of keys or values lies that a head reads. */
+static const float *room_of(const walk *w, int64_t i, int64_t width) {
+    const params *p = w->l->params;
+    return w->room + ((w->head + i) / (p->h / p->g) - w->group) * width;
+}
+
+static void score_keys(walk *w, const page_rows *page) {
+    const params *p = w->l->params;
+    heads_of of;
+    for (int64_t j = 0; j < KEYS; j += SOME) {
+        if (!any_sees(w, j)) continue;
+        make_floats(w, (some_rows){&p->k, page->k.at + j * p->k.step_bytes},
+                    behind(page->k, j, page->v));
+        for (int64_t r = 0; r < w->rows; r++)
+            for (int64_t i = 0, n; i < w->heads && sees(w, r, j); i += n) {
+                n = heads_at(w, r, i, j, &of);
+                if (n == PAIR)
+                    dots(&of, room_of(w, i, p->k.width), p->k.width, PAIR);
+                else
+                    dots(&of, room_of(w, i, p->k.width), p->k.width, 1);
+            }
     }
 }
 
-/* All pages of positions [first, end) of a sequence, for one head of keys. */
-static void walk_pages(const ig_cpu_launch *l, walk *w, int64_t sequence, int64_t group,
-                       int64_t first, int64_t end) {
-    const params *p = l->params;
-    const int32_t *table = (const int32_t *)l->at[TABLE] + sequence * p->table_width;
-    for (int64_t at = first; at < end;) {
-        const int64_t page = at / KEYS, skip = at % KEYS, n = smaller(end - at, KEYS - skip);
-        if (page >= p->table_width || table[page] < 0 || table[page] >= p->n_pages) return;
-        const int64_t row = table[page] * (int64_t)KEYS + skip;
-        add_page(p, w, l->at[K] + row * p->k.step_bytes + group * p->k.row_bytes,
-                 l->at[V] + row * p->v.step_bytes + group * p->v.row_bytes, n);
-        at += n;
-    }
-}
-
-/* Some heads of one row. */
-static void attend(const ig_cpu_launch *l, walk *w, int64_t row, int64_t group) {
-    const params *p = l->params;
-    const int64_t sequence = ((const int32_t *)l->at[SEQUENCE])[row], e = p->v.width;
-    const int64_t end = (int64_t)((const int32_t *)l->at[POSITION])[row] + 1;
-    const int64_t first = p->window > 0 && end > p->window ? end - p->window : 0;
-    memset(w->out, 0, (size_t)(w->heads * e) * sizeof *w->out);
-    for (int64_t i = 0; i < w->heads; i++) w->largest[i] = -INFINITY, w->sum[i] = 0;
-    if (sequence >= 0 && sequence < p->sequences) walk_pages(l, w, sequence, group, first, end);
-    for (int64_t i = 0; i < w->heads; i++)
-        for (int64_t c = 0; c < e && w->largest[i] != -INFINITY; c++)
-            w->out[i * e + c] *= 1 / w->sum[i];
-}
-
-/* A unit is a row and a head of keys. */
-static void attention_paged(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const params *p = l->params;
-    walk w;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t row = unit / p->g, group = unit % p->g, heads = p->h / p->g;
-        for (int64_t head = 0; head < heads; head += MOST_HEADS) {
-            const int64_t number = row * p->h + group * heads + head;
-            w.heads = smaller(heads - head, MOST_HEADS);
-            w.q = (const float *)l->at[Q] + number * p->k.width;
-            w.out = (float *)l->at[OUT] + number * p->v.width;
-            attend(l, &w, row, group);
+static void add_values(walk *w, const page_rows *page) {
+    const params *p = w->l->params;
+    heads_of of;
+    for (int64_t j = 0; j < KEYS; j += SOME) {
+        if (!any_sees(w, j)) continue;
+        make_floats(w, (some_rows){&p->v, page->v.at + j * p->v.step_bytes},
+                    behind(page->v, j, page->next));
+        for (int64_t r = 0; r < w->rows; r++) {
+            const int64_t low = w->low[r] > j ? w->low[r] : j;
+            const int64_t rows = smaller(w->high[r], j + SOME) - low;
+            for (int64_t i = 0, n; i < w->heads && sees(w, r, j); i += n) {
+                const float *from = room_of(w, i, p->v.width) + (low - j) * STRIDE;
+                n = heads_at(w, r, i, low, &of);
+                if (n == PAIR)
+                    add_rows(&of, from, rows, p->v.width, PAIR);
+                else
+                    add_rows(&of, from, rows, p->v.width, 1);
+            }
         }
     }
+}
+
+/* The page that holds a position, as a row of [p 64]; -1: it lies nowhere. */
+static int64_t page_at(const ig_cpu_launch *l, int64_t sequence, int64_t position) {
+    const params *p = l->params;
+    const int64_t page = position / KEYS;
+    if (page >= p->table_width) return -1;
+    const int32_t number = ((const int32_t *)l->at[TABLE])[sequence * p->table_width + page];
+    return number < 0 || number >= p->n_pages ? -1 : number * (int64_t)KEYS;
+}
+
+/* One page, which begins at position `at` and at this row of the cache; the next follows there. */
+static void add_page(walk *w, int64_t at, int64_t row, int64_t next_row) {
+    const params *p = w->l->params;
+    const char *k = w->l->at[K] + w->group * p->k.row_bytes;
+    const char *v = w->l->at[V] + w->group * p->v.row_bytes;
+    const page_rows page = {{&p->k, k + row * p->k.step_bytes},
+                            {&p->v, v + row * p->v.step_bytes},
+                            {&p->k, next_row < 0 ? NULL : k + next_row * p->k.step_bytes}};
+    for (int64_t r = 0; r < w->rows; r++) {
+        w->low[r] = w->first[r] > at ? w->first[r] - at : 0;
+        w->high[r] = smaller(w->end[r] - at, KEYS);
+    }
+    score_keys(w, &page);
+    for (int64_t r = 0; r < w->rows; r++)
+        for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++) {
+            const int64_t query = r * w->heads + i;
+            take_in(p, state_of(w, r, i), w->score[query] + w->low[r], w->high[r] - w->low[r],
+                    &w->keep[query]);
+        }
+    add_values(w, &page);
+}
+
+/* All pages of a span, up to the first that lies nowhere; states begin anew. */
+static void walk_span(walk *w, int64_t span) {
+    const params *p = w->l->params;
+    int64_t low = INT64_MAX, high = 0;
+    for (int64_t r = 0; r < w->rows; r++) {
+        if (w->first[r] < low) low = w->first[r];
+        if (w->end[r] > high) high = w->end[r];
+        for (int64_t i = 0; i < w->heads; i++) {
+            float *state = state_of(w, r, i);
+            memset(state, 0, (size_t)(STATE_HEAD + p->v.width) * sizeof *state);
+            state[LARGEST] = -INFINITY;
+        }
+    }
+    if (low < span * SPAN) low = span * SPAN;
+    high = smaller(high, (span + 1) * SPAN);
+    if (low >= high) return;
+    int64_t row = page_at(w->l, w->sequence, low);
+    for (int64_t at = low / KEYS * KEYS; at < high && row >= 0; at += KEYS) {
+        const int64_t next = page_at(w->l, w->sequence, at + KEYS);
+        add_page(w, at, row, next);
+        row = next;
+    }
+}
+
+/* Puts what a later span has found to what those before have. */
+static void fold(float *into, const float *from, int64_t e) {
+    const float before = into[LARGEST];
+    if (from[LARGEST] == -INFINITY) return;
+    if (before == -INFINITY) {
+        memcpy(into, from, (size_t)(STATE_HEAD + e) * sizeof *into);
+        return;
+    }
+    if (!(from[LARGEST] <= before)) into[LARGEST] = from[LARGEST];
+    const float keep = float_exp(before - into[LARGEST]);
+    const float take = float_exp(from[LARGEST] - into[LARGEST]);
+    into[SUM] = vf_first(vf_fma(vf_set(from[SUM]), vf_set(take), vf_set(into[SUM] * keep)));
+    for (int64_t i = 0; i < e; i += VF_LANES) {
+        const int64_t n = smaller(e - i, VF_LANES);
+        const vf y = vf_mul(vf_load_first(into + STATE_HEAD + i, n), vf_set(keep));
+        const vf x = vf_load_first(from + STATE_HEAD + i, n);
+        vf_store_first(into + STATE_HEAD + i, vf_fma(x, vf_set(take), y), n);
+    }
+}
+
+/* The row of `out`: values by the sum, 0 where nothing was seen. */
+static void finish(const ig_cpu_launch *l, int64_t row, int64_t head, const float *state) {
+    const params *p = l->params;
+    const float share = state && state[LARGEST] != -INFINITY ? 1 / state[SUM] : 0;
+    float *out = (float *)l->at[OUT] + (row * p->h + head) * p->v.width;
+    for (int64_t c = 0; c < p->v.width; c++)
+        out[c] = share == 0 ? 0 : state[STATE_HEAD + c] * share;
+}
+
+/* ---- who walks ---- */
+
+typedef struct sight {
+    int64_t sequence, first, end; /* -1: none; the positions that are seen */
+} sight;
+
+static sight sight_of(const ig_cpu_launch *l, int64_t row) {
+    const params *p = l->params;
+    const int64_t end = (int64_t)((const int32_t *)l->at[POSITION])[row] + 1;
+    sight s = {.sequence = ((const int32_t *)l->at[SEQUENCE])[row], .end = end};
+    if (s.sequence < 0 || s.sequence >= p->sequences) s.sequence = -1;
+    if (p->window > 0 && end > p->window) s.first = end - p->window;
+    s.end = smaller(end, p->table_width * KEYS);
+    return s;
+}
+
+/* As far as pages are there without a gap. */
+static int64_t reach(const ig_cpu_launch *l, const sight *s) {
+    for (int64_t at = s->first; at < s->end; at = at / KEYS * KEYS + KEYS)
+        if (page_at(l, s->sequence, at) < 0) return at;
+    return s->end;
+}
+
+/* The rows from w->row on, before `end`, that are of its sequence.  A row of none is alone. */
+static void gather(walk *w, int64_t end) {
+    w->sequence = sight_of(w->l, w->row).sequence;
+    for (w->rows = 0; w->row + w->rows < end; w->rows++) {
+        const sight s = sight_of(w->l, w->row + w->rows);
+        if (w->rows > 0 && (s.sequence != w->sequence || s.sequence < 0)) break;
+        w->first[w->rows] = s.first;
+        w->end[w->rows] = s.end;
+    }
+}
+
+/* One span into its slot. */
+static void walk_one(walk *w, int64_t span) {
+    w->slot = span;
+    if (w->sequence >= 0) walk_span(w, span);
+}
+
+/* All spans, each folded into the first slot. */
+static void walk_all(walk *w) {
+    const params *p = w->l->params;
+    int64_t begin = p->spans, end = 0;
+    for (int64_t r = 0; r < w->rows && w->sequence >= 0; r++) {
+        const sight s = {w->sequence, w->first[r], w->end[r]};
+        w->end[r] = reach(w->l, &s);
+        if (w->first[r] >= w->end[r]) continue;
+        begin = smaller(begin, w->first[r] / SPAN);
+        if ((w->end[r] - 1) / SPAN >= end) end = (w->end[r] - 1) / SPAN + 1;
+    }
+    for (int64_t span = begin; span < end; span++) {
+        w->slot = span > begin;
+        walk_span(w, span);
+        for (int64_t r = w->row; r < w->row + w->rows && span > begin; r++)
+            for (int64_t head = w->head; head < w->head + w->heads; head++)
+                fold(state_at(w->l, r, 0, head), state_at(w->l, r, 1, head), p->v.width);
+    }
+    for (int64_t r = w->row; r < w->row + w->rows; r++)
+        for (int64_t head = w->head; head < w->head + w->heads; head++)
+            finish(w->l, r, head, begin < end ? state_at(w->l, r, 0, head) : NULL);
+}
+
+/* The rows of a block for a bundle of heads of keys: through one span, or (-1) through all. */
+static void walk_block(const ig_cpu_launch *l, int64_t block, int64_t bundle, int64_t span) {
+    const params *p = l->params;
+    const int64_t end = smaller((block + 1) * p->block, p->rows);
+    walk w;
+    w.l = l;
+    w.group = bundle * p->bundle;
+    w.groups = smaller(p->bundle, p->g - w.group);
+    const int64_t head = w.group * (p->h / p->g), head_end = head + w.groups * (p->h / p->g);
+    for (w.row = block * p->block; w.row < end; w.row += w.rows) {
+        gather(&w, end);
+        for (w.head = head; w.head < head_end; w.head += w.heads) {
+            w.heads = smaller(head_end - w.head, MOST_HEADS);
+            if (span < 0)
+                walk_all(&w);
+            else
+                walk_one(&w, span);
+        }
+    }
+}
+
+static int64_t bundles(const params *p) { return (p->g + p->bundle - 1) / p->bundle; }
+
+/* A unit is a block of rows and a bundle of heads of keys, */
+static void attend_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const int64_t n = bundles(l->params);
+    for (int64_t unit = begin; unit < end; unit++) walk_block(l, unit / n, unit % n, -1);
+}
+
+/* the same and a span, */
+static void attend_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    const int64_t n = bundles(p);
+    for (int64_t unit = begin; unit < end; unit++)
+        walk_block(l, unit / n / p->spans, unit % n, unit / n % p->spans);
+}
+
+/* and a query, whose spans have all been walked. */
+static void fold_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t row = unit / p->h, head = unit % p->h;
+        const sight s = sight_of(l, row);
+        const int64_t until = s.sequence < 0 ? 0 : reach(l, &s), span = s.first / SPAN;
+        float *state = s.first < until ? state_at(l, row, span, head) : NULL;
+        for (int64_t i = span + 1; state && i * SPAN < until; i++)
+            fold(state, state_at(l, row, i, head), p->v.width);
+        finish(l, row, head, state);
+    }
+}
+
+static void attention_paged(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    if (p->slots == p->spans)
+        fold_spans(l, begin, end);
+    else
+        attend_rows(l, begin, end);
+}
+
+/* ---- setting up ---- */
+
+static bool pages_make(const ig_operand *o, pages *out) {
+    const int64_t *dim = o->desc.shape.dim;
+    const ig_dtype dtype = o->desc.dtype;
+    *out = (pages){dim[3], ig_bytes_of(dtype, dim[3]), ig_bytes_of(dtype, dim[2] * dim[3]), dtype};
+    return ig_operand_is_packed(o) && decoder_of(dtype) && dim[3] <= MOST_WIDTH;
+}
+
+/* Units are few or many by the shape alone. */
+static void paged_split(params *p, ig_cpu_setup *out) {
+    enum { BLOCK_QUERIES = 64 }; /* where rows are many: scores stay in the nearest cache */
+    const int64_t each = p->h / p->g, key_cost = product(each, p->k.width + p->v.width);
+    p->spans = (p->table_width * KEYS + SPAN - 1) / SPAN;
+    p->bundle = 1;
+    p->slots = 2;
+    p->block = smaller(BLOCK_QUERIES / smaller(each, MOST_HEADS), MOST_ROWS);
+    out->units = (p->rows + p->block - 1) / p->block * p->g;
+    out->cost = product(product(p->table_width, KEYS), product(p->block, key_cost));
+    if (out->units < FEW_UNITS && p->spans > 2) {
+        const int64_t wider = p->k.width > p->v.width ? p->k.width : p->v.width;
+        while (p->bundle < p->g && (p->bundle + 1) * wider <= RUN &&
+               (p->bundle + 1) * each <= MOST_HEADS)
+            p->bundle++;
+        p->block = smaller(QUERIES / smaller(each * p->bundle, MOST_HEADS), MOST_ROWS);
+        p->slots = p->spans;
+        out->prepare = attend_spans;
+        out->prepare_units = (p->rows + p->block - 1) / p->block * bundles(p) * p->spans;
+        out->prepare_cost = product(product(SPAN, p->bundle), key_cost);
+        out->units = p->rows * p->h;
+        out->cost = product(p->spans, p->v.width);
+    }
+    out->scratch_bytes = (uint64_t)(p->rows * p->slots * p->h * state_floats(p)) * sizeof(float);
+}
+
+static bool paged_setup(const ig_step *step, ig_cpu_setup *out) {
+    ig_attrs_paged a;
+    ig_step_attrs(step, &a, sizeof a);
+    params p = {0};
+    if (!ig_operand_is_packed(&step->in[Q])) return false;
+    if (!pages_make(&step->in[K], &p.k) || !pages_make(&step->in[V], &p.v)) return false;
+    for (uint32_t i = TABLE; i < step->n_in; i++)
+        if (step->in[i].desc.dtype != IG_I32 || !ig_operand_is_packed(&step->in[i])) return false;
+    const int64_t *q = step->in[Q].desc.shape.dim, *v = step->in[V].desc.shape.dim;
+    p.rows = q[0], p.h = q[1], p.g = v[2], p.n_pages = v[0];
+    p.sequences = step->in[TABLE].desc.shape.dim[0];
+    p.table_width = step->in[TABLE].desc.shape.dim[1];
+    p.scale = a.scale == 0 ? (float)(1 / sqrt((double)q[2])) : a.scale;
+    p.softcap = a.softcap;
+    p.window = a.window;
+    paged_split(&p, out);
+    return keep_params(out, &p, sizeof p);
 }
 
 /* ---- storing: row index[i] of dst becomes rows[i] ---- */

@@ -7,6 +7,7 @@
  */
 #include <math.h>
 
+#include "backend/cpu/grouped.h"
 #include "backend/cpu/product.h"
 #include "backend/cpu/whole.h"
 
@@ -65,41 +66,157 @@ static bool common_setup(const ig_step *step, params *p) {
     return true;
 }
 
+static int64_t groups_of(const params *p) { return pieces_of(p->n, PANEL_COLUMNS); }
+
+static void pack(const void *params_of_step, const char *weight, char *packed, int64_t begin,
+                 int64_t end) {
+    const params *p = params_of_step;
+    const int64_t blocks = p->w.columns / IG_BLOCK, bytes = packed_group_bytes(p->w.dtype, blocks);
+    for (int64_t g = begin; g < end; g++)
+        pack_group(p->w.dtype, row_at(&p->w, weight, g * PANEL_COLUMNS),
+                   ig_bytes_of(p->w.dtype, p->w.at.stride[0]),
+                   smaller(p->n - g * PANEL_COLUMNS, PANEL_COLUMNS), blocks,
+                   (uint8_t *)packed + g * bytes);
+}
+
+/* Units are groups of columns, for all rows. */
+static void multiply_groups(const ig_cpu_launch *l, int64_t begin, int64_t end, bool is_packed) {
+    const params *p = l->params;
+    const int64_t blocks = p->x.columns / IG_BLOCK, j = begin * PANEL_COLUMNS;
+    const int64_t group_bytes = packed_group_bytes(p->w.dtype, blocks);
+    const whole_block part = {
+        .x = (const rounded *)l->scratch,
+        .x_row = blocks,
+        .rows = p->m,
+        .dtype = p->w.dtype,
+        .is_packed = is_packed,
+        .w = is_packed ? l->at[1] + begin * group_bytes : row_at(&p->w, l->at[1], j),
+        .w_row = is_packed ? group_bytes : ig_bytes_of(p->w.dtype, p->w.at.stride[0]),
+        .columns = smaller(p->n, end * PANEL_COLUMNS) - j,
+        .blocks = blocks,
+        .y = (float *)l->at[2 + p->has_bias] + j,
+        .y_row = p->n,
+        .bias = p->has_bias ? (const float *)l->at[2] + j : NULL};
+    multiply_whole(&part);
+}
+
+static void matmul_whole(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    multiply_groups(l, begin, end, false);
+}
+
+static void matmul_packed(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    multiply_groups(l, begin, end, true);
+}
+
 static bool whole_setup(const ig_step *step, ig_cpu_setup *out) {
     params p;
     if (!common_setup(step, &p) || !panel_types[p.w.dtype].unpack) return false;
-    const int64_t row_bytes = p.x.columns / IG_BLOCK * (int64_t)sizeof(rounded);
-    p.row_blocks = pieces_of(p.m, WHOLE_ROWS);
-    out->units = p.row_blocks * pieces_of(p.n, PANEL_COLUMNS);
-    out->cost = product(product(PANEL_COLUMNS, smaller(p.m, WHOLE_ROWS)), p.x.columns);
-    out->scratch_bytes = (uint64_t)product(p.m, row_bytes);
+    const int64_t blocks = p.x.columns / IG_BLOCK;
+    out->units = groups_of(&p);
+    out->cost = product(product(PANEL_COLUMNS, p.m), p.x.columns);
+    out->together = together_of(out->units, p.m);
+    out->scratch_bytes = (uint64_t)product(p.m, blocks * (int64_t)sizeof(rounded));
     out->prepare = round_rows;
     out->prepare_units = p.m;
     out->prepare_cost = product(p.x.columns, 2);
+    out->prepare_kind = rounded_kind(p.w.dtype);
+    if (VF_LANES > 1)
+        out->pack = (ig_cpu_pack){.run = matmul_packed,
+                                  .pack = pack,
+                                  .input = 1,
+                                  .parts = out->units,
+                                  .part_bytes = (uint64_t)packed_group_bytes(p.w.dtype, blocks)};
     return keep_params(out, &p, sizeof p);
 }
 
-/* A unit is a block of results; those of the same columns come one after the other. */
-static void matmul_whole(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const params *p = l->params;
-    const int64_t blocks = p->x.columns / IG_BLOCK;
-    whole_room room;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t i = unit % p->row_blocks * WHOLE_ROWS;
-        const int64_t j = unit / p->row_blocks * PANEL_COLUMNS;
-        const whole_block part = {.x = (const rounded *)l->scratch + i * blocks,
-                                  .x_row = blocks,
-                                  .dtype = p->w.dtype,
-                                  .w = row_at(&p->w, l->at[1], j),
-                                  .w_row = ig_bytes_of(p->w.dtype, p->w.at.stride[0]),
-                                  .blocks = blocks,
-                                  .y = (float *)l->at[2 + p->has_bias] + i * p->n + j,
-                                  .y_row = p->n,
-                                  .bias = p->has_bias ? (const float *)l->at[2] + j : NULL};
-        multiply_whole(&part, smaller(p->m - i, WHOLE_ROWS), smaller(p->n - j, PANEL_COLUMNS),
-                       &room);
+/* ---- products by expert: x [s, k], w [e, n, k], offsets [e + 1] -> [s, n] ---- */
+
+static int64_t expert_groups(const grouped *p) { return pieces_of(p->n, PANEL_COLUMNS); }
+
+static void round_grouped(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const grouped *p = l->params;
+    const int64_t blocks = p->k / IG_BLOCK;
+    for (int64_t i = begin * blocks; i < end * blocks; i++)
+        round_block(&panel_types[p->dtype], (const float *)l->at[0] + i * IG_BLOCK,
+                    (rounded *)l->scratch + i);
+}
+
+/* The groups of all experts, one expert after the other. */
+static void pack_experts(const void *params_of_step, const char *weight, char *packed,
+                         int64_t begin, int64_t end) {
+    const grouped *p = params_of_step;
+    const int64_t blocks = p->k / IG_BLOCK, bytes = packed_group_bytes(p->dtype, blocks);
+    const int64_t row_bytes = ig_bytes_of(p->dtype, p->k);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t expert = i / expert_groups(p), j = i % expert_groups(p) * PANEL_COLUMNS;
+        pack_group(p->dtype, weight + (expert * p->n + j) * row_bytes, row_bytes,
+                   smaller(p->n - j, PANEL_COLUMNS), blocks, (uint8_t *)packed + i * bytes);
     }
 }
+
+/* Groups of columns through all experts. */
+static void multiply_experts(const ig_cpu_launch *l, int64_t begin, int64_t end, bool is_packed) {
+    const grouped *p = l->params;
+    const int32_t *offsets = (const int32_t *)l->at[2];
+    const int64_t j = begin * PANEL_COLUMNS, columns = smaller(p->n, end * PANEL_COLUMNS) - j;
+    const int64_t blocks = p->k / IG_BLOCK, row_bytes = ig_bytes_of(p->dtype, p->k);
+    const int64_t group_bytes = packed_group_bytes(p->dtype, blocks);
+    float *y = (float *)l->at[3] + j;
+    int64_t row = grouped_begin(p, offsets);
+    clear_rows(y, p->n, row, columns);
+    for (int64_t e = 0; e < p->experts; e++) {
+        const int64_t next = grouped_end(p, offsets, e, row);
+        const char *w = is_packed ? l->at[1] + (e * expert_groups(p) + begin) * group_bytes
+                                  : l->at[1] + (e * p->n + j) * row_bytes;
+        const whole_block part = {.x = (const rounded *)l->scratch + row * blocks,
+                                  .x_row = blocks,
+                                  .rows = next - row,
+                                  .dtype = p->dtype,
+                                  .is_packed = is_packed,
+                                  .w = w,
+                                  .w_row = is_packed ? group_bytes : row_bytes,
+                                  .columns = columns,
+                                  .blocks = blocks,
+                                  .y = y + row * p->n,
+                                  .y_row = p->n};
+        if (part.rows > 0) multiply_whole(&part);
+        row = next;
+    }
+    clear_rows(y + row * p->n, p->n, p->rows - row, columns);
+}
+
+static void experts_whole(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    multiply_experts(l, begin, end, false);
+}
+
+static void experts_packed(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    multiply_experts(l, begin, end, true);
+}
+
+static bool experts_setup(const ig_step *step, ig_cpu_setup *out) {
+    grouped p = grouped_of(step);
+    if (!grouped_is_transposed(step) || !inputs_are_packed(step)) return false;
+    if (!panel_types[p.dtype].unpack) return false;
+    const int64_t blocks = p.k / IG_BLOCK;
+    p.n = step->in[1].desc.shape.dim[1];
+    out->units = expert_groups(&p);
+    out->cost = product(product(p.rows, p.k), PANEL_COLUMNS);
+    out->together = together_of(out->units, 1);
+    out->scratch_bytes = (uint64_t)product(p.rows, blocks * (int64_t)sizeof(rounded));
+    out->prepare = round_grouped;
+    out->prepare_units = p.rows;
+    out->prepare_cost = product(p.k, 2);
+    out->prepare_kind = rounded_kind(p.dtype);
+    if (VF_LANES > 1)
+        out->pack = (ig_cpu_pack){.run = experts_packed,
+                                  .pack = pack_experts,
+                                  .input = 1,
+                                  .parts = p.experts * out->units,
+                                  .part_bytes = (uint64_t)packed_group_bytes(p.dtype, blocks)};
+    return keep_params(out, &p, sizeof p);
+}
+
+/* ---- products with halves ---- */
 
 static bool float_setup(const ig_step *step, ig_cpu_setup *out) {
     params p;
@@ -178,6 +295,7 @@ static void cast(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 const ig_cpu_entry IG_CPU_LIST(quant)[] = {
     {IG_OP_MATMUL, IG_F32, BY_UNIT, whole_setup, matmul_whole},
     {IG_OP_MATMUL, IG_F32, BY_UNIT, float_setup, matmul_float},
+    {IG_OP_MATMUL_GROUPED, IG_F32, BY_UNIT, experts_setup, experts_whole},
     {IG_OP_EMBEDDING, IG_F16, BY_ROW, embedding_setup, embedding},
     {IG_OP_EMBEDDING, IG_BF16, BY_ROW, embedding_setup, embedding},
 #define IG_DTYPE(ID, name, block, bytes)

@@ -1,34 +1,35 @@
 /* Element by element, on operands that lie as they like. */
 #include "backend/vulkan/kernels/setup.h"
 
-/* What the shader computes for an op; -1: it cannot. */
-static int function_of(const ig_step *step) {
+int vk_elementwise_function(const ig_step *step) {
     static const int8_t functions[IG_OP_COUNT] = {
-        [IG_OP_ADD] = VK_ADD,
-        [IG_OP_SUB] = VK_SUB,
-        [IG_OP_MUL] = VK_MUL,
-        [IG_OP_DIV] = VK_DIV,
-        [IG_OP_EQUAL] = VK_EQUAL,
-        [IG_OP_SCALE] = VK_SCALE,
-        [IG_OP_NEG] = VK_NEG,
-        [IG_OP_EXP] = VK_EXP,
-        [IG_OP_LOG] = VK_LOG,
-        [IG_OP_SQRT] = VK_SQRT,
-        [IG_OP_TANH] = VK_TANH,
-        [IG_OP_SIGMOID] = VK_SIGMOID,
-        [IG_OP_RELU] = VK_RELU,
-        [IG_OP_GELU] = VK_GELU_ERF,
-        [IG_OP_SILU] = VK_SILU,
-        [IG_OP_SOFTPLUS] = VK_SOFTPLUS,
-        [IG_OP_POSITIVE] = VK_POSITIVE,
-        [IG_OP_GELU_GRAD] = VK_GELU_ERF_GRAD,
-        [IG_OP_SILU_GRAD] = VK_SILU_GRAD,
+        /* counted from 1: 0 is none */
+        [IG_OP_ADD] = 1 + VK_ADD,
+        [IG_OP_SUB] = 1 + VK_SUB,
+        [IG_OP_MUL] = 1 + VK_MUL,
+        [IG_OP_DIV] = 1 + VK_DIV,
+        [IG_OP_EQUAL] = 1 + VK_EQUAL,
+        [IG_OP_SCALE] = 1 + VK_SCALE,
+        [IG_OP_NEG] = 1 + VK_NEG,
+        [IG_OP_EXP] = 1 + VK_EXP,
+        [IG_OP_LOG] = 1 + VK_LOG,
+        [IG_OP_SQRT] = 1 + VK_SQRT,
+        [IG_OP_TANH] = 1 + VK_TANH,
+        [IG_OP_SIGMOID] = 1 + VK_SIGMOID,
+        [IG_OP_RELU] = 1 + VK_RELU,
+        [IG_OP_GELU] = 1 + VK_GELU_ERF,
+        [IG_OP_SILU] = 1 + VK_SILU,
+        [IG_OP_SOFTPLUS] = 1 + VK_SOFTPLUS,
+        [IG_OP_POSITIVE] = 1 + VK_POSITIVE,
+        [IG_OP_GELU_GRAD] = 1 + VK_GELU_ERF_GRAD,
+        [IG_OP_SILU_GRAD] = 1 + VK_SILU_GRAD,
     };
     ig_attrs_gelu gelu;
+    if (!functions[step->op] || !vk_operands_are(step, 0, IG_F32) || !vk_alike(step)) return -1;
     ig_step_attrs(step, &gelu, sizeof gelu);
     const bool is_gelu = step->op == IG_OP_GELU || step->op == IG_OP_GELU_GRAD;
     if (is_gelu && gelu.form > IG_GELU_TANH) return -1;
-    const int function = functions[step->op];
+    const int function = functions[step->op] - 1;
     return function + (is_gelu && gelu.form == IG_GELU_TANH);
 }
 
@@ -55,7 +56,7 @@ static bool emit(const ig_step *step, vk_builder *b, int function) {
 }
 
 static bool real(const ig_step *step, vk_builder *b) {
-    return vk_operands_are(step, 0, IG_F32) && emit(step, b, function_of(step));
+    return emit(step, b, vk_elementwise_function(step));
 }
 
 static bool equal_int(const ig_step *step, vk_builder *b) {

@@ -3,6 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "functions.glsl"
+#include "compute.glsl"
 
 layout(constant_id = 1) const uint FUNCTION = 0;
 layout(constant_id = 2) const bool PACKED = false; /* all operands, so that i is their place */
@@ -10,58 +11,15 @@ layout(constant_id = 3) const uint INPUTS = 2;
 
 PARAMS(vk_elementwise_params)
 
-/* dx = dy s (1 + x (1 - s)) */
-float silu_grad(float x, float dy) {
-    const float s = sigmoid_of(x);
-    return dy * s * (1 + x * (1 - s));
-}
-
-/* y = x below(x), and the slope of below() is the density */
-float gelu_erf_grad(float x, float dy) {
-    const float b = bell(x);
-    return dy * (normal_below(x, b) + x * (b * 0.398942280));
-}
-
-float gelu_tanh_grad(float x, float dy) {
-    const float t = gelu_inner(x), du = 0.797884583 * (1 + 0.134145 * x * x);
-    return dy * 0.5 * (1 + t + x * (1 - t * t) * du);
-}
-
-/* As bits: a device may take subnormal numbers for 0. */
-bool is_same(float a, float b) {
-    const uint x = floatBitsToUint(a), y = floatBitsToUint(b);
-    return (x == y || (x | y) << 1 == 0u) && !is_nan(a);
-}
-
-/* A subnormal number as a whole number of 2^-149; others as they are. */
-float lift(float x, out int exponent) {
-    const uint bits = floatBitsToUint(x), mantissa = bits & 0x7fffffffu;
-    exponent = mantissa != 0u && mantissa < 0x00800000u ? -149 : 0;
-    if (exponent == 0) return x;
-    return (bits >> 31) != 0u ? -float(mantissa) : float(mantissa);
-}
-
-float product(float a, float b) {
-    int m, n;
-    const float x = lift(a, m), y = lift(b, n);
-    return m + n == 0 ? a * b : m + n < -149 ? 0 * x * y : times_power(x * y, m + n);
-}
-
-float ratio(float a, float b) {
-    int m, n;
-    const float x = lift(a, m), y = lift(b, n);
-    return m == n ? quotient(x, y) : times_power(quotient(x, y), m - n);
-}
-
 float compute(float a, float b) {
     switch (FUNCTION) {
     case VK_ADD: return a + b;
     case VK_SUB: return a - b;
     case VK_MUL: return product(a, b);
     case VK_DIV: return ratio(a, b);
-    case VK_EQUAL: return is_same(a, b) ? 1 : 0;
+    case VK_EQUAL: return equal_of(a, b);
     case VK_SCALE: return params.scale * a + params.shift;
-    case VK_NEG: return uintBitsToFloat(floatBitsToUint(a) ^ 0x80000000u);
+    case VK_NEG: return negative_of(a);
     case VK_EXP: return exp_of(a);
     case VK_LOG: return log_of(a);
     case VK_SQRT: return root(a);
@@ -72,7 +30,7 @@ float compute(float a, float b) {
     case VK_GELU_TANH: return gelu_tanh_of(a);
     case VK_SILU: return silu_of(a);
     case VK_SOFTPLUS: return softplus_of(a);
-    case VK_POSITIVE: return is_positive(a) ? 1 : 0;
+    case VK_POSITIVE: return positive_of(a);
     case VK_GELU_ERF_GRAD: return gelu_erf_grad(a, b);
     case VK_GELU_TANH_GRAD: return gelu_tanh_grad(a, b);
     default: return silu_grad(a, b);

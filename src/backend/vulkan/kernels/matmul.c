@@ -105,24 +105,89 @@ static void emit_small(vk_builder *b, vk_dispatch d, const vk_matmul_head *h, ui
 }
 
 /* Few rows: b is read once. */
+static bool is_vector(const vk_matmul_head *h) {
+    return h->m <= FEW_ROWS && h->batches == 1 && h->b_k == 1 && h->a_k == 1;
+}
+
 static void emit_vector(vk_builder *b, vk_dispatch d, const ig_step *step,
                         const vk_matmul_head *h) {
-    const uint32_t group = VECTOR_GROUP, columns = h->m <= 2 ? 2 : 1, whole = 0;
-    const uint32_t each = whole ? columns : columns * (group / TEAM);
+    const uint32_t group = VECTOR_GROUP, columns = h->m <= 2 ? 2 : 1;
+    const uint32_t each = columns * (group / TEAM);
     d.shader = VK_SHADER_matvec;
     d.groups[0] = vk_groups((h->n + each - 1) / each, 1);
     d.constant[0] = group;
     d.constant[1] = h->m;
     d.constant[2] = columns;
     d.constant[3] = (uint32_t)step->in[1].desc.dtype;
-    d.constant[4] = whole;
     d.constant[5] = has_pieces(&step->in[0], &step->in[1], h);
     vk_emit(b, &d);
 }
 
+/* ---- steps that go along ---- */
+
+static bool is_plain(const ig_operand *o, int64_t count) {
+    return o->desc.dtype == IG_F32 && ig_operand_is_packed(o) && vk_count(o) == count &&
+           o->offset % 16 == 0;
+}
+
+bool vk_matmul_takes_before(const ig_step *product, const ig_step *before) {
+    const ig_operand *x = &product->in[0];
+    const int64_t count = vk_count(x), width = vk_last_dim(x);
+    ig_attrs_matmul attrs;
+    vk_matmul_params p;
+    if (product->op != IG_OP_MATMUL || count == 0 || !ig_operand_is_packed(x) ||
+        x->value != before->out[0].value || product->in[1].value == x->value ||
+        vk_count(&before->out[0]) != count)
+        return false;
+    ig_step_attrs(product, &attrs, sizeof attrs);
+    params_of(product, &attrs, &p);
+    const bool is_norm =
+        before->op == IG_OP_RMS_NORM && before->n_in == 2 && vk_last_dim(&before->in[0]) == width;
+    return (is_norm || before->op == IG_OP_MUL) && is_vector(&p.head) &&
+           p.head.k == (uint64_t)width && has_pieces(x, &product->in[1], &p.head) &&
+           is_plain(&before->in[0], count) && is_plain(&before->in[1], is_norm ? width : count) &&
+           is_plain(&before->out[0], count);
+}
+
+bool vk_matmul_takes_after(const ig_step *product, const ig_step *after) {
+    const ig_operand *out = &product->out[0];
+    const int64_t count = vk_count(out);
+    if (count == 0 || (after->op != IG_OP_ADD && after->op != IG_OP_MUL)) return false;
+    if (after->in[0].value == after->in[1].value) return false;
+    if (after->in[0].value != out->value && after->in[1].value != out->value) return false;
+    for (uint32_t i = 0; i < 3; i++)
+        if (!is_plain(ig_step_operand(after, i), count)) return false;
+    return true;
+}
+
+/* Adds to a product what goes along with it; its memory is x, w, bias, out as by itself, then what
+ * `after` takes and makes, then the other factor of `before` and what it makes. */
+static void join(const vk_builder *b, const ig_step *step, vk_dispatch *d, vk_matmul_head *h) {
+    const ig_step *before = b->join.before, *after = b->join.after;
+    if (!before && !after) return;
+    for (uint32_t i = d->n_refs; i < VK_MAX_REFS; i++) d->ref[i] = d->ref[1]; /* not looked at */
+    d->n_refs = VK_MAX_REFS;
+    if (after) {
+        const bool first = after->in[0].value == step->out[0].value;
+        d->ref[4] = vk_reads(&after->in[first ? 1 : 0]);
+        d->ref[5] = vk_writes(&after->out[0]);
+        d->constant[9] = after->op == IG_OP_ADD ? VK_SUM : VK_PRODUCT;
+    }
+    if (before) {
+        ig_attrs_norm norm;
+        ig_step_attrs(before, &norm, sizeof norm);
+        h->eps = norm.eps;
+        d->ref[0] = vk_reads(&before->in[0]);
+        d->ref[6] = vk_reads(&before->in[1]);
+        if (b->join.stores) d->ref[7] = vk_writes(&before->out[0]);
+        d->constant[8] = before->op == IG_OP_MUL ? VK_PRODUCT : VK_RMS_NORM;
+        d->constant[10] = b->join.stores;
+    }
+}
+
 static bool matmul(const ig_step *step, vk_builder *b) {
     const ig_operand *x = &step->in[0], *w = &step->in[1], *out = &step->out[0];
-    const ig_operand *bias = step->n_in > 2 ? &step->in[2] : x;
+    const ig_operand *bias = step->n_in > 2 ? &step->in[2] : w;
     ig_attrs_matmul attrs;
     vk_matmul_params p;
     ig_step_attrs(step, &attrs, sizeof attrs);
@@ -132,17 +197,17 @@ static bool matmul(const ig_step *step, vk_builder *b) {
         return false;
     if (vk_count(out) == 0) return true;
     params_of(step, &attrs, &p);
-    const vk_matmul_head *h = &p.head;
-    const vk_dispatch d = {.constant = {[6] = attrs.activation, [7] = step->n_in > 2},
-                           .n_refs = 4,
-                           .ref = {vk_reads(x), vk_reads(w), vk_reads(bias), vk_writes(out)},
-                           .params = &p,
-                           .params_bytes = sizeof p};
+    vk_dispatch d = {.constant = {[6] = attrs.activation, [7] = step->n_in > 2},
+                     .n_refs = 4,
+                     .ref = {vk_reads(x), vk_reads(w), vk_reads(bias), vk_writes(out)},
+                     .params = &p,
+                     .params_bytes = sizeof p};
+    join(b, step, &d, &p.head);
     const uint32_t dtype = (uint32_t)w->desc.dtype;
-    if (h->m <= FEW_ROWS && h->batches == 1 && h->b_k == 1 && h->a_k == 1)
-        emit_vector(b, d, step, h);
-    else if (is_small(h) && ig_dtype_block(w->desc.dtype) == 1)
-        emit_small(b, d, h, dtype);
+    if (is_vector(&p.head))
+        emit_vector(b, d, step, &p.head);
+    else if (is_small(&p.head) && ig_dtype_block(w->desc.dtype) == 1)
+        emit_small(b, d, &p.head, dtype);
     else
         return emit_tiles(b, d, &p, dtype, VK_NOT_GROUPED);
     return true;

@@ -10,14 +10,13 @@
 #include "common.glsl"
 #include "decode.glsl"
 #include "functions.glsl"
+#include "finish.glsl"
 
 layout(constant_id = 1) const uint TILE = 64;
 layout(constant_id = 2) const uint DEPTH = 16;
 layout(constant_id = 3) const uint DTYPE = 0; /* of b */
 layout(constant_id = 4) const bool A_ALONG_K = true;
 layout(constant_id = 5) const bool B_ALONG_K = true;
-layout(constant_id = 6) const uint ACTIVATION = 0;
-layout(constant_id = 7) const bool HAS_BIAS = false;
 layout(constant_id = 8) const uint GROUPED = 0;
 const uint SIDE = 16;
 const uint EACH = TILE / SIDE; /* rows and columns of a thread */
@@ -96,10 +95,7 @@ void main() {
             [[unroll]] for (uint j = 0; j < EACH; j++) {
                 const uint row = row0 + y + i * SIDE, column = column0 + x + j * SIDE;
                 if (row >= rows || column >= head.n) continue;
-                float e = sum[i * EACH + j];
-                if (HAS_BIAS) e += FLOATS(2)[column * head.bias_stride];
-                FLOATS(3)[(to + row) * head.n + column] =
-                    activation_of(ACTIVATION, e);
+                finish((to + row) * head.n + column, column, sum[i * EACH + j]);
             }
     }
 }

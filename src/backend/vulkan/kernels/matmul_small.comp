@@ -9,11 +9,10 @@
 #include "common.glsl"
 #include "decode.glsl"
 #include "functions.glsl"
+#include "finish.glsl"
 
 layout(constant_id = 1) const uint WIDE = 32;
 layout(constant_id = 3) const uint DTYPE = 0; /* of b; no blocks */
-layout(constant_id = 6) const uint ACTIVATION = 0;
-layout(constant_id = 7) const bool HAS_BIAS = false;
 const uint TALL = GROUP / WIDE;
 const uint AT_ONCE = 8; /* elements of k that a thread loads before it multiplies any */
 
@@ -44,8 +43,7 @@ void main() {
             if (t < WIDE && column < head.n) {
                 float e = 0;
                 [[unroll]] for (uint i = 0; i < TALL; i++) e += partial[i * WIDE + t];
-                if (HAS_BIAS) e += FLOATS(2)[column * head.bias_stride];
-                FLOATS(3)[(batch * head.m + row) * head.n + column] = activation_of(ACTIVATION, e);
+                finish((batch * head.m + row) * head.n + column, column, e);
             }
             barrier();
         }

@@ -1,52 +1,69 @@
 #version 460
 /*
  * A few rows a [ROWS, k] x b [n, k]^T + bias [n], through an activation.  b is read
- * just once: COLUMNS rows of it belong to a team of threads, which share out k by
- * the piece.  A team is a subgroup, or with WHOLE the group.
+ * just once: COLUMNS rows of it belong to a subgroup, whose threads share out k by
+ * the piece.
+ *
+ * a may be left to be worked out: as a product of two, or as an rms_norm, whose
+ * factor is the same for a whole row and comes in at the end.
  */
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
 #define HEAD vk_matmul_head
 #include "common.glsl"
 #include "decode.glsl"
 #include "functions.glsl"
+#include "finish.glsl"
 #include "pieces.glsl"
-
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_arithmetic : require
 
 layout(constant_id = 1) const uint ROWS = 1;
 layout(constant_id = 2) const uint COLUMNS = 1;
-layout(constant_id = 3) const uint DTYPE = 0; /* of b */
-layout(constant_id = 4) const bool WHOLE = true;
+layout(constant_id = 3) const uint DTYPE = 0;      /* of b */
 layout(constant_id = 5) const bool PIECES = false; /* else element by element */
-layout(constant_id = 6) const uint ACTIVATION = 0;
-layout(constant_id = 7) const bool HAS_BIAS = false;
+layout(constant_id = 8) const uint BEFORE = 0;
+layout(constant_id = 10) const bool STORES = false; /* what was worked out */
+
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer VectorsOut {
+    vec4 at[];
+};
 
 float sum[ROWS * COLUMNS];
+float squares[ROWS];
+
+/* Vector i of a row of a.  The other factor is as long, or a row that serves for all. */
+vec4 left_of(uint row, uint i) {
+    const uint at = row * (head.k / 4) + i;
+    if (BEFORE == VK_NOTHING) return Vectors(push.at[0] + uint64_t(row * head.a_row) * 4).at[i];
+    const vec4 x = Vectors(push.at[0]).at[at];
+    if (BEFORE == VK_PRODUCT) return x * Vectors(push.at[6]).at[at];
+    squares[row] += dot(x, x);
+    return x * Vectors(push.at[6]).at[i];
+}
 
 /* Columns from `first` on; those beyond the last are read as the last. */
-void add_pieces(uint first, uint lane, uint lanes) {
+void add_pieces(uint first) {
     const uint vectors = piece_vectors(DTYPE), run = piece_run(DTYPE), step_ = piece_step(DTYPE);
     const uint64_t row_bytes = uint64_t(head.b_column / block_elements(DTYPE)) * block_bytes(DTYPE);
-    for (uint i = lane; i < head.k / (4 * vectors); i += lanes) {
+    for (uint i = gl_SubgroupInvocationID; i < head.k / (4 * vectors); i += gl_SubgroupSize) {
         const uint at = piece_first(DTYPE, i);
-        [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
-            const uint column = min(first + c, head.n - 1);
-            vec4 w[PIECE_VECTORS];
-            piece_at(DTYPE, push.at[1] + column * row_bytes, i, w);
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                Vectors x = Vectors(push.at[0] + uint64_t(r * head.a_row) * 4);
-                float part = 0;
-                [[unroll]] for (uint v = 0; v < vectors; v++)
-                    part += dot(w[v], x.at[at + v % run + v / run * step_]);
-                sum[r * COLUMNS + c] += part;
+        vec4 w[COLUMNS][PIECE_VECTORS];
+        [[unroll]] for (uint c = 0; c < COLUMNS; c++)
+            piece_at(DTYPE, push.at[1] + min(first + c, head.n - 1) * row_bytes, i, w[c]);
+        [[unroll]] for (uint r = 0; r < ROWS; r++)
+            [[unroll]] for (uint v = 0; v < vectors; v++) {
+                const uint place = at + v % run + v / run * step_;
+                const vec4 x = left_of(r, place);
+                if (BEFORE == VK_PRODUCT && STORES && first == 0)
+                    VectorsOut(push.at[7]).at[r * (head.k / 4) + place] = x;
+                [[unroll]] for (uint c = 0; c < COLUMNS; c++)
+                    sum[r * COLUMNS + c] += dot(w[c][v], x);
             }
-        }
     }
 }
 
-void add_elements(uint first, uint lane, uint lanes) {
-    for (uint k = lane; k < head.k; k += lanes)
+void add_elements(uint first) {
+    for (uint k = gl_SubgroupInvocationID; k < head.k; k += gl_SubgroupSize)
         [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
             const uint column = min(first + c, head.n - 1);
             const float w = weight_at(DTYPE, push.at[1], column * head.b_column + k);
@@ -55,50 +72,32 @@ void add_elements(uint first, uint lane, uint lanes) {
         }
 }
 
-shared float partial[ROWS * COLUMNS * GROUP / 4]; /* of each subgroup: they have 4 threads or more */
-
-void store(uint first, uint i, float e) {
-    const uint row = i / COLUMNS, column = first + i % COLUMNS;
-    if (column >= head.n) return;
-    if (HAS_BIAS) e += FLOATS(2)[column * head.bias_stride];
-    FLOATS(3)[row * head.n + column] = activation_of(ACTIVATION, e);
-}
-
-void store_of_subgroup(uint first) {
-    [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) {
-        const float e = subgroupAdd(sum[i]);
-        if (gl_SubgroupInvocationID == i % gl_SubgroupSize) store(first, i, e);
-    }
-}
-
-void store_of_group(uint first) {
-    [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) {
-        const float e = subgroupAdd(sum[i]);
-        if (subgroupElect()) partial[gl_SubgroupID * ROWS * COLUMNS + i] = e;
-    }
-    barrier();
-    if (thread() < ROWS * COLUMNS) {
-        float e = 0;
-        for (uint s = 0; s < gl_NumSubgroups; s++) e += partial[s * ROWS * COLUMNS + thread()];
-        store(first, thread(), e);
-    }
-    barrier();
+/* The factor of an rms_norm of a row, which is stored by the first subgroup. */
+float factor_of(uint row, uint first) {
+    const float factor = 1 / sqrt(subgroupAdd(squares[row]) / float(head.k) + head.eps);
+    if (!STORES || first != 0) return factor;
+    for (uint i = gl_SubgroupInvocationID; i < head.k / 4; i += gl_SubgroupSize)
+        VectorsOut(push.at[7]).at[row * (head.k / 4) + i] = left_of(row, i) * factor;
+    return factor;
 }
 
 void main() {
-    const uint lane = WHOLE ? thread() : gl_SubgroupInvocationID;
-    const uint lanes = WHOLE ? GROUP : gl_SubgroupSize;
-    const uint teams = WHOLE ? 1 : gl_NumSubgroups, team = WHOLE ? 0 : gl_SubgroupID;
-    FOR_EACH_GROUP(number, (head.n + COLUMNS * teams - 1) / (COLUMNS * teams)) {
-        const uint first = (number * teams + team) * COLUMNS;
+    FOR_EACH_GROUP(number, (head.n + COLUMNS * gl_NumSubgroups - 1) / (COLUMNS * gl_NumSubgroups)) {
+        const uint first = (number * gl_NumSubgroups + gl_SubgroupID) * COLUMNS;
         [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) sum[i] = 0;
+        [[unroll]] for (uint r = 0; r < ROWS; r++) squares[r] = 0;
         if (PIECES)
-            add_pieces(first, lane, lanes);
+            add_pieces(first);
         else
-            add_elements(first, lane, lanes);
-        if (WHOLE)
-            store_of_group(first);
-        else
-            store_of_subgroup(first);
+            add_elements(first);
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            const float factor = BEFORE == VK_RMS_NORM ? factor_of(r, first) : 1;
+            [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+                const float e = subgroupAdd(sum[r * COLUMNS + c]) * factor;
+                const uint lane = (r * COLUMNS + c) % gl_SubgroupSize;
+                if (gl_SubgroupInvocationID == lane && first + c < head.n)
+                    finish(r * head.n + first + c, first + c, e);
+            }
+        }
     }
 }

@@ -42,6 +42,16 @@ VK_STRUCT(vk_elementwise_params) {
     float scale, shift;
 };
 
+/* What a dispatch does for a run of steps, element by element: see chain.c. */
+#define VK_CHAIN_STEPS 8
+#define VK_CHAIN_REFS  8
+VK_STRUCT(vk_chain_params) {
+    uint n, rank;
+    uint dim[VK_RANK];
+    uint stride[VK_CHAIN_REFS][VK_RANK];
+    float scale[VK_CHAIN_STEPS], shift[VK_CHAIN_STEPS]; /* of steps that scale */
+};
+
 /* copy: src, dst.  fill: dst.  gather: index, x without its axis, out. */
 VK_STRUCT(vk_move_params) {
     vk_loop loop;
@@ -86,6 +96,7 @@ VK_STRUCT(vk_matmul_head) {
     uint m, n, k, batches;
     uint a_row, a_k, b_column, b_k, bias_stride;
     uint offset_stride, grouped; /* of a product for experts: of the offsets; rows in all */
+    float eps;                   /* of an rms_norm before it */
 };
 
 VK_STRUCT(vk_matmul_params) {
@@ -199,6 +210,12 @@ VK_STRUCT(vk_random_params) {
 #define VK_NOT_GROUPED   0
 #define VK_GROUPED_ROWS  1 /* each matrix of b has rows of a of its own */
 #define VK_GROUPED_DEPTH 2 /* each result is a sum over rows of its own */
+
+/* What a product does along with itself: see join.h. */
+#define VK_NOTHING  0
+#define VK_PRODUCT  1 /* mul, before or after it */
+#define VK_SUM      2 /* add, after it */
+#define VK_RMS_NORM 3 /* before it */
 
 #define VK_ROUTE      0
 #define VK_GROUP_ROWS 1

@@ -99,26 +99,32 @@ static inline vk_ref vk_scratch(vk_builder *b, const ig_step *step, uint64_t off
     return (vk_ref){IG_ARENA, writes, step->scratch_offset + offset, bytes};
 }
 
-/* The loops over `shape`, of operands with these strides. */
-static inline vk_loop vk_loop_make(ig_shape shape, const int64_t *const *stride, int operands) {
-    vk_loop g = {.n = 1};
-    int64_t dim[VK_RANK] = {0};
-    for (int d = 0; d < shape.rank; d++) g.n *= (uint32_t)shape.dim[d];
-    for (int d = 0; d < shape.rank && g.n > 0; d++) {
+/* The loops over `shape`, of operands with these strides: how many, at least 1.  `dim` and `out`
+ * come zeroed. */
+static inline uint32_t vk_join_dims(ig_shape shape, const int64_t *const *stride, int operands,
+                                    uint32_t *dim, uint32_t (*out)[VK_RANK]) {
+    uint32_t rank = 0;
+    const bool empty = ig_shape_count(shape) == 0;
+    for (int d = 0; d < shape.rank && !empty; d++) {
         const int64_t extent = shape.dim[d];
         if (extent == 1) continue;
-        bool joins = g.rank > 0;
+        bool joins = rank > 0;
         for (int k = 0; k < operands && joins; k++)
-            joins = g.stride[k][g.rank - 1] == stride[k][d] * extent;
-        if (!joins) dim[g.rank++] = 1;
-        dim[g.rank - 1] *= extent;
-        for (int k = 0; k < operands; k++) g.stride[k][g.rank - 1] = (uint32_t)stride[k][d];
+            joins = out[k][rank - 1] == stride[k][d] * extent;
+        if (!joins) dim[rank++] = 1;
+        dim[rank - 1] *= (uint32_t)extent;
+        for (int k = 0; k < operands; k++) out[k][rank - 1] = (uint32_t)stride[k][d];
     }
-    for (uint32_t d = 0; d < g.rank; d++) g.dim[d] = (uint32_t)dim[d];
-    if (g.rank > 0) return g;
-    g.rank = 1;
-    g.dim[0] = g.n;
-    for (int k = 0; k < operands; k++) g.stride[k][0] = 1;
+    if (rank > 0) return rank;
+    dim[0] = !empty;
+    for (int k = 0; k < operands; k++) out[k][0] = 1;
+    return 1;
+}
+
+static inline vk_loop vk_loop_make(ig_shape shape, const int64_t *const *stride, int operands) {
+    vk_loop g = {.n = 1};
+    for (int d = 0; d < shape.rank; d++) g.n *= (uint32_t)shape.dim[d];
+    g.rank = vk_join_dims(shape, stride, operands, g.dim, g.stride);
     return g;
 }
 

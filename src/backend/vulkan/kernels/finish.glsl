@@ -1,0 +1,13 @@
+/* What becomes of a sum that a product has made: bias, activation, and a step that takes it
+ * further.  The memory is that of matmul.c. */
+layout(constant_id = 6) const uint ACTIVATION = 0;
+layout(constant_id = 7) const bool HAS_BIAS = false;
+layout(constant_id = 9) const uint AFTER = 0;
+
+void finish(uint at, uint column, float e) {
+    if (HAS_BIAS) e += FLOATS(2)[column * head.bias_stride];
+    e = activation_of(ACTIVATION, e);
+    FLOATS(3)[at] = e;
+    if (AFTER == VK_SUM) FLOATS(5)[at] = e + FLOATS(4)[at];
+    if (AFTER == VK_PRODUCT) FLOATS(5)[at] = e * FLOATS(4)[at];
+}

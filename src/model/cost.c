@@ -1,0 +1,48 @@
+#include "model/cost.h"
+
+#include <string.h>
+
+#include "model/adapter.h"
+#include "model/model.h"
+
+/* A weight is the embedding, or the head, or both, if it has a row for each token. */
+static bool is_table(const ig_lm_config *c, ig_shape shape) {
+    return shape.rank == 2 && shape.dim[0] == c->vocabulary && shape.dim[1] == c->d_model;
+}
+
+static void add(const ig_session *s, const char *name, ig_desc desc, ig_token_cost *cost) {
+    uint64_t bytes = 0, count = (uint64_t)ig_shape_count(desc.shape);
+    (void)ig_desc_bytes(desc, &bytes);
+    if (is_table(&s->config, desc.shape)) {
+        if (cost->head_bytes > 0 && strstr(name, "emb")) return;
+        cost->head_bytes = bytes;
+        cost->head_products = count;
+        return;
+    }
+    const ig_model *source = s->adapter->source;
+    if (desc.shape.rank == 3 && source && source->hyper.n_experts > 0) {
+        const uint64_t used = (uint64_t)source->hyper.n_experts_used;
+        const uint64_t all = (uint64_t)source->hyper.n_experts;
+        bytes = bytes / all * used;
+        count = count / all * used;
+    }
+    cost->body_bytes += bytes;
+    cost->body_products += count;
+}
+
+ig_token_cost ig_session_cost(const ig_session *s) {
+    const ig_adapter *a = s->adapter;
+    const ig_gguf *file = a->source ? a->source->file : NULL;
+    ig_token_cost cost = {0};
+    for (size_t i = 0; file && i < ig_gguf_n_tensors(file); i++) {
+        const ig_gguf_tensor *t = ig_gguf_tensor_at(file, i);
+        add(s, t->name, t->desc, &cost);
+    }
+    for (size_t i = 0; a->root && i < ig_module_param_count(a->root); i++) {
+        const ig_param param = ig_module_param(a->root, i);
+        add(s, param.path, ig_tensor_desc(param.tensor), &cost);
+    }
+    const uint64_t positions = (uint64_t)s->pages.n_pages * IG_PAGE_ROWS;
+    if (positions > 0) cost.cache_bytes = ig_session_cache_bytes(s) / positions;
+    return cost;
+}

@@ -1,0 +1,17 @@
+/* cost.h - what a token costs a model: bytes it cannot do without, and multiplications. */
+#ifndef IG_MODEL_COST_H
+#define IG_MODEL_COST_H
+
+#include "model/session.h"
+
+typedef struct ig_token_cost {
+    uint64_t body_bytes, head_bytes;       /* weights that are read, as they are stored */
+    uint64_t body_products, head_products; /* a multiply-add each */
+    uint64_t cache_bytes;                  /* keys and values of one position, in all layers */
+} ig_token_cost;
+
+/* The head is counted apart: a prompt needs it once.  Of an embedding a token reads one row, which
+ * is nothing; of experts those that are chosen. */
+ig_token_cost ig_session_cost(const ig_session *session);
+
+#endif

@@ -1,0 +1,249 @@
+/*
+ * What devices have made of weights: copies in layouts of their own, found by the
+ * address of the weight and the layout's name.  One lock for each packing, held
+ * while a weight is being packed: whoever wants the same one waits for it.
+ */
+#include "ingot/packing.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "runtime/ctx.h"
+
+static const ig_allocator *const memory = &ig_heap; /* no context's: a packing outlives them */
+
+enum { LAYOUT_BYTES = 32 };
+
+/* Bytes that may be packed. */
+typedef struct source {
+    const char *bytes;
+    uint64_t n_bytes;
+    ig_pack_source kind;
+} source;
+
+/* A weight that is packed, or about to be. */
+typedef struct packed {
+    const void *weight;
+    char layout[LAYOUT_BYTES];
+    void *bytes;
+    uint64_t n_bytes;
+    ig_entry kept; /* the cache's, where they came from there */
+} packed;
+
+struct ig_packing {
+    atomic_uint refs;
+    pthread_mutex_t lock;
+    uint32_t n_attached;
+    source *sources;
+    size_t n_sources, sources_room;
+    packed *all;
+    size_t count, room;
+};
+
+/* ---- for callers ---- */
+
+ig_status ig_packing_create(ig_packing **out) {
+    if (!out) return IG_FAIL(IG_ERR_ARGUMENT, "packing_create: NULL");
+    ig_packing *p = ig_alloc(memory, 1, sizeof *p);
+    if (!p) return IG_FAIL(IG_ERR_MEMORY, "packing_create: a packing");
+    atomic_init(&p->refs, 1);
+    if (pthread_mutex_init(&p->lock, NULL) != 0) {
+        ig_free(memory, p);
+        return IG_FAIL(IG_ERR_MEMORY, "packing_create: a lock");
+    }
+    *out = p;
+    return IG_OK;
+}
+
+ig_packing *ig_packing_retain(ig_packing *p) {
+    if (p) atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    return p;
+}
+
+static void drop(packed *one) {
+    if (one->kept.map.size > 0)
+        ig_entry_close(&one->kept);
+    else
+        ig_free(memory, one->bytes);
+}
+
+static void drop_all(ig_packing *p) {
+    for (size_t i = 0; i < p->count; i++) drop(&p->all[i]);
+    p->count = 0;
+}
+
+void ig_packing_release(ig_packing *p) {
+    if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
+    drop_all(p);
+    pthread_mutex_destroy(&p->lock);
+    ig_free(memory, p->all);
+    ig_free(memory, p->sources);
+    ig_free(memory, p);
+}
+
+ig_status ig_packing_add(ig_packing *p, const void *bytes, uint64_t n_bytes, ig_pack_source kind) {
+    if (!p || !bytes) return IG_FAIL(IG_ERR_ARGUMENT, "packing_add: NULL");
+    pthread_mutex_lock(&p->lock);
+    const bool room = IG_GROW(memory, p->sources, &p->sources_room, p->n_sources + 1);
+    if (room) p->sources[p->n_sources++] = (source){bytes, n_bytes, kind};
+    pthread_mutex_unlock(&p->lock);
+    return room ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "packing_add: %zu weights", p->n_sources);
+}
+
+uint64_t ig_packing_bytes(ig_packing *p) {
+    uint64_t bytes = 0;
+    if (!p) return 0;
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < p->count; i++) bytes += p->all[i].n_bytes;
+    pthread_mutex_unlock(&p->lock);
+    return bytes;
+}
+
+/* ---- in a context ---- */
+
+ig_status ig_ctx_attach_packing(ig_ctx *ctx, ig_packing *p) {
+    if (!ctx) return IG_FAIL(IG_ERR_ARGUMENT, "attach_packing: NULL");
+    if (!p) return IG_OK;
+    if (!IG_GROW(&ctx->allocator, ctx->packings, &ctx->packings_room, ctx->n_packings + 1))
+        return IG_FAIL(IG_ERR_MEMORY, "attach_packing: %zu packings", ctx->n_packings);
+    ctx->packings[ctx->n_packings++] = ig_packing_retain(p);
+    pthread_mutex_lock(&p->lock);
+    p->n_attached++;
+    pthread_mutex_unlock(&p->lock);
+    return IG_OK;
+}
+
+static void detach(ig_ctx *ctx, size_t i) {
+    ig_packing *p = ctx->packings[i];
+    ctx->packings[i] = ctx->packings[--ctx->n_packings];
+    pthread_mutex_lock(&p->lock);
+    p->n_attached--;
+    pthread_mutex_unlock(&p->lock);
+    ig_packing_release(p);
+}
+
+void ig_ctx_detach_packing(ig_ctx *ctx, ig_packing *p) {
+    for (size_t i = 0; ctx && p && i < ctx->n_packings; i++)
+        if (ctx->packings[i] == p) {
+            detach(ctx, i);
+            return;
+        }
+}
+
+void ig_ctx_detach_all(ig_ctx *ctx) {
+    while (ctx->n_packings > 0) detach(ctx, ctx->n_packings - 1);
+    ig_free(&ctx->allocator, (void *)ctx->packings);
+}
+
+void ig_ctx_drop_packed(const ig_ctx *ctx) {
+    for (size_t i = 0; i < ctx->n_packings; i++) {
+        ig_packing *p = ctx->packings[i];
+        uint32_t own = 0;
+        for (size_t k = 0; k < ctx->n_packings; k++) own += ctx->packings[k] == p;
+        pthread_mutex_lock(&p->lock);
+        if (p->n_attached == own) drop_all(p);
+        pthread_mutex_unlock(&p->lock);
+    }
+}
+
+/* ---- for backends ---- */
+
+/* The source that holds the weight, and whose it is; NULL: nobody's. */
+static const source *source_of(const ig_packing *p, const void *weight) {
+    const char *at = weight;
+    for (size_t i = 0; i < p->n_sources; i++)
+        if (at >= p->sources[i].bytes && at < p->sources[i].bytes + p->sources[i].n_bytes)
+            return &p->sources[i];
+    return NULL;
+}
+
+/* Leaves the packing locked. */
+static ig_packing *lock_packing_of(const ig_ctx *ctx, const void *weight) {
+    for (size_t i = 0; weight && i < ctx->n_packings; i++) {
+        pthread_mutex_lock(&ctx->packings[i]->lock);
+        if (source_of(ctx->packings[i], weight)) return ctx->packings[i];
+        pthread_mutex_unlock(&ctx->packings[i]->lock);
+    }
+    return NULL;
+}
+
+static packed *find(const ig_packing *p, const void *weight, const char *layout, uint64_t bytes) {
+    for (size_t i = 0; i < p->count; i++)
+        if (p->all[i].weight == weight && p->all[i].n_bytes == bytes &&
+            strcmp(p->all[i].layout, layout) == 0)
+            return &p->all[i];
+    return NULL;
+}
+
+/* Large pages, where there are any: many rows are read at once. */
+static void *new_bytes(uint64_t bytes) {
+    void *p = ig_alloc(memory, bytes, 1);
+    const uintptr_t large = (uintptr_t)1 << 21, begin = ((uintptr_t)p + large - 1) & -large;
+    const uintptr_t end = ((uintptr_t)p + bytes) & -large;
+    if (p && end > begin) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+    return p;
+}
+
+/* How many bytes the cache has given or taken so far. */
+static void tell(const ig_ctx *ctx, const char *what, uint64_t bytes) {
+    const ig_ctx_options *o = &ctx->options;
+    if (o->progress && bytes > 0) o->progress(o->user, what, bytes, bytes);
+}
+
+/* From the cache, mapped, or as memory to be filled. */
+static void *begin_new(ig_ctx *ctx, ig_packing *p, const ig_operand *weight, const char *layout,
+                       uint64_t bytes, bool *out_ready) {
+    const void *kept = NULL;
+    if (strlen(layout) >= LAYOUT_BYTES || !IG_GROW(memory, p->all, &p->room, p->count + 1))
+        return NULL;
+    packed *new = &p->all[p->count];
+    *new = (packed){.weight = weight->host, .n_bytes = bytes};
+    *out_ready =
+        ig_artifacts_find_weight(&ctx->artifacts, weight, layout, bytes, &new->kept, &kept);
+    if (*out_ready) tell(ctx, "weights from the cache", ctx->artifacts.found_bytes);
+    new->bytes = *out_ready ? (void *)(uintptr_t)kept : new_bytes(bytes);
+    if (!new->bytes) return NULL;
+    strcpy(new->layout, layout);
+    p->count++;
+    return new->bytes;
+}
+
+void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layout, uint64_t bytes,
+                        bool *out_ready) {
+    ig_packing *p = lock_packing_of(ctx, weight->host);
+    if (!p) return NULL;
+    const packed *known = find(p, weight->host, layout, bytes);
+    *out_ready = known != NULL;
+    void *result = known ? known->bytes : begin_new(ctx, p, weight, layout, bytes, out_ready);
+    if (*out_ready || !result)
+        pthread_mutex_unlock(&p->lock);
+    else
+        ctx->packing = p;
+    return result;
+}
+
+/* Pages that lie in the weight whole; its neighbours need theirs. */
+static void drop_pages(const source *s) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = ((uintptr_t)s->bytes + page - 1) & -page;
+    const uintptr_t end = ((uintptr_t)s->bytes + s->n_bytes) & -page;
+    if (s->kind == IG_PACK_MAPPED && end > begin)
+        (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole) {
+    ig_packing *p = ctx->packing;
+    packed *new = &p->all[p->count - 1];
+    if (whole) {
+        ig_artifacts_keep_weight(&ctx->artifacts, weight, new->layout, new->bytes, new->n_bytes);
+        tell(ctx, "weights to the cache", ctx->artifacts.kept_bytes);
+        drop_pages(source_of(p, weight->host));
+    } else {
+        p->count--;
+        drop(new);
+    }
+    ctx->packing = NULL;
+    pthread_mutex_unlock(&p->lock);
+}

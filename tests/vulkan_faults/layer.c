@@ -1,0 +1,272 @@
+/*
+ * A Vulkan layer that makes the driver below it fail, as INGOT_VULKAN_FAULT says:
+ *
+ *     instance          there is no driver that works
+ *     enumerate         it does not say which devices there are
+ *     device            the device does not open
+ *     without=NAME      the device has no such feature (bufferDeviceAddress, ...), is of an older
+ *                       version (version), or has no subgroups (subgroups)
+ *     written           shaders that were not made by glslc are rejected
+ *     shaders           all shaders are
+ *     pipelines=N       the first N pipelines are
+ *     submits=N         the first N submissions fail
+ *     lost=N            the device is lost with submission number N, counted from 1
+ *     memory=BYTES      it has no more memory than that
+ *
+ * Whatever is not touched goes on to the driver.  Devices of one process share what is counted.
+ */
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <vulkan/vk_layer.h>
+#include <vulkan/vulkan.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static PFN_vkGetInstanceProcAddr next_instance;
+static PFN_vkGetDeviceProcAddr next_device;
+static VkInstance last_instance;
+
+static atomic_uint pipelines_made, submissions;
+static atomic_ullong memory_used;
+
+/* ---- what was asked for ---- */
+
+static int fault_is(const char *name, const char **value) {
+    const char *fault = getenv("INGOT_VULKAN_FAULT");
+    const size_t length = strlen(name);
+    if (!fault || strncmp(fault, name, length) != 0) return 0;
+    if (value && fault[length] == '=') *value = fault + length + 1;
+    return fault[length] == 0 || fault[length] == '=';
+}
+
+static unsigned long long fault_number(const char *name) {
+    const char *value = NULL;
+    return fault_is(name, &value) && value ? strtoull(value, NULL, 10) : 0;
+}
+
+static int is_without(const char *feature) {
+    const char *value = NULL;
+    return fault_is("without", &value) && value && strcmp(value, feature) == 0;
+}
+
+static int is_lost(void) {
+    const unsigned long long at = fault_number("lost");
+    return at > 0 && submissions >= at;
+}
+
+static PFN_vkVoidFunction below(const char *name) { return next_instance(last_instance, name); }
+
+static PFN_vkVoidFunction under(VkDevice device, const char *name) {
+    return next_device(device, name);
+}
+
+/* ---- instances and devices ---- */
+
+/* The loader hands each layer the one below it in a list of its own. */
+static VkLayerInstanceCreateInfo *instance_link(const VkInstanceCreateInfo *info) {
+    VkLayerInstanceCreateInfo *at = (VkLayerInstanceCreateInfo *)info->pNext;
+    while (at && (at->sType != VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO ||
+                  at->function != VK_LAYER_LINK_INFO))
+        at = (VkLayerInstanceCreateInfo *)at->pNext;
+    return at;
+}
+
+static VkLayerDeviceCreateInfo *device_link(const VkDeviceCreateInfo *info) {
+    VkLayerDeviceCreateInfo *at = (VkLayerDeviceCreateInfo *)info->pNext;
+    while (at && (at->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO ||
+                  at->function != VK_LAYER_LINK_INFO))
+        at = (VkLayerDeviceCreateInfo *)at->pNext;
+    return at;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info,
+                                                      const VkAllocationCallbacks *allocator,
+                                                      VkInstance *out) {
+    VkLayerInstanceCreateInfo *link = instance_link(info);
+    if (!link || fault_is("instance", NULL)) return VK_ERROR_INCOMPATIBLE_DRIVER;
+    next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+    link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+    PFN_vkCreateInstance create = (PFN_vkCreateInstance)next_instance(NULL, "vkCreateInstance");
+    const VkResult result = create(info, allocator, out);
+    if (result == VK_SUCCESS) last_instance = *out;
+    return result;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
+                                                    const VkDeviceCreateInfo *info,
+                                                    const VkAllocationCallbacks *allocator,
+                                                    VkDevice *out) {
+    VkLayerDeviceCreateInfo *link = device_link(info);
+    if (!link || fault_is("device", NULL)) return VK_ERROR_INITIALIZATION_FAILED;
+    PFN_vkCreateDevice create = (PFN_vkCreateDevice)below("vkCreateDevice");
+    next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
+    link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+    pipelines_made = submissions = 0;
+    memory_used = 0;
+    return create(physical, info, allocator, out);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL enumerate(VkInstance instance, uint32_t *count,
+                                                VkPhysicalDevice *out) {
+    if (fault_is("enumerate", NULL)) return VK_ERROR_INITIALIZATION_FAILED;
+    return ((PFN_vkEnumeratePhysicalDevices)below("vkEnumeratePhysicalDevices"))(instance, count,
+                                                                                 out);
+}
+
+/* The struct of this type in a list; NULL: none. */
+static void *find(void *list, VkStructureType type) {
+    VkBaseOutStructure *at = list;
+    while (at && at->sType != type) at = at->pNext;
+    return at;
+}
+
+static VKAPI_ATTR void VKAPI_CALL get_properties(VkPhysicalDevice physical,
+                                                 VkPhysicalDeviceProperties2 *out) {
+    ((PFN_vkGetPhysicalDeviceProperties2)below("vkGetPhysicalDeviceProperties2"))(physical, out);
+    if (is_without("version")) out->properties.apiVersion = VK_API_VERSION_1_1;
+    VkPhysicalDeviceVulkan11Properties *v11 =
+        find(out, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
+    if (v11 && is_without("subgroups")) v11->subgroupSupportedOperations = 0;
+}
+
+static VKAPI_ATTR void VKAPI_CALL get_features(VkPhysicalDevice physical,
+                                               VkPhysicalDeviceFeatures2 *out) {
+    ((PFN_vkGetPhysicalDeviceFeatures2)below("vkGetPhysicalDeviceFeatures2"))(physical, out);
+    VkPhysicalDeviceVulkan12Features *v12 =
+        find(out, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+    VkPhysicalDeviceVulkan11Features *v11 =
+        find(out, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
+    if (is_without("shaderInt64")) out->features.shaderInt64 = VK_FALSE;
+    if (v11 && is_without("storageBuffer16BitAccess")) v11->storageBuffer16BitAccess = VK_FALSE;
+    if (v12 && is_without("storageBuffer8BitAccess")) v12->storageBuffer8BitAccess = VK_FALSE;
+    if (v12 && is_without("bufferDeviceAddress")) v12->bufferDeviceAddress = VK_FALSE;
+    if (v12 && is_without("timelineSemaphore")) v12->timelineSemaphore = VK_FALSE;
+}
+
+/* ---- what a device does ---- */
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device,
+                                                    const VkShaderModuleCreateInfo *info,
+                                                    const VkAllocationCallbacks *allocator,
+                                                    VkShaderModule *out) {
+    enum { GENERATOR = 2 }; /* the word that says which tool has made the shader */
+    if (fault_is("shaders", NULL)) return VK_ERROR_INVALID_SHADER_NV;
+    if (fault_is("written", NULL) && info->pCode[GENERATOR] == 0) return VK_ERROR_INVALID_SHADER_NV;
+    return ((PFN_vkCreateShaderModule)under(device, "vkCreateShaderModule"))(device, info,
+                                                                             allocator, out);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(VkDevice device, VkPipelineCache cache,
+                                                       uint32_t count,
+                                                       const VkComputePipelineCreateInfo *info,
+                                                       const VkAllocationCallbacks *allocator,
+                                                       VkPipeline *out) {
+    if (atomic_fetch_add(&pipelines_made, 1) < fault_number("pipelines"))
+        return VK_ERROR_INVALID_SHADER_NV;
+    return ((PFN_vkCreateComputePipelines)under(device, "vkCreateComputePipelines"))(
+        device, cache, count, info, allocator, out);
+}
+
+static VkDevice of_queue; /* queues do not say whose they are */
+
+static VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, uint32_t family, uint32_t index,
+                                            VkQueue *out) {
+    of_queue = device;
+    ((PFN_vkGetDeviceQueue)under(device, "vkGetDeviceQueue"))(device, family, index, out);
+}
+
+/* The real device is not lost: what it was given is done before anything else happens. */
+static VkResult lose(VkDevice device) {
+    (void)((PFN_vkDeviceWaitIdle)under(device, "vkDeviceWaitIdle"))(device);
+    return VK_ERROR_DEVICE_LOST;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count,
+                                             const VkSubmitInfo *info, VkFence fence) {
+    const unsigned number = atomic_fetch_add(&submissions, 1);
+    if (number < fault_number("submits")) return VK_ERROR_UNKNOWN;
+    if (is_lost()) return lose(of_queue);
+    return ((PFN_vkQueueSubmit)under(of_queue, "vkQueueSubmit"))(queue, count, info, fence);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL wait(VkDevice device, const VkSemaphoreWaitInfo *info,
+                                           uint64_t timeout) {
+    if (is_lost()) return lose(device);
+    return ((PFN_vkWaitSemaphores)under(device, "vkWaitSemaphores"))(device, info, timeout);
+}
+
+/* Memory that is freed is not counted back: the limit is on all that was ever asked for. */
+static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAllocateInfo *info,
+                                               const VkAllocationCallbacks *allocator,
+                                               VkDeviceMemory *out) {
+    const unsigned long long most = fault_number("memory");
+    if (most > 0 && memory_used + info->allocationSize > most) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    memory_used += info->allocationSize;
+    return ((PFN_vkAllocateMemory)under(device, "vkAllocateMemory"))(device, info, allocator, out);
+}
+
+/* ---- the tables ---- */
+
+typedef struct function {
+    const char *name;
+    PFN_vkVoidFunction fn;
+} function;
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_function(VkInstance instance,
+                                                                      const char *name);
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_function(VkDevice device,
+                                                                    const char *name);
+
+static PFN_vkVoidFunction look_up(const function *table, const char *name) {
+    for (; table->name; table++)
+        if (strcmp(table->name, name) == 0) return table->fn;
+    return NULL;
+}
+
+#define FN(fn) ((PFN_vkVoidFunction)(fn))
+
+static PFN_vkVoidFunction device_function(const char *name) {
+    const function all[] = {{"vkGetDeviceProcAddr", FN(get_device_function)},
+                            {"vkCreateShaderModule", FN(create_module)},
+                            {"vkCreateComputePipelines", FN(create_pipelines)},
+                            {"vkGetDeviceQueue", FN(get_queue)},
+                            {"vkQueueSubmit", FN(submit)},
+                            {"vkWaitSemaphores", FN(wait)},
+                            {"vkAllocateMemory", FN(allocate)},
+                            {NULL, NULL}};
+    return look_up(all, name);
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_function(VkDevice device,
+                                                                    const char *name) {
+    const PFN_vkVoidFunction own = device_function(name);
+    return own ? own : next_device(device, name);
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_function(VkInstance instance,
+                                                                      const char *name) {
+    const function all[] = {{"vkGetInstanceProcAddr", FN(get_instance_function)},
+                            {"vkCreateInstance", FN(create_instance)},
+                            {"vkCreateDevice", FN(create_device)},
+                            {"vkEnumeratePhysicalDevices", FN(enumerate)},
+                            {"vkGetPhysicalDeviceProperties2", FN(get_properties)},
+                            {"vkGetPhysicalDeviceFeatures2", FN(get_features)},
+                            {NULL, NULL}};
+    const PFN_vkVoidFunction own = look_up(all, name);
+    const PFN_vkVoidFunction of_device = device_function(name);
+    if (own || of_device) return own ? own : of_device;
+    return next_instance ? next_instance(instance, name) : NULL;
+}
+
+EXPORT VKAPI_ATTR VkResult VKAPI_CALL
+vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *pVersionStruct) {
+    pVersionStruct->loaderLayerInterfaceVersion = 2;
+    pVersionStruct->pfnGetInstanceProcAddr = get_instance_function;
+    pVersionStruct->pfnGetDeviceProcAddr = get_device_function;
+    pVersionStruct->pfnGetPhysicalDeviceProcAddr = NULL;
+    return VK_SUCCESS;
+}
