@@ -111,10 +111,12 @@ ig_tensor *ig_rows_attend_with(const ig_rows *rows, int64_t layer, ig_tensor *q,
                                      "session",
                                      (long long)s.dim[1], (long long)o.window));
         const ig_attention_options options = {.scale = o.scale, .causal = true};
-        const ig_dtype dtype = rows->compute;
-        return ig_reshape(ig_attention(ig_round_to(q, dtype), ig_round_to(k, dtype),
-                                       ig_round_to(v, dtype), options),
-                          joined);
+        if (rows->compute != IG_F32) {
+            q = ig_cast(q, rows->compute);
+            k = ig_cast(k, rows->compute);
+            v = ig_cast(v, rows->compute);
+        }
+        return ig_reshape(ig_attention(q, k, v, options), joined);
     }
     store(rows, rows->layers[layer].k, k);
     store(rows, rows->layers[layer].v, v);

@@ -463,8 +463,10 @@ static ig_status infer_rope(const call *c) {
 /* q [b, t, h, d], k [b, s, g, d], v [b, s, g, e] */
 static ig_status infer_attention(const call *c) {
     const ig_shape q = c->in[0].shape, k = c->in[1].shape, v = c->in[2].shape;
+    const bool half = c->in[0].dtype == IG_F16 || c->in[0].dtype == IG_BF16;
+    const ig_dtype result = half ? IG_F32 : c->in[0].dtype;
+    if (!half) IG_TRY(want_real(c, 0));
     for (uint32_t i = 0; i < 3; i++) {
-        IG_TRY(want_real(c, i));
         IG_TRY(same_dtype(c, 0, i));
         if (c->in[i].shape.rank != 4) return misshapen(c, i, "must be [batch, rows, heads, width]");
     }
@@ -472,8 +474,8 @@ static ig_status infer_attention(const call *c) {
     if (k.dim[2] == 0 ? q.dim[2] != 0 : q.dim[2] % k.dim[2] != 0) return misfit(c, 0, 1);
     if (k.dim[0] != v.dim[0] || k.dim[1] != v.dim[1] || k.dim[2] != v.dim[2])
         return misfit(c, 1, 2);
-    c->out[0] = (ig_desc){c->in[0].dtype, {4, {q.dim[0], q.dim[1], q.dim[2], v.dim[3]}}};
-    if (c->n_out > 1) c->out[1] = (ig_desc){c->in[0].dtype, {3, {q.dim[0], q.dim[1], q.dim[2]}}};
+    c->out[0] = (ig_desc){result, {4, {q.dim[0], q.dim[1], q.dim[2], v.dim[3]}}};
+    if (c->n_out > 1) c->out[1] = (ig_desc){result, {3, {q.dim[0], q.dim[1], q.dim[2]}}};
     return IG_OK;
 }
 
@@ -482,12 +484,15 @@ static ig_status infer_attention_grad(const call *c) {
     call f = *c;
     f.out = forward;
     f.n_out = 2;
-    IG_TRY(want_reals_alike(c, 0));
     IG_TRY(infer_attention(&f));
+    for (uint32_t i = 3; i < 6; i++)
+        if (c->in[i].dtype != forward[0].dtype)
+            return IG_FAIL(IG_ERR_SHAPE, "%s: %s x %s: cast one of them", c->op,
+                           ig_dtype_name(c->in[0].dtype), ig_dtype_name(c->in[i].dtype));
     if (!ig_shape_equal(forward[0].shape, c->in[3].shape)) return misfit(c, 0, 3);
     if (!ig_shape_equal(forward[1].shape, c->in[4].shape)) return misfit(c, 0, 4);
     if (!ig_shape_equal(forward[0].shape, c->in[5].shape)) return misfit(c, 0, 5);
-    memcpy(c->out, c->in, 3 * sizeof *c->out);
+    for (int i = 0; i < 3; i++) c->out[i] = (ig_desc){forward[0].dtype, c->in[i].shape};
     return IG_OK;
 }
 

@@ -98,13 +98,15 @@ static ig_step *append(ig_lowering *l, ig_op op, uint32_t n_in, uint32_t n_out) 
     return &p->steps[i];
 }
 
-/* What is done to the inputs of a step before it: all are packed; halves that a product is given
+/* What is done to the inputs of a step before it: all are packed; halves that are multiplied
  * become f32, too, where a device has no kernel for them. */
 typedef enum input_form { AS_PACKED, AS_F32 } input_form;
 
 static bool is_half_factor(const ig_step *step, uint32_t input) {
     const ig_dtype dtype = step->in[input].desc.dtype;
-    return step->op == IG_OP_MATMUL && (dtype == IG_F16 || dtype == IG_BF16);
+    const bool multiplies =
+        step->op == IG_OP_MATMUL || step->op == IG_OP_ATTENTION || step->op == IG_OP_ATTENTION_GRAD;
+    return multiplies && (dtype == IG_F16 || dtype == IG_BF16);
 }
 
 /* The operand, packed, as a value of its own in the arena. */

@@ -18,6 +18,19 @@
              ATTRS(ig_attrs_attention, scale, causal), .derived_by = IG_OP_ATTENTION, \
              .derived = 3)
 
+/* The same in halves; results and gradients are F32. */
+#define HALF_SIDE(type, form, ...) OPERAND(DTYPE(type), .layout = form, SHAPE(__VA_ARGS__))
+#define HALF_QKV(type, form, b, t, s, h, g, d, e)                         \
+    HALF_SIDE(type, form, b, t, h, d), HALF_SIDE(type, form, b, s, g, d), \
+        HALF_SIDE(type, form, b, s, g, e)
+#define HALF_ATTENTION(type, form, causal, b, t, s, h, g, d, e)                                  \
+    CASE(IG_OP_ATTENTION, "of " #type ", " #form, IN(HALF_QKV(type, form, b, t, s, h, g, d, e)), \
+         ATTRS(ig_attrs_attention, 0, causal)),                                                  \
+        CASE(IG_OP_ATTENTION_GRAD, "of " #type ", " #form,                                       \
+             IN(HALF_QKV(type, form, b, t, s, h, g, d, e), TYPED(IG_F32, b, t, h, e),            \
+                TYPED(IG_F32, b, t, h), TYPED(IG_F32, b, t, h, e)),                              \
+             ATTRS(ig_attrs_attention, 0, causal), .derived_by = IG_OP_ATTENTION, .derived = 3)
+
 /* Pages in disorder, two sequences; the last row of the second table lies nowhere. */
 static const double table[] = {2, 0, 3, 1, 4, -1};
 static const double sequence[] = {0, 1, 0, 1, -1, 7, 0};
@@ -68,6 +81,10 @@ static const double long_position[] = {600, 601, 602, 603, 255, 256, 703, 700, 0
          ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
 
 static const ig_case cases[] = {
+    HALF_ATTENTION(IG_BF16, PACKED, 1, 2, 7, 7, 4, 2, 8, 8),
+    HALF_ATTENTION(IG_BF16, HEADS_FIRST, 1, 1, 70, 130, 2, 1, 17, 9),
+    HALF_ATTENTION(IG_BF16, PACKED, 0, 1, 3, 66, 2, 2, 130, 140),
+    HALF_ATTENTION(IG_F16, PACKED, 1, 1, 65, 65, 2, 2, 16, 33),
     LONG("long texts", IG_F32, 10, 4, 2, 8, 12, .window = 0),
     LONG("long texts in halves", IG_F16, 10, 4, 2, 24, 20, .window = 300),
     LONG("long texts in blocks", IG_Q8_0, 10, 3, 1, 32, 64, .softcap = 3),

@@ -123,6 +123,8 @@ static void train_prints_exactly_the_keys_that_are_promised(void **state) {
                                        "dispatches",
                                        "device",
                                        "overhead_ns_per_op",
+                                       "us_per_waited_step",
+                                       "us_to_issue",
                                        "peak_rss_bytes",
                                        "instruction_set",
                                        "allocations_per_step",

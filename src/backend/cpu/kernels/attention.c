@@ -22,13 +22,15 @@
  * Where there are many heads, a unit is one of k and v with all rows that read it.
  * Else a unit computes either dq of a block of rows or dk and dv of a block of
  * keys, so that no two units add to the same place.
+ *
+ * q, k and v may be stored in halves: they become floats a block at a time.
  */
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/sums.h"
 #include "backend/cpu/vec_math.h"
 
 enum { KEYS = 64, ROWS = 64 }; /* in a block */
-enum { STRETCH = 128 };        /* of the width of keys, that is packed at once */
+enum { STRETCH = 128 };        /* of the width of rows, that is packed or widened at once */
 enum { MANY_HEADS = 16 };
 static_assert(KEYS % VF_LANES == 0, "a block is whole vectors");
 
@@ -42,6 +44,7 @@ enum { Q, K, V, OUT, LSE, DOUT, INPUTS }; /* forward has the first three */
 typedef struct params {
     int64_t b, t, s, h, g, d, e;
     layout at[INPUTS];
+    ig_dtype dtype; /* of q, k and v; all else is F32 */
     float scale;
     bool causal, has_lse;
     bool whole_heads; /* are the units of the gradient */
@@ -54,8 +57,10 @@ static layout layout_of(const ig_operand *o) {
 static bool setup(const ig_step *step, ig_cpu_setup *out, params *p) {
     ig_attrs_attention a;
     ig_step_attrs(step, &a, sizeof a);
-    if (!operands_are(step, 0, IG_F32)) return false;
+    p->dtype = step->in[Q].desc.dtype;
+    if (!is_float_or_half(p->dtype) || !operands_are(step, V + 1, IG_F32)) return false;
     for (uint32_t i = 0; i < step->n_in; i++) {
+        if (i <= V && step->in[i].desc.dtype != p->dtype) return false;
         if (step->in[i].desc.shape.rank != (i == LSE ? 3 : 4)) return false;
         if (i != LSE && !rows_are_packed(&step->in[i])) return false;
         p->at[i] = layout_of(&step->in[i]);
@@ -121,16 +126,52 @@ static bool take_keys(const params *p, block *b, int64_t key) {
     return b->keys > 0;
 }
 
-/* Where the rows of an operand lie that belong to the block, */
-static const float *rows_at(const ig_cpu_launch *l, int k, const block *b) {
-    const layout *at = &((const params *)l->params)->at[k];
-    return (const float *)l->at[k] + b->batch * at->batch + b->row * at->row + b->head * at->head;
+/* Rows that lie `stride` elements apart. */
+typedef struct side {
+    const char *at;
+    int64_t stride;
+    ig_dtype dtype;
+} side;
+
+/* From element `first` of operand k on. */
+static side rows_from(const ig_cpu_launch *l, int k, int64_t first) {
+    const params *p = l->params;
+    const ig_dtype dtype = k <= V ? p->dtype : IG_F32;
+    return (side){l->at[k] + first * dtype_bytes(dtype), p->at[k].row, dtype};
 }
 
-/* and where the keys of its k or v lie. */
-static const float *keys_at(const ig_cpu_launch *l, int k, const block *b) {
+/* The rows of an operand that belong to the block, */
+static side rows_at(const ig_cpu_launch *l, int k, const block *b) {
     const layout *at = &((const params *)l->params)->at[k];
-    return (const float *)l->at[k] + b->batch * at->batch + b->key * at->row + b->group * at->head;
+    return rows_from(l, k, b->batch * at->batch + b->row * at->row + b->head * at->head);
+}
+
+/* and the keys of its k or v. */
+static side keys_at(const ig_cpu_launch *l, int k, const block *b) {
+    const layout *at = &((const params *)l->params)->at[k];
+    return rows_from(l, k, b->batch * at->batch + b->key * at->row + b->group * at->head);
+}
+
+/* Columns [first, first + n) of `count` rows from row `row` on, as floats: where they lie, or in
+ * `room`, [count][STRETCH]. */
+typedef struct floats {
+    const float *at;
+    int64_t stride;
+} floats;
+
+static floats floats_of(const side *x, int64_t row, int64_t count, int64_t first, int64_t n,
+                        float *room) {
+    const int64_t bytes = dtype_bytes(x->dtype);
+    const char *at = x->at + (row * x->stride + first) * bytes;
+    if (x->dtype == IG_F32) return (floats){(const float *)at, x->stride};
+    for (int64_t i = 0; i < count; i++)
+        widen_any(at + i * x->stride * bytes, 1, n, room + i * STRETCH, x->dtype);
+    return (floats){room, STRETCH};
+}
+
+/* How many columns are taken at once. */
+static int64_t stretch_of(const side *x, int64_t width) {
+    return x->dtype == IG_F32 ? width : STRETCH;
 }
 
 /* ---- products ---- */
@@ -172,19 +213,22 @@ static int64_t strip_height(int64_t n) {
 }
 
 /* score [rows, KEYS] = x . key, for rows x of the block and the keys that each strip sees */
-static void dots(const params *p, const block *b, const float *x, int64_t x_row, const float *key,
-                 int64_t key_row, int64_t width, float *score) {
-    _Alignas(64) float panel[STRETCH * KEYS];
+static void dots(const params *p, const block *b, const side *x, const side *key, int64_t width,
+                 float *score) {
+    _Alignas(64) float panel[STRETCH * KEYS], strip[VF_TILE_ROWS * STRETCH];
+    const int64_t key_bytes = dtype_bytes(key->dtype);
     const int64_t height = strip_height(b->rows);
     for (int64_t k = 0; k < width || k == 0; k += STRETCH) {
-        const matrix from = {(const char *)(key + k), 1, key_row, IG_F32};
-        tile t = {.a_row = x_row, .a_k = 1, .b = panel, .b_k = KEYS, .y_row = KEYS};
+        const matrix from = {key->at + k * key_bytes, 1, key->stride, key->dtype};
+        tile t = {.a_k = 1, .b = panel, .b_k = KEYS, .y_row = KEYS};
         t.k = smaller(width - k, STRETCH);
         t.first = k == 0;
         pack_columns(&from, t.k, b->keys, KEYS, panel);
         for (int64_t i = 0; i < b->rows; i += height) {
             t.rows = smaller(b->rows - i, height);
-            t.a = x + i * x_row + k;
+            const floats a = floats_of(x, i, t.rows, k, t.k, strip);
+            t.a = a.at;
+            t.a_row = a.stride;
             t.y = score + i * KEYS;
             const int64_t keys = seen(p, b, i + t.rows - 1);
             strip_times(&t, (keys + VF_LANES - 1) / VF_LANES * VF_LANES);
@@ -193,33 +237,46 @@ static void dots(const params *p, const block *b, const float *x, int64_t x_row,
 }
 
 /* y [rows, width] = y + weight [rows, KEYS] times the rows at `key`; or without y, for the first */
-static void add_keys(const params *p, const block *b, const float *weight, const float *key,
-                     int64_t key_row, int64_t width, float *y, int64_t y_row, bool first) {
-    const int64_t height = strip_height(b->rows);
-    tile t = {.a_row = KEYS, .a_k = 1, .b = key, .b_k = key_row, .y_row = y_row, .first = first};
-    for (int64_t i = 0; i < b->rows; i += height) {
-        t.rows = smaller(b->rows - i, height);
-        t.k = seen(p, b, i + t.rows - 1);
-        t.a = weight + i * KEYS;
-        t.y = y + i * y_row;
-        strip_times_rows(&t, width);
+static void add_keys(const params *p, const block *b, const float *weight, const side *key,
+                     int64_t width, float *y, int64_t y_row, bool first) {
+    _Alignas(64) float room[KEYS * STRETCH];
+    const int64_t height = strip_height(b->rows), stretch = stretch_of(key, width);
+    tile t = {.a_row = KEYS, .a_k = 1, .y_row = y_row, .first = first};
+    for (int64_t c = 0; c < width; c += stretch) {
+        const int64_t n = smaller(width - c, stretch);
+        const floats from = floats_of(key, 0, b->keys, c, n, room);
+        t.b = from.at;
+        t.b_k = from.stride;
+        for (int64_t i = 0; i < b->rows; i += height) {
+            t.rows = smaller(b->rows - i, height);
+            t.k = seen(p, b, i + t.rows - 1);
+            t.a = weight + i * KEYS;
+            t.y = y + i * y_row + c;
+            strip_times_rows(&t, n);
+        }
     }
 }
 
 /* y [keys, width] = y + weight [rows, KEYS], transposed, times the rows at x */
-static void add_rows(const params *p, const block *b, const float *weight, const float *x,
-                     int64_t x_row, int64_t width, float *y, int64_t y_row) {
-    const int64_t height = strip_height(b->keys);
-    tile t = {.a_row = 1, .a_k = KEYS, .b_k = x_row, .y_row = y_row};
-    for (int64_t i = 0; i < b->keys; i += height) {
-        int64_t first = 0; /* row that sees one of the strip's keys */
-        while (seen(p, b, first) <= i) first++;
-        t.rows = smaller(b->keys - i, height);
-        t.k = b->rows - first;
-        t.a = weight + first * KEYS + i;
-        t.b = x + first * x_row;
-        t.y = y + i * y_row;
-        strip_times_rows(&t, width);
+static void add_rows(const params *p, const block *b, const float *weight, const side *x,
+                     int64_t width, float *y, int64_t y_row) {
+    _Alignas(64) float room[ROWS * STRETCH];
+    const int64_t height = strip_height(b->keys), stretch = stretch_of(x, width);
+    tile t = {.a_row = 1, .a_k = KEYS, .y_row = y_row};
+    for (int64_t c = 0; c < width; c += stretch) {
+        const int64_t n = smaller(width - c, stretch);
+        const floats from = floats_of(x, 0, b->rows, c, n, room);
+        t.b_k = from.stride;
+        for (int64_t i = 0; i < b->keys; i += height) {
+            int64_t first = 0; /* row that sees one of the strip's keys */
+            while (seen(p, b, first) <= i) first++;
+            t.rows = smaller(b->keys - i, height);
+            t.k = b->rows - first;
+            t.a = weight + first * KEYS + i;
+            t.b = from.at + first * from.stride;
+            t.y = y + i * y_row + c;
+            strip_times_rows(&t, n);
+        }
     }
 }
 
@@ -300,9 +357,10 @@ static void attend(const ig_cpu_launch *l, int64_t unit) {
     float *out = (float *)l->at[3] + at * p->e;
     for (int i = 0; i < ROWS; i++) s.largest[i] = -INFINITY;
     for (int64_t key = 0; take_keys(p, &b, key); key += KEYS) {
-        dots(p, &b, rows_at(l, Q, &b), p->at[Q].row, keys_at(l, K, &b), p->at[K].row, p->d, score);
+        const side q = rows_at(l, Q, &b), k = keys_at(l, K, &b), v = keys_at(l, V, &b);
+        dots(p, &b, &q, &k, p->d, score);
         take_in(p, &b, &s, score, out);
-        add_keys(p, &b, score, keys_at(l, V, &b), p->at[V].row, p->e, out, p->h * p->e, key == 0);
+        add_keys(p, &b, score, &v, p->e, out, p->h * p->e, key == 0);
     }
     finish(p, &b, &s, out, p->has_lse ? (float *)l->at[4] + at : NULL);
 }
@@ -345,11 +403,13 @@ enum { OF_ROWS = 1, OF_KEYS = 2 };
 static void add_grads(const ig_cpu_launch *l, const block *b, int of) {
     const params *p = l->params;
     _Alignas(64) float share[ROWS * KEYS], dscore[ROWS * KEYS];
-    const float *q = rows_at(l, Q, b), *k = keys_at(l, K, b), *dout = rows_at(l, DOUT, b);
-    const float *out = rows_at(l, OUT, b), *lse = rows_at(l, LSE, b);
+    const side q = rows_at(l, Q, b), k = keys_at(l, K, b), v = keys_at(l, V, b);
+    const side dout_rows = rows_at(l, DOUT, b);
+    const float *dout = (const float *)dout_rows.at, *out = (const float *)rows_at(l, OUT, b).at;
+    const float *lse = (const float *)rows_at(l, LSE, b).at;
     const layout *at = p->at;
-    dots(p, b, q, at[Q].row, k, at[K].row, p->d, share);
-    dots(p, b, dout, at[DOUT].row, keys_at(l, V, b), at[V].row, p->e, dscore);
+    dots(p, b, &q, &k, p->d, share);
+    dots(p, b, &dout_rows, &v, p->e, dscore);
     for (int64_t i = 0; i < b->rows; i++) {
         const pair own = {dout + i * at[DOUT].row, out + i * at[OUT].row};
         take_shares(p, share + i * KEYS, dscore + i * KEYS, seen(p, b, i), lse[i * at[LSE].row],
@@ -358,13 +418,12 @@ static void add_grads(const ig_cpu_launch *l, const block *b, int of) {
     if (of & OF_ROWS) {
         float *dq = (float *)l->at[INPUTS];
         dq += ((b->batch * p->t + b->row) * p->h + b->head) * p->d;
-        add_keys(p, b, dscore, k, at[K].row, p->d, dq, p->h * p->d, b->key == 0);
+        add_keys(p, b, dscore, &k, p->d, dq, p->h * p->d, b->key == 0);
     }
     if (of & OF_KEYS) {
         const int64_t to = (b->batch * p->s + b->key) * p->g + b->group;
-        add_rows(p, b, dscore, q, at[Q].row, p->d, (float *)l->at[INPUTS + 1] + to * p->d,
-                 p->g * p->d);
-        add_rows(p, b, share, dout, at[DOUT].row, p->e, (float *)l->at[INPUTS + 2] + to * p->e,
+        add_rows(p, b, dscore, &q, p->d, (float *)l->at[INPUTS + 1] + to * p->d, p->g * p->d);
+        add_rows(p, b, share, &dout_rows, p->e, (float *)l->at[INPUTS + 2] + to * p->e,
                  p->g * p->e);
     }
 }
@@ -423,6 +482,10 @@ static void attention_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 
 const ig_cpu_entry IG_CPU_LIST(attention)[] = {
     {IG_OP_ATTENTION, IG_F32, BY_UNIT, forward_setup, attention},
+    {IG_OP_ATTENTION, IG_F16, BY_UNIT, forward_setup, attention},
+    {IG_OP_ATTENTION, IG_BF16, BY_UNIT, forward_setup, attention},
     {IG_OP_ATTENTION_GRAD, IG_F32, BY_UNIT, grad_setup, attention_grad},
+    {IG_OP_ATTENTION_GRAD, IG_F16, BY_UNIT, grad_setup, attention_grad},
+    {IG_OP_ATTENTION_GRAD, IG_BF16, BY_UNIT, grad_setup, attention_grad},
     {0},
 };

@@ -3,10 +3,11 @@
  * its gradients.  Head j of q reads head j / (h / g) of k and v.  A causal row i
  * sees the keys up to i + s - t; one that sees none gives zeros, and its
  * log-sum-exp is -infinity.  Nothing is kept between elements: scores are worked
- * out anew wherever one is needed.
+ * out anew wherever one is needed.  q, k and v may be stored in halves.
  */
 #include <math.h>
 
+#include "backend/ref/convert.h"
 #include "backend/ref/real.h"
 
 typedef struct sizes {
@@ -48,7 +49,7 @@ static double score(const ig_ref_launch *l, const sizes *z, const query *r, int6
     const int64_t at = key_at(z, r, key, z->d);
     double sum = 0;
     for (int64_t c = 0; c < z->d; c++)
-        sum += get(&l->in[0], r->number * z->d + c) * get(&l->in[1], at + c);
+        sum += ig_ref_get_any(&l->in[0], r->number * z->d + c) * ig_ref_get_any(&l->in[1], at + c);
     return sum * z->scale;
 }
 
@@ -68,8 +69,8 @@ static void attention(const ig_ref_launch *l) {
         for (int64_t c = 0; c < z.e; c++) {
             double sum = 0;
             for (int64_t key = 0; key < r.keys; key++)
-                sum +=
-                    exp(score(l, &z, &r, key) - lse) * get(&l->in[2], key_at(&z, &r, key, z.e) + c);
+                sum += exp(score(l, &z, &r, key) - lse) *
+                       ig_ref_get_any(&l->in[2], key_at(&z, &r, key, z.e) + c);
             put(&l->out[0], number * z.e + c, sum);
         }
         if (l->n_out > 1) put(&l->out[1], number, lse);
@@ -90,7 +91,7 @@ static double dscore(const ig_ref_launch *l, const sizes *z, const query *r, int
     double dot = 0;
     for (int64_t c = 0; c < z->e; c++) {
         const int64_t o = r->number * z->e + c;
-        dot += get(&l->in[DOUT], o) * (get(&l->in[V], at + c) - get(&l->in[OUT], o));
+        dot += get(&l->in[DOUT], o) * (ig_ref_get_any(&l->in[V], at + c) - get(&l->in[OUT], o));
     }
     return share(l, z, r, key) * dot;
 }
@@ -101,7 +102,8 @@ static void query_grad(const ig_ref_launch *l, const sizes *z) {
         const query r = query_of(z, i / z->d);
         double sum = 0;
         for (int64_t key = 0; key < r.keys; key++)
-            sum += dscore(l, z, &r, key) * get(&l->in[K], key_at(z, &r, key, z->d) + i % z->d);
+            sum += dscore(l, z, &r, key) *
+                   ig_ref_get_any(&l->in[K], key_at(z, &r, key, z->d) + i % z->d);
         put(&l->out[0], i, sum * z->scale);
     }
 }
@@ -117,7 +119,8 @@ static double key_grad(const ig_ref_launch *l, const sizes *z, int64_t row, int6
         if (of_v)
             sum += share(l, z, &r, key) * get(&l->in[DOUT], r.number * z->e + c);
         else
-            sum += dscore(l, z, &r, key) * get(&l->in[Q], r.number * z->d + c) * z->scale;
+            sum +=
+                dscore(l, z, &r, key) * ig_ref_get_any(&l->in[Q], r.number * z->d + c) * z->scale;
     }
     return sum;
 }
@@ -134,7 +137,7 @@ static void attention_grad(const ig_ref_launch *l) {
 }
 
 const ig_ref_entry IG_REF_LIST(attention)[] = {
-    {IG_OP_ATTENTION, IG_REF_DTYPE, "rrr", "rr", attention},
-    {IG_OP_ATTENTION_GRAD, IG_REF_DTYPE, "rrrrrr", "rrr", attention_grad},
+    {IG_OP_ATTENTION, IG_REF_DTYPE, "hhh", "rr", attention},
+    {IG_OP_ATTENTION_GRAD, IG_REF_DTYPE, "hhhrrr", "rrr", attention_grad},
     {0},
 };
