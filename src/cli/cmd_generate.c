@@ -204,7 +204,8 @@ static ig_status generate(generation *g) {
     options.token = keep_token;
     options.user = g;
     show_prompt(g);
-    if (g->talker.options->profile) IG_TRY(talk_profile_begin(&g->profile, &g->talker.model));
+    if (g->talker.options->profile)
+        IG_TRY(talk_profile_begin(&g->profile, &g->talker.model, options.tokens, options.n_tokens));
     const ig_status status = ig_adapter_generate(g->talker.model.adapter, &options, &g->result);
     talk_report(&g->talker, &g->result);
     if (!g->talker.cli->json && (status == IG_OK || g->result.n_tokens > 0)) {

@@ -187,7 +187,8 @@ const ig_opt talk_opts[] = {
      .help = "with --json: how likely each token was, and so many others", .value = "N",
      .alias = "n-probs", .initial = "0", .low = 0, .high = 100},
     {OPT_FLAG, 0, "profile", OPTION(profile),
-     .help = "say where the time went: each kind of step, its share, bytes and rates"},
+     .help = "say where the time went: each kind of step, its share, bytes and rates; reads the "
+             "prompt twice"},
     /* TALK_SHARED */
     MODEL_ROWS(talk_options, model),
     {OPT_INT, 'n', "n-predict", OPTION(max_tokens),

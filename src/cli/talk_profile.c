@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/cmd_bench.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -47,8 +48,24 @@ static ig_status end_phase(talk_profile *p) {
     return IG_OK;
 }
 
-ig_status talk_profile_begin(talk_profile *p, opened_model *model) {
+/* The plans of both phases: of the prompt, whose logits are wanted, and of one token. */
+static ig_status make_plans(const opened_model *model, const int32_t *tokens, size_t count) {
+    const int64_t length = ig_session_length(model->session, 0);
+    const size_t vocabulary = (size_t)ig_adapter_vocabulary(model->adapter);
+    const bool room = length + (int64_t)count < ig_session_ctx_len(model->session);
+    float *logits = ig_alloc(&model->cli->allocator, vocabulary, sizeof *logits);
+    if (!logits) return IG_FAIL(IG_ERR_MEMORY, "profile: %zu logits", vocabulary);
+    ig_status status = ig_session_feed(model->session, 0, tokens, (int64_t)count, logits);
+    if (status == IG_OK && room) status = ig_session_feed(model->session, 0, tokens, 1, logits);
+    ig_free(&model->cli->allocator, logits);
+    IG_TRY(status);
+    return ig_session_truncate(model->session, 0, length);
+}
+
+ig_status talk_profile_begin(talk_profile *p, opened_model *model, const int32_t *tokens,
+                             size_t count) {
     bench_device device;
+    if (count > 0) IG_TRY(make_plans(model, tokens, count));
     IG_TRY(bench_device_of(model->ctx, &device));
     *p = (talk_profile){.model = model, .threads = device.threads > 0 ? device.threads : 1};
     return begin_phase(p, TALK_READING);

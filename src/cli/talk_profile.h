@@ -25,8 +25,10 @@ typedef struct talk_profile {
     int64_t threads;
 } talk_profile;
 
-/* Begins with the reading; `model` has its session. */
-IG_MUST_CHECK ig_status talk_profile_begin(talk_profile *p, opened_model *model);
+/* Begins with the reading; `model` has its session.  These tokens are read once before, and
+ * forgotten again: the first time goes into making plans. */
+IG_MUST_CHECK ig_status talk_profile_begin(talk_profile *p, opened_model *model,
+                                           const int32_t *tokens, size_t count);
 /* The first token comes: what follows is the making. */
 IG_MUST_CHECK ig_status talk_profile_turn(talk_profile *p);
 IG_MUST_CHECK ig_status talk_profile_end(talk_profile *p);

@@ -20,13 +20,25 @@ static uint64_t attention_flop(const ig_step *step) {
     return all * products / (attrs.causal ? 2 : 1);
 }
 
+/* Whether the step touches of operand i no more than some rows, as many as another has.  What a
+ * paged cache holds that is seen is known in a run alone, and is not counted. */
+static bool touches_rows(const ig_step *step, uint32_t i) {
+    switch (step->op) {
+    case IG_OP_EMBEDDING: return i == 0;                     /* as many as `out` */
+    case IG_OP_STORE_ROWS: return i == 0 || i == step->n_in; /* as many as `rows` */
+    case IG_OP_ATTENTION_PAGED: return i == 1 || i == 2;
+    default: return false;
+    }
+}
+
 uint64_t ig_step_flop(const ig_step *step) {
     if (step->op == IG_OP_MATMUL) return matmul_flop(step);
     if (step->op == IG_OP_ATTENTION || step->op == IG_OP_ATTENTION_GRAD)
         return attention_flop(step);
     uint64_t most = 0; /* one for each element of the largest operand */
     for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
-        if (count(ig_step_operand(step, i)) > most) most = count(ig_step_operand(step, i));
+        if (!touches_rows(step, i) && count(ig_step_operand(step, i)) > most)
+            most = count(ig_step_operand(step, i));
     return most;
 }
 
@@ -37,17 +49,6 @@ uint64_t ig_operand_bytes(const ig_operand *o) {
     for (int d = 0; d < desc.shape.rank; d++)
         if (o->stride[d] == 0 && desc.shape.dim[d] > 1) desc.shape.dim[d] = 1;
     return ig_desc_bytes(desc, &bytes) ? bytes : 0;
-}
-
-/* Whether the step touches of operand i no more than some rows, as many as another has.  What a
- * paged cache holds that is seen is known in a run alone, and is not counted. */
-static bool touches_rows(const ig_step *step, uint32_t i) {
-    switch (step->op) {
-    case IG_OP_EMBEDDING: return i == 0;                     /* as many as `out` */
-    case IG_OP_STORE_ROWS: return i == 0 || i == step->n_in; /* as many as `rows` */
-    case IG_OP_ATTENTION_PAGED: return i == 1 || i == 2;
-    default: return false;
-    }
 }
 
 uint64_t ig_step_bytes(const ig_step *step) {

@@ -70,7 +70,8 @@ static void name_kind(const ig_ctx *ctx, const ig_step *step, char out[IG_PROFIL
     for (uint32_t i = 0; i < step->n_in && used < IG_PROFILE_NAME_BYTES; i++) {
         const ig_operand *o = &step->in[i];
         const ig_shape *shape = &o->desc.shape;
-        if (o->kind != IG_KIND_WEIGHT || shape->rank < 2) continue;
+        const bool lasts = o->kind == IG_KIND_WEIGHT || o->kind == IG_KIND_STATE;
+        if (!lasts || shape->rank != 2 || i == 0) continue; /* in[0]: a table, or a cache */
         for (int d = 0; d <= shape->rank && used < IG_PROFILE_NAME_BYTES; d++)
             used += d == 0 ? snprintf(out + used, IG_PROFILE_NAME_BYTES - (size_t)used, " %s [%lld",
                                       ig_dtype_name(o->desc.dtype), (long long)shape->dim[0])

@@ -16,27 +16,174 @@
  * one sequence and the heads that read one head of keys walk together: each page is read
  * and made floats once for all of them.
  */
-#include "backend/cpu/decode.h"
 #include "backend/cpu/sums.h"
+#include "backend/cpu/vec_bytes.h"
 #include "backend/cpu/vec_math.h"
+#include "base/blocks.h"
+#include "base/half.h"
+#include "ingot/blocks.h"
 
 enum {
     KEYS = IG_PAGE_ROWS,
-    SPAN = 4 * KEYS,                     /* positions */
-    SOME = 8,                            /* keys that are made floats at a time */
-    MOST_ROWS = 16,                      /* that walk together, */
-    MOST_HEADS = 64,                     /* and heads, */
-    QUERIES = 256,                       /* and both */
-    MOST_WIDTH = 1024,                   /* of a head */
-    STRIDE = MOST_WIDTH + 16,            /* floats from one of those keys to the next */
-    PAIR = VF_LANES == 2 * SOME ? 2 : 1, /* heads whose sums fit into registers */
-    RUN = 512,      /* numbers that a unit should find side by side in memory */
-    LINE = 64,      /* bytes */
-    FEW_UNITS = 32, /* so many would leave threads without work */
+    SPAN = 4 * KEYS,   /* positions */
+    BATCH = 16,        /* keys or values that all heads have done with before the next */
+    MOST_ROWS = 16,    /* that walk together, */
+    MOST_HEADS = 64,   /* and heads, */
+    QUERIES = 256,     /* and both */
+    MOST_WIDTH = 1024, /* of a head */
+    RUN = 512,         /* numbers that a unit should find side by side in memory */
+    LINE = 64,         /* bytes */
+    FEW_UNITS = 32,    /* so many would leave threads without work */
 };
-static_assert(KEYS % SOME == 0 && PAIR * SOME % VF_LANES == 0, "sums are whole vectors");
+
+/* Queries and keys, or queries and vectors of values, whose sums are in registers together. */
+enum {
+    TILE_KEYS = VF_LANES < 4 ? VF_LANES : 4,
+    TILE = VF_LANES / TILE_KEYS, /* queries */
+    TILE_VECTORS = 4,
+};
+static_assert(KEYS % BATCH == 0 && BATCH % TILE_KEYS == 0, "a page is whole tiles");
 
 /* ---- attention ---- */
+
+/* Numbers [i, i + n) of a row that is stored as `dtype`, n <= VF_LANES, as base/blocks.c decodes
+ * them.  A constant `dtype` folds the choice away. */
+IG_INLINE vf load_stored(const char *row, int64_t i, int64_t n, const ig_dtype dtype) {
+    if (dtype == IG_F32) return vf_load_first((const float *)row + i, n);
+    if (dtype == IG_F16 && n == VF_LANES) return vf_load_f16((const uint16_t *)row + i);
+    if (dtype == IG_Q8_0) {
+        const ig_block_q8_0 *b = (const ig_block_q8_0 *)row + i / IG_BLOCK;
+        return vf_mul(vf_set(ig_f16_to_f32(b->d)), vi_to_float(vi_load_i8(b->q + i % IG_BLOCK)));
+    }
+    float y[VF_LANES] = {0};
+    const uint16_t *h = (const uint16_t *)row + i;
+    for (int64_t c = 0; c < n; c++)
+        y[c] = dtype == IG_F16 ? ig_f16_to_f32(h[c]) : ig_bf16_to_f32(h[c]);
+    return vf_load(y);
+}
+
+/* Queries that read the same keys and values. */
+typedef struct tile {
+    const float *q[TILE];
+    float *score[TILE], *values[TILE]; /* weights by then; and what is summed up */
+    float keep[TILE];
+    /* What the walk comes to next, a batch of rows; NULL: another tile has asked for it.  Memory
+     * should be on its way meanwhile, asked for in small portions: too many at once get lost. */
+    const char *next;
+    int64_t next_step, next_bytes; /* from a row to the next, and of each */
+} tile;
+
+IG_INLINE void fetch(const tile *t, int64_t row) {
+    for (int64_t i = 0; t->next && i < t->next_bytes; i += LINE)
+        __builtin_prefetch(t->next + row * t->next_step + i);
+}
+
+/* Products of queries and TILE_KEYS rows of keys, numbers [i, i + n) of each. */
+IG_INLINE void add_products(const tile *t, const char *rows, int64_t step_bytes, int64_t i,
+                            int64_t n, vf sum[VF_LANES], const int queries, const ig_dtype dtype) {
+    vf key[TILE_KEYS];
+    IG_UNROLL for (int j = 0; j < TILE_KEYS; j++) key[j] =
+        load_stored(rows + j * step_bytes, i, n, dtype);
+    IG_UNROLL for (int k = 0; k < queries * TILE_KEYS; k++) sum[k] =
+        vf_fma(vf_load_first(t->q[k / TILE_KEYS] + i, n), key[k % TILE_KEYS], sum[k]);
+}
+
+/* score[h][j] = q[h] . rows[j] of BATCH rows, each added up in lanes along the width. */
+IG_INLINE void dots(const tile *t, const char *rows, int64_t step_bytes, int64_t width,
+                    const int queries, const ig_dtype dtype) {
+    for (int64_t j = 0; j < BATCH; j += TILE_KEYS, rows += TILE_KEYS * step_bytes) {
+        vf sum[VF_LANES];
+        float y[VF_LANES];
+        int64_t i = 0;
+        IG_UNROLL for (int k = 0; k < VF_LANES; k++) sum[k] = vf_set(0);
+        for (int k = 0; k < TILE_KEYS; k++) fetch(t, j + k);
+        for (; i + VF_LANES <= width; i += VF_LANES)
+            add_products(t, rows, step_bytes, i, VF_LANES, sum, queries, dtype);
+        if (i < width) add_products(t, rows, step_bytes, i, width - i, sum, queries, dtype);
+        vf_store(y, vf_sum_each(sum));
+        for (int h = 0; h < queries; h++)
+            memcpy(t->score[h] + j, y + h * TILE_KEYS, TILE_KEYS * sizeof *y);
+    }
+}
+
+/* values = keep values + sum of score[j] rows[j], one after the other, in columns from `at` on: so
+ * many vectors, the last of which has n lanes. */
+IG_INLINE void add_columns(const tile *t, int64_t at, const char *rows, int64_t step_bytes,
+                           int64_t n_rows, int64_t n, const int queries, const int vectors,
+                           const ig_dtype dtype) {
+    vf sum[TILE * TILE_VECTORS], value[TILE_VECTORS];
+    IG_UNROLL for (int k = 0; k < queries * vectors; k++) sum[k] =
+        vf_mul(vf_load_first(t->values[k / vectors] + at + k % vectors * VF_LANES,
+                             k % vectors < vectors - 1 ? VF_LANES : n),
+               vf_set(t->keep[k / vectors]));
+    for (int64_t j = 0; j < n_rows; j++, rows += step_bytes) {
+        if (at == 0) fetch(t, j);
+        IG_UNROLL for (int c = 0; c < vectors; c++) value[c] =
+            load_stored(rows, at + c * VF_LANES, c < vectors - 1 ? VF_LANES : n, dtype);
+        IG_UNROLL for (int k = 0; k < queries * vectors; k++) sum[k] =
+            vf_fma(vf_set(t->score[k / vectors][j]), value[k % vectors], sum[k]);
+    }
+    IG_UNROLL for (int k = 0; k < queries * vectors; k++)
+        vf_store_first(t->values[k / vectors] + at + k % vectors * VF_LANES, sum[k],
+                       k % vectors < vectors - 1 ? VF_LANES : n);
+}
+
+IG_INLINE void add_rows(const tile *t, const char *rows, int64_t step_bytes, int64_t n_rows,
+                        int64_t width, const int queries, const ig_dtype dtype) {
+    enum { WIDE = TILE_VECTORS * VF_LANES };
+    int64_t i = 0;
+    for (; i + WIDE <= width; i += WIDE)
+        add_columns(t, i, rows, step_bytes, n_rows, VF_LANES, queries, TILE_VECTORS, dtype);
+    for (; i < width; i += VF_LANES)
+        add_columns(t, i, rows, step_bytes, n_rows, smaller(width - i, VF_LANES), queries, 1,
+                    dtype);
+}
+
+/* The two for each type that a cache may have; with a full tile, or one query. */
+typedef void dots_fn(const tile *t, const char *rows, int64_t step_bytes, int64_t width);
+typedef void add_rows_fn(const tile *t, const char *rows, int64_t step_bytes, int64_t n_rows,
+                         int64_t width);
+
+#define OF_TYPE(name, dtype)                                                                     \
+    static void dots_tile_##name(const tile *t, const char *rows, int64_t step, int64_t width) { \
+        dots(t, rows, step, width, TILE, dtype);                                                 \
+    }                                                                                            \
+    static void dots_one_##name(const tile *t, const char *rows, int64_t step, int64_t width) {  \
+        dots(t, rows, step, width, 1, dtype);                                                    \
+    }                                                                                            \
+    static void add_tile_##name(const tile *t, const char *rows, int64_t step, int64_t n_rows,   \
+                                int64_t width) {                                                 \
+        add_rows(t, rows, step, n_rows, width, TILE, dtype);                                     \
+    }                                                                                            \
+    static void add_one_##name(const tile *t, const char *rows, int64_t step, int64_t n_rows,    \
+                               int64_t width) {                                                  \
+        add_rows(t, rows, step, n_rows, width, 1, dtype);                                        \
+    }
+OF_TYPE(f32, IG_F32)
+OF_TYPE(f16, IG_F16)
+OF_TYPE(bf16, IG_BF16)
+OF_TYPE(q8_0, IG_Q8_0)
+
+typedef struct stored {
+    dots_fn *dots[2]; /* of one query, of a tile */
+    add_rows_fn *add[2];
+} stored;
+
+/* False: a cache of that type is not known here. */
+static bool stored_as(ig_dtype dtype, stored *out) {
+    switch (dtype) {
+    case IG_F32: *out = (stored){{dots_one_f32, dots_tile_f32}, {add_one_f32, add_tile_f32}}; break;
+    case IG_F16: *out = (stored){{dots_one_f16, dots_tile_f16}, {add_one_f16, add_tile_f16}}; break;
+    case IG_BF16:
+        *out = (stored){{dots_one_bf16, dots_tile_bf16}, {add_one_bf16, add_tile_bf16}};
+        break;
+    case IG_Q8_0:
+        *out = (stored){{dots_one_q8_0, dots_tile_q8_0}, {add_one_q8_0, add_tile_q8_0}};
+        break;
+    default: return false;
+    }
+    return true;
+}
 
 enum { Q, K, V, TABLE, SEQUENCE, POSITION, OUT };
 
@@ -44,7 +191,7 @@ enum { Q, K, V, TABLE, SEQUENCE, POSITION, OUT };
 typedef struct pages {
     int64_t width;
     int64_t row_bytes, step_bytes; /* of one head's row; from a position to the next */
-    ig_dtype dtype;
+    stored stored;
 } pages;
 
 typedef struct params {
@@ -68,58 +215,6 @@ static float *state_at(const ig_cpu_launch *l, int64_t row, int64_t slot, int64_
     return (float *)l->scratch + ((row * p->slots + slot) * p->h + head) * state_floats(p);
 }
 
-/* Of one head, or two that read the same keys and values. */
-typedef struct heads_of {
-    const float *q[PAIR];
-    float *score[PAIR], *values[PAIR]; /* weights by then; and what is summed up */
-    float keep[PAIR];
-} heads_of;
-
-/* score[h][j] = q[h] . rows[j] of SOME rows, each added up in lanes along the width. */
-IG_INLINE void dots(const heads_of *of, const float *rows, int64_t width, const int heads) {
-    vf sum[PAIR * SOME];
-    float y[PAIR * SOME];
-    IG_UNROLL for (int k = 0; k < PAIR * SOME; k++) sum[k] = vf_set(0);
-    int64_t i = 0;
-    for (; i + VF_LANES <= width; i += VF_LANES)
-        IG_UNROLL for (int k = 0; k < heads * SOME; k++) sum[k] =
-            vf_fma(vf_load(of->q[k / SOME] + i), vf_load(rows + k % SOME * STRIDE + i), sum[k]);
-    if (i < width)
-        IG_UNROLL for (int k = 0; k < heads * SOME; k++) sum[k] =
-            vf_fma(vf_load_part(of->q[k / SOME] + i, width - i),
-                   vf_load_part(rows + k % SOME * STRIDE + i, width - i), sum[k]);
-    IG_UNROLL for (int k = 0; k < PAIR * SOME; k += VF_LANES) vf_store(y + k, vf_sum_each(sum + k));
-    for (int h = 0; h < heads; h++) memcpy(of->score[h], y + h * SOME, SOME * sizeof *y);
-}
-
-/* values = keep values + sum of score[j] rows[j], one after the other; in `count` vectors, the last
- * of which has n lanes. */
-IG_INLINE void add_columns(const heads_of *of, int64_t at, const float *rows, int64_t n_rows,
-                           int64_t n, const int heads, const int count) {
-    vf sum[PAIR * 4];
-    IG_UNROLL for (int k = 0; k < heads * count; k++) sum[k] =
-        vf_mul(vf_load_first(of->values[k / count] + at + k % count * VF_LANES,
-                             k % count < count - 1 ? VF_LANES : n),
-               vf_set(of->keep[k / count]));
-    for (int64_t j = 0; j < n_rows; j++, rows += STRIDE)
-        IG_UNROLL for (int k = 0; k < heads * count; k++) sum[k] = vf_fma(
-            vf_set(of->score[k / count][j]),
-            vf_load_first(rows + at + k % count * VF_LANES, k % count < count - 1 ? VF_LANES : n),
-            sum[k]);
-    IG_UNROLL for (int k = 0; k < heads * count; k++)
-        vf_store_first(of->values[k / count] + at + k % count * VF_LANES, sum[k],
-                       k % count < count - 1 ? VF_LANES : n);
-}
-
-IG_INLINE void add_rows(const heads_of *of, const float *rows, int64_t n_rows, int64_t width,
-                        const int heads) {
-    int64_t i = 0;
-    for (; i + 4 * VF_LANES <= width; i += 4 * VF_LANES)
-        add_columns(of, i, rows, n_rows, VF_LANES, heads, 4);
-    for (; i < width; i += VF_LANES)
-        add_columns(of, i, rows, n_rows, smaller(width - i, VF_LANES), heads, 1);
-}
-
 /* Rows of one sequence, and heads whose heads of keys lie side by side: they walk together. */
 typedef struct walk {
     const ig_cpu_launch *l;
@@ -130,29 +225,25 @@ typedef struct walk {
     int64_t low[MOST_ROWS], high[MOST_ROWS];  /* and its keys of the page at hand */
     float keep[QUERIES];                      /* what sums so far are worth after this page */
     float score[QUERIES][KEYS];
-    float room[SOME * STRIDE];
 } walk;
 
 static float *state_of(const walk *w, int64_t row, int64_t head) {
     return state_at(w->l, w->row + row, w->slot, w->head + head);
 }
 
-/* Some keys or values, of all groups of a walk. */
-typedef struct some_rows {
+/* Keys or values of a page, of all groups of a walk. */
+typedef struct page_rows {
     const pages *pages;
     const char *at; /* NULL: there are none */
-} some_rows;
+} page_rows;
 
-/* They, as floats in w->room.  Those that the walk comes to next should be on their way meanwhile.
- */
-static void make_floats(walk *w, some_rows s, some_rows next) {
-    const int64_t width = w->groups * s.pages->width;
-    decode_fn *decode = decoder_of(s.pages->dtype);
-    for (int64_t j = 0; j < SOME; j++) {
-        for (int64_t i = 0; next.at && i < w->groups * next.pages->row_bytes; i += LINE)
-            __builtin_prefetch(next.at + j * next.pages->step_bytes + i);
-        decode(s.at + j * s.pages->step_bytes, w->room + j * STRIDE, width);
-    }
+/* The batch behind that from row j on, for one group: of the page, or of what comes then. */
+static void set_next(tile *t, page_rows page, page_rows next, int64_t j, int64_t group) {
+    const page_rows from = j + BATCH < KEYS ? page : next;
+    const int64_t row = (j + BATCH) % KEYS;
+    t->next_step = from.pages->step_bytes;
+    t->next_bytes = from.pages->row_bytes;
+    t->next = from.at ? from.at + row * t->next_step + group * t->next_bytes : NULL;
 }
 
 IG_INLINE vf plain_term(int64_t i, int64_t n, const void *of) {
@@ -178,9 +269,9 @@ static void take_in(const params *p, float *state, float *score, int64_t n, floa
     state[SUM] = state[SUM] * *keep + sum_block(0, n, plain_term, score);
 }
 
-/* Whether a row sees any of keys [j, j + SOME) of the page at hand. */
+/* Whether a row sees any of keys [j, j + BATCH) of the page at hand. */
 static bool sees(const walk *w, int64_t row, int64_t j) {
-    return w->low[row] < j + SOME && w->high[row] > j;
+    return w->low[row] < j + BATCH && w->high[row] > j;
 }
 
 static bool any_sees(const walk *w, int64_t j) {
@@ -189,76 +280,79 @@ static bool any_sees(const walk *w, int64_t j) {
     return false;
 }
 
-/* Keys and values of a page, from the first group of a walk on, and the keys of the page behind. */
-typedef struct page_rows {
-    some_rows k, v, next;
-} page_rows;
-
-/* The rows behind those from key j on. */
-static some_rows behind(some_rows page, int64_t j, some_rows next) {
-    if (j + SOME >= KEYS) return next;
-    return (some_rows){page.pages, page.at + (j + SOME) * page.pages->step_bytes};
+/* Adds head i of a row to a tile; its weights begin with key `low`. */
+static void add_query(walk *w, tile *t, int at, int64_t row, int64_t i, int64_t low) {
+    const params *p = w->l->params;
+    const int64_t query = row * w->heads + i;
+    t->q[at] = (const float *)w->l->at[Q] + ((w->row + row) * p->h + w->head + i) * p->k.width;
+    t->score[at] = w->score[query] + low;
+    t->values[at] = state_of(w, row, i) + STATE_HEAD;
+    t->keep[at] = low == w->low[row] ? w->keep[query] : 1;
 }
 
-/* Heads i on of a row: how many of them go together, and what they need, from key `low` on.  */
-static int heads_at(walk *w, int64_t row, int64_t i, int64_t low, heads_of *out) {
+/* The heads of a walk that read its head of keys number `group`: from `*begin` on. */
+static int64_t heads_of(const walk *w, int64_t group, int64_t *begin) {
     const params *p = w->l->params;
-    const int64_t each = p->h / p->g, head = w->head + i;
-    const bool two = PAIR == 2 && i + 1 < w->heads && head / each == (head + 1) / each;
-    for (int h = 0; h < 1 + two; h++) {
-        const int64_t query = row * w->heads + i + h;
-        out->q[h] = (const float *)w->l->at[Q] + ((w->row + row) * p->h + head + h) * p->k.width;
-        out->score[h] = w->score[query] + low;
-        out->values[h] = state_of(w, row, i + h) + STATE_HEAD;
-        out->keep[h] = low == w->low[row] ? w->keep[query] : 1;
-    }
-    return 1 + two;
+    const int64_t each = p->h / p->g, first = (w->group + group) * each - w->head;
+    *begin = first > 0 ? first : 0;
+    return smaller(first + each, w->heads);
 }
 
-/* Where in w->room the head of keys or values lies that a head reads. */
-static const float *room_of(const walk *w, int64_t i, int64_t width) {
+/* Scores of keys from j on, BATCH of them, for all queries of a group, a tile at a time. */
+static void score_group(walk *w, int64_t group, int64_t j, page_rows k, page_rows v) {
     const params *p = w->l->params;
-    return w->room + ((w->head + i) / (p->h / p->g) - w->group) * width;
-}
-
-static void score_keys(walk *w, const page_rows *page) {
-    const params *p = w->l->params;
-    heads_of of;
-    for (int64_t j = 0; j < KEYS; j += SOME) {
-        if (!any_sees(w, j)) continue;
-        make_floats(w, (some_rows){&p->k, page->k.at + j * p->k.step_bytes},
-                    behind(page->k, j, page->v));
-        for (int64_t r = 0; r < w->rows; r++)
-            for (int64_t i = 0, n; i < w->heads && sees(w, r, j); i += n) {
-                n = heads_at(w, r, i, j, &of);
-                if (n == PAIR)
-                    dots(&of, room_of(w, i, p->k.width), p->k.width, PAIR);
-                else
-                    dots(&of, room_of(w, i, p->k.width), p->k.width, 1);
-            }
-    }
-}
-
-static void add_values(walk *w, const page_rows *page) {
-    const params *p = w->l->params;
-    heads_of of;
-    for (int64_t j = 0; j < KEYS; j += SOME) {
-        if (!any_sees(w, j)) continue;
-        make_floats(w, (some_rows){&p->v, page->v.at + j * p->v.step_bytes},
-                    behind(page->v, j, page->next));
-        for (int64_t r = 0; r < w->rows; r++) {
-            const int64_t low = w->low[r] > j ? w->low[r] : j;
-            const int64_t rows = smaller(w->high[r], j + SOME) - low;
-            for (int64_t i = 0, n; i < w->heads && sees(w, r, j); i += n) {
-                const float *from = room_of(w, i, p->v.width) + (low - j) * STRIDE;
-                n = heads_at(w, r, i, low, &of);
-                if (n == PAIR)
-                    add_rows(&of, from, rows, p->v.width, PAIR);
-                else
-                    add_rows(&of, from, rows, p->v.width, 1);
-            }
+    const char *rows = k.at + j * p->k.step_bytes + group * p->k.row_bytes;
+    int64_t begin;
+    const int64_t end = heads_of(w, group, &begin);
+    tile t;
+    int n = 0;
+    set_next(&t, k, v, j, group);
+    for (int64_t r = 0; r < w->rows; r++)
+        for (int64_t i = begin; i < end && sees(w, r, j); i++) {
+            add_query(w, &t, n++, r, i, j);
+            if (n < TILE) continue;
+            p->k.stored.dots[1](&t, rows, p->k.step_bytes, p->k.width);
+            t.next = NULL;
+            n = 0;
         }
+    for (int at = 0; at < n; at++) { /* what is no full tile, one by one */
+        t.q[0] = t.q[at], t.score[0] = t.score[at];
+        p->k.stored.dots[0](&t, rows, p->k.step_bytes, p->k.width);
+        t.next = NULL;
     }
+}
+
+static void score_keys(walk *w, page_rows k, page_rows v) {
+    for (int64_t j = 0; j < KEYS; j += BATCH)
+        for (int64_t group = 0; group < w->groups && any_sees(w, j); group++)
+            score_group(w, group, j, k, v);
+}
+
+/* Values from j on, BATCH of them, for the heads of a row that read a group. */
+static void add_group(walk *w, int64_t row, int64_t group, int64_t j, page_rows v, page_rows next) {
+    const params *p = w->l->params;
+    const int64_t low = w->low[row] > j ? w->low[row] : j;
+    const int64_t n = smaller(w->high[row], j + BATCH) - low, step = p->v.step_bytes;
+    const char *rows = v.at + low * step + group * p->v.row_bytes;
+    int64_t i;
+    tile t;
+    const int64_t end = heads_of(w, group, &i);
+    set_next(&t, v, next, j, group);
+    if (row > 0) t.next = NULL;
+    while (i < end) {
+        const bool full = i + TILE <= end;
+        for (int at = 0; at < (full ? TILE : 1); at++) add_query(w, &t, at, row, i + at, low);
+        p->v.stored.add[full](&t, rows, step, n, p->v.width);
+        t.next = NULL;
+        i += full ? TILE : 1;
+    }
+}
+
+static void add_values(walk *w, page_rows v, page_rows next) {
+    for (int64_t j = 0; j < KEYS; j += BATCH)
+        for (int64_t group = 0; group < w->groups; group++)
+            for (int64_t r = 0; r < w->rows; r++)
+                if (sees(w, r, j)) add_group(w, r, group, j, v, next);
 }
 
 /* The page that holds a position, as a row of [p 64]; -1: it lies nowhere. */
@@ -275,21 +369,21 @@ static void add_page(walk *w, int64_t at, int64_t row, int64_t next_row) {
     const params *p = w->l->params;
     const char *k = w->l->at[K] + w->group * p->k.row_bytes;
     const char *v = w->l->at[V] + w->group * p->v.row_bytes;
-    const page_rows page = {{&p->k, k + row * p->k.step_bytes},
-                            {&p->v, v + row * p->v.step_bytes},
-                            {&p->k, next_row < 0 ? NULL : k + next_row * p->k.step_bytes}};
+    const page_rows keys = {&p->k, k + row * p->k.step_bytes};
+    const page_rows values = {&p->v, v + row * p->v.step_bytes};
+    const page_rows next = {&p->k, next_row < 0 ? NULL : k + next_row * p->k.step_bytes};
     for (int64_t r = 0; r < w->rows; r++) {
         w->low[r] = w->first[r] > at ? w->first[r] - at : 0;
         w->high[r] = smaller(w->end[r] - at, KEYS);
     }
-    score_keys(w, &page);
+    score_keys(w, keys, values);
     for (int64_t r = 0; r < w->rows; r++)
         for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++) {
             const int64_t query = r * w->heads + i;
             take_in(p, state_of(w, r, i), w->score[query] + w->low[r], w->high[r] - w->low[r],
                     &w->keep[query]);
         }
-    add_values(w, &page);
+    add_values(w, values, next);
 }
 
 /* All pages of a span, up to the first that lies nowhere; states begin anew. */
@@ -472,8 +566,10 @@ static void attention_paged(const ig_cpu_launch *l, int64_t begin, int64_t end) 
 static bool pages_make(const ig_operand *o, pages *out) {
     const int64_t *dim = o->desc.shape.dim;
     const ig_dtype dtype = o->desc.dtype;
-    *out = (pages){dim[3], ig_bytes_of(dtype, dim[3]), ig_bytes_of(dtype, dim[2] * dim[3]), dtype};
-    return ig_operand_is_packed(o) && decoder_of(dtype) && dim[3] <= MOST_WIDTH;
+    *out = (pages){.width = dim[3],
+                   .row_bytes = ig_bytes_of(dtype, dim[3]),
+                   .step_bytes = ig_bytes_of(dtype, dim[2] * dim[3])};
+    return ig_operand_is_packed(o) && stored_as(dtype, &out->stored) && dim[3] <= MOST_WIDTH;
 }
 
 /* Units are few or many by the shape alone. */
