@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -112,6 +113,7 @@ int ig_exit_code(ig_status status) {
     if ((unsigned)status >= IG_STATUS_COUNT) return 1;
     const int signal = ig_signals_caught();
     if (status == IG_ERR_CANCELLED && signal) return 128 + signal;
+    if (status == IG_ERR_CANCELLED && ferror(stdout)) return 128 + SIGPIPE;
     return outcomes[status].exit_code;
 }
 
