@@ -205,7 +205,7 @@ static void *begin_new(ig_ctx *ctx, ig_packing *p, const ig_operand *weight, con
     if (*out_ready) tell(ctx, "weights from the cache", ctx->artifacts.found_bytes);
     new->bytes = *out_ready ? (void *)(uintptr_t)kept : new_bytes(bytes);
     if (!new->bytes) return NULL;
-    strcpy(new->layout, layout);
+    memcpy(new->layout, layout, strlen(layout) + 1);
     p->count++;
     return new->bytes;
 }

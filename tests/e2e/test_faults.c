@@ -26,6 +26,7 @@
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 #define FAR_PLUGIN TEST_PLUGIN_DIR "/far/far.so"
+static const char far_path[] = "INGOT_PLUGIN_PATH=" FAR_PLUGIN;
 
 /* A model, what the CPU says to it, and a cache that stays empty. */
 typedef struct fixture {
@@ -38,11 +39,11 @@ static program_result generate(const fixture *f, const char *device, const char 
     char how[64], cache[PATH_BYTES];
     snprintf(how, sizeof how, "FAR_FAILS=%s", fails);
     snprintf(cache, sizeof cache, "INGOT_CACHE_DIR=%s/cache", f->directory);
-    return program_run(INGOT_PROGRAM,
-                       ARGS("generate", "-m", f->model, "--device", device, "-p", "hello there",
-                            "-n", "4", "--temp", "0", "--json", "-q", flag),
-                       &(program_options){.env = ARGS(how, cache, "INGOT_PLUGIN_PATH=" FAR_PLUGIN,
-                                                      more_env ? more_env : "UNUSED=")});
+    return program_run(
+        INGOT_PROGRAM,
+        ARGS("generate", "-m", f->model, "--device", device, "-p", "hello there", "-n", "4",
+             "--temp", "0", "--json", "-q", flag),
+        &(program_options){.env = ARGS(how, cache, far_path, more_env ? more_env : "UNUSED=")});
 }
 
 static json_t *json_of(program_result *r) {

@@ -22,6 +22,7 @@ enum { ROWS = 8, INNER = 32, COLUMNS = 24 };
 typedef struct job {
     const char *folder;
     ig_compile_options compile;
+    uint64_t cache_bytes;
     float nudge;  /* of one weight */
     int64_t rows; /* 0: ROWS */
     float y[ROWS * COLUMNS];
@@ -64,7 +65,8 @@ static void run(job *j) {
     must(ig_ctx_create(&(ig_ctx_options){.device = "simnpu",
                                          .plugins = SIMNPU_PLUGIN,
                                          .cache_dir = j->folder,
-                                         .compile = j->compile},
+                                         .compile = j->compile,
+                                         .cache_bytes = j->cache_bytes},
                        &ctx));
     n.x = floats(ctx, IG_SHAPE(rows, INNER), x);
     n.w = floats(ctx, IG_SHAPE(INNER, COLUMNS), w);
@@ -213,6 +215,28 @@ static void the_least_recently_used_go_first(void **state) {
     refused(ig_entry_open(*state, files[1], NULL, &e), IG_ERR_IO, "cannot open it");
     refused(ig_entry_open(*state, "../../etc/passwd", NULL, &e), IG_ERR_IO, "no such entry");
     assert_true(ig_entry_remove(*state, files[0]));
+}
+
+/* Room for one of them: the one that was used last stays. */
+static void a_cache_does_not_grow_beyond_its_size(void **state) {
+    char folder[PATH_BYTES];
+    job first = {.folder = *state}, second = {.folder = *state, .nudge = 1};
+    run(&first);
+    ig_entry_info *list = NULL;
+    size_t count = 0;
+    must(ig_entries_list(&ig_heap, directory_path(state, "programs", folder), &list, &count));
+    assert_int_equal(count, 1);
+    second.cache_bytes = list[0].bytes + 10;
+    ig_free(&ig_heap, list);
+    usleep(10000); /* a tick of the file system's clock */
+    run(&second);
+    must(ig_entries_list(&ig_heap, folder, &list, &count));
+    assert_int_equal(count, 1);
+    ig_free(&ig_heap, list);
+    job again = {.folder = *state, .nudge = 1};
+    run(&again);
+    assert_int_equal(again.hits, 1);
+    remove_programs(state);
 }
 
 static void an_entry_has_parts_and_equal_blobs_are_kept_once(void **state) {
@@ -413,6 +437,7 @@ int main(void) {
         IN_DIRECTORY(whatever_a_program_is_made_of_makes_another_key),
         IN_DIRECTORY(a_damaged_entry_is_a_counted_miss_and_the_numbers_stay_right),
         IN_DIRECTORY(the_least_recently_used_go_first),
+        IN_DIRECTORY(a_cache_does_not_grow_beyond_its_size),
         IN_DIRECTORY(an_entry_has_parts_and_equal_blobs_are_kept_once),
         IN_DIRECTORY(programs_for_several_batch_sizes_are_one_entry),
         IN_DIRECTORY(what_a_context_has_used_is_not_looked_for_on_disk),
