@@ -15,6 +15,26 @@ ig_status ig_mirror_move(const ig_mirror *m, ig_device *device, bool to_device, 
                      : ig_device_read(device, m->buffer, offset, m->host + offset, bytes);
 }
 
+ig_status ig_mirror_move_late(ig_mirror *m, ig_device *device, uint64_t offset, uint64_t bytes) {
+    if (m->n_late == IG_LATE_MOST) return ig_mirror_move(m, device, false, offset, bytes);
+    m->late[m->n_late].offset = offset;
+    m->late[m->n_late++].bytes = bytes;
+    return IG_OK;
+}
+
+ig_status ig_mirror_catch_up(ig_mirror *m, ig_device *device, uint64_t offset, uint64_t bytes) {
+    for (uint32_t i = 0; i < m->n_late;) {
+        const uint64_t begin = m->late[i].offset, end = begin + m->late[i].bytes;
+        if (begin >= offset + bytes || end <= offset) {
+            i++;
+            continue;
+        }
+        IG_TRY(ig_mirror_move(m, device, false, begin, end - begin));
+        m->late[i] = m->late[--m->n_late];
+    }
+    return IG_OK;
+}
+
 ig_status ig_mirror_to_device(ig_mirror *m, ig_device *device) {
     IG_TRY(ig_mirror_reserve(m, device));
     if (!m->device_old && !m->shared) return IG_OK;
@@ -24,6 +44,7 @@ ig_status ig_mirror_to_device(ig_mirror *m, ig_device *device) {
 }
 
 ig_status ig_mirror_to_host(ig_mirror *m, ig_device *device) {
+    IG_TRY(ig_mirror_catch_up(m, device, 0, m->bytes));
     if (!m->host_old) return IG_OK;
     IG_TRY(ig_mirror_move(m, device, false, 0, m->bytes));
     m->host_old = false;
@@ -33,6 +54,7 @@ ig_status ig_mirror_to_host(ig_mirror *m, ig_device *device) {
 void ig_mirror_drop(ig_mirror *m, ig_device *device) {
     if (m->buffer) ig_device_free(device, m->buffer, m->bytes);
     m->buffer = NULL;
+    m->n_late = 0;
     m->host_old = false;
     m->device_old = true;
 }

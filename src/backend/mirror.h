@@ -11,12 +11,20 @@
 
 #include "backend/device.h"
 
+enum { IG_LATE_MOST = 8 };
+
 typedef struct ig_mirror {
     char *host;
     uint64_t bytes;
     ig_backend_buffer *buffer; /* the device's; NULL: none yet */
     bool host_old, device_old; /* the other side has newer bytes */
     bool shared; /* others look at the host's bytes whenever they like: a run brings them along */
+
+    /* Parts whose newest bytes only the device has, and that come when somebody looks. */
+    uint32_t n_late;
+    struct {
+        uint64_t offset, bytes;
+    } late[IG_LATE_MOST];
 } ig_mirror;
 
 /* Brings one side up to date. */
@@ -26,6 +34,12 @@ IG_MUST_CHECK ig_status ig_mirror_to_host(ig_mirror *mirror, ig_device *device);
 /* Part of it, whichever side is newer. */
 IG_MUST_CHECK ig_status ig_mirror_move(const ig_mirror *mirror, ig_device *device, bool to_device,
                                        uint64_t offset, uint64_t bytes);
+/* The same to the host, but not before it is needed, if there is room to note it. */
+IG_MUST_CHECK ig_status ig_mirror_move_late(ig_mirror *mirror, ig_device *device, uint64_t offset,
+                                            uint64_t bytes);
+/* Makes up for what was noted of these bytes. */
+IG_MUST_CHECK ig_status ig_mirror_catch_up(ig_mirror *mirror, ig_device *device, uint64_t offset,
+                                           uint64_t bytes);
 /* Room on the device for all of it. */
 IG_MUST_CHECK ig_status ig_mirror_reserve(ig_mirror *mirror, ig_device *device);
 

@@ -11,6 +11,7 @@
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "model/model.h"
+#include "text/utf8.h"
 
 const char *const model_devices[] = {"auto", "cpu", "ref", NULL};
 const char *const model_caches[] = {"f16", "f32", "q8_0", NULL};
@@ -148,10 +149,22 @@ ig_status model_read_text(ig_cli *cli, const char *prompt, const char *path, mod
     return status;
 }
 
+ig_status model_check_text(const opened_model *m, model_text text) {
+    if (!ig_model_is_gguf(m->path)) return IG_OK;
+    for (size_t at = 0, step; at < text.n_bytes; at += step) {
+        uint32_t point;
+        if (ig_utf8_next(text.bytes + at, text.n_bytes - at, &point, &step) != IG_UTF8_WHOLE)
+            return IG_FAIL(IG_ERR_ARGUMENT, "the text is not UTF-8: byte %zu of %zu is 0x%02x",
+                           at + 1, text.n_bytes, (unsigned char)text.bytes[at]);
+    }
+    return IG_OK;
+}
+
 ig_status model_encode(const opened_model *m, model_text text, model_tokens *out) {
     const ig_allocator *a = &m->cli->allocator;
     const double began = ig_clock_seconds();
     size_t count = 0;
+    IG_TRY(model_check_text(m, text));
     IG_TRY(ig_adapter_encode_prompt(m->adapter, text.bytes, text.n_bytes, NULL, 0, &count));
     out->at = ig_alloc(a, count, sizeof *out->at);
     if (!out->at) return IG_FAIL(IG_ERR_MEMORY, "a text of %zu tokens", count);

@@ -16,7 +16,8 @@
 #define MOST_SCRATCH (UINT64_C(1) << 40) /* who asks for more is out of its mind */
 
 typedef struct block {
-    uint32_t first, last; /* levels */
+    uint32_t first, last; /* levels that it must stay for */
+    uint32_t used;        /* the last that touches it */
     uint64_t bytes, offset;
     uint32_t memory;  /* of a value: which, else UINT32_MAX */
     uint32_t scratch; /* of scratch: the step */
@@ -49,11 +50,13 @@ static ig_status touch(const ig_lowering *l, blocks *b, uint32_t i, const ig_ope
     if (b->of[memory] == 0) {
         if (!ig_desc_bytes(o->desc, &bytes) || bytes > UINT64_MAX / 2)
             return IG_FAIL(IG_ERR_MEMORY, "plan: %s: too large", ig_op_name(step->op));
-        b->at[b->count] = (block){step->level, step->level, align(bytes), 0, memory, UINT32_MAX};
+        b->at[b->count] = (block){
+            .first = step->level, .bytes = align(bytes), .memory = memory, .scratch = UINT32_MAX};
         b->of[memory] = ++b->count;
     }
     block *own = &b->at[b->of[memory] - 1];
     if (own->last < last_of(l, i)) own->last = last_of(l, i);
+    own->used = step->level;
     return IG_OK;
 }
 
@@ -70,12 +73,16 @@ static ig_status collect(ig_lowering *l, blocks *b) {
             return IG_FAIL(IG_ERR_DEVICE, "%s: scratch_bytes(): %llu bytes for %s", device->name,
                            (unsigned long long)step->scratch_bytes, ig_op_name(step->op));
         if (step->scratch_bytes)
-            b->at[b->count++] =
-                (block){step->level, step->level, align(step->scratch_bytes), 0, UINT32_MAX, i};
+            b->at[b->count++] = (block){.first = step->level,
+                                        .last = step->level,
+                                        .bytes = align(step->scratch_bytes),
+                                        .memory = UINT32_MAX,
+                                        .scratch = i};
     }
     for (uint32_t i = 0; i < l->args->n_kept; i++) {
         const uint32_t memory = ig_value_at(l->args->graph, l->args->kept[i])->base;
-        if (b->of[memory]) b->at[b->of[memory] - 1].last = UINT32_MAX;
+        if (b->of[memory])
+            b->at[b->of[memory] - 1].last = b->at[b->of[memory] - 1].used = UINT32_MAX;
     }
     return IG_OK;
 }
@@ -142,7 +149,7 @@ static void write_back(ig_lowering *l, const blocks *b) {
             p->steps[b->at[i].scratch].scratch_offset = b->at[i].offset;
     for (size_t v = 0; p->homes && v < l->args->graph->n_values; v++) {
         const block *own = b->of[v] ? &b->at[b->of[v] - 1] : NULL;
-        p->homes[v] = own ? (ig_home){own->offset, own->last} : (ig_home){IG_NOT_THERE, 0};
+        p->homes[v] = own ? (ig_home){own->offset, own->used} : (ig_home){IG_NOT_THERE, 0};
     }
 }
 

@@ -42,6 +42,14 @@ static ig_status bring(const ig_plan *plan, const ig_segment *s, ig_run_args arg
     return make_moves(plan, s->moves, s->n_moves, args.mirrors[IG_ARENA]);
 }
 
+/* Results in the arena come to the host when somebody looks at them. */
+static ig_status bring_home(const ig_plan *plan, const ig_segment *s, ig_mirror *arena) {
+    const ig_move *after = plan->moves + s->moves + s->n_moves;
+    for (uint32_t i = 0; i < s->n_after; i++)
+        IG_TRY(ig_mirror_move_late(arena, plan->far, after[i].offset, after[i].bytes));
+    return IG_OK;
+}
+
 /* What it has written is old on the other side. */
 static ig_status leave(const ig_plan *plan, const ig_segment *s, ig_run_args args) {
     const bool far = ig_segment_is_far(s);
@@ -51,7 +59,7 @@ static ig_status leave(const ig_plan *plan, const ig_segment *s, ig_run_args arg
         if (m && !far) ig_mirror_wrote_host(m);
         if (m && far && m->shared) IG_TRY(ig_mirror_to_host(m, plan->far));
     }
-    return make_moves(plan, s->moves + s->n_moves, s->n_after, args.mirrors[IG_ARENA]);
+    return bring_home(plan, s, args.mirrors[IG_ARENA]);
 }
 
 /* ---- what a failed run is to be forgotten of ---- */
@@ -256,8 +264,16 @@ static ig_status run_segment(const ig_plan *plan, ig_segment *s, ig_run_args arg
     return IG_OK;
 }
 
+/* What an earlier run left in the arena is gone; what an earlier part did is not. */
+static ig_status begin_part(const ig_plan *plan, uint32_t part, ig_mirror *arena) {
+    if (part > 0) return ig_mirror_catch_up(arena, plan->far, 0, arena->bytes);
+    arena->n_late = 0;
+    return IG_OK;
+}
+
 ig_status ig_plan_run_part(const ig_plan *plan, uint32_t part, ig_run_args args) {
     assert(!plan->far || args.mirrors);
+    if (plan->far) IG_TRY(begin_part(plan, part, args.mirrors[IG_ARENA]));
     for (uint32_t i = 0; i < plan->n_segments; i++)
         if (plan->segments[i].part == part) IG_TRY(run_segment(plan, &plan->segments[i], args));
     return IG_OK;

@@ -209,6 +209,8 @@ void ig_storage_adopt(ig_ctx *ctx, ig_storage *storage, const ig_storage *outsid
 void ig_storage_release(ig_ctx *ctx, ig_storage *storage);
 /* Before the host looks at the bytes: they are brought from the device if that has newer ones. */
 IG_MUST_CHECK ig_status ig_storage_to_host(ig_ctx *ctx, ig_storage *storage);
+IG_MUST_CHECK ig_status ig_storage_part_to_host(ig_ctx *ctx, ig_storage *storage, uint64_t offset,
+                                                uint64_t bytes);
 /* The device with memory of its own; NULL: none. */
 static inline ig_device *ig_ctx_far(const ig_ctx *ctx) {
     ig_device *first = ctx->planner.devices[0];

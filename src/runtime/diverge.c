@@ -137,10 +137,11 @@ static ig_status take_out(const divergence *d, ig_value v) {
     ig_ctx *ctx = d->ctx;
     ig_storage *own = NULL;
     uint64_t bytes = 0;
+    const uint64_t offset = d->from->plan->homes[v].offset;
     (void)ig_desc_bytes(ig_value_at(&ctx->graph, v)->layout.desc, &bytes);
+    IG_TRY(ig_storage_part_to_host(ctx, &ctx->arena, offset, bytes));
     IG_TRY(ig_storage_create(ctx, bytes, &own));
-    memcpy((void *)own->buffer, (const char *)ctx->arena.buffer + d->from->plan->homes[v].offset,
-           bytes);
+    memcpy((void *)own->buffer, (const char *)ctx->arena.buffer + offset, bytes);
     ig_value_at(&ctx->graph, v)->memory = own;
     return IG_OK;
 }

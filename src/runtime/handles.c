@@ -78,6 +78,8 @@ void ig_handle_detach(ig_ctx *ctx, ig_recording *r, ig_cell *cell, bool there) {
     const ig_desc desc = ig_value_at(&r->graph, base)->layout.desc;
     ig_storage *own = NULL;
     (void)ig_desc_bytes(desc, &bytes);
+    if (there && ig_storage_part_to_host(ctx, &ctx->arena, home.offset, bytes) != IG_OK)
+        there = false; /* the device that has it is lost */
     if (there && ig_storage_create(ctx, bytes, &own) == IG_OK) { /* all is host memory here */
         memcpy((void *)own->buffer, (const char *)ctx->arena.buffer + home.offset, bytes);
         t->layout.offset -= ig_elements_of(desc.dtype, (int64_t)home.offset);

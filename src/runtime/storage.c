@@ -30,7 +30,14 @@ static void drop_mirror(const ig_ctx *ctx, ig_storage *s) {
 }
 
 ig_status ig_storage_to_host(ig_ctx *ctx, ig_storage *s) {
-    return s->mirror.host_old ? ig_mirror_to_host(&s->mirror, ig_ctx_far(ctx)) : IG_OK;
+    const bool old = s->mirror.host_old || s->mirror.n_late > 0;
+    return old ? ig_mirror_to_host(&s->mirror, ig_ctx_far(ctx)) : IG_OK;
+}
+
+ig_status ig_storage_part_to_host(ig_ctx *ctx, ig_storage *s, uint64_t offset, uint64_t bytes) {
+    if (s->mirror.host_old) return ig_storage_to_host(ctx, s);
+    if (s->mirror.n_late == 0) return IG_OK;
+    return ig_mirror_catch_up(&s->mirror, ig_ctx_far(ctx), offset, bytes);
 }
 
 void ig_pool_drain(ig_ctx *ctx) {
@@ -70,6 +77,7 @@ ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out) {
     }
     ig_mirror_wrote_host(&s->mirror); /* whatever is there is nobody's */
     s->mirror.shared = s->frozen = false;
+    s->mirror.n_late = 0;
     s->refs = 1;
     s->version = 0;
     s->of_caller = false;

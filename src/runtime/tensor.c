@@ -345,10 +345,16 @@ static void copy_strided(const ig_layout *of, char *strided, char *packed, bool 
 static ig_status transfer(ig_tensor *t, void *outside, bool reading) {
     char *at = (char *)t->storage->buffer + ig_bytes_of(t->layout.desc.dtype, t->layout.offset);
     uint64_t bytes = 0;
-    IG_TRY(ig_device_sync(t->ctx->planner.devices[0]));
-    IG_TRY(ig_storage_to_host(t->ctx, t->storage));
-    (void)ig_desc_bytes(t->layout.desc, &bytes);
-    if (!ig_layout_is_packed(&t->layout))
+    ig_device *device = t->ctx->planner.devices[0];
+    if (device->host_memory) IG_TRY(ig_device_sync(device)); /* with its own, copies wait */
+    const ig_layout *layout = &t->layout;
+    (void)ig_desc_bytes(layout->desc, &bytes);
+    if (ig_layout_is_packed(layout))
+        IG_TRY(ig_storage_part_to_host(
+            t->ctx, t->storage, (uint64_t)ig_bytes_of(layout->desc.dtype, layout->offset), bytes));
+    else
+        IG_TRY(ig_storage_to_host(t->ctx, t->storage));
+    if (!ig_layout_is_packed(layout))
         copy_strided(&t->layout, at, outside, reading);
     else if (bytes > 0)
         memcpy(reading ? outside : at, reading ? at : outside, bytes);

@@ -390,8 +390,39 @@ static void steps_and_their_gradients_are_part_of_what_their_builder_says(void *
     ig_ctx_destroy(ctx);
 }
 
+static json_int_t moved_bytes(const ig_ctx *ctx) {
+    json_t *report = report_of(ctx);
+    const json_int_t bytes = json_integer_value(json_object_get(report, "moved_bytes"));
+    json_decref(report);
+    return bytes;
+}
+
+/* The result of a replayed step is 32 bytes; nothing else has to move. */
+static void results_stay_on_a_device_until_somebody_looks(void **state) {
+    (void)state;
+    enum { N = 8, STEPS = 10 };
+    ig_ctx *ctx = far_ctx("", false);
+    const float ones[N] = {1, 1, 1, 1, 1, 1, 1, 1};
+    float got[N];
+    ig_tensor *x;
+    must(ig_tensor_create_from(ctx, (ig_desc){IG_F32, IG_SHAPE(N)}, ones, &x));
+    json_int_t before = 0;
+    for (int step = 0; step < STEPS; step++) {
+        ig_tensor *y = ig_neg(ig_add(x, x));
+        const bool looks = step < 4 || step == 7;
+        must(ig_step_end(ctx));
+        if (looks) must(ig_tensor_read(y, got, sizeof got));
+        if (looks) assert_true(got[0] == -2 && got[N - 1] == -2);
+        if (step == 4) before = moved_bytes(ctx);
+    }
+    assert_int_equal(moved_bytes(ctx) - before, sizeof got);
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_stay_on_a_device_until_somebody_looks),
         cmocka_unit_test(every_way_to_fail_ends_with_the_right_numbers_and_the_reason),
         cmocka_unit_test(a_device_that_fails_when_it_runs_is_left_for_another),
         cmocka_unit_test(a_device_that_fails_later_is_left_where_nothing_is_lost),
