@@ -106,7 +106,8 @@ void ig_run_estimate(const ig_cli *cli, uint64_t bytes) { cli->run->estimate_byt
 ig_status ig_run_result(const ig_cli *cli, json_t *root) {
     if (!root) return IG_FAIL(IG_ERR_MEMORY, "JSON: no memory for the result");
     json_decref(cli->run->result);
-    cli->run->result = root;
+    cli->run->result = cli->json ? root : NULL;
+    if (!cli->json) json_decref(root);
     return IG_OK;
 }
 
