@@ -40,7 +40,8 @@ typedef struct ig_ctx_options {
     /* What happens, in words.  NULL: silence. */
     void (*log)(void *user, ig_log_level level, const char *text);
     /* How far a long job is: "compile" and "pack", of a plan's programs, never goes back; "from the
-     * cache" is how many programs of a plan were there already.  NULL: nobody asks. */
+     * cache" is how many programs of a plan were there already; "weights from the cache" and
+     * "weights to the cache" are bytes so far.  NULL: nobody asks. */
     void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
     /* Asked between steps of a long job and before every run; true: it ends with
      * IG_ERR_CANCELLED. */
@@ -50,7 +51,7 @@ typedef struct ig_ctx_options {
     ig_allocator allocator; /* both functions or neither */
 
     /* Plugins to look for besides INGOT_PLUGIN_PATH and those of the installation: absolute paths
-     * of folders and libraries, with ':' between. */
+     * of folders and libraries, with ':' between.  "/a/b.so#sha256=9f86..." is that very file. */
     const char *plugins;
     /* Asked before a plugin is loaded; false: it is not, for the reason given to IG_FAIL().  NULL:
      * all that are safe to load are. */
@@ -66,6 +67,7 @@ typedef struct ig_ctx_options {
     const char *cache_dir; /* of compiled programs; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else
                               $XDG_CACHE_HOME/ingot */
     bool no_cache;         /* nothing is read from there or kept */
+    bool cache_weights;    /* weights that a device has packed are kept there, too */
     uint64_t cache_bytes; /* of all programs; the least recently used go.  IG_CACHE_BYTES_DEFAULT */
 } ig_ctx_options;
 

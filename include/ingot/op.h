@@ -109,6 +109,8 @@ typedef struct ig_attrs_matmul {
     uint32_t transpose_a; /* 1: a is [..., k, m] */
     uint32_t transpose_b; /* 1: b is [..., n, k] */
     uint32_t activation;  /* ig_activation; the planner sets it */
+    uint32_t residual;    /* 1: the last input, of the result's shape, is added at the very end;
+                             the planner sets it */
 } ig_attrs_matmul;
 
 /* Which two elements of a head turn together: (2i, 2i + 1), or (i, i + dims / 2). */
@@ -195,7 +197,7 @@ enum {
 };
 static_assert(IG_ATTRS_SCALE == 16 && IG_ATTRS_FILL == 16 && IG_ATTRS_DROPOUT == 20, "padding");
 static_assert(IG_ATTRS_SHAPE == 56 && IG_ATTRS_AXES == 24 && IG_ATTRS_SLICE == 24, "padding");
-static_assert(IG_ATTRS_PAD == 24 && IG_ATTRS_REDUCE == 8 && IG_ATTRS_MATMUL == 12, "padding");
+static_assert(IG_ATTRS_PAD == 24 && IG_ATTRS_REDUCE == 8 && IG_ATTRS_MATMUL == 16, "padding");
 static_assert(IG_ATTRS_PAGED == 16 && IG_ATTRS_ROPE == 24 && IG_ATTRS_ATTENTION == 8 &&
                   IG_ATTRS_ADAMW == 24,
               "padding");

@@ -276,7 +276,7 @@ static void grad_layer_norm(const ig_grad *r) { norm(r, IG_OP_LAYER_NORM_GRAD); 
 
 static ig_value matmul(ig_graph *g, ig_value a, ig_value b, uint32_t transpose_a,
                        uint32_t transpose_b) {
-    const ig_attrs_matmul attrs = {transpose_a, transpose_b, IG_ACTIVATION_NONE};
+    const ig_attrs_matmul attrs = {.transpose_a = transpose_a, .transpose_b = transpose_b};
     return ig_build(g, IG_OP_MATMUL, &attrs, (ig_value[]){a, b}, 2);
 }
 

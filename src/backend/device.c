@@ -1,9 +1,18 @@
 /* The defaults of backend.h: host memory, one device, synchronous. */
 #include "backend/device.h"
 
-#include <unistd.h>
-
 #include "base/blocks.h"
+#include "base/memory.h"
+
+/* The system promises memory that it does not have and ends the process that uses it: what is large
+ * is only asked for if it is there. */
+static ig_status check_room(const ig_device *device, uint64_t bytes) {
+    enum { LARGE = 64 << 20 };
+    const uint64_t available = bytes >= LARGE ? ig_memory_available() : UINT64_MAX;
+    if (bytes <= available) return IG_OK;
+    return IG_FAIL(IG_ERR_MEMORY, "%s: a buffer of %llu bytes, but %llu are available",
+                   device->name, (unsigned long long)bytes, (unsigned long long)available);
+}
 
 /* A plugin's answer may be any number. */
 static ig_status sane(const ig_device *device, const char *function, ig_status status) {
@@ -24,6 +33,7 @@ static ig_status alloc_there(ig_device *device, uint64_t bytes, ig_backend_buffe
 
 ig_status ig_device_alloc(ig_device *device, uint64_t bytes, ig_backend_buffer **out) {
     if (!device->host_memory) return alloc_there(device, bytes, out);
+    IG_TRY(check_room(device, bytes));
     void *p = ig_alloc(device->allocator, bytes, 1);
     if (!p)
         return IG_FAIL(IG_ERR_MEMORY, "%s: no room for a buffer of %llu bytes", device->name,
@@ -62,9 +72,7 @@ ig_status ig_device_read(ig_device *device, const ig_backend_buffer *src, uint64
 }
 
 ig_memory_stats ig_device_memory(const ig_device *device) {
-    ig_memory_stats stats = {device->allocated, device->peak, UINT64_MAX};
-    const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (pages > 0 && page > 0) stats.available_bytes = (uint64_t)pages * (uint64_t)page;
+    ig_memory_stats stats = {device->allocated, device->peak, ig_memory_available()};
     if (device->backend->memory_stats) device->backend->memory_stats(device->handle, &stats);
     return stats;
 }

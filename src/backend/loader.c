@@ -6,8 +6,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/file.h"
+#include "base/sha256.h"
 
 #ifndef INGOT_LIBDIR
 #    define INGOT_LIBDIR "lib" /* beside bin/ */
@@ -109,6 +113,8 @@ void ig_plugin_close(ig_plugin *plugin) {
 
 /* ---- where they are ---- */
 
+static const char pin_mark[] = "#sha256="; /* behind a library's path: the file must be this one */
+
 /* Takes the words without the place in our source: "(loader.c:41)" helps no user. */
 static void keep_reason(ig_plugin *p) {
     snprintf(p->reason, sizeof p->reason, "%s", ig_error_text());
@@ -138,7 +144,21 @@ static ig_status load_isolated(const ig_plugins *all, ig_plugin *p) {
     return check_unique(all, p);
 }
 
-static ig_status load(const ig_plugins *all, ig_plugin_places places, ig_plugin *p) {
+/* Whoever has pinned a file wants that one and no other. */
+static ig_status check_pin(const char *path, const char *pin) {
+    ig_file_map map;
+    char digest[IG_SHA256_TEXT_BYTES];
+    if (!*pin) return IG_OK;
+    if (ig_file_map_open(path, &map) != IG_OK) return IG_FAIL(IG_ERR_DEVICE, "%s", ig_error_text());
+    ig_sha256(map.bytes, map.size, digest);
+    ig_file_map_close(&map);
+    if (strcasecmp(digest, pin) == 0) return IG_OK;
+    return IG_FAIL(IG_ERR_DEVICE, "its SHA-256 is %s, and %.70s was asked for", digest, pin);
+}
+
+static ig_status load(const ig_plugins *all, ig_plugin_places places, ig_plugin *p,
+                      const char *pin) {
+    IG_TRY(check_pin(p->path, pin));
     if (places.isolate) return load_isolated(all, p);
     if (places.accept && p->path[0] == '/') {
         (void)IG_FAIL(IG_ERR_DEVICE, "it was turned down");
@@ -148,7 +168,8 @@ static ig_status load(const ig_plugins *all, ig_plugin_places places, ig_plugin 
     return check_unique(all, p);
 }
 
-static ig_status add_file(ig_plugins *all, ig_plugin_places places, const char *path) {
+static ig_status add_file(ig_plugins *all, ig_plugin_places places, const char *path,
+                          const char *pin) {
     if (is_listed(all, path)) return IG_OK;
     ig_plugin *p = ig_alloc(all->allocator, 1, sizeof *p);
     if (p) p->path = ig_copy_text(all->allocator, path);
@@ -157,7 +178,7 @@ static ig_status add_file(ig_plugins *all, ig_plugin_places places, const char *
         ig_free(all->allocator, p);
         return IG_FAIL(IG_ERR_MEMORY, "plugin %s", path);
     }
-    if (load(all, places, p) != IG_OK) {
+    if (load(all, places, p, pin) != IG_OK) {
         keep_reason(p);
         ig_plugin_close(p);
     }
@@ -179,25 +200,28 @@ static ig_status add_folder(ig_plugins *all, ig_plugin_places places, const char
         char path[PATH_MAX];
         const int length = snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
         if (status == IG_OK && length > 0 && (size_t)length < sizeof path)
-            status = add_file(all, places, path);
+            status = add_file(all, places, path, "");
         free(entries[i]);
     }
     free((void *)entries);
     return status;
 }
 
-/* "/a/folder:/b/one.so" */
+/* "/a/folder:/b/one.so:/c/two.so#sha256=9f86d0..." */
 static ig_status add_paths(ig_plugins *all, ig_plugin_places places, const char *paths) {
     for (const char *at = paths; at && *at;) {
         const size_t length = strcspn(at, ":");
         char path[PATH_MAX];
         snprintf(path, sizeof path, "%.*s", (int)(length < PATH_MAX ? length : PATH_MAX - 1), at);
         struct stat info;
+        char *mark = strstr(path, pin_mark);
+        const char *pin = mark ? mark + sizeof pin_mark - 1 : "";
+        if (mark) *mark = '\0';
         const bool folder = path[0] == '/' && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
         if (folder)
             IG_TRY(add_folder(all, places, path));
         else if (path[0])
-            IG_TRY(add_file(all, places, path)); /* which says what is wrong with it */
+            IG_TRY(add_file(all, places, path, pin)); /* which says what is wrong with it */
         at += length + (at[length] == ':');
     }
     return IG_OK;

@@ -233,6 +233,23 @@ ig_digest ig_digests_of(ig_digests *d, const void *bytes, size_t count) {
     return digest;
 }
 
+bool ig_digests_knows(ig_digests *d, const char *path) {
+    identity id;
+    size_t at;
+    return identify(path, &id) && find_source(d, path, &id, &at) &&
+           find_part(&d->sources[at], 0, id.size);
+}
+
+void ig_digests_learn(ig_digests *d, const char *path, const void *bytes, uint64_t count) {
+    identity id;
+    size_t at;
+    if (!identify(path, &id) || id.size != count || !find_source(d, path, &id, &at)) return;
+    source *s = &d->sources[at];
+    if (!IG_GROW(d->allocator, s->parts, &s->room, s->n_parts + 1)) return;
+    s->parts[s->n_parts++] = (part){0, count, digest_of(bytes, count)};
+    s->changed = true;
+}
+
 uint64_t ig_digests_read(const ig_digests *d) { return d->read; }
 
 /* ---- beginning and end ---- */

@@ -19,6 +19,7 @@
 
 #include <limits.h>
 
+#include "base/digests.h"
 #include "base/file.h"
 
 enum {
@@ -52,8 +53,10 @@ void ig_entry_file(const char *name, const char *extension, char out[IG_ENTRY_FI
 
 /* IG_ERR_IO: there is none; IG_ERR_FORMAT: it is damaged. */
 IG_MUST_CHECK ig_status ig_entry_look(const char *folder, const char *file, ig_entry *out);
-/* The same, and marks it as used now. */
-IG_MUST_CHECK ig_status ig_entry_open(const char *folder, const char *file, ig_entry *out);
+/* The same, and marks it as used, to the hour.  Whoever has `digests` reads the checksummed bytes
+ * of an entry only once; NULL: every time. */
+IG_MUST_CHECK ig_status ig_entry_open(const char *folder, const char *file, ig_digests *digests,
+                                      ig_entry *out);
 void ig_entry_close(ig_entry *entry);
 
 /* Whether the bytes are still those that were opened. */

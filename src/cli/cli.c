@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,6 +37,8 @@ const ig_opt ig_common_opts[] = {
      .value = "DIR", .flags = OPT_DIR},
     {OPT_FLAG, 0, "no-cache", offsetof(ig_cli, no_cache),
      .help = "keep no compiled programs, and use none that were kept"},
+    {OPT_FLAG, 0, "cache-weights", offsetof(ig_cli, cache_weights),
+     .help = "keep packed weights there, too: about as many bytes as the model has"},
     {OPT_INT, 0, "optimization-level", offsetof(ig_cli, optimization_level),
      .help = "how hard a device's compiler shall try: 1 to 3; 0: as it likes", .value = "N",
      .initial = "0", .low = 0, .high = 3},
@@ -110,6 +113,7 @@ int ig_exit_code(ig_status status) {
     if ((unsigned)status >= IG_STATUS_COUNT) return 1;
     const int signal = ig_signals_caught();
     if (status == IG_ERR_CANCELLED && signal) return 128 + signal;
+    if (status == IG_ERR_CANCELLED && ferror(stdout)) return 128 + SIGPIPE;
     return outcomes[status].exit_code;
 }
 
@@ -203,6 +207,7 @@ ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
                                         .batch_sizes = cli->batch_sizes},
                             .cache_dir = cli->cache_dir,
                             .no_cache = cli->no_cache,
+                            .cache_weights = cli->cache_weights,
                             .accept_plugin = ig_cli_accept_plugin,
                             .isolate_plugins = cli->isolate_plugins};
 }

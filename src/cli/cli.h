@@ -28,7 +28,7 @@ typedef struct ig_cli {
     /* Common options. */
     bool help, version, json, quiet, verbose, strict;
     const char *report; /* a file; NULL: none */
-    bool no_cache, isolate_plugins;
+    bool no_cache, cache_weights, isolate_plugins;
     const char *cache_dir, *precision, *batch_sizes; /* NULL: not said */
     int64_t optimization_level;                      /* 0: not said */
     int color;                                       /* ig_color */

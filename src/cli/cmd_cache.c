@@ -53,10 +53,10 @@ static const char *value_of(lines l, const char *name, char *out, size_t bytes) 
 
 /* Those of the entry, then those of its parts. */
 static const char *const input_names[] = {
-    "abi",          "backend",     "version", "architecture", "n_steps",
-    "weight_bytes", "steps",       "dtypes",  "weights",      "optimization_level",
-    "precision",    "batch_sizes", "rows",    "shapes",       "places"};
-enum { INPUTS = sizeof input_names / sizeof input_names[0], OF_ENTRY = 12, VALUE_BYTES = 256 };
+    "abi",          "layout", "backend", "version", "architecture",       "n_steps",
+    "weight_bytes", "steps",  "dtypes",  "weights", "optimization_level", "precision",
+    "batch_sizes",  "rows",   "shapes",  "places"};
+enum { INPUTS = sizeof input_names / sizeof input_names[0], OF_ENTRY = 13, VALUE_BYTES = 256 };
 
 static lines inputs_of(const ig_entry *e) { return (lines){e->inputs, e->inputs_bytes}; }
 
@@ -125,19 +125,30 @@ static json_t *describe(const ig_entry *e, const ig_entry_info *info) {
     return row;
 }
 
+/* A program, or weights in a layout. */
+static void print_what(const ig_entry *e) {
+    char value[VALUE_BYTES];
+    if (value_of(inputs_of(e), "layout", value, sizeof value)[0]) {
+        printf("weights, %s", value);
+        printf(", %s\n", value_of(inputs_of(e), "dtypes", value, sizeof value));
+        return;
+    }
+    printf("%s", value_of(inputs_of(e), "backend", value, sizeof value));
+    printf(", %s steps", value_of(inputs_of(e), "n_steps", value, sizeof value));
+    printf(", batch sizes %s\n", batches_of(e, value));
+}
+
 static ig_status ls(const cache *c) {
     json_t *rows = json_array();
-    char text[IG_UNIT_TEXT_BYTES], value[VALUE_BYTES];
+    char text[IG_UNIT_TEXT_BYTES];
     for (size_t i = c->count; i-- > 0;) { /* the last used first */
         ig_entry e;
         if (ig_entry_look(c->folder, c->list[i].file, &e) != IG_OK) continue;
         if (c->cli->json) {
             json_array_append_new(rows, describe(&e, &c->list[i]));
         } else {
-            printf("%s  %9s  %s", c->list[i].file, ig_bytes_text(c->list[i].bytes, text),
-                   value_of(inputs_of(&e), "backend", value, sizeof value));
-            printf(", %s steps", value_of(inputs_of(&e), "n_steps", value, sizeof value));
-            printf(", batch sizes %s\n", batches_of(&e, value));
+            printf("%s  %9s  ", c->list[i].file, ig_bytes_text(c->list[i].bytes, text));
+            print_what(&e);
         }
         ig_entry_close(&e);
     }

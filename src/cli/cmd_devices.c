@@ -5,11 +5,14 @@
  * got them right.
  */
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/plugins.h"
 #include "cli/report.h"
 #include "ingot/device.h"
 #include "ingot/ingot.h"
@@ -95,27 +98,53 @@ static ig_status run_on(ig_ctx *ctx, const struct trial *t, double *out_ms) {
     return status;
 }
 
+/* What came of it, in memory that a child can write to. */
+typedef struct outcome {
+    ig_cli *cli;
+    char device[64], words[IG_ERROR_BYTES];
+    const char *plugin; /* its path; "": none */
+    const char *op;
+    double ms;
+    bool ok;
+} outcome;
+
 /* The first kernel that the device has tells whether it works. */
-static json_t *try_device(ig_cli *cli, const char *name) {
-    ig_ctx_options options = ig_cli_ctx_options(cli);
-    options.device = name;
+static ig_status try_kernels(void *arg) {
+    outcome *o = arg;
+    if (o->plugin[0]) setenv("INGOT_PLUGIN_PATH", o->plugin, 1); /* the child needs no other */
+    ig_ctx_options options = ig_cli_ctx_options(o->cli);
+    options.device = o->device;
     options.strict = true;
     options.threads = 1;
     ig_ctx *ctx = NULL;
     ig_status status = ig_ctx_create(&options, &ctx);
-    double ms = 0;
     size_t i = 0;
     for (; status == IG_OK && i < sizeof trials / sizeof trials[0]; i++) {
-        status = run_on(ctx, &trials[i], &ms);
+        status = run_on(ctx, &trials[i], &o->ms);
         if (status != IG_ERR_UNSUPPORTED) break;
         status = i + 1 < sizeof trials / sizeof trials[0] ? IG_OK : status;
     }
-    char words[IG_ERROR_BYTES] = "";
-    if (status != IG_OK) ig_cli_error(cli, words);
+    if (status != IG_OK) ig_cli_error(o->cli, o->words);
     ig_ctx_destroy(ctx);
-    const char *op = i < sizeof trials / sizeof trials[0] ? trials[i].op : "";
-    return json_pack("{s:s, s:b, s:o, s:o}", "op", op, "ok", status == IG_OK, "ms",
-                     ig_json_real(ms), "reason", ig_json_text(words));
+    o->op = i < sizeof trials / sizeof trials[0] ? trials[i].op : "";
+    o->ok = status == IG_OK;
+    return IG_OK;
+}
+
+/* A plugin's device may crash: it is tried in a child. */
+static json_t *try_device(ig_cli *cli, const char *name, const char *plugin) {
+    outcome *o = mmap(NULL, sizeof *o, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (o == MAP_FAILED) return json_null();
+    o->cli = cli;
+    o->op = "";
+    o->plugin = plugin;
+    snprintf(o->device, sizeof o->device, "%s", name);
+    const ig_status status = plugin[0] ? ig_cli_in_child(try_kernels, o, true) : try_kernels(o);
+    if (status != IG_OK) ig_cli_error(cli, o->words);
+    json_t *row = json_pack("{s:s, s:b, s:o, s:o}", "op", o->op, "ok", o->ok, "ms",
+                            ig_json_real(o->ms), "reason", ig_json_text(o->words));
+    munmap(o, sizeof *o);
+    return row;
 }
 
 /* ---- collecting ---- */
@@ -201,7 +230,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     json_t *row;
     json_array_foreach(l.all, i, row) {
         if (status != IG_OK || !json_is_true(json_object_get(row, "available"))) continue;
-        json_object_set_new(row, "kernel", try_device(cli, text(row, "name")));
+        json_object_set_new(row, "kernel", try_device(cli, text(row, "name"), text(row, "plugin")));
     }
     if (status == IG_OK && cli->json)
         return ig_run_result(

@@ -72,6 +72,7 @@ static ig_status work(embedder *e) {
     if (!e->vector) return IG_FAIL(IG_ERR_MEMORY, "embed: %lld numbers", (long long)e->width);
     if (cli->json) e->list = json_array();
     IG_TRY(model_read_text(cli, o->prompt, o->file, &e->text));
+    IG_TRY(model_check_text(&e->model, e->text));
     IG_TRY(embed_all(e));
     if (!cli->json) return IG_OK;
     return ig_run_result(e->model.cli, json_pack("{s:s, s:s, s:I, s:O}", "schema", "ingot.embed.v1",

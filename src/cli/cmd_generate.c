@@ -157,14 +157,15 @@ static ig_status encode(generation *g) {
         return IG_FAIL(IG_ERR_ARGUMENT,
                        "--system: is for conversations; --chat-format says how one "
                        "is written");
+    const model_text text = {(char *)(uintptr_t)g->prompt, g->prompt_bytes};
     if (!format) {
         model_tokens tokens = {0};
-        const model_text text = {(char *)(uintptr_t)g->prompt, g->prompt_bytes};
         IG_TRY(model_encode(&g->talker.model, text, &tokens));
         g->read.at = tokens.at;
         g->read.count = g->read.room = tokens.count;
         return IG_OK;
     }
+    IG_TRY(model_check_text(&g->talker.model, text));
     const ig_chat_message messages[] = {
         {"system", o->system, o->system ? strlen(o->system) : 0},
         {"user", g->prompt, g->prompt_bytes},

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "backend/loader.h"
 #include "cli/cli.h"
@@ -45,38 +46,61 @@ static const char *complaint_of(const conformance *c) {
     return "";
 }
 
-static ig_status report(const ig_cli *cli, const ig_backend *backend, const conformance *c) {
+/* What the child is asked, and what it finds: in memory that both see. */
+typedef struct checking {
+    const ig_cli *cli;
+    const char *op;
+    char path[PATH_MAX], name[32], version[64];
+    conformance result;
+} checking;
+
+static ig_status report(const ig_cli *cli, const checking *checked) {
+    const conformance *c = &checked->result;
     const char *complaint = complaint_of(c);
     if (cli->json)
         IG_TRY(ig_run_result(
             cli, json_pack("{s:s, s:o, s:o, s:b, s:s, s:i, s:i, s:i, s:o}", "schema",
-                           "ingot.plugin.v1", "backend", ig_json_text(backend->name), "version",
-                           ig_json_text(backend->version), "ok", !*complaint, "complaint",
+                           "ingot.plugin.v1", "backend", ig_json_text(checked->name), "version",
+                           ig_json_text(checked->version), "ok", !*complaint, "complaint",
                            complaint, "passed", (int)c->all.passed, "refused", (int)c->all.refused,
                            "failed", (int)c->all.failed, "ops", rows_of(c))));
     else
-        printf("%s: %u passed, %u refused, %u failed\n", backend->name, c->all.passed,
+        printf("%s: %u passed, %u refused, %u failed\n", checked->name, c->all.passed,
                c->all.refused, c->all.failed);
     if (!*complaint) return IG_OK;
-    return IG_FAIL(IG_ERR_STATE, "%s: %s", backend->name, complaint);
+    return IG_FAIL(IG_ERR_STATE, "%s: %s", checked->name, complaint);
+}
+
+static ig_status check(void *arg) {
+    checking *c = arg;
+    ig_plugin plugin = {0};
+    IG_TRY(ig_plugin_open(c->path, &plugin));
+    snprintf(c->name, sizeof c->name, "%s", plugin.backend.name);
+    snprintf(c->version, sizeof c->version, "%s", plugin.backend.version);
+    const conformance_options how = {.out = c->cli->json ? NULL : stdout, .op = c->op};
+    const ig_status status = conformance_run(&plugin.backend, how, &c->result);
+    ig_plugin_close(&plugin);
+    return status;
+}
+
+static ig_status check_in_child(const ig_cli *cli, const plugin_options *o, checking *c) {
+    c->cli = cli;
+    c->op = o->op;
+    if (!realpath(o->file, c->path))
+        return IG_FAIL(IG_ERR_IO, "%s: there is no such file", o->file);
+    IG_TRY(ig_cli_try_plugin(c->path));
+    IG_TRY(ig_cli_in_child(check, c, false));
+    return report(cli, c);
 }
 
 static ig_status run(ig_cli *cli, const void *options) {
     const plugin_options *o = options;
-    char path[PATH_MAX];
-    ig_plugin plugin = {0};
     if (strcmp(o->action, "check") != 0)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: there is check", o->action);
-    if (!realpath(o->file, path)) return IG_FAIL(IG_ERR_IO, "%s: there is no such file", o->file);
-    IG_TRY(ig_cli_try_plugin(path));
-    IG_TRY(ig_plugin_open(path, &plugin));
-    conformance *result = ig_alloc(&cli->allocator, 1, sizeof *result);
-    ig_status status = result ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "plugin check");
-    const conformance_options how = {.out = cli->json ? NULL : stdout, .op = o->op};
-    if (status == IG_OK) status = conformance_run(&plugin.backend, how, result);
-    if (status == IG_OK) status = report(cli, &plugin.backend, result);
-    ig_free(&cli->allocator, result);
-    ig_plugin_close(&plugin);
+    checking *c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (c == MAP_FAILED) return IG_FAIL(IG_ERR_MEMORY, "plugin check");
+    const ig_status status = check_in_child(cli, o, c);
+    munmap(c, sizeof *c);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/output.h"
 
 /* A text that has begun stays: the bar gets a line of its own. */
 static void begin(ig_cli *cli, const char *what, uint64_t total) {
@@ -17,6 +18,14 @@ static void begin(ig_cli *cli, const char *what, uint64_t total) {
 void ig_compiling_tell(void *user, const char *what, uint64_t done, uint64_t total) {
     ig_cli *cli = user;
     ig_compiling *c = &cli->compiling;
+    if (strcmp(what, "weights from the cache") == 0) {
+        c->weights_from = done;
+        return;
+    }
+    if (strcmp(what, "weights to the cache") == 0) {
+        c->weights_to = done;
+        return;
+    }
     if (strcmp(what, "from the cache") == 0) {
         c->from_cache += done;
         return;
@@ -37,5 +46,12 @@ void ig_compiling_end(void *user) {
     c->open = false;
     if (c->from_cache > 0)
         ig_cli_say(cli, "compile: %llu programs from the cache", (unsigned long long)c->from_cache);
-    c->from_cache = 0;
+    char bytes[IG_UNIT_TEXT_BYTES];
+    if (c->weights_from > 0)
+        ig_cli_say(cli, "pack: %s of weights from the cache",
+                   ig_bytes_text(c->weights_from, bytes));
+    if (c->weights_to > 0)
+        ig_cli_say(cli, "pack: %s of weights went to the cache",
+                   ig_bytes_text(c->weights_to, bytes));
+    c->from_cache = c->weights_from = c->weights_to = 0;
 }

@@ -10,8 +10,9 @@
 
 typedef struct ig_compiling {
     ig_meter meter;
-    bool open;           /* the meter is at work */
-    uint64_t from_cache; /* programs of the context at hand */
+    bool open;                         /* the meter is at work */
+    uint64_t from_cache;               /* programs of the context at hand */
+    uint64_t weights_from, weights_to; /* the cache, in bytes */
 } ig_compiling;
 
 /* For ig_ctx_options.progress; `user` is the ig_cli. */

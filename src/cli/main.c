@@ -57,7 +57,7 @@ static int run_program(ig_cli *cli, int argc, char **argv) {
     int used = 0;
     const ig_status status = ig_opts_parse(sets, 2, argc, argv, &used);
     cli->term = ig_term_detect((ig_color)cli->color);
-    if (status != IG_OK) return ig_cli_fail(cli, status);
+    if (status != IG_OK) return ig_run_finish(cli, NULL, status, ig_cli_fail(cli, status));
 
     if (cli->version || cli->help) {
         cli->command = cli->version ? &cmd_version : &cmd_help;
@@ -69,7 +69,8 @@ static int run_program(ig_cli *cli, int argc, char **argv) {
         return ig_exit_code(IG_ERR_ARGUMENT);
     }
     cli->command = ig_command_find(cli, argv[used]);
-    if (!cli->command) return unknown_command(cli, argv[used]);
+    if (!cli->command)
+        return ig_run_finish(cli, NULL, IG_ERR_ARGUMENT, unknown_command(cli, argv[used]));
     return run_command(cli, argc - used - 1, argv + used + 1);
 }
 

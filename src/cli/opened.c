@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -10,6 +11,7 @@
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "model/model.h"
+#include "text/utf8.h"
 
 const char *const model_devices[] = {"auto", "cpu", "ref", NULL};
 const char *const model_caches[] = {"f16", "f32", "q8_0", NULL};
@@ -60,6 +62,8 @@ ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     *out = (opened_model){.cli = cli, .options = o};
     IG_TRY(find_model(o->path, out->path));
     ig_run_model(cli, out->path);
+    struct stat file;
+    if (stat(out->path, &file) == 0) ig_run_estimate(cli, (uint64_t)file.st_size); /* the weights */
     ig_run_batch(cli, 1);
     const double began = ig_clock_seconds();
     ig_signals_reading(out->path);
@@ -145,10 +149,22 @@ ig_status model_read_text(ig_cli *cli, const char *prompt, const char *path, mod
     return status;
 }
 
+ig_status model_check_text(const opened_model *m, model_text text) {
+    if (!ig_model_is_gguf(m->path)) return IG_OK;
+    for (size_t at = 0, step; at < text.n_bytes; at += step) {
+        uint32_t point;
+        if (ig_utf8_next(text.bytes + at, text.n_bytes - at, &point, &step) != IG_UTF8_WHOLE)
+            return IG_FAIL(IG_ERR_ARGUMENT, "the text is not UTF-8: byte %zu of %zu is 0x%02x",
+                           at + 1, text.n_bytes, (unsigned char)text.bytes[at]);
+    }
+    return IG_OK;
+}
+
 ig_status model_encode(const opened_model *m, model_text text, model_tokens *out) {
     const ig_allocator *a = &m->cli->allocator;
     const double began = ig_clock_seconds();
     size_t count = 0;
+    IG_TRY(model_check_text(m, text));
     IG_TRY(ig_adapter_encode_prompt(m->adapter, text.bytes, text.n_bytes, NULL, 0, &count));
     out->at = ig_alloc(a, count, sizeof *out->at);
     if (!out->at) return IG_FAIL(IG_ERR_MEMORY, "a text of %zu tokens", count);

@@ -139,6 +139,10 @@ typedef struct model_text {
 IG_MUST_CHECK ig_status model_read_text(ig_cli *cli, const char *prompt, const char *file,
                                         model_text *out);
 
+/* A model of a file has learnt UTF-8; other bytes are an error that says where.  One that was
+ * trained here may have learnt any. */
+IG_MUST_CHECK ig_status model_check_text(const opened_model *model, model_text text);
+
 /* Its tokens, with those that the model's file wants before it; freed likewise. */
 typedef struct model_tokens {
     int32_t *at;

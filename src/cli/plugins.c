@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -42,15 +43,20 @@ static void remember(char marker[PATH_MAX]) {
     if (fd >= 0) close(fd);
 }
 
-/* ---- trying ---- */
+/* ---- children ---- */
 
-/* In the child: what the plugin prints is of no interest, what is wrong with it goes to `out`. */
-static _Noreturn void try_it(const char *path, int out) {
-    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = STDIN_FILENO; nowhere >= 0 && fd <= STDERR_FILENO; fd++) dup2(nowhere, fd);
-    signal(SIGALRM, SIG_DFL);
-    alarm(SECONDS);
-    const ig_status status = ig_plugin_probe(path);
+static int seconds_to_wait(void) {
+    const char *said = getenv("INGOT_PLUGIN_SECONDS");
+    const long seconds = said ? strtol(said, NULL, 10) : 0;
+    return seconds > 0 && seconds < 100000 ? (int)seconds : SECONDS;
+}
+
+/* In the child: what went wrong goes to `out`. */
+static _Noreturn void run_child(ig_cli_child_fn *fn, void *arg, bool timed, int out) {
+    for (int i = 1; i < 32; i++) signal(i, SIG_DFL);
+    if (timed) alarm((unsigned)seconds_to_wait());
+    const ig_status status = fn(arg);
+    fflush(stdout);
     if (status == IG_OK) _exit(0);
     char words[WORDS_BYTES];
     snprintf(words, sizeof words, "%s", ig_error_text());
@@ -64,25 +70,23 @@ static _Noreturn void try_it(const char *path, int out) {
 static ig_status verdict(int how, const char *words) {
     if (WIFEXITED(how) && WEXITSTATUS(how) == 0) return IG_OK;
     if (WIFSIGNALED(how) && WTERMSIG(how) == SIGALRM)
-        return IG_FAIL(IG_ERR_DEVICE, "it took longer than %d s to load", SECONDS);
+        return IG_FAIL(IG_ERR_DEVICE, "it took longer than %d s to load", seconds_to_wait());
     if (WIFSIGNALED(how))
         return IG_FAIL(IG_ERR_DEVICE, "it died of signal %d (%s) when it was tried", WTERMSIG(how),
                        strsignal(WTERMSIG(how)));
-    const ig_status told =
-        WEXITSTATUS(how) == IG_ERR_DEPENDENCY ? IG_ERR_DEPENDENCY : IG_ERR_DEVICE;
-    if (words[0]) return IG_FAIL(told, "%s", words);
+    const int told = WEXITSTATUS(how);
+    if (words[0])
+        return IG_FAIL(told < IG_STATUS_COUNT ? (ig_status)told : IG_ERR_DEVICE, "%s", words);
     return IG_FAIL(IG_ERR_DEVICE, "it ended the process that tried it");
 }
 
-ig_status ig_cli_try_plugin(const char *path) {
-    char marker[PATH_MAX], words[WORDS_BYTES + 1] = "";
-    const bool can_remember = marker_of(path, marker);
-    if (can_remember && access(marker, F_OK) == 0) return IG_OK;
-
+ig_status ig_cli_in_child(ig_cli_child_fn *fn, void *arg, bool timed) {
     int ends[2], how = 0;
+    char words[WORDS_BYTES + 1] = "";
     if (pipe2(ends, O_CLOEXEC) != 0) return IG_FAIL(IG_ERR_IO, "no pipe to a child process");
+    fflush(stdout); /* or both would write it */
     const pid_t child = fork();
-    if (child == 0) try_it(path, ends[1]);
+    if (child == 0) run_child(fn, arg, timed, ends[1]);
     close(ends[1]);
     size_t used = 0;
     for (ssize_t got; child > 0 && used < WORDS_BYTES; used += (size_t)got)
@@ -90,7 +94,23 @@ ig_status ig_cli_try_plugin(const char *path) {
     close(ends[0]);
     while (child > 0 && waitpid(child, &how, 0) < 0) continue;
     if (child < 0) return IG_FAIL(IG_ERR_IO, "no child process to try it in");
-    IG_TRY(verdict(how, words));
+    return verdict(how, words);
+}
+
+/* ---- trying ---- */
+
+/* What the plugin prints is of no interest. */
+static ig_status probe(void *path) {
+    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = STDIN_FILENO; nowhere >= 0 && fd <= STDERR_FILENO; fd++) dup2(nowhere, fd);
+    return ig_plugin_probe(path);
+}
+
+ig_status ig_cli_try_plugin(const char *path) {
+    char marker[PATH_MAX];
+    const bool can_remember = marker_of(path, marker);
+    if (can_remember && access(marker, F_OK) == 0) return IG_OK;
+    IG_TRY(ig_cli_in_child(probe, (void *)(uintptr_t)path, true));
     if (can_remember) remember(marker);
     return IG_OK;
 }

@@ -12,6 +12,11 @@
 
 #include "ingot/status.h"
 
+/* Calls fn in a child process and hands on what it says.  Where the child dies, or takes longer
+ * than INGOT_PLUGIN_SECONDS (20) if that counts, IG_ERR_DEVICE says how. */
+typedef ig_status ig_cli_child_fn(void *arg);
+IG_MUST_CHECK ig_status ig_cli_in_child(ig_cli_child_fn *fn, void *arg, bool timed);
+
 /* IG_ERR_DEPENDENCY: the system's linker could not load it. */
 IG_MUST_CHECK ig_status ig_cli_try_plugin(const char *path);
 

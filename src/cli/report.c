@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/memory.h"
 #include "ingot/report.h"
 
 static double now_ms(void) {
@@ -207,18 +208,17 @@ void ig_run_context(const ig_cli *cli, const ig_ctx *ctx) {
 
 /* ---- The whole ---- */
 
-static json_t *error_of(const ig_cli *cli, const json_t *report, ig_status status, int code) {
+static json_t *error_of(const ig_cli *cli, ig_status status, int code) {
     char words[IG_ERROR_BYTES];
     if (status == IG_OK) return json_null();
     json_t *error = json_pack("{s:s, s:o, s:i, s:s}", "name", ig_error_name(status), "message",
                               ig_json_text(ig_cli_error(cli, words)), "exit_code", code, "hint",
                               ig_error_hint(status));
     if (status != IG_ERR_MEMORY) return error;
-    json_t *available = json_object_get(json_object_get(report, "memory"), "available_bytes");
     json_object_set_new(error, "estimate",
                         cli->run->estimate_bytes ? ig_json_count(cli->run->estimate_bytes)
                                                  : json_null());
-    json_object_set(error, "available", available ? available : json_null());
+    json_object_set_new(error, "available", ig_json_count(ig_memory_available()));
     return error;
 }
 
@@ -300,7 +300,7 @@ static json_t *report_of(const ig_cli *cli, const void *options, ig_status statu
                         ms_json(now - cli->run->began_ms));
     json_object_set_new(json_object_get(r, "config_resolved"), "options",
                         options_json(cli->command ? cli->command->opts : NULL, options));
-    json_object_set_new(r, "error", error_of(cli, r, status, code));
+    json_object_set_new(r, "error", error_of(cli, status, code));
     return r;
 }
 

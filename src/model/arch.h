@@ -61,7 +61,7 @@ typedef struct ig_arch {
     void (*destroy)(ig_ctx *ctx, void *model);
 
     /* ---- One that is read from a file (lm.h); else NULL ---- */
-    const ig_weight_row *weights; /* what the file must have; without a name at the end */
+    const ig_weight_row *const *weights; /* tables of what the file has; NULL at the end */
     /* What is its own among the file's keys; those that all have were read before. */
     ig_status (*read)(const ig_keys *keys, ig_hyper *hyper);
 

@@ -26,7 +26,9 @@ struct ig_hyper {
     float attention_scale;             /* 0: 1 / sqrt(head) */
     ig_rope_options rope, rope_window; /* of all layers, or apart for windowed ones; no factors */
     int64_t rope_ctx_len;              /* that the model was first trained with; 0: not said */
-    float yarn;      /* by so much the context was stretched, as YaRN does; 0: not so */
+    float yarn; /* by so much the context was stretched, as YaRN does; 0: not so */
+    float yarn_fast,
+        yarn_slow;   /* turns in the first context above and below which pairs are whole */
     float rope_gain; /* turned heads are scaled by this; 0: by nothing */
 };
 
@@ -99,7 +101,19 @@ struct ig_weight_row {
     enum { IG_ONCE = 0, IG_EACH_LAYER = 1, IG_MAY_LACK = 2 } flags;
 };
 
-/* Whether all weights are there, in their shapes; an error names architecture and tensor. */
+/* What several architectures have; each table ends with a row without a name. */
+extern const ig_weight_row ig_weights_ends[];       /* embedding, last norm, output */
+extern const ig_weight_row ig_weights_attention[];  /* norm, q, k, v, output */
+extern const ig_weight_row ig_weights_head_norms[]; /* of q and k */
+extern const ig_weight_row ig_weights_gated[];      /* norm, gate, up, down */
+extern const ig_weight_row ig_weights_long_rope[];  /* factors for long and for short contexts */
+
+/* offsetof, for tables. */
+#define IG_LM(member)    offsetof(ig_lm, member)
+#define IG_LAYER(member) offsetof(ig_lm_layer, member)
+
+/* Whether all weights are there, in their shapes, and no others; an error names architecture and
+ * tensor. */
 IG_MUST_CHECK ig_status ig_weights_check(const ig_keys *keys, const ig_arch *arch,
                                          const ig_hyper *hyper);
 
@@ -131,9 +145,18 @@ void ig_lm_norm_heads(const ig_lm *m, const ig_lm_layer *l, ig_lm_qkv *heads);
 void ig_lm_turn_heads(const ig_lm *m, const ig_rows *rows, const ig_rope_options *rope,
                       ig_lm_qkv *heads);
 
+/* Attention of layer i to x, which is normed: project, norm heads, turn, attend, output. */
+ig_tensor *ig_lm_attend(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tensor *x);
+
+/* The whole of a decoder with a norm before each part: hidden states behind the last norm. */
+typedef ig_tensor *ig_lm_feed_forward(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x);
+ig_tensor *ig_lm_decode(const ig_lm *m, const ig_rows *rows, ig_lm_feed_forward *feed_forward);
+
 /* down(act(gate(x)) * up(x)), act being silu or gelu */
 typedef ig_tensor *ig_lm_activation(ig_tensor *x);
 ig_tensor *ig_lm_gated(const ig_lm_layer *l, ig_tensor *x, ig_lm_activation *act);
+
+ig_lm_feed_forward ig_lm_swiglu; /* that with silu */
 
 /* The same by the experts that the router chooses for each row, added up by its weights, which sum
  * up to 1. */

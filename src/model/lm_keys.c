@@ -76,6 +76,7 @@ static const struct {
     {"expert_count", offsetof(ig_hyper, n_experts), IG_OPTIONAL, 0, 65536},
     {"expert_used_count", offsetof(ig_hyper, n_experts_used), IG_OPTIONAL, 0, 65536},
     {"expert_feed_forward_length", offsetof(ig_hyper, d_ff_expert), IG_OPTIONAL, 1, MOST},
+    {"attention.sliding_window", offsetof(ig_hyper, window), IG_OPTIONAL, 0, MOST},
     {"rope.scaling.original_context_length", offsetof(ig_hyper, rope_ctx_len), IG_OPTIONAL, 1,
      MOST},
 };
@@ -132,6 +133,11 @@ static ig_status read_scaling(const ig_keys *keys, ig_hyper *h) {
 static ig_status read_rope(const ig_keys *keys, ig_hyper *h) {
     int64_t dims = h->size.key_width;
     h->rope = (ig_rope_options){.base = 10000, .scale = 1, .form = IG_ROPE_HALVES};
+    h->yarn_fast = 32, h->yarn_slow = 1;
+    IG_TRY(
+        ig_key_real(keys, "rope.scaling.yarn_beta_fast", IG_OPTIONAL, 1e-3F, 1e6F, &h->yarn_fast));
+    IG_TRY(
+        ig_key_real(keys, "rope.scaling.yarn_beta_slow", IG_OPTIONAL, 1e-3F, 1e6F, &h->yarn_slow));
     IG_TRY(ig_key_real(keys, "rope.freq_base", IG_OPTIONAL, 1, 1e12F, &h->rope.base));
     IG_TRY(ig_key_int(keys, "rope.dimension_count", IG_OPTIONAL, 2, dims, &dims));
     if (dims % 2 != 0)
@@ -139,6 +145,53 @@ static ig_status read_rope(const ig_keys *keys, ig_hyper *h) {
                        keys->arch, (long long)dims);
     h->rope.dims = (int)dims;
     return read_scaling(keys, h);
+}
+
+/* Numbers that would change what is computed, and that nobody reads here. */
+static const struct {
+    const char *name;
+    double usual; /* this one, or 0, says nothing new */
+} unread[] = {
+    {"attn_logit_softcapping", 0},
+    {"final_logit_softcapping", 0},
+    {"logit_scale", 1},
+    {"embedding_scale", 1},
+    {"residual_scale", 1},
+    {"attention.max_alibi_bias", 0},
+    {"attention.clamp_kqv", 0},
+    {"expert_gating_func", 1}, /* softmax */
+    {"expert_weights_scale", 1},
+    {"expert_shared_count", 0},
+    {"expert_group_count", 1},
+    {"leading_dense_block_count", 0},
+    {"interleave_moe_layer_step", 1},
+    {"nextn_predict_layers", 0},
+    {"rope.scaling.yarn_log_multiplier", 0},
+    {"rope.scaling.yarn_ext_factor", 1},
+    {"rope.scaling.yarn_attn_factor", 1},
+};
+
+static ig_status check_unread(const ig_keys *keys) {
+    char key[KEY_BYTES];
+    for (size_t i = 0; i < sizeof unread / sizeof unread[0]; i++) {
+        double value = 0;
+        if (!ig_gguf_find(keys->file, full_name(keys, unread[i].name, key))) continue;
+        if (!ig_gguf_real(keys->file, key, &value)) return lacking(keys, key);
+        if (value != 0 && value != unread[i].usual)
+            return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is %g, which a %s is not known to have",
+                           keys->source, key, value, keys->arch);
+    }
+    return IG_OK;
+}
+
+/* The same of flags; one that is missing is as it has to be. */
+static ig_status check_flag(const ig_keys *keys, const char *name, bool wanted) {
+    char key[KEY_BYTES];
+    bool value = wanted;
+    if (!ig_gguf_find(keys->file, full_name(keys, name, key))) return IG_OK;
+    if (ig_gguf_bool(keys->file, key, &value) && value == wanted) return IG_OK;
+    return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is not %s, as a %s must have it", keys->source, key,
+                   wanted ? "true" : "false", keys->arch);
 }
 
 /* One of the two norms' epsilons is there; which depends on the architecture. */
@@ -155,7 +208,12 @@ ig_status ig_hyper_read(const ig_keys *keys, const ig_arch *arch, ig_hyper *out)
     ig_hyper h = {0};
     IG_TRY(read_sizes(keys, &h));
     IG_TRY(read_eps(keys, &h));
+    IG_TRY(ig_key_real(keys, "attention.scale", IG_OPTIONAL, 0, 1e6F, &h.attention_scale));
     IG_TRY(read_rope(keys, &h));
+    IG_TRY(check_unread(keys));
+    IG_TRY(check_flag(keys, "attention.causal", arch->has_cache));
+    IG_TRY(check_flag(keys, "expert_weights_norm", true));
+    IG_TRY(check_flag(keys, "use_parallel_residual", false));
     if (arch->read) IG_TRY(arch->read(keys, &h));
     *out = h;
     return IG_OK;

@@ -25,6 +25,7 @@ ig_lm_qkv ig_lm_project(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
 }
 
 void ig_lm_norm_heads(const ig_lm *m, const ig_lm_layer *l, ig_lm_qkv *heads) {
+    if (!l->q_norm) return;
     heads->q = ig_rms_norm(heads->q, l->q_norm, m->hyper->norm_eps);
     heads->k = ig_rms_norm(heads->k, l->k_norm, m->hyper->norm_eps);
 }
@@ -46,9 +47,35 @@ void ig_lm_turn_heads(const ig_lm *m, const ig_rows *rows, const ig_rope_options
     heads->k = ig_rope(heads->k, rows->positions, options);
 }
 
+ig_tensor *ig_lm_attend(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tensor *x) {
+    const ig_lm_layer *l = &m->layers[i];
+    const ig_attend_options options = {m->hyper->attention_scale, m->hyper->window};
+    ig_lm_qkv heads = ig_lm_project(m, l, x);
+    ig_lm_norm_heads(m, l, &heads);
+    ig_lm_turn_heads(m, rows, &m->hyper->rope, &heads);
+    ig_tensor *y = ig_rows_attend_with(rows, i, heads.q, heads.k, heads.v, options);
+    return ig_lm_linear(y, l->o, l->o_bias);
+}
+
+ig_tensor *ig_lm_decode(const ig_lm *m, const ig_rows *rows, ig_lm_feed_forward *feed_forward) {
+    const float eps = m->hyper->norm_eps;
+    ig_tensor *h = ig_embedding(m->embed, rows->ids);
+    for (int64_t i = 0; i < m->hyper->size.n_layers; i++) {
+        const ig_lm_layer *l = &m->layers[i];
+        h = ig_add(h, ig_lm_attend(m, i, rows, ig_rms_norm(h, l->attn_norm, eps)));
+        h = ig_add(h, feed_forward(m, l, ig_rms_norm(h, l->ffn_norm, eps)));
+    }
+    return ig_rms_norm(h, m->norm, eps);
+}
+
 ig_tensor *ig_lm_gated(const ig_lm_layer *l, ig_tensor *x, ig_lm_activation *act) {
     ig_tensor *gate = act(ig_lm_linear(x, l->gate, l->gate_bias));
     return ig_lm_linear(ig_mul(gate, ig_lm_linear(x, l->up, l->up_bias)), l->down, l->down_bias);
+}
+
+ig_tensor *ig_lm_swiglu(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
+    (void)m;
+    return ig_lm_gated(l, x, ig_silu);
 }
 
 ig_tensor *ig_lm_experts(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x,
@@ -69,3 +96,41 @@ ig_tensor *ig_lm_head(void *model, ig_tensor *hidden) {
     const ig_lm *m = model;
     return ig_lm_linear(hidden, m->output ? m->output : m->embed, m->output_bias);
 }
+
+/* ---- weights ---- */
+
+const ig_weight_row ig_weights_ends[] = {
+    {"token_embd.weight", IG_LM(embed), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_ONCE},
+    {"output_norm.weight", IG_LM(norm), {IG_BY_MODEL}, IG_ONCE},
+    {"output.weight", IG_LM(output), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_MAY_LACK},
+    {0},
+};
+
+const ig_weight_row ig_weights_attention[] = {
+    {"attn_norm.weight", IG_LAYER(attn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_q.weight", IG_LAYER(q), {IG_BY_HEADS, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_k.weight", IG_LAYER(k), {IG_BY_KEYS, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_v.weight", IG_LAYER(v), {IG_BY_VALUES, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_output.weight", IG_LAYER(o), {IG_BY_MODEL, IG_BY_HEAD_VALUES}, IG_EACH_LAYER},
+    {0},
+};
+
+const ig_weight_row ig_weights_head_norms[] = {
+    {"attn_q_norm.weight", IG_LAYER(q_norm), {IG_BY_HEAD}, IG_EACH_LAYER},
+    {"attn_k_norm.weight", IG_LAYER(k_norm), {IG_BY_HEAD}, IG_EACH_LAYER},
+    {0},
+};
+
+const ig_weight_row ig_weights_gated[] = {
+    {"ffn_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_gate.weight", IG_LAYER(gate), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_up.weight", IG_LAYER(up), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_down.weight", IG_LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER},
+    {0},
+};
+
+const ig_weight_row ig_weights_long_rope[] = {
+    {"rope_factors_long.weight", IG_LM(rope_long), {IG_BY_TURNS}, IG_MAY_LACK},
+    {"rope_factors_short.weight", IG_LM(rope_short), {IG_BY_TURNS}, IG_MAY_LACK},
+    {0},
+};

@@ -79,12 +79,59 @@ static ig_status find(const ig_keys *keys, const ig_hyper *h, const ig_weight_ro
     return IG_OK;
 }
 
+/* Row i of all tables; NULL: there are no more. */
+static const ig_weight_row *row_at(const ig_arch *arch, size_t i) {
+    for (const ig_weight_row *const *table = arch->weights; *table; table++)
+        for (const ig_weight_row *row = *table; row->name; row++)
+            if (i-- == 0) return row;
+    return NULL;
+}
+
+static int64_t times_of(const ig_weight_row *row, const ig_hyper *h) {
+    return row->flags & IG_EACH_LAYER ? h->size.n_layers : 1;
+}
+
+/* What stands behind "blk.N." of a layer that there is; else the name itself. */
+static const char *name_in_layer(const char *name, const ig_hyper *h, bool *is_in_layer) {
+    int layer = 0, length = 0;
+    char again[NAME_BYTES];
+    *is_in_layer = sscanf(name, "blk.%6d.%n", &layer, &length) == 1 && length > 0 && layer >= 0 &&
+                   layer < h->size.n_layers;
+    snprintf(again, sizeof again, "blk.%d.", layer);
+    *is_in_layer = *is_in_layer && strncmp(name, again, (size_t)length) == 0; /* no 00, no +1 */
+    return *is_in_layer ? name + length : name;
+}
+
+/* Heads that judge texts, which embeddings are not asked of; and paces of rotation that older
+ * files have besides. */
+static bool is_beside(const char *name) {
+    static const char *const beside[] = {"cls.", "attn_rot_embd."};
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
+        if (strncmp(name, beside[i], strlen(beside[i])) == 0) return true;
+    return false;
+}
+
+/* A weight that nobody asks for would be missing in what is computed. */
+static ig_status check_known(const ig_keys *keys, const ig_arch *arch, const ig_hyper *h,
+                             const ig_gguf_tensor *t) {
+    bool is_in_layer;
+    const char *name = name_in_layer(t->name, h, &is_in_layer);
+    const ig_weight_row *row;
+    for (size_t i = 0; (row = row_at(arch, i)) != NULL; i++)
+        if (is_in_layer == ((row->flags & IG_EACH_LAYER) != 0) && strcmp(row->name, name) == 0)
+            return IG_OK;
+    if (is_beside(name)) return IG_OK;
+    return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is none that is known in %lld layers",
+                   keys->source, keys->arch, t->name, (long long)h->size.n_layers);
+}
+
 ig_status ig_weights_check(const ig_keys *keys, const ig_arch *arch, const ig_hyper *h) {
     const ig_gguf_tensor *unused;
-    for (const ig_weight_row *row = arch->weights; row->name; row++) {
-        const int64_t times = row->flags & IG_EACH_LAYER ? h->size.n_layers : 1;
-        for (int64_t i = 0; i < times; i++) IG_TRY(find(keys, h, row, i, &unused));
-    }
+    const ig_weight_row *row;
+    for (size_t r = 0; (row = row_at(arch, r)) != NULL; r++)
+        for (int64_t i = 0; i < times_of(row, h); i++) IG_TRY(find(keys, h, row, i, &unused));
+    for (size_t i = 0; i < ig_gguf_n_tensors(keys->file); i++)
+        IG_TRY(check_known(keys, arch, h, ig_gguf_tensor_at(keys->file, i)));
     return IG_OK;
 }
 
@@ -131,7 +178,7 @@ static ig_status take(const binding *b, const ig_gguf_tensor *t, ig_tensor **out
     const ig_status status = ig_tensor_wrap(b->ctx, t->desc, NULL, (void *)(uintptr_t)t->bytes,
                                             b->owner.release, b->owner.owner, out);
     if (status != IG_OK) b->owner.release(b->owner.owner);
-    return status == IG_OK ? ig_tensor_freeze(*out) : status;
+    return status;
 }
 
 /* Weights never change: devices may lay them out as they like, and keep that. */
@@ -147,14 +194,14 @@ static ig_status bind(const binding *b, const ig_weight_row *row, int64_t layer)
 /*
  * YaRN: pairs that turn often keep their pace, those that turn less than once in
  * the first training's context are slowed down by the whole stretch, and those
- * between by a part of it.  (Peng et al., 2023; 32 and 1 turns.)
+ * between by a part of it.  (Peng et al., 2023; 32 and 1 turns if nothing is said.)
  */
 static double yarn_factor(const ig_hyper *h, int64_t pair) {
     const double dims = h->rope.dims, base = (double)h->rope.base;
     const double ctx = (double)(h->rope_ctx_len ? h->rope_ctx_len : h->size.ctx_len);
     const double two_pi = 6.283185307179586;
-    const double first = floor(dims * log(ctx / (32 * two_pi)) / (2 * log(base)));
-    const double last = ceil(dims * log(ctx / two_pi) / (2 * log(base)));
+    const double first = floor(dims * log(ctx / ((double)h->yarn_fast * two_pi)) / (2 * log(base)));
+    const double last = ceil(dims * log(ctx / ((double)h->yarn_slow * two_pi)) / (2 * log(base)));
     const double low = fmax(first, 0), high = fmin(last, dims - 1);
     const double along = ((double)pair - low) / fmax(high - low, 0.001);
     const double slow = fmin(fmax(along, 0), 1); /* 0: its own pace, 1: the slowest */
@@ -181,10 +228,9 @@ ig_status ig_lm_create(ig_ctx *ctx, const ig_keys *keys, const ig_arch *arch, co
     m->hyper = h;
     const binding b = {ctx, keys, h, owner, m};
     ig_status status = IG_OK;
-    for (const ig_weight_row *row = arch->weights; row->name && status == IG_OK; row++) {
-        const int64_t times = row->flags & IG_EACH_LAYER ? h->size.n_layers : 1;
-        for (int64_t i = 0; i < times && status == IG_OK; i++) status = bind(&b, row, i);
-    }
+    const ig_weight_row *row;
+    for (size_t r = 0; status == IG_OK && (row = row_at(arch, r)) != NULL; r++)
+        for (int64_t i = 0; i < times_of(row, h) && status == IG_OK; i++) status = bind(&b, row, i);
     if (status == IG_OK) status = make_yarn(&b);
     if (status == IG_OK)
         *out = m;
@@ -195,13 +241,13 @@ ig_status ig_lm_create(ig_ctx *ctx, const ig_keys *keys, const ig_arch *arch, co
 
 void ig_lm_destroy(ig_ctx *ctx, const ig_arch *arch, ig_lm *m) {
     if (!m) return;
-    const int64_t layers = m->hyper->size.n_layers;
     if (m->hyper->yarn != 0) { /* made, or bound: gone either way, once */
         ig_tensor_release(m->rope_factors);
         m->rope_factors = NULL;
     }
-    for (const ig_weight_row *row = arch->weights; row->name; row++)
-        for (int64_t i = 0; i < (row->flags & IG_EACH_LAYER ? layers : 1); i++)
+    const ig_weight_row *row;
+    for (size_t r = 0; (row = row_at(arch, r)) != NULL; r++)
+        for (int64_t i = 0; i < times_of(row, m->hyper); i++)
             ig_tensor_release(*place_of(m, row, i));
     ig_free(ig_ctx_allocator(ctx), m);
 }

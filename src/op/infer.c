@@ -411,7 +411,7 @@ static ig_status want_factors(const call *c, const ig_attrs_matmul *t) {
     return misshapen(c, 1, "blocks are rows [n, k], used transposed");
 }
 
-/* [..., m, k] x [..., k, n] -> [..., m, n], and a bias [n]. */
+/* [..., m, k] x [..., k, n] -> [..., m, n], a bias [n], and a residual like the result. */
 static ig_status infer_matmul(const call *c) {
     const ig_attrs_matmul *t = c->attrs;
     const ig_shape a = c->in[0].shape, b = c->in[1].shape;
@@ -428,8 +428,12 @@ static ig_status infer_matmul(const call *c) {
     if (!broadcast(batch_a, batch_b, &out)) return misfit(c, 0, 1);
     out.dim[out.rank++] = m;
     out.dim[out.rank++] = n;
-    if (c->n_in > 2 && (c->in[2].shape.rank != 1 || c->in[2].shape.dim[0] != n))
+    const uint32_t without = c->n_in - (t->residual ? 1 : 0); /* inputs, that is */
+    if (without < 2 || without > 3)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: %u inputs", c->op, c->n_in);
+    if (without > 2 && (c->in[2].shape.rank != 1 || c->in[2].shape.dim[0] != n))
         return misfit(c, 1, 2);
+    if (t->residual && !ig_shape_equal(c->in[without].shape, out)) return misfit(c, 0, without);
     c->out[0] = (ig_desc){c->in[0].dtype == IG_F64 ? IG_F64 : IG_F32, out};
     return IG_OK;
 }

@@ -133,7 +133,7 @@ static const ig_entry *open_entry(ig_artifacts *a, const char *file) {
     ig_open_entry *open = find_open(a, file);
     ig_entry entry;
     if (open) forget(a, open);
-    const ig_status status = ig_entry_open(a->folder, file, &entry);
+    const ig_status status = ig_entry_open(a->folder, file, a->digests, &entry);
     if (status == IG_ERR_FORMAT) {
         a->counts.damaged++;
         (void)ig_entry_remove(a->folder, file);

@@ -35,6 +35,9 @@ typedef struct ig_artifacts {
     ig_entry_counts counts;
     uint64_t load_ns; /* spent on what was there */
     uint64_t waits;   /* for somebody else who was compiling the same */
+
+    bool keeps_weights; /* packed ones, too */
+    uint64_t weights_found, weights_kept, found_bytes, kept_bytes;
 } ig_artifacts;
 
 /* Whether programs of the device are kept at all. */
@@ -49,6 +52,16 @@ void ig_artifacts_look(ig_artifacts *artifacts);
 IG_MUST_CHECK ig_status ig_artifacts_compile(ig_artifacts *artifacts, ig_device *device,
                                              const ig_step *steps, uint32_t count,
                                              ig_progress *progress, ig_backend_program **out);
+
+/*
+ * Weights that a device has packed: found by the digest of their bytes and the
+ * name of the layout.  `entry` holds the bytes until it is closed; false: there
+ * are none, or nobody wants them kept.
+ */
+bool ig_artifacts_find_weight(ig_artifacts *artifacts, const ig_operand *weight, const char *layout,
+                              uint64_t bytes, ig_entry *entry, const void **out);
+void ig_artifacts_keep_weight(ig_artifacts *artifacts, const ig_operand *weight, const char *layout,
+                              const void *packed, uint64_t bytes);
 
 /* Adds the counts to those of the folder. */
 void ig_artifacts_deinit(ig_artifacts *artifacts);

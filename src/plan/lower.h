@@ -51,7 +51,7 @@ static inline size_t ig_memory_count(const ig_lowering *l) {
 IG_MUST_CHECK ig_status ig_lower_place(ig_lowering *l);
 
 /* Leaves out what computes the same again, what nobody reads and what only moves a result to its
- * place; puts activations into the products before them. */
+ * place; puts activations and residuals into the products before them. */
 IG_MUST_CHECK ig_status ig_lower_simplify(ig_lowering *l);
 
 /* Chains and depth levels: 1 + the deepest thing a step reads, or overwrites while others read it;

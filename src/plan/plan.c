@@ -3,7 +3,8 @@
 
 #include "plan/lower.h"
 
-/* Room for all that the passes may write: a copy for every input is the most they add. */
+/* Room for all that the passes may write: a copy for every input; and a product that an add joins
+ * gets its operands anew. */
 static ig_status reserve(ig_lowering *l) {
     const ig_graph *g = l->args->graph;
     const ig_allocator *a = l->planner->allocator;
@@ -11,6 +12,7 @@ static ig_status reserve(ig_lowering *l) {
     for (uint32_t i = l->args->first; i < l->args->first + l->args->count; i++) {
         steps += 1 + (size_t)g->nodes[i].n_in;
         operands += 3 * (size_t)g->nodes[i].n_in + g->nodes[i].n_out;
+        if (g->nodes[i].op == IG_OP_ADD) operands += ig_op_find(IG_OP_MATMUL)->in_max + 1;
     }
     l->plan->steps = ig_alloc(a, steps, sizeof *l->plan->steps);
     l->plan->operands = ig_alloc(a, operands, sizeof *l->plan->operands);

@@ -1,5 +1,5 @@
 /*
- * What need not be computed, is not.  Four rewrites on steps in graph order, none
+ * What need not be computed, is not.  A few rewrites on steps in graph order, none
  * of which changes a bit of any result:
  *
  *   the same again   equal op, attributes and inputs: the first result serves for both
@@ -7,6 +7,7 @@
  *   to its place     assign(state, x): x is computed where the state lies
  *   activation       matmul, then an activation that nobody else needs the input of:
  *                    one step
+ *   residual         matmul, then an add of something that was there before it: one step
  *   nobody reads it  gone
  */
 #include <string.h>
@@ -215,36 +216,100 @@ static uint32_t activation_of(const ig_step *step) {
     }
 }
 
-static void join_activation(rewrite *r, uint32_t i) {
-    ig_plan *p = r->l->plan;
-    const ig_step *step = &p->steps[i];
-    const uint32_t activation = r->gone[i] ? IG_ACTIVATION_NONE : activation_of(step);
-    if (activation == IG_ACTIVATION_NONE) return;
-    const fact *f = fact_of(r, &step->in[0]);
-    if (f->writer == NOBODY || f->fixed || f->readers != 1) return;
-    ig_step *product = &p->steps[f->writer];
-    ig_attrs_matmul attrs;
-    if (product->op != IG_OP_MATMUL || !ig_operand_is_packed(&step->in[0]) ||
-        r->l->places[f->writer].part != r->l->places[i].part ||
-        r->l->places[f->writer].device != r->l->places[i].device ||
-        ig_shape_count(product->out[0].desc.shape) != ig_shape_count(step->out[0].desc.shape))
-        return;
-    memcpy(&attrs, product->attrs, sizeof attrs);
-    if (attrs.activation != IG_ACTIVATION_NONE) return;
-    attrs.activation = activation;
-    ig_step joint = *product;
-    joint.attrs = &attrs;
-    if (!ig_device_can_run(r->l->planner->devices[r->l->places[f->writer].device], &joint)) return;
-    memcpy((void *)product->attrs, &attrs, sizeof attrs);
-    const uint32_t writer = f->writer;
+/* The matmul whose result step i alone reads, as its input `side`; NULL: there is none. */
+static ig_step *product_before(const rewrite *r, uint32_t i, uint32_t side) {
+    const ig_step *step = &r->l->plan->steps[i];
+    const fact *f = fact_of(r, &step->in[side]);
+    if (f->writer == NOBODY || f->fixed || f->readers != 1) return NULL;
+    const ig_place *here = &r->l->places[i], *there = &r->l->places[f->writer];
+    ig_step *product = &r->l->plan->steps[f->writer];
+    const bool joins =
+        product->op == IG_OP_MATMUL && ig_operand_is_packed(&step->in[side]) &&
+        there->part == here->part && there->device == here->device &&
+        ig_shape_count(product->out[0].desc.shape) == ig_shape_count(step->out[0].desc.shape);
+    return joins ? product : NULL;
+}
+
+/* The product makes what step i makes, which goes. */
+static void take_over(rewrite *r, ig_step *product, uint32_t i) {
+    const ig_operand y = r->l->plan->steps[i].out[0];
     ig_operand *out = output(product, 0);
-    const ig_operand y = step->out[0];
     out->value = y.value;
     out->buffer = y.buffer;
     out->offset = y.offset;
     out->kind = y.kind;
     drop(r, i);
-    fact_of(r, &y)->writer = writer;
+    fact_of(r, &y)->writer = (uint32_t)(product - r->l->plan->steps);
+}
+
+static bool can_run(const rewrite *r, uint32_t i, const ig_step *as) {
+    return ig_device_can_run(r->l->planner->devices[r->l->places[i].device], as);
+}
+
+static void join_activation(rewrite *r, uint32_t i) {
+    const ig_step *step = &r->l->plan->steps[i];
+    const uint32_t activation = r->gone[i] ? IG_ACTIVATION_NONE : activation_of(step);
+    if (activation == IG_ACTIVATION_NONE) return;
+    ig_step *product = product_before(r, i, 0);
+    if (!product) return;
+    ig_attrs_matmul attrs;
+    memcpy(&attrs, product->attrs, sizeof attrs);
+    if (attrs.activation != IG_ACTIVATION_NONE || attrs.residual) return;
+    attrs.activation = activation;
+    ig_step joint = *product;
+    joint.attrs = &attrs;
+    if (!can_run(r, i, &joint)) return;
+    memcpy((void *)product->attrs, &attrs, sizeof attrs);
+    take_over(r, product, i);
+}
+
+/* ---- residuals ---- */
+
+/* Whether the operand, which step i reads, is the same when the product runs: it lies packed, as
+ * the result does, and nobody writes it from then on. */
+static bool is_there_before(const rewrite *r, const ig_operand *o, const ig_step *product,
+                            uint32_t i) {
+    const fact *f = fact_of(r, o);
+    const ig_operand *y = &r->l->plan->steps[i].out[0];
+    return ig_operand_is_packed(o) && o->desc.dtype == y->desc.dtype &&
+           ig_shape_equal(o->desc.shape, y->desc.shape) &&
+           (f->writer == NOBODY || &r->l->plan->steps[f->writer] < product);
+}
+
+/* x + product: the product's operands are written anew, with one more. */
+static bool join_residual_at(rewrite *r, uint32_t i, uint32_t side) {
+    ig_plan *p = r->l->plan;
+    const ig_operand *residual = &p->steps[i].in[1 - side];
+    ig_step *product = product_before(r, i, side);
+    if (!product || !is_there_before(r, residual, product, i)) return false;
+    ig_attrs_matmul attrs;
+    memcpy(&attrs, product->attrs, sizeof attrs);
+    if (attrs.residual) return false;
+    attrs.residual = 1;
+
+    ig_operand *operands = &p->operands[p->n_operands];
+    memcpy(operands, product->in, product->n_in * sizeof *operands);
+    ig_operand *last = &operands[product->n_in];
+    *last = *residual;
+    last->desc = product->out[0].desc; /* which may be of another shape, but lies the same */
+    memcpy(last->stride, product->out[0].stride, sizeof last->stride);
+    last[1] = product->out[0];
+    ig_step joint = *product;
+    joint.attrs = &attrs;
+    joint.in = operands;
+    joint.out = operands + ++joint.n_in;
+    if (!can_run(r, i, &joint)) return false;
+    p->n_operands += joint.n_in + 1;
+    joint.attrs = memcpy((void *)product->attrs, &attrs, sizeof attrs);
+    *product = joint;
+    fact_of(r, residual)->readers++;
+    take_over(r, product, i);
+    return true;
+}
+
+static void join_residual(rewrite *r, uint32_t i) {
+    if (r->gone[i] || r->l->plan->steps[i].op != IG_OP_ADD) return;
+    if (!join_residual_at(r, i, 1)) join_residual_at(r, i, 0);
 }
 
 /* ---- nobody reads it ---- */
@@ -283,6 +348,7 @@ ig_status ig_lower_simplify(ig_lowering *l) {
     for (uint32_t i = 0; status == IG_OK && i < p->n_steps; i++) {
         fold_constant(&r, i);
         join_activation(&r, i);
+        join_residual(&r, i);
         write_in_place(&r, i);
     }
     if (status == IG_OK) {

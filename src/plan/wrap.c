@@ -334,7 +334,7 @@ ig_status ig_lower_wrap(ig_lowering *l) {
     ig_plan *p = l->plan;
     ig_artifacts *a = l->planner->artifacts;
     const uint64_t hits = a ? a->counts.hits : 0;
-    if (keeps_any(l)) ig_artifacts_look(a);
+    if (a && (a->keeps_weights || keeps_any(l))) ig_artifacts_look(a);
     IG_TRY(prepare(l));
     ig_progress_begin(l->planner->progress, p->n_steps);
     p->segments = ig_alloc(p->allocator, p->n_steps, sizeof *p->segments);

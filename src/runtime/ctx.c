@@ -112,6 +112,7 @@ static ig_status open_cache(ig_ctx *ctx, const ig_ctx_options *o) {
     a->most_bytes = o->cache_bytes ? o->cache_bytes : IG_CACHE_BYTES_DEFAULT;
     snprintf(a->options, sizeof a->options, "optimization_level=%s\nprecision=%s\nbatch_sizes=%s\n",
              ctx->optimization_level, ctx->precision, ctx->batch_sizes);
+    a->keeps_weights = o->cache_weights;
     ctx->planner.artifacts = a;
     if (o->no_cache || !ig_dir_cache(o->cache_dir, folder)) return IG_OK;
     const int length = snprintf(a->folder, sizeof a->folder, "%s/programs", folder);

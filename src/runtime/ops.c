@@ -220,7 +220,8 @@ ig_tensor *ig_matmul(ig_tensor *a, ig_tensor *b) {
 }
 
 ig_tensor *ig_matmul_with(ig_tensor *a, ig_tensor *b, ig_matmul_options options) {
-    const ig_attrs_matmul attrs = {options.transpose_a, options.transpose_b, IG_ACTIVATION_NONE};
+    const ig_attrs_matmul attrs = {.transpose_a = options.transpose_a,
+                                   .transpose_b = options.transpose_b};
     return ig_apply_one(IG_OP_MATMUL, &attrs, (ig_tensor *[]){a, b, options.bias},
                         options.bias ? 3 : 2);
 }

@@ -29,6 +29,7 @@ typedef struct packed {
     char layout[LAYOUT_BYTES];
     void *bytes;
     uint64_t n_bytes;
+    ig_entry kept; /* the cache's, where they came from there */
 } packed;
 
 struct ig_packing {
@@ -61,8 +62,15 @@ ig_packing *ig_packing_retain(ig_packing *p) {
     return p;
 }
 
+static void drop(packed *one) {
+    if (one->kept.map.size > 0)
+        ig_entry_close(&one->kept);
+    else
+        ig_free(memory, one->bytes);
+}
+
 static void drop_all(ig_packing *p) {
-    for (size_t i = 0; i < p->count; i++) ig_free(memory, p->all[i].bytes);
+    for (size_t i = 0; i < p->count; i++) drop(&p->all[i]);
     p->count = 0;
 }
 
@@ -178,11 +186,24 @@ static void *new_bytes(uint64_t bytes) {
     return p;
 }
 
-static void *begin_new(ig_packing *p, const void *weight, const char *layout, uint64_t bytes) {
+/* How many bytes the cache has given or taken so far. */
+static void tell(const ig_ctx *ctx, const char *what, uint64_t bytes) {
+    const ig_ctx_options *o = &ctx->options;
+    if (o->progress && bytes > 0) o->progress(o->user, what, bytes, bytes);
+}
+
+/* From the cache, mapped, or as memory to be filled. */
+static void *begin_new(ig_ctx *ctx, ig_packing *p, const ig_operand *weight, const char *layout,
+                       uint64_t bytes, bool *out_ready) {
+    const void *kept = NULL;
     if (strlen(layout) >= LAYOUT_BYTES || !IG_GROW(memory, p->all, &p->room, p->count + 1))
         return NULL;
     packed *new = &p->all[p->count];
-    *new = (packed){.weight = weight, .bytes = new_bytes(bytes), .n_bytes = bytes};
+    *new = (packed){.weight = weight->host, .n_bytes = bytes};
+    *out_ready =
+        ig_artifacts_find_weight(&ctx->artifacts, weight, layout, bytes, &new->kept, &kept);
+    if (*out_ready) tell(ctx, "weights from the cache", ctx->artifacts.found_bytes);
+    new->bytes = *out_ready ? (void *)(uintptr_t)kept : new_bytes(bytes);
     if (!new->bytes) return NULL;
     strcpy(new->layout, layout);
     p->count++;
@@ -194,9 +215,9 @@ void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layou
     ig_packing *p = lock_packing_of(ctx, weight->host);
     if (!p) return NULL;
     const packed *known = find(p, weight->host, layout, bytes);
-    void *result = known ? known->bytes : begin_new(p, weight->host, layout, bytes);
     *out_ready = known != NULL;
-    if (known || !result)
+    void *result = known ? known->bytes : begin_new(ctx, p, weight, layout, bytes, out_ready);
+    if (*out_ready || !result)
         pthread_mutex_unlock(&p->lock);
     else
         ctx->packing = p;
@@ -214,10 +235,15 @@ static void drop_pages(const source *s) {
 
 void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole) {
     ig_packing *p = ctx->packing;
-    if (whole)
+    packed *new = &p->all[p->count - 1];
+    if (whole) {
+        ig_artifacts_keep_weight(&ctx->artifacts, weight, new->layout, new->bytes, new->n_bytes);
+        tell(ctx, "weights to the cache", ctx->artifacts.kept_bytes);
         drop_pages(source_of(p, weight->host));
-    else
-        ig_free(memory, p->all[--p->count].bytes);
+    } else {
+        p->count--;
+        drop(new);
+    }
     ctx->packing = NULL;
     pthread_mutex_unlock(&p->lock);
 }

@@ -212,6 +212,16 @@ static void say_compile_cache(ig_text *t, const ig_ctx *ctx) {
                 (double)a->load_ns / 1e6);
 }
 
+static void say_weight_cache(ig_text *t, const ig_ctx *ctx) {
+    const ig_artifacts *a = &ctx->artifacts;
+    ig_text_add(t, "{");
+    ig_text_add_number(t, "hits", a->weights_found);
+    ig_text_add_number(t, "hit_bytes", a->found_bytes);
+    ig_text_add_number(t, "stored", a->weights_kept);
+    ig_text_add_number(t, "stored_bytes", a->kept_bytes);
+    ig_text_add(t, "}");
+}
+
 static uint64_t steps_on(const ig_plan *plan, const ig_device *device) {
     uint64_t count = 0;
     for (uint32_t i = 0; plan && i < plan->n_segments; i++)
@@ -327,6 +337,7 @@ static const struct field {
     {"latent_stats", "null", NULL},
     {"cache_hits", "{\"compile\":0,\"prefix\":0,\"op\":0}", say_cache_hits},
     {"compile_cache", "null", say_compile_cache},
+    {"weight_cache", "null", say_weight_cache},
     {"device_placement", "{}", say_placement},
     {"batch_size", "null", NULL},
     {"batch_group_id", "null", NULL},

@@ -7,6 +7,8 @@
         CASE(IG_OP_COPY, "none", IN(TYPED(dtype, 4, 0))),                                          \
         CASE(IG_OP_COPY, "many, transposed",                                                       \
              IN(OPERAND(DTYPE(dtype), .layout = TRANSPOSED, SHAPE(300, 129)))),                    \
+        CASE(IG_OP_COPY, "a batch, transposed",                                                    \
+             IN(OPERAND(DTYPE(dtype), .layout = TRANSPOSED, SHAPE(3, 2, 80, 130)))),               \
         CASE(IG_OP_COPY, "a slice", IN(OPERAND(DTYPE(dtype), .layout = SLICED, SHAPE(5, 7, 19)))), \
         CASE(IG_OP_COPY, "every other one",                                                        \
              IN(OPERAND(DTYPE(dtype), .layout = STRIDED, SHAPE(9, 21)))),                          \

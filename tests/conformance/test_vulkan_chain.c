@@ -15,6 +15,7 @@
 
 #include "backend/vulkan/chain.h"
 #include "backend/vulkan/device.h"
+#include "backend/vulkan/spirv.h"
 #include "host.h"
 
 extern const ig_backend ig_vulkan_backend;
@@ -258,6 +259,66 @@ static void a_replay_records_nothing(void **state) {
     net_close(&n);
 }
 
+/* ---- extents from slots ---- */
+
+static ig_operand varying(ig_operand o, uint16_t slot) {
+    o.vary_dim = 0;
+    o.vary_slot = slot;
+    return o;
+}
+
+/* out = -(a + b), of as many rows as a slot says; a row of b serves all. */
+static void extents_come_from_slots_and_nothing_is_recorded_again(void **state) {
+    (void)state;
+    enum { SLOT = 1, A = 0, B = 1, SUM = 6, OUT = 7 };
+    static const int64_t extents[] = {ROWS, 1, 0, 3, ROWS + 2, 2, -1};
+    static float before[VALUES * N], values[VALUES * N];
+    net n;
+    ig_backend_program *program = NULL;
+    ig_device_counters c, first;
+    net_open(&n);
+    add(&n, IG_OP_ADD, 0, 0, varying(whole(A), SLOT), with_strides(B, 0, 1),
+        varying(whole(SUM), SLOT));
+    add(&n, IG_OP_NEG, 0, 0, varying(whole(SUM), SLOT), whole(0), varying(whole(OUT), SLOT));
+    assert_true(vk->can_run(n.device, &n.steps[0]) && vk->can_run(n.device, &n.steps[1]));
+    assert_int_equal(vk->compile(n.device, n.steps, n.count, (ig_blob){0}, NULL, &program), IG_OK);
+    for (int i = 0; i < VALUES * N; i++) before[i] = (float)(i % 1000);
+    vk->counters(n.device, &first);
+    for (size_t k = 0; k < sizeof extents / sizeof extents[0]; k++) {
+        const ig_slot slots[] = {{.i = 99}, {.i = extents[k]}};
+        assert_int_equal(vk->write(n.device, n.buffer, 0, before, sizeof before), IG_OK);
+        assert_int_equal(program->submit(program, &n.buffer, 1, slots, 2), IG_OK);
+        assert_int_equal(vk->read(n.device, n.buffer, 0, values, sizeof values), IG_OK);
+        for (int i = 0; i < N; i++) {
+            const bool computed = i / COLUMNS < extents[k];
+            const float want =
+                computed ? -(before[A * N + i] + before[B * N + i % COLUMNS]) : before[OUT * N + i];
+            if (values[OUT * N + i] != want)
+                fail_msg("%lld rows: element %d is %g, not %g", (long long)extents[k], i,
+                         (double)values[OUT * N + i], (double)want);
+        }
+    }
+    vk->counters(n.device, &c);
+    assert_int_equal(c.recordings - first.recordings, 1);
+    assert_int_equal(program->submit(program, &n.buffer, 1, &(ig_slot){0}, 1), IG_ERR_ARGUMENT);
+    program->destroy(program);
+    net_close(&n);
+}
+
+/* Extents that no kernel can have from a slot are turned down when asked for. */
+static void other_extents_from_slots_are_refused(void **state) {
+    (void)state;
+    net n;
+    net_open(&n);
+    add(&n, IG_OP_ADD, 0, 0, varying(whole(0), 1), varying(whole(1), 2), varying(whole(6), 1));
+    add(&n, IG_OP_NEG, 0, 0, varying(whole(0), 1), whole(0), whole(6));
+    add(&n, IG_OP_NEG, 0, 0, varying(whole(0), 1), whole(0), varying(whole(6), 1));
+    n.operands[2][0].vary_dim = 1;
+    add(&n, IG_OP_SOFTMAX, 0, 0, varying(whole(0), 1), whole(0), varying(whole(6), 1));
+    for (uint32_t i = 0; i < n.count; i++) assert_false(vk->can_run(n.device, &n.steps[i]));
+    net_close(&n);
+}
+
 /* The words of a chain's shader, as a tool of the specification's authors sees them. */
 static void shaders_that_are_written_are_valid(void **state) {
     (void)state;
@@ -289,6 +350,30 @@ static void shaders_that_are_written_are_valid(void **state) {
     host_deinit(&n.host);
 }
 
+/* glslc leaves no names in modules that it optimises; a body may be too long. */
+static void what_cannot_be_written_is_a_status(void **state) {
+    (void)state;
+    enum { TOO_MANY = 2000 };
+    static spv_writer w;
+    test_host host;
+    uint32_t *words = NULL;
+    size_t count;
+    host_init(&host, 1);
+    spv_begin(&w, &vk_shaders[VK_SHADER_elementwise], "chain(");
+    assert_int_equal(spv_finish(&w, &host.base, &words, &count), IG_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ig_error_text(), "writing a shader from elementwise: chain("));
+    spv_begin(&w, &vk_shaders[VK_SHADER_chain], "chain(");
+    (void)spv_call(&w, "exp_of(", (spv_id[]){spv_uint(&w, 1), spv_uint(&w, 2)}, 2);
+    assert_int_equal(spv_finish(&w, &host.base, &words, &count), IG_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ig_error_text(), "exp_of("));
+    spv_begin(&w, &vk_shaders[VK_SHADER_chain], "chain(");
+    for (int i = 0; i < TOO_MANY; i++) (void)spv_uint(&w, 1);
+    assert_int_equal(spv_finish(&w, &host.base, &words, &count), IG_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ig_error_text(), "too long"));
+    assert_int_equal(host.live, 0);
+    host_deinit(&host);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_function_gives_the_same_in_a_chain),
@@ -297,7 +382,10 @@ int main(void) {
         cmocka_unit_test(long_chains_are_cut),
         cmocka_unit_test(barriers_stand_only_where_a_hazard_is),
         cmocka_unit_test(a_replay_records_nothing),
+        cmocka_unit_test(extents_come_from_slots_and_nothing_is_recorded_again),
+        cmocka_unit_test(other_extents_from_slots_are_refused),
         cmocka_unit_test(shaders_that_are_written_are_valid),
+        cmocka_unit_test(what_cannot_be_written_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

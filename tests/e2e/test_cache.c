@@ -271,6 +271,76 @@ static void models_of_every_type_that_it_reads_run_on_the_npu(void **state) {
     }
 }
 
+#define ON_CPU(model)                                                                        \
+    "generate", "-m", model, "--device", "cpu", "-p", "line 3 of", "-n", "6", "--temp", "0", \
+        "--json"
+
+static int64_t weights(const json_t *r, const char *key) {
+    return json_integer_value(json_object_get(json_object_get(r, "weight_cache"), key));
+}
+
+static void packed_weights_are_kept_if_somebody_wants_it(void **state) {
+    const fixture *f = *state;
+    char cache[PATH_BYTES], model[PATH_BYTES];
+    fresh(f, "cache", cache);
+    make_llama(f, IG_Q4_0, model);
+    json_t *plain = json_with(cache, NULL, ARGS(ON_CPU(model)));
+    assert_int_equal(weights(plain, "stored"), 0);
+    program_result said = run_with(cache, NULL, ARGS(ON_CPU(model), "--cache-weights"));
+    assert_non_null(strstr(said.err, "of weights went to the cache"));
+    json_t *first = json_loads(said.out, JSON_ALLOW_NUL, NULL);
+    program_free(&said);
+    assert_true(weights(first, "stored") > 0);
+    assert_true(weights(first, "stored_bytes") > 0);
+    said = run_with(cache, NULL, ARGS(ON_CPU(model), "--cache-weights"));
+    assert_non_null(strstr(said.err, "of weights from the cache"));
+    json_t *second = json_loads(said.out, JSON_ALLOW_NUL, NULL);
+    program_free(&said);
+    assert_int_equal(weights(second, "stored"), 0);
+    assert_int_equal(weights(second, "hits"), weights(first, "stored"));
+    assert_int_equal(weights(second, "hit_bytes"), weights(first, "stored_bytes"));
+    shell("for f in %s/programs/*.weights; do printf XXXXXXXX | dd of=$f bs=1 seek=900 "
+          "conv=notrunc 2>/dev/null; done",
+          cache);
+    json_t *damaged = json_with(cache, NULL, ARGS(ON_CPU(model), "--cache-weights"));
+    assert_int_equal(cached(damaged, "damaged"), weights(first, "stored"));
+    const json_t *const all[] = {first, second, damaged};
+    for (size_t i = 0; i < 3; i++)
+        assert_true(
+            json_equal(json_object_get(all[i], "tokens"), json_object_get(plain, "tokens")));
+    json_decref(damaged);
+    json_decref(second);
+    json_decref(first);
+    json_decref(plain);
+}
+
+/* The second run reads the entries once more, since they were too new to be remembered; the third
+ * does not, and neither is fooled by a file that changes after that. */
+static void what_was_found_sound_is_not_read_again_until_it_changes(void **state) {
+    const fixture *f = *state;
+    char cache[PATH_BYTES], model[PATH_BYTES];
+    fresh(f, "cache", cache);
+    make_llama(f, IG_Q4_0, model);
+    json_decref(json_with(cache, NULL, ARGS(ON_CPU(model), "--cache-weights")));
+    sleep(3);
+    json_decref(json_with(cache, NULL, ARGS(ON_CPU(model), "--cache-weights")));
+    shell("test $(ls %s/digests | wc -l) -gt 2", cache);
+    json_t *v = json_with(cache, NULL, ARGS("cache", "verify", "--json"));
+    const json_t *files = json_object_get(v, "digests");
+    assert_true(json_integer_value(json_object_get(files, "sound")) > 2);
+    assert_int_equal(json_integer_value(json_object_get(files, "wrong")), 0);
+    json_decref(v);
+    json_t *before = json_with(cache, NULL, ARGS(ON_CPU(model), "--cache-weights"));
+    shell("for f in %s/programs/*.weights; do printf XXXXXXXX | dd of=$f bs=1 seek=900 "
+          "conv=notrunc 2>/dev/null; done",
+          cache);
+    json_t *after = json_with(cache, NULL, ARGS(ON_CPU(model), "--cache-weights"));
+    assert_int_equal(cached(after, "damaged"), weights(before, "hits"));
+    assert_true(json_equal(json_object_get(after, "tokens"), json_object_get(before, "tokens")));
+    json_decref(after);
+    json_decref(before);
+}
+
 static void nothing_is_kept_or_used_where_nobody_wants_it(void **state) {
     const fixture *f = *state;
     char cache[PATH_BYTES];
@@ -420,6 +490,8 @@ int main(void) {
         cmocka_unit_test(every_input_that_changed_is_a_miss_that_why_names),
         cmocka_unit_test(one_bit_of_a_weight_is_a_miss_that_why_names),
         cmocka_unit_test(models_of_every_type_that_it_reads_run_on_the_npu),
+        cmocka_unit_test(packed_weights_are_kept_if_somebody_wants_it),
+        cmocka_unit_test(what_was_found_sound_is_not_read_again_until_it_changes),
         cmocka_unit_test(nothing_is_kept_or_used_where_nobody_wants_it),
         cmocka_unit_test(eight_at_once_compile_once),
         cmocka_unit_test(killed_at_any_moment_nothing_is_damaged_and_nothing_is_left),

@@ -62,13 +62,14 @@ static void every_device_has_run_a_kernel(void **state) {
 
 static void what_is_not_there_is_listed_with_the_reason(void **state) {
     (void)state;
-    json_t *root = devices_of(ARGS("INGOT_PLUGIN_PATH=" TEST_PLUGIN_DIR));
+    json_t *root = devices_of(ARGS("INGOT_PLUGIN_PATH=" TEST_PLUGIN_DIR, "INGOT_PLUGIN_SECONDS=1"));
     static const struct {
         const char *name, *why;
     } rows[] = {
         {"older.so", "it is for ABI 0, older than this one's, which is 1"},
         {"absent", "the driver of absent is not installed"},
         {"crashes.so", "it died of signal 6 (Aborted) when it was tried"},
+        {"hangs.so", "it took longer than 1 s to load"},
         {"taken.so", "the name cpu is taken by what is built in"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -78,6 +79,10 @@ static void what_is_not_there_is_listed_with_the_reason(void **state) {
         assert_string_equal(json_string_value(json_object_get(row, "reason")), rows[i].why);
     }
     assert_non_null(find(root, "cpu:0"));
+    const json_t *dies = json_object_get(find(root, "dies:0"), "kernel");
+    assert_string_equal(json_string_value(json_object_get(dies, "reason")),
+                        "it died of signal 6 (Aborted) when it was tried");
+    assert_non_null(find(root, "larger:0")); /* what it has more is not looked at */
     json_decref(root);
 }
 

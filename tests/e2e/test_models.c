@@ -262,10 +262,11 @@ static void bad_requests_are_one_sentence(void **state) {
     check_error(RUN("generate", "-m", model, "-p", "a", "--system", "b"), 2, "--system");
     check_error(RUN("generate", "-m", text_file, "-p", "a"), 3, "text.txt");
     check_error(RUN("train", "--resume", model, "--steps", "1", "-d", text_file), 3, "llama.gguf");
-    /* No UTF-8, but bytes all the same. */
-    program_result result = RUN("generate", "-m", model, "-p", "\xff\xfe\xc3", "-n", "2", "-q");
-    assert_int_equal(result.code, 0);
-    program_free(&result);
+    check_error(RUN("generate", "-m", model, "-p", "ab\xff"), 2, "byte 3 of 3 is 0xff");
+    check_error(RUN("generate", "-m", model, "-p", "\xc3", "--chat-format", "chatml"), 2, "0xc3");
+    check_error(RUN("logits", "-m", model, "-p", "\xed\xa0\x80"), 2, "the text is not UTF-8");
+    check_error(RUN("perplexity", "-m", model, "-p", "a b c d e \xc0\x80"), 2, "byte 11 of 12");
+    check_error(RUN("embed", "-m", bert, "-p", "\xfe"), 2, "the text is not UTF-8");
 }
 
 /* Touches that the file no longer has are answered with a sentence, wherever they come. */

@@ -211,6 +211,10 @@ static void plugins_pass_the_conformance_cases_or_say_which_fail(void **state) {
     assert_int_equal(bad.code, 1);
     assert_non_null(strstr(bad.err, "no case was taken by the backend"));
     program_free(&bad);
+    bad = run(*state, ARGS("plugin", "check", TEST_PLUGIN_DIR "/dies.so"));
+    assert_int_equal(bad.code, 5);
+    assert_non_null(strstr(bad.err, "it died of signal 6 (Aborted)"));
+    program_free(&bad);
     clean(state);
 }
 

@@ -444,6 +444,26 @@ static void a_run_that_was_stopped_reports_how_far_it_came(void **state) {
     }
 }
 
+/* Nobody reads what it says: it stops, and the report has the code that it ends with. */
+static void a_closed_pipe_is_reported_as_what_it_is(void **state) {
+    char path[PATH_BYTES], report[PATH_BYTES], command[6 * PATH_BYTES];
+    model_in(state, "llama", path);
+    directory_path(state, "report.json", report);
+    snprintf(command, sizeof command,
+             "(%s generate -m %s -p the -n 100 --ignore-eos --report %s; echo $? >%s/code) | true;"
+             " test $(cat %s/code) = 141",
+             INGOT_PROGRAM, path, report, (const char *)*state, (const char *)*state);
+    assert_int_equal(system(command), 0);
+    json_error_t why;
+    json_t *root = json_load_file(report, 0, &why);
+    if (!root) fail_msg("%s", why.text);
+    check_report("closed pipe", root);
+    const json_t *error = json_object_get(root, "error");
+    assert_string_equal(text(error, "name"), "Cancelled");
+    assert_int_equal(json_integer_value(json_object_get(error, "exit_code")), 141);
+    json_decref(root);
+}
+
 static void chat_ends_its_lines_with_the_report(void **state) {
     char path[PATH_BYTES], command[4 * PATH_BYTES];
     model_in(state, "llama", path);
@@ -485,6 +505,17 @@ static void whoever_starts_many_runs_names_them(void **state) {
     json_decref(root);
 }
 
+static void a_command_that_is_none_is_reported_too(void **state) {
+    (void)state;
+    program_result r = program_run(INGOT_PROGRAM, ARGS("--json", "fly"), NULL);
+    assert_int_equal(r.code, 2);
+    json_t *root = parse("fly", r.out);
+    check_report("fly", root);
+    assert_string_equal(text(json_object_get(root, "error"), "name"), "InvalidArgument");
+    json_decref(root);
+    program_free(&r);
+}
+
 static void a_report_that_cannot_be_written_is_said(void **state) {
     (void)state;
     program_result r =
@@ -502,8 +533,10 @@ int main(void) {
         IN_DIRECTORY(failures_have_names),
         IN_DIRECTORY(out_of_memory_is_reported_with_what_there_is),
         IN_DIRECTORY(a_run_that_was_stopped_reports_how_far_it_came),
+        IN_DIRECTORY(a_closed_pipe_is_reported_as_what_it_is),
         IN_DIRECTORY(chat_ends_its_lines_with_the_report),
         IN_DIRECTORY(whoever_starts_many_runs_names_them),
+        cmocka_unit_test(a_command_that_is_none_is_reported_too),
         cmocka_unit_test(a_report_that_cannot_be_written_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

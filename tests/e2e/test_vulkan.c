@@ -51,9 +51,13 @@ static void enter(char *dir) {
 }
 
 static void leave(const char *dir) {
-    static const char *const files[] = {"data.txt",           "cpu.oam",
-                                        "vulkan.oam",         "cpu.log",
-                                        "vulkan.log",         "ingot-demo/loss.svg",
+    static const char *const files[] = {"report.json",
+                                        "data.txt",
+                                        "cpu.oam",
+                                        "vulkan.oam",
+                                        "cpu.log",
+                                        "vulkan.log",
+                                        "ingot-demo/loss.svg",
                                         "ingot-demo/text.oam"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) (void)unlink(files[i]);
     (void)rmdir("ingot-demo");
@@ -144,12 +148,68 @@ static void checkpoints_are_for_any_device(void **state) {
     leave(dir);
 }
 
+/* A number of the report of the last run. */
+static int64_t reported(const char *object, const char *name) {
+    json_t *report = json_load_file("report.json", 0, NULL);
+    const json_t *number = json_object_get(json_object_get(report, object), name);
+    assert_true(json_is_integer(number));
+    const int64_t value = json_integer_value(number);
+    json_decref(report);
+    return value;
+}
+
+/* The cache grows with each token; what was recorded for the first does for all. */
+static void a_longer_text_records_nothing_more(void **state) {
+    (void)state;
+    static const char *const lengths[] = {"8", "24"};
+    char dir[] = "/tmp/ingot-vulkan-XXXXXX";
+    int64_t recordings[2], submits[2];
+    enter(dir);
+    for (int i = 0; i < 2; i++) {
+        must(RUN("generate", "-p", "One day", "-n", lengths[i], "--temp", "0", "--ignore-eos",
+                 "--device", "vulkan", "-q", "--report", "report.json"));
+        recordings[i] = reported("counters", "device_recordings");
+        submits[i] = reported("counters", "device_submits");
+    }
+    assert_int_equal(recordings[1], recordings[0]);
+    assert_true(submits[1] >= submits[0] + 16);
+    leave(dir);
+}
+
+/* What the driver has compiled for one process, the next one finds. */
+static void pipelines_are_kept_for_the_next_process(void **state) {
+    (void)state;
+    enum { MAKES, FINDS, RUNS };
+    char dir[] = "/tmp/ingot-vulkan-XXXXXX";
+    static const char *const env[] = {"INGOT_CACHE_DIR=cache", NULL};
+    static const char *const args[] = {"demo",   "--steps",  "5",           "-q", "--device",
+                                       "vulkan", "--report", "report.json", NULL};
+    int64_t hits[RUNS], misses[RUNS], stored[RUNS];
+    enter(dir);
+    for (int i = 0; i < RUNS; i++) {
+        must(program_run(INGOT_PROGRAM, args, &(program_options){.env = env}));
+        hits[i] = reported("compile_cache", "hits");
+        misses[i] = reported("compile_cache", "misses");
+        stored[i] = reported("compile_cache", "stored");
+    }
+    assert_true(misses[MAKES] > 0 && stored[MAKES] == misses[MAKES]);
+    assert_true(hits[FINDS] > 0 && misses[FINDS] == 0 && stored[FINDS] == 0);
+    must(program_run(INGOT_PROGRAM, (const char *const[]){"cache", "verify", NULL},
+                     &(program_options){.env = env}));
+    must(program_run(INGOT_PROGRAM, (const char *const[]){"cache", "clear", NULL},
+                     &(program_options){.env = env}));
+    assert_int_equal(system("rm -rf cache"), 0); // NOLINT(cert-env33-c): in a folder of our own
+    leave(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(char_mlp_trains_as_on_the_cpu),
         cmocka_unit_test(gpt_trains_as_on_the_cpu),
         cmocka_unit_test(llm_trains_as_on_the_cpu),
         cmocka_unit_test(checkpoints_are_for_any_device),
+        cmocka_unit_test(a_longer_text_records_nothing_more),
+        cmocka_unit_test(pipelines_are_kept_for_the_next_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

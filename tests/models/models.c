@@ -372,6 +372,67 @@ ig_status model_set_f32(model_bytes *file, const char *key, float value) {
     return set_number(file, key, IG_GGUF_F32, &value);
 }
 
+/* Puts bytes at the end of what there is. */
+static void append(uint8_t *out, size_t *used, const void *bytes, size_t n) {
+    memcpy(out + *used, bytes, n);
+    *used += n;
+}
+
+static void append_text(uint8_t *out, size_t *used, const char *text, size_t length) {
+    const uint64_t n = length;
+    append(out, used, &n, sizeof n);
+    append(out, used, text, length);
+}
+
+/* A value as it is written: true, false, 12, 1.5 or "text". */
+static void append_value(uint8_t *out, size_t *used, const char *value) {
+    const bool is_bool = strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
+    const uint32_t type = *value == '"'        ? IG_GGUF_STRING
+                          : is_bool            ? IG_GGUF_BOOL
+                          : strchr(value, '.') ? IG_GGUF_F32
+                                               : IG_GGUF_U32;
+    const uint32_t whole = (uint32_t)strtoul(value, NULL, 10);
+    const float real = strtof(value, NULL);
+    append(out, used, &type, sizeof type);
+    if (type == IG_GGUF_STRING)
+        append_text(out, used, value + 1, strlen(value) - 2);
+    else if (type == IG_GGUF_BOOL)
+        append(out, used, value[0] == 't' ? "\1" : "\0", 1);
+    else
+        append(out, used, type == IG_GGUF_F32 ? (const void *)&real : &whole, sizeof whole);
+}
+
+/* Behind the two counts, with a text of so many bytes besides that what follows keeps its place in
+ * the alignment. */
+ig_status model_add(model_bytes *file, const char *key, const char *value) {
+    enum { COUNTS = 24, KEYS_AT = 16, ALIGNMENT = 32, ROOM = 512 };
+    static const char blank[ALIGNMENT] = "                               ";
+    uint8_t added[ROOM];
+    char filler[KEY_BYTES];
+    size_t used = 0;
+    append_text(added, &used, key, strlen(key));
+    append_value(added, &used, value);
+    snprintf(filler, sizeof filler, "filler.%s", key);
+    const uint32_t text = IG_GGUF_STRING;
+    append_text(added, &used, filler, strlen(filler));
+    append(added, &used, &text, sizeof text);
+    append_text(added, &used, blank,
+                (2 * ALIGNMENT - (used + sizeof(uint64_t)) % ALIGNMENT) % ALIGNMENT);
+
+    uint8_t *bytes = malloc(file->size + used);
+    if (!bytes) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory", key);
+    uint64_t count;
+    memcpy(bytes, file->bytes, COUNTS);
+    memcpy(bytes + COUNTS, added, used);
+    memcpy(bytes + COUNTS + used, (const uint8_t *)file->bytes + COUNTS, file->size - COUNTS);
+    memcpy(&count, bytes + KEYS_AT, sizeof count);
+    count += 2;
+    memcpy(bytes + KEYS_AT, &count, sizeof count);
+    free(file->bytes);
+    *file = (model_bytes){bytes, file->size + used};
+    return IG_OK;
+}
+
 ig_status model_write(const model_bytes *file, const char *path) {
     ig_file_writer *to = NULL;
     ig_status status = ig_file_writer_create(&ig_heap, path, file->size, &to);

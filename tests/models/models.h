@@ -42,6 +42,9 @@ IG_MUST_CHECK ig_status model_make(const char *name, ig_dtype type, model_bytes 
 IG_MUST_CHECK ig_status model_set_u32(model_bytes *file, const char *key, uint32_t value);
 IG_MUST_CHECK ig_status model_set_f32(model_bytes *file, const char *key, float value);
 
+/* Gives the file a key that it has not; a text is in quotes, as JSON has it: "\"yarn\"". */
+IG_MUST_CHECK ig_status model_add(model_bytes *file, const char *key, const char *value);
+
 IG_MUST_CHECK ig_status model_write(const model_bytes *file, const char *path);
 
 /* Made and written to a path. */

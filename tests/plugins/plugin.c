@@ -12,15 +12,35 @@
  *   ABSENT    not available, and it says why
  *   CRASHES   dies when it is loaded
  *   HALF      memory of its own that can be written to but not read
+ *   HANGS     never ends when it is loaded
+ *   DIES      dies when it is asked for a program
+ *   LARGER    a table of a later day, with more at its end
  */
 #include <ingot/backend.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-enum { SOUND, OLDER, NEWER, SHORT, NAMELESS, RESERVED, TAKEN, SILENT, ABSENT, CRASHES, HALF };
+enum {
+    SOUND,
+    OLDER,
+    NEWER,
+    SHORT,
+    NAMELESS,
+    RESERVED,
+    TAKEN,
+    SILENT,
+    ABSENT,
+    CRASHES,
+    HALF,
+    HANGS,
+    DIES,
+    LARGER
+};
 
 static ig_status compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
                          ig_blob saved, ig_progress *progress, ig_backend_program **out) {
     (void)steps, (void)count, (void)saved, (void)progress, (void)out;
+    if (PLUGIN == DIES) abort();
     return IG_HOST_FAIL(device->host, IG_ERR_UNSUPPORTED, "sound: takes nothing");
 }
 
@@ -53,6 +73,10 @@ ig_backend_entry(void) {
     case ABSENT: backend.name = "absent", backend.is_available = is_absent; break;
     case CRASHES: abort();
     case HALF: backend.buffer_alloc = alloc; break;
+    case HANGS:
+        for (;;) sleep(1000);
+    case DIES: backend.name = "dies"; break;
+    case LARGER: backend.name = "larger", backend.struct_size += 64; break;
     default: break;
     }
     return &backend;

@@ -3,10 +3,13 @@
  *
  * The device is simnpu, which packs weights when it compiles.
  */
+#include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/digests.h"
@@ -190,10 +193,12 @@ static void the_least_recently_used_go_first(void **state) {
     ig_entry e;
     size_t removed, count;
     for (int i = 0; i < 3; i++) {
+        char path[PATH_BYTES];
         write_entry(*state, names[i], "rows=1", "blob", files[i]);
-        usleep(2000);
+        struct timespec used[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL) - 9999 + i}};
+        assert_int_equal(utimensat(AT_FDCWD, directory_path(state, files[i], path), used, 0), 0);
     }
-    must(ig_entry_open(*state, files[0], &e)); /* used just now */
+    must(ig_entry_open(*state, files[0], NULL, &e)); /* used just now */
     const uint64_t each = e.map.size;
     ig_entry_close(&e);
     must(ig_entry_look(*state, files[1], &e)); /* to look is not to use */
@@ -205,8 +210,8 @@ static void the_least_recently_used_go_first(void **state) {
     assert_int_equal(count, 1);
     assert_string_equal(list[0].file, files[0]);
     ig_free(&ig_heap, list);
-    refused(ig_entry_open(*state, files[1], &e), IG_ERR_IO, "cannot open it");
-    refused(ig_entry_open(*state, "../../etc/passwd", &e), IG_ERR_IO, "no such entry");
+    refused(ig_entry_open(*state, files[1], NULL, &e), IG_ERR_IO, "cannot open it");
+    refused(ig_entry_open(*state, "../../etc/passwd", NULL, &e), IG_ERR_IO, "no such entry");
     assert_true(ig_entry_remove(*state, files[0]));
 }
 
@@ -218,7 +223,7 @@ static void an_entry_has_parts_and_equal_blobs_are_kept_once(void **state) {
     for (int i = 0; i < IG_ENTRY_MOST_PARTS + 3; i++) {
         snprintf(part, sizeof part, "rows=%d", i);
         write_entry(*state, "a", part, i % 2 ? "one blob" : "another", file);
-        must(ig_entry_open(*state, file, &e));
+        must(ig_entry_open(*state, file, NULL, &e));
         if (i == 1) first = e.map.size;
         char name[IG_ENTRY_NAME_BYTES];
         ig_entry_name(part, strlen(part), name);
@@ -228,7 +233,7 @@ static void an_entry_has_parts_and_equal_blobs_are_kept_once(void **state) {
         assert_true(ig_entry_is_sound(&e));
         ig_entry_close(&e);
     }
-    must(ig_entry_open(*state, file, &e));
+    must(ig_entry_open(*state, file, NULL, &e));
     assert_int_equal(e.n_parts, IG_ENTRY_MOST_PARTS); /* the oldest went */
     assert_true(e.map.size < first + (uint64_t)IG_ENTRY_MOST_PARTS * 80);
     ig_entry_close(&e);
@@ -250,10 +255,38 @@ static void programs_for_several_batch_sizes_are_one_entry(void **state) {
     must(ig_entries_list(&ig_heap, directory_path(state, "programs", folder), &list, &count));
     assert_int_equal(count, 1);
     assert_string_equal(list[0].file + 32, ".npu");
-    must(ig_entry_open(folder, list[0].file, &e));
+    must(ig_entry_open(folder, list[0].file, NULL, &e));
     assert_int_equal(e.n_parts, 3);
     ig_entry_close(&e);
     ig_free(&ig_heap, list);
+    remove_programs(state);
+}
+
+/* The folder is gone, and the context has the program all the same. */
+static void what_a_context_has_used_is_not_looked_for_on_disk(void **state) {
+    ig_ctx *ctx = NULL;
+    net n = {0};
+    float x[INNER] = {1}, w[INNER * COLUMNS] = {2};
+    must(ig_ctx_create(
+        &(ig_ctx_options){.device = "simnpu", .plugins = SIMNPU_PLUGIN, .cache_dir = *state},
+        &ctx));
+    n.x = floats(ctx, IG_SHAPE(1, INNER), x);
+    n.w = floats(ctx, IG_SHAPE(INNER, COLUMNS), w);
+    must(ig_tensor_freeze(n.w));
+    for (int again = 0; again < 2; again++) {
+        ig_captured *program = NULL;
+        must(ig_capture(ctx, forward, &n, &program));
+        ig_tensor_release(n.y);
+        ig_captured_destroy(program);
+        job j = {0};
+        read_report(ctx, &j);
+        assert_int_equal(j.hits, again);
+        assert_int_equal(j.misses, 1);
+        remove_programs(state);
+    }
+    ig_tensor_release(n.x);
+    ig_tensor_release(n.w);
+    ig_ctx_destroy(ctx);
     remove_programs(state);
 }
 
@@ -382,6 +415,7 @@ int main(void) {
         IN_DIRECTORY(the_least_recently_used_go_first),
         IN_DIRECTORY(an_entry_has_parts_and_equal_blobs_are_kept_once),
         IN_DIRECTORY(programs_for_several_batch_sizes_are_one_entry),
+        IN_DIRECTORY(what_a_context_has_used_is_not_looked_for_on_disk),
         IN_DIRECTORY(of_those_who_want_the_same_one_has_the_lock),
         IN_DIRECTORY(threads_that_want_the_same_compile_it_once),
         IN_DIRECTORY(counts_are_added_up_over_processes),

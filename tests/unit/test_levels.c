@@ -40,6 +40,12 @@ static bool can_run_some(const ig_backend_device *device, const ig_step *step) {
            ig_ref_backend.can_run(device, step);
 }
 
+/* Like ref, but products are of floats. */
+static bool can_run_floats(const ig_backend_device *device, const ig_step *step) {
+    return (step->op != IG_OP_MATMUL || step->in[0].desc.dtype == IG_F32) &&
+           ig_ref_backend.can_run(device, step);
+}
+
 /* Like ref, but its compiler knows no norm, and of an ffn one step at a time, */
 static ig_status compile_untagged(ig_backend_device *device, const ig_step *steps, uint32_t count,
                                   ig_blob saved, ig_progress *progress, ig_backend_program **out) {
@@ -415,6 +421,50 @@ static void a_device_that_cannot_copy_is_not_asked_to(void **state) {
     assert_non_null(strstr(ig_error_text(), "rigid:0 has no kernel for concat of f32"));
 }
 
+/* residual + x w, planned; x is of this dtype. */
+static ig_plan *plan_residual(ig_device *device, ig_dtype dtype) {
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {device}, .n_devices = 1};
+    ig_graph g;
+    assert_int_equal(ig_graph_init(&g, &ig_heap, (ig_graph_hooks){0}), IG_OK);
+    const ig_value in[] = {ig_graph_leaf(&g, ig_layout_packed((ig_desc){dtype, IG_SHAPE(2, 3)})),
+                           ig_graph_leaf(&g, ig_layout_packed((ig_desc){IG_F32, IG_SHAPE(3, 4)})),
+                           ig_graph_leaf(&g, ig_layout_packed((ig_desc){IG_F32, IG_SHAPE(2, 4)}))};
+    const ig_value product = ig_build(&g, IG_OP_MATMUL, &(ig_attrs_matmul){0}, in, 2);
+    const ig_value y = ig_build_binary(&g, IG_OP_ADD, in[2], product);
+    const ig_value bound[] = {in[0], in[1], in[2], y};
+    const ig_plan_args args = {.graph = &g, .count = 2, .bound = bound, .n_bound = 4};
+    ig_plan *plan = NULL;
+    if (ig_plan_create(&planner, args, &plan) != IG_OK) fail_msg("%s", ig_error_text());
+    ig_graph_deinit(&g);
+    return plan;
+}
+
+static void a_residual_joins_the_product_before_it(void **state) {
+    const kit *k = *state;
+    ig_plan *plan = plan_residual(k->cpu, IG_BF16);
+    assert_int_equal(plan->n_steps, 1);
+    assert_int_equal(plan->steps[0].op, IG_OP_MATMUL);
+    assert_int_equal(plan->steps[0].n_in, 3);
+    assert_int_equal(((const ig_attrs_matmul *)plan->steps[0].attrs)->residual, 1);
+    assert_int_equal(plan->steps[0].in[2].buffer, 3); /* the third that is bound */
+    ig_plan_destroy(plan);
+}
+
+static void halves_are_cast_where_a_device_multiplies_floats_alone(void **state) {
+    const kit *k = *state;
+    ig_backend backend = ig_ref_backend;
+    backend.can_run = can_run_floats;
+    ig_device device = like_ref(k, &backend, "floats:0");
+    ig_plan *plan = plan_residual(&device, IG_BF16);
+    assert_int_equal(plan->n_steps, 2);
+    assert_int_equal(plan->steps[0].op, IG_OP_CAST);
+    assert_int_equal(plan->steps[0].in[0].desc.dtype, IG_BF16);
+    assert_int_equal(plan->steps[1].op, IG_OP_MATMUL);
+    assert_int_equal(plan->steps[1].in[0].desc.dtype, IG_F32);
+    assert_int_equal(plan->steps[1].in[0].value, plan->steps[0].out[0].value);
+    ig_plan_destroy(plan);
+}
+
 static void a_leaf_without_memory_is_refused(void **state) {
     const kit *k = *state;
     const ig_planner planner = {.allocator = &ig_heap, .devices = {k->ref}, .n_devices = 1};
@@ -650,6 +700,8 @@ int main(void) {
         TEST(strided_inputs_are_copied_where_a_kernel_needs_it),
         TEST(any_number_of_strided_inputs_is_copied),
         TEST(a_device_that_cannot_copy_is_not_asked_to),
+        TEST(a_residual_joins_the_product_before_it),
+        TEST(halves_are_cast_where_a_device_multiplies_floats_alone),
         TEST(a_leaf_without_memory_is_refused),
         TEST(operands_without_elements_have_packed_strides),
         TEST(what_the_first_device_cannot_run_goes_to_the_next),

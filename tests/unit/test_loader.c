@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/sha256.h"
 #include "directory.h"
 #include "ingot/device.h"
 #include "unit/check.h"
@@ -88,6 +90,46 @@ static void what_belongs_to_another_user_is_not_loaded(void **state) {
     refused(ig_plugin_open(path, &p), IG_ERR_DEVICE, "belongs to user 12345");
 }
 
+/* The examples of the standard, and lengths around a block's. */
+static void sha256_is_what_the_standard_says(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *digest;
+    } rows[] = {
+        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+    };
+    char digest[IG_SHA256_TEXT_BYTES];
+    for (size_t i = 0; i < 3; i++) {
+        ig_sha256(rows[i].text, strlen(rows[i].text), digest);
+        assert_string_equal(digest, rows[i].digest);
+    }
+}
+
+static void a_pinned_plugin_is_that_file_and_no_other(void **state) {
+    char path[PATH_BYTES], digest[IG_SHA256_TEXT_BYTES], places[2 * PATH_BYTES];
+    ig_file_map map;
+    plant(state, TEST_PLUGIN_DIR "/sound.so", "sound.so", path);
+    must(ig_file_map_open(path, &map));
+    ig_sha256(map.bytes, map.size, digest);
+    ig_file_map_close(&map);
+    unsetenv("INGOT_PLUGIN_PATH");
+    for (int other = 0; other < 2; other++) {
+        ig_plugins all = {0};
+        digest[5] = other ? (digest[5] == '0' ? '1' : '0') : digest[5];
+        snprintf(places, sizeof places, "%s#sha256=%s", path, digest);
+        must(ig_plugins_load(&all, &ig_heap, (ig_plugin_places){.paths = places}));
+        assert_string_equal(all.at[0]->path, path);
+        if (other)
+            assert_non_null(strstr(all.at[0]->reason, "its SHA-256 is "));
+        else
+            assert_string_equal(all.at[0]->reason, "");
+        ig_plugins_deinit(&all);
+    }
+}
+
 /* ---- many ---- */
 
 static bool turns_down(void *user, const char *path) {
@@ -118,8 +160,9 @@ static void a_bad_plugin_does_not_keep_the_others_from_working(void **state) {
     ig_plugins all = {0};
     char places[2 * PATH_BYTES];
     snprintf(places, sizeof places, "%s:relative.so", (const char *)*state);
-    must(ig_plugins_load(&all, &ig_heap,
-                         (ig_plugin_places){places, turns_down, (void *)(uintptr_t) "silent"}));
+    must(ig_plugins_load(
+        &all, &ig_heap,
+        (ig_plugin_places){places, turns_down, (void *)(uintptr_t) "silent", false}));
     assert_int_equal(all.count, 6);
     assert_string_equal(find(&all, "/sound.so")->reason, "");
     assert_string_equal(find(&all, "/absent.so")->reason, "");
@@ -192,7 +235,7 @@ static void what_is_asked_for_beats_the_environment_which_beats_the_config(void 
          "plain:0"},
         {NULL, NULL, NULL, "{\"device\": 3}", "device: there are \"device\""},
         {NULL, NULL, NULL, "{", "config.json:1:"},
-        {NULL, NULL, NULL, "{\"plugins\": [\"here.so\"]}", "plugins: number 0 is no absolute path"},
+        {NULL, NULL, NULL, "{\"plugins\": [\"here.so\"]}", "plugins: number 1 is no absolute path"},
     };
     setenv("XDG_CONFIG_HOME", *state, 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -221,6 +264,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_library_that_cannot_be_used_says_why),
         cmocka_unit_test(a_sound_library_is_loaded),
+        cmocka_unit_test(sha256_is_what_the_standard_says),
+        IN_DIRECTORY(a_pinned_plugin_is_that_file_and_no_other),
         IN_DIRECTORY(what_others_can_write_to_is_not_loaded),
         IN_DIRECTORY(what_belongs_to_another_user_is_not_loaded),
         IN_DIRECTORY(a_bad_plugin_does_not_keep_the_others_from_working),

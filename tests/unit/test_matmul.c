@@ -51,7 +51,7 @@ static const ig_host host = {
     .team_barrier = team_barrier,
 };
 
-enum { ARENA, A, B, BIAS, Y, BUFFERS, GUARD = 64 };
+enum { ARENA, A, B, BIAS, RESIDUAL, Y, BUFFERS, GUARD = 64 };
 
 static float *new_floats(int64_t count) {
     float *p = ig_alloc(&ig_heap, (size_t)count + 1, sizeof *p);
@@ -118,6 +118,7 @@ typedef struct problem {
     bool transpose_a, transpose_b, has_bias;
     uint32_t activation;
     float *a, *b, *bias; /* [m, k] or [k, m], [k, n] or [n, k], [n] */
+    float *residual;     /* [m, n], or NULL */
 } problem;
 
 static problem new_problem(int64_t m, int64_t n, int64_t k, int form) {
@@ -158,23 +159,28 @@ static void chain(const problem *p, bool fma_is_there, float *y) {
 }
 
 static void multiply(const problem *p, ig_isa isa, uint32_t threads, float *y) {
-    const ig_attrs_matmul attrs = {
-        .transpose_a = p->transpose_a, .transpose_b = p->transpose_b, .activation = p->activation};
-    const ig_operand in[] = {
+    const ig_attrs_matmul attrs = {.transpose_a = p->transpose_a,
+                                   .transpose_b = p->transpose_b,
+                                   .activation = p->activation,
+                                   .residual = p->residual != NULL};
+    ig_operand in[4] = {
         packed(A, p->transpose_a ? IG_SHAPE(p->k, p->m) : IG_SHAPE(p->m, p->k)),
         packed(B, p->transpose_b ? IG_SHAPE(p->n, p->k) : IG_SHAPE(p->k, p->n)),
         packed(BIAS, IG_SHAPE(p->n)),
     };
+    uint32_t n_in = p->has_bias ? 3 : 2;
+    if (p->residual) in[n_in++] = packed(RESIDUAL, IG_SHAPE(p->m, p->n));
     const ig_operand out = packed(Y, IG_SHAPE(p->m, p->n));
     ig_step step = {.size = sizeof step,
                     .op = IG_OP_MATMUL,
                     .attrs = &attrs,
                     .attrs_bytes = sizeof attrs,
-                    .n_in = p->has_bias ? 3 : 2,
+                    .n_in = n_in,
                     .n_out = 1,
                     .in = in,
                     .out = &out};
-    float *const memory[BUFFERS] = {[A] = p->a, [B] = p->b, [BIAS] = p->bias};
+    float *const memory[BUFFERS] = {
+        [A] = p->a, [B] = p->b, [BIAS] = p->bias, [RESIDUAL] = p->residual};
     run_step(isa, threads, &step, memory, y, p->m * p->n);
 }
 
@@ -313,12 +319,37 @@ static void an_activation_gives_the_bits_of_the_op_on_its_own(void **state) {
             }
 }
 
+/* ---- residuals ---- */
+
+static void a_residual_gives_the_bits_of_an_add(void **state) {
+    (void)state;
+    for (ig_isa isa = 0; isa < IG_ISA_COUNT; isa++)
+        for (size_t s = 0; s < SIZES && ig_isa_available(isa); s++)
+            for (uint32_t activation = 0; activation < 2; activation++) {
+                const int form = (int)s % FORMS;
+                problem p = new_problem(sizes[s][0], sizes[s][1], sizes[s][2], form);
+                const int64_t n = p.m * p.n;
+                float *residual = new_numbers(n, 4), *want = new_floats(n), *got = new_floats(n);
+                p.activation = activation ? IG_ACTIVATION_TANH : IG_ACTIVATION_NONE;
+                multiply(&p, isa, 2, want);
+                for (int64_t i = 0; i < n; i++) want[i] = residual[i] + want[i];
+                p.residual = residual;
+                multiply(&p, isa, 2, got);
+                expect_bits(&p, isa, got, want);
+                ig_free(&ig_heap, got);
+                ig_free(&ig_heap, want);
+                ig_free(&ig_heap, residual);
+                free_problem(&p);
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sum_is_one_chain_over_ascending_k),
         cmocka_unit_test(a_row_alone_is_the_row_among_a_thousand),
         cmocka_unit_test(results_do_not_depend_on_the_number_of_threads),
         cmocka_unit_test(an_activation_gives_the_bits_of_the_op_on_its_own),
+        cmocka_unit_test(a_residual_gives_the_bits_of_an_add),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,7 +162,9 @@ static void what_does_not_fit_its_architecture_is_named(void **state) {
         {"gpt2", "position_embd.weight", "position_Embd.weight", 20,
          "gpt2: tensor position_embd.weight is missing"},
         {"bert", "token_types.weight", "token_Types.weight", 18,
-         "bert: tensor token_types.weight is missing"},
+         "bert: tensor token_Types.weight is none that is known in 2 layers"},
+        {"llama", "llama.block_count\4\0\0\0\2", "llama.block_count\4\0\0\0\1", 22,
+         "llama: tensor blk.1.attn_norm.weight is none that is known in 1 layers"},
         {"llama", "tokenizer.ggml.bos_token_id\4\0\0\0\1\0",
          "tokenizer.ggml.bos_token_id\4\0\0\0\1\2", 33, "513, but there are 320 tokens"},
     };
@@ -170,6 +172,59 @@ static void what_does_not_fit_its_architecture_is_named(void **state) {
         OK(model_save(cases[i].model, IG_Q2_K, path));
         replace(cases[i].from, cases[i].to, cases[i].n);
         assert_refused(cases[i].words);
+    }
+}
+
+/* A model with a key that it has not by itself. */
+static void save_with(const char *model, const char *key, const char *value) {
+    model_bytes made;
+    OK(model_make(model, IG_Q8_0, &made));
+    OK(model_add(&made, key, value));
+    OK(model_write(&made, path));
+    free(made.bytes);
+}
+
+static void keys_that_would_change_the_answer_and_are_not_known_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *key, *value, *words;
+    } cases[] = {
+        {"gemma3", "gemma3.final_logit_softcapping", "30.0", "final_logit_softcapping is 30"},
+        {"gemma3", "gemma3.attn_logit_softcapping", "50.0", "attn_logit_softcapping is 50"},
+        {"llama", "llama.logit_scale", "0.5", "logit_scale is 0.5"},
+        {"llama", "llama.expert_count", "8", "llama with 8 experts (Mixtral) is not known"},
+        {"llama", "llama.attention.causal", "false", "attention.causal is not true"},
+        {"llama", "llama.rope.scaling.type", "\"ntk\"", "rope.scaling.type is ntk"},
+        {"qwen2", "qwen2.use_parallel_residual", "true", "use_parallel_residual is not false"},
+        {"qwen3moe", "qwen3moe.expert_weights_norm", "false", "expert_weights_norm is not true"},
+        {"qwen3moe", "qwen3moe.expert_weights_scale", "2.5", "expert_weights_scale is 2.5"},
+        {"qwen3moe", "qwen3moe.expert_gating_func", "2", "expert_gating_func is 2"},
+        {"qwen3moe", "qwen3moe.expert_shared_count", "1", "expert_shared_count is 1"},
+        {"phi3", "phi3.rope.scaling.yarn_log_multiplier", "0.1", "yarn_log_multiplier is 0.1"},
+        {"gpt2", "gpt2.attention.max_alibi_bias", "8.0", "max_alibi_bias is 8"},
+        {"gpt2", "gpt2.attention.key_length", "0", "key_length is 0; from 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        save_with(cases[i].model, cases[i].key, cases[i].value);
+        assert_refused(cases[i].words);
+    }
+}
+
+static void keys_that_say_what_is_usual_are_no_error(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"gemma3", "gemma3.final_logit_softcapping", "0.0"},
+        {"gemma3", "gemma3.attention.sliding_window_pattern", "6"},
+        {"llama", "llama.logit_scale", "1.0"},
+        {"llama", "llama.attention.causal", "true"},
+        {"llama", "llama.rope.scaling.type", "\"none\""},
+        {"qwen3moe", "qwen3moe.expert_weights_norm", "true"},
+        {"qwen3moe", "qwen3moe.expert_gating_func", "1"},
+        {"qwen3", "qwen3.attention.scale", "0.125"}, /* 1 / sqrt(64) */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        save_with(cases[i][0], cases[i][1], cases[i][2]);
+        OK(try_file());
     }
 }
 
@@ -295,6 +350,8 @@ int main(void) {
         cmocka_unit_test(a_head_with_a_flipped_bit_is_refused_or_runs),
         cmocka_unit_test(a_file_that_is_cut_off_is_refused),
         cmocka_unit_test(what_does_not_fit_its_architecture_is_named),
+        cmocka_unit_test(keys_that_say_what_is_usual_are_no_error),
+        cmocka_unit_test(keys_that_would_change_the_answer_and_are_not_known_are_named),
         cmocka_unit_test(a_model_of_a_file_is_neither_trained_nor_saved),
         cmocka_unit_test(a_copied_and_a_mapped_file_give_the_same),
         cmocka_unit_test(an_embedding_has_length_one_and_is_the_texts_own),

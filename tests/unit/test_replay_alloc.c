@@ -4,7 +4,6 @@
  * recording, planning, diverging or capturing, nothing is broken or lost.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/workload.h"

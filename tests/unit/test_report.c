@@ -142,6 +142,18 @@ static void the_peak_starts_anew_when_it_is_reset(void **state) {
     ig_tensor_release(x);
 }
 
+static void what_is_larger_than_all_memory_is_refused_before_it_is_touched(void **state) {
+    ig_ctx *ctx = *state;
+    const ig_memory_stats before = ig_report_memory(ctx);
+    ig_tensor *x = NULL;
+    if (before.available_bytes == UINT64_MAX) skip();
+    const int64_t rows = (int64_t)(before.available_bytes >> 20) + 4096; /* of a mebibyte each */
+    refused(ig_tensor_create(ctx, f32(IG_SHAPE(rows, 1 << 18)), &x), IG_ERR_MEMORY,
+            "are available");
+    assert_null(x);
+    assert_int_equal(ig_report_memory(ctx).allocated_bytes, before.allocated_bytes);
+}
+
 /* ---- the report ---- */
 
 static json_t *report_of(const ig_ctx *ctx) {
@@ -388,6 +400,7 @@ int main(void) {
         TEST_WITH_CTX(tensors_alive_are_counted),
         TEST_WITH_CTX(the_peak_stays_the_same_over_a_thousand_steps),
         TEST_WITH_CTX(the_peak_starts_anew_when_it_is_reset),
+        TEST_WITH_CTX(what_is_larger_than_all_memory_is_refused_before_it_is_touched),
         TEST_WITH_CTX(the_report_is_json_with_the_keys_that_are_agreed),
         TEST_WITH_CTX(the_timeline_has_three_attempts_for_every_module),
         TEST_WITH_CTX(the_timeline_is_in_the_order_of_first_use),

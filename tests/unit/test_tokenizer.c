@@ -7,7 +7,7 @@
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 #include "text/words.h"
-#include "unit/check.h"
+#include "unit/meter.h"
 
 static const char sample[] =
     "The cat sat on the mat. \"It's the cat's mat,\" said the other cat, and the cat didn't move.\n"
@@ -654,22 +654,6 @@ static void descriptions_that_are_too_long_are_refused(void **state) {
 }
 
 /* ---- Memory ---- */
-
-typedef struct meter {
-    uint64_t asked, held, fail_at;
-} meter;
-
-static void *meter_alloc(void *user, size_t bytes, size_t alignment) {
-    meter *m = user;
-    if (++m->asked == m->fail_at) return NULL;
-    m->held++;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-
-static void meter_free(void *user, void *p) {
-    ((meter *)user)->held--;
-    free(p);
-}
 
 /* Makes one, reads one; the n-th allocation of either fails. */
 static ig_status make_both(const ig_allocator *a, const char *kind, const char *json) {

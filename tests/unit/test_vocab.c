@@ -1,5 +1,5 @@
 /* Tokenizers of model files' tables: small vocabularies whose ids can be worked out by hand. */
-#include "check.h"
+#include "meter.h"
 
 #include <stdlib.h>
 
@@ -546,22 +546,6 @@ static void tables_that_do_not_fit_are_refused(void **state) {
 }
 
 /* ---- Memory ---- */
-
-typedef struct meter {
-    uint64_t asked, held, fail_at;
-} meter;
-
-static void *meter_alloc(void *user, size_t bytes, size_t alignment) {
-    meter *m = user;
-    if (++m->asked == m->fail_at) return NULL;
-    m->held++;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-
-static void meter_free(void *user, void *p) {
-    ((meter *)user)->held--;
-    free(p);
-}
 
 static ig_status make_and_use(const ig_allocator *a, const ig_vocab *vocab) {
     const ig_text_span spans[] = {{"ab abc un ", 10, false}, {"\u00e9 <s>", 6, true}};

@@ -263,10 +263,10 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_function(VkInstance
 }
 
 EXPORT VKAPI_ATTR VkResult VKAPI_CALL
-vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *out) {
-    out->loaderLayerInterfaceVersion = 2;
-    out->pfnGetInstanceProcAddr = get_instance_function;
-    out->pfnGetDeviceProcAddr = get_device_function;
-    out->pfnGetPhysicalDeviceProcAddr = NULL;
+vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *pVersionStruct) {
+    pVersionStruct->loaderLayerInterfaceVersion = 2;
+    pVersionStruct->pfnGetInstanceProcAddr = get_instance_function;
+    pVersionStruct->pfnGetDeviceProcAddr = get_device_function;
+    pVersionStruct->pfnGetPhysicalDeviceProcAddr = NULL;
     return VK_SUCCESS;
 }

@@ -118,6 +118,7 @@ static const ig_cpu_entry *find(const ig_backend_device *device, const ig_step *
             setup->scratch_bytes = setup->params_bytes = 0;
             setup->pack.run = NULL;
             setup->prepare = NULL;
+            setup->prepare_kind = 0;
             if (e->setup(step, setup)) return e;
         }
     return NULL;
@@ -388,7 +389,41 @@ typedef struct level {
     uint32_t chain;    /* its first */
     uint32_t prepared; /* tasks that come before it */
     bool follows;      /* the step at hand follows another of its chain */
+    uint32_t n_shared; /* of `prepared`, those that later steps may find what they need in */
+    struct {
+        ig_cpu_kernel *prepare;
+        uint32_t kind;
+        const ig_operand *x;
+        uint64_t scratch_offset;
+    } shared[8];
 } level;
+
+static bool same_operand(const ig_operand *a, const ig_operand *b) {
+    return a->value == b->value && a->buffer == b->buffer && a->offset == b->offset &&
+           a->desc.dtype == b->desc.dtype && ig_shape_equal(a->desc.shape, b->desc.shape) &&
+           memcmp(a->stride, b->stride, (size_t)a->desc.shape.rank * sizeof a->stride[0]) == 0;
+}
+
+/* Whether a step of the level has made already what this one needs: then it looks there.  Scratch
+ * is a step's own as long as its level lasts. */
+static bool shares(task *t, const ig_step *step, const ig_cpu_setup *setup, level *now) {
+    const uint32_t room = sizeof now->shared / sizeof now->shared[0];
+    if (setup->prepare_kind == 0 || now->follows) return false;
+    for (uint32_t i = 0; i < now->n_shared; i++)
+        if (now->shared[i].prepare == setup->prepare &&
+            now->shared[i].kind == setup->prepare_kind &&
+            same_operand(now->shared[i].x, &step->in[0])) {
+            t->scratch_offset = now->shared[i].scratch_offset;
+            return true;
+        }
+    if (now->n_shared < room) {
+        now->shared[now->n_shared].prepare = setup->prepare;
+        now->shared[now->n_shared].kind = setup->prepare_kind;
+        now->shared[now->n_shared].x = &step->in[0];
+        now->shared[now->n_shared++].scratch_offset = t->scratch_offset;
+    }
+    return false;
+}
 
 /*
  * A task before that of step i, which was added last: it goes before all chains
@@ -508,7 +543,7 @@ static ig_status add_step(cpu_program *p, const ig_backend_device *device, const
     extend(chain_of(p, steps, i, entry->split), steps, i, entry->split, &setup);
     if (before->level != step->level) *now = (level){.chain = p->n_chains - 1};
     now->follows = i > 0 && before->level == step->level && before->chain == step->chain;
-    if (setup.prepare) prepare(p, i, &setup, now);
+    if (setup.prepare && !shares(&p->tasks[i], step, &setup, now)) prepare(p, i, &setup, now);
     return IG_OK;
 }
 

@@ -59,6 +59,7 @@ typedef struct ig_cpu_setup {
     ig_cpu_pack pack;
     ig_cpu_kernel *prepare; /* all its units are done before the first of the step; NULL: none */
     int64_t prepare_units, prepare_cost;
+    uint32_t prepare_kind; /* those with the same prepare, kind and in[0] make the same; 0: none */
     uint32_t params_bytes; /* so many of `params` are kept */
     _Alignas(64) char params[IG_CPU_PARAMS_BYTES];
 } ig_cpu_setup;

@@ -133,9 +133,116 @@ static inline void add_stretch(const float_block *p, int64_t rows, int64_t colum
     }
 }
 
+/* ---- rows times halves: from memory into registers, each column a stream of its own ---- */
+
+enum {
+    HALF_ROWS = SIDE_ROWS < 6 ? SIDE_ROWS : 6, /* at once, at most, */
+    HALF_COLUMNS = 8,                          /* and columns, for one row; SIDE_COLUMNS for more */
+    HALF_FETCH = 512,                          /* elements ahead */
+};
+
+IG_INLINE vf load_half(const ig_dtype dtype, const uint16_t *p) {
+    return dtype == IG_F16 ? vf_load_f16(p) : vf_of_bits(vi_left(vi_load_u16(p), 16));
+}
+
+/* The same of the last elements of a row, with zeros behind. */
+IG_INLINE vf load_half_part(const ig_dtype dtype, const uint16_t *p, int64_t n) {
+    uint16_t lanes[VF_LANES] = {0};
+    memcpy(lanes, p, (size_t)n * sizeof *p);
+    return load_half(dtype, lanes);
+}
+
+/* Rows times columns that lie `w_row` bytes apart; sums are those of add_side(). */
+IG_INLINE void add_halves(const ig_dtype dtype, const float *const *x, const char *w, int64_t w_row,
+                          int64_t k, float (*y)[HALF_COLUMNS], const int rows, const int columns) {
+    const int64_t whole = k / VF_LANES * VF_LANES;
+    vf sum[HALF_ROWS][HALF_COLUMNS];
+    IG_UNROLL
+    for (int r = 0; r < rows; r++) {
+        IG_UNROLL
+        for (int c = 0; c < columns; c++) sum[r][c] = vf_set(0);
+    }
+    for (int64_t i = 0; i < whole; i += VF_LANES) {
+        vf a[HALF_ROWS];
+        IG_UNROLL
+        for (int r = 0; r < rows; r++) a[r] = vf_load(x[r] + i);
+        IG_UNROLL
+        for (int c = 0; c < columns; c++) {
+            const uint16_t *at = (const uint16_t *)(const void *)(w + c * w_row) + i;
+            __builtin_prefetch(at + HALF_FETCH);
+            const vf b = load_half(dtype, at);
+            IG_UNROLL
+            for (int r = 0; r < rows; r++) sum[r][c] = vf_fma(a[r], b, sum[r][c]);
+        }
+    }
+    IG_UNROLL
+    for (int c = 0; c < columns; c++) {
+        IG_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const uint16_t *at = (const uint16_t *)(const void *)(w + c * w_row) + whole;
+            if (whole < k)
+                sum[r][c] = vf_fma(vf_load_part(x[r] + whole, k - whole),
+                                   load_half_part(dtype, at, k - whole), sum[r][c]);
+            y[r][c] = vf_sum(sum[r][c]);
+        }
+    }
+}
+
+typedef void halves_fn(const float *const *x, const char *w, int64_t w_row, int64_t k,
+                       float (*y)[HALF_COLUMNS]);
+
+/* Those that do not fit are empty, and never called. */
+#define HALVES_OF(ID, rows, columns)                                                               \
+    static void halves_##ID##_##rows##_##columns(                                                  \
+        const float *const *x, const char *w, int64_t w_row, int64_t k, float(*y)[HALF_COLUMNS]) { \
+        if (rows <= HALF_ROWS) add_halves(IG_##ID, x, w, w_row, k, y, rows, columns);              \
+    }
+#define HALVES_ROWS(ID, rows) HALVES_OF(ID, rows, 1) HALVES_OF(ID, rows, 4)
+#define HALVES_FNS(ID)  \
+    HALVES_OF(ID, 1, 1) \
+    HALVES_OF(ID, 1, 8) \
+    HALVES_ROWS(ID, 2) HALVES_ROWS(ID, 3) HALVES_ROWS(ID, 4) HALVES_ROWS(ID, 5) HALVES_ROWS(ID, 6)
+#define HALVES_NAMES(ID)                                                                    \
+    {                                                                                       \
+        {halves_##ID##_1_1, halves_##ID##_1_8}, {halves_##ID##_2_1, halves_##ID##_2_4},     \
+            {halves_##ID##_3_1, halves_##ID##_3_4}, {halves_##ID##_4_1, halves_##ID##_4_4}, \
+            {halves_##ID##_5_1, halves_##ID##_5_4}, {halves_##ID##_6_1, halves_##ID##_6_4}, \
+    }
+HALVES_FNS(F16)
+HALVES_FNS(BF16)
+
+/* [F16, BF16][rows - 1][one column, or several] */
+static halves_fn *const halves_fns[2][6][2] = {HALVES_NAMES(F16), HALVES_NAMES(BF16)};
+
+/* Columns go through all rows, in tiles of about the same size, while they are near. */
+static inline void multiply_halves(const float_block *p, int64_t rows, int64_t columns) {
+    const int64_t most = rows == 1 ? HALF_COLUMNS : SIDE_COLUMNS;
+    const int64_t n_tiles = (rows + HALF_ROWS - 1) / HALF_ROWS;
+    for (int64_t c = 0, count; c < columns; c += count) {
+        count = columns - c >= most ? most : 1;
+        for (int64_t i = 0; i < n_tiles; i++) {
+            float y[HALF_ROWS][HALF_COLUMNS];
+            const int64_t begin = rows * i / n_tiles, end = rows * (i + 1) / n_tiles;
+            halves_fns[p->dtype == IG_BF16][end - begin - 1][count > 1](
+                p->x + begin, p->w + c * p->w_row, p->w_row, p->k, y);
+            for (int64_t r = begin; r < end; r++)
+                for (int64_t j = 0; j < count; j++) {
+                    const float sum = y[r - begin][j];
+                    p->y[r * p->y_row + c + j] = p->bias ? sum + p->bias[c + j] : sum;
+                }
+        }
+    }
+}
+
+/* ---- all ---- */
+
 /* A block of results: at most PRODUCT_ROWS rows and PRODUCT_COLUMNS columns. */
 static void multiply(const float_block *p, int64_t rows, int64_t columns) {
     product_room room;
+    if (p->dtype == IG_F16 || p->dtype == IG_BF16) {
+        multiply_halves(p, rows, columns);
+        return;
+    }
     for (int64_t c = 0; c < columns; c++)
         memset(room.sums + c * PRODUCT_ROWS * VF_LANES, 0, (size_t)rows * VF_LANES * sizeof(float));
     for (int64_t k0 = 0; k0 < p->k; k0 += PRODUCT_K) {

@@ -52,13 +52,38 @@ IG_INLINE vi vi_look_up(vi x, const uint8_t *table) {
 }
 #endif
 
-/* VF_LANES bytes with a sign, as lanes. */
+/* VF_LANES bytes with a sign, as lanes; and lanes, from -128 to 127, as bytes.  The largest of two
+ * lanes, and of all lanes, and what these add up to. */
 #if defined(__AVX512BW__)
 IG_INLINE vi vi_load_i8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128(p)); }
+IG_INLINE void vi_store_i8(void *p, vi x) { _mm_storeu_si128(p, _mm512_cvtepi32_epi8(x)); }
+IG_INLINE vi vi_larger(vi a, vi b) { return _mm512_max_epi32(a, b); }
+IG_INLINE int32_t vi_largest(vi x) { return _mm512_reduce_max_epi32(x); }
+IG_INLINE int32_t vi_sum(vi x) { return _mm512_reduce_add_epi32(x); }
 #elif defined(__AVX2__)
 IG_INLINE vi vi_load_i8(const void *p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64(p)); }
+IG_INLINE void vi_store_i8(void *p, vi x) {
+    const __m128i low = _mm256_castsi256_si128(x), high = _mm256_extracti128_si256(x, 1);
+    const __m128i words = _mm_packs_epi32(low, high);
+    _mm_storel_epi64(p, _mm_packs_epi16(words, words));
+}
+IG_INLINE vi vi_larger(vi a, vi b) { return _mm256_max_epi32(a, b); }
+IG_INLINE int32_t vi_largest(vi x) {
+    __m128i y = _mm_max_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    y = _mm_max_epi32(y, _mm_shuffle_epi32(y, 0x4e));
+    return _mm_cvtsi128_si32(_mm_max_epi32(y, _mm_shuffle_epi32(y, 0xb1)));
+}
+IG_INLINE int32_t vi_sum(vi x) {
+    __m128i y = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    y = _mm_add_epi32(y, _mm_shuffle_epi32(y, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(y, _mm_shuffle_epi32(y, 0xb1)));
+}
 #else
 IG_INLINE vi vi_load_i8(const void *p) { return *(const int8_t *)p; }
+IG_INLINE void vi_store_i8(void *p, vi x) { *(int8_t *)p = (int8_t)x; }
+IG_INLINE vi vi_larger(vi a, vi b) { return a > b ? a : b; }
+IG_INLINE int32_t vi_largest(vi x) { return x; }
+IG_INLINE int32_t vi_sum(vi x) { return x; }
 #endif
 
 /* Byte i is `one` where bit i is set, else 0. */

@@ -51,27 +51,33 @@ static inline uint32_t rest_of(const panel_type *t, float scale, int32_t sum) {
     return (uint32_t)(-t->zero * sum);
 }
 
+/* Types of the same kind want activations rounded alike. */
+static inline uint32_t rounded_kind(ig_dtype dtype) {
+    return 1 + ((uint32_t)panel_types[dtype].kind << 8 | (uint32_t)panel_types[dtype].zero);
+}
+
 /* Adding 1.5 * 2^23 leaves a number, rounded to nearest even, in the last bits. */
-static inline void round_block(const panel_type *t, const float *restrict x, rounded *y) {
-    int32_t largest = 0, half[2] = {0, 0};
-    for (int i = 0; i < IG_BLOCK; i++) {
-        const int32_t bits = (int32_t)(bits_of_float(x[i]) & 0x7fffffff);
-        largest = bits > largest ? bits : largest;
+static inline void round_block(const panel_type *t, const float *x, rounded *y) {
+    enum { VECTORS = IG_BLOCK / VF_LANES, SHIFTED = 0x4b400000 };
+    vi largest = vi_set(0), half[2] = {vi_set(0), vi_set(0)};
+    for (int i = 0; i < VECTORS; i++)
+        largest = vi_larger(largest, vi_and(vf_bits(vf_load(x + i * VF_LANES)), vi_set(INT32_MAX)));
+    const int32_t bits = vi_largest(largest);
+    const bool finite = bits < 0x7f800000;
+    const float most = float_of_bits((uint32_t)bits);
+    const vf inverse = vf_set(finite && most > 0 ? 127 / most : 0);
+    for (int i = 0; i < VECTORS; i++) {
+        const vf scaled = vf_mul(vf_load(x + i * VF_LANES), inverse);
+        const vi shifted = vf_bits(vf_add(scaled, vf_of_bits(vi_set(SHIFTED))));
+        const vi q = finite ? vi_sub(shifted, vi_set(SHIFTED)) : vi_set(0);
+        vi_store_i8(y->q + i * VF_LANES, q);
+        half[2 * i / VECTORS] = vi_add(half[2 * i / VECTORS], q);
     }
-    const bool finite = largest < 0x7f800000;
-    const float most = float_of_bits((uint32_t)largest);
-    const float inverse = finite && most > 0 ? 127 / most : 0;
-    int8_t *restrict q = y->q;
-    for (int i = 0; i < IG_BLOCK; i++) {
-        const float shifted = x[i] * inverse + 0x1.8p23f;
-        q[i] = finite ? (int8_t)(bits_of_float(shifted) & 255) : 0;
-    }
-    for (int i = 0; i < IG_BLOCK / 2; i++) half[0] += q[i], half[1] += q[i + IG_BLOCK / 2];
-    const float scale = most / 127;
+    y->scale = finite ? most / 127 : NAN;
+    const int32_t sum[2] = {vi_sum(half[0]), vi_sum(half[1])};
     const bool halves = t->kind >= TWO_SCALES;
-    y->scale = finite ? to_eleven_bits(scale) : NAN;
-    y->rest[0] = rest_of(t, scale, halves ? half[0] : half[0] + half[1]);
-    y->rest[1] = rest_of(t, scale, half[1]);
+    y->rest[0] = rest_of(t, y->scale, halves ? sum[0] : sum[0] + sum[1]);
+    y->rest[1] = rest_of(t, y->scale, sum[1]);
 }
 
 /* ---- blocks ---- */

@@ -169,8 +169,8 @@ static bool takes_product(const ig_step *step) {
     ig_step_attrs(step, &attrs, sizeof attrs);
     const ig_operand *a = &step->in[0], *w = &step->in[1];
     return w->kind == IG_KIND_WEIGHT && w->desc.shape.rank == 2 && !attrs.transpose_a &&
-           attrs.activation <= IG_ACTIVATION_GELU_TANH && a->desc.shape.rank >= 1 &&
-           a->stride[a->desc.shape.rank - 1] == 1 &&
+           attrs.activation <= IG_ACTIVATION_GELU_TANH && !attrs.residual &&
+           a->desc.shape.rank >= 1 && a->stride[a->desc.shape.rank - 1] == 1 &&
            (step->n_in < 3 || ig_operand_is_packed(&step->in[2]));
 }
 

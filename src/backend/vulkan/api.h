@@ -49,6 +49,7 @@
     X(CmdBindPipeline)             \
     X(CmdPushConstants)            \
     X(CmdDispatch)                 \
+    X(CmdDispatchIndirect)         \
     X(CmdPipelineBarrier)          \
     X(CmdCopyBuffer)               \
     X(CreateQueryPool)             \

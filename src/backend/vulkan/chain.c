@@ -103,6 +103,7 @@ void vk_chain_emit(vk_builder *b, const ig_step *steps, uint32_t first, uint32_t
                      .params = &p,
                      .params_bytes = sizeof p};
     for (uint32_t i = 0; i < c.n_refs; i++) d.ref[i] = vk_memory(c.ref[i], c.written[i]);
+    b->step = ig_step_at(steps, first);
     if (p.n > 0) vk_emit(b, &d);
 }
 

@@ -76,11 +76,13 @@ typedef struct vk_join {
     bool absorbed;         /* this step is done by another */
 } vk_join;
 
-/* Where dispatches go: nowhere, but counted, or into a program. */
+/* Where dispatches go: nowhere, but counted, or into a program, or into the words of a run. */
 typedef struct vk_builder {
     uint32_t n_launches, n_refs, n_numbers;
     uint64_t params_bytes, scratch_bytes;
     struct vk_program *program; /* NULL: only counts */
+    uint32_t n_varying;
+    uint32_t *rewrite; /* of a dispatch that varies: see vary.h; NULL: it is no such run */
     const ig_step *step;
     uint32_t step_index;
     vk_join join; /* of the step; empty: it is by itself */

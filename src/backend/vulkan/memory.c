@@ -71,7 +71,8 @@ static VkResult block_allocate(vk_device *d, vk_block *b, const vk_pool *pool) {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = b->bytes,
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
+                 VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT};
     VkMemoryRequirements needs;
     VkResult result = d->api.CreateBuffer(d->handle, &info, NULL, &b->buffer);
     if (result != VK_SUCCESS) return result;

@@ -22,7 +22,6 @@ uint64_t vk_dtypes(void) {
 /* What kernels count with is 32 bits: no operand may reach further than that. */
 static bool fits(const ig_operand *o) {
     int64_t last = 0, count = 1;
-    if (o->vary_dim >= 0) return false;
     for (int d = 0; d < o->desc.shape.rank; d++) {
         const int64_t extent = o->desc.shape.dim[d];
         int64_t reach;
@@ -52,9 +51,9 @@ static bool aliases_fit(const ig_step *step) {
     return true;
 }
 
-/* Lets the kernel of the step emit its dispatches; false: there is none. */
-static bool setup(const ig_step *step, vk_builder *b) {
+bool vk_setup(const ig_step *step, vk_builder *b) {
     if (!ig_step_known(step) || step->n_out == 0 || !aliases_fit(step)) return false;
+    if (vk_varies(step) && !vk_vary_fits(step)) return false;
     for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
         if (!fits(ig_step_operand(step, i))) return false;
     const ig_dtype dtype = ig_step_operand(step, 0)->desc.dtype;
@@ -72,13 +71,13 @@ static bool setup(const ig_step *step, vk_builder *b) {
 bool vk_can_run(const ig_backend_device *device, const ig_step *step) {
     vk_builder b = {0};
     (void)device;
-    return setup(step, &b);
+    return vk_setup(step, &b);
 }
 
 uint64_t vk_scratch_bytes(const ig_backend_device *device, const ig_step *step) {
     vk_builder b = {0};
     (void)device;
-    return setup(step, &b) ? b.scratch_bytes : 0;
+    return vk_setup(step, &b) ? b.scratch_bytes : 0;
 }
 
 /* ---- emitting ---- */
@@ -107,6 +106,7 @@ static void store(vk_builder *b, const vk_dispatch *dispatch) {
                      .n_refs = dispatch->n_refs,
                      .params_offset = p->params_bytes,
                      .numbers = UINT32_MAX,
+                     .varying = UINT32_MAX,
                      .step = b->step_index};
     memcpy(l->key.constant, dispatch->constant, sizeof l->key.constant);
     for (int i = 0; i < 3; i++) l->groups[i] = dispatch->groups[i] ? dispatch->groups[i] : 1;
@@ -121,6 +121,16 @@ static void store(vk_builder *b, const vk_dispatch *dispatch) {
     }
     p->params_bytes += params_room(dispatch);
     if (dispatch->numbers) l->numbers = numbers_of(p, b, dispatch->numbers);
+    if (!vk_varies(b->step)) return;
+    vk_vary_keep(&p->varying[p->n_varying], b->step);
+    l->varying = p->n_varying++;
+}
+
+/* A run's groups and params, of a dispatch that was stored before. */
+static void rewrite(uint32_t *words, const vk_dispatch *dispatch) {
+    assert(dispatch->params_bytes <= (VK_VARYING_WORDS - VK_VARYING_HEAD) * sizeof *words);
+    for (int i = 0; i < 3; i++) words[i] = dispatch->groups[i] ? dispatch->groups[i] : 1;
+    memcpy(words + VK_VARYING_HEAD, dispatch->params, dispatch->params_bytes);
 }
 
 void vk_emit(vk_builder *b, const vk_dispatch *dispatch) {
@@ -128,18 +138,28 @@ void vk_emit(vk_builder *b, const vk_dispatch *dispatch) {
     b->n_refs += dispatch->n_refs;
     b->n_numbers += dispatch->numbers != NULL;
     b->params_bytes += params_room(dispatch);
+    b->n_varying += vk_varies(b->step);
     if (b->program) store(b, dispatch);
+    if (b->rewrite) rewrite(b->rewrite, dispatch);
 }
 
 /* ---- running ---- */
 
-static void make_numbers(vk_program *p, const ig_slot *slots) {
+static ig_status make_words(vk_program *p, const ig_slot *slots, uint32_t n_slots) {
     for (uint32_t i = 0; i < p->n_numbers; i++)
         p->numbers[i].make(p->numbers[i].attrs, slots, p->words + (size_t)i * VK_NUMBERS);
+    for (uint32_t i = 0; i < p->n_varying; i++) {
+        const vk_varying *v = &p->varying[i];
+        if (v->slot >= n_slots)
+            return IG_HOST_FAIL(p->device->base.host, IG_ERR_ARGUMENT,
+                                "vulkan: an extent is in slot %u, of %u", v->slot, n_slots);
+        vk_vary_write(v, slots[v->slot].i, p->words + vk_varying_at(p, i));
+    }
+    return IG_OK;
 }
 
 static size_t words_bytes(const vk_program *p) {
-    return (size_t)p->n_numbers * VK_NUMBERS * sizeof *p->words;
+    return vk_varying_at(p, p->n_varying) * sizeof *p->words;
 }
 
 static bool is_for(const vk_program *p, const vk_recording *r, ig_backend_buffer *const *buffers) {
@@ -150,11 +170,11 @@ static bool is_for(const vk_program *p, const vk_recording *r, ig_backend_buffer
 }
 
 static bool has_words(const vk_program *p, const vk_recording *r) {
-    return p->n_numbers == 0 || memcmp(r->words, p->words, words_bytes(p)) == 0;
+    return words_bytes(p) == 0 || memcmp(r->words, p->words, words_bytes(p)) == 0;
 }
 
 static void copy_words(const vk_program *p, const vk_recording *r) {
-    if (p->n_numbers == 0) return;
+    if (words_bytes(p) == 0) return;
     memcpy(vk_piece_mapped(r->numbers), p->words, words_bytes(p));
     memcpy(r->words, p->words, words_bytes(p));
 }
@@ -176,7 +196,7 @@ static ig_status record_for(vk_program *p, vk_recording *r, ig_backend_buffer *c
                             VkQueryPool times) {
     vk_device *d = p->device;
     if (!r->commands) IG_TRY(vk_commands_create(d, &r->commands, 1));
-    if (!r->numbers && p->n_numbers > 0)
+    if (!r->numbers && words_bytes(p) > 0)
         IG_TRY(vk_piece_alloc(d, VK_POOL_UPLOAD, words_bytes(p), &r->numbers));
     IG_TRY(vk_wait(d, r->value));
     r->used = 0; /* should the recording fail */
@@ -199,12 +219,11 @@ static ig_status vk_program_submit(ig_backend_program *program, ig_backend_buffe
     vk_program *p = (vk_program *)program;
     vk_device *d = p->device;
     bool fresh;
-    (void)n_slots;
     if (p->n_launches == 0) return IG_OK;
     if (n_buffers < p->n_buffers)
         return IG_HOST_FAIL(d->base.host, IG_ERR_ARGUMENT, "vulkan: %u buffers, of %u", n_buffers,
                             p->n_buffers);
-    make_numbers(p, slots);
+    IG_TRY(make_words(p, slots, n_slots));
     if (vk_is_watched(d)) return submit_watched(p, buffers);
     vk_recording *r = choose(p, buffers, &fresh);
     if (fresh) IG_TRY(record_for(p, r, buffers, VK_NULL_HANDLE));
@@ -236,6 +255,7 @@ static void vk_program_destroy(ig_backend_program *program) {
     vk_piece_free(d, p->params_piece);
     host->free(host, p->params);
     host->free(host, p->words);
+    host->free(host, p->varying);
     host->free(host, p->numbers);
     host->free(host, p->refs);
     host->free(host, p->launches);
@@ -252,9 +272,13 @@ static vk_program *create(vk_device *d, const vk_builder *counted) {
     p->launches = host->alloc(host, counted->n_launches, sizeof *p->launches);
     p->refs = host->alloc(host, counted->n_refs, sizeof *p->refs);
     p->numbers = host->alloc(host, counted->n_numbers, sizeof *p->numbers);
-    p->words = host->alloc(host, counted->n_numbers, VK_NUMBERS * sizeof *p->words);
+    p->varying = host->alloc(host, counted->n_varying, sizeof *p->varying);
+    p->words = host->alloc(host,
+                           (size_t)counted->n_numbers * VK_NUMBERS +
+                               (size_t)counted->n_varying * VK_VARYING_WORDS,
+                           sizeof *p->words);
     p->params = host->alloc(host, counted->params_bytes, 1);
-    if (p->launches && p->refs && p->numbers && p->words && p->params) return p;
+    if (p->launches && p->refs && p->numbers && p->varying && p->words && p->params) return p;
     vk_program_destroy(&p->base);
     return NULL;
 }
@@ -292,7 +316,14 @@ static void emit(vk_builder *b, const units *u, uint32_t i) {
     if (own->count > 1)
         vk_chain_emit(b, u->steps, own->first, own->count, own->shader);
     else
-        (void)setup(step_of(u, i), b); /* it was checked, so it can run */
+        (void)vk_setup(step_of(u, i), b); /* it was checked, so it can run */
+}
+
+/* What varies is not joined with anything. */
+static bool any_varies(const ig_step *steps, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (vk_varies(ig_step_at(steps, i))) return true;
+    return false;
 }
 
 static ig_status check_steps(const ig_backend_device *device, const ig_step *steps,
@@ -300,7 +331,7 @@ static ig_status check_steps(const ig_backend_device *device, const ig_step *ste
     for (uint32_t i = 0; i < count; i++) {
         const ig_step *step = ig_step_at(steps, i);
         vk_builder b = {0};
-        if (!setup(step, &b)) return refuse(device, step, i);
+        if (!vk_setup(step, &b)) return refuse(device, step, i);
         if (b.scratch_bytes > step->scratch_bytes)
             return IG_HOST_FAIL(device->host, IG_ERR_ARGUMENT,
                                 "vulkan: step %u: %s has %llu bytes of scratch and needs %llu", i,
@@ -379,7 +410,7 @@ static ig_status settle(vk_program *p) {
     p->params = NULL;
     for (vk_recording *r = p->recordings; r < p->recordings + VK_RECORDINGS; r++) {
         r->bound = host->alloc(host, p->n_buffers, sizeof *r->bound);
-        r->words = host->alloc(host, p->n_numbers, VK_NUMBERS * sizeof *r->words);
+        r->words = host->alloc(host, words_bytes(p), 1);
         if (!r->bound || !r->words)
             return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u buffers", p->n_buffers);
     }
@@ -411,7 +442,7 @@ static ig_status compile(ig_backend_device *device, const ig_step *steps, uint32
                .at = host->alloc(host, count, sizeof *u.at)};
     ig_status status = IG_OK;
     if (!u.at || !u.joins) status = IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u steps", count);
-    if (status == IG_OK) status = cut_units(d, &u, count, fused);
+    if (status == IG_OK) status = cut_units(d, &u, count, fused && !any_varies(steps, count));
     if (status == IG_OK) status = make_program(d, &u, out);
     host->free(host, u.at);
     host->free(host, u.joins);

@@ -10,6 +10,7 @@
 
 #include "backend/vulkan/device.h"
 #include "backend/vulkan/kernels/params.h"
+#include "backend/vulkan/vary.h"
 
 /* A dispatch, settled. */
 typedef struct vk_launch {
@@ -20,6 +21,7 @@ typedef struct vk_launch {
     uint64_t params_offset;
     uint32_t head[VK_HEAD_WORDS]; /* what the params begin with */
     uint32_t numbers;             /* which; UINT32_MAX: none */
+    uint32_t varying;             /* which; UINT32_MAX: none */
     uint32_t step;                /* of the program's steps, whose work this is */
 } vk_launch;
 
@@ -47,14 +49,23 @@ typedef struct vk_program {
     vk_launch *launches;
     vk_ref *refs;
     vk_numbers *numbers;
-    uint32_t *words; /* of the numbers, as this run has them */
+    vk_varying *varying;
+    uint32_t *words; /* of the numbers, then of what varies, as this run has them */
     char *params;    /* of all launches; only while compiling */
-    uint32_t n_launches, n_refs, n_numbers, n_buffers;
+    uint32_t n_launches, n_refs, n_numbers, n_varying, n_buffers;
     uint64_t params_bytes, runs;
     ig_backend_buffer *params_piece;
     VkQueryPool times; /* of a run that is watched; made when one is */
     vk_recording recordings[VK_RECORDINGS];
 } vk_program;
+
+/* Lets the kernel of the step emit its dispatches; false: there is none. */
+bool vk_setup(const ig_step *step, vk_builder *b);
+
+/* Where the words of a launch that varies begin among all words. */
+static inline size_t vk_varying_at(const vk_program *p, uint32_t varying) {
+    return (size_t)p->n_numbers * VK_NUMBERS + (size_t)varying * VK_VARYING_WORDS;
+}
 
 /* Records the program for the buffers in `r->bound`.  With `times`, the moment before the first
  * launch and after each one is noted there. */

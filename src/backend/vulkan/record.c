@@ -46,9 +46,17 @@ static void launch(const vk_program *p, const vk_recording *r, const vk_launch *
     if (l->numbers != UINT32_MAX)
         push.numbers =
             vk_piece_address(r->numbers) + (uint64_t)l->numbers * VK_NUMBERS * sizeof(uint32_t);
+    const uint64_t words =
+        l->varying != UINT32_MAX ? vk_varying_at(p, l->varying) * sizeof(uint32_t) : 0;
+    if (l->varying != UINT32_MAX)
+        push.params = vk_piece_address(r->numbers) + words + VK_VARYING_HEAD * sizeof(uint32_t);
     api->CmdPushConstants(r->commands, p->device->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                           sizeof push, &push);
-    api->CmdDispatch(r->commands, l->groups[0], l->groups[1], l->groups[2]);
+    if (l->varying != UINT32_MAX)
+        api->CmdDispatchIndirect(r->commands, r->numbers->block->buffer,
+                                 r->numbers->offset + words);
+    else
+        api->CmdDispatch(r->commands, l->groups[0], l->groups[1], l->groups[2]);
 }
 
 static void note_time(const vk_program *p, const vk_recording *r, VkQueryPool times, uint32_t i) {

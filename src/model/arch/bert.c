@@ -4,33 +4,32 @@
  */
 #include "model/lm.h"
 
-#define ONCE(member)  offsetof(ig_lm, member)
-#define LAYER(member) offsetof(ig_lm_layer, member)
-
-static const ig_weight_row weights[] = {
-    {"token_embd.weight", ONCE(embed), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_ONCE},
-    {"token_types.weight", ONCE(types), {IG_BY_TYPES, IG_BY_MODEL}, IG_ONCE},
-    {"position_embd.weight", ONCE(positions), {IG_BY_CONTEXT, IG_BY_MODEL}, IG_ONCE},
-    {"token_embd_norm.weight", ONCE(embed_norm), {IG_BY_MODEL}, IG_ONCE},
-    {"token_embd_norm.bias", ONCE(embed_norm_bias), {IG_BY_MODEL}, IG_ONCE},
-    {"attn_q.weight", LAYER(q), {IG_BY_HEADS, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_q.bias", LAYER(q_bias), {IG_BY_HEADS}, IG_EACH_LAYER},
-    {"attn_k.weight", LAYER(k), {IG_BY_KEYS, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_k.bias", LAYER(k_bias), {IG_BY_KEYS}, IG_EACH_LAYER},
-    {"attn_v.weight", LAYER(v), {IG_BY_VALUES, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_v.bias", LAYER(v_bias), {IG_BY_VALUES}, IG_EACH_LAYER},
-    {"attn_output.weight", LAYER(o), {IG_BY_MODEL, IG_BY_HEAD_VALUES}, IG_EACH_LAYER},
-    {"attn_output.bias", LAYER(o_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_output_norm.weight", LAYER(attn_post_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_output_norm.bias", LAYER(attn_post_norm_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_up.weight", LAYER(up), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_up.bias", LAYER(up_bias), {IG_BY_FF}, IG_EACH_LAYER},
-    {"ffn_down.weight", LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER},
-    {"ffn_down.bias", LAYER(down_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"layer_output_norm.weight", LAYER(ffn_post_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"layer_output_norm.bias", LAYER(ffn_post_norm_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
+static const ig_weight_row own[] = {
+    {"token_embd.weight", IG_LM(embed), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_ONCE},
+    {"token_types.weight", IG_LM(types), {IG_BY_TYPES, IG_BY_MODEL}, IG_MAY_LACK},
+    {"position_embd.weight", IG_LM(positions), {IG_BY_CONTEXT, IG_BY_MODEL}, IG_ONCE},
+    {"token_embd_norm.weight", IG_LM(embed_norm), {IG_BY_MODEL}, IG_ONCE},
+    {"token_embd_norm.bias", IG_LM(embed_norm_bias), {IG_BY_MODEL}, IG_ONCE},
+    {"attn_q.weight", IG_LAYER(q), {IG_BY_HEADS, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_q.bias", IG_LAYER(q_bias), {IG_BY_HEADS}, IG_EACH_LAYER},
+    {"attn_k.weight", IG_LAYER(k), {IG_BY_KEYS, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_k.bias", IG_LAYER(k_bias), {IG_BY_KEYS}, IG_EACH_LAYER},
+    {"attn_v.weight", IG_LAYER(v), {IG_BY_VALUES, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_v.bias", IG_LAYER(v_bias), {IG_BY_VALUES}, IG_EACH_LAYER},
+    {"attn_output.weight", IG_LAYER(o), {IG_BY_MODEL, IG_BY_HEAD_VALUES}, IG_EACH_LAYER},
+    {"attn_output.bias", IG_LAYER(o_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_output_norm.weight", IG_LAYER(attn_post_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_output_norm.bias", IG_LAYER(attn_post_norm_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_up.weight", IG_LAYER(up), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_up.bias", IG_LAYER(up_bias), {IG_BY_FF}, IG_EACH_LAYER},
+    {"ffn_down.weight", IG_LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER},
+    {"ffn_down.bias", IG_LAYER(down_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"layer_output_norm.weight", IG_LAYER(ffn_post_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"layer_output_norm.bias", IG_LAYER(ffn_post_norm_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
     {0},
 };
+
+static const ig_weight_row *const weights[] = {own, NULL};
 
 static ig_status read(const ig_keys *keys, ig_hyper *h) {
     h->pooling = IG_POOLING_MEAN;
@@ -53,8 +52,8 @@ static ig_tensor *feed_forward(const ig_lm_layer *l, ig_tensor *x) {
 /* All tokens are of the first type, a single sentence. */
 static ig_tensor *embed(const ig_lm *m, const ig_rows *rows) {
     const ig_desc ids = ig_tensor_desc(rows->ids);
-    ig_tensor *types = ig_embedding(m->types, ig_full(ig_tensor_ctx(rows->ids), ids, 0));
-    ig_tensor *h = ig_add(ig_embedding(m->embed, rows->ids), types);
+    ig_tensor *h = ig_embedding(m->embed, rows->ids);
+    if (m->types) h = ig_add(h, ig_embedding(m->types, ig_full(ig_tensor_ctx(rows->ids), ids, 0)));
     h = ig_add(h, ig_embedding(m->positions, rows->positions));
     return ig_layer_norm(h, m->embed_norm, m->embed_norm_bias, m->hyper->norm_eps);
 }

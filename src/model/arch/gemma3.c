@@ -7,30 +7,16 @@
 
 #include "model/lm.h"
 
-#define ONCE(member)  offsetof(ig_lm, member)
-#define LAYER(member) offsetof(ig_lm_layer, member)
-
-static const ig_weight_row weights[] = {
-    {"token_embd.weight", ONCE(embed), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_ONCE},
-    {"output_norm.weight", ONCE(norm), {IG_BY_MODEL}, IG_ONCE},
-    {"output.weight", ONCE(output), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_MAY_LACK},
-    {"attn_norm.weight", LAYER(attn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_q.weight", LAYER(q), {IG_BY_HEADS, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_k.weight", LAYER(k), {IG_BY_KEYS, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_v.weight", LAYER(v), {IG_BY_VALUES, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_output.weight", LAYER(o), {IG_BY_MODEL, IG_BY_HEAD_VALUES}, IG_EACH_LAYER},
-    {"attn_q_norm.weight", LAYER(q_norm), {IG_BY_HEAD}, IG_EACH_LAYER},
-    {"attn_k_norm.weight", LAYER(k_norm), {IG_BY_HEAD}, IG_EACH_LAYER},
-    {"post_attention_norm.weight", LAYER(attn_post_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_norm.weight", LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_gate.weight", LAYER(gate), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_up.weight", LAYER(up), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_down.weight", LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER},
-    {"post_ffw_norm.weight", LAYER(ffn_post_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+static const ig_weight_row own[] = {
+    {"post_attention_norm.weight", IG_LAYER(attn_post_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"post_ffw_norm.weight", IG_LAYER(ffn_post_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
     {0},
 };
 
-/* Files name neither the period of the layers that see all nor the pace of the others. */
+static const ig_weight_row *const weights[] = {
+    ig_weights_ends, ig_weights_attention, ig_weights_head_norms, ig_weights_gated, own, NULL};
+
+/* Most files name neither the period of the layers that see all nor the pace of the others. */
 static ig_status read(const ig_keys *keys, ig_hyper *h) {
     enum { PERIOD = 6, LAYERS_OF_27B = 62 };
     h->window_period = PERIOD;
@@ -38,6 +24,8 @@ static ig_status read(const ig_keys *keys, ig_hyper *h) {
     h->rope_window.scale = 1;
     h->rope_window.base = 10000;
     IG_TRY(ig_key_int(keys, "attention.sliding_window", IG_REQUIRED, 1, 1 << 24, &h->window));
+    IG_TRY(ig_key_int(keys, "attention.sliding_window_pattern", IG_OPTIONAL, 1, 4096,
+                      &h->window_period));
     IG_TRY(ig_key_real(keys, "rope.freq_base_swa", IG_OPTIONAL, 1, 1e12F, &h->rope_window.base));
     if (h->size.n_layers == LAYERS_OF_27B) /* the one whose heads are narrower than d / n */
         h->attention_scale = 1 / sqrtf((float)h->size.d_model / (float)h->size.n_heads);

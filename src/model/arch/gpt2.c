@@ -1,29 +1,28 @@
 /* gpt2: learned positions, LayerNorm before each part, one matrix for q, k and v, biases, GELU. */
 #include "model/lm.h"
 
-#define ONCE(member)  offsetof(ig_lm, member)
-#define LAYER(member) offsetof(ig_lm_layer, member)
-
-static const ig_weight_row weights[] = {
-    {"token_embd.weight", ONCE(embed), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_ONCE},
-    {"position_embd.weight", ONCE(positions), {IG_BY_CONTEXT, IG_BY_MODEL}, IG_ONCE},
-    {"output_norm.weight", ONCE(norm), {IG_BY_MODEL}, IG_ONCE},
-    {"output_norm.bias", ONCE(norm_bias), {IG_BY_MODEL}, IG_ONCE},
-    {"output.weight", ONCE(output), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_MAY_LACK},
-    {"attn_norm.weight", LAYER(attn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_norm.bias", LAYER(attn_norm_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_qkv.weight", LAYER(qkv), {IG_BY_QKV, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_qkv.bias", LAYER(qkv_bias), {IG_BY_QKV}, IG_EACH_LAYER},
-    {"attn_output.weight", LAYER(o), {IG_BY_MODEL, IG_BY_HEAD_VALUES}, IG_EACH_LAYER},
-    {"attn_output.bias", LAYER(o_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_norm.weight", LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_norm.bias", LAYER(ffn_norm_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_up.weight", LAYER(up), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_up.bias", LAYER(up_bias), {IG_BY_FF}, IG_EACH_LAYER},
-    {"ffn_down.weight", LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER},
-    {"ffn_down.bias", LAYER(down_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
+static const ig_weight_row own[] = {
+    {"token_embd.weight", IG_LM(embed), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_ONCE},
+    {"position_embd.weight", IG_LM(positions), {IG_BY_CONTEXT, IG_BY_MODEL}, IG_ONCE},
+    {"output_norm.weight", IG_LM(norm), {IG_BY_MODEL}, IG_ONCE},
+    {"output_norm.bias", IG_LM(norm_bias), {IG_BY_MODEL}, IG_ONCE},
+    {"output.weight", IG_LM(output), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_MAY_LACK},
+    {"attn_norm.weight", IG_LAYER(attn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_norm.bias", IG_LAYER(attn_norm_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_qkv.weight", IG_LAYER(qkv), {IG_BY_QKV, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_qkv.bias", IG_LAYER(qkv_bias), {IG_BY_QKV}, IG_EACH_LAYER},
+    {"attn_output.weight", IG_LAYER(o), {IG_BY_MODEL, IG_BY_HEAD_VALUES}, IG_EACH_LAYER},
+    {"attn_output.bias", IG_LAYER(o_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_norm.bias", IG_LAYER(ffn_norm_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_up.weight", IG_LAYER(up), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_up.bias", IG_LAYER(up_bias), {IG_BY_FF}, IG_EACH_LAYER},
+    {"ffn_down.weight", IG_LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER},
+    {"ffn_down.bias", IG_LAYER(down_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
     {0},
 };
+
+static const ig_weight_row *const weights[] = {own, NULL};
 
 static ig_tensor *attention(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tensor *x) {
     const ig_lm_layer *l = &m->layers[i];

@@ -159,6 +159,72 @@ static bool through_floats(const ig_step *step, ig_cpu_setup *out) {
 
 static bool through_doubles(const ig_step *step, ig_cpu_setup *out) { return setup(step, out, 8); }
 
+/* ---- large transposes ---- */
+
+/*
+ * What lies side by side in the source lies a row apart in the result.  Taken row by
+ * row, each element would fetch a line of its own: so a unit is a block of the result,
+ * and goes through it by blocks of 16 x 16, whole lines on both sides.
+ */
+enum { TURN_ROWS = 64, TURN_COLUMNS = 128, TURN_BLOCK = 16, TURN_LEAST = 1 << 14 };
+
+typedef struct turn_params {
+    places outer;          /* dimensions of the source but the last two */
+    int64_t matrices;      /* so many */
+    int64_t rows, columns; /* of the result */
+    int64_t stride;        /* of the source, along a row of the result */
+} turn_params;
+
+static int64_t pieces(int64_t n, int64_t piece) { return (n + piece - 1) / piece; }
+
+static bool turns(const ig_step *step, ig_cpu_setup *out) {
+    const ig_operand *x = &step->in[0];
+    const int rank = x->desc.shape.rank;
+    const int64_t count = ig_shape_count(x->desc.shape);
+    if (x->desc.dtype != step->out[0].desc.dtype || dtype_bytes(x->desc.dtype) != 4 || rank < 2 ||
+        count < TURN_LEAST || x->stride[rank - 2] != 1 || x->stride[rank - 1] == 1)
+        return false;
+    turn_params p = {.outer = places_make(x, 2),
+                     .rows = x->desc.shape.dim[rank - 2],
+                     .columns = x->desc.shape.dim[rank - 1],
+                     .stride = x->stride[rank - 1]};
+    if (p.rows < TURN_BLOCK || p.columns < TURN_BLOCK) return false;
+    p.matrices = count / p.rows / p.columns;
+    out->units = p.matrices * pieces(p.rows, TURN_ROWS) * pieces(p.columns, TURN_COLUMNS);
+    out->cost = TURN_ROWS * TURN_COLUMNS;
+    return keep_params(out, &p, sizeof p);
+}
+
+/* [TURN_BLOCK, TURN_BLOCK] of the result; the lines of the source that hold it are read at once. */
+static void turn_block(const float *from, int64_t stride, float *to, int64_t columns) {
+    for (int64_t c = 0; c < TURN_BLOCK; c += 8)
+        for (int64_t r = 0; r < TURN_BLOCK; r += 8)
+            transpose_8x8(from + c * stride + r, stride, to + r * columns + c, columns);
+}
+
+/* The last blocks of a side reach back over those before them. */
+static void turn(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const turn_params *p = l->params;
+    const int64_t across = pieces(p->columns, TURN_COLUMNS), down = pieces(p->rows, TURN_ROWS);
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t matrix = unit / across / down;
+        const int64_t row = unit / across % down * TURN_ROWS, column = unit % across * TURN_COLUMNS;
+        const int64_t rows = smaller(p->rows, row + TURN_ROWS);
+        const int64_t columns = smaller(p->columns, column + TURN_COLUMNS);
+        const float *from = (const float *)l->at[0] + place_of(&p->outer, matrix);
+        float *to = (float *)l->at[1] + matrix * p->rows * p->columns;
+        for (int64_t i = row; i < rows; i += TURN_BLOCK)
+            for (int64_t j = column; j < columns; j += TURN_BLOCK) {
+                const int64_t r = smaller(i, p->rows - TURN_BLOCK);
+                const int64_t c = smaller(j, p->columns - TURN_BLOCK);
+                turn_block(from + c * p->stride + r, p->stride, to + r * p->columns + c,
+                           p->columns);
+            }
+    }
+}
+
+/* ---- runs ---- */
+
 static void copy(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
     const loop *g = &p->loop;
@@ -207,7 +273,8 @@ static void fill(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 const ig_cpu_entry IG_CPU_LIST(cast)[] = {
 #define IG_BLOCK_DTYPE(...)
 #define IG_DTYPE(ID, name, block, bytes)                                  \
-    {IG_OP_COPY, IG_##ID, BY_ELEMENT, same_dtype, copy},                  \
+    {IG_OP_COPY, IG_##ID, BY_UNIT, turns, turn},                          \
+        {IG_OP_COPY, IG_##ID, BY_ELEMENT, same_dtype, copy},              \
         {IG_OP_FILL, IG_##ID, BY_ELEMENT, fills, fill},                   \
         {IG_OP_CAST, IG_##ID, BY_ELEMENT, same_dtype, copy},              \
         {IG_OP_CAST, IG_##ID, BY_ELEMENT, through_floats, cast_by_float}, \

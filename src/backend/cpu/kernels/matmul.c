@@ -1,8 +1,9 @@
 /*
- * a [..., m, k] x b [..., k, n] + bias [n] -> [..., m, n], and an activation on top.
+ * a [..., m, k] x b [..., k, n] + bias [n] -> [..., m, n], an activation on top, and a
+ * residual added to that.
  *
  * Every element of the result is one chain of multiply-adds over ascending k; the
- * bias comes next and the activation last, on the sum as it would be stored.  That
+ * bias comes next, the activation and the residual last, on what would be stored.  That
  * holds whatever m, n, the batch or the strides are, so a row's result does not
  * depend on its neighbours.  gemm.h has the tiles that compute it.  Factors may be
  * stored in 16 bits: they become floats when a unit copies them to where it reads them
@@ -37,7 +38,7 @@ typedef struct params {
     int32_t vectors; /* of a tile, and so of a panel */
     int32_t batch_rank;
     int64_t batch[IG_MAX_RANK], a_batch[IG_MAX_RANK], b_batch[IG_MAX_RANK];
-    bool a_in_place, has_bias;
+    bool a_in_place, has_bias, has_residual;
     ig_dtype a_dtype, b_dtype;
     int64_t a_bytes, b_bytes; /* of an element */
     uint32_t activation;
@@ -94,9 +95,21 @@ static void (*const activations[])(float *y, int64_t n) = {
     [IG_ACTIVATION_GELU_TANH] = gelu_tanh_row,
 };
 
-static void activate(const params *p, float *y, int64_t rows, int64_t columns) {
-    if (!activations[p->activation]) return;
-    for (int64_t i = 0; i < rows; i++) activations[p->activation](y + i * p->n, columns);
+static void add_row(float *y, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i += VF_LANES) {
+        const int64_t lanes = smaller(n - i, VF_LANES);
+        vf_store_first(y + i, vf_add(vf_load_first(y + i, lanes), vf_load_first(x + i, lanes)),
+                       lanes);
+    }
+}
+
+/* Sums that are complete, while they are near: the activation, then the residual, if any. */
+static void finish(const params *p, float *y, const float *residual, int64_t rows,
+                   int64_t columns) {
+    for (int64_t i = 0; i < rows && activations[p->activation]; i++)
+        activations[p->activation](y + i * p->n, columns);
+    for (int64_t i = 0; i < rows && residual; i++)
+        add_row(y + i * p->n, residual + i * p->n, columns);
 }
 
 /* ---- computing ---- */
@@ -106,6 +119,7 @@ typedef struct block {
     const char *a, *b;
     const float *bias; /* packed, or NULL */
     float *y;
+    const float *residual;              /* lies as y does, or NULL */
     int64_t rows, columns, row, column; /* how many; and the first of each */
 } block;
 
@@ -169,7 +183,9 @@ static void add_stretch(const params *p, const block *u, int64_t k0, int64_t k, 
                 if (strip + 1 < count) fetch_sums(&strips[strip + 1], j, width);
                 run_tiles(&t, smaller(u->columns - j, width), vectors);
             }
-        if (last) activate(p, u->y + i * p->n, smaller(u->rows - i, STRIPS * height), u->columns);
+        if (last)
+            finish(p, u->y + i * p->n, u->residual ? u->residual + i * p->n : NULL,
+                   smaller(u->rows - i, STRIPS * height), u->columns);
     }
 }
 
@@ -201,6 +217,7 @@ static void compute_in_place(const params *p, const block *u) {
     rest.b = b_at(p, rest.b, whole.columns);
     rest.y += whole.columns;
     if (rest.bias) rest.bias += whole.columns;
+    if (rest.residual) rest.residual += whole.columns;
     compute_on_stack(p, &rest, 1);
 }
 
@@ -263,9 +280,11 @@ static block block_of(const ig_cpu_launch *l, int64_t unit) {
     const int64_t column = shared ? in_product / p->row_blocks : in_product % p->column_blocks;
     const int64_t i = row * p->row_block, j = column * p->column_block;
     int64_t batch = unit / p->row_blocks / p->column_blocks;
+    const int64_t at = (batch * p->m + i) * p->n + j;
     block u = {.a = a_at(p, l->at[0], i * p->a_row),
                .b = b_at(p, l->at[1], j * p->b_column),
-               .y = (float *)l->at[2 + p->has_bias] + (batch * p->m + i) * p->n + j,
+               .y = (float *)l->at[2 + p->has_bias + p->has_residual] + at,
+               .residual = p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL,
                .rows = smaller(p->m - i, p->row_block),
                .columns = smaller(p->n - j, p->column_block),
                .row = i,
@@ -442,7 +461,9 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
     p.b_dtype = b->desc.dtype;
     p.a_bytes = dtype_bytes(p.a_dtype);
     p.b_bytes = dtype_bytes(p.b_dtype);
-    p.has_bias = step->n_in > 2;
+    p.has_residual = t.residual;
+    p.has_bias = step->n_in - p.has_residual > 2;
+    if (p.has_residual && !ig_operand_is_packed(&step->in[step->n_in - 1])) return false;
     p.activation = t.activation;
     if (p.has_bias) p.bias = stride_of(&step->in[2], 0);
     add_batch(&p, a, b, y);

@@ -296,24 +296,35 @@ static bool embedding_grad_setup(const ig_step *step, ig_cpu_setup *out) {
     return keep_params(out, &p, sizeof p);
 }
 
-static void embedding_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+/* Adds n columns of dy, from column `first` on, to those of the table; `whole`: they are packed,
+ * and whole vectors. */
+IG_INLINE void add_columns(const ig_cpu_launch *l, int64_t first, int64_t n, const bool whole) {
     const table_params *p = l->params;
-    const int64_t first = begin * GRAD_COLUMNS, n = smaller(end * GRAD_COLUMNS, p->columns) - first;
     const int32_t *ids = (const int32_t *)l->at[0];
     float *table = (float *)l->at[2] + first;
-    for (int64_t row = 0; row < p->rows; row++)
-        memset(table + row * p->columns, 0, (size_t)n * sizeof *table);
     for (int64_t row = 0; row < p->n_ids; row++) {
         const int64_t id = ids[place_of(&p->ids, row)];
         if (id < 0 || id >= p->rows) continue;
         const float *dy = (const float *)l->at[1] + place_of(&p->dy, row) + first * p->stride;
         float *sum = table + id * p->columns;
         for (int64_t i = 0; i < n; i += VF_LANES) {
-            const int64_t m = smaller(n - i, VF_LANES);
-            const vf more = vf_take(dy + i * p->stride, p->stride, m);
+            const int64_t m = whole ? VF_LANES : smaller(n - i, VF_LANES);
+            const vf more = vf_take(dy + i * p->stride, whole ? 1 : p->stride, m);
             vf_store_first(sum + i, vf_add(vf_load_first(sum + i, m), more), m);
         }
     }
+}
+
+static void embedding_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const table_params *p = l->params;
+    const int64_t first = begin * GRAD_COLUMNS, n = smaller(end * GRAD_COLUMNS, p->columns) - first;
+    float *table = (float *)l->at[2] + first;
+    for (int64_t row = 0; row < p->rows; row++)
+        memset(table + row * p->columns, 0, (size_t)n * sizeof *table);
+    if (p->stride == 1 && n % VF_LANES == 0)
+        add_columns(l, first, n, true);
+    else
+        add_columns(l, first, n, false);
 }
 
 const ig_cpu_entry IG_CPU_LIST(move)[] = {

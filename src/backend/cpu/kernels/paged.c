@@ -22,16 +22,19 @@
 
 enum {
     KEYS = IG_PAGE_ROWS,
-    SPAN = 4 * KEYS,   /* positions */
-    SOME = 16,         /* keys that are made floats at a time */
-    MOST_ROWS = 16,    /* that walk together, */
-    MOST_HEADS = 16,   /* and heads, */
-    QUERIES = 64,      /* and both */
-    MOST_WIDTH = 1024, /* of a head that is stored in fewer bits */
-    LINE = 64,         /* bytes */
-    FEW_UNITS = 32,    /* so many would leave threads without work */
+    SPAN = 4 * KEYS,                     /* positions */
+    SOME = 8,                            /* keys that are made floats at a time */
+    MOST_ROWS = 16,                      /* that walk together, */
+    MOST_HEADS = 64,                     /* and heads, */
+    QUERIES = 256,                       /* and both */
+    MOST_WIDTH = 1024,                   /* of a head */
+    STRIDE = MOST_WIDTH + 16,            /* floats from one of those keys to the next */
+    PAIR = VF_LANES == 2 * SOME ? 2 : 1, /* heads whose sums fit into registers */
+    RUN = 512,      /* numbers that a unit should find side by side in memory */
+    LINE = 64,      /* bytes */
+    FEW_UNITS = 32, /* so many would leave threads without work */
 };
-static_assert(KEYS % SOME == 0 && SOME % VF_LANES == 0, "a page is whole vectors");
+static_assert(KEYS % SOME == 0 && PAIR * SOME % VF_LANES == 0, "sums are whole vectors");
 
 /* ---- attention ---- */
 
@@ -49,8 +52,8 @@ typedef struct params {
     pages k, v;
     float scale, softcap;
     int64_t window;
-    int64_t block;        /* rows of a unit */
-    int64_t spans, slots; /* in all, and states that a query keeps at a time */
+    int64_t block, bundle; /* rows and heads of keys of a unit */
+    int64_t spans, slots;  /* in all, and states that a query keeps at a time */
 } params;
 
 /* The state of a query in scratch, [rows, slots, h]: a head, then values[e]. */
@@ -65,82 +68,91 @@ static float *state_at(const ig_cpu_launch *l, int64_t row, int64_t slot, int64_
     return (float *)l->scratch + ((row * p->slots + slot) * p->h + head) * state_floats(p);
 }
 
-/* y[j] = x . rows[j] of VF_LANES rows, each added up in lanes along the width. */
-IG_INLINE void dots(const float *x, const float *rows, int64_t stride, int64_t width, float *y) {
-    vf sum[VF_LANES];
-    IG_UNROLL for (int j = 0; j < VF_LANES; j++) sum[j] = vf_set(0);
+/* Of one head, or two that read the same keys and values. */
+typedef struct heads_of {
+    const float *q[PAIR];
+    float *score[PAIR], *values[PAIR]; /* weights by then; and what is summed up */
+    float keep[PAIR];
+} heads_of;
+
+/* score[h][j] = q[h] . rows[j] of SOME rows, each added up in lanes along the width. */
+IG_INLINE void dots(const heads_of *of, const float *rows, int64_t width, const int heads) {
+    vf sum[PAIR * SOME];
+    float y[PAIR * SOME];
+    IG_UNROLL for (int k = 0; k < PAIR * SOME; k++) sum[k] = vf_set(0);
     int64_t i = 0;
-    for (; i + VF_LANES <= width; i += VF_LANES) {
-        const vf a = vf_load(x + i);
-        IG_UNROLL for (int j = 0; j < VF_LANES; j++) sum[j] =
-            vf_fma(a, vf_load(rows + j * stride + i), sum[j]);
-    }
-    if (i < width) {
-        const vf a = vf_load_part(x + i, width - i);
-        IG_UNROLL for (int j = 0; j < VF_LANES; j++) sum[j] =
-            vf_fma(a, vf_load_part(rows + j * stride + i, width - i), sum[j]);
-    }
-    vf_store(y, vf_sum_each(sum));
+    for (; i + VF_LANES <= width; i += VF_LANES)
+        IG_UNROLL for (int k = 0; k < heads * SOME; k++) sum[k] =
+            vf_fma(vf_load(of->q[k / SOME] + i), vf_load(rows + k % SOME * STRIDE + i), sum[k]);
+    if (i < width)
+        IG_UNROLL for (int k = 0; k < heads * SOME; k++) sum[k] =
+            vf_fma(vf_load_part(of->q[k / SOME] + i, width - i),
+                   vf_load_part(rows + k % SOME * STRIDE + i, width - i), sum[k]);
+    IG_UNROLL for (int k = 0; k < PAIR * SOME; k += VF_LANES) vf_store(y + k, vf_sum_each(sum + k));
+    for (int h = 0; h < heads; h++) memcpy(of->score[h], y + h * SOME, SOME * sizeof *y);
 }
 
-/* y = keep y + sum of weight[j] rows[j], one after the other; `count` vectors, the last of n. */
-IG_INLINE void add_columns(float *y, float keep, const float *weight, const float *rows,
-                           int64_t stride, int64_t n_rows, int64_t n, const int count) {
-    vf sum[4];
-    IG_UNROLL for (int c = 0; c < count; c++) sum[c] =
-        vf_mul(vf_load_first(y + c * VF_LANES, c < count - 1 ? VF_LANES : n), vf_set(keep));
-    for (int64_t j = 0; j < n_rows; j++) {
-        const vf w = vf_set(weight[j]);
-        const float *row = rows + j * stride;
-        IG_UNROLL for (int c = 0; c < count; c++) sum[c] =
-            vf_fma(w, vf_load_first(row + c * VF_LANES, c < count - 1 ? VF_LANES : n), sum[c]);
-    }
-    IG_UNROLL for (int c = 0; c < count; c++)
-        vf_store_first(y + c * VF_LANES, sum[c], c < count - 1 ? VF_LANES : n);
+/* values = keep values + sum of score[j] rows[j], one after the other; in `count` vectors, the last
+ * of which has n lanes. */
+IG_INLINE void add_columns(const heads_of *of, int64_t at, const float *rows, int64_t n_rows,
+                           int64_t n, const int heads, const int count) {
+    vf sum[PAIR * 4];
+    IG_UNROLL for (int k = 0; k < heads * count; k++) sum[k] =
+        vf_mul(vf_load_first(of->values[k / count] + at + k % count * VF_LANES,
+                             k % count < count - 1 ? VF_LANES : n),
+               vf_set(of->keep[k / count]));
+    for (int64_t j = 0; j < n_rows; j++, rows += STRIDE)
+        IG_UNROLL for (int k = 0; k < heads * count; k++) sum[k] = vf_fma(
+            vf_set(of->score[k / count][j]),
+            vf_load_first(rows + at + k % count * VF_LANES, k % count < count - 1 ? VF_LANES : n),
+            sum[k]);
+    IG_UNROLL for (int k = 0; k < heads * count; k++)
+        vf_store_first(of->values[k / count] + at + k % count * VF_LANES, sum[k],
+                       k % count < count - 1 ? VF_LANES : n);
 }
 
-static void add_rows(float *y, float keep, const float *weight, const float *rows, int64_t stride,
-                     int64_t n_rows, int64_t width) {
+IG_INLINE void add_rows(const heads_of *of, const float *rows, int64_t n_rows, int64_t width,
+                        const int heads) {
     int64_t i = 0;
     for (; i + 4 * VF_LANES <= width; i += 4 * VF_LANES)
-        add_columns(y + i, keep, weight, rows + i, stride, n_rows, VF_LANES, 4);
+        add_columns(of, i, rows, n_rows, VF_LANES, heads, 4);
     for (; i < width; i += VF_LANES)
-        add_columns(y + i, keep, weight, rows + i, stride, n_rows, smaller(width - i, VF_LANES), 1);
+        add_columns(of, i, rows, n_rows, smaller(width - i, VF_LANES), heads, 1);
 }
 
-/* Rows of one sequence, and heads that read the same head of keys: they walk together. */
+/* Rows of one sequence, and heads whose heads of keys lie side by side: they walk together. */
 typedef struct walk {
     const ig_cpu_launch *l;
     int64_t sequence, row, rows;
-    int64_t group, head, heads;
+    int64_t head, heads, group, groups;       /* of queries, and of keys and values */
     int64_t slot;                             /* where their states are kept */
     int64_t first[MOST_ROWS], end[MOST_ROWS]; /* the positions each row sees, */
     int64_t low[MOST_ROWS], high[MOST_ROWS];  /* and its keys of the page at hand */
     float keep[QUERIES];                      /* what sums so far are worth after this page */
     float score[QUERIES][KEYS];
-    float room[SOME * MOST_WIDTH];
+    float room[SOME * STRIDE];
 } walk;
 
 static float *state_of(const walk *w, int64_t row, int64_t head) {
     return state_at(w->l, w->row + row, w->slot, w->head + head);
 }
 
-/* Some rows of keys or values as floats, `*stride` apart.  `ahead` bytes on lie those that the
- * walk comes to next: the memory should be on its way. */
-static const float *as_floats(const pages *p, const char *at, int64_t ahead, float *room,
-                              int64_t *stride) {
-    for (int64_t j = 0; ahead != 0 && j < SOME; j++)
-        for (int64_t i = 0; i < p->row_bytes; i += LINE)
-            __builtin_prefetch(at + ahead + j * p->step_bytes + i);
-    if (p->dtype == IG_F32) {
-        *stride = p->step_bytes / (int64_t)sizeof(float);
-        return (const float *)at;
+/* Some keys or values, of all groups of a walk. */
+typedef struct some_rows {
+    const pages *pages;
+    const char *at; /* NULL: there are none */
+} some_rows;
+
+/* They, as floats in w->room.  Those that the walk comes to next should be on their way meanwhile.
+ */
+static void make_floats(walk *w, some_rows s, some_rows next) {
+    const int64_t width = w->groups * s.pages->width;
+    decode_fn *decode = decoder_of(s.pages->dtype);
+    for (int64_t j = 0; j < SOME; j++) {
+        for (int64_t i = 0; next.at && i < w->groups * next.pages->row_bytes; i += LINE)
+            __builtin_prefetch(next.at + j * next.pages->step_bytes + i);
+        decode(s.at + j * s.pages->step_bytes, w->room + j * STRIDE, width);
     }
-    decode_fn *decode = decoder_of(p->dtype);
-    for (int64_t j = 0; j < SOME; j++)
-        decode(at + j * p->step_bytes, room + j * p->width, p->width);
-    *stride = p->width;
-    return room;
 }
 
 IG_INLINE vf plain_term(int64_t i, int64_t n, const void *of) {
@@ -177,35 +189,73 @@ static bool any_sees(const walk *w, int64_t j) {
     return false;
 }
 
-static void score_keys(walk *w, const char *k, int64_t ahead) {
+/* Keys and values of a page, from the first group of a walk on, and the keys of the page behind. */
+typedef struct page_rows {
+    some_rows k, v, next;
+} page_rows;
+
+/* The rows behind those from key j on. */
+static some_rows behind(some_rows page, int64_t j, some_rows next) {
+    if (j + SOME >= KEYS) return next;
+    return (some_rows){page.pages, page.at + (j + SOME) * page.pages->step_bytes};
+}
+
+/* Heads i on of a row: how many of them go together, and what they need, from key `low` on.  */
+static int heads_at(walk *w, int64_t row, int64_t i, int64_t low, heads_of *out) {
     const params *p = w->l->params;
-    const float *q = (const float *)w->l->at[Q] + (w->row * p->h + w->head) * p->k.width;
-    int64_t stride;
+    const int64_t each = p->h / p->g, head = w->head + i;
+    const bool two = PAIR == 2 && i + 1 < w->heads && head / each == (head + 1) / each;
+    for (int h = 0; h < 1 + two; h++) {
+        const int64_t query = row * w->heads + i + h;
+        out->q[h] = (const float *)w->l->at[Q] + ((w->row + row) * p->h + head + h) * p->k.width;
+        out->score[h] = w->score[query] + low;
+        out->values[h] = state_of(w, row, i + h) + STATE_HEAD;
+        out->keep[h] = low == w->low[row] ? w->keep[query] : 1;
+    }
+    return 1 + two;
+}
+
+/* Where in w->room the head of keys or values lies that a head reads. */
+static const float *room_of(const walk *w, int64_t i, int64_t width) {
+    const params *p = w->l->params;
+    return w->room + ((w->head + i) / (p->h / p->g) - w->group) * width;
+}
+
+static void score_keys(walk *w, const page_rows *page) {
+    const params *p = w->l->params;
+    heads_of of;
     for (int64_t j = 0; j < KEYS; j += SOME) {
         if (!any_sees(w, j)) continue;
-        const float *rows = as_floats(&p->k, k + j * p->k.step_bytes, ahead, w->room, &stride);
+        make_floats(w, (some_rows){&p->k, page->k.at + j * p->k.step_bytes},
+                    behind(page->k, j, page->v));
         for (int64_t r = 0; r < w->rows; r++)
-            for (int64_t i = 0; i < w->heads && sees(w, r, j); i++)
-                for (int64_t c = 0; c < SOME; c += VF_LANES)
-                    dots(q + (r * p->h + i) * p->k.width, rows + c * stride, stride, p->k.width,
-                         w->score[r * w->heads + i] + j + c);
+            for (int64_t i = 0, n; i < w->heads && sees(w, r, j); i += n) {
+                n = heads_at(w, r, i, j, &of);
+                if (n == PAIR)
+                    dots(&of, room_of(w, i, p->k.width), p->k.width, PAIR);
+                else
+                    dots(&of, room_of(w, i, p->k.width), p->k.width, 1);
+            }
     }
 }
 
-static void add_values(walk *w, const char *v, int64_t ahead) {
+static void add_values(walk *w, const page_rows *page) {
     const params *p = w->l->params;
-    int64_t stride;
+    heads_of of;
     for (int64_t j = 0; j < KEYS; j += SOME) {
         if (!any_sees(w, j)) continue;
-        const float *rows = as_floats(&p->v, v + j * p->v.step_bytes, ahead, w->room, &stride);
+        make_floats(w, (some_rows){&p->v, page->v.at + j * p->v.step_bytes},
+                    behind(page->v, j, page->next));
         for (int64_t r = 0; r < w->rows; r++) {
             const int64_t low = w->low[r] > j ? w->low[r] : j;
-            const int64_t high = smaller(w->high[r], j + SOME);
-            for (int64_t i = 0; i < w->heads && sees(w, r, j); i++) {
-                const int64_t query = r * w->heads + i;
-                add_rows(state_of(w, r, i) + STATE_HEAD, low == w->low[r] ? w->keep[query] : 1,
-                         w->score[query] + low, rows + (low - j) * stride, stride, high - low,
-                         p->v.width);
+            const int64_t rows = smaller(w->high[r], j + SOME) - low;
+            for (int64_t i = 0, n; i < w->heads && sees(w, r, j); i += n) {
+                const float *from = room_of(w, i, p->v.width) + (low - j) * STRIDE;
+                n = heads_at(w, r, i, low, &of);
+                if (n == PAIR)
+                    add_rows(&of, from, rows, p->v.width, PAIR);
+                else
+                    add_rows(&of, from, rows, p->v.width, 1);
             }
         }
     }
@@ -223,21 +273,23 @@ static int64_t page_at(const ig_cpu_launch *l, int64_t sequence, int64_t positio
 /* One page, which begins at position `at` and at this row of the cache; the next follows there. */
 static void add_page(walk *w, int64_t at, int64_t row, int64_t next_row) {
     const params *p = w->l->params;
-    const int64_t ahead = next_row < 0 ? 0 : next_row - row;
+    const char *k = w->l->at[K] + w->group * p->k.row_bytes;
+    const char *v = w->l->at[V] + w->group * p->v.row_bytes;
+    const page_rows page = {{&p->k, k + row * p->k.step_bytes},
+                            {&p->v, v + row * p->v.step_bytes},
+                            {&p->k, next_row < 0 ? NULL : k + next_row * p->k.step_bytes}};
     for (int64_t r = 0; r < w->rows; r++) {
         w->low[r] = w->first[r] > at ? w->first[r] - at : 0;
         w->high[r] = smaller(w->end[r] - at, KEYS);
     }
-    score_keys(w, w->l->at[K] + row * p->k.step_bytes + w->group * p->k.row_bytes,
-               ahead * p->k.step_bytes);
+    score_keys(w, &page);
     for (int64_t r = 0; r < w->rows; r++)
         for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++) {
             const int64_t query = r * w->heads + i;
             take_in(p, state_of(w, r, i), w->score[query] + w->low[r], w->high[r] - w->low[r],
                     &w->keep[query]);
         }
-    add_values(w, w->l->at[V] + row * p->v.step_bytes + w->group * p->v.row_bytes,
-               ahead * p->v.step_bytes);
+    add_values(w, &page);
 }
 
 /* All pages of a span, up to the first that lies nowhere; states begin anew. */
@@ -347,46 +399,50 @@ static void walk_all(walk *w) {
     for (int64_t span = begin; span < end; span++) {
         w->slot = span > begin;
         walk_span(w, span);
-        for (int64_t r = 0; r < w->rows && span > begin; r++)
-            for (int64_t i = 0; i < w->heads; i++)
-                fold(state_at(w->l, w->row + r, 0, w->head + i), state_of(w, r, i), p->v.width);
+        for (int64_t r = w->row; r < w->row + w->rows && span > begin; r++)
+            for (int64_t head = w->head; head < w->head + w->heads; head++)
+                fold(state_at(w->l, r, 0, head), state_at(w->l, r, 1, head), p->v.width);
     }
-    for (int64_t r = 0; r < w->rows; r++)
-        for (int64_t i = 0; i < w->heads; i++)
-            finish(w->l, w->row + r, w->head + i,
-                   begin < end ? state_at(w->l, w->row + r, 0, w->head + i) : NULL);
+    for (int64_t r = w->row; r < w->row + w->rows; r++)
+        for (int64_t head = w->head; head < w->head + w->heads; head++)
+            finish(w->l, r, head, begin < end ? state_at(w->l, r, 0, head) : NULL);
 }
 
-/* The rows of a block for one head of keys: through one span, or (-1) through all. */
-static void walk_block(const ig_cpu_launch *l, int64_t block, int64_t group, int64_t span) {
+/* The rows of a block for a bundle of heads of keys: through one span, or (-1) through all. */
+static void walk_block(const ig_cpu_launch *l, int64_t block, int64_t bundle, int64_t span) {
     const params *p = l->params;
-    const int64_t end = smaller((block + 1) * p->block, p->rows), heads = p->h / p->g;
+    const int64_t end = smaller((block + 1) * p->block, p->rows);
     walk w;
     w.l = l;
-    w.group = group;
-    for (w.row = block * p->block; w.row < end; w.row += w.rows)
-        for (int64_t i = 0; i < heads; i += MOST_HEADS) {
-            gather(&w, end);
-            w.head = group * heads + i;
-            w.heads = smaller(heads - i, MOST_HEADS);
+    w.group = bundle * p->bundle;
+    w.groups = smaller(p->bundle, p->g - w.group);
+    const int64_t head = w.group * (p->h / p->g), head_end = head + w.groups * (p->h / p->g);
+    for (w.row = block * p->block; w.row < end; w.row += w.rows) {
+        gather(&w, end);
+        for (w.head = head; w.head < head_end; w.head += w.heads) {
+            w.heads = smaller(head_end - w.head, MOST_HEADS);
             if (span < 0)
                 walk_all(&w);
             else
                 walk_one(&w, span);
         }
+    }
 }
 
-/* A unit is a block of rows and a head of keys, */
+static int64_t bundles(const params *p) { return (p->g + p->bundle - 1) / p->bundle; }
+
+/* A unit is a block of rows and a bundle of heads of keys, */
 static void attend_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const params *p = l->params;
-    for (int64_t unit = begin; unit < end; unit++) walk_block(l, unit / p->g, unit % p->g, -1);
+    const int64_t n = bundles(l->params);
+    for (int64_t unit = begin; unit < end; unit++) walk_block(l, unit / n, unit % n, -1);
 }
 
 /* the same and a span, */
 static void attend_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
+    const int64_t n = bundles(p);
     for (int64_t unit = begin; unit < end; unit++)
-        walk_block(l, unit / p->g / p->spans, unit % p->g, unit / p->g % p->spans);
+        walk_block(l, unit / n / p->spans, unit % n, unit / n % p->spans);
 }
 
 /* and a query, whose spans have all been walked. */
@@ -417,25 +473,29 @@ static bool pages_make(const ig_operand *o, pages *out) {
     const int64_t *dim = o->desc.shape.dim;
     const ig_dtype dtype = o->desc.dtype;
     *out = (pages){dim[3], ig_bytes_of(dtype, dim[3]), ig_bytes_of(dtype, dim[2] * dim[3]), dtype};
-    return ig_operand_is_packed(o) && decoder_of(dtype) &&
-           (dtype == IG_F32 || dim[3] <= MOST_WIDTH);
+    return ig_operand_is_packed(o) && decoder_of(dtype) && dim[3] <= MOST_WIDTH;
 }
 
 /* Units are few or many by the shape alone. */
 static void paged_split(params *p, ig_cpu_setup *out) {
-    const int64_t heads = smaller(p->h / p->g, MOST_HEADS);
-    const int64_t key_cost = product(heads, p->k.width + p->v.width);
-    p->block = smaller(QUERIES / heads, MOST_ROWS);
+    enum { BLOCK_QUERIES = 64 }; /* where rows are many: scores stay in the nearest cache */
+    const int64_t each = p->h / p->g, key_cost = product(each, p->k.width + p->v.width);
     p->spans = (p->table_width * KEYS + SPAN - 1) / SPAN;
-    const int64_t blocks = (p->rows + p->block - 1) / p->block;
-    out->units = blocks * p->g;
-    out->cost = product(product(p->table_width, KEYS), product(p->block, key_cost));
+    p->bundle = 1;
     p->slots = 2;
+    p->block = smaller(BLOCK_QUERIES / smaller(each, MOST_HEADS), MOST_ROWS);
+    out->units = (p->rows + p->block - 1) / p->block * p->g;
+    out->cost = product(product(p->table_width, KEYS), product(p->block, key_cost));
     if (out->units < FEW_UNITS && p->spans > 2) {
+        const int64_t wider = p->k.width > p->v.width ? p->k.width : p->v.width;
+        while (p->bundle < p->g && (p->bundle + 1) * wider <= RUN &&
+               (p->bundle + 1) * each <= MOST_HEADS)
+            p->bundle++;
+        p->block = smaller(QUERIES / smaller(each * p->bundle, MOST_HEADS), MOST_ROWS);
         p->slots = p->spans;
         out->prepare = attend_spans;
-        out->prepare_units = out->units * p->spans;
-        out->prepare_cost = product(SPAN, key_cost);
+        out->prepare_units = (p->rows + p->block - 1) / p->block * bundles(p) * p->spans;
+        out->prepare_cost = product(product(SPAN, p->bundle), key_cost);
         out->units = p->rows * p->h;
         out->cost = product(p->spans, p->v.width);
     }

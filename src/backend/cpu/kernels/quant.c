@@ -57,7 +57,7 @@ static bool common_setup(const ig_step *step, params *p) {
     ig_attrs_matmul t;
     ig_step_attrs(step, &t, sizeof t);
     if (!is_stored(w->desc.dtype) || y->desc.dtype != IG_F32) return false;
-    if (t.transpose_a || !t.transpose_b || t.activation || w->desc.shape.rank != 2) return false;
+    if (t.transpose_a || !t.transpose_b || t.activation || t.residual || w->desc.shape.rank != 2) return false;
     *p = (params){.n = last_dim(y), .m = 1, .has_bias = step->n_in > 2};
     if (!rows_make(x, &p->x) || !rows_make(w, &p->w)) return false;
     if (p->has_bias && (step->in[2].desc.dtype != IG_F32 || !rows_are_packed(&step->in[2])))
@@ -119,6 +119,7 @@ static bool whole_setup(const ig_step *step, ig_cpu_setup *out) {
     out->prepare = round_rows;
     out->prepare_units = p.m;
     out->prepare_cost = product(p.x.columns, 2);
+    out->prepare_kind = rounded_kind(p.w.dtype);
     if (VF_LANES > 1)
         out->pack = (ig_cpu_pack){.run = matmul_packed,
                                   .pack = pack,
@@ -205,6 +206,7 @@ static bool experts_setup(const ig_step *step, ig_cpu_setup *out) {
     out->prepare = round_grouped;
     out->prepare_units = p.rows;
     out->prepare_cost = product(p.k, 2);
+    out->prepare_kind = rounded_kind(p.dtype);
     if (VF_LANES > 1)
         out->pack = (ig_cpu_pack){.run = experts_packed,
                                   .pack = pack_experts,

@@ -7,10 +7,12 @@
 #include "backend/ref/real.h"
 #include "backend/ref/weights.h"
 
-/* a [..., m, k], b [n, k], bias [n] or none -> [..., m, n], through an activation */
+/* a [..., m, k], b [n, k], bias [n] or none -> [..., m, n], through an activation; and a residual
+ * or none */
 static void matmul(const ig_ref_launch *l) {
     const ig_ref_view *a = &l->in[0], *b = &l->in[1], *y = &l->out[0];
     const int64_t rows = rows_of(y), n = columns_of(y), k = columns_of(a);
+    const bool residual = l->attrs.matmul.residual, has_bias = l->n_in - residual > 2;
     unary_fn *activation = activations[l->attrs.matmul.activation];
     ig_ref_weights weights = ig_ref_weights_of(b);
 
@@ -19,8 +21,10 @@ static void matmul(const ig_ref_launch *l) {
             double sum = 0;
             for (int64_t p = 0; p < k; p++)
                 sum += get(a, i * k + p) * ig_ref_weight(&weights, j * k + p);
-            put(y, i * n + j, sum + (l->n_in > 2 ? get(&l->in[2], j) : 0));
-            put(y, i * n + j, activation(get(y, i * n + j)));
+            const int64_t e = i * n + j;
+            put(y, e, sum + (has_bias ? get(&l->in[2], j) : 0));
+            put(y, e, activation(get(y, e)));
+            if (residual) put(y, e, get(y, e) + get(&l->in[l->n_in - 1], e));
         }
 }
 

@@ -191,8 +191,9 @@ static bool matmul(const ig_step *step, vk_builder *b) {
     ig_attrs_matmul attrs;
     vk_matmul_params p;
     ig_step_attrs(step, &attrs, sizeof attrs);
-    if (attrs.activation > IG_ACTIVATION_GELU_TANH || !can_decode(w, attrs.transpose_b) ||
-        !vk_operands_are(step, 2, IG_F32) || !vk_outputs_are_packed(step))
+    if (attrs.residual || attrs.activation > IG_ACTIVATION_GELU_TANH ||
+        !can_decode(w, attrs.transpose_b) || !vk_operands_are(step, 2, IG_F32) ||
+        !vk_outputs_are_packed(step))
         return false;
     if (vk_count(out) == 0) return true;
     params_of(step, &attrs, &p);

@@ -1,0 +1,30 @@
+#include "base/memory.h"
+
+#include <stdio.h>
+
+/* Memory that holds nothing but copies of files counts as available: sysconf() does not tell. */
+static uint64_t of_system(void) {
+    char line[128];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (!file) return UINT64_MAX;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
+    fclose(file);
+    return kib > 0 ? (uint64_t)kib << 10 : UINT64_MAX;
+}
+
+/* In a container, the group that the process sees as the whole. */
+static uint64_t of_group(void) {
+    unsigned long long bytes = 0;
+    FILE *file = fopen("/sys/fs/cgroup/memory.max", "re");
+    if (!file) return UINT64_MAX;
+    const int numbers = fscanf(file, "%llu", &bytes); /* "max": there is no limit */
+    fclose(file);
+    return numbers == 1 ? bytes : UINT64_MAX;
+}
+
+uint64_t ig_memory_available(void) {
+    const uint64_t system = of_system(), group = of_group();
+    return system < group ? system : group;
+}
