@@ -111,11 +111,11 @@ static bool is_vector(const vk_matmul_head *h) {
 
 static void emit_vector(vk_builder *b, vk_dispatch d, const ig_step *step,
                         const vk_matmul_head *h) {
-    const uint32_t group = VECTOR_GROUP, columns = h->m <= 2 ? 2 : 1;
-    const uint32_t each = columns * (group / TEAM);
+    const bool blocks = ig_dtype_block(step->in[1].desc.dtype) > 1;
+    const uint32_t columns = blocks && h->m <= 2 ? 2 : 1, each = columns * (VECTOR_GROUP / TEAM);
     d.shader = VK_SHADER_matvec;
     d.groups[0] = vk_groups((h->n + each - 1) / each, 1);
-    d.constant[0] = group;
+    d.constant[0] = VECTOR_GROUP;
     d.constant[1] = h->m;
     d.constant[2] = columns;
     d.constant[3] = (uint32_t)step->in[1].desc.dtype;
