@@ -183,9 +183,12 @@ size_t ig_tokenizer_cut(const ig_tokenizer *t, const char *text, size_t n_bytes)
 
 /* ---- Ids to text ---- */
 
-/* What an id adds to a text; `*flags` loses START once something has been said. */
+/* What an id adds to a text; `*flags` loses START once something has been said.  A token that is
+ * not in use says nothing. */
 static ig_tokenizer_data spoken(const ig_tokenizer *t, int32_t id, unsigned *flags) {
     ig_tokenizer_data piece = ig_tokenizer_piece(t, id);
+    if (piece.n_bytes > 0 && ig_token_kind_of(t, id) == IG_TOKEN_UNUSED)
+        return (ig_tokenizer_data){"", 0};
     if (ig_tokenizer_is_control(t, id))
         return *flags & IG_DECODE_SPECIAL ? piece : (ig_tokenizer_data){"", 0};
     const bool spaced = *flags & IG_DECODE_START && t->space_prefix;

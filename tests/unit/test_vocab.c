@@ -216,6 +216,17 @@ static void llama_takes_spaces_away_if_the_file_says_so(void **state) {
     ig_tokenizer_destroy(t);
 }
 
+static void tokens_that_are_not_in_use_say_nothing(void **state) {
+    (void)state;
+    making m;
+    llama(&m);
+    m.kinds[LLAMA_PIECES + 2] = IG_TOKEN_UNUSED;
+    ig_tokenizer *t = make(&m);
+    const int32_t ids[] = {LLAMA_PIECES + 1, LLAMA_PIECES + 2, LLAMA_PIECES + 3};
+    decodes(t, IG_DECODE_SPECIAL, "ac", ids, 3);
+    ig_tokenizer_destroy(t);
+}
+
 static void llama_decodes_to_text(void **state) {
     (void)state;
     making m;
@@ -588,6 +599,7 @@ int main(void) {
         cmocka_unit_test(llama_bytes_stand_for_what_has_no_piece),
         cmocka_unit_test(llama_takes_spaces_away_if_the_file_says_so),
         cmocka_unit_test(llama_decodes_to_text),
+        cmocka_unit_test(tokens_that_are_not_in_use_say_nothing),
         cmocka_unit_test(gpt2_merges_in_the_order_of_the_file),
         cmocka_unit_test(gpt2_finds_special_tokens_by_their_names),
         cmocka_unit_test(the_end_of_a_turn_is_found_by_its_name),
