@@ -42,13 +42,15 @@ class Generate(c.Structure):
                 ("plain", c.c_bool), ("ignore_end", c.c_bool), ("max_tokens", c.c_int64),
                 ("sampling", Sampling), ("stop", c.c_void_p), ("n_stop", c.c_size_t),
                 ("session", c.c_void_p), ("sequence", c.c_int32),
+                ("guess_ngram", c.c_int64), ("guess_most", c.c_int64),
                 ("emit", Emit), ("token", c.c_void_p), ("user", c.c_void_p)]
 
 
 class Generated(c.Structure):
-    _fields_ = [("n_prompt", c.c_int64), ("n_tokens", c.c_int64), ("finish", c.c_int),
-                ("prefill_ms", c.c_double), ("decode_ms", c.c_double),
-                ("first_token_ms", c.c_double)]
+    _fields_ = [("n_prompt", c.c_int64), ("n_tokens", c.c_int64), ("n_guessed", c.c_int64),
+                ("n_guessed_right", c.c_int64), ("finish", c.c_int), ("prefill_ms", c.c_double),
+                ("decode_ms", c.c_double), ("first_token_ms", c.c_double),
+                ("tokenize_ms", c.c_double), ("detokenize_ms", c.c_double)]
 
 
 def check(status):
