@@ -30,6 +30,27 @@ static PFN_vkGetInstanceProcAddr next_instance;
 static PFN_vkGetDeviceProcAddr next_device;
 static VkInstance last_instance;
 
+/* What lies below, asked for when an instance or a device is made: asked later, some loaders answer
+ * with the function of this layer. */
+#define INSTANCE_FUNCTIONS(X)       \
+    X(EnumeratePhysicalDevices)     \
+    X(GetPhysicalDeviceProperties2) \
+    X(GetPhysicalDeviceFeatures2)
+#define DEVICE_FUNCTIONS(X)   \
+    X(CreateShaderModule)     \
+    X(CreateComputePipelines) \
+    X(GetDeviceQueue)         \
+    X(DeviceWaitIdle)         \
+    X(QueueSubmit)            \
+    X(WaitSemaphores)         \
+    X(AllocateMemory)
+static struct {
+#define DECLARE(name) PFN_vk##name name;
+    INSTANCE_FUNCTIONS(DECLARE)
+    DEVICE_FUNCTIONS(DECLARE)
+#undef DECLARE
+} next;
+
 static atomic_uint pipelines_made, submissions;
 static atomic_ullong memory_used;
 
@@ -56,12 +77,6 @@ static int is_without(const char *feature) {
 static int is_lost(void) {
     const unsigned long long at = fault_number("lost");
     return at > 0 && submissions >= at;
-}
-
-static PFN_vkVoidFunction below(const char *name) { return next_instance(last_instance, name); }
-
-static PFN_vkVoidFunction under(VkDevice device, const char *name) {
-    return next_device(device, name);
 }
 
 /* ---- instances and devices ---- */
@@ -92,8 +107,12 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
     link->u.pLayerInfo = link->u.pLayerInfo->pNext;
     PFN_vkCreateInstance create = (PFN_vkCreateInstance)next_instance(NULL, "vkCreateInstance");
     const VkResult result = create(info, allocator, out);
-    if (result == VK_SUCCESS) last_instance = *out;
-    return result;
+    if (result != VK_SUCCESS) return result;
+    last_instance = *out;
+#define FETCH(name) next.name = (PFN_vk##name)next_instance(*out, "vk" #name);
+    INSTANCE_FUNCTIONS(FETCH)
+#undef FETCH
+    return VK_SUCCESS;
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
@@ -102,19 +121,24 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
                                                     VkDevice *out) {
     VkLayerDeviceCreateInfo *link = device_link(info);
     if (!link || fault_is("device", NULL)) return VK_ERROR_INITIALIZATION_FAILED;
-    PFN_vkCreateDevice create = (PFN_vkCreateDevice)below("vkCreateDevice");
+    PFN_vkCreateDevice create = (PFN_vkCreateDevice)link->u.pLayerInfo->pfnNextGetInstanceProcAddr(
+        last_instance, "vkCreateDevice");
     next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
     link->u.pLayerInfo = link->u.pLayerInfo->pNext;
     pipelines_made = submissions = 0;
     memory_used = 0;
-    return create(physical, info, allocator, out);
+    const VkResult result = create(physical, info, allocator, out);
+    if (result != VK_SUCCESS) return result;
+#define FETCH(name) next.name = (PFN_vk##name)next_device(*out, "vk" #name);
+    DEVICE_FUNCTIONS(FETCH)
+#undef FETCH
+    return VK_SUCCESS;
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL enumerate(VkInstance instance, uint32_t *count,
                                                 VkPhysicalDevice *out) {
     if (fault_is("enumerate", NULL)) return VK_ERROR_INITIALIZATION_FAILED;
-    return ((PFN_vkEnumeratePhysicalDevices)below("vkEnumeratePhysicalDevices"))(instance, count,
-                                                                                 out);
+    return next.EnumeratePhysicalDevices(instance, count, out);
 }
 
 /* The struct of this type in a list; NULL: none. */
@@ -126,7 +150,7 @@ static void *find(void *list, VkStructureType type) {
 
 static VKAPI_ATTR void VKAPI_CALL get_properties(VkPhysicalDevice physical,
                                                  VkPhysicalDeviceProperties2 *out) {
-    ((PFN_vkGetPhysicalDeviceProperties2)below("vkGetPhysicalDeviceProperties2"))(physical, out);
+    next.GetPhysicalDeviceProperties2(physical, out);
     if (is_without("version")) out->properties.apiVersion = VK_API_VERSION_1_1;
     VkPhysicalDeviceVulkan11Properties *v11 =
         find(out, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
@@ -135,7 +159,7 @@ static VKAPI_ATTR void VKAPI_CALL get_properties(VkPhysicalDevice physical,
 
 static VKAPI_ATTR void VKAPI_CALL get_features(VkPhysicalDevice physical,
                                                VkPhysicalDeviceFeatures2 *out) {
-    ((PFN_vkGetPhysicalDeviceFeatures2)below("vkGetPhysicalDeviceFeatures2"))(physical, out);
+    next.GetPhysicalDeviceFeatures2(physical, out);
     VkPhysicalDeviceVulkan12Features *v12 =
         find(out, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
     VkPhysicalDeviceVulkan11Features *v11 =
@@ -156,8 +180,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device,
     enum { GENERATOR = 2 }; /* the word that says which tool has made the shader */
     if (fault_is("shaders", NULL)) return VK_ERROR_INVALID_SHADER_NV;
     if (fault_is("written", NULL) && info->pCode[GENERATOR] == 0) return VK_ERROR_INVALID_SHADER_NV;
-    return ((PFN_vkCreateShaderModule)under(device, "vkCreateShaderModule"))(device, info,
-                                                                             allocator, out);
+    return next.CreateShaderModule(device, info, allocator, out);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(VkDevice device, VkPipelineCache cache,
@@ -167,8 +190,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(VkDevice device, VkPipeli
                                                        VkPipeline *out) {
     if (atomic_fetch_add(&pipelines_made, 1) < fault_number("pipelines"))
         return VK_ERROR_INVALID_SHADER_NV;
-    return ((PFN_vkCreateComputePipelines)under(device, "vkCreateComputePipelines"))(
-        device, cache, count, info, allocator, out);
+    return next.CreateComputePipelines(device, cache, count, info, allocator, out);
 }
 
 static VkDevice of_queue; /* queues do not say whose they are */
@@ -176,12 +198,12 @@ static VkDevice of_queue; /* queues do not say whose they are */
 static VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, uint32_t family, uint32_t index,
                                             VkQueue *out) {
     of_queue = device;
-    ((PFN_vkGetDeviceQueue)under(device, "vkGetDeviceQueue"))(device, family, index, out);
+    next.GetDeviceQueue(device, family, index, out);
 }
 
 /* The real device is not lost: what it was given is done before anything else happens. */
 static VkResult lose(VkDevice device) {
-    (void)((PFN_vkDeviceWaitIdle)under(device, "vkDeviceWaitIdle"))(device);
+    (void)next.DeviceWaitIdle(device);
     return VK_ERROR_DEVICE_LOST;
 }
 
@@ -190,13 +212,13 @@ static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count,
     const unsigned number = atomic_fetch_add(&submissions, 1);
     if (number < fault_number("submits")) return VK_ERROR_UNKNOWN;
     if (is_lost()) return lose(of_queue);
-    return ((PFN_vkQueueSubmit)under(of_queue, "vkQueueSubmit"))(queue, count, info, fence);
+    return next.QueueSubmit(queue, count, info, fence);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL wait(VkDevice device, const VkSemaphoreWaitInfo *info,
                                            uint64_t timeout) {
     if (is_lost()) return lose(device);
-    return ((PFN_vkWaitSemaphores)under(device, "vkWaitSemaphores"))(device, info, timeout);
+    return next.WaitSemaphores(device, info, timeout);
 }
 
 /* Memory that is freed is not counted back: the limit is on all that was ever asked for. */
@@ -206,7 +228,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAl
     const unsigned long long most = fault_number("memory");
     if (most > 0 && memory_used + info->allocationSize > most) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     memory_used += info->allocationSize;
-    return ((PFN_vkAllocateMemory)under(device, "vkAllocateMemory"))(device, info, allocator, out);
+    return next.AllocateMemory(device, info, allocator, out);
 }
 
 /* ---- the tables ---- */
