@@ -48,7 +48,7 @@ enum { WIDE_GROUP = 256, PART_POSITIONS = 512, MOST_PARTS = 32, FEW_HEADS = 256 
 static bool is_wide(const ig_operand *k, const ig_operand *v, const vk_paged_params *p) {
     const vk_piece piece = vk_piece_of(v->desc.dtype);
     return p->d > 0 && p->e > 0 && vk_has_pieces(k, p->d) && vk_has_pieces(v, p->e) &&
-           p->e / piece.elements <= WIDE_GROUP;
+           p->e <= WIDE_GROUP * piece.elements;
 }
 
 /* By wide loads; with few heads and many positions, several groups share a head. */
