@@ -184,7 +184,7 @@ static void *begin_new(ig_packing *p, const void *weight, const char *layout, ui
     packed *new = &p->all[p->count];
     *new = (packed){.weight = weight, .bytes = new_bytes(bytes), .n_bytes = bytes};
     if (!new->bytes) return NULL;
-    strcpy(new->layout, layout);
+    memcpy(new->layout, layout, strlen(layout) + 1);
     p->count++;
     return new->bytes;
 }
