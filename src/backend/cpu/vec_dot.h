@@ -4,7 +4,7 @@
  * vi_dot adds to each 32-bit lane the four products of its bytes: those of `u`
  * count from 0 to 255, those of `s` from -128 to 127.  Without VNNI two
  * neighbouring products are first summed in 16 bits, where large ones saturate;
- * up to 127 in `u` they do not.  vi_dot_wide is exact for all bytes.
+ * up to 127 in `u` they do not, and larger ones are multiplied in two parts (whole.h).
  */
 #ifndef IG_BACKEND_CPU_VEC_DOT_H
 #define IG_BACKEND_CPU_VEC_DOT_H
@@ -39,15 +39,34 @@ IG_INLINE vi vi_dot(vi acc, vi u, vi s) {
 IG_INLINE void vi_hide(vi *x) { __asm__("" : "+r"(*x)); }
 #endif
 
-#if defined(__AVX2__) && !defined(__AVX512VNNI__)
-/* In two parts of four bits each. */
-IG_INLINE vi vi_dot_wide(vi acc, vi u, vi s) {
-    const vi nibble = vi_set(0x0f0f0f0f);
-    const vi high = vi_dot(vi_set(0), vi_and(vi_right(u, 4), nibble), s);
-    return vi_add(vi_dot(acc, vi_and(u, nibble), s), vi_left(high, 4));
+/*
+ * Several products in a row, where that is faster: without VNNI, sums stay in 16 bits as long as
+ * they fit, and vi_pairs_sum() makes 32 of them, times `by`.
+ */
+#if defined(__AVX512BW__) && !defined(__AVX512VNNI__)
+enum { DOT_IN_PAIRS = 1 };
+IG_INLINE vi vi_dot_pairs(vi pairs, vi u, vi s) {
+    return _mm512_add_epi16(pairs, _mm512_maddubs_epi16(u, s));
+}
+IG_INLINE vi vi_pairs_sum(vi pairs, int16_t by) {
+    return _mm512_madd_epi16(pairs, _mm512_set1_epi16(by));
+}
+#elif defined(__AVX2__) && !defined(__AVX512VNNI__)
+enum { DOT_IN_PAIRS = 1 };
+IG_INLINE vi vi_dot_pairs(vi pairs, vi u, vi s) {
+    return _mm256_add_epi16(pairs, _mm256_maddubs_epi16(u, s));
+}
+IG_INLINE vi vi_pairs_sum(vi pairs, int16_t by) {
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(by));
 }
 #else
-IG_INLINE vi vi_dot_wide(vi acc, vi u, vi s) { return vi_dot(acc, u, s); }
+enum { DOT_IN_PAIRS = 0 };
+IG_INLINE vi vi_dot_pairs(vi pairs, vi u, vi s) { return vi_dot(pairs, u, s); }
+IG_INLINE vi vi_pairs_sum(vi pairs, int16_t by) {
+    vi sum = vi_set(0);
+    for (int i = 0; i < by; i++) sum = vi_add(sum, pairs);
+    return sum;
+}
 #endif
 
 #endif

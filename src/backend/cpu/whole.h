@@ -101,6 +101,53 @@ IG_INLINE vf add_whole(const rounded *x, vi whole, vf scale, vf sum) {
     return vf_fma(vi_to_float(whole), vf_mul(scale, vf_set(x->scale)), sum);
 }
 
+/*
+ * Steps whose products fit into 16 bits when they are summed in pairs: two times a byte times 127
+ * each.  Bytes of two-scale types go up to 63, of other narrow ones to 31, and those of wide ones
+ * are multiplied in halves of four bits.
+ */
+enum { RUN_SIXES = 2, RUN_FIVES = 4, RUN_FOURS = 8 };
+static_assert(RUN_SIXES * 2 * 63 * 127 <= INT16_MAX && RUN_FIVES * 2 * 31 * 127 <= INT16_MAX &&
+                  RUN_FOURS * 2 * 15 * 127 <= INT16_MAX,
+              "no sum of pairs is cut off");
+
+IG_INLINE vi low_bits(vi u) { return vi_and(u, vi_set(0x0f0f0f0f)); }
+IG_INLINE vi high_bits(vi u) { return low_bits(vi_right(u, 4)); }
+
+/* Adds the products of `count` steps of wide bytes. */
+IG_INLINE vi dot_wide(vi whole, const vi *w, const int8_t *q, const int count) {
+    vi low = vi_set(0), high = vi_set(0);
+    IG_UNROLL
+    for (int j = 0; j < count; j++) {
+        const vi bytes = vi_repeat(q + 4 * j);
+        low = vi_dot_pairs(low, low_bits(w[j]), bytes);
+        high = vi_dot_pairs(high, high_bits(w[j]), bytes);
+    }
+    return vi_add(whole, vi_add(vi_pairs_sum(low, 1), vi_pairs_sum(high, 16)));
+}
+
+/* The same of narrow ones. */
+IG_INLINE vi dot_narrow(vi whole, const vi *w, const int8_t *q, const int count, const int most) {
+    IG_UNROLL
+    for (int first = 0; first < count; first += most) {
+        vi pairs = vi_set(0);
+        IG_UNROLL
+        for (int j = first; j < first + most; j++)
+            pairs = vi_dot_pairs(pairs, w[j], vi_repeat(q + 4 * j));
+        whole = vi_add(whole, vi_pairs_sum(pairs, 1));
+    }
+    return whole;
+}
+
+IG_INLINE vi dot_steps(vi whole, const vi *w, const int8_t *q, const int count, const int most,
+                       const bool is_wide) {
+    if (DOT_IN_PAIRS)
+        return is_wide ? dot_wide(whole, w, q, count) : dot_narrow(whole, w, q, count, most);
+    IG_UNROLL
+    for (int j = 0; j < count; j++) whole = vi_dot(whole, w[j], vi_repeat(q + 4 * j));
+    return whole;
+}
+
 /* ---- tiles: a few rows times the columns of panels ---- */
 
 enum {
@@ -130,10 +177,29 @@ IG_INLINE vf tile_min(const panel *const *p, int64_t b, const int half, const in
     return vf_load(p[v / PANEL_VECTORS]->min[b][half] + v % PANEL_VECTORS * VF_LANES);
 }
 
+/* A block of wide bytes in pairs, one vector of columns after the other: they stay in registers for
+ * all rows. */
+IG_INLINE void add_steps_wide(const panel *const *p, const rounded *const *x, int64_t b,
+                              vi (*whole)[TILE_VECTORS], const int rows) {
+    IG_UNROLL_COLUMNS
+    for (int v = 0; v < TILE_VECTORS; v++) {
+        vi w[STEPS];
+        IG_UNROLL_COLUMNS
+        for (int s = 0; s < STEPS; s++)
+            w[s] = line_at(p[v / PANEL_VECTORS]->w[b][s], v % PANEL_VECTORS);
+        IG_UNROLL_COLUMNS
+        for (int r = 0; r < rows; r++) whole[r][v] = dot_wide(whole[r][v], w, x[r][b].q, STEPS);
+    }
+}
+
 /* Steps [first, first + count) of a block, for all rows. */
 IG_INLINE void add_steps(const panel *const *p, const rounded *const *x, int64_t b,
                          vi (*whole)[TILE_VECTORS], const int first, const int count,
                          const int rows, const bool is_wide) {
+    if (DOT_IN_PAIRS && is_wide) {
+        add_steps_wide(p, x, b, whole, rows);
+        return;
+    }
     IG_UNROLL_COLUMNS
     for (int s = first; s < first + count; s++) {
         vi u[TILE_VECTORS];
@@ -144,9 +210,7 @@ IG_INLINE void add_steps(const panel *const *p, const rounded *const *x, int64_t
         for (int r = 0; r < rows; r++) {
             const vi a = vi_repeat(x[r][b].q + 4 * s);
             IG_UNROLL_COLUMNS
-            for (int v = 0; v < TILE_VECTORS; v++)
-                whole[r][v] =
-                    is_wide ? vi_dot_wide(whole[r][v], u[v], a) : vi_dot(whole[r][v], u[v], a);
+            for (int v = 0; v < TILE_VECTORS; v++) whole[r][v] = vi_dot(whole[r][v], u[v], a);
         }
     }
 }
@@ -307,7 +371,8 @@ IG_INLINE void add_block(const ig_dtype type, const uint8_t *unit, int64_t h, co
     const packed_type *t = &packed_types[type];
     const panel_kind kind = panel_types[type].kind;
     const bool is_wide = panel_types[type].is_wide;
-    const int halves = kind >= TWO_SCALES ? 2 : 1;
+    const int halves = kind >= TWO_SCALES ? 2 : 1, count = STEPS / halves;
+    const int most = kind >= TWO_SCALES ? RUN_SIXES : RUN_FIVES;
     vi w[STEPS];
     block_scales s;
     open_bytes(type, unit + t->head + h * t->block, v, w);
@@ -317,16 +382,9 @@ IG_INLINE void add_block(const ig_dtype type, const uint8_t *unit, int64_t h, co
         const rounded *a = &x[r][b];
         vi whole[2];
         IG_UNROLL
-        for (int half = 0; half < halves; half++) {
-            whole[half] = whole_begin(kind, a, half);
-            IG_UNROLL_COLUMNS
-            for (int j = 0; j < STEPS / halves; j++) {
-                const int step = half * (STEPS / halves) + j;
-                const vi bytes = vi_repeat(a->q + 4 * step);
-                whole[half] = is_wide ? vi_dot_wide(whole[half], w[step], bytes)
-                                      : vi_dot(whole[half], w[step], bytes);
-            }
-        }
+        for (int half = 0; half < halves; half++)
+            whole[half] = dot_steps(whole_begin(kind, a, half), w + half * count,
+                                    a->q + half * count * 4, count, most, is_wide);
         if (kind >= TWO_SCALES) {
             const vf first = vf_mul(vi_to_float(whole[0]), s.scale[0]);
             const vf both = vf_fma(vi_to_float(whole[1]), s.scale[1], first);
