@@ -210,27 +210,29 @@ static void *begin_new(ig_ctx *ctx, ig_packing *p, const ig_operand *weight, con
     return new->bytes;
 }
 
-void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layout, uint64_t bytes,
-                        bool *out_ready) {
-    ig_packing *p = lock_packing_of(ctx, weight->host);
-    if (!p) return NULL;
-    const packed *known = find(p, weight->host, layout, bytes);
-    *out_ready = known != NULL;
-    void *result = known ? known->bytes : begin_new(ctx, p, weight, layout, bytes, out_ready);
-    if (*out_ready || !result)
-        pthread_mutex_unlock(&p->lock);
-    else
-        ctx->packing = p;
-    return result;
-}
-
-/* Pages that lie in the weight whole; its neighbours need theirs. */
+/* Pages that lie in the weight whole; its neighbours need theirs.  A recording's first run reads
+ * them before its program, which does not, is made. */
 static void drop_pages(const source *s) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t begin = ((uintptr_t)s->bytes + page - 1) & -page;
     const uintptr_t end = ((uintptr_t)s->bytes + s->n_bytes) & -page;
     if (s->kind == IG_PACK_MAPPED && end > begin)
         (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layout, uint64_t bytes,
+                        bool *out_ready) {
+    ig_packing *p = lock_packing_of(ctx, weight->host);
+    if (!p) return NULL;
+    const packed *known = find(p, weight->host, layout, bytes);
+    *out_ready = known != NULL;
+    if (known) drop_pages(source_of(p, weight->host));
+    void *result = known ? known->bytes : begin_new(ctx, p, weight, layout, bytes, out_ready);
+    if (*out_ready || !result)
+        pthread_mutex_unlock(&p->lock);
+    else
+        ctx->packing = p;
+    return result;
 }
 
 void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole) {
