@@ -73,11 +73,12 @@ static inline void round_block(const panel_type *t, const float *x, rounded *y) 
         vi_store_i8(y->q + i * VF_LANES, q);
         half[2 * i / VECTORS] = vi_add(half[2 * i / VECTORS], q);
     }
-    y->scale = finite ? most / 127 : NAN;
+    const float scale = most / 127;
+    y->scale = finite ? to_eleven_bits(scale) : NAN;
     const int32_t sum[2] = {vi_sum(half[0]), vi_sum(half[1])};
     const bool halves = t->kind >= TWO_SCALES;
-    y->rest[0] = rest_of(t, y->scale, halves ? sum[0] : sum[0] + sum[1]);
-    y->rest[1] = rest_of(t, y->scale, sum[1]);
+    y->rest[0] = rest_of(t, scale, halves ? sum[0] : sum[0] + sum[1]);
+    y->rest[1] = rest_of(t, scale, sum[1]);
 }
 
 /* ---- blocks ---- */
