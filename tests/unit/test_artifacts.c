@@ -240,7 +240,7 @@ static void a_cache_does_not_grow_beyond_its_size(void **state) {
 }
 
 static void an_entry_has_parts_and_equal_blobs_are_kept_once(void **state) {
-    char file[IG_ENTRY_FILE_BYTES], part[16];
+    char file[IG_ENTRY_FILE_BYTES], part[24];
     ig_entry e;
     ig_entry_part found;
     uint64_t first = 0;
