@@ -141,16 +141,17 @@ typedef struct extent {
 static void check_packed(ig_isa isa, int threads, ig_dtype dtype, extent e) {
     const int64_t k = e.blocks * ig_dtype_block(dtype);
     const uint64_t bytes = (uint64_t)ig_bytes_of(dtype, e.columns * k);
+    const int64_t given = e.rows * k > e.columns ? e.rows * k : e.columns; /* rows, and a bias */
     const size_t count = (size_t)(e.rows * e.columns);
     char *w = malloc(bytes);
-    float *x = malloc((size_t)(e.rows * k) * sizeof *x), *y = malloc(2 * count * sizeof *y);
+    float *x = malloc((size_t)given * sizeof *x), *y = malloc(2 * count * sizeof *y);
     ig_ctx *ctx = NULL;
     ig_packing *packing = NULL;
     ig_captured *captured = NULL;
     product p = {0};
     assert_true(w && x && y);
     scribble(w, bytes);
-    for (int64_t i = 0; i < e.rows * k; i++) x[i] = (float)(i * 7919 % 2003) / 1000 - 1;
+    for (int64_t i = 0; i < given; i++) x[i] = (float)(i * 7919 % 2003) / 1000 - 1;
     must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = threads}, &ctx));
     must(ig_packing_create(&packing));
     must(ig_packing_add(packing, w, bytes, IG_PACK_MEMORY));
