@@ -80,7 +80,21 @@ static const double long_position[] = {600, 601, 602, 603, 255, 256, 703, 700, 0
             OPERAND(DTYPE(IG_I32), NUMBERS(long_position), SHAPE(r))),                    \
          ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
 
+/* Seven pages: two spans of a kernel, the second of which is not whole. */
+static const double middle_table[] = {3, 1, 4, 0, 5, 6, 2};
+static const double middle_sequence[] = {0, 0, 0};
+static const double middle_position[] = {440, 255, 256};
+#define MIDDLE(what, type, ...)                                                            \
+    CASE(IG_OP_ATTENTION_PAGED, what,                                                      \
+         IN(TYPED(IG_F32, 3, 4, 16), TYPED(type, 7, 64, 2, 16), TYPED(type, 7, 64, 2, 16), \
+            OPERAND(DTYPE(IG_I32), NUMBERS(middle_table), SHAPE(1, 7)),                    \
+            OPERAND(DTYPE(IG_I32), NUMBERS(middle_sequence), SHAPE(3)),                    \
+            OPERAND(DTYPE(IG_I32), NUMBERS(middle_position), SHAPE(3))),                   \
+         ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
+
 static const ig_case cases[] = {
+    MIDDLE("seven pages", IG_F32, .window = 0),
+    MIDDLE("seven pages of halves", IG_F16, .window = 200),
     HALF_ATTENTION(IG_BF16, PACKED, 1, 2, 7, 7, 4, 2, 8, 8),
     HALF_ATTENTION(IG_BF16, HEADS_FIRST, 1, 1, 70, 130, 2, 1, 17, 9),
     HALF_ATTENTION(IG_BF16, PACKED, 0, 1, 3, 66, 2, 2, 130, 140),

@@ -201,6 +201,7 @@ typedef struct params {
     int64_t window;
     int64_t block, bundle; /* rows and heads of keys of a unit */
     int64_t spans, slots;  /* in all, and states that a query keeps at a time */
+    bool by_span;          /* a unit takes its rows through one span, not through all */
 } params;
 
 /* The state of a query in scratch, [rows, slots, h]: a head, then values[e]. */
@@ -555,7 +556,7 @@ static void fold_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 
 static void attention_paged(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
-    if (p->slots == p->spans)
+    if (p->by_span)
         fold_spans(l, begin, end);
     else
         attend_rows(l, begin, end);
@@ -589,6 +590,7 @@ static void paged_split(params *p, ig_cpu_setup *out) {
             p->bundle++;
         p->block = smaller(QUERIES / smaller(each * p->bundle, MOST_HEADS), MOST_ROWS);
         p->slots = p->spans;
+        p->by_span = true;
         out->prepare = attend_spans;
         out->prepare_units = (p->rows + p->block - 1) / p->block * bundles(p) * p->spans;
         out->prepare_cost = product(product(SPAN, p->bundle), key_cost);
