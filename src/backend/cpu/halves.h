@@ -24,7 +24,7 @@ IG_INLINE vf vf_load_as(const char *p, const ig_dtype dtype) {
 IG_INLINE vf vf_load_first_as(const char *p, int64_t n, const ig_dtype dtype) {
     if (dtype == IG_F32) return vf_load_first((const float *)p, n);
     uint16_t lanes[VF_LANES] = {0};
-    if (n < VF_LANES) p = memcpy(lanes, p, (size_t)n * sizeof *lanes);
+    if (VF_LANES > 1 && n < VF_LANES) p = memcpy(lanes, p, (size_t)n * sizeof *lanes);
     return vf_load_as(p, dtype);
 }
 
