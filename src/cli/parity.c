@@ -51,7 +51,7 @@ static ig_status open_random(const parity_job *job, model_options *options, open
     options->path = path;
     if (status == IG_OK) status = model_open(job->cli, options, m);
     if (fd >= 0) close(fd); /* what is mapped stays */
-    options->path = NULL; /* the model has a copy */
+    options->path = NULL;   /* the model has a copy */
     free(made.bytes);
     return status;
 }

@@ -57,7 +57,8 @@ static bool common_setup(const ig_step *step, params *p) {
     ig_attrs_matmul t;
     ig_step_attrs(step, &t, sizeof t);
     if (!is_stored(w->desc.dtype) || y->desc.dtype != IG_F32) return false;
-    if (t.transpose_a || !t.transpose_b || t.activation || t.residual || w->desc.shape.rank != 2) return false;
+    if (t.transpose_a || !t.transpose_b || t.activation || t.residual || w->desc.shape.rank != 2)
+        return false;
     *p = (params){.n = last_dim(y), .m = 1, .has_bias = step->n_in > 2};
     if (!rows_make(x, &p->x) || !rows_make(w, &p->w)) return false;
     if (p->has_bias && (step->in[2].desc.dtype != IG_F32 || !rows_are_packed(&step->in[2])))
