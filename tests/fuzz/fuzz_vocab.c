@@ -130,6 +130,13 @@ static void check_back(const ig_tokenizer *t, const ig_ids *ids, ig_tokenizer_da
     free(back);
 }
 
+/* Merges may make a token that is marked as unused; such a one says nothing. */
+static bool says_all(const making *m, const ig_ids *ids) {
+    for (size_t i = 0; i < ids->count; i++)
+        if (m->kinds[ids->at[i]] == IG_TOKEN_UNUSED) return false;
+    return true;
+}
+
 static void check_stream(const ig_tokenizer *t, const ig_ids *ids) {
     ig_decoder decoder;
     REQUIRE(ig_decoder_init(t, IG_DECODE_START | IG_DECODE_SPECIAL, &decoder) == IG_OK);
@@ -150,7 +157,7 @@ static void check_text(const making *m, const ig_tokenizer *t, ig_tokenizer_data
         ig_ids ids = {.allocator = &ig_heap};
         REQUIRE(ig_tokenizer_encode(t, text.bytes, text.n_bytes, flags, &ids) == IG_OK);
         check_ids(t, &ids, flags == 0 && m->vocab.unknown < 0);
-        if (m->model == GPT2) check_back(t, &ids, text);
+        if (m->model == GPT2 && says_all(m, &ids)) check_back(t, &ids, text);
         check_stream(t, &ids);
         ig_ids_deinit(&ids);
     }
@@ -161,7 +168,7 @@ static void check_text(const making *m, const ig_tokenizer *t, ig_tokenizer_data
     ig_ids ids = {.allocator = &ig_heap};
     REQUIRE(ig_tokenizer_encode_spans(t, spans, 3, 0, &ids) == IG_OK);
     check_ids(t, &ids, false);
-    if (m->model == GPT2) check_back(t, &ids, text);
+    if (m->model == GPT2 && says_all(m, &ids)) check_back(t, &ids, text);
     ig_ids_deinit(&ids);
 }
 
