@@ -407,9 +407,9 @@ IG_INLINE void fetch(const uint8_t *p, const int bytes) {
 IG_INLINE void add_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes,
                           int64_t blocks, const rounded *const *x, float *sums, const int groups,
                           const int rows) {
-    const packed_type *t = &packed_types[type];
     vf sum[STREAMS][PANEL_VECTORS][FEW_AT_ONCE];
     if (VF_LANES == 1) return; /* plain C has no use for it, and never comes here */
+    const packed_type *t = &packed_types[type];
     IG_UNROLL_COLUMNS
     for (int g = 0; g < groups; g++) {
         IG_UNROLL_COLUMNS
