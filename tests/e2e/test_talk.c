@@ -2,6 +2,7 @@
  * nothing else; what goes wrong is said. */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
@@ -349,8 +350,10 @@ typedef struct session {
 static void begin_session(session *s, const char *term) {
     memset(s, 0, sizeof *s);
     int inside;
-    assert_int_equal(openpty(&s->terminal, &inside, NULL, NULL, &(struct winsize){24, 80, 0, 0}),
-                     0);
+    if (openpty(&s->terminal, &inside, NULL, NULL, &(struct winsize){24, 80, 0, 0}) != 0) {
+        print_message("there are no terminals here: %s\n", strerror(errno)); /* no /dev/pts */
+        skip();
+    }
     assert_int_equal(tcgetattr(inside, &s->before), 0);
     s->pid = fork();
     assert_true(s->pid >= 0);
