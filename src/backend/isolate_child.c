@@ -9,6 +9,7 @@
 
 #include "backend/device.h"
 #include "backend/isolate.h"
+#include "backend/lone_host.h"
 
 enum { MOST_PROGRAMS = 1 << 14 };
 
@@ -64,37 +65,6 @@ typedef struct child_host {
     ig_host table;
     const char *const *options; /* in the order of isolate_options; NULL where not said */
 } child_host;
-
-static void host_log(const ig_host *host, ig_log_level level, const char *text) {
-    (void)host, (void)level, (void)text;
-}
-
-static void *host_alloc(const ig_host *host, size_t count, size_t bytes_each) {
-    (void)host;
-    return ig_alloc(&ig_heap, count, bytes_each);
-}
-
-static void host_free(const ig_host *host, void *p) {
-    (void)host;
-    ig_free(&ig_heap, p);
-}
-
-static bool host_progress(ig_progress *progress, uint64_t done, uint64_t total) {
-    (void)progress, (void)done, (void)total;
-    return true;
-}
-
-static ig_status no_override(ig_backend_device *device, ig_tag tag, ig_compile_fn *compile) {
-    (void)device, (void)tag, (void)compile;
-    return IG_FAIL(IG_ERR_UNSUPPORTED, "register_override: not from a process of its own");
-}
-
-static void team_of_one(const ig_host *host, ig_team_fn *fn, void *task) {
-    (void)host;
-    fn(task, 0, 1);
-}
-
-static void no_barrier(const ig_host *host) { (void)host; }
 
 static const char *host_option(const ig_host *host, const char *name) {
     const child_host *h = (const child_host *)host;
@@ -317,18 +287,8 @@ static int settle_in(int socket) {
 
 _Noreturn void isolate_serve(const char *path, uint32_t index, const char *const *options,
                              int socket) {
-    child_host host = {{.abi = IG_BACKEND_ABI,
-                        .struct_size = sizeof(ig_host),
-                        .fail = ig_fail,
-                        .log = host_log,
-                        .alloc = host_alloc,
-                        .free = host_free,
-                        .progress = host_progress,
-                        .register_override = no_override,
-                        .team = team_of_one,
-                        .team_barrier = no_barrier,
-                        .option = host_option},
-                       options};
+    child_host host = {ig_lone_host, options};
+    host.table.option = host_option;
     isolate_hello hello = {0};
     ig_plugin plugin = {0};
     server *s = ig_alloc(&ig_heap, 1, sizeof *s);

@@ -123,6 +123,7 @@ static ig_status reply(chat *c, const char *prompt) {
 }
 
 static ig_status answer(chat *c, const char *prompt) {
+    IG_TRY(model_check_text(&c->talker.model, (model_text){(char *)prompt, strlen(prompt)}));
     if (!c->format) return go_on(c, prompt);
     return strcmp(prompt, "/reset") == 0 ? begin(c) : reply(c, prompt);
 }

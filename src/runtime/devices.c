@@ -1,53 +1,10 @@
 /* Which devices there are, for those who list them and those who try plugins. */
 #include <stdio.h>
 
+#include "backend/lone_host.h"
 #include "ingot/device.h"
 #include "runtime/config.h"
 #include "runtime/ctx.h"
-
-/* ---- a host for a device that nothing is computed on ---- */
-
-static void host_log(const ig_host *host, ig_log_level level, const char *text) {
-    (void)host, (void)level, (void)text;
-}
-
-static void *host_alloc(const ig_host *host, size_t count, size_t bytes_each) {
-    (void)host;
-    return ig_alloc(&ig_heap, count, bytes_each);
-}
-
-static void host_free(const ig_host *host, void *p) {
-    (void)host;
-    ig_free(&ig_heap, p);
-}
-
-static bool host_progress(ig_progress *progress, uint64_t done, uint64_t total) {
-    (void)progress, (void)done, (void)total;
-    return true;
-}
-
-static ig_status no_override(ig_backend_device *device, ig_tag tag, ig_compile_fn *compile) {
-    (void)device, (void)tag, (void)compile;
-    return IG_FAIL(IG_ERR_STATE, "register_override: the device is not open yet: prepare() may");
-}
-
-static void team_of_one(const ig_host *host, ig_team_fn *fn, void *task) {
-    (void)host;
-    fn(task, 0, 1);
-}
-
-static void no_barrier(const ig_host *host) { (void)host; }
-
-static const ig_host lone_host = {.abi = IG_BACKEND_ABI,
-                                  .struct_size = sizeof(ig_host),
-                                  .fail = ig_fail,
-                                  .log = host_log,
-                                  .alloc = host_alloc,
-                                  .free = host_free,
-                                  .progress = host_progress,
-                                  .register_override = no_override,
-                                  .team = team_of_one,
-                                  .team_barrier = no_barrier};
 
 /* ---- listing ---- */
 
@@ -80,7 +37,7 @@ static void list_device(const listing *l, const ig_backend *backend, uint32_t in
                              .plugin = plugin_of(l, backend),
                              .reason = reason};
     ig_device *device = NULL;
-    if (ig_device_open_at(backend, index, &lone_host, &ig_heap, &device) == IG_OK) {
+    if (ig_device_open_at(backend, index, &ig_lone_host, &ig_heap, &device) == IG_OK) {
         entry.available = true;
         entry.info = device->info;
     } else {
@@ -93,9 +50,9 @@ static void list_device(const listing *l, const ig_backend *backend, uint32_t in
 static void list_backend(const listing *l, const ig_backend *backend) {
     char reason[IG_REASON_BYTES];
     (void)IG_FAIL(IG_ERR_DEVICE, "%s is not available", backend->name);
-    const bool there = !backend->is_available || backend->is_available(&lone_host);
+    const bool there = !backend->is_available || backend->is_available(&ig_lone_host);
     if (there) (void)IG_FAIL(IG_ERR_DEVICE, "%s has no device", backend->name);
-    const uint32_t count = there ? ig_backend_count(backend, &lone_host) : 0;
+    const uint32_t count = there ? ig_backend_count(backend, &ig_lone_host) : 0;
     for (uint32_t i = 0; i < count; i++) list_device(l, backend, i);
     if (count > 0) return;
     l->fn(l->user, &(ig_device_entry){.name = backend->name,
@@ -126,7 +83,7 @@ ig_status ig_devices_each(const ig_ctx_options *options, ig_device_entry_fn *fn,
     ig_config config;
     IG_TRY(ig_config_read(a, &config));
     ig_registry registry = {.allocator = a,
-                            .host = &lone_host,
+                            .host = &ig_lone_host,
                             .places = {options->plugins ? options->plugins : config.plugins,
                                        options->accept_plugin, options->user,
                                        options->isolate_plugins}};
@@ -146,10 +103,10 @@ ig_status ig_plugin_probe(const char *path) {
     if (!path) return IG_FAIL(IG_ERR_ARGUMENT, "plugin_probe: NULL");
     IG_TRY(ig_plugin_open(path, &plugin));
     const ig_backend *b = &plugin.backend;
-    const bool there = !b->is_available || b->is_available(&lone_host);
-    const uint32_t count = there ? ig_backend_count(b, &lone_host) : 0;
+    const bool there = !b->is_available || b->is_available(&ig_lone_host);
+    const uint32_t count = there ? ig_backend_count(b, &ig_lone_host) : 0;
     const ig_status status =
-        count > 0 ? ig_device_open_at(b, 0, &lone_host, &ig_heap, &device) : IG_OK;
+        count > 0 ? ig_device_open_at(b, 0, &ig_lone_host, &ig_heap, &device) : IG_OK;
     ig_device_close(device);
     ig_plugin_close(&plugin);
     return status;
