@@ -24,8 +24,8 @@ TEXTS = [TEXT, "", " ", "   ", "\n\n", "a  b   c", " leading", "trailing ", "tab
          "</s><s>", "<|im_start|>user", "x" * 300, "1234567890" * 5, "'s't're", "\u00a0nbsp", "e\u0301"]
 
 # Float weights differ by the order of sums, and by llama.cpp's table of GELU in halves; quantised
-# ones are held to llama.cpp's own distance from the reference, with room for chance.
-FLOAT_ERROR, GELU_ERROR, HALF_ERROR, SHARE = 1e-5, 1e-3, 2e-3, 1.3
+# ones are held to llama.cpp's own distance from the reference, with the room that golden files have.
+FLOAT_ERROR, GELU_ERROR, HALF_ERROR, SHARE = 1e-5, 1e-3, 2e-3, 1.1
 WITH_GELU = ("gemma3", "gpt2")
 
 # model, keys that are set, in what type of weights
@@ -149,6 +149,7 @@ def main():
     print("| model | type | ours to ref | llama.cpp to ref | ours to llama.cpp |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as made:
         folder = pathlib.Path(sys.argv[3] if len(sys.argv) > 3 else made)
+        folder.mkdir(parents=True, exist_ok=True)
         for kind in TYPES:
             subprocess.run([write_models, folder, kind], check=True)
             for path in sorted(folder.glob(f"*.{kind}.gguf")):
