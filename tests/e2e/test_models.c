@@ -243,6 +243,7 @@ static void a_conversation_remembers_until_it_is_reset(void **state) {
     for (int i = 0; i < 3; i++) free(turns[i]);
     for (int i = 0; i < 2; i++) free(lines[i]);
     check_error(chat_with("hi\n", "--chat-format", "latin"), 2, "--chat-format 'latin'");
+    check_error(chat_with("a \xff\n", "--chat-format", "chatml"), 2, "byte 3 of 3 is 0xff");
 }
 
 /* ---- what cannot be ---- */
