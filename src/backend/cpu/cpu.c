@@ -134,6 +134,12 @@ static uint64_t cpu_scratch_bytes(const ig_backend_device *device, const ig_step
     return find(device, step, &setup) ? setup.scratch_bytes : 0;
 }
 
+static bool cpu_goes_by_row(const ig_backend_device *device, const ig_step *step) {
+    ig_cpu_setup setup;
+    const ig_cpu_entry *entry = find(device, step, &setup);
+    return entry && entry->split == BY_ROW;
+}
+
 /* ---- running ---- */
 
 /* A chunk of share number `of` out of so many; -1: all are claimed. */
@@ -209,8 +215,8 @@ static void work_alone(const cpu_program *p) {
  * One thread or the team: whichever is faster; results are the same.  Where barriers
  * cost more than the work between them, or others keep the machine busy, that is one
  * thread.  Both are tried first, a few runs each, and then the other one now and again,
- * the less often the worse it was.  A run so long that no wait could matter goes to the
- * team.
+ * the less often the worse it was, or at once when the one in use has become slower than
+ * the other was.  A run so long that no wait could matter goes to the team.
  */
 static bool choose_team(choice *c, uint32_t n_barriers) {
     enum { TRIES = 4, TRY_RUNS = 4, SOON = 256, RARELY = 4096 };
@@ -249,6 +255,7 @@ static void remember(choice *c, uint64_t ns) {
     if (*mean == 0) *mean = ns;
     if (ns > *mean * 2) ns = *mean * 2;
     *mean = ns < *mean ? (*mean + ns) / 2 : (*mean * 7 + ns) / 8;
+    if (c->is_settled && other > 0 && *mean > other + other / 4) c->until = c->runs;
 }
 
 static void work_timed(cpu_program *p) {
@@ -353,11 +360,11 @@ static void extend(chain *c, const ig_step *steps, uint32_t i, ig_cpu_split spli
     const int64_t cost = setup->cost > 0 ? setup->cost : 1;
     if (c->count++ == 0) {
         c->units = setup->units;
-        c->together = setup->together;
     } else if (split != BY_ELEMENT || columns != c->columns ||
                !reads_its_element(steps, c->first, i)) {
         c->split = BY_ROW;
     }
+    if (c->together < setup->together) c->together = setup->together;
     c->unit_cost += cost_of(cost, 1);
     c->row_cost += cost_of(cost, split == BY_ELEMENT ? columns : 1);
 }
@@ -437,6 +444,7 @@ static void prepare(cpu_program *p, uint32_t i, const ig_cpu_setup *setup, level
     p->step_of[own] = i;
     p->tasks[own] = p->tasks[i];
     p->tasks[own].launch.run = setup->prepare;
+    p->tasks[own].width = 1;
 
     const uint32_t at = now->follows ? p->n_chains - 1 : now->chain + now->prepared;
     chain *c = &p->chains[at];
@@ -615,4 +623,5 @@ const ig_backend ig_cpu_backend = {
     .can_run = cpu_can_run,
     .scratch_bytes = cpu_scratch_bytes,
     .compile = cpu_compile,
+    .goes_by_row = cpu_goes_by_row,
 };
