@@ -64,9 +64,10 @@ typedef struct choice {
     uint64_t took_ns[2];  /* alone, and by the team */
     uint32_t runs, until; /* so far; and when to choose again */
     uint32_t tries;
-    bool team;       /* now */
-    bool is_first;   /* the run: it was otherwise before */
-    bool is_settled; /* no try */
+    bool team;        /* now */
+    bool is_first;    /* the run: it was otherwise before */
+    bool is_settled;  /* no try */
+    bool is_hopeless; /* the last try was given up */
 } choice;
 
 typedef struct cpu_program {
@@ -219,26 +220,27 @@ static void work_alone(const cpu_program *p) {
  * the other was.  A run so long that no wait could matter goes to the team.
  */
 static bool choose_team(choice *c, uint32_t n_barriers) {
-    enum { TRIES = 4, TRY_RUNS = 4, SOON = 256, RARELY = 4096 };
-    enum { WAIT_NS = 20000 }; /* more than a barrier costs, but for the rarest */
+    enum { TRIES = 4, TRY_RUNS = 4, SOON = 1024, RARELY = 8192 };
+    enum { WAIT_NS = 200000 }; /* more than a barrier costs, but for the rarest */
     const uint64_t alone = c->took_ns[0], team = c->took_ns[1];
     const bool better = alone == 0 || team < alone, before = c->team;
+    const uint64_t least = better ? team : alone; /* what the work takes, without the waits */
     const bool close = better ? alone < 2 * team : team < 2 * alone;
     c->is_first = c->runs == 0;
     if (c->runs++ < c->until) return c->team;
-    if (team > (uint64_t)n_barriers * WAIT_NS) {
+    if (least > (uint64_t)n_barriers * WAIT_NS) {
         c->team = true;
     } else if (c->tries < TRIES) {
         c->team = c->tries++ % 2 == 0;
         c->until = c->runs + TRY_RUNS;
     } else if (c->team == better && c->is_settled) { /* for long enough */
         c->team = !better;
-        c->is_settled = false;
+        c->is_settled = c->is_hopeless = false;
         c->until = c->runs + TRY_RUNS;
     } else {
         c->team = better;
         c->is_settled = true;
-        c->until = c->runs + (close ? SOON : RARELY);
+        c->until = c->runs + (close && !c->is_hopeless ? SOON : RARELY);
     }
     c->is_first |= c->team != before;
     return c->team;
@@ -250,7 +252,10 @@ static void remember(choice *c, uint64_t ns) {
     uint64_t *mean = &c->took_ns[c->team];
     const uint64_t other = c->took_ns[!c->team];
     const bool hopeless = other > 0 && ns > 3 * other; /* no need to try it once more */
-    if (hopeless) c->until = c->runs;
+    if (hopeless && !c->is_settled) {
+        c->is_hopeless = true;
+        c->until = c->runs;
+    }
     if (c->is_first && !hopeless) return;
     if (*mean == 0) *mean = ns;
     if (ns > *mean * 2) ns = *mean * 2;
