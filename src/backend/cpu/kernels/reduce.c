@@ -324,6 +324,18 @@ static double sum_of_squares(const float *x, int64_t n) {
     return total;
 }
 
+/* The same of differences. */
+static double sum_of_squared_differences(const pair *p, int64_t n) {
+    const float sum = sum_block(0, n, squared_difference, p);
+    double total = 0;
+    if (isfinite(sum)) return (double)sum;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)p->got[i] - (double)p->want[i];
+        total += d * d;
+    }
+    return total;
+}
+
 static bool total_setup(const ig_step *step, ig_cpu_setup *out) {
     if (!operands_are(step, 0, IG_F32)) return false;
     for (uint32_t i = 0; i < step->n_in; i++) out->cost += ig_shape_count(step->in[i].desc.shape);
@@ -340,7 +352,7 @@ static void mse(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         const int64_t n = smaller(count - i, SUM_BLOCK);
         const pair p = {places_gather(&got, (const float *)l->at[0], i, n, room[0]),
                         places_gather(&want, (const float *)l->at[1], i, n, room[1])};
-        total += (double)sum_block(0, n, squared_difference, &p);
+        total += sum_of_squared_differences(&p, n);
     }
     *(float *)l->at[2] = (float)(total / (double)count);
 }
