@@ -85,6 +85,7 @@ void ig_plan_destroy(ig_plan *plan) {
         ig_free(plan->allocator, s->programs);
         ig_stand_in_destroy(plan->allocator, s->stand_in);
         ig_free(plan->allocator, s->left);
+        ig_undo_deinit(plan, &s->undo);
     }
     ig_free(plan->allocator, plan->segments);
     ig_free(plan->allocator, plan->refusals);

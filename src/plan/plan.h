@@ -53,6 +53,18 @@ typedef struct ig_refusal {
 
 typedef struct ig_stand_in ig_stand_in;
 
+/* Bytes that a run overwrites, as they were before. */
+typedef struct ig_undo_part {
+    uint32_t buffer;
+    uint64_t offset, bytes;
+} ig_undo_part;
+
+typedef struct ig_undo {
+    ig_undo_part *parts;
+    size_t count, room;
+    char *saved; /* one part after the other */
+} ig_undo;
+
 /* A run of steps on one device, and what became of it. */
 typedef struct ig_segment {
     uint32_t first, count; /* steps */
@@ -65,6 +77,7 @@ typedef struct ig_segment {
     bool ran;                       /* once, so that the timeline is settled */
     ig_stand_in *stand_in; /* runs it, since the device has failed; NULL: the device does */
     ig_refusal *left;      /* how it failed */
+    ig_undo undo;          /* what is kept before every run but the first */
 
     /* Where a device has memory of its own: what is brought to the segment's side before it runs,
      * and what is brought to the host after it. */

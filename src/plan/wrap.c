@@ -185,7 +185,9 @@ static int selected_level(const ig_segment *s) {
     return level;
 }
 
-void ig_segment_fail(ig_segment *s) { note(s, selected_level(s), false, ig_error_text()); }
+void ig_segment_fail(ig_segment *s, const char *reason) {
+    note(s, selected_level(s), false, reason);
+}
 
 ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status status) {
     const ig_step *steps = &plan->steps[s->first];
@@ -204,11 +206,10 @@ ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status statu
     return take_over(plan, s, reason);
 }
 
-ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status status) {
-    char reason[IG_REASON_BYTES];
+ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status status,
+                             const char *reason) {
     const int level = selected_level(s);
-    snprintf(reason, sizeof reason, "%s", ig_error_text());
-    if (is_final(status)) return status;
+    if (is_final(status)) return IG_FAIL(status, "%s", reason);
     note(s, level, false, reason);
     IG_TRY(refuse_fallback(plan->planner, s, level));
     return take_over(plan, s, reason);

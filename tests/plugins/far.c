@@ -7,6 +7,8 @@
  *            update
  *   always   all programs fail when they are run
  *   later    all programs fail when they are run for the third time
+ *   costly   the same, and its state is said to be costly to copy
+ *   gone     the same by killing the process
  *   status   submit() gives a status that there is not
  *   count    there are four billion devices
  *   open     open() gives a status that there is not
@@ -73,7 +75,7 @@ static void far_close(ig_backend_device *device) { device->host->free(device->ho
 static void far_info(const ig_backend_device *device, ig_device_info *out) {
     ig_ref_backend.info(device, out);
     out->device_class = IG_DEVICE_GPU;
-    out->flags = 0;
+    out->flags = fails("costly") ? IG_COSTLY_STATE : 0;
     snprintf(out->name, sizeof out->name, "reference loops, far away");
 }
 
@@ -155,13 +157,14 @@ static ig_status far_submit(ig_backend_program *program, ig_backend_buffer *cons
     far_program *p = (far_program *)program;
     p->runs++;
     if (fails("status")) return (ig_status)4711;
-    if (fails("crash") && p->count > 1) raise(SIGSEGV);
+    if ((fails("crash") && p->count > 1) || (fails("gone") && p->runs > 2)) raise(SIGSEGV);
     while (fails("hang") && p->count > 1) sleep(1000);
     char **data = p->host->alloc(p->host, n_buffers, sizeof *data);
     if (!data) return IG_HOST_FAIL(p->host, IG_ERR_MEMORY, "far: %u buffers", n_buffers);
     for (uint32_t i = 0; i < n_buffers; i++) data[i] = buffers[i] ? buffers[i]->data : NULL;
     ig_status status = IG_OK;
-    if (fails("always") || (fails("submit") && p->count > 1) || (fails("later") && p->runs > 2)) {
+    const bool late = (fails("later") || fails("costly")) && p->runs > 2;
+    if (fails("always") || (fails("submit") && p->count > 1) || late) {
         if (p->updated.desc.shape.rank >= 0)
             memset(data[p->updated.buffer] + p->updated.offset, 0xff, 4);
         status = IG_HOST_FAIL(p->host, IG_ERR_DEVICE, "far: %u steps caught fire", p->count);
@@ -194,7 +197,8 @@ static ig_status far_compile(ig_backend_device *device, const ig_step *steps, ui
     *p = (far_program){.base = {far_submit, far_destroy}, .host = host, .count = count};
     p->updated.desc.shape.rank = -1;
     for (uint32_t i = 0; i < count; i++)
-        if (steps[i].n_out > 0 && steps[i].out[0].alias >= 0) p->updated = steps[i].out[0];
+        if (steps[i].n_out > 0 && steps[i].out[0].alias >= 0 && steps[i].op != IG_OP_STORE_ROWS)
+            p->updated = steps[i].out[0]; /* stores write some rows alone */
     const ig_status status =
         ig_ref_backend.compile(device, steps, count, saved, progress, &p->inner);
     if (status == IG_OK)
