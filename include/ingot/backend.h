@@ -223,6 +223,8 @@ enum {
     IG_COSTLY_STATE = 1 << 6, /* what a run overwrites is kept before the first alone, since copying
                                  it before each would cost too much: a later failure in the midst
                                  of an update ends the run */
+    IG_SAVES_NO_WEIGHTS = 1 << 7, /* what save() gives has nothing of the bytes of WEIGHTs: other
+                                     weights of the same shapes find it, too */
 };
 
 typedef struct ig_device_info {

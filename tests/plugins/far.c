@@ -22,6 +22,8 @@
  *   split    compile() asks for fewer steps
  *   nothing  compile() says yes and gives no program
  *   number   compile() gives a status that there is not
+ *
+ * FAR_SAVES says what there is to keep of a program: "weights" or "no weights".
  */
 #include <signal.h>
 #include <stdio.h>
@@ -75,7 +77,10 @@ static void far_close(ig_backend_device *device) { device->host->free(device->ho
 static void far_info(const ig_backend_device *device, ig_device_info *out) {
     ig_ref_backend.info(device, out);
     out->device_class = IG_DEVICE_GPU;
+    const char *saves = getenv("FAR_SAVES");
     out->flags = fails("costly") ? IG_COSTLY_STATE : 0;
+    if (saves) out->flags |= IG_CAN_COMPILE | IG_NO_EAGER;
+    if (saves && strcmp(saves, "no weights") == 0) out->flags |= IG_SAVES_NO_WEIGHTS;
     snprintf(out->name, sizeof out->name, "reference loops, far away");
 }
 
@@ -208,6 +213,12 @@ static ig_status far_compile(ig_backend_device *device, const ig_step *steps, ui
     return status;
 }
 
+static ig_status far_save(const ig_backend_program *program, ig_blob *out) {
+    (void)program;
+    *out = (ig_blob){"far", 3};
+    return IG_OK;
+}
+
 const ig_backend *ig_backend_entry(void) {
     static const ig_backend backend = {
         .abi = IG_BACKEND_ABI,
@@ -228,6 +239,7 @@ const ig_backend *ig_backend_entry(void) {
         .scratch_bytes = far_scratch,
         .prepare = far_prepare,
         .compile = far_compile,
+        .save = far_save,
     };
     return &backend;
 }
