@@ -31,11 +31,10 @@ void ig_report_reset_memory(ig_ctx *ctx) {
 
 typedef void segment_fn(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s);
 
-static void say_module(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s) {
-    if (s->count == 1)
-        ig_text_add_string(t, ig_plan_step_name(&ctx->planner, &plan->steps[s->first]));
-    else
-        ig_text_add(t, "\"steps %u to %u\"", s->first, s->first + s->count - 1);
+static void say_module(ig_text *t, const ig_plan *plan, const ig_segment *s) {
+    char name[IG_MODULE_BYTES];
+    ig_segment_name(plan, s, name);
+    ig_text_add_string(t, name);
 }
 
 /* A device that could not do something after all, before the one that did it. */
@@ -58,10 +57,11 @@ static void say_timeline(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, con
         {.level = "compile", .ok = true, .selected = true},
         {.level = "kernel_override", .reason = "no override registered"},
         {.level = "eager", .reason = "skipped: compile selected"}};
+    (void)ctx;
     if (s->left) say_refusal(t, s->left);
     ig_text_comma(t);
     ig_text_add(t, "{\"module\":");
-    say_module(t, ctx, plan, s);
+    say_module(t, plan, s);
     ig_text_add(t, ",\"device\":\"%s\"", ig_segment_device(s));
     ig_attempts_describe(t, s->left ? compiled : s->attempts);
     ig_text_add(t, "}");
@@ -86,7 +86,7 @@ static void say_fallback(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, con
     if (!s->fallback[0]) return;
     ig_text_comma(t);
     ig_text_add(t, "{\"op\":");
-    say_module(t, ctx, plan, s);
+    say_module(t, plan, s);
     say_fallback_of(
         t, ctx,
         (fallback){ig_segment_device(s), s->fallback, s->n_runs, s->moved_bytes, s->lost_ns});

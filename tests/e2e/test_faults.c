@@ -183,6 +183,35 @@ static void a_plugin_in_a_process_of_its_own_computes_the_same(void **state) {
     json_decref(report);
 }
 
+/* ---- tags ---- */
+
+static bool is_named(const json_t *report, const char *name) {
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(json_object_get(report, "backend_timeline"), i, entry) {
+        const char *module = json_string_value(json_object_get(entry, "module"));
+        if (strncmp(module, name, strlen(name)) == 0) return true;
+    }
+    return false;
+}
+
+/* Where overrides are registered, programs are cut by tag: the timeline names each piece, so the
+ * builders of the architectures must have said what their ops are part of. */
+static void models_from_files_name_their_attention_and_ffn(void **state) {
+    static const char *const archs[] = {"llama", "qwen2",  "qwen3", "qwen3moe",
+                                        "phi3",  "gemma3", "gpt2"};
+    fixture f = *(const fixture *)*state;
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+        snprintf(f.model, sizeof f.model, "%s/%s.gguf", f.directory, archs[i]);
+        assert_int_equal(model_save(archs[i], IG_F32, f.model), IG_OK);
+        program_result r = generate(&f, "far", "override", "--no-cache", NULL);
+        json_t *report = json_of(&r);
+        if (!is_named(report, "attention (") || !is_named(report, "ffn ("))
+            fail_msg("%s: parts are not named", archs[i]);
+        json_decref(report);
+    }
+}
+
 /* ---- training ---- */
 
 static const double train_tolerance = 1e-4; /* two devices, a dozen steps of f32 */
@@ -239,6 +268,7 @@ int main(void) {
         cmocka_unit_test(strict_ends_with_exit_code_5_and_the_plugins_name),
         cmocka_unit_test(absurd_answers_end_with_exit_code_5_and_the_plugins_name),
         cmocka_unit_test(a_plugin_in_a_process_of_its_own_computes_the_same),
+        cmocka_unit_test(models_from_files_name_their_attention_and_ffn),
         cmocka_unit_test(training_goes_on_elsewhere_from_where_the_device_failed),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
