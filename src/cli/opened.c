@@ -13,8 +13,45 @@
 #include "model/model.h"
 #include "text/utf8.h"
 
-const char *const model_devices[] = {"auto", "cpu", "ref", NULL};
+static const char *const devices[] = {"auto", "cpu", "vulkan", "ref", NULL};
 const char *const model_caches[] = {"f16", "f32", "q8_0", NULL};
+
+#define OPTION(member) offsetof(model_options, member)
+
+const ig_opt model_opts[] = {
+    {OPT_TEXT, 'm', "model", OPTION(path),
+     .help = "the model, a .gguf or .oam file; without it, a small one that tells stories",
+     .value = "FILE", .env = "INGOT_MODEL", .flags = OPT_FILE},
+    {OPT_INT, 't', "threads", OPTION(threads),
+     .help = "how many threads compute; 0: as many as there are processors", .value = "N",
+     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
+    {OPT_TEXT, 0, "device", OPTION(device), .help = "where to compute", .value = "NAME",
+     .alias = "backend dev", .env = "INGOT_DEVICE", .choices = devices},
+    {OPT_INT, 'c', "ctx-size", OPTION(ctx_len),
+     .help = "tokens that a text may have; 0: the model's own, but at most 4096", .value = "N",
+     .initial = "0", .low = 0, .high = 1 << 24},
+    {OPT_INT, 0, "ubatch-size", OPTION(chunk),
+     .help = "rows that go through the model at once; 0: 128", .value = "N", .alias = "ub",
+     .initial = "0", .low = 0, .high = 4096},
+    {OPT_INT, 'b', "batch-size", OPTION(batch), .help = "the same, unless -ub says otherwise",
+     .value = "N", .initial = "0", .low = 0, .high = 1 << 24},
+    {OPT_TEXT, 0, "kv", OPTION(cache), .help = "what keys and values are kept as; f16 if not said",
+     .value = "TYPE", .choices = model_caches},
+    {OPT_TEXT, 0, "cache-type-k", OPTION(cache_k), .help = "the same for keys", .value = "TYPE",
+     .alias = "ctk", .choices = model_caches},
+    {OPT_TEXT, 0, "cache-type-v", OPTION(cache_v), .help = "the same for values", .value = "TYPE",
+     .alias = "ctv", .choices = model_caches},
+    {OPT_TEXT, 0, "pre", OPTION(pre),
+     .help = "how text is split before it becomes tokens, instead of what the file says",
+     .value = "NAME"},
+    {OPT_FLAG, 0, "no-mmap", OPTION(no_mmap),
+     .help = "read the file into memory instead of mapping it"},
+    {OPT_FLAG, 0, "no-pack", OPTION(no_pack),
+     .help = "read weights as they lie in the file: starts at once, then runs slower"},
+    {OPT_FLAG, 0, "mlock", OPTION(mlock),
+     .help = "keep the weights in memory: the system may not page them out"},
+    {0},
+};
 
 /* ---- the model ---- */
 

@@ -241,6 +241,7 @@ static json_t *option_json(const ig_opt *opt, const void *at) {
     case OPT_REAL: return ig_json_real(*(const double *)at);
     case OPT_TEXT: return text ? ig_json_text(text) : json_null();
     case OPT_CHOICE: return choice < 0 ? json_null() : json_string(opt->choices[choice]);
+    case OPT_TABLE:
     case OPT_END: break;
     }
     return json_null();
@@ -249,9 +250,10 @@ static json_t *option_json(const ig_opt *opt, const void *at) {
 /* Every option of the command, as it was taken: said, from the environment, or its default. */
 static json_t *options_json(const ig_opt *opts, const char *options) {
     json_t *all = json_object();
-    for (const ig_opt *opt = opts; opt && options && opt->kind != OPT_END; opt++)
-        if (!(opt->flags & OPT_HIDDEN))
-            json_object_set_new(all, opt->name, option_json(opt, options + opt->to));
+    if (!opts || !options) return all;
+    for (ig_opt_walk w = ig_opts_first(opts); w.opt; w = ig_opts_next(w))
+        if (!(w.opt->flags & OPT_HIDDEN))
+            json_object_set_new(all, w.opt->name, option_json(w.opt, options + w.to));
     return all;
 }
 
