@@ -14,8 +14,9 @@ typedef bool ig_grad_adds(void *user, ig_value leaf);
 typedef ig_status ig_grad_check(void *user, const ig_value_info *value);
 
 typedef struct ig_backward_args {
-    ig_value loss;   /* one element */
-    bool keep_nodes; /* what is built here stays in the graph: it is recorded */
+    ig_value loss;    /* one element */
+    bool keep_nodes;  /* what is built here stays in the graph: it is recorded */
+    bool keep_memory; /* nothing is dropped: what is built has not run */
     ig_grad_check *check;
     ig_grad_adds *adds;
     ig_grad_sink *sink;

@@ -65,6 +65,7 @@ static ig_status keep_grad(void *user, ig_value leaf, ig_value grad) {
         ig_build_binary(g, t->has_grad ? IG_OP_ACCUMULATE : IG_OP_ASSIGN, before, grad);
     IG_TRY(ig_graph_take_error(g));
     ig_record_grad(ctx, t, t->has_grad);
+    if (ctx->recorder.failed) return ig_capture_failed(ctx);
     /* What was built goes with the end of the backward, unless it is recorded. */
     t->grad->value = ctx->recorder.state == IG_RECORDING ? after : IG_NO_VALUE;
     t->new_grad |= !t->has_grad;
@@ -103,9 +104,13 @@ ig_status ig_backward(ig_tensor *loss) {
                                      "requires a gradient, or its step has ended");
     ctx->no_grad++;
     ctx->in_backward++;
-    const ig_backward_args args = {loss->value,   ctx->recorder.state == IG_RECORDING,
-                                   check_version, adds_to_grad,
-                                   keep_grad,     ctx};
+    const ig_backward_args args = {.loss = loss->value,
+                                   .keep_nodes = ctx->recorder.state == IG_RECORDING,
+                                   .keep_memory = ctx->recorder.deferring,
+                                   .check = check_version,
+                                   .adds = adds_to_grad,
+                                   .sink = keep_grad,
+                                   .user = ctx};
     const ig_status status = ig_graph_backward(&ctx->graph, args);
     settle_grads(ctx, status != IG_OK);
     ctx->in_backward--;
