@@ -33,7 +33,7 @@ const ig_opt ig_common_opts[] = {
      .flags = OPT_FILE},
     {OPT_TEXT, 0, "cache-dir", offsetof(ig_cli, cache_dir),
      .help = "where compiled programs are kept; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else "
-             "~/.cache/ingot",
+             "\"cache_dir\" in config.json, else ~/.cache/ingot",
      .value = "DIR", .flags = OPT_DIR},
     {OPT_FLAG, 0, "no-cache", offsetof(ig_cli, no_cache),
      .help = "keep no compiled programs, and use none that were kept"},
