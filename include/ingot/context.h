@@ -40,8 +40,9 @@ typedef struct ig_ctx_options {
     /* What happens, in words.  NULL: silence. */
     void (*log)(void *user, ig_log_level level, const char *text);
     /* How far a long job is: "compile" and "pack", of a plan's programs, never goes back; "from the
-     * cache" is how many programs of a plan were there already; "weights from the cache" and
-     * "weights to the cache" are bytes so far.  NULL: nobody asks. */
+     * cache" is how many programs of a plan were there already, "to the cache" how many of it are
+     * kept now; "weights from the cache" and "weights to the cache" are bytes so far.  NULL: nobody
+     * asks. */
     void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
     /* Asked between steps of a long job and before every run; true: it ends with
      * IG_ERR_CANCELLED. */

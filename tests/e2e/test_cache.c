@@ -107,6 +107,16 @@ static const char *fresh(const fixture *f, const char *name, char out[PATH_BYTES
 
 /* ---- hits ---- */
 
+/* Where the first event of this name stands in the report; -1: nowhere. */
+static int event_at(const json_t *report, const char *name) {
+    size_t i;
+    const json_t *event;
+    json_array_foreach(json_object_get(report, "stream_events"), i,
+                       event) if (strcmp(json_string_value(json_object_get(event, "event")),
+                                         name) == 0) return (int)i;
+    return -1;
+}
+
 static void a_second_start_compiles_nothing_and_says_the_same(void **state) {
     const fixture *f = *state;
     char cache[PATH_BYTES];
@@ -121,6 +131,12 @@ static void a_second_start_compiles_nothing_and_says_the_same(void **state) {
     static const char *const same[] = {"tokens", "backend_timeline"};
     for (int i = 0; i < 2; i++)
         assert_true(json_equal(json_object_get(cold, same[i]), json_object_get(again, same[i])));
+    assert_true(0 <= event_at(cold, "compile"));
+    assert_true(event_at(cold, "compile") < event_at(cold, "cache_store"));
+    assert_true(event_at(cold, "cache_store") < event_at(cold, "decode"));
+    assert_true(0 <= event_at(again, "cache_hit"));
+    assert_true(event_at(again, "cache_hit") < event_at(again, "decode"));
+    assert_int_equal(event_at(again, "compile"), -1);
     json_t *stats = json_with(cache, NULL, ARGS("cache", "stats", "--json"));
     assert_int_equal(json_integer_value(json_object_get(stats, "hits")), cached(again, "hits"));
     assert_int_equal(json_integer_value(json_object_get(stats, "misses")), cached(cold, "misses"));
