@@ -235,7 +235,9 @@ static json_t *error_of(const ig_cli *cli, ig_status status, int code) {
                               ig_error_hint(status));
     if (status != IG_ERR_MEMORY) return error;
     json_object_set_new(error, "estimate", needed_memory(cli));
-    json_object_set_new(error, "available", ig_json_count(ig_memory_available()));
+    const uint64_t there = ig_memory_available(), allowed = cli->memory_bytes;
+    json_object_set_new(error, "available",
+                        ig_json_count(allowed && allowed < there ? allowed : there));
     return error;
 }
 

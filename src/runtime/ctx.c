@@ -101,6 +101,7 @@ ig_status ig_ctx_open_devices(ig_ctx *ctx, const char *name, ig_planner *p) {
         else if (status == IG_ERR_MEMORY)
             return status;
     }
+    for (uint32_t i = 0; i < p->n_devices; i++) p->devices[i]->limit = ctx->options.memory_bytes;
     return IG_OK;
 }
 

@@ -104,6 +104,39 @@ static void more_memory_than_there_is_is_refused(void **state) {
     assert_usable(ctx);
 }
 
+/* A limit that the context was given counts on the host and on a device with its own memory; what
+ * is only kept for later use goes before anything is refused. */
+static void memory_is_capped_and_given_back(void **state) {
+    (void)state;
+    enum { LIMIT = 1 << 16, MOST = LIMIT / sizeof(float) };
+    static const char *const devices[] = {"cpu", "far"};
+    for (int i = 0; i < 2; i++) {
+        ig_ctx *ctx = NULL;
+        must(ig_ctx_create(&(ig_ctx_options){.device = devices[i],
+                                             .plugins = TEST_PLUGIN_DIR "/far/far.so",
+                                             .memory_bytes = LIMIT},
+                           &ctx));
+        ig_tensor *t = NULL, *more = NULL;
+        must(ig_tensor_create(ctx, f32(IG_SHAPE(MOST / 2)), &t));
+        assert_true(ig_report_memory(ctx).available_bytes <= LIMIT);
+        refused(ig_tensor_create(ctx, f32(IG_SHAPE(MOST)), &more), IG_ERR_MEMORY,
+                "of 65536 that it may take");
+        ig_tensor_release(t);
+        must(ig_tensor_create(ctx, f32(IG_SHAPE(MOST)), &more)); /* what was kept of t has gone */
+        ig_tensor_release(more);
+        must(ig_tensor_create(ctx, f32(IG_SHAPE(16)), &t));
+        ig_tensor *y = ig_neg(t);
+        must(ig_eval(&y, 1));
+        ig_tensor_release(t);
+        must(ig_step_end(ctx));
+        ig_ctx_release_memory(ctx);
+        ig_report_reset_memory(ctx);
+        assert_true(ig_report_memory(ctx).allocated_bytes < LIMIT / 2);
+        assert_true(ig_report_memory(ctx).peak_bytes < LIMIT / 2);
+        ig_ctx_destroy(ctx);
+    }
+}
+
 static void a_tensor_of_no_elements_is_read_and_written_as_nothing(void **state) {
     ig_tensor *t = NULL;
     must(ig_tensor_create(*state, f32(IG_SHAPE(3, 0)), &t));
@@ -468,6 +501,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(floats_are_converted_on_their_way_in_and_out),
         TEST_WITH_CTX(what_cannot_be_converted_is_refused),
+        cmocka_unit_test(memory_is_capped_and_given_back),
         cmocka_unit_test(a_new_tensor_is_zero_though_its_memory_was_used_before),
         TEST_WITH_CTX(shapes_that_cannot_be_are_refused),
         TEST_WITH_CTX(more_memory_than_there_is_is_refused),
