@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "runtime/ctx.h"
 
 static const ig_allocator *const memory = &ig_heap; /* no context's: a packing outlives them */
@@ -232,6 +233,7 @@ void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layou
         pthread_mutex_unlock(&p->lock);
     else
         ctx->packing = p;
+    ctx->pack_began_ns = ig_clock_ns();
     return result;
 }
 
@@ -247,5 +249,6 @@ void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole) {
         drop(new);
     }
     ctx->packing = NULL;
+    ctx->pack_ns += ig_clock_ns() - ctx->pack_began_ns;
     pthread_mutex_unlock(&p->lock);
 }
