@@ -129,6 +129,15 @@ ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     return IG_OK;
 }
 
+/* What keys and values take, for the report of a run that runs out of memory. */
+static uint64_t cache_bytes(const opened_model *m, const ig_session_options *o) {
+    const ig_model_config c = ig_adapter_config(m->adapter);
+    const double each = o->cache_k && strcmp(o->cache_k, "f32") == 0 ? sizeof(float) : 2;
+    const double width = (double)(c.n_heads ? c.d_model / c.n_heads * c.n_kv_heads : 0);
+    const double tokens = (double)o->ctx_len * (double)(o->sequences ? o->sequences : 1);
+    return (uint64_t)(2 * width * (double)c.n_layers * tokens * each);
+}
+
 ig_status model_session(opened_model *m, int64_t ctx_len, int64_t sequences) {
     const model_options *o = m->options;
     if (m->session) return IG_OK;
@@ -142,6 +151,7 @@ ig_status model_session(opened_model *m, int64_t ctx_len, int64_t sequences) {
                                                                    : 4096,
                                         .cache_k = o->cache_k ? o->cache_k : o->cache,
                                         .cache_v = o->cache_v ? o->cache_v : o->cache};
+    ig_run_estimate(m->cli, m->cli->run->estimate_bytes + cache_bytes(m, &options));
     return ig_session_create(m->adapter, &options, &m->session);
 }
 

@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "cli/fault.h"
 #include "ingot/report.h"
 
 static double now_ms(void) {
@@ -213,6 +215,17 @@ void ig_run_context(const ig_cli *cli, const ig_ctx *ctx) {
 
 /* ---- The whole ---- */
 
+/* What a run that ran out of memory would have taken: as it was thought before it began, and at
+ * least what it had and what it was refused. */
+static json_t *needed_memory(const ig_cli *cli) {
+    struct rusage usage;
+    const bool known = getrusage(RUSAGE_SELF, &usage) == 0;
+    const uint64_t had = known ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+    const uint64_t least = had + atomic_load(&cli->fault->refused);
+    const uint64_t thought = cli->run->estimate_bytes;
+    return ig_json_count(thought > least ? thought : least);
+}
+
 static json_t *error_of(const ig_cli *cli, ig_status status, int code) {
     char words[IG_ERROR_BYTES];
     if (status == IG_OK) return json_null();
@@ -220,9 +233,7 @@ static json_t *error_of(const ig_cli *cli, ig_status status, int code) {
                               ig_json_text(ig_cli_error(cli, words)), "exit_code", code, "hint",
                               ig_error_hint(status));
     if (status != IG_ERR_MEMORY) return error;
-    json_object_set_new(error, "estimate",
-                        cli->run->estimate_bytes ? ig_json_count(cli->run->estimate_bytes)
-                                                 : json_null());
+    json_object_set_new(error, "estimate", needed_memory(cli));
     json_object_set_new(error, "available", ig_json_count(ig_memory_available()));
     return error;
 }
