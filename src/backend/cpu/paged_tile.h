@@ -54,6 +54,12 @@ IG_INLINE const char *stored_at(const char *row, int64_t i, const ig_dtype dtype
     return row + i * (int64_t)(dtype == IG_F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
+/* Where it is itself. */
+IG_INLINE const char *number_at(const char *row, int64_t i, const ig_dtype dtype) {
+    const char *p = stored_at(row, i, dtype);
+    return dtype == IG_Q8_0 ? p + offsetof(ig_block_q8_0, q) + i % IG_BLOCK : p;
+}
+
 /* One number, as base/blocks.c decodes it; blocks have no parts that would need this. */
 IG_INLINE float stored_number(const char *p, const ig_dtype dtype) {
     if (dtype == IG_F32) return *(const float *)p;
@@ -65,11 +71,8 @@ IG_INLINE float stored_number(const char *p, const ig_dtype dtype) {
  * are 0. */
 IG_INLINE vf load_rows(const char *rows, int64_t step, int64_t i, int64_t n, vf scale,
                        const ig_dtype dtype) {
-    const char *p = stored_at(rows, i, dtype);
-    if (dtype == IG_Q8_0) {
-        const char *q = p + offsetof(ig_block_q8_0, q) + i % IG_BLOCK;
-        return vf_mul(scale, vf_rows_i8(q, step));
-    }
+    const char *p = number_at(rows, i, dtype);
+    if (dtype == IG_Q8_0) return vf_mul(scale, vf_rows_i8(p, step));
     if (n == VF_ROW)
         return dtype == IG_F32   ? vf_rows_f32(p, step)
                : dtype == IG_F16 ? vf_rows_f16(p, step)
@@ -147,10 +150,14 @@ IG_INLINE void score_tile(const tile *t, const int queries, const ig_dtype dtype
 
 /* ---- values ---- */
 
-/* VF_LANES numbers from p on, the first n of which are there; bytes without their scale. */
-IG_INLINE vf load_stored(const char *p, int64_t n, const ig_dtype dtype) {
+/* VF_LANES numbers from p on, the first n of which are there; number `place` of a block is the
+ * first, where there are blocks. */
+IG_INLINE vf load_stored(const char *p, int64_t place, int64_t n, const ig_dtype dtype) {
     if (dtype == IG_F32) return vf_load_first((const float *)p, n);
-    if (dtype == IG_Q8_0) return vi_to_float(vi_load_i8(p));
+    if (dtype == IG_Q8_0) {
+        const char *block = p - place - offsetof(ig_block_q8_0, q);
+        return vf_mul(vf_set_f16((const uint16_t *)block), vi_to_float(vi_load_i8(p)));
+    }
     if (n == VF_LANES)
         return dtype == IG_F16 ? vf_load_f16((const uint16_t *)p)
                                : vf_of_bits(vi_left(vi_load_u16((const uint16_t *)p), 16));
@@ -159,24 +166,30 @@ IG_INLINE vf load_stored(const char *p, int64_t n, const ig_dtype dtype) {
     return vf_load(y);
 }
 
+/* From the first number of a row's vector to that of vector c. */
+IG_INLINE int64_t vector_at(int c, const ig_dtype dtype) {
+    const int64_t i = (int64_t)c * VF_LANES, blocks = i / IG_BLOCK;
+    if (dtype == IG_Q8_0) return i + blocks * (int64_t)offsetof(ig_block_q8_0, q);
+    return i * (int64_t)(dtype == IG_F32 ? sizeof(float) : sizeof(uint16_t));
+}
+
 /* values += sum of weight[j] rows[j], one after the other, in columns from `at` on, which lie at
- * `row`: so many vectors, the last of which has n lanes.  Weights of a query lie side by side. */
-IG_INLINE void add_columns(const tile *t, const char *row, int64_t at, int64_t n,
-                           const float *weight, int64_t weights_step, const int queries,
+ * `row`: so many vectors, the last of which has n lanes. */
+IG_INLINE void add_columns(const tile *t, const char *row, int64_t at, int64_t n, const int queries,
                            const int vectors, const ig_dtype dtype) {
-    enum { VECTOR_BYTES = 4 * VF_LANES };
-    const int64_t bytes = VECTOR_BYTES / (dtype == IG_F32 ? 1 : dtype == IG_Q8_0 ? 4 : 2);
     const char *next = t->next ? t->next + (row - t->rows) : row;
+    const float *weight = t->score;
     vf sum[MOST_SUMS], value[MOST_VECTORS];
     IG_UNROLL for (int k = 0; k < queries * vectors; k++) sum[k] =
         vf_load_first(t->values[k / vectors] + at + k % vectors * VF_LANES,
                       k % vectors < vectors - 1 ? VF_LANES : n);
-    for (int64_t j = 0; j < t->n; j++, row += t->step, next += t->next_step) {
-        for (int64_t i = 0; i < vectors * bytes; i += LINE) __builtin_prefetch(next + i);
+    for (int64_t j = 0; j < t->n; j++, row += t->step, next += t->next_step, weight++) {
+        for (int64_t i = 0; i < vector_at(vectors, dtype); i += LINE) __builtin_prefetch(next + i);
         IG_UNROLL for (int c = 0; c < vectors; c++) value[c] =
-            load_stored(row + c * bytes, c < vectors - 1 ? VF_LANES : n, dtype);
+            load_stored(row + vector_at(c, dtype), (at + c * VF_LANES) % IG_BLOCK,
+                        c < vectors - 1 ? VF_LANES : n, dtype);
         IG_UNROLL for (int k = 0; k < queries * vectors; k++) sum[k] =
-            vf_fma(vf_set(weight[k / vectors * weights_step + j]), value[k % vectors], sum[k]);
+            vf_fma(vf_set(weight[k / vectors * SPAN]), value[k % vectors], sum[k]);
     }
     IG_UNROLL for (int k = 0; k < queries * vectors; k++)
         vf_store_first(t->values[k / vectors] + at + k % vectors * VF_LANES, sum[k],
@@ -185,49 +198,15 @@ IG_INLINE void add_columns(const tile *t, const char *row, int64_t at, int64_t n
 
 enum { LARGE = VF_LANES == 16 ? 4 : 2 }; /* vectors of four queries that registers hold */
 
-IG_INLINE void add_rows(const tile *t, const int queries, const ig_dtype dtype) {
+IG_INLINE void add_tile(const tile *t, const int queries, const ig_dtype dtype) {
     int64_t i = 0;
     for (; i + LARGE * VF_LANES <= t->width; i += LARGE * VF_LANES)
-        add_columns(t, stored_at(t->rows, i, dtype), i, VF_LANES, t->score, SPAN, queries, LARGE,
-                    dtype);
+        add_columns(t, number_at(t->rows, i, dtype), i, VF_LANES, queries, LARGE, dtype);
     for (; i < t->width; i += VF_LANES) {
         const int64_t left = t->width - i;
-        add_columns(t, stored_at(t->rows, i, dtype), i, left < VF_LANES ? left : VF_LANES, t->score,
-                    SPAN, queries, 1, dtype);
+        add_columns(t, number_at(t->rows, i, dtype), i, left < VF_LANES ? left : VF_LANES, queries,
+                    1, dtype);
     }
-}
-
-/* Weights times the scales of a block of each row. */
-IG_INLINE void scale_weights(const tile *t, const char *block, float (*scaled)[BATCH],
-                             const int queries) {
-    uint16_t scale[BATCH] = {0};
-    for (int64_t j = 0; j < t->n; j++) memcpy(scale + j, block + j * t->step, sizeof *scale);
-    for (int64_t j = 0; j < t->n; j += VF_LANES) {
-        const int64_t n = t->n - j < VF_LANES ? t->n - j : VF_LANES;
-        const vf d = vf_load_f16(scale + j);
-        for (int h = 0; h < queries; h++)
-            vf_store(scaled[h] + j, vf_mul(vf_load_first(t->score + h * SPAN + j, n), d));
-    }
-}
-
-/* The same for rows of blocks, a block at a time. */
-IG_INLINE void add_blocks(const tile *t, const int queries) {
-    enum { VECTORS = IG_BLOCK / VF_LANES < LARGE ? IG_BLOCK / VF_LANES : LARGE };
-    float scaled[TILE][BATCH];
-    for (int64_t i = 0; i < t->width; i += IG_BLOCK) {
-        const char *block = stored_at(t->rows, i, IG_Q8_0);
-        scale_weights(t, block, scaled, queries);
-        for (int64_t c = 0; c < IG_BLOCK; c += VECTORS * VF_LANES)
-            add_columns(t, block + offsetof(ig_block_q8_0, q) + c, i + c, VF_LANES, scaled[0],
-                        BATCH, queries, VECTORS, IG_Q8_0);
-    }
-}
-
-IG_INLINE void add_tile(const tile *t, const int queries, const ig_dtype dtype) {
-    if (dtype == IG_Q8_0)
-        add_blocks(t, queries);
-    else
-        add_rows(t, queries, dtype);
 }
 
 /* ---- both for each type that a cache may have ---- */

@@ -77,6 +77,7 @@ typedef struct walk {
     const ig_cpu_launch *l;
     int64_t sequence, row, rows;
     int64_t head, heads, group, groups;       /* of queries, and of keys and values */
+    int64_t each;                             /* heads of queries that read one of keys */
     int64_t slot;                             /* where their states are kept */
     int64_t first[MOST_ROWS], end[MOST_ROWS]; /* the positions each row sees, */
     int64_t low[MOST_ROWS], high[MOST_ROWS];  /* and its keys of the span at hand */
@@ -89,94 +90,118 @@ static float *state_of(const walk *w, int64_t row, int64_t head) {
     return state_at(w->l, w->row + row, w->slot, w->head + head);
 }
 
-/* Row j of a span, of one head of keys; behind its end, of what comes then. */
-static const char *row_at(const side *s, int64_t j, int64_t group) {
-    if (j >= SPAN) return s->then ? row_at(s->then, j - SPAN, group) : NULL;
+/* Row j of a span; behind its end, of what comes then. */
+static const char *row_at(const side *s, int64_t j) {
+    if (j >= SPAN) return s->then ? row_at(s->then, j - SPAN) : NULL;
     const char *page = s->page[j / KEYS];
-    return page ? page + j % KEYS * s->pages->step_bytes + group * s->pages->row_bytes : NULL;
+    return page ? page + j % KEYS * s->pages->step_bytes : NULL;
 }
 
-/* Queries [first, first + n) of a walk, which see rows [low, high) of what is at hand. */
+/* Queries [first, first + n) of a walk, which see rows [low, high) of a span. */
 typedef struct crew {
     int64_t first, n, low, high;
 } crew;
 
-/* A tile at a time.  Heads of keys side by side are walked through in turn, and each asks for its
- * part of the next batch of them all. */
-static void do_crew(walk *w, const side *s, int64_t group, int64_t batch, const crew *c,
-                    tile_fn *const *fn) {
-    if (c->n == 0) return;
-    const params *p = w->l->params;
-    const side *from = batch + BATCH < SPAN || !s->then ? s : s->then;
-    const bool all = w->groups == p->g;
-    const int64_t part = all ? from->pages->row_bytes : from->pages->step_bytes;
-    const char *next = row_at(s, batch + BATCH, 0);
-    tile t = {.rows = row_at(s, c->low, group),
-              .step = s->pages->step_bytes,
-              .width = s->pages->width,
-              .n = c->high - c->low,
-              .next = next ? next + group * BATCH * part : NULL,
-              .next_step = part,
-              .next_bytes = from->pages->row_bytes};
+/* Takes a crew through rows of which t->rows is the first, a tile at a time. */
+static void do_crew(walk *w, tile *t, const crew *c, tile_fn *const *fn) {
     for (int64_t i = 0; i < c->n; i += TILE) {
-        t.q = w->q + c->first + i;
-        t.values = w->values + c->first + i;
-        t.score = w->score[c->first + i] + c->low;
-        fn[smaller(c->n - i, TILE) - 1](&t);
-        t.next = NULL;
+        t->q = w->q + c->first + i;
+        t->values = w->values + c->first + i;
+        t->score = w->score[c->first + i] + c->low;
+        t->n = c->high - c->low;
+        fn[smaller(c->n - i, TILE) - 1](t);
+        t->next = NULL;
     }
 }
 
-/* Takes all queries of a group that see any of keys [j, j + BATCH) of a span through them, those
- * together that see the same. */
-static void do_batch(walk *w, const side *s, int64_t group, int64_t j, bool whole,
-                     tile_fn *const *fn) {
-    const int64_t each = w->heads / w->groups;
+typedef enum extent { WHOLE, SEEN } extent; /* of a batch: all, or what a query sees of it */
+
+/* All queries of a group that see any of the batch from j on, those together that see the same. */
+static void do_group(walk *w, tile *t, int64_t group, int64_t j, extent how, tile_fn *const *fn) {
+    const int64_t each = w->each;
+    const char *rows = t->rows;
     crew c = {0};
     for (int64_t r = 0; r < w->rows; r++) {
         int64_t low = w->low[r] > j ? w->low[r] : j, high = smaller(w->high[r], j + BATCH);
         if (low >= high) continue;
-        if (whole) low = j, high = j + BATCH;
+        if (how == WHOLE) low = j, high = j + BATCH;
         const int64_t first = r * w->heads + group * each;
         if (first != c.first + c.n || low != c.low || high != c.high) {
-            do_crew(w, s, group, j, &c, fn);
+            do_crew(w, t, &c, fn);
+            t->rows = rows + (low - j) * t->step;
             c = (crew){first, 0, low, high};
         }
         c.n += each;
     }
-    do_crew(w, s, group, j, &c, fn);
+    do_crew(w, t, &c, fn);
 }
 
-/* A score to its place among the others: scaled, and capped if that is asked for. */
-IG_INLINE vf placed(const params *p, vf score) {
-    const vf x = vf_mul(score, vf_set(p->scale)), cap = vf_set(p->softcap);
-    return p->softcap == 0 ? x : vf_mul(vf_tanh(vf_div(x, cap)), cap);
+/* Keys or values [low, high) of a span, a batch of all heads of keys at a time: memory is read in
+ * the order it lies in.  Each group asks for its part of the next batch. */
+static void do_side(walk *w, const side *s, int64_t low, int64_t high, extent how,
+                    tile_fn *const *fn) {
+    const params *p = w->l->params;
+    for (int64_t j = low / BATCH * BATCH; j < high; j += BATCH) {
+        const pages *next = j + BATCH < SPAN || !s->then ? s->pages : s->then->pages;
+        const char *rows = row_at(s, j), *next_rows = row_at(s, j + BATCH);
+        tile t = {.step = s->pages->step_bytes,
+                  .width = s->pages->width,
+                  .next_step = w->groups == p->g ? next->row_bytes : next->step_bytes,
+                  .next_bytes = next->row_bytes};
+        for (int64_t group = 0; group < w->groups; group++) {
+            t.rows = rows + group * s->pages->row_bytes;
+            t.next = next_rows ? next_rows + group * BATCH * t.next_step : NULL;
+            do_group(w, &t, group, j, how, fn);
+        }
+    }
 }
 
 typedef struct scores {
     float *at;
-    float largest;
+    float scale, largest;
 } scores;
 
-IG_INLINE vf exp_term(int64_t i, int64_t n, const void *of) {
+/* n scores by the scale, and within the cap if there is one. */
+static void place(const params *p, float *score, int64_t n) {
+    const vf scale = vf_set(p->scale), cap = vf_set(p->softcap);
+    for (int64_t j = 0; j < n; j += VF_LANES) {
+        const int64_t m = smaller(n - j, VF_LANES);
+        const vf x = vf_mul(vf_load_first(score + j, m), scale);
+        vf_store_first(score + j, p->softcap == 0 ? x : vf_mul(vf_tanh(vf_div(x, cap)), cap), m);
+    }
+}
+
+/* A NaN counts as less than all. */
+static float largest_score(const float *score, int64_t n) {
+    vf most[2] = {vf_set(-INFINITY), vf_set(-INFINITY)};
+    int64_t j = 0;
+    for (; j + 2 * VF_LANES <= n; j += 2 * VF_LANES)
+        for (int c = 0; c < 2; c++) most[c] = vf_max(vf_load(score + j + c * VF_LANES), most[c]);
+    for (; j < n; j += VF_LANES) {
+        const int64_t m = smaller(n - j, VF_LANES);
+        most[0] = vf_max(vf_part(vf_load_first(score + j, m), most[0], m), most[0]);
+    }
+    return vf_max_lane(vf_max(most[0], most[1]));
+}
+
+IG_INLINE vf weight_term(int64_t i, int64_t n, const void *of) {
     const scores *s = of;
-    const vf x = vf_exp(vf_sub(vf_load_first(s->at + i, n), vf_set(s->largest)));
+    const vf score = vf_load_first(s->at + i, n);
+    const vf x = vf_exp_down(vf_sub(vf_mul(score, vf_set(s->scale)), vf_set(s->largest)));
     vf_store_first(s->at + i, x, n);
     return x;
 }
 
-/* n scores become exp(score - largest); NaN is not the largest, but shows in the sum. */
+/* n scores become exp(score - largest).  A NaN shows in the sum. */
 static void weigh(const params *p, float *state, float *score, int64_t n) {
-    vf most = vf_set(-INFINITY);
-    for (int64_t j = 0; j < n; j += VF_LANES) {
-        const int64_t m = smaller(n - j, VF_LANES);
-        const vf x = placed(p, vf_load_first(score + j, m));
-        vf_store_first(score + j, x, m);
-        most = vf_max(vf_part(x, most, m), most);
+    scores s = {score, p->scale, 0};
+    if (p->softcap != 0 || p->scale < 0) { /* else the largest stays the largest */
+        place(p, score, n);
+        s.scale = 1;
     }
-    const scores s = {score, vf_max_lane(most)};
+    s.largest = largest_score(score, n) * s.scale;
     state[LARGEST] = s.largest;
-    state[SUM] = (float)sum_terms(n, exp_term, &s);
+    state[SUM] = (float)sum_terms(n, weight_term, &s);
 }
 
 /* The page that holds a position, as a row of [p 64]; -1: it lies nowhere. */
@@ -243,16 +268,12 @@ static void walk_span(walk *w, int64_t span) {
     if (low >= high) return;
     find_pages(w, span + 1, &next_k, &next_v);
     k.then = &v, v.then = &next_k;
-    for (int64_t j = low / BATCH * BATCH; j < high; j += BATCH)
-        for (int64_t group = 0; group < w->groups; group++)
-            do_batch(w, &k, group, j, true, p->k.stored->score);
+    do_side(w, &k, low, high, WHOLE, p->k.stored->score);
     for (int64_t r = 0; r < w->rows; r++)
         for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++)
             weigh(p, state_of(w, r, i), w->score[r * w->heads + i] + w->low[r],
                   w->high[r] - w->low[r]);
-    for (int64_t j = low / BATCH * BATCH; j < high; j += BATCH)
-        for (int64_t group = 0; group < w->groups; group++)
-            do_batch(w, &v, group, j, false, p->v.stored->add);
+    do_side(w, &v, low, high, SEEN, p->v.stored->add);
 }
 
 /* Puts what a later span has found to what those before have. */
@@ -360,6 +381,7 @@ static void walk_block(const ig_cpu_launch *l, int64_t block, int64_t bundle, in
         gather(&w, end);
         for (w.head = head; w.head < head_end; w.head += w.heads) {
             w.heads = smaller(head_end - w.head, MOST_HEADS);
+            w.each = w.heads / w.groups;
             if (span < 0)
                 walk_all(&w);
             else
