@@ -165,8 +165,9 @@ enum {
 typedef struct tile_out {
     float *y;
     int64_t y_row, columns;
-    const float *bias; /* or NULL */
-    bool first, last;  /* panels */
+    const float *bias;    /* or NULL */
+    bool first, last;     /* panels */
+    const uint8_t *ahead; /* what is fetched meanwhile, a line for each block */
 } tile_out;
 
 typedef vf tile_sums[TILE_ROWS][TILE_VECTORS];
@@ -318,6 +319,7 @@ IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t 
     if (rows > (kind >= TWO_SCALES ? TILE_ROWS_TWO : TILE_ROWS)) return; /* never called */
     load_sums(out, sum, rows);
     for (int64_t b = 0; b < blocks; b++) {
+        __builtin_prefetch(out->ahead + b * LINE, 0, 2);
         if (kind >= TWO_SCALES)
             add_two_scales(p, x, b, sum, rows, kind);
         else
@@ -585,6 +587,19 @@ static inline void fill_panels(const whole_block *p, int64_t c, int64_t first, i
     }
 }
 
+/*
+ * Line i of what the next panels will be opened from: more blocks of these groups, or the next
+ * ones. Tiles fetch it to the second cache a few lines each, until all is there.
+ */
+static inline const uint8_t *ahead_of(const whole_block *p, int64_t c, int64_t next, int64_t i) {
+    const bool is_end = next >= p->blocks;
+    const int64_t blocks = smaller(p->blocks - (is_end ? 0 : next), PANEL_BLOCKS);
+    const int64_t lines = packed_group_bytes(p->dtype, blocks) / LINE;
+    const int64_t group = c / PANEL_COLUMNS + (is_end ? TILE_GROUPS : 0) + i / lines;
+    const int64_t at = is_end ? 0 : packed_group_bytes(p->dtype, next);
+    return (const uint8_t *)p->w + group * p->w_row + at + i % lines * LINE;
+}
+
 /* All rows through panels that begin at block `first`, in tiles of about the same size. */
 static inline void through_panels(const whole_block *p, const panel *const *panels, int64_t c,
                                   int64_t first, int64_t blocks) {
@@ -601,6 +616,8 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
         const int64_t r = p->rows * i / n_tiles, rows = p->rows * (i + 1) / n_tiles - r;
         for (int64_t k = 0; k < rows; k++) x[k] = p->x + (r + k) * p->x_row + first;
         out.y = p->y + r * p->y_row + c;
+        out.ahead =
+            p->is_packed ? ahead_of(p, c, first + blocks, i * blocks) : (const uint8_t *)p->x;
         tiles[t->is_wide ? 4 : t->kind][rows - 1](panels, x, blocks, &out);
     }
 }
