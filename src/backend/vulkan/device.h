@@ -97,6 +97,7 @@ typedef struct vk_device {
     VkPhysicalDeviceProperties properties;
     VkPhysicalDeviceMemoryProperties memory;
     bool has_budget;
+    bool has_matrices;                     /* see matrices.h */
     bool keeps_subnormals, keeps_specials; /* floats may be asked to: denormals; signed zero, NaN */
     VkDevice handle;
     VkQueue queue;

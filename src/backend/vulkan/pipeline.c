@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "backend/vulkan/device.h"
+#include "backend/vulkan/matrices.h"
 #include "backend/vulkan/shaders.h"
 
 /* What every shader gets with a dispatch: see kernels/common.glsl. */
@@ -155,12 +156,16 @@ static ig_status load_module(vk_device *d, uint32_t shader) {
     VkShaderModule *module = module_of(&d->pipelines, shader);
     const vk_shader_code code = code_of(&d->pipelines, shader);
     if (*module) return IG_OK;
-    uint32_t *words = host->alloc(host, code.bytes + MOST_ADDED * sizeof *words, 1);
+    const bool rewritten = shader == VK_SHADER_matmul_matrix;
+    const size_t room = code.bytes / sizeof(uint32_t) + MOST_ADDED;
+    uint32_t *words = host->alloc(host, room + vk_matrices_room(room), sizeof *words);
     if (!words) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: shader %s", code.name);
+    size_t count = ask_for_floats(d, &code, words);
+    uint32_t *last = rewritten ? words + room : words;
+    if (rewritten) count = vk_matrices_rewrite(words, count, last);
     const VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                           .codeSize =
-                                               ask_for_floats(d, &code, words) * sizeof *words,
-                                           .pCode = words};
+                                           .codeSize = count * sizeof *last,
+                                           .pCode = last};
     const VkResult result = d->api.CreateShaderModule(d->handle, &info, NULL, module);
     host->free(host, words);
     return result == VK_SUCCESS ? IG_OK : VK_FAIL(host, result, "shader %s", code.name);

@@ -69,14 +69,12 @@ bool vk_setup(const ig_step *step, vk_builder *b) {
 }
 
 bool vk_can_run(const ig_backend_device *device, const ig_step *step) {
-    vk_builder b = {0};
-    (void)device;
+    vk_builder b = {.has_matrices = ((const vk_device *)device)->has_matrices};
     return vk_setup(step, &b);
 }
 
 uint64_t vk_scratch_bytes(const ig_backend_device *device, const ig_step *step) {
-    vk_builder b = {0};
-    (void)device;
+    vk_builder b = {.has_matrices = ((const vk_device *)device)->has_matrices};
     return vk_setup(step, &b) ? b.scratch_bytes : 0;
 }
 
@@ -330,7 +328,7 @@ static ig_status check_steps(const ig_backend_device *device, const ig_step *ste
                              uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const ig_step *step = ig_step_at(steps, i);
-        vk_builder b = {0};
+        vk_builder b = {.has_matrices = ((const vk_device *)device)->has_matrices};
         if (!vk_setup(step, &b)) return refuse(device, step, i);
         if (b.scratch_bytes > step->scratch_bytes)
             return IG_HOST_FAIL(device->host, IG_ERR_ARGUMENT,
@@ -418,11 +416,11 @@ static ig_status settle(vk_program *p) {
 }
 
 static ig_status make_program(vk_device *d, const units *u, ig_backend_program **out) {
-    vk_builder b = {0};
+    vk_builder b = {.has_matrices = d->has_matrices};
     emit_all(&b, u);
     vk_program *p = create(d, &b);
     if (!p) return IG_HOST_FAIL(d->base.host, IG_ERR_MEMORY, "vulkan: %u dispatches", b.n_launches);
-    b = (vk_builder){.program = p};
+    b = (vk_builder){.program = p, .has_matrices = d->has_matrices};
     emit_all(&b, u);
     const ig_status status = p->n_launches > 0 ? settle(p) : IG_OK;
     if (status == IG_OK)

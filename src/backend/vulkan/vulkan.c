@@ -17,6 +17,7 @@
 #include <xxhash.h>
 
 #include "backend/vulkan/device.h"
+#include "backend/vulkan/matrices.h"
 
 extern const ig_backend ig_vulkan_backend;
 
@@ -288,7 +289,8 @@ static bool has_extension(const vk_device *d, const char *name) {
 
 static ig_status create_device(vk_device *d, uint32_t family) {
     static const char budget[] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
-    const char *const extensions[] = {budget};
+    const char *extensions[2];
+    uint32_t n_extensions = 0;
     const float priority = 1;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = family,
@@ -300,11 +302,19 @@ static ig_status create_device(vk_device *d, uint32_t family) {
     f.v12.storageBuffer8BitAccess = f.v11.storageBuffer16BitAccess = VK_TRUE;
     f.base.features.shaderInt64 = VK_TRUE;
     d->has_budget = has_extension(d, budget);
+    d->has_matrices = has_extension(d, VK_MATRICES_EXTENSION) && vk_matrices_offered(d);
+    vk_matrices_features matrices = vk_matrices_wanted();
+    if (d->has_budget) extensions[n_extensions++] = budget;
+    if (d->has_matrices) {
+        extensions[n_extensions++] = VK_MATRICES_EXTENSION;
+        f.v12.shaderFloat16 = f.v12.vulkanMemoryModel = VK_TRUE;
+        f.v12.pNext = &matrices;
+    }
     const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                      .pNext = &f.base,
                                      .queueCreateInfoCount = 1,
                                      .pQueueCreateInfos = &queue,
-                                     .enabledExtensionCount = d->has_budget,
+                                     .enabledExtensionCount = n_extensions,
                                      .ppEnabledExtensionNames = extensions};
     const VkResult result = d->api.CreateDevice(d->physical, &info, NULL, &d->handle);
     if (result != VK_SUCCESS)

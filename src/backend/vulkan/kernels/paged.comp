@@ -48,22 +48,25 @@ void store(uint to, uint from, vk_places places) {
     }
 }
 
-/* dst, rows, index: of several rows for one place, the last is stored */
+/* dst, rows, index: of several rows for one place, the last is stored.  A group takes a row. */
 void store_rows() {
     Store s = Store(push.params_at);
     const uint each = DTYPE_K == VK_Q8_0 ? 32 : 1; /* elements of a thread */
-    FOR_EACH(i, s.p.rows * s.p.width / each) {
-        const uint from = i * each, row = from / s.p.width, column = from % s.p.width;
+    FOR_EACH_GROUP(row, s.p.rows) {
         const int to = INTS(2)[row * s.p.index_stride];
-        bool last = to >= 0 && to < int(s.p.n);
-        for (uint j = row + 1; j < s.p.rows && last; j++)
-            last = INTS(2)[j * s.p.index_stride] != to;
-        if (!last) continue;
-        const uint place = place_of(s.p.to, uint(to) * s.p.width + column);
-        if (DTYPE_K == VK_Q8_0)
-            store_block(push.at[0] + uint64_t(place / 32) * 34, from, s.p.from);
-        else
-            store(place, from, s.p.from);
+        if (to < 0 || to >= int(s.p.n)) continue;
+        float later = 0;
+        for (uint j = row + 1 + thread(); j < s.p.rows; j += GROUP)
+            if (INTS(2)[j * s.p.index_stride] == to) later = 1;
+        if (group_max(later) > 0) continue;
+        for (uint column = thread() * each; column < s.p.width; column += GROUP * each) {
+            const uint from = row * s.p.width + column;
+            const uint place = place_of(s.p.to, uint(to) * s.p.width + column);
+            if (DTYPE_K == VK_Q8_0)
+                store_block(push.at[0] + uint64_t(place / 32) * 34, from, s.p.from);
+            else
+                store(place, from, s.p.from);
+        }
     }
 }
 

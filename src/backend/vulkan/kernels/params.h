@@ -104,6 +104,14 @@ VK_STRUCT(vk_matmul_params) {
     vk_places a, b; /* matrices of a batch */
 };
 
+/* Rows that become halves: see matmul_split.comp. */
+VK_STRUCT(vk_split_head) {
+    uint rows, k, depth; /* depth: k, rounded up to whole slices */
+    uint stride, k_stride;
+};
+#define VK_SLICE       64
+#define VK_MATRIX_K_ID 4 /* of the constant that the matrices of both sides share */
+
 VK_STRUCT(vk_rope_params) {
     uint rows, width, heads, pairs; /* a row is a head of a token */
     uint neighbours, inverse, factor_stride, column_stride;
