@@ -5,7 +5,8 @@
  *     enumerate         it does not say which devices there are
  *     device            the device does not open
  *     without=NAME      the device has no such feature (bufferDeviceAddress, ...), is of an older
- *                       version (version), or has no subgroups (subgroups)
+ *                       version (version), or has no subgroups (subgroups); the host does not see
+ *                       its memory (mapped), or sees it without a cache (cached)
  *     written           shaders that were not made by glslc are rejected
  *     shaders           all shaders are
  *     pipelines=N       the first N pipelines are
@@ -32,17 +33,20 @@ static VkInstance last_instance;
 
 /* What lies below, asked for when an instance or a device is made: asked later, some loaders answer
  * with the function of this layer. */
-#define INSTANCE_FUNCTIONS(X)       \
-    X(EnumeratePhysicalDevices)     \
-    X(GetPhysicalDeviceProperties2) \
-    X(GetPhysicalDeviceFeatures2)
-#define DEVICE_FUNCTIONS(X)   \
-    X(CreateShaderModule)     \
-    X(CreateComputePipelines) \
-    X(GetDeviceQueue)         \
-    X(DeviceWaitIdle)         \
-    X(QueueSubmit)            \
-    X(WaitSemaphores)         \
+#define INSTANCE_FUNCTIONS(X)            \
+    X(EnumeratePhysicalDevices)          \
+    X(GetPhysicalDeviceProperties2)      \
+    X(GetPhysicalDeviceFeatures2)        \
+    X(GetPhysicalDeviceMemoryProperties) \
+    X(GetPhysicalDeviceMemoryProperties2)
+#define DEVICE_FUNCTIONS(X)        \
+    X(CreateShaderModule)          \
+    X(CreateComputePipelines)      \
+    X(GetDeviceQueue)              \
+    X(DeviceWaitIdle)              \
+    X(QueueSubmit)                 \
+    X(WaitSemaphores)              \
+    X(GetBufferMemoryRequirements) \
     X(AllocateMemory)
 static struct {
 #define DECLARE(name) PFN_vk##name name;
@@ -171,6 +175,43 @@ static VKAPI_ATTR void VKAPI_CALL get_features(VkPhysicalDevice physical,
     if (v12 && is_without("timelineSemaphore")) v12->timelineSemaphore = VK_FALSE;
 }
 
+/* ---- memory that the host does not see ---- */
+
+/* Beside the driver's own kind of memory there is then another that the host does see: number
+ * OTHER, which is the same to the driver. */
+enum { OWN = 0, OTHER = 1 };
+
+static int is_apart(void) { return is_without("mapped") || is_without("cached"); }
+
+static void divide(VkPhysicalDeviceMemoryProperties *m) {
+    const VkMemoryPropertyFlags seen =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    if (!is_apart()) return;
+    m->memoryTypeCount = 2;
+    m->memoryTypes[OWN].propertyFlags =
+        VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | (is_without("cached") ? seen : 0);
+    m->memoryTypes[OTHER] =
+        (VkMemoryType){seen | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, m->memoryTypes[OWN].heapIndex};
+}
+
+static VKAPI_ATTR void VKAPI_CALL get_memory(VkPhysicalDevice physical,
+                                             VkPhysicalDeviceMemoryProperties *out) {
+    next.GetPhysicalDeviceMemoryProperties(physical, out);
+    divide(out);
+}
+
+static VKAPI_ATTR void VKAPI_CALL get_memory2(VkPhysicalDevice physical,
+                                              VkPhysicalDeviceMemoryProperties2 *out) {
+    next.GetPhysicalDeviceMemoryProperties2(physical, out);
+    divide(&out->memoryProperties);
+}
+
+static VKAPI_ATTR void VKAPI_CALL get_needs(VkDevice device, VkBuffer buffer,
+                                            VkMemoryRequirements *out) {
+    next.GetBufferMemoryRequirements(device, buffer, out);
+    if (is_apart()) out->memoryTypeBits |= 1u << OTHER;
+}
+
 /* ---- what a device does ---- */
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device,
@@ -228,7 +269,9 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAl
     const unsigned long long most = fault_number("memory");
     if (most > 0 && memory_used + info->allocationSize > most) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     memory_used += info->allocationSize;
-    return next.AllocateMemory(device, info, allocator, out);
+    VkMemoryAllocateInfo own = *info;
+    if (is_apart()) own.memoryTypeIndex = OWN;
+    return next.AllocateMemory(device, &own, allocator, out);
 }
 
 /* ---- the tables ---- */
@@ -258,6 +301,7 @@ static PFN_vkVoidFunction device_function(const char *name) {
                             {"vkGetDeviceQueue", FN(get_queue)},
                             {"vkQueueSubmit", FN(submit)},
                             {"vkWaitSemaphores", FN(wait)},
+                            {"vkGetBufferMemoryRequirements", FN(get_needs)},
                             {"vkAllocateMemory", FN(allocate)},
                             {NULL, NULL}};
     return look_up(all, name);
@@ -277,6 +321,8 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_function(VkInstance
                             {"vkEnumeratePhysicalDevices", FN(enumerate)},
                             {"vkGetPhysicalDeviceProperties2", FN(get_properties)},
                             {"vkGetPhysicalDeviceFeatures2", FN(get_features)},
+                            {"vkGetPhysicalDeviceMemoryProperties", FN(get_memory)},
+                            {"vkGetPhysicalDeviceMemoryProperties2", FN(get_memory2)},
                             {NULL, NULL}};
     const PFN_vkVoidFunction own = look_up(all, name);
     const PFN_vkVoidFunction of_device = device_function(name);

@@ -9,6 +9,10 @@
 
 enum { HALF_BYTES = 4 << 20 }; /* of the staging memory */
 
+/* What the host reads sooner by itself than it could submit a copy and wait for it, even where each
+ * word comes across a bus. */
+enum { FEW_BYTES = 1 << 10 };
+
 static uint64_t aligned(uint64_t bytes) {
     return (bytes + VK_ALIGNMENT - 1) & ~(uint64_t)(VK_ALIGNMENT - 1);
 }
@@ -307,7 +311,7 @@ ig_status vk_read(ig_backend_device *device, const ig_backend_buffer *src, uint6
                   void *dst, uint64_t bytes) {
     vk_device *d = (vk_device *)device;
     if (bytes == 0) return IG_OK;
-    if (vk_piece_mapped(src) && d->pools[VK_POOL_DEVICE].fast) {
+    if (vk_piece_mapped(src) && (d->pools[VK_POOL_DEVICE].fast || bytes <= FEW_BYTES)) {
         IG_TRY(vk_wait(d, src->last_use));
         memcpy(dst, vk_piece_mapped(src) + offset, bytes);
         return IG_OK;
