@@ -78,10 +78,12 @@ typedef struct vk_join {
 
 /* Where dispatches go: nowhere, but counted, or into a program, or into the words of a run. */
 typedef struct vk_builder {
+    const struct vk_device *device; /* that they are for */
     uint32_t n_launches, n_refs, n_numbers;
     uint64_t params_bytes, scratch_bytes;
     struct vk_program *program; /* NULL: only counts */
     uint32_t n_varying;
+    bool too_large;    /* a dispatch has operands that the device cannot show */
     uint32_t *rewrite; /* of a dispatch that varies: see vary.h; NULL: it is no such run */
     const ig_step *step;
     uint32_t step_index;

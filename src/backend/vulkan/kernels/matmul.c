@@ -165,7 +165,7 @@ bool vk_matmul_takes_after(const ig_step *product, const ig_step *after) {
 static void join(const vk_builder *b, const ig_step *step, vk_dispatch *d, vk_matmul_head *h) {
     const ig_step *before = b->join.before, *after = b->join.after;
     if (!before && !after) return;
-    for (uint32_t i = d->n_refs; i < VK_MAX_REFS; i++) d->ref[i] = d->ref[1]; /* not looked at */
+    for (uint32_t i = d->n_refs; i < VK_MAX_REFS; i++) d->ref[i] = d->ref[0]; /* not looked at */
     d->n_refs = VK_MAX_REFS;
     if (after) {
         const bool first = after->in[0].value == step->out[0].value;
