@@ -218,8 +218,13 @@ enum {
     IG_KEEPS_WEIGHTS = 1 << 3, /* compile() has taken the bytes of every WEIGHT: submit() looks at
                                   none of their buffers, and the host does not fill them */
     IG_NEVER_FAILS = 1 << 4,   /* submit(), once compiled */
-    IG_JOINS_STEPS = 1 << 5, /* a step may run with one of the level before or behind: what a level
-                                reads stays for two more */
+    IG_JOINS_STEPS = 1 << 5,  /* a step may run with one of the level before or behind: what a level
+                                 reads stays for two more */
+    IG_COSTLY_STATE = 1 << 6, /* what a run overwrites is kept before the first alone, since copying
+                                 it before each would cost too much: a later failure in the midst
+                                 of an update ends the run */
+    IG_SAVES_NO_WEIGHTS = 1 << 7, /* what save() gives has nothing of the bytes of WEIGHTs: other
+                                     weights of the same shapes find it, too */
 };
 
 typedef struct ig_device_info {

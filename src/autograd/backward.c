@@ -14,7 +14,8 @@ typedef struct pass {
 } pass;
 
 static void drop(const pass *p, ig_value v) {
-    if (p->g->hooks.drop) p->g->hooks.drop(p->g->hooks.user, ig_value_at(p->g, v));
+    if (p->g->hooks.drop && !p->args->keep_memory)
+        p->g->hooks.drop(p->g->hooks.user, ig_value_at(p->g, v));
 }
 
 static bool has_grad(const pass *p, const ig_node *node) {

@@ -11,8 +11,9 @@ typedef ig_status ig_grad_sink(void *user, ig_value leaf, ig_value grad);
 typedef ig_status ig_grad_check(void *user, const ig_value_info *value);
 
 typedef struct ig_backward_args {
-    ig_value loss;   /* one element */
-    bool keep_nodes; /* what is built here stays in the graph: it is recorded */
+    ig_value loss;    /* one element */
+    bool keep_nodes;  /* what is built here stays in the graph: it is recorded */
+    bool keep_memory; /* nothing is dropped: what is built has not run */
     ig_grad_check *check;
     ig_grad_sink *sink;
     void *user;

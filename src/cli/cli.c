@@ -91,7 +91,7 @@ static const struct outcome {
                        "out of memory: ", "Free some memory, or ask for less."},
     [IG_ERR_IO] = {6, "InputOutput", "", "Check the path, its permissions and the free space."},
     [IG_ERR_FORMAT] = {3, "WeightFormat", "", ""},
-    [IG_ERR_DEVICE] = {5, "BackendUnavailable", "", "Choose one that this machine has."},
+    [IG_ERR_DEVICE] = {5, "BackendUnavailable", "", "'ingot devices' lists what this machine has."},
     [IG_ERR_CANCELLED] = {130, "Cancelled", "", ""},
     [IG_ERR_SPLIT] = {1, "RunFailed", "", ""},
     [IG_ERR_STATE] = {1, "RunFailed", "", ""},

@@ -23,6 +23,7 @@ typedef struct ig_cli {
     const ig_command *const *commands; /* all there are; NULL at the end */
     const ig_command *command;         /* the one that runs; NULL: none yet */
     ig_allocator allocator;            /* for the command and its contexts */
+    const struct ig_fault *fault;      /* what the allocator could not give */
     ig_term term;
 
     /* Common options. */

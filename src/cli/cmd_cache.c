@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/digests.h"
-#include "base/dirs.h"
 #include "base/entries.h"
 #include "cli/cli.h"
 #include "cli/output.h"
@@ -281,8 +280,8 @@ static ig_status run(ig_cli *cli, const void *options) {
     if (!actions[action])
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: there are stats, ls, verify, why, prune and clear",
                        c.options->action);
-    if (!ig_dir_cache(cli->cache_dir, top))
-        return IG_FAIL(IG_ERR_IO, "there is no place for a cache; INGOT_CACHE_DIR names one");
+    const ig_ctx_options ctx_options = ig_cli_ctx_options(cli);
+    IG_TRY(ig_cache_dir(&ctx_options, top, sizeof top));
     const int length = snprintf(c.folder, sizeof c.folder, "%s/programs", top);
     snprintf(c.digests, sizeof c.digests, "%s/digests", top);
     if (length < 0 || (size_t)length >= sizeof c.folder)

@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/memory.h"
+#include "cli/fault.h"
 #include "ingot/report.h"
 
 static double now_ms(void) {
@@ -209,6 +211,17 @@ void ig_run_context(const ig_cli *cli, const ig_ctx *ctx) {
 
 /* ---- The whole ---- */
 
+/* What a run that ran out of memory would have taken: as it was thought before it began, and at
+ * least what it had and what it was refused. */
+static json_t *needed_memory(const ig_cli *cli) {
+    struct rusage usage;
+    const bool known = getrusage(RUSAGE_SELF, &usage) == 0;
+    const uint64_t had = known ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+    const uint64_t least = had + atomic_load(&cli->fault->refused);
+    const uint64_t thought = cli->run->estimate_bytes;
+    return ig_json_count(thought > least ? thought : least);
+}
+
 static json_t *error_of(const ig_cli *cli, ig_status status, int code) {
     char words[IG_ERROR_BYTES];
     if (status == IG_OK) return json_null();
@@ -216,9 +229,7 @@ static json_t *error_of(const ig_cli *cli, ig_status status, int code) {
                               ig_json_text(ig_cli_error(cli, words)), "exit_code", code, "hint",
                               ig_error_hint(status));
     if (status != IG_ERR_MEMORY) return error;
-    json_object_set_new(error, "estimate",
-                        cli->run->estimate_bytes ? ig_json_count(cli->run->estimate_bytes)
-                                                 : json_null());
+    json_object_set_new(error, "estimate", needed_memory(cli));
     json_object_set_new(error, "available", ig_json_count(ig_memory_available()));
     return error;
 }
@@ -241,6 +252,7 @@ static json_t *option_json(const ig_opt *opt, const void *at) {
     case OPT_REAL: return ig_json_real(*(const double *)at);
     case OPT_TEXT: return text ? ig_json_text(text) : json_null();
     case OPT_CHOICE: return choice < 0 ? json_null() : json_string(opt->choices[choice]);
+    case OPT_TABLE:
     case OPT_END: break;
     }
     return json_null();
@@ -249,9 +261,10 @@ static json_t *option_json(const ig_opt *opt, const void *at) {
 /* Every option of the command, as it was taken: said, from the environment, or its default. */
 static json_t *options_json(const ig_opt *opts, const char *options) {
     json_t *all = json_object();
-    for (const ig_opt *opt = opts; opt && options && opt->kind != OPT_END; opt++)
-        if (!(opt->flags & OPT_HIDDEN))
-            json_object_set_new(all, opt->name, option_json(opt, options + opt->to));
+    if (!opts || !options) return all;
+    for (ig_opt_walk w = ig_opts_first(opts); w.opt; w = ig_opts_next(w))
+        if (!(w.opt->flags & OPT_HIDDEN))
+            json_object_set_new(all, w.opt->name, option_json(w.opt, options + w.to));
     return all;
 }
 

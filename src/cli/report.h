@@ -20,7 +20,7 @@ typedef struct ig_run {
     json_t *contexts;        /* what they said of themselves; NULL: there were none */
     json_t *result;          /* the command's own JSON; NULL: none */
     const ig_ctx *asked;     /* the context that was asked before it closes; NULL: none */
-    uint64_t estimate_bytes; /* 0: nobody knows */
+    uint64_t estimate_bytes; /* what it was thought to take; 0: nobody has said */
     double began_ms;         /* since 1970 */
 } ig_run;
 

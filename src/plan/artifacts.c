@@ -24,7 +24,7 @@ static const char *const kind_names[KINDS] = {"steps", "dtypes", "weights", "sha
 
 typedef struct key_maker {
     XXH3_state_t *states[KINDS];
-    ig_digests *digests;
+    ig_digests *digests; /* of weights; NULL: programs do not depend on their bytes */
     uint64_t weight_bytes;
 } key_maker;
 
@@ -49,7 +49,7 @@ static void add_operand(key_maker *m, const ig_operand *o) {
     add(m, PLACES, o->stride, (size_t)s->rank * sizeof o->stride[0]);
     add(m, PLACES, value, sizeof value);
     add(m, PLACES, &o->offset, sizeof o->offset);
-    if (o->kind != IG_KIND_WEIGHT || !o->host) return;
+    if (o->kind != IG_KIND_WEIGHT || !o->host || !m->digests) return;
     const ig_digest digest = ig_digests_of(m->digests, o->host, ig_operand_span(o));
     add(m, WEIGHTS, &digest, sizeof digest);
     m->weight_bytes += ig_operand_span(o);
@@ -97,7 +97,8 @@ static void list_inputs(const key_maker *m, const ig_artifacts *a, const ig_devi
 
 static bool make_key(ig_artifacts *a, const ig_device *device, const ig_step *steps, uint32_t count,
                      key *k) {
-    key_maker m = {.digests = a->digests};
+    const bool apart = device->info.flags & IG_SAVES_NO_WEIGHTS;
+    key_maker m = {.digests = apart ? NULL : a->digests};
     char name[IG_ENTRY_NAME_BYTES];
     bool ok = a->digests != NULL;
     k->inputs_bytes = 0;

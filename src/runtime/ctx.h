@@ -18,8 +18,8 @@
 /* Memory of the host, counted, which a device may mirror.  Views and values share it. */
 typedef struct ig_storage {
     uint32_t refs;
-    uint32_t version; /* grows when it is overwritten */
-    ig_backend_buffer *buffer;
+    uint32_t version;          /* grows when it is overwritten */
+    ig_backend_buffer *buffer; /* NULL: what lies there has not been computed */
     uint64_t bytes;
     ig_mirror mirror;
     void (*release)(void *owner); /* of wrapped memory, which is not ours */
@@ -122,6 +122,7 @@ struct ig_captured {
     int64_t *advance;  /* of each slot: by how much fn moved its count */
     size_t n_slots;
     uint64_t steps;  /* that fn ended */
+    bool has_run;    /* and not been written down only */
     ig_status moved; /* what came of moving results */
     ig_held *held;
     size_t n_held, held_room;
@@ -203,6 +204,9 @@ static inline bool ig_tensor_has_identity(const ig_tensor *t) {
 
 /* ---- storage.c ---- */
 IG_MUST_CHECK ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out);
+/* One for what has not been computed: without memory until that is fulfilled. */
+IG_MUST_CHECK ig_status ig_storage_promise(ig_ctx *ctx, uint64_t bytes, ig_storage **out);
+IG_MUST_CHECK ig_status ig_storage_fulfil(ig_ctx *ctx, ig_storage *storage);
 ig_storage *ig_storage_retain(ig_storage *storage);
 /* Puts memory of someone else's, as it is wrapped, in the place of the storage's own. */
 void ig_storage_adopt(ig_ctx *ctx, ig_storage *storage, const ig_storage *outside);
@@ -265,6 +269,8 @@ void ig_ctx_detach_all(ig_ctx *ctx);
 
 /* ---- run.c ---- */
 extern const ig_graph_hooks ig_run_hooks;
+/* Runs all nodes of the tape, which were written down and have not run. */
+IG_MUST_CHECK ig_status ig_tape_run(ig_ctx *ctx);
 
 /* What a plan is run with; mirrors count where a device has memory of its own. */
 static inline ig_run_args ig_ctx_run_args(ig_ctx *ctx, ig_backend_buffer *const *buffers,

@@ -59,6 +59,7 @@ static ig_status keep_grad(void *user, ig_value leaf, ig_value grad) {
         ig_build_binary(g, t->has_grad ? IG_OP_ACCUMULATE : IG_OP_ASSIGN, before, grad);
     IG_TRY(ig_graph_take_error(g));
     ig_record_grad(ctx, t, t->has_grad);
+    if (ctx->recorder.failed) return ig_capture_failed(ctx);
     /* What was built goes with the end of the backward, unless it is recorded. */
     t->grad->value = ctx->recorder.state == IG_RECORDING ? after : IG_NO_VALUE;
     t->has_grad = true;
@@ -86,8 +87,12 @@ ig_status ig_backward(ig_tensor *loss) {
                                      "requires a gradient, or its step has ended");
     ctx->no_grad++;
     ctx->in_backward++;
-    const ig_backward_args args = {loss->value, ctx->recorder.state == IG_RECORDING, check_version,
-                                   keep_grad, ctx};
+    const ig_backward_args args = {.loss = loss->value,
+                                   .keep_nodes = ctx->recorder.state == IG_RECORDING,
+                                   .keep_memory = ctx->recorder.deferring,
+                                   .check = check_version,
+                                   .sink = keep_grad,
+                                   .user = ctx};
     const ig_status status = ig_graph_backward(&ctx->graph, args);
     ctx->in_backward--;
     ctx->no_grad--;

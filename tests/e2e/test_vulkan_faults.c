@@ -165,12 +165,16 @@ static void a_device_that_is_lost_at_once_leaves_the_run_to_another(void **state
     all_is_well("lost=1");
 }
 
-/* Later, what it has trained so far is. */
+/* Later, what it has trained so far is: ops that can run again do so elsewhere, and the first that
+ * cannot ends the run. */
 static void a_device_that_is_lost_in_the_middle_ends_the_run(void **state) {
     (void)state;
     skip_without_device();
     json_t *report = demo("lost=100", false, 5, "the device was lost");
-    assert_int_equal(count_of(report, "vulkan:0", "compile", "the device was lost"), 1);
+    assert_true(count_of(report, "vulkan:0", "compile", "the device was lost") > 0);
+    const json_t *error = json_object_get(report, "error");
+    assert_non_null(strstr(json_string_value(json_object_get(error, "message")),
+                           "go on from the last checkpoint"));
     json_decref(report);
     all_is_well("lost=100");
 }

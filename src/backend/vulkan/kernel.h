@@ -23,6 +23,7 @@
     X(softmax)        \
     X(norm)           \
     X(matmul)         \
+    X(matmul_wide)    \
     X(matvec)         \
     X(matmul_small)   \
     X(rope)           \

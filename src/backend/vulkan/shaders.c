@@ -28,6 +28,9 @@ static const uint32_t code_norm[] =
 static const uint32_t code_matmul[] =
 #include "backend/vulkan/shaders/matmul.spv.h"
     ;
+static const uint32_t code_matmul_wide[] =
+#include "backend/vulkan/shaders/matmul_wide.spv.h"
+    ;
 static const uint32_t code_matvec[] =
 #include "backend/vulkan/shaders/matvec.spv.h"
     ;

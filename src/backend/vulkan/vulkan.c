@@ -307,7 +307,8 @@ static void vk_info(const ig_backend_device *device, ig_device_info *out) {
     const bool software = p->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     ig_device_info info = {.struct_size = out->struct_size,
                            .device_class = software ? IG_DEVICE_CPU : IG_DEVICE_GPU,
-                           .flags = IG_CAN_COMPILE | IG_CAN_GRAPH | IG_JOINS_STEPS,
+                           .flags = IG_CAN_COMPILE | IG_CAN_GRAPH | IG_JOINS_STEPS |
+                                    IG_COSTLY_STATE | IG_SAVES_NO_WEIGHTS,
                            .alignment = 64,
                            .dtypes = vk_dtypes(),
                            .memory_bytes = d->memory.memoryHeaps[heap].size};

@@ -16,6 +16,11 @@
  *       +------+------+
  *              n             Small products are cut so that several threads get some of
  *                            it, large ones so that what is packed is used often.
+ *
+ * Where a is transposed, k counts samples: the product is the gradient of a weight.  It
+ * is small and its sums are long, so each sum is cut, too: every stretch of so many
+ * samples has a sum of its own, and these are added up in order.  A thread then reads
+ * the samples that it computed, instead of all.
  */
 #include "backend/cpu/activation.h"
 #include "backend/cpu/gemm.h"
@@ -34,6 +39,7 @@ typedef struct params {
     int64_t row_block, column_block, k_block; /* of a unit, and of a stretch */
     int64_t row_blocks, column_blocks;        /* units in a product */
     int64_t pack;                             /* rows or columns of b that are packed at once */
+    int64_t samples, parts; /* of k that have a sum of their own, and how many such sums */
     panel_kind panels;
     int32_t vectors; /* of a tile, and so of a panel */
     int32_t batch_rank;
@@ -57,6 +63,8 @@ enum {
     PACK_PANELS = 8,         /* that are packed at once, */
     PACK_FLOATS = 1 << 14,   /* or so much of rows */
     PACK_COST = 4,           /* of an element that is packed, in multiply-adds */
+    LEAST_SAMPLES = 128,     /* that are worth a sum of their own, */
+    MOST_PARTS = 16,         /* and so many sums at most */
 };
 
 static int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
@@ -121,6 +129,7 @@ typedef struct block {
     float *y;
     const float *residual;              /* lies as y does, or NULL */
     int64_t rows, columns, row, column; /* how many; and the first of each */
+    int64_t k;
 } block;
 
 /* So many elements further on, forward or back. */
@@ -165,7 +174,7 @@ static void add_stretch(const params *p, const block *u, int64_t k0, int64_t k, 
     _Alignas(64) float copies[STRIPS * STRIP_FLOATS];
     tile strips[STRIPS];
     lines right; /* of a panel that is read in place: nobody else would fetch it */
-    const bool last = k0 + k == p->k;
+    const bool last = k0 + k == u->k;
     const int64_t width = vectors * VF_LANES;
     const int64_t height = blocks_of(u->rows, blocks_of(u->rows, MR));
     for (int64_t i = 0; i < u->rows; i += STRIPS * height) {
@@ -193,8 +202,8 @@ static void add_stretch(const params *p, const block *u, int64_t k0, int64_t k, 
 static void compute_on_stack(const params *p, const block *u, int vectors) {
     _Alignas(64) float panels[STACK_FLOATS];
     const int64_t width = vectors * VF_LANES;
-    for (int64_t k0 = 0; k0 < p->k || k0 == 0; k0 += p->k_block) {
-        const int64_t k = smaller(p->k - k0, p->k_block);
+    for (int64_t k0 = 0; k0 < u->k || k0 == 0; k0 += p->k_block) {
+        const int64_t k = smaller(u->k - k0, p->k_block);
         const matrix from = {b_at(p, u->b, k0 * p->b_k), p->b_k, p->b_column, p->b_dtype};
         const source b = {panels, width, k};
         lines none = {0};
@@ -208,10 +217,10 @@ static void compute_in_place(const params *p, const block *u) {
     block whole = *u, rest = *u;
     whole.columns = u->columns / VF_LANES * VF_LANES;
     rest.columns = u->columns - whole.columns;
-    for (int64_t k0 = 0; whole.columns > 0 && (k0 < p->k || k0 == 0); k0 += p->k_block) {
+    for (int64_t k0 = 0; whole.columns > 0 && (k0 < u->k || k0 == 0); k0 += p->k_block) {
         const source b = {(const float *)u->b + k0 * p->b_k, p->b_k, 1};
         lines none = {0};
-        add_stretch(p, &whole, k0, smaller(p->k - k0, p->k_block), &b, &none, p->vectors);
+        add_stretch(p, &whole, k0, smaller(u->k - k0, p->k_block), &b, &none, p->vectors);
     }
     if (rest.columns == 0) return;
     rest.b = b_at(p, rest.b, whole.columns);
@@ -288,13 +297,68 @@ static block block_of(const ig_cpu_launch *l, int64_t unit) {
                .rows = smaller(p->m - i, p->row_block),
                .columns = smaller(p->n - j, p->column_block),
                .row = i,
-               .column = j};
+               .column = j,
+               .k = p->k};
     for (int d = 0; d < p->batch_rank; d++) {
         u.a = a_at(p, u.a, batch % p->batch[d] * p->a_batch[d]);
         u.b = b_at(p, u.b, batch % p->batch[d] * p->b_batch[d]);
         batch /= p->batch[d];
     }
     return u;
+}
+
+/* The same of one part of k: its results lie in the scratch, those of all parts one after the
+ * other. Parts come first in the order, so that a thread has some of them, whole. */
+static block part_of(const ig_cpu_launch *l, int64_t unit) {
+    const params *p = l->params;
+    const int64_t in_part = p->row_blocks * p->column_blocks, part = unit / in_part;
+    block u = block_of(l, unit % in_part);
+    const int64_t k0 = part * p->samples;
+    u.a = a_at(p, u.a, k0 * p->a_k);
+    u.b = b_at(p, u.b, k0 * p->b_k);
+    u.y = (float *)l->scratch + (part * p->m + u.row) * p->n + u.column;
+    u.residual = NULL;
+    u.k = smaller(p->k - k0, p->samples);
+    return u;
+}
+
+/* The same product without an activation: a part is no result yet. */
+static params plain(const params *p) {
+    params copy = *p;
+    copy.activation = IG_ACTIVATION_NONE;
+    return copy;
+}
+
+static void matmul_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params p = plain(l->params);
+    for (int64_t unit = begin; unit < end; unit++) {
+        const block u = part_of(l, unit);
+        if (p.panels == IN_PLACE)
+            compute_in_place(&p, &u);
+        else
+            compute_on_stack(&p, &u, p.vectors);
+    }
+}
+
+/* Row i of the result: the parts' in their order, then what else is asked for. */
+static void add_parts_of_row(const ig_cpu_launch *l, int64_t i) {
+    const params *p = l->params;
+    const int64_t at = i * p->n;
+    float *y = (float *)l->at[2 + p->has_bias + p->has_residual] + at;
+    for (int64_t j = 0; j < p->n; j += VF_LANES) {
+        const int64_t lanes = smaller(p->n - j, VF_LANES);
+        const float *part = (const float *)l->scratch + at + j;
+        vf sum = vf_load_first(part, lanes);
+        for (int64_t s = 1; s < p->parts; s++)
+            sum = vf_add(sum, vf_load_first(part + s * p->m * p->n, lanes));
+        vf_store_first(y + j, sum, lanes);
+    }
+    for (int64_t j = 0; p->has_bias && j < p->n; j++) y[j] += ((float *)l->at[2])[j * p->bias];
+    finish(p, y, p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL, 1, p->n);
+}
+
+static void add_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) add_parts_of_row(l, i);
 }
 
 static void matmul(const ig_cpu_launch *l, int64_t begin, int64_t end) {
@@ -443,7 +507,8 @@ static bool factors_fit(const ig_step *step, const ig_attrs_matmul *t) {
            step->in[1].desc.shape.rank != 2;
 }
 
-static bool setup(const ig_step *step, ig_cpu_setup *out) {
+/* What the step multiplies, and where it lies; false: these kernels cannot. */
+static bool describe(const ig_step *step, params *out, int64_t *products) {
     const ig_operand *a = &step->in[0], *b = &step->in[1], *y = &step->out[0];
     ig_attrs_matmul t;
     ig_step_attrs(step, &t, sizeof t);
@@ -469,17 +534,51 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
     add_batch(&p, a, b, y);
     if (p.k == 0) p.a_row = p.b_column = 0; /* there may be nothing to point to */
 
-    int64_t products = 1;
-    for (int d = 0; d < p.batch_rank; d++) products *= p.batch[d];
+    *products = 1;
+    for (int d = 0; d < p.batch_rank; d++) *products *= p.batch[d];
     p.vectors = tile_vectors(smaller(p.m, MR));
     p.a_in_place = a_fits_in_place(&p);
+    *out = p;
+    return true;
+}
+
+static void count_blocks(params *p) {
+    p->row_blocks = blocks_of(p->m, p->row_block);
+    p->column_blocks = blocks_of(p->n, p->column_block);
+}
+
+/* Small results of long sums over samples. */
+static bool parts_setup(const ig_step *step, ig_cpu_setup *out) {
+    params p;
+    int64_t products;
+    ig_attrs_matmul t;
+    ig_step_attrs(step, &t, sizeof t);
+    if (!t.transpose_a || !describe(step, &p, &products) || p.batch_rank > 0) return false;
+    if (p.k < 2 * LEAST_SAMPLES || product(p.m, p.n) > NEAR) return false;
+    p.samples = blocks_of(p.k, MOST_PARTS);
+    if (p.samples < LEAST_SAMPLES) p.samples = LEAST_SAMPLES;
+    p.parts = blocks_of(p.k, p.samples);
+    cut_small(&p, p.parts);
+    count_blocks(&p);
+    out->prepare = matmul_parts;
+    out->prepare_units = p.row_blocks * p.column_blocks * p.parts;
+    out->prepare_cost = macs_of(smaller(p.m, p.row_block), smaller(p.n, p.column_block), p.samples);
+    out->scratch_bytes = (uint64_t)(p.m * p.n * p.parts) * sizeof(float);
+    out->units = p.m;
+    out->cost = p.n * p.parts;
+    return keep_params(out, &p, sizeof p);
+}
+
+static bool setup(const ig_step *step, ig_cpu_setup *out) {
+    params p;
+    int64_t products;
+    if (!describe(step, &p, &products)) return false;
     if (p.batch_rank == 0 && p.m >= 4 * MR && macs_of(p.m, p.n, p.k) >= LARGE &&
         !b_fits_in_place(&p))
         cut_large(&p);
     else
         cut_small(&p, products);
-    p.row_blocks = blocks_of(p.m, p.row_block);
-    p.column_blocks = blocks_of(p.n, p.column_block);
+    count_blocks(&p);
     out->units = p.row_blocks * p.column_blocks * products;
     out->cost = macs_of(smaller(p.m, p.row_block), smaller(p.n, p.column_block), p.k + 1);
     ask_for_scratch(&p, out);
@@ -487,8 +586,11 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
 }
 
 const ig_cpu_entry IG_CPU_LIST(matmul)[] = {
+    {IG_OP_MATMUL, IG_F32, BY_UNIT, parts_setup, add_parts},
     {IG_OP_MATMUL, IG_F32, BY_UNIT, setup, matmul},
+    {IG_OP_MATMUL, IG_F16, BY_UNIT, parts_setup, add_parts},
     {IG_OP_MATMUL, IG_F16, BY_UNIT, setup, matmul},
+    {IG_OP_MATMUL, IG_BF16, BY_UNIT, parts_setup, add_parts},
     {IG_OP_MATMUL, IG_BF16, BY_UNIT, setup, matmul},
     {0},
 };

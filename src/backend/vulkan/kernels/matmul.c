@@ -6,6 +6,7 @@
 #include "backend/vulkan/kernels/setup.h"
 
 enum { FEW_ROWS = 8, LARGE_TILE = 64, SMALL_TILE = 32, TILE_THREADS = 256, MANY_TILES = 64 };
+enum { WIDEST_TILE = 128, MANY_WIDEST_TILES = 128 };
 
 /* The matrices of a batch; a side without one has a single matrix for all. */
 static vk_places matrices_of(const ig_operand *o) {
@@ -55,18 +56,49 @@ static bool can_decode(const ig_operand *w, bool along_last) {
     return ig_dtype_block(dtype) == 1 || (along_last && vk_last_stride(w) == 1);
 }
 
+static int64_t tiles_of(const vk_matmul_head *h, uint32_t tile) {
+    const int64_t rows = (h->m + tile - 1) / tile, columns = (h->n + tile - 1) / tile;
+    return rows * columns * h->batches;
+}
+
+/* A group for each tile; false: a device need not have as many. */
+static bool set_tiles(vk_dispatch *d, const vk_matmul_head *h, uint32_t tile) {
+    d->groups[0] = (h->n + tile - 1) / tile;
+    d->groups[1] = (h->m + tile - 1) / tile;
+    d->groups[2] = h->batches < VK_MOST_GROUPS ? h->batches : VK_MOST_GROUPS;
+    d->constant[0] = TILE_THREADS;
+    return d->groups[0] <= VK_MOST_GROUPS && d->groups[1] <= VK_MOST_GROUPS;
+}
+
+/* How a thread takes its share of a side with so many rows. */
+static uint32_t form_of(const ig_operand *o, uint32_t rows, uint32_t stride, uint32_t k,
+                        uint32_t k_stride) {
+    if (k_stride == 1 && vk_has_pieces(o, k)) return VK_BY_EIGHTS;
+    if (stride == 1 && o->desc.dtype == IG_F32 && vk_has_pieces(o, rows)) return VK_BY_FOURS;
+    return k_stride <= stride ? VK_ALONG_K : VK_ACROSS_K;
+}
+
+static bool is_wide(const vk_matmul_head *h) { return tiles_of(h, LARGE_TILE) >= MANY_TILES; }
+
+/* Large tiles; the largest where there are enough of them for a large device. */
+static bool emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const vk_matmul_head *h) {
+    const uint32_t tile = tiles_of(h, WIDEST_TILE) >= MANY_WIDEST_TILES ? WIDEST_TILE : LARGE_TILE;
+    d.shader = VK_SHADER_matmul_wide;
+    if (!set_tiles(&d, h, tile)) return false;
+    d.constant[1] = tile;
+    d.constant[3] = (uint32_t)step->in[1].desc.dtype;
+    d.constant[4] = form_of(&step->in[0], h->m, h->a_row, h->k, h->a_k);
+    d.constant[5] = form_of(&step->in[1], h->n, h->b_column, h->k, h->b_k);
+    vk_emit(b, &d);
+    return true;
+}
+
 /* Tiles: small ones where large ones would leave most of the device idle. */
 static bool emit_tiles(vk_builder *b, vk_dispatch d, const vk_matmul_params *p, uint32_t dtype,
                        uint32_t grouped) {
-    const int64_t rows = (p->head.m + LARGE_TILE - 1) / LARGE_TILE;
-    const int64_t large = rows * ((p->head.n + LARGE_TILE - 1) / LARGE_TILE) * p->head.batches;
-    const uint32_t tile = large >= MANY_TILES ? LARGE_TILE : SMALL_TILE;
+    const uint32_t tile = is_wide(&p->head) ? LARGE_TILE : SMALL_TILE;
     d.shader = VK_SHADER_matmul;
-    d.groups[0] = (p->head.n + tile - 1) / tile;
-    d.groups[1] = (p->head.m + tile - 1) / tile;
-    d.groups[2] = p->head.batches < VK_MOST_GROUPS ? p->head.batches : VK_MOST_GROUPS;
-    if (d.groups[0] > VK_MOST_GROUPS || d.groups[1] > VK_MOST_GROUPS) return false;
-    d.constant[0] = TILE_THREADS;
+    if (!set_tiles(&d, &p->head, tile)) return false;
     d.constant[1] = tile;
     d.constant[2] = tile == LARGE_TILE ? 16 : 64; /* few groups: more loads under way in each */
     d.constant[3] = dtype;
@@ -88,9 +120,7 @@ enum { TEAM = 32, VECTOR_GROUP = 128 }; /* threads that share a column, of most 
 enum { FEW_TILES = 64, SHORT_K = 1024, SMALL_WIDE = 32 };
 
 static bool is_small(const vk_matmul_head *h) {
-    const int64_t rows = (h->m + SMALL_TILE - 1) / SMALL_TILE;
-    const int64_t tiles = rows * ((h->n + SMALL_TILE - 1) / SMALL_TILE) * h->batches;
-    return tiles <= FEW_TILES && h->k <= SHORT_K;
+    return tiles_of(h, SMALL_TILE) <= FEW_TILES && h->k <= SHORT_K;
 }
 
 static void emit_small(vk_builder *b, vk_dispatch d, const vk_matmul_head *h, uint32_t dtype) {
@@ -208,6 +238,8 @@ static bool matmul(const ig_step *step, vk_builder *b) {
         emit_vector(b, d, step, &p.head);
     else if (is_small(&p.head) && ig_dtype_block(w->desc.dtype) == 1)
         emit_small(b, d, &p.head, dtype);
+    else if (is_wide(&p.head))
+        return emit_wide(b, d, step, &p.head);
     else
         return emit_tiles(b, d, &p, dtype, VK_NOT_GROUPED);
     return true;

@@ -218,6 +218,13 @@ VK_STRUCT(vk_random_params) {
 #define VK_GROUPED_ROWS  1 /* each matrix of b has rows of a of its own */
 #define VK_GROUPED_DEPTH 2 /* each result is a sum over rows of its own */
 
+/* How a thread of matmul_wide.comp takes its eight elements of a slice of k: one by one, with
+ * neighbours along k or across it, or by vectors where they lie evenly. */
+#define VK_ALONG_K   0
+#define VK_ACROSS_K  1
+#define VK_BY_EIGHTS 2 /* along k */
+#define VK_BY_FOURS  3 /* across k; floats */
+
 /* What a product does along with itself: see join.h. */
 #define VK_NOTHING  0
 #define VK_PRODUCT  1 /* mul, before or after it */
