@@ -88,16 +88,17 @@ typedef struct vk_split {
 
 /* Where dispatches go: nowhere, but counted, or into a program, or into the words of a run. */
 typedef struct vk_builder {
+    const struct vk_device *device; /* that they are for */
     uint32_t n_launches, n_refs, n_numbers;
     uint64_t params_bytes, scratch_bytes;
     struct vk_program *program; /* NULL: only counts */
     uint32_t n_varying;
+    bool too_large;    /* a dispatch has operands that the device cannot show */
     uint32_t *rewrite; /* of a dispatch that varies: see vary.h; NULL: it is no such run */
     const ig_step *step;
     uint32_t step_index;
-    vk_join join;      /* of the step; empty: it is by itself */
-    bool has_matrices; /* of the device */
-    vk_split split;    /* the last that was emitted */
+    vk_join join;   /* of the step; empty: it is by itself */
+    vk_split split; /* the last that was emitted */
 } vk_builder;
 
 void vk_emit(vk_builder *b, const vk_dispatch *dispatch);

@@ -31,7 +31,7 @@ void main() {
             const int seen = int(row + 1 + params.s) - int(params.t);
             keys = uint(clamp(seen, 0, int(params.s)));
         }
-        for (uint c = t; c < WIDTH; c += GROUP) query[c] = FLOATS(0)[q + c * params.q[3]];
+        for (uint c = t; c < WIDTH; c += GROUP) query[c] = FLOAT(0, q + c * params.q[3]);
         barrier();
         float largest = -INFINITE, sum = 0;
         float result[COLUMNS];
@@ -42,7 +42,7 @@ void main() {
             if (t < count) {
                 const uint at = k + (first + t) * params.k[1];
                 float dot_ = 0;
-                for (uint c = 0; c < WIDTH; c++) dot_ += query[c] * FLOATS(1)[at + c * params.k[3]];
+                for (uint c = 0; c < WIDTH; c++) dot_ += query[c] * FLOAT(1, at + c * params.k[3]);
                 score = dot_ * params.scale;
             }
             const float before = largest;
@@ -56,7 +56,8 @@ void main() {
                 if (column >= params.e) continue;
                 float part = result[c] * correction;
                 for (uint j = 0; j < count; j++)
-                    part += share[j] * FLOATS(2)[v + (first + j) * params.v[1] + column * params.v[3]];
+                    part += share[j] *
+                            FLOAT(2, v + (first + j) * params.v[1] + column * params.v[3]);
                 result[c] = part;
             }
             barrier();
@@ -64,9 +65,9 @@ void main() {
         [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
             const uint column = t + c * GROUP;
             if (column < params.e)
-                FLOATS(3)[number * params.e + column] = keys == 0 ? 0 : result[c] / sum;
+                SET_FLOAT(3, number * params.e + column, keys == 0 ? 0 : result[c] / sum);
         }
-        if (HAS_LSE && t == 0) FLOATS(4)[number] = keys == 0 ? -INFINITE : largest + log_of(sum);
+        if (HAS_LSE && t == 0) SET_FLOAT(4, number, keys == 0 ? -INFINITE : largest + log_of(sum));
         barrier();
     }
 }

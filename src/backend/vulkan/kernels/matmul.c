@@ -6,7 +6,7 @@
 #include "backend/vulkan/kernels/setup.h"
 
 enum { FEW_ROWS = 8, LARGE_TILE = 64, SMALL_TILE = 32, TILE_THREADS = 256, MANY_TILES = 64 };
-enum { WIDEST_TILE = 128, MANY_WIDEST_TILES = 128 };
+enum { WIDEST_TILE = 128, MANY_WIDEST_TILES = 128, WIDE_SHARED_BYTES = 17 << 10 };
 
 /* The matrices of a batch; a side without one has a single matrix for all. */
 static vk_places matrices_of(const ig_operand *o) {
@@ -112,13 +112,15 @@ static uint64_t split_bytes(uint32_t rows, uint32_t k) {
 }
 
 static void emit_split(vk_builder *b, const ig_operand *o, const vk_split_head *h, vk_ref to) {
+    const uint64_t halves = (uint64_t)h->rows * h->depth * 2 * sizeof(uint16_t);
+    const vk_ref factors = {to.buffer, 1, to.offset + halves, to.bytes - halves};
     const vk_dispatch d = {.shader = VK_SHADER_matmul_split,
                            .constant = {[0] = VK_GROUP,
                                         [3] = (uint32_t)o->desc.dtype,
                                         [5] = h->k_stride == 1 && vk_has_pieces(o, h->k)},
                            .groups = {vk_groups(h->rows, 1)},
-                           .n_refs = 2,
-                           .ref = {vk_reads(o), to},
+                           .n_refs = 3,
+                           .ref = {vk_reads(o), to, factors},
                            .params = h,
                            .params_bytes = sizeof *h};
     vk_emit(b, &d);
@@ -132,7 +134,7 @@ static bool are_halves(const ig_operand *w, const vk_matmul_head *h) {
 /* Worth it from a tile on; weights that are split first want to be used by several. */
 static bool is_for_matrices(const vk_builder *b, const ig_operand *w, const vk_matmul_head *h) {
     enum { FEW = 32, SEVERAL = 256, MOST_BYTES = 256 << 20 };
-    if (!b->has_matrices || h->batches > 1 || h->a_k != 1 || h->b_k != 1) return false;
+    if (!b->device->has_matrices || h->batches > 1 || h->a_k != 1 || h->b_k != 1) return false;
     if (h->n < LEAST_COLUMNS || h->k < LEAST_DEPTH) return false;
     if (are_halves(w, h)) return h->m >= FEW;
     return h->m >= SEVERAL && split_bytes(h->n, h->k) <= MOST_BYTES;
@@ -289,7 +291,7 @@ bool vk_matmul_takes_after(const ig_step *product, const ig_step *after) {
 static void join(const vk_builder *b, const ig_step *step, vk_dispatch *d, vk_matmul_head *h) {
     const ig_step *before = b->join.before, *after = b->join.after;
     if (!before && !after) return;
-    for (uint32_t i = d->n_refs; i < VK_MAX_REFS; i++) d->ref[i] = d->ref[1]; /* not looked at */
+    for (uint32_t i = d->n_refs; i < VK_MAX_REFS; i++) d->ref[i] = d->ref[0]; /* not looked at */
     d->n_refs = VK_MAX_REFS;
     if (after) {
         const bool first = after->in[0].value == step->out[0].value;
@@ -333,7 +335,7 @@ static bool matmul(const ig_step *step, vk_builder *b) {
         emit_vector(b, d, step, &p.head);
     else if (is_small(&p.head) && ig_dtype_block(w->desc.dtype) == 1)
         emit_small(b, d, &p.head, dtype);
-    else if (is_wide(&p.head))
+    else if (is_wide(&p.head) && vk_can_share(b, WIDE_SHARED_BYTES))
         return emit_wide(b, d, step, &p.head);
     else
         return emit_tiles(b, d, &p, dtype, VK_NOT_GROUPED);

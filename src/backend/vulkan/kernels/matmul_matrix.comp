@@ -32,45 +32,41 @@ const uint A_EACH = TILE_ROWS * WIDE / GROUP, B_EACH = TILE_COLUMNS * WIDE / GRO
 const uint A_WORDS = TILE_ROWS * PITCH, B_WORDS = TILE_COLUMNS * PITCH; /* of a slice */
 const uint B_LOW_WORDS = B_IS_SPLIT ? B_WORDS : 0;
 
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer WideWords {
-    uvec4 at[];
-};
-
 shared uvec4 a_high[BUFFERS * A_WORDS], a_low[BUFFERS * A_WORDS];
 shared uvec4 b_high[BUFFERS * B_WORDS], b_low[BUFFERS * B_LOW_WORDS + 1];
 shared float results[TEAMS * SIDE * SIDE];
 
 /* One side as it lies in memory: halves, then the rest of them, then a factor for each row. */
 struct side {
-    uint64_t high, low, factors;
+    Address high, low, factors;
     uint first, rows, wide; /* of the tile; of all; words of 16 bytes from row to row */
 };
 
 /* Rows of halves end on a whole slice of any kind. */
 uint depth_of(uint k) { return (k + VK_SLICE - 1) / VK_SLICE * VK_SLICE; }
 
-side split_side(uint64_t at, uint first, uint rows) {
+side split_side(Address at, uint first, uint rows) {
     const uint depth = depth_of(head.k);
-    const uint64_t bytes = uint64_t(rows) * depth * 2;
-    return side(at, at + bytes, at + 2 * bytes, first, rows, depth / 8);
+    const Address low = further(at, rows, depth * 2);
+    return side(at, low, further(low, rows, depth * 2), first, rows, depth / 8);
 }
 
 /* Word i of a tile's slice; rows beyond the last are read as the last. */
-uvec4 word_at(side s, uint64_t part, uint i, uint k0) {
+uvec4 word_of_tile(side s, Address part, uint i, uint k0) {
     const uint row = min(s.first + i / WIDE, s.rows - 1);
-    return WideWords(part).at[row * s.wide + k0 / 8 + i % WIDE];
+    return wide_at(part, row * s.wide + k0 / 8 + i % WIDE);
 }
 
 uvec4 own_a_high[A_EACH], own_a_low[A_EACH], own_b_high[B_EACH], own_b_low[B_EACH];
 
 void fetch(side a, side b, uint k0) {
     [[unroll]] for (uint i = 0; i < A_EACH; i++) {
-        own_a_high[i] = word_at(a, a.high, i * GROUP + thread(), k0);
-        own_a_low[i] = word_at(a, a.low, i * GROUP + thread(), k0);
+        own_a_high[i] = word_of_tile(a, a.high, i * GROUP + thread(), k0);
+        own_a_low[i] = word_of_tile(a, a.low, i * GROUP + thread(), k0);
     }
     [[unroll]] for (uint i = 0; i < B_EACH; i++) {
-        own_b_high[i] = word_at(b, b.high, i * GROUP + thread(), k0);
-        if (B_IS_SPLIT) own_b_low[i] = word_at(b, b.low, i * GROUP + thread(), k0);
+        own_b_high[i] = word_of_tile(b, b.high, i * GROUP + thread(), k0);
+        if (B_IS_SPLIT) own_b_low[i] = word_of_tile(b, b.low, i * GROUP + thread(), k0);
     }
 }
 
@@ -126,8 +122,8 @@ void finish_matrix(uint which, side a, side b, uint row, uint column) {
     for (uint i = gl_SubgroupInvocationID; i < SIDE * SIDE; i += gl_SubgroupSize) {
         const uint r = row + i / SIDE, c = column + i % SIDE;
         if (r >= head.m || c >= head.n) continue;
-        float e = results[own + i] * Floats(a.factors).at[r];
-        if (B_IS_SPLIT) e *= Floats(b.factors).at[c];
+        float e = results[own + i] * float_at(a.factors, r);
+        if (B_IS_SPLIT) e *= float_at(b.factors, c);
         finish(r * head.n + c, c, e);
     }
     subgroupBarrier();
@@ -137,8 +133,8 @@ void main() {
     const uint row0 = gl_WorkGroupID.y * TILE_ROWS, column0 = gl_WorkGroupID.x * TILE_COLUMNS;
     const uint row = gl_SubgroupID / TEAMS_ACROSS * ROWS * SIDE;
     const uint column = gl_SubgroupID % TEAMS_ACROSS * COLUMNS * SIDE, depth = depth_of(head.k);
-    const side a = split_side(push.at[0], row0, head.m);
-    side b = split_side(push.at[1], column0, head.n);
+    const side a = split_side(ADDRESS_OF(0), row0, head.m);
+    side b = split_side(ADDRESS_OF(1), column0, head.n);
     if (!B_IS_SPLIT) b.wide = head.b_column / 8;
     [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) sum[i] = SUMS(0.0);
     fetch(a, b, 0);

@@ -5,7 +5,8 @@
  * that brings the largest of the row near the largest half, so that whatever is large
  * enough to matter keeps its bits.  Rows end on a whole slice, with zeros.
  *
- *     out   | high halves [rows, depth] | low halves [rows, depth] | 1 / scale [rows] |
+ *     out       | high halves [rows, depth] | low halves [rows, depth] |
+ *     factors   1 / scale [rows], behind them
  */
 #extension GL_GOOGLE_include_directive : require
 #define HEAD vk_split_head
@@ -18,18 +19,14 @@
 layout(constant_id = 3) const uint DTYPE = 0;
 layout(constant_id = 5) const bool EIGHTS = false; /* else element by element */
 
-layout(buffer_reference, std430, buffer_reference_align = 16) writeonly buffer WideWordsOut {
-    uvec4 at[];
-};
-
 eight eight_of(uint row, uint i) {
-    const uint64_t bytes = uint64_t(head.stride / block_elements(DTYPE)) * block_bytes(DTYPE);
-    if (EIGHTS) return eight_at(DTYPE, push.at[0] + row * bytes, i);
+    const uint blocks = head.stride / block_elements(DTYPE);
+    if (EIGHTS) return eight_at(DTYPE, further(ADDRESS_OF(0), row * blocks, block_bytes(DTYPE)), i);
     eight e = eight(vec4(0), vec4(0));
     [[unroll]] for (uint j = 0; j < 8; j++) {
         if (8 * i + j >= head.k) continue;
         const uint at = row * head.stride + (8 * i + j) * head.k_stride;
-        const float x = weight_at(DTYPE, push.at[0], at);
+        const float x = weight_at(DTYPE, ADDRESS_OF(0), at);
         if (j < 4)
             e.low[j] = x;
         else
@@ -53,13 +50,15 @@ vec4 rest_of(vec4 v) {
     return mix(vec4(0), v - top, lessThan(abs(top), vec4(INFINITE)));
 }
 
-uvec4 as_halves(vec4 a, vec4 b) {
-    return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
+/* Bits alone: they are no floats. */
+vec4 as_halves(vec4 a, vec4 b) {
+    return uintBitsToFloat(uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy),
+                                 packHalf2x16(b.zw)));
 }
 
 void main() {
     const uint eights = head.depth / 8, used = (head.k + 7) / 8;
-    const uint64_t low_at = push.at[1] + uint64_t(head.rows) * head.depth * 2;
+    const Address high_at = ADDRESS_OF(1), low_at = further(high_at, head.rows, head.depth * 2);
     FOR_EACH_GROUP(row, head.rows) {
         float largest = 0;
         for (uint i = thread(); i < used; i += GROUP) {
@@ -74,13 +73,9 @@ void main() {
             if (i < used) e = eight_of(row, i);
             e.low *= scale;
             e.high *= scale;
-            WideWordsOut(push.at[1]).at[row * eights + i] =
-                as_halves(top_of(e.low), top_of(e.high));
-            WideWordsOut(low_at).at[row * eights + i] =
-                as_halves(rest_of(e.low), rest_of(e.high));
+            set_vector(high_at, row * eights + i, as_halves(top_of(e.low), top_of(e.high)));
+            set_vector(low_at, row * eights + i, as_halves(rest_of(e.low), rest_of(e.high)));
         }
-        if (thread() == 0)
-            Floats(low_at + uint64_t(head.rows) * head.depth * 2).at[row] =
-                uintBitsToFloat((254 - power) << 23);
+        if (thread() == 0) SET_FLOAT(2, row, uintBitsToFloat((254 - power) << 23));
     }
 }

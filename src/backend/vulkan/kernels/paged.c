@@ -76,7 +76,7 @@ static void emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const v
 }
 
 /* Queries of a group, and the widest head that fits into shared memory. */
-enum { TILE_QUERIES = 64, TILE_WIDTH = 64 };
+enum { TILE_QUERIES = 64, TILE_WIDTH = 64, TILE_SHARED_BYTES = 32 << 10 };
 
 /* Many rows of few sequences see much the same positions. */
 static bool is_tile(const ig_operand *k, const ig_operand *v, const vk_paged_params *p) {
@@ -133,7 +133,7 @@ static bool attention_paged(const ig_step *step, vk_builder *b) {
                      .params_bytes = sizeof p};
     for (int i = 0; i < 6; i++) d.ref[i] = vk_reads(&step->in[i]);
     d.ref[6] = vk_writes(out);
-    if (is_tile(k, v, &p))
+    if (is_tile(k, v, &p) && vk_can_share(b, TILE_SHARED_BYTES))
         emit_tile(b, d, &p);
     else if (is_wide(k, v, &p))
         emit_wide(b, d, step, &p);

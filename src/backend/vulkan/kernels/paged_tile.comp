@@ -37,8 +37,8 @@ uint head_of(uint i, uint group) {
     return group * each + i % each;
 }
 
-uint64_t row_at(uint dtype, uint64_t base, uint element) {
-    return base + uint64_t(element / block_elements(dtype)) * block_bytes(dtype);
+Address row_at(uint dtype, Address base, uint element) {
+    return further(base, element / block_elements(dtype), block_bytes(dtype));
 }
 
 /* The first position that a row sees. */
@@ -51,14 +51,14 @@ void load_queries(uint first, uint count, uint group) {
     for (uint i = thread(); i < WIDTH * QUERIES; i += GROUP) {
         const uint c = i % WIDTH, q = min(first + i / WIDTH, count - 1);
         const uint at = row_of(q) * params.q[0] + head_of(q, group) * params.q[1];
-        queries[(c * QUERIES + i / WIDTH) / 4][i / WIDTH % 4] = FLOATS(0)[at + c * params.q[2]];
+        queries[(c * QUERIES + i / WIDTH) / 4][i / WIDTH % 4] = FLOAT(0, at + c * params.q[2]);
     }
 }
 
 void load_keys(uint at, uint row_stride) {
     for (uint n = thread(); n < STEP * WIDTH / 8; n += GROUP) {
         const uint j = n % STEP, i = n / STEP;
-        const eight e = eight_at(DTYPE_K, row_at(DTYPE_K, push.at[1], at + j * row_stride), i);
+        const eight e = eight_at(DTYPE_K, row_at(DTYPE_K, ADDRESS_OF(1), at + j * row_stride), i);
         [[unroll]] for (uint c = 0; c < 8; c++)
             cached[((i * 8 + c) * STEP + j) / 4][j % 4] = c < 4 ? e.low[c] : e.high[c - 4];
     }
@@ -69,7 +69,7 @@ void load_values(uint at, uint row_stride, uint count) {
     for (uint n = thread(); n < STEP * VALUES / 8; n += GROUP) {
         const uint i = n % (VALUES / 8), j = n / (VALUES / 8);
         eight e = eight(vec4(0), vec4(0));
-        if (j < count) e = eight_at(DTYPE_V, row_at(DTYPE_V, push.at[2], at + j * row_stride), i);
+        if (j < count) e = eight_at(DTYPE_V, row_at(DTYPE_V, ADDRESS_OF(2), at + j * row_stride), i);
         cached[j * (VALUES / 4) + 2 * i] = e.low;
         cached[j * (VALUES / 4) + 2 * i + 1] = e.high;
     }
@@ -149,7 +149,7 @@ void attend(uint x, uint y, uint at, uint to, uint page, uint group) {
 void attend_sequence(uint x, uint y, uint first, uint next, int sequence, uint group) {
     uint from = 0xffffffffu, to = 0;
     for (uint row = first; row < next; row++) {
-        const int last = INTS(5)[row * params.position];
+        const int last = INT(5, row * params.position);
         if (last < 0) continue;
         from = min(from, begin_of(last));
         to = max(to, uint(last) + 1);
@@ -157,7 +157,7 @@ void attend_sequence(uint x, uint y, uint first, uint next, int sequence, uint g
     for (uint at = from / STEP * STEP; at < to; at += STEP) {
         const uint slot = at / PAGE;
         const bool there = slot < params.pages;
-        const int page = there ? INTS(3)[sequence * params.table[0] + slot * params.table[1]] : -1;
+        const int page = there ? INT(3, sequence * params.table[0] + slot * params.table[1]) : -1;
         if (page >= 0 && page < int(params.n_pages)) {
             attend(x, y, at, to, uint(page), group);
             continue;
@@ -176,13 +176,13 @@ void attend_tile(uint first, uint group) {
     sum = vec4(0);
     [[unroll]] for (uint i = 0; i < 4; i++) result[i] = vec4(0);
     for (uint row = first_row, next; row <= last_row; row = next) {
-        const int sequence = INTS(4)[row * params.sequence];
+        const int sequence = INT(4, row * params.sequence);
         for (next = row + 1; next <= last_row; next++)
-            if (INTS(4)[next * params.sequence] != sequence) break;
+            if (INT(4, next * params.sequence) != sequence) break;
         if (sequence < 0 || sequence >= int(params.sequences)) continue;
         [[unroll]] for (uint i = 0; i < 4; i++) {
             const uint own = row_of(min(first + y * 4 + i, count - 1));
-            const int last = own >= row && own < next ? INTS(5)[own * params.position] : -1;
+            const int last = own >= row && own < next ? INT(5, own * params.position) : -1;
             begin[i] = begin_of(last);
             end[i] = uint(last + 1);
         }
@@ -193,7 +193,7 @@ void attend_tile(uint first, uint group) {
         if (q >= count || x * 4 >= VALUES) continue;
         const uint to = (row_of(q) * params.h + head_of(q, group)) * VALUES + x * 4;
         const vec4 all = sum[i] > 0 ? result[i] / sum[i] : vec4(0);
-        [[unroll]] for (uint c = 0; c < 4; c++) FLOATS(6)[to + c] = all[c];
+        [[unroll]] for (uint c = 0; c < 4; c++) SET_FLOAT(6, to + c, all[c]);
     }
     barrier();
 }

@@ -23,6 +23,13 @@
 #define VK_OPERANDS   4
 #define VK_HEAD_WORDS 12
 
+/* Of shaders whose memory is bound: see bound.glsl. */
+#define VK_WINDOWS         14  /* bindings that show operands, of at most 8 */
+#define VK_BINDINGS        16  /* those, params, and words from slots */
+#define VK_BINDING_BYTES   256 /* what bindings begin at multiples of, on any device */
+#define VK_CONSTANT_SPLIT  30
+#define VK_CONSTANT_WINDOW 31
+
 /* Several operands of one shape, walked together; counted row by row. */
 VK_STRUCT(vk_loop) {
     uint n, rank; /* elements, dimensions: at least 1 */
