@@ -12,6 +12,7 @@
 
 layout(constant_id = 1) const uint COLUMNS = 1; /* of a thread: enough for d and for e */
 layout(constant_id = 2) const uint FORM = 0;
+layout(constant_id = 3) const bool VECTORS = false; /* rows can be read four elements at a time */
 
 PARAMS(vk_attention_params)
 
@@ -33,9 +34,14 @@ vec2 pair_of(uint batch, uint row, uint head, uint group, uint key) {
     const uint v = at4(params.v, batch, key, group), o = at4(params.out_, batch, row, head);
     const uint dout = at4(params.dout, batch, row, head);
     float score = 0, slope = 0;
-    for (uint c = 0; c < params.d; c++)
+    for (uint c = 0; c < params.d / 4 && VECTORS; c++)
+        score += dot(vector_at(ADDRESS_OF(0), q / 4 + c), vector_at(ADDRESS_OF(1), k / 4 + c));
+    for (uint c = 0; c < params.e / 4 && VECTORS; c++)
+        slope += dot(vector_at(ADDRESS_OF(5), dout / 4 + c),
+                     vector_at(ADDRESS_OF(2), v / 4 + c) - vector_at(ADDRESS_OF(3), o / 4 + c));
+    for (uint c = 0; c < params.d && !VECTORS; c++)
         score += FLOAT(0, q + c * params.q[3]) * FLOAT(1, k + c * params.k[3]);
-    for (uint c = 0; c < params.e; c++)
+    for (uint c = 0; c < params.e && !VECTORS; c++)
         slope += FLOAT(5, dout + c * params.dout[3]) *
                  (FLOAT(2, v + c * params.v[3]) - FLOAT(3, o + c * params.out_[3]));
     const float lse =
