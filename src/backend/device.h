@@ -20,8 +20,9 @@ typedef struct ig_device {
     ig_device_info info;
     char name[48];      /* "cpu:0" */
     bool host_memory;   /* a buffer is the address of its first byte */
-    uint64_t allocated; /* of host memory, now and at most */
+    uint64_t allocated; /* now and at most, as it was asked for */
     uint64_t peak;
+    uint64_t limit;                         /* of what is allocated; 0: none */
     uint64_t moved_bytes;                   /* between the host's memory and its own */
     ig_compile_fn *overrides[IG_TAG_COUNT]; /* as they were registered; NULL: none */
 } ig_device;
