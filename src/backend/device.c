@@ -118,6 +118,11 @@ uint64_t ig_device_scratch(const ig_device *device, const ig_step *step) {
     return b->scratch_bytes ? b->scratch_bytes(device->handle, step) : 0;
 }
 
+bool ig_device_goes_by_row(const ig_device *device, const ig_step *step) {
+    const ig_backend *b = device->backend;
+    return b->goes_by_row && b->goes_by_row(device->handle, step);
+}
+
 ig_status ig_device_override(ig_device *device, ig_tag tag, ig_compile_fn *compile) {
     if ((uint32_t)tag >= IG_TAG_COUNT || tag == IG_TAG_NONE)
         return IG_FAIL(IG_ERR_UNSUPPORTED, "register_override: %s: there is no tag %d",

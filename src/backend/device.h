@@ -67,6 +67,9 @@ uint64_t ig_operand_span(const ig_operand *o);
 
 bool ig_device_can_run(const ig_device *device, const ig_step *step);
 uint64_t ig_device_scratch(const ig_device *device, const ig_step *step);
+
+/* Whether rows of the product can be computed by themselves: backend.h. */
+bool ig_device_goes_by_row(const ig_device *device, const ig_step *step);
 IG_MUST_CHECK ig_status ig_device_sync(ig_device *device);
 /* Steps of the tag that the device's compile() turns down go to this function. */
 IG_MUST_CHECK ig_status ig_device_override(ig_device *device, ig_tag tag, ig_compile_fn *compile);

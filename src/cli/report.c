@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "cli/fault.h"
 #include "ingot/report.h"
@@ -22,7 +23,7 @@ static double now_ms(void) {
 /* Times have three digits behind the point. */
 static json_t *ms_json(double ms) { return ig_json_real(round(ms * 1e3) / 1e3); }
 
-void ig_run_begin(ig_run *run) { *run = (ig_run){.began_ms = now_ms()}; }
+void ig_run_begin(ig_run *run) { *run = (ig_run){.began_ms = now_ms(), .began_ns = ig_clock_ns()}; }
 
 static bool is_wanted(const ig_cli *cli) { return cli->json || cli->report; }
 
@@ -199,7 +200,10 @@ static void join_contexts(json_t *into, json_t *more) {
 
 static void take(const ig_cli *cli, const ig_ctx *ctx) {
     json_t *report = NULL;
+    const uint64_t submit_ns = ig_report_first_submit(ctx);
     if (!is_wanted(cli) || ig_json_report(ctx, &report) != IG_OK) return;
+    if (submit_ns > 0)
+        ig_run_first(cli, "first_submit", (double)(submit_ns - cli->run->began_ns) / 1e6);
     if (!cli->run->contexts) {
         cli->run->contexts = report;
         return;

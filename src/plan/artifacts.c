@@ -2,10 +2,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/clock.h"
 #include "base/dirs.h"
 #include "base/text.h"
 #include "plan/lower.h"
@@ -209,12 +209,6 @@ static void keep(ig_artifacts *a, const ig_device *device, const key *k,
     (void)open_entry(a, k->file); /* asked for again, it is at hand */
 }
 
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static ig_status ask(ig_device *device, const ig_step *steps, uint32_t count, ig_blob saved,
                      ig_progress *progress, ig_backend_program **out) {
     (void)IG_FAIL(IG_ERR_DEVICE, "%s: compile() failed and gave no reason", device->name);
@@ -224,13 +218,13 @@ static ig_status ask(ig_device *device, const ig_step *steps, uint32_t count, ig
 /* Waits until nobody else compiles the same; then the key is ours, or time is over. */
 static ig_status lock(ig_artifacts *a, const ig_device *device, const key *k, ig_progress *progress,
                       ig_entry_lock *out) {
-    const uint64_t begin = now_ns();
+    const uint64_t begin = ig_clock_ns();
     const ig_host *host = device->handle->host;
     bool waited = false;
     while (!ig_entry_try_lock(a->folder, k->file, out)) {
         a->waits += !waited;
         waited = true;
-        if (now_ns() - begin > wait_most_ns) break;
+        if (ig_clock_ns() - begin > wait_most_ns) break;
         if (!host->progress(progress, 0, 0))
             return IG_FAIL(IG_ERR_CANCELLED, "%s: compile: cancelled", device->name);
         usleep(wait_step_us);
@@ -241,18 +235,18 @@ static ig_status lock(ig_artifacts *a, const ig_device *device, const key *k, ig
 /* With what was saved.  A device that cannot make anything of it gets none. */
 static ig_status load(ig_artifacts *a, ig_device *device, const ig_step *steps, uint32_t count,
                       ig_blob saved, ig_progress *progress, ig_backend_program **out) {
-    const uint64_t begin = now_ns();
+    const uint64_t begin = ig_clock_ns();
     const ig_status status = ask(device, steps, count, saved, progress, out);
-    a->load_ns += now_ns() - begin;
+    a->load_ns += ig_clock_ns() - begin;
     if (status == IG_OK) a->counts.hits++;
     return status;
 }
 
 static ig_status compile(ig_artifacts *a, ig_device *device, const ig_step *steps, uint32_t count,
                          const key *k, ig_progress *progress, ig_backend_program **out) {
-    const uint64_t begin = now_ns();
+    const uint64_t begin = ig_clock_ns();
     const ig_status status = ask(device, steps, count, (ig_blob){0}, progress, out);
-    a->counts.compile_ns += now_ns() - begin;
+    a->counts.compile_ns += ig_clock_ns() - begin;
     if (status != IG_OK) return status;
     a->counts.misses++;
     if (k->inputs_bytes > 0 && *out) keep(a, device, k, *out);
