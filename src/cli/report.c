@@ -63,11 +63,16 @@ void ig_run_first(const ig_cli *cli, const char *stage, double ms) {
     tell_time(cli, stage, ms, false);
 }
 
+/* Some are told late: the list is in the order in which they happened. */
 void ig_run_event(const ig_cli *cli, const char *event, double ms_ago) {
     json_t *list = told_field(cli, "stream_events", json_array);
+    const double at = now_ms() - cli->run->began_ms - ms_ago;
+    size_t i = json_array_size(list);
+    while (i > 0 && json_number_value(json_object_get(json_array_get(list, i - 1), "at_ms")) > at)
+        i--;
     if (list)
-        json_array_append_new(list, json_pack("{s:s, s:o}", "event", event, "at_ms",
-                                              ms_json(now_ms() - cli->run->began_ms - ms_ago)));
+        json_array_insert_new(list, i,
+                              json_pack("{s:s, s:o}", "event", event, "at_ms", ms_json(at)));
 }
 
 void ig_run_wrote(const ig_cli *cli, const char *kind, const char *path) {
@@ -234,7 +239,9 @@ static json_t *error_of(const ig_cli *cli, ig_status status, int code) {
                               ig_error_hint(status));
     if (status != IG_ERR_MEMORY) return error;
     json_object_set_new(error, "estimate", needed_memory(cli));
-    json_object_set_new(error, "available", ig_json_count(ig_memory_available()));
+    const uint64_t there = ig_memory_available(), allowed = cli->memory_bytes;
+    json_object_set_new(error, "available",
+                        ig_json_count(allowed && allowed < there ? allowed : there));
     return error;
 }
 

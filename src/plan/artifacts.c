@@ -170,6 +170,14 @@ bool ig_artifacts_keeps(const ig_artifacts *a, const ig_device *device) {
     return a && a->folder[0] && device->backend->save && device->info.flags & IG_CAN_COMPILE;
 }
 
+/* Nothing is read from a place that is not ours alone, nor is anything left there. */
+bool ig_artifacts_is_safe(ig_artifacts *a) {
+    if (ig_dir_make_private(a->folder) == IG_OK) return true;
+    if (a->host && !a->told) a->host->log(a->host, IG_LOG_WARNING, ig_error_text());
+    a->told = true;
+    return false;
+}
+
 void ig_artifacts_look(ig_artifacts *a) {
     char folder[PATH_MAX];
     const char *slash = strrchr(a->folder, '/');
@@ -249,8 +257,8 @@ ig_status ig_artifacts_compile(ig_artifacts *a, ig_device *device, const ig_step
                                uint32_t count, ig_progress *progress, ig_backend_program **out) {
     key k;
     ig_entry_lock held = {-1};
-    if (!make_key(a, device, steps, count, &k) || ig_dir_make_private(a->folder) != IG_OK) {
-        k.inputs_bytes = 0; /* nothing is read from a place that is not ours alone */
+    if (!make_key(a, device, steps, count, &k) || !ig_artifacts_is_safe(a)) {
+        k.inputs_bytes = 0;
         return compile(a, device, steps, count, &k, progress, out);
     }
     ig_blob saved = find(a, &k);
@@ -269,7 +277,8 @@ ig_status ig_artifacts_compile(ig_artifacts *a, ig_device *device, const ig_step
 void ig_artifacts_deinit(ig_artifacts *a) {
     if (!a->allocator) return;
     const ig_entry_counts *c = &a->counts;
-    if (c->hits + c->misses + c->damaged > 0 && a->folder[0]) ig_entries_count(a->folder, c);
+    const bool any = c->hits + c->misses + c->damaged + c->weights_found + c->weights_packed > 0;
+    if (any && a->folder[0]) ig_entries_count(a->folder, c);
     for (size_t i = 0; i < a->n_open; i++) ig_entry_close(&a->open[i].entry);
     ig_free(a->allocator, a->open);
     ig_digests_destroy(a->digests);

@@ -50,6 +50,7 @@ struct ig_tensor {
     ig_value value;      /* in the tape; IG_NO_VALUE: not there */
     bool wants_grad;
     bool has_grad; /* since it was last zeroed */
+    bool new_grad; /* from the backward at work */
     bool lost;     /* without storage because a replayed step did not keep it */
 
     uint64_t tape; /* that `value` is of */

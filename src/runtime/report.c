@@ -221,7 +221,7 @@ static void say_compile_cache(ig_text *t, const ig_ctx *ctx) {
 static void say_weight_cache(ig_text *t, const ig_ctx *ctx) {
     const ig_artifacts *a = &ctx->artifacts;
     ig_text_add(t, "{");
-    ig_text_add_number(t, "hits", a->weights_found);
+    ig_text_add_number(t, "hits", a->counts.weights_found);
     ig_text_add_number(t, "hit_bytes", a->found_bytes);
     ig_text_add_number(t, "stored", a->weights_kept);
     ig_text_add_number(t, "stored_bytes", a->kept_bytes);
