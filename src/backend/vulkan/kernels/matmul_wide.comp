@@ -45,7 +45,7 @@ uvec2 place_in_slice(uint form, uint j) {
 
 /* A side of the product: where it begins in memory and how far it goes. */
 struct side {
-    uint64_t at;
+    Address at;
     uint first, end; /* rows of the tile, of the side */
     uint stride, k_stride;
 };
@@ -55,15 +55,16 @@ eight fetch(uint form, uint dtype, side s, uint k0) {
     eight e = eight(vec4(0), vec4(0));
     if (form == VK_BY_EIGHTS) {
         const uvec2 p = place_in_slice(form, 0) + uvec2(s.first, k0);
-        const uint64_t bytes = uint64_t(s.stride / block_elements(dtype)) * block_bytes(dtype);
-        if (p.x < s.end && p.y < head.k) e = eight_at(dtype, s.at + p.x * bytes, p.y / 8);
+        const uint blocks = s.stride / block_elements(dtype);
+        if (p.x < s.end && p.y < head.k)
+            e = eight_at(dtype, further(s.at, p.x * blocks, block_bytes(dtype)), p.y / 8);
         return e;
     }
     if (form == VK_BY_FOURS) {
         const uvec2 p = place_in_slice(form, 0) + uvec2(s.first, k0);
         const uvec2 q = place_in_slice(form, 4) + uvec2(s.first, k0);
-        if (p.x < s.end && p.y < head.k) e.low = Vectors(s.at).at[(p.y * s.k_stride + p.x) / 4];
-        if (q.x < s.end && q.y < head.k) e.high = Vectors(s.at).at[(q.y * s.k_stride + q.x) / 4];
+        if (p.x < s.end && p.y < head.k) e.low = vector_at(s.at, (p.y * s.k_stride + p.x) / 4);
+        if (q.x < s.end && q.y < head.k) e.high = vector_at(s.at, (q.y * s.k_stride + q.x) / 4);
         return e;
     }
     [[unroll]] for (uint j = 0; j < 8; j++) {
@@ -105,10 +106,10 @@ void main() {
     for (uint batch = gl_WorkGroupID.z; batch < head.batches; batch += gl_NumWorkGroups.z) {
         const uint a_at = head.batches > 1 ? place_of(params.a, batch) : 0;
         const uint b_at = head.batches > 1 ? place_of(params.b, batch) : 0;
-        const uint64_t b_bytes =
-            uint64_t(b_at / block_elements(DTYPE)) * block_bytes(DTYPE);
-        const side a = side(push.at[0] + uint64_t(a_at) * 4, row0, head.m, head.a_row, head.a_k);
-        const side b = side(push.at[1] + b_bytes, column0, head.n, head.b_column, head.b_k);
+        const side a = side(further(ADDRESS_OF(0), a_at, 4), row0, head.m, head.a_row, head.a_k);
+        const side b =
+            side(further(ADDRESS_OF(1), b_at / block_elements(DTYPE), block_bytes(DTYPE)), column0,
+                 head.n, head.b_column, head.b_k);
         [[unroll]] for (uint i = 0; i < EACH * RUNS; i++) sum[i] = vec4(0);
         eight ea = fetch(A_FORM, VK_F32, a, 0), eb = fetch(B_FORM, DTYPE, b, 0);
         for (uint k0 = 0; k0 < head.k; k0 += DEPTH) {

@@ -23,6 +23,13 @@
 #define VK_OPERANDS   4
 #define VK_HEAD_WORDS 12
 
+/* Of shaders whose memory is bound: see bound.glsl. */
+#define VK_WINDOWS         14  /* bindings that show operands, of at most 8 */
+#define VK_BINDINGS        16  /* those, params, and words from slots */
+#define VK_BINDING_BYTES   256 /* what bindings begin at multiples of, on any device */
+#define VK_CONSTANT_SPLIT  30
+#define VK_CONSTANT_WINDOW 31
+
 /* Several operands of one shape, walked together; counted row by row. */
 VK_STRUCT(vk_loop) {
     uint n, rank; /* elements, dimensions: at least 1 */
@@ -103,6 +110,14 @@ VK_STRUCT(vk_matmul_params) {
     vk_matmul_head head;
     vk_places a, b; /* matrices of a batch */
 };
+
+/* Rows that become halves: see matmul_split.comp. */
+VK_STRUCT(vk_split_head) {
+    uint rows, k, depth; /* depth: k, rounded up to whole slices */
+    uint stride, k_stride;
+};
+#define VK_SLICE       64
+#define VK_MATRIX_K_ID 4 /* of the constant that the matrices of both sides share */
 
 VK_STRUCT(vk_rope_params) {
     uint rows, width, heads, pairs; /* a row is a head of a token */
