@@ -117,7 +117,7 @@ static const ig_cpu_entry *find(const ig_backend_device *device, const ig_step *
             if (e->op != step->op || e->dtype != dtype) continue;
             setup->units = setup->cost = setup->together = setup->alone = 0;
             setup->scratch_bytes = setup->params_bytes = 0;
-            setup->pack.run = NULL;
+            setup->pack = (ig_cpu_pack){0};
             setup->prepare = NULL;
             setup->prepare_kind = 0;
             if (e->setup(step, setup)) return e;
@@ -563,6 +563,7 @@ static ig_status add_step(cpu_program *p, const ig_backend_device *device, const
     extend(chain_of(p, steps, i, entry->split), steps, i, entry->split, &setup);
     if (before->level != step->level) *now = (level){.chain = p->n_chains - 1};
     now->follows = i > 0 && before->level == step->level && before->chain == step->chain;
+    if (setup.pack.prepares && !packed) setup.prepare = NULL;
     if (setup.prepare && !shares(&p->tasks[i], step, &setup, now)) prepare(p, i, &setup, now);
     return IG_OK;
 }

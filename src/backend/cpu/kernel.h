@@ -49,6 +49,7 @@ typedef struct ig_cpu_pack {
     uint32_t input;
     int64_t parts;
     uint64_t part_bytes; /* of the packed */
+    bool prepares;       /* prepare() is for this layout alone */
 } ig_cpu_pack;
 
 typedef struct ig_cpu_setup {
