@@ -5,9 +5,9 @@ layout(constant_id = 7) const bool HAS_BIAS = false;
 layout(constant_id = 9) const uint AFTER = 0;
 
 void finish(uint at, uint column, float e) {
-    if (HAS_BIAS) e += FLOATS(2)[column * head.bias_stride];
+    if (HAS_BIAS) e += FLOAT(2, column * head.bias_stride);
     e = activation_of(ACTIVATION, e);
-    FLOATS(3)[at] = e;
-    if (AFTER == VK_SUM) FLOATS(5)[at] = e + FLOATS(4)[at];
-    if (AFTER == VK_PRODUCT) FLOATS(5)[at] = e * FLOATS(4)[at];
+    SET_FLOAT(3, at, e);
+    if (AFTER == VK_SUM) SET_FLOAT(5, at, e + FLOAT(4, at));
+    if (AFTER == VK_PRODUCT) SET_FLOAT(5, at, e * FLOAT(4, at));
 }
