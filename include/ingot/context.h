@@ -99,7 +99,8 @@ IG_API IG_MUST_CHECK ig_status ig_switch_device(ig_ctx *ctx, const char *device)
 
 /* As the context was made. */
 IG_API uint64_t ig_ctx_seed(const ig_ctx *ctx);
-IG_API const char *ig_ctx_device(const ig_ctx *ctx); /* as it was resolved, "cpu:0" say; lent */
+IG_API const char *ig_ctx_device(const ig_ctx *ctx);    /* as it was resolved, "cpu:0" say; lent */
+IG_API uint32_t ig_ctx_device_class(const ig_ctx *ctx); /* of it: ig_device_class of backend.h */
 IG_API const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx); /* lent */
 
 /*
