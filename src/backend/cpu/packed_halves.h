@@ -33,7 +33,7 @@ enum {
     HALF_TILE_SUMS = 2 * HALF_TILE_ROWS, /* in registers */
     HALF_MOST_GROUPS = 8,                /* at once */
     HALF_LEVELS = VF_LANES < 16 ? 3 : 4, /* lanes are added in so many rounds */
-    HALF_AHEAD = 1024,                   /* bytes between a read and its prefetch */
+    HALF_AHEAD = 512,                    /* bytes between a read and its prefetch */
 };
 
 /* Groups that some rows go through at once: as many streams of memory as registers allow. */
@@ -185,8 +185,9 @@ typedef void half_tile_fn(const half_tile *t);
     HALF_TILE(ID, 1)                                                                     \
     HALF_TILE(ID, 2)                                                                     \
     HALF_TILE(ID, 3)                                                                     \
-    HALF_TILE(ID, 4) HALF_TILE(ID, 5) HALF_TILE(ID, 6) HALF_TILE(ID, 7) HALF_TILE(ID, 8) \
-        HALF_TILE(ID, 9) HALF_TILE(ID, 10) HALF_TILE(ID, 11) HALF_TILE(ID, 12)
+    HALF_TILE(ID, 4)                                                                     \
+    HALF_TILE(ID, 5) HALF_TILE(ID, 6) HALF_TILE(ID, 7) HALF_TILE(ID, 8) HALF_TILE(ID, 9) \
+        HALF_TILE(ID, 10) HALF_TILE(ID, 11) HALF_TILE(ID, 12)
 #define HALF_PAIR(ID, rows) \
     { half_##ID##_##rows##_one, half_##ID##_##rows##_many }
 #define HALF_TILE_NAMES(ID)                                                                       \
