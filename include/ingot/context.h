@@ -106,7 +106,8 @@ IG_API void ig_ctx_release_memory(ig_ctx *ctx);
 
 /* As the context was made. */
 IG_API uint64_t ig_ctx_seed(const ig_ctx *ctx);
-IG_API const char *ig_ctx_device(const ig_ctx *ctx); /* as it was resolved, "cpu:0" say; lent */
+IG_API const char *ig_ctx_device(const ig_ctx *ctx);    /* as it was resolved, "cpu:0" say; lent */
+IG_API uint32_t ig_ctx_device_class(const ig_ctx *ctx); /* of it: ig_device_class of backend.h */
 IG_API const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx); /* lent */
 
 /*

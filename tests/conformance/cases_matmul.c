@@ -39,6 +39,9 @@
         MATMUL(#m " x " #n " x " #k ", a transposed", REAL(k, m), REAL(k, n), 1, 0), \
         MATMUL(#m " x " #n " x " #k ", both transposed", REAL(k, m), REAL(n, k), 1, 1)
 
+/* More products than the tolerance is for, but smaller ones. */
+#define HALF(...) RANGE(-0.5, 0.5, __VA_ARGS__)
+
 /* Factors that are stored in halves, with sums in f32. */
 #define HALVES(what, a, b, type_a, type_b, ta, tb)                 \
     CASE(IG_OP_MATMUL, what ", " #type_a " x " #type_b,            \
@@ -128,7 +131,15 @@ static const ig_case cases[] = {
     MATMUL("a batch of tiles, b transposed", REAL(20, 130, 40), REAL(20, 70, 40), 0, 1),
     MATMUL("a batch of tiles, a transposed", REAL(4, 5, 40, 136), REAL(4, 5, 40, 70), 1, 0),
     MATMUL("a large product of slices", LAID(SLICED, 600, 40), LAID(SLICED, 520, 40), 0, 1),
+    MATMUL("in parts", HALF(400, 600), HALF(600, 300), 0, 0),
+    MATMUL("in parts, b transposed", HALF(400, 600), HALF(300, 600), 0, 1),
+    MATMUL("in parts, a transposed", HALF(600, 400), HALF(600, 300), 1, 0),
+    BIASED("in parts, bias", HALF(400, 600), HALF(300, 600), REAL(300), 0, 1),
     /* deep enough for units that multiply matrices */
+    CASE(IG_OP_MATMUL, "in parts, f32 x f16",
+         IN(OPERAND(DTYPE(IG_F32), BETWEEN(-0.5, 0.5), SHAPE(400, 640)),
+            OPERAND(DTYPE(IG_F16), BETWEEN(-0.5, 0.5), SHAPE(300, 640))),
+         ATTRS(ig_attrs_matmul, .transpose_b = 1)),
     MATMUL("300 x 270 x 200, b transposed", REAL(300, 200), REAL(270, 200), 0, 1),
     HALVES("300 x 270 x 192, b transposed", SHAPE(300, 192), SHAPE(270, 192), IG_F32, IG_F16, 0, 1),
     HALVES("300 x 270 x 165, b transposed", SHAPE(300, 165), SHAPE(270, 165), IG_F32, IG_F16, 0, 1),

@@ -26,6 +26,7 @@
     X(matmul_wide)    \
     X(matmul_split)   \
     X(matmul_matrix)  \
+    X(matmul_join)    \
     X(matvec)         \
     X(matmul_small)   \
     X(rope)           \
@@ -47,7 +48,7 @@ typedef enum vk_shader {
 
 enum {
     VK_MAX_REFS = 8,       /* memory that a dispatch touches */
-    VK_MAX_CONSTANTS = 12, /* of a shader; the first is the number of threads of a group */
+    VK_MAX_CONSTANTS = 13, /* of a shader; the first is the number of threads of a group */
     VK_NUMBERS = 8,        /* words that a dispatch may take from slots */
 };
 

@@ -37,6 +37,9 @@ static const uint32_t code_matmul_split[] =
 static const uint32_t code_matmul_matrix[] =
 #include "backend/vulkan/shaders/matmul_matrix.spv.h"
     ;
+static const uint32_t code_matmul_join[] =
+#include "backend/vulkan/shaders/matmul_join.spv.h"
+    ;
 static const uint32_t code_matvec[] =
 #include "backend/vulkan/shaders/matvec.spv.h"
     ;

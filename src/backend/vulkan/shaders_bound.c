@@ -37,6 +37,9 @@ static const uint32_t code_matmul_matrix[] =
 static const uint32_t code_matmul_wide[] =
 #include "backend/vulkan/shaders/bound/matmul_wide.spv.h"
     ;
+static const uint32_t code_matmul_join[] =
+#include "backend/vulkan/shaders/bound/matmul_join.spv.h"
+    ;
 static const uint32_t code_matvec[] =
 #include "backend/vulkan/shaders/bound/matvec.spv.h"
     ;

@@ -4,6 +4,12 @@ layout(constant_id = 6) const uint ACTIVATION = 0;
 layout(constant_id = 7) const bool HAS_BIAS = false;
 layout(constant_id = 9) const uint AFTER = 0;
 
+/* Which elements of k belong to this part, of `parts`: whole slices of `depth`. */
+uvec2 part_of_k(uint part, uint parts, uint depth) {
+    const uint slices = (head.k + depth - 1) / depth, each = (slices + parts - 1) / parts * depth;
+    return uvec2(min(part * each, head.k), min(part * each + each, head.k));
+}
+
 void finish(uint at, uint column, float e) {
     if (HAS_BIAS) e += FLOAT(2, column * head.bias_stride);
     e = activation_of(ACTIVATION, e);

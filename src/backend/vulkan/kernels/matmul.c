@@ -78,7 +78,54 @@ static uint32_t form_of(const ig_operand *o, uint32_t rows, uint32_t stride, uin
     return k_stride <= stride ? VK_ALONG_K : VK_ACROSS_K;
 }
 
-static bool is_wide(const vk_matmul_head *h) { return tiles_of(h, LARGE_TILE) >= MANY_TILES; }
+/* ---- products in parts along k ---- */
+
+/* Groups that keep a large device busy, and the least that one should do of k. */
+enum { ENOUGH_GROUPS = 384, MOST_PARTS = 8, LEAST_PART = 256 };
+
+static uint32_t parts_for(const vk_matmul_head *h, const vk_dispatch *d) {
+    const uint32_t groups = d->groups[0] * d->groups[1], most = h->k / LEAST_PART;
+    const uint32_t wanted = h->batches > 1 ? 1 : ENOUGH_GROUPS / (groups > 0 ? groups : 1);
+    const uint32_t parts = wanted < most ? wanted : most;
+    return parts < 2 ? 1 : parts < MOST_PARTS ? parts : MOST_PARTS;
+}
+
+/* Emits a product, and if it is made in parts what joins them; those lie in scratch from `at` on.
+ */
+static void emit_parts(vk_builder *b, vk_dispatch d, const ig_step *step, const vk_matmul_head *h,
+                       uint64_t at) {
+    const uint32_t parts = parts_for(h, &d);
+    const uint64_t count = (uint64_t)h->m * h->n, bytes = parts * count * sizeof(float);
+    vk_dispatch join = d;
+    d.constant[VK_PARTS_ID] = parts;
+    if (parts == 1 || count * parts > INT32_MAX) {
+        d.constant[VK_PARTS_ID] = 1;
+        vk_emit(b, &d);
+        return;
+    }
+    d.groups[2] = parts;
+    d.ref[3] = vk_scratch(b, step, at, bytes, 1);
+    vk_emit(b, &d);
+    join.shader = VK_SHADER_matmul_join;
+    join.ref[0] = vk_scratch(b, step, at, bytes, 0);
+    join.ref[1] = join.ref[0];
+    join.groups[0] = vk_groups((int64_t)count, VK_GROUP);
+    join.groups[1] = join.groups[2] = 1;
+    const uint32_t own[VK_MAX_CONSTANTS] = {[0] = VK_GROUP,
+                                            [6] = d.constant[6],
+                                            [7] = d.constant[7],
+                                            [9] = d.constant[9],
+                                            [VK_PARTS_ID] = parts};
+    memcpy(join.constant, own, sizeof own);
+    vk_emit(b, &join);
+}
+
+/* Enough large tiles, or parts of them. */
+static bool is_wide(const vk_matmul_head *h) {
+    const int64_t tiles = tiles_of(h, LARGE_TILE), parts = h->k / LEAST_PART;
+    if (tiles >= MANY_TILES) return true;
+    return h->batches == 1 && tiles * (parts < MOST_PARTS ? parts : MOST_PARTS) >= MANY_TILES;
+}
 
 /* Large tiles; the largest where there are enough of them for a large device. */
 static bool emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const vk_matmul_head *h) {
@@ -89,7 +136,7 @@ static bool emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const v
     d.constant[3] = (uint32_t)step->in[1].desc.dtype;
     d.constant[4] = form_of(&step->in[0], h->m, h->a_row, h->k, h->a_k);
     d.constant[5] = form_of(&step->in[1], h->n, h->b_column, h->k, h->b_k);
-    vk_emit(b, &d);
+    emit_parts(b, d, step, h, 0);
     return true;
 }
 
@@ -100,7 +147,10 @@ typedef struct matrix_tile {
     uint32_t threads, rows, columns, depth, buffers;
 } matrix_tile;
 
-static const matrix_tile large_tile = {256, 64, 128, 32, 1}, small_tile = {128, 64, 64, 32, 1};
+/* The deeper a slice, the less often threads wait for each other; `split`: of both sides there are
+ * two parts, for which shared memory has less room. */
+static const matrix_tile large_tile = {256, 64, 128, 64, 1}, small_tile = {128, 64, 64, 64, 1};
+static const matrix_tile large_split_tile = {256, 64, 128, 32, 1};
 
 enum { MATRIX_SIDE = 16, LEAST_DEPTH = 128, LEAST_COLUMNS = 128 };
 
@@ -173,8 +223,8 @@ static bool emit_matrices(vk_builder *b, vk_dispatch d, const ig_step *step,
     d.ref[0] = split_left(b, step, h);
     if (split) emit_split(b, w, &right, vk_scratch(b, step, at, bytes, 1));
     if (split) d.ref[1] = vk_scratch(b, step, at, bytes, 0);
-    const matrix_tile *t =
-        tiles_of(h, WIDEST_TILE) >= MANY_WIDEST_TILES ? &large_tile : &small_tile;
+    const matrix_tile *large = split ? &large_split_tile : &large_tile;
+    const matrix_tile *t = tiles_of(h, WIDEST_TILE) >= MANY_WIDEST_TILES ? large : &small_tile;
     d.groups[0] = (h->n + t->columns - 1) / t->columns;
     d.groups[1] = (h->m + t->rows - 1) / t->rows;
     if (d.groups[0] > VK_MOST_GROUPS || d.groups[1] > VK_MOST_GROUPS) return false;
@@ -185,14 +235,14 @@ static bool emit_matrices(vk_builder *b, vk_dispatch d, const ig_step *step,
     d.constant[5] = t->depth;
     d.constant[11] = t->buffers;
     d.constant[VK_MATRIX_K_ID] = d.constant[8] = d.constant[10] = MATRIX_SIDE;
-    vk_emit(b, &d);
+    emit_parts(b, d, step, h, split ? (at + bytes + 63) / 64 * 64 : at);
     return true;
 }
 
 /* Tiles: small ones where large ones would leave most of the device idle. */
 static bool emit_tiles(vk_builder *b, vk_dispatch d, const vk_matmul_params *p, uint32_t dtype,
                        uint32_t grouped) {
-    const uint32_t tile = is_wide(&p->head) ? LARGE_TILE : SMALL_TILE;
+    const uint32_t tile = tiles_of(&p->head, LARGE_TILE) >= MANY_TILES ? LARGE_TILE : SMALL_TILE;
     d.shader = VK_SHADER_matmul;
     if (!set_tiles(&d, &p->head, tile)) return false;
     d.constant[1] = tile;

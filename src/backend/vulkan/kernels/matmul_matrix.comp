@@ -22,6 +22,7 @@ layout(constant_id = 2) const uint TILE_COLUMNS = 128;
 layout(constant_id = 3) const bool B_IS_SPLIT = false;
 layout(constant_id = 5) const uint DEPTH = 32;  /* of a slice */
 layout(constant_id = 11) const uint BUFFERS = 1; /* slices that shared memory holds: 1 or 2 */
+layout(constant_id = VK_PARTS_ID) const uint PARTS = 1; /* of k: results are left as they are */
 const uint SIDE = 16;                           /* of a matrix */
 const uint WIDE = DEPTH / 8;                    /* of a row of a slice, in words of 16 bytes */
 const uint PITCH = WIDE + 1;                    /* odd, so that rows miss each other */
@@ -124,7 +125,10 @@ void finish_matrix(uint which, side a, side b, uint row, uint column) {
         if (r >= head.m || c >= head.n) continue;
         float e = results[own + i] * float_at(a.factors, r);
         if (B_IS_SPLIT) e *= float_at(b.factors, c);
-        finish(r * head.n + c, c, e);
+        if (PARTS > 1)
+            SET_FLOAT(3, (gl_WorkGroupID.z * head.m + r) * head.n + c, e);
+        else
+            finish(r * head.n + c, c, e);
     }
     subgroupBarrier();
 }
@@ -132,17 +136,18 @@ void finish_matrix(uint which, side a, side b, uint row, uint column) {
 void main() {
     const uint row0 = gl_WorkGroupID.y * TILE_ROWS, column0 = gl_WorkGroupID.x * TILE_COLUMNS;
     const uint row = gl_SubgroupID / TEAMS_ACROSS * ROWS * SIDE;
-    const uint column = gl_SubgroupID % TEAMS_ACROSS * COLUMNS * SIDE, depth = depth_of(head.k);
+    const uint column = gl_SubgroupID % TEAMS_ACROSS * COLUMNS * SIDE;
+    const uvec2 range = part_of_k(gl_WorkGroupID.z, PARTS, DEPTH);
     const side a = split_side(ADDRESS_OF(0), row0, head.m);
     side b = split_side(ADDRESS_OF(1), column0, head.n);
     if (!B_IS_SPLIT) b.wide = head.b_column / 8;
     [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) sum[i] = SUMS(0.0);
-    fetch(a, b, 0);
-    for (uint k0 = 0; k0 < depth; k0 += DEPTH) {
+    fetch(a, b, range.x);
+    for (uint k0 = range.x; k0 < range.y; k0 += DEPTH) {
         const uint buffer_ = k0 / DEPTH % BUFFERS;
         store(buffer_);
         barrier();
-        if (k0 + DEPTH < depth) fetch(a, b, k0 + DEPTH);
+        if (k0 + DEPTH < range.y) fetch(a, b, k0 + DEPTH);
         multiply_slice(buffer_, row, column);
         if (BUFFERS == 1) barrier(); /* of two, the one that is stored to next was read before */
     }

@@ -41,8 +41,11 @@ float largest_of(vec4 v) {
     return max(max(v.x, v.y), max(v.z, v.w));
 }
 
-/* As many bits as a half has.  Bits decide, not rounding: no compiler can think it away. */
-vec4 top_of(vec4 v) { return uintBitsToFloat(floatBitsToUint(v) & 0xffffe000u); }
+/* Rounded to as many bits as a half has, by its bits: no compiler can think that away. */
+vec4 top_of(vec4 v) {
+    const uvec4 bits = floatBitsToUint(v), rounded = bits + 0x1000u & 0xffffe000u;
+    return mix(v, uintBitsToFloat(rounded), lessThan(bits & 0x7fffffffu, uvec4(0x7f800000u)));
+}
 
 /* The bits that are left over, of numbers that leave some: infinite ones do not. */
 vec4 rest_of(vec4 v) {

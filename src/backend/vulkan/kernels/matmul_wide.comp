@@ -20,6 +20,7 @@ layout(constant_id = 1) const uint TILE = 128;
 layout(constant_id = 3) const uint DTYPE = 0; /* of b */
 layout(constant_id = 4) const uint A_FORM = 0;
 layout(constant_id = 5) const uint B_FORM = 0;
+layout(constant_id = VK_PARTS_ID) const uint PARTS = 1; /* of k, of a single product */
 const uint SIDE = 16, THREADS = 256;
 const uint EACH = TILE / SIDE, RUNS = EACH / 4; /* rows and columns of a thread */
 const uint DEPTH = 8 * THREADS / TILE;
@@ -88,22 +89,25 @@ eight fetch(uint form, uint dtype, side s, uint k0) {
 vec4 sum[EACH * RUNS]; /* [row, run of columns] */
 
 void multiply_slice(uint x, uint y) {
-    for (uint k = 0; k < DEPTH; k++) {
-        vec4 left[RUNS], right[RUNS];
-        [[unroll]] for (uint r = 0; r < RUNS; r++) {
-            left[r] = tile_a[k * PITCH + r * SIDE + y];
-            right[r] = tile_b[k * PITCH + r * SIDE + x];
+    for (uint k0 = 0; k0 < DEPTH; k0 += 8)
+        [[unroll]] for (uint k = k0; k < k0 + 8; k++) {
+            vec4 left[RUNS], right[RUNS];
+            [[unroll]] for (uint r = 0; r < RUNS; r++) {
+                left[r] = tile_a[k * PITCH + r * SIDE + y];
+                right[r] = tile_b[k * PITCH + r * SIDE + x];
+            }
+            [[unroll]] for (uint i = 0; i < EACH; i++)
+                [[unroll]] for (uint r = 0; r < RUNS; r++)
+                    sum[i * RUNS + r] += left[i / 4][i % 4] * right[r];
         }
-        [[unroll]] for (uint i = 0; i < EACH; i++)
-            [[unroll]] for (uint r = 0; r < RUNS; r++)
-                sum[i * RUNS + r] += left[i / 4][i % 4] * right[r];
-    }
 }
 
 void main() {
     const uint x = thread() % SIDE, y = thread() / SIDE;
     const uint row0 = gl_WorkGroupID.y * TILE, column0 = gl_WorkGroupID.x * TILE;
-    for (uint batch = gl_WorkGroupID.z; batch < head.batches; batch += gl_NumWorkGroups.z) {
+    const uint part = PARTS > 1 ? gl_WorkGroupID.z : 0, first = PARTS > 1 ? 0 : gl_WorkGroupID.z;
+    const uvec2 range = part_of_k(part, PARTS, DEPTH);
+    for (uint batch = first; batch < head.batches; batch += gl_NumWorkGroups.z) {
         const uint a_at = head.batches > 1 ? place_of(params.a, batch) : 0;
         const uint b_at = head.batches > 1 ? place_of(params.b, batch) : 0;
         const side a = side(further(ADDRESS_OF(0), a_at, 4), row0, head.m, head.a_row, head.a_k);
@@ -111,12 +115,12 @@ void main() {
             side(further(ADDRESS_OF(1), b_at / block_elements(DTYPE), block_bytes(DTYPE)), column0,
                  head.n, head.b_column, head.b_k);
         [[unroll]] for (uint i = 0; i < EACH * RUNS; i++) sum[i] = vec4(0);
-        eight ea = fetch(A_FORM, VK_F32, a, 0), eb = fetch(B_FORM, DTYPE, b, 0);
-        for (uint k0 = 0; k0 < head.k; k0 += DEPTH) {
+        eight ea = fetch(A_FORM, VK_F32, a, range.x), eb = fetch(B_FORM, DTYPE, b, range.x);
+        for (uint k0 = range.x; k0 < range.y; k0 += DEPTH) {
             STORE(tile_a, A_FORM, ea)
             STORE(tile_b, B_FORM, eb)
             barrier();
-            if (k0 + DEPTH < head.k) {
+            if (k0 + DEPTH < range.y) {
                 ea = fetch(A_FORM, VK_F32, a, k0 + DEPTH);
                 eb = fetch(B_FORM, DTYPE, b, k0 + DEPTH);
             }
@@ -128,8 +132,11 @@ void main() {
                 const uint row = row0 + i / 4 * SIDE * 4 + y * 4 + i % 4;
                 const uint column = column0 + j / 4 * SIDE * 4 + x * 4 + j % 4;
                 if (row >= head.m || column >= head.n) continue;
-                finish((batch * head.m + row) * head.n + column, column,
-                       sum[i * RUNS + j / 4][j % 4]);
+                const float e = sum[i * RUNS + j / 4][j % 4];
+                if (PARTS > 1)
+                    SET_FLOAT(3, (part * head.m + row) * head.n + column, e);
+                else
+                    finish((batch * head.m + row) * head.n + column, column, e);
             }
     }
 }

@@ -75,23 +75,33 @@ static void emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const v
     vk_emit(b, &d);
 }
 
-/* Queries of a group, and the widest head that fits into shared memory. */
-enum { TILE_QUERIES = 64, TILE_WIDTH = 64, TILE_SHARED_BYTES = 32 << 10 };
+/* Queries of a group; half as many of wide heads, which would not fit into shared memory. */
+enum { TILE_QUERIES = 64, TILE_WIDTH = 64, TILE_WIDEST = 128, TILE_STEP = 32 };
+
+static uint32_t tile_queries(const vk_paged_params *p) {
+    return p->d <= TILE_WIDTH && p->e <= TILE_WIDTH ? TILE_QUERIES : TILE_QUERIES / 2;
+}
+
+static uint32_t tile_shared_bytes(const vk_paged_params *p) {
+    const uint32_t widest = p->d > p->e ? p->d : p->e, queries = tile_queries(p);
+    return (p->d * queries + widest * TILE_STEP + TILE_STEP * queries) * (uint32_t)sizeof(float);
+}
 
 /* Many rows of few sequences see much the same positions. */
 static bool is_tile(const ig_operand *k, const ig_operand *v, const vk_paged_params *p) {
     const uint64_t queries = (uint64_t)p->rows * (p->h / p->g);
     return queries >= TILE_QUERIES && queries >= (uint64_t)p->sequences * (TILE_QUERIES / 4) &&
-           p->d > 0 && p->d <= TILE_WIDTH && p->d % 8 == 0 && p->e > 0 && p->e <= TILE_WIDTH &&
+           p->d > 0 && p->d <= TILE_WIDEST && p->d % 8 == 0 && p->e > 0 && p->e <= TILE_WIDEST &&
            p->e % 8 == 0 && vk_has_pieces(k, p->d) && vk_has_pieces(v, p->e);
 }
 
 static void emit_tile(vk_builder *b, vk_dispatch d, const vk_paged_params *p) {
-    const int64_t queries = (int64_t)p->rows * (p->h / p->g);
+    const int64_t queries = (int64_t)p->rows * (p->h / p->g), tile = tile_queries(p);
     d.shader = VK_SHADER_paged_tile;
     d.constant[0] = VK_GROUP;
+    d.constant[1] = (uint32_t)tile;
     d.constant[3] = p->e;
-    d.groups[0] = vk_groups((queries + TILE_QUERIES - 1) / TILE_QUERIES * p->g, 1);
+    d.groups[0] = vk_groups((queries + tile - 1) / tile * p->g, 1);
     vk_emit(b, &d);
 }
 
@@ -133,7 +143,7 @@ static bool attention_paged(const ig_step *step, vk_builder *b) {
                      .params_bytes = sizeof p};
     for (int i = 0; i < 6; i++) d.ref[i] = vk_reads(&step->in[i]);
     d.ref[6] = vk_writes(out);
-    if (is_tile(k, v, &p) && vk_can_share(b, TILE_SHARED_BYTES))
+    if (is_tile(k, v, &p) && vk_can_share(b, tile_shared_bytes(&p)))
         emit_tile(b, d, &p);
     else if (is_wide(k, v, &p))
         emit_wide(b, d, step, &p);

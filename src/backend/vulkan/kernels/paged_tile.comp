@@ -5,8 +5,8 @@
  * through the positions that any of them sees, STEP at a time, so that a key that is
  * read serves all of them.
  *
- *     scores = queries keys^T   16 x 16 threads, each 4 x 2
- *     result += weights values  16 x 16 threads, each 4 queries x 4 columns
+ *     scores = queries keys^T   DOWN x ACROSS threads, each 4 queries x EACH positions
+ *     result += weights values  likewise, each 4 queries x 4 columns
  *
  * Shared memory holds queries, keys and weights with neighbours across the product's depth, so
  * that a thread reads whole vectors.
@@ -18,16 +18,19 @@
 #include "pieces.glsl"
 #include "eights.glsl"
 
+layout(constant_id = 1) const uint QUERIES = 64;
 layout(constant_id = 2) const uint WIDTH = 64;  /* of q and k */
 layout(constant_id = 3) const uint VALUES = 64; /* width of v */
 layout(constant_id = 4) const uint DTYPE_K = 0;
 layout(constant_id = 5) const uint DTYPE_V = 0;
-const uint PAGE = 64, QUERIES = 64, STEP = 32, SIDE = 16;
+const uint PAGE = 64, STEP = 32;
+const uint DOWN = QUERIES / 4, ACROSS = GROUP / DOWN, EACH = STEP / ACROSS;
+const uint WIDEST = WIDTH > VALUES ? WIDTH : VALUES;
 
 PARAMS(vk_paged_params)
 
 shared vec4 queries[WIDTH * QUERIES / 4]; /* [WIDTH, QUERIES] */
-shared vec4 cached[64 * STEP / 4];        /* keys [WIDTH, STEP], then values [STEP, VALUES] */
+shared vec4 cached[WIDEST * STEP / 4];    /* keys [WIDTH, STEP], then values [STEP, VALUES] */
 shared vec4 weights[STEP * QUERIES / 4];  /* scores or weights [STEP, QUERIES] */
 
 /* Query number i of a head of keys. */
@@ -79,24 +82,28 @@ void load_values(uint at, uint row_stride, uint count) {
 uvec4 begin, end; /* the positions that they see */
 vec4 largest, sum, result[4];
 
-/* Scores of positions at + 2 x and the next, for the four queries. */
-void make_scores(uint x, uint y, uint at, out vec4 score[2]) {
-    score[0] = score[1] = vec4(0);
-    for (uint c = 0; c < WIDTH; c++) {
-        const vec4 q = queries[(c * QUERIES) / 4 + y];
-        const vec4 k = cached[(c * STEP) / 4 + x / 2];
-        score[0] += q * (x % 2 == 0 ? k.x : k.z);
-        score[1] += q * (x % 2 == 0 ? k.y : k.w);
-    }
-    [[unroll]] for (uint j = 0; j < 2; j++) {
+vec4 score[EACH];
+
+/* Scores of EACH positions, for the four queries. */
+void make_scores(uint x, uint y, uint at) {
+    [[unroll]] for (uint j = 0; j < EACH; j++) score[j] = vec4(0);
+    for (uint c0 = 0; c0 < WIDTH; c0 += 8)
+        [[unroll]] for (uint c = 0; c < 8; c++) {
+            const vec4 q = queries[(c0 + c) * DOWN + y];
+            [[unroll]] for (uint j = 0; j < EACH; j++) {
+                const uint place = x * EACH + j;
+                score[j] += q * cached[((c0 + c) * STEP + place) / 4][place % 4];
+            }
+        }
+    [[unroll]] for (uint j = 0; j < EACH; j++) {
+        const uint position = at + x * EACH + j;
         score[j] *= params.scale;
-        const uvec4 position = uvec4(at + 2 * x + j);
         [[unroll]] for (uint i = 0; i < 4; i++) {
             if (params.softcap != 0)
                 score[j][i] = params.softcap * tanh_of(score[j][i] / params.softcap);
-            if (position[i] < begin[i] || position[i] >= end[i]) score[j][i] = -INFINITE;
+            if (position < begin[i] || position >= end[i]) score[j][i] = -INFINITE;
         }
-        weights[(2 * x + j) * (QUERIES / 4) + y] = score[j];
+        weights[(x * EACH + j) * DOWN + y] = score[j];
     }
 }
 
@@ -111,7 +118,7 @@ vec4 weights_of(vec4 score) {
 /* All threads that share queries find the same maximum. */
 vec4 correct(uint y) {
     const vec4 before = largest;
-    for (uint j = 0; j < STEP; j++) largest = max(largest, weights[j * (QUERIES / 4) + y]);
+    [[unroll]] for (uint j = 0; j < STEP; j++) largest = max(largest, weights[j * DOWN + y]);
     vec4 factor;
     [[unroll]] for (uint i = 0; i < 4; i++)
         factor[i] = before[i] == largest[i] ? 1 : exp_of(before[i] - largest[i]);
@@ -122,25 +129,25 @@ vec4 correct(uint y) {
 void attend(uint x, uint y, uint at, uint to, uint page, uint group) {
     const uint k = page * params.k[0] + at % PAGE * params.k[1] + group * params.k[2];
     const uint v = page * params.v[0] + at % PAGE * params.v[1] + group * params.v[2];
-    vec4 score[2];
     load_keys(k, params.k[1]);
     barrier();
-    make_scores(x, y, at, score);
+    make_scores(x, y, at);
     barrier();
     const vec4 factor = correct(y);
     load_values(v, params.v[1], to - at);
     barrier();
-    weights[(2 * x) * (QUERIES / 4) + y] = weights_of(score[0]);
-    weights[(2 * x + 1) * (QUERIES / 4) + y] = weights_of(score[1]);
+    [[unroll]] for (uint j = 0; j < EACH; j++)
+        weights[(x * EACH + j) * DOWN + y] = weights_of(score[j]);
     barrier();
     sum *= factor;
     [[unroll]] for (uint i = 0; i < 4; i++) result[i] *= factor[i];
     const uint column = min(x, VALUES / 4 - 1);
-    for (uint j = 0; j < STEP; j++) {
-        const vec4 w = weights[j * (QUERIES / 4) + y], value = cached[j * (VALUES / 4) + column];
-        sum += w;
-        [[unroll]] for (uint i = 0; i < 4; i++) result[i] += w[i] * value;
-    }
+    for (uint j0 = 0; j0 < STEP; j0 += 8)
+        [[unroll]] for (uint j = j0; j < j0 + 8; j++) {
+            const vec4 w = weights[j * DOWN + y], value = cached[j * (VALUES / 4) + column];
+            sum += w;
+            [[unroll]] for (uint i = 0; i < 4; i++) result[i] += w[i] * value;
+        }
     barrier();
 }
 
@@ -169,7 +176,7 @@ void attend_sequence(uint x, uint y, uint first, uint next, int sequence, uint g
 
 void attend_tile(uint first, uint group) {
     const uint count = params.rows * (params.h / params.g);
-    const uint x = thread() % SIDE, y = thread() / SIDE;
+    const uint x = thread() % ACROSS, y = thread() / ACROSS;
     const uint first_row = row_of(first), last_row = row_of(min(first + QUERIES, count) - 1);
     load_queries(first, count, group);
     largest = vec4(-INFINITE);
@@ -200,6 +207,6 @@ void attend_tile(uint first, uint group) {
 
 void main() {
     const uint tiles = (params.rows * (params.h / params.g) + QUERIES - 1) / QUERIES;
-    FOR_EACH_GROUP(number, tiles * params.g)
-        attend_tile(number / params.g * QUERIES, number % params.g);
+    FOR_EACH_GROUP(number, tiles * params.g) /* those that see most come first */
+        attend_tile((tiles - 1 - number / params.g) * QUERIES, number % params.g);
 }
