@@ -33,7 +33,7 @@ enum {
     HALF_TILE_SUMS = 2 * HALF_TILE_ROWS, /* in registers */
     HALF_MOST_GROUPS = 8,                /* at once */
     HALF_LEVELS = VF_LANES < 16 ? 3 : 4, /* lanes are added in so many rounds */
-    HALF_AHEAD = 1024,                   /* bytes between a read and its prefetch */
+    HALF_AHEAD = 512,                    /* bytes between a read and its prefetch */
 };
 
 /* Groups that some rows go through at once: as many streams of memory as registers allow. */
@@ -152,9 +152,9 @@ IG_INLINE void add_lane(const half_tile *t, const ig_dtype dtype, int64_t lane, 
 /* All lanes.  What was added of 1, 2, 4, ... of them waits in `kept`. */
 IG_INLINE void add_half_tile(const half_tile *t, const ig_dtype dtype, const int rows,
                              const int groups) {
-    const int count = rows * groups * HALF_VECTORS;
     vf kept[HALF_LEVELS + 1][HALF_TILE_SUMS];
-    if (VF_LANES == 1 || count > HALF_TILE_SUMS) return; /* never called */
+    if (VF_LANES == 1 || rows * groups * HALF_VECTORS > HALF_TILE_SUMS) return; /* never called */
+    const int count = rows * groups * HALF_VECTORS;
     for (int lane = 0; lane < VF_LANES; lane++) {
         vf sum[HALF_TILE_SUMS];
         int level = 0;
@@ -181,12 +181,14 @@ typedef void half_tile_fn(const half_tile *t);
     static void half_##ID##_##rows##_many(const half_tile *t) { \
         add_half_tile(t, IG_##ID, rows, half_groups(rows));     \
     }
-#define HALF_TILES(ID)                                                                   \
-    HALF_TILE(ID, 1)                                                                     \
-    HALF_TILE(ID, 2)                                                                     \
-    HALF_TILE(ID, 3)                                                                     \
-    HALF_TILE(ID, 4) HALF_TILE(ID, 5) HALF_TILE(ID, 6) HALF_TILE(ID, 7) HALF_TILE(ID, 8) \
-        HALF_TILE(ID, 9) HALF_TILE(ID, 10) HALF_TILE(ID, 11) HALF_TILE(ID, 12)
+#define HALF_TILES(ID)                                                                    \
+    HALF_TILE(ID, 1)                                                                      \
+    HALF_TILE(ID, 2)                                                                      \
+    HALF_TILE(ID, 3)                                                                      \
+    HALF_TILE(ID, 4)                                                                      \
+    HALF_TILE(ID, 5)                                                                      \
+    HALF_TILE(ID, 6) HALF_TILE(ID, 7) HALF_TILE(ID, 8) HALF_TILE(ID, 9) HALF_TILE(ID, 10) \
+        HALF_TILE(ID, 11) HALF_TILE(ID, 12)
 #define HALF_PAIR(ID, rows) \
     { half_##ID##_##rows##_one, half_##ID##_##rows##_many }
 #define HALF_TILE_NAMES(ID)                                                                       \

@@ -263,14 +263,15 @@ static void matmul_halves(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 static_assert((int)HALF_GROUP == PRODUCT_COLUMNS && (int)HALF_GROUP == PANEL_COLUMNS,
               "units are the same, packed or not");
 
+static bool is_half(ig_dtype dtype) { return dtype == IG_F16 || dtype == IG_BF16; }
+
 /* Units are groups of columns, for all rows. */
 static bool float_setup(const ig_step *step, ig_cpu_setup *out) {
     params p;
     if (!common_setup(step, &p)) return false;
     out->units = groups_of(&p);
     out->cost = product(product(PRODUCT_COLUMNS, p.m), p.x.columns);
-    const bool is_half = p.w.dtype == IG_F16 || p.w.dtype == IG_BF16;
-    if (VF_LANES > 1 && is_half && step->in[1].kind == IG_KIND_WEIGHT) {
+    if (VF_LANES > 1 && is_half(p.w.dtype) && step->in[1].kind == IG_KIND_WEIGHT) {
         out->together = half_together(out->units, p.m);
         out->scratch_bytes =
             (uint64_t)product(p.m, half_steps(p.x.columns) * HALF_GROUP * (int64_t)sizeof(float));
