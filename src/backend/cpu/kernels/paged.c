@@ -2,10 +2,10 @@
  * A cache of keys and values in pages of 64 positions, as floats or stored in fewer
  * bits, and attention over it.  kernels/store.c puts rows into it.
  *
- * Positions are taken in spans of four pages, counted from 0.  Within a span a query,
- * which is one head of one row, walks from page to page and carries the largest score so
- * far, the sum of exponentials and the weighted values along ("online softmax", Milakov
- * and Gimelshein); what spans have found is then put together in their order:
+ * Positions are taken in spans of four pages, counted from 0.  For a span a query, which
+ * is one head of one row, has all its scores first, then the largest of them and the sum of
+ * exponentials, then the values by these weights (decision 0028); what spans have found is
+ * put together in their order ("online softmax", Milakov and Gimelshein):
  *
  *     pages    | 0 1 2 3 | 4 5 6 7 | 8 9 ...        state of a query and a span:
  *     spans    |    0    |    1    | 2                largest, sum, values[e]
@@ -13,8 +13,8 @@
  * That order is the same whoever walks.  With few rows every span is a unit, so that one
  * long text keeps all threads busy; with many, a unit takes its rows through all spans.
  * What a query finds depends on its own keys alone, not on the rows beside it.  Rows of
- * one sequence and the heads that read one head of keys walk together: each page is read
- * and made floats once for all of them.
+ * one sequence and the heads that read one head of keys walk together, and share what is
+ * loaded by fours (paged_tile.h).
  */
 #include "backend/cpu/paged_tile.h"
 #include "backend/cpu/sums.h"
