@@ -38,7 +38,9 @@ else()
   foreach(shader IN LISTS vulkan_shaders)
     get_filename_component(name ${shader} NAME_WE)
     set(optimise -O)
-    if(name STREQUAL "chain") # its functions are called by name when programs are made
+    # Functions of chain are called by name when programs are made; elementwise computes the same by
+    # itself, to the last bit if a driver is given the same words.
+    if(name STREQUAL "chain" OR name STREQUAL "elementwise")
       set(optimise -O0)
     endif()
     set(addressed_flags ${optimise} --target-env=vulkan1.2)

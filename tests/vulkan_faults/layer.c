@@ -206,21 +206,26 @@ static VKAPI_ATTR void VKAPI_CALL get_features(VkPhysicalDevice physical,
 
 /* ---- memory that the host does not see ---- */
 
-/* Beside the driver's own kind of memory there is then another that the host does see: number
- * OTHER, which is the same to the driver. */
+/* What the host sees of the device's memory is taken away.  Where the driver has a single kind,
+ * as software has, there is then another beside it that the host does see: number OTHER, which is
+ * the same to the driver. */
 enum { OWN = 0, OTHER = 1 };
 
-static int is_apart(void) { return is_without("mapped") || is_without("cached"); }
+static atomic_int has_other;
 
 static void divide(VkPhysicalDeviceMemoryProperties *m) {
     const VkMemoryPropertyFlags seen =
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    if (!is_apart()) return;
+    const VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    has_other = 0;
+    if (!is_without("mapped") && !is_without("cached")) return;
+    for (uint32_t i = 0; i < m->memoryTypeCount; i++)
+        if (m->memoryTypes[i].propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT)
+            m->memoryTypes[i].propertyFlags &= ~(is_without("mapped") ? seen | cached : cached);
+    has_other = m->memoryTypeCount == 1;
+    if (!has_other) return;
     m->memoryTypeCount = 2;
-    m->memoryTypes[OWN].propertyFlags =
-        VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | (is_without("cached") ? seen : 0);
-    m->memoryTypes[OTHER] =
-        (VkMemoryType){seen | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, m->memoryTypes[OWN].heapIndex};
+    m->memoryTypes[OTHER] = (VkMemoryType){seen | cached, m->memoryTypes[OWN].heapIndex};
 }
 
 static VKAPI_ATTR void VKAPI_CALL get_memory(VkPhysicalDevice physical,
@@ -238,7 +243,7 @@ static VKAPI_ATTR void VKAPI_CALL get_memory2(VkPhysicalDevice physical,
 static VKAPI_ATTR void VKAPI_CALL get_needs(VkDevice device, VkBuffer buffer,
                                             VkMemoryRequirements *out) {
     next.GetBufferMemoryRequirements(device, buffer, out);
-    if (is_apart()) out->memoryTypeBits |= 1u << OTHER;
+    if (has_other) out->memoryTypeBits |= 1u << OTHER;
 }
 
 /* ---- what a device does ---- */
@@ -306,7 +311,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAl
     if (most > 0 && memory_used + info->allocationSize > most) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     memory_used += info->allocationSize;
     VkMemoryAllocateInfo own = *info;
-    if (is_apart()) own.memoryTypeIndex = OWN;
+    if (has_other) own.memoryTypeIndex = OWN;
     return next.AllocateMemory(device, &own, allocator, out);
 }
 

@@ -56,9 +56,9 @@ static bool is_exact(const writer *w, uint32_t id) {
  * has it: a step would not give the same by itself and among others. */
 static void put_exact(writer *w) {
     for (size_t i = HEADER_WORDS; i < w->count; i += length_of(&w->code[i])) {
+        if (!is_arithmetic(&w->code[i])) continue;
         const uint32_t id = w->code[i + 2]; /* behind the type */
-        if (is_arithmetic(&w->code[i]) && !is_exact(w, id))
-            put(w, OP_DECORATE, 2, (uint32_t[]){id, DECORATION_NO_CONTRACTION});
+        if (!is_exact(w, id)) put(w, OP_DECORATE, 2, (uint32_t[]){id, DECORATION_NO_CONTRACTION});
     }
 }
 

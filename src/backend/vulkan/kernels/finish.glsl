@@ -14,6 +14,9 @@ void finish(uint at, uint column, float e) {
     if (HAS_BIAS) e += FLOAT(2, column * head.bias_stride);
     e = activation_of(ACTIVATION, e);
     SET_FLOAT(3, at, e);
-    if (AFTER == VK_SUM) SET_FLOAT(5, at, e + FLOAT(4, at));
+    if (AFTER == VK_SUM) {
+        precise const float y = e + FLOAT(4, at); /* as the step by itself has it */
+        SET_FLOAT(5, at, y);
+    }
     if (AFTER == VK_PRODUCT) SET_FLOAT(5, at, e * FLOAT(4, at));
 }
