@@ -283,6 +283,10 @@ typedef struct ig_backend {
     const char *extension; /* of the files that keep what save() gives: "npu"; NULL: "program" */
 
     void (*counters)(const ig_backend_device *device, ig_device_counters *out); /* NULL: none */
+
+    /* Whether it takes rows of a product through by themselves, as it does those of a norm: the
+     * product then goes into chains.  Asked for matmuls whose a is not transposed.  NULL: no. */
+    bool (*goes_by_row)(const ig_backend_device *device, const ig_step *step);
 } ig_backend;
 
 /* The one symbol of a plugin. */

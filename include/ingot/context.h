@@ -40,8 +40,9 @@ typedef struct ig_ctx_options {
     /* What happens, in words.  NULL: silence. */
     void (*log)(void *user, ig_log_level level, const char *text);
     /* How far a long job is: "compile" and "pack", of a plan's programs, never goes back; "from the
-     * cache" is how many programs of a plan were there already; "weights from the cache" and
-     * "weights to the cache" are bytes so far.  NULL: nobody asks. */
+     * cache" is how many programs of a plan were there already, "to the cache" how many of it are
+     * kept now; "weights from the cache" and "weights to the cache" are bytes so far.  NULL: nobody
+     * asks. */
     void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
     /* Asked between steps of a long job and before every run; true: it ends with
      * IG_ERR_CANCELLED. */
@@ -69,6 +70,9 @@ typedef struct ig_ctx_options {
     bool no_cache;         /* nothing is read from there or kept */
     bool cache_weights;    /* weights that a device has packed are kept there, too */
     uint64_t cache_bytes; /* of all programs; the least recently used go.  IG_CACHE_BYTES_DEFAULT */
+
+    uint64_t memory_bytes; /* that tensors and plans may take on each device; more is IG_ERR_MEMORY.
+                              As much as there is */
 } ig_ctx_options;
 
 #define IG_CACHE_BYTES_DEFAULT (UINT64_C(4) << 30)
@@ -96,6 +100,9 @@ IG_API void ig_ctx_destroy(ig_ctx *ctx);
  * back.
  */
 IG_API IG_MUST_CHECK ig_status ig_switch_device(ig_ctx *ctx, const char *device);
+
+/* Gives back the memory that is kept to be used again; what is in use stays. */
+IG_API void ig_ctx_release_memory(ig_ctx *ctx);
 
 /* As the context was made. */
 IG_API uint64_t ig_ctx_seed(const ig_ctx *ctx);

@@ -32,6 +32,7 @@ typedef struct ig_cli {
     bool no_cache, cache_weights, isolate_plugins;
     const char *cache_dir, *precision, *batch_sizes; /* NULL: not said */
     int64_t optimization_level;                      /* 0: not said */
+    uint64_t memory_bytes;                           /* 0: no limit */
     int color;                                       /* ig_color */
     ig_compiling compiling;
 

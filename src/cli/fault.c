@@ -22,15 +22,10 @@ static void *fault_alloc(void *user, size_t bytes, size_t alignment) {
     return p ? p : refuse(fault, bytes);
 }
 
-static void fault_free(void *user, void *p) {
-    (void)user;
-    ig_heap.free(ig_heap.user, p);
-}
-
 ig_allocator ig_fault_init(ig_fault *fault) {
     const char *text = getenv("INGOT_TEST_FAIL_ALLOC");
     atomic_init(&fault->count, 0);
     atomic_init(&fault->refused, 0);
     fault->failing = text ? strtoull(text, NULL, 10) : 0;
-    return (ig_allocator){fault_alloc, fault_free, fault};
+    return (ig_allocator){fault_alloc, ig_heap.free, fault};
 }

@@ -72,10 +72,25 @@ static ig_status find_model(const char *given, char out[PATH_MAX]) {
     return IG_FAIL(IG_ERR_ARGUMENT, "--model: is missing, and so is the one that comes with ingot");
 }
 
+/* Reads the file: its keys, its vocabulary, and whether its weights are what they have to be. */
+static ig_status read_file(opened_model *m, const ig_model_options *options, ig_model **out) {
+    const double began = ig_clock_seconds();
+    const ig_status status = ig_model_load(m->path, options, out);
+    if (status != IG_OK) ig_compiling_end(m->cli); /* there is no context that would */
+    IG_TRY(status);
+    ig_run_stage(m->cli, "read", (ig_clock_seconds() - began) * 1e3);
+    return IG_OK;
+}
+
 static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
     const model_options *o = m->options;
-    const ig_model_options options = {
-        .no_map = o->no_mmap, .lock = o->mlock, .pre = o->pre, .no_pack = o->no_pack};
+    const ig_model_options options = {.no_map = o->no_mmap,
+                                      .lock = o->mlock,
+                                      .pre = o->pre,
+                                      .no_pack = o->no_pack,
+                                      .progress = ctx_options->progress,
+                                      .cancel = ctx_options->cancel,
+                                      .user = ctx_options->user};
     if (!ig_model_is_gguf(m->path)) {
         if (o->no_mmap || o->mlock || o->pre || o->no_pack)
             return IG_FAIL(IG_ERR_ARGUMENT, "--%s: means something to GGUF files alone",
@@ -88,7 +103,7 @@ static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
         return ig_adapter_freeze(m->adapter);
     }
     ig_model *model = NULL;
-    IG_TRY(ig_model_load(m->path, &options, &model));
+    IG_TRY(read_file(m, &options, &model));
     ig_status status = ig_ctx_create(ctx_options, &m->ctx);
     if (status == IG_OK) status = ig_adapter_from_model(m->ctx, model, &m->adapter);
     ig_model_release(model);

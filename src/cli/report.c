@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "cli/fault.h"
 #include "ingot/report.h"
@@ -22,7 +23,7 @@ static double now_ms(void) {
 /* Times have three digits behind the point. */
 static json_t *ms_json(double ms) { return ig_json_real(round(ms * 1e3) / 1e3); }
 
-void ig_run_begin(ig_run *run) { *run = (ig_run){.began_ms = now_ms()}; }
+void ig_run_begin(ig_run *run) { *run = (ig_run){.began_ms = now_ms(), .began_ns = ig_clock_ns()}; }
 
 static bool is_wanted(const ig_cli *cli) { return cli->json || cli->report; }
 
@@ -62,11 +63,16 @@ void ig_run_first(const ig_cli *cli, const char *stage, double ms) {
     tell_time(cli, stage, ms, false);
 }
 
+/* Some are told late: the list is in the order in which they happened. */
 void ig_run_event(const ig_cli *cli, const char *event, double ms_ago) {
     json_t *list = told_field(cli, "stream_events", json_array);
+    const double at = now_ms() - cli->run->began_ms - ms_ago;
+    size_t i = json_array_size(list);
+    while (i > 0 && json_number_value(json_object_get(json_array_get(list, i - 1), "at_ms")) > at)
+        i--;
     if (list)
-        json_array_append_new(list, json_pack("{s:s, s:o}", "event", event, "at_ms",
-                                              ms_json(now_ms() - cli->run->began_ms - ms_ago)));
+        json_array_insert_new(list, i,
+                              json_pack("{s:s, s:o}", "event", event, "at_ms", ms_json(at)));
 }
 
 void ig_run_wrote(const ig_cli *cli, const char *kind, const char *path) {
@@ -194,7 +200,10 @@ static void join_contexts(json_t *into, json_t *more) {
 
 static void take(const ig_cli *cli, const ig_ctx *ctx) {
     json_t *report = NULL;
+    const uint64_t submit_ns = ig_report_first_submit(ctx);
     if (!is_wanted(cli) || ig_json_report(ctx, &report) != IG_OK) return;
+    if (submit_ns > 0)
+        ig_run_first(cli, "first_submit", (double)(submit_ns - cli->run->began_ns) / 1e6);
     if (!cli->run->contexts) {
         cli->run->contexts = report;
         return;
@@ -230,7 +239,9 @@ static json_t *error_of(const ig_cli *cli, ig_status status, int code) {
                               ig_error_hint(status));
     if (status != IG_ERR_MEMORY) return error;
     json_object_set_new(error, "estimate", needed_memory(cli));
-    json_object_set_new(error, "available", ig_json_count(ig_memory_available()));
+    const uint64_t there = ig_memory_available(), allowed = cli->memory_bytes;
+    json_object_set_new(error, "available",
+                        ig_json_count(allowed && allowed < there ? allowed : there));
     return error;
 }
 

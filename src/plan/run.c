@@ -7,15 +7,9 @@
  * A program that fails later is left for another device at once.
  */
 #include <stdio.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "plan/lower.h"
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- between two memories ---- */
 
@@ -187,13 +181,13 @@ static ig_status run_segment(const ig_plan *plan, ig_segment *s, ig_run_args arg
     ig_backend_buffer *const *buffers = args.buffers;
     const uint64_t moved = plan->far ? plan->far->moved_bytes : 0;
     const bool watched = s->fallback[0] || is_fallible(s);
-    const uint64_t begin = watched ? now_ns() : 0;
+    const uint64_t begin = watched ? ig_clock_ns() : 0;
     if (plan->far) IG_TRY(bring(plan, s, args));
     if (ig_segment_is_far(s)) buffers = plan->far_buffers;
     IG_TRY(run_on(plan, s, buffers, args));
     if (plan->far) IG_TRY(leave(plan, s, args));
     if (plan->far) s->moved_bytes += plan->far->moved_bytes - moved;
-    if (s->fallback[0] && watched) s->lost_ns += now_ns() - begin;
+    if (s->fallback[0] && watched) s->lost_ns += ig_clock_ns() - begin;
     s->n_runs++;
     return IG_OK;
 }

@@ -327,7 +327,7 @@ static bool keeps_any(const ig_lowering *l) {
 ig_status ig_lower_wrap(ig_lowering *l) {
     ig_plan *p = l->plan;
     ig_artifacts *a = l->planner->artifacts;
-    const uint64_t hits = a ? a->counts.hits : 0;
+    const ig_entry_counts before = a ? a->counts : (ig_entry_counts){0};
     if (a && (a->keeps_weights || keeps_any(l))) ig_artifacts_look(a);
     IG_TRY(prepare(l));
     ig_progress_begin(l->planner->progress, p->n_steps);
@@ -339,6 +339,8 @@ ig_status ig_lower_wrap(ig_lowering *l) {
         first += s->count;
         p->n_submits += s->n_programs;
     }
-    if (!l->again) ig_progress_end(l->planner->progress, a ? a->counts.hits - hits : 0);
+    const ig_entry_counts now = a ? a->counts : before;
+    if (!l->again)
+        ig_progress_end(l->planner->progress, now.hits - before.hits, now.stored - before.stored);
     return IG_OK;
 }

@@ -101,6 +101,7 @@ ig_status ig_ctx_open_devices(ig_ctx *ctx, const char *name, ig_planner *p) {
         else if (status == IG_ERR_MEMORY)
             return status;
     }
+    for (uint32_t i = 0; i < p->n_devices; i++) p->devices[i]->limit = ctx->options.memory_bytes;
     return IG_OK;
 }
 
@@ -109,6 +110,7 @@ static ig_status open_cache(ig_ctx *ctx, const ig_ctx_options *o) {
     char folder[PATH_MAX];
     ig_artifacts *a = &ctx->artifacts;
     a->allocator = &ctx->allocator;
+    a->host = &ctx->host.table;
     a->most_bytes = o->cache_bytes ? o->cache_bytes : IG_CACHE_BYTES_DEFAULT;
     snprintf(a->options, sizeof a->options, "optimization_level=%s\nprecision=%s\nbatch_sizes=%s\n",
              ctx->optimization_level, ctx->precision, ctx->batch_sizes);

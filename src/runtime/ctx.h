@@ -50,6 +50,7 @@ struct ig_tensor {
     ig_value value;      /* in the tape; IG_NO_VALUE: not there */
     bool wants_grad;
     bool has_grad; /* since it was last zeroed */
+    bool new_grad; /* from the backward at work */
     bool lost;     /* without storage because a replayed step did not keep it */
 
     uint64_t tape; /* that `value` is of */
@@ -186,6 +187,9 @@ struct ig_ctx {
     ig_custom_op *customs;
     size_t n_customs, customs_room;
 
+    uint64_t first_submit_ns;  /* when it was, on the monotonic clock; 0: not yet */
+    uint64_t plan_ns, pack_ns; /* spent on plans of recordings; of that, on packing weights */
+    uint64_t pack_began_ns;
     uint64_t steps;
     uint64_t next_steps; /* what the count was set to in the midst of a step, */
     bool steps_were_set; /* if it was: it holds from the next one on */

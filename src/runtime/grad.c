@@ -47,6 +47,12 @@ static ig_status check_version(void *user, const ig_value_info *value) {
                    source && source->name ? source->name : "a tensor without a name");
 }
 
+static bool adds_to_grad(void *user, ig_value leaf) {
+    const ig_ctx *ctx = user;
+    const ig_tensor *t = ig_value_at(&ctx->graph, leaf)->source;
+    return t->has_grad;
+}
+
 /* The first gradient after zeroing is written, the others are added. */
 static ig_status keep_grad(void *user, ig_value leaf, ig_value grad) {
     ig_ctx *ctx = user;
@@ -62,8 +68,19 @@ static ig_status keep_grad(void *user, ig_value leaf, ig_value grad) {
     if (ctx->recorder.failed) return ig_capture_failed(ctx);
     /* What was built goes with the end of the backward, unless it is recorded. */
     t->grad->value = ctx->recorder.state == IG_RECORDING ? after : IG_NO_VALUE;
+    t->new_grad |= !t->has_grad;
     t->has_grad = true;
     return IG_OK;
+}
+
+/* After a backward; if it failed, tensors that had no gradient have none now. */
+static void settle_grads(ig_ctx *ctx, bool failed) {
+    for (size_t v = 0; v < ctx->graph.n_values; v++) {
+        ig_tensor *t = ig_value_at(&ctx->graph, (ig_value)v)->source;
+        if (!t || !t->new_grad) continue;
+        t->new_grad = false;
+        if (failed) t->has_grad = false;
+    }
 }
 
 ig_status ig_backward(ig_tensor *loss) {
@@ -91,9 +108,11 @@ ig_status ig_backward(ig_tensor *loss) {
                                    .keep_nodes = ctx->recorder.state == IG_RECORDING,
                                    .keep_memory = ctx->recorder.deferring,
                                    .check = check_version,
+                                   .adds = adds_to_grad,
                                    .sink = keep_grad,
                                    .user = ctx};
     const ig_status status = ig_graph_backward(&ctx->graph, args);
+    settle_grads(ctx, status != IG_OK);
     ctx->in_backward--;
     ctx->no_grad--;
     if (status == IG_OK)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "runtime/ctx.h"
 
 ig_tensor *ig_replay_bound(const ig_ctx *ctx, ig_ref ref) {
@@ -85,6 +86,7 @@ static const void *weight_of(const ig_recording *r, ig_ref ref) {
 
 ig_status ig_recording_make_plan(ig_ctx *ctx, ig_recording *r) {
     const ig_allocator *a = &ctx->allocator;
+    const uint64_t began = ig_clock_ns();
     ig_value *bound = ig_alloc(a, r->n_binds, sizeof *bound);
     ig_value *kept = ig_alloc(a, r->n_cells, sizeof *kept);
     uint32_t *cuts = ig_alloc(a, r->n_events, sizeof *cuts), n_kept = 0, n_cuts = 0;
@@ -119,6 +121,7 @@ ig_status ig_recording_make_plan(ig_ctx *ctx, ig_recording *r) {
     ig_free(a, cuts);
     ig_free(a, kept);
     ig_free(a, bound);
+    ctx->plan_ns += ig_clock_ns() - began;
     ig_pool_drain(ctx); /* what the recorded step took one by one, the arena has now */
     for (size_t i = 0; status == IG_OK && i < r->n_cells; i++) { /* the arena is laid out anew */
         ig_tensor_give_up(r->cells[i].handle);

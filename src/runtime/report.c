@@ -21,6 +21,8 @@ ig_counters ig_report_counters(const ig_ctx *ctx) {
     return c;
 }
 
+uint64_t ig_report_first_submit(const ig_ctx *ctx) { return ctx ? ctx->first_submit_ns : 0; }
+
 ig_memory_stats ig_report_memory(const ig_ctx *ctx) {
     return ctx ? ig_device_memory(ctx->planner.devices[0]) : (ig_memory_stats){0};
 }
@@ -152,7 +154,9 @@ static void say_flow(ig_text *t, const ig_ctx *ctx) {
 }
 
 static void say_timings(ig_text *t, const ig_ctx *ctx) {
-    ig_text_add(t, "{\"compile_ms\":%.3f}", (double)ctx->artifacts.counts.compile_ns / 1e6);
+    const double compile_ms = (double)ctx->artifacts.counts.compile_ns / 1e6;
+    ig_text_add(t, "{\"compile_ms\":%.3f,\"plan_ms\":%.3f,\"pack_ms\":%.3f}", compile_ms,
+                (double)ctx->plan_ns / 1e6, (double)ctx->pack_ns / 1e6);
 }
 
 /* Integers of JSON end where those with a sign end, for most who read it. */
@@ -217,7 +221,7 @@ static void say_compile_cache(ig_text *t, const ig_ctx *ctx) {
 static void say_weight_cache(ig_text *t, const ig_ctx *ctx) {
     const ig_artifacts *a = &ctx->artifacts;
     ig_text_add(t, "{");
-    ig_text_add_number(t, "hits", a->weights_found);
+    ig_text_add_number(t, "hits", a->counts.weights_found);
     ig_text_add_number(t, "hit_bytes", a->found_bytes);
     ig_text_add_number(t, "stored", a->weights_kept);
     ig_text_add_number(t, "stored_bytes", a->kept_bytes);

@@ -75,6 +75,10 @@ ig_status ig_storage_fulfil(ig_ctx *ctx, ig_storage *s) {
     return IG_OK;
 }
 
+void ig_ctx_release_memory(ig_ctx *ctx) {
+    if (ctx) ig_pool_drain(ctx);
+}
+
 ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out) {
     uint64_t rounded;
     const uint32_t class = class_of(bytes, &rounded);

@@ -103,6 +103,8 @@ static const ig_case cases[] = {
     MATMUL("each repeats another", REPEATED(1, 2, 3, 5, 7), REPEATED(2, 2, 3, 7, 9), 0, 0),
     MATMUL("a large batch", REAL(40, 17, 33), REAL(40, 33, 19), 0, 0),
 
+    MATMUL("sums over samples, in parts", REAL(700, 19), REAL(700, 33), 1, 0),
+    MATMUL("many rows, a small b", REAL(100, 19), REAL(33, 19), 0, 1),
     MATMUL("a lies transposed", LAID(TRANSPOSED, 17, 33), REAL(33, 19), 0, 0),
     MATMUL("b lies transposed", REAL(17, 33), LAID(TRANSPOSED, 33, 19), 0, 0),
     MATMUL("b lies transposed and is", REAL(17, 33), LAID(TRANSPOSED, 19, 33), 0, 1),

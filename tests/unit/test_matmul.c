@@ -148,7 +148,7 @@ static float b_of(const problem *p, int64_t k, int64_t j) {
 
 /* Where a is transposed and the result small, long sums are cut: a part of k has so many. */
 static int64_t samples_of(const problem *p) {
-    enum { LEAST = 128, PARTS = 16, LARGEST = 1 << 15 };
+    enum { LEAST = 256, PARTS = 16, LARGEST = 1 << 15 };
     if (!p->transpose_a || p->k < 2 * LEAST || p->m * p->n > LARGEST) return p->k;
     const int64_t samples = (p->k + PARTS - 1) / PARTS;
     return samples > LEAST ? samples : LEAST;

@@ -64,9 +64,10 @@ typedef struct choice {
     uint64_t took_ns[2];  /* alone, and by the team */
     uint32_t runs, until; /* so far; and when to choose again */
     uint32_t tries;
-    bool team;       /* now */
-    bool is_first;   /* the run: it was otherwise before */
-    bool is_settled; /* no try */
+    bool team;        /* now */
+    bool is_first;    /* the run: it was otherwise before */
+    bool is_settled;  /* no try */
+    bool is_hopeless; /* the last try was given up */
 } choice;
 
 typedef struct cpu_program {
@@ -132,6 +133,12 @@ static bool cpu_can_run(const ig_backend_device *device, const ig_step *step) {
 static uint64_t cpu_scratch_bytes(const ig_backend_device *device, const ig_step *step) {
     ig_cpu_setup setup;
     return find(device, step, &setup) ? setup.scratch_bytes : 0;
+}
+
+static bool cpu_goes_by_row(const ig_backend_device *device, const ig_step *step) {
+    ig_cpu_setup setup;
+    const ig_cpu_entry *entry = find(device, step, &setup);
+    return entry && entry->split == BY_ROW;
 }
 
 /* ---- running ---- */
@@ -209,30 +216,31 @@ static void work_alone(const cpu_program *p) {
  * One thread or the team: whichever is faster; results are the same.  Where barriers
  * cost more than the work between them, or others keep the machine busy, that is one
  * thread.  Both are tried first, a few runs each, and then the other one now and again,
- * the less often the worse it was.  A run so long that no wait could matter goes to the
- * team.
+ * the less often the worse it was, or at once when the one in use has become slower than
+ * the other was.  A run so long that no wait could matter goes to the team.
  */
 static bool choose_team(choice *c, uint32_t n_barriers) {
-    enum { TRIES = 4, TRY_RUNS = 4, SOON = 256, RARELY = 4096 };
-    enum { WAIT_NS = 20000 }; /* more than a barrier costs, but for the rarest */
+    enum { TRIES = 4, TRY_RUNS = 4, SOON = 1024, RARELY = 8192 };
+    enum { WAIT_NS = 200000 }; /* more than a barrier costs, but for the rarest */
     const uint64_t alone = c->took_ns[0], team = c->took_ns[1];
     const bool better = alone == 0 || team < alone, before = c->team;
+    const uint64_t least = better ? team : alone; /* what the work takes, without the waits */
     const bool close = better ? alone < 2 * team : team < 2 * alone;
     c->is_first = c->runs == 0;
     if (c->runs++ < c->until) return c->team;
-    if (team > (uint64_t)n_barriers * WAIT_NS) {
+    if (least > (uint64_t)n_barriers * WAIT_NS) {
         c->team = true;
     } else if (c->tries < TRIES) {
         c->team = c->tries++ % 2 == 0;
         c->until = c->runs + TRY_RUNS;
     } else if (c->team == better && c->is_settled) { /* for long enough */
         c->team = !better;
-        c->is_settled = false;
+        c->is_settled = c->is_hopeless = false;
         c->until = c->runs + TRY_RUNS;
     } else {
         c->team = better;
         c->is_settled = true;
-        c->until = c->runs + (close ? SOON : RARELY);
+        c->until = c->runs + (close && !c->is_hopeless ? SOON : RARELY);
     }
     c->is_first |= c->team != before;
     return c->team;
@@ -244,11 +252,15 @@ static void remember(choice *c, uint64_t ns) {
     uint64_t *mean = &c->took_ns[c->team];
     const uint64_t other = c->took_ns[!c->team];
     const bool hopeless = other > 0 && ns > 3 * other; /* no need to try it once more */
-    if (hopeless) c->until = c->runs;
+    if (hopeless && !c->is_settled) {
+        c->is_hopeless = true;
+        c->until = c->runs;
+    }
     if (c->is_first && !hopeless) return;
     if (*mean == 0) *mean = ns;
     if (ns > *mean * 2) ns = *mean * 2;
     *mean = ns < *mean ? (*mean + ns) / 2 : (*mean * 7 + ns) / 8;
+    if (c->is_settled && other > 0 && *mean > other + other / 4) c->until = c->runs;
 }
 
 static void work_timed(cpu_program *p) {
@@ -353,11 +365,11 @@ static void extend(chain *c, const ig_step *steps, uint32_t i, ig_cpu_split spli
     const int64_t cost = setup->cost > 0 ? setup->cost : 1;
     if (c->count++ == 0) {
         c->units = setup->units;
-        c->together = setup->together;
     } else if (split != BY_ELEMENT || columns != c->columns ||
                !reads_its_element(steps, c->first, i)) {
         c->split = BY_ROW;
     }
+    if (c->together < setup->together) c->together = setup->together;
     c->unit_cost += cost_of(cost, 1);
     c->row_cost += cost_of(cost, split == BY_ELEMENT ? columns : 1);
 }
@@ -437,6 +449,7 @@ static void prepare(cpu_program *p, uint32_t i, const ig_cpu_setup *setup, level
     p->step_of[own] = i;
     p->tasks[own] = p->tasks[i];
     p->tasks[own].launch.run = setup->prepare;
+    p->tasks[own].width = 1;
 
     const uint32_t at = now->follows ? p->n_chains - 1 : now->chain + now->prepared;
     chain *c = &p->chains[at];
@@ -615,4 +628,5 @@ const ig_backend ig_cpu_backend = {
     .can_run = cpu_can_run,
     .scratch_bytes = cpu_scratch_bytes,
     .compile = cpu_compile,
+    .goes_by_row = cpu_goes_by_row,
 };
