@@ -33,8 +33,8 @@ else()
   file(MAKE_DIRECTORY ${vulkan_code}/bound)
   file(GLOB vulkan_shaders CONFIGURE_DEPENDS ${vulkan_kernels}/*.comp)
   # Each shader in two forms: with memory by address, and by bindings, which any device has.  What is
-  # bound reaches memory by a switch, which drivers make short when they know its constants, and
-  # only then.
+  # bound reaches memory through functions that become short when a driver knows their constants:
+  # glslc would only copy them to wherever they are called.
   foreach(shader IN LISTS vulkan_shaders)
     get_filename_component(name ${shader} NAME_WE)
     set(optimise -O)

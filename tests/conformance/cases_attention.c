@@ -106,6 +106,8 @@ static const ig_case cases[] = {
     CACHED("a prompt of the widest heads", LONG, IG_F16, IG_F16, 66, 2, 1, 128, 128, .window = 0),
     CACHED("a prompt in blocks", LONG, IG_Q8_0, IG_Q8_0, 70, 3, 1, 32, 64, .softcap = 3),
     CACHED("a prompt in brain halves", LONG, IG_BF16, IG_BF16, 65, 2, 2, 16, 8, .window = 40),
+    CACHED("a prompt of wide heads", LONG, IG_F16, IG_F16, 66, 4, 2, 96, 80, .window = 0),
+    CACHED("a prompt of the widest heads", LONG, IG_F16, IG_F16, 66, 2, 1, 128, 128, .window = 0),
     CACHED("heads of 40, one for each of keys", BORDER, IG_F16, IG_F16, 8, 3, 3, 40, 40,
            .window = 0),
     CACHED("heads of 80, two for each of keys", BORDER, IG_F16, IG_F16, 8, 4, 2, 80, 80,

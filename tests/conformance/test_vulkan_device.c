@@ -101,6 +101,22 @@ static void a_filter_that_no_device_meets_leaves_none(void **state) {
     host_deinit(&host);
 }
 
+static void a_device_is_found_by_a_part_of_its_name(void **state) {
+    (void)state;
+    session s;
+    ig_device_info info = {.struct_size = sizeof info};
+    open_device(&s);
+    vk->info(s.device, &info);
+    info.name[strlen(info.name) / 2] = 0;
+    setenv("INGOT_VULKAN_DEVICE", info.name, 1);
+    assert_true(vk->count(&s.host.base) > 0);
+    setenv("INGOT_VULKAN_DEVICE", "no such device", 1);
+    assert_int_equal(vk->count(&s.host.base), 0);
+    assert_non_null(strstr(ig_error_text(), "is not what INGOT_VULKAN_DEVICE asks for"));
+    unsetenv("INGOT_VULKAN_DEVICE");
+    close_device(&s);
+}
+
 static void a_device_beyond_the_last_is_an_error(void **state) {
     (void)state;
     session s;
@@ -414,6 +430,7 @@ int main(void) {
         cmocka_unit_test(without_a_driver_it_is_not_available_and_says_why),
         cmocka_unit_test(a_driver_that_cannot_be_loaded_is_as_none),
         cmocka_unit_test(a_filter_that_no_device_meets_leaves_none),
+        cmocka_unit_test(a_device_is_found_by_a_part_of_its_name),
         cmocka_unit_test(a_device_beyond_the_last_is_an_error),
         cmocka_unit_test(buffers_are_counted_and_keep_their_bytes_apart),
         cmocka_unit_test(too_large_a_buffer_is_an_error_that_says_what_is_left),

@@ -53,7 +53,7 @@ typedef struct chain {
     bool barrier;                /* all chains before it must be done */
     ig_cpu_split split;          /* what its units are */
     int64_t units, chunk;        /* in all, and per chunk */
-    int64_t together;            /* at least so many per chunk */
+    int64_t together, alone;     /* at least so many per chunk; and per chunk of one thread */
     int64_t rows, columns;       /* of its first output */
     int64_t unit_cost, row_cost; /* of one kernel unit, of a row: through all tasks */
     int64_t begin, end;          /* its tickets, one per chunk */
@@ -115,9 +115,9 @@ static const ig_cpu_entry *find(const ig_backend_device *device, const ig_step *
     for (const ig_cpu_entry *const *list = ((const cpu_device *)device)->lists; *list; list++)
         for (const ig_cpu_entry *e = *list; e->run; e++) {
             if (e->op != step->op || e->dtype != dtype) continue;
-            setup->units = setup->cost = setup->together = 0;
+            setup->units = setup->cost = setup->together = setup->alone = 0;
             setup->scratch_bytes = setup->params_bytes = 0;
-            setup->pack.run = NULL;
+            setup->pack = (ig_cpu_pack){0};
             setup->prepare = NULL;
             setup->prepare_kind = 0;
             if (e->setup(step, setup)) return e;
@@ -172,15 +172,21 @@ static void run_task_watched(const cpu_program *p, const task *t, int64_t begin,
     p->host->trace(p->host, thread, p->step_of[t - p->tasks], start, now_ns());
 }
 
-static void run_chunk(const cpu_program *p, const chain *c, int64_t chunk, uint32_t thread) {
-    const int64_t begin = chunk * c->chunk, left = c->units - begin;
-    const int64_t end = begin + (left < c->chunk ? left : c->chunk);
+/* `units` units from `begin` on, or as many as there are. */
+static void run_units(const cpu_program *p, const chain *c, int64_t begin, int64_t units,
+                      uint32_t thread) {
+    const int64_t left = c->units - begin, end = begin + (left < units ? left : units);
     for (const task *t = p->tasks + c->first; t < p->tasks + c->first + c->count; t++) {
         if (p->watched)
             run_task_watched(p, t, begin * t->width, end * t->width, thread);
         else
             t->launch.run(&t->launch, begin * t->width, end * t->width);
     }
+}
+
+static void work_alone(const cpu_program *p) {
+    for (const chain *c = p->chains; c < p->chains + p->n_chains; c++)
+        for (int64_t i = 0; i < c->units; i += c->alone) run_units(p, c, i, c->alone, 0);
 }
 
 /*
@@ -196,20 +202,19 @@ static void run_chunk(const cpu_program *p, const chain *c, int64_t chunk, uint3
  */
 static void work(void *program, uint32_t thread, uint32_t threads) {
     cpu_program *p = program;
+    if (threads == 1) {
+        work_alone(p);
+        return;
+    }
     const int64_t shares = threads < SHARES ? threads : SHARES, own = thread % shares;
     for (const chain *c = p->chains; c < p->chains + p->n_chains; c++) {
         if (c->barrier) p->host->team_barrier(p->host);
         for (int64_t i = 0; i < shares; i++) {
             const int64_t of = own + i < shares ? own + i : own + i - shares;
             for (int64_t chunk; (chunk = claim(p, c, of, shares)) >= 0;)
-                run_chunk(p, c, chunk, thread);
+                run_units(p, c, chunk * c->chunk, c->chunk, thread);
         }
     }
-}
-
-static void work_alone(const cpu_program *p) {
-    for (const chain *c = p->chains; c < p->chains + p->n_chains; c++)
-        for (int64_t chunk = 0; chunk < c->end - c->begin; chunk++) run_chunk(p, c, chunk, 0);
 }
 
 /*
@@ -370,6 +375,7 @@ static void extend(chain *c, const ig_step *steps, uint32_t i, ig_cpu_split spli
         c->split = BY_ROW;
     }
     if (c->together < setup->together) c->together = setup->together;
+    if (c->alone < setup->alone) c->alone = setup->alone;
     c->unit_cost += cost_of(cost, 1);
     c->row_cost += cost_of(cost, split == BY_ELEMENT ? columns : 1);
 }
@@ -474,6 +480,7 @@ static void cut(cpu_program *p) {
         c->chunk = CHUNK_WORK / (each > 0 ? each : 1); /* rows without columns cost nothing */
         if (c->chunk < c->together) c->chunk = c->together;
         if (c->chunk == 0) c->chunk = 1;
+        if (c->alone < c->chunk) c->alone = c->chunk;
         if (c->barrier) before_level = tickets;
         p->n_barriers += c->barrier;
         c->begin = tickets;
@@ -556,6 +563,7 @@ static ig_status add_step(cpu_program *p, const ig_backend_device *device, const
     extend(chain_of(p, steps, i, entry->split), steps, i, entry->split, &setup);
     if (before->level != step->level) *now = (level){.chain = p->n_chains - 1};
     now->follows = i > 0 && before->level == step->level && before->chain == step->chain;
+    if (setup.pack.prepares && !packed) setup.prepare = NULL;
     if (setup.prepare && !shares(&p->tasks[i], step, &setup, now)) prepare(p, i, &setup, now);
     return IG_OK;
 }

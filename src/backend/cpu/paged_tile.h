@@ -31,7 +31,8 @@ typedef struct tile {
     int64_t n; /* rows; BATCH for scores */
     /* What the walk comes to next, as much for each row: memory should be on its way meanwhile,
      * asked for in small portions, because too many at once get lost, and in the order that it
-     * lies in, because then more follows by itself.  NULL: another tile has asked for it. */
+     * lies in, because then more follows by itself.  It goes into the second cache: of the first,
+     * requests on their way to memory are few.  NULL: another tile has asked for it. */
     const char *next;
     int64_t next_step, next_bytes;
 } tile;
@@ -123,7 +124,7 @@ IG_INLINE void store_scores(const tile *t, int64_t at, const vf *sum, const int 
 IG_INLINE void fetch(const tile *t, int64_t row, const int rows) {
     for (int64_t r = row; t->next && r < row + rows; r++)
         for (int64_t i = 0; i < t->next_bytes; i += LINE)
-            __builtin_prefetch(t->next + r * t->next_step + i);
+            __builtin_prefetch(t->next + r * t->next_step + i, 0, 2);
 }
 
 /* score[h][j] = q[h] . rows[j] */
@@ -184,7 +185,8 @@ IG_INLINE void add_columns(const tile *t, const char *row, int64_t at, int64_t n
         vf_load_first(t->values[k / vectors] + at + k % vectors * VF_LANES,
                       k % vectors < vectors - 1 ? VF_LANES : n);
     for (int64_t j = 0; j < t->n; j++, row += t->step, next += t->next_step, weight++) {
-        for (int64_t i = 0; i < vector_at(vectors, dtype); i += LINE) __builtin_prefetch(next + i);
+        for (int64_t i = 0; i < vector_at(vectors, dtype); i += LINE)
+            __builtin_prefetch(next + i, 0, 2);
         IG_UNROLL for (int c = 0; c < vectors; c++) value[c] =
             load_stored(row + vector_at(c, dtype), (at + c * VF_LANES) % IG_BLOCK,
                         c < vectors - 1 ? VF_LANES : n, dtype);

@@ -141,13 +141,9 @@ IG_INLINE vi dot_narrow(vi whole, const vi *w, const int8_t *q, const int count,
     return whole;
 }
 
-IG_INLINE vi dot_steps(vi whole, const vi *w, const int8_t *q, const int count, const int most,
-                       const bool is_wide) {
-    if (DOT_IN_PAIRS)
-        return is_wide ? dot_wide(whole, w, q, count) : dot_narrow(whole, w, q, count, most);
-    IG_UNROLL
-    for (int j = 0; j < count; j++) whole = vi_dot(whole, w[j], vi_repeat(q + 4 * j));
-    return whole;
+IG_INLINE vi dot_in_pairs(vi whole, const vi *w, const int8_t *q, const int count, const int most,
+                          const bool is_wide) {
+    return is_wide ? dot_wide(whole, w, q, count) : dot_narrow(whole, w, q, count, most);
 }
 
 /* ---- tiles: a few rows times the columns of panels ---- */
@@ -367,33 +363,60 @@ enum {
     STREAMS = 8,            /* groups at once, for one row */
     STREAMS_OF_SEVERAL = 4, /* for more */
     FETCH_BYTES = 1024,     /* ahead in each stream */
+    GROUPS_IN_REGISTERS = VF_LANES < 16 ? 1 : 2,
 };
 
 /* Rows that go this way.  With 8 lanes there are too few registers for a tile, and all rows do. */
 static inline bool is_few(int64_t rows) { return VF_LANES == 8 || rows <= FEW_AT_ONCE; }
 
-/* A block of one row, times vector v of a group that was opened. */
-IG_INLINE vf add_block(const ig_dtype type, const vi *w, const block_scales *s, const rounded *x,
-                       vf sum) {
+/* What some groups have for a block, opened: vector v of each. */
+typedef struct open_blocks {
+    vi w[GROUPS_IN_REGISTERS][STEPS];
+    block_scales s[GROUPS_IN_REGISTERS];
+} open_blocks;
+
+/* The whole numbers of one half of a block, or all of it.  Groups share what is read of the row. */
+IG_INLINE void dot_groups(const ig_dtype type, const open_blocks *o, const rounded *x, vi *whole,
+                          const int half, const int count, const int groups) {
     const panel_kind kind = panel_types[type].kind;
-    const bool is_wide = panel_types[type].is_wide;
-    const int halves = kind >= TWO_SCALES ? 2 : 1, count = STEPS / halves;
-    const int most = kind >= TWO_SCALES ? RUN_SIXES : RUN_FIVES;
-    vi whole[2];
+    IG_UNROLL
+    for (int g = 0; g < groups; g++) {
+        whole[g] = whole_begin(kind, x, half);
+        if (DOT_IN_PAIRS)
+            whole[g] =
+                dot_in_pairs(whole[g], o->w[g] + half * count, x->q + half * count * 4, count,
+                             kind >= TWO_SCALES ? RUN_SIXES : RUN_FIVES, panel_types[type].is_wide);
+    }
+    IG_UNROLL
+    for (int j = half * count; j < (half + 1) * count && !DOT_IN_PAIRS; j++) {
+        const vi bytes = vi_repeat(x->q + 4 * j);
+        IG_UNROLL
+        for (int g = 0; g < groups; g++) whole[g] = vi_dot(whole[g], o->w[g][j], bytes);
+    }
+}
+
+/* Adds a block of one row, times groups that were opened, to the sum of each. */
+IG_INLINE void add_block(const ig_dtype type, const open_blocks *o, const rounded *x, vf *sum,
+                         const int groups) {
+    const panel_kind kind = panel_types[type].kind;
+    const int halves = kind >= TWO_SCALES ? 2 : 1;
+    vi whole[2][GROUPS_IN_REGISTERS];
     IG_UNROLL
     for (int half = 0; half < halves; half++)
-        whole[half] = dot_steps(whole_begin(kind, x, half), w + half * count,
-                                x->q + half * count * 4, count, most, is_wide);
-    if (kind >= TWO_SCALES) {
-        const vf first = vf_mul(vi_to_float(whole[0]), s->scale[0]);
-        const vf both = vf_fma(vi_to_float(whole[1]), s->scale[1], first);
-        sum = vf_fma(both, vf_set(x->scale), sum);
-    } else {
-        sum = add_whole(x, whole[0], s->scale[0], sum);
+        dot_groups(type, o, x, whole[half], half, STEPS / halves, groups);
+    IG_UNROLL
+    for (int g = 0; g < groups; g++) {
+        const block_scales *s = &o->s[g];
+        if (kind >= TWO_SCALES) {
+            const vf first = vf_mul(vi_to_float(whole[0][g]), s->scale[0]);
+            const vf both = vf_fma(vi_to_float(whole[1][g]), s->scale[1], first);
+            sum[g] = vf_fma(both, vf_set(x->scale), sum[g]);
+        } else {
+            sum[g] = add_whole(x, whole[0][g], s->scale[0], sum[g]);
+        }
+        if (kind == WITH_MIN || kind == TWO_MINS) sum[g] = add_min(x, 0, s->min[0], sum[g]);
+        if (kind == TWO_MINS) sum[g] = add_min(x, 1, s->min[1], sum[g]);
     }
-    if (kind == WITH_MIN || kind == TWO_MINS) sum = add_min(x, 0, s->min[0], sum);
-    if (kind == TWO_MINS) sum = add_min(x, 1, s->min[1], sum);
-    return sum;
 }
 
 IG_INLINE void fetch(const uint8_t *p, const int bytes) {
@@ -401,13 +424,19 @@ IG_INLINE void fetch(const uint8_t *p, const int bytes) {
     for (int i = 0; i < bytes; i += LINE) __builtin_prefetch(p + FETCH_BYTES + i);
 }
 
-/* Where block b of a group lies, and number h of its unit.  What is far behind it is fetched. */
-IG_INLINE const uint8_t *unit_of(const ig_dtype type, const uint8_t *group, int64_t b, int64_t h) {
+/* Opens block b of some groups.  What lies far behind it is fetched. */
+IG_INLINE void open_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t b,
+                           const int v, open_blocks *o, const int groups) {
     const packed_type *t = &packed_types[type];
-    const uint8_t *unit = group + b / t->unit * packed_unit_bytes(type);
-    if (h == 0) fetch(unit, t->head);
-    fetch(unit + t->head + h * t->block, t->block);
-    return unit;
+    const int64_t h = b % t->unit;
+    IG_UNROLL
+    for (int g = 0; g < groups; g++) {
+        const uint8_t *unit = w + g * group_bytes + b / t->unit * packed_unit_bytes(type);
+        if (v == 0 && h == 0) fetch(unit, t->head);
+        if (v == 0) fetch(unit + t->head + h * t->block, t->block);
+        open_bytes(type, unit + t->head + h * t->block, v, o->w[g]);
+        open_scales(type, unit, h, v, &o->s[g]);
+    }
 }
 
 /* Some groups, side by side, times one row, whose sums stay in registers. */
@@ -415,24 +444,19 @@ IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t group_
                            int64_t blocks, const rounded *x, float *sums, const int groups) {
     vf sum[STREAMS][PANEL_VECTORS];
     if (VF_LANES == 1) return; /* plain C has no use for it, and never comes here */
-    const packed_type *t = &packed_types[type];
     IG_UNROLL_COLUMNS
     for (int g = 0; g < groups; g++) {
         IG_UNROLL_COLUMNS
         for (int v = 0; v < PANEL_VECTORS; v++) sum[g][v] = vf_set(0);
     }
     for (int64_t b = 0; b < blocks; b++) {
-        const int64_t h = b % t->unit;
         IG_UNROLL_COLUMNS
         for (int g = 0; g < groups; g++) {
-            const uint8_t *unit = unit_of(type, w + g * group_bytes, b, h);
             IG_UNROLL_COLUMNS
             for (int v = 0; v < PANEL_VECTORS; v++) {
-                vi open[STEPS];
-                block_scales s;
-                open_bytes(type, unit + t->head + h * t->block, v, open);
-                open_scales(type, unit, h, v, &s);
-                sum[g][v] = add_block(type, open, &s, &x[b], sum[g][v]);
+                open_blocks o;
+                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1);
+                add_block(type, &o, &x[b], &sum[g][v], 1);
             }
         }
     }
@@ -450,28 +474,45 @@ typedef struct rounded_rows {
     int64_t stride, count;
 } rounded_rows;
 
+/* Block b of some groups, times all rows. */
+IG_INLINE void add_block_of_rows(const ig_dtype type, const open_blocks *o, int64_t b,
+                                 const rounded_rows *rows, float *sums, int64_t columns,
+                                 const int groups) {
+    const rounded *x = rows->x + b;
+    for (int64_t r = 0; r < rows->count; r++, x += rows->stride, sums += columns) {
+        vf sum[GROUPS_IN_REGISTERS];
+        IG_UNROLL
+        for (int g = 0; g < groups; g++) sum[g] = vf_load(sums + g * PANEL_COLUMNS);
+        add_block(type, o, x, sum, groups);
+        IG_UNROLL
+        for (int g = 0; g < groups; g++) vf_store(sums + g * PANEL_COLUMNS, sum[g]);
+    }
+}
+
 /* The same times several rows: a block is opened once for all of them, while the next ones are
  * under way, and the sums, [rows][groups * PANEL_COLUMNS], wait in the first cache. */
 IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t blocks,
                         const rounded_rows *rows, float *sums, int64_t groups) {
     if (VF_LANES == 1) return;
-    const packed_type *t = &packed_types[type];
     const int64_t columns = groups * PANEL_COLUMNS;
+    open_blocks o;
     memset(sums, 0, (size_t)(rows->count * columns) * sizeof *sums);
     for (int64_t b = 0; b < blocks; b++) {
-        const int64_t h = b % t->unit;
-        for (int64_t g = 0; g < groups; g++) {
-            const uint8_t *unit = unit_of(type, w + g * group_bytes, b, h);
+        int64_t g = 0;
+        for (; g + GROUPS_IN_REGISTERS <= groups; g += GROUPS_IN_REGISTERS) {
             IG_UNROLL_COLUMNS
             for (int v = 0; v < PANEL_VECTORS; v++) {
-                vi open[STEPS];
-                block_scales s;
-                const rounded *x = rows->x + b;
-                float *sum = sums + g * PANEL_COLUMNS + v * VF_LANES;
-                open_bytes(type, unit + t->head + h * t->block, v, open);
-                open_scales(type, unit, h, v, &s);
-                for (int64_t r = 0; r < rows->count; r++, x += rows->stride, sum += columns)
-                    vf_store(sum, add_block(type, open, &s, x, vf_load(sum)));
+                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, GROUPS_IN_REGISTERS);
+                add_block_of_rows(type, &o, b, rows, sums + g * PANEL_COLUMNS + v * VF_LANES,
+                                  columns, GROUPS_IN_REGISTERS);
+            }
+        }
+        for (; g < groups; g++) {
+            IG_UNROLL_COLUMNS
+            for (int v = 0; v < PANEL_VECTORS; v++) {
+                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1);
+                add_block_of_rows(type, &o, b, rows, sums + g * PANEL_COLUMNS + v * VF_LANES,
+                                  columns, 1);
             }
         }
     }

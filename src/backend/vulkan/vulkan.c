@@ -125,6 +125,10 @@ static uint32_t list(const ig_host *host, const vk_api *api, VkPhysicalDevice *o
         const char *missing = lacks(api, all[i]);
         if (missing)
             (void)IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan: %s has no %s", p.deviceName, missing);
+        if (!missing && !is_asked_for(&p))
+            (void)IG_HOST_FAIL(host, IG_ERR_DEVICE,
+                               "vulkan: %s (%s) is not what INGOT_VULKAN_DEVICE asks for",
+                               p.deviceName, type_name(p.deviceType));
         if (missing || !is_asked_for(&p)) continue;
         uint32_t at = usable++;
         for (; at > 0; at--) {

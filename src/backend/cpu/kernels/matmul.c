@@ -592,6 +592,7 @@ static bool rows_setup(const ig_step *step, ig_cpu_setup *out) {
     out->together = blocks_of(p.m, UNITS);
     if (out->together < LEAST_ROWS) out->together = LEAST_ROWS;
     if (out->together > MOST_ROWS) out->together = MOST_ROWS;
+    out->alone = MOST_ROWS;
     return keep_params(out, &p, sizeof p);
 }
 
