@@ -39,8 +39,9 @@ else()
     get_filename_component(name ${shader} NAME_WE)
     set(optimise -O)
     # Functions of chain are called by name when programs are made; elementwise computes the same by
-    # itself, to the last bit if a driver is given the same words.
-    if(name STREQUAL "chain" OR name STREQUAL "elementwise")
+    # itself, to the last bit if a driver is given the same words; and glslc falls over matrices that
+    # are added up.
+    if(name MATCHES "^(chain|elementwise|matmul_matrix)$")
       set(optimise -O0)
     endif()
     set(addressed_flags ${optimise} --target-env=vulkan1.2)

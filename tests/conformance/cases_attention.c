@@ -102,6 +102,8 @@ static const ig_case cases[] = {
     CACHED("a prompt in halves", LONG, IG_F16, IG_F16, 80, 4, 2, 64, 64, .window = 0),
     CACHED("a prompt in floats, heads in threes", LONG, IG_F32, IG_F32, 70, 6, 2, 24, 40,
            .window = 300),
+    CACHED("a prompt of wide heads", LONG, IG_F16, IG_F16, 66, 4, 2, 96, 80, .window = 0),
+    CACHED("a prompt of the widest heads", LONG, IG_F16, IG_F16, 66, 2, 1, 128, 128, .window = 0),
     CACHED("a prompt in blocks", LONG, IG_Q8_0, IG_Q8_0, 70, 3, 1, 32, 64, .softcap = 3),
     CACHED("a prompt in brain halves", LONG, IG_BF16, IG_BF16, 65, 2, 2, 16, 8, .window = 40),
     CACHED("a prompt of wide heads", LONG, IG_F16, IG_F16, 66, 4, 2, 96, 80, .window = 0),

@@ -48,7 +48,7 @@ typedef enum vk_shader {
 
 enum {
     VK_MAX_REFS = 8,       /* memory that a dispatch touches */
-    VK_MAX_CONSTANTS = 13, /* of a shader; the first is the number of threads of a group */
+    VK_MAX_CONSTANTS = 12, /* of a shader; the first is the number of threads of a group */
     VK_NUMBERS = 8,        /* words that a dispatch may take from slots */
 };
 

@@ -142,16 +142,10 @@ static bool emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const v
 
 /* ---- products on units for matrices ---- */
 
-/* How a group of matmul_matrix.comp works: its threads, its part of the result, slices. */
-typedef struct matrix_tile {
-    uint32_t threads, rows, columns, depth, buffers;
-} matrix_tile;
-
-/* The deeper a slice, the less often threads wait for each other; `split`: of both sides there are
- * two parts, for which shared memory has less room. */
-static const matrix_tile large_tile = {256, 64, 128, 64, 1}, small_tile = {128, 64, 64, 64, 1};
-static const matrix_tile large_split_tile = {256, 64, 128, 32, 1};
-
+/* How a group of matmul_matrix.comp works: its part of the result, and the depth of its slices: the
+ * deeper, the less often threads wait for each other.  Where both sides are split, shared memory
+ * has less room. */
+enum { MATRIX_ROWS = 64, MATRIX_COLUMNS = 128, MATRIX_DEPTH = 64, MATRIX_SPLIT_DEPTH = 32 };
 enum { MATRIX_SIDE = 16, LEAST_DEPTH = 128, LEAST_COLUMNS = 128 };
 
 static uint32_t depth_of(uint32_t k) { return (k + VK_SLICE - 1) / VK_SLICE * VK_SLICE; }
@@ -181,9 +175,11 @@ static bool are_halves(const ig_operand *w, const vk_matmul_head *h) {
     return w->desc.dtype == IG_F16 && vk_has_pieces(w, h->k) && h->k % VK_SLICE == 0;
 }
 
-/* Worth it from a tile on; weights that are split first want to be used by several. */
+/* Worth it from a tile on; weights that are split first want to be used by several.  Two sides of
+ * floats are not brought here: floats multiply them better. */
 static bool is_for_matrices(const vk_builder *b, const ig_operand *w, const vk_matmul_head *h) {
     enum { FEW = 32, SEVERAL = 256, MOST_BYTES = 256 << 20 };
+    if (w->desc.dtype == IG_F32) return false;
     if (!b->device->has_matrices || h->batches > 1 || h->a_k != 1 || h->b_k != 1) return false;
     if (h->n < LEAST_COLUMNS || h->k < LEAST_DEPTH) return false;
     if (are_halves(w, h)) return h->m >= FEW;
@@ -223,17 +219,14 @@ static bool emit_matrices(vk_builder *b, vk_dispatch d, const ig_step *step,
     d.ref[0] = split_left(b, step, h);
     if (split) emit_split(b, w, &right, vk_scratch(b, step, at, bytes, 1));
     if (split) d.ref[1] = vk_scratch(b, step, at, bytes, 0);
-    const matrix_tile *large = split ? &large_split_tile : &large_tile;
-    const matrix_tile *t = tiles_of(h, WIDEST_TILE) >= MANY_WIDEST_TILES ? large : &small_tile;
-    d.groups[0] = (h->n + t->columns - 1) / t->columns;
-    d.groups[1] = (h->m + t->rows - 1) / t->rows;
+    d.groups[0] = (h->n + MATRIX_COLUMNS - 1) / MATRIX_COLUMNS;
+    d.groups[1] = (h->m + MATRIX_ROWS - 1) / MATRIX_ROWS;
     if (d.groups[0] > VK_MOST_GROUPS || d.groups[1] > VK_MOST_GROUPS) return false;
-    d.constant[0] = t->threads;
-    d.constant[1] = t->rows;
-    d.constant[2] = t->columns;
+    d.constant[0] = TILE_THREADS;
+    d.constant[1] = MATRIX_ROWS;
+    d.constant[2] = MATRIX_COLUMNS;
     d.constant[3] = split;
-    d.constant[5] = t->depth;
-    d.constant[11] = t->buffers;
+    d.constant[5] = split ? MATRIX_SPLIT_DEPTH : MATRIX_DEPTH;
     d.constant[VK_MATRIX_K_ID] = d.constant[8] = d.constant[10] = MATRIX_SIDE;
     emit_parts(b, d, step, h, split ? (at + bytes + 63) / 64 * 64 : at);
     return true;

@@ -21,7 +21,6 @@ layout(constant_id = 1) const uint TILE_ROWS = 128;
 layout(constant_id = 2) const uint TILE_COLUMNS = 128;
 layout(constant_id = 3) const bool B_IS_SPLIT = false;
 layout(constant_id = 5) const uint DEPTH = 32;  /* of a slice */
-layout(constant_id = 11) const uint BUFFERS = 1; /* slices that shared memory holds: 1 or 2 */
 layout(constant_id = VK_PARTS_ID) const uint PARTS = 1; /* of k: results are left as they are */
 const uint SIDE = 16;                           /* of a matrix */
 const uint WIDE = DEPTH / 8;                    /* of a row of a slice, in words of 16 bytes */
@@ -33,8 +32,8 @@ const uint A_EACH = TILE_ROWS * WIDE / GROUP, B_EACH = TILE_COLUMNS * WIDE / GRO
 const uint A_WORDS = TILE_ROWS * PITCH, B_WORDS = TILE_COLUMNS * PITCH; /* of a slice */
 const uint B_LOW_WORDS = B_IS_SPLIT ? B_WORDS : 0;
 
-shared uvec4 a_high[BUFFERS * A_WORDS], a_low[BUFFERS * A_WORDS];
-shared uvec4 b_high[BUFFERS * B_WORDS], b_low[BUFFERS * B_LOW_WORDS + 1];
+shared uvec4 a_high[A_WORDS], a_low[A_WORDS];
+shared uvec4 b_high[B_WORDS], b_low[B_LOW_WORDS + 1];
 shared float results[TEAMS * SIDE * SIDE];
 
 /* One side as it lies in memory: halves, then the rest of them, then a factor for each row. */
@@ -73,32 +72,34 @@ void fetch(side a, side b, uint k0) {
 
 uint place_of_word(uint i) { return i / WIDE * PITCH + i % WIDE; }
 
-void store(uint buffer_) {
+void store() {
     [[unroll]] for (uint i = 0; i < A_EACH; i++) {
-        const uint at = buffer_ * A_WORDS + place_of_word(i * GROUP + thread());
+        const uint at = place_of_word(i * GROUP + thread());
         a_high[at] = own_a_high[i];
         a_low[at] = own_a_low[i];
     }
     [[unroll]] for (uint i = 0; i < B_EACH; i++) {
-        const uint at = buffer_ * B_WORDS + place_of_word(i * GROUP + thread());
+        const uint at = place_of_word(i * GROUP + thread());
         b_high[at] = own_b_high[i];
         if (B_IS_SPLIT) b_low[at] = own_b_low[i];
     }
 }
 
-SUMS sum[ROWS * COLUMNS];
+/* Of a slice, and of all.  The units cut off what they add up, so only a slice is left to them. */
+SUMS sum[ROWS * COLUMNS], total[ROWS * COLUMNS];
 
 /* row, column: of the subgroup's part of the tile */
-void multiply_slice(uint buffer_, uint row, uint column) {
+void multiply_slice(uint row, uint column) {
+    [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) sum[i] = SUMS(0.0);
     [[unroll]] for (uint k = 0; k < DEPTH / SIDE; k++) {
         LEFT high[ROWS], low[ROWS];
         [[unroll]] for (uint i = 0; i < ROWS; i++) {
-            const uint at = buffer_ * A_WORDS + (row + i * SIDE) * PITCH + k * 2;
+            const uint at = (row + i * SIDE) * PITCH + k * 2;
             LOAD_LEFT(high[i], a_high, at, PITCH);
             LOAD_LEFT(low[i], a_low, at, PITCH);
         }
         [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
-            const uint at = buffer_ * B_WORDS + (column + j * SIDE) * PITCH + k * 2;
+            const uint at = (column + j * SIDE) * PITCH + k * 2;
             RIGHT right;
             LOAD_RIGHT(right, b_high, at, PITCH);
             [[unroll]] for (uint i = 0; i < ROWS; i++) {
@@ -117,7 +118,7 @@ void multiply_slice(uint buffer_, uint row, uint column) {
  * knows which thread holds what. */
 void finish_matrix(uint which, side a, side b, uint row, uint column) {
     const uint own = gl_SubgroupID * SIDE * SIDE;
-    STORE_SUMS(sum[which], results, own, SIDE);
+    STORE_SUMS(total[which], results, own, SIDE);
     subgroupMemoryBarrierShared();
     subgroupBarrier();
     for (uint i = gl_SubgroupInvocationID; i < SIDE * SIDE; i += gl_SubgroupSize) {
@@ -141,15 +142,15 @@ void main() {
     const side a = split_side(ADDRESS_OF(0), row0, head.m);
     side b = split_side(ADDRESS_OF(1), column0, head.n);
     if (!B_IS_SPLIT) b.wide = head.b_column / 8;
-    [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) sum[i] = SUMS(0.0);
+    [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) total[i] = SUMS(0.0);
     fetch(a, b, range.x);
     for (uint k0 = range.x; k0 < range.y; k0 += DEPTH) {
-        const uint buffer_ = k0 / DEPTH % BUFFERS;
-        store(buffer_);
+        store();
         barrier();
         if (k0 + DEPTH < range.y) fetch(a, b, k0 + DEPTH);
-        multiply_slice(buffer_, row, column);
-        if (BUFFERS == 1) barrier(); /* of two, the one that is stored to next was read before */
+        multiply_slice(row, column);
+        [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) total[i] += sum[i];
+        barrier();
     }
     [[unroll]] for (uint i = 0; i < ROWS; i++)
         [[unroll]] for (uint j = 0; j < COLUMNS; j++)

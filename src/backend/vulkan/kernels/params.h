@@ -118,7 +118,7 @@ VK_STRUCT(vk_split_head) {
 };
 #define VK_SLICE       64
 #define VK_MATRIX_K_ID 4 /* of the constant that the matrices of both sides share */
-#define VK_PARTS_ID    12 /* of the constant that says how many share out k */
+#define VK_PARTS_ID    11 /* of the constant that says how many share out k */
 
 VK_STRUCT(vk_rope_params) {
     uint rows, width, heads, pairs; /* a row is a head of a token */
