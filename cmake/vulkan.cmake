@@ -30,19 +30,30 @@ else()
   set(vulkan_include ${PROJECT_BINARY_DIR}/generated)
   set(vulkan_code ${vulkan_include}/backend/vulkan/shaders)
   file(MAKE_DIRECTORY ${vulkan_code})
+  file(MAKE_DIRECTORY ${vulkan_code}/bound)
   file(GLOB vulkan_shaders CONFIGURE_DEPENDS ${vulkan_kernels}/*.comp)
+  # Each shader in two forms: with memory by address, and by bindings, which any device has.  What is
+  # bound reaches memory through functions that become short when a driver knows their constants:
+  # glslc would only copy them to wherever they are called.
   foreach(shader IN LISTS vulkan_shaders)
     get_filename_component(name ${shader} NAME_WE)
     set(optimise -O)
     if(name STREQUAL "chain") # its functions are called by name when programs are made
       set(optimise -O0)
     endif()
-    add_custom_command(OUTPUT ${vulkan_code}/${name}.spv.h
-      COMMAND ${GLSLC} ${optimise} --target-env=vulkan1.2 -mfmt=c -MD -MF ${vulkan_code}/${name}.d
-        -o ${vulkan_code}/${name}.spv.h ${shader}
-      DEPENDS ${shader} DEPFILE ${vulkan_code}/${name}.d
-      COMMENT "Compiling shader ${name}" VERBATIM)
-    list(APPEND vulkan_headers ${vulkan_code}/${name}.spv.h)
+    set(addressed_flags ${optimise} --target-env=vulkan1.2)
+    set(bound_flags -O0 --target-env=vulkan1.1 -DBOUND)
+    foreach(form addressed bound)
+      set(code ${vulkan_code}/${name})
+      if(form STREQUAL "bound")
+        set(code ${vulkan_code}/bound/${name})
+      endif()
+      add_custom_command(OUTPUT ${code}.spv.h
+        COMMAND ${GLSLC} ${${form}_flags} -mfmt=c -MD -MF ${code}.d -o ${code}.spv.h ${shader}
+        DEPENDS ${shader} DEPFILE ${code}.d
+        COMMENT "Compiling shader ${name}, ${form}" VERBATIM)
+      list(APPEND vulkan_headers ${code}.spv.h)
+    endforeach()
   endforeach()
   list(APPEND sources ${vulkan_headers})
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/vulkan/api.c PROPERTIES

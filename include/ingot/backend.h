@@ -218,8 +218,13 @@ enum {
     IG_KEEPS_WEIGHTS = 1 << 3, /* compile() has taken the bytes of every WEIGHT: submit() looks at
                                   none of their buffers, and the host does not fill them */
     IG_NEVER_FAILS = 1 << 4,   /* submit(), once compiled */
-    IG_JOINS_STEPS = 1 << 5, /* a step may run with one of the level before or behind: what a level
-                                reads stays for two more */
+    IG_JOINS_STEPS = 1 << 5,  /* a step may run with one of the level before or behind: what a level
+                                 reads stays for two more */
+    IG_COSTLY_STATE = 1 << 6, /* what a run overwrites is kept before the first alone, since copying
+                                 it before each would cost too much: a later failure in the midst
+                                 of an update ends the run */
+    IG_SAVES_NO_WEIGHTS = 1 << 7, /* what save() gives has nothing of the bytes of WEIGHTs: other
+                                     weights of the same shapes find it, too */
 };
 
 typedef struct ig_device_info {
@@ -278,6 +283,10 @@ typedef struct ig_backend {
     const char *extension; /* of the files that keep what save() gives: "npu"; NULL: "program" */
 
     void (*counters)(const ig_backend_device *device, ig_device_counters *out); /* NULL: none */
+
+    /* Whether it takes rows of a product through by themselves, as it does those of a norm: the
+     * product then goes into chains.  Asked for matmuls whose a is not transposed.  NULL: no. */
+    bool (*goes_by_row)(const ig_backend_device *device, const ig_step *step);
 } ig_backend;
 
 /* The one symbol of a plugin. */

@@ -34,14 +34,15 @@ typedef struct ig_ctx_options {
     const char *device;
     int threads;   /* as many as the process may use */
     uint64_t seed; /* of parameters that are drawn, and of dropout */
-    bool strict;   /* another device than the one asked for is an error */
-    bool verbose;  /* what happens goes to stderr, where there is no log() */
+    bool strict; /* another device than the one asked for is an error; so too if config.json says */
+    bool verbose; /* what happens goes to stderr, where there is no log(); likewise */
 
     /* What happens, in words.  NULL: silence. */
     void (*log)(void *user, ig_log_level level, const char *text);
     /* How far a long job is: "compile" and "pack", of a plan's programs, never goes back; "from the
-     * cache" is how many programs of a plan were there already; "weights from the cache" and
-     * "weights to the cache" are bytes so far.  NULL: nobody asks. */
+     * cache" is how many programs of a plan were there already, "to the cache" how many of it are
+     * kept now; "weights from the cache" and "weights to the cache" are bytes so far.  NULL: nobody
+     * asks. */
     void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
     /* Asked between steps of a long job and before every run; true: it ends with
      * IG_ERR_CANCELLED. */
@@ -63,12 +64,15 @@ typedef struct ig_ctx_options {
     /* The first thing when the context is destroyed: the last moment to ask for its report. */
     void (*closing)(void *user, const ig_ctx *ctx);
 
-    ig_compile_options compile;
+    ig_compile_options compile; /* each field, else what config.json says */
     const char *cache_dir; /* of compiled programs; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else
-                              $XDG_CACHE_HOME/ingot */
+                              what config.json says, else $XDG_CACHE_HOME/ingot */
     bool no_cache;         /* nothing is read from there or kept */
     bool cache_weights;    /* weights that a device has packed are kept there, too */
     uint64_t cache_bytes; /* of all programs; the least recently used go.  IG_CACHE_BYTES_DEFAULT */
+
+    uint64_t memory_bytes; /* that tensors and plans may take on each device; more is IG_ERR_MEMORY.
+                              As much as there is */
 } ig_ctx_options;
 
 #define IG_CACHE_BYTES_DEFAULT (UINT64_C(4) << 30)
@@ -76,9 +80,15 @@ typedef struct ig_ctx_options {
 /*
  * NULL options are all defaults.  What they leave open is taken from the
  * environment, and then from $XDG_CONFIG_HOME/ingot/config.json (~/.config/...):
- *     {"device": "npu", "plugins": ["/opt/vendor/npu.so"]}
+ *     {"device": "npu", "plugins": ["/opt/vendor/npu.so"], "cache_dir": "/var/cache/ingot",
+ *      "compile_options": {"optimization_level": 3, "precision": "bf16", "batch_sizes": [1, 8]},
+ *      "strict": true, "verbose": true}
  */
 IG_API IG_MUST_CHECK ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out);
+
+/* The folder below which a context with these options keeps compiled programs. */
+IG_API IG_MUST_CHECK ig_status ig_cache_dir(const ig_ctx_options *options, char *out,
+                                            size_t out_bytes);
 
 /* Tensors, modules and optimisers of the context must have been released before. */
 IG_API void ig_ctx_destroy(ig_ctx *ctx);
@@ -91,9 +101,13 @@ IG_API void ig_ctx_destroy(ig_ctx *ctx);
  */
 IG_API IG_MUST_CHECK ig_status ig_switch_device(ig_ctx *ctx, const char *device);
 
+/* Gives back the memory that is kept to be used again; what is in use stays. */
+IG_API void ig_ctx_release_memory(ig_ctx *ctx);
+
 /* As the context was made. */
 IG_API uint64_t ig_ctx_seed(const ig_ctx *ctx);
-IG_API const char *ig_ctx_device(const ig_ctx *ctx); /* as it was resolved, "cpu:0" say; lent */
+IG_API const char *ig_ctx_device(const ig_ctx *ctx);    /* as it was resolved, "cpu:0" say; lent */
+IG_API uint32_t ig_ctx_device_class(const ig_ctx *ctx); /* of it: ig_device_class of backend.h */
 IG_API const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx); /* lent */
 
 /*

@@ -20,7 +20,9 @@ IG_API const char *ig_tensor_name(const ig_tensor *tensor);
 /*
  * Adds d(loss)/dt to the gradient of every tensor t that asked for one and that
  * the scalar `loss` came from.  What the loss was computed from is given up:
- * a second backward through it is an error.
+ * a second backward through it is an error.  One that fails leaves gradients as
+ * they were: only when memory or a device gives out while the last sums are added
+ * to what was there, some may have been and others not.
  */
 IG_API IG_MUST_CHECK ig_status ig_backward(ig_tensor *loss);
 

@@ -16,11 +16,12 @@ extern "C" {
 typedef struct ig_captured ig_captured;
 
 /*
- * Calls `fn` once, between two steps, and keeps what it did; the caller owns the
- * result.  A replay reads the same tensors that fn read, as they are then, and
- * advances what fn advanced: parameters, an optimiser's step count, random
- * numbers.  Results that fn retained hold the newest replay's values.  What fn
- * looked at to decide something is decided for good.
+ * Calls `fn` once, between two steps, to write down what it does; then all of it
+ * is planned, and the plan runs.  The caller owns the result.  A replay reads the
+ * same tensors that fn read, as they are then, and advances what fn advanced:
+ * parameters, an optimiser's step count, random numbers.  Results that fn
+ * retained hold the newest run's values.  A function that looks at a result has
+ * it computed there, op by op; what it decides by it is decided for good.
  */
 IG_API IG_MUST_CHECK ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg,
                                           ig_captured **out);

@@ -82,6 +82,11 @@ typedef struct ig_model_options {
         *pre;     /* the rule that splits text before it is tokenised; NULL: what the file says */
     bool no_pack; /* read weights as they lie in the file, whatever layout a device would like */
     ig_allocator allocator; /* both functions or neither; outlives the model */
+    /* As a context's: "load" is how many bytes have been read, where the file is not mapped only.
+     * Either may be NULL. */
+    void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
+    bool (*cancel)(void *user);
+    void *user; /* of these two */
 } ig_model_options;
 
 /* NULL options: defaults.  The caller owns the reference.  A file that is no GGUF file, an unknown

@@ -28,7 +28,8 @@ typedef struct ig_counters {
 /* What happened so far, and what the device's memory holds; all zero for a NULL context. */
 IG_API ig_counters ig_report_counters(const ig_ctx *ctx);
 IG_API ig_memory_stats ig_report_memory(const ig_ctx *ctx);
-IG_API void ig_report_reset_memory(ig_ctx *ctx); /* the peak starts anew */
+IG_API uint64_t ig_report_first_submit(const ig_ctx *ctx); /* ns of CLOCK_MONOTONIC; 0: not yet */
+IG_API void ig_report_reset_memory(ig_ctx *ctx);           /* the peak starts anew */
 
 /*
  * The run report as JSON, as snprintf writes: returns the bytes it takes, without the final 0.
@@ -39,8 +40,9 @@ IG_API void ig_report_reset_memory(ig_ctx *ctx); /* the peak starts anew */
  * [{"op","from","to","reason","runs","bytes_moved","ms_lost"}] "memory":
  * {"allocated_bytes","peak_bytes","available_bytes"}, the last null where not known
  *   "device_placement": {"cpu:0": steps of all plans that run there, ...}
- *   "cache_hits": {"compile","prefix","op"}; "timings": {"compile_ms"}; "latent_stats": null, or
- *       {"mean","std","p50","p95"}
+ *   "cache_hits": {"compile","prefix","op"}; "latent_stats": null, or {"mean","std","p50","p95"}
+ *   "timings": {"compile_ms", "plan_ms": for plans of recordings and captures, with all that was
+ *       compiled or packed for them, "pack_ms"}
  */
 IG_API size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes);
 

@@ -113,6 +113,12 @@ IG_API IG_MUST_CHECK ig_status ig_tensor_item(ig_tensor *tensor, double *out); /
 IG_API IG_MUST_CHECK ig_status ig_tensor_write(ig_tensor *tensor, const void *src,
                                                size_t src_bytes);
 
+/* The same with numbers of another float type, which are converted: F32, F64, F16 and BF16. */
+IG_API IG_MUST_CHECK ig_status ig_tensor_read_as(ig_tensor *tensor, ig_dtype dtype, void *dst,
+                                                 size_t dst_bytes);
+IG_API IG_MUST_CHECK ig_status ig_tensor_write_as(ig_tensor *tensor, ig_dtype dtype,
+                                                  const void *src, size_t src_bytes);
+
 /* Overwrites with numbers drawn from the context's seed: the n-th such call of a context always
  * draws the same.  For F32 and F64. */
 IG_API IG_MUST_CHECK ig_status ig_tensor_fill_uniform(ig_tensor *tensor, double low, double high);

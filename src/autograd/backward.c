@@ -14,7 +14,8 @@ typedef struct pass {
 } pass;
 
 static void drop(const pass *p, ig_value v) {
-    if (p->g->hooks.drop) p->g->hooks.drop(p->g->hooks.user, ig_value_at(p->g, v));
+    if (p->g->hooks.drop && !p->args->keep_memory)
+        p->g->hooks.drop(p->g->hooks.user, ig_value_at(p->g, v));
 }
 
 static bool has_grad(const pass *p, const ig_node *node) {
@@ -99,6 +100,18 @@ static ig_status go_through(const pass *p, uint32_t id) {
     return IG_OK;
 }
 
+static ig_status sink(const pass *p, ig_value leaf) {
+    IG_TRY(p->args->sink(p->args->user, leaf, p->grads[leaf]));
+    drop(p, p->grads[leaf]);
+    p->grads[leaf] = IG_NO_VALUE;
+    return IG_OK;
+}
+
+static bool is_leaf_with_grad(const pass *p, ig_value v) {
+    const ig_value_info *info = ig_value_at(p->g, v);
+    return info->node == IG_NO_NODE && info->source && p->grads[v] != IG_NO_VALUE;
+}
+
 static ig_status walk(const pass *p) {
     ig_graph *g = p->g;
     const ig_value loss = p->args->loss;
@@ -108,16 +121,16 @@ static ig_status walk(const pass *p) {
     /* Values ascend, so the one at hand has the gradients of all its uses.  Leaves lie between. */
     uint32_t node = (uint32_t)p->mark.n_nodes;
     for (ig_value v = (ig_value)p->mark.n_values - 1; v > 0; v--) {
-        const ig_value_info *info = ig_value_at(g, v);
-        if (info->node == IG_NO_NODE) {
-            if (p->grads[v] == IG_NO_VALUE || !info->source) continue;
-            IG_TRY(p->args->sink(p->args->user, v, p->grads[v]));
-            drop(p, p->grads[v]);
-        } else if (info->node < node) { /* the last of its outputs */
-            node = info->node;
+        const uint32_t of = ig_value_at(g, v)->node;
+        if (is_leaf_with_grad(p, v) && !p->args->adds(p->args->user, v)) {
+            IG_TRY(sink(p, v));
+        } else if (of != IG_NO_NODE && of < node) { /* the last of its outputs */
+            node = of;
             if (has_grad(p, &g->nodes[node])) IG_TRY(go_through(p, node));
         }
     }
+    for (ig_value v = (ig_value)p->mark.n_values - 1; v > 0; v--)
+        if (is_leaf_with_grad(p, v)) IG_TRY(sink(p, v));
     return IG_OK;
 }
 

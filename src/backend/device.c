@@ -31,27 +31,46 @@ static ig_status alloc_there(ig_device *device, uint64_t bytes, ig_backend_buffe
     return IG_OK;
 }
 
-ig_status ig_device_alloc(ig_device *device, uint64_t bytes, ig_backend_buffer **out) {
-    if (!device->host_memory) return alloc_there(device, bytes, out);
+static ig_status alloc_here(ig_device *device, uint64_t bytes, ig_backend_buffer **out) {
     IG_TRY(check_room(device, bytes));
     void *p = ig_alloc(device->allocator, bytes, 1);
     if (!p)
         return IG_FAIL(IG_ERR_MEMORY, "%s: no room for a buffer of %llu bytes", device->name,
                        (unsigned long long)bytes);
+    *out = p;
+    return IG_OK;
+}
+
+/* What the limit leaves; UINT64_MAX where there is none. */
+static uint64_t left_of_limit(const ig_device *device) {
+    if (!device->limit) return UINT64_MAX;
+    return device->limit > device->allocated ? device->limit - device->allocated : 0;
+}
+
+static ig_status check_limit(const ig_device *device, uint64_t bytes) {
+    const uint64_t left = left_of_limit(device);
+    if (bytes <= left) return IG_OK;
+    return IG_FAIL(IG_ERR_MEMORY,
+                   "%s: a buffer of %llu bytes, but of %llu that it may take %llu are left",
+                   device->name, (unsigned long long)bytes, (unsigned long long)device->limit,
+                   (unsigned long long)left);
+}
+
+ig_status ig_device_alloc(ig_device *device, uint64_t bytes, ig_backend_buffer **out) {
+    IG_TRY(check_limit(device, bytes));
+    IG_TRY(device->host_memory ? alloc_here(device, bytes, out) : alloc_there(device, bytes, out));
     device->allocated += bytes;
     if (device->allocated > device->peak) device->peak = device->allocated;
-    *out = p;
     return IG_OK;
 }
 
 void ig_device_free(ig_device *device, ig_backend_buffer *buffer, uint64_t bytes) {
     if (!buffer) return;
-    if (!device->host_memory) {
-        device->backend->buffer_free(device->handle, buffer);
-        return;
-    }
     device->allocated -= bytes;
-    ig_free(device->allocator, buffer);
+    if (device->host_memory)
+        ig_free(device->allocator, buffer);
+    else
+        device->backend->buffer_free(device->handle, buffer);
 }
 
 ig_status ig_device_write(ig_device *device, ig_backend_buffer *dst, uint64_t offset,
@@ -74,6 +93,8 @@ ig_status ig_device_read(ig_device *device, const ig_backend_buffer *src, uint64
 ig_memory_stats ig_device_memory(const ig_device *device) {
     ig_memory_stats stats = {device->allocated, device->peak, ig_memory_available()};
     if (device->backend->memory_stats) device->backend->memory_stats(device->handle, &stats);
+    const uint64_t left = left_of_limit(device);
+    if (left < stats.available_bytes) stats.available_bytes = left;
     return stats;
 }
 
@@ -95,6 +116,11 @@ bool ig_device_can_run(const ig_device *device, const ig_step *step) {
 uint64_t ig_device_scratch(const ig_device *device, const ig_step *step) {
     const ig_backend *b = device->backend;
     return b->scratch_bytes ? b->scratch_bytes(device->handle, step) : 0;
+}
+
+bool ig_device_goes_by_row(const ig_device *device, const ig_step *step) {
+    const ig_backend *b = device->backend;
+    return b->goes_by_row && b->goes_by_row(device->handle, step);
 }
 
 ig_status ig_device_override(ig_device *device, ig_tag tag, ig_compile_fn *compile) {

@@ -20,8 +20,9 @@ typedef struct ig_device {
     ig_device_info info;
     char name[48];      /* "cpu:0" */
     bool host_memory;   /* a buffer is the address of its first byte */
-    uint64_t allocated; /* of host memory, now and at most */
+    uint64_t allocated; /* now and at most, as it was asked for */
     uint64_t peak;
+    uint64_t limit;                         /* of what is allocated; 0: none */
     uint64_t moved_bytes;                   /* between the host's memory and its own */
     ig_compile_fn *overrides[IG_TAG_COUNT]; /* as they were registered; NULL: none */
 } ig_device;
@@ -66,6 +67,9 @@ uint64_t ig_operand_span(const ig_operand *o);
 
 bool ig_device_can_run(const ig_device *device, const ig_step *step);
 uint64_t ig_device_scratch(const ig_device *device, const ig_step *step);
+
+/* Whether rows of the product can be computed by themselves: backend.h. */
+bool ig_device_goes_by_row(const ig_device *device, const ig_step *step);
 IG_MUST_CHECK ig_status ig_device_sync(ig_device *device);
 /* Steps of the tag that the device's compile() turns down go to this function. */
 IG_MUST_CHECK ig_status ig_device_override(ig_device *device, ig_tag tag, ig_compile_fn *compile);

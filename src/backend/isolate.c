@@ -214,7 +214,7 @@ static void iso_info(const ig_backend_device *device, ig_device_info *out) {
     const uint32_t size = out->struct_size;
     *out = of(device)->info;
     out->struct_size = size;
-    out->flags &= ~(uint32_t)IG_NEVER_FAILS;
+    out->flags &= ~(uint32_t)(IG_NEVER_FAILS | IG_COSTLY_STATE); /* it is here to be doubted */
 }
 
 /* A device that is gone still has memory: that of the host. */
@@ -279,10 +279,12 @@ static ig_status iso_read(ig_backend_device *device, const ig_backend_buffer *sr
     return IG_OK;
 }
 
+/* One that is gone says so in compile(), where there are words for it. */
 static bool iso_can_run(const ig_backend_device *device, const ig_step *step) {
     isolate_reply reply;
-    return call_with_steps(of(device), ISOLATE_CAN_RUN, step, 1, (ig_blob){0}, &reply) == IG_OK &&
-           reply.value == 1;
+    const ig_status status =
+        call_with_steps(of(device), ISOLATE_CAN_RUN, step, 1, (ig_blob){0}, &reply);
+    return of(device)->child == 0 || (status == IG_OK && reply.value == 1);
 }
 
 static uint64_t iso_scratch(const ig_backend_device *device, const ig_step *step) {

@@ -5,13 +5,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/device.h"
 #include "backend/isolate.h"
+#include "base/text.h"
 
 extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend, ig_vulkan_backend;
 
 enum { MOST_DEVICES = 256 }; /* of one backend: a plugin may say anything */
+enum { SKIPPED_BYTES = 400 };
 
 static const ig_backend *const backends[] = {&ig_cpu_backend, &ig_ref_backend, &ig_null_backend,
                                              &ig_vulkan_backend};
@@ -226,10 +229,30 @@ ig_status ig_registry_list(ig_registry *r, ig_backend_list *out) {
     return IG_OK;
 }
 
+/* The thread's error, with why plugins were left out: the device that is missed may be theirs. */
+static ig_status add_skipped(const ig_registry *r) {
+    char words[SKIPPED_BYTES], error[SKIPPED_BYTES];
+    ig_text t = ig_text_begin(words, sizeof words);
+    for (size_t i = 0; i < r->plugins.count; i++) {
+        const ig_plugin *p = r->plugins.at[i];
+        const char *slash = strrchr(p->path, '/');
+        if (p->reason[0])
+            ig_text_add(&t, "; %s is not loaded: %s", slash ? slash + 1 : p->path, p->reason);
+    }
+    if (t.used == 0) return IG_ERR_DEVICE;
+    snprintf(error, sizeof error, "%s", ig_error_text());
+    char *place = strrchr(error, '(');
+    if (place && place > error && strstr(place, ".c:")) place[-1] = '\0';
+    return IG_FAIL(IG_ERR_DEVICE, "%s%s", error, words);
+}
+
 ig_status ig_registry_open(ig_registry *r, const char *name, ig_device **out) {
-    ig_backend_list list = built_in;
-    if (!ig_device_is_listed(list, name)) IG_TRY(ig_registry_list(r, &list));
-    return ig_device_open_from(list, r->host, r->allocator, name, out);
+    if (ig_device_is_listed(built_in, name))
+        return ig_device_open_from(built_in, r->host, r->allocator, name, out);
+    ig_backend_list list;
+    IG_TRY(ig_registry_list(r, &list));
+    const ig_status status = ig_device_open_from(list, r->host, r->allocator, name, out);
+    return status == IG_ERR_DEVICE && !ig_device_is_listed(list, name) ? add_skipped(r) : status;
 }
 
 void ig_registry_deinit(ig_registry *r) {

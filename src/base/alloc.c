@@ -41,7 +41,7 @@ void *ig_alloc(const ig_allocator *a, size_t count, size_t bytes_each) {
     if (__builtin_mul_overflow(count, bytes_each, &bytes)) return NULL;
     if (bytes == 0) bytes = 1;
     void *p = a->alloc(a->user, bytes, IG_ALIGNMENT);
-    if (p && a->alloc == heap_alloc)
+    if (p && a->free == heap_free) /* what goes back to the heap came from it */
         zero_heap(p, bytes);
     else if (p)
         memset(p, 0, bytes);

@@ -21,10 +21,8 @@ bool ig_dir_config(const char *name, char out[PATH_MAX]) {
 }
 
 bool ig_dir_cache(const char *asked, char out[PATH_MAX]) {
-    const char *const said[] = {asked, getenv("INGOT_CACHE_DIR"), getenv("RM_CACHE_DIR")};
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
-        if (said[i] && said[i][0]) return join(out, said[i], "", "");
+    if (asked && asked[0]) return join(out, asked, "", "");
     if (is_absolute(cache)) return join(out, cache, "/ingot", "");
     return is_absolute(home) && join(out, home, "/.cache/ingot", "");
 }

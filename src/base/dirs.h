@@ -15,8 +15,8 @@
 /* $XDG_CONFIG_HOME/ingot/NAME, else ~/.config/ingot/NAME.  false: there is no such place. */
 bool ig_dir_config(const char *name, char out[PATH_MAX]);
 
-/* `asked` if it is a path, else $INGOT_CACHE_DIR, else $RM_CACHE_DIR, else $XDG_CACHE_HOME/ingot,
- * else ~/.cache/ingot.  false: there is no such place. */
+/* `asked` if it is a path, else $XDG_CACHE_HOME/ingot, else ~/.cache/ingot.  false: there is no
+ * such place. */
 bool ig_dir_cache(const char *asked, char out[PATH_MAX]);
 
 /* Makes the folder and those above it, for the user alone.  IG_ERR_IO: it cannot be, or belongs to

@@ -105,6 +105,7 @@ void ig_entry_unlock(ig_entry_lock *lock);
 typedef struct ig_entry_counts {
     uint64_t hits, misses, damaged, stored;
     uint64_t compile_ns; /* spent on what was not there */
+    uint64_t weights_found, weights_packed;
 } ig_entry_counts;
 
 ig_entry_counts ig_entries_counts(const char *folder); /* zeros where there are none */

@@ -171,6 +171,8 @@ void ig_entries_count(const char *folder, const ig_entry_counts *more) {
     f.counts.damaged += more->damaged;
     f.counts.stored += more->stored;
     f.counts.compile_ns += more->compile_ns;
+    f.counts.weights_found += more->weights_found;
+    f.counts.weights_packed += more->weights_packed;
     f.checksum = checksum_of(&f.counts);
     (void)!pwrite(fd, &f, sizeof f, 0);
     ig_entry_unlock(&lock);

@@ -34,16 +34,25 @@ static ig_status size_of(int fd, const char *path, size_t *out) {
     return IG_OK;
 }
 
-static ig_status map_descriptor(int fd, const char *path, size_t bytes, ig_file_map *out) {
+static ig_status map_descriptor(int fd, const char *path, ig_file_watch watch, size_t bytes,
+                                ig_file_map *out) {
+    (void)watch; /* nothing is read yet */
     void *mapped = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     if (mapped == MAP_FAILED) return io_error(path, "map it");
     *out = (ig_file_map){mapped, bytes};
     return IG_OK;
 }
 
-static ig_status read_whole(int fd, const char *path, char *to, size_t bytes) {
+enum { PIECE = 16 << 20 }; /* bytes between two words about how far it is */
+
+static ig_status tell(ig_file_watch watch, const char *path, size_t done, size_t total) {
+    if (!watch.tell || watch.tell(watch.user, done, total)) return IG_OK;
+    return IG_FAIL(IG_ERR_CANCELLED, "%s: reading it was stopped", path);
+}
+
+static ig_status read_whole(int fd, const char *path, ig_file_watch watch, char *to, size_t bytes) {
     for (size_t at = 0; at < bytes;) {
-        const size_t most = bytes - at < SSIZE_MAX ? bytes - at : SSIZE_MAX;
+        const size_t most = bytes - at < PIECE ? bytes - at : PIECE;
         const ssize_t n = pread(fd, to + at, most, (off_t)at);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return io_error(path, "read it");
@@ -51,14 +60,16 @@ static ig_status read_whole(int fd, const char *path, char *to, size_t bytes) {
             return IG_FAIL(IG_ERR_FORMAT, "%s: became shorter while it was read: %zu of %zu bytes",
                            path, at, bytes);
         at += (size_t)n;
+        IG_TRY(tell(watch, path, at, bytes));
     }
     return IG_OK;
 }
 
-static ig_status read_descriptor(int fd, const char *path, size_t bytes, ig_file_map *out) {
+static ig_status read_descriptor(int fd, const char *path, ig_file_watch watch, size_t bytes,
+                                 ig_file_map *out) {
     void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED) return io_error(path, "have memory to read it");
-    const ig_status status = read_whole(fd, path, room, bytes);
+    const ig_status status = read_whole(fd, path, watch, room, bytes);
     if (status == IG_OK)
         *out = (ig_file_map){room, bytes};
     else
@@ -66,9 +77,10 @@ static ig_status read_descriptor(int fd, const char *path, size_t bytes, ig_file
     return status;
 }
 
-typedef ig_status get_fn(int fd, const char *path, size_t bytes, ig_file_map *out);
+typedef ig_status get_fn(int fd, const char *path, ig_file_watch watch, size_t bytes,
+                         ig_file_map *out);
 
-static ig_status open_file(const char *path, get_fn *get, ig_file_map *out) {
+static ig_status open_file(const char *path, get_fn *get, ig_file_watch watch, ig_file_map *out) {
     /* Without O_NONBLOCK the open of a pipe would wait for somebody to write to it. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return io_error(path, "open it");
@@ -77,21 +89,29 @@ static ig_status open_file(const char *path, get_fn *get, ig_file_map *out) {
     if (status == IG_OK && bytes == 0)
         *out = (ig_file_map){"", 0}; /* There is no mapping of nothing. */
     else if (status == IG_OK)
-        status = get(fd, path, bytes, out);
+        status = get(fd, path, watch, bytes, out);
     close(fd);
     return status;
 }
 
 ig_status ig_file_map_open(const char *path, ig_file_map *out) {
-    return open_file(path, map_descriptor, out);
+    return open_file(path, map_descriptor, (ig_file_watch){0}, out);
 }
 
-ig_status ig_file_map_read(const char *path, ig_file_map *out) {
-    return open_file(path, read_descriptor, out);
+ig_status ig_file_map_read(const char *path, ig_file_watch watch, ig_file_map *out) {
+    return open_file(path, read_descriptor, watch, out);
 }
 
-ig_status ig_file_map_lock(const ig_file_map *map, const char *path) {
-    if (map->size == 0 || mlock(map->bytes, (size_t)map->size) == 0) return IG_OK;
+ig_status ig_file_map_lock(const ig_file_map *map, const char *path, ig_file_watch watch) {
+    const size_t size = (size_t)map->size;
+    size_t at = 0;
+    while (at < size) {
+        const size_t bytes = size - at < PIECE ? size - at : PIECE;
+        if (mlock((const char *)map->bytes + at, bytes) != 0) break;
+        at += bytes;
+        IG_TRY(tell(watch, path, at, size));
+    }
+    if (at == size) return IG_OK;
     struct rlimit limit = {0};
     getrlimit(RLIMIT_MEMLOCK, &limit);
     return IG_FAIL(

@@ -32,11 +32,20 @@ void ig_file_map_close(ig_file_map *map); /* a zeroed one is fine */
  */
 IG_MUST_CHECK ig_status ig_file_map_make_writable(const ig_file_map *map, const char *path);
 
-/* The same with a copy of the bytes: nobody can change them, and all of them take memory. */
-IG_MUST_CHECK ig_status ig_file_map_read(const char *path, ig_file_map *out);
+/* Told how many bytes of a file have been read so far; false: that is enough, and reading ends with
+ * IG_ERR_CANCELLED.  Without tell() nobody asks. */
+typedef struct ig_file_watch {
+    bool (*tell)(void *user, uint64_t done, uint64_t total);
+    void *user;
+} ig_file_watch;
+
+/* The same as open with a copy of the bytes: nobody can change them, and all of them take memory.
+ */
+IG_MUST_CHECK ig_status ig_file_map_read(const char *path, ig_file_watch watch, ig_file_map *out);
 
 /* Keeps the bytes in memory until the close; `path` is for messages. */
-IG_MUST_CHECK ig_status ig_file_map_lock(const ig_file_map *map, const char *path);
+IG_MUST_CHECK ig_status ig_file_map_lock(const ig_file_map *map, const char *path,
+                                         ig_file_watch watch);
 
 typedef struct ig_file_writer ig_file_writer;
 

@@ -33,7 +33,7 @@ const ig_opt ig_common_opts[] = {
      .flags = OPT_FILE},
     {OPT_TEXT, 0, "cache-dir", offsetof(ig_cli, cache_dir),
      .help = "where compiled programs are kept; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else "
-             "~/.cache/ingot",
+             "\"cache_dir\" in config.json, else ~/.cache/ingot",
      .value = "DIR", .flags = OPT_DIR},
     {OPT_FLAG, 0, "no-cache", offsetof(ig_cli, no_cache),
      .help = "keep no compiled programs, and use none that were kept"},
@@ -48,6 +48,9 @@ const ig_opt ig_common_opts[] = {
      .help = "rows that it shall have programs for, as 1,8,64", .value = "LIST"},
     {OPT_FLAG, 0, "isolate-plugin", offsetof(ig_cli, isolate_plugins),
      .help = "run plugins in a process of their own: if one dies, another device goes on"},
+    {OPT_BYTES, 0, "memory-limit", offsetof(ig_cli, memory_bytes),
+     .help = "what tensors and plans may take on each device, as 64M or 1.5GiB; 0: all there is",
+     .value = "BYTES", .initial = "0"},
     {OPT_CHOICE, 0, "color", offsetof(ig_cli, color),
      .help = "when to use colour; auto: on a terminal, unless NO_COLOR is set", .value = "WHEN",
      .choices = color_choices},
@@ -91,7 +94,7 @@ static const struct outcome {
                        "out of memory: ", "Free some memory, or ask for less."},
     [IG_ERR_IO] = {6, "InputOutput", "", "Check the path, its permissions and the free space."},
     [IG_ERR_FORMAT] = {3, "WeightFormat", "", ""},
-    [IG_ERR_DEVICE] = {5, "BackendUnavailable", "", "Choose one that this machine has."},
+    [IG_ERR_DEVICE] = {5, "BackendUnavailable", "", "'ingot devices' lists what this machine has."},
     [IG_ERR_CANCELLED] = {130, "Cancelled", "", ""},
     [IG_ERR_SPLIT] = {1, "RunFailed", "", ""},
     [IG_ERR_STATE] = {1, "RunFailed", "", ""},
@@ -209,7 +212,8 @@ ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
                             .no_cache = cli->no_cache,
                             .cache_weights = cli->cache_weights,
                             .accept_plugin = ig_cli_accept_plugin,
-                            .isolate_plugins = cli->isolate_plugins};
+                            .isolate_plugins = cli->isolate_plugins,
+                            .memory_bytes = cli->memory_bytes};
 }
 
 bool ig_cli_cancelled(const ig_cli *cli) {

@@ -23,6 +23,7 @@ typedef struct ig_cli {
     const ig_command *const *commands; /* all there are; NULL at the end */
     const ig_command *command;         /* the one that runs; NULL: none yet */
     ig_allocator allocator;            /* for the command and its contexts */
+    const struct ig_fault *fault;      /* what the allocator could not give */
     ig_term term;
 
     /* Common options. */
@@ -31,6 +32,7 @@ typedef struct ig_cli {
     bool no_cache, cache_weights, isolate_plugins;
     const char *cache_dir, *precision, *batch_sizes; /* NULL: not said */
     int64_t optimization_level;                      /* 0: not said */
+    uint64_t memory_bytes;                           /* 0: no limit */
     int color;                                       /* ig_color */
     ig_compiling compiling;
 

@@ -6,7 +6,8 @@
  * The final loss is the mean of those: that of a single batch says more about the
  * batch than about the training.  Then the same steps run on the device "null",
  * whose kernels compute nothing, and without batches: what is left is the runtime
- * itself, divided by the ops.
+ * itself, divided by the ops.  The wall's time less the runtime's and less that of
+ * batches made alone is the kernels'.
  */
 #include <string.h>
 
@@ -40,6 +41,8 @@ typedef struct trainer {
     uint64_t allocations; /* while the clock ran */
     uint64_t peak_rss;
     double overhead_ns; /* of an op, with kernels that compute nothing */
+    double runtime_us;  /* of a step, likewise */
+    double batch_us;    /* of a batch, made alone */
     double waited_us;   /* of a step whose loss is read before the next */
     double issue_us;    /* until a step is on its way, on a device that is idle */
     bench_device device;
@@ -114,6 +117,18 @@ static ig_status time_waits(trainer *t, ig_workload *w) {
     return IG_OK;
 }
 
+static ig_status time_batches(trainer *t, ig_workload *w) {
+    enum { COUNT = 100 };
+    double us[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        const double began = ig_clock_seconds();
+        IG_TRY(ig_workload_next_batch(w));
+        us[i] = (ig_clock_seconds() - began) * 1e6;
+    }
+    t->batch_us = bench_spread_of(us, COUNT).median;
+    return IG_OK;
+}
+
 static ig_status note_surroundings(trainer *t, ig_ctx *ctx, const ig_workload *w) {
     IG_TRY(bench_device_of(ctx, &t->device));
     t->batch = w->sizes.batch;
@@ -131,6 +146,7 @@ static ig_status run_for_speed(trainer *t) {
     if (status == IG_OK) status = train(t, w, &counter);
     if (status == IG_OK) status = note_surroundings(t, ctx, w);
     if (status == IG_OK) status = time_waits(t, w);
+    if (status == IG_OK) status = time_batches(t, w);
     ig_workload_destroy(w);
     ig_ctx_destroy(ctx);
     return status;
@@ -174,10 +190,26 @@ static ig_status run_for_overhead(trainer *t) {
                               .warmup = t->warmup};
     IG_TRY(bench_overhead_of(t->cli, &job));
     t->overhead_ns = job.op_ns;
+    t->runtime_us = job.step_ns / 1e3;
     return IG_OK;
 }
 
 /* ---- Results ---- */
+
+static double step_us(const trainer *t) {
+    return t->seconds * 1e6 / (double)(t->steps - t->warmup);
+}
+
+/* What kernels take of a step.  On a noisy machine the parts may come out larger than the whole:
+ * then nothing is known, which is 0. */
+static double kernel_us(const trainer *t) {
+    const double us = step_us(t) - t->runtime_us - t->batch_us;
+    return us > 0 ? us : 0;
+}
+
+static double samples_per_s(const trainer *t, double us) {
+    return us > 0 ? (double)t->batch * 1e6 / us : 0;
+}
 
 static ig_status print_json(const trainer *t) {
     const double timed = (double)(t->steps - t->warmup);
@@ -187,20 +219,22 @@ static ig_status print_json(const trainer *t) {
         t->cli,
         json_pack(
             "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o*, s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:o,"
-            " s:o, s:o, s:s, s:s}",
+            " s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s}",
             "schema", "ingot.bench.train.v1", "workload", t->type->name, "mode",
             bench_modes[t->mode], "batch", (json_int_t)t->batch, "threads",
             (json_int_t)t->device.threads, "steps", (json_int_t)t->steps, "warmup",
-            (json_int_t)t->warmup, "samples_per_s",
-            ig_json_real((double)t->batch * timed / t->seconds), "tokens_per_s", tokens,
-            "us_per_step", ig_json_real(t->seconds * 1e6 / timed), "final_loss",
+            (json_int_t)t->warmup, "samples_per_s", ig_json_real(samples_per_s(t, step_us(t))),
+            "tokens_per_s", tokens, "us_per_step", ig_json_real(step_us(t)), "final_loss",
             ig_json_real(t->loss), "records", (json_int_t)t->counters.records, "replays",
             (json_int_t)t->counters.replays, "dispatches", (json_int_t)t->counters.dispatches,
             "overhead_ns_per_op", ig_json_real(t->overhead_ns), "peak_rss_bytes",
             (json_int_t)t->peak_rss, "allocations_per_step",
             ig_json_real((double)t->allocations / timed), "us_per_waited_step",
-            ig_json_real(t->waited_us), "us_to_issue", ig_json_real(t->issue_us), "device",
-            t->device.name, "instruction_set", t->device.isa));
+            ig_json_real(t->waited_us), "us_to_issue", ig_json_real(t->issue_us), "us_per_batch",
+            ig_json_real(t->batch_us), "us_of_runtime", ig_json_real(t->runtime_us),
+            "us_in_kernels", ig_json_real(kernel_us(t)), "samples_per_s_of_kernels",
+            ig_json_real(samples_per_s(t, kernel_us(t))), "device", t->device.name,
+            "instruction_set", t->device.isa));
 }
 
 static void print_row(const trainer *t, const char *label, const char *fmt, ...) IG_PRINTF(3, 4);
@@ -221,12 +255,16 @@ static void print_table(const trainer *t) {
     printf("%s, %s, batch %lld, %lld threads, %s %s\n\n", t->type->name, bench_modes[t->mode],
            (long long)t->batch, (long long)t->device.threads, t->device.name, t->device.isa);
     print_row(t, "samples/s", "%s",
-              ig_count_text((uint64_t)((double)t->batch * timed / t->seconds + 0.5), a));
+              ig_count_text((uint64_t)(samples_per_s(t, step_us(t)) + 0.5), a));
     if (t->tokens > 0)
         print_row(t, "tokens/s", "%s",
                   ig_count_text((uint64_t)((double)t->tokens * timed / t->seconds + 0.5), a));
-    print_row(t, "us a step", "%.2f (%lld steps after %lld, batches included)",
-              t->seconds * 1e6 / timed, (long long)(t->steps - t->warmup), (long long)t->warmup);
+    print_row(t, "us a step", "%.2f (%lld steps after %lld, batches included)", step_us(t),
+              (long long)(t->steps - t->warmup), (long long)t->warmup);
+    print_row(t, "in kernels",
+              "%.2f us: less %.2f of the runtime and %.2f for a batch; %s samples/s", kernel_us(t),
+              t->runtime_us, t->batch_us,
+              ig_count_text((uint64_t)(samples_per_s(t, kernel_us(t)) + 0.5), a));
     print_row(t, "waited for", "%.2f us a step whose loss is read; %.2f us until it is on its way",
               t->waited_us, t->issue_us);
     print_row(t, "final loss", "%.6f (mean of the last %lld steps)", t->loss, (long long)t->final);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/digests.h"
-#include "base/dirs.h"
 #include "base/entries.h"
 #include "cli/cli.h"
 #include "cli/output.h"
@@ -33,8 +32,8 @@ typedef struct lines {
     size_t bytes;
 } lines;
 
-/* The value of line `name`; "" where there is none.  Returns `out`. */
-static const char *value_of(lines l, const char *name, char *out, size_t bytes) {
+/* The value of line `name`; false where there is none, and it is "". */
+static bool find_value(lines l, const char *name, char *out, size_t bytes) {
     const size_t length = strlen(name);
     const char *at = l.at, *end = l.at + l.bytes;
     out[0] = '\0';
@@ -44,37 +43,38 @@ static const char *value_of(lines l, const char *name, char *out, size_t bytes) 
         if ((size_t)(stop - at) > length && memcmp(at, name, length) == 0 && at[length] == '=') {
             const size_t value = (size_t)(stop - at) - length - 1;
             snprintf(out, bytes, "%.*s", (int)(value < bytes ? value : bytes - 1), at + length + 1);
-            break;
+            return true;
         }
         at = stop + 1;
     }
+    return false;
+}
+
+static const char *value_of(lines l, const char *name, char *out, size_t bytes) {
+    (void)find_value(l, name, out, bytes);
     return out;
 }
 
-/* Those of the entry, then those of its parts. */
+/* All there are; programs and packed weights have some of them each. */
 static const char *const input_names[] = {
-    "abi",          "layout", "backend", "version", "architecture",       "n_steps",
-    "weight_bytes", "steps",  "dtypes",  "weights", "optimization_level", "precision",
-    "batch_sizes",  "rows",   "shapes",  "places"};
-enum { INPUTS = sizeof input_names / sizeof input_names[0], OF_ENTRY = 13, VALUE_BYTES = 256 };
+    "abi",       "layout",       "packed_bytes", "backend", "version", "architecture",
+    "n_steps",   "weight_bytes", "steps",        "dtypes",  "weights", "optimization_level",
+    "precision", "batch_sizes",  "rows",         "shapes",  "places"};
+enum { INPUTS = sizeof input_names / sizeof input_names[0], VALUE_BYTES = 256 };
 
 static lines inputs_of(const ig_entry *e) { return (lines){e->inputs, e->inputs_bytes}; }
 
-/* Input number i of an entry, or of the part of it that was made last. */
-static const char *input_of(const ig_entry *e, int i, char out[VALUE_BYTES]) {
-    lines l = inputs_of(e);
-    out[0] = '\0';
-    if (i >= OF_ENTRY && e->n_parts == 0) return out;
-    if (i >= OF_ENTRY) {
-        const ig_entry_part part = ig_entry_part_at(e, e->n_parts - 1);
-        l = (lines){part.inputs, part.inputs_bytes};
-    }
-    return value_of(l, input_names[i], out, VALUE_BYTES);
+/* Input number i of an entry, or of the part of it that was made last; false: it has none. */
+static bool input_of(const ig_entry *e, int i, char out[VALUE_BYTES]) {
+    if (find_value(inputs_of(e), input_names[i], out, VALUE_BYTES)) return true;
+    if (e->n_parts == 0) return false;
+    const ig_entry_part part = ig_entry_part_at(e, e->n_parts - 1);
+    return find_value((lines){part.inputs, part.inputs_bytes}, input_names[i], out, VALUE_BYTES);
 }
 
 static bool same_input(const ig_entry *a, const ig_entry *b, int i) {
     char x[VALUE_BYTES], y[VALUE_BYTES];
-    return strcmp(input_of(a, i, x), input_of(b, i, y)) == 0;
+    return input_of(a, i, x) == input_of(b, i, y) && strcmp(x, y) == 0;
 }
 
 /* "1,8,64": the batch sizes that the entry has programs for. */
@@ -92,25 +92,35 @@ static const char *batches_of(const ig_entry *e, char out[VALUE_BYTES]) {
 
 /* ---- actions ---- */
 
+static double share(uint64_t found, uint64_t made) {
+    return found + made > 0 ? (double)found / (double)(found + made) : 0;
+}
+
 static ig_status stats(const cache *c) {
     uint64_t bytes = 0;
     char text[IG_UNIT_TEXT_BYTES];
     const ig_entry_counts n = ig_entries_counts(c->folder);
-    const double asked = (double)(n.hits + n.misses);
-    const double rate = asked > 0 ? (double)n.hits / asked : 0;
+    const double rate = share(n.hits, n.misses);
+    const double weights_rate = share(n.weights_found, n.weights_packed);
     for (size_t i = 0; i < c->count; i++) bytes += c->list[i].bytes;
     if (c->cli->json)
         return ig_run_result(
-            c->cli, json_pack("{s:s, s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:f}", "schema",
-                              "ingot.cache.v1", "folder", c->folder, "entries",
-                              (json_int_t)c->count, "bytes", ig_json_count(bytes), "hits",
-                              (json_int_t)n.hits, "misses", (json_int_t)n.misses, "damaged",
-                              (json_int_t)n.damaged, "stored", (json_int_t)n.stored, "hit_rate",
-                              rate, "compile_ms", (double)n.compile_ns / 1e6));
+            c->cli,
+            json_pack("{s:s, s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:{s:I, s:I, s:f}}",
+                      "schema", "ingot.cache.v1", "folder", c->folder, "entries",
+                      (json_int_t)c->count, "bytes", ig_json_count(bytes), "hits",
+                      (json_int_t)n.hits, "misses", (json_int_t)n.misses, "damaged",
+                      (json_int_t)n.damaged, "stored", (json_int_t)n.stored, "hit_rate", rate,
+                      "compile_ms", (double)n.compile_ns / 1e6, "weights", "hits",
+                      (json_int_t)n.weights_found, "misses", (json_int_t)n.weights_packed,
+                      "hit_rate", weights_rate));
     printf("%s: %zu entries, %s\n", c->folder, c->count, ig_bytes_text(bytes, text));
     printf("%llu programs found, %llu compiled in %.3f s, %llu damaged: hit rate %.1f %%\n",
            (unsigned long long)n.hits, (unsigned long long)n.misses, (double)n.compile_ns / 1e9,
            (unsigned long long)n.damaged, 100 * rate);
+    printf("%llu weights found, %llu packed: hit rate %.1f %%\n",
+           (unsigned long long)n.weights_found, (unsigned long long)n.weights_packed,
+           100 * weights_rate);
     return IG_OK;
 }
 
@@ -120,8 +130,9 @@ static json_t *describe(const ig_entry *e, const ig_entry_info *info) {
                             "file", info->file, "bytes", ig_json_count(info->bytes), "used_ns",
                             (json_int_t)info->used_ns, "programs", (json_int_t)e->n_parts, "rows",
                             batches_of(e, value));
-    for (int i = 0; row && i < OF_ENTRY; i++)
-        json_object_set_new(row, input_names[i], ig_json_text(input_of(e, i, value)));
+    for (int i = 0; row && i < INPUTS; i++)
+        if (find_value(inputs_of(e), input_names[i], value, sizeof value))
+            json_object_set_new(row, input_names[i], ig_json_text(value));
     return row;
 }
 
@@ -216,9 +227,9 @@ static ig_status compare(const cache *c, const ig_entry *e, const char *file, co
         printf("%s\nwhat its key is made of, and what differs from %s:\n", file, near_file);
     for (int i = 0; i < INPUTS; i++) {
         char x[VALUE_BYTES], y[VALUE_BYTES];
-        input_of(e, i, x);
-        input_of(near, i, y);
+        const bool here = input_of(e, i, x), there = input_of(near, i, y);
         const bool other = strcmp(x, y) != 0;
+        if (!here && !there) continue;
         json_object_set_new(inputs, input_names[i], ig_json_text(x));
         if (other) json_array_append_new(differ, json_string(input_names[i]));
         if (!c->cli->json)
@@ -281,8 +292,8 @@ static ig_status run(ig_cli *cli, const void *options) {
     if (!actions[action])
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: there are stats, ls, verify, why, prune and clear",
                        c.options->action);
-    if (!ig_dir_cache(cli->cache_dir, top))
-        return IG_FAIL(IG_ERR_IO, "there is no place for a cache; INGOT_CACHE_DIR names one");
+    const ig_ctx_options ctx_options = ig_cli_ctx_options(cli);
+    IG_TRY(ig_cache_dir(&ctx_options, top, sizeof top));
     const int length = snprintf(c.folder, sizeof c.folder, "%s/programs", top);
     snprintf(c.digests, sizeof c.digests, "%s/digests", top);
     if (length < 0 || (size_t)length >= sizeof c.folder)

@@ -52,7 +52,8 @@ static void put_command_names(FILE *to, const ig_cli *cli) {
 
 /* A case for every option with a value: `--color) words="auto always never" ;;`. */
 static void bash_values(FILE *to, const ig_opt *opts) {
-    for (const ig_opt *opt = opts; opt->kind != OPT_END; opt++) {
+    for (ig_opt_walk w = ig_opts_first(opts); w.opt; w = ig_opts_next(w)) {
+        const ig_opt *opt = w.opt;
         if (!is_shown(opt) || !has_value(opt)) continue;
         fprintf(to, "                --%s", opt->name);
         if (opt->letter) fprintf(to, "|-%c", opt->letter);
@@ -77,13 +78,15 @@ static void bash_command(FILE *to, const ig_cli *cli, const ig_command *command)
     fputs("            esac\n            words=\"", to);
     const char *gap = "";
     for (int l = 0; l < LISTS; l++)
-        for (const ig_opt *opt = lists[l]; opt->kind != OPT_END; opt++) {
+        for (ig_opt_walk w = ig_opts_first(lists[l]); w.opt; w = ig_opts_next(w)) {
+            const ig_opt *opt = w.opt;
             if (!is_shown(opt) || is_positional(opt)) continue;
             fprintf(to, "%s--%s", gap, opt->name);
             gap = " ";
         }
     fputs("\"\n", to);
-    for (const ig_opt *opt = command->opts; opt->kind != OPT_END; opt++) {
+    for (ig_opt_walk w = ig_opts_first(command->opts); w.opt; w = ig_opts_next(w)) {
+        const ig_opt *opt = w.opt;
         if (!is_positional(opt)) continue;
         fputs("            [[ $word != -* ]] && ", to);
         if (opt->flags & OPT_FILE)
@@ -197,8 +200,8 @@ static void print_zsh(FILE *to, const ig_cli *cli) {
         lists_of(*c, lists);
         fprintf(to, "        %s)\n            _arguments -s", (*c)->name);
         for (int l = 0; l < LISTS; l++)
-            for (const ig_opt *opt = lists[l]; opt->kind != OPT_END; opt++)
-                if (is_shown(opt)) zsh_option(to, opt, cli, *c);
+            for (ig_opt_walk w = ig_opts_first(lists[l]); w.opt; w = ig_opts_next(w))
+                if (is_shown(w.opt)) zsh_option(to, w.opt, cli, *c);
         fputs("\n            ;;\n", to);
     }
     fputs("    esac\n"
@@ -245,8 +248,8 @@ static void print_fish(FILE *to, const ig_cli *cli) {
         const ig_opt *lists[LISTS];
         lists_of(*c, lists);
         for (int l = 0; l < LISTS; l++)
-            for (const ig_opt *opt = lists[l]; opt->kind != OPT_END; opt++)
-                if (is_shown(opt)) fish_option(to, opt, cli, *c);
+            for (ig_opt_walk w = ig_opts_first(lists[l]); w.opt; w = ig_opts_next(w))
+                if (is_shown(w.opt)) fish_option(to, w.opt, cli, *c);
     }
 }
 

@@ -101,7 +101,7 @@ static const ig_opt opts[] = {
     {OPT_CHOICE, 0, "pooling", OPTION(pooling),
      .help = "how the tokens' vectors become one: as the file says, the mean, the first, the last",
      .value = "HOW", .initial = "file", .choices = poolings},
-    MODEL_ROWS(embed_options, model),
+    {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {0},
 };
 

@@ -22,8 +22,8 @@ static json_t *option_json(const ig_opt *opt) {
 
 static json_t *options_json(const ig_opt *opts) {
     json_t *list = json_array();
-    for (const ig_opt *opt = opts; list && opt->kind != OPT_END; opt++)
-        if (!(opt->flags & OPT_HIDDEN) && json_array_append_new(list, option_json(opt)) != 0) {
+    for (ig_opt_walk w = ig_opts_first(opts); list && w.opt; w = ig_opts_next(w))
+        if (!(w.opt->flags & OPT_HIDDEN) && json_array_append_new(list, option_json(w.opt)) != 0) {
             json_decref(list);
             list = NULL;
         }

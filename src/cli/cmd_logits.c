@@ -123,7 +123,7 @@ static const ig_opt opts[] = {
      .value = "LIST"},
     {OPT_INT, 0, "top", OPTION(top), .help = "how many are shown", .value = "N", .initial = "10",
      .low = 1, .high = MOST_TOP},
-    MODEL_ROWS(logits_options, model),
+    {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {0},
 };
 

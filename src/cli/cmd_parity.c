@@ -229,7 +229,7 @@ static const ig_opt opts[] = {
     {OPT_TEXT, 'p', "prompt", OPTION(prompt), .help = "the text", .value = "TEXT"},
     {OPT_TEXT, 'f', "file", OPTION(file), .help = "a file with that text; - is standard input",
      .value = "FILE", .flags = OPT_FILE},
-    MODEL_ROWS(parity_options, model),
+    {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {0},
 };
 

@@ -148,7 +148,7 @@ static const ig_opt opts[] = {
     {OPT_TEXT, 'p', "prompt", OPTION(prompt), .help = "the text itself", .value = "TEXT"},
     {OPT_INT, 0, "chunks", OPTION(chunks), .help = "no more than so many pieces; 0: all",
      .value = "N", .initial = "0", .low = 0, .high = 1e12},
-    MODEL_ROWS(perplexity_options, model),
+    {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {0},
 };
 

@@ -83,12 +83,12 @@ static ig_status check(void *arg) {
     return status;
 }
 
-static ig_status check_in_child(const ig_cli *cli, const plugin_options *o, checking *c) {
+static ig_status check_in_child(ig_cli *cli, const plugin_options *o, checking *c) {
     c->cli = cli;
     c->op = o->op;
     if (!realpath(o->file, c->path))
         return IG_FAIL(IG_ERR_IO, "%s: there is no such file", o->file);
-    IG_TRY(ig_cli_try_plugin(c->path));
+    IG_TRY(ig_cli_try_plugin(cli, c->path));
     IG_TRY(ig_cli_in_child(check, c, false));
     return report(cli, c);
 }

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/report.h"
 
 /* A text that has begun stays: the bar gets a line of its own. */
 static void begin(ig_cli *cli, const char *what, uint64_t total) {
@@ -28,6 +29,11 @@ void ig_compiling_tell(void *user, const char *what, uint64_t done, uint64_t tot
     }
     if (strcmp(what, "from the cache") == 0) {
         c->from_cache += done;
+        ig_run_event(cli, "cache_hit", 0);
+        return;
+    }
+    if (strcmp(what, "to the cache") == 0) {
+        ig_run_event(cli, "cache_store", 0);
         return;
     }
     if (!c->open) begin(cli, what, total);
@@ -37,6 +43,7 @@ void ig_compiling_tell(void *user, const char *what, uint64_t done, uint64_t tot
     }
     ig_meter_end(&c->meter, done, "");
     c->open = false;
+    if (strcmp(what, "compile") == 0) ig_run_event(cli, "compile", 0);
 }
 
 void ig_compiling_end(void *user) {

@@ -1,7 +1,7 @@
 /*
- * compiling.h - what a device does before it computes, as the user sees it: a bar
- * while programs are compiled or weights packed, and a word on those that were
- * there already.
+ * compiling.h - what is done before anything is computed, as the user sees it: a
+ * bar while a file is read, programs are compiled or weights packed, and a word on
+ * those that were there already.
  */
 #ifndef IG_CLI_COMPILING_H
 #define IG_CLI_COMPILING_H

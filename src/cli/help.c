@@ -31,7 +31,8 @@ const char *ig_opt_describe(const ig_opt *opt, char out[IG_DESCRIPTION_BYTES]) {
 const char *ig_opts_usage(const ig_opt *opts, char out[IG_DESCRIPTION_BYTES]) {
     *out = 0;
     append(out, "[OPTION...]");
-    for (const ig_opt *opt = opts; opt->kind != OPT_END; opt++) {
+    for (ig_opt_walk w = ig_opts_first(opts); w.opt; w = ig_opts_next(w)) {
+        const ig_opt *opt = w.opt;
         if (!(opt->flags & OPT_POSITIONAL)) continue;
         const bool required = opt->flags & OPT_REQUIRED;
         append(out, " %s%s%s%s", required ? "" : "[", opt->name,
@@ -80,7 +81,8 @@ static void print_heading(FILE *to, const char *text, bool color) {
 static void print_options(FILE *to, const ig_opt *opts, unsigned positional, const char *heading,
                           bool color, int width) {
     bool first = true;
-    for (const ig_opt *opt = opts; opt->kind != OPT_END; opt++) {
+    for (ig_opt_walk w = ig_opts_first(opts); w.opt; w = ig_opts_next(w)) {
+        const ig_opt *opt = w.opt;
         if ((opt->flags & OPT_POSITIONAL) != positional || (opt->flags & OPT_HIDDEN)) continue;
         if (first) print_heading(to, heading, color);
         first = false;

@@ -81,7 +81,8 @@ int main(int argc, char **argv) {
     ig_fault fault;
     ig_run report;
     ig_run_begin(&report);
-    ig_cli cli = {.commands = commands, .allocator = ig_fault_init(&fault), .run = &report};
+    ig_cli cli = {
+        .commands = commands, .allocator = ig_fault_init(&fault), .fault = &fault, .run = &report};
 
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *called = slash ? slash + 1 : argc > 0 ? argv[0] : "ingot";

@@ -33,7 +33,8 @@ static void put_line(FILE *to, const char *before, const char *text, const char 
 }
 
 static void put_options(FILE *to, const ig_opt *opts) {
-    for (const ig_opt *opt = opts; opt->kind != OPT_END; opt++) {
+    for (ig_opt_walk w = ig_opts_first(opts); w.opt; w = ig_opts_next(w)) {
+        const ig_opt *opt = w.opt;
         if (opt->flags & OPT_HIDDEN) continue;
         fputs(".TP\n", to);
         if (opt->flags & OPT_POSITIONAL) {

@@ -13,8 +13,45 @@
 #include "model/model.h"
 #include "text/utf8.h"
 
-const char *const model_devices[] = {"auto", "cpu", "ref", NULL};
+static const char *const devices[] = {"auto", "cpu", "vulkan", "ref", NULL};
 const char *const model_caches[] = {"f16", "f32", "q8_0", NULL};
+
+#define OPTION(member) offsetof(model_options, member)
+
+const ig_opt model_opts[] = {
+    {OPT_TEXT, 'm', "model", OPTION(path),
+     .help = "the model, a .gguf or .oam file; without it, a small one that tells stories",
+     .value = "FILE", .env = "INGOT_MODEL", .flags = OPT_FILE},
+    {OPT_INT, 't', "threads", OPTION(threads),
+     .help = "how many threads compute; 0: as many as there are processors", .value = "N",
+     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
+    {OPT_TEXT, 0, "device", OPTION(device), .help = "where to compute", .value = "NAME",
+     .alias = "backend dev", .env = "INGOT_DEVICE", .choices = devices},
+    {OPT_INT, 'c', "ctx-size", OPTION(ctx_len),
+     .help = "tokens that a text may have; 0: the model's own, but at most 4096", .value = "N",
+     .initial = "0", .low = 0, .high = 1 << 24},
+    {OPT_INT, 0, "ubatch-size", OPTION(chunk),
+     .help = "rows that go through the model at once; 0: 128", .value = "N", .alias = "ub",
+     .initial = "0", .low = 0, .high = 4096},
+    {OPT_INT, 'b', "batch-size", OPTION(batch), .help = "the same, unless -ub says otherwise",
+     .value = "N", .initial = "0", .low = 0, .high = 1 << 24},
+    {OPT_TEXT, 0, "kv", OPTION(cache), .help = "what keys and values are kept as; f16 if not said",
+     .value = "TYPE", .choices = model_caches},
+    {OPT_TEXT, 0, "cache-type-k", OPTION(cache_k), .help = "the same for keys", .value = "TYPE",
+     .alias = "ctk", .choices = model_caches},
+    {OPT_TEXT, 0, "cache-type-v", OPTION(cache_v), .help = "the same for values", .value = "TYPE",
+     .alias = "ctv", .choices = model_caches},
+    {OPT_TEXT, 0, "pre", OPTION(pre),
+     .help = "how text is split before it becomes tokens, instead of what the file says",
+     .value = "NAME"},
+    {OPT_FLAG, 0, "no-mmap", OPTION(no_mmap),
+     .help = "read the file into memory instead of mapping it"},
+    {OPT_FLAG, 0, "no-pack", OPTION(no_pack),
+     .help = "read weights as they lie in the file: starts at once, then runs slower"},
+    {OPT_FLAG, 0, "mlock", OPTION(mlock),
+     .help = "keep the weights in memory: the system may not page them out"},
+    {0},
+};
 
 /* ---- the model ---- */
 
@@ -35,10 +72,25 @@ static ig_status find_model(const char *given, char out[PATH_MAX]) {
     return IG_FAIL(IG_ERR_ARGUMENT, "--model: is missing, and so is the one that comes with ingot");
 }
 
+/* Reads the file: its keys, its vocabulary, and whether its weights are what they have to be. */
+static ig_status read_file(opened_model *m, const ig_model_options *options, ig_model **out) {
+    const double began = ig_clock_seconds();
+    const ig_status status = ig_model_load(m->path, options, out);
+    if (status != IG_OK) ig_compiling_end(m->cli); /* there is no context that would */
+    IG_TRY(status);
+    ig_run_stage(m->cli, "read", (ig_clock_seconds() - began) * 1e3);
+    return IG_OK;
+}
+
 static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
     const model_options *o = m->options;
-    const ig_model_options options = {
-        .no_map = o->no_mmap, .lock = o->mlock, .pre = o->pre, .no_pack = o->no_pack};
+    const ig_model_options options = {.no_map = o->no_mmap,
+                                      .lock = o->mlock,
+                                      .pre = o->pre,
+                                      .no_pack = o->no_pack,
+                                      .progress = ctx_options->progress,
+                                      .cancel = ctx_options->cancel,
+                                      .user = ctx_options->user};
     if (!ig_model_is_gguf(m->path)) {
         if (o->no_mmap || o->mlock || o->pre || o->no_pack)
             return IG_FAIL(IG_ERR_ARGUMENT, "--%s: means something to GGUF files alone",
@@ -51,7 +103,7 @@ static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
         return ig_adapter_freeze(m->adapter);
     }
     ig_model *model = NULL;
-    IG_TRY(ig_model_load(m->path, &options, &model));
+    IG_TRY(read_file(m, &options, &model));
     ig_status status = ig_ctx_create(ctx_options, &m->ctx);
     if (status == IG_OK) status = ig_adapter_from_model(m->ctx, model, &m->adapter);
     ig_model_release(model);
@@ -77,6 +129,15 @@ ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     return IG_OK;
 }
 
+/* What keys and values take, for the report of a run that runs out of memory. */
+static uint64_t cache_bytes(const opened_model *m, const ig_session_options *o) {
+    const ig_model_config c = ig_adapter_config(m->adapter);
+    const double each = o->cache_k && strcmp(o->cache_k, "f32") == 0 ? sizeof(float) : 2;
+    const double width = (double)(c.n_heads ? c.d_model / c.n_heads * c.n_kv_heads : 0);
+    const double tokens = (double)o->ctx_len * (double)(o->sequences ? o->sequences : 1);
+    return (uint64_t)(2 * width * (double)c.n_layers * tokens * each);
+}
+
 ig_status model_session(opened_model *m, int64_t ctx_len, int64_t sequences) {
     const model_options *o = m->options;
     if (m->session) return IG_OK;
@@ -90,6 +151,7 @@ ig_status model_session(opened_model *m, int64_t ctx_len, int64_t sequences) {
                                                                    : 4096,
                                         .cache_k = o->cache_k ? o->cache_k : o->cache,
                                         .cache_v = o->cache_v ? o->cache_v : o->cache};
+    ig_run_estimate(m->cli, m->cli->run->estimate_bytes + cache_bytes(m, &options));
     return ig_session_create(m->adapter, &options, &m->session);
 }
 

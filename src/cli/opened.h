@@ -16,102 +16,10 @@ typedef struct model_options {
     bool no_mmap, mlock, no_pack;
 } model_options;
 
-extern const char *const model_devices[], *const model_caches[];
-
-/* Rows for a command's table; `member` is the model_options in its struct. */
-#define MODEL_ROWS(type, member)                                                              \
-    {OPT_TEXT,                                                                                \
-     'm',                                                                                     \
-     "model",                                                                                 \
-     offsetof(type, member.path),                                                             \
-     .help = "the model, a .gguf or .oam file; without it, a small one that tells stories",   \
-     .value = "FILE",                                                                         \
-     .env = "INGOT_MODEL",                                                                    \
-     .flags = OPT_FILE},                                                                      \
-        {OPT_INT,                                                                             \
-         't',                                                                                 \
-         "threads",                                                                           \
-         offsetof(type, member.threads),                                                      \
-         .help = "how many threads compute; 0: as many as there are processors",              \
-         .value = "N",                                                                        \
-         .initial = "0",                                                                      \
-         .env = "INGOT_THREADS",                                                              \
-         .low = 0,                                                                            \
-         .high = 1024},                                                                       \
-        {OPT_TEXT,                                                                            \
-         0,                                                                                   \
-         "device",                                                                            \
-         offsetof(type, member.device),                                                       \
-         .help = "where to compute",                                                          \
-         .value = "NAME",                                                                     \
-         .alias = "backend dev",                                                              \
-         .env = "INGOT_DEVICE",                                                               \
-         .choices = model_devices},                                                           \
-        {OPT_INT,                                                                             \
-         'c',                                                                                 \
-         "ctx-size",                                                                          \
-         offsetof(type, member.ctx_len),                                                      \
-         .help = "tokens that a text may have; 0: the model's own, but at most 4096",         \
-         .value = "N",                                                                        \
-         .initial = "0",                                                                      \
-         .low = 0,                                                                            \
-         .high = 1 << 24},                                                                    \
-        {OPT_INT,                                                                             \
-         0,                                                                                   \
-         "ubatch-size",                                                                       \
-         offsetof(type, member.chunk),                                                        \
-         .help = "rows that go through the model at once; 0: 128",                            \
-         .value = "N",                                                                        \
-         .alias = "ub",                                                                       \
-         .initial = "0",                                                                      \
-         .low = 0,                                                                            \
-         .high = 4096},                                                                       \
-        {OPT_INT,                                                                             \
-         'b',                                                                                 \
-         "batch-size",                                                                        \
-         offsetof(type, member.batch),                                                        \
-         .help = "the same, unless -ub says otherwise",                                       \
-         .value = "N",                                                                        \
-         .initial = "0",                                                                      \
-         .low = 0,                                                                            \
-         .high = 1 << 24},                                                                    \
-        {OPT_TEXT,                                                                            \
-         0,                                                                                   \
-         "kv",                                                                                \
-         offsetof(type, member.cache),                                                        \
-         .help = "what keys and values are kept as; f16 if not said",                         \
-         .value = "TYPE",                                                                     \
-         .choices = model_caches},                                                            \
-        {OPT_TEXT,                                                                            \
-         0,                                                                                   \
-         "cache-type-k",                                                                      \
-         offsetof(type, member.cache_k),                                                      \
-         .help = "the same for keys",                                                         \
-         .value = "TYPE",                                                                     \
-         .alias = "ctk",                                                                      \
-         .choices = model_caches},                                                            \
-        {OPT_TEXT,                                                                            \
-         0,                                                                                   \
-         "cache-type-v",                                                                      \
-         offsetof(type, member.cache_v),                                                      \
-         .help = "the same for values",                                                       \
-         .value = "TYPE",                                                                     \
-         .alias = "ctv",                                                                      \
-         .choices = model_caches},                                                            \
-        {OPT_TEXT,                                                                            \
-         0,                                                                                   \
-         "pre",                                                                               \
-         offsetof(type, member.pre),                                                          \
-         .help = "how text is split before it becomes tokens, instead of what the file says", \
-         .value = "NAME"},                                                                    \
-        {OPT_FLAG, 0, "no-mmap", offsetof(type, member.no_mmap),                              \
-         .help = "read the file into memory instead of mapping it"},                          \
-        {OPT_FLAG, 0, "no-pack", offsetof(type, member.no_pack),                              \
-         .help = "read weights as they lie in the file: starts at once, then runs slower"},   \
-    {                                                                                         \
-        OPT_FLAG, 0, "mlock", offsetof(type, member.mlock),                                   \
-            .help = "keep the weights in memory: the system may not page them out"            \
-    }
+/* Rows for a command's table: {OPT_TABLE, .to = offsetof(its struct, model), .table = model_opts}.
+ */
+extern const ig_opt model_opts[];
+extern const char *const model_caches[];
 
 typedef struct opened_model {
     ig_cli *cli;

@@ -138,6 +138,26 @@ static ig_status set_value(const ig_opt *opt, const char *label, const char *tex
 
 /* ---- Finding rows ---- */
 
+/* The row itself, or what lies behind the ends of tables and within them. */
+static ig_opt_walk settle(const ig_opt *opt, const ig_opt *outer) {
+    for (;;) {
+        if (opt->kind == OPT_TABLE) {
+            outer = opt;
+            opt = opt->table;
+        } else if (opt->kind == OPT_END && outer) {
+            opt = outer + 1;
+            outer = NULL;
+        } else if (opt->kind == OPT_END) {
+            return (ig_opt_walk){0};
+        } else {
+            return (ig_opt_walk){opt, opt->to + (outer ? outer->to : 0), outer};
+        }
+    }
+}
+
+ig_opt_walk ig_opts_first(const ig_opt *opts) { return settle(opts, NULL); }
+ig_opt_walk ig_opts_next(ig_opt_walk walk) { return settle(walk.opt + 1, walk.outer); }
+
 static bool listed(const char *list, const char *name, size_t length) {
     while (list && *list) {
         const size_t word = strcspn(list, " ");
@@ -150,11 +170,12 @@ static bool listed(const char *list, const char *name, size_t length) {
 
 static bool find_name(const parser *p, const char *name, size_t length, match *out) {
     for (int s = 0; s < p->n_sets; s++)
-        for (const ig_opt *opt = p->sets[s].opts; opt->kind != OPT_END; opt++) {
+        for (ig_opt_walk w = ig_opts_first(p->sets[s].opts); w.opt; w = ig_opts_next(w)) {
+            const ig_opt *opt = w.opt;
             if (opt->flags & OPT_POSITIONAL) continue;
             const bool own = strlen(opt->name) == length && memcmp(opt->name, name, length) == 0;
             if (!own && !listed(opt->alias, name, length)) continue;
-            *out = (match){opt, (char *)p->sets[s].to + opt->to};
+            *out = (match){opt, (char *)p->sets[s].to + w.to};
             return true;
         }
     return false;
@@ -162,9 +183,9 @@ static bool find_name(const parser *p, const char *name, size_t length, match *o
 
 static bool find_letter(const parser *p, char letter, match *out) {
     for (int s = 0; s < p->n_sets; s++)
-        for (const ig_opt *opt = p->sets[s].opts; opt->kind != OPT_END; opt++)
-            if (opt->letter == letter && letter != 0) {
-                *out = (match){opt, (char *)p->sets[s].to + opt->to};
+        for (ig_opt_walk w = ig_opts_first(p->sets[s].opts); w.opt; w = ig_opts_next(w))
+            if (w.opt->letter == letter && letter != 0) {
+                *out = (match){w.opt, (char *)p->sets[s].to + w.to};
                 return true;
             }
     return false;
@@ -173,10 +194,10 @@ static bool find_letter(const parser *p, char letter, match *out) {
 /* The positional with this number; a REPEAT one takes all from its number on. */
 static bool find_positional(const parser *p, int number, match *out) {
     for (int s = 0; s < p->n_sets; s++)
-        for (const ig_opt *opt = p->sets[s].opts; opt->kind != OPT_END; opt++) {
-            if (!(opt->flags & OPT_POSITIONAL)) continue;
-            if (number-- > 0 && !(opt->flags & OPT_REPEAT)) continue;
-            *out = (match){opt, (char *)p->sets[s].to + opt->to};
+        for (ig_opt_walk w = ig_opts_first(p->sets[s].opts); w.opt; w = ig_opts_next(w)) {
+            if (!(w.opt->flags & OPT_POSITIONAL)) continue;
+            if (number-- > 0 && !(w.opt->flags & OPT_REPEAT)) continue;
+            *out = (match){w.opt, (char *)p->sets[s].to + w.to};
             return true;
         }
     return false;
@@ -221,9 +242,9 @@ static ig_status unknown_option(const parser *p, const char *arg, const char *na
     const char *words[WORDS_MAX];
     int count = 0;
     for (int s = 0; s < p->n_sets; s++)
-        for (const ig_opt *opt = p->sets[s].opts; opt->kind != OPT_END; opt++)
-            if (!(opt->flags & (OPT_POSITIONAL | OPT_HIDDEN)) && count < WORDS_MAX)
-                words[count++] = opt->name;
+        for (ig_opt_walk w = ig_opts_first(p->sets[s].opts); w.opt; w = ig_opts_next(w))
+            if (!(w.opt->flags & (OPT_POSITIONAL | OPT_HIDDEN)) && count < WORDS_MAX)
+                words[count++] = w.opt->name;
     char wrong[WORD_BYTES];
     snprintf(wrong, sizeof wrong, "%.*s", (int)length, name);
     const char *near = ig_nearest(wrong, words, count);
@@ -311,8 +332,9 @@ static void set_unsaid(const ig_opt *opt, void *to) {
 }
 
 static ig_status parse_defaults(const ig_opt_set *set) {
-    for (const ig_opt *opt = set->opts; opt->kind != OPT_END; opt++) {
-        char *to = (char *)set->to + opt->to;
+    for (ig_opt_walk w = ig_opts_first(set->opts); w.opt; w = ig_opts_next(w)) {
+        const ig_opt *opt = w.opt;
+        char *to = (char *)set->to + w.to;
         if (opt->flags & OPT_UNSAID) set_unsaid(opt, to);
         if (opt->initial) IG_TRY(set_value(opt, opt->name, opt->initial, to));
         const char *value = opt->env ? getenv(opt->env) : NULL;
@@ -361,9 +383,10 @@ static bool is_given(const ig_opt *opt, const void *to) {
 
 ig_status ig_opts_check(const ig_opt_set *sets, int n_sets) {
     for (int s = 0; s < n_sets; s++)
-        for (const ig_opt *opt = sets[s].opts; opt->kind != OPT_END; opt++) {
+        for (ig_opt_walk w = ig_opts_first(sets[s].opts); w.opt; w = ig_opts_next(w)) {
+            const ig_opt *opt = w.opt;
             if (!(opt->flags & OPT_REQUIRED)) continue;
-            if (is_given(opt, (char *)sets[s].to + opt->to)) continue;
+            if (is_given(opt, (char *)sets[s].to + w.to)) continue;
             return IG_FAIL(IG_ERR_ARGUMENT, "%s%s: is missing; it is %s",
                            opt->flags & OPT_POSITIONAL ? "" : "--", opt->name, opt->help);
         }

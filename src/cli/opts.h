@@ -25,6 +25,7 @@ typedef enum ig_opt_kind {
     OPT_REAL,   /* double */
     OPT_TEXT,   /* const char *, lent by argv or the table */
     OPT_CHOICE, /* int, the index among `choices` */
+    OPT_TABLE,  /* a struct within the struct, and the rows of `table` for it */
 } ig_opt_kind;
 
 enum {
@@ -59,7 +60,18 @@ typedef struct ig_opt {
     const char *const *choices; /* of CHOICE, and for completion of TEXT; NULL at the end */
     double low, high;           /* allowed range of a number, both ends included; equal: any */
     unsigned flags;
+    const struct ig_opt *table; /* of TABLE, which has `to` and nothing else; not nested further */
 } ig_opt;
+
+/* Goes through a table row by row, those of tables within it in their place:
+ *     for (ig_opt_walk w = ig_opts_first(opts); w.opt; w = ig_opts_next(w)) */
+typedef struct ig_opt_walk {
+    const ig_opt *opt;   /* the row, never a TABLE; NULL: that was all */
+    size_t to;           /* offset of its value in the struct of the outer table */
+    const ig_opt *outer; /* the TABLE row that it is within; NULL: none */
+} ig_opt_walk;
+ig_opt_walk ig_opts_first(const ig_opt *opts);
+ig_opt_walk ig_opts_next(ig_opt_walk walk);
 
 /* A table and the struct that its offsets are of. */
 typedef struct ig_opt_set {

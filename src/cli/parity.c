@@ -126,16 +126,9 @@ static ig_status speak(opened_model *m, model_tokens prompt, parity_run *r) {
     return IG_OK;
 }
 
-/* Twice: the first time ops run one by one and are recorded, the second time the device runs what
- * it made of the whole. */
-static ig_status speak_twice(opened_model *m, model_tokens prompt, parity_run *r) {
-    const int64_t needed = (int64_t)prompt.count + r->n_rows - 1;
-    IG_TRY(model_session(m, needed, 1));
-    IG_TRY(speak(m, prompt, r));
-    return speak(m, prompt, r);
-}
-
-/* A model that makes no text: its embedding stands for logits and hidden state. */
+/* A model that makes no text: its embedding stands for logits and hidden state.  Twice: the first
+ * time ops run one by one and are recorded, the second time the device runs what it made of the
+ * whole. */
 static ig_status embed_twice(const parity_job *job, opened_model *m, parity_run *r) {
     IG_TRY(ig_mode_set(m->ctx, IG_MODE_COMPILED));
     for (int i = 0; i < 2; i++)
@@ -154,7 +147,8 @@ static ig_status work(const parity_job *job, opened_model *m, parity_run *r) {
     if (status == IG_OK && prompt.count == 0)
         status = IG_FAIL(IG_ERR_ARGUMENT, "the prompt has no tokens");
     r->n_prompt = (int64_t)prompt.count;
-    if (status == IG_OK) status = speak_twice(m, prompt, r);
+    if (status == IG_OK) status = model_session(m, r->n_prompt + r->n_rows - 1, 1);
+    if (status == IG_OK) status = speak(m, prompt, r);
     ig_free(&job->cli->allocator, prompt.at);
     return status;
 }

@@ -19,10 +19,11 @@ enum { SECONDS = 20, WORDS_BYTES = 400 };
 /* ---- those that have passed ---- */
 
 /* A file's name in the cache says what passed: another file, or one that changed, has another. */
-static bool marker_of(const char *path, char out[PATH_MAX]) {
+static bool marker_of(ig_cli *cli, const char *path, char out[PATH_MAX]) {
+    const ig_ctx_options options = ig_cli_ctx_options(cli);
     char folder[PATH_MAX], seen[PATH_MAX + 256];
     struct stat s;
-    if (!ig_dir_cache(NULL, folder) || stat(path, &s) != 0) return false;
+    if (ig_cache_dir(&options, folder, sizeof folder) != IG_OK || stat(path, &s) != 0) return false;
     const int bytes = snprintf(seen, sizeof seen, "%s %lld %lld %lld %lld.%09ld %lld.%09ld %s",
                                path, (long long)s.st_dev, (long long)s.st_ino, (long long)s.st_size,
                                (long long)s.st_mtim.tv_sec, s.st_mtim.tv_nsec,
@@ -106,9 +107,9 @@ static ig_status probe(void *path) {
     return ig_plugin_probe(path);
 }
 
-ig_status ig_cli_try_plugin(const char *path) {
+ig_status ig_cli_try_plugin(ig_cli *cli, const char *path) {
     char marker[PATH_MAX];
-    const bool can_remember = marker_of(path, marker);
+    const bool can_remember = marker_of(cli, path, marker);
     if (can_remember && access(marker, F_OK) == 0) return IG_OK;
     IG_TRY(ig_cli_in_child(probe, (void *)(uintptr_t)path, true));
     if (can_remember) remember(marker);
@@ -116,6 +117,5 @@ ig_status ig_cli_try_plugin(const char *path) {
 }
 
 bool ig_cli_accept_plugin(void *user, const char *path) {
-    (void)user;
-    return ig_cli_try_plugin(path) == IG_OK;
+    return ig_cli_try_plugin(user, path) == IG_OK;
 }

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "ingot/status.h"
+#include "cli/cli.h"
 
 /* Calls fn in a child process and hands on what it says.  Where the child dies, or takes longer
  * than INGOT_PLUGIN_SECONDS (20) if that counts, IG_ERR_DEVICE says how. */
@@ -18,9 +18,9 @@ typedef ig_status ig_cli_child_fn(void *arg);
 IG_MUST_CHECK ig_status ig_cli_in_child(ig_cli_child_fn *fn, void *arg, bool timed);
 
 /* IG_ERR_DEPENDENCY: the system's linker could not load it. */
-IG_MUST_CHECK ig_status ig_cli_try_plugin(const char *path);
+IG_MUST_CHECK ig_status ig_cli_try_plugin(ig_cli *cli, const char *path);
 
-/* The same for ig_ctx_options.accept_plugin; `user` is not looked at. */
+/* The same for ig_ctx_options.accept_plugin; `user` is the ig_cli. */
 bool ig_cli_accept_plugin(void *user, const char *path);
 
 #endif

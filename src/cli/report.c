@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/memory.h"
+#include "cli/fault.h"
 #include "ingot/report.h"
 
 static double now_ms(void) {
@@ -20,7 +23,7 @@ static double now_ms(void) {
 /* Times have three digits behind the point. */
 static json_t *ms_json(double ms) { return ig_json_real(round(ms * 1e3) / 1e3); }
 
-void ig_run_begin(ig_run *run) { *run = (ig_run){.began_ms = now_ms()}; }
+void ig_run_begin(ig_run *run) { *run = (ig_run){.began_ms = now_ms(), .began_ns = ig_clock_ns()}; }
 
 static bool is_wanted(const ig_cli *cli) { return cli->json || cli->report; }
 
@@ -60,11 +63,16 @@ void ig_run_first(const ig_cli *cli, const char *stage, double ms) {
     tell_time(cli, stage, ms, false);
 }
 
+/* Some are told late: the list is in the order in which they happened. */
 void ig_run_event(const ig_cli *cli, const char *event, double ms_ago) {
     json_t *list = told_field(cli, "stream_events", json_array);
+    const double at = now_ms() - cli->run->began_ms - ms_ago;
+    size_t i = json_array_size(list);
+    while (i > 0 && json_number_value(json_object_get(json_array_get(list, i - 1), "at_ms")) > at)
+        i--;
     if (list)
-        json_array_append_new(list, json_pack("{s:s, s:o}", "event", event, "at_ms",
-                                              ms_json(now_ms() - cli->run->began_ms - ms_ago)));
+        json_array_insert_new(list, i,
+                              json_pack("{s:s, s:o}", "event", event, "at_ms", ms_json(at)));
 }
 
 void ig_run_wrote(const ig_cli *cli, const char *kind, const char *path) {
@@ -192,7 +200,10 @@ static void join_contexts(json_t *into, json_t *more) {
 
 static void take(const ig_cli *cli, const ig_ctx *ctx) {
     json_t *report = NULL;
+    const uint64_t submit_ns = ig_report_first_submit(ctx);
     if (!is_wanted(cli) || ig_json_report(ctx, &report) != IG_OK) return;
+    if (submit_ns > 0)
+        ig_run_first(cli, "first_submit", (double)(submit_ns - cli->run->began_ns) / 1e6);
     if (!cli->run->contexts) {
         cli->run->contexts = report;
         return;
@@ -209,6 +220,17 @@ void ig_run_context(const ig_cli *cli, const ig_ctx *ctx) {
 
 /* ---- The whole ---- */
 
+/* What a run that ran out of memory would have taken: as it was thought before it began, and at
+ * least what it had and what it was refused. */
+static json_t *needed_memory(const ig_cli *cli) {
+    struct rusage usage;
+    const bool known = getrusage(RUSAGE_SELF, &usage) == 0;
+    const uint64_t had = known ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+    const uint64_t least = had + atomic_load(&cli->fault->refused);
+    const uint64_t thought = cli->run->estimate_bytes;
+    return ig_json_count(thought > least ? thought : least);
+}
+
 static json_t *error_of(const ig_cli *cli, ig_status status, int code) {
     char words[IG_ERROR_BYTES];
     if (status == IG_OK) return json_null();
@@ -216,10 +238,10 @@ static json_t *error_of(const ig_cli *cli, ig_status status, int code) {
                               ig_json_text(ig_cli_error(cli, words)), "exit_code", code, "hint",
                               ig_error_hint(status));
     if (status != IG_ERR_MEMORY) return error;
-    json_object_set_new(error, "estimate",
-                        cli->run->estimate_bytes ? ig_json_count(cli->run->estimate_bytes)
-                                                 : json_null());
-    json_object_set_new(error, "available", ig_json_count(ig_memory_available()));
+    json_object_set_new(error, "estimate", needed_memory(cli));
+    const uint64_t there = ig_memory_available(), allowed = cli->memory_bytes;
+    json_object_set_new(error, "available",
+                        ig_json_count(allowed && allowed < there ? allowed : there));
     return error;
 }
 
@@ -241,6 +263,7 @@ static json_t *option_json(const ig_opt *opt, const void *at) {
     case OPT_REAL: return ig_json_real(*(const double *)at);
     case OPT_TEXT: return text ? ig_json_text(text) : json_null();
     case OPT_CHOICE: return choice < 0 ? json_null() : json_string(opt->choices[choice]);
+    case OPT_TABLE:
     case OPT_END: break;
     }
     return json_null();
@@ -249,9 +272,10 @@ static json_t *option_json(const ig_opt *opt, const void *at) {
 /* Every option of the command, as it was taken: said, from the environment, or its default. */
 static json_t *options_json(const ig_opt *opts, const char *options) {
     json_t *all = json_object();
-    for (const ig_opt *opt = opts; opt && options && opt->kind != OPT_END; opt++)
-        if (!(opt->flags & OPT_HIDDEN))
-            json_object_set_new(all, opt->name, option_json(opt, options + opt->to));
+    if (!opts || !options) return all;
+    for (ig_opt_walk w = ig_opts_first(opts); w.opt; w = ig_opts_next(w))
+        if (!(w.opt->flags & OPT_HIDDEN))
+            json_object_set_new(all, w.opt->name, option_json(w.opt, options + w.to));
     return all;
 }
 

@@ -20,8 +20,9 @@ typedef struct ig_run {
     json_t *contexts;        /* what they said of themselves; NULL: there were none */
     json_t *result;          /* the command's own JSON; NULL: none */
     const ig_ctx *asked;     /* the context that was asked before it closes; NULL: none */
-    uint64_t estimate_bytes; /* 0: nobody knows */
-    double began_ms;         /* since 1970 */
+    uint64_t estimate_bytes; /* what it was thought to take; 0: nobody has said */
+    double began_ms;         /* since 1970, */
+    uint64_t began_ns;       /* and on the monotonic clock */
 } ig_run;
 
 void ig_run_begin(ig_run *run); /* now */

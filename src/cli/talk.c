@@ -190,7 +190,7 @@ const ig_opt talk_opts[] = {
      .help = "say where the time went: each kind of step, its share, bytes and rates; reads the "
              "prompt twice"},
     /* TALK_SHARED */
-    MODEL_ROWS(talk_options, model),
+    {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {OPT_INT, 'n', "n-predict", OPTION(max_tokens),
      .help = "tokens to make; 0: as many as fit into the context", .value = "N",
      .alias = "predict tokens", .initial = "0", .low = -1, .high = 1e12},

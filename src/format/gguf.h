@@ -9,7 +9,7 @@
 #ifndef IG_FORMAT_GGUF_H
 #define IG_FORMAT_GGUF_H
 
-#include "base/alloc.h"
+#include "base/file.h"
 #include "ingot/tensor.h"
 
 /* As the file numbers them. */
@@ -62,8 +62,9 @@ IG_MUST_CHECK ig_status ig_gguf_open_file(const ig_allocator *a, const char *pat
 
 /* The same, with a say in how; zero is as above. */
 typedef struct ig_gguf_options {
-    bool copy; /* read into memory instead of mapped: for files that others may change */
-    bool lock; /* kept in memory, or it is an error */
+    bool copy;           /* read into memory instead of mapped: for files that others may change */
+    bool lock;           /* kept in memory, or it is an error */
+    ig_file_watch watch; /* told how far either is, part by part */
 } ig_gguf_options;
 IG_MUST_CHECK ig_status ig_gguf_open_file_with(const ig_allocator *a, const char *path,
                                                const ig_gguf_options *options, ig_gguf **out);

@@ -21,8 +21,9 @@ static int64_t part_int(const gguf_part *part, const char *key, int64_t absent) 
 }
 
 static ig_status get_bytes(const char *path, const ig_gguf_options *options, ig_file_map *out) {
-    IG_TRY(options->copy ? ig_file_map_read(path, out) : ig_file_map_open(path, out));
-    const ig_status locked = options->lock ? ig_file_map_lock(out, path) : IG_OK;
+    IG_TRY(options->copy ? ig_file_map_read(path, options->watch, out)
+                         : ig_file_map_open(path, out));
+    const ig_status locked = options->lock ? ig_file_map_lock(out, path, options->watch) : IG_OK;
     if (locked != IG_OK) ig_file_map_close(out);
     return locked;
 }

@@ -59,11 +59,18 @@ ig_tensor *ig_lm_attend(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tenso
 
 ig_tensor *ig_lm_decode(const ig_lm *m, const ig_rows *rows, ig_lm_feed_forward *feed_forward) {
     const float eps = m->hyper->norm_eps;
+    ig_ctx *ctx = ig_tensor_ctx(rows->ids);
     ig_tensor *h = ig_embedding(m->embed, rows->ids);
     for (int64_t i = 0; i < m->hyper->size.n_layers; i++) {
         const ig_lm_layer *l = &m->layers[i];
-        h = ig_add(h, ig_lm_attend(m, i, rows, ig_rms_norm(h, l->attn_norm, eps)));
-        h = ig_add(h, feed_forward(m, l, ig_rms_norm(h, l->ffn_norm, eps)));
+        ig_tensor *x = ig_rms_norm(h, l->attn_norm, eps);
+        ig_tag_begin(ctx, IG_TAG_ATTENTION);
+        h = ig_add(h, ig_lm_attend(m, i, rows, x));
+        ig_tag_end(ctx);
+        x = ig_rms_norm(h, l->ffn_norm, eps);
+        ig_tag_begin(ctx, IG_TAG_FFN);
+        h = ig_add(h, feed_forward(m, l, x));
+        ig_tag_end(ctx);
     }
     return ig_rms_norm(h, m->norm, eps);
 }

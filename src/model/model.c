@@ -56,7 +56,7 @@ static ig_status read_tokenizer(ig_model *m, const char *pre) {
 static ig_status make_packing(ig_model *m, const ig_model_options *o) {
     const ig_pack_source kind = o->no_map || o->lock ? IG_PACK_MEMORY : IG_PACK_MAPPED;
     if (o->no_pack) return IG_OK;
-    IG_TRY(ig_packing_create(&m->packing));
+    IG_TRY(ig_packing_create(&m->memory, &m->packing));
     for (size_t i = 0; i < ig_gguf_n_tensors(m->file); i++) {
         const ig_gguf_tensor *t = ig_gguf_tensor_at(m->file, i);
         IG_TRY(ig_packing_add(m->packing, t->bytes, t->n_bytes, kind));
@@ -64,8 +64,15 @@ static ig_status make_packing(ig_model *m, const ig_model_options *o) {
     return IG_OK;
 }
 
+static bool tell(void *user, uint64_t done, uint64_t total) {
+    const ig_model_options *o = user;
+    if (o->progress) o->progress(o->user, "load", done, total);
+    return !o->cancel || !o->cancel(o->user);
+}
+
 static ig_status load(ig_model *m, const ig_model_options *o) {
-    const ig_gguf_options options = {.copy = o->no_map, .lock = o->lock};
+    const ig_gguf_options options = {
+        .copy = o->no_map, .lock = o->lock, .watch = {tell, (void *)(uintptr_t)o}};
     IG_TRY(ig_gguf_open_file_with(&m->memory, m->path, &options, &m->file));
     IG_TRY(find_arch(m));
     const ig_keys keys = ig_model_keys(m);

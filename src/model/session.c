@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ingot/backend.h"
 #include "ingot/grad.h"
 #include "model/adapter.h"
 
@@ -47,7 +48,9 @@ static ig_status resolve(ig_session *s, const ig_session_options *o, int64_t *ou
     ig_lm_config *c = &s->config;
     const int64_t usual = c->ctx_len < IG_SESSION_CTX_DEFAULT ? c->ctx_len : IG_SESSION_CTX_DEFAULT;
     const int64_t ctx_len = o->ctx_len ? o->ctx_len : usual;
-    const int64_t chunk = o->chunk ? o->chunk : IG_SESSION_CHUNK_DEFAULT;
+    const bool gpu = ig_ctx_device_class(s->ctx) == IG_DEVICE_GPU;
+    const int64_t most = gpu ? IG_SESSION_CHUNK_GPU : IG_SESSION_CHUNK_DEFAULT;
+    const int64_t chunk = o->chunk ? o->chunk : most;
     *out_sequences = o->sequences ? o->sequences : 1;
     if (ctx_len < 1 || ctx_len > c->ctx_len)
         return IG_FAIL(IG_ERR_ARGUMENT, "a context of %lld: the model was made for 1 to %lld",

@@ -15,6 +15,7 @@
 #include "model/pages.h"
 
 enum { IG_SESSION_CLASSES = 11, IG_SESSION_CTX_DEFAULT = 4096, IG_SESSION_CHUNK_DEFAULT = 128 };
+enum { IG_SESSION_CHUNK_GPU = 512 }; /* fewer rows leave most of a large one idle */
 
 /* The inputs of one number of rows, and the work on them; made when it is first needed. */
 typedef struct ig_row_class {

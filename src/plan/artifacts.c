@@ -2,10 +2,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/clock.h"
 #include "base/dirs.h"
 #include "base/text.h"
 #include "plan/lower.h"
@@ -24,7 +24,7 @@ static const char *const kind_names[KINDS] = {"steps", "dtypes", "weights", "sha
 
 typedef struct key_maker {
     XXH3_state_t *states[KINDS];
-    ig_digests *digests;
+    ig_digests *digests; /* of weights; NULL: programs do not depend on their bytes */
     uint64_t weight_bytes;
 } key_maker;
 
@@ -49,7 +49,7 @@ static void add_operand(key_maker *m, const ig_operand *o) {
     add(m, PLACES, o->stride, (size_t)s->rank * sizeof o->stride[0]);
     add(m, PLACES, value, sizeof value);
     add(m, PLACES, &o->offset, sizeof o->offset);
-    if (o->kind != IG_KIND_WEIGHT || !o->host) return;
+    if (o->kind != IG_KIND_WEIGHT || !o->host || !m->digests) return;
     const ig_digest digest = ig_digests_of(m->digests, o->host, ig_operand_span(o));
     add(m, WEIGHTS, &digest, sizeof digest);
     m->weight_bytes += ig_operand_span(o);
@@ -97,7 +97,8 @@ static void list_inputs(const key_maker *m, const ig_artifacts *a, const ig_devi
 
 static bool make_key(ig_artifacts *a, const ig_device *device, const ig_step *steps, uint32_t count,
                      key *k) {
-    key_maker m = {.digests = a->digests};
+    const bool apart = device->info.flags & IG_SAVES_NO_WEIGHTS;
+    key_maker m = {.digests = apart ? NULL : a->digests};
     char name[IG_ENTRY_NAME_BYTES];
     bool ok = a->digests != NULL;
     k->inputs_bytes = 0;
@@ -169,6 +170,14 @@ bool ig_artifacts_keeps(const ig_artifacts *a, const ig_device *device) {
     return a && a->folder[0] && device->backend->save && device->info.flags & IG_CAN_COMPILE;
 }
 
+/* Nothing is read from a place that is not ours alone, nor is anything left there. */
+bool ig_artifacts_is_safe(ig_artifacts *a) {
+    if (ig_dir_make_private(a->folder) == IG_OK) return true;
+    if (a->host && !a->told) a->host->log(a->host, IG_LOG_WARNING, ig_error_text());
+    a->told = true;
+    return false;
+}
+
 void ig_artifacts_look(ig_artifacts *a) {
     char folder[PATH_MAX];
     const char *slash = strrchr(a->folder, '/');
@@ -200,12 +209,6 @@ static void keep(ig_artifacts *a, const ig_device *device, const key *k,
     (void)open_entry(a, k->file); /* asked for again, it is at hand */
 }
 
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static ig_status ask(ig_device *device, const ig_step *steps, uint32_t count, ig_blob saved,
                      ig_progress *progress, ig_backend_program **out) {
     (void)IG_FAIL(IG_ERR_DEVICE, "%s: compile() failed and gave no reason", device->name);
@@ -215,13 +218,13 @@ static ig_status ask(ig_device *device, const ig_step *steps, uint32_t count, ig
 /* Waits until nobody else compiles the same; then the key is ours, or time is over. */
 static ig_status lock(ig_artifacts *a, const ig_device *device, const key *k, ig_progress *progress,
                       ig_entry_lock *out) {
-    const uint64_t begin = now_ns();
+    const uint64_t begin = ig_clock_ns();
     const ig_host *host = device->handle->host;
     bool waited = false;
     while (!ig_entry_try_lock(a->folder, k->file, out)) {
         a->waits += !waited;
         waited = true;
-        if (now_ns() - begin > wait_most_ns) break;
+        if (ig_clock_ns() - begin > wait_most_ns) break;
         if (!host->progress(progress, 0, 0))
             return IG_FAIL(IG_ERR_CANCELLED, "%s: compile: cancelled", device->name);
         usleep(wait_step_us);
@@ -232,18 +235,18 @@ static ig_status lock(ig_artifacts *a, const ig_device *device, const key *k, ig
 /* With what was saved.  A device that cannot make anything of it gets none. */
 static ig_status load(ig_artifacts *a, ig_device *device, const ig_step *steps, uint32_t count,
                       ig_blob saved, ig_progress *progress, ig_backend_program **out) {
-    const uint64_t begin = now_ns();
+    const uint64_t begin = ig_clock_ns();
     const ig_status status = ask(device, steps, count, saved, progress, out);
-    a->load_ns += now_ns() - begin;
+    a->load_ns += ig_clock_ns() - begin;
     if (status == IG_OK) a->counts.hits++;
     return status;
 }
 
 static ig_status compile(ig_artifacts *a, ig_device *device, const ig_step *steps, uint32_t count,
                          const key *k, ig_progress *progress, ig_backend_program **out) {
-    const uint64_t begin = now_ns();
+    const uint64_t begin = ig_clock_ns();
     const ig_status status = ask(device, steps, count, (ig_blob){0}, progress, out);
-    a->counts.compile_ns += now_ns() - begin;
+    a->counts.compile_ns += ig_clock_ns() - begin;
     if (status != IG_OK) return status;
     a->counts.misses++;
     if (k->inputs_bytes > 0 && *out) keep(a, device, k, *out);
@@ -254,8 +257,8 @@ ig_status ig_artifacts_compile(ig_artifacts *a, ig_device *device, const ig_step
                                uint32_t count, ig_progress *progress, ig_backend_program **out) {
     key k;
     ig_entry_lock held = {-1};
-    if (!make_key(a, device, steps, count, &k) || ig_dir_make_private(a->folder) != IG_OK) {
-        k.inputs_bytes = 0; /* nothing is read from a place that is not ours alone */
+    if (!make_key(a, device, steps, count, &k) || !ig_artifacts_is_safe(a)) {
+        k.inputs_bytes = 0;
         return compile(a, device, steps, count, &k, progress, out);
     }
     ig_blob saved = find(a, &k);
@@ -274,7 +277,8 @@ ig_status ig_artifacts_compile(ig_artifacts *a, ig_device *device, const ig_step
 void ig_artifacts_deinit(ig_artifacts *a) {
     if (!a->allocator) return;
     const ig_entry_counts *c = &a->counts;
-    if (c->hits + c->misses + c->damaged > 0 && a->folder[0]) ig_entries_count(a->folder, c);
+    const bool any = c->hits + c->misses + c->damaged + c->weights_found + c->weights_packed > 0;
+    if (any && a->folder[0]) ig_entries_count(a->folder, c);
     for (size_t i = 0; i < a->n_open; i++) ig_entry_close(&a->open[i].entry);
     ig_free(a->allocator, a->open);
     ig_digests_destroy(a->digests);

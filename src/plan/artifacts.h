@@ -37,8 +37,14 @@ typedef struct ig_artifacts {
     uint64_t waits;   /* for somebody else who was compiling the same */
 
     bool keeps_weights; /* packed ones, too */
-    uint64_t weights_found, weights_kept, found_bytes, kept_bytes;
+    uint64_t weights_kept, found_bytes, kept_bytes;
+
+    const ig_host *host; /* is told, once, if the folder cannot be used */
+    bool told;
 } ig_artifacts;
+
+/* Whether the folder is there, or can be made, and belongs to the user alone. */
+bool ig_artifacts_is_safe(ig_artifacts *artifacts);
 
 /* Whether programs of the device are kept at all. */
 bool ig_artifacts_keeps(const ig_artifacts *artifacts, const ig_device *device);

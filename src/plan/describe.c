@@ -45,12 +45,10 @@ static void describe_operand(ig_text *t, const ig_operand *o) {
 
 static void describe_step(ig_text *t, const ig_planner *planner, const ig_step *step,
                           const ig_segment *segment) {
-    static const char *const tags[IG_TAG_COUNT] = {"",          "matmul", "norm",
-                                                   "attention", "ffn",    "optimizer"};
     ig_text_comma(t);
     ig_text_add(t, "{\"op\":");
     ig_text_add_string(t, ig_plan_step_name(planner, step));
-    ig_text_add(t, ",\"tag\":\"%s\"", step->tag < IG_TAG_COUNT ? tags[step->tag] : "");
+    ig_text_add(t, ",\"tag\":\"%s\"", ig_tag_name(step->tag));
     ig_text_add(t, ",\"level\":%u,\"chain\":%u,\"part\":%u,\"device\":\"%s\"", step->level,
                 step->chain, segment->part, ig_segment_device(segment));
     ig_text_add_number(t, "flop", ig_step_flop(step));

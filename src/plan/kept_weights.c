@@ -1,7 +1,6 @@
 /* Packed weights on disk: an entry each, mapped as it lies. */
 #include <string.h>
 
-#include "base/dirs.h"
 #include "base/text.h"
 #include "plan/artifacts.h"
 
@@ -20,7 +19,7 @@ static bool make_key(ig_artifacts *a, const ig_operand *w, const char *layout, u
     const uint64_t span = ig_operand_span(w);
     const ig_digest digest = ig_digests_of(a->digests, w->host, span);
     ig_text t = ig_text_begin(k->lines, sizeof k->lines);
-    ig_text_add(&t, "abi=%d\nlayout=%s\nbytes=%llu\n", IG_BACKEND_ABI, layout,
+    ig_text_add(&t, "abi=%d\nlayout=%s\npacked_bytes=%llu\n", IG_BACKEND_ABI, layout,
                 (unsigned long long)bytes);
     ig_text_add(&t, "weight_bytes=%llu\ndtypes=%s\nshapes=%s\n", (unsigned long long)span,
                 ig_dtype_name(w->desc.dtype), ig_shape_text(w->desc.shape, shape));
@@ -38,7 +37,7 @@ bool ig_artifacts_find_weight(ig_artifacts *a, const ig_operand *weight, const c
     weight_key k;
     ig_entry_part part;
     if (!make_key(a, weight, layout, bytes, &k)) return false;
-    if (ig_dir_make_private(a->folder) != IG_OK) return false;
+    if (!ig_artifacts_is_safe(a)) return false;
     const ig_status status = ig_entry_open(a->folder, k.file, a->digests, entry);
     if (status == IG_ERR_FORMAT) {
         a->counts.damaged++;
@@ -49,7 +48,7 @@ bool ig_artifacts_find_weight(ig_artifacts *a, const ig_operand *weight, const c
         ig_entry_close(entry);
         return false;
     }
-    a->weights_found++;
+    a->counts.weights_found++;
     a->found_bytes += bytes;
     *out = part.blob;
     return true;
@@ -59,7 +58,8 @@ void ig_artifacts_keep_weight(ig_artifacts *a, const ig_operand *weight, const c
                               const void *packed, uint64_t bytes) {
     weight_key k;
     size_t removed;
-    if (!make_key(a, weight, layout, bytes, &k)) return;
+    if (!make_key(a, weight, layout, bytes, &k) || !ig_artifacts_is_safe(a)) return;
+    a->counts.weights_packed++;
     const ig_entry entry = {
         .inputs = k.lines, .inputs_bytes = k.lines_bytes, .timeline = "[]", .timeline_bytes = 2};
     ig_entry_part part = {.inputs = "", .blob = packed, .blob_bytes = bytes};

@@ -76,13 +76,39 @@ static int64_t rows_of(const ig_operand *o) {
     return rows;
 }
 
-/* Ops that read, of an input like the result, just the rows that they write. */
-static bool goes_by_row(uint32_t op) {
+static ig_attrs_matmul product_of(const ig_step *step) {
+    ig_attrs_matmul attrs;
+    ig_step_attrs(step, &attrs, sizeof attrs);
+    return attrs;
+}
+
+/* Whether step i reads, of some of its inputs, just the rows that it writes.  Of products that
+ * depends on the device: many are faster when several rows are cut by columns. */
+static bool goes_by_row(const ig_lowering *l, uint32_t i) {
     static const bool rowwise[IG_OP_COUNT] = {
-        [IG_OP_SOFTMAX] = true,       [IG_OP_LOG_SOFTMAX] = true, [IG_OP_RMS_NORM] = true,
-        [IG_OP_RMS_NORM_GRAD] = true, [IG_OP_LAYER_NORM] = true,  [IG_OP_LAYER_NORM_GRAD] = true,
+        [IG_OP_SOFTMAX] = true,
+        [IG_OP_LOG_SOFTMAX] = true,
+        [IG_OP_RMS_NORM] = true,
+        [IG_OP_RMS_NORM_GRAD] = true,
+        [IG_OP_LAYER_NORM] = true,
+        [IG_OP_LAYER_NORM_GRAD] = true,
+        [IG_OP_CROSS_ENTROPY_GRAD] = true,
     };
-    return rowwise[op] || ig_op_find(op)->traits & IG_ELEMENTWISE;
+    const ig_step *step = &l->plan->steps[i];
+    if (step->op == IG_OP_MATMUL)
+        return !product_of(step).transpose_a &&
+               ig_device_goes_by_row(l->planner->devices[l->places[i].device], step);
+    return rowwise[step->op] || ig_op_find(step->op)->traits & IG_ELEMENTWISE;
+}
+
+/* Whether row r of the result needs, of input i, row r alone: of a product's a and of what is added
+ * to it; else of an input like the result. */
+static bool reads_own_row(const ig_step *step, uint32_t i) {
+    const ig_operand *in = &step->in[i], *out = &step->out[0];
+    if (step->op == IG_OP_MATMUL && i == 0) return rows_of(in) == rows_of(out);
+    if (step->op == IG_OP_MATMUL && !(product_of(step).residual && i == step->n_in - 1))
+        return false;
+    return ig_shape_equal(in->desc.shape, out->desc.shape);
 }
 
 /* Whether the operand shows just what the step has written, row for row. */
@@ -97,11 +123,10 @@ static bool shows_rows_of(const ig_lowering *l, const ig_operand *o, const ig_st
     return false;
 }
 
-/* Whether the step can follow the chain of the step `before` it, row by row. */
-static bool fits_chain(const ig_lowering *l, const region *regions, const ig_step *step,
-                       const ig_step *before) {
-    const ig_step *steps = l->plan->steps;
-    if (!goes_by_row(step->op) || !goes_by_row(before->op)) return false;
+/* Whether step i can follow the chain whose last one is step `last`, row by row. */
+static bool fits_chain(const ig_lowering *l, const region *regions, uint32_t at, uint32_t last) {
+    const ig_step *steps = l->plan->steps, *step = &steps[at], *before = &steps[last];
+    if (!goes_by_row(l, at) || !goes_by_row(l, last)) return false;
     if (step->out[0].desc.shape.rank < 1 || rows_of(&step->out[0]) != rows_of(&before->out[0]))
         return false;
     for (uint32_t i = 0; i < step->n_in + step->n_out; i++) {
@@ -109,8 +134,7 @@ static bool fits_chain(const ig_lowering *l, const region *regions, const ig_ste
         const region *r = &regions[ig_memory_of(l, o)];
         const bool in_chain = r->writer != NOBODY && steps[r->writer].chain == before->chain;
         if (in_chain && !shows_rows_of(l, o, &steps[r->writer])) return false;
-        if (in_chain && i < step->n_in && !ig_shape_equal(o->desc.shape, step->out[0].desc.shape))
-            return false;
+        if (in_chain && i < step->n_in && !reads_own_row(step, i)) return false;
         if (i >= step->n_in && r->read == before->level)
             return false; /* others may read it whole */
     }
@@ -128,7 +152,7 @@ static void settle(const ig_lowering *l, const region *regions, uint32_t i, uint
         const bool same_place = l->places[before].device == l->places[i].device &&
                                 l->places[before].part == l->places[i].part &&
                                 l->places[i].device != IG_ON_HOST;
-        if (same_place && fits_chain(l, regions, step, &p->steps[before])) {
+        if (same_place && fits_chain(l, regions, i, before)) {
             step->chain = d.chain;
             step->level = p->steps[before].level;
             last_of[d.chain] = i;

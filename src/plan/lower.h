@@ -73,11 +73,23 @@ IG_MUST_CHECK ig_status ig_lower_moves(ig_lowering *l);
  * next level take its place, or another device, or there is none and the failure is returned. */
 IG_MUST_CHECK ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status status);
 
-/* A later run has failed with the thread's error: the level that it ran on says why. */
-void ig_segment_fail(ig_segment *s);
+/* A later run has failed for this reason: the level that it ran on says so. */
+void ig_segment_fail(ig_segment *s, const char *reason);
 
-/* A later run of it has failed, and nothing was lost: another device takes it over. */
-IG_MUST_CHECK ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status status);
+/* A later run of it has failed so, and nothing was lost: another device takes it over. */
+IG_MUST_CHECK ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status status,
+                                           const char *reason);
+
+/* What to keep of a segment before it runs: all that it writes; or only what it reads as it was
+ * before and then overwrites, without which it could not run again.  Keeping it, and putting it
+ * back: of bound memories on a device the host's side is the newer one after that. */
+IG_MUST_CHECK ig_status ig_undo_all(const ig_plan *plan, const ig_segment *s, ig_undo *out);
+IG_MUST_CHECK ig_status ig_undo_needed(const ig_plan *plan, const ig_segment *s, ig_undo *out);
+IG_MUST_CHECK ig_status ig_undo_save(const ig_plan *plan, const ig_segment *s, ig_run_args args,
+                                     ig_undo *undo);
+IG_MUST_CHECK ig_status ig_undo_put_back(const ig_plan *plan, const ig_segment *s, ig_run_args args,
+                                         const ig_undo *undo);
+void ig_undo_deinit(const ig_plan *plan, ig_undo *undo); /* a zeroed one is fine */
 
 /* Another device takes the segment over for good.  Strict plans have no such thing. */
 IG_MUST_CHECK ig_status ig_stand_in_create(const ig_plan *plan, ig_segment *s, const char *reason);

@@ -1,6 +1,8 @@
 /* A plan from pass to pass; and its end. */
 #include "plan/plan.h"
 
+#include <stdio.h>
+
 #include "plan/lower.h"
 
 /* Room for all that the passes may write: a copy for every input; and a product that an add joins
@@ -85,6 +87,7 @@ void ig_plan_destroy(ig_plan *plan) {
         ig_free(plan->allocator, s->programs);
         ig_stand_in_destroy(plan->allocator, s->stand_in);
         ig_free(plan->allocator, s->left);
+        ig_undo_deinit(plan, &s->undo);
     }
     ig_free(plan->allocator, plan->segments);
     ig_free(plan->allocator, plan->refusals);
@@ -104,4 +107,24 @@ const char *ig_plan_step_name(const ig_planner *planner, const ig_step *step) {
     ig_attrs_custom attrs;
     ig_step_attrs(step, &attrs, sizeof attrs);
     return planner->custom(planner->user, attrs.id)->name;
+}
+
+const char *ig_tag_name(uint32_t tag) {
+    static const char *const names[IG_TAG_COUNT] = {"",          "matmul", "norm",
+                                                    "attention", "ffn",    "optimizer"};
+    return tag < IG_TAG_COUNT ? names[tag] : "";
+}
+
+void ig_segment_name(const ig_plan *plan, const ig_segment *s, char out[IG_MODULE_BYTES]) {
+    const ig_step *first = &plan->steps[s->first];
+    const uint32_t last = s->first + s->count - 1;
+    const char *tag = ig_tag_name(first->tag);
+    for (uint32_t i = s->first; i <= last; i++)
+        if (plan->steps[i].tag != first->tag) tag = "";
+    if (s->count == 1)
+        snprintf(out, IG_MODULE_BYTES, "%s", ig_plan_step_name(plan->planner, first));
+    else if (*tag)
+        snprintf(out, IG_MODULE_BYTES, "%s (steps %u to %u)", tag, s->first, last);
+    else
+        snprintf(out, IG_MODULE_BYTES, "steps %u to %u", s->first, last);
 }

@@ -15,7 +15,7 @@
 #include "plan/artifacts.h"
 #include "plan/progress.h"
 
-enum { IG_MAX_DEVICES = 4, IG_ATTEMPTS = 3, IG_REASON_BYTES = 256 };
+enum { IG_MAX_DEVICES = 4, IG_ATTEMPTS = 3, IG_REASON_BYTES = 256, IG_MODULE_BYTES = 64 };
 #define IG_NOT_THERE UINT64_MAX
 
 /* Between the one who runs plans and the functions of custom ops. */
@@ -47,11 +47,23 @@ typedef struct ig_attempt {
 
 /* A device that was asked for some steps and could not do them on any level. */
 typedef struct ig_refusal {
-    char module[64], device[48];
+    char module[IG_MODULE_BYTES], device[48];
     ig_attempt attempts[IG_ATTEMPTS];
 } ig_refusal;
 
 typedef struct ig_stand_in ig_stand_in;
+
+/* Bytes that a run overwrites, as they were before. */
+typedef struct ig_undo_part {
+    uint32_t buffer;
+    uint64_t offset, bytes;
+} ig_undo_part;
+
+typedef struct ig_undo {
+    ig_undo_part *parts;
+    size_t count, room;
+    char *saved; /* one part after the other */
+} ig_undo;
 
 /* A run of steps on one device, and what became of it. */
 typedef struct ig_segment {
@@ -65,6 +77,7 @@ typedef struct ig_segment {
     bool ran;                       /* once, so that the timeline is settled */
     ig_stand_in *stand_in; /* runs it, since the device has failed; NULL: the device does */
     ig_refusal *left;      /* how it failed */
+    ig_undo undo;          /* what is kept before every run but the first */
 
     /* Where a device has memory of its own: what is brought to the segment's side before it runs,
      * and what is brought to the host after it. */
@@ -160,6 +173,10 @@ IG_MUST_CHECK ig_status ig_plan_run(const ig_plan *plan, ig_run_args args); /* a
 
 /* The device that runs a segment now: its own, or that of its stand-in. */
 const char *ig_segment_device(const ig_segment *s);
+
+/* What a segment is called in reports: its op, or its steps and the tag that they share. */
+void ig_segment_name(const ig_plan *plan, const ig_segment *s, char out[IG_MODULE_BYTES]);
+const char *ig_tag_name(uint32_t tag); /* "": none */
 
 /* What a plan or a step is called in reports: the op's name, or a custom op's own. */
 const char *ig_plan_step_name(const ig_planner *planner, const ig_step *step);

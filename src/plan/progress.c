@@ -25,9 +25,10 @@ bool ig_progress_tell(ig_progress *p, uint64_t done, uint64_t total) {
     return !(p->cancel && p->cancel(p->user));
 }
 
-void ig_progress_end(ig_progress *p, uint64_t from_cache) {
+void ig_progress_end(ig_progress *p, uint64_t from_cache, uint64_t to_cache) {
     if (!p) return;
     if (p->tell && p->told > 0) p->tell(p->user, p->what, IG_PROGRESS_WHOLE, IG_PROGRESS_WHOLE);
     if (p->tell && from_cache > 0) p->tell(p->user, "from the cache", from_cache, from_cache);
+    if (p->tell && to_cache > 0) p->tell(p->user, "to the cache", to_cache, to_cache);
     p->told = p->steps = 0;
 }

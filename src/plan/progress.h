@@ -26,7 +26,7 @@ void ig_progress_begin(ig_progress *progress, uint64_t steps);
 void ig_progress_part(ig_progress *progress, const char *what, uint64_t first, uint64_t count);
 /* false: stop.  A total of 0 only asks. */
 bool ig_progress_tell(ig_progress *progress, uint64_t done, uint64_t total);
-/* All are there, so many of them from the cache. */
-void ig_progress_end(ig_progress *progress, uint64_t from_cache);
+/* All are there, so many of them from the cache; and so many are kept there now. */
+void ig_progress_end(ig_progress *progress, uint64_t from_cache, uint64_t to_cache);
 
 #endif

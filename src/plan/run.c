@@ -2,19 +2,14 @@
  * Running a plan: segment after segment, each on its device.
  *
  * The first run of a program is when a device shows whether it can do what it
- * said.  What such a segment overwrites is saved before; if it fails, that is put
+ * said.  What such a segment overwrites is kept before; if it fails, that is put
  * back and the next level of the ladder takes the segment over, or another device.
+ * A program that fails later is left for another device at once.
  */
-#include <string.h>
-#include <time.h>
+#include <stdio.h>
 
+#include "base/clock.h"
 #include "plan/lower.h"
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- between two memories ---- */
 
@@ -62,91 +57,6 @@ static ig_status leave(const ig_plan *plan, const ig_segment *s, ig_run_args arg
     return bring_home(plan, s, args.mirrors[IG_ARENA]);
 }
 
-/* ---- what a failed run is to be forgotten of ---- */
-
-/* Bytes as they were before: of every output that overwrites an input, and of the arena from the
- * first to the last that the segment writes, since results lie where inputs were. */
-typedef struct undo {
-    char *state, *arena;
-    uint64_t state_bytes, begin, end;
-} undo;
-
-static void widen(undo *u, uint64_t begin, uint64_t bytes) {
-    if (bytes == 0) return;
-    if (u->begin == u->end) u->begin = begin;
-    if (begin < u->begin) u->begin = begin;
-    if (begin + bytes > u->end) u->end = begin + bytes;
-}
-
-static void measure(const ig_plan *plan, const ig_segment *s, undo *u) {
-    for (uint32_t i = s->first; i < s->first + s->count; i++) {
-        const ig_step *step = &plan->steps[i];
-        widen(u, step->scratch_offset, step->scratch_bytes);
-        for (uint32_t j = 0; j < step->n_out; j++) {
-            const ig_operand *o = &step->out[j];
-            if (o->buffer == IG_ARENA) widen(u, o->offset, ig_operand_span(o));
-            if (o->alias >= 0 && !ig_segment_is_far(s)) u->state_bytes += ig_operand_span(o);
-        }
-    }
-}
-
-/* Copies all such outputs to `saved` or back, with whatever lies between their elements. */
-static void copy_state(const ig_plan *plan, const ig_segment *s, ig_run_args args, char *saved,
-                       bool save) {
-    for (uint32_t i = s->first; i < s->first + s->count; i++)
-        for (uint32_t j = 0; j < plan->steps[i].n_out; j++) {
-            const ig_operand *o = &plan->steps[i].out[j];
-            const uint64_t bytes = ig_operand_span(o);
-            if (o->alias < 0 || bytes == 0) continue;
-            char *at = (char *)args.buffers[o->buffer] + o->offset;
-            memcpy(save ? saved : at, save ? at : saved, bytes);
-            saved += bytes;
-        }
-}
-
-static ig_status copy_arena(const ig_plan *plan, const ig_segment *s, ig_run_args args,
-                            const undo *u, bool save) {
-    const uint64_t bytes = u->end - u->begin;
-    if (bytes == 0) return IG_OK;
-    if (ig_segment_is_far(s)) {
-        ig_backend_buffer *far = args.mirrors[IG_ARENA]->buffer;
-        return save ? ig_device_read(plan->far, far, u->begin, u->arena, bytes)
-                    : ig_device_write(plan->far, far, u->begin, u->arena, bytes);
-    }
-    char *near = (char *)args.buffers[IG_ARENA] + u->begin;
-    memcpy(save ? u->arena : near, save ? near : u->arena, bytes);
-    return IG_OK;
-}
-
-/* Of bound memories on the device, the host's side is the copy: it is brought up to date before,
- * and is the newer one after a failure. */
-static ig_status save(const ig_plan *plan, const ig_segment *s, ig_run_args args, undo *u) {
-    measure(plan, s, u);
-    u->state = ig_alloc(plan->allocator, u->state_bytes, 1);
-    u->arena = ig_alloc(plan->allocator, u->end - u->begin, 1);
-    if (!u->state || !u->arena)
-        return IG_FAIL(IG_ERR_MEMORY, "plan: a copy of %llu bytes of state",
-                       (unsigned long long)(u->state_bytes + u->end - u->begin));
-    if (!ig_segment_is_far(s)) copy_state(plan, s, args, u->state, true);
-    for (uint32_t i = s->touches; ig_segment_is_far(s) && i < s->touches + s->n_touches; i++) {
-        ig_mirror *m = plan->touches[i].written ? args.mirrors[plan->touches[i].buffer] : NULL;
-        if (m) IG_TRY(ig_mirror_to_host(m, plan->far));
-    }
-    return copy_arena(plan, s, args, u, true);
-}
-
-static ig_status put_back(const ig_plan *plan, const ig_segment *s, ig_run_args args,
-                          const undo *u) {
-    if (!ig_segment_is_far(s)) copy_state(plan, s, args, u->state, false);
-    for (uint32_t i = s->touches; ig_segment_is_far(s) && i < s->touches + s->n_touches; i++) {
-        ig_mirror *m = plan->touches[i].written ? args.mirrors[plan->touches[i].buffer] : NULL;
-        if (!m) continue;
-        ig_mirror_wrote_host(m);
-        IG_TRY(ig_mirror_to_device(m, plan->far));
-    }
-    return copy_arena(plan, s, args, u, false);
-}
-
 /* ---- running ---- */
 
 static ig_status submit(const ig_segment *s, ig_backend_buffer *const *buffers, ig_run_args args) {
@@ -163,11 +73,19 @@ static ig_status submit(const ig_segment *s, ig_backend_buffer *const *buffers, 
     return IG_OK;
 }
 
+/* On the device, too, everything is as it was before the run that failed. */
+static ig_status renew(const ig_plan *plan, const ig_segment *s, ig_run_args args) {
+    for (uint32_t i = s->touches; ig_segment_is_far(s) && i < s->touches + s->n_touches; i++) {
+        ig_mirror *m = args.mirrors[plan->touches[i].buffer];
+        if (m) IG_TRY(ig_mirror_to_device(m, plan->far));
+    }
+    return IG_OK;
+}
+
 /* Submits until a level or another device works; the thread's error is the last one's. */
-static ig_status submit_first(const ig_plan *plan, ig_segment *s, ig_backend_buffer *const *buffers,
-                              ig_run_args args) {
-    undo u = {0};
-    ig_status status = save(plan, s, args, &u);
+static ig_status try_levels(const ig_plan *plan, ig_segment *s, ig_backend_buffer *const *buffers,
+                            ig_run_args args, const ig_undo *u) {
+    ig_status status = IG_OK;
     while (status == IG_OK && !s->stand_in) {
         (void)IG_FAIL(IG_ERR_DEVICE, "%s: submit() failed and gave no reason", s->device->name);
         const ig_status ran = submit(s, buffers, args);
@@ -175,71 +93,81 @@ static ig_status submit_first(const ig_plan *plan, ig_segment *s, ig_backend_buf
         s->ran = synced == IG_OK;
         if (s->ran) break;
         status = ig_segment_descend(plan, s, synced);
-        const ig_status back = put_back(plan, s, args, &u);
+        ig_status back = ig_undo_put_back(plan, s, args, u);
+        if (back == IG_OK && !s->stand_in) back = renew(plan, s, args);
         if (status == IG_OK) status = back;
     }
-    ig_free(plan->allocator, u.arena);
-    ig_free(plan->allocator, u.state);
-    return status == IG_OK && s->stand_in ? ig_stand_in_run(plan, s, args) : status;
+    return status;
 }
 
-static bool is_proven(const ig_segment *s) {
-    return s->ran || !s->device || s->device->info.flags & IG_NEVER_FAILS;
+static ig_status submit_first(const ig_plan *plan, ig_segment *s, ig_backend_buffer *const *buffers,
+                              ig_run_args args) {
+    ig_undo u = {0};
+    ig_status status = ig_undo_all(plan, s, &u);
+    if (status == IG_OK) status = ig_undo_save(plan, s, args, &u);
+    if (status == IG_OK) status = try_levels(plan, s, buffers, args, &u);
+    ig_undo_deinit(plan, &u);
+    if (status == IG_OK && s->stand_in) return ig_stand_in_run(plan, s, args);
+    if (status == IG_OK && !(s->device->info.flags & IG_COSTLY_STATE))
+        status = ig_undo_needed(plan, s, &s->undo);
+    return status;
 }
 
-static bool lie_apart(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
-    return a_bytes == 0 || b_bytes == 0 || a + a_bytes <= b || b + b_bytes <= a;
+static bool is_fallible(const ig_segment *s) {
+    return s->device && !(s->device->info.flags & IG_NEVER_FAILS);
 }
 
-/* Whether a step of the segment writes to these bytes of the arena. */
-static bool is_written(const ig_plan *plan, const ig_segment *s, const ig_operand *o) {
-    const uint64_t bytes = ig_operand_span(o);
-    for (uint32_t i = s->first; i < s->first + s->count; i++) {
-        const ig_step *step = &plan->steps[i];
-        if (!lie_apart(o->offset, bytes, step->scratch_offset, step->scratch_bytes)) return true;
-        for (uint32_t j = 0; j < step->n_out; j++)
-            if (step->out[j].buffer == IG_ARENA &&
-                !lie_apart(o->offset, bytes, step->out[j].offset, ig_operand_span(&step->out[j])))
-                return true;
+static bool is_proven(const ig_segment *s) { return s->ran || !is_fallible(s); }
+
+/* Whether what the segment reads is still there after part of it has run, or was kept. */
+static ig_status check_again(const ig_plan *plan, const ig_segment *s) {
+    ig_undo needed = {0};
+    if (!(s->device->info.flags & IG_COSTLY_STATE)) return IG_OK;
+    const ig_status status = ig_undo_needed(plan, s, &needed);
+    const bool lost = needed.count > 0;
+    ig_undo_deinit(plan, &needed);
+    if (status != IG_OK || !lost) return status;
+    return ig_fail(IG_ERR_DEVICE, NULL, 0,
+                   "it has overwritten what it needs to run again, and its state is not copied "
+                   "before every run: go on from the last checkpoint, or on another device");
+}
+
+/* What a run that failed has left behind is undone, if that can be. */
+static ig_status undo(const ig_plan *plan, ig_segment *s, ig_run_args args) {
+    IG_TRY(check_again(plan, s));
+    IG_TRY(ig_device_sync(s->device)); /* what it was given before must have been done */
+    return ig_undo_put_back(plan, s, args, &s->undo);
+}
+
+/* A program that has worked before fails: another device takes over what is left of it. */
+static ig_status recover(const ig_plan *plan, ig_segment *s, ig_run_args args, ig_status failed) {
+    char reason[IG_REASON_BYTES];
+    snprintf(reason, sizeof reason, "%s", ig_error_text());
+    ig_status status = undo(plan, s, args);
+    if (status != IG_OK) {
+        char why[IG_REASON_BYTES];
+        snprintf(why, sizeof why, "%s", ig_error_text());
+        ig_segment_fail(s, reason);
+        return IG_FAIL(failed, "%s: %s; %s", s->device->name, reason, why);
     }
-    return false;
+    IG_TRY(ig_segment_recover(plan, s, failed, reason));
+    status = ig_stand_in_run(plan, s, args);
+    if (status == IG_OK) return IG_OK;
+    snprintf(reason, sizeof reason, "%s", ig_error_text());
+    return IG_FAIL(status, "%s: %s; nor can another device go on: %s", s->device->name, s->fallback,
+                   reason);
 }
 
-static bool is_made_here(const ig_plan *plan, const ig_segment *s, uint32_t end, uint32_t value) {
-    for (uint32_t i = s->first; i < end; i++)
-        for (uint32_t j = 0; j < plan->steps[i].n_out; j++)
-            if (plan->steps[i].out[j].value == value) return true;
-    return false;
-}
-
-/* Whether all that the segment reads is still there when part of it has run. */
-static bool can_run_again(const ig_plan *plan, const ig_segment *s) {
-    for (uint32_t i = s->first; i < s->first + s->count; i++) {
-        const ig_step *step = &plan->steps[i];
-        for (uint32_t j = 0; j < step->n_out; j++)
-            if (step->out[j].alias >= 0) return false;
-        for (uint32_t j = 0; j < step->n_in; j++)
-            if (step->in[j].buffer == IG_ARENA && !is_made_here(plan, s, i, step->in[j].value) &&
-                is_written(plan, s, &step->in[j]))
-                return false;
-    }
-    return true;
-}
-
-/* A program that has worked before.  What it has overwritten is lost if it fails now; where that
- * is nothing, another device can do it all. */
+/* A program that has worked before.  Where something is kept for it, it is waited for: a failure
+ * must be known before that is given up. */
 static ig_status submit_proven(const ig_plan *plan, ig_segment *s,
                                ig_backend_buffer *const *buffers, ig_run_args args) {
-    const ig_status status = submit(s, buffers, args);
-    const bool fallible = s->device && !(s->device->info.flags & IG_NEVER_FAILS);
-    if (status == IG_OK || !fallible) return status;
-    if (!can_run_again(plan, s)) {
-        ig_segment_fail(s);
-        return IG_FAIL(status, "%s: %s; it has overwritten what it needs to run again",
-                       s->device->name, ig_error_text());
-    }
-    IG_TRY(ig_segment_recover(plan, s, status));
-    return ig_stand_in_run(plan, s, args);
+    const bool keeps = s->undo.count > 0;
+    if (keeps) IG_TRY(ig_undo_save(plan, s, args, &s->undo));
+    ig_status status = submit(s, buffers, args);
+    if (status == IG_OK && keeps) status = ig_device_sync(s->device);
+    if (status == IG_OK || !is_fallible(s)) return status;
+    return recover(plan, s, args, status);
 }
 
 static ig_status run_on(const ig_plan *plan, ig_segment *s, ig_backend_buffer *const *buffers,
@@ -252,14 +180,14 @@ static ig_status run_on(const ig_plan *plan, ig_segment *s, ig_backend_buffer *c
 static ig_status run_segment(const ig_plan *plan, ig_segment *s, ig_run_args args) {
     ig_backend_buffer *const *buffers = args.buffers;
     const uint64_t moved = plan->far ? plan->far->moved_bytes : 0;
-    const bool watched = s->fallback[0] || !is_proven(s);
-    const uint64_t begin = watched ? now_ns() : 0;
+    const bool watched = s->fallback[0] || is_fallible(s);
+    const uint64_t begin = watched ? ig_clock_ns() : 0;
     if (plan->far) IG_TRY(bring(plan, s, args));
     if (ig_segment_is_far(s)) buffers = plan->far_buffers;
     IG_TRY(run_on(plan, s, buffers, args));
     if (plan->far) IG_TRY(leave(plan, s, args));
     if (plan->far) s->moved_bytes += plan->far->moved_bytes - moved;
-    if (s->fallback[0] && watched) s->lost_ns += now_ns() - begin;
+    if (s->fallback[0] && watched) s->lost_ns += ig_clock_ns() - begin;
     s->n_runs++;
     return IG_OK;
 }

@@ -84,12 +84,7 @@ void ig_stand_in_destroy(const ig_allocator *a, ig_stand_in *in) {
 static ig_status remember(const ig_plan *plan, ig_segment *s, const char *reason) {
     s->left = ig_alloc(plan->allocator, 1, sizeof *s->left);
     if (!s->left) return IG_FAIL(IG_ERR_MEMORY, "plan: a refusal");
-    if (s->count == 1)
-        snprintf(s->left->module, sizeof s->left->module, "%s",
-                 ig_plan_step_name(plan->planner, &plan->steps[s->first]));
-    else
-        snprintf(s->left->module, sizeof s->left->module, "steps %u to %u", s->first,
-                 s->first + s->count - 1);
+    ig_segment_name(plan, s, s->left->module);
     snprintf(s->left->device, sizeof s->left->device, "%s", s->device->name);
     memcpy(s->left->attempts, s->attempts, sizeof s->attempts);
     snprintf(s->fallback, sizeof s->fallback, "%s", reason);

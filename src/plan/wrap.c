@@ -185,7 +185,9 @@ static int selected_level(const ig_segment *s) {
     return level;
 }
 
-void ig_segment_fail(ig_segment *s) { note(s, selected_level(s), false, ig_error_text()); }
+void ig_segment_fail(ig_segment *s, const char *reason) {
+    note(s, selected_level(s), false, reason);
+}
 
 ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status status) {
     const ig_step *steps = &plan->steps[s->first];
@@ -204,11 +206,10 @@ ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status statu
     return take_over(plan, s, reason);
 }
 
-ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status status) {
-    char reason[IG_REASON_BYTES];
+ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status status,
+                             const char *reason) {
     const int level = selected_level(s);
-    snprintf(reason, sizeof reason, "%s", ig_error_text());
-    if (is_final(status)) return status;
+    if (is_final(status)) return IG_FAIL(status, "%s", reason);
     note(s, level, false, reason);
     IG_TRY(refuse_fallback(plan->planner, s, level));
     return take_over(plan, s, reason);
@@ -216,19 +217,12 @@ ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status statu
 
 /* ---- no level works ---- */
 
-static void name_module(const ig_lowering *l, const ig_segment *s, char *out, size_t bytes) {
-    if (s->count == 1)
-        snprintf(out, bytes, "%s", ig_plan_step_name(l->planner, &l->plan->steps[s->first]));
-    else
-        snprintf(out, bytes, "steps %u to %u", s->first, s->first + s->count - 1);
-}
-
 static ig_status remember(ig_lowering *l, const ig_segment *s) {
     const ig_allocator *a = l->planner->allocator;
     if (!IG_GROW(a, l->refusals, &l->refusals_room, l->n_refusals + 1))
         return IG_FAIL(IG_ERR_MEMORY, "plan: %zu refusals", l->n_refusals);
     ig_refusal *r = &l->refusals[l->n_refusals++];
-    name_module(l, s, r->module, sizeof r->module);
+    ig_segment_name(l->plan, s, r->module);
     snprintf(r->device, sizeof r->device, "%s", s->device->name);
     memcpy(r->attempts, s->attempts, sizeof r->attempts);
     return IG_OK;
@@ -333,7 +327,7 @@ static bool keeps_any(const ig_lowering *l) {
 ig_status ig_lower_wrap(ig_lowering *l) {
     ig_plan *p = l->plan;
     ig_artifacts *a = l->planner->artifacts;
-    const uint64_t hits = a ? a->counts.hits : 0;
+    const ig_entry_counts before = a ? a->counts : (ig_entry_counts){0};
     if (a && (a->keeps_weights || keeps_any(l))) ig_artifacts_look(a);
     IG_TRY(prepare(l));
     ig_progress_begin(l->planner->progress, p->n_steps);
@@ -345,6 +339,8 @@ ig_status ig_lower_wrap(ig_lowering *l) {
         first += s->count;
         p->n_submits += s->n_programs;
     }
-    if (!l->again) ig_progress_end(l->planner->progress, a ? a->counts.hits - hits : 0);
+    const ig_entry_counts now = a ? a->counts : before;
+    if (!l->again)
+        ig_progress_end(l->planner->progress, now.hits - before.hits, now.stored - before.stored);
     return IG_OK;
 }

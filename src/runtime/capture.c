@@ -1,5 +1,10 @@
 /*
  * Capture by hand: a recording that nobody has to match, with memory of its own.
+ *
+ * The function is called to write down what it does; nothing is computed while it
+ * is.  Then all of it is planned, and the plan runs for the first time.  Only a
+ * function that looks at its numbers, or changes what it has used, has them
+ * computed op by op before.
  */
 #include "ingot/graph.h"
 
@@ -16,21 +21,25 @@ const ig_plan *ig_captured_plan(const ig_ctx *ctx, uint32_t index) {
 
 /* ---- after fn ---- */
 
-/* Calls fn for every result of the step that somebody still holds. */
-static void each_held(ig_captured *c, void (*fn)(ig_captured *c, ig_tensor *t)) {
-    const ig_ctx *ctx = c->ctx;
-    for (ig_tensor_slab *slab = ctx->slabs; slab; slab = slab->next)
-        for (size_t i = 0; i < sizeof slab->tensors / sizeof slab->tensors[0]; i++) {
-            ig_tensor *t = &slab->tensors[i];
-            const bool held = t->alive == IG_TENSOR_ALIVE && t->refs > (t->in_scope ? 1u : 0u);
-            if (held && t->cell && t->run == ctx->recorder.run) fn(c, t);
-        }
+/* Calls fn for every tensor there is. */
+static void each_tensor(ig_captured *c, void (*fn)(ig_captured *c, ig_tensor *t)) {
+    for (ig_tensor_slab *slab = c->ctx->slabs; slab; slab = slab->next)
+        for (size_t i = 0; i < sizeof slab->tensors / sizeof slab->tensors[0]; i++)
+            if (slab->tensors[i].alive == IG_TENSOR_ALIVE) fn(c, &slab->tensors[i]);
 }
 
-static void keep(ig_captured *c, ig_tensor *t) { c->recording->cells[t->cell - 1].kept = true; }
+/* Whether it is a result of the step that somebody still holds. */
+static bool is_held(const ig_captured *c, const ig_tensor *t) {
+    return t->cell && t->run == c->ctx->recorder.run && t->refs > (t->in_scope ? 1u : 0u);
+}
+
+static void keep(ig_captured *c, ig_tensor *t) {
+    if (is_held(c, t)) c->recording->cells[t->cell - 1].kept = true;
+}
 
 /* A held result moves into the arena, where replays will put it. */
 static void move_in(ig_captured *c, ig_tensor *t) {
+    if (!is_held(c, t)) return;
     const ig_recording *r = c->recording;
     const ig_value value = r->cells[t->cell - 1].value;
     const ig_value_info *info = ig_value_at(&r->graph, value);
@@ -44,7 +53,8 @@ static void move_in(ig_captured *c, ig_tensor *t) {
         return;
     }
     (void)ig_desc_bytes(ig_value_at(&r->graph, info->base)->layout.desc, &bytes);
-    memcpy((char *)c->arena->buffer + home.offset, (const char *)t->storage->buffer, bytes);
+    if (t->storage->buffer) /* it has been computed */
+        memcpy((char *)c->arena->buffer + home.offset, (const char *)t->storage->buffer, bytes);
     if (!IG_GROW(&c->ctx->allocator, c->held, &c->held_room, c->n_held + 1)) {
         c->moved = IG_FAIL(IG_ERR_MEMORY, "capture: %zu results", c->n_held);
         return;
@@ -54,6 +64,15 @@ static void move_in(ig_captured *c, ig_tensor *t) {
     t->storage = ig_storage_retain(c->arena);
     t->layout = info->layout;
     t->layout.offset += ig_elements_of(info->layout.desc.dtype, (int64_t)home.offset);
+}
+
+/* Results that are nowhere: what nobody holds, and all of them if nothing has run. */
+static void lose(ig_captured *c, ig_tensor *t) {
+    if (!t->storage || (t->storage->buffer && (c->has_run || t->storage != c->arena))) return;
+    ig_storage_release(c->ctx, t->storage);
+    t->storage = NULL;
+    t->cell = 0;
+    t->lost = c->has_run;
 }
 
 static ig_status bind(ig_captured *c) {
@@ -68,24 +87,37 @@ static ig_status bind(ig_captured *c) {
 static ig_status settle(ig_captured *c, const ig_slot *before, size_t n_before) {
     ig_ctx *ctx = c->ctx;
     IG_TRY(bind(c));
-    each_held(c, keep);
+    each_tensor(c, keep);
     IG_TRY(ig_recording_make_plan(ctx, c->recording));
     IG_TRY(ig_storage_create(ctx, c->recording->plan->arena_bytes, &c->arena));
-    each_held(c, move_in);
+    each_tensor(c, move_in);
     IG_TRY(c->moved);
     c->n_slots = n_before;
     c->advance = ig_alloc(&ctx->allocator, n_before, sizeof *c->advance);
     if (!c->advance) return IG_FAIL(IG_ERR_MEMORY, "capture: %zu slots", n_before);
-    ig_recording *r =
-        c->recording; /* nobody compares it any more: its flags say how fn left them */
-    for (size_t i = 0; i < r->n_grads; i++)
-        r->grads[i].had = r->states[r->grads[i].state].tensor->has_grad;
     for (size_t i = IG_SLOT_STEP + 1; i < n_before; i++)
         if (ctx->slot_is_count[i]) c->advance[i] = ctx->slots[i].i - before[i].i;
     return IG_OK;
 }
 
 /* ---- the calls ---- */
+
+ig_status ig_capture_failed(const ig_ctx *ctx) {
+    const char *reason = ctx->recorder.reason;
+    return *reason ? IG_FAIL(IG_ERR_STATE, "capture: %s", reason)
+                   : IG_FAIL(IG_ERR_MEMORY, "capture: no memory for the recording");
+}
+
+ig_status ig_capture_run_now(ig_ctx *ctx) {
+    ig_recorder *rec = &ctx->recorder;
+    if (rec->failed) return ig_capture_failed(ctx);
+    const ig_status status = ig_tape_run(ctx);
+    if (status == IG_OK)
+        rec->deferring = false;
+    else
+        ig_record_give_up(ctx); /* what it left undone nobody may use */
+    return status;
+}
 
 static ig_status record(ig_captured *c, ig_status (*fn)(void *arg), void *arg) {
     ig_ctx *ctx = c->ctx;
@@ -98,21 +130,66 @@ static ig_status record(ig_captured *c, ig_status (*fn)(void *arg), void *arg) {
     rec->reason[0] = '\0';
     ig_record_begin(ctx);
     rec->capturing = true;
+    rec->failed = rec->state != IG_RECORDING;
+    rec->deferring = !ctx->finite.watching; /* who looks at each op's results */
     ig_status status = fn(arg);
-    rec->capturing = false;
+    c->has_run = !rec->deferring;
     if (status == IG_OK) status = ig_graph_take_error(&ctx->graph);
+    if (status == IG_OK && rec->failed) status = ig_capture_failed(ctx);
+    rec->capturing = rec->deferring = rec->failed = false;
     if (ctx->steps == steps) ctx->steps++; /* it did not end one: a replay is a step all the same */
     c->steps = ctx->steps - steps;
     if (status == IG_OK && rec->state == IG_RECORDING && rec->now->n_events == 0)
         status = IG_FAIL(IG_ERR_ARGUMENT, "capture: the function computed nothing");
     if (status == IG_OK) c->recording = ig_record_take(ctx);
-    if (status == IG_OK && !c->recording)
-        status = rec->reason[0] ? IG_FAIL(IG_ERR_STATE, "capture: %s", rec->reason)
-                                : IG_FAIL(IG_ERR_MEMORY, "capture: no memory for the recording");
+    if (status == IG_OK && !c->recording) status = ig_capture_failed(ctx);
+    if (rec->state == IG_RECORDING && !c->has_run) ig_recording_undo_grads(rec->now);
     ig_record_give_up(ctx);
     rec->state = IG_BETWEEN;
     rec->now = c->recording; /* for what it bound */
     return status;
+}
+
+static ig_status check_cancel(const ig_ctx *ctx, const char *what) {
+    if (!ctx->options.cancel || !ctx->options.cancel(ctx->options.user)) return IG_OK;
+    return IG_FAIL(IG_ERR_CANCELLED, "%s: cancelled", what);
+}
+
+/* Runs the plan with the slots as they are. */
+static ig_status run(const ig_captured *c) {
+    ig_ctx *ctx = c->ctx;
+    const ig_recording *r = c->recording;
+    r->buffers[IG_ARENA] = c->arena->buffer;
+    r->mirrors[IG_ARENA] = &c->arena->mirror;
+    for (size_t i = 0; i < r->n_binds; i++) {
+        r->buffers[i + 1] = c->bound[i]->storage->buffer;
+        r->mirrors[i + 1] = &c->bound[i]->storage->mirror;
+    }
+    ig_profile_run(ctx, r->plan);
+    IG_TRY(ig_plan_run(r->plan, ig_ctx_run_args(ctx, r->buffers, r->mirrors, r->n_binds + 1)));
+    ctx->counters.ops += r->plan->n_steps - r->plan->n_copies;
+    ctx->counters.submits += r->plan->n_submits;
+    ctx->counters.dispatches += r->plan->n_steps;
+    ctx->counters.copies += r->plan->n_copies;
+    return IG_OK;
+}
+
+/* After settling: unless all was computed while it was written down. */
+static ig_status run_first(ig_captured *c) {
+    ig_recording *r = c->recording;
+    IG_TRY(check_cancel(c->ctx, "capture"));
+    if (!c->has_run) IG_TRY(run(c));
+    c->has_run = true;
+    for (size_t i = 0; i < r->n_grads; i++) /* nobody compares it: they say how fn left them */
+        r->grads[i].had = r->states[r->grads[i].state].tensor->has_grad;
+    return IG_OK;
+}
+
+/* What has not run did not happen. */
+static void undo(const ig_captured *c, const ig_slot *before, size_t n_before) {
+    if (c->has_run) return;
+    memcpy(c->ctx->slots, before, n_before * sizeof *before);
+    if (c->recording) ig_recording_undo_grads(c->recording);
 }
 
 ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg, ig_captured **out) {
@@ -131,6 +208,9 @@ ig_status ig_capture(ig_ctx *ctx, ig_status (*fn)(void *arg), void *arg, ig_capt
     c->ctx = ctx;
     ig_status status = record(c, fn, arg);
     if (status == IG_OK) status = settle(c, before, n_slots);
+    if (status == IG_OK) status = run_first(c);
+    if (status != IG_OK) undo(c, before, n_slots);
+    each_tensor(c, lose);
     if (c->recording) ig_record_let_go(ctx, c->recording);
     ctx->recorder.now = NULL;
     ctx->step_has_ops = false;
@@ -156,21 +236,12 @@ static void advance(const ig_captured *c, int64_t times) {
 ig_status ig_captured_replay(ig_captured *c) {
     if (!c) return IG_FAIL(IG_ERR_ARGUMENT, "captured_replay: NULL");
     ig_ctx *ctx = c->ctx;
-    ig_recording *r = c->recording;
+    const ig_recording *r = c->recording;
     IG_TRY(ig_ctx_check_idle(ctx, "captured_replay"));
     IG_TRY(ig_replay_check_between(ctx, "captured_replay"));
-    if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
-        return IG_FAIL(IG_ERR_CANCELLED, "captured_replay: cancelled");
+    IG_TRY(check_cancel(ctx, "captured_replay"));
     advance(c, 1);
-    r->buffers[IG_ARENA] = c->arena->buffer;
-    r->mirrors[IG_ARENA] = &c->arena->mirror;
-    for (size_t i = 0; i < r->n_binds; i++) {
-        r->buffers[i + 1] = c->bound[i]->storage->buffer;
-        r->mirrors[i + 1] = &c->bound[i]->storage->mirror;
-    }
-    ig_profile_run(ctx, r->plan);
-    const ig_status status =
-        ig_plan_run(r->plan, ig_ctx_run_args(ctx, r->buffers, r->mirrors, r->n_binds + 1));
+    const ig_status status = run(c);
     ctx->steps += c->steps;
     ctx->counters.steps += c->steps;
     ctx->slots[IG_SLOT_STEP].i = (int64_t)ctx->steps;
@@ -181,10 +252,6 @@ ig_status ig_captured_replay(ig_captured *c) {
     for (size_t i = 0; i < r->n_grads; i++)
         r->states[r->grads[i].state].tensor->has_grad = r->grads[i].had;
     ctx->counters.replays++;
-    ctx->counters.ops += r->plan->n_steps - r->plan->n_copies;
-    ctx->counters.submits += r->plan->n_submits;
-    ctx->counters.dispatches += r->plan->n_steps;
-    ctx->counters.copies += r->plan->n_copies;
     return IG_OK;
 }
 

@@ -1,7 +1,9 @@
 #include "runtime/config.h"
 
 #include <jansson.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,8 +12,9 @@
 
 enum { MOST_BYTES = 1 << 16 }; /* of the file */
 
-/* The file as it is read, for messages that say where. */
+/* The file as it is read, with what messages need to say where. */
 typedef struct source {
+    const ig_allocator *allocator;
     const char *path, *text;
     size_t n_bytes;
 } source;
@@ -29,48 +32,125 @@ static int line_of(const source *s, const char *key) {
     return 1; /* it is written with escapes */
 }
 
-static ig_status copy(const ig_allocator *a, const char *text, char **out) {
-    *out = ig_copy_text(a, text);
-    return *out ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "config: %s", text);
+/* ---- the settings ---- */
+
+static ig_status wrong(const source *s, const char *key, const char *what) {
+    return IG_FAIL(IG_ERR_FORMAT, "%s:%d: %.64s: %s", s->path, line_of(s, key), key, what);
 }
 
-/* ["/a", "/b.so"] becomes "/a:/b.so". */
-static ig_status take_plugins(const ig_allocator *a, const source *s, const json_t *list,
-                              char **out) {
-    size_t bytes = 1, i;
+static ig_status take_text(const source *s, const char *key, const json_t *value, void *out) {
+    char **text = out;
+    if (json_string_length(value) == 0) return wrong(s, key, "is no text");
+    *text = ig_copy_text(s->allocator, json_string_value(value));
+    return *text ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "%s: %s", s->path, key);
+}
+
+static ig_status take_path(const source *s, const char *key, const json_t *value, void *out) {
+    const char *path = json_string_value(value);
+    if (!path || path[0] != '/') return wrong(s, key, "is no absolute path");
+    return take_text(s, key, value, out);
+}
+
+static ig_status take_bool(const source *s, const char *key, const json_t *value, void *out) {
+    if (!json_is_boolean(value)) return wrong(s, key, "is neither true nor false");
+    *(bool *)out = json_is_true(value);
+    return IG_OK;
+}
+
+static ig_status take_level(const source *s, const char *key, const json_t *value, void *out) {
+    const json_int_t level = json_integer_value(value);
+    if (level < 1 || level > 3) return wrong(s, key, "is no number from 1 to 3");
+    *(int *)out = (int)level;
+    return IG_OK;
+}
+
+/* Items with a separator between: ["/a", "/b.so"] becomes "/a:/b.so", and [1, 8] "1,8". */
+static ig_status join(const source *s, const json_t *list, char between, char **out) {
+    enum { NUMBER_BYTES = 24 };
+    size_t bytes = 1, used = 0, i;
     const json_t *item;
+    json_array_foreach(list, i, item) bytes += json_string_length(item) + NUMBER_BYTES;
+    char *joint = ig_alloc(s->allocator, bytes, 1);
+    if (!joint) return IG_FAIL(IG_ERR_MEMORY, "%s: %zu items", s->path, json_array_size(list));
     json_array_foreach(list, i, item) {
-        if (!json_is_string(item) || json_string_value(item)[0] != '/')
-            return IG_FAIL(IG_ERR_FORMAT, "%s:%d: plugins: number %zu is no absolute path", s->path,
-                           line_of(s, "plugins"), i + 1);
-        bytes += json_string_length(item) + 1;
+        if (i > 0) joint[used++] = between;
+        used += (size_t)(json_is_string(item)
+                             ? snprintf(joint + used, bytes - used, "%s", json_string_value(item))
+                             : snprintf(joint + used, bytes - used, "%lld",
+                                        (long long)json_integer_value(item)));
     }
-    char *joint = ig_alloc(a, bytes, 1);
-    if (!joint) return IG_FAIL(IG_ERR_MEMORY, "%s: %zu plugins", s->path, json_array_size(list));
-    size_t used = 0;
-    json_array_foreach(list, i, item) used +=
-        (size_t)snprintf(joint + used, bytes - used, "%s%s", i ? ":" : "", json_string_value(item));
     *out = joint;
     return IG_OK;
 }
 
-static ig_status take(const ig_allocator *a, const source *s, json_t *root, ig_config *out) {
+static ig_status take_plugins(const source *s, const char *key, const json_t *list, void *out) {
+    size_t i;
+    const json_t *item;
+    if (!json_is_array(list)) return wrong(s, key, "is no list");
+    json_array_foreach(list, i, item) {
+        if (!json_is_string(item) || json_string_value(item)[0] != '/')
+            return IG_FAIL(IG_ERR_FORMAT, "%s:%d: plugins: number %zu is no absolute path", s->path,
+                           line_of(s, key), i + 1);
+    }
+    return join(s, list, ':', out);
+}
+
+static ig_status take_batches(const source *s, const char *key, const json_t *list, void *out) {
+    size_t i;
+    const json_t *item;
+    if (json_is_string(list)) return take_text(s, key, list, out);
+    if (!json_is_array(list)) return wrong(s, key, "is no list");
+    json_array_foreach(list, i, item) if (json_integer_value(item) < 1) return wrong(
+        s, key, "is no list of whole numbers from 1 on");
+    return join(s, list, ',', out);
+}
+
+typedef struct setting {
+    const char *key;
+    ig_status (*take)(const source *s, const char *key, const json_t *value, void *out);
+    size_t offset; /* in ig_config */
+} setting;
+
+static ig_status take_all(const source *s, const json_t *object, const setting *all, ig_config *out,
+                          const char *there_are) {
     const char *key;
     json_t *value;
-    if (!json_is_object(root)) return IG_FAIL(IG_ERR_FORMAT, "%s:1: is no JSON object", s->path);
-    json_object_foreach(root, key, value) {
-        const bool text = json_is_string(value) && json_string_length(value) > 0;
-        if (strcmp(key, "device") == 0 && text)
-            IG_TRY(copy(a, json_string_value(value), &out->device));
-        else if (strcmp(key, "plugins") == 0 && json_is_array(value))
-            IG_TRY(take_plugins(a, s, value, &out->plugins));
-        else
-            return IG_FAIL(IG_ERR_FORMAT,
-                           "%s:%d: %.64s: there are \"device\" (a text) and \"plugins\" (a list)",
-                           s->path, line_of(s, key), key);
+    json_object_foreach((json_t *)object, key, value) {
+        const setting *one = all;
+        while (one->key && strcmp(one->key, key) != 0) one++;
+        if (!one->key) return wrong(s, key, there_are);
+        IG_TRY(one->take(s, key, value, (char *)out + one->offset));
     }
     return IG_OK;
 }
+
+static ig_status take_compile_options(const source *s, const char *key, const json_t *value,
+                                      void *out) {
+    static const setting all[] = {
+        {"optimization_level", take_level, offsetof(ig_config, optimization_level)},
+        {"precision", take_text, offsetof(ig_config, precision)},
+        {"batch_sizes", take_batches, offsetof(ig_config, batch_sizes)},
+        {0}};
+    if (!json_is_object(value)) return wrong(s, key, "is no object");
+    return take_all(s, value, all, out,
+                    "there are \"optimization_level\", \"precision\" and \"batch_sizes\"");
+}
+
+static ig_status take(const source *s, const json_t *root, ig_config *out) {
+    static const setting all[] = {{"device", take_text, offsetof(ig_config, device)},
+                                  {"plugins", take_plugins, offsetof(ig_config, plugins)},
+                                  {"cache_dir", take_path, offsetof(ig_config, cache_dir)},
+                                  {"compile_options", take_compile_options, 0},
+                                  {"verbose", take_bool, offsetof(ig_config, verbose)},
+                                  {"strict", take_bool, offsetof(ig_config, strict)},
+                                  {0}};
+    if (!json_is_object(root)) return IG_FAIL(IG_ERR_FORMAT, "%s:1: is no JSON object", s->path);
+    return take_all(s, root, all, out,
+                    "there are \"device\", \"plugins\", \"cache_dir\", \"compile_options\", "
+                    "\"verbose\" and \"strict\"");
+}
+
+/* ---- the file ---- */
 
 ig_status ig_config_read(const ig_allocator *allocator, ig_config *out) {
     char path[PATH_MAX];
@@ -89,7 +169,7 @@ ig_status ig_config_read(const ig_allocator *allocator, ig_config *out) {
     json_t *root = status == IG_OK ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
     if (status == IG_OK && !root)
         status = IG_FAIL(IG_ERR_FORMAT, "%s:%d: %s", path, error.line, error.text);
-    if (root) status = take(allocator, &(source){path, text, bytes}, root, out);
+    if (root) status = take(&(source){allocator, path, text, bytes}, root, out);
     if (status != IG_OK) ig_config_deinit(allocator, out);
     json_decref(root);
     ig_free(allocator, text);
@@ -100,5 +180,47 @@ ig_status ig_config_read(const ig_allocator *allocator, ig_config *out) {
 void ig_config_deinit(const ig_allocator *allocator, ig_config *config) {
     ig_free(allocator, config->device);
     ig_free(allocator, config->plugins);
+    ig_free(allocator, config->cache_dir);
+    ig_free(allocator, config->precision);
+    ig_free(allocator, config->batch_sizes);
     *config = (ig_config){0};
+}
+
+/* ---- who is obeyed ---- */
+
+static const char *first_set(const char *a, const char *b, const char *c, const char *d) {
+    return a && *a ? a : b && *b ? b : c && *c ? c : d;
+}
+
+ig_ctx_options ig_config_settle(const ig_config *config, const ig_ctx_options *options) {
+    ig_ctx_options o = *options;
+    ig_compile_options *compile = &o.compile;
+    o.device = first_set(o.device, getenv("INGOT_DEVICE"), getenv("RM_DEVICE"),
+                         first_set(config->device, NULL, NULL, "auto"));
+    o.cache_dir = first_set(o.cache_dir, getenv("INGOT_CACHE_DIR"), getenv("RM_CACHE_DIR"),
+                            config->cache_dir);
+    o.plugins = first_set(o.plugins, config->plugins, NULL, NULL);
+    compile->precision = first_set(compile->precision, config->precision, NULL, NULL);
+    compile->batch_sizes = first_set(compile->batch_sizes, config->batch_sizes, NULL, NULL);
+    if (!compile->optimization_level) compile->optimization_level = config->optimization_level;
+    o.verbose |= config->verbose;
+    o.strict |= config->strict;
+    return o;
+}
+
+ig_status ig_cache_dir(const ig_ctx_options *options, char *out, size_t out_bytes) {
+    static const ig_ctx_options defaults;
+    char folder[PATH_MAX];
+    ig_config config;
+    if (!out) return IG_FAIL(IG_ERR_ARGUMENT, "cache_dir: NULL");
+    if (!options) options = &defaults;
+    const ig_allocator *a = options->allocator.alloc ? &options->allocator : &ig_heap;
+    IG_TRY(ig_config_read(a, &config));
+    const bool there = ig_dir_cache(ig_config_settle(&config, options).cache_dir, folder);
+    ig_config_deinit(a, &config);
+    if (!there)
+        return IG_FAIL(IG_ERR_IO, "there is no place for a cache; INGOT_CACHE_DIR names one");
+    const int length = snprintf(out, out_bytes, "%s", folder);
+    if (length >= 0 && (size_t)length < out_bytes) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT, "cache_dir: %s is longer than %zu bytes", folder, out_bytes);
 }

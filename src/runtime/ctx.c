@@ -68,8 +68,12 @@ static const char *host_option(const ig_host *host, const char *name) {
 
 /* ---- making ---- */
 
-/* The caller's texts may go. */
-static ig_status keep_options(ig_ctx *ctx, const ig_compile_options *o) {
+/* All but the texts of others, which may go. */
+static ig_status keep_options(ig_ctx *ctx, const ig_ctx_options *options) {
+    const ig_compile_options *o = &options->compile;
+    ctx->options = *options;
+    ctx->options.device = ctx->options.plugins = ctx->options.cache_dir = NULL;
+    ctx->options.compile = (ig_compile_options){0};
     const char *precision = o->precision ? o->precision : "";
     const char *batches = o->batch_sizes ? o->batch_sizes : "";
     if (strlen(precision) >= sizeof ctx->precision || strlen(batches) >= sizeof ctx->batch_sizes)
@@ -80,10 +84,6 @@ static ig_status keep_options(ig_ctx *ctx, const ig_compile_options *o) {
     snprintf(ctx->precision, sizeof ctx->precision, "%s", precision);
     snprintf(ctx->batch_sizes, sizeof ctx->batch_sizes, "%s", batches);
     return IG_OK;
-}
-
-static const char *first_set(const char *a, const char *b, const char *c, const char *d) {
-    return a && *a ? a : b && *b ? b : c && *c ? c : d;
 }
 
 /* The device asked for; and behind it, for what it cannot do, those that can do all.  One that
@@ -101,6 +101,7 @@ ig_status ig_ctx_open_devices(ig_ctx *ctx, const char *name, ig_planner *p) {
         else if (status == IG_ERR_MEMORY)
             return status;
     }
+    for (uint32_t i = 0; i < p->n_devices; i++) p->devices[i]->limit = ctx->options.memory_bytes;
     return IG_OK;
 }
 
@@ -109,6 +110,7 @@ static ig_status open_cache(ig_ctx *ctx, const ig_ctx_options *o) {
     char folder[PATH_MAX];
     ig_artifacts *a = &ctx->artifacts;
     a->allocator = &ctx->allocator;
+    a->host = &ctx->host.table;
     a->most_bytes = o->cache_bytes ? o->cache_bytes : IG_CACHE_BYTES_DEFAULT;
     snprintf(a->options, sizeof a->options, "optimization_level=%s\nprecision=%s\nbatch_sizes=%s\n",
              ctx->optimization_level, ctx->precision, ctx->batch_sizes);
@@ -128,27 +130,17 @@ static void tell_device(const ig_ctx *ctx, const char *wanted) {
     host_log(&ctx->host.table, IG_LOG_INFO, text);
 }
 
-/* What was asked for beats the environment, which beats the user's config. */
 static ig_status choose_device(ig_ctx *ctx, const ig_ctx_options *options) {
-    ig_config config;
-    IG_TRY(ig_config_read(&ctx->allocator, &config));
-    ctx->registry =
-        (ig_registry){.allocator = &ctx->allocator,
-                      .host = &ctx->host.table,
-                      .places = {first_set(options->plugins, config.plugins, NULL, NULL),
-                                 options->accept_plugin, options->user, options->isolate_plugins}};
-    const char *paths = ctx->registry.places.paths;
-    if (paths && !(ctx->plugin_paths = ig_copy_text(&ctx->allocator, paths))) {
-        ig_config_deinit(&ctx->allocator, &config);
+    const char *paths = options->plugins;
+    if (paths && !(ctx->plugin_paths = ig_copy_text(&ctx->allocator, paths)))
         return IG_FAIL(IG_ERR_MEMORY, "ctx_create: plugins");
-    }
-    ctx->registry.places.paths = ctx->plugin_paths; /* the texts may go */
-    const char *wanted = first_set(options->device, getenv("INGOT_DEVICE"), getenv("RM_DEVICE"),
-                                   first_set(config.device, NULL, NULL, "auto"));
-    const ig_status status = ig_ctx_open_devices(ctx, wanted, &ctx->planner);
-    if (status == IG_OK) tell_device(ctx, wanted);
-    ig_config_deinit(&ctx->allocator, &config);
-    return status;
+    ctx->registry = (ig_registry){.allocator = &ctx->allocator,
+                                  .host = &ctx->host.table,
+                                  .places = {ctx->plugin_paths, options->accept_plugin,
+                                             options->user, options->isolate_plugins}};
+    IG_TRY(ig_ctx_open_devices(ctx, options->device, &ctx->planner));
+    tell_device(ctx, options->device);
+    return IG_OK;
 }
 
 static const ig_custom_op *custom_of(void *user, uint32_t id) {
@@ -157,6 +149,7 @@ static const ig_custom_op *custom_of(void *user, uint32_t id) {
 
 static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
     uint32_t slot;
+    IG_TRY(keep_options(ctx, options));
     ctx->host = (ig_ctx_host){{.abi = IG_BACKEND_ABI,
                                .struct_size = sizeof(ig_host),
                                .fail = ig_fail,
@@ -208,12 +201,11 @@ ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out) {
     ig_ctx *ctx = ig_alloc(allocator, 1, sizeof *ctx);
     if (!ctx) return IG_FAIL(IG_ERR_MEMORY, "ctx_create: a context");
     ctx->allocator = *allocator;
-    ctx->options = *options;
-    ctx->options.device = ctx->options.plugins = NULL; /* the caller's texts may go */
-    ctx->options.compile = (ig_compile_options){0};
-    ctx->options.cache_dir = NULL;
-    ig_status status = keep_options(ctx, &options->compile);
-    if (status == IG_OK) status = init(ctx, options);
+    ig_config config = {0};
+    ig_status status = ig_config_read(allocator, &config);
+    const ig_ctx_options settled = ig_config_settle(&config, options);
+    if (status == IG_OK) status = init(ctx, &settled);
+    ig_config_deinit(allocator, &config);
     if (status == IG_OK)
         *out = ctx;
     else
@@ -269,4 +261,8 @@ void ig_ctx_destroy(ig_ctx *ctx) {
 
 uint64_t ig_ctx_seed(const ig_ctx *ctx) { return ctx->options.seed; }
 const char *ig_ctx_device(const ig_ctx *ctx) { return ctx->planner.devices[0]->name; }
+
+uint32_t ig_ctx_device_class(const ig_ctx *ctx) {
+    return ctx->planner.devices[0]->info.device_class;
+}
 const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx) { return &ctx->allocator; }

@@ -18,8 +18,8 @@
 /* Memory of the host, counted, which a device may mirror.  Views and values share it. */
 typedef struct ig_storage {
     uint32_t refs;
-    uint32_t version; /* grows when it is overwritten */
-    ig_backend_buffer *buffer;
+    uint32_t version;          /* grows when it is overwritten */
+    ig_backend_buffer *buffer; /* NULL: what lies there has not been computed */
     uint64_t bytes;
     ig_mirror mirror;
     void (*release)(void *owner); /* of wrapped memory, which is not ours */
@@ -50,6 +50,7 @@ struct ig_tensor {
     ig_value value;      /* in the tape; IG_NO_VALUE: not there */
     bool wants_grad;
     bool has_grad; /* since it was last zeroed */
+    bool new_grad; /* from the backward at work */
     bool lost;     /* without storage because a replayed step did not keep it */
 
     uint64_t tape; /* that `value` is of */
@@ -122,6 +123,7 @@ struct ig_captured {
     int64_t *advance;  /* of each slot: by how much fn moved its count */
     size_t n_slots;
     uint64_t steps;  /* that fn ended */
+    bool has_run;    /* and not been written down only */
     ig_status moved; /* what came of moving results */
     ig_held *held;
     size_t n_held, held_room;
@@ -185,6 +187,9 @@ struct ig_ctx {
     ig_custom_op *customs;
     size_t n_customs, customs_room;
 
+    uint64_t first_submit_ns;  /* when it was, on the monotonic clock; 0: not yet */
+    uint64_t plan_ns, pack_ns; /* spent on plans of recordings; of that, on packing weights */
+    uint64_t pack_began_ns;
     uint64_t steps;
     uint64_t next_steps; /* what the count was set to in the midst of a step, */
     bool steps_were_set; /* if it was: it holds from the next one on */
@@ -203,6 +208,9 @@ static inline bool ig_tensor_has_identity(const ig_tensor *t) {
 
 /* ---- storage.c ---- */
 IG_MUST_CHECK ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out);
+/* One for what has not been computed: without memory until that is fulfilled. */
+IG_MUST_CHECK ig_status ig_storage_promise(ig_ctx *ctx, uint64_t bytes, ig_storage **out);
+IG_MUST_CHECK ig_status ig_storage_fulfil(ig_ctx *ctx, ig_storage *storage);
 ig_storage *ig_storage_retain(ig_storage *storage);
 /* Puts memory of someone else's, as it is wrapped, in the place of the storage's own. */
 void ig_storage_adopt(ig_ctx *ctx, ig_storage *storage, const ig_storage *outside);
@@ -265,6 +273,8 @@ void ig_ctx_detach_all(ig_ctx *ctx);
 
 /* ---- run.c ---- */
 extern const ig_graph_hooks ig_run_hooks;
+/* Runs all nodes of the tape, which were written down and have not run. */
+IG_MUST_CHECK ig_status ig_tape_run(ig_ctx *ctx);
 
 /* What a plan is run with; mirrors count where a device has memory of its own. */
 static inline ig_run_args ig_ctx_run_args(ig_ctx *ctx, ig_backend_buffer *const *buffers,

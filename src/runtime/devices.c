@@ -84,7 +84,7 @@ ig_status ig_devices_each(const ig_ctx_options *options, ig_device_entry_fn *fn,
     IG_TRY(ig_config_read(a, &config));
     ig_registry registry = {.allocator = a,
                             .host = &ig_lone_host,
-                            .places = {options->plugins ? options->plugins : config.plugins,
+                            .places = {ig_config_settle(&config, options).plugins,
                                        options->accept_plugin, options->user,
                                        options->isolate_plugins}};
     ig_backend_list list;

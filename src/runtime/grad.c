@@ -47,6 +47,12 @@ static ig_status check_version(void *user, const ig_value_info *value) {
                    source && source->name ? source->name : "a tensor without a name");
 }
 
+static bool adds_to_grad(void *user, ig_value leaf) {
+    const ig_ctx *ctx = user;
+    const ig_tensor *t = ig_value_at(&ctx->graph, leaf)->source;
+    return t->has_grad;
+}
+
 /* The first gradient after zeroing is written, the others are added. */
 static ig_status keep_grad(void *user, ig_value leaf, ig_value grad) {
     ig_ctx *ctx = user;
@@ -59,10 +65,22 @@ static ig_status keep_grad(void *user, ig_value leaf, ig_value grad) {
         ig_build_binary(g, t->has_grad ? IG_OP_ACCUMULATE : IG_OP_ASSIGN, before, grad);
     IG_TRY(ig_graph_take_error(g));
     ig_record_grad(ctx, t, t->has_grad);
+    if (ctx->recorder.failed) return ig_capture_failed(ctx);
     /* What was built goes with the end of the backward, unless it is recorded. */
     t->grad->value = ctx->recorder.state == IG_RECORDING ? after : IG_NO_VALUE;
+    t->new_grad |= !t->has_grad;
     t->has_grad = true;
     return IG_OK;
+}
+
+/* After a backward; if it failed, tensors that had no gradient have none now. */
+static void settle_grads(ig_ctx *ctx, bool failed) {
+    for (size_t v = 0; v < ctx->graph.n_values; v++) {
+        ig_tensor *t = ig_value_at(&ctx->graph, (ig_value)v)->source;
+        if (!t || !t->new_grad) continue;
+        t->new_grad = false;
+        if (failed) t->has_grad = false;
+    }
 }
 
 ig_status ig_backward(ig_tensor *loss) {
@@ -86,9 +104,15 @@ ig_status ig_backward(ig_tensor *loss) {
                                      "requires a gradient, or its step has ended");
     ctx->no_grad++;
     ctx->in_backward++;
-    const ig_backward_args args = {loss->value, ctx->recorder.state == IG_RECORDING, check_version,
-                                   keep_grad, ctx};
+    const ig_backward_args args = {.loss = loss->value,
+                                   .keep_nodes = ctx->recorder.state == IG_RECORDING,
+                                   .keep_memory = ctx->recorder.deferring,
+                                   .check = check_version,
+                                   .adds = adds_to_grad,
+                                   .sink = keep_grad,
+                                   .user = ctx};
     const ig_status status = ig_graph_backward(&ctx->graph, args);
+    settle_grads(ctx, status != IG_OK);
     ctx->in_backward--;
     ctx->no_grad--;
     if (status == IG_OK)

@@ -303,6 +303,7 @@ ig_status ig_eval(ig_tensor *const *tensors, int count) {
             IG_TRY(ig_graph_take_error(&ctx->graph));
             return ig_tensor_missing(tensors[i], "eval");
         }
+        if (ctx->recorder.deferring) continue; /* nobody looks at it before it runs */
         IG_TRY(ig_replay_read(ctx, tensors[i]));
         IG_TRY(ig_device_sync(ctx->planner.devices[0]));
     }

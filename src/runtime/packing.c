@@ -10,9 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "runtime/ctx.h"
-
-static const ig_allocator *const memory = &ig_heap; /* no context's: a packing outlives them */
 
 enum { LAYOUT_BYTES = 32 };
 
@@ -33,6 +32,7 @@ typedef struct packed {
 } packed;
 
 struct ig_packing {
+    ig_allocator memory; /* no context's: a packing outlives them */
     atomic_uint refs;
     pthread_mutex_t lock;
     uint32_t n_attached;
@@ -44,10 +44,12 @@ struct ig_packing {
 
 /* ---- for callers ---- */
 
-ig_status ig_packing_create(ig_packing **out) {
+ig_status ig_packing_create(const ig_allocator *allocator, ig_packing **out) {
     if (!out) return IG_FAIL(IG_ERR_ARGUMENT, "packing_create: NULL");
+    const ig_allocator *memory = allocator ? allocator : &ig_heap;
     ig_packing *p = ig_alloc(memory, 1, sizeof *p);
     if (!p) return IG_FAIL(IG_ERR_MEMORY, "packing_create: a packing");
+    p->memory = *memory;
     atomic_init(&p->refs, 1);
     if (pthread_mutex_init(&p->lock, NULL) != 0) {
         ig_free(memory, p);
@@ -62,15 +64,15 @@ ig_packing *ig_packing_retain(ig_packing *p) {
     return p;
 }
 
-static void drop(packed *one) {
+static void drop(const ig_packing *p, packed *one) {
     if (one->kept.map.size > 0)
         ig_entry_close(&one->kept);
     else
-        ig_free(memory, one->bytes);
+        ig_free(&p->memory, one->bytes);
 }
 
 static void drop_all(ig_packing *p) {
-    for (size_t i = 0; i < p->count; i++) drop(&p->all[i]);
+    for (size_t i = 0; i < p->count; i++) drop(p, &p->all[i]);
     p->count = 0;
 }
 
@@ -78,15 +80,16 @@ void ig_packing_release(ig_packing *p) {
     if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
     drop_all(p);
     pthread_mutex_destroy(&p->lock);
-    ig_free(memory, p->all);
-    ig_free(memory, p->sources);
-    ig_free(memory, p);
+    const ig_allocator memory = p->memory;
+    ig_free(&memory, p->all);
+    ig_free(&memory, p->sources);
+    ig_free(&memory, p);
 }
 
 ig_status ig_packing_add(ig_packing *p, const void *bytes, uint64_t n_bytes, ig_pack_source kind) {
     if (!p || !bytes) return IG_FAIL(IG_ERR_ARGUMENT, "packing_add: NULL");
     pthread_mutex_lock(&p->lock);
-    const bool room = IG_GROW(memory, p->sources, &p->sources_room, p->n_sources + 1);
+    const bool room = IG_GROW(&p->memory, p->sources, &p->sources_room, p->n_sources + 1);
     if (room) p->sources[p->n_sources++] = (source){bytes, n_bytes, kind};
     pthread_mutex_unlock(&p->lock);
     return room ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "packing_add: %zu weights", p->n_sources);
@@ -178,7 +181,7 @@ static packed *find(const ig_packing *p, const void *weight, const char *layout,
 }
 
 /* Large pages, where there are any: many rows are read at once. */
-static void *new_bytes(uint64_t bytes) {
+static void *new_bytes(const ig_allocator *memory, uint64_t bytes) {
     void *p = ig_alloc(memory, bytes, 1);
     const uintptr_t large = (uintptr_t)1 << 21, begin = ((uintptr_t)p + large - 1) & -large;
     const uintptr_t end = ((uintptr_t)p + bytes) & -large;
@@ -192,26 +195,7 @@ static void tell(const ig_ctx *ctx, const char *what, uint64_t bytes) {
     if (o->progress && bytes > 0) o->progress(o->user, what, bytes, bytes);
 }
 
-/* From the cache, mapped, or as memory to be filled. */
-static void *begin_new(ig_ctx *ctx, ig_packing *p, const ig_operand *weight, const char *layout,
-                       uint64_t bytes, bool *out_ready) {
-    const void *kept = NULL;
-    if (strlen(layout) >= LAYOUT_BYTES || !IG_GROW(memory, p->all, &p->room, p->count + 1))
-        return NULL;
-    packed *new = &p->all[p->count];
-    *new = (packed){.weight = weight->host, .n_bytes = bytes};
-    *out_ready =
-        ig_artifacts_find_weight(&ctx->artifacts, weight, layout, bytes, &new->kept, &kept);
-    if (*out_ready) tell(ctx, "weights from the cache", ctx->artifacts.found_bytes);
-    new->bytes = *out_ready ? (void *)(uintptr_t)kept : new_bytes(bytes);
-    if (!new->bytes) return NULL;
-    memcpy(new->layout, layout, strlen(layout) + 1);
-    p->count++;
-    return new->bytes;
-}
-
-/* Pages that lie in the weight whole; its neighbours need theirs.  A recording's first run reads
- * them before its program, which does not, is made. */
+/* Pages that lie in the weight whole; its neighbours need theirs. */
 static void drop_pages(const source *s) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t begin = ((uintptr_t)s->bytes + page - 1) & -page;
@@ -220,18 +204,39 @@ static void drop_pages(const source *s) {
         (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
+/* From the cache, mapped, or as memory to be filled. */
+static void *begin_new(ig_ctx *ctx, ig_packing *p, const ig_operand *weight, const char *layout,
+                       uint64_t bytes, bool *out_ready) {
+    const void *kept = NULL;
+    if (strlen(layout) >= LAYOUT_BYTES || !IG_GROW(&p->memory, p->all, &p->room, p->count + 1))
+        return NULL;
+    packed *new = &p->all[p->count];
+    *new = (packed){.weight = weight->host, .n_bytes = bytes};
+    *out_ready =
+        ig_artifacts_find_weight(&ctx->artifacts, weight, layout, bytes, &new->kept, &kept);
+    if (*out_ready) {
+        tell(ctx, "weights from the cache", ctx->artifacts.found_bytes);
+        drop_pages(source_of(p, weight->host)); /* that may have been read for their digest */
+    }
+    new->bytes = *out_ready ? (void *)(uintptr_t)kept : new_bytes(&p->memory, bytes);
+    if (!new->bytes) return NULL;
+    memcpy(new->layout, layout, strlen(layout) + 1);
+    p->count++;
+    return new->bytes;
+}
+
 void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layout, uint64_t bytes,
                         bool *out_ready) {
     ig_packing *p = lock_packing_of(ctx, weight->host);
     if (!p) return NULL;
     const packed *known = find(p, weight->host, layout, bytes);
     *out_ready = known != NULL;
-    if (known) drop_pages(source_of(p, weight->host));
     void *result = known ? known->bytes : begin_new(ctx, p, weight, layout, bytes, out_ready);
     if (*out_ready || !result)
         pthread_mutex_unlock(&p->lock);
     else
         ctx->packing = p;
+    ctx->pack_began_ns = ig_clock_ns();
     return result;
 }
 
@@ -244,8 +249,9 @@ void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole) {
         drop_pages(source_of(p, weight->host));
     } else {
         p->count--;
-        drop(new);
+        drop(p, new);
     }
     ctx->packing = NULL;
+    ctx->pack_ns += ig_clock_ns() - ctx->pack_began_ns;
     pthread_mutex_unlock(&p->lock);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "op/cost.h"
 #include "runtime/ctx.h"
@@ -107,6 +108,7 @@ static void find_kinds(ig_ctx *ctx, const ig_plan *plan) {
 
 void ig_profile_run(ig_ctx *ctx, const ig_plan *plan) {
     ig_profile *p = &ctx->profile;
+    if (!ctx->first_submit_ns) ctx->first_submit_ns = ig_clock_ns();
     if (!ctx->host.table.trace) return;
     p->run++;
     if (p->plan != plan || !plan) find_kinds(ctx, plan);

@@ -44,10 +44,17 @@ void ig_record_begin(ig_ctx *ctx) {
     rec->state = IG_RECORDING;
 }
 
+void ig_recording_undo_grads(const ig_recording *r) {
+    for (size_t i = r->n_grads; i-- > 0;)
+        r->states[r->grads[i].state].tensor->has_grad = r->grads[i].had;
+}
+
 /* The step goes on, but nobody writes it down. */
 void ig_record_give_up(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;
     if (rec->state != IG_RECORDING) return;
+    rec->failed = rec->deferring;
+    if (rec->failed) return; /* what has not run is undone when the capture ends */
     ig_record_let_go(ctx, rec->now);
     ig_recording_destroy(ctx, rec->now);
     rec->now = NULL;

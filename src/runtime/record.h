@@ -111,6 +111,8 @@ typedef struct ig_recorder {
     ig_mode mode;
     ig_recorder_state state;
     bool capturing;      /* by hand: the ends of steps do not end it */
+    bool deferring;      /* and what is captured has not run, */
+    bool failed;         /* and will not, for it could not be written down */
     uint32_t mode_steps; /* since the mode was set */
     ig_recording *all[IG_MOST_RECORDINGS];
     uint32_t count;
@@ -132,6 +134,8 @@ typedef struct ig_recorder {
 void ig_recorder_deinit(ig_ctx *ctx);
 void ig_recording_destroy(ig_ctx *ctx, ig_recording *recording);
 IG_MUST_CHECK ig_status ig_recording_make_plan(ig_ctx *ctx, ig_recording *recording);
+/* What was recorded has not run: its tensors have the gradients that they had. */
+void ig_recording_undo_grads(const ig_recording *recording);
 void ig_recording_drop_plan(ig_ctx *ctx, ig_recording *recording); /* the next replay makes one */
 
 /* What is called: an op or update with its tensors. */
@@ -202,6 +206,13 @@ bool ig_plan_holds(const ig_plan *plan, ig_value base, uint32_t parts);
 /* Somebody keeps a result, or uses one of an earlier step: recordings keep it from now on. */
 void ig_replay_retain(ig_tensor *tensor);
 void ig_replay_used(ig_ctx *ctx, const ig_tensor *tensor);
+
+/* ---- capture.c ---- */
+/* Somebody looks at what a capture has written down so far, or is about to change what that reads:
+ * it runs now, op by op, and so does what comes after it. */
+IG_MUST_CHECK ig_status ig_capture_run_now(ig_ctx *ctx);
+/* Why what is captured is not written down any more. */
+IG_MUST_CHECK ig_status ig_capture_failed(const ig_ctx *ctx);
 
 /* ---- diverge.c: when the step is another one after all ---- */
 /* Runs the verified events that have not run as in Dynamic mode; the step goes on recorded. */

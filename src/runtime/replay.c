@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "runtime/ctx.h"
 
 ig_tensor *ig_replay_bound(const ig_ctx *ctx, ig_ref ref) {
@@ -85,6 +86,7 @@ static const void *weight_of(const ig_recording *r, ig_ref ref) {
 
 ig_status ig_recording_make_plan(ig_ctx *ctx, ig_recording *r) {
     const ig_allocator *a = &ctx->allocator;
+    const uint64_t began = ig_clock_ns();
     ig_value *bound = ig_alloc(a, r->n_binds, sizeof *bound);
     ig_value *kept = ig_alloc(a, r->n_cells, sizeof *kept);
     uint32_t *cuts = ig_alloc(a, r->n_events, sizeof *cuts), n_kept = 0, n_cuts = 0;
@@ -119,6 +121,7 @@ ig_status ig_recording_make_plan(ig_ctx *ctx, ig_recording *r) {
     ig_free(a, cuts);
     ig_free(a, kept);
     ig_free(a, bound);
+    ctx->plan_ns += ig_clock_ns() - began;
     ig_pool_drain(ctx); /* what the recorded step took one by one, the arena has now */
     for (size_t i = 0; status == IG_OK && i < r->n_cells; i++) { /* the arena is laid out anew */
         ig_tensor_give_up(r->cells[i].handle);
@@ -298,12 +301,18 @@ bool ig_replay_call(ig_ctx *ctx, const ig_call *call, ig_tensor **out, uint32_t 
 
 /* ---- cuts ---- */
 
-/* Whether a verified event touches the memory, or, if so asked, overwrites it.  That it may have
+/* Events that may wait to be run: those that are verified, or what a capture has written down. */
+static size_t n_waiting(const ig_recorder *rec) {
+    if (rec->state == IG_REPLAYING) return rec->cursor;
+    return rec->state == IG_RECORDING && rec->deferring ? rec->now->n_events : 0;
+}
+
+/* Whether such an event touches the memory, or, if so asked, overwrites it.  That it may have
  * run already makes no difference worth asking for. */
 static bool touches(const ig_ctx *ctx, const ig_storage *memory, bool overwrites) {
     const ig_recorder *rec = &ctx->recorder;
     const ig_recording *r = rec->now;
-    for (uint32_t i = 0; i < rec->cursor; i++) {
+    for (size_t i = 0; i < n_waiting(rec); i++) {
         const ig_event *e = &r->events[i];
         const bool counts = !overwrites || e->kind == IG_EVENT_UPDATE;
         for (uint32_t j = 0; counts && j < e->n_refs; j++) {
@@ -373,6 +382,8 @@ ig_status ig_replay_read(ig_ctx *ctx, ig_tensor *t) {
     const bool of_this_step = t->cell && t->run == rec->run;
     if (t->cell && !of_this_step) ig_replay_used(ctx, t);
     if (rec->state == IG_BETWEEN) return read_after(ctx, t);
+    if (rec->deferring && (!t->storage->buffer || touches(ctx, t->storage, true)))
+        IG_TRY(ig_capture_run_now(ctx));
     if (rec->state == IG_RECORDING) record_read(ctx, t, &call);
     if (rec->state != IG_REPLAYING) return IG_OK;
     if (matches(ctx, rec->now, &call)) {
@@ -394,7 +405,8 @@ ig_status ig_replay_read(ig_ctx *ctx, ig_tensor *t) {
 
 ig_status ig_replay_write(ig_ctx *ctx, ig_tensor *t) {
     ig_recorder *rec = &ctx->recorder;
-    if (rec->state != IG_REPLAYING || !touches(ctx, t->storage, false)) return IG_OK;
+    if (!touches(ctx, t->storage, false)) return IG_OK;
+    if (rec->deferring) return ig_capture_run_now(ctx);
     snprintf(rec->reason, sizeof rec->reason, "event %u: a tensor is written to in the middle",
              rec->cursor);
     return ig_diverge(ctx); /* what is pending reads it as it is now */
@@ -409,6 +421,7 @@ void ig_replay_release(ig_tensor *t) {
 }
 
 ig_status ig_replay_give_way(ig_ctx *ctx) {
+    if (ctx->recorder.deferring) return ig_capture_run_now(ctx);
     if (ctx->recorder.state == IG_REPLAYING) return ig_diverge(ctx);
     if (ctx->recorder.state == IG_BETWEEN) ig_replay_detach(ctx);
     return IG_OK;
@@ -437,10 +450,9 @@ static bool reads_slot(const ig_recording *r, const ig_event *e, uint32_t slot) 
 
 void ig_replay_slot(ig_ctx *ctx, uint32_t slot) {
     ig_recorder *rec = &ctx->recorder;
-    if (rec->state != IG_REPLAYING) return;
-    for (uint32_t i = 0; i < rec->cursor; i++) {
+    for (size_t i = 0; i < n_waiting(rec); i++) {
         if (!reads_slot(rec->now, &rec->now->events[i], slot)) continue;
-        const ig_status status = ig_diverge(ctx);
+        const ig_status status = rec->deferring ? ig_capture_run_now(ctx) : ig_diverge(ctx);
         if (status != IG_OK) ig_graph_stick(&ctx->graph, status);
         return;
     }

@@ -1,6 +1,8 @@
 /* What happened, as numbers and as JSON. */
 #include "ingot/report.h"
 
+#include <string.h>
+
 #include "plan/describe.h"
 #include "runtime/ctx.h"
 
@@ -19,6 +21,8 @@ ig_counters ig_report_counters(const ig_ctx *ctx) {
     return c;
 }
 
+uint64_t ig_report_first_submit(const ig_ctx *ctx) { return ctx ? ctx->first_submit_ns : 0; }
+
 ig_memory_stats ig_report_memory(const ig_ctx *ctx) {
     return ctx ? ig_device_memory(ctx->planner.devices[0]) : (ig_memory_stats){0};
 }
@@ -29,11 +33,10 @@ void ig_report_reset_memory(ig_ctx *ctx) {
 
 typedef void segment_fn(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s);
 
-static void say_module(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, const ig_segment *s) {
-    if (s->count == 1)
-        ig_text_add_string(t, ig_plan_step_name(&ctx->planner, &plan->steps[s->first]));
-    else
-        ig_text_add(t, "\"steps %u to %u\"", s->first, s->first + s->count - 1);
+static void say_module(ig_text *t, const ig_plan *plan, const ig_segment *s) {
+    char name[IG_MODULE_BYTES];
+    ig_segment_name(plan, s, name);
+    ig_text_add_string(t, name);
 }
 
 /* A device that could not do something after all, before the one that did it. */
@@ -56,10 +59,11 @@ static void say_timeline(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, con
         {.level = "compile", .ok = true, .selected = true},
         {.level = "kernel_override", .reason = "no override registered"},
         {.level = "eager", .reason = "skipped: compile selected"}};
+    (void)ctx;
     if (s->left) say_refusal(t, s->left);
     ig_text_comma(t);
     ig_text_add(t, "{\"module\":");
-    say_module(t, ctx, plan, s);
+    say_module(t, plan, s);
     ig_text_add(t, ",\"device\":\"%s\"", ig_segment_device(s));
     ig_attempts_describe(t, s->left ? compiled : s->attempts);
     ig_text_add(t, "}");
@@ -84,7 +88,7 @@ static void say_fallback(ig_text *t, const ig_ctx *ctx, const ig_plan *plan, con
     if (!s->fallback[0]) return;
     ig_text_comma(t);
     ig_text_add(t, "{\"op\":");
-    say_module(t, ctx, plan, s);
+    say_module(t, plan, s);
     say_fallback_of(
         t, ctx,
         (fallback){ig_segment_device(s), s->fallback, s->n_runs, s->moved_bytes, s->lost_ns});
@@ -150,7 +154,9 @@ static void say_flow(ig_text *t, const ig_ctx *ctx) {
 }
 
 static void say_timings(ig_text *t, const ig_ctx *ctx) {
-    ig_text_add(t, "{\"compile_ms\":%.3f}", (double)ctx->artifacts.counts.compile_ns / 1e6);
+    const double compile_ms = (double)ctx->artifacts.counts.compile_ns / 1e6;
+    ig_text_add(t, "{\"compile_ms\":%.3f,\"plan_ms\":%.3f,\"pack_ms\":%.3f}", compile_ms,
+                (double)ctx->plan_ns / 1e6, (double)ctx->pack_ns / 1e6);
 }
 
 /* Integers of JSON end where those with a sign end, for most who read it. */
@@ -215,22 +221,23 @@ static void say_compile_cache(ig_text *t, const ig_ctx *ctx) {
 static void say_weight_cache(ig_text *t, const ig_ctx *ctx) {
     const ig_artifacts *a = &ctx->artifacts;
     ig_text_add(t, "{");
-    ig_text_add_number(t, "hits", a->weights_found);
+    ig_text_add_number(t, "hits", a->counts.weights_found);
     ig_text_add_number(t, "hit_bytes", a->found_bytes);
     ig_text_add_number(t, "stored", a->weights_kept);
     ig_text_add_number(t, "stored_bytes", a->kept_bytes);
     ig_text_add(t, "}");
 }
 
-static uint64_t steps_on(const ig_plan *plan, const ig_device *device) {
+static uint64_t steps_on(const ig_plan *plan, const char *device) {
     uint64_t count = 0;
     for (uint32_t i = 0; plan && i < plan->n_segments; i++)
-        if (plan->segments[i].device == device) count += plan->segments[i].count;
+        if (strcmp(ig_segment_device(&plan->segments[i]), device) == 0)
+            count += plan->segments[i].count;
     return count;
 }
 
-/* How many steps of the plans each device runs; NULL is the host, with its custom ops. */
-static void say_steps_on(ig_text *t, const ig_ctx *ctx, const ig_device *device) {
+/* How many steps of the plans each device runs now; the "host" has the custom ops. */
+static void say_steps_on(ig_text *t, const ig_ctx *ctx, const char *device) {
     uint64_t count = 0;
     for (size_t i = 0; i < ctx->cache.count; i++)
         count += steps_on(ctx->cache.entries[i].plan, device);
@@ -238,14 +245,14 @@ static void say_steps_on(ig_text *t, const ig_ctx *ctx, const ig_device *device)
         count += steps_on(ctx->recorder.all[i]->plan, device);
     for (const ig_captured *c = ctx->captured; c; c = c->next)
         count += steps_on(c->recording->plan, device);
-    if (count > 0) ig_text_add_number(t, device ? device->name : "host", count);
+    if (count > 0) ig_text_add_number(t, device, count);
 }
 
 static void say_placement(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "{");
     for (uint32_t i = 0; i < ctx->planner.n_devices; i++)
-        say_steps_on(t, ctx, ctx->planner.devices[i]);
-    say_steps_on(t, ctx, NULL);
+        say_steps_on(t, ctx, ctx->planner.devices[i]->name);
+    say_steps_on(t, ctx, "host");
     ig_text_add(t, "}");
 }
 

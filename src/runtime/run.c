@@ -1,7 +1,8 @@
 /*
  * Running a node: Dynamic mode.  The graph calls run_node() for each node that is
  * built, forward, backward or update alike; its outputs get memory, a plan of
- * this one op is looked up or made, and submitted.
+ * this one op is looked up or made, and submitted.  While a capture is written
+ * down, memory is promised only, and nothing is submitted.
  */
 #include "autograd/rules.h"
 #include "runtime/ctx.h"
@@ -56,7 +57,8 @@ static ig_status give_memory(ig_ctx *ctx, ig_graph *g, const ig_node *node, uint
         }
         ig_storage *storage = NULL;
         (void)ig_desc_bytes(out->layout.desc, &bytes);
-        IG_TRY(ig_storage_create(ctx, bytes, &storage));
+        IG_TRY(ctx->recorder.deferring ? ig_storage_promise(ctx, bytes, &storage)
+                                       : ig_storage_create(ctx, bytes, &storage));
         out->memory = storage;
     }
     return IG_OK;
@@ -121,15 +123,28 @@ static ig_status run_node(void *user, ig_graph *g, uint32_t id) {
     const uint32_t traits = ig_op_find(node->op)->traits;
     if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
         return IG_FAIL(IG_ERR_CANCELLED, "%s: cancelled", ig_op_name(node->op));
+    if (ctx->recorder.failed) return ig_capture_failed(ctx);
     IG_TRY(check_inputs(g, node));
     IG_TRY(give_memory(ctx, g, node, traits));
     if (traits & IG_VIEWS) {
         ctx->counters.views++;
         return IG_OK;
     }
-    IG_TRY(compute(ctx, g, id));
+    if (!ctx->recorder.deferring) IG_TRY(compute(ctx, g, id));
     if (ctx->finite.watching) ig_finite_look(ctx, g, node);
     if (traits & IG_UPDATES) count_versions(g, node);
+    return IG_OK;
+}
+
+ig_status ig_tape_run(ig_ctx *ctx) {
+    ig_graph *g = &ctx->graph;
+    for (uint32_t id = 0; id < g->n_nodes; id++) {
+        const ig_node *node = &g->nodes[id];
+        if (ig_op_find(node->op)->traits & IG_VIEWS) continue;
+        for (uint32_t i = 0; i < node->n_out; i++)
+            IG_TRY(ig_storage_fulfil(ctx, ig_value_at(g, node->out + i)->memory));
+        IG_TRY(compute(ctx, g, id));
+    }
     return IG_OK;
 }
 

@@ -50,31 +50,50 @@ void ig_pool_drain(ig_ctx *ctx) {
         }
 }
 
+ig_status ig_storage_promise(ig_ctx *ctx, uint64_t bytes, ig_storage **out) {
+    uint64_t rounded;
+    ig_storage *s = NULL;
+    if (class_of(bytes, &rounded) < IG_POOL_CLASSES) s = ig_alloc(&ctx->allocator, 1, sizeof *s);
+    if (!s) return IG_FAIL(IG_ERR_MEMORY, "a tensor of %llu bytes", (unsigned long long)bytes);
+    s->refs = 1;
+    s->bytes = rounded;
+    *out = s;
+    return IG_OK;
+}
+
+ig_status ig_storage_fulfil(ig_ctx *ctx, ig_storage *s) {
+    if (s->buffer) return IG_OK;
+    ig_status status = ig_device_alloc(device_of(ctx), s->bytes, &s->buffer);
+    if (status != IG_OK) { /* what lies unused in the pool may be enough */
+        ig_pool_drain(ctx);
+        status = ig_device_alloc(device_of(ctx), s->bytes, &s->buffer);
+    }
+    if (status != IG_OK) return status;
+    s->zeroed = true; /* as all memory of the host comes */
+    s->mirror = (ig_mirror){.host = (char *)s->buffer, .bytes = s->bytes};
+    ig_mirror_wrote_host(&s->mirror); /* whatever is there is nobody's */
+    return IG_OK;
+}
+
+void ig_ctx_release_memory(ig_ctx *ctx) {
+    if (ctx) ig_pool_drain(ctx);
+}
+
 ig_status ig_storage_create(ig_ctx *ctx, uint64_t bytes, ig_storage **out) {
     uint64_t rounded;
     const uint32_t class = class_of(bytes, &rounded);
-    if (class >= IG_POOL_CLASSES)
-        return IG_FAIL(IG_ERR_MEMORY, "a tensor of %llu bytes", (unsigned long long)bytes);
-    ig_storage *s = ctx->pool[class];
-    if (s) {
-        ctx->pool[class] = s->next;
-        s->zeroed = false;
-    } else {
-        s = ig_alloc(&ctx->allocator, 1, sizeof *s);
-        if (!s) return IG_FAIL(IG_ERR_MEMORY, "a tensor of %llu bytes", (unsigned long long)bytes);
-        ig_status status = ig_device_alloc(device_of(ctx), rounded, &s->buffer);
-        if (status != IG_OK) { /* what lies unused in the pool may be enough */
-            ig_pool_drain(ctx);
-            status = ig_device_alloc(device_of(ctx), rounded, &s->buffer);
-        }
-        if (status != IG_OK) {
-            ig_free(&ctx->allocator, s);
-            return status;
-        }
-        s->bytes = rounded;
-        s->zeroed = true; /* as all memory of the host comes */
-        s->mirror = (ig_mirror){.host = (char *)s->buffer, .bytes = rounded};
+    ig_storage *s = class < IG_POOL_CLASSES ? ctx->pool[class] : NULL;
+    if (!s) {
+        IG_TRY(ig_storage_promise(ctx, bytes, &s));
+        const ig_status status = ig_storage_fulfil(ctx, s);
+        if (status == IG_OK)
+            *out = s;
+        else
+            ig_storage_release(ctx, s);
+        return status;
     }
+    ctx->pool[class] = s->next;
+    s->zeroed = false;
     ig_mirror_wrote_host(&s->mirror); /* whatever is there is nobody's */
     s->mirror.shared = s->frozen = false;
     s->mirror.n_late = 0;
@@ -118,6 +137,10 @@ void ig_storage_release(ig_ctx *ctx, ig_storage *s) {
     if (s->wrapped) {
         drop_mirror(ctx, s);
         if (s->release) s->release(s->owner);
+        ig_free(&ctx->allocator, s);
+        return;
+    }
+    if (!s->buffer) {
         ig_free(&ctx->allocator, s);
         return;
     }

@@ -36,7 +36,12 @@ static int byte_of(uint32_t point) {
 size_t ig_spell_bytes(ig_tokenizer_data token, char *out) {
     size_t used = 0;
     for (size_t at = 0, step; at < token.n_bytes; at += step) {
-        uint32_t point;
+        uint32_t point = (unsigned char)token.bytes[at];
+        if (point < 0x80 && is_seen(point)) { /* most of them: itself */
+            out[used++] = token.bytes[at];
+            step = 1;
+            continue;
+        }
         const ig_utf8_found found =
             ig_utf8_next(token.bytes + at, token.n_bytes - at, &point, &step);
         const int byte = found == IG_UTF8_WHOLE ? byte_of(point) : -1;

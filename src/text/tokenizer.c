@@ -143,6 +143,8 @@ static const char *const end_names[] = {
 };
 
 bool ig_token_name_ends(ig_tokenizer_data name) {
+    static const char begins[] = {'<', '[', '_'}; /* one of theirs: most tokens are told by it */
+    if (name.n_bytes == 0 || !memchr(begins, name.bytes[0], sizeof begins)) return false;
     for (size_t i = 0; i < sizeof end_names / sizeof *end_names; i++)
         if (name.n_bytes == strlen(end_names[i]) &&
             memcmp(name.bytes, end_names[i], name.n_bytes) == 0)

@@ -111,9 +111,10 @@ static ig_status collect_specials(ig_tokenizer *t, const ig_vocab *v) {
 
     count = 0;
     for (int32_t id = 0; id < t->vocabulary; id++) {
-        const ig_tokenizer_data piece = ig_tokenizer_piece(t, id);
         const ig_token_kind kind = ig_token_kind_of(t, id);
-        if (!is_special(kind) || piece.n_bytes == 0) continue;
+        if (!is_special(kind)) continue;
+        const ig_tokenizer_data piece = ig_tokenizer_piece(t, id);
+        if (piece.n_bytes == 0) continue;
         ig_special_name name = {piece.bytes, piece.n_bytes, id, .control = kind != IG_TOKEN_USER};
         name.strips_right = v->specials_strip_right && !is_one_of(name, never_strip, 3);
         names[count++] = name;
@@ -144,8 +145,19 @@ static void set_special_ids(ig_tokenizer *t, const ig_vocab *v) {
             t->special_ids[IG_SPECIAL_EOT] = find_name(t, turn_ends[i]);
 }
 
+/* A piece takes no more bytes than its spelling, but for a space that may stand before it. */
+static ig_status make_room(ig_tokenizer *t, const ig_vocab *v) {
+    size_t bytes = v->n_tokens;
+    for (size_t i = 0; i < v->n_tokens; i++) bytes += v->tokens[i].n_bytes;
+    if (IG_GROW(t->allocator, t->starts, &t->room_starts, v->n_tokens + 1) &&
+        IG_GROW(t->allocator, t->pieces, &t->room_pieces, bytes))
+        return IG_OK;
+    return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for %zu tokens", v->source, v->n_tokens);
+}
+
 static ig_status fill(ig_tokenizer *t, const ig_vocab *v) {
     IG_TRY(copy_kinds(t, v));
+    IG_TRY(make_room(t, v));
     IG_TRY(t->kind->load(t, v));
     IG_TRY(collect_specials(t, v));
     set_special_ids(t, v);

@@ -1,6 +1,7 @@
 /*
  * Attention and its gradients: grouped heads, causal rows when there are as many
- * keys, more, and fewer than rows; more keys than a block of a kernel has.
+ * keys, more, and fewer than rows; more keys than a block of a kernel has.  The same
+ * over a cache in pages.
  */
 #include "cases.h"
 
@@ -31,98 +32,120 @@
                 TYPED(IG_F32, b, t, h), TYPED(IG_F32, b, t, h, e)),                              \
              ATTRS(ig_attrs_attention, 0, causal), .derived_by = IG_OP_ATTENTION, .derived = 3)
 
-/* Pages in disorder, two sequences; the last row of the second table lies nowhere. */
-static const double table[] = {2, 0, 3, 1, 4, -1};
-static const double sequence[] = {0, 1, 0, 1, -1, 7, 0};
-static const double position[] = {0, 5, 63, 64, 3, 2, 130};
-#define PAGED(what, scale, r, h, g, d, e)                         \
-    CASE(IG_OP_ATTENTION_PAGED, what,                             \
-         IN(REAL(r, h, d), REAL(5, 64, g, d), REAL(5, 64, g, e),  \
-            OPERAND(DTYPE(IG_I32), NUMBERS(table), SHAPE(2, 3)),  \
-            OPERAND(DTYPE(IG_I32), NUMBERS(sequence), SHAPE(r)),  \
-            OPERAND(DTYPE(IG_I32), NUMBERS(position), SHAPE(r))), \
-         ATTRS(ig_attrs_paged, scale, 1, 0, 0))
+/*
+ * Over a cache.  A text is a table of pages for some sequences, and rows with their sequence and
+ * position, of which a case takes the first few:
+ *
+ *   SHORT   two sequences on pages in disorder; the last page of the second lies nowhere
+ *   MIDDLE  seven pages: two spans of a kernel, the second of which is not whole
+ *   LONG    eleven pages, more than two spans; rows of one sequence from 600 on, some seen twice,
+ *           and a second one that breaks off behind its sixth page
+ *   BORDER  rows before, at and behind the ends of spans
+ *   DEEP    rows far into a sequence of 24 pages, one before them; the other ends early
+ */
+enum { SHORT_PAGES = 5, SHORT_TEXTS = 2 };
+static const double SHORT_table[] = {2, 0, 3, 1, 4, -1};
+static const double SHORT_sequence[] = {0, 1, 0, 1, -1, 7, 0};
+static const double SHORT_position[] = {0, 5, 63, 64, 3, 2, 130};
 
-/* F32 rows with a cache of another type, and with what else there is. */
-#define CACHED(what, k_type, v_type, r, h, g, d, e, ...)                                    \
-    CASE(IG_OP_ATTENTION_PAGED, what,                                                       \
-         IN(TYPED(IG_F32, r, h, d), TYPED(k_type, 5, 64, g, d), TYPED(v_type, 5, 64, g, e), \
-            OPERAND(DTYPE(IG_I32), NUMBERS(table), SHAPE(2, 3)),                            \
-            OPERAND(DTYPE(IG_I32), NUMBERS(sequence), SHAPE(r)),                            \
-            OPERAND(DTYPE(IG_I32), NUMBERS(position), SHAPE(r))),                           \
-         ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
+enum { MIDDLE_PAGES = 7, MIDDLE_TEXTS = 1 };
+static const double MIDDLE_table[] = {3, 1, 4, 0, 5, 6, 2};
+static const double MIDDLE_sequence[] = {0, 0, 0};
+static const double MIDDLE_position[] = {440, 255, 256};
 
-/* Two rows far into a sequence of 24 pages, one before them; the other sequence ends early. */
-static const double deep_table[] = {5,  3,  0,  1,  2,  4,  9,  8,  7,  6,  10, 11, 12, 13, 14, 15,
+enum { LONG_PAGES = 11, LONG_TEXTS = 2 };
+static const double LONG_table[] = {3, 1, 4, 0, 5, 9, 2,  6, 8, 7, 10,
+                                    2, 0, 5, 7, 1, 9, -1, 6, 3, 4, 8};
+static const double LONG_sequence[] = {0, 0, 0, 0, 1, 1, 0, 1, 0, -1};
+static const double LONG_position[] = {600, 601, 602, 603, 255, 256, 703, 700, 0, 5};
+
+enum { BORDER_PAGES = 9, BORDER_TEXTS = 1 };
+static const double BORDER_table[] = {8, 1, 4, 0, 5, 6, 2, 7, 3};
+static const double BORDER_sequence[] = {0, 0, 0, 0, 0, 0, 0, 0};
+static const double BORDER_position[] = {575, 512, 511, 510, 257, 256, 255, 254};
+
+enum { DEEP_PAGES = 24, DEEP_TEXTS = 2 };
+static const double DEEP_table[] = {5,  3,  0,  1,  2,  4,  9,  8,  7,  6,  10, 11, 12, 13, 14, 15,
                                     23, 22, 21, 20, 19, 18, 17, 16, 1,  2,  3,  4,  5,  6,  7,  8,
                                     9,  10, 11, 12, 13, -1, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23};
-static const double deep_sequence[] = {0, 0, 0, 1};
-static const double deep_position[] = {1535, 700, 3, 1500};
-#define DEEP(what, type, ...)                                                                \
-    CASE(IG_OP_ATTENTION_PAGED, what,                                                        \
-         IN(TYPED(IG_F32, 4, 2, 16), TYPED(type, 24, 64, 1, 16), TYPED(type, 24, 64, 1, 16), \
-            OPERAND(DTYPE(IG_I32), NUMBERS(deep_table), SHAPE(2, 24)),                       \
-            OPERAND(DTYPE(IG_I32), NUMBERS(deep_sequence), SHAPE(4)),                        \
-            OPERAND(DTYPE(IG_I32), NUMBERS(deep_position), SHAPE(4))),                       \
-         ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
+static const double DEEP_sequence[] = {0, 0, 0, 1};
+static const double DEEP_position[] = {1535, 700, 3, 1500};
 
-/* Eleven pages, more than two spans of a kernel; rows of one text from 600 on, some seen twice, and
- * a second text that breaks off behind its sixth page. */
-static const double long_table[] = {3, 1, 4, 0, 5, 9, 2,  6, 8, 7, 10,
-                                    2, 0, 5, 7, 1, 9, -1, 6, 3, 4, 8};
-static const double long_sequence[] = {0, 0, 0, 0, 1, 1, 0, 1, 0, -1};
-static const double long_position[] = {600, 601, 602, 603, 255, 256, 703, 700, 0, 5};
-#define LONG(what, type, r, h, g, d, e, ...)                                              \
-    CASE(IG_OP_ATTENTION_PAGED, what,                                                     \
-         IN(TYPED(IG_F32, r, h, d), TYPED(type, 11, 64, g, d), TYPED(type, 11, 64, g, e), \
-            OPERAND(DTYPE(IG_I32), NUMBERS(long_table), SHAPE(2, 11)),                    \
-            OPERAND(DTYPE(IG_I32), NUMBERS(long_sequence), SHAPE(r)),                     \
-            OPERAND(DTYPE(IG_I32), NUMBERS(long_position), SHAPE(r))),                    \
-         ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
-
-/* Seven pages: two spans of a kernel, the second of which is not whole. */
-static const double middle_table[] = {3, 1, 4, 0, 5, 6, 2};
-static const double middle_sequence[] = {0, 0, 0};
-static const double middle_position[] = {440, 255, 256};
-#define MIDDLE(what, type, ...)                                                            \
+#define LIST(array, ...) OPERAND(DTYPE(IG_I32), NUMBERS(array), SHAPE(__VA_ARGS__))
+#define OVER(what, text, r, q, k, v, ...)                                                  \
     CASE(IG_OP_ATTENTION_PAGED, what,                                                      \
-         IN(TYPED(IG_F32, 3, 4, 16), TYPED(type, 7, 64, 2, 16), TYPED(type, 7, 64, 2, 16), \
-            OPERAND(DTYPE(IG_I32), NUMBERS(middle_table), SHAPE(1, 7)),                    \
-            OPERAND(DTYPE(IG_I32), NUMBERS(middle_sequence), SHAPE(3)),                    \
-            OPERAND(DTYPE(IG_I32), NUMBERS(middle_position), SHAPE(3))),                   \
+         IN(q, k, v, LIST(text##_table, text##_TEXTS, COUNT(text##_table) / text##_TEXTS), \
+            LIST(text##_sequence, r), LIST(text##_position, r)),                           \
          ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
+
+/* r rows of h heads, over g heads of keys of d and values of e numbers; and what else there is. */
+#define PAGED(what, text, r, h, g, d, e, ...)                                                      \
+    OVER(what, text, r, REAL(r, h, d), REAL(text##_PAGES, 64, g, d), REAL(text##_PAGES, 64, g, e), \
+         __VA_ARGS__)
+/* The same with F32 rows and a cache of other types. */
+#define CACHED(what, text, k_type, v_type, r, h, g, d, e, ...)                         \
+    OVER(what, text, r, TYPED(IG_F32, r, h, d), TYPED(k_type, text##_PAGES, 64, g, d), \
+         TYPED(v_type, text##_PAGES, 64, g, e), __VA_ARGS__)
 
 static const ig_case cases[] = {
-    MIDDLE("seven pages", IG_F32, .window = 0),
-    MIDDLE("seven pages of halves", IG_F16, .window = 200),
     HALF_ATTENTION(IG_BF16, PACKED, 1, 2, 7, 7, 4, 2, 8, 8),
     HALF_ATTENTION(IG_BF16, HEADS_FIRST, 1, 1, 70, 130, 2, 1, 17, 9),
     HALF_ATTENTION(IG_BF16, PACKED, 0, 1, 3, 66, 2, 2, 130, 140),
     HALF_ATTENTION(IG_F16, PACKED, 1, 1, 65, 65, 2, 2, 16, 33),
-    LONG("long texts", IG_F32, 10, 4, 2, 8, 12, .window = 0),
-    LONG("long texts in halves", IG_F16, 10, 4, 2, 24, 20, .window = 300),
-    LONG("long texts in blocks", IG_Q8_0, 10, 3, 1, 32, 64, .softcap = 3),
-    LONG("one row of a long text", IG_F16, 1, 8, 2, 64, 64, .window = 0),
-    LONG("long texts, a head of keys each", IG_F32, 10, 32, 32, 5, 7, .window = 70),
-    CACHED("a window", IG_F32, IG_F32, 7, 4, 2, 8, 8, .window = 5),
-    CACHED("a window of more than a page", IG_F32, IG_F32, 7, 4, 2, 8, 8, .window = 70),
-    CACHED("a window of one", IG_F32, IG_F32, 7, 2, 2, 8, 8, .window = 1),
-    CACHED("capped scores", IG_F32, IG_F32, 7, 4, 2, 8, 8, .softcap = 0.75f),
-    CACHED("halves", IG_F16, IG_F16, 7, 6, 2, 20, 12, .window = 0),
-    CACHED("brain halves", IG_BF16, IG_BF16, 7, 6, 2, 16, 16, .window = 40),
-    CACHED("blocks", IG_Q8_0, IG_Q8_0, 7, 6, 2, 64, 32, .window = 0),
-    CACHED("blocks, more heads than walk together", IG_Q8_0, IG_Q8_0, 3, 19, 1, 32, 32,
+    CACHED("seven pages", MIDDLE, IG_F32, IG_F32, 3, 4, 2, 16, 16, .window = 0),
+    CACHED("seven pages of halves", MIDDLE, IG_F16, IG_F16, 3, 4, 2, 16, 16, .window = 200),
+    CACHED("long texts", LONG, IG_F32, IG_F32, 10, 4, 2, 8, 12, .window = 0),
+    CACHED("long texts in halves", LONG, IG_F16, IG_F16, 10, 4, 2, 24, 20, .window = 300),
+    CACHED("long texts in blocks", LONG, IG_Q8_0, IG_Q8_0, 10, 3, 1, 32, 64, .softcap = 3),
+    CACHED("one row of a long text", LONG, IG_F16, IG_F16, 1, 8, 2, 64, 64, .window = 0),
+    CACHED("long texts, a head of keys each", LONG, IG_F32, IG_F32, 10, 32, 32, 5, 7, .window = 70),
+    CACHED("a prompt in halves", LONG, IG_F16, IG_F16, 80, 4, 2, 64, 64, .window = 0),
+    CACHED("a prompt in floats, heads in threes", LONG, IG_F32, IG_F32, 70, 6, 2, 24, 40,
+           .window = 300),
+    CACHED("a prompt in blocks", LONG, IG_Q8_0, IG_Q8_0, 70, 3, 1, 32, 64, .softcap = 3),
+    CACHED("a prompt in brain halves", LONG, IG_BF16, IG_BF16, 65, 2, 2, 16, 8, .window = 40),
+    CACHED("a prompt of wide heads", LONG, IG_F16, IG_F16, 66, 4, 2, 96, 80, .window = 0),
+    CACHED("a prompt of the widest heads", LONG, IG_F16, IG_F16, 66, 2, 1, 128, 128, .window = 0),
+    CACHED("heads of 40, one for each of keys", BORDER, IG_F16, IG_F16, 8, 3, 3, 40, 40,
            .window = 0),
-    CACHED("keys in halves, values in blocks", IG_F16, IG_Q8_0, 7, 4, 2, 40, 32, .window = 9),
-    CACHED("keys in floats, values in halves", IG_F32, IG_F16, 7, 4, 2, 40, 8, .softcap = 2),
-    CACHED("keys in blocks, values in floats", IG_Q8_0, IG_F32, 7, 4, 4, 32, 5, .window = 0),
-    DEEP("many pages", IG_F32, .window = 0),
-    DEEP("many pages, a window over several", IG_F16, .window = 900),
-    PAGED("rows of two sequences", 0, 7, 2, 2, 8, 8),
-    PAGED("grouped heads, odd widths", 0, 7, 6, 2, 7, 11),
-    PAGED("one row, a scale of its own", 0.25f, 1, 4, 1, 16, 16),
-    PAGED("many rows", 0, 49, 3, 1, 5, 5),
-    PAGED("no rows", 0, 0, 2, 1, 8, 8),
+    CACHED("heads of 80, two for each of keys", BORDER, IG_F16, IG_F16, 8, 4, 2, 80, 80,
+           .window = 300),
+    CACHED("heads of 96, three for each of keys", BORDER, IG_Q8_0, IG_Q8_0, 8, 6, 2, 96, 96,
+           .window = 0),
+    CACHED("heads of 128, four for each of keys", BORDER, IG_Q8_0, IG_F16, 8, 8, 2, 128, 128,
+           .window = 257),
+    CACHED("heads of 256, five for one of keys", BORDER, IG_F16, IG_F16, 4, 5, 1, 256, 256,
+           .scale = 0.0625f),
+    CACHED("heads of 64, six for one of keys", BORDER, IG_Q8_0, IG_Q8_0, 8, 6, 1, 64, 64,
+           .window = 0),
+    CACHED("heads of 72, seven for one of keys", BORDER, IG_BF16, IG_BF16, 8, 7, 1, 72, 40,
+           .window = 0),
+    CACHED("heads of 64, eight for one of keys", BORDER, IG_F32, IG_F32, 8, 8, 1, 64, 64,
+           .softcap = 20),
+    CACHED("one row, eight heads for each of keys", BORDER, IG_F16, IG_F16, 1, 16, 2, 64, 64,
+           .window = 0),
+    CACHED("a scale below 0", BORDER, IG_F16, IG_F16, 2, 2, 1, 16, 16, .scale = -0.5f),
+    CACHED("a window", SHORT, IG_F32, IG_F32, 7, 4, 2, 8, 8, .window = 5),
+    CACHED("a window of more than a page", SHORT, IG_F32, IG_F32, 7, 4, 2, 8, 8, .window = 70),
+    CACHED("a window of one", SHORT, IG_F32, IG_F32, 7, 2, 2, 8, 8, .window = 1),
+    CACHED("capped scores", SHORT, IG_F32, IG_F32, 7, 4, 2, 8, 8, .softcap = 0.75f),
+    CACHED("halves", SHORT, IG_F16, IG_F16, 7, 6, 2, 20, 12, .window = 0),
+    CACHED("brain halves", SHORT, IG_BF16, IG_BF16, 7, 6, 2, 16, 16, .window = 40),
+    CACHED("blocks", SHORT, IG_Q8_0, IG_Q8_0, 7, 6, 2, 64, 32, .window = 0),
+    CACHED("blocks, more heads than walk together", SHORT, IG_Q8_0, IG_Q8_0, 3, 67, 1, 32, 32,
+           .window = 0),
+    CACHED("keys in halves, values in blocks", SHORT, IG_F16, IG_Q8_0, 7, 4, 2, 40, 32,
+           .window = 9),
+    CACHED("keys in floats, values in halves", SHORT, IG_F32, IG_F16, 7, 4, 2, 40, 8, .softcap = 2),
+    CACHED("keys in blocks, values in floats", SHORT, IG_Q8_0, IG_F32, 7, 4, 4, 32, 5, .window = 0),
+    CACHED("many pages", DEEP, IG_F32, IG_F32, 4, 2, 1, 16, 16, .window = 0),
+    CACHED("many pages, a window over several", DEEP, IG_F16, IG_F16, 4, 2, 1, 16, 16,
+           .window = 900),
+    PAGED("rows of two sequences", SHORT, 7, 2, 2, 8, 8, .window = 0),
+    PAGED("grouped heads, odd widths", SHORT, 7, 6, 2, 7, 11, .window = 0),
+    PAGED("one row, a scale of its own", SHORT, 1, 4, 1, 16, 16, .scale = 0.25f),
+    PAGED("many rows", SHORT, 49, 3, 1, 5, 5, .window = 0),
+    PAGED("no rows", SHORT, 0, 2, 1, 8, 8, .window = 0),
     ATTENTION("one of each", PACKED, 0, 0, 1, 1, 1, 1, 1, 1, 1),
     ATTENTION("all see all", PACKED, 0, 0, 2, 5, 7, 2, 2, 8, 8),
     ATTENTION("causal", PACKED, 0, 1, 2, 7, 7, 2, 2, 8, 8),

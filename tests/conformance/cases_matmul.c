@@ -32,6 +32,16 @@
         BIASED(#m " x " #n " x " #k ", bias", REAL(m, k), REAL(k, n), REAL(n), 0, 0),   \
         BIASED(#m " x " #n " x " #k ", b transposed, bias", REAL(m, k), REAL(n, k), REAL(n), 0, 1)
 
+/* All forms of a product, without bias: for those that take long. */
+#define FORMS(m, n, k)                                                               \
+    MATMUL(#m " x " #n " x " #k, REAL(m, k), REAL(k, n), 0, 0),                      \
+        MATMUL(#m " x " #n " x " #k ", b transposed", REAL(m, k), REAL(n, k), 0, 1), \
+        MATMUL(#m " x " #n " x " #k ", a transposed", REAL(k, m), REAL(k, n), 1, 0), \
+        MATMUL(#m " x " #n " x " #k ", both transposed", REAL(k, m), REAL(n, k), 1, 1)
+
+/* More products than the tolerance is for, but smaller ones. */
+#define HALF(...) RANGE(-0.5, 0.5, __VA_ARGS__)
+
 /* Factors that are stored in halves, with sums in f32. */
 #define HALVES(what, a, b, type_a, type_b, ta, tb)                 \
     CASE(IG_OP_MATMUL, what ", " #type_a " x " #type_b,            \
@@ -93,6 +103,8 @@ static const ig_case cases[] = {
     MATMUL("each repeats another", REPEATED(1, 2, 3, 5, 7), REPEATED(2, 2, 3, 7, 9), 0, 0),
     MATMUL("a large batch", REAL(40, 17, 33), REAL(40, 33, 19), 0, 0),
 
+    MATMUL("sums over samples, in parts", REAL(700, 19), REAL(700, 33), 1, 0),
+    MATMUL("many rows, a small b", REAL(100, 19), REAL(33, 19), 0, 1),
     MATMUL("a lies transposed", LAID(TRANSPOSED, 17, 33), REAL(33, 19), 0, 0),
     MATMUL("b lies transposed", REAL(17, 33), LAID(TRANSPOSED, 33, 19), 0, 0),
     MATMUL("b lies transposed and is", REAL(17, 33), LAID(TRANSPOSED, 19, 33), 0, 1),
@@ -110,6 +122,36 @@ static const ig_case cases[] = {
     ACTIVATED("silu", IG_ACTIVATION_SILU),
     ACTIVATED("gelu", IG_ACTIVATION_GELU_ERF),
     ACTIVATED("approximate gelu", IG_ACTIVATION_GELU_TANH),
+
+    /* large enough for tiles of a GPU: with odd sizes, and with what lies evenly */
+    FORMS(515, 517, 33),
+    FORMS(520, 520, 40),
+    FORMS(1416, 1400, 24),
+    MATMUL("a batch of tiles", REAL(20, 130, 40), REAL(20, 40, 72), 0, 0),
+    MATMUL("a batch of tiles, b transposed", REAL(20, 130, 40), REAL(20, 70, 40), 0, 1),
+    MATMUL("a batch of tiles, a transposed", REAL(4, 5, 40, 136), REAL(4, 5, 40, 70), 1, 0),
+    MATMUL("a large product of slices", LAID(SLICED, 600, 40), LAID(SLICED, 520, 40), 0, 1),
+    MATMUL("in parts", HALF(400, 600), HALF(600, 300), 0, 0),
+    MATMUL("in parts, b transposed", HALF(400, 600), HALF(300, 600), 0, 1),
+    MATMUL("in parts, a transposed", HALF(600, 400), HALF(600, 300), 1, 0),
+    BIASED("in parts, bias", HALF(400, 600), HALF(300, 600), REAL(300), 0, 1),
+    /* deep enough for units that multiply matrices */
+    CASE(IG_OP_MATMUL, "in parts, f32 x f16",
+         IN(OPERAND(DTYPE(IG_F32), BETWEEN(-0.5, 0.5), SHAPE(400, 640)),
+            OPERAND(DTYPE(IG_F16), BETWEEN(-0.5, 0.5), SHAPE(300, 640))),
+         ATTRS(ig_attrs_matmul, .transpose_b = 1)),
+    MATMUL("300 x 270 x 200, b transposed", REAL(300, 200), REAL(270, 200), 0, 1),
+    HALVES("300 x 270 x 192, b transposed", SHAPE(300, 192), SHAPE(270, 192), IG_F32, IG_F16, 0, 1),
+    HALVES("300 x 270 x 165, b transposed", SHAPE(300, 165), SHAPE(270, 165), IG_F32, IG_F16, 0, 1),
+    HALVES("300 x 270 x 165, b transposed", SHAPE(300, 165), SHAPE(270, 165), IG_F32, IG_BF16, 0,
+           1),
+    CASE(IG_OP_MATMUL, "numbers that no half can hold, f32 x f16",
+         IN(OPERAND(DTYPE(IG_F32), BETWEEN(1e5, 1e9), SHAPE(60, 192)),
+            OPERAND(DTYPE(IG_F16), BETWEEN(0.25, 1), SHAPE(270, 192))),
+         ATTRS(ig_attrs_matmul, .transpose_b = 1)),
+    CASE(IG_OP_MATMUL, "gelu and bias of a large product",
+         IN(REAL(530, 40), REAL(40, 540), REAL(540)),
+         ATTRS(ig_attrs_matmul, .activation = IG_ACTIVATION_GELU_TANH)),
 
     MATMUL("a weight", REAL(5, 33), WEIGHT(33, 19), 0, 0),
     BIASED("a weight, transposed, bias", REAL(3, 5, 33), WEIGHT(19, 33), WEIGHT(19), 0, 1),

@@ -28,6 +28,7 @@ const double case_bytes[32] = {
         PRODUCT("two rows", type, 2, 16, 3 * block),                                              \
         PRODUCT("seven rows", type, 7, 19, 2 * block),                                            \
         PRODUCT("many rows", type, 101, 35, 2 * block), PRODUCT("no rows", type, 0, 5, block),    \
+        PRODUCT("a large product", type, 520, 515, block),                                        \
         PRODUCT("no columns", type, 3, 0, block),                                                 \
         CASE(IG_OP_MATMUL, "bias of " #type,                                                      \
              IN(F32(2, 3, 2 * block), TYPED(type, 21, 2 * block), BIAS(21)),                      \

@@ -10,6 +10,8 @@ static const double infinite[] = {-(double)INFINITY, -(double)INFINITY, 3, -(dou
     REDUCE(op, "the last", REAL(7, 37), 2, 0), REDUCE(op, "the last, kept", REAL(7, 37), 2, 1),    \
         REDUCE(op, "the first", REAL(7, 37), 1, 0),                                                \
         REDUCE(op, "the first, many", REAL(300, 129), 1, 0),                                       \
+        REDUCE(op, "the first, in parts", REAL(700, 37), 1, 0),                                    \
+        REDUCE(op, "the outer two, in parts", LAID(SLICED, 90, 60, 5), 3, 0),                      \
         REDUCE(op, "the last, many", REAL(300, 129), 2, 0),                                        \
         REDUCE(op, "all of many", REAL(300, 129), 3, 0),                                           \
         REDUCE(op, "all, kept", REAL(7, 37), 3, 1), REDUCE(op, "the middle", REAL(3, 7, 5), 2, 0), \

@@ -315,10 +315,23 @@ static void other_extents_from_slots_are_refused(void **state) {
     net_close(&n);
 }
 
+static void expect_valid(const vk_written *shader, const char *environment) {
+    char path[] = "/tmp/ingot-chain-XXXXXX", command[128];
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, shader->words, shader->n_words * sizeof *shader->words),
+                     shader->n_words * sizeof *shader->words);
+    close(fd);
+    snprintf(command, sizeof command, "spirv-val --target-env %s %s", environment, path);
+    assert_int_equal(system(command), 0); // NOLINT(cert-env33-c): a path of our own
+    unlink(path);
+}
+
 /* The words of a chain's shader, as a tool of the specification's authors sees them. */
 static void shaders_that_are_written_are_valid(void **state) {
     (void)state;
-    char path[] = "/tmp/ingot-chain-XXXXXX", command[128];
+    static const vk_shader_code *const forms[] = {vk_shaders, vk_shaders_bound};
+    static const char *const environments[] = {"vulkan1.2", "vulkan1.1"};
     net n;
     vk_written shader;
     if (system("command -v spirv-val >/dev/null") != 0) { // NOLINT(cert-env33-c): a constant
@@ -331,17 +344,14 @@ static void shaders_that_are_written_are_valid(void **state) {
     add(&n, IG_OP_SUB, 0, 0, whole(6), with_strides(1, 1, ROWS), whole(7));
     add(&n, IG_OP_GELU, 0, 0, whole(7), whole(0), whole(8));
     assert_int_equal(vk_chain_length(n.steps, 0, 3), 3);
-    assert_int_equal(vk_chain_write(&n.host.base, n.steps, 0, 3, &shader), IG_OK);
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, shader.words, shader.n_words * sizeof *shader.words),
-                     shader.n_words * sizeof *shader.words);
-    assert_string_equal(shader.name, "chain of scale, sub, gelu");
-    close(fd);
-    snprintf(command, sizeof command, "spirv-val --target-env vulkan1.2 %s", path);
-    assert_int_equal(system(command), 0); // NOLINT(cert-env33-c): a path of our own
-    unlink(path);
-    n.host.base.free(&n.host.base, shader.words);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            vk_chain_write(&n.host.base, &forms[i][VK_SHADER_chain], n.steps, 0, 3, &shader),
+            IG_OK);
+        assert_string_equal(shader.name, "chain of scale, sub, gelu");
+        expect_valid(&shader, environments[i]);
+        n.host.base.free(&n.host.base, shader.words);
+    }
     assert_int_equal(n.host.live, 0);
     host_deinit(&n.host);
 }

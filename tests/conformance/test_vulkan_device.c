@@ -101,6 +101,22 @@ static void a_filter_that_no_device_meets_leaves_none(void **state) {
     host_deinit(&host);
 }
 
+static void a_device_is_found_by_a_part_of_its_name(void **state) {
+    (void)state;
+    session s;
+    ig_device_info info = {.struct_size = sizeof info};
+    open_device(&s);
+    vk->info(s.device, &info);
+    info.name[strlen(info.name) / 2] = 0;
+    setenv("INGOT_VULKAN_DEVICE", info.name, 1);
+    assert_true(vk->count(&s.host.base) > 0);
+    setenv("INGOT_VULKAN_DEVICE", "no such device", 1);
+    assert_int_equal(vk->count(&s.host.base), 0);
+    assert_non_null(strstr(ig_error_text(), "is not what INGOT_VULKAN_DEVICE asks for"));
+    unsetenv("INGOT_VULKAN_DEVICE");
+    close_device(&s);
+}
+
 static void a_device_beyond_the_last_is_an_error(void **state) {
     (void)state;
     session s;
@@ -228,6 +244,45 @@ static void runs_copies_and_slots_keep_their_order(void **state) {
     }
     assert_int_equal(vk->synchronize(s.device), IG_OK);
     vk->buffer_free(s.device, gradient);
+    program->destroy(program);
+    close_device(&s);
+}
+
+/* Also where the host does not see them, and runs bring them along because they were read before:
+ * reads of other places, writes and runs that nobody asks about come in between. */
+static void a_few_bytes_are_those_of_the_last_run(void **state) {
+    (void)state;
+    enum { RUNS = 40 };
+    session s;
+    step_of_sgd sgd;
+    ig_backend_program *program = NULL;
+    ig_backend_buffer *buffers[3] = {0};
+    float x[N], want = 0, got = 0;
+    const ig_slot rate = {.f = 1};
+    open_device(&s);
+    make_sgd(&sgd);
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(vk->buffer_alloc(s.device, sizeof x, &buffers[i]), IG_OK);
+        fill(x, (float)(i - 1));
+        assert_int_equal(vk->write(s.device, buffers[i], 0, x, sizeof x), IG_OK);
+    }
+    assert_int_equal(vk->compile(s.device, &sgd.step, 1, (ig_blob){0}, NULL, &program), IG_OK);
+    for (int run = 0; run < RUNS; run++) {
+        assert_int_equal(program->submit(program, buffers, 3, &rate, 1), IG_OK);
+        want -= 1;
+        if (run % 11 == 10) {
+            want = (float)run;
+            assert_int_equal(vk->write(s.device, buffers[1], 8, &want, sizeof want), IG_OK);
+        }
+        if (run % 7 == 6) continue;
+        if (run % 13 == 12) {
+            assert_int_equal(vk->read(s.device, buffers[2], 8, &got, sizeof got), IG_OK);
+            assert_true(got == 1);
+        }
+        assert_int_equal(vk->read(s.device, buffers[1], 8, &got, sizeof got), IG_OK);
+        assert_true(got == want);
+    }
+    for (int i = 1; i < 3; i++) vk->buffer_free(s.device, buffers[i]);
     program->destroy(program);
     close_device(&s);
 }
@@ -375,10 +430,12 @@ int main(void) {
         cmocka_unit_test(without_a_driver_it_is_not_available_and_says_why),
         cmocka_unit_test(a_driver_that_cannot_be_loaded_is_as_none),
         cmocka_unit_test(a_filter_that_no_device_meets_leaves_none),
+        cmocka_unit_test(a_device_is_found_by_a_part_of_its_name),
         cmocka_unit_test(a_device_beyond_the_last_is_an_error),
         cmocka_unit_test(buffers_are_counted_and_keep_their_bytes_apart),
         cmocka_unit_test(too_large_a_buffer_is_an_error_that_says_what_is_left),
         cmocka_unit_test(runs_copies_and_slots_keep_their_order),
+        cmocka_unit_test(a_few_bytes_are_those_of_the_last_run),
         cmocka_unit_test(a_program_may_be_destroyed_right_after_its_run),
         cmocka_unit_test(a_run_that_is_watched_tells_when_its_step_ran),
         cmocka_unit_test(saved_pipelines_are_taken_back_unless_damaged),

@@ -107,6 +107,16 @@ static const char *fresh(const fixture *f, const char *name, char out[PATH_BYTES
 
 /* ---- hits ---- */
 
+/* Where the first event of this name stands in the report; -1: nowhere. */
+static int event_at(const json_t *report, const char *name) {
+    size_t i;
+    const json_t *event;
+    json_array_foreach(json_object_get(report, "stream_events"), i,
+                       event) if (strcmp(json_string_value(json_object_get(event, "event")),
+                                         name) == 0) return (int)i;
+    return -1;
+}
+
 static void a_second_start_compiles_nothing_and_says_the_same(void **state) {
     const fixture *f = *state;
     char cache[PATH_BYTES];
@@ -121,6 +131,12 @@ static void a_second_start_compiles_nothing_and_says_the_same(void **state) {
     static const char *const same[] = {"tokens", "backend_timeline"};
     for (int i = 0; i < 2; i++)
         assert_true(json_equal(json_object_get(cold, same[i]), json_object_get(again, same[i])));
+    assert_true(0 <= event_at(cold, "compile"));
+    assert_true(event_at(cold, "compile") < event_at(cold, "cache_store"));
+    assert_true(event_at(cold, "cache_store") < event_at(cold, "decode"));
+    assert_true(0 <= event_at(again, "cache_hit"));
+    assert_true(event_at(again, "cache_hit") < event_at(again, "decode"));
+    assert_int_equal(event_at(again, "compile"), -1);
     json_t *stats = json_with(cache, NULL, ARGS("cache", "stats", "--json"));
     assert_int_equal(json_integer_value(json_object_get(stats, "hits")), cached(again, "hits"));
     assert_int_equal(json_integer_value(json_object_get(stats, "misses")), cached(cold, "misses"));
@@ -299,6 +315,17 @@ static void packed_weights_are_kept_if_somebody_wants_it(void **state) {
     assert_int_equal(weights(second, "stored"), 0);
     assert_int_equal(weights(second, "hits"), weights(first, "stored"));
     assert_int_equal(weights(second, "hit_bytes"), weights(first, "stored_bytes"));
+    json_t *stats = json_with(cache, NULL, ARGS("cache", "stats", "--json"));
+    const json_t *found = json_object_get(stats, "weights");
+    assert_int_equal(json_integer_value(json_object_get(found, "hits")), weights(first, "stored"));
+    assert_int_equal(json_integer_value(json_object_get(found, "misses")),
+                     weights(first, "stored"));
+    json_decref(stats);
+    json_t *why = json_with(cache, NULL, ARGS("cache", "why", "--json"));
+    const json_t *inputs = json_object_get(why, "inputs");
+    assert_true(json_string_length(json_object_get(inputs, "shapes")) > 0);
+    assert_null(json_object_get(inputs, "backend")); /* a layout is any backend's that knows it */
+    json_decref(why);
     shell("for f in %s/programs/*.weights; do printf XXXXXXXX | dd of=$f bs=1 seek=900 "
           "conv=notrunc 2>/dev/null; done",
           cache);
@@ -312,6 +339,24 @@ static void packed_weights_are_kept_if_somebody_wants_it(void **state) {
     json_decref(second);
     json_decref(first);
     json_decref(plain);
+}
+
+/* Whoever else may write there might have left something: it is neither read nor added to, and the
+ * user is told. */
+static void a_folder_that_others_may_write_to_is_not_used(void **state) {
+    const fixture *f = *state;
+    char cache[PATH_BYTES], model[PATH_BYTES];
+    fresh(f, "cache", cache);
+    make_llama(f, IG_Q4_0, model);
+    json_decref(json_with(cache, NULL, ARGS(ON_CPU(model), "--cache-weights")));
+    shell("chmod 777 %s/programs", cache);
+    program_result said = run_with(cache, NULL, ARGS(ON_CPU(model), "--cache-weights"));
+    assert_non_null(strstr(said.err, "programs: others may write to it (chmod go-w)"));
+    json_t *root = json_loads(said.out, JSON_ALLOW_NUL, NULL);
+    assert_int_equal(weights(root, "hits") + weights(root, "stored"), 0);
+    json_decref(root);
+    program_free(&said);
+    shell("chmod 700 %s/programs", cache);
 }
 
 /* The second run reads the entries once more, since they were too new to be remembered; the third
@@ -491,6 +536,7 @@ int main(void) {
         cmocka_unit_test(one_bit_of_a_weight_is_a_miss_that_why_names),
         cmocka_unit_test(models_of_every_type_that_it_reads_run_on_the_npu),
         cmocka_unit_test(packed_weights_are_kept_if_somebody_wants_it),
+        cmocka_unit_test(a_folder_that_others_may_write_to_is_not_used),
         cmocka_unit_test(what_was_found_sound_is_not_read_again_until_it_changes),
         cmocka_unit_test(nothing_is_kept_or_used_where_nobody_wants_it),
         cmocka_unit_test(eight_at_once_compile_once),

@@ -86,6 +86,20 @@ static void what_is_not_there_is_listed_with_the_reason(void **state) {
     json_decref(root);
 }
 
+/* The device that is missed may be one of a plugin that could not be used. */
+static void a_name_that_is_missed_comes_with_why_plugins_were_left_out(void **state) {
+    (void)state;
+    program_result r = program_run(
+        INGOT_PROGRAM, (const char *const[]){"info", "--device", "newest", NULL},
+        &(program_options){
+            .env = (const char *const[]){"INGOT_PLUGIN_PATH=" TEST_PLUGIN_DIR "/newer.so", NULL}});
+    assert_int_equal(r.code, 5);
+    if (!strstr(r.err, "device newest: there is none; there are: auto cpu") ||
+        !strstr(r.err, "; newer.so is not loaded: it is for ABI 2, newer than this one's"))
+        fail_msg("%s", r.err);
+    program_free(&r);
+}
+
 static void a_wrong_name_lists_what_there_is_and_is_exit_code_5(void **state) {
     (void)state;
     program_result r = run(ARGS("INGOT_PLUGIN_PATH="), ARGS("demo", "--device", "vulcan"));
@@ -141,6 +155,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_device_has_run_a_kernel),
         cmocka_unit_test(what_is_not_there_is_listed_with_the_reason),
+        cmocka_unit_test(a_name_that_is_missed_comes_with_why_plugins_were_left_out),
         cmocka_unit_test(a_wrong_name_lists_what_there_is_and_is_exit_code_5),
         IN_DIRECTORY(a_plugin_in_the_current_folder_is_not_loaded),
         IN_DIRECTORY(a_plugin_is_tried_once),

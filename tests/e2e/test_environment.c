@@ -1,6 +1,6 @@
 /*
- * A program that names no device obeys the environment and the user's config; one
- * that names it obeys nobody else.
+ * A program that says nothing obeys the environment and the user's config; what it
+ * says itself it does.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,10 +32,10 @@ static void put_config(void **state, const char *bytes, size_t n_bytes) {
     fclose(file);
 }
 
-/* An example, with the folder as the place of configs and caches; what it prints is joined. */
-static program_result run_example(void **state, const char *name, const char *a, const char *b) {
-    char program[PATH_BYTES], config[2 * PATH_BYTES], cache[2 * PATH_BYTES];
-    snprintf(program, sizeof program, "%s/%s", EXAMPLE_DIR, name);
+/* With the folder as the place of configs and caches. */
+static program_result run_at(void **state, const char *program, const char *const *args,
+                             const char *a, const char *b) {
+    char config[2 * PATH_BYTES], cache[2 * PATH_BYTES];
     snprintf(config, sizeof config, "XDG_CONFIG_HOME=%s", (const char *)*state);
     snprintf(cache, sizeof cache, "XDG_CACHE_HOME=%s/cache", (const char *)*state);
     const char *env[] = {config,
@@ -45,7 +45,17 @@ static program_result run_example(void **state, const char *name, const char *a,
                          a ? a : "INGOT_DEVICE=",
                          b ? b : "RM_DEVICE=",
                          NULL};
-    return program_run(program, ARGS(NULL), &(program_options){.env = env});
+    return program_run(program, args, &(program_options){.env = env});
+}
+
+static program_result run_example(void **state, const char *name, const char *a, const char *b) {
+    char program[PATH_BYTES];
+    snprintf(program, sizeof program, "%s/%s", EXAMPLE_DIR, name);
+    return run_at(state, program, ARGS(NULL), a, b);
+}
+
+static program_result run_program(void **state, const char *const *args) {
+    return run_at(state, INGOT_PROGRAM, args, NULL, NULL);
 }
 
 static void clean(void **state) {
@@ -99,23 +109,25 @@ static bool is_there(void **state, const char *name) {
 
 static void the_cache_is_where_the_environment_says(void **state) {
     static const struct {
-        const char *a, *b; /* "@" is the folder */
+        const char *a, *b, *config; /* "@" is the folder */
         const char *place;
     } rows[] = {
-        {NULL, NULL, "cache/ingot/programs"},
-        {NULL, "RM_CACHE_DIR=@/rm", "rm/programs"},
-        {"INGOT_CACHE_DIR=@/own", NULL, "own/programs"},
-        {"INGOT_CACHE_DIR=@/both", "RM_CACHE_DIR=@/neither", "both/programs"},
+        {NULL, NULL, NULL, "cache/ingot/programs"},
+        {NULL, NULL, "{\"cache_dir\": \"@/conf\"}", "conf/programs"},
+        {NULL, "RM_CACHE_DIR=@/rm", "{\"cache_dir\": \"@/neither\"}", "rm/programs"},
+        {"INGOT_CACHE_DIR=@/own", NULL, "{\"cache_dir\": \"@/neither\"}", "own/programs"},
+        {"INGOT_CACHE_DIR=@/both", "RM_CACHE_DIR=@/neither", NULL, "both/programs"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char set[2][2 * PATH_BYTES];
-        const char *const said[] = {rows[i].a, rows[i].b};
-        for (int k = 0; k < 2; k++) {
+        char set[3][2 * PATH_BYTES];
+        const char *const said[] = {rows[i].a, rows[i].b, rows[i].config};
+        for (int k = 0; k < 3; k++) {
             const char *at = said[k] ? strchr(said[k], '@') : NULL;
             if (at)
                 snprintf(set[k], sizeof set[k], "%.*s%s%s", (int)(at - said[k]), said[k],
                          (const char *)*state, at + 1);
         }
+        put_config(state, rows[i].config ? set[2] : NULL, rows[i].config ? strlen(set[2]) : 0);
         program_result r = run_example(state, "npu_compilation", rows[i].a ? set[0] : NULL,
                                        rows[i].b ? set[1] : NULL);
         if (r.code != 0) fail_msg("%s", r.err);
@@ -126,6 +138,32 @@ static void the_cache_is_where_the_environment_says(void **state) {
     }
 }
 
+/* Every key at once, for a program that says the device and the precision itself. */
+static void what_nobody_says_is_taken_from_the_config(void **state) {
+    char config[4 * PATH_BYTES], place[2 * PATH_BYTES];
+    snprintf(config, sizeof config,
+             "{\"device\": \"ref\", \"cache_dir\": \"%s/conf\", \"strict\": true,\n"
+             " \"verbose\": true, \"compile_options\": {\"optimization_level\": 3,\n"
+             " \"precision\": \"int8\", \"batch_sizes\": [8, 64]}}",
+             (const char *)*state);
+    put_config(state, config, strlen(config));
+    snprintf(place, sizeof place, "\"cache_dir\":\"%s/conf/programs\"", (const char *)*state);
+    const char *const says[] = {"\"device\":\"simnpu:0\"", "\"strict\":true", place,
+                                "{\"optimization_level\":\"3\",\"precision\":\"bf16\","
+                                "\"batch_sizes\":\"8,64\"}"};
+    program_result r = run_example(state, "npu_compilation", NULL, NULL);
+    if (r.code != 0) fail_msg("%s", r.err);
+    for (size_t i = 0; i < sizeof says / sizeof says[0]; i++)
+        if (!strstr(r.out, says[i])) fail_msg("no %s in %s", says[i], r.out);
+    assert_non_null(strstr(r.err, "ingot: device npu is simnpu:0")); /* verbose */
+    assert_true(is_there(state, "conf/programs"));
+    program_free(&r);
+    r = run_program(state, ARGS("cache", "stats", "--json"));
+    if (r.code != 0 || !strstr(r.out, "/conf/programs")) fail_msg("%s%s", r.out, r.err);
+    program_free(&r);
+    clean(state);
+}
+
 static void a_wrong_config_is_an_error_with_file_and_line(void **state) {
 #define TEXT(text) text, sizeof text - 1
     static const struct {
@@ -133,7 +171,7 @@ static void a_wrong_config_is_an_error_with_file_and_line(void **state) {
         size_t n_bytes;
         const char *words;
     } rows[] = {
-        {TEXT("{\n  \"device\": 3\n}"), "ingot/config.json:2: device: there are \"device\""},
+        {TEXT("{\n  \"device\": 3\n}"), "ingot/config.json:2: device: is no text"},
         {TEXT("{\n\n  \"devise\": \"cpu\"}"), "ingot/config.json:3: devise: there are \"device\""},
         {TEXT("{\n  \"plugins\": [\"here.so\"]}"),
          "config.json:2: plugins: number 1 is no absolute"},
@@ -143,7 +181,18 @@ static void a_wrong_config_is_an_error_with_file_and_line(void **state) {
         {TEXT(""), "config.json:1: "},
         {TEXT("\0\xff\xfe"), "config.json:1: "},
         {TEXT("{\"device\": \"abacus\"}"), "device abacus: there is none"},
-        {TEXT("{\"device\": \"\"}"), "config.json:1: device"},
+        {TEXT("{\"device\": \"\"}"), "config.json:1: device: is no text"},
+        {TEXT("{\n \"cache_dir\": \"here\"}"), "config.json:2: cache_dir: is no absolute path"},
+        {TEXT("{\"strict\": 1}"), "config.json:1: strict: is neither true nor false"},
+        {TEXT("{\"verbose\": \"yes\"}"), "config.json:1: verbose: is neither"},
+        {TEXT("{\"plugins\": \"/a.so\"}"), "config.json:1: plugins: is no list"},
+        {TEXT("{\"compile_options\": 3}"), "config.json:1: compile_options: is no object"},
+        {TEXT("{\"compile_options\":\n {\"level\": 3}}"),
+         "config.json:2: level: there are \"optimization_level\""},
+        {TEXT("{\"compile_options\": {\"optimization_level\": 4}}"),
+         "optimization_level: is no number from 1 to 3"},
+        {TEXT("{\"compile_options\": {\"batch_sizes\": [1, \"2\"]}}"),
+         "batch_sizes: is no list of whole numbers"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         put_config(state, rows[i].bytes, rows[i].n_bytes);
@@ -168,6 +217,7 @@ int main(void) {
         IN_DIRECTORY(argument_beats_environment_beats_config_beats_default),
         IN_DIRECTORY(a_wrong_name_in_the_environment_lists_what_there_is),
         IN_DIRECTORY(the_cache_is_where_the_environment_says),
+        IN_DIRECTORY(what_nobody_says_is_taken_from_the_config),
         IN_DIRECTORY(a_wrong_config_is_an_error_with_file_and_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

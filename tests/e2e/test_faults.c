@@ -5,6 +5,7 @@
  *
  * tests/plugins/far.c fails as FAR_FAILS says.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -112,6 +113,10 @@ static const struct row {
     {"crash", "--isolate-plugin", "compile",
      FAR_PLUGIN ": its process died of signal 11 (Segmentation fault)", true},
     {"hang", "--isolate-plugin", "compile", FAR_PLUGIN ": no answer within 1 s", true},
+    {"later", "--no-cache", "compile", "far: ", true},
+    {"costly", "--no-cache", "compile", "far: ", true},
+    {"gone", "--isolate-plugin", "compile",
+     FAR_PLUGIN ": its process died of signal 11 (Segmentation fault)", true},
 };
 
 static void whatever_fails_the_answer_is_right_and_the_reason_is_told(void **state) {
@@ -178,12 +183,93 @@ static void a_plugin_in_a_process_of_its_own_computes_the_same(void **state) {
     json_decref(report);
 }
 
+/* ---- tags ---- */
+
+static bool is_named(const json_t *report, const char *name) {
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(json_object_get(report, "backend_timeline"), i, entry) {
+        const char *module = json_string_value(json_object_get(entry, "module"));
+        if (strncmp(module, name, strlen(name)) == 0) return true;
+    }
+    return false;
+}
+
+/* Where overrides are registered, programs are cut by tag: the timeline names each piece, so the
+ * builders of the architectures must have said what their ops are part of. */
+static void models_from_files_name_their_attention_and_ffn(void **state) {
+    static const char *const archs[] = {"llama", "qwen2",  "qwen3", "qwen3moe",
+                                        "phi3",  "gemma3", "gpt2"};
+    fixture f = *(const fixture *)*state;
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+        snprintf(f.model, sizeof f.model, "%s/%s.gguf", f.directory, archs[i]);
+        assert_int_equal(model_save(archs[i], IG_F32, f.model), IG_OK);
+        program_result r = generate(&f, "far", "override", "--no-cache", NULL);
+        json_t *report = json_of(&r);
+        if (!is_named(report, "attention (") || !is_named(report, "ffn ("))
+            fail_msg("%s: parts are not named", archs[i]);
+        json_decref(report);
+    }
+}
+
+/* ---- training ---- */
+
+static const double train_tolerance = 1e-4; /* two devices, a dozen steps of f32 */
+
+static program_result train(const fixture *f, const char *fails, const char *flag) {
+    char how[64], text[PATH_BYTES], cache[PATH_BYTES], out[PATH_BYTES];
+    snprintf(how, sizeof how, "FAR_FAILS=%s", fails);
+    snprintf(text, sizeof text, "%s/text.txt", f->directory);
+    snprintf(cache, sizeof cache, "INGOT_CACHE_DIR=%s/cache", f->directory);
+    snprintf(out, sizeof out, "%s/far.oam", f->directory);
+    (void)unlink(out);
+    return program_run(INGOT_PROGRAM,
+                       ARGS("train", "-d", text, "--arch", "gpt", "--d-model", "16", "--layers",
+                            "1", "--heads", "2", "-c", "12", "-b", "2", "-n", "12", "--device",
+                            "far", "-o", out, "--json", "--eval-every", "0", flag),
+                       &(program_options){.env = ARGS(how, cache, far_path)});
+}
+
+static double last_loss(const json_t *report) {
+    return json_real_value(json_object_get(json_object_get(report, "loss"), "last"));
+}
+
+/* Its weights and moments are the device's, and it fails in the midst of updating them. */
+static void training_goes_on_elsewhere_from_where_the_device_failed(void **state) {
+    const fixture *f = *state;
+    char text[PATH_BYTES];
+    snprintf(text, sizeof text, "%s/text.txt", f->directory);
+    program_result stories = program_run(INGOT_PROGRAM, ARGS("stories", "--bytes", "20K"), NULL);
+    FILE *file = fopen(text, "we");
+    assert_true(file && fputs(stories.out, file) >= 0 && fclose(file) == 0);
+    program_free(&stories);
+    program_result r = train(f, "", "-q");
+    json_t *report = json_of(&r);
+    const double right = last_loss(report);
+    json_decref(report);
+    static const char *const late[][2] = {{"later", "-q"}, {"gone", "--isolate-plugin"}};
+    for (size_t i = 0; i < 2; i++) {
+        r = train(f, late[i][0], late[i][1]);
+        report = json_of(&r);
+        if (fabs(last_loss(report) - right) > train_tolerance)
+            fail_msg("%s: %g, not %g", late[i][0], last_loss(report), right);
+        assert_true(json_array_size(json_object_get(report, "fallbacks")) > 0);
+        json_decref(report);
+    }
+    r = train(f, "costly", "-q");
+    if (r.code != 5 || !strstr(r.err, "far:0: ") || !strstr(r.err, "the last checkpoint"))
+        fail_msg("%d: %s", r.code, r.err);
+    program_free(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_fails_the_answer_is_right_and_the_reason_is_told),
         cmocka_unit_test(strict_ends_with_exit_code_5_and_the_plugins_name),
         cmocka_unit_test(absurd_answers_end_with_exit_code_5_and_the_plugins_name),
         cmocka_unit_test(a_plugin_in_a_process_of_its_own_computes_the_same),
+        cmocka_unit_test(models_from_files_name_their_attention_and_ffn),
+        cmocka_unit_test(training_goes_on_elsewhere_from_where_the_device_failed),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
 }

@@ -177,9 +177,9 @@ static void the_choices_of_types_are_the_recipes(void **state) {
     const ig_opt *const tables[] = {cmd_quantize.opts, cmd_convert.opts};
     for (int table = 0; table < 2; table++) {
         size_t i = 0;
-        for (const ig_opt *opt = tables[table]; opt->kind != OPT_END; opt++)
-            for (; opt->choices && opt->choices[i]; i++)
-                assert_string_equal(opt->choices[i], ig_recipe_at(i)->name);
+        for (ig_opt_walk w = ig_opts_first(tables[table]); w.opt; w = ig_opts_next(w))
+            for (; w.opt->choices && w.opt->choices[i]; i++)
+                assert_string_equal(w.opt->choices[i], ig_recipe_at(i)->name);
         assert_null(ig_recipe_at(i));
     }
 }

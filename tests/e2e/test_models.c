@@ -113,6 +113,34 @@ static void the_text_does_not_depend_on_how_it_is_computed(void **state) {
     free(want);
 }
 
+static void reading_a_file_into_memory_says_how_far_it_is(void **state) {
+    (void)state;
+    program_result r = RUN("generate", "-m", model, "-p", "a", "-n", "1", "--no-mmap");
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.err, "load: 100%"));
+    program_free(&r);
+    r = RUN("generate", "-m", model, "-p", "a", "-n", "1"); /* what is mapped is read later */
+    assert_null(strstr(r.err, "load:"));
+    program_free(&r);
+}
+
+static void the_report_says_what_came_before_the_first_submit(void **state) {
+    (void)state;
+    json_t *root =
+        json_of(RUN("generate", "-m", model, "-p", "a", "-n", "1", "--json"), "ingot.generate.v1");
+    const json_t *timings = json_object_get(root, "timings");
+    static const char *const parts[] = {"read_ms", "plan_ms", "pack_ms", "compile_ms"};
+    const double first = json_number_value(json_object_get(timings, "first_submit_ms"));
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        assert_true(json_is_real(json_object_get(timings, parts[i])));
+        assert_true(json_number_value(json_object_get(timings, parts[i])) <= first);
+    }
+    assert_true(first <= json_number_value(json_object_get(timings, "total_ms")));
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(root, "counters"), "programs")), 0);
+    json_decref(root);
+}
+
 static void a_prompt_that_was_kept_goes_on_as_before(void **state) {
     (void)state;
     char *want = tokens_of("-t", "1");
@@ -296,6 +324,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generation_reports_tokens_text_timings_and_memory),
         cmocka_unit_test(the_text_does_not_depend_on_how_it_is_computed),
+        cmocka_unit_test(reading_a_file_into_memory_says_how_far_it_is),
+        cmocka_unit_test(the_report_says_what_came_before_the_first_submit),
         cmocka_unit_test(a_prompt_that_was_kept_goes_on_as_before),
         cmocka_unit_test(a_profile_and_guesses_are_part_of_the_result),
         cmocka_unit_test(logits_come_with_their_tokens),

@@ -102,7 +102,7 @@ static int remove_model(void **state) {
 static void a_failing_allocation_ends_with_4_and_says_so(void **state) {
     (void)state;
     int failed = 0;
-    for (int n = 1;; n += 10) {
+    for (int n = 1;; n += 5) {
         char variable[64];
         snprintf(variable, sizeof variable, "INGOT_TEST_FAIL_ALLOC=%d", n);
         program_result result = program_run(

@@ -153,20 +153,28 @@ static void what_the_driver_rejects_on_all_levels_runs_elsewhere(void **state) {
 static void a_device_that_is_lost_at_once_leaves_the_run_to_another(void **state) {
     (void)state;
     skip_without_device();
-    json_t *report = demo("lost=1", false, 0, "");
-    assert_true(count_of(report, "vulkan:0", "compile", "the device was lost") > 0);
-    assert_true(count_of(report, "cpu:0", "compile", NULL) > 0);
-    json_decref(report);
+    static const char *const faults[] = {"lost=1", "lost=1,without=cached",
+                                         "lost=1,without=timelineSemaphore"};
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        json_t *report = demo(faults[i], false, 0, "");
+        assert_true(count_of(report, "vulkan:0", "compile", "the device was lost") > 0);
+        assert_true(count_of(report, "cpu:0", "compile", NULL) > 0);
+        json_decref(report);
+    }
     json_decref(demo("lost=1", true, 5, "the device was lost"));
     all_is_well("lost=1");
 }
 
-/* Later, what it has trained so far is. */
+/* Later, what it has trained so far is: ops that can run again do so elsewhere, and the first that
+ * cannot ends the run. */
 static void a_device_that_is_lost_in_the_middle_ends_the_run(void **state) {
     (void)state;
     skip_without_device();
     json_t *report = demo("lost=100", false, 5, "the device was lost");
-    assert_int_equal(count_of(report, "vulkan:0", "compile", "the device was lost"), 1);
+    assert_true(count_of(report, "vulkan:0", "compile", "the device was lost") > 0);
+    const json_t *error = json_object_get(report, "error");
+    assert_non_null(strstr(json_string_value(json_object_get(error, "message")),
+                           "go on from the last checkpoint"));
     json_decref(report);
     all_is_well("lost=100");
 }
@@ -187,7 +195,7 @@ static void a_driver_that_does_not_start_is_no_device(void **state) {
     json_decref(demo("instance", false, 5, "no driver"));
     json_decref(demo("enumerate", false, 5, "its driver fails"));
     json_decref(demo("device", false, 5, "does not open"));
-    json_decref(demo("without=bufferDeviceAddress", false, 5, "has no bufferDeviceAddress"));
+    json_decref(demo("without=anything", false, 5, "has no Vulkan 1.1"));
     all_is_well("instance");
 }
 

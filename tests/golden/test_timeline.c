@@ -34,7 +34,7 @@ static ig_status forward(void *arg) {
     return ig_eval(&n->y, 1);
 }
 
-/* The plan's timeline: what was recorded runs op by op before, on the CPU. */
+/* The timeline of the one plan there is: nothing runs while it is written down. */
 static json_t *timeline_of(const ig_ctx *ctx) {
     static char text[1 << 16];
     json_error_t error;

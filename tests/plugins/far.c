@@ -7,6 +7,8 @@
  *            update
  *   always   all programs fail when they are run
  *   later    all programs fail when they are run for the third time
+ *   costly   the same, and its state is said to be costly to copy
+ *   gone     the same by killing the process
  *   status   submit() gives a status that there is not
  *   count    there are four billion devices
  *   open     open() gives a status that there is not
@@ -20,6 +22,8 @@
  *   split    compile() asks for fewer steps
  *   nothing  compile() says yes and gives no program
  *   number   compile() gives a status that there is not
+ *
+ * FAR_SAVES says what there is to keep of a program: "weights" or "no weights".
  */
 #include <signal.h>
 #include <stdio.h>
@@ -73,7 +77,10 @@ static void far_close(ig_backend_device *device) { device->host->free(device->ho
 static void far_info(const ig_backend_device *device, ig_device_info *out) {
     ig_ref_backend.info(device, out);
     out->device_class = IG_DEVICE_GPU;
-    out->flags = 0;
+    const char *saves = getenv("FAR_SAVES");
+    out->flags = fails("costly") ? IG_COSTLY_STATE : 0;
+    if (saves) out->flags |= IG_CAN_COMPILE | IG_NO_EAGER;
+    if (saves && strcmp(saves, "no weights") == 0) out->flags |= IG_SAVES_NO_WEIGHTS;
     snprintf(out->name, sizeof out->name, "reference loops, far away");
 }
 
@@ -155,13 +162,14 @@ static ig_status far_submit(ig_backend_program *program, ig_backend_buffer *cons
     far_program *p = (far_program *)program;
     p->runs++;
     if (fails("status")) return (ig_status)4711;
-    if (fails("crash") && p->count > 1) raise(SIGSEGV);
+    if ((fails("crash") && p->count > 1) || (fails("gone") && p->runs > 2)) raise(SIGSEGV);
     while (fails("hang") && p->count > 1) sleep(1000);
     char **data = p->host->alloc(p->host, n_buffers, sizeof *data);
     if (!data) return IG_HOST_FAIL(p->host, IG_ERR_MEMORY, "far: %u buffers", n_buffers);
     for (uint32_t i = 0; i < n_buffers; i++) data[i] = buffers[i] ? buffers[i]->data : NULL;
     ig_status status = IG_OK;
-    if (fails("always") || (fails("submit") && p->count > 1) || (fails("later") && p->runs > 2)) {
+    const bool late = (fails("later") || fails("costly")) && p->runs > 2;
+    if (fails("always") || (fails("submit") && p->count > 1) || late) {
         if (p->updated.desc.shape.rank >= 0)
             memset(data[p->updated.buffer] + p->updated.offset, 0xff, 4);
         status = IG_HOST_FAIL(p->host, IG_ERR_DEVICE, "far: %u steps caught fire", p->count);
@@ -194,7 +202,8 @@ static ig_status far_compile(ig_backend_device *device, const ig_step *steps, ui
     *p = (far_program){.base = {far_submit, far_destroy}, .host = host, .count = count};
     p->updated.desc.shape.rank = -1;
     for (uint32_t i = 0; i < count; i++)
-        if (steps[i].n_out > 0 && steps[i].out[0].alias >= 0) p->updated = steps[i].out[0];
+        if (steps[i].n_out > 0 && steps[i].out[0].alias >= 0 && steps[i].op != IG_OP_STORE_ROWS)
+            p->updated = steps[i].out[0]; /* stores write some rows alone */
     const ig_status status =
         ig_ref_backend.compile(device, steps, count, saved, progress, &p->inner);
     if (status == IG_OK)
@@ -202,6 +211,12 @@ static ig_status far_compile(ig_backend_device *device, const ig_step *steps, ui
     else
         host->free(host, p);
     return status;
+}
+
+static ig_status far_save(const ig_backend_program *program, ig_blob *out) {
+    (void)program;
+    *out = (ig_blob){"far", 3};
+    return IG_OK;
 }
 
 const ig_backend *ig_backend_entry(void) {
@@ -224,6 +239,7 @@ const ig_backend *ig_backend_entry(void) {
         .scratch_bytes = far_scratch,
         .prepare = far_prepare,
         .compile = far_compile,
+        .save = far_save,
     };
     return &backend;
 }

@@ -20,7 +20,7 @@
 enum { ROWS = 8, INNER = 32, COLUMNS = 24 };
 
 typedef struct job {
-    const char *folder;
+    const char *folder, *device; /* NULL: simnpu */
     ig_compile_options compile;
     uint64_t cache_bytes;
     float nudge;  /* of one weight */
@@ -62,8 +62,8 @@ static void run(job *j) {
     for (int i = 0; i < ROWS * INNER; i++) x[i] = (float)(i % 7) - 3;
     for (int i = 0; i < INNER * COLUMNS; i++) w[i] = (float)(i % 11) * 0.1f - 0.5f;
     w[5] += j->nudge;
-    must(ig_ctx_create(&(ig_ctx_options){.device = "simnpu",
-                                         .plugins = SIMNPU_PLUGIN,
+    must(ig_ctx_create(&(ig_ctx_options){.device = j->device ? j->device : "simnpu",
+                                         .plugins = SIMNPU_PLUGIN ":" TEST_PLUGIN_DIR "/far/far.so",
                                          .cache_dir = j->folder,
                                          .compile = j->compile,
                                          .cache_bytes = j->cache_bytes},
@@ -143,6 +143,27 @@ static void whatever_a_program_is_made_of_makes_another_key(void **state) {
 }
 
 /* Every byte of an entry, one after the other. */
+/* Programs that have nothing of their weights are found with others, too. */
+static void what_depends_on_no_weights_is_found_with_any(void **state) {
+    static const struct {
+        const char *saves;
+        uint64_t hits;
+    } rows[] = {{"weights", 0}, {"no weights", 1}};
+    for (size_t i = 0; i < 2; i++) {
+        job first = {.folder = *state, .device = "far"};
+        job nudged = {.folder = *state, .device = "far", .nudge = 0.25f};
+        setenv("FAR_SAVES", rows[i].saves, 1);
+        run(&first);
+        assert_int_equal(first.misses, 1);
+        run(&nudged);
+        assert_int_equal(nudged.hits, rows[i].hits);
+        assert_int_equal(nudged.misses, 1 - rows[i].hits);
+        assert_true(memcmp(first.y, nudged.y, sizeof first.y) != 0);
+        remove_programs(state);
+    }
+    unsetenv("FAR_SAVES");
+}
+
 static void a_damaged_entry_is_a_counted_miss_and_the_numbers_stay_right(void **state) {
     char folder[PATH_BYTES], path[2 * PATH_BYTES];
     job first = {.folder = *state};
@@ -435,6 +456,7 @@ int main(void) {
         IN_DIRECTORY(what_was_compiled_once_is_not_compiled_twice),
         IN_DIRECTORY(another_folder_of_the_same_bytes_is_a_hit),
         IN_DIRECTORY(whatever_a_program_is_made_of_makes_another_key),
+        IN_DIRECTORY(what_depends_on_no_weights_is_found_with_any),
         IN_DIRECTORY(a_damaged_entry_is_a_counted_miss_and_the_numbers_stay_right),
         IN_DIRECTORY(the_least_recently_used_go_first),
         IN_DIRECTORY(a_cache_does_not_grow_beyond_its_size),

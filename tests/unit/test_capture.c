@@ -172,6 +172,106 @@ static void wrapped_inputs_are_read_as_they_are(void **state) {
     ig_captured_destroy(c);
 }
 
+/* ---- nothing runs while it is written down ---- */
+
+static uint64_t ops_alone(const ig_ctx *ctx) {
+    const ig_counters c = ig_report_counters(ctx);
+    return c.program_hits + c.program_misses;
+}
+
+static void what_is_captured_runs_as_one_plan_from_the_first_time_on(void **state) {
+    ig_ctx *ctx = *state;
+    job j = make_job(ctx);
+    ig_captured *c = NULL;
+    must(ig_capture(ctx, train, &j, &c));
+    assert_int_equal(ops_alone(ctx), 0);
+    assert_int_equal(ig_report_counters(ctx).submits, 1);
+    assert_int_equal(ig_report_counters(ctx).replays, 0);
+    ig_captured_destroy(c);
+    unmake_job(&j);
+}
+
+/* Functions that look at their numbers, or change what they have used: each gives a sum of
+ * x = (1, 2, 3, 4) and of what it makes of it. */
+typedef struct meddler {
+    ig_ctx *ctx;
+    ig_tensor *x, *y, *sum; /* the sum is held */
+    uint32_t rate;
+} meddler;
+
+static ig_status end_with(meddler *m, ig_tensor *sum) {
+    ig_tensor_release(m->sum);
+    m->sum = ig_tensor_retain(sum);
+    return IG_OK;
+}
+
+static ig_status look_at_a_result(void *arg) {
+    meddler *m = arg;
+    double seen = 0;
+    IG_TRY(ig_tensor_item(sum_all(m->x), &seen));
+    assert_true(seen == 10);
+    return end_with(m, ig_scale(sum_all(m->x), seen, 0));
+}
+
+static ig_status look_at_what_was_overwritten(void *arg) {
+    meddler *m = arg;
+    float seen[4];
+    IG_TRY(ig_assign(m->y, ig_neg(m->x)));
+    IG_TRY(ig_tensor_read(m->y, seen, sizeof seen));
+    assert_true(seen[0] == -1 && seen[3] == -4);
+    return end_with(m, sum_all(m->y));
+}
+
+static ig_status write_to_what_was_read(void *arg) {
+    meddler *m = arg;
+    ig_tensor *before = sum_all(m->y);
+    IG_TRY(ig_tensor_write(m->y, (const float[]){5, 5, 5, 5}, 16));
+    return end_with(m, before);
+}
+
+static ig_status change_a_slot_that_was_used(void *arg) {
+    meddler *m = arg;
+    for (int i = 1; i <= 2; i++) {
+        ig_slot_set_real(m->ctx, m->rate, i);
+        IG_TRY(ig_sgd(m->y, m->x, NULL, (ig_attrs_sgd){.rate_slot = m->rate}));
+    }
+    return end_with(m, sum_all(m->y)); /* y - x - 2 x */
+}
+
+static ig_status only_build(void *arg) {
+    meddler *m = arg;
+    IG_TRY(ig_assign(m->y, ig_neg(m->x)));
+    return end_with(m, sum_all(m->y));
+}
+
+static void a_function_sees_what_it_would_have_computed(void **state) {
+    ig_ctx *ctx = *state;
+    static const struct {
+        ig_status (*fn)(void *arg);
+        double sum;
+        bool at_once; /* ops run one by one */
+    } all[] = {{look_at_a_result, 100, true},
+               {look_at_what_was_overwritten, -10, true},
+               {write_to_what_was_read, 4, true},
+               {change_a_slot_that_was_used, 4 - 30, true},
+               {only_build, -10, false}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        meddler m = {.ctx = ctx,
+                     .x = FLOATS(ctx, IG_SHAPE(4), 1, 2, 3, 4),
+                     .y = FLOATS(ctx, IG_SHAPE(4), 1, 1, 1, 1)};
+        ig_captured *c = NULL;
+        must(ig_slot_create(ctx, &m.rate));
+        const uint64_t alone = ops_alone(ctx);
+        must(ig_capture(ctx, all[i].fn, &m, &c));
+        assert_true((ops_alone(ctx) > alone) == all[i].at_once);
+        assert_true(item(m.sum) == all[i].sum);
+        ig_captured_destroy(c);
+        ig_tensor_release(m.sum);
+        ig_tensor_release(m.x);
+        ig_tensor_release(m.y);
+    }
+}
+
 /* ---- who outlives whom ---- */
 
 static void a_result_may_outlive_its_capture_and_a_capture_its_inputs(void **state) {
@@ -319,6 +419,9 @@ static void a_function_that_fails_leaves_the_context_as_after_a_failed_step(void
     refused(ig_capture(ctx, NULL, NULL, &c), IG_ERR_ARGUMENT, "NULL");
     assert_null(c);
     j.fails_with = IG_OK;
+    double loss = 0;
+    refused(ig_tensor_item(j.loss, &loss), IG_ERR_STATE, "an op that failed");
+    assert_null(ig_tensor_grad(ig_module_param(j.net, 0).tensor)); /* zeroed, and not computed */
     assert_int_equal(ig_optimizer_steps(j.opt), 1);
     must(ig_capture(ctx, train, &j, &c));
     must(ig_captured_replay(c));
@@ -375,6 +478,8 @@ int main(void) {
         cmocka_unit_test(replays_are_what_calls_would_be),
         TEST_WITH_CTX(several_steps_can_be_captured_together),
         TEST_WITH_CTX(wrapped_inputs_are_read_as_they_are),
+        TEST_WITH_CTX(what_is_captured_runs_as_one_plan_from_the_first_time_on),
+        TEST_WITH_CTX(a_function_sees_what_it_would_have_computed),
         TEST_WITH_CTX(a_result_may_outlive_its_capture_and_a_capture_its_inputs),
         TEST_WITH_CTX(results_that_nobody_holds_need_not_be_there),
         TEST_WITH_CTX(captures_do_not_nest),

@@ -271,6 +271,34 @@ static void a_gradient_function_that_fails_is_reported_by_backward(void **state)
     ig_tensor_release(w);
 }
 
+/* The gradient of `late` is there before that of the cube is asked for. */
+static void a_backward_that_fails_midway_changes_no_gradient(void **state) {
+    ig_ctx *ctx = *state;
+    probe p = {.grad_status = IG_ERR_IO};
+    const uint32_t id = registered(ctx, cube_op(&p));
+    ig_tensor *w = FLOATS(ctx, IG_SHAPE(2), 1, 2), *late = FLOATS(ctx, IG_SHAPE(2), 3, 4);
+    must(ig_tensor_require_grad(w));
+    must(ig_tensor_require_grad(late));
+    refused(ig_backward(sum_all(ig_mul(call(ctx, id, w), late))), IG_ERR_IO, "cube: no way back");
+    assert_null(ig_tensor_grad(late));
+    assert_null(ig_tensor_grad(w));
+    must(ig_step_end(ctx));
+
+    must(ig_backward(sum_all(ig_mul(late, late))));
+    HOLDS(ig_tensor_grad(late), 6, 8);
+    must(ig_step_end(ctx));
+    refused(ig_backward(sum_all(ig_mul(call(ctx, id, w), late))), IG_ERR_IO, "cube: no way back");
+    HOLDS(ig_tensor_grad(late), 6, 8);
+    must(ig_step_end(ctx));
+
+    p.grad_status = IG_OK;
+    must(ig_backward(sum_all(ig_mul(call(ctx, id, w), late))));
+    HOLDS(ig_tensor_grad(late), 7, 16);
+    ig_tensor_release(p.kept);
+    ig_tensor_release(late);
+    ig_tensor_release(w);
+}
+
 static ig_status grad_of_wrong_shape(void *user, ig_tensor *const *in, uint32_t n_in,
                                      ig_tensor *const *out, ig_tensor *const *dout,
                                      ig_tensor **din) {
@@ -516,6 +544,7 @@ int main(void) {
         TEST_WITH_CTX(what_its_gradient_reads_or_keeps_stays_usable_in_the_step),
         TEST_WITH_CTX(without_a_gradient_function_a_backward_names_the_op),
         TEST_WITH_CTX(a_gradient_function_that_fails_is_reported_by_backward),
+        TEST_WITH_CTX(a_backward_that_fails_midway_changes_no_gradient),
         TEST_WITH_CTX(gradients_that_do_not_fit_are_refused),
         TEST_WITH_CTX(a_gradient_of_what_an_earlier_backward_gave_up_is_an_error),
         TEST_WITH_CTX(a_backward_inside_a_backward_is_refused),

@@ -305,6 +305,38 @@ static void a_step_lies_above_all_that_it_waits_for_or_behind_it_in_a_chain(void
     assert_true(updates > GRAPHS && levels > 2 * GRAPHS && chained > 2 * GRAPHS);
 }
 
+/* Both products go through the rows of h; in the third, each row of the result needs all of it. */
+static void products_go_by_row_after_what_they_read_unless_it_is_read_whole(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {k->cpu}, .n_devices = 1};
+    ig_graph g;
+    memory got, want;
+    assert_int_equal(ig_graph_init(&g, &ig_heap, (ig_graph_hooks){0}), IG_OK);
+    const ig_layout square = ig_layout_packed((ig_desc){IG_F32, IG_SHAPE(40, 40)});
+    const ig_attrs_matmul plain = {0};
+    const ig_value x = ig_graph_leaf(&g, square), w = ig_graph_leaf(&g, square);
+    const ig_value h = ig_build(&g, IG_OP_MATMUL, &plain, (ig_value[]){x, w}, 2);
+    const ig_value y = ig_build(&g, IG_OP_MATMUL, &plain, (ig_value[]){h, w}, 2);
+    const ig_value end = ig_build_unary(&g, IG_OP_NEG, y);
+    const ig_value whole = ig_build(&g, IG_OP_MATMUL, &plain, (ig_value[]){x, h}, 2);
+    const ig_value bound[] = {x, w, end, whole};
+    ig_plan *plan = sketch_plan(&planner, &g, 0, (uint32_t)g.n_nodes, bound, 4);
+    assert_int_equal(step_writing(plan, y)->chain, step_writing(plan, h)->chain);
+    assert_int_equal(step_writing(plan, end)->chain, step_writing(plan, h)->chain);
+    assert_int_equal(step_writing(plan, whole)->level, step_writing(plan, h)->level + 1);
+
+    sketch_memory_init(&got, &g);
+    sketch_memory_init(&want, &g);
+    sketch_run_one_by_one(&planner, &g, &want);
+    sketch_run(plan, &got, bound, 4);
+    assert_memory_equal(got.of[end], want.of[end], want.bytes[end]);
+    assert_memory_equal(got.of[whole], want.of[whole], want.bytes[whole]);
+    sketch_memory_deinit(&got);
+    sketch_memory_deinit(&want);
+    ig_plan_destroy(plan);
+    ig_graph_deinit(&g);
+}
+
 static void an_update_waits_for_readers_and_readers_wait_for_it(void **state) {
     const kit *k = *state;
     const ig_planner planner = {.allocator = &ig_heap, .devices = {k->ref}, .n_devices = 1};
@@ -696,6 +728,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_step_lies_above_all_that_it_waits_for_or_behind_it_in_a_chain),
         TEST(the_cpu_runs_plans_as_it_runs_their_nodes),
+        TEST(products_go_by_row_after_what_they_read_unless_it_is_read_whole),
         TEST(an_update_waits_for_readers_and_readers_wait_for_it),
         TEST(strided_inputs_are_copied_where_a_kernel_needs_it),
         TEST(any_number_of_strided_inputs_is_copied),

@@ -233,7 +233,7 @@ static void what_is_asked_for_beats_the_environment_which_beats_the_config(void 
         {"cpu", "ref", "null", "{\"device\": \"ref\"}", "cpu:0"},
         {NULL, NULL, NULL, "{\"device\": \"plain\", \"plugins\": [\"" EXAMPLE_PLUGIN "\"]}",
          "plain:0"},
-        {NULL, NULL, NULL, "{\"device\": 3}", "device: there are \"device\""},
+        {NULL, NULL, NULL, "{\"device\": 3}", "device: is no text"},
         {NULL, NULL, NULL, "{", "config.json:1:"},
         {NULL, NULL, NULL, "{\"plugins\": [\"here.so\"]}", "plugins: number 1 is no absolute path"},
     };

@@ -239,6 +239,47 @@ static void nearest_gives_nothing_for_strangers(void **state) {
     assert_null(ig_nearest("", words, 4));
 }
 
+/* ---- a table within a table ---- */
+
+typedef struct outer_options {
+    bool before;
+    options inner;
+    bool after;
+} outer_options;
+
+static const ig_opt outer_table[] = {
+    {OPT_FLAG, 'b', "before", offsetof(outer_options, before), .help = "b"},
+    {OPT_TABLE, .to = offsetof(outer_options, inner), .table = table},
+    {OPT_FLAG, 'a', "after", offsetof(outer_options, after), .help = "a"},
+    {0},
+};
+
+static void rows_of_an_inner_table_write_to_the_inner_struct(void **state) {
+    (void)state;
+    outer_options o = {0};
+    char *argv[] = {"-b", "--steps", "9", "-a", "--out=here", "file"};
+    assert_int_equal(ig_opts_parse(&(ig_opt_set){outer_table, &o}, 1, 6, argv, NULL), IG_OK);
+    assert_true(o.before && o.after);
+    assert_int_equal(o.inner.steps, 9);
+    assert_string_equal(o.inner.out, "here");
+    assert_string_equal(o.inner.file, "file");
+}
+
+static void a_walk_meets_every_row_once_and_in_order(void **state) {
+    (void)state;
+    const size_t n_inner = sizeof table / sizeof table[0] - 1;
+    ig_opt_walk w = ig_opts_first(outer_table);
+    assert_string_equal(w.opt->name, "before");
+    for (size_t i = 0; i < n_inner; i++) {
+        w = ig_opts_next(w);
+        assert_ptr_equal(w.opt, &table[i]);
+        assert_int_equal(w.to, offsetof(outer_options, inner) + table[i].to);
+    }
+    w = ig_opts_next(w);
+    assert_string_equal(w.opt->name, "after");
+    assert_null(ig_opts_next(w).opt);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_spellings_of_a_value_mean_the_same),
@@ -256,6 +297,8 @@ int main(void) {
         cmocka_unit_test(parsing_can_stop_before_the_first_argument),
         cmocka_unit_test(edit_distance_counts_swaps_as_one),
         cmocka_unit_test(nearest_gives_nothing_for_strangers),
+        cmocka_unit_test(rows_of_an_inner_table_write_to_the_inner_struct),
+        cmocka_unit_test(a_walk_meets_every_row_once_and_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

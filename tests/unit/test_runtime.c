@@ -464,9 +464,22 @@ static void integers_are_moved_and_those_from_nowhere_are_zero(void **state) {
     ig_tensor_release(x);
 }
 
+/* Squares of these are near the largest float, and their sum is far beyond it. */
+static void large_numbers_have_a_mean_square_and_a_norm(void **state) {
+    ig_ctx *ctx = *state;
+    enum { COUNT = 1500 };
+    const float large = 1e19f;
+    ig_tensor *x = ig_full(ctx, (ig_desc){IG_F32, IG_SHAPE(COUNT)}, (double)large);
+    const double mse = item(ig_mse(x, ig_scale(x, 0, 0)));
+    const double norm = item(ig_global_norm(&x, 1));
+    assert_true(fabs(mse / 1e38 - 1) < 1e-5);
+    assert_true(fabs(norm / (1e19 * sqrt(COUNT)) - 1) < 1e-5);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_options_are_the_defaults),
+        TEST_WITH_CTX(large_numbers_have_a_mean_square_and_a_norm),
         TEST_WITH_CTX(options_that_cannot_be_are_refused),
         cmocka_unit_test(only_a_verbose_context_talks),
         cmocka_unit_test(the_caller_s_texts_may_go),

@@ -12,6 +12,53 @@ static void assert_usable(ig_ctx *ctx) {
     ig_tensor_release(x);
 }
 
+/* ---- converting ---- */
+
+/* There and back through every float type, on the host and on a device with memory of its own. */
+static void floats_are_converted_on_their_way_in_and_out(void **state) {
+    (void)state;
+    static const struct {
+        ig_dtype dtype;
+        double most_off; /* half of a last bit, beside the number */
+    } rows[] = {{IG_F64, 0}, {IG_F32, 0}, {IG_F16, 1.0 / 2048}, {IG_BF16, 1.0 / 256}};
+    static const char *const devices[] = {"cpu", "far"};
+    for (size_t i = 0; i < 8; i++) {
+        ig_ctx *ctx = NULL;
+        must(ig_ctx_create(
+            &(ig_ctx_options){.device = devices[i % 2], .plugins = TEST_PLUGIN_DIR "/far/far.so"},
+            &ctx));
+        const float src[] = {1, -2.7182817F, 1.0e-3F, 65000, 0.33333334F, -0.0F};
+        float got[6];
+        ig_tensor *t = NULL;
+        must(ig_tensor_create(ctx, (ig_desc){rows[i / 2].dtype, IG_SHAPE(2, 3)}, &t));
+        must(ig_tensor_write_as(t, IG_F32, src, sizeof src));
+        must(ig_tensor_read_as(t, IG_F32, got, sizeof got));
+        for (int k = 0; k < 6; k++)
+            if (fabs((double)got[k] - src[k]) > rows[i / 2].most_off * fabs((double)src[k]))
+                fail_msg("%s: %g became %g", ig_dtype_name(rows[i / 2].dtype), (double)src[k],
+                         (double)got[k]);
+        ig_tensor_release(t);
+        ig_ctx_destroy(ctx);
+    }
+}
+
+static void what_cannot_be_converted_is_refused(void **state) {
+    ig_ctx *ctx = *state;
+    int32_t whole[2] = {1, 2};
+    float two[2] = {1, 2};
+    uint16_t halves[2];
+    ig_tensor *t = FLOATS(ctx, IG_SHAPE(2), 1, 2);
+    refused(ig_tensor_write_as(t, IG_I32, whole, sizeof whole), IG_ERR_UNSUPPORTED, "f32 and i32");
+    refused(ig_tensor_read_as(t, IG_Q8_0, whole, sizeof whole), IG_ERR_UNSUPPORTED, "q8_0");
+    refused(ig_tensor_read_as(t, (ig_dtype)77, whole, sizeof whole), IG_ERR_UNSUPPORTED, "unknown");
+    refused(ig_tensor_read_as(t, IG_F16, halves, 3), IG_ERR_ARGUMENT,
+            "3 bytes; [2] of f16 takes 4");
+    refused(ig_tensor_write_as(t, IG_F16, NULL, 4), IG_ERR_ARGUMENT, "the memory is NULL");
+    refused(ig_tensor_write_as(NULL, IG_F32, two, sizeof two), IG_ERR_ARGUMENT, "NULL");
+    HOLDS(t, 1, 2);
+    ig_tensor_release(t);
+}
+
 /* ---- making ---- */
 
 static void a_new_tensor_is_zero_though_its_memory_was_used_before(void **state) {
@@ -55,6 +102,39 @@ static void more_memory_than_there_is_is_refused(void **state) {
     refused(ig_eval(&copy, 1), IG_ERR_MEMORY, "bytes");
     assert_null(t);
     assert_usable(ctx);
+}
+
+/* A limit that the context was given counts on the host and on a device with its own memory; what
+ * is only kept for later use goes before anything is refused. */
+static void memory_is_capped_and_given_back(void **state) {
+    (void)state;
+    enum { LIMIT = 1 << 16, MOST = LIMIT / sizeof(float) };
+    static const char *const devices[] = {"cpu", "far"};
+    for (int i = 0; i < 2; i++) {
+        ig_ctx *ctx = NULL;
+        must(ig_ctx_create(&(ig_ctx_options){.device = devices[i],
+                                             .plugins = TEST_PLUGIN_DIR "/far/far.so",
+                                             .memory_bytes = LIMIT},
+                           &ctx));
+        ig_tensor *t = NULL, *more = NULL;
+        must(ig_tensor_create(ctx, f32(IG_SHAPE(MOST / 2)), &t));
+        assert_true(ig_report_memory(ctx).available_bytes <= LIMIT);
+        refused(ig_tensor_create(ctx, f32(IG_SHAPE(MOST)), &more), IG_ERR_MEMORY,
+                "of 65536 that it may take");
+        ig_tensor_release(t);
+        must(ig_tensor_create(ctx, f32(IG_SHAPE(MOST)), &more)); /* what was kept of t has gone */
+        ig_tensor_release(more);
+        must(ig_tensor_create(ctx, f32(IG_SHAPE(16)), &t));
+        ig_tensor *y = ig_neg(t);
+        must(ig_eval(&y, 1));
+        ig_tensor_release(t);
+        must(ig_step_end(ctx));
+        ig_ctx_release_memory(ctx);
+        ig_report_reset_memory(ctx);
+        assert_true(ig_report_memory(ctx).allocated_bytes < LIMIT / 2);
+        assert_true(ig_report_memory(ctx).peak_bytes < LIMIT / 2);
+        ig_ctx_destroy(ctx);
+    }
 }
 
 static void a_tensor_of_no_elements_is_read_and_written_as_nothing(void **state) {
@@ -419,6 +499,9 @@ static void a_scope_s_reference_is_not_the_caller_s_to_release(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(floats_are_converted_on_their_way_in_and_out),
+        TEST_WITH_CTX(what_cannot_be_converted_is_refused),
+        cmocka_unit_test(memory_is_capped_and_given_back),
         cmocka_unit_test(a_new_tensor_is_zero_though_its_memory_was_used_before),
         TEST_WITH_CTX(shapes_that_cannot_be_are_refused),
         TEST_WITH_CTX(more_memory_than_there_is_is_refused),

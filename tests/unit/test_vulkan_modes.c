@@ -92,14 +92,6 @@ static void a_batch_is_a_submit_for_each_flush(void **state) {
     ig_ctx_destroy(ctx);
 }
 
-/* Submissions that reading a tensor takes: none where the host sees the device's memory. */
-static int64_t submits_of_reading(const ig_ctx *ctx, ig_tensor *written) {
-    float out[SMALL_IN * SMALL_INNER];
-    const counts before = counts_of(ctx);
-    must(ig_tensor_read(written, out, sizeof out));
-    return since(ctx, before).submits;
-}
-
 /* Inputs, rates and step counts change from step to step, and each loss is read. */
 static void a_replay_is_one_submit_and_records_nothing(void **state) {
     (void)state;
@@ -111,8 +103,7 @@ static void a_replay_is_one_submit_and_records_nothing(void **state) {
     const counts before = counts_of(ctx);
     for (int i = 0; i < STEPS; i++) small_step(&n, 0.05 / (i + 1), &t);
     const counts c = since(ctx, before);
-    assert_true(c.submits >= STEPS);
-    if (submits_of_reading(ctx, n.w[0]) == 0) assert_int_equal(c.submits, STEPS); /* no copies */
+    assert_int_equal(c.submits, STEPS); /* the losses, too, come without one of their own */
     assert_int_equal(c.recordings, 0);
     assert_true(c.dispatches % STEPS == 0 && c.dispatches > STEPS);
     assert_true(c.barriers % STEPS == 0 && c.barriers < c.dispatches);

@@ -170,19 +170,93 @@ static void a_device_that_fails_later_is_left_where_nothing_is_lost(void **state
     ig_ctx_destroy(ctx);
 }
 
-/* What has been overwritten in part cannot be computed again: the error names the device. */
-static void a_later_failure_that_loses_something_is_an_error(void **state) {
+/* What an update reads is kept before every run, so another device goes on with the right numbers
+ * even when this one has scribbled over them. */
+static void a_device_that_fails_later_in_an_update_is_left_for_another(void **state) {
     (void)state;
     ig_ctx *ctx = far_ctx("later", false);
+    ig_tensor *w = FLOATS(ctx, IG_SHAPE(3), 1, 2, 3), *x = FLOATS(ctx, IG_SHAPE(3), 1, 1, 1);
+    for (int i = 0; i < 4; i++) must(count_up(ctx, w, x));
+    HOLDS(w, 17, 18, 19);
+    json_t *report = report_of(ctx);
+    const json_t *f = fallback_of(report);
+    assert_string_equal(json_string_value(json_object_get(f, "to")), "cpu:0");
+    assert_non_null(strstr(json_string_value(json_object_get(f, "reason")), "caught fire"));
+    assert_true(json_integer_value(json_object_get(f, "bytes_moved")) > 0);
+    assert_true(json_real_value(json_object_get(f, "ms_lost")) > 0);
+    assert_attempts(entry_of(report, "far:0"),
+                    (const char *[]){"far: 4 steps", "no override registered", "skipped"}, -1);
+    const json_t *places = json_object_get(report, "device_placement");
+    assert_true(json_integer_value(json_object_get(places, "cpu:0")) >= 4); /* as it is now */
+    json_decref(report);
+    ig_tensor_release(w);
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
+/* Strict has nobody to go on with, and leaves the numbers as they were. */
+static void strict_fails_later_without_a_trace(void **state) {
+    (void)state;
+    ig_ctx *ctx = far_ctx("later", true);
+    ig_tensor *w = FLOATS(ctx, IG_SHAPE(3), 1, 2, 3), *x = FLOATS(ctx, IG_SHAPE(3), 1, 1, 1);
+    ig_status status = IG_OK;
+    int steps = 0;
+    for (; steps < 8 && status == IG_OK; steps += status == IG_OK) {
+        status = ig_accumulate(w, ig_neg(ig_neg(ig_add(x, x))));
+        if (status == IG_OK) status = ig_step_end(ctx);
+    }
+    assert_int_equal(status, IG_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ig_error_text(), "strict: far:0: compile: far: 4 steps caught fire"));
+    float got[3];
+    must(ig_tensor_read(w, got, sizeof got));
+    assert_true(got[0] == 1 + 2 * (float)steps);
+    ig_tensor_release(w);
+    ig_tensor_release(x);
+    ig_ctx_destroy(ctx);
+}
+
+/* What has been overwritten in part and was not kept is lost: the error names the device and says
+ * what to do. */
+static void a_later_failure_that_loses_something_is_an_error(void **state) {
+    (void)state;
+    ig_ctx *ctx = far_ctx("costly", false);
     ig_tensor *w = FLOATS(ctx, IG_SHAPE(3), 1, 2, 3), *x = FLOATS(ctx, IG_SHAPE(3), 1, 1, 1);
     ig_status status = IG_OK;
     for (int i = 0; i < 4 && status == IG_OK; i++) status = count_up(ctx, w, x);
     assert_int_equal(status, IG_ERR_DEVICE);
     assert_non_null(strstr(ig_error_text(), "far:0: far: "));
     assert_non_null(strstr(ig_error_text(), "it has overwritten what it needs to run again"));
+    assert_non_null(strstr(ig_error_text(), "go on from the last checkpoint"));
     ig_tensor_release(w);
     ig_tensor_release(x);
     ig_ctx_destroy(ctx);
+}
+
+/* Rows that are stored in pages can be stored again: nothing is kept, whatever the device says, and
+ * nothing moves but what is looked at. */
+static void a_later_failure_that_only_stores_rows_loses_nothing(void **state) {
+    (void)state;
+    static const char *const fails[] = {"later", "costly"};
+    for (size_t i = 0; i < 2; i++) {
+        ig_ctx *ctx = far_ctx(fails[i], false);
+        ig_tensor *pages = FLOATS(ctx, IG_SHAPE(3, 2), 0, 0, 0, 0, 0, 0);
+        ig_tensor *rows = FLOATS(ctx, IG_SHAPE(1, 2), 1, 2), *at = NULL;
+        const int32_t second = 1;
+        must(ig_tensor_create_from(ctx, (ig_desc){IG_I32, IG_SHAPE(1)}, &second, &at));
+        for (int step = 0; step < 8; step++) {
+            must(ig_store_rows(pages, ig_neg(ig_neg(rows)), at));
+            HOLDS(ig_add(pages, pages), 0, 0, 2, 4, 0, 0);
+            must(ig_step_end(ctx));
+        }
+        json_t *report = report_of(ctx);
+        assert_non_null(strstr(json_string_value(json_object_get(fallback_of(report), "reason")),
+                               "caught fire"));
+        json_decref(report);
+        ig_tensor_release(pages);
+        ig_tensor_release(rows);
+        ig_tensor_release(at);
+        ig_ctx_destroy(ctx);
+    }
 }
 
 static void absurd_answers_are_errors_that_name_the_device(void **state) {
@@ -426,7 +500,10 @@ int main(void) {
         cmocka_unit_test(every_way_to_fail_ends_with_the_right_numbers_and_the_reason),
         cmocka_unit_test(a_device_that_fails_when_it_runs_is_left_for_another),
         cmocka_unit_test(a_device_that_fails_later_is_left_where_nothing_is_lost),
+        cmocka_unit_test(a_device_that_fails_later_in_an_update_is_left_for_another),
+        cmocka_unit_test(strict_fails_later_without_a_trace),
         cmocka_unit_test(a_later_failure_that_loses_something_is_an_error),
+        cmocka_unit_test(a_later_failure_that_only_stores_rows_loses_nothing),
         cmocka_unit_test(absurd_answers_are_errors_that_name_the_device),
         cmocka_unit_test(strict_refuses_a_level_that_fails),
         cmocka_unit_test(what_another_device_runs_is_listed_with_bytes_and_time),

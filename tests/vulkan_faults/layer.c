@@ -1,11 +1,15 @@
 /*
- * A Vulkan layer that makes the driver below it fail, as INGOT_VULKAN_FAULT says:
+ * A Vulkan layer that makes the driver below it fail, as INGOT_VULKAN_FAULT says, one or several
+ * with commas between them:
  *
  *     instance          there is no driver that works
  *     enumerate         it does not say which devices there are
  *     device            the device does not open
  *     without=NAME      the device has no such feature (bufferDeviceAddress, ...), is of an older
- *                       version (version), or has no subgroups (subgroups)
+ *                       version (version: 1.1, anything: 1.0), has no subgroups (subgroups), few
+ *                       threads (threads), shared memory (shared) or bindings (bindings); the host
+ *                       does not see its memory (mapped), or sees it without a cache (cached)
+ *     range=BYTES       it has no addresses, and no binding shows more than that
  *     written           shaders that were not made by glslc are rejected
  *     shaders           all shaders are
  *     pipelines=N       the first N pipelines are
@@ -18,6 +22,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,17 +37,22 @@ static VkInstance last_instance;
 
 /* What lies below, asked for when an instance or a device is made: asked later, some loaders answer
  * with the function of this layer. */
-#define INSTANCE_FUNCTIONS(X)       \
-    X(EnumeratePhysicalDevices)     \
-    X(GetPhysicalDeviceProperties2) \
-    X(GetPhysicalDeviceFeatures2)
-#define DEVICE_FUNCTIONS(X)   \
-    X(CreateShaderModule)     \
-    X(CreateComputePipelines) \
-    X(GetDeviceQueue)         \
-    X(DeviceWaitIdle)         \
-    X(QueueSubmit)            \
-    X(WaitSemaphores)         \
+#define INSTANCE_FUNCTIONS(X)            \
+    X(EnumeratePhysicalDevices)          \
+    X(GetPhysicalDeviceProperties)       \
+    X(GetPhysicalDeviceProperties2)      \
+    X(GetPhysicalDeviceFeatures2)        \
+    X(GetPhysicalDeviceMemoryProperties) \
+    X(GetPhysicalDeviceMemoryProperties2)
+#define DEVICE_FUNCTIONS(X)        \
+    X(CreateShaderModule)          \
+    X(CreateComputePipelines)      \
+    X(GetDeviceQueue)              \
+    X(DeviceWaitIdle)              \
+    X(QueueSubmit)                 \
+    X(WaitSemaphores)              \
+    X(WaitForFences)               \
+    X(GetBufferMemoryRequirements) \
     X(AllocateMemory)
 static struct {
 #define DECLARE(name) PFN_vk##name name;
@@ -56,22 +66,28 @@ static atomic_ullong memory_used;
 
 /* ---- what was asked for ---- */
 
-static int fault_is(const char *name, const char **value) {
-    const char *fault = getenv("INGOT_VULKAN_FAULT");
+/* The first fault of a list that begins so; what follows "name=" ends with the list's next comma.
+ */
+static const char *fault_named(const char *name) {
     const size_t length = strlen(name);
-    if (!fault || strncmp(fault, name, length) != 0) return 0;
-    if (value && fault[length] == '=') *value = fault + length + 1;
-    return fault[length] == 0 || fault[length] == '=';
+    for (const char *at = getenv("INGOT_VULKAN_FAULT"); at; at = strchr(at, ',')) {
+        if (*at == ',') at++;
+        if (strncmp(at, name, length) == 0 && strchr("=,", at[length])) return at + length;
+    }
+    return NULL;
 }
 
+static int fault_is(const char *name) { return fault_named(name) != NULL; }
+
 static unsigned long long fault_number(const char *name) {
-    const char *value = NULL;
-    return fault_is(name, &value) && value ? strtoull(value, NULL, 10) : 0;
+    const char *value = fault_named(name);
+    return value && *value == '=' ? strtoull(value + 1, NULL, 10) : 0;
 }
 
 static int is_without(const char *feature) {
-    const char *value = NULL;
-    return fault_is("without", &value) && value && strcmp(value, feature) == 0;
+    char name[64];
+    snprintf(name, sizeof name, "without=%s", feature);
+    return fault_is(name);
 }
 
 static int is_lost(void) {
@@ -102,7 +118,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
                                                       const VkAllocationCallbacks *allocator,
                                                       VkInstance *out) {
     VkLayerInstanceCreateInfo *link = instance_link(info);
-    if (!link || fault_is("instance", NULL)) return VK_ERROR_INCOMPATIBLE_DRIVER;
+    if (!link || fault_is("instance")) return VK_ERROR_INCOMPATIBLE_DRIVER;
     next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
     link->u.pLayerInfo = link->u.pLayerInfo->pNext;
     PFN_vkCreateInstance create = (PFN_vkCreateInstance)next_instance(NULL, "vkCreateInstance");
@@ -120,7 +136,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
                                                     const VkAllocationCallbacks *allocator,
                                                     VkDevice *out) {
     VkLayerDeviceCreateInfo *link = device_link(info);
-    if (!link || fault_is("device", NULL)) return VK_ERROR_INITIALIZATION_FAILED;
+    if (!link || fault_is("device")) return VK_ERROR_INITIALIZATION_FAILED;
     PFN_vkCreateDevice create = (PFN_vkCreateDevice)link->u.pLayerInfo->pfnNextGetInstanceProcAddr(
         last_instance, "vkCreateDevice");
     next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
@@ -137,7 +153,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
 
 static VKAPI_ATTR VkResult VKAPI_CALL enumerate(VkInstance instance, uint32_t *count,
                                                 VkPhysicalDevice *out) {
-    if (fault_is("enumerate", NULL)) return VK_ERROR_INITIALIZATION_FAILED;
+    if (fault_is("enumerate")) return VK_ERROR_INITIALIZATION_FAILED;
     return next.EnumeratePhysicalDevices(instance, count, out);
 }
 
@@ -148,13 +164,29 @@ static void *find(void *list, VkStructureType type) {
     return at;
 }
 
+static void change_properties(VkPhysicalDeviceProperties *p) {
+    const unsigned long long range = fault_number("range");
+    if (is_without("version")) p->apiVersion = VK_API_VERSION_1_1;
+    if (is_without("anything")) p->apiVersion = VK_API_VERSION_1_0;
+    if (is_without("threads")) p->limits.maxComputeWorkGroupInvocations = 128;
+    if (is_without("shared")) p->limits.maxComputeSharedMemorySize = 16 << 10;
+    if (is_without("bindings")) p->limits.maxPerStageDescriptorStorageBuffers = 4;
+    if (range > 0) p->limits.maxStorageBufferRange = (uint32_t)range;
+}
+
 static VKAPI_ATTR void VKAPI_CALL get_properties(VkPhysicalDevice physical,
-                                                 VkPhysicalDeviceProperties2 *out) {
+                                                 VkPhysicalDeviceProperties *out) {
+    next.GetPhysicalDeviceProperties(physical, out);
+    change_properties(out);
+}
+
+static VKAPI_ATTR void VKAPI_CALL get_properties2(VkPhysicalDevice physical,
+                                                  VkPhysicalDeviceProperties2 *out) {
     next.GetPhysicalDeviceProperties2(physical, out);
-    if (is_without("version")) out->properties.apiVersion = VK_API_VERSION_1_1;
-    VkPhysicalDeviceVulkan11Properties *v11 =
-        find(out, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
-    if (v11 && is_without("subgroups")) v11->subgroupSupportedOperations = 0;
+    change_properties(&out->properties);
+    VkPhysicalDeviceSubgroupProperties *subgroups =
+        find(out, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
+    if (subgroups && is_without("subgroups")) subgroups->supportedOperations = 0;
 }
 
 static VKAPI_ATTR void VKAPI_CALL get_features(VkPhysicalDevice physical,
@@ -167,8 +199,46 @@ static VKAPI_ATTR void VKAPI_CALL get_features(VkPhysicalDevice physical,
     if (is_without("shaderInt64")) out->features.shaderInt64 = VK_FALSE;
     if (v11 && is_without("storageBuffer16BitAccess")) v11->storageBuffer16BitAccess = VK_FALSE;
     if (v12 && is_without("storageBuffer8BitAccess")) v12->storageBuffer8BitAccess = VK_FALSE;
-    if (v12 && is_without("bufferDeviceAddress")) v12->bufferDeviceAddress = VK_FALSE;
+    if (v12 && (is_without("bufferDeviceAddress") || is_without("bindings") || fault_is("range")))
+        v12->bufferDeviceAddress = VK_FALSE;
     if (v12 && is_without("timelineSemaphore")) v12->timelineSemaphore = VK_FALSE;
+}
+
+/* ---- memory that the host does not see ---- */
+
+/* Beside the driver's own kind of memory there is then another that the host does see: number
+ * OTHER, which is the same to the driver. */
+enum { OWN = 0, OTHER = 1 };
+
+static int is_apart(void) { return is_without("mapped") || is_without("cached"); }
+
+static void divide(VkPhysicalDeviceMemoryProperties *m) {
+    const VkMemoryPropertyFlags seen =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    if (!is_apart()) return;
+    m->memoryTypeCount = 2;
+    m->memoryTypes[OWN].propertyFlags =
+        VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | (is_without("cached") ? seen : 0);
+    m->memoryTypes[OTHER] =
+        (VkMemoryType){seen | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, m->memoryTypes[OWN].heapIndex};
+}
+
+static VKAPI_ATTR void VKAPI_CALL get_memory(VkPhysicalDevice physical,
+                                             VkPhysicalDeviceMemoryProperties *out) {
+    next.GetPhysicalDeviceMemoryProperties(physical, out);
+    divide(out);
+}
+
+static VKAPI_ATTR void VKAPI_CALL get_memory2(VkPhysicalDevice physical,
+                                              VkPhysicalDeviceMemoryProperties2 *out) {
+    next.GetPhysicalDeviceMemoryProperties2(physical, out);
+    divide(&out->memoryProperties);
+}
+
+static VKAPI_ATTR void VKAPI_CALL get_needs(VkDevice device, VkBuffer buffer,
+                                            VkMemoryRequirements *out) {
+    next.GetBufferMemoryRequirements(device, buffer, out);
+    if (is_apart()) out->memoryTypeBits |= 1u << OTHER;
 }
 
 /* ---- what a device does ---- */
@@ -178,8 +248,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device,
                                                     const VkAllocationCallbacks *allocator,
                                                     VkShaderModule *out) {
     enum { GENERATOR = 2 }; /* the word that says which tool has made the shader */
-    if (fault_is("shaders", NULL)) return VK_ERROR_INVALID_SHADER_NV;
-    if (fault_is("written", NULL) && info->pCode[GENERATOR] == 0) return VK_ERROR_INVALID_SHADER_NV;
+    if (fault_is("shaders")) return VK_ERROR_INVALID_SHADER_NV;
+    if (fault_is("written") && info->pCode[GENERATOR] == 0) return VK_ERROR_INVALID_SHADER_NV;
     return next.CreateShaderModule(device, info, allocator, out);
 }
 
@@ -221,6 +291,13 @@ static VKAPI_ATTR VkResult VKAPI_CALL wait(VkDevice device, const VkSemaphoreWai
     return next.WaitSemaphores(device, info, timeout);
 }
 
+static VKAPI_ATTR VkResult VKAPI_CALL wait_fences(VkDevice device, uint32_t count,
+                                                  const VkFence *fences, VkBool32 all,
+                                                  uint64_t timeout) {
+    if (is_lost()) return lose(device);
+    return next.WaitForFences(device, count, fences, all, timeout);
+}
+
 /* Memory that is freed is not counted back: the limit is on all that was ever asked for. */
 static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAllocateInfo *info,
                                                const VkAllocationCallbacks *allocator,
@@ -228,7 +305,9 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAl
     const unsigned long long most = fault_number("memory");
     if (most > 0 && memory_used + info->allocationSize > most) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     memory_used += info->allocationSize;
-    return next.AllocateMemory(device, info, allocator, out);
+    VkMemoryAllocateInfo own = *info;
+    if (is_apart()) own.memoryTypeIndex = OWN;
+    return next.AllocateMemory(device, &own, allocator, out);
 }
 
 /* ---- the tables ---- */
@@ -258,6 +337,8 @@ static PFN_vkVoidFunction device_function(const char *name) {
                             {"vkGetDeviceQueue", FN(get_queue)},
                             {"vkQueueSubmit", FN(submit)},
                             {"vkWaitSemaphores", FN(wait)},
+                            {"vkWaitForFences", FN(wait_fences)},
+                            {"vkGetBufferMemoryRequirements", FN(get_needs)},
                             {"vkAllocateMemory", FN(allocate)},
                             {NULL, NULL}};
     return look_up(all, name);
@@ -265,6 +346,10 @@ static PFN_vkVoidFunction device_function(const char *name) {
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_function(VkDevice device,
                                                                     const char *name) {
+    static const char *const newer[] = {"vkGetBufferDeviceAddress", "vkGetSemaphoreCounterValue",
+                                        "vkWaitSemaphores"};
+    for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++)
+        if (is_without("version") && strcmp(name, newer[i]) == 0) return NULL;
     const PFN_vkVoidFunction own = device_function(name);
     return own ? own : next_device(device, name);
 }
@@ -275,8 +360,11 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_function(VkInstance
                             {"vkCreateInstance", FN(create_instance)},
                             {"vkCreateDevice", FN(create_device)},
                             {"vkEnumeratePhysicalDevices", FN(enumerate)},
-                            {"vkGetPhysicalDeviceProperties2", FN(get_properties)},
+                            {"vkGetPhysicalDeviceProperties", FN(get_properties)},
+                            {"vkGetPhysicalDeviceProperties2", FN(get_properties2)},
                             {"vkGetPhysicalDeviceFeatures2", FN(get_features)},
+                            {"vkGetPhysicalDeviceMemoryProperties", FN(get_memory)},
+                            {"vkGetPhysicalDeviceMemoryProperties2", FN(get_memory2)},
                             {NULL, NULL}};
     const PFN_vkVoidFunction own = look_up(all, name);
     const PFN_vkVoidFunction of_device = device_function(name);

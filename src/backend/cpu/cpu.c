@@ -53,7 +53,7 @@ typedef struct chain {
     bool barrier;                /* all chains before it must be done */
     ig_cpu_split split;          /* what its units are */
     int64_t units, chunk;        /* in all, and per chunk */
-    int64_t together;            /* at least so many per chunk */
+    int64_t together, alone;     /* at least so many per chunk; and per chunk of one thread */
     int64_t rows, columns;       /* of its first output */
     int64_t unit_cost, row_cost; /* of one kernel unit, of a row: through all tasks */
     int64_t begin, end;          /* its tickets, one per chunk */
@@ -64,9 +64,10 @@ typedef struct choice {
     uint64_t took_ns[2];  /* alone, and by the team */
     uint32_t runs, until; /* so far; and when to choose again */
     uint32_t tries;
-    bool team;       /* now */
-    bool is_first;   /* the run: it was otherwise before */
-    bool is_settled; /* no try */
+    bool team;        /* now */
+    bool is_first;    /* the run: it was otherwise before */
+    bool is_settled;  /* no try */
+    bool is_hopeless; /* the last try was given up */
 } choice;
 
 typedef struct cpu_program {
@@ -114,9 +115,9 @@ static const ig_cpu_entry *find(const ig_backend_device *device, const ig_step *
     for (const ig_cpu_entry *const *list = ((const cpu_device *)device)->lists; *list; list++)
         for (const ig_cpu_entry *e = *list; e->run; e++) {
             if (e->op != step->op || e->dtype != dtype) continue;
-            setup->units = setup->cost = setup->together = 0;
+            setup->units = setup->cost = setup->together = setup->alone = 0;
             setup->scratch_bytes = setup->params_bytes = 0;
-            setup->pack.run = NULL;
+            setup->pack = (ig_cpu_pack){0};
             setup->prepare = NULL;
             setup->prepare_kind = 0;
             if (e->setup(step, setup)) return e;
@@ -132,6 +133,12 @@ static bool cpu_can_run(const ig_backend_device *device, const ig_step *step) {
 static uint64_t cpu_scratch_bytes(const ig_backend_device *device, const ig_step *step) {
     ig_cpu_setup setup;
     return find(device, step, &setup) ? setup.scratch_bytes : 0;
+}
+
+static bool cpu_goes_by_row(const ig_backend_device *device, const ig_step *step) {
+    ig_cpu_setup setup;
+    const ig_cpu_entry *entry = find(device, step, &setup);
+    return entry && entry->split == BY_ROW;
 }
 
 /* ---- running ---- */
@@ -165,15 +172,21 @@ static void run_task_watched(const cpu_program *p, const task *t, int64_t begin,
     p->host->trace(p->host, thread, p->step_of[t - p->tasks], start, now_ns());
 }
 
-static void run_chunk(const cpu_program *p, const chain *c, int64_t chunk, uint32_t thread) {
-    const int64_t begin = chunk * c->chunk, left = c->units - begin;
-    const int64_t end = begin + (left < c->chunk ? left : c->chunk);
+/* `units` units from `begin` on, or as many as there are. */
+static void run_units(const cpu_program *p, const chain *c, int64_t begin, int64_t units,
+                      uint32_t thread) {
+    const int64_t left = c->units - begin, end = begin + (left < units ? left : units);
     for (const task *t = p->tasks + c->first; t < p->tasks + c->first + c->count; t++) {
         if (p->watched)
             run_task_watched(p, t, begin * t->width, end * t->width, thread);
         else
             t->launch.run(&t->launch, begin * t->width, end * t->width);
     }
+}
+
+static void work_alone(const cpu_program *p) {
+    for (const chain *c = p->chains; c < p->chains + p->n_chains; c++)
+        for (int64_t i = 0; i < c->units; i += c->alone) run_units(p, c, i, c->alone, 0);
 }
 
 /*
@@ -189,50 +202,50 @@ static void run_chunk(const cpu_program *p, const chain *c, int64_t chunk, uint3
  */
 static void work(void *program, uint32_t thread, uint32_t threads) {
     cpu_program *p = program;
+    if (threads == 1) {
+        work_alone(p);
+        return;
+    }
     const int64_t shares = threads < SHARES ? threads : SHARES, own = thread % shares;
     for (const chain *c = p->chains; c < p->chains + p->n_chains; c++) {
         if (c->barrier) p->host->team_barrier(p->host);
         for (int64_t i = 0; i < shares; i++) {
             const int64_t of = own + i < shares ? own + i : own + i - shares;
             for (int64_t chunk; (chunk = claim(p, c, of, shares)) >= 0;)
-                run_chunk(p, c, chunk, thread);
+                run_units(p, c, chunk * c->chunk, c->chunk, thread);
         }
     }
-}
-
-static void work_alone(const cpu_program *p) {
-    for (const chain *c = p->chains; c < p->chains + p->n_chains; c++)
-        for (int64_t chunk = 0; chunk < c->end - c->begin; chunk++) run_chunk(p, c, chunk, 0);
 }
 
 /*
  * One thread or the team: whichever is faster; results are the same.  Where barriers
  * cost more than the work between them, or others keep the machine busy, that is one
  * thread.  Both are tried first, a few runs each, and then the other one now and again,
- * the less often the worse it was.  A run so long that no wait could matter goes to the
- * team.
+ * the less often the worse it was, or at once when the one in use has become slower than
+ * the other was.  A run so long that no wait could matter goes to the team.
  */
 static bool choose_team(choice *c, uint32_t n_barriers) {
-    enum { TRIES = 4, TRY_RUNS = 4, SOON = 256, RARELY = 4096 };
-    enum { WAIT_NS = 20000 }; /* more than a barrier costs, but for the rarest */
+    enum { TRIES = 4, TRY_RUNS = 4, SOON = 1024, RARELY = 8192 };
+    enum { WAIT_NS = 200000 }; /* more than a barrier costs, but for the rarest */
     const uint64_t alone = c->took_ns[0], team = c->took_ns[1];
     const bool better = alone == 0 || team < alone, before = c->team;
+    const uint64_t least = better ? team : alone; /* what the work takes, without the waits */
     const bool close = better ? alone < 2 * team : team < 2 * alone;
     c->is_first = c->runs == 0;
     if (c->runs++ < c->until) return c->team;
-    if (team > (uint64_t)n_barriers * WAIT_NS) {
+    if (least > (uint64_t)n_barriers * WAIT_NS) {
         c->team = true;
     } else if (c->tries < TRIES) {
         c->team = c->tries++ % 2 == 0;
         c->until = c->runs + TRY_RUNS;
     } else if (c->team == better && c->is_settled) { /* for long enough */
         c->team = !better;
-        c->is_settled = false;
+        c->is_settled = c->is_hopeless = false;
         c->until = c->runs + TRY_RUNS;
     } else {
         c->team = better;
         c->is_settled = true;
-        c->until = c->runs + (close ? SOON : RARELY);
+        c->until = c->runs + (close && !c->is_hopeless ? SOON : RARELY);
     }
     c->is_first |= c->team != before;
     return c->team;
@@ -244,11 +257,15 @@ static void remember(choice *c, uint64_t ns) {
     uint64_t *mean = &c->took_ns[c->team];
     const uint64_t other = c->took_ns[!c->team];
     const bool hopeless = other > 0 && ns > 3 * other; /* no need to try it once more */
-    if (hopeless) c->until = c->runs;
+    if (hopeless && !c->is_settled) {
+        c->is_hopeless = true;
+        c->until = c->runs;
+    }
     if (c->is_first && !hopeless) return;
     if (*mean == 0) *mean = ns;
     if (ns > *mean * 2) ns = *mean * 2;
     *mean = ns < *mean ? (*mean + ns) / 2 : (*mean * 7 + ns) / 8;
+    if (c->is_settled && other > 0 && *mean > other + other / 4) c->until = c->runs;
 }
 
 static void work_timed(cpu_program *p) {
@@ -353,11 +370,12 @@ static void extend(chain *c, const ig_step *steps, uint32_t i, ig_cpu_split spli
     const int64_t cost = setup->cost > 0 ? setup->cost : 1;
     if (c->count++ == 0) {
         c->units = setup->units;
-        c->together = setup->together;
     } else if (split != BY_ELEMENT || columns != c->columns ||
                !reads_its_element(steps, c->first, i)) {
         c->split = BY_ROW;
     }
+    if (c->together < setup->together) c->together = setup->together;
+    if (c->alone < setup->alone) c->alone = setup->alone;
     c->unit_cost += cost_of(cost, 1);
     c->row_cost += cost_of(cost, split == BY_ELEMENT ? columns : 1);
 }
@@ -437,6 +455,7 @@ static void prepare(cpu_program *p, uint32_t i, const ig_cpu_setup *setup, level
     p->step_of[own] = i;
     p->tasks[own] = p->tasks[i];
     p->tasks[own].launch.run = setup->prepare;
+    p->tasks[own].width = 1;
 
     const uint32_t at = now->follows ? p->n_chains - 1 : now->chain + now->prepared;
     chain *c = &p->chains[at];
@@ -461,6 +480,7 @@ static void cut(cpu_program *p) {
         c->chunk = CHUNK_WORK / (each > 0 ? each : 1); /* rows without columns cost nothing */
         if (c->chunk < c->together) c->chunk = c->together;
         if (c->chunk == 0) c->chunk = 1;
+        if (c->alone < c->chunk) c->alone = c->chunk;
         if (c->barrier) before_level = tickets;
         p->n_barriers += c->barrier;
         c->begin = tickets;
@@ -543,6 +563,7 @@ static ig_status add_step(cpu_program *p, const ig_backend_device *device, const
     extend(chain_of(p, steps, i, entry->split), steps, i, entry->split, &setup);
     if (before->level != step->level) *now = (level){.chain = p->n_chains - 1};
     now->follows = i > 0 && before->level == step->level && before->chain == step->chain;
+    if (setup.pack.prepares && !packed) setup.prepare = NULL;
     if (setup.prepare && !shares(&p->tasks[i], step, &setup, now)) prepare(p, i, &setup, now);
     return IG_OK;
 }
@@ -615,4 +636,5 @@ const ig_backend ig_cpu_backend = {
     .can_run = cpu_can_run,
     .scratch_bytes = cpu_scratch_bytes,
     .compile = cpu_compile,
+    .goes_by_row = cpu_goes_by_row,
 };

@@ -18,7 +18,8 @@
     X(norm, isa)         \
     X(matmul, isa)       \
     X(quant, isa)        \
-    X(rope, isa) X(attention, isa) X(paged, isa) X(moe, isa) X(update, isa) X(random, isa)
+    X(rope, isa)         \
+    X(attention, isa) X(paged, isa) X(store, isa) X(moe, isa) X(update, isa) X(random, isa)
 #define DECLARE(family, isa) extern const ig_cpu_entry IG_CPU_LIST_OF(family, isa)[];
 #define NAME(family, isa)    IG_CPU_LIST_OF(family, isa),
 

@@ -49,12 +49,14 @@ typedef struct ig_cpu_pack {
     uint32_t input;
     int64_t parts;
     uint64_t part_bytes; /* of the packed */
+    bool prepares;       /* prepare() is for this layout alone */
 } ig_cpu_pack;
 
 typedef struct ig_cpu_setup {
     int64_t units;    /* for BY_UNIT */
     int64_t cost;     /* of one unit, in multiply-adds, about; 0 counts as 1 */
     int64_t together; /* units that are best done by one thread at a time; 0 counts as 1 */
+    int64_t alone;    /* the same where one thread does all; 0: no other number */
     uint64_t scratch_bytes;
     ig_cpu_pack pack;
     ig_cpu_kernel *prepare; /* all its units are done before the first of the step; NULL: none */

@@ -34,18 +34,6 @@ IG_INLINE vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 IG_INLINE vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 IG_INLINE float vf_first(vf x) { return _mm256_cvtss_f32(x); }
 IG_INLINE float vf_sum(vf x) { return sum_of_8(x); }
-/* Pairs of vectors are interleaved and added until each has a lane of its own. */
-IG_INLINE vf vf_sum_each(const vf *x) {
-    vf quad[2];
-    for (int i = 0; i < 2; i++) {
-        const vf *y = x + 4 * i;
-        const vf a = vf_add(_mm256_unpacklo_ps(y[0], y[1]), _mm256_unpackhi_ps(y[0], y[1]));
-        const vf b = vf_add(_mm256_unpacklo_ps(y[2], y[3]), _mm256_unpackhi_ps(y[2], y[3]));
-        quad[i] = vf_add(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
-    }
-    return vf_add(_mm256_permute2f128_ps(quad[0], quad[1], 0x20),
-                  _mm256_permute2f128_ps(quad[0], quad[1], 0x31));
-}
 IG_INLINE float vf_max_lane(vf x) { return max_of_8(x); }
 
 IG_INLINE vm vf_less(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
@@ -72,6 +60,7 @@ IG_INLINE vf vf_of_bits(vi bits) { return _mm256_castsi256_ps(bits); }
 IG_INLINE vf vf_load_f16(const uint16_t *p) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
+IG_INLINE vf vf_set_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_set1_epi16((short)*p)); }
 IG_INLINE void vf_store_f16(uint16_t *p, vf x) {
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }

@@ -36,22 +36,6 @@ IG_INLINE float vf_first(vf x) { return _mm512_cvtss_f32(x); }
 IG_INLINE float vf_sum(vf x) {
     return sum_of_8(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }
-
-/* Pairs of vectors are interleaved and added until each has a lane of its own. */
-IG_INLINE vf vf_sum_each(const vf *x) {
-    vf quad[4];
-    for (int i = 0; i < 4; i++) {
-        const vf *y = x + 4 * i;
-        const vf a = vf_add(_mm512_unpacklo_ps(y[0], y[1]), _mm512_unpackhi_ps(y[0], y[1]));
-        const vf b = vf_add(_mm512_unpacklo_ps(y[2], y[3]), _mm512_unpackhi_ps(y[2], y[3]));
-        quad[i] = vf_add(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
-    }
-    const vf a = vf_add(_mm512_shuffle_f32x4(quad[0], quad[1], 0x88),
-                        _mm512_shuffle_f32x4(quad[0], quad[1], 0xdd));
-    const vf b = vf_add(_mm512_shuffle_f32x4(quad[2], quad[3], 0x88),
-                        _mm512_shuffle_f32x4(quad[2], quad[3], 0xdd));
-    return vf_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
-}
 IG_INLINE float vf_max_lane(vf x) {
     return max_of_8(_mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }
@@ -80,6 +64,7 @@ IG_INLINE vf vf_of_bits(vi bits) { return _mm512_castsi512_ps(bits); }
 IG_INLINE vf vf_load_f16(const uint16_t *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
+IG_INLINE vf vf_set_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_set1_epi16((short)*p)); }
 IG_INLINE void vf_store_f16(uint16_t *p, vf x) {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }

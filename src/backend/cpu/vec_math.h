@@ -66,6 +66,19 @@ IG_INLINE vf vf_exp_parts(vf x, vf low) {
 
 IG_INLINE vf vf_exp(vf x) { return vf_exp_parts(x, vf_set(0)); }
 
+/* e^x where x <= 0: less to look after.  What would be less than 2.4e-38 is that. */
+IG_INLINE vf vf_exp_down(vf x) {
+    static const float p[] = {0x1.fffffcp-2f, 0x1.555482p-3f, 0x1.555826p-5f, 0x1.124492p-7f,
+                              0x1.6afe12p-10f}; /* as above */
+    x = vf_max(vf_set(-86.6f), x);
+    const vf shifted = vf_fma(x, vf_set(0x1.715476p+0f), vf_set(ROUNDER));
+    const vf n = vf_sub(shifted, vf_set(ROUNDER));
+    const vf r = vf_fma(n, vf_set(-LN2_LOW), vf_fma(n, vf_set(-LN2_HIGH), x));
+    const vf y = vf_add(vf_fma(vf_mul(r, r), vf_poly(r, p, 5), r), vf_set(1));
+    /* n stands in the last bits, and is added to the exponent, which does not become 0. */
+    return vf_of_bits(vi_add(vf_bits(y), vi_left(vf_bits(shifted), 23)));
+}
+
 IG_INLINE float float_exp(float x) { return vf_first(vf_exp(vf_set(x))); }
 
 /*

@@ -35,8 +35,6 @@ IG_INLINE vf vf_min(vf a, vf b) { return a < b ? a : b; }
 IG_INLINE vf vf_max(vf a, vf b) { return a > b ? a : b; }
 IG_INLINE float vf_first(vf x) { return x; }
 IG_INLINE float vf_sum(vf x) { return x; }
-/* The sum of each of VF_LANES vectors. */
-IG_INLINE vf vf_sum_each(const vf *x) { return x[0]; }
 IG_INLINE float vf_max_lane(vf x) { return x; } /* where none is NaN */
 
 IG_INLINE vm vf_less(vf a, vf b) { return a < b; }
@@ -75,6 +73,9 @@ IG_INLINE vf vf_load_f16(const uint16_t *p) {
     const uint32_t high = exponent == 31 ? 0x7f800000u : (exponent + 112) << 23;
     return vf_of_bits((vi)(sign | high | mantissa << 13));
 }
+
+/* One for all lanes. */
+IG_INLINE vf vf_set_f16(const uint16_t *p) { return vf_load_f16(p); }
 
 /* Rounds to nearest, ties to even.  Below the least normal number, adding 0.5 leaves the count of
  * 2^-24 in the last bits. */

@@ -11,8 +11,9 @@
  * is to a result, so its bits do not depend on how many rows there are, how the work
  * is cut, or how the weights came to the multiplier:
  *
- *     few rows, packed     from the packed group into registers, many groups at once:
- *                          memory is what counts, and each group is a stream of its own
+ *     few rows, packed     from the packed group into registers, and all rows through
+ *                          them; many groups at once: memory is what counts, and each
+ *                          group is a stream of its own
  *     else                 into a panel, from the packed group or the file's blocks, and
  *                          all rows through it, a tile at a time
  */
@@ -140,13 +141,9 @@ IG_INLINE vi dot_narrow(vi whole, const vi *w, const int8_t *q, const int count,
     return whole;
 }
 
-IG_INLINE vi dot_steps(vi whole, const vi *w, const int8_t *q, const int count, const int most,
-                       const bool is_wide) {
-    if (DOT_IN_PAIRS)
-        return is_wide ? dot_wide(whole, w, q, count) : dot_narrow(whole, w, q, count, most);
-    IG_UNROLL
-    for (int j = 0; j < count; j++) whole = vi_dot(whole, w[j], vi_repeat(q + 4 * j));
-    return whole;
+IG_INLINE vi dot_in_pairs(vi whole, const vi *w, const int8_t *q, const int count, const int most,
+                          const bool is_wide) {
+    return is_wide ? dot_wide(whole, w, q, count) : dot_narrow(whole, w, q, count, most);
 }
 
 /* ---- tiles: a few rows times the columns of panels ---- */
@@ -157,14 +154,16 @@ enum {
     TILE_ROWS = VF_LANES < 16 ? 4 : 7, /* at most; with two scales, */
     TILE_ROWS_TWO = 4,                 /* which need more registers */
     TILE_COLUMNS = TILE_GROUPS * PANEL_COLUMNS,
+    SHORT_PANEL_ROWS = 8, /* so few want panels that stay in the first cache */
 };
 
 /* Where the results of a tile go.  Between two panels of the same columns, sums wait there. */
 typedef struct tile_out {
     float *y;
     int64_t y_row, columns;
-    const float *bias; /* or NULL */
-    bool first, last;  /* panels */
+    const float *bias;    /* or NULL */
+    bool first, last;     /* panels */
+    const uint8_t *ahead; /* what is fetched meanwhile, a line for each block */
 } tile_out;
 
 typedef vf tile_sums[TILE_ROWS][TILE_VECTORS];
@@ -316,6 +315,7 @@ IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t 
     if (rows > (kind >= TWO_SCALES ? TILE_ROWS_TWO : TILE_ROWS)) return; /* never called */
     load_sums(out, sum, rows);
     for (int64_t b = 0; b < blocks; b++) {
+        __builtin_prefetch(out->ahead + b * LINE, 0, 2);
         if (kind >= TWO_SCALES)
             add_two_scales(p, x, b, sum, rows, kind);
         else
@@ -359,42 +359,63 @@ static tile_fn *const tiles[5][7] = {
 /* ---- few rows: packed groups into registers ---- */
 
 enum {
-    FEW_ROWS = 8,           /* that go this way */
-    FEW_AT_ONCE = 4,        /* rows, at most */
+    FEW_AT_ONCE = 32,       /* rows, at most */
     STREAMS = 8,            /* groups at once, for one row */
     STREAMS_OF_SEVERAL = 4, /* for more */
     FETCH_BYTES = 1024,     /* ahead in each stream */
+    GROUPS_IN_REGISTERS = VF_LANES < 16 ? 1 : 2,
 };
 
-/* One block of a group, vector v, times some rows. */
-IG_INLINE void add_block(const ig_dtype type, const uint8_t *unit, int64_t h, const int v,
-                         const rounded *const *x, int64_t b, vf *sum, const int rows) {
-    const packed_type *t = &packed_types[type];
+/* Rows that go this way.  With 8 lanes there are too few registers for a tile, and all rows do. */
+static inline bool is_few(int64_t rows) { return VF_LANES == 8 || rows <= FEW_AT_ONCE; }
+
+/* What some groups have for a block, opened: vector v of each. */
+typedef struct open_blocks {
+    vi w[GROUPS_IN_REGISTERS][STEPS];
+    block_scales s[GROUPS_IN_REGISTERS];
+} open_blocks;
+
+/* The whole numbers of one half of a block, or all of it.  Groups share what is read of the row. */
+IG_INLINE void dot_groups(const ig_dtype type, const open_blocks *o, const rounded *x, vi *whole,
+                          const int half, const int count, const int groups) {
     const panel_kind kind = panel_types[type].kind;
-    const bool is_wide = panel_types[type].is_wide;
-    const int halves = kind >= TWO_SCALES ? 2 : 1, count = STEPS / halves;
-    const int most = kind >= TWO_SCALES ? RUN_SIXES : RUN_FIVES;
-    vi w[STEPS];
-    block_scales s;
-    open_bytes(type, unit + t->head + h * t->block, v, w);
-    open_scales(type, unit, h, v, &s);
-    IG_UNROLL_COLUMNS
-    for (int r = 0; r < rows; r++) {
-        const rounded *a = &x[r][b];
-        vi whole[2];
+    IG_UNROLL
+    for (int g = 0; g < groups; g++) {
+        whole[g] = whole_begin(kind, x, half);
+        if (DOT_IN_PAIRS)
+            whole[g] =
+                dot_in_pairs(whole[g], o->w[g] + half * count, x->q + half * count * 4, count,
+                             kind >= TWO_SCALES ? RUN_SIXES : RUN_FIVES, panel_types[type].is_wide);
+    }
+    IG_UNROLL
+    for (int j = half * count; j < (half + 1) * count && !DOT_IN_PAIRS; j++) {
+        const vi bytes = vi_repeat(x->q + 4 * j);
         IG_UNROLL
-        for (int half = 0; half < halves; half++)
-            whole[half] = dot_steps(whole_begin(kind, a, half), w + half * count,
-                                    a->q + half * count * 4, count, most, is_wide);
+        for (int g = 0; g < groups; g++) whole[g] = vi_dot(whole[g], o->w[g][j], bytes);
+    }
+}
+
+/* Adds a block of one row, times groups that were opened, to the sum of each. */
+IG_INLINE void add_block(const ig_dtype type, const open_blocks *o, const rounded *x, vf *sum,
+                         const int groups) {
+    const panel_kind kind = panel_types[type].kind;
+    const int halves = kind >= TWO_SCALES ? 2 : 1;
+    vi whole[2][GROUPS_IN_REGISTERS];
+    IG_UNROLL
+    for (int half = 0; half < halves; half++)
+        dot_groups(type, o, x, whole[half], half, STEPS / halves, groups);
+    IG_UNROLL
+    for (int g = 0; g < groups; g++) {
+        const block_scales *s = &o->s[g];
         if (kind >= TWO_SCALES) {
-            const vf first = vf_mul(vi_to_float(whole[0]), s.scale[0]);
-            const vf both = vf_fma(vi_to_float(whole[1]), s.scale[1], first);
-            sum[r] = vf_fma(both, vf_set(a->scale), sum[r]);
+            const vf first = vf_mul(vi_to_float(whole[0][g]), s->scale[0]);
+            const vf both = vf_fma(vi_to_float(whole[1][g]), s->scale[1], first);
+            sum[g] = vf_fma(both, vf_set(x->scale), sum[g]);
         } else {
-            sum[r] = add_whole(a, whole[0], s.scale[0], sum[r]);
+            sum[g] = add_whole(x, whole[0][g], s->scale[0], sum[g]);
         }
-        if (kind == WITH_MIN || kind == TWO_MINS) sum[r] = add_min(a, 0, s.min[0], sum[r]);
-        if (kind == TWO_MINS) sum[r] = add_min(a, 1, s.min[1], sum[r]);
+        if (kind == WITH_MIN || kind == TWO_MINS) sum[g] = add_min(x, 0, s->min[0], sum[g]);
+        if (kind == TWO_MINS) sum[g] = add_min(x, 1, s->min[1], sum[g]);
     }
 }
 
@@ -403,62 +424,118 @@ IG_INLINE void fetch(const uint8_t *p, const int bytes) {
     for (int i = 0; i < bytes; i += LINE) __builtin_prefetch(p + FETCH_BYTES + i);
 }
 
-/* Some groups, side by side, times some rows: sums [rows][groups * PANEL_COLUMNS]. */
-IG_INLINE void add_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes,
-                          int64_t blocks, const rounded *const *x, float *sums, const int groups,
-                          const int rows) {
-    vf sum[STREAMS][PANEL_VECTORS][FEW_AT_ONCE];
-    if (VF_LANES == 1) return; /* plain C has no use for it, and never comes here */
+/* Opens block b of some groups.  What lies far behind it is fetched. */
+IG_INLINE void open_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t b,
+                           const int v, open_blocks *o, const int groups) {
     const packed_type *t = &packed_types[type];
+    const int64_t h = b % t->unit;
+    IG_UNROLL
+    for (int g = 0; g < groups; g++) {
+        const uint8_t *unit = w + g * group_bytes + b / t->unit * packed_unit_bytes(type);
+        if (v == 0 && h == 0) fetch(unit, t->head);
+        if (v == 0) fetch(unit + t->head + h * t->block, t->block);
+        open_bytes(type, unit + t->head + h * t->block, v, o->w[g]);
+        open_scales(type, unit, h, v, &o->s[g]);
+    }
+}
+
+/* Some groups, side by side, times one row, whose sums stay in registers. */
+IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t group_bytes,
+                           int64_t blocks, const rounded *x, float *sums, const int groups) {
+    vf sum[STREAMS][PANEL_VECTORS];
+    if (VF_LANES == 1) return; /* plain C has no use for it, and never comes here */
     IG_UNROLL_COLUMNS
     for (int g = 0; g < groups; g++) {
         IG_UNROLL_COLUMNS
-        for (int v = 0; v < PANEL_VECTORS; v++) {
-            IG_UNROLL_COLUMNS
-            for (int r = 0; r < rows; r++) sum[g][v][r] = vf_set(0);
-        }
+        for (int v = 0; v < PANEL_VECTORS; v++) sum[g][v] = vf_set(0);
     }
     for (int64_t b = 0; b < blocks; b++) {
-        const int64_t h = b % t->unit;
-        const uint8_t *unit = w + b / t->unit * packed_unit_bytes(type);
         IG_UNROLL_COLUMNS
         for (int g = 0; g < groups; g++) {
-            const uint8_t *at = unit + g * group_bytes;
-            if (h == 0) fetch(at, t->head);
-            fetch(at + t->head + h * t->block, t->block);
             IG_UNROLL_COLUMNS
-            for (int v = 0; v < PANEL_VECTORS; v++)
-                add_block(type, at, h, v, x, b, sum[g][v], rows);
+            for (int v = 0; v < PANEL_VECTORS; v++) {
+                open_blocks o;
+                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1);
+                add_block(type, &o, &x[b], &sum[g][v], 1);
+            }
         }
     }
     IG_UNROLL_COLUMNS
     for (int g = 0; g < groups; g++) {
         IG_UNROLL_COLUMNS
-        for (int v = 0; v < PANEL_VECTORS; v++) {
+        for (int v = 0; v < PANEL_VECTORS; v++)
+            vf_store(sums + g * PANEL_COLUMNS + v * VF_LANES, sum[g][v]);
+    }
+}
+
+/* Some rows of activations, `stride` blocks apart. */
+typedef struct rounded_rows {
+    const rounded *x;
+    int64_t stride, count;
+} rounded_rows;
+
+/* Block b of some groups, times all rows. */
+IG_INLINE void add_block_of_rows(const ig_dtype type, const open_blocks *o, int64_t b,
+                                 const rounded_rows *rows, float *sums, int64_t columns,
+                                 const int groups) {
+    const rounded *x = rows->x + b;
+    for (int64_t r = 0; r < rows->count; r++, x += rows->stride, sums += columns) {
+        vf sum[GROUPS_IN_REGISTERS];
+        IG_UNROLL
+        for (int g = 0; g < groups; g++) sum[g] = vf_load(sums + g * PANEL_COLUMNS);
+        add_block(type, o, x, sum, groups);
+        IG_UNROLL
+        for (int g = 0; g < groups; g++) vf_store(sums + g * PANEL_COLUMNS, sum[g]);
+    }
+}
+
+/* The same times several rows: a block is opened once for all of them, while the next ones are
+ * under way, and the sums, [rows][groups * PANEL_COLUMNS], wait in the first cache. */
+IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t blocks,
+                        const rounded_rows *rows, float *sums, int64_t groups) {
+    if (VF_LANES == 1) return;
+    const int64_t columns = groups * PANEL_COLUMNS;
+    open_blocks o;
+    memset(sums, 0, (size_t)(rows->count * columns) * sizeof *sums);
+    for (int64_t b = 0; b < blocks; b++) {
+        int64_t g = 0;
+        for (; g + GROUPS_IN_REGISTERS <= groups; g += GROUPS_IN_REGISTERS) {
             IG_UNROLL_COLUMNS
-            for (int r = 0; r < rows; r++)
-                vf_store(sums + (r * groups + g) * PANEL_COLUMNS + v * VF_LANES, sum[g][v][r]);
+            for (int v = 0; v < PANEL_VECTORS; v++) {
+                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, GROUPS_IN_REGISTERS);
+                add_block_of_rows(type, &o, b, rows, sums + g * PANEL_COLUMNS + v * VF_LANES,
+                                  columns, GROUPS_IN_REGISTERS);
+            }
+        }
+        for (; g < groups; g++) {
+            IG_UNROLL_COLUMNS
+            for (int v = 0; v < PANEL_VECTORS; v++) {
+                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1);
+                add_block_of_rows(type, &o, b, rows, sums + g * PANEL_COLUMNS + v * VF_LANES,
+                                  columns, 1);
+            }
         }
     }
 }
 
-typedef void groups_fn(const uint8_t *w, int64_t group_bytes, int64_t blocks,
-                       const rounded *const *x, float *sums);
+typedef void one_row_fn(const uint8_t *w, int64_t group_bytes, int64_t blocks, const rounded *x,
+                        float *sums);
+typedef void rows_fn(const uint8_t *w, int64_t group_bytes, int64_t blocks,
+                     const rounded_rows *rows, float *sums, int64_t groups);
 typedef void open_fn(const uint8_t *group, int64_t first, int64_t blocks, panel *p);
 
-#define GROUPS(ID, groups, rows)                                                         \
-    static void groups_##ID##_##groups##_##rows(const uint8_t *w, int64_t group_bytes,   \
-                                                int64_t blocks, const rounded *const *x, \
-                                                float *sums) {                           \
-        add_groups(IG_##ID, w, group_bytes, blocks, x, sums, groups, rows);              \
+#define ONE_ROW(ID, groups)                                                                    \
+    static void one_row_##ID##_##groups(const uint8_t *w, int64_t group_bytes, int64_t blocks, \
+                                        const rounded *x, float *sums) {                       \
+        add_one_row(IG_##ID, w, group_bytes, blocks, x, sums, groups);                         \
     }
 #define OF_TYPE(ID)                                                                        \
-    GROUPS(ID, 8, 1)                                                                       \
-    GROUPS(ID, 1, 1)                                                                       \
-    GROUPS(ID, 4, 2)                                                                       \
-    GROUPS(ID, 1, 2)                                                                       \
-    GROUPS(ID, 4, 4)                                                                       \
-    GROUPS(ID, 1, 4)                                                                       \
+    ONE_ROW(ID, 8)                                                                         \
+    ONE_ROW(ID, 1)                                                                         \
+    static void rows_##ID(const uint8_t *w, int64_t group_bytes, int64_t blocks,           \
+                          const rounded_rows *rows, float *sums, int64_t groups) {         \
+        add_rows(IG_##ID, w, group_bytes, blocks, rows, sums, groups);                     \
+    }                                                                                      \
     static void open_##ID(const uint8_t *group, int64_t first, int64_t blocks, panel *p) { \
         open_panel(IG_##ID, group, first, blocks, p);                                      \
     }
@@ -469,16 +546,13 @@ typedef void open_fn(const uint8_t *group, int64_t first, int64_t blocks, panel 
     X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4)
 PACKED_TYPES(OF_TYPE)
 
-/* What there is for a type; of few rows [1, 2 or 4 at once][one group, or many]. */
+/* What there is for a type. */
 static const struct {
     open_fn *open;
-    groups_fn *few[3][2];
+    one_row_fn *one_row[2]; /* times one group, or many */
+    rows_fn *rows;
 } packed_fns[IG_DTYPE_COUNT] = {
-#define FNS(ID)                                           \
-    [IG_##ID] = {open_##ID,                               \
-                 {{groups_##ID##_1_1, groups_##ID##_8_1}, \
-                  {groups_##ID##_1_2, groups_##ID##_4_2}, \
-                  {groups_##ID##_1_4, groups_##ID##_4_4}}},
+#define FNS(ID) [IG_##ID] = {open_##ID, {one_row_##ID##_1, one_row_##ID##_8}, rows_##ID},
     PACKED_TYPES(FNS)};
 
 /* ---- products ---- */
@@ -499,37 +573,36 @@ typedef struct whole_block {
     const float *bias; /* of these columns, or NULL */
 } whole_block;
 
-/* Rows [r, r + at_once) of some groups from column c on; rows that are not there count as the
- * last. */
-static inline void few_rows(const whole_block *p, int64_t c, int64_t r, groups_fn *fn,
-                            int64_t groups, int64_t at_once) {
-    const rounded *x[FEW_AT_ONCE];
-    _Alignas(64) float sums[STREAMS * PANEL_COLUMNS * FEW_AT_ONCE];
+/* Some groups from column c on, times some rows. */
+static inline void few_rows(const whole_block *p, int64_t c, int64_t groups, int64_t r,
+                            int64_t count) {
+    _Alignas(64) float sums[FEW_AT_ONCE * STREAMS_OF_SEVERAL * PANEL_COLUMNS];
+    const uint8_t *w = (const uint8_t *)p->w + c / PANEL_COLUMNS * p->w_row;
     const int64_t columns = smaller(p->columns - c, groups * PANEL_COLUMNS);
-    for (int64_t i = 0; i < at_once; i++) x[i] = p->x + smaller(r + i, p->rows - 1) * p->x_row;
-    fn((const uint8_t *)p->w + c / PANEL_COLUMNS * p->w_row, p->w_row, p->blocks, x, sums);
-    for (int64_t i = 0; i < at_once && r + i < p->rows; i++) {
+    const rounded_rows rows = {p->x + r * p->x_row, p->x_row, count};
+    if (p->rows == 1)
+        packed_fns[p->dtype].one_row[groups > 1](w, p->w_row, p->blocks, p->x, sums);
+    else
+        packed_fns[p->dtype].rows(w, p->w_row, p->blocks, &rows, sums, groups);
+    for (int64_t i = 0; i < count; i++) {
         const float *sum = sums + i * groups * PANEL_COLUMNS;
         float *y = p->y + (r + i) * p->y_row + c;
         for (int64_t k = 0; k < columns; k++) y[k] = p->bias ? sum[k] + p->bias[c + k] : sum[k];
     }
 }
 
-/* All columns of few rows.  Groups go through all rows while they are near. */
+/* All columns and rows, so many at a time. */
 static inline void multiply_few(const whole_block *p) {
     const int64_t left = (p->columns + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
-    int64_t groups;
-    for (int64_t g = 0; g < left; g += groups) {
-        const int64_t most = p->rows == 1 ? STREAMS : STREAMS_OF_SEVERAL;
-        groups = left - g >= most ? most : 1;
-        for (int64_t r = 0; r < p->rows; r += FEW_AT_ONCE) {
-            const int64_t rows = p->rows - r;
-            const int size = rows == 1 ? 0 : rows == 2 ? 1 : 2;
-            const bool alone = size == 0 && p->rows > 1; /* a last row: its groups one by one */
-            for (int64_t i = 0; i < groups; i += alone ? 1 : groups)
-                few_rows(p, (g + i) * PANEL_COLUMNS, r,
-                         packed_fns[p->dtype].few[size][!alone && groups > 1], alone ? 1 : groups,
-                         1 << size);
+    const int64_t n_parts = (p->rows + FEW_AT_ONCE - 1) / FEW_AT_ONCE;
+    for (int64_t g = 0, groups; g < left; g += groups) {
+        if (p->rows == 1)
+            groups = left - g >= STREAMS ? STREAMS : 1;
+        else
+            groups = smaller(left - g, STREAMS_OF_SEVERAL);
+        for (int64_t i = 0; i < n_parts; i++) {
+            const int64_t r = p->rows * i / n_parts, end = p->rows * (i + 1) / n_parts;
+            few_rows(p, g * PANEL_COLUMNS, groups, r, end - r);
         }
     }
 }
@@ -555,6 +628,19 @@ static inline void fill_panels(const whole_block *p, int64_t c, int64_t first, i
     }
 }
 
+/*
+ * Line i of what the next panels will be opened from: more blocks of these groups, or the next
+ * ones. Tiles fetch it to the second cache a few lines each, until all is there.
+ */
+static inline const uint8_t *ahead_of(const whole_block *p, int64_t c, int64_t next, int64_t i) {
+    const bool is_end = next >= p->blocks;
+    const int64_t blocks = smaller(p->blocks - (is_end ? 0 : next), PANEL_BLOCKS);
+    const int64_t lines = packed_group_bytes(p->dtype, blocks) / LINE;
+    const int64_t group = c / PANEL_COLUMNS + (is_end ? TILE_GROUPS : 0) + i / lines;
+    const int64_t at = is_end ? 0 : packed_group_bytes(p->dtype, next);
+    return (const uint8_t *)p->w + group * p->w_row + at + i % lines * LINE;
+}
+
 /* All rows through panels that begin at block `first`, in tiles of about the same size. */
 static inline void through_panels(const whole_block *p, const panel *const *panels, int64_t c,
                                   int64_t first, int64_t blocks) {
@@ -571,26 +657,27 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
         const int64_t r = p->rows * i / n_tiles, rows = p->rows * (i + 1) / n_tiles - r;
         for (int64_t k = 0; k < rows; k++) x[k] = p->x + (r + k) * p->x_row + first;
         out.y = p->y + r * p->y_row + c;
+        out.ahead =
+            p->is_packed ? ahead_of(p, c, first + blocks, i * blocks) : (const uint8_t *)p->x;
         tiles[t->is_wide ? 4 : t->kind][rows - 1](panels, x, blocks, &out);
     }
 }
 
 /* Groups that a thread takes at a time: as many streams as pay, where that leaves others enough. */
 static inline int64_t together_of(int64_t groups, int64_t rows) {
-    if (rows > FEW_ROWS) return TILE_GROUPS;
-    return groups >= 16 * STREAMS             ? STREAMS
-           : groups >= 8 * STREAMS_OF_SEVERAL ? STREAMS_OF_SEVERAL
-                                              : 1;
+    if (!is_few(rows)) return TILE_GROUPS;
+    if (rows == 1 && groups >= 16 * STREAMS) return STREAMS;
+    return groups >= 8 * STREAMS_OF_SEVERAL ? STREAMS_OF_SEVERAL : 1;
 }
 
 static void multiply_whole(const whole_block *p) {
-    if (p->is_packed && p->rows <= FEW_ROWS) {
+    if (p->is_packed && is_few(p->rows)) {
         multiply_few(p);
         return;
     }
     whole_room room;
     const panel *panels[TILE_GROUPS];
-    const int64_t most = p->rows <= FEW_ROWS ? STAGE_BLOCKS : PANEL_BLOCKS;
+    const int64_t most = p->rows <= SHORT_PANEL_ROWS ? STAGE_BLOCKS : PANEL_BLOCKS;
     for (int64_t c = 0; c < p->columns; c += TILE_COLUMNS)
         for (int64_t b = 0; b < p->blocks; b += most) {
             const int64_t blocks = smaller(p->blocks - b, most);

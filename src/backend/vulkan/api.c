@@ -109,18 +109,22 @@ static ig_status load_instance(const ig_host *host, vk_api *api) {
     VK_INSTANCE_FUNCTIONS(FETCH)
 #undef FETCH
     return all ? IG_OK
-               : IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan: the loader is older than Vulkan 1.2");
+               : IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan: the loader is older than Vulkan 1.1");
 }
 
-ig_status vk_api_load_device(const ig_host *host, vk_api *api, VkDevice device) {
+ig_status vk_api_load_device(const ig_host *host, vk_api *api, VkDevice device, bool is_new) {
     bool all = true;
 #define FETCH(name)                                                       \
     api->name = (PFN_vk##name)api->GetDeviceProcAddr(device, "vk" #name); \
     all &= api->name != NULL;
     VK_DEVICE_FUNCTIONS(FETCH)
+    if (is_new) {
+        VK_NEW_FUNCTIONS(FETCH)
+    }
 #undef FETCH
     return all ? IG_OK
-               : IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan: the driver is older than Vulkan 1.2");
+               : IG_HOST_FAIL(host, IG_ERR_DEVICE,
+                              "vulkan: the driver lacks functions of its version");
 }
 
 ig_status vk_api_open(const ig_host *host, vk_api *out) {

@@ -35,11 +35,13 @@
     X(DestroyBuffer)               \
     X(GetBufferMemoryRequirements) \
     X(BindBufferMemory)            \
-    X(GetBufferDeviceAddress)      \
     X(CreateSemaphore)             \
     X(DestroySemaphore)            \
-    X(GetSemaphoreCounterValue)    \
-    X(WaitSemaphores)              \
+    X(CreateFence)                 \
+    X(DestroyFence)                \
+    X(GetFenceStatus)              \
+    X(ResetFences)                 \
+    X(WaitForFences)               \
     X(CreateCommandPool)           \
     X(DestroyCommandPool)          \
     X(AllocateCommandBuffers)      \
@@ -47,6 +49,7 @@
     X(BeginCommandBuffer)          \
     X(EndCommandBuffer)            \
     X(CmdBindPipeline)             \
+    X(CmdBindDescriptorSets)       \
     X(CmdPushConstants)            \
     X(CmdDispatch)                 \
     X(CmdDispatchIndirect)         \
@@ -59,6 +62,13 @@
     X(GetQueryPoolResults)         \
     X(CreateShaderModule)          \
     X(DestroyShaderModule)         \
+    X(CreateDescriptorSetLayout)   \
+    X(DestroyDescriptorSetLayout)  \
+    X(CreateDescriptorPool)        \
+    X(DestroyDescriptorPool)       \
+    X(ResetDescriptorPool)         \
+    X(AllocateDescriptorSets)      \
+    X(UpdateDescriptorSets)        \
     X(CreatePipelineLayout)        \
     X(DestroyPipelineLayout)       \
     X(CreatePipelineCache)         \
@@ -68,6 +78,12 @@
     X(CreateComputePipelines)      \
     X(DestroyPipeline)
 
+/* Those that Vulkan 1.2 adds. */
+#define VK_NEW_FUNCTIONS(X)     \
+    X(GetBufferDeviceAddress)   \
+    X(GetSemaphoreCounterValue) \
+    X(WaitSemaphores)
+
 typedef struct vk_api {
     void *library;
     PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
@@ -76,12 +92,15 @@ typedef struct vk_api {
 #define DECLARE(name) PFN_vk##name name;
     VK_INSTANCE_FUNCTIONS(DECLARE)
     VK_DEVICE_FUNCTIONS(DECLARE) /* NULL before vk_api_load_device() */
+    VK_NEW_FUNCTIONS(DECLARE)    /* NULL where the device is older */
 #undef DECLARE
 } vk_api;
 
 /* Opens the loader and makes an instance.  IG_ERR_DEVICE, in words, without either. */
 IG_MUST_CHECK ig_status vk_api_open(const ig_host *host, vk_api *out);
-IG_MUST_CHECK ig_status vk_api_load_device(const ig_host *host, vk_api *api, VkDevice device);
+/* `is_new`: those of Vulkan 1.2, too. */
+IG_MUST_CHECK ig_status vk_api_load_device(const ig_host *host, vk_api *api, VkDevice device,
+                                           bool is_new);
 void vk_api_close(vk_api *api);
 
 /* "out of device memory", and so on. */

@@ -185,15 +185,15 @@ static void name_shader(const ig_step *steps, uint32_t first, uint32_t count, ch
                                  ig_op_name(ig_step_at(steps, first + i)->op));
 }
 
-ig_status vk_chain_write(const ig_host *host, const ig_step *steps, uint32_t first, uint32_t count,
-                         vk_written *out) {
+ig_status vk_chain_write(const ig_host *host, const vk_shader_code *base, const ig_step *steps,
+                         uint32_t first, uint32_t count, vk_written *out) {
     const chain c = chain_of(steps, first, count);
     const vk_chain_params params = params_of(&c, steps, first);
     spv_writer *w = host->alloc(host, 1, sizeof *w);
     if (!w) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: a shader for %u steps", count);
     *out = (vk_written){0};
     name_shader(steps, first, count, out->name, sizeof out->name);
-    spv_begin(w, &vk_shaders[VK_SHADER_chain], "chain(");
+    spv_begin(w, base, "chain(");
     places p = {.chain = &c, .params = &params, .element = spv_parameter(w, 0)};
     for (uint32_t i = 0; i < count; i++) write_step(w, &p, ig_step_at(steps, first + i), i);
     const ig_status status = spv_finish(w, host, &out->words, &out->n_words);

@@ -1,8 +1,8 @@
 /*
  * device.h - a device of Vulkan: its queue, its memory, its pipelines.
  *
- * Work goes to one queue in order.  A timeline semaphore counts submissions, so
- * "is this done" is a comparison of two numbers.
+ * Work goes to one queue in order.  Submissions are counted, so "is this done" is a
+ * comparison of two numbers.
  */
 #ifndef IG_BACKEND_VULKAN_DEVICE_H
 #define IG_BACKEND_VULKAN_DEVICE_H
@@ -31,8 +31,8 @@ struct vk_block {
     vk_block *next;
     VkDeviceMemory memory;
     VkBuffer buffer;
-    VkDeviceAddress address;
-    char *mapped; /* NULL: the host does not see it */
+    VkDeviceAddress address; /* at least a number that tells it from others */
+    char *mapped;            /* NULL: the host does not see it */
     uint64_t bytes;
     ig_backend_buffer *pieces; /* the first */
 };
@@ -58,15 +58,25 @@ typedef struct vk_pool {
  * Uploads gather in a half until something is submitted, and go with it, in front of it.
  */
 typedef struct vk_staging {
-    ig_backend_buffer *upload, *read;
+    ig_backend_buffer *upload, *read, *echo;
     VkCommandBuffer commands[2];
     uint64_t value[2]; /* the submission that uses it */
     uint32_t half;     /* the one in use */
     uint64_t filled;   /* bytes of it that hold uploads; 0: none wait */
 } vk_staging;
 
+/* What the host reads after every run, and each run therefore copies to where it sees it. */
+typedef struct vk_echo {
+    const ig_backend_buffer *of; /* NULL: nothing */
+    uint64_t offset, bytes;
+    VkCommandBuffer commands; /* the copy */
+    uint64_t value;           /* the submission that did it last */
+    bool recorded, heard;     /* heard: read since then */
+} vk_echo;
+
 typedef struct vk_pipeline_key {
     uint32_t shader;
+    uint32_t split; /* 1: some operand is bound by several windows */
     uint32_t constant[VK_MAX_CONSTANTS];
 } vk_pipeline_key;
 
@@ -79,6 +89,8 @@ typedef struct vk_written {
 } vk_written;
 
 typedef struct vk_pipelines {
+    const struct vk_shader_code *shaders; /* those of the form that the device runs */
+    VkDescriptorSetLayout bindings;       /* where memory is bound */
     VkPipelineLayout layout;
     VkPipelineCache cache; /* what the driver has compiled, of all programs */
     void *saved;           /* the same as bytes, lent by vk_pipelines_save() */
@@ -90,31 +102,54 @@ typedef struct vk_pipelines {
     uint32_t count, room;
 } vk_pipelines;
 
+/*
+ * What a device can do beyond Vulkan 1.1:
+ *
+ *     addresses   kernels are handed addresses, and use 8- and 16-bit storage, 64-bit integers and
+ *                 arithmetic of subgroups; else their memory is bound, and they use none of it
+ *     timeline    a semaphore counts submissions; else each has a fence
+ */
+typedef struct vk_abilities {
+    bool is_new; /* Vulkan 1.2, which all of them take */
+    bool addresses, timeline;
+} vk_abilities;
+
+enum { VK_FENCES = 64 }; /* submissions under way at a time, where there is no timeline */
+
 typedef struct vk_device {
     ig_backend_device base;
     vk_api api;
     VkPhysicalDevice physical;
     VkPhysicalDeviceProperties properties;
     VkPhysicalDeviceMemoryProperties memory;
+    vk_abilities has;
     bool has_budget;
+    bool has_matrices;                     /* see matrices.h */
     bool keeps_subnormals, keeps_specials; /* floats may be asked to: denormals; signed zero, NaN */
     VkDevice handle;
     VkQueue queue;
     uint32_t tick_bits; /* of the queue's clock; 0: it has none */
     VkCommandPool commands;
-    VkSemaphore timeline;
-    uint64_t submitted, completed; /* how far the timeline will come, and was seen to be */
+    VkSemaphore timeline;          /* or: */
+    VkFence fences[VK_FENCES];     /* number n is of submissions n, n + VK_FENCES, ... */
+    bool is_lost;                  /* nothing that is submitted runs any more */
+    uint64_t submitted, completed; /* the last that was given to the device, and was seen done */
     vk_pool pools[VK_POOL_COUNT];
+    uint64_t next_address;    /* of the next block, where blocks have none of their own */
     uint64_t allocated, peak; /* bytes in buffers that the host asked for */
     vk_staging staging;
+    vk_echo echo;
     vk_pipelines pipelines;
     ig_device_counters counters;
 } vk_device;
 
 /* ---- the queue ---- */
 
-/* After the uploads that wait; NULL: those alone. */
-IG_MUST_CHECK ig_status vk_submit(vk_device *d, VkCommandBuffer commands);
+IG_MUST_CHECK ig_status vk_queue_init(vk_device *d, uint32_t family);
+void vk_queue_deinit(vk_device *d);
+
+/* After the uploads that wait, and before `echo`; NULL: not any. */
+IG_MUST_CHECK ig_status vk_submit(vk_device *d, VkCommandBuffer commands, VkCommandBuffer echo);
 IG_MUST_CHECK ig_status vk_wait(vk_device *d, uint64_t value);
 bool vk_is_done(vk_device *d, uint64_t value);
 IG_MUST_CHECK ig_status vk_commands_create(vk_device *d, VkCommandBuffer *out, uint32_t count);
@@ -141,6 +176,20 @@ static inline char *vk_piece_mapped(const ig_backend_buffer *p) {
 static inline VkDeviceAddress vk_piece_address(const ig_backend_buffer *p) {
     return p->block->address + p->offset;
 }
+
+/* ---- echo.c ---- */
+
+enum { VK_ECHO_BYTES = 1 << 10 }; /* of an echo, at most */
+
+/* The host has read this by a copy; after the second time in a row, runs bring it along. */
+IG_MUST_CHECK ig_status vk_echo_learn(vk_device *d, const ig_backend_buffer *src, uint64_t offset,
+                                      uint64_t bytes);
+/* What a run is to copy; NULL: nothing.  Once it is submitted, that is d->echo.value. */
+VkCommandBuffer vk_echo_take(vk_device *d);
+/* Whether the echo is what is there now. */
+bool vk_echo_has(const vk_device *d, const ig_backend_buffer *src, uint64_t offset, uint64_t bytes);
+IG_MUST_CHECK ig_status vk_echo_read(vk_device *d, void *dst);
+void vk_echo_forget(vk_device *d, const ig_backend_buffer *piece);
 
 /* The functions of backend.h. */
 IG_MUST_CHECK ig_status vk_buffer_alloc(ig_backend_device *device, uint64_t bytes,

@@ -23,6 +23,10 @@
     X(softmax)        \
     X(norm)           \
     X(matmul)         \
+    X(matmul_wide)    \
+    X(matmul_split)   \
+    X(matmul_matrix)  \
+    X(matmul_join)    \
     X(matvec)         \
     X(matmul_small)   \
     X(rope)           \
@@ -30,6 +34,7 @@
     X(attention_grad) \
     X(paged)          \
     X(paged_wide)     \
+    X(paged_tile)     \
     X(moe)            \
     X(update)         \
     X(random)
@@ -43,7 +48,7 @@ typedef enum vk_shader {
 
 enum {
     VK_MAX_REFS = 8,       /* memory that a dispatch touches */
-    VK_MAX_CONSTANTS = 11, /* of a shader; the first is the number of threads of a group */
+    VK_MAX_CONSTANTS = 13, /* of a shader; the first is the number of threads of a group */
     VK_NUMBERS = 8,        /* words that a dispatch may take from slots */
 };
 
@@ -76,16 +81,25 @@ typedef struct vk_join {
     bool absorbed;         /* this step is done by another */
 } vk_join;
 
+/* The left side of a product as halves, which others of its level may use as well. */
+typedef struct vk_split {
+    const ig_step *step; /* whose in[0] and scratch it is; NULL: there is none */
+    vk_ref halves;
+} vk_split;
+
 /* Where dispatches go: nowhere, but counted, or into a program, or into the words of a run. */
 typedef struct vk_builder {
+    const struct vk_device *device; /* that they are for */
     uint32_t n_launches, n_refs, n_numbers;
     uint64_t params_bytes, scratch_bytes;
     struct vk_program *program; /* NULL: only counts */
     uint32_t n_varying;
+    bool too_large;    /* a dispatch has operands that the device cannot show */
     uint32_t *rewrite; /* of a dispatch that varies: see vary.h; NULL: it is no such run */
     const ig_step *step;
     uint32_t step_index;
-    vk_join join; /* of the step; empty: it is by itself */
+    vk_join join;   /* of the step; empty: it is by itself */
+    vk_split split; /* the last that was emitted */
 } vk_builder;
 
 void vk_emit(vk_builder *b, const vk_dispatch *dispatch);

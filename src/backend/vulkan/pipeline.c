@@ -6,20 +6,27 @@
 #include <stdatomic.h>
 #include <xxhash.h>
 
-#include "backend/vulkan/device.h"
+#include "backend/vulkan/bind.h"
+#include "backend/vulkan/matrices.h"
+#include "backend/vulkan/module.h"
 #include "backend/vulkan/shaders.h"
 
-/* What every shader gets with a dispatch: see kernels/common.glsl. */
+/* What every shader gets with a dispatch. */
 static const VkPushConstantRange push_range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
                                                .size = sizeof(vk_push)};
+static_assert(sizeof(vk_bound_push) <= sizeof(vk_push), "in either form");
 
 ig_status vk_pipelines_init(vk_device *d) {
+    vk_pipelines *p = &d->pipelines;
+    p->shaders = d->has.addresses ? vk_shaders : vk_shaders_bound;
+    if (!d->has.addresses) IG_TRY(vk_bindings_create(d));
     const VkPipelineLayoutCreateInfo layout = {.sType =
                                                    VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                               .setLayoutCount = d->has.addresses ? 0 : 1,
+                                               .pSetLayouts = &p->bindings,
                                                .pushConstantRangeCount = 1,
                                                .pPushConstantRanges = &push_range};
     const VkPipelineCacheCreateInfo cache = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    vk_pipelines *p = &d->pipelines;
     VkResult result = d->api.CreatePipelineLayout(d->handle, &layout, NULL, &p->layout);
     if (result == VK_SUCCESS)
         result = d->api.CreatePipelineCache(d->handle, &cache, NULL, &p->cache);
@@ -40,6 +47,7 @@ void vk_pipelines_deinit(vk_device *d) {
     host->free(host, p->saved);
     if (p->cache) d->api.DestroyPipelineCache(d->handle, p->cache, NULL);
     if (p->layout) d->api.DestroyPipelineLayout(d->handle, p->layout, NULL);
+    if (p->bindings) d->api.DestroyDescriptorSetLayout(d->handle, p->bindings, NULL);
     host->free(host, p->at);
     host->free(host, p->keys);
 }
@@ -61,17 +69,30 @@ static VkShaderModule *module_of(vk_pipelines *p, uint32_t shader) {
 }
 
 static vk_shader_code code_of(const vk_pipelines *p, uint32_t shader) {
-    if (shader < VK_SHADER_COUNT) return vk_shaders[shader];
+    if (shader < VK_SHADER_COUNT) return p->shaders[shader];
     const vk_written *w = &p->written[shader - VK_SHADER_COUNT];
     return (vk_shader_code){w->name, w->words, w->n_words * sizeof *w->words};
 }
 
+/* Of the words that a window shows. */
+static uint32_t window_bits(const vk_device *d) {
+    uint32_t bits = 0;
+    while (UINT64_C(8) << bits <= vk_window_bytes(d)) bits++;
+    return bits;
+}
+
 static VkResult make(vk_device *d, const vk_pipeline_key *key, VkPipeline *out) {
-    VkSpecializationMapEntry entries[VK_MAX_CONSTANTS];
-    for (uint32_t i = 0; i < VK_MAX_CONSTANTS; i++)
-        entries[i] = (VkSpecializationMapEntry){i, i * sizeof(uint32_t), sizeof(uint32_t)};
-    const VkSpecializationInfo constants = {VK_MAX_CONSTANTS, entries, sizeof key->constant,
-                                            key->constant};
+    enum { COUNT = VK_MAX_CONSTANTS + 2 };
+    VkSpecializationMapEntry entries[COUNT];
+    uint32_t values[COUNT];
+    memcpy(values, key->constant, sizeof key->constant);
+    values[VK_MAX_CONSTANTS] = key->split;
+    values[VK_MAX_CONSTANTS + 1] = window_bits(d);
+    for (uint32_t i = 0; i < COUNT; i++)
+        entries[i] = (VkSpecializationMapEntry){
+            i < VK_MAX_CONSTANTS ? i : i - VK_MAX_CONSTANTS + VK_CONSTANT_SPLIT,
+            i * sizeof(uint32_t), sizeof(uint32_t)};
+    const VkSpecializationInfo constants = {COUNT, entries, sizeof values, values};
     const VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
@@ -103,64 +124,23 @@ static void make_some(void *task, uint32_t thread, uint32_t threads) {
 
 /* ---- modules ---- */
 
-/* Words of SPIR-V, and how they begin: see the specification's "Physical Layout". */
-enum {
-    HEADER_WORDS = 5,
-    OP_ENTRY_POINT = 15,
-    OP_EXECUTION_MODE = 16,
-    OP_CAPABILITY = 17,
-    CAP_DENORM_PRESERVE = 4464,
-    CAP_SIGNED_ZERO_INF_NAN_PRESERVE = 4466,
-    MODE_DENORM_PRESERVE = 4459,
-    MODE_SIGNED_ZERO_INF_NAN_PRESERVE = 4461,
-    MOST_ADDED = 2 * (2 + 4), /* words */
-};
-
-static uint32_t opcode(uint32_t words, uint32_t op) { return words << 16 | op; }
-
-/* GLSL cannot ask that subnormal numbers and NaN are kept, SPIR-V can: a capability before all
- * others, and a mode behind the entry point.  Returns how many words `out` then has. */
-static size_t ask_for_floats(const vk_device *d, const vk_shader_code *code, uint32_t *out) {
-    const struct {
-        bool wanted;
-        uint32_t capability, mode;
-    } asks[] = {
-        {d->keeps_subnormals, CAP_DENORM_PRESERVE, MODE_DENORM_PRESERVE},
-        {d->keeps_specials, CAP_SIGNED_ZERO_INF_NAN_PRESERVE, MODE_SIGNED_ZERO_INF_NAN_PRESERVE}};
-    const size_t count = code->bytes / sizeof *out;
-    size_t n = HEADER_WORDS;
-    memcpy(out, code->words, n * sizeof *out);
-    for (int k = 0; k < 2; k++) {
-        if (!asks[k].wanted) continue;
-        out[n++] = opcode(2, OP_CAPABILITY);
-        out[n++] = asks[k].capability;
-    }
-    for (size_t i = HEADER_WORDS, words; i < count; i += words) {
-        words = code->words[i] >> 16;
-        memcpy(out + n, code->words + i, words * sizeof *out);
-        n += words;
-        for (int k = 0; k < 2 && (code->words[i] & 0xffff) == OP_ENTRY_POINT; k++) {
-            if (!asks[k].wanted) continue;
-            memcpy(out + n,
-                   (uint32_t[]){opcode(4, OP_EXECUTION_MODE), code->words[i + 2], asks[k].mode, 32},
-                   4 * sizeof *out);
-            n += 4;
-        }
-    }
-    return n;
-}
-
 static ig_status load_module(vk_device *d, uint32_t shader) {
     const ig_host *host = d->base.host;
     VkShaderModule *module = module_of(&d->pipelines, shader);
     const vk_shader_code code = code_of(&d->pipelines, shader);
     if (*module) return IG_OK;
-    uint32_t *words = host->alloc(host, code.bytes + MOST_ADDED * sizeof *words, 1);
+    const bool exact = shader == VK_SHADER_elementwise || shader >= VK_SHADER_COUNT;
+    const bool rewritten = shader == VK_SHADER_matmul_matrix;
+    const vk_module_asks asks = {d->keeps_subnormals, d->keeps_specials, exact};
+    const size_t room = vk_module_room(&code);
+    uint32_t *words = host->alloc(host, room + vk_matrices_room(room), sizeof *words);
     if (!words) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: shader %s", code.name);
+    size_t count = vk_module_write(&code, asks, words);
+    uint32_t *last = rewritten ? words + room : words;
+    if (rewritten) count = vk_matrices_rewrite(words, count, last);
     const VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                           .codeSize =
-                                               ask_for_floats(d, &code, words) * sizeof *words,
-                                           .pCode = words};
+                                           .codeSize = count * sizeof *last,
+                                           .pCode = last};
     const VkResult result = d->api.CreateShaderModule(d->handle, &info, NULL, module);
     host->free(host, words);
     return result == VK_SUCCESS ? IG_OK : VK_FAIL(host, result, "shader %s", code.name);

@@ -1,8 +1,10 @@
 /* Programs: made from steps, run by submitting a recording of them. */
 #include "backend/vulkan/program.h"
 
+#include "backend/vulkan/bind.h"
 #include "backend/vulkan/chain.h"
 #include "backend/vulkan/join.h"
+#include "backend/vulkan/shaders.h"
 
 /* ---- choosing kernels ---- */
 
@@ -62,28 +64,28 @@ bool vk_setup(const ig_step *step, vk_builder *b) {
             if (e->op != step->op || e->dtype != dtype) continue;
             const vk_builder before = *b;
             b->step = step;
-            if (e->setup(step, b)) return true;
+            if (e->setup(step, b) && !b->too_large) return true;
             *b = before;
         }
     return false;
 }
 
 bool vk_can_run(const ig_backend_device *device, const ig_step *step) {
-    vk_builder b = {0};
-    (void)device;
+    vk_builder b = {.device = (const vk_device *)device};
     return vk_setup(step, &b);
 }
 
 uint64_t vk_scratch_bytes(const ig_backend_device *device, const ig_step *step) {
-    vk_builder b = {0};
-    (void)device;
+    vk_builder b = {.device = (const vk_device *)device};
     return vk_setup(step, &b) ? b.scratch_bytes : 0;
 }
 
 /* ---- emitting ---- */
 
-static uint64_t params_room(const vk_dispatch *dispatch) {
-    return (dispatch->params_bytes + 15) & ~UINT64_C(15);
+/* Where params are bound, each begins where a binding can. */
+static uint64_t params_room(const vk_builder *b, const vk_dispatch *dispatch) {
+    const uint64_t unit = b->device->has.addresses ? 16 : VK_BINDING_BYTES;
+    return (dispatch->params_bytes + unit - 1) / unit * unit;
 }
 
 /* The same function of the same attrs is worked out once. */
@@ -108,6 +110,7 @@ static void store(vk_builder *b, const vk_dispatch *dispatch) {
                      .numbers = UINT32_MAX,
                      .varying = UINT32_MAX,
                      .step = b->step_index};
+    l->key.split = !b->device->has.addresses && vk_bindings_split(b->device, dispatch);
     memcpy(l->key.constant, dispatch->constant, sizeof l->key.constant);
     for (int i = 0; i < 3; i++) l->groups[i] = dispatch->groups[i] ? dispatch->groups[i] : 1;
     memcpy(&p->refs[p->n_refs], dispatch->ref, dispatch->n_refs * sizeof *p->refs);
@@ -119,7 +122,7 @@ static void store(vk_builder *b, const vk_dispatch *dispatch) {
         memcpy(p->params + p->params_bytes, dispatch->params, bytes);
         memcpy(l->head, dispatch->params, bytes < sizeof l->head ? bytes : sizeof l->head);
     }
-    p->params_bytes += params_room(dispatch);
+    p->params_bytes += params_room(b, dispatch);
     if (dispatch->numbers) l->numbers = numbers_of(p, b, dispatch->numbers);
     if (!vk_varies(b->step)) return;
     vk_vary_keep(&p->varying[p->n_varying], b->step);
@@ -128,17 +131,19 @@ static void store(vk_builder *b, const vk_dispatch *dispatch) {
 
 /* A run's groups and params, of a dispatch that was stored before. */
 static void rewrite(uint32_t *words, const vk_dispatch *dispatch) {
-    assert(dispatch->params_bytes <= (VK_VARYING_WORDS - VK_VARYING_HEAD) * sizeof *words);
-    for (int i = 0; i < 3; i++) words[i] = dispatch->groups[i] ? dispatch->groups[i] : 1;
-    memcpy(words + VK_VARYING_HEAD, dispatch->params, dispatch->params_bytes);
+    assert(dispatch->params_bytes <= VK_VARYING_GROUPS * sizeof *words);
+    for (int i = 0; i < 3; i++)
+        words[VK_VARYING_GROUPS + i] = dispatch->groups[i] ? dispatch->groups[i] : 1;
+    memcpy(words, dispatch->params, dispatch->params_bytes);
 }
 
 void vk_emit(vk_builder *b, const vk_dispatch *dispatch) {
     b->n_launches++;
     b->n_refs += dispatch->n_refs;
     b->n_numbers += dispatch->numbers != NULL;
-    b->params_bytes += params_room(dispatch);
+    b->params_bytes += params_room(b, dispatch);
     b->n_varying += vk_varies(b->step);
+    b->too_large |= !b->device->has.addresses && !vk_bindings_fit(b->device, dispatch);
     if (b->program) store(b, dispatch);
     if (b->rewrite) rewrite(b->rewrite, dispatch);
 }
@@ -147,19 +152,19 @@ void vk_emit(vk_builder *b, const vk_dispatch *dispatch) {
 
 static ig_status make_words(vk_program *p, const ig_slot *slots, uint32_t n_slots) {
     for (uint32_t i = 0; i < p->n_numbers; i++)
-        p->numbers[i].make(p->numbers[i].attrs, slots, p->words + (size_t)i * VK_NUMBERS);
+        p->numbers[i].make(p->numbers[i].attrs, slots, p->words + vk_numbers_at(p, i));
     for (uint32_t i = 0; i < p->n_varying; i++) {
         const vk_varying *v = &p->varying[i];
         if (v->slot >= n_slots)
             return IG_HOST_FAIL(p->device->base.host, IG_ERR_ARGUMENT,
                                 "vulkan: an extent is in slot %u, of %u", v->slot, n_slots);
-        vk_vary_write(v, slots[v->slot].i, p->words + vk_varying_at(p, i));
+        vk_vary_write(p->device, v, slots[v->slot].i, p->words + vk_varying_at(i));
     }
     return IG_OK;
 }
 
 static size_t words_bytes(const vk_program *p) {
-    return vk_varying_at(p, p->n_varying) * sizeof *p->words;
+    return vk_numbers_at(p, p->n_numbers) * sizeof *p->words;
 }
 
 static bool is_for(const vk_program *p, const vk_recording *r, ig_backend_buffer *const *buffers) {
@@ -202,7 +207,7 @@ static ig_status record_for(vk_program *p, vk_recording *r, ig_backend_buffer *c
     r->used = 0; /* should the recording fail */
     for (uint32_t i = 0; i < p->n_buffers; i++)
         r->bound[i] = buffers[i] ? vk_piece_address(buffers[i]) : 0;
-    return vk_record(p, r, times);
+    return vk_record(p, r, buffers, times);
 }
 
 /* With the times noted; such a recording is for this run alone. */
@@ -247,6 +252,7 @@ static void vk_program_destroy(ig_backend_program *program) {
     for (vk_recording *r = p->recordings; r < p->recordings + VK_RECORDINGS; r++) {
         const bool idle = vk_wait(d, r->value) == IG_OK; /* what a lost device has goes with it */
         if (r->commands && idle) d->api.FreeCommandBuffers(d->handle, d->commands, 1, &r->commands);
+        if (r->sets) d->api.DestroyDescriptorPool(d->handle, r->sets, NULL);
         vk_piece_free(d, r->numbers);
         host->free(host, r->words);
         host->free(host, r->bound);
@@ -330,7 +336,7 @@ static ig_status check_steps(const ig_backend_device *device, const ig_step *ste
                              uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const ig_step *step = ig_step_at(steps, i);
-        vk_builder b = {0};
+        vk_builder b = {.device = (const vk_device *)device};
         if (!vk_setup(step, &b)) return refuse(device, step, i);
         if (b.scratch_bytes > step->scratch_bytes)
             return IG_HOST_FAIL(device->host, IG_ERR_ARGUMENT,
@@ -350,7 +356,6 @@ static uint32_t next_absorbed(const units *u, uint32_t first, uint32_t count) {
 /* Cuts the steps into units.  With `fused`, products take steps along, and shaders are written for
  * chains. */
 static ig_status cut_units(vk_device *d, units *u, uint32_t count, bool fused) {
-    const ig_host *host = d->base.host;
     if (fused) vk_joins_find(u->steps, count, u->joins);
     for (uint32_t first = 0; first < count;) {
         unit *own = &u->at[u->count++];
@@ -359,7 +364,8 @@ static ig_status cut_units(vk_device *d, units *u, uint32_t count, bool fused) {
             own->count = vk_chain_length(u->steps, first, next_absorbed(u, first, count));
         if (own->count > 1) {
             vk_written shader;
-            IG_TRY(vk_chain_write(host, u->steps, first, own->count, &shader));
+            IG_TRY(vk_chain_write(d->base.host, &d->pipelines.shaders[VK_SHADER_chain], u->steps,
+                                  first, own->count, &shader));
             IG_TRY(vk_pipelines_write(d, shader, &own->shader));
         }
         first += own->count;
@@ -418,11 +424,14 @@ static ig_status settle(vk_program *p) {
 }
 
 static ig_status make_program(vk_device *d, const units *u, ig_backend_program **out) {
-    vk_builder b = {0};
+    vk_builder b = {.device = d};
     emit_all(&b, u);
+    if (b.too_large)
+        return IG_HOST_FAIL(d->base.host, IG_ERR_UNSUPPORTED,
+                            "vulkan: steps that go together touch more than the device can show");
     vk_program *p = create(d, &b);
     if (!p) return IG_HOST_FAIL(d->base.host, IG_ERR_MEMORY, "vulkan: %u dispatches", b.n_launches);
-    b = (vk_builder){.program = p};
+    b = (vk_builder){.device = d, .program = p};
     emit_all(&b, u);
     const ig_status status = p->n_launches > 0 ? settle(p) : IG_OK;
     if (status == IG_OK)

@@ -37,6 +37,7 @@ typedef struct vk_recording {
     VkCommandBuffer commands;
     VkDeviceAddress *bound;     /* of each buffer of the plan */
     ig_backend_buffer *numbers; /* the words, mapped; NULL: the program has none */
+    VkDescriptorPool sets;      /* where memory is bound */
     uint32_t *words;            /* the same, where reading costs nothing */
     uint32_t barriers;          /* between launches */
     uint64_t value;             /* the submission that uses it */
@@ -50,7 +51,7 @@ typedef struct vk_program {
     vk_ref *refs;
     vk_numbers *numbers;
     vk_varying *varying;
-    uint32_t *words; /* of the numbers, then of what varies, as this run has them */
+    uint32_t *words; /* of what varies, then of the numbers, as this run has them */
     char *params;    /* of all launches; only while compiling */
     uint32_t n_launches, n_refs, n_numbers, n_varying, n_buffers;
     uint64_t params_bytes, runs;
@@ -62,14 +63,16 @@ typedef struct vk_program {
 /* Lets the kernel of the step emit its dispatches; false: there is none. */
 bool vk_setup(const ig_step *step, vk_builder *b);
 
-/* Where the words of a launch that varies begin among all words. */
-static inline size_t vk_varying_at(const vk_program *p, uint32_t varying) {
-    return (size_t)p->n_numbers * VK_NUMBERS + (size_t)varying * VK_VARYING_WORDS;
+/* Where the words of a launch that varies begin among all words, and those of numbers after. */
+static inline size_t vk_varying_at(uint32_t varying) { return (size_t)varying * VK_VARYING_WORDS; }
+static inline size_t vk_numbers_at(const vk_program *p, uint32_t numbers) {
+    return vk_varying_at(p->n_varying) + (size_t)numbers * VK_NUMBERS;
 }
 
-/* Records the program for the buffers in `r->bound`.  With `times`, the moment before the first
- * launch and after each one is noted there. */
-IG_MUST_CHECK ig_status vk_record(vk_program *p, vk_recording *r, VkQueryPool times);
+/* Records the program for these buffers, whose addresses are `r->bound`.  With `times`, the moment
+ * before the first launch and after each one is noted there. */
+IG_MUST_CHECK ig_status vk_record(vk_program *p, vk_recording *r, ig_backend_buffer *const *buffers,
+                                  VkQueryPool times);
 
 /* Submits it, and counts what that starts. */
 IG_MUST_CHECK ig_status vk_submit_recording(vk_program *p, vk_recording *r);

@@ -3,7 +3,7 @@
  * touches bytes that one since the last barrier wrote, or writes bytes that one
  * read; what the steps of a level do side by side stays side by side.
  */
-#include "backend/vulkan/program.h"
+#include "backend/vulkan/bind.h"
 #include "backend/vulkan/shaders.h"
 
 static VkDeviceAddress address_of(const vk_recording *r, const vk_ref *ref) {
@@ -38,25 +38,36 @@ static void barrier(vk_device *d, VkCommandBuffer commands) {
                               NULL);
 }
 
-static void launch(const vk_program *p, const vk_recording *r, const vk_launch *l) {
+/* What the shader is handed, by address. */
+static void hand_over(const vk_program *p, const vk_recording *r, const vk_launch *l) {
     const vk_api *api = &p->device->api;
     vk_push push = {.params = vk_piece_address(p->params_piece) + l->params_offset};
     memcpy(push.head, l->head, sizeof push.head);
     for (uint32_t i = 0; i < l->n_refs; i++) push.at[i] = address_of(r, &p->refs[l->first_ref + i]);
     if (l->numbers != UINT32_MAX)
         push.numbers =
-            vk_piece_address(r->numbers) + (uint64_t)l->numbers * VK_NUMBERS * sizeof(uint32_t);
-    const uint64_t words =
-        l->varying != UINT32_MAX ? vk_varying_at(p, l->varying) * sizeof(uint32_t) : 0;
+            vk_piece_address(r->numbers) + vk_numbers_at(p, l->numbers) * sizeof(uint32_t);
     if (l->varying != UINT32_MAX)
-        push.params = vk_piece_address(r->numbers) + words + VK_VARYING_HEAD * sizeof(uint32_t);
+        push.params = vk_piece_address(r->numbers) + vk_varying_at(l->varying) * sizeof(uint32_t);
     api->CmdPushConstants(r->commands, p->device->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                           sizeof push, &push);
-    if (l->varying != UINT32_MAX)
-        api->CmdDispatchIndirect(r->commands, r->numbers->block->buffer,
-                                 r->numbers->offset + words);
+}
+
+static ig_status launch(const vk_program *p, vk_recording *r, const vk_launch *l,
+                        ig_backend_buffer *const *buffers) {
+    const vk_api *api = &p->device->api;
+    if (p->device->has.addresses)
+        hand_over(p, r, l);
     else
+        IG_TRY(vk_bind(p, r, l, buffers));
+    if (l->varying == UINT32_MAX)
         api->CmdDispatch(r->commands, l->groups[0], l->groups[1], l->groups[2]);
+    else
+        api->CmdDispatchIndirect(r->commands, r->numbers->block->buffer,
+                                 r->numbers->offset +
+                                     (vk_varying_at(l->varying) + VK_VARYING_GROUPS) *
+                                         sizeof(uint32_t));
+    return IG_OK;
 }
 
 static void note_time(const vk_program *p, const vk_recording *r, VkQueryPool times, uint32_t i) {
@@ -67,22 +78,20 @@ static void note_time(const vk_program *p, const vk_recording *r, VkQueryPool ti
 
 ig_status vk_submit_recording(vk_program *p, vk_recording *r) {
     vk_device *d = p->device;
-    IG_TRY(vk_submit(d, r->commands));
+    const VkCommandBuffer echo = vk_echo_take(d);
+    IG_TRY(vk_submit(d, r->commands, echo));
     r->value = d->submitted;
+    if (echo) d->echo.value = d->submitted;
     d->counters.dispatches += p->n_launches;
     d->counters.barriers += r->barriers;
     return IG_OK;
 }
 
-ig_status vk_record(vk_program *p, vk_recording *r, VkQueryPool times) {
+static ig_status record_launches(vk_program *p, vk_recording *r, ig_backend_buffer *const *buffers,
+                                 VkQueryPool times) {
     vk_device *d = p->device;
     VkPipeline bound = VK_NULL_HANDLE;
     uint32_t since = 0; /* the first launch after the last barrier */
-    r->barriers = 0;
-    d->counters.recordings++;
-    IG_TRY(vk_commands_begin(d, r->commands));
-    if (times) d->api.CmdResetQueryPool(r->commands, times, 0, p->n_launches + 1);
-    note_time(p, r, times, 0);
     for (uint32_t i = 0; i < p->n_launches; i++) {
         const vk_launch *l = &p->launches[i];
         if (must_wait(p, r, since, i)) {
@@ -93,8 +102,22 @@ ig_status vk_record(vk_program *p, vk_recording *r, VkQueryPool times) {
         if (l->pipeline != bound)
             d->api.CmdBindPipeline(r->commands, VK_PIPELINE_BIND_POINT_COMPUTE, l->pipeline);
         bound = l->pipeline;
-        launch(p, r, l);
+        IG_TRY(launch(p, r, l, buffers));
         note_time(p, r, times, i + 1);
     }
-    return vk_commands_end(d, r->commands);
+    return IG_OK;
+}
+
+ig_status vk_record(vk_program *p, vk_recording *r, ig_backend_buffer *const *buffers,
+                    VkQueryPool times) {
+    vk_device *d = p->device;
+    r->barriers = 0;
+    d->counters.recordings++;
+    if (!d->has.addresses) IG_TRY(vk_bindings_reserve(p, r));
+    IG_TRY(vk_commands_begin(d, r->commands));
+    if (times) d->api.CmdResetQueryPool(r->commands, times, 0, p->n_launches + 1);
+    note_time(p, r, times, 0);
+    const ig_status status = record_launches(p, r, buffers, times);
+    const ig_status ended = vk_commands_end(d, r->commands); /* also what nobody will submit */
+    return status != IG_OK ? status : ended;
 }

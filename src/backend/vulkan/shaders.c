@@ -28,6 +28,18 @@ static const uint32_t code_norm[] =
 static const uint32_t code_matmul[] =
 #include "backend/vulkan/shaders/matmul.spv.h"
     ;
+static const uint32_t code_matmul_wide[] =
+#include "backend/vulkan/shaders/matmul_wide.spv.h"
+    ;
+static const uint32_t code_matmul_split[] =
+#include "backend/vulkan/shaders/matmul_split.spv.h"
+    ;
+static const uint32_t code_matmul_matrix[] =
+#include "backend/vulkan/shaders/matmul_matrix.spv.h"
+    ;
+static const uint32_t code_matmul_join[] =
+#include "backend/vulkan/shaders/matmul_join.spv.h"
+    ;
 static const uint32_t code_matvec[] =
 #include "backend/vulkan/shaders/matvec.spv.h"
     ;
@@ -48,6 +60,9 @@ static const uint32_t code_paged[] =
     ;
 static const uint32_t code_paged_wide[] =
 #include "backend/vulkan/shaders/paged_wide.spv.h"
+    ;
+static const uint32_t code_paged_tile[] =
+#include "backend/vulkan/shaders/paged_tile.spv.h"
     ;
 static const uint32_t code_moe[] =
 #include "backend/vulkan/shaders/moe.spv.h"

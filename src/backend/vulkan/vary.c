@@ -29,9 +29,10 @@ void vk_vary_keep(vk_varying *v, const ig_step *step) {
     }
 }
 
-void vk_vary_write(const vk_varying *v, int64_t extent, uint32_t words[VK_VARYING_WORDS]) {
+void vk_vary_write(const struct vk_device *device, const vk_varying *v, int64_t extent,
+                   uint32_t words[VK_VARYING_WORDS]) {
     vk_varying now = *v;
-    vk_builder b = {.rewrite = words};
+    vk_builder b = {.device = device, .rewrite = words};
     const int64_t bound = v->operands[0].desc.shape.dim[0];
     if (extent > bound) extent = bound;
     now.step.in = now.operands;

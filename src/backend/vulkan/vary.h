@@ -13,10 +13,13 @@
 
 enum {
     VK_VARYING_OPERANDS = 3,
-    VK_VARYING_HEAD = 4, /* words: the groups, as the device reads them, and one for alignment */
-    VK_VARYING_WORDS =
-        VK_VARYING_HEAD + (int)(sizeof(vk_elementwise_params) + 15) / 16 * 4, /* of a dispatch */
+    VK_VARYING_WORDS = 64,  /* of a dispatch: params, which may be bound, and at the end: */
+    VK_VARYING_GROUPS = 60, /* the groups, as the device reads them */
 };
+
+static_assert(sizeof(vk_elementwise_params) <= VK_VARYING_GROUPS * sizeof(uint32_t) &&
+                  VK_VARYING_WORDS * sizeof(uint32_t) % VK_BINDING_BYTES == 0,
+              "params");
 
 /* Such a step, with all that its setup asks for. */
 typedef struct vk_varying {
@@ -33,7 +36,8 @@ bool vk_vary_fits(const ig_step *step);
 
 void vk_vary_keep(vk_varying *v, const ig_step *step);
 
-/* What the dispatch reads in a run with this extent, of at most the bound: groups, then params. */
-void vk_vary_write(const vk_varying *v, int64_t extent, uint32_t words[VK_VARYING_WORDS]);
+/* What the dispatch reads in a run with this extent, of at most the bound. */
+void vk_vary_write(const struct vk_device *device, const vk_varying *v, int64_t extent,
+                   uint32_t words[VK_VARYING_WORDS]);
 
 #endif

@@ -1,10 +1,9 @@
 /*
  * The Vulkan backend: the table of functions that backend.h asks for.
  *
- * It runs on whatever driver the machine has.  A device must offer Vulkan 1.2
- * with buffer addresses, 64-bit integers, 8- and 16-bit storage, arithmetic of
- * subgroups and timeline semaphores; one that does not is not counted.  Devices are numbered with
- * discrete GPUs first, then integrated ones, and software last.
+ * It runs on whatever driver the machine has, from Vulkan 1.1 on.  What a device can do
+ * beyond that is asked for, and there is a way without it: see vk_abilities.  Devices are
+ * numbered with discrete GPUs first, then integrated ones, and software last.
  *
  *     INGOT_VULKAN_DEVICE    count only devices with this in their name, or of this type:
  *                            discrete, integrated, virtual, cpu
@@ -13,10 +12,11 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <xxhash.h>
 
 #include "backend/vulkan/device.h"
+#include "backend/vulkan/kernels/params.h"
+#include "backend/vulkan/matrices.h"
 
 extern const ig_backend ig_vulkan_backend;
 
@@ -51,44 +51,59 @@ static VkPhysicalDeviceProperties properties_of(const vk_api *api, VkPhysicalDev
     return p.properties;
 }
 
-/* What kernels need; all of it is asked for when a device is made. */
+/* What is asked about, and asked for; of a device that is older than Vulkan 1.2, nothing is. */
 typedef struct features {
     VkPhysicalDeviceVulkan12Features v12;
     VkPhysicalDeviceVulkan11Features v11;
     VkPhysicalDeviceFeatures2 base;
 } features;
 
-static void chain(features *f) {
+static void chain(features *f, bool is_new) {
     f->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
     f->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
     f->base.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-    f->base.pNext = &f->v11;
+    f->base.pNext = is_new ? &f->v11 : NULL;
     f->v11.pNext = &f->v12;
 }
 
 /* Sums over the threads of a group are made of those of subgroups. */
 static bool has_subgroups(const vk_api *api, VkPhysicalDevice physical) {
-    VkPhysicalDeviceVulkan11Properties v11 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES};
+    VkPhysicalDeviceSubgroupProperties own = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
     VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-                                     .pNext = &v11};
+                                     .pNext = &own};
     api->GetPhysicalDeviceProperties2(physical, &p);
-    return v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
-           v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
+    return own.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
+           own.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
 }
 
-/* What the device lacks; NULL: nothing. */
-static const char *lacks(const vk_api *api, VkPhysicalDevice physical) {
-    if (properties_of(api, physical).apiVersion < VK_API_VERSION_1_2) return "Vulkan 1.2";
+/* Shaders that address memory ask for all that they could use; where any of it is missing, those
+ * run for which memory is bound, and which ask for nothing. */
+static vk_abilities abilities_of(const vk_api *api, VkPhysicalDevice physical) {
+    const bool is_new = properties_of(api, physical).apiVersion >= VK_API_VERSION_1_2;
     features f = {0};
-    chain(&f);
+    chain(&f, is_new);
     api->GetPhysicalDeviceFeatures2(physical, &f.base);
-    if (!f.v12.bufferDeviceAddress) return "bufferDeviceAddress";
-    if (!f.v12.timelineSemaphore) return "timelineSemaphore";
-    if (!f.v12.storageBuffer8BitAccess) return "storageBuffer8BitAccess";
-    if (!f.v11.storageBuffer16BitAccess) return "storageBuffer16BitAccess";
-    if (!f.base.features.shaderInt64) return "shaderInt64";
-    return has_subgroups(api, physical) ? NULL : "arithmetic of subgroups";
+    return (vk_abilities){.is_new = is_new,
+                          .timeline = f.v12.timelineSemaphore,
+                          .addresses = f.v12.bufferDeviceAddress && f.v12.storageBuffer8BitAccess &&
+                                       f.v11.storageBuffer16BitAccess &&
+                                       f.base.features.shaderInt64 && has_subgroups(api, physical)};
+}
+
+/* What the device lacks that no shader can do without; NULL: nothing. */
+static const char *lacks(const vk_api *api, VkPhysicalDevice physical) {
+    const VkPhysicalDeviceProperties p = properties_of(api, physical);
+    if (p.apiVersion < VK_API_VERSION_1_1) return "Vulkan 1.1";
+    if (p.limits.maxComputeWorkGroupInvocations < 256) return "groups of 256 threads";
+    if (p.limits.maxComputeSharedMemorySize < 32 << 10) return "32 KiB that a group shares";
+    if (abilities_of(api, physical).addresses) return NULL;
+    if (p.limits.maxPerStageDescriptorStorageBuffers < VK_BINDINGS) return "16 storage buffers";
+    VkPhysicalDeviceFeatures2 f = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+    api->GetPhysicalDeviceFeatures2(physical, &f);
+    return f.features.shaderStorageBufferArrayDynamicIndexing
+               ? NULL
+               : "shaderStorageBufferArrayDynamicIndexing";
 }
 
 static bool is_asked_for(const VkPhysicalDeviceProperties *p) {
@@ -110,6 +125,10 @@ static uint32_t list(const ig_host *host, const vk_api *api, VkPhysicalDevice *o
         const char *missing = lacks(api, all[i]);
         if (missing)
             (void)IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan: %s has no %s", p.deviceName, missing);
+        if (!missing && !is_asked_for(&p))
+            (void)IG_HOST_FAIL(host, IG_ERR_DEVICE,
+                               "vulkan: %s (%s) is not what INGOT_VULKAN_DEVICE asks for",
+                               p.deviceName, type_name(p.deviceType));
         if (missing || !is_asked_for(&p)) continue;
         uint32_t at = usable++;
         for (; at > 0; at--) {
@@ -133,103 +152,7 @@ static uint32_t vk_count(const ig_host *host) {
 
 static bool vk_is_available(const ig_host *host) { return vk_count(host) > 0; }
 
-/* ---- the queue ---- */
-
-bool vk_is_done(vk_device *d, uint64_t value) {
-    if (value > d->completed)
-        (void)d->api.GetSemaphoreCounterValue(d->handle, d->timeline, &d->completed);
-    return value <= d->completed;
-}
-
-/* A thread that sleeps wakes up late (an H200's small step takes 79 us then, and 63 so): the host
- * looks for itself before it does. */
-static bool look(vk_device *d, uint64_t value) {
-    enum { LONGEST_NS = 200000 };
-    struct timespec began, now;
-    clock_gettime(CLOCK_MONOTONIC, &began);
-    do {
-        if (vk_is_done(d, value)) return true;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((now.tv_sec - began.tv_sec) * 1000000000 + now.tv_nsec - began.tv_nsec < LONGEST_NS);
-    return false;
-}
-
-ig_status vk_wait(vk_device *d, uint64_t value) {
-    if (value > d->submitted) IG_TRY(vk_submit(d, VK_NULL_HANDLE));
-    if (look(d, value)) return IG_OK;
-    const VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-                                      .semaphoreCount = 1,
-                                      .pSemaphores = &d->timeline,
-                                      .pValues = &value};
-    const VkResult result = d->api.WaitSemaphores(d->handle, &info, UINT64_MAX);
-    if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "waiting for the device");
-    d->completed = value;
-    return IG_OK;
-}
-
-ig_status vk_submit(vk_device *d, VkCommandBuffer commands) {
-    const uint64_t value = d->submitted + 1;
-    VkCommandBuffer all[2] = {commands, VK_NULL_HANDLE}, uploads;
-    IG_TRY(vk_uploads_take(d, &uploads));
-    if (uploads) all[0] = uploads, all[1] = commands;
-    if (!all[0])
-        return IG_HOST_FAIL(d->base.host, IG_ERR_DEVICE, "vulkan: what was to be copied is lost");
-    const VkTimelineSemaphoreSubmitInfo timeline = {
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-        .signalSemaphoreValueCount = 1,
-        .pSignalSemaphoreValues = &value};
-    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                               .pNext = &timeline,
-                               .commandBufferCount = all[1] ? 2 : 1,
-                               .pCommandBuffers = all,
-                               .signalSemaphoreCount = 1,
-                               .pSignalSemaphores = &d->timeline};
-    const VkResult result = d->api.QueueSubmit(d->queue, 1, &info, VK_NULL_HANDLE);
-    if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "submitting to the device");
-    d->counters.submits++;
-    d->submitted = value;
-    return IG_OK;
-}
-
-ig_status vk_commands_create(vk_device *d, VkCommandBuffer *out, uint32_t count) {
-    const VkCommandBufferAllocateInfo info = {.sType =
-                                                  VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                              .commandPool = d->commands,
-                                              .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-                                              .commandBufferCount = count};
-    const VkResult result = d->api.AllocateCommandBuffers(d->handle, &info, out);
-    return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "no command buffer");
-}
-
-enum {
-    DEVICE_STAGES = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-    DEVICE_WRITES = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-    DEVICE_READS = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT,
-};
-
-/* What the device wrote before is there for these stages. */
-static void barrier(vk_device *d, VkCommandBuffer commands, VkPipelineStageFlags stages,
-                    VkAccessFlags access) {
-    const VkMemoryBarrier memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                                    .srcAccessMask = DEVICE_WRITES,
-                                    .dstAccessMask = access};
-    d->api.CmdPipelineBarrier(commands, DEVICE_STAGES, stages, 0, 1, &memory, 0, NULL, 0, NULL);
-}
-
-ig_status vk_commands_begin(vk_device *d, VkCommandBuffer commands) {
-    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                           .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
-    const VkResult result = d->api.BeginCommandBuffer(commands, &info);
-    if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "recording");
-    barrier(d, commands, DEVICE_STAGES, DEVICE_READS | DEVICE_WRITES);
-    return IG_OK;
-}
-
-ig_status vk_commands_end(vk_device *d, VkCommandBuffer commands) {
-    barrier(d, commands, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
-    const VkResult result = d->api.EndCommandBuffer(commands);
-    return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "recording");
-}
+/* ---- the functions of backend.h ---- */
 
 /* Where the driver takes no shader that was written for a chain, those that are built in do. */
 static ig_status vk_prepare(ig_backend_device *device, const ig_step *steps, uint32_t count) {
@@ -288,43 +211,40 @@ static bool has_extension(const vk_device *d, const char *name) {
 
 static ig_status create_device(vk_device *d, uint32_t family) {
     static const char budget[] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
-    const char *const extensions[] = {budget};
+    const char *extensions[2];
+    uint32_t n_extensions = 0;
     const float priority = 1;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = family,
                                            .queueCount = 1,
                                            .pQueuePriorities = &priority};
+    const VkBool32 addresses = d->has.addresses;
     features f = {0};
-    chain(&f);
-    f.v12.bufferDeviceAddress = f.v12.timelineSemaphore = VK_TRUE;
-    f.v12.storageBuffer8BitAccess = f.v11.storageBuffer16BitAccess = VK_TRUE;
-    f.base.features.shaderInt64 = VK_TRUE;
+    chain(&f, d->has.is_new);
+    f.v12.timelineSemaphore = d->has.timeline;
+    f.v12.bufferDeviceAddress = f.v12.storageBuffer8BitAccess = addresses;
+    f.v11.storageBuffer16BitAccess = f.base.features.shaderInt64 = addresses;
+    f.base.features.shaderStorageBufferArrayDynamicIndexing = !addresses;
     d->has_budget = has_extension(d, budget);
+    d->has_matrices =
+        addresses && has_extension(d, VK_MATRICES_EXTENSION) && vk_matrices_offered(d);
+    vk_matrices_features matrices = vk_matrices_wanted();
+    if (d->has_budget) extensions[n_extensions++] = budget;
+    if (d->has_matrices) {
+        extensions[n_extensions++] = VK_MATRICES_EXTENSION;
+        f.v12.shaderFloat16 = f.v12.vulkanMemoryModel = VK_TRUE;
+        f.v12.pNext = &matrices;
+    }
     const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                      .pNext = &f.base,
                                      .queueCreateInfoCount = 1,
                                      .pQueueCreateInfos = &queue,
-                                     .enabledExtensionCount = d->has_budget,
+                                     .enabledExtensionCount = n_extensions,
                                      .ppEnabledExtensionNames = extensions};
     const VkResult result = d->api.CreateDevice(d->physical, &info, NULL, &d->handle);
     if (result != VK_SUCCESS)
         return VK_FAIL(d->base.host, result, "%s does not open", d->properties.deviceName);
-    return vk_api_load_device(d->base.host, &d->api, d->handle);
-}
-
-static ig_status create_queue(vk_device *d, uint32_t family) {
-    const VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
-                                            .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
-    const VkSemaphoreCreateInfo semaphore = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
-                                             .pNext = &type};
-    const VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                          .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                                          .queueFamilyIndex = family};
-    d->api.GetDeviceQueue(d->handle, family, 0, &d->queue);
-    VkResult result = d->api.CreateSemaphore(d->handle, &semaphore, NULL, &d->timeline);
-    if (result == VK_SUCCESS)
-        result = d->api.CreateCommandPool(d->handle, &pool, NULL, &d->commands);
-    return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "no queue");
+    return vk_api_load_device(d->base.host, &d->api, d->handle, d->has.is_new);
 }
 
 /* What shaders may be asked for with floats. */
@@ -332,7 +252,7 @@ static void ask_floats(vk_device *d) {
     VkPhysicalDeviceVulkan12Properties v12 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
     VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-                                     .pNext = &v12};
+                                     .pNext = d->has.is_new ? &v12 : NULL};
     d->api.GetPhysicalDeviceProperties2(d->physical, &p);
     d->properties = p.properties;
     d->keeps_subnormals = v12.shaderDenormPreserveFloat32;
@@ -348,6 +268,7 @@ static ig_status open_parts(vk_device *d, uint32_t index) {
         return IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan:%u: there are %u, counted from 0", index,
                             count);
     d->physical = devices[index];
+    d->has = abilities_of(&d->api, d->physical);
     ask_floats(d);
     VkPhysicalDeviceMemoryProperties2 memory = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
@@ -358,7 +279,7 @@ static ig_status open_parts(vk_device *d, uint32_t index) {
         return IG_HOST_FAIL(host, IG_ERR_DEVICE, "vulkan: %s does not compute",
                             d->properties.deviceName);
     IG_TRY(create_device(d, family));
-    IG_TRY(create_queue(d, family));
+    IG_TRY(vk_queue_init(d, family));
     IG_TRY(vk_memory_init(d));
     return vk_pipelines_init(d);
 }
@@ -370,8 +291,7 @@ static void vk_close(ig_backend_device *device) {
         (void)d->api.DeviceWaitIdle(d->handle);
         vk_pipelines_deinit(d);
         vk_memory_deinit(d);
-        if (d->commands) d->api.DestroyCommandPool(d->handle, d->commands, NULL);
-        if (d->timeline) d->api.DestroySemaphore(d->handle, d->timeline, NULL);
+        vk_queue_deinit(d);
         d->api.DestroyDevice(d->handle, NULL);
     }
     vk_api_close(&d->api);
@@ -402,7 +322,8 @@ static void vk_info(const ig_backend_device *device, ig_device_info *out) {
     const bool software = p->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     ig_device_info info = {.struct_size = out->struct_size,
                            .device_class = software ? IG_DEVICE_CPU : IG_DEVICE_GPU,
-                           .flags = IG_CAN_COMPILE | IG_CAN_GRAPH | IG_JOINS_STEPS,
+                           .flags = IG_CAN_COMPILE | IG_CAN_GRAPH | IG_JOINS_STEPS |
+                                    IG_COSTLY_STATE | IG_SAVES_NO_WEIGHTS,
                            .alignment = 64,
                            .dtypes = vk_dtypes(),
                            .memory_bytes = d->memory.memoryHeaps[heap].size};

@@ -61,12 +61,17 @@ static ig_tensor *embed(const ig_lm *m, const ig_rows *rows) {
 static ig_tensor *hidden(void *model, const ig_rows *rows) {
     const ig_lm *m = model;
     const float eps = m->hyper->norm_eps;
+    ig_ctx *ctx = ig_tensor_ctx(rows->ids);
     ig_tensor *h = embed(m, rows);
     for (int64_t i = 0; i < m->hyper->size.n_layers; i++) {
         const ig_lm_layer *l = &m->layers[i];
+        ig_tag_begin(ctx, IG_TAG_ATTENTION);
         h = ig_add(h, attention(m, l, h));
+        ig_tag_end(ctx);
         h = ig_layer_norm(h, l->attn_post_norm, l->attn_post_norm_bias, eps);
+        ig_tag_begin(ctx, IG_TAG_FFN);
         h = ig_add(h, feed_forward(l, h));
+        ig_tag_end(ctx);
         h = ig_layer_norm(h, l->ffn_post_norm, l->ffn_post_norm_bias, eps);
     }
     return h;

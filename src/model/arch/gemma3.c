@@ -49,14 +49,21 @@ static ig_tensor *gelu(ig_tensor *x) { return ig_gelu(x, IG_GELU_TANH); }
 static ig_tensor *hidden(void *model, const ig_rows *rows) {
     const ig_lm *m = model;
     const float eps = m->hyper->norm_eps;
+    ig_ctx *ctx = ig_tensor_ctx(rows->ids);
     ig_tensor *h =
         ig_scale(ig_embedding(m->embed, rows->ids), sqrt((double)m->hyper->size.d_model), 0);
     for (int64_t i = 0; i < m->hyper->size.n_layers; i++) {
         const ig_lm_layer *l = &m->layers[i];
-        ig_tensor *x = attention(m, i, rows, ig_rms_norm(h, l->attn_norm, eps));
+        ig_tensor *x = ig_rms_norm(h, l->attn_norm, eps);
+        ig_tag_begin(ctx, IG_TAG_ATTENTION);
+        x = attention(m, i, rows, x);
         h = ig_add(h, ig_rms_norm(x, l->attn_post_norm, eps));
-        x = ig_lm_gated(l, ig_rms_norm(h, l->ffn_norm, eps), gelu);
+        ig_tag_end(ctx);
+        x = ig_rms_norm(h, l->ffn_norm, eps);
+        ig_tag_begin(ctx, IG_TAG_FFN);
+        x = ig_lm_gated(l, x, gelu);
         h = ig_add(h, ig_rms_norm(x, l->ffn_post_norm, eps));
+        ig_tag_end(ctx);
     }
     return ig_rms_norm(h, m->norm, eps);
 }

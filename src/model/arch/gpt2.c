@@ -38,13 +38,19 @@ static ig_tensor *feed_forward(const ig_lm_layer *l, ig_tensor *x) {
 static ig_tensor *hidden(void *model, const ig_rows *rows) {
     const ig_lm *m = model;
     const float eps = m->hyper->norm_eps;
+    ig_ctx *ctx = ig_tensor_ctx(rows->ids);
     ig_tensor *h =
         ig_add(ig_embedding(m->embed, rows->ids), ig_embedding(m->positions, rows->positions));
     for (int64_t i = 0; i < m->hyper->size.n_layers; i++) {
         const ig_lm_layer *l = &m->layers[i];
         ig_tensor *x = ig_layer_norm(h, l->attn_norm, l->attn_norm_bias, eps);
+        ig_tag_begin(ctx, IG_TAG_ATTENTION);
         h = ig_add(h, attention(m, i, rows, x));
-        h = ig_add(h, feed_forward(l, ig_layer_norm(h, l->ffn_norm, l->ffn_norm_bias, eps)));
+        ig_tag_end(ctx);
+        x = ig_layer_norm(h, l->ffn_norm, l->ffn_norm_bias, eps);
+        ig_tag_begin(ctx, IG_TAG_FFN);
+        h = ig_add(h, feed_forward(l, x));
+        ig_tag_end(ctx);
     }
     return ig_layer_norm(h, m->norm, m->norm_bias, eps);
 }

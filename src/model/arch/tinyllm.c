@@ -48,11 +48,14 @@ static ig_status create(ig_ctx *ctx, const ig_lm_config *c, ig_module *root, voi
 
 static ig_tensor *hidden(void *model, const ig_rows *rows) {
     const tinyllm *m = model;
+    ig_ctx *ctx = ig_tensor_ctx(rows->ids);
     ig_tensor *h = ig_module_call(m->embed, rows->ids);
     for (int64_t i = 0; i < m->n_layers; i++) {
         const layer *l = &m->layers[i];
-        ig_tensor *r = ig_silu(ig_module_call(l->up, ig_module_call(l->norm, h)));
-        h = ig_add(h, ig_module_call(l->down, r));
+        ig_tensor *x = ig_module_call(l->norm, h);
+        ig_tag_begin(ctx, IG_TAG_FFN);
+        h = ig_add(h, ig_module_call(l->down, ig_silu(ig_module_call(l->up, x))));
+        ig_tag_end(ctx);
     }
     return h;
 }

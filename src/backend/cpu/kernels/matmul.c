@@ -16,9 +16,13 @@
  *       +------+------+
  *              n             Small products are cut so that several threads get some of
  *                            it, large ones so that what is packed is used often.
+ *
+ * Where a is transposed, k counts samples: the product is the gradient of a weight.  If
+ * it is small its sums are cut, too: parts.h.
  */
 #include "backend/cpu/activation.h"
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/parts.h"
 
 /* Where the panels of b are that a unit reads. */
 typedef enum panel_kind {
@@ -34,6 +38,7 @@ typedef struct params {
     int64_t row_block, column_block, k_block; /* of a unit, and of a stretch */
     int64_t row_blocks, column_blocks;        /* units in a product */
     int64_t pack;                             /* rows or columns of b that are packed at once */
+    parts parts;                              /* of k */
     panel_kind panels;
     int32_t vectors; /* of a tile, and so of a panel */
     int32_t batch_rank;
@@ -57,6 +62,8 @@ enum {
     PACK_PANELS = 8,         /* that are packed at once, */
     PACK_FLOATS = 1 << 14,   /* or so much of rows */
     PACK_COST = 4,           /* of an element that is packed, in multiply-adds */
+    LEAST_ROWS = 16,         /* of a chunk that goes through products row by row, */
+    MOST_ROWS = 8 * MR,      /* and so many that it packs b seldom */
 };
 
 static int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
@@ -121,6 +128,7 @@ typedef struct block {
     float *y;
     const float *residual;              /* lies as y does, or NULL */
     int64_t rows, columns, row, column; /* how many; and the first of each */
+    int64_t k;
 } block;
 
 /* So many elements further on, forward or back. */
@@ -165,7 +173,7 @@ static void add_stretch(const params *p, const block *u, int64_t k0, int64_t k, 
     _Alignas(64) float copies[STRIPS * STRIP_FLOATS];
     tile strips[STRIPS];
     lines right; /* of a panel that is read in place: nobody else would fetch it */
-    const bool last = k0 + k == p->k;
+    const bool last = k0 + k == u->k;
     const int64_t width = vectors * VF_LANES;
     const int64_t height = blocks_of(u->rows, blocks_of(u->rows, MR));
     for (int64_t i = 0; i < u->rows; i += STRIPS * height) {
@@ -193,8 +201,8 @@ static void add_stretch(const params *p, const block *u, int64_t k0, int64_t k, 
 static void compute_on_stack(const params *p, const block *u, int vectors) {
     _Alignas(64) float panels[STACK_FLOATS];
     const int64_t width = vectors * VF_LANES;
-    for (int64_t k0 = 0; k0 < p->k || k0 == 0; k0 += p->k_block) {
-        const int64_t k = smaller(p->k - k0, p->k_block);
+    for (int64_t k0 = 0; k0 < u->k || k0 == 0; k0 += p->k_block) {
+        const int64_t k = smaller(u->k - k0, p->k_block);
         const matrix from = {b_at(p, u->b, k0 * p->b_k), p->b_k, p->b_column, p->b_dtype};
         const source b = {panels, width, k};
         lines none = {0};
@@ -208,10 +216,10 @@ static void compute_in_place(const params *p, const block *u) {
     block whole = *u, rest = *u;
     whole.columns = u->columns / VF_LANES * VF_LANES;
     rest.columns = u->columns - whole.columns;
-    for (int64_t k0 = 0; whole.columns > 0 && (k0 < p->k || k0 == 0); k0 += p->k_block) {
+    for (int64_t k0 = 0; whole.columns > 0 && (k0 < u->k || k0 == 0); k0 += p->k_block) {
         const source b = {(const float *)u->b + k0 * p->b_k, p->b_k, 1};
         lines none = {0};
-        add_stretch(p, &whole, k0, smaller(p->k - k0, p->k_block), &b, &none, p->vectors);
+        add_stretch(p, &whole, k0, smaller(u->k - k0, p->k_block), &b, &none, p->vectors);
     }
     if (rest.columns == 0) return;
     rest.b = b_at(p, rest.b, whole.columns);
@@ -270,6 +278,21 @@ static void compute_packed(const params *p, const block *u, const ig_cpu_launch 
     }
 }
 
+/* Rows [i, i + rows) and block number `column` of the columns, in the first product. */
+static block block_at(const ig_cpu_launch *l, int64_t i, int64_t rows, int64_t column) {
+    const params *p = l->params;
+    const int64_t j = column * p->column_block, at = i * p->n + j;
+    return (block){.a = a_at(p, l->at[0], i * p->a_row),
+                   .b = b_at(p, l->at[1], j * p->b_column),
+                   .y = (float *)l->at[2 + p->has_bias + p->has_residual] + at,
+                   .residual = p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL,
+                   .rows = smaller(p->m - i, rows),
+                   .columns = smaller(p->n - j, p->column_block),
+                   .row = i,
+                   .column = j,
+                   .k = p->k};
+}
+
 /* Where panels are shared, blocks of the same columns come one after the other.  Else those of the
  * same rows do, as they do in most other kernels: who wrote a row reads it. */
 static block block_of(const ig_cpu_launch *l, int64_t unit) {
@@ -278,17 +301,10 @@ static block block_of(const ig_cpu_launch *l, int64_t unit) {
     const bool shared = p->panels == OF_ALL_UNITS;
     const int64_t row = shared ? in_product % p->row_blocks : in_product / p->column_blocks;
     const int64_t column = shared ? in_product / p->row_blocks : in_product % p->column_blocks;
-    const int64_t i = row * p->row_block, j = column * p->column_block;
     int64_t batch = unit / p->row_blocks / p->column_blocks;
-    const int64_t at = (batch * p->m + i) * p->n + j;
-    block u = {.a = a_at(p, l->at[0], i * p->a_row),
-               .b = b_at(p, l->at[1], j * p->b_column),
-               .y = (float *)l->at[2 + p->has_bias + p->has_residual] + at,
-               .residual = p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL,
-               .rows = smaller(p->m - i, p->row_block),
-               .columns = smaller(p->n - j, p->column_block),
-               .row = i,
-               .column = j};
+    block u = block_at(l, row * p->row_block, p->row_block, column);
+    u.y += batch * p->m * p->n;
+    if (u.residual) u.residual += batch * p->m * p->n;
     for (int d = 0; d < p->batch_rank; d++) {
         u.a = a_at(p, u.a, batch % p->batch[d] * p->a_batch[d]);
         u.b = b_at(p, u.b, batch % p->batch[d] * p->b_batch[d]);
@@ -297,23 +313,80 @@ static block block_of(const ig_cpu_launch *l, int64_t unit) {
     return u;
 }
 
-static void matmul(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+static void compute(const params *p, const block *u, const ig_cpu_launch *l) {
+    if (p->panels == IN_PLACE)
+        compute_in_place(p, u);
+    else if (p->panels == ON_STACK)
+        compute_on_stack(p, u, p->vectors);
+    else
+        compute_packed(p, u, l);
+}
+
+/* With the bias, which is packed where it is not. */
+static void compute_with_bias(const ig_cpu_launch *l, block u) {
     const params *p = l->params;
     float bias[MOST_COLUMNS];
-    for (int64_t unit = begin; unit < end; unit++) {
-        block u = block_of(l, unit);
-        if (p->has_bias) {
-            const float *at = (const float *)l->at[2] + u.column * p->bias;
-            for (int64_t j = 0; p->bias != 1 && j < u.columns; j++) bias[j] = at[j * p->bias];
-            u.bias = p->bias == 1 ? at : bias;
-        }
-        if (p->panels == IN_PLACE)
-            compute_in_place(p, &u);
-        else if (p->panels == ON_STACK)
-            compute_on_stack(p, &u, p->vectors);
-        else
-            compute_packed(p, &u, l);
+    if (p->has_bias) {
+        const float *at = (const float *)l->at[2] + u.column * p->bias;
+        for (int64_t j = 0; p->bias != 1 && j < u.columns; j++) bias[j] = at[j * p->bias];
+        u.bias = p->bias == 1 ? at : bias;
     }
+    compute(p, &u, l);
+}
+
+static void matmul(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; unit++) compute_with_bias(l, block_of(l, unit));
+}
+
+/* Rows [begin, end) of the result. */
+static void matmul_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    for (int64_t column = 0; column < p->column_blocks; column++)
+        compute_with_bias(l, block_at(l, begin, end - begin, column));
+}
+
+/* The same of one part of k: its results lie in the scratch, those of all parts one after the
+ * other. Parts come first in the order, so that a thread has some of them, whole. */
+static block part_of(const ig_cpu_launch *l, int64_t unit) {
+    const params *p = l->params;
+    const int64_t in_part = p->row_blocks * p->column_blocks, part = unit / in_part;
+    block u = block_of(l, unit % in_part);
+    const int64_t k0 = part * p->parts.size;
+    u.a = a_at(p, u.a, k0 * p->a_k);
+    u.b = b_at(p, u.b, k0 * p->b_k);
+    u.y = (float *)l->scratch + (part * p->m + u.row) * p->n + u.column;
+    u.residual = NULL;
+    u.k = smaller(p->k - k0, p->parts.size);
+    return u;
+}
+
+/* The same product without an activation: a part is no result yet. */
+static params plain(const params *p) {
+    params copy = *p;
+    copy.activation = IG_ACTIVATION_NONE;
+    return copy;
+}
+
+static void matmul_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params p = plain(l->params);
+    for (int64_t unit = begin; unit < end; unit++) {
+        const block u = part_of(l, unit);
+        compute(&p, &u, l);
+    }
+}
+
+/* Row i of the result: the parts' in their order, then what else is asked for. */
+static void add_parts_of_row(const ig_cpu_launch *l, int64_t i) {
+    const params *p = l->params;
+    const int64_t at = i * p->n;
+    float *y = (float *)l->at[2 + p->has_bias + p->has_residual] + at;
+    parts_add((const float *)l->scratch + at, p->parts.count, p->m * p->n, p->n, y);
+    for (int64_t j = 0; p->has_bias && j < p->n; j++) y[j] += ((float *)l->at[2])[j * p->bias];
+    finish(p, y, p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL, 1, p->n);
+}
+
+static void add_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) add_parts_of_row(l, i);
 }
 
 /* Before the units of a large product.  A unit here is some rows of b, which lie side by side, or a
@@ -443,7 +516,8 @@ static bool factors_fit(const ig_step *step, const ig_attrs_matmul *t) {
            step->in[1].desc.shape.rank != 2;
 }
 
-static bool setup(const ig_step *step, ig_cpu_setup *out) {
+/* What the step multiplies, and where it lies; false: these kernels cannot. */
+static bool describe(const ig_step *step, params *out, int64_t *products) {
     const ig_operand *a = &step->in[0], *b = &step->in[1], *y = &step->out[0];
     ig_attrs_matmul t;
     ig_step_attrs(step, &t, sizeof t);
@@ -469,17 +543,69 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
     add_batch(&p, a, b, y);
     if (p.k == 0) p.a_row = p.b_column = 0; /* there may be nothing to point to */
 
-    int64_t products = 1;
-    for (int d = 0; d < p.batch_rank; d++) products *= p.batch[d];
+    *products = 1;
+    for (int d = 0; d < p.batch_rank; d++) *products *= p.batch[d];
     p.vectors = tile_vectors(smaller(p.m, MR));
     p.a_in_place = a_fits_in_place(&p);
+    *out = p;
+    return true;
+}
+
+static void count_blocks(params *p) {
+    p->row_blocks = blocks_of(p->m, p->row_block);
+    p->column_blocks = blocks_of(p->n, p->column_block);
+}
+
+/* Small results of long sums over samples. */
+static bool parts_setup(const ig_step *step, ig_cpu_setup *out) {
+    params p;
+    int64_t products;
+    ig_attrs_matmul t;
+    ig_step_attrs(step, &t, sizeof t);
+    if (!t.transpose_a || !describe(step, &p, &products) || p.batch_rank > 0) return false;
+    p.parts = parts_of(p.k);
+    if (p.parts.count == 1 || product(p.m, p.n) > NEAR) return false;
+    cut_small(&p, p.parts.count);
+    count_blocks(&p);
+    out->prepare = matmul_parts;
+    out->prepare_units = p.row_blocks * p.column_blocks * p.parts.count;
+    out->prepare_cost =
+        macs_of(smaller(p.m, p.row_block), smaller(p.n, p.column_block), p.parts.size);
+    out->scratch_bytes = (uint64_t)(p.m * p.n * p.parts.count) * sizeof(float);
+    out->units = p.m;
+    out->cost = 2 * p.n * p.parts.count;
+    return keep_params(out, &p, sizeof p);
+}
+
+/* Many rows and a small b: whoever has some rows takes them through all of b, and on to the steps
+ * behind this one.  The rest of b's rows is as near to the other threads. */
+static bool rows_setup(const ig_step *step, ig_cpu_setup *out) {
+    params p;
+    int64_t products;
+    ig_attrs_matmul t;
+    ig_step_attrs(step, &t, sizeof t);
+    if (t.transpose_a || !describe(step, &p, &products) || p.batch_rank > 0) return false;
+    if (p.m < 2 * LEAST_ROWS || product(p.n, p.k) > NEAR) return false;
+    cut_small(&p, 1);
+    count_blocks(&p);
+    out->cost = macs_of(1, p.n, p.k + 1);
+    out->together = blocks_of(p.m, UNITS);
+    if (out->together < LEAST_ROWS) out->together = LEAST_ROWS;
+    if (out->together > MOST_ROWS) out->together = MOST_ROWS;
+    out->alone = MOST_ROWS;
+    return keep_params(out, &p, sizeof p);
+}
+
+static bool setup(const ig_step *step, ig_cpu_setup *out) {
+    params p;
+    int64_t products;
+    if (!describe(step, &p, &products)) return false;
     if (p.batch_rank == 0 && p.m >= 4 * MR && macs_of(p.m, p.n, p.k) >= LARGE &&
         !b_fits_in_place(&p))
         cut_large(&p);
     else
         cut_small(&p, products);
-    p.row_blocks = blocks_of(p.m, p.row_block);
-    p.column_blocks = blocks_of(p.n, p.column_block);
+    count_blocks(&p);
     out->units = p.row_blocks * p.column_blocks * products;
     out->cost = macs_of(smaller(p.m, p.row_block), smaller(p.n, p.column_block), p.k + 1);
     ask_for_scratch(&p, out);
@@ -487,8 +613,14 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
 }
 
 const ig_cpu_entry IG_CPU_LIST(matmul)[] = {
+    {IG_OP_MATMUL, IG_F32, BY_UNIT, parts_setup, add_parts},
+    {IG_OP_MATMUL, IG_F32, BY_ROW, rows_setup, matmul_rows},
     {IG_OP_MATMUL, IG_F32, BY_UNIT, setup, matmul},
+    {IG_OP_MATMUL, IG_F16, BY_UNIT, parts_setup, add_parts},
+    {IG_OP_MATMUL, IG_F16, BY_ROW, rows_setup, matmul_rows},
     {IG_OP_MATMUL, IG_F16, BY_UNIT, setup, matmul},
+    {IG_OP_MATMUL, IG_BF16, BY_UNIT, parts_setup, add_parts},
+    {IG_OP_MATMUL, IG_BF16, BY_ROW, rows_setup, matmul_rows},
     {IG_OP_MATMUL, IG_BF16, BY_UNIT, setup, matmul},
     {0},
 };

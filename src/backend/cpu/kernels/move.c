@@ -5,7 +5,7 @@
  * Indices are not trusted: one that points outside gives NaN (0 for integers),
  * and adds to nothing.
  */
-#include "backend/cpu/loops.h"
+#include "backend/cpu/parts.h"
 
 /* ---- pad and concat: the rows of the result, one after the other ---- */
 
@@ -228,6 +228,7 @@ typedef struct table_params {
     places ids, dy;
     int64_t rows, columns; /* of the table, [v, d] */
     int64_t n_ids;
+    parts parts;                /* of the ids */
     int64_t row_stride, stride; /* of the table; of dy, the second alone */
     int64_t bytes;
     uint64_t outside;
@@ -281,7 +282,8 @@ static void embedding(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 }
 
 /* ids [...], dy [..., d] -> dtable [v, d].  Units are columns: each goes through all rows of dy in
- * order, so that sums do not depend on who computes them. */
+ * order, so that sums do not depend on who computes them.  Where the table is small, there is one
+ * for each part of the rows, and these are added up. */
 static bool embedding_grad_setup(const ig_step *step, ig_cpu_setup *out) {
     const ig_operand *ids = &step->in[0], *dy = &step->in[1], *table = &step->out[0];
     if (!operands_are(step, 1, IG_F32)) return false;
@@ -290,23 +292,30 @@ static bool embedding_grad_setup(const ig_step *step, ig_cpu_setup *out) {
                             .rows = table->desc.shape.dim[0],
                             .columns = table->desc.shape.dim[1],
                             .n_ids = ig_shape_count(ids->desc.shape),
+                            .parts = parts_of(ig_shape_count(ids->desc.shape)),
                             .stride = dy->stride[dy->desc.shape.rank - 1]};
     out->units = (p.columns + GRAD_COLUMNS - 1) / GRAD_COLUMNS;
     out->cost = product(p.rows + p.n_ids, GRAD_COLUMNS);
     return keep_params(out, &p, sizeof p);
 }
 
-/* Adds n columns of dy, from column `first` on, to those of the table; `whole`: they are packed,
- * and whole vectors. */
-IG_INLINE void add_columns(const ig_cpu_launch *l, int64_t first, int64_t n, const bool whole) {
+/* Some columns of the table, and the rows of dy that are added to them. */
+typedef struct table_part {
+    float *table; /* its first of these columns */
+    int64_t first, n;
+    int64_t row, end;
+} table_part;
+
+/* `whole`: the columns are packed, and whole vectors. */
+IG_INLINE void add_columns(const ig_cpu_launch *l, const table_part *t, const bool whole) {
     const table_params *p = l->params;
     const int32_t *ids = (const int32_t *)l->at[0];
-    float *table = (float *)l->at[2] + first;
-    for (int64_t row = 0; row < p->n_ids; row++) {
+    const int64_t n = t->n;
+    for (int64_t row = t->row; row < t->end; row++) {
         const int64_t id = ids[place_of(&p->ids, row)];
         if (id < 0 || id >= p->rows) continue;
-        const float *dy = (const float *)l->at[1] + place_of(&p->dy, row) + first * p->stride;
-        float *sum = table + id * p->columns;
+        const float *dy = (const float *)l->at[1] + place_of(&p->dy, row) + t->first * p->stride;
+        float *sum = t->table + id * p->columns;
         for (int64_t i = 0; i < n; i += VF_LANES) {
             const int64_t m = whole ? VF_LANES : smaller(n - i, VF_LANES);
             const vf more = vf_take(dy + i * p->stride, whole ? 1 : p->stride, m);
@@ -315,16 +324,56 @@ IG_INLINE void add_columns(const ig_cpu_launch *l, int64_t first, int64_t n, con
     }
 }
 
+static void fill_part(const ig_cpu_launch *l, const table_part *t) {
+    const table_params *p = l->params;
+    for (int64_t row = 0; row < p->rows; row++)
+        memset(t->table + row * p->columns, 0, (size_t)t->n * sizeof *t->table);
+    if (p->stride == 1 && t->n % VF_LANES == 0)
+        add_columns(l, t, true);
+    else
+        add_columns(l, t, false);
+}
+
 static void embedding_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const table_params *p = l->params;
-    const int64_t first = begin * GRAD_COLUMNS, n = smaller(end * GRAD_COLUMNS, p->columns) - first;
-    float *table = (float *)l->at[2] + first;
-    for (int64_t row = 0; row < p->rows; row++)
-        memset(table + row * p->columns, 0, (size_t)n * sizeof *table);
-    if (p->stride == 1 && n % VF_LANES == 0)
-        add_columns(l, first, n, true);
-    else
-        add_columns(l, first, n, false);
+    const int64_t first = begin * GRAD_COLUMNS;
+    const table_part t = {.table = (float *)l->at[2] + first,
+                          .first = first,
+                          .n = smaller(end * GRAD_COLUMNS, p->columns) - first,
+                          .end = p->n_ids};
+    fill_part(l, &t);
+}
+
+static void embedding_grad_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const table_params *p = l->params;
+    for (int64_t s = begin; s < end; s++) {
+        const table_part t = {.table = (float *)l->scratch + s * p->rows * p->columns,
+                              .n = p->columns,
+                              .row = s * p->parts.size,
+                              .end = smaller((s + 1) * p->parts.size, p->n_ids)};
+        fill_part(l, &t);
+    }
+}
+
+/* The tables of all parts together must be small beside dy. */
+static bool embedding_grad_parts_setup(const ig_step *step, ig_cpu_setup *out) {
+    if (!embedding_grad_setup(step, out)) return false;
+    const table_params *p = (const table_params *)out->params;
+    if (p->parts.count == 1 || product(p->rows, 4) > p->parts.size) return false;
+    const int64_t count = p->rows * p->columns;
+    out->units = count;
+    out->cost = p->parts.count;
+    out->scratch_bytes = (uint64_t)(count * p->parts.count) * sizeof(float);
+    out->prepare = embedding_grad_parts;
+    out->prepare_units = p->parts.count;
+    out->prepare_cost = PART_COST;
+    return true;
+}
+
+static void add_tables(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const table_params *p = l->params;
+    parts_add((const float *)l->scratch + begin, p->parts.count, p->rows * p->columns, end - begin,
+              (float *)l->at[2] + begin);
 }
 
 const ig_cpu_entry IG_CPU_LIST(move)[] = {
@@ -336,6 +385,7 @@ const ig_cpu_entry IG_CPU_LIST(move)[] = {
         {IG_OP_EMBEDDING, IG_##ID, BY_ROW, embedding_setup, embedding},
 #include "ingot/dtype.def"
     {IG_OP_SCATTER_ADD, IG_F32, BY_UNIT, scatter_setup, scatter_add},
+    {IG_OP_EMBEDDING_GRAD, IG_I32, BY_UNIT, embedding_grad_parts_setup, add_tables},
     {IG_OP_EMBEDDING_GRAD, IG_I32, BY_UNIT, embedding_grad_setup, embedding_grad},
     {0},
 };

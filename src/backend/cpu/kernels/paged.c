@@ -1,6 +1,6 @@
 /*
  * A cache of keys and values in pages of 64 positions, as floats or stored in fewer
- * bits: rows go into it, and attention reads it.
+ * bits, and attention over it.  kernels/store.c puts rows into it.
  *
  * Positions are taken in spans of four pages, counted from 0.  Within a span a query,
  * which is one head of one row, walks from page to page and carries the largest score so
@@ -16,174 +16,21 @@
  * one sequence and the heads that read one head of keys walk together: each page is read
  * and made floats once for all of them.
  */
+#include "backend/cpu/paged_tile.h"
 #include "backend/cpu/sums.h"
-#include "backend/cpu/vec_bytes.h"
 #include "backend/cpu/vec_math.h"
 #include "base/blocks.h"
-#include "base/half.h"
-#include "ingot/blocks.h"
 
 enum {
     KEYS = IG_PAGE_ROWS,
-    SPAN = 4 * KEYS,   /* positions */
-    BATCH = 16,        /* keys or values that all heads have done with before the next */
+    SPAN_PAGES = SPAN / KEYS,
     MOST_ROWS = 16,    /* that walk together, */
     MOST_HEADS = 64,   /* and heads, */
-    QUERIES = 256,     /* and both */
+    QUERIES = 64,      /* and both */
     MOST_WIDTH = 1024, /* of a head */
-    RUN = 512,         /* numbers that a unit should find side by side in memory */
-    LINE = 64,         /* bytes */
     FEW_UNITS = 32,    /* so many would leave threads without work */
 };
-
-/* Queries and keys, or queries and vectors of values, whose sums are in registers together. */
-enum {
-    TILE_KEYS = VF_LANES < 4 ? VF_LANES : 4,
-    TILE = VF_LANES / TILE_KEYS, /* queries */
-    TILE_VECTORS = 4,
-};
-static_assert(KEYS % BATCH == 0 && BATCH % TILE_KEYS == 0, "a page is whole tiles");
-
-/* ---- attention ---- */
-
-/* Numbers [i, i + n) of a row that is stored as `dtype`, n <= VF_LANES, as base/blocks.c decodes
- * them.  A constant `dtype` folds the choice away. */
-IG_INLINE vf load_stored(const char *row, int64_t i, int64_t n, const ig_dtype dtype) {
-    if (dtype == IG_F32) return vf_load_first((const float *)row + i, n);
-    if (dtype == IG_F16 && n == VF_LANES) return vf_load_f16((const uint16_t *)row + i);
-    if (dtype == IG_Q8_0) {
-        const ig_block_q8_0 *b = (const ig_block_q8_0 *)row + i / IG_BLOCK;
-        return vf_mul(vf_set(ig_f16_to_f32(b->d)), vi_to_float(vi_load_i8(b->q + i % IG_BLOCK)));
-    }
-    float y[VF_LANES] = {0};
-    const uint16_t *h = (const uint16_t *)row + i;
-    for (int64_t c = 0; c < n; c++)
-        y[c] = dtype == IG_F16 ? ig_f16_to_f32(h[c]) : ig_bf16_to_f32(h[c]);
-    return vf_load(y);
-}
-
-/* Queries that read the same keys and values. */
-typedef struct tile {
-    const float *q[TILE];
-    float *score[TILE], *values[TILE]; /* weights by then; and what is summed up */
-    float keep[TILE];
-    /* What the walk comes to next, a batch of rows; NULL: another tile has asked for it.  Memory
-     * should be on its way meanwhile, asked for in small portions: too many at once get lost. */
-    const char *next;
-    int64_t next_step, next_bytes; /* from a row to the next, and of each */
-} tile;
-
-IG_INLINE void fetch(const tile *t, int64_t row) {
-    for (int64_t i = 0; t->next && i < t->next_bytes; i += LINE)
-        __builtin_prefetch(t->next + row * t->next_step + i);
-}
-
-/* Products of queries and TILE_KEYS rows of keys, numbers [i, i + n) of each. */
-IG_INLINE void add_products(const tile *t, const char *rows, int64_t step_bytes, int64_t i,
-                            int64_t n, vf sum[VF_LANES], const int queries, const ig_dtype dtype) {
-    vf key[TILE_KEYS];
-    IG_UNROLL for (int j = 0; j < TILE_KEYS; j++) key[j] =
-        load_stored(rows + j * step_bytes, i, n, dtype);
-    IG_UNROLL for (int k = 0; k < queries * TILE_KEYS; k++) sum[k] =
-        vf_fma(vf_load_first(t->q[k / TILE_KEYS] + i, n), key[k % TILE_KEYS], sum[k]);
-}
-
-/* score[h][j] = q[h] . rows[j] of BATCH rows, each added up in lanes along the width. */
-IG_INLINE void dots(const tile *t, const char *rows, int64_t step_bytes, int64_t width,
-                    const int queries, const ig_dtype dtype) {
-    for (int64_t j = 0; j < BATCH; j += TILE_KEYS, rows += TILE_KEYS * step_bytes) {
-        vf sum[VF_LANES];
-        float y[VF_LANES];
-        int64_t i = 0;
-        IG_UNROLL for (int k = 0; k < VF_LANES; k++) sum[k] = vf_set(0);
-        for (int k = 0; k < TILE_KEYS; k++) fetch(t, j + k);
-        for (; i + VF_LANES <= width; i += VF_LANES)
-            add_products(t, rows, step_bytes, i, VF_LANES, sum, queries, dtype);
-        if (i < width) add_products(t, rows, step_bytes, i, width - i, sum, queries, dtype);
-        vf_store(y, vf_sum_each(sum));
-        for (int h = 0; h < queries; h++)
-            memcpy(t->score[h] + j, y + h * TILE_KEYS, TILE_KEYS * sizeof *y);
-    }
-}
-
-/* values = keep values + sum of score[j] rows[j], one after the other, in columns from `at` on: so
- * many vectors, the last of which has n lanes. */
-IG_INLINE void add_columns(const tile *t, int64_t at, const char *rows, int64_t step_bytes,
-                           int64_t n_rows, int64_t n, const int queries, const int vectors,
-                           const ig_dtype dtype) {
-    vf sum[TILE * TILE_VECTORS], value[TILE_VECTORS];
-    IG_UNROLL for (int k = 0; k < queries * vectors; k++) sum[k] =
-        vf_mul(vf_load_first(t->values[k / vectors] + at + k % vectors * VF_LANES,
-                             k % vectors < vectors - 1 ? VF_LANES : n),
-               vf_set(t->keep[k / vectors]));
-    for (int64_t j = 0; j < n_rows; j++, rows += step_bytes) {
-        if (at == 0) fetch(t, j);
-        IG_UNROLL for (int c = 0; c < vectors; c++) value[c] =
-            load_stored(rows, at + c * VF_LANES, c < vectors - 1 ? VF_LANES : n, dtype);
-        IG_UNROLL for (int k = 0; k < queries * vectors; k++) sum[k] =
-            vf_fma(vf_set(t->score[k / vectors][j]), value[k % vectors], sum[k]);
-    }
-    IG_UNROLL for (int k = 0; k < queries * vectors; k++)
-        vf_store_first(t->values[k / vectors] + at + k % vectors * VF_LANES, sum[k],
-                       k % vectors < vectors - 1 ? VF_LANES : n);
-}
-
-IG_INLINE void add_rows(const tile *t, const char *rows, int64_t step_bytes, int64_t n_rows,
-                        int64_t width, const int queries, const ig_dtype dtype) {
-    enum { WIDE = TILE_VECTORS * VF_LANES };
-    int64_t i = 0;
-    for (; i + WIDE <= width; i += WIDE)
-        add_columns(t, i, rows, step_bytes, n_rows, VF_LANES, queries, TILE_VECTORS, dtype);
-    for (; i < width; i += VF_LANES)
-        add_columns(t, i, rows, step_bytes, n_rows, smaller(width - i, VF_LANES), queries, 1,
-                    dtype);
-}
-
-/* The two for each type that a cache may have; with a full tile, or one query. */
-typedef void dots_fn(const tile *t, const char *rows, int64_t step_bytes, int64_t width);
-typedef void add_rows_fn(const tile *t, const char *rows, int64_t step_bytes, int64_t n_rows,
-                         int64_t width);
-
-#define OF_TYPE(name, dtype)                                                                     \
-    static void dots_tile_##name(const tile *t, const char *rows, int64_t step, int64_t width) { \
-        dots(t, rows, step, width, TILE, dtype);                                                 \
-    }                                                                                            \
-    static void dots_one_##name(const tile *t, const char *rows, int64_t step, int64_t width) {  \
-        dots(t, rows, step, width, 1, dtype);                                                    \
-    }                                                                                            \
-    static void add_tile_##name(const tile *t, const char *rows, int64_t step, int64_t n_rows,   \
-                                int64_t width) {                                                 \
-        add_rows(t, rows, step, n_rows, width, TILE, dtype);                                     \
-    }                                                                                            \
-    static void add_one_##name(const tile *t, const char *rows, int64_t step, int64_t n_rows,    \
-                               int64_t width) {                                                  \
-        add_rows(t, rows, step, n_rows, width, 1, dtype);                                        \
-    }
-OF_TYPE(f32, IG_F32)
-OF_TYPE(f16, IG_F16)
-OF_TYPE(bf16, IG_BF16)
-OF_TYPE(q8_0, IG_Q8_0)
-
-typedef struct stored {
-    dots_fn *dots[2]; /* of one query, of a tile */
-    add_rows_fn *add[2];
-} stored;
-
-/* False: a cache of that type is not known here. */
-static bool stored_as(ig_dtype dtype, stored *out) {
-    switch (dtype) {
-    case IG_F32: *out = (stored){{dots_one_f32, dots_tile_f32}, {add_one_f32, add_tile_f32}}; break;
-    case IG_F16: *out = (stored){{dots_one_f16, dots_tile_f16}, {add_one_f16, add_tile_f16}}; break;
-    case IG_BF16:
-        *out = (stored){{dots_one_bf16, dots_tile_bf16}, {add_one_bf16, add_tile_bf16}};
-        break;
-    case IG_Q8_0:
-        *out = (stored){{dots_one_q8_0, dots_tile_q8_0}, {add_one_q8_0, add_tile_q8_0}};
-        break;
-    default: return false;
-    }
-    return true;
-}
+static_assert(KEYS % BATCH == 0, "a page is whole batches");
 
 enum { Q, K, V, TABLE, SEQUENCE, POSITION, OUT };
 
@@ -191,7 +38,7 @@ enum { Q, K, V, TABLE, SEQUENCE, POSITION, OUT };
 typedef struct pages {
     int64_t width;
     int64_t row_bytes, step_bytes; /* of one head's row; from a position to the next */
-    stored stored;
+    const stored *stored;
 } pages;
 
 typedef struct params {
@@ -204,7 +51,8 @@ typedef struct params {
     bool by_span;          /* a unit takes its rows through one span, not through all */
 } params;
 
-/* The state of a query in scratch, [rows, slots, h]: a head, then values[e]. */
+/* The state of a query in scratch, [rows, slots, h]: a head, then values[e].  A sum of 0: nothing
+ * was seen. */
 enum { LARGEST, SUM, STATE_HEAD = LINE / sizeof(float) };
 
 static int64_t state_floats(const params *p) {
@@ -216,144 +64,144 @@ static float *state_at(const ig_cpu_launch *l, int64_t row, int64_t slot, int64_
     return (float *)l->scratch + ((row * p->slots + slot) * p->h + head) * state_floats(p);
 }
 
+/* Keys or values of a span: where each page begins, for the first head of keys of a walk.  NULL:
+ * there is none.  Behind them, what the walk comes to then. */
+typedef struct side {
+    const pages *pages;
+    const char *page[SPAN_PAGES];
+    const struct side *then;
+} side;
+
 /* Rows of one sequence, and heads whose heads of keys lie side by side: they walk together. */
 typedef struct walk {
     const ig_cpu_launch *l;
     int64_t sequence, row, rows;
     int64_t head, heads, group, groups;       /* of queries, and of keys and values */
+    int64_t each;                             /* heads of queries that read one of keys */
     int64_t slot;                             /* where their states are kept */
     int64_t first[MOST_ROWS], end[MOST_ROWS]; /* the positions each row sees, */
-    int64_t low[MOST_ROWS], high[MOST_ROWS];  /* and its keys of the page at hand */
-    float keep[QUERIES];                      /* what sums so far are worth after this page */
-    float score[QUERIES][KEYS];
+    int64_t low[MOST_ROWS], high[MOST_ROWS];  /* and its keys of the span at hand */
+    const float *q[QUERIES];                  /* query row * heads + head: what it asks, */
+    float *values[QUERIES];                   /* where values are added up, */
+    float score[QUERIES][SPAN];
 } walk;
 
 static float *state_of(const walk *w, int64_t row, int64_t head) {
     return state_at(w->l, w->row + row, w->slot, w->head + head);
 }
 
-/* Keys or values of a page, of all groups of a walk. */
-typedef struct page_rows {
-    const pages *pages;
-    const char *at; /* NULL: there are none */
-} page_rows;
-
-/* The batch behind that from row j on, for one group: of the page, or of what comes then. */
-static void set_next(tile *t, page_rows page, page_rows next, int64_t j, int64_t group) {
-    const page_rows from = j + BATCH < KEYS ? page : next;
-    const int64_t row = (j + BATCH) % KEYS;
-    t->next_step = from.pages->step_bytes;
-    t->next_bytes = from.pages->row_bytes;
-    t->next = from.at ? from.at + row * t->next_step + group * t->next_bytes : NULL;
+/* Row j of a span; behind its end, of what comes then. */
+static const char *row_at(const side *s, int64_t j) {
+    if (j >= SPAN) return s->then ? row_at(s->then, j - SPAN) : NULL;
+    const char *page = s->page[j / KEYS];
+    return page ? page + j % KEYS * s->pages->step_bytes : NULL;
 }
 
-IG_INLINE vf plain_term(int64_t i, int64_t n, const void *of) {
-    return vf_load_first((const float *)of + i, n);
-}
+/* Queries [first, first + n) of a walk, which see rows [low, high) of a span. */
+typedef struct crew {
+    int64_t first, n, low, high;
+} crew;
 
-/* Takes n scores into a state: they become exp(score - largest). */
-static void take_in(const params *p, float *state, float *score, int64_t n, float *keep) {
-    for (int64_t j = 0; j < n; j += VF_LANES) {
-        const int64_t m = smaller(n - j, VF_LANES);
-        vf x = vf_mul(vf_load_first(score + j, m), vf_set(p->scale));
-        if (p->softcap != 0) x = vf_mul(vf_tanh(vf_div(x, vf_set(p->softcap))), vf_set(p->softcap));
-        vf_store_first(score + j, x, m);
+/* Takes a crew through rows of which t->rows is the first, a tile at a time. */
+static void do_crew(walk *w, tile *t, const crew *c, tile_fn *const *fn) {
+    for (int64_t i = 0; i < c->n; i += TILE) {
+        t->q = w->q + c->first + i;
+        t->values = w->values + c->first + i;
+        t->score = w->score[c->first + i] + c->low;
+        t->n = c->high - c->low;
+        fn[smaller(c->n - i, TILE) - 1](t);
+        t->next = NULL;
     }
-    const float largest = largest_of(score, n), before = state[LARGEST];
-    if (!(largest <= before)) state[LARGEST] = largest;
-    for (int64_t j = 0; j < n; j += VF_LANES) {
-        const int64_t m = smaller(n - j, VF_LANES);
-        const vf x = vf_sub(vf_load_first(score + j, m), vf_set(state[LARGEST]));
-        vf_store_first(score + j, vf_exp(x), m);
-    }
-    *keep = float_exp(before - state[LARGEST]);
-    state[SUM] = state[SUM] * *keep + sum_block(0, n, plain_term, score);
 }
 
-/* Whether a row sees any of keys [j, j + BATCH) of the page at hand. */
-static bool sees(const walk *w, int64_t row, int64_t j) {
-    return w->low[row] < j + BATCH && w->high[row] > j;
-}
+typedef enum extent { WHOLE, SEEN } extent; /* of a batch: all, or what a query sees of it */
 
-static bool any_sees(const walk *w, int64_t j) {
-    for (int64_t r = 0; r < w->rows; r++)
-        if (sees(w, r, j)) return true;
-    return false;
-}
-
-/* Adds head i of a row to a tile; its weights begin with key `low`. */
-static void add_query(walk *w, tile *t, int at, int64_t row, int64_t i, int64_t low) {
-    const params *p = w->l->params;
-    const int64_t query = row * w->heads + i;
-    t->q[at] = (const float *)w->l->at[Q] + ((w->row + row) * p->h + w->head + i) * p->k.width;
-    t->score[at] = w->score[query] + low;
-    t->values[at] = state_of(w, row, i) + STATE_HEAD;
-    t->keep[at] = low == w->low[row] ? w->keep[query] : 1;
-}
-
-/* The heads of a walk that read its head of keys number `group`: from `*begin` on. */
-static int64_t heads_of(const walk *w, int64_t group, int64_t *begin) {
-    const params *p = w->l->params;
-    const int64_t each = p->h / p->g, first = (w->group + group) * each - w->head;
-    *begin = first > 0 ? first : 0;
-    return smaller(first + each, w->heads);
-}
-
-/* Scores of keys from j on, BATCH of them, for all queries of a group, a tile at a time. */
-static void score_group(walk *w, int64_t group, int64_t j, page_rows k, page_rows v) {
-    const params *p = w->l->params;
-    const char *rows = k.at + j * p->k.step_bytes + group * p->k.row_bytes;
-    int64_t begin;
-    const int64_t end = heads_of(w, group, &begin);
-    tile t;
-    int n = 0;
-    set_next(&t, k, v, j, group);
-    for (int64_t r = 0; r < w->rows; r++)
-        for (int64_t i = begin; i < end && sees(w, r, j); i++) {
-            add_query(w, &t, n++, r, i, j);
-            if (n < TILE) continue;
-            p->k.stored.dots[1](&t, rows, p->k.step_bytes, p->k.width);
-            t.next = NULL;
-            n = 0;
+/* All queries of a group that see any of the batch from j on, those together that see the same. */
+static void do_group(walk *w, tile *t, int64_t group, int64_t j, extent how, tile_fn *const *fn) {
+    const int64_t each = w->each;
+    const char *rows = t->rows;
+    crew c = {0};
+    for (int64_t r = 0; r < w->rows; r++) {
+        int64_t low = w->low[r] > j ? w->low[r] : j, high = smaller(w->high[r], j + BATCH);
+        if (low >= high) continue;
+        if (how == WHOLE) low = j, high = j + BATCH;
+        const int64_t first = r * w->heads + group * each;
+        if (first != c.first + c.n || low != c.low || high != c.high) {
+            do_crew(w, t, &c, fn);
+            t->rows = rows + (low - j) * t->step;
+            c = (crew){first, 0, low, high};
         }
-    for (int at = 0; at < n; at++) { /* what is no full tile, one by one */
-        t.q[0] = t.q[at], t.score[0] = t.score[at];
-        p->k.stored.dots[0](&t, rows, p->k.step_bytes, p->k.width);
-        t.next = NULL;
+        c.n += each;
     }
+    do_crew(w, t, &c, fn);
 }
 
-static void score_keys(walk *w, page_rows k, page_rows v) {
-    for (int64_t j = 0; j < KEYS; j += BATCH)
-        for (int64_t group = 0; group < w->groups && any_sees(w, j); group++)
-            score_group(w, group, j, k, v);
-}
-
-/* Values from j on, BATCH of them, for the heads of a row that read a group. */
-static void add_group(walk *w, int64_t row, int64_t group, int64_t j, page_rows v, page_rows next) {
+/* Keys or values [low, high) of a span, a batch of all heads of keys at a time: memory is read in
+ * the order it lies in.  Each group asks for its part of the next batch. */
+static void do_side(walk *w, const side *s, int64_t low, int64_t high, extent how,
+                    tile_fn *const *fn) {
     const params *p = w->l->params;
-    const int64_t low = w->low[row] > j ? w->low[row] : j;
-    const int64_t n = smaller(w->high[row], j + BATCH) - low, step = p->v.step_bytes;
-    const char *rows = v.at + low * step + group * p->v.row_bytes;
-    int64_t i;
-    tile t;
-    const int64_t end = heads_of(w, group, &i);
-    set_next(&t, v, next, j, group);
-    if (row > 0) t.next = NULL;
-    while (i < end) {
-        const bool full = i + TILE <= end;
-        for (int at = 0; at < (full ? TILE : 1); at++) add_query(w, &t, at, row, i + at, low);
-        p->v.stored.add[full](&t, rows, step, n, p->v.width);
-        t.next = NULL;
-        i += full ? TILE : 1;
+    for (int64_t j = low / BATCH * BATCH; j < high; j += BATCH) {
+        const pages *next = j + BATCH < SPAN || !s->then ? s->pages : s->then->pages;
+        const char *rows = row_at(s, j), *next_rows = row_at(s, j + BATCH);
+        tile t = {.step = s->pages->step_bytes,
+                  .width = s->pages->width,
+                  .next_step = w->groups == p->g ? next->row_bytes : next->step_bytes,
+                  .next_bytes = next->row_bytes};
+        for (int64_t group = 0; group < w->groups; group++) {
+            t.rows = rows + group * s->pages->row_bytes;
+            t.next = next_rows ? next_rows + group * BATCH * t.next_step : NULL;
+            do_group(w, &t, group, j, how, fn);
+        }
     }
 }
 
-static void add_values(walk *w, page_rows v, page_rows next) {
-    for (int64_t j = 0; j < KEYS; j += BATCH)
-        for (int64_t group = 0; group < w->groups; group++)
-            for (int64_t r = 0; r < w->rows; r++)
-                if (sees(w, r, j)) add_group(w, r, group, j, v, next);
+typedef struct scores {
+    float *at;
+    float scale, largest;
+} scores;
+
+/* n scores by the scale, and within the cap if there is one. */
+static void place(const params *p, float *score, int64_t n) {
+    const vf scale = vf_set(p->scale), cap = vf_set(p->softcap);
+    for (int64_t j = 0; j < n; j += VF_LANES) {
+        const int64_t m = smaller(n - j, VF_LANES);
+        const vf x = vf_mul(vf_load_first(score + j, m), scale);
+        vf_store_first(score + j, p->softcap == 0 ? x : vf_mul(vf_tanh(vf_div(x, cap)), cap), m);
+    }
+}
+
+/* A NaN counts as less than all. */
+static float largest_score(const float *score, int64_t n) {
+    vf most[2] = {vf_set(-INFINITY), vf_set(-INFINITY)};
+    int64_t j = 0;
+    for (; j + 2 * VF_LANES <= n; j += 2 * VF_LANES)
+        for (int c = 0; c < 2; c++) most[c] = vf_max(vf_load(score + j + c * VF_LANES), most[c]);
+    for (; j < n; j += VF_LANES) {
+        const int64_t m = smaller(n - j, VF_LANES);
+        most[0] = vf_max(vf_part(vf_load_first(score + j, m), most[0], m), most[0]);
+    }
+    return vf_max_lane(vf_max(most[0], most[1]));
+}
+
+IG_INLINE vf weight_term(int64_t i, int64_t n, const void *of) {
+    const scores *s = of;
+    const vf score = vf_load_first(s->at + i, n);
+    const vf x = vf_exp_down(vf_sub(vf_mul(score, vf_set(s->scale)), vf_set(s->largest)));
+    vf_store_first(s->at + i, x, n);
+    return x;
+}
+
+/* n scores become exp(score - largest).  A NaN shows in the sum. */
+static void weigh(const params *p, float *state, float *score, int64_t n) {
+    scores s = {score, p->scale, 0};
+    if (p->softcap != 0 || p->scale < 0) { /* else the largest stays the largest */
+        place(p, score, n);
+        s.scale = 1;
+    }
+    s.largest = largest_score(score, n) * s.scale;
+    state[LARGEST] = s.largest;
+    state[SUM] = (float)sum_terms(n, weight_term, &s);
 }
 
 /* The page that holds a position, as a row of [p 64]; -1: it lies nowhere. */
@@ -365,61 +213,78 @@ static int64_t page_at(const ig_cpu_launch *l, int64_t sequence, int64_t positio
     return number < 0 || number >= p->n_pages ? -1 : number * (int64_t)KEYS;
 }
 
-/* One page, which begins at position `at` and at this row of the cache; the next follows there. */
-static void add_page(walk *w, int64_t at, int64_t row, int64_t next_row) {
+/* The pages of a span. */
+static void find_pages(const walk *w, int64_t span, side *k, side *v) {
     const params *p = w->l->params;
-    const char *k = w->l->at[K] + w->group * p->k.row_bytes;
-    const char *v = w->l->at[V] + w->group * p->v.row_bytes;
-    const page_rows keys = {&p->k, k + row * p->k.step_bytes};
-    const page_rows values = {&p->v, v + row * p->v.step_bytes};
-    const page_rows next = {&p->k, next_row < 0 ? NULL : k + next_row * p->k.step_bytes};
-    for (int64_t r = 0; r < w->rows; r++) {
-        w->low[r] = w->first[r] > at ? w->first[r] - at : 0;
-        w->high[r] = smaller(w->end[r] - at, KEYS);
+    const char *keys = w->l->at[K] + w->group * p->k.row_bytes;
+    const char *values = w->l->at[V] + w->group * p->v.row_bytes;
+    *k = (side){.pages = &p->k};
+    *v = (side){.pages = &p->v};
+    for (int64_t i = 0; i < SPAN_PAGES; i++) {
+        const int64_t row = page_at(w->l, w->sequence, span * SPAN + i * KEYS);
+        if (row < 0) continue;
+        k->page[i] = keys + row * p->k.step_bytes;
+        v->page[i] = values + row * p->v.step_bytes;
     }
-    score_keys(w, keys, values);
-    for (int64_t r = 0; r < w->rows; r++)
-        for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++) {
-            const int64_t query = r * w->heads + i;
-            take_in(p, state_of(w, r, i), w->score[query] + w->low[r], w->high[r] - w->low[r],
-                    &w->keep[query]);
-        }
-    add_values(w, values, next);
 }
 
-/* All pages of a span, up to the first that lies nowhere; states begin anew. */
-static void walk_span(walk *w, int64_t span) {
-    const params *p = w->l->params;
-    int64_t low = INT64_MAX, high = 0;
+/* The keys that each row sees of a span, up to the first page that lies nowhere. */
+static void look(walk *w, int64_t span, const side *k) {
     for (int64_t r = 0; r < w->rows; r++) {
-        if (w->first[r] < low) low = w->first[r];
-        if (w->end[r] > high) high = w->end[r];
+        w->low[r] = w->first[r] > span * SPAN ? w->first[r] - span * SPAN : 0;
+        const int64_t end = smaller(w->end[r] - span * SPAN, SPAN);
+        int64_t page = w->low[r] / KEYS;
+        while (page * KEYS < end && k->page[page]) page++;
+        w->high[r] = smaller(end, page * KEYS);
+    }
+}
+
+/* Each query begins with nothing seen. */
+static void begin_queries(walk *w) {
+    const params *p = w->l->params;
+    for (int64_t r = 0; r < w->rows; r++)
         for (int64_t i = 0; i < w->heads; i++) {
             float *state = state_of(w, r, i);
-            memset(state, 0, (size_t)(STATE_HEAD + p->v.width) * sizeof *state);
-            state[LARGEST] = -INFINITY;
+            memset(state, 0, (size_t)state_floats(p) * sizeof *state);
+            w->values[r * w->heads + i] = state + STATE_HEAD;
+            w->q[r * w->heads + i] =
+                (const float *)w->l->at[Q] + ((w->row + r) * p->h + w->head + i) * p->k.width;
         }
+}
+
+/* What the rows of a walk find in a span. */
+static void walk_span(walk *w, int64_t span) {
+    const params *p = w->l->params;
+    side k, v, next_k, next_v;
+    int64_t low = SPAN, high = 0;
+    begin_queries(w);
+    find_pages(w, span, &k, &v);
+    look(w, span, &k);
+    for (int64_t r = 0; r < w->rows; r++) {
+        if (w->low[r] >= w->high[r]) continue;
+        low = smaller(low, w->low[r]);
+        if (w->high[r] > high) high = w->high[r];
     }
-    if (low < span * SPAN) low = span * SPAN;
-    high = smaller(high, (span + 1) * SPAN);
     if (low >= high) return;
-    int64_t row = page_at(w->l, w->sequence, low);
-    for (int64_t at = low / KEYS * KEYS; at < high && row >= 0; at += KEYS) {
-        const int64_t next = page_at(w->l, w->sequence, at + KEYS);
-        add_page(w, at, row, next);
-        row = next;
-    }
+    find_pages(w, span + 1, &next_k, &next_v);
+    k.then = &v, v.then = &next_k;
+    do_side(w, &k, low, high, WHOLE, p->k.stored->score);
+    for (int64_t r = 0; r < w->rows; r++)
+        for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++)
+            weigh(p, state_of(w, r, i), w->score[r * w->heads + i] + w->low[r],
+                  w->high[r] - w->low[r]);
+    do_side(w, &v, low, high, SEEN, p->v.stored->add);
 }
 
 /* Puts what a later span has found to what those before have. */
 static void fold(float *into, const float *from, int64_t e) {
     const float before = into[LARGEST];
-    if (from[LARGEST] == -INFINITY) return;
-    if (before == -INFINITY) {
+    if (from[SUM] == 0) return;
+    if (into[SUM] == 0) {
         memcpy(into, from, (size_t)(STATE_HEAD + e) * sizeof *into);
         return;
     }
-    if (!(from[LARGEST] <= before)) into[LARGEST] = from[LARGEST];
+    if (from[LARGEST] > before) into[LARGEST] = from[LARGEST];
     const float keep = float_exp(before - into[LARGEST]);
     const float take = float_exp(from[LARGEST] - into[LARGEST]);
     into[SUM] = vf_first(vf_fma(vf_set(from[SUM]), vf_set(take), vf_set(into[SUM] * keep)));
@@ -434,7 +299,7 @@ static void fold(float *into, const float *from, int64_t e) {
 /* The row of `out`: values by the sum, 0 where nothing was seen. */
 static void finish(const ig_cpu_launch *l, int64_t row, int64_t head, const float *state) {
     const params *p = l->params;
-    const float share = state && state[LARGEST] != -INFINITY ? 1 / state[SUM] : 0;
+    const float share = state && state[SUM] != 0 ? 1 / state[SUM] : 0;
     float *out = (float *)l->at[OUT] + (row * p->h + head) * p->v.width;
     for (int64_t c = 0; c < p->v.width; c++)
         out[c] = share == 0 ? 0 : state[STATE_HEAD + c] * share;
@@ -516,6 +381,7 @@ static void walk_block(const ig_cpu_launch *l, int64_t block, int64_t bundle, in
         gather(&w, end);
         for (w.head = head; w.head < head_end; w.head += w.heads) {
             w.heads = smaller(head_end - w.head, MOST_HEADS);
+            w.each = w.heads / w.groups;
             if (span < 0)
                 walk_all(&w);
             else
@@ -570,24 +436,21 @@ static bool pages_make(const ig_operand *o, pages *out) {
     *out = (pages){.width = dim[3],
                    .row_bytes = ig_bytes_of(dtype, dim[3]),
                    .step_bytes = ig_bytes_of(dtype, dim[2] * dim[3])};
-    return ig_operand_is_packed(o) && stored_as(dtype, &out->stored) && dim[3] <= MOST_WIDTH;
+    out->stored = stored_as(dtype);
+    return ig_operand_is_packed(o) && out->stored && dim[3] <= MOST_WIDTH;
 }
 
 /* Units are few or many by the shape alone. */
 static void paged_split(params *p, ig_cpu_setup *out) {
-    enum { BLOCK_QUERIES = 64 }; /* where rows are many: scores stay in the nearest cache */
     const int64_t each = p->h / p->g, key_cost = product(each, p->k.width + p->v.width);
     p->spans = (p->table_width * KEYS + SPAN - 1) / SPAN;
     p->bundle = 1;
     p->slots = 2;
-    p->block = smaller(BLOCK_QUERIES / smaller(each, MOST_HEADS), MOST_ROWS);
+    p->block = smaller(QUERIES / smaller(each, MOST_HEADS), MOST_ROWS);
     out->units = (p->rows + p->block - 1) / p->block * p->g;
     out->cost = product(product(p->table_width, KEYS), product(p->block, key_cost));
     if (out->units < FEW_UNITS && p->spans > 2) {
-        const int64_t wider = p->k.width > p->v.width ? p->k.width : p->v.width;
-        while (p->bundle < p->g && (p->bundle + 1) * wider <= RUN &&
-               (p->bundle + 1) * each <= MOST_HEADS)
-            p->bundle++;
+        if (p->h <= MOST_HEADS) p->bundle = p->g; /* memory is read in the order it lies in */
         p->block = smaller(QUERIES / smaller(each * p->bundle, MOST_HEADS), MOST_ROWS);
         p->slots = p->spans;
         p->by_span = true;
@@ -619,92 +482,7 @@ static bool paged_setup(const ig_step *step, ig_cpu_setup *out) {
     return keep_params(out, &p, sizeof p);
 }
 
-/* ---- storing: row index[i] of dst becomes rows[i] ---- */
-
-typedef void store_fn(const float *x, char *dst, int64_t n);
-
-static void store_f32(const float *x, char *dst, int64_t n) {
-    memcpy(dst, x, (size_t)n * sizeof *x);
-}
-
-static void store_f16(const float *x, char *dst, int64_t n) {
-    uint16_t *h = (uint16_t *)dst;
-    int64_t i = 0;
-    for (; i + VF_LANES <= n; i += VF_LANES) vf_store_f16(h + i, vf_load(x + i));
-    for (; i < n; i++) h[i] = ig_f32_to_f16(x[i]);
-}
-
-static void store_bf16(const float *x, char *dst, int64_t n) {
-    uint16_t *h = (uint16_t *)dst;
-    for (int64_t i = 0; i < n; i++) h[i] = ig_f32_to_bf16(x[i]);
-}
-
-/* As ig_blocks_encode_q8_0, in loops that become vectors.  Adding the float below a half rounds
- * to nearest, ties away from 0, when the rest is cut off. */
-static void store_q8_0(const float *x, char *dst, int64_t n) {
-    for (; n > 0; n -= IG_BLOCK, x += IG_BLOCK, dst += sizeof(ig_block_q8_0)) {
-        ig_block_q8_0 *b = (ig_block_q8_0 *)dst;
-        int32_t largest = 0;
-        for (int i = 0; i < IG_BLOCK; i++) {
-            const int32_t bits = (int32_t)(ig_bits_of_float(x[i]) & 0x7fffffff);
-            largest = bits > largest ? bits : largest;
-        }
-        const bool finite = largest < 0x7f800000;
-        const float d = finite ? ig_float_of_bits((uint32_t)largest) / 127 : NAN;
-        const float inverse = d > 0 ? 1 / d : 0;
-        int8_t q[IG_BLOCK] = {0};
-        for (int i = 0; finite && i < IG_BLOCK; i++) {
-            const float scaled = x[i] * inverse;
-            q[i] = (int8_t)(int32_t)(scaled + copysignf(0x1.fffffep-2f, scaled));
-        }
-        b->d = ig_f32_to_f16(d);
-        memcpy(b->q, q, sizeof q);
-    }
-}
-
-static store_fn *store_of(ig_dtype dtype) {
-    switch (dtype) {
-    case IG_F32: return store_f32;
-    case IG_F16: return store_f16;
-    case IG_BF16: return store_bf16;
-    case IG_Q8_0: return store_q8_0;
-    default: return NULL;
-    }
-}
-
-typedef struct store_params {
-    int64_t n, r, width, row_bytes;
-    store_fn *store;
-} store_params;
-
-static bool store_setup(const ig_step *step, ig_cpu_setup *out) {
-    const ig_operand *dst = &step->in[0], *rows = &step->in[1];
-    store_params p = {.n = dst->desc.shape.dim[0], .r = rows->desc.shape.dim[0]};
-    p.store = store_of(dst->desc.dtype);
-    if (!p.store || rows->desc.dtype != IG_F32 || step->in[2].desc.dtype != IG_I32) return false;
-    for (uint32_t i = 0; i < step->n_in; i++)
-        if (!ig_operand_is_packed(&step->in[i])) return false;
-    if (p.r > 0) p.width = ig_shape_count(rows->desc.shape) / p.r;
-    p.row_bytes = ig_bytes_of(dst->desc.dtype, p.width);
-    out->units = 1; /* two rows may have one place, and the later one stays */
-    out->cost = product(p.r, p.width);
-    return keep_params(out, &p, sizeof p);
-}
-
-static void store_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const store_params *p = l->params;
-    const int32_t *index = (const int32_t *)l->at[2];
-    for (int64_t i = 0; begin < end && i < p->r; i++)
-        if (index[i] >= 0 && index[i] < p->n)
-            p->store((const float *)l->at[1] + i * p->width, l->at[3] + index[i] * p->row_bytes,
-                     p->width);
-}
-
 const ig_cpu_entry IG_CPU_LIST(paged)[] = {
     {IG_OP_ATTENTION_PAGED, IG_F32, BY_UNIT, paged_setup, attention_paged},
-    {IG_OP_STORE_ROWS, IG_F32, BY_UNIT, store_setup, store_rows},
-    {IG_OP_STORE_ROWS, IG_F16, BY_UNIT, store_setup, store_rows},
-    {IG_OP_STORE_ROWS, IG_BF16, BY_UNIT, store_setup, store_rows},
-    {IG_OP_STORE_ROWS, IG_Q8_0, BY_UNIT, store_setup, store_rows},
     {0},
 };

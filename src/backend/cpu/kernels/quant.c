@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "backend/cpu/grouped.h"
+#include "backend/cpu/packed_halves.h"
 #include "backend/cpu/product.h"
 #include "backend/cpu/tiled.h"
 
@@ -34,7 +35,7 @@ static const char *row_at(const rows *r, const char *first, int64_t row) {
 
 typedef struct params {
     rows x, w;
-    int64_t m, n, row_blocks;
+    int64_t m, n;
     bool has_bias;
 } params;
 
@@ -246,33 +247,95 @@ static bool experts_setup(const ig_step *step, ig_cpu_setup *out) {
 
 /* ---- products with halves ---- */
 
+static void pack_halves(const void *params_of_step, const char *weight, char *packed, int64_t begin,
+                        int64_t end) {
+    const params *p = params_of_step;
+    const int64_t k = p->w.columns;
+    for (int64_t g = begin; g < end; g++)
+        pack_half_group(row_at(&p->w, weight, g * HALF_GROUP),
+                        ig_bytes_of(p->w.dtype, p->w.at.stride[0]),
+                        smaller(p->n - g * HALF_GROUP, HALF_GROUP), k,
+                        (uint16_t *)(void *)(packed + g * half_group_bytes(k)));
+}
+
+/* Tiles of rows of x, turned, into the scratch. */
+static void turn_tiles(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    const int64_t k = p->x.columns;
+    for (int64_t i = begin; i < end; i++) {
+        const float *x[HALF_TILE_ROWS];
+        const int64_t first = half_row(p->m, i), count = half_row(p->m, i + 1) - first;
+        for (int64_t r = 0; r < count; r++)
+            x[r] = (const float *)row_at(&p->x, l->at[0], first + r);
+        turn_rows(x, count, k, (float *)(void *)l->scratch + first * half_steps(k) * HALF_GROUP);
+    }
+}
+
+static void matmul_halves(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    const int64_t k = p->x.columns, j = begin * HALF_GROUP;
+    const half_block part = {
+        .dtype = p->w.dtype,
+        .w = (const uint16_t *)(const void *)(l->at[1] + begin * half_group_bytes(k)),
+        .k = k,
+        .x = (const float *)(const void *)l->scratch,
+        .rows = p->m,
+        .columns = smaller(p->n, end * HALF_GROUP) - j,
+        .y = (float *)l->at[2 + p->has_bias] + j,
+        .y_row = p->n,
+        .bias = p->has_bias ? (const float *)l->at[2] + j : NULL};
+    multiply_packed_halves(&part);
+}
+
+static_assert((int)HALF_GROUP == PRODUCT_COLUMNS && (int)HALF_GROUP == PANEL_COLUMNS,
+              "units are the same, packed or not");
+
+/* Units are groups of columns, for all rows. */
 static bool float_setup(const ig_step *step, ig_cpu_setup *out) {
     params p;
     if (!common_setup(step, &p)) return false;
-    p.row_blocks = pieces_of(p.m, PRODUCT_ROWS);
-    out->units = p.row_blocks * pieces_of(p.n, PRODUCT_COLUMNS);
-    out->cost = product(product(PRODUCT_COLUMNS, smaller(p.m, PRODUCT_ROWS)), p.x.columns);
+    out->units = groups_of(&p);
+    out->cost = product(product(PRODUCT_COLUMNS, p.m), p.x.columns);
+    const bool is_half = p.w.dtype == IG_F16 || p.w.dtype == IG_BF16;
+    if (VF_LANES > 1 && is_half && step->in[1].kind == IG_KIND_WEIGHT) {
+        out->together = half_together(out->units, p.m);
+        out->scratch_bytes =
+            (uint64_t)product(p.m, half_steps(p.x.columns) * HALF_GROUP * (int64_t)sizeof(float));
+        out->prepare = turn_tiles;
+        out->prepare_units = half_tile_count(p.m);
+        out->prepare_cost = product(p.x.columns, HALF_TILE_ROWS);
+        out->prepare_kind = 1;
+        out->pack = (ig_cpu_pack){.run = matmul_halves,
+                                  .pack = pack_halves,
+                                  .input = 1,
+                                  .parts = out->units,
+                                  .part_bytes = (uint64_t)half_group_bytes(p.x.columns),
+                                  .prepares = true};
+    }
     return keep_params(out, &p, sizeof p);
+}
+
+/* Rows [i, i + count) times columns [j, j + PRODUCT_COLUMNS). */
+static void multiply_rows(const ig_cpu_launch *l, int64_t i, int64_t count, int64_t j) {
+    const params *p = l->params;
+    const float *x[PRODUCT_ROWS];
+    for (int64_t r = 0; r < count; r++) x[r] = (const float *)row_at(&p->x, l->at[0], i + r);
+    const float_block part = {.x = x,
+                              .dtype = p->w.dtype,
+                              .w = row_at(&p->w, l->at[1], j),
+                              .w_row = ig_bytes_of(p->w.dtype, p->w.at.stride[0]),
+                              .k = p->x.columns,
+                              .y = (float *)l->at[2 + p->has_bias] + i * p->n + j,
+                              .y_row = p->n,
+                              .bias = p->has_bias ? (const float *)l->at[2] + j : NULL};
+    multiply(&part, count, smaller(p->n - j, PRODUCT_COLUMNS));
 }
 
 static void matmul_float(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
-    const float *x[PRODUCT_ROWS];
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t i = unit % p->row_blocks * PRODUCT_ROWS;
-        const int64_t j = unit / p->row_blocks * PRODUCT_COLUMNS;
-        const int64_t m = smaller(p->m - i, PRODUCT_ROWS);
-        for (int64_t r = 0; r < m; r++) x[r] = (const float *)row_at(&p->x, l->at[0], i + r);
-        const float_block part = {.x = x,
-                                  .dtype = p->w.dtype,
-                                  .w = row_at(&p->w, l->at[1], j),
-                                  .w_row = ig_bytes_of(p->w.dtype, p->w.at.stride[0]),
-                                  .k = p->x.columns,
-                                  .y = (float *)l->at[2 + p->has_bias] + i * p->n + j,
-                                  .y_row = p->n,
-                                  .bias = p->has_bias ? (const float *)l->at[2] + j : NULL};
-        multiply(&part, m, smaller(p->n - j, PRODUCT_COLUMNS));
-    }
+    for (int64_t unit = begin; unit < end; unit++)
+        for (int64_t i = 0; i < p->m; i += PRODUCT_ROWS)
+            multiply_rows(l, i, smaller(p->m - i, PRODUCT_ROWS), unit * PRODUCT_COLUMNS);
 }
 
 /* ---- rows of numbers ---- */

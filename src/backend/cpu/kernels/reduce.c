@@ -9,18 +9,21 @@
  *                                   result; terms are gathered where they are not
  *                                   packed (sums.h has the order)
  *   the last dimension is kept      lanes are neighbouring results, each adding its
- *                                   terms one by one
+ *                                   terms one by one; few results of many terms in
+ *                                   parts (parts.h)
  *
  * Of nothing, the sum is 0, the mean NaN and the largest -infinity; a NaN among
  * the elements is their sum, mean and largest.
  */
 #include <math.h>
 
+#include "backend/cpu/parts.h"
 #include "backend/cpu/sums.h"
 
 typedef struct params {
     places kept, terms; /* of the input: the results, and what each is made of */
-    int64_t n_terms;
+    int64_t n_terms, n_kept;
+    parts parts; /* of the terms */
 } params;
 
 /* The operand with only those dimensions whose bit is set in `axes`. */
@@ -51,7 +54,11 @@ static bool reduces_rows(const ig_operand *o, uint32_t axes) {
 
 static bool setup(const ig_step *step, ig_cpu_setup *out, uint32_t axes) {
     const ig_operand *x = &step->in[0];
-    const params p = {places_along(x, ~axes), places_along(x, axes), count_along(x, axes)};
+    const params p = {.kept = places_along(x, ~axes),
+                      .terms = places_along(x, axes),
+                      .n_terms = count_along(x, axes),
+                      .n_kept = count_along(x, ~axes),
+                      .parts = parts_of(count_along(x, axes))};
     out->cost = p.n_terms;
     return keep_params(out, &p, sizeof p);
 }
@@ -195,17 +202,17 @@ IG_INLINE vf add_exactly(vf total, vf part, vf *lost) {
     return sum;
 }
 
-/* n neighbouring results, from the element at x on. */
-IG_INLINE void fold_columns(const params *p, const float *x, int64_t stride, int64_t n, float *y,
-                            const fold kind) {
+/* n neighbouring results, from the element at x on: terms [first, end). */
+IG_INLINE void fold_columns(const params *p, int64_t first, int64_t end, const float *x,
+                            int64_t stride, int64_t n, float *y, const fold kind) {
     const vf start = vf_set(kind == SUM ? 0 : -INFINITY);
     vf total[COLUMN_VECTORS], lost[COLUMN_VECTORS], part[COLUMN_VECTORS];
     for (int v = 0; v < COLUMN_VECTORS; v++) {
         total[v] = start;
         lost[v] = vf_set(0);
     }
-    for (int64_t t = 0; t < p->n_terms; t += CHAIN) {
-        const int64_t count = smaller(p->n_terms - t, CHAIN);
+    for (int64_t t = first; t < end; t += CHAIN) {
+        const int64_t count = smaller(end - t, CHAIN);
         int64_t offset[CHAIN];
         for (int64_t i = 0; i < count; i++) offset[i] = place_of(&p->terms, t + i);
         for (int v = 0; v < COLUMN_VECTORS; v++) part[v] = start;
@@ -221,15 +228,22 @@ IG_INLINE void fold_columns(const params *p, const float *x, int64_t stride, int
         vf_store_first(y + v * VF_LANES, total[v], smaller(n - v * VF_LANES, VF_LANES));
 }
 
-IG_INLINE void columns(const ig_cpu_launch *l, int64_t begin, int64_t end, const fold kind) {
+/* Results [begin, end), made of terms [first, last), go to y. */
+IG_INLINE void columns_of(const ig_cpu_launch *l, int64_t begin, int64_t end, int64_t first,
+                          int64_t last, float *y, const fold kind) {
     const params *p = l->params;
-    const int last = p->kept.rank - 1;
+    const int inner = p->kept.rank - 1;
     for (int64_t i = begin; i < end;) {
-        const int64_t along = i % p->kept.dim[last];
-        const int64_t n = smaller(smaller(p->kept.dim[last] - along, end - i), COLUMN_VALUES);
-        fold_columns(p, terms_of(l, i), p->kept.stride[last], n, (float *)l->at[1] + i, kind);
+        const int64_t along = i % p->kept.dim[inner];
+        const int64_t n = smaller(smaller(p->kept.dim[inner] - along, end - i), COLUMN_VALUES);
+        fold_columns(p, first, last, terms_of(l, i), p->kept.stride[inner], n, y + i, kind);
         i += n;
     }
+}
+
+IG_INLINE void columns(const ig_cpu_launch *l, int64_t begin, int64_t end, const fold kind) {
+    const params *p = l->params;
+    columns_of(l, begin, end, 0, p->n_terms, (float *)l->at[1], kind);
 }
 
 static void sum_columns(const ig_cpu_launch *l, int64_t begin, int64_t end) {
@@ -244,6 +258,43 @@ static void mean_columns(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const float n = (float)((const params *)l->params)->n_terms;
     float *y = (float *)l->at[1];
     columns(l, begin, end, SUM);
+    for (int64_t i = begin; i < end; i++) y[i] /= n;
+}
+
+static void sum_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    for (int64_t s = begin; s < end; s++) {
+        const int64_t first = s * p->parts.size;
+        columns_of(l, 0, p->n_kept, first, smaller(first + p->parts.size, p->n_terms),
+                   (float *)l->scratch + s * p->n_kept, SUM);
+    }
+}
+
+/* Few results of many terms: those of each part come first. */
+static bool parts_setup(const ig_step *step, ig_cpu_setup *out) {
+    enum { FEW = 256 };
+    if (!columns_setup(step, out)) return false;
+    const params *p = (const params *)out->params;
+    if (reduces_rows(&step->in[0], axes_of(step)) || p->parts.count == 1 || p->n_kept > FEW)
+        return false;
+    out->cost = p->parts.count;
+    out->scratch_bytes = (uint64_t)(p->parts.count * p->n_kept) * sizeof(float);
+    out->prepare = sum_parts;
+    out->prepare_units = p->parts.count;
+    out->prepare_cost = PART_COST;
+    return true;
+}
+
+static void add_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    parts_add((const float *)l->scratch + begin, p->parts.count, p->n_kept, end - begin,
+              (float *)l->at[1] + begin);
+}
+
+static void mean_of_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const float n = (float)((const params *)l->params)->n_terms;
+    float *y = (float *)l->at[1];
+    add_parts(l, begin, end);
     for (int64_t i = begin; i < end; i++) y[i] /= n;
 }
 
@@ -273,6 +324,18 @@ static double sum_of_squares(const float *x, int64_t n) {
     return total;
 }
 
+/* The same of differences. */
+static double sum_of_squared_differences(const pair *p, int64_t n) {
+    const float sum = sum_block(0, n, squared_difference, p);
+    double total = 0;
+    if (isfinite(sum)) return (double)sum;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)p->got[i] - (double)p->want[i];
+        total += d * d;
+    }
+    return total;
+}
+
 static bool total_setup(const ig_step *step, ig_cpu_setup *out) {
     if (!operands_are(step, 0, IG_F32)) return false;
     for (uint32_t i = 0; i < step->n_in; i++) out->cost += ig_shape_count(step->in[i].desc.shape);
@@ -289,7 +352,7 @@ static void mse(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         const int64_t n = smaller(count - i, SUM_BLOCK);
         const pair p = {places_gather(&got, (const float *)l->at[0], i, n, room[0]),
                         places_gather(&want, (const float *)l->at[1], i, n, room[1])};
-        total += (double)sum_block(0, n, squared_difference, &p);
+        total += sum_of_squared_differences(&p, n);
     }
     *(float *)l->at[2] = (float)(total / (double)count);
 }
@@ -313,8 +376,10 @@ static void global_norm(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 
 const ig_cpu_entry IG_CPU_LIST(reduce)[] = {
     {IG_OP_SUM, IG_F32, BY_ELEMENT, rows_setup, sum_rows},
+    {IG_OP_SUM, IG_F32, BY_ELEMENT, parts_setup, add_parts},
     {IG_OP_SUM, IG_F32, BY_ELEMENT, columns_setup, sum_columns},
     {IG_OP_MEAN, IG_F32, BY_ELEMENT, rows_setup, mean_rows},
+    {IG_OP_MEAN, IG_F32, BY_ELEMENT, parts_setup, mean_of_parts},
     {IG_OP_MEAN, IG_F32, BY_ELEMENT, columns_setup, mean_columns},
     {IG_OP_MAX, IG_F32, BY_ELEMENT, rows_setup, max_rows},
     {IG_OP_MAX, IG_F32, BY_ELEMENT, columns_setup, max_columns},

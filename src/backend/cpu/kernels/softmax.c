@@ -60,10 +60,30 @@ static void scale_row(float *y, int64_t n, float by) {
     }
 }
 
+/* largest_of() of a row of two vectors at most: it is loaded once and compared once. */
+IG_INLINE float largest_of_two(const float *x, int64_t n) {
+    const int64_t m = smaller(n, VF_LANES);
+    const vf least = vf_set(-INFINITY), first = vf_part(vf_load_first(x, m), least, m);
+    if (n <= VF_LANES) return vf_largest(first);
+    const vf second = vf_load_first(x + VF_LANES, n - VF_LANES);
+    return vf_largest(vf_larger(first, vf_part(second, least, n - VF_LANES)));
+}
+
+/* sum_terms() of such a row. */
+IG_INLINE double sum_two(int64_t n, term_fn *term, const void *of) {
+    const int64_t m = smaller(n, VF_LANES);
+    const vf first = vf_part(term(0, m, of), vf_set(0), m);
+    if (n <= VF_LANES) return (double)vf_sum(first);
+    const vf second = term(VF_LANES, n - VF_LANES, of);
+    return (double)vf_sum(vf_add(first, vf_part(second, vf_set(0), n - VF_LANES)));
+}
+
+IG_INLINE bool is_short(int64_t n) { return n > 0 && n <= 2 * VF_LANES; }
+
 static row row_of(const ig_cpu_launch *l, int64_t i, float *y) {
     const params *p = l->params;
     const float *x = (const float *)l->at[0] + place_of(&p->x, i);
-    return (row){x, y, largest_of(x, p->n)};
+    return (row){x, y, is_short(p->n) ? largest_of_two(x, p->n) : largest_of(x, p->n)};
 }
 
 static void softmax(const ig_cpu_launch *l, int64_t begin, int64_t end) {
@@ -106,7 +126,10 @@ static void sum_exps(const ig_cpu_launch *l, int64_t first, int64_t n, float *y,
     const int64_t columns = ((const params *)l->params)->n;
     for (int64_t i = 0; i < n; i++)
         rows[i] = row_of(l, first + i, y ? y + (first + i) * columns : NULL);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && is_short(columns); i++)
+        sums[i] =
+            y ? sum_two(columns, stored_exp_term, &rows[i]) : sum_two(columns, exp_term, &rows[i]);
+    for (int64_t i = 0; i < n && !is_short(columns); i++)
         sums[i] = y ? sum_terms(columns, stored_exp_term, &rows[i])
                     : sum_terms(columns, exp_term, &rows[i]);
 }

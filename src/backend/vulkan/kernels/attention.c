@@ -40,7 +40,8 @@ static bool attention(const ig_step *step, vk_builder *b) {
     if (vk_count(out) == 0 && vk_count(lse) == 0) return true;
     const uint32_t columns = p.e > 0 ? columns_for(p.e) : 1;
     const vk_dispatch d = {.shader = VK_SHADER_attention,
-                           .constant = {THREADS, p.d > 0 ? p.d : 1, columns, step->n_out > 1},
+                           .constant = {THREADS, p.d > 0 ? p.d : 1, columns, step->n_out > 1,
+                                        vk_has_pieces(&step->in[1], p.d)},
                            .groups = {vk_groups((int64_t)p.b * p.t * p.h, 1)},
                            .n_refs = 5,
                            .ref = {vk_reads(&step->in[0]), vk_reads(&step->in[1]),
@@ -51,16 +52,24 @@ static bool attention(const ig_step *step, vk_builder *b) {
     return true;
 }
 
+/* Whether all that is multiplied can be read four elements at a time. */
+static bool has_vectors(const ig_step *step, const vk_attention_params *p) {
+    return vk_has_pieces(&step->in[0], p->d) && vk_has_pieces(&step->in[1], p->d) &&
+           vk_has_pieces(&step->in[2], p->e) && vk_has_pieces(&step->in[3], p->e) &&
+           vk_has_pieces(&step->in[5], p->e);
+}
+
 static void emit_grad(const ig_step *step, vk_builder *b, const vk_attention_params *p,
                       uint32_t form, const ig_operand *first, const ig_operand *second) {
     const uint32_t width = p->d > p->e ? p->d : p->e;
     const int64_t rows = form == VK_GRAD_OF_Q ? (int64_t)p->t * p->h : (int64_t)p->s * p->g;
-    vk_dispatch d = {.shader = VK_SHADER_attention_grad,
-                     .constant = {THREADS, width > 0 ? columns_for(width) : 1, form},
-                     .groups = {vk_groups(p->b * rows, 1)},
-                     .n_refs = 8,
-                     .params = p,
-                     .params_bytes = sizeof *p};
+    vk_dispatch d = {
+        .shader = VK_SHADER_attention_grad,
+        .constant = {THREADS, width > 0 ? columns_for(width) : 1, form, has_vectors(step, p)},
+        .groups = {vk_groups(p->b * rows, 1)},
+        .n_refs = 8,
+        .params = p,
+        .params_bytes = sizeof *p};
     for (int i = 0; i < 6; i++) d.ref[i] = vk_reads(&step->in[i]);
     d.ref[6] = vk_writes(first);
     d.ref[7] = vk_writes(second);

@@ -12,10 +12,11 @@
 layout(constant_id = 1) const uint WIDTH = 64;   /* of q and k */
 layout(constant_id = 2) const uint COLUMNS = 1;  /* of a thread: GROUP * COLUMNS are enough for v */
 layout(constant_id = 3) const bool HAS_LSE = false;
+layout(constant_id = 4) const bool VECTORS = false; /* keys can be read four elements at a time */
 
 PARAMS(vk_attention_params)
 
-shared float query[WIDTH];
+shared vec4 query[(WIDTH + 3) / 4];
 shared float share[GROUP];
 
 void main() {
@@ -31,7 +32,7 @@ void main() {
             const int seen = int(row + 1 + params.s) - int(params.t);
             keys = uint(clamp(seen, 0, int(params.s)));
         }
-        for (uint c = t; c < WIDTH; c += GROUP) query[c] = FLOATS(0)[q + c * params.q[3]];
+        for (uint c = t; c < WIDTH; c += GROUP) query[c / 4][c % 4] = FLOAT(0, q + c * params.q[3]);
         barrier();
         float largest = -INFINITE, sum = 0;
         float result[COLUMNS];
@@ -42,7 +43,10 @@ void main() {
             if (t < count) {
                 const uint at = k + (first + t) * params.k[1];
                 float dot_ = 0;
-                for (uint c = 0; c < WIDTH; c++) dot_ += query[c] * FLOATS(1)[at + c * params.k[3]];
+                for (uint c = 0; c < WIDTH / 4 && VECTORS; c++)
+                    dot_ += dot(query[c], vector_at(ADDRESS_OF(1), at / 4 + c));
+                for (uint c = 0; c < WIDTH && !VECTORS; c++)
+                    dot_ += query[c / 4][c % 4] * FLOAT(1, at + c * params.k[3]);
                 score = dot_ * params.scale;
             }
             const float before = largest;
@@ -56,7 +60,8 @@ void main() {
                 if (column >= params.e) continue;
                 float part = result[c] * correction;
                 for (uint j = 0; j < count; j++)
-                    part += share[j] * FLOATS(2)[v + (first + j) * params.v[1] + column * params.v[3]];
+                    part += share[j] *
+                            FLOAT(2, v + (first + j) * params.v[1] + column * params.v[3]);
                 result[c] = part;
             }
             barrier();
@@ -64,9 +69,9 @@ void main() {
         [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
             const uint column = t + c * GROUP;
             if (column < params.e)
-                FLOATS(3)[number * params.e + column] = keys == 0 ? 0 : result[c] / sum;
+                SET_FLOAT(3, number * params.e + column, keys == 0 ? 0 : result[c] / sum);
         }
-        if (HAS_LSE && t == 0) FLOATS(4)[number] = keys == 0 ? -INFINITE : largest + log_of(sum);
+        if (HAS_LSE && t == 0) SET_FLOAT(4, number, keys == 0 ? -INFINITE : largest + log_of(sum));
         barrier();
     }
 }

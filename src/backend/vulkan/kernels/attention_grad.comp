@@ -12,6 +12,7 @@
 
 layout(constant_id = 1) const uint COLUMNS = 1; /* of a thread: enough for d and for e */
 layout(constant_id = 2) const uint FORM = 0;
+layout(constant_id = 3) const bool VECTORS = false; /* rows can be read four elements at a time */
 
 PARAMS(vk_attention_params)
 
@@ -33,13 +34,18 @@ vec2 pair_of(uint batch, uint row, uint head, uint group, uint key) {
     const uint v = at4(params.v, batch, key, group), o = at4(params.out_, batch, row, head);
     const uint dout = at4(params.dout, batch, row, head);
     float score = 0, slope = 0;
-    for (uint c = 0; c < params.d; c++)
-        score += FLOATS(0)[q + c * params.q[3]] * FLOATS(1)[k + c * params.k[3]];
-    for (uint c = 0; c < params.e; c++)
-        slope += FLOATS(5)[dout + c * params.dout[3]] *
-                 (FLOATS(2)[v + c * params.v[3]] - FLOATS(3)[o + c * params.out_[3]]);
+    for (uint c = 0; c < params.d / 4 && VECTORS; c++)
+        score += dot(vector_at(ADDRESS_OF(0), q / 4 + c), vector_at(ADDRESS_OF(1), k / 4 + c));
+    for (uint c = 0; c < params.e / 4 && VECTORS; c++)
+        slope += dot(vector_at(ADDRESS_OF(5), dout / 4 + c),
+                     vector_at(ADDRESS_OF(2), v / 4 + c) - vector_at(ADDRESS_OF(3), o / 4 + c));
+    for (uint c = 0; c < params.d && !VECTORS; c++)
+        score += FLOAT(0, q + c * params.q[3]) * FLOAT(1, k + c * params.k[3]);
+    for (uint c = 0; c < params.e && !VECTORS; c++)
+        slope += FLOAT(5, dout + c * params.dout[3]) *
+                 (FLOAT(2, v + c * params.v[3]) - FLOAT(3, o + c * params.out_[3]));
     const float lse =
-        FLOATS(4)[batch * params.lse[0] + row * params.lse[1] + head * params.lse[2]];
+        FLOAT(4, batch * params.lse[0] + row * params.lse[1] + head * params.lse[2]);
     const float p = exp_of(score * params.scale - lse);
     return vec2(p, p * slope);
 }
@@ -60,14 +66,14 @@ void query_grad() {
                 const uint column = t + c * GROUP;
                 if (column >= params.d) continue;
                 for (uint j = 0; j < count; j++)
-                    sum[c] += slopes[j] *
-                              FLOATS(1)[at4(params.k, batch, first + j, group) + column * params.k[3]];
+                    sum[c] += slopes[j] * FLOAT(1, at4(params.k, batch, first + j, group) +
+                                                       column * params.k[3]);
             }
             barrier();
         }
         [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
             const uint column = t + c * GROUP;
-            if (column < params.d) FLOATS(6)[number * params.d + column] = sum[c] * params.scale;
+            if (column < params.d) SET_FLOAT(6, number * params.d + column, sum[c] * params.scale);
         }
     }
 }
@@ -94,17 +100,18 @@ void key_grad() {
                 const uint dout = at4(params.dout, batch, row, head);
                 [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
                     const uint column = t + c * GROUP;
-                    if (column < params.d) of_k[c] += slopes[j] * FLOATS(0)[q + column * params.q[3]];
+                    if (column < params.d)
+                        of_k[c] += slopes[j] * FLOAT(0, q + column * params.q[3]);
                     if (column < params.e)
-                        of_v[c] += shares[j] * FLOATS(5)[dout + column * params.dout[3]];
+                        of_v[c] += shares[j] * FLOAT(5, dout + column * params.dout[3]);
                 }
             }
             barrier();
         }
         [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
             const uint column = t + c * GROUP;
-            if (column < params.d) FLOATS(6)[number * params.d + column] = of_k[c] * params.scale;
-            if (column < params.e) FLOATS(7)[number * params.e + column] = of_v[c];
+            if (column < params.d) SET_FLOAT(6, number * params.d + column, of_k[c] * params.scale);
+            if (column < params.e) SET_FLOAT(7, number * params.e + column, of_v[c]);
         }
     }
 }

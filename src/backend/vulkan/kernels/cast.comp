@@ -30,17 +30,17 @@ void main() {
         uint at[VK_OPERANDS];
         places_of(params.loop, i, at);
         if (FROM == VK_I32 && TO == VK_I32) {
-            INTS(1)[at[1]] = INTS(0)[at[0]];
+            SET_INT(1, at[1], INT(0, at[0]));
             continue;
         }
         float x;
         if (FROM == VK_I32)
-            x = TO == VK_F32 ? float(INTS(0)[at[0]]) : int_to_float_odd(INTS(0)[at[0]]);
+            x = TO == VK_F32 ? float(INT(0, at[0])) : int_to_float_odd(INT(0, at[0]));
         else
-            x = weight_at(FROM, push.at[0], at[0]);
-        if (TO == VK_F32) FLOATS(1)[at[1]] = x;
-        if (TO == VK_I32) INTS(1)[at[1]] = float_to_int(x);
-        if (TO == VK_F16) HALVES(1)[at[1]] = uint16_t(float_to_half(x));
-        if (TO == VK_BF16) HALVES(1)[at[1]] = uint16_t(float_to_bfloat(x));
+            x = weight_at(FROM, ADDRESS_OF(0), at[0]);
+        if (TO == VK_F32) SET_FLOAT(1, at[1], x);
+        if (TO == VK_I32) SET_INT(1, at[1], float_to_int(x));
+        if (TO == VK_F16) SET_HALF(1, at[1], float_to_half(x));
+        if (TO == VK_BF16) SET_HALF(1, at[1], float_to_bfloat(x));
     }
 }

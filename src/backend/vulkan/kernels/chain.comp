@@ -23,9 +23,9 @@ uint place(uint k, uint i) {
     return at + i * params.stride[k][0];
 }
 
-float load(uint k, uint at) { return FLOATS(k)[at]; }
+float load(uint k, uint at) { return FLOAT(k, at); }
 
-void store(uint k, uint at, float x) { FLOATS(k)[at] = x; }
+void store(uint k, uint at, float x) { SET_FLOAT(k, at, x); }
 
 float scaled(uint step_, float x) { return params.scale[step_] * x + params.shift[step_]; }
 

@@ -1,12 +1,9 @@
 /*
  * What all shaders share: how they are handed their memory, and how elements are
- * found in it.  Memory is addressed directly, so there is nothing to bind.
+ * found in it.  Each is compiled twice: memory is addressed directly, or bound for
+ * devices that have no addresses, and with -DBOUND nothing else is asked for either:
+ * no small types in storage, no 64-bit integers, no arithmetic of subgroups.
  */
-#extension GL_EXT_buffer_reference : require
-#extension GL_EXT_buffer_reference2 : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#extension GL_EXT_shader_16bit_storage : require
-#extension GL_EXT_shader_8bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 
 #define VK_GLSL
@@ -16,34 +13,20 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint GROUP = 64;
 
-layout(push_constant, std430) uniform Push {
-    uint64_t at[8];
-    uint64_t params_at, numbers_at;
-#ifdef HEAD /* what the shader's params begin with */
-    HEAD first;
+#ifdef BOUND
+#    include "bound.glsl"
+#else
+#    include "addressed.glsl"
 #endif
-} push;
+
+/* What the shader's params begin with, where it is read sooner. */
 #ifdef HEAD
 #    define head push.first
 #endif
 
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer Ints { int at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words { uint at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 2) buffer Halves { uint16_t at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 1) buffer Bytes { uint8_t at[]; };
-
-#define FLOATS(k) Floats(push.at[k]).at
-#define INTS(k)   Ints(push.at[k]).at
-#define WORDS(k)  Words(push.at[k]).at
-#define HALVES(k) Halves(push.at[k]).at
-
 /* Declares `params` to be this struct. */
-#define PARAMS(type)                                                                              \
-    layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer ParamsReference { \
-        type p;                                                                                   \
-    };
-#define params (ParamsReference(push.params_at).p)
+#define PARAMS(type) PARAMS_NAMED(Params, type)
+#define params       PARAMS_OF(Params)
 
 #define INFINITE     uintBitsToFloat(0x7f800000u)
 #define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)

@@ -12,32 +12,31 @@ float half_to_float(uint h) {
     return uintBitsToFloat(sign | high | mantissa << 13);
 }
 
-uint byte_at(uint64_t at, uint i) { return uint(Bytes(at).at[i]); }
-uint word_of_bytes(uint64_t at, uint i) {
+uint word_of_bytes(Address at, uint i) {
     return byte_at(at, i) | byte_at(at, i + 1) << 8 | byte_at(at, i + 2) << 16 |
            byte_at(at, i + 3) << 24;
 }
-float half_at(uint64_t at, uint i) {
+float half_at(Address at, uint i) {
     return half_to_float(byte_at(at, i) | byte_at(at, i + 1) << 8);
 }
 int signed_byte(uint b) { return int(b << 24) >> 24; }
 
 /* Element i of n, in halves, from byte `first` on. */
-uint nibble(uint64_t at, uint first, uint i, uint n) {
+uint nibble(Address at, uint first, uint i, uint n) {
     return i < n / 2 ? byte_at(at, first + i) & 15u : byte_at(at, first + i - n / 2) >> 4;
 }
 
 /* The two bits of element i of a K block. */
-uint two_bits(uint64_t at, uint first, uint i) {
+uint two_bits(Address at, uint first, uint i) {
     return byte_at(at, first + i / 128 * 32 + i % 32) >> 2 * (i % 128 / 32) & 3u;
 }
 
-uint nibble_k(uint64_t at, uint first, uint i) {
+uint nibble_k(Address at, uint first, uint i) {
     return byte_at(at, first + i / 64 * 32 + i % 32) >> i / 32 % 2 * 4 & 15u;
 }
 
 /* Scale and min of group j of a q4_k or q5_k block. */
-uvec2 k_scale(uint64_t at, uint first, uint j) {
+uvec2 k_scale(Address at, uint first, uint j) {
     if (j < 4) return uvec2(byte_at(at, first + j) & 63u, byte_at(at, first + j + 4) & 63u);
     const uint low = byte_at(at, first + j + 4);
     return uvec2((low & 15u) | byte_at(at, first + j - 4) >> 6 << 4,
@@ -45,7 +44,7 @@ uvec2 k_scale(uint64_t at, uint first, uint j) {
 }
 
 /* Scale j of a q3_k block. */
-uint q3_scale(uint64_t at, uint first, uint j) {
+uint q3_scale(Address at, uint first, uint j) {
     const uint low = byte_at(at, first + j % 8) >> (j < 8 ? 0 : 4) & 15u;
     return low | (byte_at(at, first + 8 + j % 4) >> 2 * (j / 4) & 3u) << 4;
 }
@@ -96,7 +95,7 @@ uint block_bytes(uint dtype) {
 }
 
 /* Element i of the block at `b`. */
-float block_element(uint dtype, uint64_t b, uint i) {
+float block_element(uint dtype, Address b, uint i) {
     switch (dtype) {
     case VK_Q4_0: return half_at(b, 0) * float(int(nibble(b, 2, i, 32)) - 8);
     case VK_Q4_1: return lifted(half_at(b, 0), nibble(b, 4, i, 32), half_at(b, 2));
@@ -147,16 +146,16 @@ float block_element(uint dtype, uint64_t b, uint i) {
 }
 
 /* Element i of what lies at `at`: F32, F16 or BF16. */
-float plain_at(uint dtype, uint64_t at, uint i) {
-    if (dtype == VK_F32) return Floats(at).at[i];
-    const uint bits = uint(Halves(at).at[i]);
+float plain_at(uint dtype, Address at, uint i) {
+    if (dtype == VK_F32) return float_at(at, i);
+    const uint bits = pair_at(at, i);
     return dtype == VK_F16 ? half_to_float(bits) : uintBitsToFloat(bits << 16);
 }
 
 /* The same of every type. */
-float weight_at(uint dtype, uint64_t at, uint i) {
+float weight_at(uint dtype, Address at, uint i) {
     if (block_elements(dtype) == 1) return plain_at(dtype, at, i);
     const uint block = i / block_elements(dtype);
-    return block_element(dtype, at + uint64_t(block) * block_bytes(dtype),
+    return block_element(dtype, further(at, block, block_bytes(dtype)),
                          i - block * block_elements(dtype));
 }

@@ -45,10 +45,10 @@ void main() {
         else
             places_of(params.loop, i, at);
         if (FUNCTION == VK_EQUAL_INT) {
-            INTS(2)[at[2]] = INTS(0)[at[0]] == INTS(1)[at[1]] ? 1 : 0;
+            SET_INT(2, at[2], INT(0, at[0]) == INT(1, at[1]) ? 1 : 0);
             continue;
         }
-        const float a = FLOATS(0)[at[0]];
-        FLOATS(2)[at[2]] = compute(a, INPUTS == 2 ? FLOATS(1)[at[1]] : 0);
+        const float a = FLOAT(0, at[0]);
+        SET_FLOAT(2, at[2], compute(a, INPUTS == 2 ? FLOAT(1, at[1]) : 0));
     }
 }

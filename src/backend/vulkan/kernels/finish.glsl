@@ -4,10 +4,16 @@ layout(constant_id = 6) const uint ACTIVATION = 0;
 layout(constant_id = 7) const bool HAS_BIAS = false;
 layout(constant_id = 9) const uint AFTER = 0;
 
+/* Which elements of k belong to this part, of `parts`: whole slices of `depth`. */
+uvec2 part_of_k(uint part, uint parts, uint depth) {
+    const uint slices = (head.k + depth - 1) / depth, each = (slices + parts - 1) / parts * depth;
+    return uvec2(min(part * each, head.k), min(part * each + each, head.k));
+}
+
 void finish(uint at, uint column, float e) {
-    if (HAS_BIAS) e += FLOATS(2)[column * head.bias_stride];
+    if (HAS_BIAS) e += FLOAT(2, column * head.bias_stride);
     e = activation_of(ACTIVATION, e);
-    FLOATS(3)[at] = e;
-    if (AFTER == VK_SUM) FLOATS(5)[at] = e + FLOATS(4)[at];
-    if (AFTER == VK_PRODUCT) FLOATS(5)[at] = e * FLOATS(4)[at];
+    SET_FLOAT(3, at, e);
+    if (AFTER == VK_SUM) SET_FLOAT(5, at, e + FLOAT(4, at));
+    if (AFTER == VK_PRODUCT) SET_FLOAT(5, at, e * FLOAT(4, at));
 }

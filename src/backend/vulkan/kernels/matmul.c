@@ -6,6 +6,7 @@
 #include "backend/vulkan/kernels/setup.h"
 
 enum { FEW_ROWS = 8, LARGE_TILE = 64, SMALL_TILE = 32, TILE_THREADS = 256, MANY_TILES = 64 };
+enum { WIDEST_TILE = 128, MANY_WIDEST_TILES = 128, WIDE_SHARED_BYTES = 17 << 10 };
 
 /* The matrices of a batch; a side without one has a single matrix for all. */
 static vk_places matrices_of(const ig_operand *o) {
@@ -55,18 +56,195 @@ static bool can_decode(const ig_operand *w, bool along_last) {
     return ig_dtype_block(dtype) == 1 || (along_last && vk_last_stride(w) == 1);
 }
 
+static int64_t tiles_of(const vk_matmul_head *h, uint32_t tile) {
+    const int64_t rows = (h->m + tile - 1) / tile, columns = (h->n + tile - 1) / tile;
+    return rows * columns * h->batches;
+}
+
+/* A group for each tile; false: a device need not have as many. */
+static bool set_tiles(vk_dispatch *d, const vk_matmul_head *h, uint32_t tile) {
+    d->groups[0] = (h->n + tile - 1) / tile;
+    d->groups[1] = (h->m + tile - 1) / tile;
+    d->groups[2] = h->batches < VK_MOST_GROUPS ? h->batches : VK_MOST_GROUPS;
+    d->constant[0] = TILE_THREADS;
+    return d->groups[0] <= VK_MOST_GROUPS && d->groups[1] <= VK_MOST_GROUPS;
+}
+
+/* How a thread takes its share of a side with so many rows. */
+static uint32_t form_of(const ig_operand *o, uint32_t rows, uint32_t stride, uint32_t k,
+                        uint32_t k_stride) {
+    if (k_stride == 1 && vk_has_pieces(o, k)) return VK_BY_EIGHTS;
+    if (stride == 1 && o->desc.dtype == IG_F32 && vk_has_pieces(o, rows)) return VK_BY_FOURS;
+    return k_stride <= stride ? VK_ALONG_K : VK_ACROSS_K;
+}
+
+/* ---- products in parts along k ---- */
+
+/* Groups that keep a large device busy, and the least that one should do of k. */
+enum { ENOUGH_GROUPS = 384, MOST_PARTS = 8, LEAST_PART = 256 };
+
+static uint32_t parts_for(const vk_matmul_head *h, const vk_dispatch *d) {
+    const uint32_t groups = d->groups[0] * d->groups[1], most = h->k / LEAST_PART;
+    const uint32_t wanted = h->batches > 1 ? 1 : ENOUGH_GROUPS / (groups > 0 ? groups : 1);
+    const uint32_t parts = wanted < most ? wanted : most;
+    return parts < 2 ? 1 : parts < MOST_PARTS ? parts : MOST_PARTS;
+}
+
+/* Emits a product, and if it is made in parts what joins them; those lie in scratch from `at` on.
+ */
+static void emit_parts(vk_builder *b, vk_dispatch d, const ig_step *step, const vk_matmul_head *h,
+                       uint64_t at) {
+    const uint32_t parts = parts_for(h, &d);
+    const uint64_t count = (uint64_t)h->m * h->n, bytes = parts * count * sizeof(float);
+    vk_dispatch join = d;
+    d.constant[VK_PARTS_ID] = parts;
+    if (parts == 1 || count * parts > INT32_MAX) {
+        d.constant[VK_PARTS_ID] = 1;
+        vk_emit(b, &d);
+        return;
+    }
+    d.groups[2] = parts;
+    d.ref[3] = vk_scratch(b, step, at, bytes, 1);
+    vk_emit(b, &d);
+    join.shader = VK_SHADER_matmul_join;
+    join.ref[0] = vk_scratch(b, step, at, bytes, 0);
+    join.ref[1] = join.ref[0];
+    join.groups[0] = vk_groups((int64_t)count, VK_GROUP);
+    join.groups[1] = join.groups[2] = 1;
+    const uint32_t own[VK_MAX_CONSTANTS] = {[0] = VK_GROUP,
+                                            [6] = d.constant[6],
+                                            [7] = d.constant[7],
+                                            [9] = d.constant[9],
+                                            [VK_PARTS_ID] = parts};
+    memcpy(join.constant, own, sizeof own);
+    vk_emit(b, &join);
+}
+
+/* Enough large tiles, or parts of them. */
+static bool is_wide(const vk_matmul_head *h) {
+    const int64_t tiles = tiles_of(h, LARGE_TILE), parts = h->k / LEAST_PART;
+    if (tiles >= MANY_TILES) return true;
+    return h->batches == 1 && tiles * (parts < MOST_PARTS ? parts : MOST_PARTS) >= MANY_TILES;
+}
+
+/* Large tiles; the largest where there are enough of them for a large device. */
+static bool emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const vk_matmul_head *h) {
+    const uint32_t tile = tiles_of(h, WIDEST_TILE) >= MANY_WIDEST_TILES ? WIDEST_TILE : LARGE_TILE;
+    d.shader = VK_SHADER_matmul_wide;
+    if (!set_tiles(&d, h, tile)) return false;
+    d.constant[1] = tile;
+    d.constant[3] = (uint32_t)step->in[1].desc.dtype;
+    d.constant[4] = form_of(&step->in[0], h->m, h->a_row, h->k, h->a_k);
+    d.constant[5] = form_of(&step->in[1], h->n, h->b_column, h->k, h->b_k);
+    emit_parts(b, d, step, h, 0);
+    return true;
+}
+
+/* ---- products on units for matrices ---- */
+
+/* How a group of matmul_matrix.comp works: its threads, its part of the result, slices. */
+typedef struct matrix_tile {
+    uint32_t threads, rows, columns, depth, buffers;
+} matrix_tile;
+
+/* The deeper a slice, the less often threads wait for each other; `split`: of both sides there are
+ * two parts, for which shared memory has less room. */
+static const matrix_tile large_tile = {256, 64, 128, 64, 1}, small_tile = {128, 64, 64, 64, 1};
+static const matrix_tile large_split_tile = {256, 64, 128, 32, 1};
+
+enum { MATRIX_SIDE = 16, LEAST_DEPTH = 128, LEAST_COLUMNS = 128 };
+
+static uint32_t depth_of(uint32_t k) { return (k + VK_SLICE - 1) / VK_SLICE * VK_SLICE; }
+
+/* As matmul_split.comp writes them. */
+static uint64_t split_bytes(uint32_t rows, uint32_t k) {
+    return (uint64_t)rows * depth_of(k) * 2 * sizeof(uint16_t) + (uint64_t)rows * sizeof(float);
+}
+
+static void emit_split(vk_builder *b, const ig_operand *o, const vk_split_head *h, vk_ref to) {
+    const uint64_t halves = (uint64_t)h->rows * h->depth * 2 * sizeof(uint16_t);
+    const vk_ref factors = {to.buffer, 1, to.offset + halves, to.bytes - halves};
+    const vk_dispatch d = {.shader = VK_SHADER_matmul_split,
+                           .constant = {[0] = VK_GROUP,
+                                        [3] = (uint32_t)o->desc.dtype,
+                                        [5] = h->k_stride == 1 && vk_has_pieces(o, h->k)},
+                           .groups = {vk_groups(h->rows, 1)},
+                           .n_refs = 3,
+                           .ref = {vk_reads(o), to, factors},
+                           .params = h,
+                           .params_bytes = sizeof *h};
+    vk_emit(b, &d);
+}
+
+/* Whether halves can be read as they lie: whole slices, in steps of 16 bytes. */
+static bool are_halves(const ig_operand *w, const vk_matmul_head *h) {
+    return w->desc.dtype == IG_F16 && vk_has_pieces(w, h->k) && h->k % VK_SLICE == 0;
+}
+
+/* Worth it from a tile on; weights that are split first want to be used by several. */
+static bool is_for_matrices(const vk_builder *b, const ig_operand *w, const vk_matmul_head *h) {
+    enum { FEW = 32, SEVERAL = 256, MOST_BYTES = 256 << 20 };
+    if (!b->device->has_matrices || h->batches > 1 || h->a_k != 1 || h->b_k != 1) return false;
+    if (h->n < LEAST_COLUMNS || h->k < LEAST_DEPTH) return false;
+    if (are_halves(w, h)) return h->m >= FEW;
+    return h->m >= SEVERAL && split_bytes(h->n, h->k) <= MOST_BYTES;
+}
+
+/* Whether the steps, of one level, have the same left side. */
+static bool is_split_already(const vk_split *split, const ig_step *step) {
+    if (!split->step || split->step->level != step->level) return false;
+    const ig_operand *a = &split->step->in[0], *b = &step->in[0];
+    return a->value == b->value && a->buffer == b->buffer && a->offset == b->offset &&
+           ig_shape_equal(a->desc.shape, b->desc.shape) &&
+           memcmp(a->stride, b->stride, (size_t)a->desc.shape.rank * sizeof *a->stride) == 0;
+}
+
+/* The left side as halves. */
+static vk_ref split_left(vk_builder *b, const ig_step *step, const vk_matmul_head *h) {
+    const vk_split_head a = {h->m, h->k, depth_of(h->k), h->a_row, h->a_k};
+    const uint64_t bytes = split_bytes(h->m, h->k);
+    if (!is_split_already(&b->split, step)) {
+        const vk_ref to = vk_scratch(b, step, 0, bytes, 1);
+        emit_split(b, &step->in[0], &a, to);
+        b->split = (vk_split){step, to};
+        b->split.halves.writes = 0;
+    }
+    return b->split.halves;
+}
+
+static bool emit_matrices(vk_builder *b, vk_dispatch d, const ig_step *step,
+                          const vk_matmul_head *h) {
+    const ig_operand *w = &step->in[1];
+    const uint64_t bytes = split_bytes(h->n, h->k);
+    const uint64_t at = (split_bytes(h->m, h->k) + 63) / 64 * 64;
+    const vk_split_head right = {h->n, h->k, depth_of(h->k), h->b_column, h->b_k};
+    const bool split = !are_halves(w, h);
+    d.shader = VK_SHADER_matmul_matrix;
+    d.ref[0] = split_left(b, step, h);
+    if (split) emit_split(b, w, &right, vk_scratch(b, step, at, bytes, 1));
+    if (split) d.ref[1] = vk_scratch(b, step, at, bytes, 0);
+    const matrix_tile *large = split ? &large_split_tile : &large_tile;
+    const matrix_tile *t = tiles_of(h, WIDEST_TILE) >= MANY_WIDEST_TILES ? large : &small_tile;
+    d.groups[0] = (h->n + t->columns - 1) / t->columns;
+    d.groups[1] = (h->m + t->rows - 1) / t->rows;
+    if (d.groups[0] > VK_MOST_GROUPS || d.groups[1] > VK_MOST_GROUPS) return false;
+    d.constant[0] = t->threads;
+    d.constant[1] = t->rows;
+    d.constant[2] = t->columns;
+    d.constant[3] = split;
+    d.constant[5] = t->depth;
+    d.constant[11] = t->buffers;
+    d.constant[VK_MATRIX_K_ID] = d.constant[8] = d.constant[10] = MATRIX_SIDE;
+    emit_parts(b, d, step, h, split ? (at + bytes + 63) / 64 * 64 : at);
+    return true;
+}
+
 /* Tiles: small ones where large ones would leave most of the device idle. */
 static bool emit_tiles(vk_builder *b, vk_dispatch d, const vk_matmul_params *p, uint32_t dtype,
                        uint32_t grouped) {
-    const int64_t rows = (p->head.m + LARGE_TILE - 1) / LARGE_TILE;
-    const int64_t large = rows * ((p->head.n + LARGE_TILE - 1) / LARGE_TILE) * p->head.batches;
-    const uint32_t tile = large >= MANY_TILES ? LARGE_TILE : SMALL_TILE;
+    const uint32_t tile = tiles_of(&p->head, LARGE_TILE) >= MANY_TILES ? LARGE_TILE : SMALL_TILE;
     d.shader = VK_SHADER_matmul;
-    d.groups[0] = (p->head.n + tile - 1) / tile;
-    d.groups[1] = (p->head.m + tile - 1) / tile;
-    d.groups[2] = p->head.batches < VK_MOST_GROUPS ? p->head.batches : VK_MOST_GROUPS;
-    if (d.groups[0] > VK_MOST_GROUPS || d.groups[1] > VK_MOST_GROUPS) return false;
-    d.constant[0] = TILE_THREADS;
+    if (!set_tiles(&d, &p->head, tile)) return false;
     d.constant[1] = tile;
     d.constant[2] = tile == LARGE_TILE ? 16 : 64; /* few groups: more loads under way in each */
     d.constant[3] = dtype;
@@ -88,9 +266,7 @@ enum { TEAM = 32, VECTOR_GROUP = 128 }; /* threads that share a column, of most 
 enum { FEW_TILES = 64, SHORT_K = 1024, SMALL_WIDE = 32 };
 
 static bool is_small(const vk_matmul_head *h) {
-    const int64_t rows = (h->m + SMALL_TILE - 1) / SMALL_TILE;
-    const int64_t tiles = rows * ((h->n + SMALL_TILE - 1) / SMALL_TILE) * h->batches;
-    return tiles <= FEW_TILES && h->k <= SHORT_K;
+    return tiles_of(h, SMALL_TILE) <= FEW_TILES && h->k <= SHORT_K;
 }
 
 static void emit_small(vk_builder *b, vk_dispatch d, const vk_matmul_head *h, uint32_t dtype) {
@@ -165,7 +341,7 @@ bool vk_matmul_takes_after(const ig_step *product, const ig_step *after) {
 static void join(const vk_builder *b, const ig_step *step, vk_dispatch *d, vk_matmul_head *h) {
     const ig_step *before = b->join.before, *after = b->join.after;
     if (!before && !after) return;
-    for (uint32_t i = d->n_refs; i < VK_MAX_REFS; i++) d->ref[i] = d->ref[1]; /* not looked at */
+    for (uint32_t i = d->n_refs; i < VK_MAX_REFS; i++) d->ref[i] = d->ref[0]; /* not looked at */
     d->n_refs = VK_MAX_REFS;
     if (after) {
         const bool first = after->in[0].value == step->out[0].value;
@@ -204,10 +380,13 @@ static bool matmul(const ig_step *step, vk_builder *b) {
                      .params_bytes = sizeof p};
     join(b, step, &d, &p.head);
     const uint32_t dtype = (uint32_t)w->desc.dtype;
+    if (is_for_matrices(b, w, &p.head)) return emit_matrices(b, d, step, &p.head);
     if (is_vector(&p.head))
         emit_vector(b, d, step, &p.head);
     else if (is_small(&p.head) && ig_dtype_block(w->desc.dtype) == 1)
         emit_small(b, d, &p.head, dtype);
+    else if (is_wide(&p.head) && vk_can_share(b, WIDE_SHARED_BYTES))
+        return emit_wide(b, d, step, &p.head);
     else
         return emit_tiles(b, d, &p, dtype, VK_NOT_GROUPED);
     return true;

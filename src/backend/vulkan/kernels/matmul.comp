@@ -31,7 +31,7 @@ void load_a(uint base, uint row0, uint rows, uint k0, uint depth) {
         const uint k = A_ALONG_K ? i % DEPTH : i / TILE, row = A_ALONG_K ? i / DEPTH : i % TILE;
         const bool inside = row0 + row < rows && k0 + k < depth;
         tile_a[k * PITCH + row] =
-            inside ? FLOATS(0)[base + (row0 + row) * head.a_row + (k0 + k) * head.a_k] : 0;
+            inside ? FLOAT(0, base + (row0 + row) * head.a_row + (k0 + k) * head.a_k) : 0;
     }
 }
 
@@ -41,16 +41,16 @@ void load_b(uint base, uint column0, uint k0, uint depth) {
         const uint column = B_ALONG_K ? i / DEPTH : i % TILE;
         const bool inside = column0 + column < head.n && k0 + k < depth;
         const uint at = base + (column0 + column) * head.b_column + (k0 + k) * head.b_k;
-        tile_b[k * PITCH + column] = inside ? weight_at(DTYPE, push.at[1], at) : 0;
+        tile_b[k * PITCH + column] = inside ? weight_at(DTYPE, ADDRESS_OF(1), at) : 0;
     }
 }
 
 /* The rows of an expert: [offsets[i], offsets[i + 1]), where a range that goes back is empty. */
 uvec2 rows_of(uint expert) {
-    int begin = INTS(2)[0];
+    int begin = INT(2, 0);
     for (uint i = 0; i < expert; i++)
-        begin = max(begin, INTS(2)[(i + 1) * head.offset_stride]);
-    const int end = min(INTS(2)[(expert + 1) * head.offset_stride], int(head.grouped));
+        begin = max(begin, INT(2, (i + 1) * head.offset_stride));
+    const int end = min(INT(2, (expert + 1) * head.offset_stride), int(head.grouped));
     begin = max(begin, 0);
     return uvec2(begin, max(begin, end));
 }

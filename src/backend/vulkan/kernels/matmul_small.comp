@@ -26,7 +26,8 @@ float part_of(uint a, uint b, uint first) {
         [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
             const uint k = k0 + i * TALL;
             if (k < head.k)
-                sum += FLOATS(0)[a + k * head.a_k] * plain_at(DTYPE, push.at[1], b + k * head.b_k);
+                sum += FLOAT(0, a + k * head.a_k) *
+                       plain_at(DTYPE, ADDRESS_OF(1), b + k * head.b_k);
         }
     return sum;
 }

@@ -10,7 +10,7 @@ PARAMS(vk_moe_params)
 
 bool is_chosen(uint first, uint count, uint expert) {
     for (uint j = 0; j < count; j++)
-        if (INTS(1)[first + j] == int(expert)) return true;
+        if (INT(1, first + j) == int(expert)) return true;
     return false;
 }
 
@@ -24,22 +24,22 @@ void route() {
             float most = NOT_A_NUMBER;
             for (uint i = 0; i < e; i++) {
                 if (is_chosen(row * k, j, i)) continue;
-                const float x = FLOATS(0)[place_of(params.x, row * e + i)];
+                const float x = FLOAT(0, place_of(params.x, row * e + i));
                 if (best < 0 || x > most || (is_nan(most) && !is_nan(x))) {
                     best = int(i);
                     most = x;
                 }
             }
-            INTS(1)[row * k + j] = best;
+            SET_INT(1, row * k + j, best);
         }
-        const float largest = FLOATS(0)[place_of(params.x, row * e + INTS(1)[row * k])];
+        const float largest = FLOAT(0, place_of(params.x, row * e + INT(1, row * k)));
         float sum = 0;
         for (uint i = 0; i < e; i++)
             if (params.renormalise == 0 || is_chosen(row * k, k, i))
-                sum += exp_of(FLOATS(0)[place_of(params.x, row * e + i)] - largest);
+                sum += exp_of(FLOAT(0, place_of(params.x, row * e + i)) - largest);
         for (uint j = 0; j < k; j++) {
-            const float x = FLOATS(0)[place_of(params.x, row * e + INTS(1)[row * k + j])];
-            FLOATS(2)[row * k + j] = exp_of(x - largest) / sum;
+            const float x = FLOAT(0, place_of(params.x, row * e + INT(1, row * k + j)));
+            SET_FLOAT(2, row * k + j, exp_of(x - largest) / sum);
         }
     }
 }
@@ -67,25 +67,25 @@ void group_rows() {
     FOR_EACH_GROUP(expert, params.experts + 1) {
         uint before = 0;
         for (uint i = t; i < n; i += GROUP) {
-            const int id = INTS(0)[place_of(params.x, i)];
+            const int id = INT(0, place_of(params.x, i));
             before += uint(id >= 0 && id < int(expert));
         }
         sum_up_to(before);
         uint at = counts[GROUP - 1];
         barrier();
-        if (t == 0) INTS(3)[expert] = int(at);
+        if (t == 0) SET_INT(3, expert, int(at));
         const bool rest = expert == params.experts;
         for (uint first = 0; first < n; first += GROUP) {
             const uint i = first + t;
-            const int id = i < n ? INTS(0)[place_of(params.x, i)] : -1;
+            const int id = i < n ? INT(0, place_of(params.x, i)) : -1;
             const bool mine = i < n && !rest && id == int(expert);
             const uint place = at + sum_up_to(uint(mine)) - 1;
             if (mine) {
-                INTS(2)[i] = int(place);
-                INTS(1)[place] = int(i / params.count);
+                SET_INT(2, i, int(place));
+                SET_INT(1, place, int(i / params.count));
             }
-            if (rest && i < n && (id < 0 || id >= int(params.experts))) INTS(2)[i] = -1;
-            if (rest && i < n && i >= at) INTS(1)[i] = -1;
+            if (rest && i < n && (id < 0 || id >= int(params.experts))) SET_INT(2, i, -1);
+            if (rest && i < n && i >= at) SET_INT(1, i, -1);
             if (!rest) at += counts[GROUP - 1];
             barrier();
         }
@@ -99,12 +99,12 @@ void combine() {
         float sum = 0;
         for (uint j = 0; j < params.count; j++) {
             const uint slot = row * params.count + j;
-            const int place = INTS(1)[place_of(params.places, slot)];
+            const int place = INT(1, place_of(params.places, slot));
             if (place < 0 || place >= int(params.grouped)) continue;
-            sum += FLOATS(2)[place_of(params.weights, slot)] *
-                   FLOATS(0)[place_of(params.x, uint(place) * params.width + column)];
+            sum += FLOAT(2, place_of(params.weights, slot)) *
+                   FLOAT(0, place_of(params.x, uint(place) * params.width + column));
         }
-        FLOATS(3)[i] = sum;
+        SET_FLOAT(3, i, sum);
     }
 }
 

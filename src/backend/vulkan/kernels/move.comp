@@ -14,13 +14,13 @@ void main() {
         places_of(params.loop, i, at);
         if (FORM == VK_FILL) {
             if (BYTES == 2)
-                HALVES(1)[at[1]] = uint16_t(params.value[0]);
+                SET_HALF(1, at[1], params.value[0]);
             else
-                WORDS(1)[at[1]] = params.value[0];
+                SET_WORD(1, at[1], params.value[0]);
         } else if (BYTES == 2) {
-            HALVES(1)[at[1]] = HALVES(0)[at[0]];
+            SET_HALF(1, at[1], HALF(0, at[0]));
         } else {
-            WORDS(1)[at[1]] = WORDS(0)[at[0]];
+            SET_WORD(1, at[1], WORD(0, at[0]));
         }
     }
 }

@@ -25,33 +25,33 @@ void main() {
         const uint x = place_of(params.x, row), dy = place_of(params.dy, row);
         float mean = 0, squares = 0;
         if (CENTRED) {
-            for (uint j = thread(); j < n; j += GROUP) mean += FLOATS(0)[x + j * x_stride];
+            for (uint j = thread(); j < n; j += GROUP) mean += FLOAT(0, x + j * x_stride);
             mean = group_sum(mean) / count;
         }
         for (uint j = thread(); j < n; j += GROUP) {
-            const float e = FLOATS(0)[x + j * x_stride] - mean;
+            const float e = FLOAT(0, x + j * x_stride) - mean;
             squares += e * e;
         }
         const float r = 1 / sqrt(group_sum(squares) / count + params.eps);
         float mean_g = 0, mean_gx = 0;
         if (GRADIENT) {
             for (uint j = thread(); j < n; j += GROUP) {
-                float g = FLOATS(3)[dy + j * params.dy_stride];
-                if (HAS_W) g *= FLOATS(1)[j * params.w_stride];
+                float g = FLOAT(3, dy + j * params.dy_stride);
+                if (HAS_W) g *= FLOAT(1, j * params.w_stride);
                 mean_g += g;
-                mean_gx += g * ((FLOATS(0)[x + j * x_stride] - mean) * r);
+                mean_gx += g * ((FLOAT(0, x + j * x_stride) - mean) * r);
             }
             mean_gx = group_sum(mean_gx) / count;
             mean_g = CENTRED ? group_sum(mean_g) / count : 0;
         }
         for (uint j = thread(); j < n; j += GROUP) {
-            const float xhat = (FLOATS(0)[x + j * x_stride] - mean) * r;
-            const float w = HAS_W ? FLOATS(1)[j * params.w_stride] : 1;
+            const float xhat = (FLOAT(0, x + j * x_stride) - mean) * r;
+            const float w = HAS_W ? FLOAT(1, j * params.w_stride) : 1;
             float y = w * xhat;
-            if (HAS_B) y += FLOATS(2)[j * params.b_stride];
+            if (HAS_B) y += FLOAT(2, j * params.b_stride);
             if (GRADIENT)
-                y = r * (FLOATS(3)[dy + j * params.dy_stride] * w - xhat * mean_gx - mean_g);
-            FLOATS(4)[row * n + j] = y;
+                y = r * (FLOAT(3, dy + j * params.dy_stride) * w - xhat * mean_gx - mean_g);
+            SET_FLOAT(4, row * n + j, y);
         }
     }
 }

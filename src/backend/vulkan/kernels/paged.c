@@ -22,7 +22,7 @@ static bool store_rows(const ig_step *step, vk_builder *b) {
                                .to = vk_places_make(to, 0)};
     const vk_dispatch d = {.shader = VK_SHADER_paged,
                            .constant = {VK_GROUP, VK_STORE_ROWS, 1, 1, (uint32_t)dtype},
-                           .groups = {vk_groups(vk_count(from), VK_GROUP)},
+                           .groups = {vk_groups(rows, 1)},
                            .n_refs = 3,
                            .ref = {vk_writes(to), vk_reads(from), vk_reads(index)},
                            .params = &p,
@@ -75,6 +75,36 @@ static void emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const v
     vk_emit(b, &d);
 }
 
+/* Queries of a group; half as many of wide heads, which would not fit into shared memory. */
+enum { TILE_QUERIES = 64, TILE_WIDTH = 64, TILE_WIDEST = 128, TILE_STEP = 32 };
+
+static uint32_t tile_queries(const vk_paged_params *p) {
+    return p->d <= TILE_WIDTH && p->e <= TILE_WIDTH ? TILE_QUERIES : TILE_QUERIES / 2;
+}
+
+static uint32_t tile_shared_bytes(const vk_paged_params *p) {
+    const uint32_t widest = p->d > p->e ? p->d : p->e, queries = tile_queries(p);
+    return (p->d * queries + widest * TILE_STEP + TILE_STEP * queries) * (uint32_t)sizeof(float);
+}
+
+/* Many rows of few sequences see much the same positions. */
+static bool is_tile(const ig_operand *k, const ig_operand *v, const vk_paged_params *p) {
+    const uint64_t queries = (uint64_t)p->rows * (p->h / p->g);
+    return queries >= TILE_QUERIES && queries >= (uint64_t)p->sequences * (TILE_QUERIES / 4) &&
+           p->d > 0 && p->d <= TILE_WIDEST && p->d % 8 == 0 && p->e > 0 && p->e <= TILE_WIDEST &&
+           p->e % 8 == 0 && vk_has_pieces(k, p->d) && vk_has_pieces(v, p->e);
+}
+
+static void emit_tile(vk_builder *b, vk_dispatch d, const vk_paged_params *p) {
+    const int64_t queries = (int64_t)p->rows * (p->h / p->g), tile = tile_queries(p);
+    d.shader = VK_SHADER_paged_tile;
+    d.constant[0] = VK_GROUP;
+    d.constant[1] = (uint32_t)tile;
+    d.constant[3] = p->e;
+    d.groups[0] = vk_groups((queries + tile - 1) / tile * p->g, 1);
+    vk_emit(b, &d);
+}
+
 static bool attention_paged(const ig_step *step, vk_builder *b) {
     const ig_operand *q = &step->in[0], *k = &step->in[1], *v = &step->in[2], *table = &step->in[3];
     const ig_operand *out = &step->out[0];
@@ -113,7 +143,9 @@ static bool attention_paged(const ig_step *step, vk_builder *b) {
                      .params_bytes = sizeof p};
     for (int i = 0; i < 6; i++) d.ref[i] = vk_reads(&step->in[i]);
     d.ref[6] = vk_writes(out);
-    if (is_wide(k, v, &p))
+    if (is_tile(k, v, &p) && vk_can_share(b, tile_shared_bytes(&p)))
+        emit_tile(b, d, &p);
+    else if (is_wide(k, v, &p))
         emit_wide(b, d, step, &p);
     else
         vk_emit(b, &d);

@@ -33,8 +33,8 @@ shared uint place[GROUP]; /* of the position in the cache: page and row */
 shared vec4 sums[GROUP * MOST_VECTORS];
 
 /* The address of a row of pages, in blocks of its type. */
-uint64_t row_at(uint dtype, uint64_t base, uint element) {
-    return base + uint64_t(element / block_elements(dtype)) * block_bytes(dtype);
+Address row_at(uint dtype, Address base, uint element) {
+    return further(base, element / block_elements(dtype), block_bytes(dtype));
 }
 
 /* The positions that a row sees: its own and those before, as far as the window goes, up to the
@@ -46,14 +46,14 @@ uvec2 range_of(int sequence, int last) {
     float lost = -INFINITE; /* less the first page that is lost */
     for (uint slot = begin / PAGE + thread(); slot <= uint(last) / PAGE; slot += GROUP) {
         const bool there = slot < params.pages;
-        const int page = there ? INTS(3)[sequence * params.table[0] + slot * params.table[1]] : -1;
+        const int page = there ? INT(3, sequence * params.table[0] + slot * params.table[1]) : -1;
         if (page < 0 || page >= int(params.n_pages)) lost = max(lost, -float(slot));
     }
     lost = group_max(lost);
     return uvec2(begin, lost > -INFINITE ? max(uint(-lost) * PAGE, begin) : uint(last) + 1);
 }
 
-float score_of(uint64_t k) {
+float score_of(Address k) {
     float sum = 0;
     const uint vectors = piece_vectors(DTYPE_K);
     [[unroll]] for (uint i = 0; i < WIDTH / (4 * vectors); i++) {
@@ -76,11 +76,11 @@ void leave(uint number, uint part, float largest, float sum, vec4 result[MOST_VE
         for (uint slot = 0; slot < slots; slot++) all += sums[slot * (VALUES / 4) + c];
         const uint to = PARTS == 1 ? number * VALUES : (number * PARTS + part) * SHARE + 2;
         if (PARTS == 1) all = sum > 0 ? all / sum : vec4(0);
-        [[unroll]] for (uint e = 0; e < 4; e++) FLOATS(6)[to + 4 * c + e] = all[e];
+        [[unroll]] for (uint e = 0; e < 4; e++) SET_FLOAT(6, to + 4 * c + e, all[e]);
     }
     if (PARTS > 1 && t == 0) {
-        FLOATS(6)[(number * PARTS + part) * SHARE] = largest;
-        FLOATS(6)[(number * PARTS + part) * SHARE + 1] = sum;
+        SET_FLOAT(6, (number * PARTS + part) * SHARE, largest);
+        SET_FLOAT(6, (number * PARTS + part) * SHARE + 1, sum);
     }
     barrier();
 }
@@ -91,9 +91,9 @@ void attend(uint number, uint part) {
     const uint row = number / params.h, head = number % params.h;
     const uint group = head / (params.h / params.g);
     const uint q = row * params.q[0] + head * params.q[1];
-    const int sequence = INTS(4)[row * params.sequence];
-    for (uint c = t; c < WIDTH; c += GROUP) query[c / 4][c % 4] = FLOATS(0)[q + c * params.q[2]];
-    uvec2 range = range_of(sequence, INTS(5)[row * params.position]);
+    const int sequence = INT(4, row * params.sequence);
+    for (uint c = t; c < WIDTH; c += GROUP) query[c / 4][c % 4] = FLOAT(0, q + c * params.q[2]);
+    uvec2 range = range_of(sequence, INT(5, row * params.position));
     const uint each = (range.y - range.x + PARTS - 1) / PARTS;
     range.x = min(range.x + part * each, range.y);
     range.y = min(range.x + each, range.y);
@@ -105,9 +105,9 @@ void attend(uint number, uint part) {
         const uint at = first + t, count = min(GROUP, range.y - first);
         float score = -INFINITE;
         if (t < count) {
-            const int page = INTS(3)[sequence * params.table[0] + at / PAGE * params.table[1]];
+            const int page = INT(3, sequence * params.table[0] + at / PAGE * params.table[1]);
             const uint k = page * params.k[0] + at % PAGE * params.k[1] + group * params.k[2];
-            score = score_of(row_at(DTYPE_K, push.at[1], k));
+            score = score_of(row_at(DTYPE_K, ADDRESS_OF(1), k));
             place[t] = page * params.v[0] + at % PAGE * params.v[1] + group * params.v[2];
         }
         const float before = largest;
@@ -120,7 +120,7 @@ void attend(uint number, uint part) {
         [[unroll]] for (uint v = 0; v < vectors; v++) result[v] *= correction;
         for (uint j = slot; j < count && slot < slots; j += slots) {
             vec4 w[PIECE_VECTORS];
-            piece_at(DTYPE_V, row_at(DTYPE_V, push.at[2], place[j]), lane, w);
+            piece_at(DTYPE_V, row_at(DTYPE_V, ADDRESS_OF(2), place[j]), lane, w);
             [[unroll]] for (uint v = 0; v < vectors; v++) result[v] += weight[j] * w[v];
         }
         barrier();
@@ -131,18 +131,18 @@ void attend(uint number, uint part) {
 void join(uint number) {
     float largest = -INFINITE, sum = 0;
     for (uint part = 0; part < PARTS; part++)
-        largest = max(largest, FLOATS(0)[(number * PARTS + part) * SHARE]);
+        largest = max(largest, FLOAT(0, (number * PARTS + part) * SHARE));
     for (uint part = 0; part < PARTS; part++) {
         const uint at = (number * PARTS + part) * SHARE;
-        if (FLOATS(0)[at + 1] > 0) sum += FLOATS(0)[at + 1] * exp_of(FLOATS(0)[at] - largest);
+        if (FLOAT(0, at + 1) > 0) sum += FLOAT(0, at + 1) * exp_of(FLOAT(0, at) - largest);
     }
     for (uint c = thread(); c < VALUES; c += GROUP) {
         float all = 0;
         for (uint part = 0; part < PARTS; part++) {
             const uint at = (number * PARTS + part) * SHARE;
-            if (FLOATS(0)[at + 1] > 0) all += FLOATS(0)[at + 2 + c] * exp_of(FLOATS(0)[at] - largest);
+            if (FLOAT(0, at + 1) > 0) all += FLOAT(0, at + 2 + c) * exp_of(FLOAT(0, at) - largest);
         }
-        FLOATS(6)[number * VALUES + c] = sum > 0 ? all / sum : 0;
+        SET_FLOAT(6, number * VALUES + c, sum > 0 ? all / sum : 0);
     }
 }
 

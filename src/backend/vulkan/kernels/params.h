@@ -23,6 +23,13 @@
 #define VK_OPERANDS   4
 #define VK_HEAD_WORDS 12
 
+/* Of shaders whose memory is bound: see bound.glsl. */
+#define VK_WINDOWS         14  /* bindings that show operands, of at most 8 */
+#define VK_BINDINGS        16  /* those, params, and words from slots */
+#define VK_BINDING_BYTES   256 /* what bindings begin at multiples of, on any device */
+#define VK_CONSTANT_SPLIT  30
+#define VK_CONSTANT_WINDOW 31
+
 /* Several operands of one shape, walked together; counted row by row. */
 VK_STRUCT(vk_loop) {
     uint n, rank; /* elements, dimensions: at least 1 */
@@ -103,6 +110,15 @@ VK_STRUCT(vk_matmul_params) {
     vk_matmul_head head;
     vk_places a, b; /* matrices of a batch */
 };
+
+/* Rows that become halves: see matmul_split.comp. */
+VK_STRUCT(vk_split_head) {
+    uint rows, k, depth; /* depth: k, rounded up to whole slices */
+    uint stride, k_stride;
+};
+#define VK_SLICE       64
+#define VK_MATRIX_K_ID 4 /* of the constant that the matrices of both sides share */
+#define VK_PARTS_ID    12 /* of the constant that says how many share out k */
 
 VK_STRUCT(vk_rope_params) {
     uint rows, width, heads, pairs; /* a row is a head of a token */
@@ -210,6 +226,13 @@ VK_STRUCT(vk_random_params) {
 #define VK_NOT_GROUPED   0
 #define VK_GROUPED_ROWS  1 /* each matrix of b has rows of a of its own */
 #define VK_GROUPED_DEPTH 2 /* each result is a sum over rows of its own */
+
+/* How a thread of matmul_wide.comp takes its eight elements of a slice of k: one by one, with
+ * neighbours along k or across it, or by vectors where they lie evenly. */
+#define VK_ALONG_K   0
+#define VK_ACROSS_K  1
+#define VK_BY_EIGHTS 2 /* along k */
+#define VK_BY_FOURS  3 /* across k; floats */
 
 /* What a product does along with itself: see join.h. */
 #define VK_NOTHING  0

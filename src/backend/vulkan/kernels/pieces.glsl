@@ -7,13 +7,6 @@
  */
 #define PIECE_VECTORS 8 /* at most */
 
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Vectors {
-    vec4 at[];
-};
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer WideWords {
-    uvec4 at[];
-};
-
 /* Vectors of a piece, and of a run of it; how far runs lie apart; pieces of a block. */
 uint piece_vectors(uint dtype) {
     return dtype == VK_Q4_K || dtype == VK_Q6_K ? 8 : dtype == VK_Q4_0 || dtype == VK_Q8_0 ? 4 : 2;
@@ -33,9 +26,8 @@ uint piece_first(uint dtype, uint i) {
     }
 }
 
-uint pair_at(uint64_t at, uint i) { return uint(Halves(at).at[i]); } /* two bytes */
-uint quad_at(uint64_t at, uint i) { return pair_at(at, i) | pair_at(at, i + 1) << 16; }
-float scale_at(uint64_t at, uint i) { return unpackHalf2x16(pair_at(at, i)).x; }
+uint quad_at(Address at, uint i) { return pair_at(at, i) | pair_at(at, i + 1) << 16; }
+float scale_at(Address at, uint i) { return unpackHalf2x16(pair_at(at, i)).x; }
 
 vec4 bytes_of(uint w) {
     return vec4(w & 255u, w >> 8 & 255u, w >> 16 & 255u, w >> 24);
@@ -51,8 +43,8 @@ vec4 bfloats_of(uint low, uint high) {
 }
 
 /* d (q - 8): sixteen of the elements of a block, half of them in low nibbles */
-void piece_q4_0(uint64_t row, uint i, out vec4 w[PIECE_VECTORS]) {
-    const uint64_t block = row + uint64_t(i / 2) * 18;
+void piece_q4_0(Address row, uint i, out vec4 w[PIECE_VECTORS]) {
+    const Address block = further(row, i / 2, 18);
     const uint first = 1 + i % 2 * 4; /* in pairs */
     const float d = scale_at(block, 0);
     const uint a = quad_at(block, first), b = quad_at(block, first + 2);
@@ -62,8 +54,8 @@ void piece_q4_0(uint64_t row, uint i, out vec4 w[PIECE_VECTORS]) {
     w[3] = d * (bytes_of(b >> 4 & 0x0f0f0f0fu) - 8);
 }
 
-void piece_q8_0(uint64_t row, uint i, out vec4 w[PIECE_VECTORS]) {
-    const uint64_t block = row + uint64_t(i / 2) * 34;
+void piece_q8_0(Address row, uint i, out vec4 w[PIECE_VECTORS]) {
+    const Address block = further(row, i / 2, 34);
     const uint first = 1 + i % 2 * 8;
     const float d = scale_at(block, 0);
     [[unroll]] for (uint v = 0; v < 4; v++)
@@ -83,10 +75,10 @@ vec2 q4_k_scale(uvec4 top, uint j) {
 }
 
 /* d scale q - m min: sixteen bytes, low nibbles of one group of 32 and high ones of the next */
-void piece_q4_k(uint64_t row, uint i, out vec4 w[PIECE_VECTORS]) {
-    const uint64_t block = row + uint64_t(i / 8) * 144;
+void piece_q4_k(Address row, uint i, out vec4 w[PIECE_VECTORS]) {
+    const Address block = further(row, i / 8, 144);
     const uint j = i % 8;
-    const uvec4 top = WideWords(block).at[0], q = WideWords(block).at[1 + j];
+    const uvec4 top = wide_at(block, 0), q = wide_at(block, 1 + j);
     const vec2 even = q4_k_scale(top, j / 2 * 2), odd = q4_k_scale(top, j / 2 * 2 + 1);
     [[unroll]] for (uint v = 0; v < 4; v++) {
         w[v] = even.x * bytes_of(q[v] & 0x0f0f0f0fu) - even.y;
@@ -95,8 +87,8 @@ void piece_q4_k(uint64_t row, uint i, out vec4 w[PIECE_VECTORS]) {
 }
 
 /* d scale (q - 32): eight neighbours of each of the four groups of 32 that share a high byte */
-void piece_q6_k(uint64_t row, uint i, out vec4 w[PIECE_VECTORS]) {
-    const uint64_t block = row + uint64_t(i / 8) * 210;
+void piece_q6_k(Address row, uint i, out vec4 w[PIECE_VECTORS]) {
+    const Address block = further(row, i / 8, 210);
     const uint half_ = i % 8 / 4, l = i % 4 * 4; /* l: in pairs */
     const float d = scale_at(block, 104);
     [[unroll]] for (uint v = 0; v < 2; v++) {
@@ -117,20 +109,20 @@ void piece_q6_k(uint64_t row, uint i, out vec4 w[PIECE_VECTORS]) {
 }
 
 /* Piece i of the row at `row`; other types have none. */
-void piece_at(uint dtype, uint64_t row, uint i, out vec4 w[PIECE_VECTORS]) {
+void piece_at(uint dtype, Address row, uint i, out vec4 w[PIECE_VECTORS]) {
     switch (dtype) {
     case VK_F32:
-        w[0] = Vectors(row).at[2 * i];
-        w[1] = Vectors(row).at[2 * i + 1];
+        w[0] = vector_at(row, 2 * i);
+        w[1] = vector_at(row, 2 * i + 1);
         break;
     case VK_F16: {
-        const uvec4 bits = WideWords(row).at[i];
+        const uvec4 bits = wide_at(row, i);
         w[0] = halves_of(bits.x, bits.y);
         w[1] = halves_of(bits.z, bits.w);
         break;
     }
     case VK_BF16: {
-        const uvec4 bits = WideWords(row).at[i];
+        const uvec4 bits = wide_at(row, i);
         w[0] = bfloats_of(bits.x, bits.y);
         w[1] = bfloats_of(bits.z, bits.w);
         break;

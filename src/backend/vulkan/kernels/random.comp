@@ -16,13 +16,13 @@ uvec4 philox(uvec2 key, uvec4 c) {
 }
 
 void main() {
-    const uint step_low = Words(push.numbers_at).at[0], step_high = Words(push.numbers_at).at[1];
+    const uint step_low = NUMBER(0), step_high = NUMBER(1);
     FOR_EACH(i, params.loop.n) {
         uint at[VK_OPERANDS];
         places_of(params.loop, i, at);
         const uvec4 block = philox(uvec2(params.seed[0], params.seed[1]),
                                    uvec4(i / 4, step_high << 16, step_low, params.ordinal));
         const bool keep = params.keep > 0 && block[i % 4] >= params.threshold;
-        FLOATS(1)[at[1]] = keep ? FLOATS(0)[at[0]] * params.keep : 0;
+        SET_FLOAT(1, at[1], keep ? FLOAT(0, at[0]) * params.keep : 0);
     }
 }

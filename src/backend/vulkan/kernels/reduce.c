@@ -20,14 +20,23 @@ typedef struct reduction {
 } reduction;
 
 /* A result of more elements than twice PART is made in parts, if there are few results. */
-enum { PART = 4096, MOST_PARTS = 256, FEW_OUTPUTS = 256 };
+enum { PART = 4096, MOST_PARTS = 256, FEW_OUTPUTS = 256, MANY_ELEMENTS = 32, MOST_TALL = 32 };
+
+/* Threads that share out a column, of 32 columns: more where they would have many elements each,
+ * and the device has such groups. */
+static uint32_t tall_of(const vk_builder *b, uint32_t part) {
+    const uint32_t most = b->device->properties.limits.maxComputeWorkGroupInvocations;
+    return part >= 8 * MANY_ELEMENTS && most >= 32 * MOST_TALL ? MOST_TALL : 8;
+}
 
 static void emit(vk_builder *b, const reduction *r, const vk_reduce_params *p, vk_ref x, vk_ref to,
                  vk_ref other) {
     /* Threads side by side go along what lies side by side: results, or elements of one. */
     const bool columns = p->outputs >= 32 && p->kept.stride[p->kept.rank - 1] == 1;
     const uint32_t wide = p->part < 8 ? 256 : p->part < 64 || columns ? 32 : 1;
-    const uint32_t tall = wide == 256 ? 1 : wide == 32 ? 8 : vk_row_group(p->part);
+    const uint32_t tall = wide == 256  ? 1
+                          : wide == 32 ? tall_of(b, p->part)
+                                       : vk_row_group(p->part);
     const vk_dispatch d = {
         .shader = VK_SHADER_reduce,
         .constant = {wide * tall, r->operation, r->value, r->finish, wide},

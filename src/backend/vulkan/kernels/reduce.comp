@@ -22,10 +22,10 @@ shared uint places[GROUP];
 bool larger(float a, float b) { return a > b || (is_nan(a) && !is_nan(b)); }
 
 float value_of(uint base, uint r) {
-    const float x = FLOATS(0)[base + place_of(params.reduced, r)];
+    const float x = FLOAT(0, base + place_of(params.reduced, r));
     if (VALUE == VK_OF_X) return x;
     if (VALUE == VK_OF_SQUARE) return x * x;
-    const float difference = x - FLOATS(2)[place_of(params.other, r)];
+    const float difference = x - FLOAT(2, place_of(params.other, r));
     return difference * difference;
 }
 
@@ -78,9 +78,9 @@ void main() {
         if (row == 0 && output_ < params.outputs) {
             const uint to = output_ * params.parts + part;
             if (OPERATION == VK_REDUCE_ARGMAX)
-                INTS(1)[to] = int(places[t]);
+                SET_INT(1, to, int(places[t]));
             else
-                FLOATS(1)[to] = finish(numbers[t]);
+                SET_FLOAT(1, to, finish(numbers[t]));
         }
         barrier();
     }

@@ -7,6 +7,7 @@
 #ifndef IG_BACKEND_VULKAN_KERNELS_SETUP_H
 #define IG_BACKEND_VULKAN_KERNELS_SETUP_H
 
+#include "backend/vulkan/device.h"
 #include "backend/vulkan/kernel.h"
 #include "backend/vulkan/kernels/params.h"
 #include "base/blocks.h"
@@ -90,6 +91,11 @@ static inline bool vk_has_pieces(const ig_operand *o, int64_t width) {
         if (o->desc.shape.dim[d] > 1 && ig_bytes_of(o->desc.dtype, o->stride[d]) % p.align != 0)
             return false;
     return true;
+}
+
+/* Whether the threads of a group can share so many bytes. */
+static inline bool vk_can_share(const vk_builder *b, uint32_t bytes) {
+    return bytes <= b->device->properties.limits.maxComputeSharedMemorySize;
 }
 
 /* `bytes` of the step's scratch. */

@@ -16,35 +16,36 @@ void main() {
         const uint x = place_of(params.x, row);
         float largest = -INFINITE, sum = 0;
         for (uint j = thread(); j < n; j += GROUP) {
-            const float e = FLOATS(0)[x + j * stride];
+            const float e = FLOAT(0, x + j * stride);
             if (e > largest) largest = e;
         }
         largest = group_max(largest);
         for (uint j = thread(); j < n; j += GROUP)
-            sum += exp_of(FLOATS(0)[x + j * stride] - largest);
+            sum += exp_of(FLOAT(0, x + j * stride) - largest);
         sum = group_sum(sum);
 
         int target = 0;
         float slope = 0;
         if (FORM == VK_CROSS_ENTROPY || FORM == VK_CROSS_ENTROPY_GRAD) {
-            target = INTS(1)[place_of(params.targets, row)];
+            target = INT(1, place_of(params.targets, row));
             if (target < 0 || target >= int(n)) target = -1;
         }
         if (FORM == VK_CROSS_ENTROPY) {
             if (thread() == 0)
-                FLOATS(3)[row] = target < 0 ? NOT_A_NUMBER
-                                            : log_of(sum) - (FLOATS(0)[x + target * stride] - largest);
+                SET_FLOAT(3, row,
+                          target < 0 ? NOT_A_NUMBER
+                                     : log_of(sum) - (FLOAT(0, x + target * stride) - largest));
             continue;
         }
         if (FORM == VK_CROSS_ENTROPY_GRAD)
-            slope = target < 0 ? NOT_A_NUMBER : FLOATS(2)[place_of(params.slope, row)];
+            slope = target < 0 ? NOT_A_NUMBER : FLOAT(2, place_of(params.slope, row));
         const float log_sum = log_of(sum);
         for (uint j = thread(); j < n; j += GROUP) {
-            const float e = FLOATS(0)[x + j * stride] - largest;
+            const float e = FLOAT(0, x + j * stride) - largest;
             float y = e - log_sum;
             if (FORM != VK_LOG_SOFTMAX) y = exp_of(e) / sum;
             if (FORM == VK_CROSS_ENTROPY_GRAD) y = (y - (int(j) == target ? 1 : 0)) * slope;
-            FLOATS(3)[row * n + j] = y;
+            SET_FLOAT(3, row * n + j, y);
         }
     }
 }
