@@ -71,7 +71,7 @@ static void put_examples(FILE *to, const ig_cli *cli) {
 static const char *const environment[][2] = {
     {"INGOT_DEVICE", "the device where no \\fB\\-\\-device\\fR says; RM_DEVICE is asked next"},
     {"INGOT_THREADS", "how many threads, where no \\fB\\-\\-threads\\fR says"},
-    {"INGOT_ISA", "the instruction set to use: scalar, avx2, avx512 or avx512vnni"},
+    {"INGOT_ISA", "the instruction set to use: scalar, avx2, avx512, avx512vnni or amx"},
     {"INGOT_CACHE_DIR", "where compiled programs are kept, instead of ~/.cache/ingot"},
     {"NO_COLOR", "any value but the empty one: no colour"},
     {"CLICOLOR_FORCE", "any value but 0: colour where there is no terminal too"},

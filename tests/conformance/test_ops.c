@@ -16,7 +16,7 @@
 
 extern const ig_backend ig_cpu_backend;
 
-static const char *const isas[] = {"scalar", "avx2", "avx512", "avx512vnni"};
+static const char *const isas[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx", "amx-emulated"};
 
 static bool is_step(int op) {
     return op != IG_OP_CUSTOM && !(ig_op_find((uint32_t)op)->traits & IG_VIEWS);

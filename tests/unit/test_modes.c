@@ -82,6 +82,11 @@ static void modes_and_threads_give_equal_bits_with_avx512vnni(void **state) {
     try_isa(IG_ISA_AVX512VNNI);
 }
 
+static void modes_and_threads_give_equal_bits_with_amx(void **state) {
+    (void)state;
+    try_isa(IG_ISA_AMX);
+}
+
 static void modes_give_equal_bits_on_ref(void **state) {
     (void)state;
     try_device("ref", "", 1); /* it uses no more */
@@ -93,6 +98,7 @@ int main(void) {
         cmocka_unit_test(modes_and_threads_give_equal_bits_with_avx2),
         cmocka_unit_test(modes_and_threads_give_equal_bits_with_avx512),
         cmocka_unit_test(modes_and_threads_give_equal_bits_with_avx512vnni),
+        cmocka_unit_test(modes_and_threads_give_equal_bits_with_amx),
         cmocka_unit_test(modes_give_equal_bits_on_ref),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

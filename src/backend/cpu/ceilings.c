@@ -4,7 +4,7 @@
 
 extern const ig_cpu_ceilings CEILINGS(scalar);
 #if defined(__x86_64__)
-extern const ig_cpu_ceilings CEILINGS(avx2), CEILINGS(avx512), CEILINGS(avx512vnni);
+extern const ig_cpu_ceilings CEILINGS(avx2), CEILINGS(avx512), CEILINGS(avx512vnni), CEILINGS(amx);
 #endif
 
 static const ig_cpu_ceilings *const all[IG_ISA_COUNT] = {
@@ -13,6 +13,7 @@ static const ig_cpu_ceilings *const all[IG_ISA_COUNT] = {
     [IG_ISA_AVX2] = &CEILINGS(avx2),
     [IG_ISA_AVX512] = &CEILINGS(avx512),
     [IG_ISA_AVX512VNNI] = &CEILINGS(avx512vnni),
+    [IG_ISA_AMX] = &CEILINGS(amx),
 #endif
 };
 

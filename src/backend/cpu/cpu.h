@@ -12,6 +12,7 @@ typedef enum ig_isa {
     IG_ISA_AVX2,
     IG_ISA_AVX512,
     IG_ISA_AVX512VNNI,
+    IG_ISA_AMX,
     IG_ISA_COUNT
 } ig_isa;
 

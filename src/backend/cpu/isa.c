@@ -1,6 +1,11 @@
 /* Compiled for the plainest machine: asks what this one can do and lists the kernels for it. */
 #include <stdio.h>
 #include <stdlib.h>
+#if defined(__x86_64__)
+#    include <cpuid.h>
+#    include <sys/syscall.h>
+#    include <unistd.h>
+#endif
 
 #include "backend/cpu/cpu.h"
 
@@ -27,9 +32,12 @@ static const ig_cpu_entry *const lists_scalar[] = {FAMILIES(NAME, scalar) NULL};
 FAMILIES(DECLARE, avx2)
 FAMILIES(DECLARE, avx512)
 FAMILIES(DECLARE, avx512vnni)
+DECLARE(quant, amx)
 static const ig_cpu_entry *const lists_avx2[] = {FAMILIES(NAME, avx2) NULL};
 static const ig_cpu_entry *const lists_avx512[] = {FAMILIES(NAME, avx512) NULL};
 static const ig_cpu_entry *const lists_avx512vnni[] = {FAMILIES(NAME, avx512vnni) NULL};
+/* The first kernel that fits is taken, so those with tiles stand before the others. */
+static const ig_cpu_entry *const lists_amx[] = {NAME(quant, amx) FAMILIES(NAME, avx512vnni) NULL};
 
 /* They ask for all that CMakeLists.txt compiles with; whatever has AVX2 has F16C. */
 static bool has_avx2(void) {
@@ -43,22 +51,43 @@ static bool has_avx512(void) {
 }
 
 static bool has_avx512vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+
+#    if defined(IG_EMULATED_TILES)
+enum { AMX_IS_EMULATED = 1 };
+static bool has_amx(void) { return has_avx512vnni(); }
+#    else
+enum { AMX_IS_EMULATED = 0 };
+
+/* Tiles of bytes and of BF16.  Linux gives a process the room that their registers take only when
+ * it asks: from then on all its threads may use them, those to come as well. */
+static bool has_amx(void) {
+    enum { BF16 = 1 << 22, TILES = 1 << 24, BYTES = 1 << 25, ALL = BF16 | TILES | BYTES };
+    enum { ASK = 0x1023 /* ARCH_REQ_XCOMP_PERM */, TILE_DATA = 18 };
+    unsigned a, b, c, d;
+    if (!has_avx512vnni() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & ALL) != ALL)
+        return false;
+    return syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
+}
+#    endif
 #endif
 
 static const struct {
     const char *name;
     bool (*available)(void); /* NULL: not compiled in */
     const ig_cpu_entry *const *lists;
+    bool is_emulated; /* slow: for who asks for it */
 } sets[IG_ISA_COUNT] = {
-    [IG_ISA_SCALAR] = {"scalar", always, lists_scalar},
+    [IG_ISA_SCALAR] = {"scalar", always, lists_scalar, false},
 #if defined(__x86_64__)
-    [IG_ISA_AVX2] = {"avx2", has_avx2, lists_avx2},
-    [IG_ISA_AVX512] = {"avx512", has_avx512, lists_avx512},
-    [IG_ISA_AVX512VNNI] = {"avx512vnni", has_avx512vnni, lists_avx512vnni},
+    [IG_ISA_AVX2] = {"avx2", has_avx2, lists_avx2, false},
+    [IG_ISA_AVX512] = {"avx512", has_avx512, lists_avx512, false},
+    [IG_ISA_AVX512VNNI] = {"avx512vnni", has_avx512vnni, lists_avx512vnni, false},
+    [IG_ISA_AMX] = {AMX_IS_EMULATED ? "amx-emulated" : "amx", has_amx, lists_amx, AMX_IS_EMULATED},
 #else
-    [IG_ISA_AVX2] = {"avx2", NULL, NULL},
-    [IG_ISA_AVX512] = {"avx512", NULL, NULL},
-    [IG_ISA_AVX512VNNI] = {"avx512vnni", NULL, NULL},
+    [IG_ISA_AVX2] = {"avx2", NULL, NULL, false},
+    [IG_ISA_AVX512] = {"avx512", NULL, NULL, false},
+    [IG_ISA_AVX512VNNI] = {"avx512vnni", NULL, NULL, false},
+    [IG_ISA_AMX] = {"amx", NULL, NULL, false},
 #endif
 };
 
@@ -68,7 +97,7 @@ bool ig_isa_available(ig_isa isa) { return sets[isa].available && sets[isa].avai
 
 ig_isa ig_isa_best(void) {
     ig_isa isa = IG_ISA_COUNT - 1;
-    while (!ig_isa_available(isa)) isa--;
+    while (!ig_isa_available(isa) || sets[isa].is_emulated) isa--;
     return isa;
 }
 

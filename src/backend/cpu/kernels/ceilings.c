@@ -6,8 +6,9 @@
  */
 #include "backend/cpu/ceilings.h"
 #include "backend/cpu/vec_dot.h"
+#include "backend/cpu/vec_tile.h"
 
-enum { SUMS = 12, AHEAD = 512 /* bytes between a read and its prefetch */ };
+enum { SUMS = 12, TILE_SUMS = 4, AHEAD = 512 /* bytes between a read and its prefetch */ };
 
 static void read_streams(const char *p, uint64_t stride, uint64_t bytes, int32_t *sink) {
     enum { LINE_VECTORS = IG_LINE_BYTES / (4 * VF_LANES) };
@@ -48,11 +49,35 @@ static void dot_rounds(uint64_t rounds, int32_t *sink) {
     memcpy(sink, &x[0], sizeof x[0]);
 }
 
+/* The same with tiles, as large as they come: four sums, which is as many as there are. */
+static void tile_rounds(uint64_t rounds, int32_t *sink) {
+    enum { ROWS = 16, STEPS = 16 };
+    _Alignas(64) int8_t bytes[ROWS][4 * STEPS];
+    memset(bytes, 1, sizeof bytes);
+    tile_begin(ROWS, STEPS, sizeof *bytes);
+    tile_fence();
+    tile_load(TILE_A0, bytes, sizeof *bytes);
+    tile_load(TILE_B0, bytes, sizeof *bytes);
+    tile_zero(TILE_C0);
+    tile_zero(TILE_C1);
+    tile_zero(TILE_C2);
+    tile_zero(TILE_C3);
+    for (uint64_t round = 0; round < rounds; round++) {
+        tile_dot(TILE_C0, TILE_A0, TILE_B0);
+        tile_dot(TILE_C1, TILE_A0, TILE_B0);
+        tile_dot(TILE_C2, TILE_A0, TILE_B0);
+        tile_dot(TILE_C3, TILE_A0, TILE_B0);
+    }
+    tile_store(TILE_C0, bytes, sizeof *bytes);
+    memcpy(sink, bytes, sizeof *bytes);
+    tile_end();
+}
+
 extern const ig_cpu_ceilings IG_CPU_LIST(ceilings);
 const ig_cpu_ceilings IG_CPU_LIST(ceilings) = {
     .read = read_streams,
     .fma = fma_rounds,
-    .dot = dot_rounds,
+    .dot = HAS_FAST_TILES ? tile_rounds : dot_rounds,
     .fma_ops = 2 * SUMS * VF_LANES,
-    .dot_ops = 2 * SUMS * VF_LANES * 4,
+    .dot_ops = HAS_FAST_TILES ? 2 * TILE_SUMS * 16 * 16 * 64 : 2 * SUMS * VF_LANES * 4,
 };

@@ -10,7 +10,7 @@
 #include "backend/cpu/grouped.h"
 #include "backend/cpu/packed_halves.h"
 #include "backend/cpu/product.h"
-#include "backend/cpu/whole.h"
+#include "backend/cpu/tiled.h"
 
 /* How rows of blocks lie: the last dimension is packed, and the others anyhow. */
 typedef struct rows {
@@ -50,6 +50,24 @@ static void round_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         rounded *y = (rounded *)l->scratch + row * blocks;
         for (int64_t b = 0; b < blocks; b++)
             round_block(&panel_types[p->w.dtype], x + b * IG_BLOCK, y + b);
+    }
+}
+
+/* The same for tiles of rows: whose rows these are, tiled.h says. */
+static void round_tiles(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    const int64_t blocks = p->x.columns / IG_BLOCK;
+    for (int64_t tile = begin; tile < end; tile++) {
+        const int64_t first = tiled_first(p->m, tile), count = tiled_first(p->m, tile + 1) - first;
+        for (int64_t r = 0; r < count; r++) {
+            const float *x = (const float *)row_at(&p->x, l->at[0], first + r);
+            char *to = l->scratch + tiled_place(p->m, tile, blocks);
+            for (int64_t b = 0; b < blocks; b++, to += tiled_block_bytes(count)) {
+                rounded block;
+                round_block(&panel_types[p->w.dtype], x + b * IG_BLOCK, &block);
+                tiled_keep(&block, count, r, to);
+            }
+        }
     }
 }
 
@@ -99,7 +117,10 @@ static void multiply_groups(const ig_cpu_launch *l, int64_t begin, int64_t end, 
         .y = (float *)l->at[2 + p->has_bias] + j,
         .y_row = p->n,
         .bias = p->has_bias ? (const float *)l->at[2] + j : NULL};
-    multiply_whole(&part);
+    if (tiled_fits(p->w.dtype, p->m))
+        multiply_tiled(&part);
+    else
+        multiply_whole(&part);
 }
 
 static void matmul_whole(const ig_cpu_launch *l, int64_t begin, int64_t end) {
@@ -122,6 +143,12 @@ static bool whole_setup(const ig_step *step, ig_cpu_setup *out) {
     out->prepare_units = p.m;
     out->prepare_cost = product(p.x.columns, 2);
     out->prepare_kind = rounded_kind(p.w.dtype);
+    if (tiled_fits(p.w.dtype, p.m)) {
+        out->scratch_bytes = (uint64_t)tiled_place(p.m, tiled_count(p.m), blocks);
+        out->prepare = round_tiles;
+        out->prepare_units = tiled_count(p.m);
+        out->prepare_cost = product(p.x.columns, 2 * TILED_ROWS);
+    }
     if (VF_LANES > 1)
         out->pack = (ig_cpu_pack){.run = matmul_packed,
                                   .pack = pack,

@@ -1,0 +1,233 @@
+/*
+ * tiled.h - products in whole numbers through tile registers.
+ *
+ * The sums of whole.h, to the bit, where the processor multiplies tiles of bytes.  A
+ * tile gives the whole numbers of up to twelve rows and sixteen columns for one block;
+ * they go through memory to the vectors that scale and add them.  That takes longer
+ * than the tile does, so the tile of a block is started before the vectors of the
+ * block before it:
+ *
+ *     tiles      block 0 | block 1 | block 2 | ...
+ *     vectors              block 0 | block 1 | ...
+ *
+ * Bytes have a sign here: weights go into the panel without their zero, and whole
+ * numbers need no correction.
+ */
+#ifndef IG_BACKEND_CPU_TILED_H
+#define IG_BACKEND_CPU_TILED_H
+
+#include "backend/cpu/vec_tile.h"
+#include "backend/cpu/whole.h"
+
+enum {
+    TILED_ROWS = 12,  /* of a tile, at most, */
+    TILED_GROUPS = 2, /* of columns: as many sums as fit into registers */
+    TILED_COLUMNS = TILED_GROUPS * PANEL_COLUMNS,
+    TILED_LEAST = 32,     /* rows that go this way; fewer gain nothing. */
+    TILED_LEAST_ROWS = 9, /* Tiles are no lower then. */
+    TILED_RING = 2,       /* blocks whose whole numbers have a place */
+};
+static_assert(!HAS_TILES || (PANEL_VECTORS == 1 && TILE_GROUPS == 2),
+              "a row of a tile is a vector, and panels are opened in pairs");
+
+/* ---- rows to tiles ---- */
+
+/* Rows are dealt into tiles of about the same size, larger ones first. */
+static inline int64_t tiled_count(int64_t rows) { return (rows + TILED_ROWS - 1) / TILED_ROWS; }
+
+static inline int64_t tiled_first(int64_t rows, int64_t tile) {
+    const int64_t n_tiles = tiled_count(rows);
+    return tile * (rows / n_tiles) + smaller(tile, rows % n_tiles);
+}
+
+/* A block of rounded activations of a tile: bytes [rows][32], scales [rows], rests [2][rows], and
+ * room up to the next line. */
+IG_INLINE int64_t tiled_block_bytes(int64_t rows) {
+    return (rows * (int64_t)sizeof(rounded) + LINE - 1) / LINE * LINE;
+}
+
+/* Where the blocks of a tile begin; of the one behind the last: how many bytes all take. */
+static inline int64_t tiled_place(int64_t rows, int64_t tile, int64_t blocks) {
+    const int64_t n_tiles = tiled_count(rows), low = rows / n_tiles, n_high = rows % n_tiles;
+    const int64_t high = smaller(tile, n_high);
+    return blocks * (high * tiled_block_bytes(low + 1) + (tile - high) * tiled_block_bytes(low));
+}
+
+/* Block b of row r, out of `rows`. */
+static inline void tiled_keep(const rounded *x, int64_t rows, int64_t r, char *block) {
+    uint32_t *rest = (uint32_t *)(void *)(block + rows * IG_BLOCK);
+    memcpy(block + r * IG_BLOCK, x->q, IG_BLOCK);
+    memcpy(&rest[r], &x->scale, sizeof x->scale);
+    rest[rows + r] = x->rest[0];
+    rest[2 * rows + r] = x->rest[1];
+}
+
+/* ---- tiles ---- */
+
+/* The whole numbers of a block. */
+typedef struct tiled_wholes {
+    _Alignas(64) int32_t at[TILED_GROUPS][TILED_ROWS][PANEL_COLUMNS];
+} tiled_wholes;
+
+/* Starts the tiles of block b, whose activations begin at x. */
+IG_INLINE void tiled_start(const panel *const *p, const char *x, int64_t b, tiled_wholes *to) {
+    tile_load(TILE_A0, x, IG_BLOCK);
+    tile_load(TILE_B0, p[0]->w[b], STEP_BYTES);
+    tile_load(TILE_B1, p[1]->w[b], STEP_BYTES);
+    tile_zero(TILE_C0);
+    tile_zero(TILE_C1);
+    tile_dot(TILE_C0, TILE_A0, TILE_B0);
+    tile_dot(TILE_C1, TILE_A0, TILE_B1);
+    tile_store(TILE_C0, to->at[0], STEP_BYTES);
+    tile_store(TILE_C1, to->at[1], STEP_BYTES);
+}
+
+typedef vf tiled_sums[TILED_ROWS][TILED_GROUPS];
+
+/* Adds block b of panels: the chains of whole.h. */
+IG_INLINE void tiled_add(const panel *const *p, const char *x, int64_t b, const tiled_wholes *whole,
+                         vf (*sum)[TILED_GROUPS], const int rows, const panel_kind kind) {
+    const float *scales = (const float *)(const void *)(x + rows * IG_BLOCK);
+    const float *rests = scales + rows;
+    IG_UNROLL
+    for (int r = 0; r < rows; r++) {
+        const vf scale = vf_set(scales[r]);
+        IG_UNROLL
+        for (int g = 0; g < TILED_GROUPS; g++) {
+            const vf product = vi_to_float(vi_load(whole->at[g][r]));
+            sum[r][g] = vf_fma(product, vf_mul(vf_load(p[g]->scale[b][0]), scale), sum[r][g]);
+            if (kind == WITH_MIN)
+                sum[r][g] = vf_fma(vf_load(p[g]->min[b][0]), vf_set(rests[r]), sum[r][g]);
+        }
+    }
+}
+
+/* Where results go, and sums wait between two panels of the same columns. */
+typedef struct tiled_out {
+    float *y;
+    int64_t y_row, columns;
+    const float *bias; /* or NULL */
+    bool first, last;  /* panels */
+} tiled_out;
+
+IG_INLINE void tiled_load_sums(const tiled_out *out, vf (*sum)[TILED_GROUPS], const int rows) {
+    IG_UNROLL
+    for (int r = 0; r < rows; r++) {
+        IG_UNROLL
+        for (int g = 0; g < TILED_GROUPS; g++) {
+            const int64_t c = g * PANEL_COLUMNS, left = smaller(out->columns - c, PANEL_COLUMNS);
+            sum[r][g] = vf_set(0);
+            if (!out->first && left > 0)
+                sum[r][g] = vf_load_first(out->y + r * out->y_row + c, left);
+        }
+    }
+}
+
+IG_INLINE void tiled_store_sums(const tiled_out *out, vf (*sum)[TILED_GROUPS], const int rows) {
+    IG_UNROLL
+    for (int g = 0; g < TILED_GROUPS; g++) {
+        const int64_t c = g * PANEL_COLUMNS, left = smaller(out->columns - c, PANEL_COLUMNS);
+        if (left <= 0) continue;
+        const bool biased = out->last && out->bias;
+        const vf bias = biased ? vf_load_first(out->bias + c, left) : vf_set(0);
+        IG_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vf y = biased ? vf_add(sum[r][g], bias) : sum[r][g];
+            vf_store_first(out->y + r * out->y_row + c, y, left);
+        }
+    }
+}
+
+/* Adds `blocks` blocks of panels to the sums of some rows. */
+IG_INLINE void tiled_panels(const panel *const *p, const char *x, int64_t blocks,
+                            const tiled_out *out, const int rows, const panel_kind kind) {
+    const int64_t x_bytes = tiled_block_bytes(rows);
+    tiled_wholes whole[TILED_RING];
+    tiled_sums sum;
+    if (!HAS_TILES) return;
+    tiled_load_sums(out, sum, rows);
+    tile_fence();
+    tiled_start(p, x, 0, &whole[0]);
+    for (int64_t b = 0; b < blocks; b++, x += x_bytes) {
+        if (b + 1 < blocks) tiled_start(p, x + x_bytes, b + 1, &whole[(b + 1) % TILED_RING]);
+        tiled_add(p, x, b, &whole[b % TILED_RING], sum, rows, kind);
+    }
+    tiled_store_sums(out, sum, rows);
+}
+
+typedef void tiled_fn(const panel *const *p, const char *x, int64_t blocks, const tiled_out *out);
+
+#define TILED(name, rows, kind)                                                     \
+    static void name##_##rows(const panel *const *p, const char *x, int64_t blocks, \
+                              const tiled_out *out) {                               \
+        tiled_panels(p, x, blocks, out, rows, kind);                                \
+    }
+#define TILED_FNS(name, kind) \
+    TILED(name, 9, kind) TILED(name, 10, kind) TILED(name, 11, kind) TILED(name, 12, kind)
+#define TILED_NAMES(name) \
+    { name##_9, name##_10, name##_11, name##_12 }
+
+TILED_FNS(tiled_one, ONE_SCALE)
+TILED_FNS(tiled_min, WITH_MIN)
+
+/* [kind][rows - TILED_LEAST_ROWS] */
+static tiled_fn *const tiled_fns[2][TILED_ROWS - TILED_LEAST_ROWS + 1] = {
+    [ONE_SCALE] = TILED_NAMES(tiled_one),
+    [WITH_MIN] = TILED_NAMES(tiled_min),
+};
+
+/* ---- products ---- */
+
+/* Takes the zero off the bytes of a panel. */
+static inline void tiled_sign(panel *p, int64_t blocks, int zero) {
+    for (int64_t b = 0; b < blocks && zero != 0; b++)
+        for (int j = 0; j < STEPS; j++) {
+            const vi q = vi_sub_bytes(line_at(p->w[b][j], 0), zero);
+            vf_store((float *)(void *)p->w[b][j], vf_of_bits(q));
+        }
+}
+
+/* All rows through panels that begin at block `first`.  `*configured` is for how many rows tiles
+ * are: that changes where larger ones end. */
+static inline void tiled_through(const whole_block *p, const panel *const *panels, int64_t c,
+                                 int64_t first, int64_t blocks, int64_t *configured) {
+    const panel_kind kind = panel_types[p->dtype].kind;
+    tiled_out out = {.y_row = p->y_row,
+                     .columns = smaller(p->columns - c, TILED_COLUMNS),
+                     .bias = p->bias ? p->bias + c : NULL,
+                     .first = first == 0,
+                     .last = first + blocks == p->blocks};
+    for (int64_t i = 0; i < tiled_count(p->rows); i++) {
+        const int64_t row = tiled_first(p->rows, i), rows = tiled_first(p->rows, i + 1) - row;
+        const char *x = (const char *)p->x + tiled_place(p->rows, i, p->blocks);
+        if (rows != *configured) tile_begin(rows, STEPS, STEP_BYTES);
+        *configured = rows;
+        out.y = p->y + row * p->y_row + c;
+        tiled_fns[kind][rows - TILED_LEAST_ROWS](panels, x + first * tiled_block_bytes(rows),
+                                                 blocks, &out);
+    }
+}
+
+/* Whether so many rows go this way: then `x` of a block is what tiled_keep() made of them all.
+ * Two scales for a block are two tiles, which take longer than what they save. */
+static inline bool tiled_fits(ig_dtype dtype, int64_t rows) {
+    return HAS_TILES && panel_types[dtype].kind < TWO_SCALES && rows >= TILED_LEAST;
+}
+
+/* As multiply_whole(). */
+static void multiply_tiled(const whole_block *p) {
+    whole_room room;
+    const panel *panels[TILED_GROUPS];
+    int64_t configured = 0;
+    for (int64_t c = 0; c < p->columns; c += TILED_COLUMNS)
+        for (int64_t b = 0; b < p->blocks; b += PANEL_BLOCKS) {
+            const int64_t blocks = smaller(p->blocks - b, PANEL_BLOCKS);
+            fill_panels(p, c, b, blocks, panels, &room);
+            for (int g = 0; g < TILED_GROUPS && c + g * PANEL_COLUMNS < p->columns; g++)
+                tiled_sign(&room.panel[g], blocks, panel_types[p->dtype].zero);
+            tiled_through(p, panels, c, b, blocks, &configured);
+        }
+    tile_end();
+}
+
+#endif
