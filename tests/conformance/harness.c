@@ -123,7 +123,14 @@ static bool bits_differ(const trial *t, const trial_result *a, const trial_resul
 
 /* ---- one case ---- */
 
-typedef enum verdict { PASSED, REFUSED, FAILED } verdict;
+typedef enum verdict { PASSED, REFUSED, FAILED, LEFT_OUT } verdict;
+
+static int64_t elements_of(const ig_step *step) {
+    int64_t elements = 0;
+    for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
+        elements += ig_shape_count(ig_step_operand(step, i)->desc.shape);
+    return elements;
+}
 
 static verdict failed(ig_status status, char *words) {
     snprintf(words, WORDS_BYTES, "%s: %s", ig_status_text(status), ig_error_text());
@@ -164,6 +171,10 @@ static verdict run_case(session *s, const ig_case *c, ig_dtype real, uint64_t *d
     answer a;
     ig_status status = trial_init(&t, c, real);
     if (status != IG_OK) return failed(status, words);
+    if (s->options.most_elements > 0 && elements_of(&t.step) > s->options.most_elements) {
+        trial_deinit(&t);
+        return LEFT_OUT;
+    }
     if (s->backend->can_run && !s->backend->can_run(s->seats[0].device, &t.step)) {
         trial_deinit(&t); /* without asking the oracle, which takes its time */
         return REFUSED;

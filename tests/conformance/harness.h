@@ -35,6 +35,7 @@ typedef struct conformance_options {
     FILE *out;      /* one line per op and dtype, and each failure with the values that clash */
     const char *op; /* cases of this op alone; NULL: of all */
     double least;   /* errors below this do not count: for devices without subnormal numbers */
+    int64_t most_elements; /* cases whose operands have more are left out; 0: none is */
 } conformance_options;
 
 /* Fails only if the device does not open; what the cases gave is in `result`. */

@@ -37,8 +37,11 @@ static void every_case_agrees_with_the_reference(void **state) {
         host_deinit(&host);
         skip();
     }
-    const conformance_options loudly = {
-        .out = stdout, .op = getenv("CONFORMANCE_OP"), .least = least_of(&host)};
+    const char *most = getenv("CONFORMANCE_MOST"); /* elements of a case */
+    const conformance_options loudly = {.out = stdout,
+                                        .op = getenv("CONFORMANCE_OP"),
+                                        .least = least_of(&host),
+                                        .most_elements = most ? atoll(most) : 0};
     host_deinit(&host);
     assert_int_equal(conformance_run(&ig_vulkan_backend, loudly, &c), IG_OK);
     assert_int_equal(c.all.failed, 0);
