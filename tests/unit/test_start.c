@@ -112,7 +112,8 @@ static long resident_of(const char *path) {
     FILE *maps = fopen("/proc/self/smaps", "re");
     assert_non_null(maps);
     while (fgets(line, sizeof line, maps)) {
-        if (strchr(line, '/') || strchr(line, '[')) ours = strstr(line, path) != NULL;
+        unsigned long from, to; /* the first line of a mapping has its addresses */
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) ours = strstr(line, path) != NULL;
         if (ours && sscanf(line, "Rss: %ld kB", &kilobytes) == 1) all += kilobytes * 1024;
     }
     fclose(maps);
