@@ -2,12 +2,12 @@
  * a [..., m, k] x b [..., k, n] + bias [n] -> [..., m, n], an activation on top, and a
  * residual added to that.
  *
- * Every element of the result is one chain of multiply-adds over ascending k; the
- * bias comes next, the activation and the residual last, on what would be stored.  That
- * holds whatever m, n, the batch or the strides are, so a row's result does not
- * depend on its neighbours.  gemm.h has the tiles that compute it.  Factors may be
- * stored in 16 bits: they become floats when a unit copies them to where it reads them
- * from, so nobody writes them out as a whole.
+ * Every element of the result is one chain of multiply-adds over ascending k (small
+ * gradients of weights apart, see below); the bias comes next, the activation and the
+ * residual last, on what would be stored.  That holds whatever m, n, the batch or the
+ * strides are, so a row's result does not depend on its neighbours.  gemm.h has the tiles
+ * that compute it.  Factors may be stored in 16 bits: they become floats when a unit
+ * copies them to where it reads them from, so nobody writes them out as a whole.
  *
  *       +------+------+      A unit is a block of results.  It goes through k in
  *     m | unit | unit |      stretches, and in each one takes the strips of its rows
