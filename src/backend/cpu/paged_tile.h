@@ -157,7 +157,7 @@ IG_INLINE vf load_stored(const char *p, int64_t place, int64_t n, const ig_dtype
     if (dtype == IG_F32) return vf_load_first((const float *)p, n);
     if (dtype == IG_Q8_0) {
         const char *block = p - place - offsetof(ig_block_q8_0, q);
-        return vf_mul(vf_set_f16((const uint16_t *)block), vi_to_float(vi_load_i8(p)));
+        return vf_mul(vf_set_f16(block), vi_to_float(vi_load_i8(p)));
     }
     if (n == VF_LANES)
         return dtype == IG_F16 ? vf_load_f16((const uint16_t *)p)

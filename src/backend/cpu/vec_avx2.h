@@ -60,7 +60,11 @@ IG_INLINE vf vf_of_bits(vi bits) { return _mm256_castsi256_ps(bits); }
 IG_INLINE vf vf_load_f16(const uint16_t *p) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
-IG_INLINE vf vf_set_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_set1_epi16((short)*p)); }
+IG_INLINE vf vf_set_f16(const void *p) {
+    int16_t bits;
+    memcpy(&bits, p, sizeof bits);
+    return _mm256_cvtph_ps(_mm_set1_epi16(bits));
+}
 IG_INLINE void vf_store_f16(uint16_t *p, vf x) {
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }

@@ -64,7 +64,11 @@ IG_INLINE vf vf_of_bits(vi bits) { return _mm512_castsi512_ps(bits); }
 IG_INLINE vf vf_load_f16(const uint16_t *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
-IG_INLINE vf vf_set_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_set1_epi16((short)*p)); }
+IG_INLINE vf vf_set_f16(const void *p) {
+    int16_t bits;
+    memcpy(&bits, p, sizeof bits);
+    return _mm512_cvtph_ps(_mm256_set1_epi16(bits));
+}
 IG_INLINE void vf_store_f16(uint16_t *p, vf x) {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }

@@ -91,7 +91,7 @@ IG_INLINE vf vf_rows_i8(const char *p, int64_t step) {
 }
 IG_INLINE vf vf_rows_set_f16(const char *p, int64_t step) {
     (void)step;
-    return vf_set_f16((const uint16_t *)p);
+    return vf_set_f16(p);
 }
 #    if defined(__AVX2__)
 IG_INLINE vf vf_sum_rows(const vf *x) {

@@ -74,8 +74,12 @@ IG_INLINE vf vf_load_f16(const uint16_t *p) {
     return vf_of_bits((vi)(sign | high | mantissa << 13));
 }
 
-/* One for all lanes. */
-IG_INLINE vf vf_set_f16(const uint16_t *p) { return vf_load_f16(p); }
+/* One for all lanes, wherever it lies. */
+IG_INLINE vf vf_set_f16(const void *p) {
+    uint16_t bits;
+    memcpy(&bits, p, sizeof bits);
+    return vf_load_f16(&bits);
+}
 
 /* Rounds to nearest, ties to even.  Below the least normal number, adding 0.5 leaves the count of
  * 2^-24 in the last bits. */
