@@ -71,15 +71,15 @@ typedef struct tiled_wholes {
 
 /* Starts the tiles of block b, whose activations begin at x. */
 IG_INLINE void tiled_start(const panel *const *p, const char *x, int64_t b, tiled_wholes *to) {
-    tile_load(TILE_A0, x, IG_BLOCK);
-    tile_load(TILE_B0, p[0]->w[b], STEP_BYTES);
-    tile_load(TILE_B1, p[1]->w[b], STEP_BYTES);
-    tile_zero(TILE_C0);
-    tile_zero(TILE_C1);
-    tile_dot(TILE_C0, TILE_A0, TILE_B0);
-    tile_dot(TILE_C1, TILE_A0, TILE_B1);
-    tile_store(TILE_C0, to->at[0], STEP_BYTES);
-    tile_store(TILE_C1, to->at[1], STEP_BYTES);
+    TILE_LOAD(TILE_A0, x, IG_BLOCK);
+    TILE_LOAD(TILE_B0, p[0]->w[b], STEP_BYTES);
+    TILE_LOAD(TILE_B1, p[1]->w[b], STEP_BYTES);
+    TILE_ZERO(TILE_C0);
+    TILE_ZERO(TILE_C1);
+    TILE_DOT(TILE_C0, TILE_A0, TILE_B0);
+    TILE_DOT(TILE_C1, TILE_A0, TILE_B1);
+    TILE_STORE(TILE_C0, to->at[0], STEP_BYTES);
+    TILE_STORE(TILE_C1, to->at[1], STEP_BYTES);
 }
 
 typedef vf tiled_sums[TILED_ROWS][TILED_GROUPS];
@@ -141,10 +141,10 @@ IG_INLINE void tiled_store_sums(const tiled_out *out, vf (*sum)[TILED_GROUPS], c
 /* Adds `blocks` blocks of panels to the sums of some rows. */
 IG_INLINE void tiled_panels(const panel *const *p, const char *x, int64_t blocks,
                             const tiled_out *out, const int rows, const panel_kind kind) {
-    const int64_t x_bytes = tiled_block_bytes(rows);
     tiled_wholes whole[TILED_RING];
     tiled_sums sum;
     if (!HAS_TILES) return;
+    const int64_t x_bytes = tiled_block_bytes(rows);
     tiled_load_sums(out, sum, rows);
     tile_fence();
     tiled_start(p, x, 0, &whole[0]);
@@ -227,7 +227,7 @@ static void multiply_tiled(const whole_block *p) {
                 tiled_sign(&room.panel[g], blocks, panel_types[p->dtype].zero);
             tiled_through(p, panels, c, b, blocks, &configured);
         }
-    tile_end();
+    TILE_END();
 }
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * vec_tile.h - tile registers, beside the operations of vec.h.
  *
- * Eight registers of up to sixteen rows of 64 bytes.  tile_dot adds to a tile of sums,
+ * Eight registers of up to sixteen rows of 64 bytes.  TILE_DOT adds to a tile of sums,
  * of 32 bits each, the products of bytes with a sign in two others:
  *
  *     TILE_C0 ..    c    [rows, row_bytes]
@@ -9,9 +9,9 @@
  *     TILE_B0 ..    b    [steps, row_bytes]       and the same for each column of c
  *
  * A result depends on its row of a and its column of b alone.  Registers are there from
- * tile_begin(), which says how large they are, to tile_end(): between, a thread that is
+ * tile_begin(), which says how large they are, to TILE_END(): between, a thread that is
  * interrupted has eight kilobytes more to save.  Their numbers have to be written as
- * such.  tile_load reads what was written before the last tile_fence() or tile_store.
+ * such.  TILE_LOAD reads what was written before the last tile_fence() or TILE_STORE.
  */
 #ifndef IG_BACKEND_CPU_VEC_TILE_H
 #define IG_BACKEND_CPU_VEC_TILE_H
@@ -38,22 +38,28 @@ static_assert(sizeof(tile_shapes) == 64, "one line");
 #if defined(IG_EMULATED_TILES)
 #    include "backend/cpu/vec_tile_emulated.h"
 enum { HAS_TILES = 1, HAS_FAST_TILES = 0 };
+#    define TILE_CONFIGURE(shapes)      tile_configure(shapes)
+#    define TILE_END()                  tile_end()
+#    define TILE_ZERO(c)                tile_zero(c)
+#    define TILE_LOAD(to, p, stride)    tile_load(to, p, stride)
+#    define TILE_STORE(from, p, stride) tile_store(from, p, stride)
+#    define TILE_DOT(c, a, b)           tile_dot(c, a, b)
 #elif defined(__AMX_INT8__)
 enum { HAS_TILES = 1, HAS_FAST_TILES = 1 };
-#    define tile_configure(shapes)      _tile_loadconfig(shapes)
-#    define tile_end()                  _tile_release()
-#    define tile_zero(c)                _tile_zero(c)
-#    define tile_load(to, p, stride)    _tile_loadd(to, p, stride)
-#    define tile_store(from, p, stride) _tile_stored(from, p, stride)
-#    define tile_dot(c, a, b)           _tile_dpbssd(c, a, b)
+#    define TILE_CONFIGURE(shapes)      _tile_loadconfig(shapes)
+#    define TILE_END()                  _tile_release()
+#    define TILE_ZERO(c)                _tile_zero(c)
+#    define TILE_LOAD(to, p, stride)    _tile_loadd(to, p, stride)
+#    define TILE_STORE(from, p, stride) _tile_stored(from, p, stride)
+#    define TILE_DOT(c, a, b)           _tile_dpbssd(c, a, b)
 #else /* never called */
 enum { HAS_TILES = 0, HAS_FAST_TILES = 0 };
-#    define tile_configure(shapes)      ((void)(shapes))
-#    define tile_end()                  ((void)0)
-#    define tile_zero(c)                ((void)0)
-#    define tile_load(to, p, stride)    ((void)(p), (void)(stride))
-#    define tile_store(from, p, stride) ((void)(p), (void)(stride))
-#    define tile_dot(c, a, b)           ((void)0)
+#    define TILE_CONFIGURE(shapes)      ((void)(shapes))
+#    define TILE_END()                  ((void)0)
+#    define TILE_ZERO(c)                ((void)0)
+#    define TILE_LOAD(to, p, stride)    ((void)(p), (void)(stride))
+#    define TILE_STORE(from, p, stride) ((void)(p), (void)(stride))
+#    define TILE_DOT(c, a, b)           ((void)0)
 #endif
 
 /* Takes `by` off each byte, which then has a sign. */
@@ -71,7 +77,7 @@ IG_INLINE void tile_begin(int64_t rows, int64_t steps, int64_t row_bytes) {
         s.rows[i] = (uint8_t)(is_b ? steps : rows);
         s.row_bytes[i] = (uint16_t)(is_a ? 4 * steps : row_bytes);
     }
-    tile_configure(&s);
+    TILE_CONFIGURE(&s);
 }
 
 #endif

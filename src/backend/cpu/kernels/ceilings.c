@@ -56,21 +56,21 @@ static void tile_rounds(uint64_t rounds, int32_t *sink) {
     memset(bytes, 1, sizeof bytes);
     tile_begin(ROWS, STEPS, sizeof *bytes);
     tile_fence();
-    tile_load(TILE_A0, bytes, sizeof *bytes);
-    tile_load(TILE_B0, bytes, sizeof *bytes);
-    tile_zero(TILE_C0);
-    tile_zero(TILE_C1);
-    tile_zero(TILE_C2);
-    tile_zero(TILE_C3);
+    TILE_LOAD(TILE_A0, bytes, sizeof *bytes);
+    TILE_LOAD(TILE_B0, bytes, sizeof *bytes);
+    TILE_ZERO(TILE_C0);
+    TILE_ZERO(TILE_C1);
+    TILE_ZERO(TILE_C2);
+    TILE_ZERO(TILE_C3);
     for (uint64_t round = 0; round < rounds; round++) {
-        tile_dot(TILE_C0, TILE_A0, TILE_B0);
-        tile_dot(TILE_C1, TILE_A0, TILE_B0);
-        tile_dot(TILE_C2, TILE_A0, TILE_B0);
-        tile_dot(TILE_C3, TILE_A0, TILE_B0);
+        TILE_DOT(TILE_C0, TILE_A0, TILE_B0);
+        TILE_DOT(TILE_C1, TILE_A0, TILE_B0);
+        TILE_DOT(TILE_C2, TILE_A0, TILE_B0);
+        TILE_DOT(TILE_C3, TILE_A0, TILE_B0);
     }
-    tile_store(TILE_C0, bytes, sizeof *bytes);
+    TILE_STORE(TILE_C0, bytes, sizeof *bytes);
     memcpy(sink, bytes, sizeof *bytes);
-    tile_end();
+    TILE_END();
 }
 
 extern const ig_cpu_ceilings IG_CPU_LIST(ceilings);
