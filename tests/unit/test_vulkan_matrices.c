@@ -78,8 +78,8 @@ static void nothing_of_the_older_extension_is_left(void **state) {
         assert_true(op < FIRST_OF_NV || op > LAST_OF_NV);
         if (op == OP_CAPABILITY) assert_int_not_equal(at[1], FIRST_OF_NV);
         asked |= op == OP_CAPABILITY && at[1] == KHR_CAPABILITY;
-        extended |= op == OP_EXTENSION &&
-                    strcmp((const char *)(at + 1), "SPV_KHR_cooperative_matrix") == 0;
+        extended |=
+            op == OP_EXTENSION && strcmp((const char *)(at + 1), "SPV_KHR_cooperative_matrix") == 0;
     }
     assert_ptr_equal(end, m.words + m.count); /* instructions follow each other without a gap */
     assert_true(asked);

@@ -117,7 +117,7 @@ VK_STRUCT(vk_split_head) {
     uint stride, k_stride;
 };
 #define VK_SLICE       64
-#define VK_MATRIX_K_ID 4 /* of the constant that the matrices of both sides share */
+#define VK_MATRIX_K_ID 4  /* of the constant that the matrices of both sides share */
 #define VK_PARTS_ID    11 /* of the constant that says how many share out k */
 
 VK_STRUCT(vk_rope_params) {
