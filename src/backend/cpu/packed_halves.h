@@ -181,15 +181,15 @@ typedef void half_tile_fn(const half_tile *t);
     static void half_##ID##_##rows##_many(const half_tile *t) { \
         add_half_tile(t, IG_##ID, rows, half_groups(rows));     \
     }
-#define HALF_TILES(ID)                                                                     \
-    HALF_TILE(ID, 1)                                                                       \
-    HALF_TILE(ID, 2)                                                                       \
-    HALF_TILE(ID, 3)                                                                       \
-    HALF_TILE(ID, 4)                                                                       \
-    HALF_TILE(ID, 5)                                                                       \
-    HALF_TILE(ID, 6)                                                                       \
-    HALF_TILE(ID, 7) HALF_TILE(ID, 8) HALF_TILE(ID, 9) HALF_TILE(ID, 10) HALF_TILE(ID, 11) \
-        HALF_TILE(ID, 12)
+#define HALF_TILES(ID) \
+    HALF_TILE(ID, 1)   \
+    HALF_TILE(ID, 2)   \
+    HALF_TILE(ID, 3)   \
+    HALF_TILE(ID, 4)   \
+    HALF_TILE(ID, 5)   \
+    HALF_TILE(ID, 6)   \
+    HALF_TILE(ID, 7)   \
+    HALF_TILE(ID, 8) HALF_TILE(ID, 9) HALF_TILE(ID, 10) HALF_TILE(ID, 11) HALF_TILE(ID, 12)
 #define HALF_PAIR(ID, rows) \
     { half_##ID##_##rows##_one, half_##ID##_##rows##_many }
 #define HALF_TILE_NAMES(ID)                                                                       \
