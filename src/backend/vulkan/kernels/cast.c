@@ -43,8 +43,9 @@ bool vk_setup_widened(const ig_step *step, vk_builder *b, uint32_t count, vk_set
     ig_operand operands[VK_WIDENED_OPERANDS];
     ig_step wide = *step;
     uint64_t at = 0;
-    if (step->n_in + step->n_out > VK_WIDENED_OPERANDS) return false;
-    for (uint32_t i = 0; i < step->n_in + step->n_out; i++) operands[i] = *ig_step_operand(step, i);
+    if (step->n_in < count || step->n_in + step->n_out > VK_WIDENED_OPERANDS) return false;
+    memcpy(operands, step->in, step->n_in * sizeof *operands);
+    memcpy(operands + step->n_in, step->out, step->n_out * sizeof *operands);
     for (uint32_t i = 0; i < count; i++)
         if (operands[i].desc.dtype != IG_F32) at = widen(b, step, &operands[i], at);
     wide.in = operands;
