@@ -80,12 +80,15 @@ static uint32_t form_of(const ig_operand *o, uint32_t rows, uint32_t stride, uin
 
 /* ---- products in parts along k ---- */
 
-/* Groups that keep a large device busy, and the least that one should do of k. */
-enum { ENOUGH_GROUPS = 384, MOST_PARTS = 8, LEAST_PART = 256 };
+/* Groups that keep a large device busy, and the least that one should do of k.  Those that work on
+ * units for matrices are enough when each processor has one. */
+enum { ENOUGH_GROUPS = 384, ENOUGH_MATRIX_GROUPS = 128, MOST_PARTS = 8, LEAST_PART = 256 };
 
 static uint32_t parts_for(const vk_matmul_head *h, const vk_dispatch *d) {
     const uint32_t groups = d->groups[0] * d->groups[1], most = h->k / LEAST_PART;
-    const uint32_t wanted = h->batches > 1 ? 1 : ENOUGH_GROUPS / (groups > 0 ? groups : 1);
+    const uint32_t enough =
+        d->shader == VK_SHADER_matmul_matrix ? ENOUGH_MATRIX_GROUPS : ENOUGH_GROUPS;
+    const uint32_t wanted = h->batches > 1 ? 1 : enough / (groups > 0 ? groups : 1);
     const uint32_t parts = wanted < most ? wanted : most;
     return parts < 2 ? 1 : parts < MOST_PARTS ? parts : MOST_PARTS;
 }

@@ -64,10 +64,15 @@ void join(uint a, uint b) {
     }
 }
 
+/* The power comes in twice, one after the other: its square may be more than a float. */
 float finish(float x, int exponent) {
     const float power = OPERATION == VK_REDUCE_SQUARES ? power_of_two(exponent) : 1;
-    if (FINISH == VK_FINISH_MEAN) return x / params.divisor * power * power;
-    return FINISH == VK_FINISH_ROOT ? root(x) * power : x;
+    if (FINISH == VK_FINISH_ROOT) return root(x) * power;
+    if (FINISH == VK_FINISH_NOT) return x;
+    precise float mean = x / params.divisor;
+    mean = mean * power;
+    mean = mean * power;
+    return mean;
 }
 
 void main() {
