@@ -296,7 +296,7 @@ static bool parts_are_true(const ig_file_map *hints, const file_head *h, const c
     return right;
 }
 
-static void verify_file(const char *file, ig_digests_state *state) {
+static void verify_file(const char *file, bool reads, ig_digests_state *state) {
     ig_file_map map;
     file_head h;
     identity now;
@@ -307,7 +307,7 @@ static void verify_file(const char *file, ig_digests_state *state) {
         snprintf(path, sizeof path, "%.*s", (int)h.path_bytes, (const char *)map.bytes + sizeof h);
         if (!identify(path, &now) || !same(&now, &h.id))
             verdict = &state->stale;
-        else if (parts_are_true(&map, &h, path))
+        else if (!reads || parts_are_true(&map, &h, path))
             verdict = &state->sound;
     }
     ++*verdict;
@@ -315,7 +315,7 @@ static void verify_file(const char *file, ig_digests_state *state) {
     if (verdict != &state->sound) (void)unlink(file);
 }
 
-ig_digests_state ig_digests_verify(const char *folder) {
+static ig_digests_state verify_all(const char *folder, bool reads) {
     ig_digests_state state = {0};
     DIR *dir = opendir(folder);
     for (const struct dirent *e; dir && (e = readdir(dir));) {
@@ -323,8 +323,12 @@ ig_digests_state ig_digests_verify(const char *folder) {
         const size_t length = strlen(e->d_name), tail = sizeof suffix - 1;
         if (length <= tail || strcmp(e->d_name + length - tail, suffix) != 0) continue;
         const int bytes = snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        if (bytes > 0 && (size_t)bytes < sizeof path) verify_file(path, &state);
+        if (bytes > 0 && (size_t)bytes < sizeof path) verify_file(path, reads, &state);
     }
     if (dir) closedir(dir);
     return state;
 }
+
+ig_digests_state ig_digests_verify(const char *folder) { return verify_all(folder, true); }
+
+void ig_digests_prune(const char *folder) { (void)verify_all(folder, false); }

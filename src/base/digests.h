@@ -42,5 +42,7 @@ typedef struct ig_digests_state {
 
 /* Reads all files that are still there; what is stale or wrong is removed. */
 ig_digests_state ig_digests_verify(const char *folder);
+/* The same without reading them: removes what is stale. */
+void ig_digests_prune(const char *folder);
 
 #endif
