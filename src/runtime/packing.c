@@ -180,12 +180,9 @@ static packed *find(const ig_packing *p, const void *weight, const char *layout,
     return NULL;
 }
 
-/* Large pages, where there are any: many rows are read at once. */
 static void *new_bytes(const ig_allocator *memory, uint64_t bytes) {
     void *p = ig_alloc(memory, bytes, 1);
-    const uintptr_t large = (uintptr_t)1 << 21, begin = ((uintptr_t)p + large - 1) & -large;
-    const uintptr_t end = ((uintptr_t)p + bytes) & -large;
-    if (p && end > begin) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+    ig_want_large_pages(p, bytes);
     return p;
 }
 
