@@ -143,6 +143,7 @@ static bool whole_setup(const ig_step *step, ig_cpu_setup *out) {
     out->prepare_units = p.m;
     out->prepare_cost = product(p.x.columns, 2);
     out->prepare_kind = rounded_kind(p.w.dtype);
+    out->prepares_rows = !tiled_fits(p.w.dtype, p.m);
     if (tiled_fits(p.w.dtype, p.m)) {
         out->scratch_bytes = (uint64_t)tiled_place(p.m, tiled_count(p.m), blocks);
         out->prepare = round_tiles;
@@ -236,6 +237,7 @@ static bool experts_setup(const ig_step *step, ig_cpu_setup *out) {
     out->prepare_units = p.rows;
     out->prepare_cost = product(p.k, 2);
     out->prepare_kind = rounded_kind(p.dtype);
+    out->prepares_rows = true;
     if (VF_LANES > 1)
         out->pack = (ig_cpu_pack){.run = experts_packed,
                                   .pack = pack_experts,
