@@ -16,6 +16,11 @@ extern const ig_allocator ig_heap; /* the C library's */
 /* Zeroed room for `count` things; NULL if there is none or the product overflows. */
 void *ig_alloc(const ig_allocator *a, size_t count, size_t bytes_each);
 void ig_free(const ig_allocator *a, void *p);
+
+/* For memory that is read from end to end by many streams: large pages, where the system has any.
+ * They are taken when memory is first touched. */
+void ig_want_large_pages(void *p, size_t bytes);
+
 char *ig_copy_text(const ig_allocator *a, const char *text); /* NULL: no memory */
 
 /* Makes room for `wanted` items behind *items, keeping what is there; false: no memory, and
