@@ -36,6 +36,11 @@ static void *host_pack_begin(const ig_host *host, const ig_operand *weight, cons
     return ig_ctx_pack_begin(ctx_of(host), weight, layout, bytes, out_ready);
 }
 
+static void host_pack_reached(const ig_host *host, const ig_operand *weight,
+                              uint64_t source_bytes) {
+    ig_ctx_pack_reached(ctx_of(host), weight, source_bytes);
+}
+
 static void host_pack_end(const ig_host *host, const ig_operand *weight, bool whole) {
     ig_ctx_pack_end(ctx_of(host), weight, whole);
 }
@@ -162,7 +167,8 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
                                .team_barrier = host_team_barrier,
                                .option = host_option,
                                .pack_begin = host_pack_begin,
-                               .pack_end = host_pack_end},
+                               .pack_end = host_pack_end,
+                               .pack_reached = host_pack_reached},
                               ctx};
     ctx->planner = (ig_planner){.allocator = &ctx->allocator,
                                 .strict = options->strict,
@@ -266,3 +272,9 @@ uint32_t ig_ctx_device_class(const ig_ctx *ctx) {
     return ctx->planner.devices[0]->info.device_class;
 }
 const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx) { return &ctx->allocator; }
+
+bool ig_ctx_tell(const ig_ctx *ctx, const char *what, uint64_t done, uint64_t total) {
+    const ig_ctx_options *o = &ctx->options;
+    if (o->progress && total > 0) o->progress(o->user, what, done, total);
+    return !o->cancel || !o->cancel(o->user);
+}
