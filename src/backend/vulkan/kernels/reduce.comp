@@ -64,15 +64,10 @@ void join(uint a, uint b) {
     }
 }
 
-/* The power comes in twice, one after the other: its square may be more than a float. */
 float finish(float x, int exponent) {
-    const float power = OPERATION == VK_REDUCE_SQUARES ? power_of_two(exponent) : 1;
-    if (FINISH == VK_FINISH_ROOT) return root(x) * power;
-    if (FINISH == VK_FINISH_NOT) return x;
-    precise float mean = x / params.divisor;
-    mean = mean * power;
-    mean = mean * power;
-    return mean;
+    const int power = OPERATION == VK_REDUCE_SQUARES ? exponent : 0;
+    if (FINISH == VK_FINISH_MEAN) return times_power(x / params.divisor, 2 * power);
+    return FINISH == VK_FINISH_ROOT ? root(x) * power_of_two(power) : x;
 }
 
 void main() {
