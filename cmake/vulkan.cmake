@@ -29,8 +29,7 @@ else()
   set(vulkan_kernels ${PROJECT_SOURCE_DIR}/src/backend/vulkan/kernels)
   set(vulkan_include ${PROJECT_BINARY_DIR}/generated)
   set(vulkan_code ${vulkan_include}/backend/vulkan/shaders)
-  file(MAKE_DIRECTORY ${vulkan_code})
-  file(MAKE_DIRECTORY ${vulkan_code}/bound)
+  file(MAKE_DIRECTORY ${vulkan_code}/addressed ${vulkan_code}/bound)
   file(GLOB vulkan_shaders CONFIGURE_DEPENDS ${vulkan_kernels}/*.comp)
   # Each shader in two forms: with memory by address, and by bindings, which any device has.  What is
   # bound reaches memory through functions that become short when a driver knows their constants:
@@ -47,17 +46,17 @@ else()
     set(addressed_flags ${optimise} --target-env=vulkan1.2)
     set(bound_flags -O0 --target-env=vulkan1.1 -DBOUND)
     foreach(form addressed bound)
-      set(code ${vulkan_code}/${name})
-      if(form STREQUAL "bound")
-        set(code ${vulkan_code}/bound/${name})
-      endif()
+      set(code ${vulkan_code}/${form}/${name})
       add_custom_command(OUTPUT ${code}.spv.h
         COMMAND ${GLSLC} ${${form}_flags} -mfmt=c -MD -MF ${code}.d -o ${code}.spv.h ${shader}
         DEPENDS ${shader} DEPFILE ${code}.d
         COMMENT "Compiling shader ${name}, ${form}" VERBATIM)
       list(APPEND vulkan_headers ${code}.spv.h)
+      string(APPEND vulkan_words "static const uint32_t ${form}_${name}[] =\n"
+        "#include \"backend/vulkan/shaders/${form}/${name}.spv.h\"\n    ;\n")
     endforeach()
   endforeach()
+  file(CONFIGURE OUTPUT ${vulkan_code}/words.h CONTENT "${vulkan_words}" @ONLY)
   list(APPEND sources ${vulkan_headers})
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/vulkan/api.c PROPERTIES
     COMPILE_DEFINITIONS INGOT_DEBUG=$<CONFIG:Debug>)

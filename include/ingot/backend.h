@@ -229,6 +229,8 @@ enum {
                                  of an update ends the run */
     IG_SAVES_NO_WEIGHTS = 1 << 7, /* what save() gives has nothing of the bytes of WEIGHTs: other
                                      weights of the same shapes find it, too */
+    IG_EARLY_SCRATCH = 1 << 8,    /* a step's scratch is its own in the level before, too: it may be
+                                     filled by who makes what the step reads */
 };
 
 typedef struct ig_device_info {

@@ -109,6 +109,9 @@ IG_API uint64_t ig_ctx_seed(const ig_ctx *ctx);
 IG_API const char *ig_ctx_device(const ig_ctx *ctx);    /* as it was resolved, "cpu:0" say; lent */
 IG_API uint32_t ig_ctx_device_class(const ig_ctx *ctx); /* of it: ig_device_class of backend.h */
 IG_API const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx); /* lent */
+/* For who works long on a context's behalf: calls progress() of its options, where there is one.
+ * False: cancel() says that it is to end. */
+IG_API bool ig_ctx_tell(const ig_ctx *ctx, const char *what, uint64_t done, uint64_t total);
 
 /*
  * Tensors that ops make between begin and end go at end, unless retained; scopes

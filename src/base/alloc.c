@@ -55,7 +55,7 @@ void ig_free(const ig_allocator *a, void *p) {
 void ig_ask_large_pages(void *p, size_t bytes) {
     const uintptr_t page = IG_LARGE_PAGE, begin = ((uintptr_t)p + page - 1) & -page;
     const uintptr_t end = ((uintptr_t)p + bytes) & -page;
-    if (end > begin) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+    if (p && end > begin) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
 char *ig_copy_text(const ig_allocator *a, const char *text) {

@@ -17,10 +17,12 @@ extern const ig_allocator ig_heap; /* the C library's */
 /* Zeroed room for `count` things; NULL if there is none or the product overflows. */
 void *ig_alloc(const ig_allocator *a, size_t count, size_t bytes_each);
 void ig_free(const ig_allocator *a, void *p);
+
 char *ig_copy_text(const ig_allocator *a, const char *text); /* NULL: no memory */
 
 /* Memory that will be read at length: large pages, if there are any, for whole ones of it that
- * nobody has written to yet.  Each stands for 512 others where addresses are translated. */
+ * nobody has written to yet; NULL is fine.  Each stands for 512 others where addresses are
+ * translated. */
 void ig_ask_large_pages(void *p, size_t bytes);
 
 /* Makes room for `wanted` items behind *items, keeping what is there; false: no memory, and

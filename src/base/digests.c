@@ -30,7 +30,8 @@ typedef struct source {
     identity id;
     part *parts;
     size_t n_parts, room;
-    size_t last; /* found; the next to be asked for is most often behind it */
+    size_t last;  /* found; the next to be asked for is most often behind it */
+    bool renamed; /* into place, whole */
     bool changed;
 } source;
 
@@ -59,7 +60,9 @@ typedef struct file_head {
 
 static const char magic[8] = {'I', 'G', 'D', 'I', 'G', 'S', '1', '\n'};
 static const char suffix[] = ".digests";
-static const int64_t settled_ns = 2000000000; /* a file system's clock may be as coarse as this */
+/* A file system's clock may be as coarse as this.  What was renamed into place only damage changes,
+ * and so the tick of the kernel's clock is enough for it. */
+static const int64_t settled_ns = 2000000000, settled_renamed_ns = 20000000;
 
 /* ---- files ---- */
 
@@ -148,7 +151,8 @@ static void keep(const ig_digests *d, const source *s) {
     struct timespec clock;
     clock_gettime(CLOCK_REALTIME, &clock);
     if (!s->changed || !d->folder[0] || !identify(s->path, &now) || !same(&now, &s->id) ||
-        nanoseconds(clock) - s->id.ctime_ns < settled_ns || !file_of(d->folder, &s->id, path))
+        nanoseconds(clock) - s->id.ctime_ns < (s->renamed ? settled_renamed_ns : settled_ns) ||
+        !file_of(d->folder, &s->id, path))
         return;
     if (ig_dir_make_private(d->folder) == IG_OK) (void)!write_source(d, s, path);
 }
@@ -240,14 +244,14 @@ bool ig_digests_knows(ig_digests *d, const char *path) {
            find_part(&d->sources[at], 0, id.size);
 }
 
-void ig_digests_learn(ig_digests *d, const char *path, const void *bytes, uint64_t count) {
+void ig_digests_learn(ig_digests *d, const char *path, uint64_t bytes, ig_digest digest) {
     identity id;
     size_t at;
-    if (!identify(path, &id) || id.size != count || !find_source(d, path, &id, &at)) return;
+    if (!identify(path, &id) || id.size != bytes || !find_source(d, path, &id, &at)) return;
     source *s = &d->sources[at];
     if (!IG_GROW(d->allocator, s->parts, &s->room, s->n_parts + 1)) return;
-    s->parts[s->n_parts++] = (part){0, count, digest_of(bytes, count)};
-    s->changed = true;
+    s->parts[s->n_parts++] = (part){0, bytes, digest};
+    s->renamed = s->changed = true;
 }
 
 uint64_t ig_digests_read(const ig_digests *d) { return d->read; }
@@ -292,7 +296,7 @@ static bool parts_are_true(const ig_file_map *hints, const file_head *h, const c
     return right;
 }
 
-static void verify_file(const char *file, ig_digests_state *state) {
+static void verify_file(const char *file, bool reads, ig_digests_state *state) {
     ig_file_map map;
     file_head h;
     identity now;
@@ -303,7 +307,7 @@ static void verify_file(const char *file, ig_digests_state *state) {
         snprintf(path, sizeof path, "%.*s", (int)h.path_bytes, (const char *)map.bytes + sizeof h);
         if (!identify(path, &now) || !same(&now, &h.id))
             verdict = &state->stale;
-        else if (parts_are_true(&map, &h, path))
+        else if (!reads || parts_are_true(&map, &h, path))
             verdict = &state->sound;
     }
     ++*verdict;
@@ -311,7 +315,7 @@ static void verify_file(const char *file, ig_digests_state *state) {
     if (verdict != &state->sound) (void)unlink(file);
 }
 
-ig_digests_state ig_digests_verify(const char *folder) {
+static ig_digests_state verify_all(const char *folder, bool reads) {
     ig_digests_state state = {0};
     DIR *dir = opendir(folder);
     for (const struct dirent *e; dir && (e = readdir(dir));) {
@@ -319,8 +323,12 @@ ig_digests_state ig_digests_verify(const char *folder) {
         const size_t length = strlen(e->d_name), tail = sizeof suffix - 1;
         if (length <= tail || strcmp(e->d_name + length - tail, suffix) != 0) continue;
         const int bytes = snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        if (bytes > 0 && (size_t)bytes < sizeof path) verify_file(path, &state);
+        if (bytes > 0 && (size_t)bytes < sizeof path) verify_file(path, reads, &state);
     }
     if (dir) closedir(dir);
     return state;
 }
+
+ig_digests_state ig_digests_verify(const char *folder) { return verify_all(folder, true); }
+
+void ig_digests_prune(const char *folder) { (void)verify_all(folder, false); }

@@ -30,9 +30,10 @@ void ig_digests_destroy(ig_digests *digests);
 void ig_digests_look(ig_digests *digests);
 
 ig_digest ig_digests_of(ig_digests *digests, const void *bytes, size_t count);
-/* Of a whole file: whether its digest is known, and that it is to be. */
+/* Of a whole file that is written elsewhere and renamed into place, never changed where it lies:
+ * whether its digest is known, and what it is. */
 bool ig_digests_knows(ig_digests *digests, const char *path);
-void ig_digests_learn(ig_digests *digests, const char *path, const void *bytes, uint64_t count);
+void ig_digests_learn(ig_digests *digests, const char *path, uint64_t bytes, ig_digest digest);
 uint64_t ig_digests_read(const ig_digests *digests); /* bytes that had to be read for it so far */
 
 typedef struct ig_digests_state {
@@ -41,5 +42,7 @@ typedef struct ig_digests_state {
 
 /* Reads all files that are still there; what is stale or wrong is removed. */
 ig_digests_state ig_digests_verify(const char *folder);
+/* The same without reading them: removes what is stale. */
+void ig_digests_prune(const char *folder);
 
 #endif

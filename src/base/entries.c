@@ -92,11 +92,13 @@ static bool check(const ig_file_map *map, const char *name, header *h) {
     return memcmp(key, name, sizeof h->name) == 0;
 }
 
+static ig_digest digest_of(XXH128_hash_t hash) { return (ig_digest){hash.high64, hash.low64}; }
+
 /* Reads all of it, unless that was done before and the file has not changed since. */
 static bool check_sum(const ig_file_map *map, const header *h, const char *path, ig_digests *d) {
     if (d && ig_digests_knows(d, path)) return true;
     if (XXH3_64bits(body_of(map), map->size - sizeof *h) != h->checksum) return false;
-    if (d) ig_digests_learn(d, path, map->bytes, map->size);
+    if (d) ig_digests_learn(d, path, map->size, digest_of(XXH3_128bits(map->bytes, map->size)));
     return true;
 }
 
@@ -239,16 +241,24 @@ static void arrange(draft *d, const ig_entry *e, const ig_entry_part *parts, uin
     }
 }
 
-static bool sum_up(draft *d) {
-    XXH3_state_t *state = XXH3_createState();
-    if (!state) return false;
-    XXH3_64bits_reset(state);
+static void read_pieces(XXH3_state_t *state, const draft *d,
+                        XXH_errorcode (*update)(XXH3_state_t *, const void *, size_t)) {
     for (size_t i = 0; i < d->n_pieces; i++)
-        if (d->pieces[i].count > 0)
-            XXH3_64bits_update(state, d->pieces[i].bytes, d->pieces[i].count);
+        if (d->pieces[i].count > 0) (void)update(state, d->pieces[i].bytes, d->pieces[i].count);
+}
+
+static void sum_up(draft *d, XXH3_state_t *state) {
+    XXH3_64bits_reset(state);
+    read_pieces(state, d, XXH3_64bits_update);
     d->header.checksum = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
-    return true;
+}
+
+/* Of the file as it will be: header and pieces. */
+static ig_digest digest_draft(const draft *d, XXH3_state_t *state) {
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, &d->header, sizeof d->header);
+    read_pieces(state, d, XXH3_128bits_update);
+    return digest_of(XXH3_128bits_digest(state));
 }
 
 static ig_status write_draft(const ig_allocator *a, const char *path, const draft *d) {
@@ -276,13 +286,14 @@ static uint32_t gather_parts(const ig_entry *old, const ig_entry_part *new,
 }
 
 ig_status ig_entry_add(const ig_allocator *a, const char *folder, const char *file,
-                       const ig_entry *entry, const ig_entry_part *part) {
+                       const ig_entry *entry, const ig_entry_part *part, ig_digests *digests) {
     char path[PATH_MAX];
     if (!path_of(folder, file, path)) return IG_FAIL(IG_ERR_IO, "%s/%s: cannot be", folder, file);
     draft *d = ig_alloc(a, 1, sizeof *d);
     ig_entry_part *parts = ig_alloc(a, IG_ENTRY_MOST_PARTS, sizeof *parts);
+    XXH3_state_t *state = XXH3_createState();
     ig_entry old = {0};
-    ig_status status = d && parts ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "%s: an entry", file);
+    ig_status status = d && parts && state ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "%s: an entry", file);
     if (status == IG_OK) {
         if (ig_entry_look(folder, file, &old) != IG_OK) old = (ig_entry){0};
         d->header.format = FORMAT;
@@ -290,10 +301,13 @@ ig_status ig_entry_add(const ig_allocator *a, const char *folder, const char *fi
         memcpy(d->header.magic, magic, sizeof magic);
         memcpy(d->header.name, file, sizeof d->header.name);
         arrange(d, entry, parts, gather_parts(&old, part, parts));
-        if (!sum_up(d)) status = IG_FAIL(IG_ERR_MEMORY, "%s: its checksum", file);
+        sum_up(d, state);
+        status = write_draft(a, path, d);
     }
-    if (status == IG_OK) status = write_draft(a, path, d);
+    if (status == IG_OK && digests)
+        ig_digests_learn(digests, path, sizeof d->header + d->header.bytes, digest_draft(d, state));
     ig_entry_close(&old);
+    XXH3_freeState(state);
     ig_free(a, parts);
     ig_free(a, d);
     return status;

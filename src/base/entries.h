@@ -65,9 +65,11 @@ bool ig_entry_is_sound(const ig_entry *entry);
 ig_entry_part ig_entry_part_at(const ig_entry *entry, uint32_t i); /* i < n_parts */
 bool ig_entry_find(const ig_entry *entry, const char *part, ig_entry_part *out);
 
-/* Writes the entry with its parts so far and one more.  `entry` gives inputs and timeline. */
+/* Writes the entry with its parts so far and one more.  `entry` gives inputs and timeline.  Whoever
+ * has `digests` need not read it again to know that it is sound; NULL is fine. */
 IG_MUST_CHECK ig_status ig_entry_add(const ig_allocator *a, const char *folder, const char *file,
-                                     const ig_entry *entry, const ig_entry_part *part);
+                                     const ig_entry *entry, const ig_entry_part *part,
+                                     ig_digests *digests);
 
 /* ---- the folder ---- */
 

@@ -270,6 +270,7 @@ static ig_status why(const cache *c) {
 static ig_status remove_some(const cache *c, uint64_t most) {
     size_t removed = 0;
     IG_TRY(ig_entries_prune(&c->cli->allocator, c->folder, most, &removed));
+    ig_digests_prune(c->digests);
     if (c->cli->json)
         return ig_run_result(c->cli, json_pack("{s:s, s:I, s:I}", "schema", "ingot.cache.v1",
                                                "removed", (json_int_t)removed, "entries",

@@ -38,18 +38,26 @@ typedef struct comparison {
     int n_runs;
 } comparison;
 
-static ig_status split_devices(comparison *c) {
-    for (const char *at = c->options->devices; *at;) {
+static ig_status split_devices(comparison *c, const char *devices) {
+    for (const char *at = devices; *at;) {
         const size_t length = strcspn(at, ",");
         if (length == 0 || length >= PARITY_DEVICE_BYTES || c->n_runs == MOST_DEVICES)
             return IG_FAIL(IG_ERR_ARGUMENT, "--devices '%s': up to %d names with commas between",
-                           c->options->devices, MOST_DEVICES);
+                           devices, MOST_DEVICES);
         memcpy(c->runs[c->n_runs++].name, at, length);
         at += length + (at[length] == ',');
     }
     if (c->n_runs > 1) return IG_OK;
-    return IG_FAIL(IG_ERR_ARGUMENT, "--devices '%s': two at least are needed to compare",
-                   c->options->devices);
+    return IG_FAIL(IG_ERR_ARGUMENT, "--devices '%s': two at least are needed to compare", devices);
+}
+
+/* Where no list is given, the one that would be computed on, beside the oracle. */
+static ig_status choose_devices(comparison *c) {
+    const char *one = c->options->model.device;
+    char pair[4 + PARITY_DEVICE_BYTES];
+    if (c->options->devices) return split_devices(c, c->options->devices);
+    snprintf(pair, sizeof pair, "ref,%s", one && strcmp(one, "ref") != 0 ? one : "cpu");
+    return split_devices(c, pair);
 }
 
 /* ---- Two devices ---- */
@@ -201,7 +209,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     if (o->arch && o->model.path)
         return IG_FAIL(IG_ERR_ARGUMENT, "--arch, --model: one model is enough");
     c.job = (parity_job){.cli = cli, .model = o->model, .arch = o->arch, .n_tokens = o->n_tokens};
-    ig_status status = split_devices(&c);
+    ig_status status = choose_devices(&c);
     if (status == IG_OK) status = model_read_text(cli, prompt, o->file, &c.job.text);
     for (int i = 0; i < c.n_runs && status == IG_OK; i++)
         status = parity_run_on(&c.job, &c.runs[i]);
@@ -214,8 +222,8 @@ static ig_status run(ig_cli *cli, const void *options) {
 #define OPTION(member) offsetof(parity_options, member)
 
 static const ig_opt opts[] = {
-    {OPT_TEXT, 0, "devices", OPTION(devices), .help = "which to compare, with commas between",
-     .value = "LIST", .initial = "ref,cpu"},
+    {OPT_TEXT, 0, "devices", OPTION(devices),
+     .help = "which to compare, with commas between; otherwise ref and --device", .value = "LIST"},
     {OPT_TEXT, 0, "arch", OPTION(arch),
      .help = "instead of a model: a small one of this architecture, with weights that are random "
              "but always the same",
@@ -234,6 +242,8 @@ static const ig_opt opts[] = {
 };
 
 static const char *const examples[] = {
+    "ingot parity -m model.gguf --device vulkan",
+    "How far a device is from plain loops.",
     "ingot parity -m model.gguf --devices ref,cpu",
     "How far two devices are apart.",
     "ingot parity --arch llama --devices cpu,ref,simnpu",

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LABEL_BYTES = 64, WORDS_MAX = 64, WORD_BYTES = 32 };
+enum { LABEL_BYTES = 64, WORDS_MAX = 160, WORD_BYTES = 32 };
 
 typedef struct parser {
     const ig_opt_set *sets;
@@ -238,16 +238,32 @@ const char *ig_nearest(const char *wrong, const char *const *words, int count) {
 
 /* ---- argv ---- */
 
+/* What somebody may have meant: names, and further names with them. */
+typedef struct word_list {
+    const char *at[WORDS_MAX];
+    char aliases[WORDS_MAX][WORD_BYTES];
+    int count;
+} word_list;
+
+static void add_words(word_list *l, const ig_opt *opt) {
+    if (l->count < WORDS_MAX) l->at[l->count++] = opt->name;
+    for (const char *a = opt->alias ? opt->alias : ""; *a && l->count < WORDS_MAX;) {
+        const size_t length = strcspn(a, " ");
+        snprintf(l->aliases[l->count], WORD_BYTES, "%.*s", (int)length, a);
+        l->at[l->count] = l->aliases[l->count];
+        l->count++;
+        a += length + (a[length] == ' ');
+    }
+}
+
 static ig_status unknown_option(const parser *p, const char *arg, const char *name, size_t length) {
-    const char *words[WORDS_MAX];
-    int count = 0;
+    word_list words = {0};
     for (int s = 0; s < p->n_sets; s++)
         for (ig_opt_walk w = ig_opts_first(p->sets[s].opts); w.opt; w = ig_opts_next(w))
-            if (!(w.opt->flags & (OPT_POSITIONAL | OPT_HIDDEN)) && count < WORDS_MAX)
-                words[count++] = w.opt->name;
+            if (!(w.opt->flags & (OPT_POSITIONAL | OPT_HIDDEN))) add_words(&words, w.opt);
     char wrong[WORD_BYTES];
     snprintf(wrong, sizeof wrong, "%.*s", (int)length, name);
-    const char *near = ig_nearest(wrong, words, count);
+    const char *near = ig_nearest(wrong, words.at, words.count);
     const int shown = (int)(name + length - arg);
     if (near)
         return IG_FAIL(IG_ERR_ARGUMENT, "%.*s: no such option; did you mean --%s?", shown, arg,

@@ -238,8 +238,23 @@ static ig_status check_optimizer(const ig_checkpoint *c, loading *l, const ig_ct
     return IG_OK;
 }
 
-/* All that can fail because of what the file is; the bytes of items from `first` on are compared
- * with their checksums.  Changes nothing but `l`. */
+/* Compares the bytes of items from `first` on with their checksums, which reads them all.  What
+ * takes no time is not told. */
+static ig_status check_bytes(const ig_checkpoint *c, const loading *l, const ig_ctx *ctx,
+                             size_t first) {
+    static const uint64_t worth_telling = 64 << 20;
+    uint64_t total = 0, done = 0;
+    for (size_t i = first; i < l->items.count; i++) total += ig_oam_get(c->oam, l->at[i]).n_bytes;
+    for (size_t i = first; i < l->items.count; i++) {
+        IG_TRY(ig_oam_verify_tensor(c->oam, l->at[i]));
+        done += ig_oam_get(c->oam, l->at[i]).n_bytes;
+        if (total >= worth_telling && !ig_ctx_tell(ctx, "load", done, total))
+            return IG_FAIL(IG_ERR_CANCELLED, "%s: cancelled", c->path);
+    }
+    return IG_OK;
+}
+
+/* All that can fail because of what the file is.  Changes nothing but `l`. */
 static ig_status check_all(const ig_checkpoint *c, loading *l, ig_module *module,
                            const ig_optimizer *opt, size_t first) {
     IG_TRY(checkpoint_items_init(&l->items, c->path, module, opt));
@@ -251,8 +266,7 @@ static ig_status check_all(const ig_checkpoint *c, loading *l, ig_module *module
         return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for a list of %zu tensors", c->path,
                        l->items.count);
     IG_TRY(match(c, l, !opt));
-    for (size_t i = first; i < l->items.count; i++) IG_TRY(ig_oam_verify_tensor(c->oam, l->at[i]));
-    return IG_OK;
+    return check_bytes(c, l, ig_module_ctx(module), first);
 }
 
 /* Copies into the items from `first` on; weights come before state. */

@@ -203,7 +203,7 @@ static void keep(ig_artifacts *a, const ig_device *device, const key *k,
                           .blob = blob.bytes,
                           .blob_bytes = blob.size};
     memcpy(part.name, k->part, sizeof part.name);
-    if (ig_entry_add(a->allocator, a->folder, k->file, &entry, &part) != IG_OK) return;
+    if (ig_entry_add(a->allocator, a->folder, k->file, &entry, &part, a->digests) != IG_OK) return;
     a->counts.stored++;
     (void)!ig_entries_prune(a->allocator, a->folder, a->most_bytes, &removed);
     (void)open_entry(a, k->file); /* asked for again, it is at hand */

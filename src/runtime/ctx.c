@@ -272,3 +272,9 @@ uint32_t ig_ctx_device_class(const ig_ctx *ctx) {
     return ctx->planner.devices[0]->info.device_class;
 }
 const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx) { return &ctx->allocator; }
+
+bool ig_ctx_tell(const ig_ctx *ctx, const char *what, uint64_t done, uint64_t total) {
+    const ig_ctx_options *o = &ctx->options;
+    if (o->progress && total > 0) o->progress(o->user, what, done, total);
+    return !o->cancel || !o->cancel(o->user);
+}

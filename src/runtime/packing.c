@@ -226,12 +226,6 @@ static void give_back(ig_packing *p, char *taken) {
     last->next = taken;
 }
 
-/* How many bytes the cache has given or taken so far. */
-static void tell(const ig_ctx *ctx, const char *what, uint64_t bytes) {
-    const ig_ctx_options *o = &ctx->options;
-    if (o->progress && bytes > 0) o->progress(o->user, what, bytes, bytes);
-}
-
 /* Pages that lie whole in the first bytes of the weight; its neighbours need theirs. */
 static void drop_pages(const ig_packing *p, const char *weight, uint64_t bytes) {
     const source *s = source_of(p, weight);
@@ -254,7 +248,8 @@ static void *begin_new(ig_ctx *ctx, ig_packing *p, const ig_operand *weight, con
     *out_ready =
         ig_artifacts_find_weight(&ctx->artifacts, weight, layout, bytes, &new->kept, &kept);
     if (*out_ready) {
-        tell(ctx, "weights from the cache", ctx->artifacts.found_bytes);
+        (void)ig_ctx_tell(ctx, "weights from the cache", ctx->artifacts.found_bytes,
+                          ctx->artifacts.found_bytes);
         drop_pages(p, weight->host, UINT64_MAX); /* that may have been read for their digest */
     }
     new->bytes = *out_ready ? (void *)(uintptr_t)kept : take(p, bytes);
@@ -288,7 +283,8 @@ void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole) {
     packed *new = &p->all[p->count - 1];
     if (whole) {
         ig_artifacts_keep_weight(&ctx->artifacts, weight, new->layout, new->bytes, new->n_bytes);
-        tell(ctx, "weights to the cache", ctx->artifacts.kept_bytes);
+        (void)ig_ctx_tell(ctx, "weights to the cache", ctx->artifacts.kept_bytes,
+                          ctx->artifacts.kept_bytes);
         drop_pages(p, weight->host, UINT64_MAX);
     } else {
         p->count--;

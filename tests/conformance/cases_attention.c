@@ -42,6 +42,7 @@
  *           and a second one that breaks off behind its sixth page
  *   BORDER  rows before, at and behind the ends of spans
  *   DEEP    rows far into a sequence of 24 pages, one before them; the other ends early
+ *   PROMPT  rows that follow each other, over the end of a page
  */
 enum { SHORT_PAGES = 5, SHORT_TEXTS = 2 };
 static const double SHORT_table[] = {2, 0, 3, 1, 4, -1};
@@ -70,6 +71,30 @@ static const double DEEP_table[] = {5,  3,  0,  1,  2,  4,  9,  8,  7,  6,  10, 
                                     9,  10, 11, 12, 13, -1, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23};
 static const double DEEP_sequence[] = {0, 0, 0, 1};
 static const double DEEP_position[] = {1535, 700, 3, 1500};
+
+enum { PROMPT_PAGES = 2, PROMPT_TEXTS = 1 };
+static const double PROMPT_table[] = {1, 0};
+static const double PROMPT_sequence[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+static const double PROMPT_position[] = {56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67};
+
+/* Rows of 8 and of 5 numbers for the 64 positions of a page.  Those that are not finite are for the
+ * rows that see them, and no others. */
+static const double odd_eights[64 * 8] = {[3] = 2,
+                                          [57 * 8 + 1] = -3,
+                                          [60 * 8] = (double)INFINITY,
+                                          [61 * 8 + 5] = (double)NAN,
+                                          [62 * 8 + 7] = -(double)INFINITY};
+static const double odd_fives[64 * 5] = {[3] = 2,
+                                         [57 * 5 + 1] = -3,
+                                         [60 * 5] = (double)INFINITY,
+                                         [61 * 5 + 4] = (double)NAN,
+                                         [62 * 5 + 2] = -(double)INFINITY};
+
+/* Over keys and values that are stored as such lists. */
+#define ODD(what, r, h, keys, values, width, ...)                         \
+    OVER(what, PROMPT, r, TYPED(IG_F32, r, h, width),                     \
+         OPERAND(DTYPE(IG_F32), keys, SHAPE(PROMPT_PAGES, 64, 1, width)), \
+         OPERAND(DTYPE(IG_F32), values, SHAPE(PROMPT_PAGES, 64, 1, width)), __VA_ARGS__)
 
 #define LIST(array, ...) OPERAND(DTYPE(IG_I32), NUMBERS(array), SHAPE(__VA_ARGS__))
 #define OVER(what, text, r, q, k, v, ...)                                                  \
@@ -106,8 +131,18 @@ static const ig_case cases[] = {
     CACHED("a prompt of the widest heads", LONG, IG_F16, IG_F16, 66, 2, 1, 128, 128, .window = 0),
     CACHED("a prompt in blocks", LONG, IG_Q8_0, IG_Q8_0, 70, 3, 1, 32, 64, .softcap = 3),
     CACHED("a prompt in brain halves", LONG, IG_BF16, IG_BF16, 65, 2, 2, 16, 8, .window = 40),
-    CACHED("a prompt of wide heads", LONG, IG_F16, IG_F16, 66, 4, 2, 96, 80, .window = 0),
-    CACHED("a prompt of the widest heads", LONG, IG_F16, IG_F16, 66, 2, 1, 128, 128, .window = 0),
+    ODD("values that are not finite, a prompt", 12, 8, BETWEEN(-2, 2), NUMBERS(odd_eights), 8,
+        .window = 0),
+    ODD("values that are not finite, a prompt with a window", 12, 8, BETWEEN(-2, 2),
+        NUMBERS(odd_eights), 8, .window = 3),
+    ODD("values that are not finite", 12, 2, BETWEEN(-2, 2), NUMBERS(odd_eights), 8, .window = 3),
+    ODD("values that are not finite, odd widths", 12, 2, BETWEEN(-2, 2), NUMBERS(odd_fives), 5,
+        .window = 3),
+    ODD("keys that are not finite, a prompt", 12, 8, NUMBERS(odd_eights), BETWEEN(-2, 2), 8,
+        .window = 0),
+    ODD("keys that are not finite", 12, 2, NUMBERS(odd_eights), BETWEEN(-2, 2), 8, .window = 3),
+    ODD("keys that are not finite, odd widths", 12, 2, NUMBERS(odd_fives), BETWEEN(-2, 2), 5,
+        .window = 3),
     CACHED("heads of 40, one for each of keys", BORDER, IG_F16, IG_F16, 8, 3, 3, 40, 40,
            .window = 0),
     CACHED("heads of 80, two for each of keys", BORDER, IG_F16, IG_F16, 8, 4, 2, 80, 80,

@@ -60,8 +60,8 @@ static int64_t cached(const json_t *r, const char *key) {
 }
 
 static void clean(void **state) {
-    char command[PATH_BYTES + 64];
-    snprintf(command, sizeof command, "rm -rf %s/programs %s/plugins", (const char *)*state,
+    char command[2 * PATH_BYTES];
+    snprintf(command, sizeof command, "cd %s && rm -rf programs plugins digests",
              (const char *)*state);
     assert_int_equal(system(command), 0);
 }

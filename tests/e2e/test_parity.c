@@ -124,6 +124,16 @@ static void the_same_weights_come_in_every_run(void **state) {
     json_decref(a);
 }
 
+static void one_device_is_compared_with_the_oracle(void **state) {
+    (void)state;
+    json_t *root = run(ARGS("parity", "--arch", "gpt", "--device", "simnpu", "--json"), 0);
+    const json_t *pair = json_array_get(json_object_get(root, "pairs"), 0);
+    const json_t *devices = json_object_get(pair, "devices");
+    assert_string_equal(json_string_value(json_array_get(devices, 0)), "ref");
+    assert_string_equal(json_string_value(json_array_get(devices, 1)), "simnpu");
+    json_decref(root);
+}
+
 static void the_table_has_a_row_for_each_device_and_each_pair(void **state) {
     (void)state;
     program_result r = program_run(
@@ -164,6 +174,7 @@ int main(void) {
         IN_DIRECTORY(a_model_of_quantised_weights_has_a_wider_tolerance),
         cmocka_unit_test(beyond_the_tolerance_is_exit_code_1),
         cmocka_unit_test(the_same_weights_come_in_every_run),
+        cmocka_unit_test(one_device_is_compared_with_the_oracle),
         cmocka_unit_test(the_table_has_a_row_for_each_device_and_each_pair),
         cmocka_unit_test(what_cannot_be_compared_is_said),
     };

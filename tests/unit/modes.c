@@ -5,6 +5,24 @@
 
 /* ---- trails ---- */
 
+void trail_name(trail *t, const char *format, ...) {
+    va_list args;
+    t->marks = realloc(t->marks, (t->n_marks + 1) * sizeof *t->marks);
+    assert_non_null(t->marks);
+    trail_mark *mark = &t->marks[t->n_marks++];
+    mark->first = t->count;
+    va_start(args, format);
+    vsnprintf(mark->name, sizeof mark->name, format, args);
+    va_end(args);
+}
+
+/* The mark that number i stands under. */
+static trail_mark mark_of(const trail *t, size_t i) {
+    trail_mark mark = {.name = "number"};
+    for (size_t k = 0; k < t->n_marks && t->marks[k].first <= i; k++) mark = t->marks[k];
+    return mark;
+}
+
 void trail_put(trail *t, double number) {
     if (t->count == t->room) {
         t->room = t->room ? t->room * 2 : 256;
@@ -27,15 +45,21 @@ void trail_put_tensor(trail *t, ig_tensor *f32) {
 
 void trail_free(trail *t) {
     free(t->numbers);
+    free(t->marks);
     *t = (trail){0};
 }
 
 /* Bits, not values: -0 is not 0, and a NaN is itself. */
 void trail_must_equal(const trail *got, const trail *want, const char *what) {
+    size_t different = 0, first = 0;
     for (size_t i = 0; i < got->count && i < want->count; i++)
-        if (memcmp(&got->numbers[i], &want->numbers[i], sizeof(double)) != 0)
-            fail_msg("%s: number %zu of %zu is %.9g, not %.9g", what, i, want->count,
-                     got->numbers[i], want->numbers[i]);
+        if (memcmp(&got->numbers[i], &want->numbers[i], sizeof(double)) != 0 && different++ == 0)
+            first = i;
+    const trail_mark mark = mark_of(want, first);
+    if (different > 0)
+        fail_msg("%s: %s[%zu] is %.9g, not %.9g, and so are %zu more of %zu numbers", what,
+                 mark.name, first - mark.first, got->numbers[first], want->numbers[first],
+                 different - 1, want->count);
     if (got->count != want->count)
         fail_msg("%s: %zu numbers, not %zu", what, got->count, want->count);
 }

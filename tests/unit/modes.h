@@ -10,12 +10,22 @@
 
 #include "unit/check.h"
 
+/* What numbers are, from one of them on until the next mark. */
+typedef struct trail_mark {
+    size_t first;
+    char name[48];
+} trail_mark;
+
 /* Numbers in the order in which they were seen; f32 and i32 fit a double exactly. */
 typedef struct trail {
     double *numbers;
     size_t count, room;
+    trail_mark *marks; /* for what is said of numbers that differ */
+    size_t n_marks;
 } trail;
 
+/* Names what is put from now on, as printf does. */
+void trail_name(trail *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void trail_put(trail *t, double number);
 void trail_put_item(trail *t, ig_tensor *scalar); /* reads it */
 void trail_put_tensor(trail *t, ig_tensor *f32);  /* reads all of it */

@@ -6,8 +6,11 @@
 static double rate_at(int step) { return 0.02 * (1 + step % 10) / (5 + step); }
 
 static void put_params(trail *t, const ig_module *module) {
-    for (size_t i = 0; i < ig_module_param_count(module); i++)
-        trail_put_tensor(t, ig_module_param(module, i).tensor);
+    for (size_t i = 0; i < ig_module_param_count(module); i++) {
+        const ig_param param = ig_module_param(module, i);
+        trail_name(t, "%s", param.path);
+        trail_put_tensor(t, param.tensor);
+    }
 }
 
 /* ---- char-mlp ---- */
@@ -20,6 +23,7 @@ void train_char_mlp(ig_ctx *ctx, trail *t) {
         ig_optimizer_set_rate(w->optimizer, rate_at(i));
         must(ig_workload_next_batch(w));
         must(ig_workload_step(w, &loss));
+        trail_name(t, "loss of step %d", i);
         trail_put(t, loss);
     }
     put_params(t, w->model);
@@ -203,6 +207,7 @@ void train_every_op(ig_ctx *ctx, trail *t) {
         must(ig_backward(loss));
         ig_tensor *norm = ig_optimizer_clip(opt, 0.5);
         must(ig_optimizer_step(opt));
+        trail_name(t, "loss and norm of step %d", i);
         trail_put_item(t, loss);
         trail_put_item(t, norm);
     }
@@ -239,6 +244,7 @@ void train_by_sgd(ig_ctx *ctx, trail *t) {
         must(ig_backward(loss));
         ig_tensor *norm = ig_optimizer_clip(opt, 0.3);
         must(ig_optimizer_step(opt));
+        trail_name(t, "loss and norm of step %d", i);
         trail_put_item(t, loss);
         trail_put_item(t, norm);
     }
@@ -270,6 +276,7 @@ void train_custom_op(ig_ctx *ctx, trail *t) {
         ig_tensor *loss = ig_mse(got, y);
         must(ig_backward(loss));
         must(ig_optimizer_step(opt));
+        trail_name(t, "loss of step %d", i);
         trail_put_item(t, loss);
     }
     put_params(t, net);

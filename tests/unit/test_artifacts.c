@@ -90,6 +90,9 @@ static void remove_programs(void **state) {
     directory_path(state, "programs", path);
     must(ig_entries_prune(&ig_heap, path, 0, &removed));
     (void)rmdir(path);
+    directory_path(state, "digests", path);
+    ig_digests_prune(path); /* of entries that are gone: none stays */
+    (void)rmdir(path);
 }
 
 static void what_was_compiled_once_is_not_compiled_twice(void **state) {
@@ -197,17 +200,22 @@ static void a_damaged_entry_is_a_counted_miss_and_the_numbers_stay_right(void **
 }
 
 /* An entry with a part, by names of one letter. */
-static void write_entry(const char *folder, const char *name, const char *part, const char *blob,
-                        char file[IG_ENTRY_FILE_BYTES]) {
+static void write_known(const char *folder, const char *name, const char *part, const char *blob,
+                        ig_digests *digests, char file[IG_ENTRY_FILE_BYTES]) {
     char key[IG_ENTRY_NAME_BYTES];
     ig_entry_name(name, 1, key);
     ig_entry_file(key, "npu", file);
     ig_entry_part p = {
         .inputs = part, .inputs_bytes = strlen(part), .blob = blob, .blob_bytes = strlen(blob)};
     ig_entry_name(part, strlen(part), p.name);
-    must(ig_entry_add(
-        &ig_heap, folder, file,
-        &(ig_entry){.inputs = name, .inputs_bytes = 1, .timeline = "[]", .timeline_bytes = 2}, &p));
+    const ig_entry entry = {
+        .inputs = name, .inputs_bytes = 1, .timeline = "[]", .timeline_bytes = 2};
+    must(ig_entry_add(&ig_heap, folder, file, &entry, &p, digests));
+}
+
+static void write_entry(const char *folder, const char *name, const char *part, const char *blob,
+                        char file[IG_ENTRY_FILE_BYTES]) {
+    write_known(folder, name, part, blob, NULL, file);
 }
 
 static void the_least_recently_used_go_first(void **state) {
@@ -451,6 +459,34 @@ static void digests_of_a_file_are_remembered_until_it_changes(void **state) {
     unlink(path);
 }
 
+static void who_stores_an_entry_knows_it_until_it_is_damaged(void **state) {
+    char file[IG_ENTRY_FILE_BYTES], path[PATH_BYTES], folder[PATH_BYTES];
+    ig_digests *d = NULL;
+    ig_entry e;
+    directory_path(state, "digests", folder);
+    must(ig_digests_create(&ig_heap, folder, &d));
+    write_known(*state, "a", "rows=1", "blob", d, file);
+    directory_path(state, file, path);
+    assert_true(ig_digests_knows(d, path));
+    usleep(100000); /* many ticks of the clock that files are marked with */
+    ig_digests_destroy(d);
+    assert_int_equal(ig_digests_verify(folder).sound, 1);
+    must(ig_digests_create(&ig_heap, folder, &d));
+    assert_true(ig_digests_knows(d, path));
+    must(ig_entry_open(*state, file, d, &e));
+    ig_entry_close(&e);
+    FILE *f = fopen(path, "r+");
+    assert_int_equal(fseek(f, -1, SEEK_END), 0);
+    fputc('!', f);
+    fclose(f);
+    assert_false(ig_digests_knows(d, path));
+    refused(ig_entry_open(*state, file, d, &e), IG_ERR_FORMAT, "is damaged");
+    ig_digests_destroy(d);
+    ig_digests_prune(folder);
+    assert_int_equal(rmdir(folder), 0); /* nothing was left */
+    assert_true(ig_entry_remove(*state, file));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(what_was_compiled_once_is_not_compiled_twice),
@@ -468,6 +504,7 @@ int main(void) {
         IN_DIRECTORY(counts_are_added_up_over_processes),
         IN_DIRECTORY(what_a_killed_writer_left_is_taken_away),
         IN_DIRECTORY(digests_of_a_file_are_remembered_until_it_changes),
+        IN_DIRECTORY(who_stores_an_entry_knows_it_until_it_is_damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,6 +87,18 @@ static void a_product_that_overflows_gives_no_memory(void **state) {
     assert_null(ig_alloc(&ig_heap, SIZE_MAX - 8, 1));
 }
 
+static void large_pages_hold_what_was_there(void **state) {
+    (void)state;
+    const size_t bytes = ((size_t)5 << 20) + 100;
+    unsigned char *p = ig_alloc(&ig_heap, bytes, 1);
+    for (size_t i = 0; i < bytes; i++) p[i] = (unsigned char)(i % 251);
+    ig_want_large_pages(p, bytes);
+    ig_want_large_pages(p, 100);  /* too few for one, */
+    ig_want_large_pages(NULL, 0); /* and none at all */
+    for (size_t i = 0; i < bytes; i++) assert_int_equal(p[i], i % 251);
+    ig_free(&ig_heap, p);
+}
+
 static void a_text_is_copied_with_its_end(void **state) {
     (void)state;
     char *copy = ig_copy_text(&ig_heap, "embed.weight");
@@ -268,6 +280,7 @@ int main(void) {
         cmocka_unit_test(memory_comes_from_the_allocator_that_is_given),
         cmocka_unit_test(nothing_is_something_to_free),
         cmocka_unit_test(a_product_that_overflows_gives_no_memory),
+        cmocka_unit_test(large_pages_hold_what_was_there),
         cmocka_unit_test(a_text_is_copied_with_its_end),
         cmocka_unit_test(growing_keeps_what_is_there_and_zeroes_the_rest),
         cmocka_unit_test(growing_that_fails_changes_nothing),

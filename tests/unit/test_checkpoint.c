@@ -507,6 +507,49 @@ static void what_cannot_be_saved_leaves_the_old_file(void **state) {
     net_destroy(&n);
 }
 
+/* ---- Who waits ---- */
+
+typedef struct watcher {
+    uint64_t done, total, told;
+    bool cancels;
+} watcher;
+
+static void watch(void *user, const char *what, uint64_t done, uint64_t total) {
+    watcher *w = user;
+    assert_string_equal(what, "load");
+    assert_true(done > w->done && done <= total);
+    *w = (watcher){done, total, w->told + 1, w->cancels};
+}
+
+static bool is_cancelled(void *user) { return ((watcher *)user)->cancels; }
+
+static void reading_a_large_file_is_told_and_can_be_cancelled(void **state) {
+    enum { TENSORS = 4, VALUES = 5 << 20 };
+    char path[PATH_BYTES];
+    watcher w = {0};
+    ig_ctx *ctx;
+    ig_module *module;
+    ig_tensor *t;
+    OK(ig_ctx_create(&(ig_ctx_options){.progress = watch, .cancel = is_cancelled, .user = &w},
+                     &ctx));
+    OK(ig_module_create(ctx, NULL, NULL, &module));
+    for (int i = 0; i < TENSORS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "w%d", i);
+        OK(ig_module_add_param(module, name, (ig_desc){IG_F32, IG_SHAPE(VALUES)}, &t));
+    }
+    OK(ig_checkpoint_save(file_in(state, path), module, NULL));
+    OK(ig_checkpoint_load(path, module, NULL));
+    assert_int_equal(w.told, TENSORS);
+    assert_int_equal(w.done, w.total);
+    assert_int_equal(w.total, (uint64_t)TENSORS * VALUES * sizeof(float));
+    w = (watcher){.cancels = true};
+    REFUSED(IG_ERR_CANCELLED, "cancelled", ig_checkpoint_load(path, module, NULL));
+    assert_int_equal(w.told, 1);
+    ig_module_destroy(module);
+    ig_ctx_destroy(ctx);
+}
+
 /* ---- Memory ---- */
 
 typedef struct meter {
@@ -605,6 +648,7 @@ int main(void) {
         IN_DIRECTORY(another_optimiser_or_seed_is_refused),
         IN_DIRECTORY(damaged_bytes_are_not_loaded),
         IN_DIRECTORY(what_cannot_be_saved_leaves_the_old_file),
+        IN_DIRECTORY(reading_a_large_file_is_told_and_can_be_cancelled),
         IN_DIRECTORY(saving_does_not_need_the_model_twice),
         IN_DIRECTORY(an_allocation_that_fails_leaves_file_and_module_as_they_were),
     };

@@ -181,6 +181,8 @@ static void unknown_options_name_the_nearest(void **state) {
     refused(PARSE(&o, "--stpes=3"), "--stpes: no such option; did you mean --steps?");
     refused(PARSE(&o, "--qiet"), "did you mean --quiet?");
     refused(PARSE(&o, "-steps", "3"), "-steps: no such option; did you mean --steps?");
+    refused(PARSE(&o, "--itertions", "3"),
+            "--itertions: no such option; did you mean --iterations?");
     refused(PARSE(&o, "--zzzzzz"), "--zzzzzz: no such option");
     assert_null(strstr(ig_error_text(), "mean"));
     refused(PARSE(&o, "-qx"), "-x in -qx: no such option");

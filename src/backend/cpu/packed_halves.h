@@ -19,7 +19,9 @@
  *     group   [ k = 0, 16, 32, ... | k = 8, 24, 40, ... | k = 4, 20, ... | ... ]
  *     k       sixteen halves, one of each column
  *
- * Rows of activations are turned the same way, a tile of them side by side.
+ * Rows of activations are turned the same way, a tile of them side by side.  A tile is as
+ * high as registers allow: a row costs a load, which has a port of its own, and a group costs
+ * a conversion, which has not.
  */
 #ifndef IG_BACKEND_CPU_PACKED_HALVES_H
 #define IG_BACKEND_CPU_PACKED_HALVES_H
@@ -29,11 +31,11 @@
 enum {
     HALF_GROUP = 16,                      /* columns that lie side by side, and stretches of k */
     HALF_VECTORS = HALF_GROUP / VF_LANES, /* of a group, and stretches that are one lane */
-    HALF_TILE_ROWS = VF_LANES < 16 ? 6 : 12,
-    HALF_TILE_SUMS = 2 * HALF_TILE_ROWS, /* in registers */
-    HALF_MOST_GROUPS = 8,                /* at once */
-    HALF_LEVELS = VF_LANES < 16 ? 3 : 4, /* lanes are added in so many rounds */
-    HALF_AHEAD = 512,                    /* bytes between a read and its prefetch */
+    HALF_TILE_ROWS = VF_LANES < 16 ? 6 : 24,
+    HALF_TILE_SUMS = VF_LANES < 16 ? 12 : 24, /* in registers */
+    HALF_MOST_GROUPS = 8,                     /* at once */
+    HALF_LEVELS = VF_LANES < 16 ? 3 : 4,      /* lanes are added in so many rounds */
+    HALF_AHEAD = 512,                         /* bytes between a read and its prefetch */
 };
 
 /* Groups that some rows go through at once: as many streams of memory as registers allow. */
@@ -90,16 +92,45 @@ static inline void pack_half_group(const char *rows, int64_t row_bytes, int64_t 
 
 /* ---- rows ---- */
 
+/* Where the rows' number of stretch n and step i lie, out of so many steps. */
+static inline int64_t half_place(int64_t n, int64_t i, int64_t steps, int64_t rows) {
+    const int64_t lane = n / HALF_VECTORS, turn = n % HALF_VECTORS;
+    return ((lane * steps + i) * HALF_VECTORS + turn) * rows;
+}
+
+/* Numbers [k, k + count) of all rows, one by one; from `end` on they are 0. */
+static inline void turn_numbers(const float *const *x, int64_t rows, int64_t k, int64_t count,
+                                int64_t end, float *to) {
+    for (int64_t at = k; at < k + count; at++) {
+        const int64_t n = half_begin(at % HALF_GROUP); /* its own inverse */
+        float *y = to + half_place(n, at / HALF_GROUP, half_steps(end), rows);
+        for (int64_t r = 0; r < rows; r++) y[r] = at < end ? x[r][at] : 0;
+    }
+}
+
+/* Eight numbers from k on of rows [r, r + 8). */
+static inline void turn_block(const float *const *x, int64_t rows, int64_t r, int64_t k,
+                              int64_t end, float *to) {
+    float block[8][8], turned[8][8];
+    for (int64_t i = 0; i < 8; i++) memcpy(block[i], x[r + i] + k, sizeof block[i]);
+    transpose_8x8(block[0], 8, turned[0], 8);
+    for (int64_t i = 0; i < 8; i++) {
+        const int64_t n = half_begin((k + i) % HALF_GROUP);
+        memcpy(to + half_place(n, k / HALF_GROUP, half_steps(end), rows) + r, turned[i],
+               sizeof turned[i]);
+    }
+}
+
 /* Up to HALF_TILE_ROWS rows of k floats, as a tile goes through them: [stretches][steps][rows],
  * where the stretches of one lane take turns. */
 static inline void turn_rows(const float *const *x, int64_t rows, int64_t k, float *to) {
-    const int64_t steps = half_steps(k);
-    for (int64_t lane = 0; lane < VF_LANES; lane++)
-        for (int64_t i = 0; i < steps; i++)
-            for (int64_t s = 0; s < HALF_VECTORS; s++, to += rows) {
-                const int64_t at = i * HALF_GROUP + half_begin(lane * HALF_VECTORS + s);
-                for (int64_t r = 0; r < rows; r++) to[r] = at < k ? x[r][at] : 0;
-            }
+    for (int64_t i = 0; i < half_steps(k) * HALF_GROUP; i += 8) {
+        if (rows < 8 || i + 8 > k)
+            turn_numbers(x, rows, i, 8, k, to);
+        else
+            for (int64_t r = 0; r < rows; r += 8) /* the last eight may meet some again */
+                turn_block(x, rows, smaller(r, rows - 8), i, k, to);
+    }
 }
 
 /* ---- tiles ---- */
@@ -161,8 +192,11 @@ IG_INLINE void add_half_tile(const half_tile *t, const ig_dtype dtype, const int
         IG_UNROLL
         for (int i = 0; i < count; i++) sum[i] = vf_set(0);
         add_lane(t, dtype, lane, sum, rows, groups);
-        for (; lane >> level & 1; level++)
+        for (; lane >> level & 1; level++) {
+            IG_UNROLL
             for (int i = 0; i < count; i++) sum[i] = vf_add(kept[level][i], sum[i]);
+        }
+        IG_UNROLL
         for (int i = 0; i < count; i++) kept[level][i] = sum[i];
     }
     for (int r = 0; r < rows; r++)
@@ -174,35 +208,31 @@ IG_INLINE void add_half_tile(const half_tile *t, const ig_dtype dtype, const int
 typedef void half_tile_fn(const half_tile *t);
 
 /* Those that do not fit are empty, and never called. */
+#define HALF_TILE_ONE(ID, rows) \
+    static void half_##ID##_##rows##_one(const half_tile *t) { add_half_tile(t, IG_##ID, rows, 1); }
 #define HALF_TILE(ID, rows)                                     \
-    static void half_##ID##_##rows##_one(const half_tile *t) {  \
-        add_half_tile(t, IG_##ID, rows, 1);                     \
-    }                                                           \
+    HALF_TILE_ONE(ID, rows)                                     \
     static void half_##ID##_##rows##_many(const half_tile *t) { \
         add_half_tile(t, IG_##ID, rows, half_groups(rows));     \
     }
-#define HALF_TILES(ID) \
-    HALF_TILE(ID, 1)   \
-    HALF_TILE(ID, 2)   \
-    HALF_TILE(ID, 3)   \
-    HALF_TILE(ID, 4)   \
-    HALF_TILE(ID, 5)   \
-    HALF_TILE(ID, 6)   \
-    HALF_TILE(ID, 7)   \
-    HALF_TILE(ID, 8) HALF_TILE(ID, 9) HALF_TILE(ID, 10) HALF_TILE(ID, 11) HALF_TILE(ID, 12)
-#define HALF_PAIR(ID, rows) \
-    { half_##ID##_##rows##_one, half_##ID##_##rows##_many }
-#define HALF_TILE_NAMES(ID)                                                                       \
-    {                                                                                             \
-        HALF_PAIR(ID, 1), HALF_PAIR(ID, 2), HALF_PAIR(ID, 3), HALF_PAIR(ID, 4), HALF_PAIR(ID, 5), \
-            HALF_PAIR(ID, 6), HALF_PAIR(ID, 7), HALF_PAIR(ID, 8), HALF_PAIR(ID, 9),               \
-            HALF_PAIR(ID, 10), HALF_PAIR(ID, 11), HALF_PAIR(ID, 12),                              \
-    }
-HALF_TILES(F16)
-HALF_TILES(BF16)
+#define HALF_ENTRY_ONE(ID, rows) {half_##ID##_##rows##_one},
+#define HALF_ENTRY(ID, rows)     {half_##ID##_##rows##_one, half_##ID##_##rows##_many},
+
+/* X of each number of rows, or ONE where one group is all that fits. */
+#define HALF_ROWS_EACH(X, ONE, ID)                                                               \
+    X(ID, 1)                                                                                     \
+    X(ID, 2)                                                                                     \
+    X(ID, 3) X(ID, 4) X(ID, 5) X(ID, 6) X(ID, 7) X(ID, 8) X(ID, 9) X(ID, 10) X(ID, 11) X(ID, 12) \
+        ONE(ID, 13) ONE(ID, 14) ONE(ID, 15) ONE(ID, 16) ONE(ID, 17) ONE(ID, 18) ONE(ID, 19)      \
+            ONE(ID, 20) ONE(ID, 21) ONE(ID, 22) ONE(ID, 23) ONE(ID, 24)
+HALF_ROWS_EACH(HALF_TILE, HALF_TILE_ONE, F16)
+HALF_ROWS_EACH(HALF_TILE, HALF_TILE_ONE, BF16)
 
 /* [F16, BF16][rows - 1][one group, or as many as fit] */
-static half_tile_fn *const half_tiles[2][12][2] = {HALF_TILE_NAMES(F16), HALF_TILE_NAMES(BF16)};
+static half_tile_fn *const half_tiles[2][24][2] = {
+    {HALF_ROWS_EACH(HALF_ENTRY, HALF_ENTRY_ONE, F16)},
+    {HALF_ROWS_EACH(HALF_ENTRY, HALF_ENTRY_ONE, BF16)},
+};
 
 /* ---- products ---- */
 

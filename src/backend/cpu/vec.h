@@ -27,7 +27,7 @@
 #if defined(__clang__)
 #    define IG_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#    define IG_UNROLL _Pragma("GCC unroll 16")
+#    define IG_UNROLL _Pragma("GCC unroll 32")
 #endif
 
 /* The same where the vectors of sixteen columns are gone through: with one lane each these are so

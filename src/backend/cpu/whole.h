@@ -20,67 +20,9 @@
 #ifndef IG_BACKEND_CPU_WHOLE_H
 #define IG_BACKEND_CPU_WHOLE_H
 
-#include <math.h>
-
 #include "backend/cpu/packed.h"
+#include "backend/cpu/rounded.h"
 #include "backend/cpu/vec_dot.h"
-
-/* 32 activations.  `rest` is what the type of the weights needs besides, for each half or the first
- * for all: -zero times the sum of the bytes, an int32_t; or scale times that sum, a float. */
-typedef struct rounded {
-    int8_t q[IG_BLOCK];
-    float scale;
-    uint32_t rest[2];
-} rounded;
-
-/* ---- activations to bytes ---- */
-
-/*
- * Scales have the eleven bits of a half, with a float's range.  More would be no better,
- * since the bytes have eight; but so have the blocks that llama.cpp makes of activations,
- * and with the same rounding products of blocks of 32 give what it gives, bit by bit of
- * noise, not only something as near.
- */
-static inline float to_eleven_bits(float x) {
-    const uint32_t bits = bits_of_float(x), odd = bits >> 13 & 1;
-    return float_of_bits((bits + 0xfff + odd) & ~0x1fffU);
-}
-
-static inline uint32_t rest_of(const panel_type *t, float scale, int32_t sum) {
-    if (t->kind == WITH_MIN || t->kind == TWO_MINS)
-        return bits_of_float(to_eleven_bits(scale * (float)sum));
-    return (uint32_t)(-t->zero * sum);
-}
-
-/* Types of the same kind want activations rounded alike. */
-static inline uint32_t rounded_kind(ig_dtype dtype) {
-    return 1 + ((uint32_t)panel_types[dtype].kind << 8 | (uint32_t)panel_types[dtype].zero);
-}
-
-/* Adding 1.5 * 2^23 leaves a number, rounded to nearest even, in the last bits. */
-static inline void round_block(const panel_type *t, const float *x, rounded *y) {
-    enum { VECTORS = IG_BLOCK / VF_LANES, SHIFTED = 0x4b400000 };
-    vi largest = vi_set(0), half[2] = {vi_set(0), vi_set(0)};
-    for (int i = 0; i < VECTORS; i++)
-        largest = vi_larger(largest, vi_and(vf_bits(vf_load(x + i * VF_LANES)), vi_set(INT32_MAX)));
-    const int32_t bits = vi_largest(largest);
-    const bool finite = bits < 0x7f800000;
-    const float most = float_of_bits((uint32_t)bits);
-    const vf inverse = vf_set(finite && most > 0 ? 127 / most : 0);
-    for (int i = 0; i < VECTORS; i++) {
-        const vf scaled = vf_mul(vf_load(x + i * VF_LANES), inverse);
-        const vi shifted = vf_bits(vf_add(scaled, vf_of_bits(vi_set(SHIFTED))));
-        const vi q = finite ? vi_sub(shifted, vi_set(SHIFTED)) : vi_set(0);
-        vi_store_i8(y->q + i * VF_LANES, q);
-        half[2 * i / VECTORS] = vi_add(half[2 * i / VECTORS], q);
-    }
-    const float scale = most / 127;
-    y->scale = finite ? to_eleven_bits(scale) : NAN;
-    const int32_t sum[2] = {vi_sum(half[0]), vi_sum(half[1])};
-    const bool halves = t->kind >= TWO_SCALES;
-    y->rest[0] = rest_of(t, scale, halves ? sum[0] : sum[0] + sum[1]);
-    y->rest[1] = rest_of(t, scale, sum[1]);
-}
 
 /* ---- blocks ---- */
 

@@ -1,5 +1,5 @@
 /* What becomes of a sum that a product has made: bias, activation, and a step that takes it
- * further.  The memory is that of matmul.c. */
+ * further.  Each is rounded by itself, as steps are.  The memory is that of matmul.c. */
 layout(constant_id = 6) const uint ACTIVATION = 0;
 layout(constant_id = 7) const bool HAS_BIAS = false;
 layout(constant_id = 9) const uint AFTER = 0;
@@ -11,12 +11,11 @@ uvec2 part_of_k(uint part, uint parts, uint depth) {
 }
 
 void finish(uint at, uint column, float e) {
-    if (HAS_BIAS) e += FLOAT(2, column * head.bias_stride);
-    e = activation_of(ACTIVATION, e);
-    SET_FLOAT(3, at, e);
-    if (AFTER == VK_SUM) {
-        precise const float y = e + FLOAT(4, at); /* as the step by itself has it */
-        SET_FLOAT(5, at, y);
-    }
-    if (AFTER == VK_PRODUCT) SET_FLOAT(5, at, e * FLOAT(4, at));
+    precise float y = e;
+    if (HAS_BIAS) y = y + FLOAT(2, column * head.bias_stride);
+    y = activation_of(ACTIVATION, y);
+    SET_FLOAT(3, at, y);
+    if (AFTER == VK_SUM) y = y + FLOAT(4, at);
+    if (AFTER == VK_PRODUCT) y = y * FLOAT(4, at);
+    if (AFTER != VK_NOTHING) SET_FLOAT(5, at, y);
 }

@@ -3,20 +3,25 @@
  * last place, so each is worked out here as in the CPU's vec_math.h: the argument
  * is brought into a short range, where a polynomial is good to about one unit.
  * NaN goes in, NaN comes out; infinities give limits.
+ *
+ * All is `precise`: a driver that rounds a product and a sum once for both does so
+ * in one shader and not in the next, and an activation must be the same, bit for
+ * bit, behind a product and by itself.
  */
 const float LN2_HIGH = 0.693359375, LN2_LOW = -2.12194440e-4;
 const float ROUNDER = 12582912.0; /* 1.5 * 2^23: leaves a small number rounded to an integer */
 
 float times_power(float x, int n) {
     const int half_ = n >> 1;
-    x *= uintBitsToFloat(uint(half_ + 127) << 23);
-    return x * uintBitsToFloat(uint(n - half_ + 127) << 23);
+    precise float y = x * uintBitsToFloat(uint(half_ + 127) << 23);
+    y = y * uintBitsToFloat(uint(n - half_ + 127) << 23);
+    return y;
 }
 
 /* Correctly rounded, which a driver's division need not be: the quotient's error is worked out
  * with products split so that they are exact, and taken back. */
 float quotient(float a, float b) {
-    const float q = a / b;
+    precise const float q = a / b;
     const uint e = floatBitsToUint(q) >> 23 & 255, eb = floatBitsToUint(b) >> 23 & 255;
     if (e < 40 || e > 210 || eb < 40 || eb > 210) return q;
     precise const float sq = q * 4097, qh = sq - (sq - q), ql = q - qh;
@@ -42,9 +47,10 @@ float root(float x) {
     precise const float square = r * r;
     precise const float lost = ((high * high - square) + 2 * high * low) + low * low;
     precise const float better = r + ((a - square) - lost) / (2 * r);
-    if (tiny) return better * 2.6469779601696886e-23; /* 2^-75 */
-    return bits < 0x20000000u ? better * 2.3283064365386963e-10
-           : large ? better * 4294967296.0 : better;
+    precise const float y = better * (tiny ? 2.6469779601696886e-23 /* 2^-75 */
+                                      : bits < 0x20000000u ? 2.3283064365386963e-10
+                                      : large ? 4294967296.0 : 1);
+    return y;
 }
 
 /* e^(x + low): x = n ln 2 + r, e^r = 1 + r + r^2 P(r) */
@@ -87,26 +93,26 @@ float log_of(float x) {
     if (x < 0) return NOT_A_NUMBER;
     const uint bits = floatBitsToUint(x);
     /* Of a subnormal number the bits are a count of 2^-149. */
-    if (bits < 0x00800000u) return log_normal(float(bits)) - 103.278929903431851103;
-    return log_normal(x);
+    precise const float y = log_normal(float(bits)) - 103.278929903431851103;
+    return bits < 0x00800000u ? y : log_normal(x);
 }
 
 /* Near 0  x + x z P(z), z = x^2;  else  1 - 2 / (e^2x + 1) */
 float tanh_of(float x) {
     if (is_nan(x)) return x;
-    const float a = abs(x), z = x * x;
-    float p = -5.515188910e-03;
+    precise const float a = abs(x), z = x * x;
+    precise float p = -5.515188910e-03;
     p = p * z + 2.046913095e-02;
     p = p * z - 5.368792638e-02;
     p = p * z + 1.333082914e-01;
     p = p * z - 3.333325982e-01;
-    const float y = a < 0.65 ? a * z * p + a : 1 - 2 / (exp_of(a + a) + 1);
+    precise const float y = a < 0.65 ? a * z * p + a : 1 - 2 / (exp_of(a + a) + 1);
     return uintBitsToFloat(floatBitsToUint(y) | floatBitsToUint(x) & 0x80000000u);
 }
 
 float sigmoid_of(float x) {
-    const float e = exp_of(-abs(x)), y = 1 / (1 + e);
-    return is_nan(x) ? x : x < 0 ? e * y : y;
+    precise const float e = exp_of(-abs(x)), y = 1 / (1 + e), below = e * y;
+    return is_nan(x) ? x : x < 0 ? below : y;
 }
 
 /* ln(1 + e^x) = max(x, 0) + ln(1 + u), u = e^-|x|; what 1 + u loses of u comes back */
@@ -114,55 +120,67 @@ float softplus_of(float x) {
     if (is_nan(x)) return x;
     precise const float u = exp_of(-abs(x)), w = 1 + u;
     precise const float lost = u - (w - 1);
-    return (x > 0 ? x : 0) + (log_normal(w) + lost / w);
+    precise const float y = (x > 0 ? x : 0) + (log_normal(w) + lost / w);
+    return y;
 }
 
-float silu_of(float x) { return x == -INFINITE ? NOT_A_NUMBER : x * sigmoid_of(x); }
+float silu_of(float x) {
+    precise const float y = x * sigmoid_of(x);
+    return x == -INFINITE ? NOT_A_NUMBER : y;
+}
 
 /* e^(-x^2 / 2): x = h + l with h in 12 bits, so that h^2 is exact */
 float bell(float x) {
     if (is_nan(x)) return x;
     const float a = min(abs(x), 20);
     const float h = uintBitsToFloat(floatBitsToUint(a) & 0xfffff000u);
-    precise const float low = (a - h) * (a + h);
-    return exp_parts(-0.5 * (h * h), -0.5 * low);
+    precise const float low = -0.5 * ((a - h) * (a + h)), high = -0.5 * (h * h);
+    return exp_parts(high, low);
 }
 
 /* The share of a normal distribution below x */
 float normal_below(float x, float bell_) {
     const float a = abs(x);
     if (a < 1.5) {
-        const float z = x * x;
-        float p = 5.530343401e-07;
+        precise const float z = x * x;
+        precise float p = 5.530343401e-07;
         p = p * z - 9.702067473e-06;
         p = p * z + 1.169344614e-04;
         p = p * z - 1.189624425e-03;
         p = p * z + 9.974983521e-03;
         p = p * z - 6.649069488e-02;
         p = p * z + 3.989422917e-01;
-        return x * p + 0.5;
+        p = x * p + 0.5;
+        return p;
     }
-    const float t = 1 / (a + 3.5);
-    float q = -3.679081421e+02;
+    precise const float t = 1 / (a + 3.5);
+    precise float q = -3.679081421e+02;
     q = q * t + 2.086250000e+02;
     q = q * t + 5.416769505e+00;
     q = q * t + 1.558234501e+01;
     q = q * t + 4.330470562e+00;
     q = q * t + 1.401353240e+00;
     q = q * t + 3.988743722e-01;
-    const float beyond = bell_ * (t * q);
-    return x < 0 ? beyond : 1 - beyond;
+    precise const float beyond = bell_ * (t * q), within = 1 - beyond;
+    return x < 0 ? beyond : within;
 }
 
 float gelu_erf_of(float x) {
     if (is_nan(x)) return x;
     if (abs(x) == INFINITE) return x > 0 ? x : NOT_A_NUMBER;
-    return x * normal_below(x, bell(x));
+    precise const float y = x * normal_below(x, bell(x));
+    return y;
 }
 
-float gelu_inner(float x) { return tanh_of(0.797884583 * (x + 0.044715 * x * x * x)); }
+float gelu_inner(float x) {
+    precise const float u = 0.797884583 * (x + 0.044715 * x * x * x);
+    return tanh_of(u);
+}
 
-float gelu_tanh_of(float x) { return x * 0.5 * (1 + gelu_inner(x)); }
+float gelu_tanh_of(float x) {
+    precise const float y = x * 0.5 * (1 + gelu_inner(x));
+    return y;
+}
 
 /* As bits: a device may take subnormal numbers for 0. */
 bool is_positive(float x) {

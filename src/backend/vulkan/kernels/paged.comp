@@ -114,7 +114,7 @@ void attention_paged() {
                 const uint column = t + c * GROUP;
                 if (column >= PAGED.e) continue;
                 float part = result[c] * correction;
-                for (uint j = 0; j < count; j++)
+                for (uint j = max(begin, first) - first; j < count; j++) /* those that are seen */
                     part += share[j] * weight_at(DTYPE_V, ADDRESS_OF(2),
                                                  v + j * PAGED.v[1] + column * PAGED.v[3]);
                 result[c] = part;
@@ -124,7 +124,7 @@ void attention_paged() {
         [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
             const uint column = t + c * GROUP;
             if (column < PAGED.e)
-                SET_FLOAT(6, number * PAGED.e + column, sum > 0 ? result[c] / sum : 0);
+                SET_FLOAT(6, number * PAGED.e + column, sum == 0 ? 0 : result[c] / sum);
         }
         barrier();
     }

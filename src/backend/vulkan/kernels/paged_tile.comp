@@ -32,6 +32,7 @@ PARAMS(vk_paged_params)
 shared vec4 queries[WIDTH * QUERIES / 4]; /* [WIDTH, QUERIES] */
 shared vec4 cached[WIDEST * STEP / 4];    /* keys [WIDTH, STEP], then values [STEP, VALUES] */
 shared vec4 weights[STEP * QUERIES / 4];  /* scores or weights [STEP, QUERIES] */
+shared bool all_finite;                   /* the values of `cached` */
 
 /* Query number i of a head of keys. */
 uint row_of(uint i) { return i / (params.h / params.g); }
@@ -67,12 +68,15 @@ void load_keys(uint at, uint row_stride) {
     }
 }
 
+bool is_finite(vec4 v) { return all(lessThan(abs(v), vec4(INFINITE))); }
+
 /* What lies behind `count` was never stored, and a weight of 0 does not make up for it. */
 void load_values(uint at, uint row_stride, uint count) {
     for (uint n = thread(); n < STEP * VALUES / 8; n += GROUP) {
         const uint i = n % (VALUES / 8), j = n / (VALUES / 8);
         eight e = eight(vec4(0), vec4(0));
         if (j < count) e = eight_at(DTYPE_V, row_at(DTYPE_V, ADDRESS_OF(2), at + j * row_stride), i);
+        if (!is_finite(e.low) || !is_finite(e.high)) all_finite = false;
         cached[j * (VALUES / 4) + 2 * i] = e.low;
         cached[j * (VALUES / 4) + 2 * i + 1] = e.high;
     }
@@ -83,6 +87,8 @@ uvec4 begin, end; /* the positions that they see */
 vec4 largest, sum, result[4];
 
 vec4 score[EACH];
+
+bool sees(uint i, uint position) { return position >= begin[i] && position < end[i]; }
 
 /* Scores of EACH positions, for the four queries. */
 void make_scores(uint x, uint y, uint at) {
@@ -101,17 +107,17 @@ void make_scores(uint x, uint y, uint at) {
         [[unroll]] for (uint i = 0; i < 4; i++) {
             if (params.softcap != 0)
                 score[j][i] = params.softcap * tanh_of(score[j][i] / params.softcap);
-            if (position < begin[i] || position >= end[i]) score[j][i] = -INFINITE;
+            if (!sees(i, position)) score[j][i] = -INFINITE;
         }
         weights[(x * EACH + j) * DOWN + y] = score[j];
     }
 }
 
-/* e^(score - largest), of scores of which none may be seen at all. */
-vec4 weights_of(vec4 score) {
+/* e^(score - largest), of those that see the position. */
+vec4 weights_of(vec4 score, uint position) {
     vec4 w;
     [[unroll]] for (uint i = 0; i < 4; i++)
-        w[i] = score[i] == -INFINITE ? 0 : exp_of(score[i] - largest[i]);
+        w[i] = sees(i, position) ? exp_of(score[i] - largest[i]) : 0;
     return w;
 }
 
@@ -125,11 +131,19 @@ vec4 correct(uint y) {
     return factor;
 }
 
+/* Adds a value to the queries' results; `all_see` it, or it may be multiplied by 0. */
+void add_value(uint position, vec4 w, vec4 value, bool all_see) {
+    sum += w;
+    [[unroll]] for (uint i = 0; i < 4; i++)
+        if (all_see || sees(i, position)) result[i] += w[i] * value;
+}
+
 /* STEP positions, from `at` on but before `to`, of the page that they lie in. */
 void attend(uint x, uint y, uint at, uint to, uint page, uint group) {
     const uint k = page * params.k[0] + at % PAGE * params.k[1] + group * params.k[2];
     const uint v = page * params.v[0] + at % PAGE * params.v[1] + group * params.v[2];
     load_keys(k, params.k[1]);
+    all_finite = true;
     barrier();
     make_scores(x, y, at);
     barrier();
@@ -137,17 +151,15 @@ void attend(uint x, uint y, uint at, uint to, uint page, uint group) {
     load_values(v, params.v[1], to - at);
     barrier();
     [[unroll]] for (uint j = 0; j < EACH; j++)
-        weights[(x * EACH + j) * DOWN + y] = weights_of(score[j]);
+        weights[(x * EACH + j) * DOWN + y] = weights_of(score[j], at + x * EACH + j);
     barrier();
     sum *= factor;
     [[unroll]] for (uint i = 0; i < 4; i++) result[i] *= factor[i];
     const uint column = min(x, VALUES / 4 - 1);
+    const bool finite = all_finite;
     for (uint j0 = 0; j0 < STEP; j0 += 8)
-        [[unroll]] for (uint j = j0; j < j0 + 8; j++) {
-            const vec4 w = weights[j * DOWN + y], value = cached[j * (VALUES / 4) + column];
-            sum += w;
-            [[unroll]] for (uint i = 0; i < 4; i++) result[i] += w[i] * value;
-        }
+        [[unroll]] for (uint j = j0; j < j0 + 8; j++)
+            add_value(at + j, weights[j * DOWN + y], cached[j * (VALUES / 4) + column], finite);
     barrier();
 }
 
@@ -199,7 +211,7 @@ void attend_tile(uint first, uint group) {
         const uint q = first + y * 4 + i;
         if (q >= count || x * 4 >= VALUES) continue;
         const uint to = (row_of(q) * params.h + head_of(q, group)) * VALUES + x * 4;
-        const vec4 all = sum[i] > 0 ? result[i] / sum[i] : vec4(0);
+        const vec4 all = sum[i] == 0 ? vec4(0) : result[i] / sum[i];
         [[unroll]] for (uint c = 0; c < 4; c++) SET_FLOAT(6, to + c, all[c]);
     }
     barrier();

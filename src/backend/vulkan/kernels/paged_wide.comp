@@ -75,7 +75,7 @@ void leave(uint number, uint part, float largest, float sum, vec4 result[MOST_VE
         vec4 all = vec4(0);
         for (uint slot = 0; slot < slots; slot++) all += sums[slot * (VALUES / 4) + c];
         const uint to = PARTS == 1 ? number * VALUES : (number * PARTS + part) * SHARE + 2;
-        if (PARTS == 1) all = sum > 0 ? all / sum : vec4(0);
+        if (PARTS == 1) all = sum == 0 ? vec4(0) : all / sum;
         [[unroll]] for (uint e = 0; e < 4; e++) SET_FLOAT(6, to + 4 * c + e, all[e]);
     }
     if (PARTS > 1 && t == 0) {
@@ -134,15 +134,15 @@ void join(uint number) {
         largest = max(largest, FLOAT(0, (number * PARTS + part) * SHARE));
     for (uint part = 0; part < PARTS; part++) {
         const uint at = (number * PARTS + part) * SHARE;
-        if (FLOAT(0, at + 1) > 0) sum += FLOAT(0, at + 1) * exp_of(FLOAT(0, at) - largest);
+        if (FLOAT(0, at + 1) != 0) sum += FLOAT(0, at + 1) * exp_of(FLOAT(0, at) - largest);
     }
     for (uint c = thread(); c < VALUES; c += GROUP) {
         float all = 0;
         for (uint part = 0; part < PARTS; part++) {
             const uint at = (number * PARTS + part) * SHARE;
-            if (FLOAT(0, at + 1) > 0) all += FLOAT(0, at + 2 + c) * exp_of(FLOAT(0, at) - largest);
+            if (FLOAT(0, at + 1) != 0) all += FLOAT(0, at + 2 + c) * exp_of(FLOAT(0, at) - largest);
         }
-        SET_FLOAT(6, number * VALUES + c, sum > 0 ? all / sum : 0);
+        SET_FLOAT(6, number * VALUES + c, sum == 0 ? 0 : all / sum);
     }
 }
 

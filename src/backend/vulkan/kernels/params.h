@@ -202,15 +202,15 @@ VK_STRUCT(vk_random_params) {
 #define VK_SCATTER_ADD    2
 #define VK_EMBEDDING_GRAD 3
 
-#define VK_REDUCE_SUM    0
-#define VK_REDUCE_MAX    1
-#define VK_REDUCE_ARGMAX 2
-#define VK_OF_X          0
-#define VK_OF_DIFFERENCE 1
-#define VK_OF_SQUARE     2
-#define VK_FINISH_NOT    0
-#define VK_FINISH_MEAN   1
-#define VK_FINISH_ROOT   2
+#define VK_REDUCE_SUM     0
+#define VK_REDUCE_MAX     1
+#define VK_REDUCE_ARGMAX  2
+#define VK_REDUCE_SQUARES 3 /* their sum */
+#define VK_OF_X           0
+#define VK_OF_DIFFERENCE  1
+#define VK_FINISH_NOT     0
+#define VK_FINISH_MEAN    1
+#define VK_FINISH_ROOT    2
 
 #define VK_SOFTMAX            0
 #define VK_LOG_SOFTMAX        1

@@ -63,6 +63,12 @@ static void emit_join(vk_builder *b, const reduction *r, float divisor, uint32_t
     emit(b, &joined, &p, from, to, from);
 }
 
+/* What is left of a part: of a sum of squares its root, which is a float where the sum is not. */
+static reduction part_of(reduction r) {
+    r.finish = r.operation == VK_REDUCE_SQUARES ? VK_FINISH_ROOT : VK_FINISH_NOT;
+    return r;
+}
+
 static bool reduce(const ig_step *step, vk_builder *b, uint32_t axes, reduction r) {
     const ig_operand *x = &step->in[0], *y = &step->in[step->n_in - 1], *out = &step->out[0];
     int64_t outputs, count;
@@ -83,7 +89,7 @@ static bool reduce(const ig_step *step, vk_builder *b, uint32_t axes, reduction 
     p.parts = (uint32_t)(wanted < MOST_PARTS ? wanted : MOST_PARTS);
     p.part = (p.count + p.parts - 1) / p.parts;
     const uint64_t bytes = (uint64_t)outputs * p.parts * sizeof(float);
-    const reduction half = {r.operation, r.value, VK_FINISH_NOT};
+    const reduction half = part_of(r);
     emit(b, &half, &p, vk_reads(x), vk_scratch(b, step, 0, bytes, 1), vk_reads(y));
     emit_join(b, &r, p.divisor, p.outputs, p.parts, vk_scratch(b, step, 0, bytes, 0),
               vk_writes(out));
@@ -118,13 +124,12 @@ enum { ALL = (1 << IG_MAX_RANK) - 1 }; /* axes */
 
 static bool mse(const ig_step *step, vk_builder *b) {
     return vk_operands_are(step, 0, IG_F32) &&
-           reduce(step, b, ALL, (reduction){VK_REDUCE_SUM, VK_OF_DIFFERENCE, VK_FINISH_MEAN});
+           reduce(step, b, ALL, (reduction){VK_REDUCE_SQUARES, VK_OF_DIFFERENCE, VK_FINISH_MEAN});
 }
 
-/* Parts of every tensor side by side in scratch, then the root of the sum of all. */
+/* Parts of every tensor side by side in scratch, then the root of the sum of all their squares. */
 static bool global_norm(const ig_step *step, vk_builder *b) {
-    const reduction squares = {VK_REDUCE_SUM, VK_OF_SQUARE, VK_FINISH_NOT};
-    const reduction root = {VK_REDUCE_SUM, VK_OF_X, VK_FINISH_ROOT};
+    const reduction root = {VK_REDUCE_SQUARES, VK_OF_X, VK_FINISH_ROOT}, part = part_of(root);
     uint64_t parts = 0;
     if (!vk_operands_are(step, 0, IG_F32)) return false;
     for (uint32_t i = 0; i < step->n_in; i++) {
@@ -138,7 +143,7 @@ static bool global_norm(const ig_step *step, vk_builder *b) {
         p.count = (uint32_t)count;
         p.parts = (uint32_t)(wanted < MOST_PARTS ? wanted : MOST_PARTS);
         p.part = (p.count + p.parts - 1) / p.parts;
-        emit(b, &squares, &p, vk_reads(x),
+        emit(b, &part, &p, vk_reads(x),
              vk_scratch(b, step, parts * sizeof(float), p.parts * sizeof(float), 1), vk_reads(x));
         parts += p.parts;
     }
