@@ -50,7 +50,7 @@ IG_INLINE vf add_whole(const rounded *x, vi whole, vf scale, vf sum) {
  * each.  Bytes of two-scale types go up to 63, of other narrow ones to 31, and those of wide ones
  * are multiplied in halves of four bits.
  */
-enum { RUN_SIXES = 2, RUN_FIVES = 4, RUN_FOURS = 8 };
+enum { RUN_SIXES = 2, RUN_FIVES = 4, RUN_FOURS = 8, WIDE_ROWS = 2 /* at once */ };
 static_assert(RUN_SIXES * 2 * 63 * 127 <= INT16_MAX && RUN_FIVES * 2 * 31 * 127 <= INT16_MAX &&
                   RUN_FOURS * 2 * 15 * 127 <= INT16_MAX,
               "no sum of pairs is cut off");
@@ -58,16 +58,28 @@ static_assert(RUN_SIXES * 2 * 63 * 127 <= INT16_MAX && RUN_FIVES * 2 * 31 * 127 
 IG_INLINE vi low_bits(vi u) { return vi_and(u, vi_set(0x0f0f0f0f)); }
 IG_INLINE vi high_bits(vi u) { return low_bits(vi_right(u, 4)); }
 
-/* Adds the products of `count` steps of wide bytes. */
-IG_INLINE vi dot_wide(vi whole, const vi *w, const int8_t *q, const int count) {
-    vi low = vi_set(0), high = vi_set(0);
+/* Adds the products of `count` steps of wide bytes, for some rows at once: halves of bytes are made
+ * for all of them. */
+IG_INLINE void dot_wide(vi *whole, const vi *w, const int8_t *const *q, const int count,
+                        const int rows) {
+    vi low[WIDE_ROWS], high[WIDE_ROWS];
+    IG_UNROLL
+    for (int r = 0; r < rows; r++) low[r] = high[r] = vi_set(0);
     IG_UNROLL
     for (int j = 0; j < count; j++) {
-        const vi bytes = vi_repeat(q + 4 * j);
-        low = vi_dot_pairs(low, low_bits(w[j]), bytes);
-        high = vi_dot_pairs(high, high_bits(w[j]), bytes);
+        const vi first = low_bits(w[j]), second = high_bits(w[j]);
+        IG_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vi bytes = vi_repeat(q[r] + 4 * j);
+            low[r] = vi_dot_pairs(low[r], first, bytes);
+            high[r] = vi_dot_pairs(high[r], second, bytes);
+            if (rows > 1) vi_hide(&low[r]);  /* or a compiler puts sums off, and */
+            if (rows > 1) vi_hide(&high[r]); /* all products of the block in memory */
+        }
     }
-    return vi_add(whole, vi_add(vi_pairs_sum(low, 1), vi_pairs_sum(high, 16)));
+    IG_UNROLL
+    for (int r = 0; r < rows; r++)
+        whole[r] = vi_add(whole[r], vi_add(vi_pairs_sum(low[r], 1), vi_pairs_sum(high[r], 16)));
 }
 
 /* The same of narrow ones. */
@@ -85,7 +97,11 @@ IG_INLINE vi dot_narrow(vi whole, const vi *w, const int8_t *q, const int count,
 
 IG_INLINE vi dot_in_pairs(vi whole, const vi *w, const int8_t *q, const int count, const int most,
                           const bool is_wide) {
-    return is_wide ? dot_wide(whole, w, q, count) : dot_narrow(whole, w, q, count, most);
+    if (is_wide)
+        dot_wide(&whole, w, &q, count, 1);
+    else
+        whole = dot_narrow(whole, w, q, count, most);
+    return whole;
 }
 
 /* ---- tiles: a few rows times the columns of panels ---- */
@@ -130,7 +146,10 @@ IG_INLINE void add_steps_wide(const panel *const *p, const rounded *const *x, in
         for (int s = 0; s < STEPS; s++)
             w[s] = line_at(p[v / PANEL_VECTORS]->w[b][s], v % PANEL_VECTORS);
         IG_UNROLL_COLUMNS
-        for (int r = 0; r < rows; r++) whole[r][v] = dot_wide(whole[r][v], w, x[r][b].q, STEPS);
+        for (int r = 0; r < rows; r++) {
+            const int8_t *q = x[r][b].q;
+            dot_wide(&whole[r][v], w, &q, STEPS, 1);
+        }
     }
 }
 
@@ -429,18 +448,44 @@ typedef struct rounded_rows {
     int64_t stride, count;
 } rounded_rows;
 
+/* WIDE_ROWS rows at once, times groups of wide bytes that have one scale. */
+IG_INLINE void add_wide_rows(const open_blocks *o, const rounded *x, int64_t stride, float *sums,
+                             int64_t columns, const int groups) {
+    IG_UNROLL
+    for (int g = 0; g < groups; g++) {
+        vi whole[WIDE_ROWS];
+        const int8_t *q[WIDE_ROWS];
+        IG_UNROLL
+        for (int r = 0; r < WIDE_ROWS; r++) {
+            whole[r] = whole_begin(ONE_SCALE, x + r * stride, 0);
+            q[r] = x[r * stride].q;
+        }
+        dot_wide(whole, o->w[g], q, STEPS, WIDE_ROWS);
+        IG_UNROLL
+        for (int r = 0; r < WIDE_ROWS; r++) {
+            float *sum = sums + r * columns + g * PANEL_COLUMNS;
+            vf_store(sum, add_whole(x + r * stride, whole[r], o->s[g].scale[0], vf_load(sum)));
+        }
+    }
+}
+
 /* Block b of some groups, times all rows. */
 IG_INLINE void add_block_of_rows(const ig_dtype type, const open_blocks *o, int64_t b,
                                  const rounded_rows *rows, float *sums, int64_t columns,
                                  const int groups) {
+    const int64_t count = rows->count, stride = rows->stride;
     const rounded *x = rows->x + b;
-    for (int64_t r = 0; r < rows->count; r++, x += rows->stride, sums += columns) {
+    int64_t r = 0;
+    if (DOT_IN_PAIRS && panel_types[type].is_wide)
+        for (; r + WIDE_ROWS <= count; r += WIDE_ROWS)
+            add_wide_rows(o, x + r * stride, stride, sums + r * columns, columns, groups);
+    for (; r < count; r++) {
         vf sum[GROUPS_IN_REGISTERS];
         IG_UNROLL
-        for (int g = 0; g < groups; g++) sum[g] = vf_load(sums + g * PANEL_COLUMNS);
-        add_block(type, o, x, sum, groups);
+        for (int g = 0; g < groups; g++) sum[g] = vf_load(sums + r * columns + g * PANEL_COLUMNS);
+        add_block(type, o, x + r * stride, sum, groups);
         IG_UNROLL
-        for (int g = 0; g < groups; g++) vf_store(sums + g * PANEL_COLUMNS, sum[g]);
+        for (int g = 0; g < groups; g++) vf_store(sums + r * columns + g * PANEL_COLUMNS, sum[g]);
     }
 }
 
