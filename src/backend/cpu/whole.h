@@ -320,10 +320,11 @@ static tile_fn *const tiles[5][7] = {
 /* ---- few rows: packed groups into registers ---- */
 
 enum {
-    FEW_AT_ONCE = 32,       /* rows, at most */
-    STREAMS = 8,            /* groups at once, for one row */
-    STREAMS_OF_SEVERAL = 4, /* for more */
-    FETCH_BYTES = 8192,     /* under way in all streams */
+    FEW_AT_ONCE = 32,                /* rows, at most */
+    STREAMS = VF_LANES < 16 ? 4 : 8, /* groups at once, for one row: as registers have room for, */
+    ROUNDS = 4,                      /* and at most so many behind each other in a stream */
+    STREAMS_OF_SEVERAL = 4,          /* for more rows */
+    FETCH_BYTES = 8192,              /* under way in all streams */
     GROUPS_IN_REGISTERS = VF_LANES < 16 ? 1 : 2,
 };
 
@@ -380,15 +381,12 @@ IG_INLINE void add_block(const ig_dtype type, const open_blocks *o, const rounde
     }
 }
 
-/*
- * How far from block b of a group lies what is fetched meanwhile, in each of its streams.
- * A stream goes on where the groups behind these ones begin.
- */
-IG_INLINE int64_t fetch_from(const ig_dtype type, int64_t b, int64_t blocks, int64_t groups,
-                             const int streams, int64_t group_bytes) {
+/* How far from block b of a group lies what is fetched meanwhile, in each of its streams.  Behind
+ * the end of the group, a stream goes on `jump` bytes further. */
+IG_INLINE int64_t fetch_from(const ig_dtype type, int64_t b, int64_t blocks, const int streams,
+                             int64_t jump) {
     const int64_t far = FETCH_BYTES / streams;
-    const bool is_end = b + far / packed_types[type].block >= blocks;
-    return far + (is_end ? (groups - 1) * group_bytes : 0);
+    return far + (b + far / packed_types[type].block >= blocks ? jump : 0);
 }
 
 /* To the second cache: the first can wait for a few lines only at a time. */
@@ -412,30 +410,31 @@ IG_INLINE void open_groups(const ig_dtype type, const uint8_t *w, int64_t group_
     }
 }
 
-/* Some groups, side by side, times one row, whose sums stay in registers. */
-IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t group_bytes,
-                           int64_t blocks, const rounded *x, float *sums, const int groups) {
+/* A group of each stream, `stream_bytes` apart, times one row, whose sums stay in registers. */
+IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t stream_bytes,
+                           int64_t jump, int64_t blocks, const rounded *x, float *sums,
+                           const int streams) {
     vf sum[STREAMS][PANEL_VECTORS];
     if (VF_LANES == 1) return; /* plain C has no use for it, and never comes here */
     IG_UNROLL_COLUMNS
-    for (int g = 0; g < groups; g++) {
+    for (int g = 0; g < streams; g++) {
         IG_UNROLL_COLUMNS
         for (int v = 0; v < PANEL_VECTORS; v++) sum[g][v] = vf_set(0);
     }
     for (int64_t b = 0; b < blocks; b++) {
-        const int64_t ahead = fetch_from(type, b, blocks, groups, groups, group_bytes);
+        const int64_t ahead = fetch_from(type, b, blocks, streams, jump);
         IG_UNROLL_COLUMNS
-        for (int g = 0; g < groups; g++) {
+        for (int g = 0; g < streams; g++) {
             IG_UNROLL_COLUMNS
             for (int v = 0; v < PANEL_VECTORS; v++) {
                 open_blocks o;
-                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, ahead);
+                open_groups(type, w + g * stream_bytes, 0, b, v, &o, 1, ahead);
                 add_block(type, &o, &x[b], &sum[g][v], 1);
             }
         }
     }
     IG_UNROLL_COLUMNS
-    for (int g = 0; g < groups; g++) {
+    for (int g = 0; g < streams; g++) {
         IG_UNROLL_COLUMNS
         for (int v = 0; v < PANEL_VECTORS; v++)
             vf_store(sums + g * PANEL_COLUMNS + v * VF_LANES, sum[g][v]);
@@ -498,7 +497,8 @@ IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_byt
     open_blocks o;
     memset(sums, 0, (size_t)(rows->count * columns) * sizeof *sums);
     for (int64_t b = 0; b < blocks; b++) {
-        const int64_t ahead = fetch_from(type, b, blocks, groups, STREAMS_OF_SEVERAL, group_bytes);
+        const int64_t ahead =
+            fetch_from(type, b, blocks, STREAMS_OF_SEVERAL, (groups - 1) * group_bytes);
         int64_t g = 0;
         for (; g + GROUPS_IN_REGISTERS <= groups; g += GROUPS_IN_REGISTERS) {
             IG_UNROLL_COLUMNS
@@ -520,20 +520,20 @@ IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_byt
     }
 }
 
-typedef void one_row_fn(const uint8_t *w, int64_t group_bytes, int64_t blocks, const rounded *x,
-                        float *sums);
+typedef void one_row_fn(const uint8_t *w, int64_t stream_bytes, int64_t jump, int64_t blocks,
+                        const rounded *x, float *sums);
 typedef void rows_fn(const uint8_t *w, int64_t group_bytes, int64_t blocks,
                      const rounded_rows *rows, float *sums, int64_t groups);
 typedef void open_fn(const uint8_t *group, int64_t first, int64_t blocks, panel *p);
 
-#define ONE_ROW(ID, groups)                                                                    \
-    static void one_row_##ID##_##groups(const uint8_t *w, int64_t group_bytes, int64_t blocks, \
-                                        const rounded *x, float *sums) {                       \
-        add_one_row(IG_##ID, w, group_bytes, blocks, x, sums, groups);                         \
+#define ONE_ROW(name, ID, streams)                                                                \
+    static void name##_##ID(const uint8_t *w, int64_t stream_bytes, int64_t jump, int64_t blocks, \
+                            const rounded *x, float *sums) {                                      \
+        add_one_row(IG_##ID, w, stream_bytes, jump, blocks, x, sums, streams);                    \
     }
 #define OF_TYPE(ID)                                                                        \
-    ONE_ROW(ID, 8)                                                                         \
-    ONE_ROW(ID, 1)                                                                         \
+    ONE_ROW(streams_of, ID, STREAMS)                                                       \
+    ONE_ROW(stream_of, ID, 1)                                                              \
     static void rows_##ID(const uint8_t *w, int64_t group_bytes, int64_t blocks,           \
                           const rounded_rows *rows, float *sums, int64_t groups) {         \
         add_rows(IG_##ID, w, group_bytes, blocks, rows, sums, groups);                     \
@@ -551,10 +551,10 @@ PACKED_TYPES(OF_TYPE)
 /* What there is for a type. */
 static const struct {
     open_fn *open;
-    one_row_fn *one_row[2]; /* times one group, or many */
+    one_row_fn *stream, *streams; /* one, or all of them */
     rows_fn *rows;
 } packed_fns[IG_DTYPE_COUNT] = {
-#define FNS(ID) [IG_##ID] = {open_##ID, {one_row_##ID##_1, one_row_##ID##_8}, rows_##ID},
+#define FNS(ID) [IG_##ID] = {open_##ID, stream_of_##ID, streams_of_##ID, rows_##ID},
     PACKED_TYPES(FNS)};
 
 /* ---- products ---- */
@@ -575,22 +575,56 @@ typedef struct whole_block {
     const float *bias; /* of these columns, or NULL */
 } whole_block;
 
-/* Some groups from column c on, times some rows. */
-static inline void few_rows(const whole_block *p, int64_t c, int64_t groups, int64_t r,
+/* Sums of a row from column c on. */
+static inline void put_sums(const whole_block *p, int64_t row, int64_t c, const float *sums,
+                            int64_t count) {
+    const int64_t columns = smaller(p->columns - c, count);
+    float *y = p->y + row * p->y_row + c;
+    for (int64_t k = 0; k < columns; k++) y[k] = p->bias ? sums[k] + p->bias[c + k] : sums[k];
+}
+
+/*
+ * One row times the groups from number `first` on.  A stream goes through some that lie
+ * behind each other: where one ends, the next has been fetched.
+ *
+ *     stream    0         1         2
+ *     round   0 1 2     0 1 2     0 1 2   ...    the next ones begin behind the last stream
+ */
+static inline void one_row(const whole_block *p, int64_t first, int64_t rounds) {
+    _Alignas(64) float sums[STREAMS * PANEL_COLUMNS];
+    const int64_t stream_bytes = rounds * p->w_row;
+    for (int64_t i = 0; i < rounds; i++) {
+        const uint8_t *w = (const uint8_t *)p->w + (first + i) * p->w_row;
+        const int64_t jump = i + 1 < rounds ? 0 : (STREAMS - 1) * stream_bytes;
+        packed_fns[p->dtype].streams(w, stream_bytes, jump, p->blocks, p->x, sums);
+        for (int64_t s = 0; s < STREAMS; s++)
+            put_sums(p, 0, (first + s * rounds + i) * PANEL_COLUMNS, sums + s * PANEL_COLUMNS,
+                     PANEL_COLUMNS);
+    }
+}
+
+static inline void multiply_one(const whole_block *p) {
+    const int64_t groups = (p->columns + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
+    const int64_t rounds = groups / STREAMS;
+    if (rounds > 0) one_row(p, 0, rounds);
+    for (int64_t g = rounds * STREAMS; g < groups; g++) {
+        _Alignas(64) float sums[PANEL_COLUMNS];
+        packed_fns[p->dtype].stream((const uint8_t *)p->w + g * p->w_row, 0, 0, p->blocks, p->x,
+                                    sums);
+        put_sums(p, 0, g * PANEL_COLUMNS, sums, PANEL_COLUMNS);
+    }
+}
+
+/* Some groups from number g on, times some rows. */
+static inline void few_rows(const whole_block *p, int64_t g, int64_t groups, int64_t r,
                             int64_t count) {
     _Alignas(64) float sums[FEW_AT_ONCE * STREAMS_OF_SEVERAL * PANEL_COLUMNS];
-    const uint8_t *w = (const uint8_t *)p->w + c / PANEL_COLUMNS * p->w_row;
-    const int64_t columns = smaller(p->columns - c, groups * PANEL_COLUMNS);
     const rounded_rows rows = {p->x + r * p->x_row, p->x_row, count};
-    if (p->rows == 1)
-        packed_fns[p->dtype].one_row[groups > 1](w, p->w_row, p->blocks, p->x, sums);
-    else
-        packed_fns[p->dtype].rows(w, p->w_row, p->blocks, &rows, sums, groups);
-    for (int64_t i = 0; i < count; i++) {
-        const float *sum = sums + i * groups * PANEL_COLUMNS;
-        float *y = p->y + (r + i) * p->y_row + c;
-        for (int64_t k = 0; k < columns; k++) y[k] = p->bias ? sum[k] + p->bias[c + k] : sum[k];
-    }
+    packed_fns[p->dtype].rows((const uint8_t *)p->w + g * p->w_row, p->w_row, p->blocks, &rows,
+                              sums, groups);
+    for (int64_t i = 0; i < count; i++)
+        put_sums(p, r + i, g * PANEL_COLUMNS, sums + i * groups * PANEL_COLUMNS,
+                 groups * PANEL_COLUMNS);
 }
 
 /* All columns and rows, so many at a time. */
@@ -598,13 +632,10 @@ static inline void multiply_few(const whole_block *p) {
     const int64_t left = (p->columns + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
     const int64_t n_parts = (p->rows + FEW_AT_ONCE - 1) / FEW_AT_ONCE;
     for (int64_t g = 0, groups; g < left; g += groups) {
-        if (p->rows == 1)
-            groups = left - g >= STREAMS ? STREAMS : 1;
-        else
-            groups = smaller(left - g, STREAMS_OF_SEVERAL);
+        groups = smaller(left - g, STREAMS_OF_SEVERAL);
         for (int64_t i = 0; i < n_parts; i++) {
             const int64_t r = p->rows * i / n_parts, end = p->rows * (i + 1) / n_parts;
-            few_rows(p, g * PANEL_COLUMNS, groups, r, end - r);
+            few_rows(p, g, groups, r, end - r);
         }
     }
 }
@@ -665,16 +696,23 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
     }
 }
 
-/* Groups that a thread takes at a time: as many streams as pay, where that leaves others enough. */
+/* Groups that a thread takes at a time: as many streams as pay, where that leaves others enough,
+ * and long ones. */
 static inline int64_t together_of(int64_t groups, int64_t rows) {
+    enum { OTHERS = 16 };
     if (!is_few(rows)) return TILE_GROUPS;
-    if (rows == 1 && groups >= 16 * STREAMS) return STREAMS;
-    return groups >= 8 * STREAMS_OF_SEVERAL ? STREAMS_OF_SEVERAL : 1;
+    const int64_t streams = rows == 1 ? STREAMS : STREAMS_OF_SEVERAL;
+    if (rows == 1 && groups >= 2 * OTHERS * streams)
+        return streams * smaller(groups / (OTHERS * streams), ROUNDS);
+    return groups >= 4 * streams ? streams : 1;
 }
 
 static void multiply_whole(const whole_block *p) {
     if (p->is_packed && is_few(p->rows)) {
-        multiply_few(p);
+        if (p->rows == 1)
+            multiply_one(p);
+        else
+            multiply_few(p);
         return;
     }
     whole_room room;
