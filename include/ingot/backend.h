@@ -205,6 +205,10 @@ struct ig_host {
     void *(*pack_begin)(const ig_host *host, const ig_operand *weight, const char *layout,
                         uint64_t bytes, bool *out_ready);
     void (*pack_end)(const ig_host *host, const ig_operand *weight, bool whole);
+
+    /* Between the two, from the same thread: the first `source_bytes` bytes of a weight that lies
+     * in one piece will not be read again, so that they need not stay in memory. */
+    void (*pack_reached)(const ig_host *host, const ig_operand *weight, uint64_t source_bytes);
 };
 
 #define IG_HOST_FAIL(host, code, ...) (host)->fail(code, __FILE__, __LINE__, __VA_ARGS__)

@@ -304,8 +304,7 @@ enum {
     FEW_AT_ONCE = 32,       /* rows, at most */
     STREAMS = 8,            /* groups at once, for one row */
     STREAMS_OF_SEVERAL = 4, /* for more */
-    FETCH_BYTES = 1024,     /* ahead in each stream, */
-    FETCH_BYTES_ONE = 512,  /* with one row */
+    FETCH_BYTES = 1024,     /* ahead in each stream */
     GROUPS_IN_REGISTERS = VF_LANES < 16 ? 1 : 2,
 };
 
@@ -362,27 +361,36 @@ IG_INLINE void add_block(const ig_dtype type, const open_blocks *o, const rounde
     }
 }
 
+/* How far from block b of a group the stream lies that is fetched meanwhile.  Streams go on where
+ * the groups behind these ones begin. */
+IG_INLINE int64_t fetch_from(const ig_dtype type, int64_t b, int64_t blocks, int64_t groups,
+                             int64_t group_bytes) {
+    const bool is_end = b + FETCH_BYTES / packed_types[type].block >= blocks;
+    return FETCH_BYTES + (is_end ? (groups - 1) * group_bytes : 0);
+}
+
 /* With one row, memory is what is waited for, and the second cache holds more that is under way. */
 IG_INLINE void fetch(const uint8_t *p, const int bytes, const bool is_one_row) {
     IG_UNROLL_COLUMNS
     for (int i = 0; i < bytes; i += LINE) {
         if (is_one_row)
-            __builtin_prefetch(p + FETCH_BYTES_ONE + i, 0, 2);
+            __builtin_prefetch(p + i, 0, 2);
         else
-            __builtin_prefetch(p + FETCH_BYTES + i);
+            __builtin_prefetch(p + i);
     }
 }
 
-/* Opens block b of some groups.  What lies far behind it is fetched. */
+/* Opens block b of some groups.  What lies `ahead` of it is fetched. */
 IG_INLINE void open_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t b,
-                           const int v, open_blocks *o, const int groups, const bool is_one_row) {
+                           const int v, open_blocks *o, const int groups, int64_t ahead,
+                           const bool is_one_row) {
     const packed_type *t = &packed_types[type];
     const int64_t h = b % t->unit;
     IG_UNROLL
     for (int g = 0; g < groups; g++) {
         const uint8_t *unit = w + g * group_bytes + b / t->unit * packed_unit_bytes(type);
-        if (v == 0 && h == 0) fetch(unit, t->head, is_one_row);
-        if (v == 0) fetch(unit + t->head + h * t->block, t->block, is_one_row);
+        if (v == 0 && h == 0) fetch(unit + ahead, t->head, is_one_row);
+        if (v == 0) fetch(unit + ahead + t->head + h * t->block, t->block, is_one_row);
         open_bytes(type, unit + t->head + h * t->block, v, o->w[g]);
         open_scales(type, unit, h, v, &o->s[g]);
     }
@@ -399,12 +407,13 @@ IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t group_
         for (int v = 0; v < PANEL_VECTORS; v++) sum[g][v] = vf_set(0);
     }
     for (int64_t b = 0; b < blocks; b++) {
+        const int64_t ahead = fetch_from(type, b, blocks, groups, group_bytes);
         IG_UNROLL_COLUMNS
         for (int g = 0; g < groups; g++) {
             IG_UNROLL_COLUMNS
             for (int v = 0; v < PANEL_VECTORS; v++) {
                 open_blocks o;
-                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, true);
+                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, ahead, true);
                 add_block(type, &o, &x[b], &sum[g][v], 1);
             }
         }
@@ -452,7 +461,7 @@ IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_byt
             IG_UNROLL_COLUMNS
             for (int v = 0; v < PANEL_VECTORS; v++) {
                 open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, GROUPS_IN_REGISTERS,
-                            false);
+                            FETCH_BYTES, false);
                 add_block_of_rows(type, &o, b, rows, sums + g * PANEL_COLUMNS + v * VF_LANES,
                                   columns, GROUPS_IN_REGISTERS);
             }
@@ -460,7 +469,8 @@ IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_byt
         for (; g < groups; g++) {
             IG_UNROLL_COLUMNS
             for (int v = 0; v < PANEL_VECTORS; v++) {
-                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, false);
+                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, FETCH_BYTES,
+                            false);
                 add_block_of_rows(type, &o, b, rows, sums + g * PANEL_COLUMNS + v * VF_LANES,
                                   columns, 1);
             }
