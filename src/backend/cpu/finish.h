@@ -44,13 +44,30 @@ static inline void add_row(float *y, const float *x, int64_t n) {
     }
 }
 
-/* Rows of results, `stride` apart.  The residual lies as they do, or is NULL. */
-static inline void finish(uint32_t activation, float *y, const float *residual, int64_t stride,
-                          int64_t rows, int64_t columns) {
-    for (int64_t i = 0; i < rows && activations[activation]; i++)
-        activations[activation](y + i * stride, columns);
-    for (int64_t i = 0; i < rows && residual; i++)
-        add_row(y + i * stride, residual + i * stride, columns);
+/* What comes behind the results from some place on. */
+typedef struct ending {
+    uint32_t activation;
+    const float *residual; /* lies as the results do; or NULL */
+} ending;
+
+/* The same `by` elements further. */
+IG_INLINE ending ending_at(ending e, int64_t by) {
+    return (ending){e.activation, e.residual ? e.residual + by : NULL};
+}
+
+/* Rows of results, `stride` apart. */
+static inline void finish(ending e, float *y, int64_t stride, int64_t rows, int64_t columns) {
+    for (int64_t i = 0; i < rows && activations[e.activation]; i++)
+        activations[e.activation](y + i * stride, columns);
+    for (int64_t i = 0; i < rows && e.residual; i++)
+        add_row(y + i * stride, e.residual + i * stride, columns);
+}
+
+/* Fetches what finish() will need of as many rows: results of a tile take long enough. */
+static inline void finish_soon(ending e, int64_t stride, int64_t rows, int64_t columns) {
+    for (int64_t i = 0; i < rows && e.residual; i++)
+        for (int64_t j = 0; j < columns; j += VF_LANES)
+            __builtin_prefetch(e.residual + i * stride + j);
 }
 
 static inline bool has_activation(uint32_t activation) {

@@ -20,6 +20,7 @@
 #ifndef IG_BACKEND_CPU_WHOLE_H
 #define IG_BACKEND_CPU_WHOLE_H
 
+#include "backend/cpu/finish.h"
 #include "backend/cpu/packed.h"
 #include "backend/cpu/rounded.h"
 #include "backend/cpu/vec_dot.h"
@@ -531,6 +532,7 @@ typedef struct whole_block {
     float *y;
     int64_t y_row;
     const float *bias; /* of these columns, or NULL */
+    ending end;
 } whole_block;
 
 /* Some groups from column c on, times some rows. */
@@ -549,6 +551,8 @@ static inline void few_rows(const whole_block *p, int64_t c, int64_t groups, int
         float *y = p->y + (r + i) * p->y_row + c;
         for (int64_t k = 0; k < columns; k++) y[k] = p->bias ? sum[k] + p->bias[c + k] : sum[k];
     }
+    const int64_t at = r * p->y_row + c;
+    finish(ending_at(p->end, at), p->y + at, p->y_row, count, columns);
 }
 
 /* All columns and rows, so many at a time. */
@@ -619,7 +623,10 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
         out.y = p->y + r * p->y_row + c;
         out.ahead =
             p->is_packed ? ahead_of(p, c, first + blocks, i * blocks) : (const uint8_t *)p->x;
+        const ending end = ending_at(p->end, r * p->y_row + c);
+        if (out.last) finish_soon(end, p->y_row, rows, out.columns);
         tiles[t->is_wide ? 4 : t->kind][rows - 1](panels, x, blocks, &out);
+        if (out.last) finish(end, out.y, p->y_row, rows, out.columns);
     }
 }
 

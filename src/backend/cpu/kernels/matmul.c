@@ -147,8 +147,8 @@ static void add_stretch(const params *p, const block *u, int64_t k0, int64_t k, 
                 run_tiles(&t, smaller(u->columns - j, width), vectors);
             }
         if (last)
-            finish(p->activation, u->y + i * p->n, u->residual ? u->residual + i * p->n : NULL,
-                   p->n, smaller(u->rows - i, STRIPS * height), u->columns);
+            finish(ending_at((ending){p->activation, u->residual}, i * p->n), u->y + i * p->n, p->n,
+                   smaller(u->rows - i, STRIPS * height), u->columns);
     }
 }
 
@@ -337,8 +337,9 @@ static void add_parts_of_row(const ig_cpu_launch *l, int64_t i) {
     float *y = (float *)l->at[2 + p->has_bias + p->has_residual] + at;
     parts_add((const float *)l->scratch + at, p->parts.count, p->m * p->n, p->n, y);
     for (int64_t j = 0; p->has_bias && j < p->n; j++) y[j] += ((float *)l->at[2])[j * p->bias];
-    finish(p->activation, y, p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL,
-           p->n, 1, p->n);
+    const ending end = {p->activation,
+                        p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL};
+    finish(end, y, p->n, 1, p->n);
 }
 
 static void add_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {

@@ -100,14 +100,11 @@ static float *result_at(const ig_cpu_launch *l, int64_t at) {
     return (float *)l->at[2 + p->has_bias + p->has_residual] + at;
 }
 
-/* What comes behind the sums of rows [i, i + count) and columns [j, j + columns). */
-static void finish_block(const ig_cpu_launch *l, int64_t i, int64_t count, int64_t j,
-                         int64_t columns) {
+/* What comes behind it, from there on. */
+static ending ending_of(const ig_cpu_launch *l, int64_t at) {
     const params *p = l->params;
-    const int64_t at = i * p->n + j;
-    finish(p->activation, result_at(l, at),
-           p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL, p->n, count,
-           columns);
+    return (ending){p->activation,
+                    p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL};
 }
 
 static int64_t groups_of(const params *p) { return pieces_of(p->n, PANEL_COLUMNS); }
@@ -140,12 +137,12 @@ static void multiply_groups(const ig_cpu_launch *l, int64_t begin, int64_t end, 
         .blocks = blocks,
         .y = result_at(l, j),
         .y_row = p->n,
-        .bias = p->has_bias ? (const float *)l->at[2] + j : NULL};
+        .bias = p->has_bias ? (const float *)l->at[2] + j : NULL,
+        .end = ending_of(l, j)};
     if (tiled_fits(p->w.dtype, p->m))
         multiply_tiled(&part);
     else
         multiply_whole(&part);
-    finish_block(l, 0, p->m, j, part.columns);
 }
 
 static void matmul_whole(const ig_cpu_launch *l, int64_t begin, int64_t end) {
@@ -309,9 +306,9 @@ static void matmul_halves(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         .columns = smaller(p->n, end * HALF_GROUP) - j,
         .y = result_at(l, j),
         .y_row = p->n,
-        .bias = p->has_bias ? (const float *)l->at[2] + j : NULL};
+        .bias = p->has_bias ? (const float *)l->at[2] + j : NULL,
+        .end = ending_of(l, j)};
     multiply_packed_halves(&part);
-    finish_block(l, 0, p->m, j, part.columns);
 }
 
 static_assert((int)HALF_GROUP == PRODUCT_COLUMNS && (int)HALF_GROUP == PANEL_COLUMNS,
@@ -357,7 +354,7 @@ static void multiply_rows(const ig_cpu_launch *l, int64_t i, int64_t count, int6
                               .y_row = p->n,
                               .bias = p->has_bias ? (const float *)l->at[2] + j : NULL};
     multiply(&part, count, smaller(p->n - j, PRODUCT_COLUMNS));
-    finish_block(l, i, count, j, smaller(p->n - j, PRODUCT_COLUMNS));
+    finish(ending_of(l, i * p->n + j), part.y, p->n, count, smaller(p->n - j, PRODUCT_COLUMNS));
 }
 
 static void matmul_float(const ig_cpu_launch *l, int64_t begin, int64_t end) {
