@@ -205,6 +205,10 @@ struct ig_host {
     void *(*pack_begin)(const ig_host *host, const ig_operand *weight, const char *layout,
                         uint64_t bytes, bool *out_ready);
     void (*pack_end)(const ig_host *host, const ig_operand *weight, bool whole);
+
+    /* Between the two, from the same thread: the first `source_bytes` bytes of a weight that lies
+     * in one piece will not be read again, so that they need not stay in memory. */
+    void (*pack_reached)(const ig_host *host, const ig_operand *weight, uint64_t source_bytes);
 };
 
 #define IG_HOST_FAIL(host, code, ...) (host)->fail(code, __FILE__, __LINE__, __VA_ARGS__)
@@ -225,6 +229,8 @@ enum {
                                  of an update ends the run */
     IG_SAVES_NO_WEIGHTS = 1 << 7, /* what save() gives has nothing of the bytes of WEIGHTs: other
                                      weights of the same shapes find it, too */
+    IG_EARLY_SCRATCH = 1 << 8,    /* a step's scratch is its own in the level before, too: it may be
+                                     filled by who makes what the step reads */
 };
 
 typedef struct ig_device_info {

@@ -84,7 +84,7 @@ static void work(void *task, uint32_t thread, uint32_t threads) {
     const bool reads = m->what == IG_CEILING_READ;
     char *memory = reads ? ig_alloc(m->allocator, m->units, READ_UNIT) : NULL;
     m->rates[thread] = -1;
-    ig_want_large_pages(memory, reads ? m->units * READ_UNIT : 0); /* as weights do */
+    ig_ask_large_pages(memory, m->units * READ_UNIT);    /* as packed weights have */
     if (memory) memset(memory, 1, m->units * READ_UNIT); /* pages never written are all one page */
     ig_team_barrier(m->team);
     if (reads && !memory) return;

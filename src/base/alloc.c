@@ -52,9 +52,9 @@ void ig_free(const ig_allocator *a, void *p) {
     if (p) a->free(a->user, p);
 }
 
-void ig_want_large_pages(void *p, size_t bytes) {
-    const uintptr_t large = (uintptr_t)1 << 21, begin = ((uintptr_t)p + large - 1) & -large;
-    const uintptr_t end = ((uintptr_t)p + bytes) & -large;
+void ig_ask_large_pages(void *p, size_t bytes) {
+    const uintptr_t page = IG_LARGE_PAGE, begin = ((uintptr_t)p + page - 1) & -page;
+    const uintptr_t end = ((uintptr_t)p + bytes) & -page;
     if (p && end > begin) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 

@@ -10,6 +10,7 @@
 #include "ingot/context.h"
 
 enum { IG_ALIGNMENT = 64 }; /* of everything: a cache line, the widest vector */
+enum { IG_LARGE_PAGE = 1 << 21 };
 
 extern const ig_allocator ig_heap; /* the C library's */
 
@@ -17,11 +18,12 @@ extern const ig_allocator ig_heap; /* the C library's */
 void *ig_alloc(const ig_allocator *a, size_t count, size_t bytes_each);
 void ig_free(const ig_allocator *a, void *p);
 
-/* For memory that is read from end to end by many streams: large pages, where the system has any.
- * They are taken when memory is first touched. */
-void ig_want_large_pages(void *p, size_t bytes);
-
 char *ig_copy_text(const ig_allocator *a, const char *text); /* NULL: no memory */
+
+/* Memory that will be read at length: large pages, if there are any, for whole ones of it that
+ * nobody has written to yet; NULL is fine.  Each stands for 512 others where addresses are
+ * translated. */
+void ig_ask_large_pages(void *p, size_t bytes);
 
 /* Makes room for `wanted` items behind *items, keeping what is there; false: no memory, and
  * nothing has changed.  New items are zero. */

@@ -72,7 +72,7 @@ static ig_status make_side(ig_session *s, ig_dtype dtype, ig_shape shape, ig_ten
     uint64_t bytes = 0;
     IG_TRY(make(s->ctx, dtype, shape, out));
     (void)ig_desc_bytes(ig_tensor_desc(*out), &bytes);
-    ig_want_large_pages(ig_tensor_map(*out), bytes);
+    ig_ask_large_pages(ig_tensor_map(*out), bytes);
     return IG_OK;
 }
 

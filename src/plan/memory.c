@@ -2,8 +2,8 @@
  * The arena: where local values and scratch lie.
  *
  * A block lives from the level that writes it to the last that reads it, scratch
- * for its step's level.  Blocks go in largest first, each to the lowest place
- * that is free during its whole life:
+ * for its step's level and, where the device fills it early, the one before.  Blocks
+ * go in largest first, each to the lowest place that is free during its whole life:
  *
  *     bytes ^  aaaaaaaa            a goes first; b does not fit below it
  *           |      bbbbbb ddd      while a lives, d does
@@ -41,6 +41,13 @@ static uint32_t last_of(const ig_lowering *l, uint32_t i) {
     return joins ? level + 2 : level;
 }
 
+/* The level from which on the scratch of step i is its own. */
+static uint32_t first_of_scratch(const ig_lowering *l, uint32_t i) {
+    const uint32_t level = l->plan->steps[i].level;
+    const ig_device *device = l->planner->devices[l->places[i].device];
+    return device->info.flags & IG_EARLY_SCRATCH && level > 0 ? level - 1 : level;
+}
+
 /* Adds the block of an output, or lets one that is there live on. */
 static ig_status touch(const ig_lowering *l, blocks *b, uint32_t i, const ig_operand *o) {
     const ig_step *step = &l->plan->steps[i];
@@ -73,7 +80,7 @@ static ig_status collect(ig_lowering *l, blocks *b) {
             return IG_FAIL(IG_ERR_DEVICE, "%s: scratch_bytes(): %llu bytes for %s", device->name,
                            (unsigned long long)step->scratch_bytes, ig_op_name(step->op));
         if (step->scratch_bytes)
-            b->at[b->count++] = (block){.first = step->level,
+            b->at[b->count++] = (block){.first = first_of_scratch(l, i),
                                         .last = step->level,
                                         .bytes = align(step->scratch_bytes),
                                         .memory = UINT32_MAX,

@@ -36,6 +36,11 @@ static void *host_pack_begin(const ig_host *host, const ig_operand *weight, cons
     return ig_ctx_pack_begin(ctx_of(host), weight, layout, bytes, out_ready);
 }
 
+static void host_pack_reached(const ig_host *host, const ig_operand *weight,
+                              uint64_t source_bytes) {
+    ig_ctx_pack_reached(ctx_of(host), weight, source_bytes);
+}
+
 static void host_pack_end(const ig_host *host, const ig_operand *weight, bool whole) {
     ig_ctx_pack_end(ctx_of(host), weight, whole);
 }
@@ -162,7 +167,8 @@ static ig_status init(ig_ctx *ctx, const ig_ctx_options *options) {
                                .team_barrier = host_team_barrier,
                                .option = host_option,
                                .pack_begin = host_pack_begin,
-                               .pack_end = host_pack_end},
+                               .pack_end = host_pack_end,
+                               .pack_reached = host_pack_reached},
                               ctx};
     ctx->planner = (ig_planner){.allocator = &ctx->allocator,
                                 .strict = options->strict,

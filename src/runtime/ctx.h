@@ -266,6 +266,7 @@ IG_MUST_CHECK ig_status ig_ctx_open_devices(ig_ctx *ctx, const char *name, ig_pl
 /* ---- packing.c: the host's part of packed weights ---- */
 void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layout, uint64_t bytes,
                         bool *out_ready);
+void ig_ctx_pack_reached(const ig_ctx *ctx, const ig_operand *weight, uint64_t source_bytes);
 void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole);
 /* The context has another device now: what the old one packed goes, unless others attached it. */
 void ig_ctx_drop_packed(const ig_ctx *ctx);

@@ -2,6 +2,10 @@
  * What devices have made of weights: copies in layouts of their own, found by the
  * address of the weight and the layout's name.  One lock for each packing, held
  * while a weight is being packed: whoever wants the same one waits for it.
+ *
+ * Packed weights lie side by side in stretches of large pages.  A program that reads
+ * all of them for every token would otherwise wait for the translation of addresses:
+ * by a tenth to a fifth, where eight streams read as fast as memory goes.
  */
 #include "ingot/packing.h"
 
@@ -13,7 +17,7 @@
 #include "base/clock.h"
 #include "runtime/ctx.h"
 
-enum { LAYOUT_BYTES = 32 };
+enum { LAYOUT_BYTES = 32, STRETCH_BYTES = 1 << 26 };
 
 /* Bytes that may be packed. */
 typedef struct source {
@@ -26,10 +30,17 @@ typedef struct source {
 typedef struct packed {
     const void *weight;
     char layout[LAYOUT_BYTES];
-    void *bytes;
+    void *bytes; /* in a stretch, or in what is kept */
     uint64_t n_bytes;
     ig_entry kept; /* the cache's, where they came from there */
 } packed;
+
+/* Memory that is filled from its beginning. */
+typedef struct stretch {
+    void *memory;
+    char *next; /* what is free of it, */
+    uint64_t left;
+} stretch;
 
 struct ig_packing {
     ig_allocator memory; /* no context's: a packing outlives them */
@@ -40,6 +51,8 @@ struct ig_packing {
     size_t n_sources, sources_room;
     packed *all;
     size_t count, room;
+    stretch *stretches; /* the last one is being filled */
+    size_t n_stretches, stretches_room;
 };
 
 /* ---- for callers ---- */
@@ -64,16 +77,10 @@ ig_packing *ig_packing_retain(ig_packing *p) {
     return p;
 }
 
-static void drop(const ig_packing *p, packed *one) {
-    if (one->kept.map.size > 0)
-        ig_entry_close(&one->kept);
-    else
-        ig_free(&p->memory, one->bytes);
-}
-
 static void drop_all(ig_packing *p) {
-    for (size_t i = 0; i < p->count; i++) drop(p, &p->all[i]);
-    p->count = 0;
+    for (size_t i = 0; i < p->count; i++) ig_entry_close(&p->all[i].kept);
+    for (size_t i = 0; i < p->n_stretches; i++) ig_free(&p->memory, p->stretches[i].memory);
+    p->count = p->n_stretches = 0;
 }
 
 void ig_packing_release(ig_packing *p) {
@@ -81,6 +88,7 @@ void ig_packing_release(ig_packing *p) {
     drop_all(p);
     pthread_mutex_destroy(&p->lock);
     const ig_allocator memory = p->memory;
+    ig_free(&memory, p->stretches);
     ig_free(&memory, p->all);
     ig_free(&memory, p->sources);
     ig_free(&memory, p);
@@ -180,17 +188,51 @@ static packed *find(const ig_packing *p, const void *weight, const char *layout,
     return NULL;
 }
 
-static void *new_bytes(const ig_allocator *memory, uint64_t bytes) {
-    void *p = ig_alloc(memory, bytes, 1);
-    ig_want_large_pages(p, bytes);
-    return p;
+/* Room for the weight in a stretch of its own, or for others behind it too. */
+static bool add_stretch(ig_packing *p, uint64_t bytes) {
+    uint64_t all = 0, room = bytes;
+    for (size_t i = 0; i < p->n_sources; i++) all += p->sources[i].n_bytes;
+    if (room < STRETCH_BYTES && room < all) room = all < STRETCH_BYTES ? all : STRETCH_BYTES;
+    if (room > UINT64_MAX - 2 * (uint64_t)IG_LARGE_PAGE ||
+        !IG_GROW(&p->memory, p->stretches, &p->stretches_room, p->n_stretches + 1))
+        return false;
+    /* Pages that nobody writes to take no memory. */
+    room = (room + IG_LARGE_PAGE - 1) & -(uint64_t)IG_LARGE_PAGE;
+    char *memory = ig_alloc(&p->memory, room + IG_LARGE_PAGE, 1);
+    if (!memory) return false;
+    char *first = memory + (-(uintptr_t)memory & (IG_LARGE_PAGE - 1));
+    ig_ask_large_pages(first, room);
+    p->stretches[p->n_stretches++] = (stretch){memory, first, room};
+    return true;
 }
 
-/* Pages that lie in the weight whole; its neighbours need theirs. */
-static void drop_pages(const source *s) {
+/* So many bytes, which begin on a cache line; NULL: there is no memory left. */
+static void *take(ig_packing *p, uint64_t bytes) {
+    const uint64_t lines = (bytes + IG_ALIGNMENT - 1) & -(uint64_t)IG_ALIGNMENT;
+    if (lines < bytes) return NULL;
+    if (p->n_stretches == 0 || p->stretches[p->n_stretches - 1].left < lines)
+        if (!add_stretch(p, lines)) return NULL;
+    stretch *last = &p->stretches[p->n_stretches - 1];
+    char *taken = last->next;
+    last->next += lines;
+    last->left -= lines;
+    return taken;
+}
+
+/* What was taken last. */
+static void give_back(ig_packing *p, char *taken) {
+    stretch *last = &p->stretches[p->n_stretches - 1];
+    last->left += (uint64_t)(last->next - taken);
+    last->next = taken;
+}
+
+/* Pages that lie whole in the first bytes of the weight; its neighbours need theirs. */
+static void drop_pages(const ig_packing *p, const char *weight, uint64_t bytes) {
+    const source *s = source_of(p, weight);
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t begin = ((uintptr_t)s->bytes + page - 1) & -page;
-    const uintptr_t end = ((uintptr_t)s->bytes + s->n_bytes) & -page;
+    const uint64_t most = s->n_bytes - (uint64_t)(weight - s->bytes);
+    const uintptr_t begin = ((uintptr_t)weight + page - 1) & -page;
+    const uintptr_t end = ((uintptr_t)weight + (bytes < most ? bytes : most)) & -page;
     if (s->kind == IG_PACK_MAPPED && end > begin)
         (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
@@ -208,9 +250,9 @@ static void *begin_new(ig_ctx *ctx, ig_packing *p, const ig_operand *weight, con
     if (*out_ready) {
         (void)ig_ctx_tell(ctx, "weights from the cache", ctx->artifacts.found_bytes,
                           ctx->artifacts.found_bytes);
-        drop_pages(source_of(p, weight->host)); /* that may have been read for their digest */
+        drop_pages(p, weight->host, UINT64_MAX); /* that may have been read for their digest */
     }
-    new->bytes = *out_ready ? (void *)(uintptr_t)kept : new_bytes(&p->memory, bytes);
+    new->bytes = *out_ready ? (void *)(uintptr_t)kept : take(p, bytes);
     if (!new->bytes) return NULL;
     memcpy(new->layout, layout, strlen(layout) + 1);
     p->count++;
@@ -232,6 +274,10 @@ void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layou
     return result;
 }
 
+void ig_ctx_pack_reached(const ig_ctx *ctx, const ig_operand *weight, uint64_t source_bytes) {
+    drop_pages(ctx->packing, weight->host, source_bytes);
+}
+
 void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole) {
     ig_packing *p = ctx->packing;
     packed *new = &p->all[p->count - 1];
@@ -239,10 +285,10 @@ void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole) {
         ig_artifacts_keep_weight(&ctx->artifacts, weight, new->layout, new->bytes, new->n_bytes);
         (void)ig_ctx_tell(ctx, "weights to the cache", ctx->artifacts.kept_bytes,
                           ctx->artifacts.kept_bytes);
-        drop_pages(source_of(p, weight->host));
+        drop_pages(p, weight->host, UINT64_MAX);
     } else {
         p->count--;
-        drop(p, new);
+        give_back(p, new->bytes);
     }
     ctx->packing = NULL;
     ctx->pack_ns += ig_clock_ns() - ctx->pack_began_ns;

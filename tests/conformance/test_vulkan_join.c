@@ -103,25 +103,40 @@ static float error_of(const float *got, const float *want, size_t count) {
 /* Sums in another order: a few units in the last place. */
 static const float most_error = 1e-6f;
 
-/* All steps at once and one by one leave the same value `last`, and also `also` if that is one. */
-static void compare(const uint64_t at[VALUES], uint32_t last_op, uint32_t also) {
-    test_host host;
+/* The device, or the test is skipped. */
+static ig_backend_device *open_device(test_host *host, ig_backend_buffer *buffers[2]) {
     ig_backend_device *device;
-    ig_backend_buffer *buffers[2];
-    steps_of_join j;
-    static float given[ARENA / sizeof(float)], once[ARENA / sizeof(float)],
-        single[ARENA / sizeof(float)];
-    host_init(&host, 1);
-    if (!vk->is_available(&host.base)) {
+    static float given[ARENA / sizeof(float)];
+    host_init(host, 1);
+    if (!vk->is_available(&host->base)) {
         printf("vulkan: skipped: %s\n", ig_error_text());
-        host_deinit(&host);
+        host_deinit(host);
         skip();
     }
-    assert_int_equal(vk->open(&host.base, 0, &device), IG_OK);
+    assert_int_equal(vk->open(&host->base, 0, &device), IG_OK);
     for (int i = 0; i < 2; i++)
         assert_int_equal(vk->buffer_alloc(device, ARENA, &buffers[i]), IG_OK);
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) given[i] = sinf((float)i) + 0.25f;
     assert_int_equal(vk->write(device, buffers[1], 0, given, sizeof given), IG_OK);
+    return device;
+}
+
+static void close_device(test_host *host, ig_backend_device *device,
+                         ig_backend_buffer *buffers[2]) {
+    for (int i = 0; i < 2; i++) vk->buffer_free(device, buffers[i]);
+    vk->close(device);
+    assert_int_equal(host->live, 0);
+    assert_int_equal(host->warnings, 0);
+    host_deinit(host);
+}
+
+/* All steps at once and one by one leave the same value `last`, and also `also` if that is one. */
+static void compare(const uint64_t at[VALUES], uint32_t last_op, uint32_t also) {
+    test_host host;
+    ig_backend_buffer *buffers[2];
+    steps_of_join j;
+    static float once[ARENA / sizeof(float)], single[ARENA / sizeof(float)];
+    ig_backend_device *device = open_device(&host, buffers);
     make(&j, at, last_op);
     run(device, j.steps, STEPS, buffers);
     assert_int_equal(vk->read(device, buffers[IG_ARENA], 0, once, sizeof once), IG_OK);
@@ -134,11 +149,7 @@ static void compare(const uint64_t at[VALUES], uint32_t last_op, uint32_t also) 
         const size_t count = also == NORMED ? ROWS * K : ROWS * COLUMNS;
         assert_true(error_of(once + place, single + place, count) <= most_error);
     }
-    for (int i = 0; i < 2; i++) vk->buffer_free(device, buffers[i]);
-    vk->close(device);
-    assert_int_equal(host.live, 0);
-    assert_int_equal(host.warnings, 0);
-    host_deinit(&host);
+    close_device(&host, device, buffers);
 }
 
 /* Nothing lies on anything else. */
@@ -175,12 +186,36 @@ static void a_value_that_is_made_next_to_the_product_is_waited_for(void **state)
     compare(at, IG_OP_ADD, VALUES);
 }
 
+/* Both work the norm out for themselves; that one of them stores it is nothing to the other. */
+static void products_of_one_norm_do_not_wait_for_each_other(void **state) {
+    (void)state;
+    test_host host;
+    ig_backend_buffer *buffers[2];
+    ig_device_counters counters;
+    steps_of_join j;
+    ig_operand second[MOST_OPERANDS];
+    ig_backend_device *device = open_device(&host, buffers);
+    make(&j, apart, IG_OP_ADD);
+    memcpy(second, j.operands[2], sizeof second);
+    second[2] = operand(&j, TAKEN, ROWS, COLUMNS);
+    ig_step steps[] = {j.steps[1], j.steps[2], j.steps[2]};
+    steps[2].chain++;
+    steps[2].in = second;
+    steps[2].out = second + 2;
+    run(device, steps, 3, buffers);
+    vk->counters(device, &counters);
+    assert_int_equal(counters.dispatches, 2);
+    assert_int_equal(counters.barriers, 0);
+    close_device(&host, device, buffers);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_norm_a_product_and_a_sum_are_as_one_by_one),
         cmocka_unit_test(a_product_may_be_multiplied_by_another),
         cmocka_unit_test(a_result_that_lies_on_what_the_product_reads_comes_after_it),
         cmocka_unit_test(a_value_that_is_made_next_to_the_product_is_waited_for),
+        cmocka_unit_test(products_of_one_norm_do_not_wait_for_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,25 +95,32 @@ static void expect_equal_logs(int first, int count) {
     RUN("train", "-d", "data.txt", "--device", device, "--log", log, "-o", out, "--eval-every", \
         "0", "--save-every", "0", "-q", __VA_ARGS__)
 
-static void train_alike(const char *arch) {
+/* Nothing of it elsewhere. */
+static void train_alike(const char *arch, const char *dtype) {
     char dir[] = "/tmp/ingot-vulkan-XXXXXX";
     enter(dir);
-    must(TRAIN("cpu", "cpu.log", "cpu.oam", "--arch", arch, "-n", "50", "--d-model", "16",
-               "--layers", "1", "--heads", "2", "-c", "12", "-b", "2"));
-    must(TRAIN("vulkan", "vulkan.log", "vulkan.oam", "--arch", arch, "-n", "50", "--d-model", "16",
-               "--layers", "1", "--heads", "2", "-c", "12", "-b", "2"));
+    must(TRAIN("cpu", "cpu.log", "cpu.oam", "--arch", arch, "--dtype", dtype, "-n", "50",
+               "--d-model", "16", "--layers", "1", "--heads", "2", "-c", "12", "-b", "2"));
+    must(TRAIN("vulkan", "vulkan.log", "vulkan.oam", "--strict", "--arch", arch, "--dtype", dtype,
+               "-n", "50", "--d-model", "16", "--layers", "1", "--heads", "2", "-c", "12", "-b",
+               "2"));
     expect_equal_logs(1, STEPS);
     leave(dir);
 }
 
 static void gpt_trains_as_on_the_cpu(void **state) {
     (void)state;
-    train_alike("gpt");
+    train_alike("gpt", "f32");
 }
 
 static void llm_trains_as_on_the_cpu(void **state) {
     (void)state;
-    train_alike("llm");
+    train_alike("llm", "f32");
+}
+
+static void gpt_trains_in_halves_as_on_the_cpu(void **state) {
+    (void)state;
+    train_alike("gpt", "bf16");
 }
 
 static void char_mlp_trains_as_on_the_cpu(void **state) {
@@ -208,6 +215,7 @@ int main(void) {
         cmocka_unit_test(char_mlp_trains_as_on_the_cpu),
         cmocka_unit_test(gpt_trains_as_on_the_cpu),
         cmocka_unit_test(llm_trains_as_on_the_cpu),
+        cmocka_unit_test(gpt_trains_in_halves_as_on_the_cpu),
         cmocka_unit_test(checkpoints_are_for_any_device),
         cmocka_unit_test(a_longer_text_records_nothing_more),
         cmocka_unit_test(pipelines_are_kept_for_the_next_process),

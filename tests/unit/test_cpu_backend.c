@@ -26,9 +26,10 @@ static struct {
     uint32_t threads;
     _Atomic uint32_t entered;
     pthread_barrier_t barrier;
-    int calls;       /* of team() */
-    int allocations; /* not yet freed */
-    int fail_after;  /* so many succeed, then none; below 0: all */
+    _Atomic int waits; /* at barriers, of all threads */
+    int calls;         /* of team() */
+    int allocations;   /* not yet freed */
+    int fail_after;    /* so many succeed, then none; below 0: all */
 } crew;
 
 static void *enter(void *unused) {
@@ -52,6 +53,7 @@ static void team(const ig_host *host, ig_team_fn *fn, void *task) {
 
 static void team_barrier(const ig_host *host) {
     (void)host;
+    crew.waits++;
     pthread_barrier_wait(&crew.barrier);
 }
 
@@ -82,7 +84,7 @@ static const ig_host host = {
 static int start(void **state) {
     (void)state;
     crew.threads = 1;
-    crew.calls = crew.allocations = 0;
+    crew.waits = crew.calls = crew.allocations = 0;
     crew.fail_after = -1;
     return unsetenv("INGOT_ISA");
 }
@@ -317,6 +319,34 @@ static void a_chained_product_is_done_before_it_is_read(void **state) {
     assert_true(crew.calls > 0);
 }
 
+/* y = e^x, z = y w^T where w is blocks: what the product needs of y is made with y, so that there
+ * is one barrier, and not another one behind the rounding. */
+static void activations_are_rounded_where_they_are_made(void **state) {
+    (void)state;
+    static float apart[ELEMENTS];
+    enum { K = 256, N = 64, M = 96 };
+    const ig_operand x = packed(0, IG_SHAPE(M, K)), y = packed(1, IG_SHAPE(M, K));
+    const ig_operand z = packed(2, IG_SHAPE(M, N));
+    ig_operand yw[] = {y, packed(0, IG_SHAPE(N, K))};
+    const ig_attrs_matmul transposed = {.transpose_b = 1};
+    yw[1].desc.dtype = IG_Q4_0;
+    ig_step steps[] = {step(IG_OP_EXP, &x, &y, 0, 0), step(IG_OP_MATMUL, yw, &z, 1, 1)};
+    steps[1].attrs = &transposed;
+    steps[1].attrs_bytes = sizeof transposed;
+    assert_int_equal(setenv("INGOT_ISA", "scalar", 1), 0); /* others may round in tiles */
+
+    crew.threads = 2;
+    run(&host, steps, 2);
+    assert_true(crew.calls > 0);
+    assert_int_equal(crew.waits, 2 * crew.calls);
+    memcpy(apart, memory[2], sizeof apart);
+    steps[1].level = 2; /* as if others stood between the two */
+    crew.waits = crew.calls = 0;
+    run(&host, steps, 2);
+    assert_int_equal(crew.waits, 4 * crew.calls);
+    assert_memory_equal(apart, memory[2], sizeof apart);
+}
+
 /* A host may chain what can only be cut between rows, and the rows may have no columns. */
 static void a_chain_of_rows_without_columns_is_nothing_to_do(void **state) {
     (void)state;
@@ -434,6 +464,7 @@ int main(void) {
         TEST(a_chained_product_is_done_before_it_is_read),
         TEST(a_chain_of_rows_without_columns_is_nothing_to_do),
         TEST(small_programs_stay_on_the_calling_thread),
+        TEST(activations_are_rounded_where_they_are_made),
         TEST(a_host_without_a_team_is_served_alone),
         TEST(a_program_runs_again_on_new_numbers_and_allocates_nothing),
         TEST(steps_that_no_kernel_fits_are_refused_by_name),

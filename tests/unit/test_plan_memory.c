@@ -52,14 +52,16 @@ static void look_at(lives *l, const ig_graph *g, const ig_step *step, const ig_o
                      o->offset + (uint64_t)(last + 1) * sizeof(float)});
 }
 
-static void collect(lives *l, const ig_graph *g, const ig_plan *plan) {
+/* `early`: levels that scratch is there before its step. */
+static void collect(lives *l, const ig_graph *g, const ig_plan *plan, uint32_t early) {
     l->count = 0;
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const ig_step *step = &plan->steps[i];
         for (uint32_t j = 0; j < step->n_in + step->n_out; j++)
             look_at(l, g, step, ig_step_operand(step, j));
         if (step->scratch_bytes)
-            extend(l, (life){UINT32_C(1) << 31 | i, step->level, step->level, step->scratch_offset,
+            extend(l, (life){UINT32_C(1) << 31 | i, step->level < early ? 0 : step->level - early,
+                             step->level, step->scratch_offset,
                              step->scratch_offset + step->scratch_bytes});
     }
 }
@@ -115,7 +117,7 @@ static void check_graph(ig_device *device, uint32_t number, uint32_t *out_shared
                                .kept = kept,
                                .n_kept = n_kept};
     assert_int_equal(ig_plan_create(&planner, args, &plan), IG_OK);
-    collect(&l, &s.g, plan);
+    collect(&l, &s.g, plan, device->info.flags & IG_EARLY_SCRATCH ? 1 : 0);
     for (uint32_t i = 0; i < n_kept; i++) /* they stay, and are where the plan says */
         for (uint32_t j = 0; j < l.count; j++) {
             const ig_value base = ig_value_at(&s.g, kept[i])->base;

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "backend/cpu/pack.h"
 #include "base/file.h"
 #include "directory.h"
 #include "ingot/packing.h"
@@ -164,6 +165,76 @@ static void pages_that_were_packed_are_not_in_memory_any_more(void **state) {
     ig_file_map_close(&map);
 }
 
+/* A host that watches a weight being packed, 32 MiB of it. */
+typedef struct watcher {
+    ig_host host;
+    char *packed;
+    uint64_t reached; /* of the weight, the last time that it was told, */
+    int slices;       /* and how often it was */
+} watcher;
+
+enum { WATCHED_ROWS = 4096, WATCHED_BYTES = 8192 };
+
+static void pack_ones(const void *params, const char *weight, char *packed, int64_t begin,
+                      int64_t end) {
+    (void)params, (void)weight;
+    memset(packed + begin * WATCHED_BYTES, 1, (size_t)(end - begin) * WATCHED_BYTES);
+}
+
+static void *give_memory(const ig_host *host, const ig_operand *weight, const char *layout,
+                         uint64_t bytes, bool *out_ready) {
+    (void)weight, (void)layout, (void)bytes;
+    *out_ready = false;
+    return ((const watcher *)host)->packed;
+}
+
+static void is_reached(const ig_host *host, const ig_operand *weight, uint64_t source_bytes) {
+    watcher *w = (watcher *)(uintptr_t)host;
+    (void)weight;
+    assert_true(source_bytes > w->reached && source_bytes <= WATCHED_ROWS * WATCHED_BYTES);
+    assert_int_equal(w->packed[source_bytes - 1], 1); /* not before it is packed */
+    w->reached = source_bytes;
+    w->slices++;
+}
+
+static void is_done(const ig_host *host, const ig_operand *weight, bool whole) {
+    (void)host, (void)weight;
+    assert_true(whole);
+}
+
+static bool goes_on(ig_progress *progress, uint64_t done, uint64_t total) {
+    (void)progress;
+    assert_int_equal(done, total);
+    return true;
+}
+
+static void a_large_weight_goes_from_memory_in_slices(void **state) {
+    (void)state;
+    static char weight[1], packed[WATCHED_ROWS * WATCHED_BYTES];
+    watcher w = {.host = {.struct_size = sizeof(ig_host),
+                          .progress = goes_on,
+                          .pack_begin = give_memory,
+                          .pack_end = is_done,
+                          .pack_reached = is_reached},
+                 .packed = packed};
+    const ig_operand in = {.desc = {IG_F32, IG_SHAPE(WATCHED_ROWS, WATCHED_BYTES / 4)},
+                           .stride = {WATCHED_BYTES / 4, 1},
+                           .kind = IG_KIND_WEIGHT,
+                           .host = weight};
+    const ig_step step = {.in = &in, .n_in = 1};
+    ig_cpu_setup setup = {0};
+    setup.pack.run = (ig_cpu_kernel *)(uintptr_t)1; /* never called */
+    setup.pack.pack = pack_ones;
+    setup.pack.parts = WATCHED_ROWS;
+    setup.pack.part_bytes = WATCHED_BYTES;
+    ig_cpu_pack_progress progress = {.total = sizeof packed};
+    const void *out = NULL;
+    must(ig_cpu_pack_weight(&w.host, &step, &setup, &progress, &out));
+    assert_ptr_equal(out, packed);
+    assert_int_equal(w.reached, sizeof packed);
+    assert_true(w.slices > 1);
+}
+
 /* One run, in which allocation number n of the model fails: of its tables, or of what is packed. */
 static void fail_one(const char *path, uint64_t n, const answer *want, bool *out_failed) {
     meter m = {.fail_at = n};
@@ -254,6 +325,7 @@ int main(void) {
         IN_DIRECTORY(no_op_of_a_session_runs_alone),
         IN_DIRECTORY(packed_weights_give_the_bits_of_those_in_the_file),
         IN_DIRECTORY(pages_that_were_packed_are_not_in_memory_any_more),
+        cmocka_unit_test(a_large_weight_goes_from_memory_in_slices),
         IN_DIRECTORY(weights_that_there_is_no_memory_for_are_read_as_they_lie),
         IN_DIRECTORY(packing_can_be_stopped_and_gone_on_with),
         IN_DIRECTORY(reading_a_file_says_how_far_it_is_and_can_be_stopped),

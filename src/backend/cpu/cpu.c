@@ -23,6 +23,7 @@ enum { CHUNK_WORK = 1 << 15 };
 enum { ALIGNMENT = 64 }; /* of offsets, and of what kernels keep */
 
 #define NO_SCRATCH UINT64_MAX
+#define NO_TASK    UINT32_MAX
 
 enum { SHARES = 64 }; /* most that the chunks of a chain are dealt into */
 
@@ -49,7 +50,7 @@ static_assert(sizeof(task) <= 64, "a task is one cache line");
 
 /* Tasks that a thread takes a chunk through without waiting for the others. */
 typedef struct chain {
-    uint32_t first, count;       /* its tasks */
+    uint32_t first, last;        /* its tasks, each of which knows the next */
     bool barrier;                /* all chains before it must be done */
     ig_cpu_split split;          /* what its units are */
     int64_t units, chunk;        /* in all, and per chunk */
@@ -74,7 +75,8 @@ typedef struct cpu_program {
     ig_backend_program base;
     const ig_host *host;
     task *tasks;          /* one for each step, then those that prepare some of them */
-    uint32_t *step_of;    /* of each task */
+    uint32_t *step_of;    /* of each task, */
+    uint32_t *next;       /* and the one behind it in its chain */
     ig_operand *operands; /* of all tasks, */
     char **at;            /* and where each lies in this run */
     char *params;         /* of all tasks */
@@ -120,6 +122,7 @@ static const ig_cpu_entry *find(const ig_backend_device *device, const ig_step *
             setup->pack = (ig_cpu_pack){0};
             setup->prepare = NULL;
             setup->prepare_kind = 0;
+            setup->prepares_rows = false;
             if (e->setup(step, setup)) return e;
         }
     return NULL;
@@ -176,7 +179,8 @@ static void run_task_watched(const cpu_program *p, const task *t, int64_t begin,
 static void run_units(const cpu_program *p, const chain *c, int64_t begin, int64_t units,
                       uint32_t thread) {
     const int64_t left = c->units - begin, end = begin + (left < units ? left : units);
-    for (const task *t = p->tasks + c->first; t < p->tasks + c->first + c->count; t++) {
+    for (uint32_t i = c->first; i != NO_TASK; i = p->next[i]) {
+        const task *t = &p->tasks[i];
         if (p->watched)
             run_task_watched(p, t, begin * t->width, end * t->width, thread);
         else
@@ -357,18 +361,28 @@ static chain *chain_of(cpu_program *p, const ig_step *steps, uint32_t i, ig_cpu_
     if (same && split != BY_UNIT && last->split != BY_UNIT && last->rows == rows) return last;
 
     chain *c = &p->chains[p->n_chains++];
-    *c = (chain){.first = i, .barrier = same || before->level != step->level, .split = split};
+    *c = (chain){.first = NO_TASK, .barrier = same || before->level != step->level, .split = split};
     c->rows = rows;
     c->columns = columns_of(&step->out[0]);
     return c;
 }
 
+static void append(cpu_program *p, chain *c, uint32_t i) {
+    if (c->first == NO_TASK)
+        c->first = i;
+    else
+        p->next[c->last] = i;
+    c->last = i;
+    p->next[i] = NO_TASK;
+}
+
 /* A chain can be cut anywhere only if all that follows its first task goes by element. */
-static void extend(chain *c, const ig_step *steps, uint32_t i, ig_cpu_split split,
+static void extend(cpu_program *p, chain *c, const ig_step *steps, uint32_t i, ig_cpu_split split,
                    const ig_cpu_setup *setup) {
     const int64_t columns = columns_of(&ig_step_at(steps, i)->out[0]);
     const int64_t cost = setup->cost > 0 ? setup->cost : 1;
-    if (c->count++ == 0) {
+    append(p, c, i);
+    if (c->first == i) {
         c->units = setup->units;
     } else if (split != BY_ELEMENT || columns != c->columns ||
                !reads_its_element(steps, c->first, i)) {
@@ -443,27 +457,69 @@ static bool shares(task *t, const ig_step *step, const ig_cpu_setup *setup, leve
     return false;
 }
 
+/* Whether the step writes just what the operand shows, row for row. */
+static bool makes(const ig_step *step, const ig_operand *x) {
+    const ig_operand *y = &step->out[0];
+    return step->n_out == 1 && y->buffer == x->buffer && y->offset == x->offset &&
+           y->desc.dtype == x->desc.dtype && ig_operand_is_packed(y) && ig_operand_is_packed(x) &&
+           columns_of(y) == columns_of(x) &&
+           ig_shape_count(y->desc.shape) == ig_shape_count(x->desc.shape);
+}
+
+/* The chain of the level before in which rows of in[0] of step i are made, and are warm; NULL:
+ * there is none.  One that could be cut anywhere is left so unless it has rows enough for all
+ * threads. */
+static chain *maker_of(const cpu_program *p, const ig_step *steps, uint32_t i,
+                       const ig_cpu_setup *setup, const level *now) {
+    enum { ROWS_ENOUGH = 32 };
+    const ig_step *step = ig_step_at(steps, i);
+    if (!setup->prepares_rows || now->follows) return NULL;
+    for (chain *c = p->chains + now->chain; c-- > p->chains;) {
+        if (ig_step_at(steps, p->step_of[c->first])->level + 1 < step->level) break;
+        if (c->rows != setup->prepare_units || c->split == BY_UNIT) continue;
+        if (c->split == BY_ELEMENT && c->rows < ROWS_ENOUGH) continue;
+        for (uint32_t t = c->first; t != NO_TASK; t = p->next[t])
+            if (p->step_of[t] == t && makes(ig_step_at(steps, t), &step->in[0])) return c;
+    }
+    return NULL;
+}
+
+/* A chain of one task, before chain `at`, which then waits for it. */
+static chain *insert_chain(cpu_program *p, uint32_t at, uint32_t i) {
+    chain *c = &p->chains[at];
+    memmove(c + 1, c, (p->n_chains++ - at) * sizeof *c);
+    *c = (chain){.first = NO_TASK, .split = BY_UNIT, .barrier = c[1].barrier};
+    c[1].barrier = true;
+    append(p, c, i);
+    return c;
+}
+
 /*
- * A task before that of step i, which was added last: it goes before all chains
- * of the level, with a barrier behind it, so that several steps share one.  A step
+ * A task before that of step i, which was added last.  Where a chain of the level
+ * before makes the rows it needs, it goes there.  Else it goes before all chains of
+ * the level, with a barrier behind it, so that several steps share one.  A step
  * that follows others of its chain may need what they make; its task stays there.
  *
- *     level   [ prepare d | prepare e ] barrier [ c  d  e ]
+ *     level   [ a  b  prepare c ] barrier [ prepare d | prepare e ] barrier [ c  d  e ]
  */
-static void prepare(cpu_program *p, uint32_t i, const ig_cpu_setup *setup, level *now) {
+static void prepare(cpu_program *p, const ig_step *steps, uint32_t i, const ig_cpu_setup *setup,
+                    level *now) {
     const uint32_t own = p->n_tasks++;
     p->step_of[own] = i;
     p->tasks[own] = p->tasks[i];
     p->tasks[own].launch.run = setup->prepare;
     p->tasks[own].width = 1;
-
-    const uint32_t at = now->follows ? p->n_chains - 1 : now->chain + now->prepared;
-    chain *c = &p->chains[at];
-    memmove(c + 1, c, (p->n_chains++ - at) * sizeof *c);
-    *c = (chain){.first = own, .count = 1, .split = BY_UNIT, .units = setup->prepare_units};
+    chain *c = maker_of(p, steps, i, setup, now);
+    if (c) {
+        append(p, c, own);
+        c->split = BY_ROW;
+        c->row_cost += cost_of(setup->prepare_cost, 1);
+        return;
+    }
+    c = insert_chain(p, now->follows ? p->n_chains - 1 : now->chain + now->prepared, own);
+    c->barrier &= now->follows || now->prepared == 0;
+    c->units = setup->prepare_units;
     c->unit_cost = cost_of(setup->prepare_cost, 1);
-    c->barrier = c[1].barrier && (now->follows || now->prepared == 0);
-    c[1].barrier = true;
     if (!now->follows) now->prepared++;
 }
 
@@ -474,7 +530,7 @@ static void cut(cpu_program *p) {
     p->n_barriers = 2;
     for (chain *c = p->chains; c < p->chains + p->n_chains; c++) {
         if (c->split == BY_ELEMENT)
-            for (uint32_t i = c->first; i < c->first + c->count; i++) p->tasks[i].width = 1;
+            for (uint32_t i = c->first; i != NO_TASK; i = p->next[i]) p->tasks[i].width = 1;
         if (c->split != BY_UNIT) c->units = c->split == BY_ROW ? c->rows : c->rows * c->columns;
         const int64_t each = c->split == BY_ROW ? c->row_cost : c->unit_cost;
         c->chunk = CHUNK_WORK / (each > 0 ? each : 1); /* rows without columns cost nothing */
@@ -497,6 +553,7 @@ static void cpu_destroy(ig_backend_program *program) {
     host->free(host, p->params);
     host->free(host, p->at);
     host->free(host, p->operands);
+    host->free(host, p->next);
     host->free(host, p->step_of);
     host->free(host, p->tasks);
     host->free(host, p);
@@ -511,11 +568,13 @@ static cpu_program *create(const ig_host *host, size_t tasks, size_t operands,
     p->host = host;
     p->tasks = host->alloc(host, tasks, sizeof *p->tasks);
     p->step_of = host->alloc(host, tasks, sizeof *p->step_of);
+    p->next = host->alloc(host, tasks, sizeof *p->next);
     p->operands = host->alloc(host, operands, sizeof *p->operands);
     p->at = host->alloc(host, operands, sizeof *p->at);
     p->params = host->alloc(host, params_bytes, 1);
     p->chains = host->alloc(host, tasks, sizeof *p->chains);
-    if (p->tasks && p->step_of && p->operands && p->at && p->params && p->chains) return p;
+    if (p->tasks && p->step_of && p->next && p->operands && p->at && p->params && p->chains)
+        return p;
     cpu_destroy(&p->base);
     return NULL;
 }
@@ -560,11 +619,12 @@ static ig_status add_step(cpu_program *p, const ig_backend_device *device, const
     const ig_cpu_entry *entry = find(device, step, &setup);
     IG_TRY(ig_cpu_pack_weight(device->host, step, &setup, packing, &packed));
     add_task(p, step, i, entry, &setup, packed);
-    extend(chain_of(p, steps, i, entry->split), steps, i, entry->split, &setup);
+    extend(p, chain_of(p, steps, i, entry->split), steps, i, entry->split, &setup);
     if (before->level != step->level) *now = (level){.chain = p->n_chains - 1};
     now->follows = i > 0 && before->level == step->level && before->chain == step->chain;
     if (setup.pack.prepares && !packed) setup.prepare = NULL;
-    if (setup.prepare && !shares(&p->tasks[i], step, &setup, now)) prepare(p, i, &setup, now);
+    if (setup.prepare && !shares(&p->tasks[i], step, &setup, now))
+        prepare(p, steps, i, &setup, now);
     return IG_OK;
 }
 
@@ -613,7 +673,7 @@ static void cpu_close(ig_backend_device *device) { device->host->free(device->ho
 static void cpu_info(const ig_backend_device *device, ig_device_info *out) {
     const cpu_device *cpu = (const cpu_device *)device;
     const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    ig_device_info info = {.flags = IG_NEVER_FAILS,
+    ig_device_info info = {.flags = IG_NEVER_FAILS | IG_EARLY_SCRATCH,
                            .struct_size = out->struct_size,
                            .device_class = IG_DEVICE_CPU,
                            .alignment = ALIGNMENT};

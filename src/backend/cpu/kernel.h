@@ -62,6 +62,7 @@ typedef struct ig_cpu_setup {
     ig_cpu_kernel *prepare; /* all its units are done before the first of the step; NULL: none */
     int64_t prepare_units, prepare_cost;
     uint32_t prepare_kind; /* those with the same prepare, kind and in[0] make the same; 0: none */
+    bool prepares_rows;    /* unit r of prepare() needs row r of in[0] and nothing else */
     uint32_t params_bytes; /* so many of `params` are kept */
     _Alignas(64) char params[IG_CPU_PARAMS_BYTES];
 } ig_cpu_setup;

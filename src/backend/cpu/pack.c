@@ -9,6 +9,7 @@ typedef struct job {
     const ig_cpu_setup *setup;
     const char *weight;
     char *packed;
+    int64_t end; /* of the parts that are packed now */
     _Atomic int64_t next;
 } job;
 
@@ -19,9 +20,34 @@ static void work(void *task, uint32_t thread, uint32_t threads) {
     (void)thread, (void)threads;
     for (;;) {
         const int64_t begin = atomic_fetch_add_explicit(&j->next, AT_ONCE, memory_order_relaxed);
-        if (begin >= pack->parts) return;
-        const int64_t end = begin + AT_ONCE < pack->parts ? begin + AT_ONCE : pack->parts;
+        if (begin >= j->end) return;
+        const int64_t end = begin + AT_ONCE < j->end ? begin + AT_ONCE : j->end;
         pack->pack(j->setup->params, j->weight, j->packed, begin, end);
+    }
+}
+
+/* What was packed of a weight in one piece is not needed any more. */
+static void tell(const ig_host *host, const ig_operand *w, int64_t parts, int64_t of) {
+    uint64_t bytes;
+    if (host->struct_size < offsetof(ig_host, pack_reached) + sizeof host->pack_reached ||
+        !host->pack_reached || !ig_operand_is_packed(w) || !ig_desc_bytes(w->desc, &bytes))
+        return;
+    host->pack_reached(host, w, bytes / (uint64_t)of * (uint64_t)parts);
+}
+
+/* A slice at a time, so that little of the weight is in memory twice. */
+static void pack_slices(const ig_host *host, const ig_operand *w, job *j) {
+    enum { SLICE_BYTES = 1 << 24 };
+    const ig_cpu_pack *pack = &j->setup->pack;
+    const int64_t each = 1 + (int64_t)(SLICE_BYTES / pack->part_bytes);
+    for (int64_t begin = 0; begin < pack->parts; begin = j->end) {
+        j->end = begin + each < pack->parts ? begin + each : pack->parts;
+        atomic_init(&j->next, begin);
+        if (host->team)
+            host->team(host, work, j);
+        else
+            work(j, 0, 1);
+        tell(host, w, j->end, pack->parts);
     }
 }
 
@@ -46,11 +72,7 @@ ig_status ig_cpu_pack_weight(const ig_host *host, const ig_step *step, const ig_
     progress->done += bytes;
     if (packed && !ready) {
         job j = {.setup = setup, .weight = w->host, .packed = packed};
-        atomic_init(&j.next, 0);
-        if (host->team)
-            host->team(host, work, &j);
-        else
-            work(&j, 0, 1);
+        pack_slices(host, w, &j);
         host->pack_end(host, w, true);
         go_on = host->progress(progress->progress, progress->done, progress->total);
     }

@@ -92,16 +92,45 @@ static inline void pack_half_group(const char *rows, int64_t row_bytes, int64_t 
 
 /* ---- rows ---- */
 
+/* Where the rows' number of stretch n and step i lie, out of so many steps. */
+static inline int64_t half_place(int64_t n, int64_t i, int64_t steps, int64_t rows) {
+    const int64_t lane = n / HALF_VECTORS, turn = n % HALF_VECTORS;
+    return ((lane * steps + i) * HALF_VECTORS + turn) * rows;
+}
+
+/* Numbers [k, k + count) of all rows, one by one; from `end` on they are 0. */
+static inline void turn_numbers(const float *const *x, int64_t rows, int64_t k, int64_t count,
+                                int64_t end, float *to) {
+    for (int64_t at = k; at < k + count; at++) {
+        const int64_t n = half_begin(at % HALF_GROUP); /* its own inverse */
+        float *y = to + half_place(n, at / HALF_GROUP, half_steps(end), rows);
+        for (int64_t r = 0; r < rows; r++) y[r] = at < end ? x[r][at] : 0;
+    }
+}
+
+/* Eight numbers from k on of rows [r, r + 8). */
+static inline void turn_block(const float *const *x, int64_t rows, int64_t r, int64_t k,
+                              int64_t end, float *to) {
+    float block[8][8], turned[8][8];
+    for (int64_t i = 0; i < 8; i++) memcpy(block[i], x[r + i] + k, sizeof block[i]);
+    transpose_8x8(block[0], 8, turned[0], 8);
+    for (int64_t i = 0; i < 8; i++) {
+        const int64_t n = half_begin((k + i) % HALF_GROUP);
+        memcpy(to + half_place(n, k / HALF_GROUP, half_steps(end), rows) + r, turned[i],
+               sizeof turned[i]);
+    }
+}
+
 /* Up to HALF_TILE_ROWS rows of k floats, as a tile goes through them: [stretches][steps][rows],
  * where the stretches of one lane take turns. */
 static inline void turn_rows(const float *const *x, int64_t rows, int64_t k, float *to) {
-    const int64_t steps = half_steps(k);
-    for (int64_t lane = 0; lane < VF_LANES; lane++)
-        for (int64_t i = 0; i < steps; i++)
-            for (int64_t s = 0; s < HALF_VECTORS; s++, to += rows) {
-                const int64_t at = i * HALF_GROUP + half_begin(lane * HALF_VECTORS + s);
-                for (int64_t r = 0; r < rows; r++) to[r] = at < k ? x[r][at] : 0;
-            }
+    for (int64_t i = 0; i < half_steps(k) * HALF_GROUP; i += 8) {
+        if (rows < 8 || i + 8 > k)
+            turn_numbers(x, rows, i, 8, k, to);
+        else
+            for (int64_t r = 0; r < rows; r += 8) /* the last eight may meet some again */
+                turn_block(x, rows, smaller(r, rows - 8), i, k, to);
+    }
 }
 
 /* ---- tiles ---- */
@@ -190,11 +219,12 @@ typedef void half_tile_fn(const half_tile *t);
 #define HALF_ENTRY(ID, rows)     {half_##ID##_##rows##_one, half_##ID##_##rows##_many},
 
 /* X of each number of rows, or ONE where one group is all that fits. */
-#define HALF_ROWS_EACH(X, ONE, ID)                                                              \
-    X(ID, 1)                                                                                    \
-    X(ID, 2) X(ID, 3) X(ID, 4) X(ID, 5) X(ID, 6) X(ID, 7) X(ID, 8) X(ID, 9) X(ID, 10) X(ID, 11) \
-        X(ID, 12) ONE(ID, 13) ONE(ID, 14) ONE(ID, 15) ONE(ID, 16) ONE(ID, 17) ONE(ID, 18)       \
-            ONE(ID, 19) ONE(ID, 20) ONE(ID, 21) ONE(ID, 22) ONE(ID, 23) ONE(ID, 24)
+#define HALF_ROWS_EACH(X, ONE, ID)                                                               \
+    X(ID, 1)                                                                                     \
+    X(ID, 2)                                                                                     \
+    X(ID, 3) X(ID, 4) X(ID, 5) X(ID, 6) X(ID, 7) X(ID, 8) X(ID, 9) X(ID, 10) X(ID, 11) X(ID, 12) \
+        ONE(ID, 13) ONE(ID, 14) ONE(ID, 15) ONE(ID, 16) ONE(ID, 17) ONE(ID, 18) ONE(ID, 19)      \
+            ONE(ID, 20) ONE(ID, 21) ONE(ID, 22) ONE(ID, 23) ONE(ID, 24)
 HALF_ROWS_EACH(HALF_TILE, HALF_TILE_ONE, F16)
 HALF_ROWS_EACH(HALF_TILE, HALF_TILE_ONE, BF16)
 

@@ -40,23 +40,28 @@ static float asked_scale(const float *q, float most) {
 }
 
 static void ask_block(const float *q, asked *out) {
+    enum { VECTORS = IG_BLOCK / VF_LANES };
     const float most = 0x1p22f - 1; /* what ROUNDER can round */
     const float scale = asked_scale(q, most);
     /* What is less than that is nothing beside a key. */
     const vf inverse = vf_set(scale > 0x1p-120f ? 1 / scale : 0);
-    vi sum[DIGITS];
-    for (int d = 0; d < DIGITS; d++) sum[d] = vi_set(0);
-    for (int i = 0; i < IG_BLOCK; i += VF_LANES) {
-        const vf x = vf_clamp(vf_mul(vf_load(q + i), inverse), -most, most);
+    vi digit[DIGITS][VECTORS];
+    for (int i = 0; i < VECTORS; i++) {
+        const vf x = vf_clamp(vf_mul(vf_load(q + i * VF_LANES), inverse), -most, most);
         vi rest = vi_sub(vf_bits(vf_add(x, vf_set(ROUNDER))), vf_bits(vf_set(ROUNDER)));
         for (int d = 0; d < DIGITS; d++) {
-            const vi digit = vi_right(vi_left(rest, 24), 24);
-            vi_store_i8(out->digit[d] + i, digit);
-            sum[d] = vi_add(sum[d], digit);
-            rest = vi_right(vi_sub(rest, digit), 8);
+            digit[d][i] = vi_right(vi_left(rest, 24), 24);
+            rest = vi_right(vi_sub(rest, digit[d][i]), 8);
         }
     }
-    for (int d = 0; d < DIGITS; d++) out->start[d] = -128 * vi_sum(sum[d]);
+    for (int d = 0; d < DIGITS; d++) {
+        vb32 bytes;
+        int32_t sum = 0;
+        vi_to_bytes(digit[d], &bytes);
+        vb32_store(out->digit[d], &bytes);
+        for (int i = 0; i < IG_BLOCK; i++) sum += out->digit[d][i];
+        out->start[d] = -128 * sum;
+    }
     out->scale = scale;
 }
 

@@ -52,38 +52,74 @@ IG_INLINE vi vi_look_up(vi x, const uint8_t *table) {
 }
 #endif
 
-/* VF_LANES bytes with a sign, as lanes; and lanes, from -128 to 127, as bytes.  The largest of two
- * lanes, and of all lanes, and what these add up to. */
+/* VF_LANES bytes with a sign, as lanes; and the lanes of some vectors, 32 in all from -128 to 127,
+ * as bytes.  The larger of two lanes. */
 #if defined(__AVX512BW__)
 IG_INLINE vi vi_load_i8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128(p)); }
-IG_INLINE void vi_store_i8(void *p, vi x) { _mm_storeu_si128(p, _mm512_cvtepi32_epi8(x)); }
+IG_INLINE void vi_to_bytes(const vi *x, vb32 *bytes) {
+    const __m128i low = _mm512_cvtepi32_epi8(x[0]), high = _mm512_cvtepi32_epi8(x[1]);
+    *bytes = (vb32)_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
 IG_INLINE vi vi_larger(vi a, vi b) { return _mm512_max_epi32(a, b); }
-IG_INLINE int32_t vi_largest(vi x) { return _mm512_reduce_max_epi32(x); }
-IG_INLINE int32_t vi_sum(vi x) { return _mm512_reduce_add_epi32(x); }
 #elif defined(__AVX2__)
 IG_INLINE vi vi_load_i8(const void *p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64(p)); }
-IG_INLINE void vi_store_i8(void *p, vi x) {
-    const __m128i low = _mm256_castsi256_si128(x), high = _mm256_extracti128_si256(x, 1);
-    const __m128i words = _mm_packs_epi32(low, high);
-    _mm_storel_epi64(p, _mm_packs_epi16(words, words));
+IG_INLINE void vi_to_bytes(const vi *x, vb32 *bytes) {
+    const __m256i a = _mm256_packs_epi32(x[0], x[1]), b = _mm256_packs_epi32(x[2], x[3]);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); /* packs stay within halves */
+    *bytes = (vb32)_mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order);
 }
 IG_INLINE vi vi_larger(vi a, vi b) { return _mm256_max_epi32(a, b); }
-IG_INLINE int32_t vi_largest(vi x) {
-    __m128i y = _mm_max_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
-    y = _mm_max_epi32(y, _mm_shuffle_epi32(y, 0x4e));
-    return _mm_cvtsi128_si32(_mm_max_epi32(y, _mm_shuffle_epi32(y, 0xb1)));
-}
-IG_INLINE int32_t vi_sum(vi x) {
-    __m128i y = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
-    y = _mm_add_epi32(y, _mm_shuffle_epi32(y, 0x4e));
-    return _mm_cvtsi128_si32(_mm_add_epi32(y, _mm_shuffle_epi32(y, 0xb1)));
-}
 #else
 IG_INLINE vi vi_load_i8(const void *p) { return *(const int8_t *)p; }
-IG_INLINE void vi_store_i8(void *p, vi x) { *(int8_t *)p = (int8_t)x; }
+IG_INLINE void vi_to_bytes(const vi *x, vb32 *bytes) {
+    for (int i = 0; i < 32; i++) (*bytes)[i] = (uint8_t)x[i];
+}
 IG_INLINE vi vi_larger(vi a, vi b) { return a > b ? a : b; }
-IG_INLINE int32_t vi_largest(vi x) { return x; }
-IG_INLINE int32_t vi_sum(vi x) { return x; }
+#endif
+
+/* The largest lane of each of four vectors.  Two change places by ones, then two by twos. */
+#if defined(__AVX2__)
+IG_INLINE __m256i largest_pairs(__m256i a, __m256i b) {
+    return _mm256_max_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+}
+IG_INLINE void vi_largest_of_4(const vi *x, void *y) {
+    __m256i z[4];
+    for (int i = 0; i < 4; i++)
+#    if defined(__AVX512BW__)
+        z[i] = _mm256_max_epi32(_mm512_castsi512_si256(x[i]), _mm512_extracti64x4_epi64(x[i], 1));
+#    else
+        z[i] = x[i];
+#    endif
+    const __m256i a = largest_pairs(z[0], z[1]), b = largest_pairs(z[2], z[3]);
+    const __m256i all = _mm256_max_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+    const __m128i high = _mm256_extracti128_si256(all, 1);
+    _mm_storeu_si128(y, _mm_max_epi32(_mm256_castsi256_si128(all), high));
+}
+#else
+IG_INLINE void vi_largest_of_4(const vi *x, void *y) { memcpy(y, x, 4 * sizeof *x); }
+#endif
+
+/* Of four times 32 bytes with a sign, what the first sixteen add up to, and what the others do. */
+#if defined(__AVX2__)
+IG_INLINE void bytes_sum_halves(const vb32 *q, void *first, void *second) {
+    __m256i x[4];
+    for (int i = 0; i < 4; i++) {
+        const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), (__m256i)q[i]);
+        x[i] = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    }
+    const __m256i a = _mm256_hadd_epi32(x[0], x[1]), b = _mm256_hadd_epi32(x[2], x[3]);
+    const __m256i all = _mm256_hadd_epi32(a, b);
+    _mm_storeu_si128(first, _mm256_castsi256_si128(all));
+    _mm_storeu_si128(second, _mm256_extracti128_si256(all, 1));
+}
+#else
+IG_INLINE void bytes_sum_halves(const vb32 *q, void *first, void *second) {
+    int32_t sum[2][4] = {{0}};
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 32; k++) sum[k / 16][i] += (int8_t)q[i][k];
+    memcpy(first, sum[0], sizeof sum[0]);
+    memcpy(second, sum[1], sizeof sum[1]);
+}
 #endif
 
 /* Byte i is `one` where bit i is set, else 0. */

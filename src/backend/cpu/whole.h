@@ -20,67 +20,9 @@
 #ifndef IG_BACKEND_CPU_WHOLE_H
 #define IG_BACKEND_CPU_WHOLE_H
 
-#include <math.h>
-
 #include "backend/cpu/packed.h"
+#include "backend/cpu/rounded.h"
 #include "backend/cpu/vec_dot.h"
-
-/* 32 activations.  `rest` is what the type of the weights needs besides, for each half or the first
- * for all: -zero times the sum of the bytes, an int32_t; or scale times that sum, a float. */
-typedef struct rounded {
-    int8_t q[IG_BLOCK];
-    float scale;
-    uint32_t rest[2];
-} rounded;
-
-/* ---- activations to bytes ---- */
-
-/*
- * Scales have the eleven bits of a half, with a float's range.  More would be no better,
- * since the bytes have eight; but so have the blocks that llama.cpp makes of activations,
- * and with the same rounding products of blocks of 32 give what it gives, bit by bit of
- * noise, not only something as near.
- */
-static inline float to_eleven_bits(float x) {
-    const uint32_t bits = bits_of_float(x), odd = bits >> 13 & 1;
-    return float_of_bits((bits + 0xfff + odd) & ~0x1fffU);
-}
-
-static inline uint32_t rest_of(const panel_type *t, float scale, int32_t sum) {
-    if (t->kind == WITH_MIN || t->kind == TWO_MINS)
-        return bits_of_float(to_eleven_bits(scale * (float)sum));
-    return (uint32_t)(-t->zero * sum);
-}
-
-/* Types of the same kind want activations rounded alike. */
-static inline uint32_t rounded_kind(ig_dtype dtype) {
-    return 1 + ((uint32_t)panel_types[dtype].kind << 8 | (uint32_t)panel_types[dtype].zero);
-}
-
-/* Adding 1.5 * 2^23 leaves a number, rounded to nearest even, in the last bits. */
-static inline void round_block(const panel_type *t, const float *x, rounded *y) {
-    enum { VECTORS = IG_BLOCK / VF_LANES, SHIFTED = 0x4b400000 };
-    vi largest = vi_set(0), half[2] = {vi_set(0), vi_set(0)};
-    for (int i = 0; i < VECTORS; i++)
-        largest = vi_larger(largest, vi_and(vf_bits(vf_load(x + i * VF_LANES)), vi_set(INT32_MAX)));
-    const int32_t bits = vi_largest(largest);
-    const bool finite = bits < 0x7f800000;
-    const float most = float_of_bits((uint32_t)bits);
-    const vf inverse = vf_set(finite && most > 0 ? 127 / most : 0);
-    for (int i = 0; i < VECTORS; i++) {
-        const vf scaled = vf_mul(vf_load(x + i * VF_LANES), inverse);
-        const vi shifted = vf_bits(vf_add(scaled, vf_of_bits(vi_set(SHIFTED))));
-        const vi q = finite ? vi_sub(shifted, vi_set(SHIFTED)) : vi_set(0);
-        vi_store_i8(y->q + i * VF_LANES, q);
-        half[2 * i / VECTORS] = vi_add(half[2 * i / VECTORS], q);
-    }
-    const float scale = most / 127;
-    y->scale = finite ? to_eleven_bits(scale) : NAN;
-    const int32_t sum[2] = {vi_sum(half[0]), vi_sum(half[1])};
-    const bool halves = t->kind >= TWO_SCALES;
-    y->rest[0] = rest_of(t, scale, halves ? sum[0] : sum[0] + sum[1]);
-    y->rest[1] = rest_of(t, scale, sum[1]);
-}
 
 /* ---- blocks ---- */
 
@@ -362,8 +304,7 @@ enum {
     FEW_AT_ONCE = 32,       /* rows, at most */
     STREAMS = 8,            /* groups at once, for one row */
     STREAMS_OF_SEVERAL = 4, /* for more */
-    FETCH_BYTES = 1024,     /* ahead in each stream, */
-    FETCH_BYTES_ONE = 512,  /* with one row */
+    FETCH_BYTES = 1024,     /* ahead in each stream */
     GROUPS_IN_REGISTERS = VF_LANES < 16 ? 1 : 2,
 };
 
@@ -420,27 +361,36 @@ IG_INLINE void add_block(const ig_dtype type, const open_blocks *o, const rounde
     }
 }
 
+/* How far from block b of a group the stream lies that is fetched meanwhile.  Streams go on where
+ * the groups behind these ones begin. */
+IG_INLINE int64_t fetch_from(const ig_dtype type, int64_t b, int64_t blocks, int64_t groups,
+                             int64_t group_bytes) {
+    const bool is_end = b + FETCH_BYTES / packed_types[type].block >= blocks;
+    return FETCH_BYTES + (is_end ? (groups - 1) * group_bytes : 0);
+}
+
 /* With one row, memory is what is waited for, and the second cache holds more that is under way. */
 IG_INLINE void fetch(const uint8_t *p, const int bytes, const bool is_one_row) {
     IG_UNROLL_COLUMNS
     for (int i = 0; i < bytes; i += LINE) {
         if (is_one_row)
-            __builtin_prefetch(p + FETCH_BYTES_ONE + i, 0, 2);
+            __builtin_prefetch(p + i, 0, 2);
         else
-            __builtin_prefetch(p + FETCH_BYTES + i);
+            __builtin_prefetch(p + i);
     }
 }
 
-/* Opens block b of some groups.  What lies far behind it is fetched. */
+/* Opens block b of some groups.  What lies `ahead` of it is fetched. */
 IG_INLINE void open_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t b,
-                           const int v, open_blocks *o, const int groups, const bool is_one_row) {
+                           const int v, open_blocks *o, const int groups, int64_t ahead,
+                           const bool is_one_row) {
     const packed_type *t = &packed_types[type];
     const int64_t h = b % t->unit;
     IG_UNROLL
     for (int g = 0; g < groups; g++) {
         const uint8_t *unit = w + g * group_bytes + b / t->unit * packed_unit_bytes(type);
-        if (v == 0 && h == 0) fetch(unit, t->head, is_one_row);
-        if (v == 0) fetch(unit + t->head + h * t->block, t->block, is_one_row);
+        if (v == 0 && h == 0) fetch(unit + ahead, t->head, is_one_row);
+        if (v == 0) fetch(unit + ahead + t->head + h * t->block, t->block, is_one_row);
         open_bytes(type, unit + t->head + h * t->block, v, o->w[g]);
         open_scales(type, unit, h, v, &o->s[g]);
     }
@@ -457,12 +407,13 @@ IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t group_
         for (int v = 0; v < PANEL_VECTORS; v++) sum[g][v] = vf_set(0);
     }
     for (int64_t b = 0; b < blocks; b++) {
+        const int64_t ahead = fetch_from(type, b, blocks, groups, group_bytes);
         IG_UNROLL_COLUMNS
         for (int g = 0; g < groups; g++) {
             IG_UNROLL_COLUMNS
             for (int v = 0; v < PANEL_VECTORS; v++) {
                 open_blocks o;
-                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, true);
+                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, ahead, true);
                 add_block(type, &o, &x[b], &sum[g][v], 1);
             }
         }
@@ -510,7 +461,7 @@ IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_byt
             IG_UNROLL_COLUMNS
             for (int v = 0; v < PANEL_VECTORS; v++) {
                 open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, GROUPS_IN_REGISTERS,
-                            false);
+                            FETCH_BYTES, false);
                 add_block_of_rows(type, &o, b, rows, sums + g * PANEL_COLUMNS + v * VF_LANES,
                                   columns, GROUPS_IN_REGISTERS);
             }
@@ -518,7 +469,8 @@ IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_byt
         for (; g < groups; g++) {
             IG_UNROLL_COLUMNS
             for (int v = 0; v < PANEL_VECTORS; v++) {
-                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, false);
+                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, FETCH_BYTES,
+                            false);
                 add_block_of_rows(type, &o, b, rows, sums + g * PANEL_COLUMNS + v * VF_LANES,
                                   columns, 1);
             }

@@ -134,6 +134,7 @@ typedef struct vk_device {
     VkFence fences[VK_FENCES];     /* number n is of submissions n, n + VK_FENCES, ... */
     bool is_lost;                  /* nothing that is submitted runs any more */
     uint64_t submitted, completed; /* the last that was given to the device, and was seen done */
+    uint64_t waited_ns;            /* the last time that was too long to look all the while */
     vk_pool pools[VK_POOL_COUNT];
     uint64_t next_address;    /* of the next block, where blocks have none of their own */
     uint64_t allocated, peak; /* bytes in buffers that the host asked for */

@@ -47,9 +47,7 @@ static void round_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const int64_t blocks = p->x.columns / IG_BLOCK;
     for (int64_t row = begin; row < end; row++) {
         const float *x = (const float *)row_at(&p->x, l->at[0], row);
-        rounded *y = (rounded *)l->scratch + row * blocks;
-        for (int64_t b = 0; b < blocks; b++)
-            round_block(&panel_types[p->w.dtype], x + b * IG_BLOCK, y + b);
+        round_blocks(&panel_types[p->w.dtype], x, blocks, (rounded *)l->scratch + row * blocks);
     }
 }
 
@@ -62,10 +60,12 @@ static void round_tiles(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         for (int64_t r = 0; r < count; r++) {
             const float *x = (const float *)row_at(&p->x, l->at[0], first + r);
             char *to = l->scratch + tiled_place(p->m, tile, blocks);
-            for (int64_t b = 0; b < blocks; b++, to += tiled_block_bytes(count)) {
-                rounded block;
-                round_block(&panel_types[p->w.dtype], x + b * IG_BLOCK, &block);
-                tiled_keep(&block, count, r, to);
+            for (int64_t b = 0; b < blocks; b += ROUND_TOGETHER) {
+                rounded four[ROUND_TOGETHER];
+                const int64_t n = smaller(blocks - b, ROUND_TOGETHER);
+                round_blocks(&panel_types[p->w.dtype], x + b * IG_BLOCK, n, four);
+                for (int64_t i = 0; i < n; i++, to += tiled_block_bytes(count))
+                    tiled_keep(&four[i], count, r, to);
             }
         }
     }
@@ -143,6 +143,7 @@ static bool whole_setup(const ig_step *step, ig_cpu_setup *out) {
     out->prepare_units = p.m;
     out->prepare_cost = product(p.x.columns, 2);
     out->prepare_kind = rounded_kind(p.w.dtype);
+    out->prepares_rows = !tiled_fits(p.w.dtype, p.m);
     if (tiled_fits(p.w.dtype, p.m)) {
         out->scratch_bytes = (uint64_t)tiled_place(p.m, tiled_count(p.m), blocks);
         out->prepare = round_tiles;
@@ -165,9 +166,8 @@ static int64_t expert_groups(const grouped *p) { return pieces_of(p->n, PANEL_CO
 static void round_grouped(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const grouped *p = l->params;
     const int64_t blocks = p->k / IG_BLOCK;
-    for (int64_t i = begin * blocks; i < end * blocks; i++)
-        round_block(&panel_types[p->dtype], (const float *)l->at[0] + i * IG_BLOCK,
-                    (rounded *)l->scratch + i);
+    round_blocks(&panel_types[p->dtype], (const float *)l->at[0] + begin * p->k,
+                 (end - begin) * blocks, (rounded *)l->scratch + begin * blocks);
 }
 
 /* The groups of all experts, one expert after the other. */
@@ -236,6 +236,7 @@ static bool experts_setup(const ig_step *step, ig_cpu_setup *out) {
     out->prepare_units = p.rows;
     out->prepare_cost = product(p.k, 2);
     out->prepare_kind = rounded_kind(p.dtype);
+    out->prepares_rows = true;
     if (VF_LANES > 1)
         out->pack = (ig_cpu_pack){.run = experts_packed,
                                   .pack = pack_experts,

@@ -22,8 +22,16 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer Ints { int a
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words { uint at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer Halves { uint16_t at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 1) buffer Bytes { uint8_t at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer Vectors { vec4 at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer WideWords { uvec4 at[]; };
+/* What is only read need not be read again behind a write. */
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Vectors {
+    vec4 at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer WideWords {
+    uvec4 at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) writeonly buffer VectorsOut {
+    vec4 at[];
+};
 
 /* ---- elements of operands ---- */
 
@@ -53,7 +61,7 @@ void set_byte(Address at, uint i, uint x) { Bytes(at).at[i] = uint8_t(x); }
 /* Four at once, of what lies at a multiple of 16 bytes. */
 vec4 vector_at(Address at, uint i) { return Vectors(at).at[i]; }
 uvec4 wide_at(Address at, uint i) { return WideWords(at).at[i]; }
-void set_vector(Address at, uint i, vec4 x) { Vectors(at).at[i] = x; }
+void set_vector(Address at, uint i, vec4 x) { VectorsOut(at).at[i] = x; }
 
 /* ---- what comes with the dispatch ---- */
 

@@ -87,8 +87,20 @@ static bool attention_grad(const ig_step *step, vk_builder *b) {
     return true;
 }
 
+/* q, k and v in halves; results and gradients are F32. */
+static bool attention_of_halves(const ig_step *step, vk_builder *b) {
+    return vk_setup_widened(step, b, 3, attention);
+}
+static bool attention_grad_of_halves(const ig_step *step, vk_builder *b) {
+    return vk_setup_widened(step, b, 3, attention_grad);
+}
+
 const vk_entry vk_attention[] = {
     {IG_OP_ATTENTION, IG_F32, attention},
+    {IG_OP_ATTENTION, IG_F16, attention_of_halves},
+    {IG_OP_ATTENTION, IG_BF16, attention_of_halves},
     {IG_OP_ATTENTION_GRAD, IG_F32, attention_grad},
+    {IG_OP_ATTENTION_GRAD, IG_F16, attention_grad_of_halves},
+    {IG_OP_ATTENTION_GRAD, IG_BF16, attention_grad_of_halves},
     {0},
 };

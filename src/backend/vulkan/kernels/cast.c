@@ -1,23 +1,61 @@
 /* Between dtypes, and from stored weights to numbers. */
 #include "backend/vulkan/kernels/setup.h"
 
-static bool setup(const ig_step *step, vk_builder *b) {
-    const ig_operand *from = &step->in[0], *to = &step->out[0];
-    const ig_dtype dtype = to->desc.dtype;
+static void emit(vk_builder *b, const ig_operand *from, const ig_operand *to) {
     const int64_t *stride[] = {from->stride, to->stride};
+    const vk_move_params p = {.loop = vk_loop_make(to->desc.shape, stride, 2)};
+    const vk_dispatch d = {
+        .shader = VK_SHADER_cast,
+        .constant = {VK_GROUP, (uint32_t)from->desc.dtype, (uint32_t)to->desc.dtype},
+        .groups = {vk_groups(p.loop.n, VK_GROUP)},
+        .n_refs = 2,
+        .ref = {vk_reads(from), vk_writes(to)},
+        .params = &p,
+        .params_bytes = sizeof p};
+    if (p.loop.n > 0) vk_emit(b, &d);
+}
+
+static bool setup(const ig_step *step, vk_builder *b) {
+    const ig_dtype dtype = step->out[0].desc.dtype;
     if (dtype != IG_F32 && dtype != IG_F16 && dtype != IG_BF16 && dtype != IG_I32) return false;
     if (!vk_alike(step)) return false;
-    const vk_move_params p = {.loop = vk_loop_make(to->desc.shape, stride, 2)};
-    if (p.loop.n == 0) return true;
-    const vk_dispatch d = {.shader = VK_SHADER_cast,
-                           .constant = {VK_GROUP, (uint32_t)from->desc.dtype, (uint32_t)dtype},
-                           .groups = {vk_groups(p.loop.n, VK_GROUP)},
-                           .n_refs = 2,
-                           .ref = {vk_reads(from), vk_writes(to)},
-                           .params = &p,
-                           .params_bytes = sizeof p};
-    vk_emit(b, &d);
+    emit(b, &step->in[0], &step->out[0]);
     return true;
+}
+
+/* ---- halves that a step reads ---- */
+
+/* The operand becomes its copy in F32, packed, in the step's scratch from `at` on; where it ends.
+ */
+static uint64_t widen(vk_builder *b, const ig_step *step, ig_operand *o, uint64_t at) {
+    const ig_operand from = *o;
+    const uint64_t bytes = ((uint64_t)vk_count(o) * sizeof(float) + 63) / 64 * 64;
+    int64_t stride = 1;
+    o->desc.dtype = IG_F32;
+    for (int d = o->desc.shape.rank; d-- > 0; stride *= o->desc.shape.dim[d]) o->stride[d] = stride;
+    o->buffer = IG_ARENA;
+    o->offset = vk_scratch(b, step, at, bytes, 1).offset;
+    emit(b, &from, o);
+    return at + bytes;
+}
+
+bool vk_setup_widened(const ig_step *step, vk_builder *b, uint32_t count, vk_setup_fn *setup_wide) {
+    ig_operand operands[VK_WIDENED_OPERANDS];
+    ig_step wide = *step;
+    uint64_t at = 0;
+    if (step->n_in < count || step->n_in + step->n_out > VK_WIDENED_OPERANDS) return false;
+    memcpy(operands, step->in, step->n_in * sizeof *operands);
+    memcpy(operands + step->n_in, step->out, step->n_out * sizeof *operands);
+    for (uint32_t i = 0; i < count; i++)
+        if (operands[i].desc.dtype != IG_F32) at = widen(b, step, &operands[i], at);
+    wide.in = operands;
+    wide.out = operands + step->n_in;
+    wide.scratch_offset += at;
+    b->scratch_bytes = 0;
+    const bool can = setup_wide(&wide, b);
+    b->scratch_bytes += at;
+    b->split = (vk_split){0}; /* what it knows is gone when this returns */
+    return can;
 }
 
 const vk_entry vk_cast[] = {

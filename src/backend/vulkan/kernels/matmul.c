@@ -334,7 +334,8 @@ bool vk_matmul_takes_after(const ig_step *product, const ig_step *after) {
 static void join(const vk_builder *b, const ig_step *step, vk_dispatch *d, vk_matmul_head *h) {
     const ig_step *before = b->join.before, *after = b->join.after;
     if (!before && !after) return;
-    for (uint32_t i = d->n_refs; i < VK_MAX_REFS; i++) d->ref[i] = d->ref[0]; /* not looked at */
+    for (uint32_t i = d->n_refs; i < VK_MAX_REFS; i++) /* not looked at: nobody waits for it */
+        d->ref[i] = (vk_ref){.buffer = d->ref[1].buffer};
     d->n_refs = VK_MAX_REFS;
     if (after) {
         const bool first = after->in[0].value == step->out[0].value;
@@ -383,6 +384,11 @@ static bool matmul(const ig_step *step, vk_builder *b) {
     else
         return emit_tiles(b, d, &p, dtype, VK_NOT_GROUPED);
     return true;
+}
+
+/* Halves on the left; those on the right are decoded as they are read. */
+static bool matmul_of_halves(const ig_step *step, vk_builder *b) {
+    return vk_setup_widened(step, b, 1, matmul);
 }
 
 /* ---- products for experts ---- */
@@ -461,6 +467,8 @@ static bool matmul_grouped_grad(const ig_step *step, vk_builder *b) {
 
 const vk_entry vk_matmul[] = {
     {IG_OP_MATMUL, IG_F32, matmul},
+    {IG_OP_MATMUL, IG_F16, matmul_of_halves},
+    {IG_OP_MATMUL, IG_BF16, matmul_of_halves},
     {IG_OP_MATMUL_GROUPED, IG_F32, matmul_grouped},
     {IG_OP_MATMUL_GROUPED_GRAD, IG_F32, matmul_grouped_grad},
     {0},

@@ -85,12 +85,12 @@ void store() {
     }
 }
 
-/* Of a slice, and of all.  The units cut off what they add up, so only a slice is left to them. */
+/* Of some slices, and of all.  The units cut off what they add up, so no more is left to them. */
 SUMS sum[ROWS * COLUMNS], total[ROWS * COLUMNS];
+const uint SOME = 4;
 
 /* row, column: of the subgroup's part of the tile */
 void multiply_slice(uint row, uint column) {
-    [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) sum[i] = SUMS(0.0);
     [[unroll]] for (uint k = 0; k < DEPTH / SIDE; k++) {
         LEFT high[ROWS], low[ROWS];
         [[unroll]] for (uint i = 0; i < ROWS; i++) {
@@ -111,6 +111,13 @@ void multiply_slice(uint row, uint column) {
             [[unroll]] for (uint i = 0; i < ROWS; i++)
                 sum[i * COLUMNS + j] = MULTIPLY(high[i], right, sum[i * COLUMNS + j]);
         }
+    }
+}
+
+void add_to_total() {
+    [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) {
+        total[i] += sum[i];
+        sum[i] = SUMS(0.0);
     }
 }
 
@@ -142,16 +149,17 @@ void main() {
     const side a = split_side(ADDRESS_OF(0), row0, head.m);
     side b = split_side(ADDRESS_OF(1), column0, head.n);
     if (!B_IS_SPLIT) b.wide = head.b_column / 8;
-    [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) total[i] = SUMS(0.0);
+    [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) sum[i] = total[i] = SUMS(0.0);
     fetch(a, b, range.x);
-    for (uint k0 = range.x; k0 < range.y; k0 += DEPTH) {
+    for (uint k0 = range.x, slice = 1; k0 < range.y; k0 += DEPTH, slice++) {
         store();
         barrier();
         if (k0 + DEPTH < range.y) fetch(a, b, k0 + DEPTH);
         multiply_slice(row, column);
-        [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) total[i] += sum[i];
+        if (slice % SOME == 0) add_to_total();
         barrier();
     }
+    add_to_total();
     [[unroll]] for (uint i = 0; i < ROWS; i++)
         [[unroll]] for (uint j = 0; j < COLUMNS; j++)
             finish_matrix(i * COLUMNS + j, a, b, row0 + row + i * SIDE,

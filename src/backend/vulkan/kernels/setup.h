@@ -105,6 +105,11 @@ static inline vk_ref vk_scratch(vk_builder *b, const ig_step *step, uint64_t off
     return (vk_ref){IG_ARENA, writes, step->scratch_offset + offset, bytes};
 }
 
+/* Sets the step up as one whose first `count` inputs are F32: those that are halves are cast, into
+ * its scratch, before. */
+enum { VK_WIDENED_OPERANDS = 9 };
+bool vk_setup_widened(const ig_step *step, vk_builder *b, uint32_t count, vk_setup_fn *setup_wide);
+
 /* The loops over `shape`, of operands with these strides: how many, at least 1.  `dim` and `out`
  * come zeroed. */
 static inline uint32_t vk_join_dims(ig_shape shape, const int64_t *const *stride, int operands,
