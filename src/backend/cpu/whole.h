@@ -20,6 +20,7 @@
 #ifndef IG_BACKEND_CPU_WHOLE_H
 #define IG_BACKEND_CPU_WHOLE_H
 
+#include "backend/cpu/finish.h"
 #include "backend/cpu/packed.h"
 #include "backend/cpu/rounded.h"
 #include "backend/cpu/vec_dot.h"
@@ -50,7 +51,7 @@ IG_INLINE vf add_whole(const rounded *x, vi whole, vf scale, vf sum) {
  * each.  Bytes of two-scale types go up to 63, of other narrow ones to 31, and those of wide ones
  * are multiplied in halves of four bits.
  */
-enum { RUN_SIXES = 2, RUN_FIVES = 4, RUN_FOURS = 8 };
+enum { RUN_SIXES = 2, RUN_FIVES = 4, RUN_FOURS = 8, WIDE_ROWS = 2 /* at once */ };
 static_assert(RUN_SIXES * 2 * 63 * 127 <= INT16_MAX && RUN_FIVES * 2 * 31 * 127 <= INT16_MAX &&
                   RUN_FOURS * 2 * 15 * 127 <= INT16_MAX,
               "no sum of pairs is cut off");
@@ -58,16 +59,28 @@ static_assert(RUN_SIXES * 2 * 63 * 127 <= INT16_MAX && RUN_FIVES * 2 * 31 * 127 
 IG_INLINE vi low_bits(vi u) { return vi_and(u, vi_set(0x0f0f0f0f)); }
 IG_INLINE vi high_bits(vi u) { return low_bits(vi_right(u, 4)); }
 
-/* Adds the products of `count` steps of wide bytes. */
-IG_INLINE vi dot_wide(vi whole, const vi *w, const int8_t *q, const int count) {
-    vi low = vi_set(0), high = vi_set(0);
+/* Adds the products of `count` steps of wide bytes, for some rows at once: halves of bytes are made
+ * for all of them. */
+IG_INLINE void dot_wide(vi *whole, const vi *w, const int8_t *const *q, const int count,
+                        const int rows) {
+    vi low[WIDE_ROWS], high[WIDE_ROWS];
+    IG_UNROLL
+    for (int r = 0; r < rows; r++) low[r] = high[r] = vi_set(0);
     IG_UNROLL
     for (int j = 0; j < count; j++) {
-        const vi bytes = vi_repeat(q + 4 * j);
-        low = vi_dot_pairs(low, low_bits(w[j]), bytes);
-        high = vi_dot_pairs(high, high_bits(w[j]), bytes);
+        const vi first = low_bits(w[j]), second = high_bits(w[j]);
+        IG_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vi bytes = vi_repeat(q[r] + 4 * j);
+            low[r] = vi_dot_pairs(low[r], first, bytes);
+            high[r] = vi_dot_pairs(high[r], second, bytes);
+            if (rows > 1) vi_hide(&low[r]);  /* or a compiler puts sums off, and */
+            if (rows > 1) vi_hide(&high[r]); /* all products of the block in memory */
+        }
     }
-    return vi_add(whole, vi_add(vi_pairs_sum(low, 1), vi_pairs_sum(high, 16)));
+    IG_UNROLL
+    for (int r = 0; r < rows; r++)
+        whole[r] = vi_add(whole[r], vi_add(vi_pairs_sum(low[r], 1), vi_pairs_sum(high[r], 16)));
 }
 
 /* The same of narrow ones. */
@@ -85,7 +98,11 @@ IG_INLINE vi dot_narrow(vi whole, const vi *w, const int8_t *q, const int count,
 
 IG_INLINE vi dot_in_pairs(vi whole, const vi *w, const int8_t *q, const int count, const int most,
                           const bool is_wide) {
-    return is_wide ? dot_wide(whole, w, q, count) : dot_narrow(whole, w, q, count, most);
+    if (is_wide)
+        dot_wide(&whole, w, &q, count, 1);
+    else
+        whole = dot_narrow(whole, w, q, count, most);
+    return whole;
 }
 
 /* ---- tiles: a few rows times the columns of panels ---- */
@@ -130,7 +147,10 @@ IG_INLINE void add_steps_wide(const panel *const *p, const rounded *const *x, in
         for (int s = 0; s < STEPS; s++)
             w[s] = line_at(p[v / PANEL_VECTORS]->w[b][s], v % PANEL_VECTORS);
         IG_UNROLL_COLUMNS
-        for (int r = 0; r < rows; r++) whole[r][v] = dot_wide(whole[r][v], w, x[r][b].q, STEPS);
+        for (int r = 0; r < rows; r++) {
+            const int8_t *q = x[r][b].q;
+            dot_wide(&whole[r][v], w, &q, STEPS, 1);
+        }
     }
 }
 
@@ -301,10 +321,11 @@ static tile_fn *const tiles[5][7] = {
 /* ---- few rows: packed groups into registers ---- */
 
 enum {
-    FEW_AT_ONCE = 32,       /* rows, at most */
-    STREAMS = 8,            /* groups at once, for one row */
-    STREAMS_OF_SEVERAL = 4, /* for more */
-    FETCH_BYTES = 1024,     /* ahead in each stream */
+    FEW_AT_ONCE = 32,                /* rows, at most */
+    STREAMS = VF_LANES < 16 ? 4 : 8, /* groups at once, for one row: as registers have room for, */
+    ROUNDS = 4,                      /* and at most so many behind each other in a stream */
+    STREAMS_OF_SEVERAL = 4,          /* for more rows */
+    FETCH_BYTES = 8192,              /* under way in all streams */
     GROUPS_IN_REGISTERS = VF_LANES < 16 ? 1 : 2,
 };
 
@@ -361,65 +382,60 @@ IG_INLINE void add_block(const ig_dtype type, const open_blocks *o, const rounde
     }
 }
 
-/* How far from block b of a group the stream lies that is fetched meanwhile.  Streams go on where
- * the groups behind these ones begin. */
-IG_INLINE int64_t fetch_from(const ig_dtype type, int64_t b, int64_t blocks, int64_t groups,
-                             int64_t group_bytes) {
-    const bool is_end = b + FETCH_BYTES / packed_types[type].block >= blocks;
-    return FETCH_BYTES + (is_end ? (groups - 1) * group_bytes : 0);
+/* How far from block b of a group lies what is fetched meanwhile, in each of its streams.  Behind
+ * the end of the group, a stream goes on `jump` bytes further. */
+IG_INLINE int64_t fetch_from(const ig_dtype type, int64_t b, int64_t blocks, const int streams,
+                             int64_t jump) {
+    const int64_t far = FETCH_BYTES / streams;
+    return far + (b + far / packed_types[type].block >= blocks ? jump : 0);
 }
 
-/* With one row, memory is what is waited for, and the second cache holds more that is under way. */
-IG_INLINE void fetch(const uint8_t *p, const int bytes, const bool is_one_row) {
+/* To the second cache: the first can wait for a few lines only at a time. */
+IG_INLINE void fetch(const uint8_t *p, const int bytes) {
     IG_UNROLL_COLUMNS
-    for (int i = 0; i < bytes; i += LINE) {
-        if (is_one_row)
-            __builtin_prefetch(p + i, 0, 2);
-        else
-            __builtin_prefetch(p + i);
-    }
+    for (int i = 0; i < bytes; i += LINE) __builtin_prefetch(p + i, 0, 2);
 }
 
 /* Opens block b of some groups.  What lies `ahead` of it is fetched. */
 IG_INLINE void open_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t b,
-                           const int v, open_blocks *o, const int groups, int64_t ahead,
-                           const bool is_one_row) {
+                           const int v, open_blocks *o, const int groups, int64_t ahead) {
     const packed_type *t = &packed_types[type];
     const int64_t h = b % t->unit;
     IG_UNROLL
     for (int g = 0; g < groups; g++) {
         const uint8_t *unit = w + g * group_bytes + b / t->unit * packed_unit_bytes(type);
-        if (v == 0 && h == 0) fetch(unit + ahead, t->head, is_one_row);
-        if (v == 0) fetch(unit + ahead + t->head + h * t->block, t->block, is_one_row);
+        if (v == 0 && h == 0) fetch(unit + ahead, t->head);
+        if (v == 0) fetch(unit + ahead + t->head + h * t->block, t->block);
         open_bytes(type, unit + t->head + h * t->block, v, o->w[g]);
         open_scales(type, unit, h, v, &o->s[g]);
     }
 }
 
-/* Some groups, side by side, times one row, whose sums stay in registers. */
-IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t group_bytes,
-                           int64_t blocks, const rounded *x, float *sums, const int groups) {
+/* A group of each stream, `stream_bytes` apart, times one row, whose sums stay in registers. */
+IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t stream_bytes,
+                           int64_t jump, int64_t blocks, const rounded *x, float *sums,
+                           const int streams) {
     vf sum[STREAMS][PANEL_VECTORS];
     if (VF_LANES == 1) return; /* plain C has no use for it, and never comes here */
     IG_UNROLL_COLUMNS
-    for (int g = 0; g < groups; g++) {
+    for (int g = 0; g < streams; g++) {
         IG_UNROLL_COLUMNS
         for (int v = 0; v < PANEL_VECTORS; v++) sum[g][v] = vf_set(0);
     }
     for (int64_t b = 0; b < blocks; b++) {
-        const int64_t ahead = fetch_from(type, b, blocks, groups, group_bytes);
+        const int64_t ahead = fetch_from(type, b, blocks, streams, jump);
         IG_UNROLL_COLUMNS
-        for (int g = 0; g < groups; g++) {
+        for (int g = 0; g < streams; g++) {
             IG_UNROLL_COLUMNS
             for (int v = 0; v < PANEL_VECTORS; v++) {
                 open_blocks o;
-                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, ahead, true);
+                open_groups(type, w + g * stream_bytes, 0, b, v, &o, 1, ahead);
                 add_block(type, &o, &x[b], &sum[g][v], 1);
             }
         }
     }
     IG_UNROLL_COLUMNS
-    for (int g = 0; g < groups; g++) {
+    for (int g = 0; g < streams; g++) {
         IG_UNROLL_COLUMNS
         for (int v = 0; v < PANEL_VECTORS; v++)
             vf_store(sums + g * PANEL_COLUMNS + v * VF_LANES, sum[g][v]);
@@ -432,18 +448,44 @@ typedef struct rounded_rows {
     int64_t stride, count;
 } rounded_rows;
 
+/* WIDE_ROWS rows at once, times groups of wide bytes that have one scale. */
+IG_INLINE void add_wide_rows(const open_blocks *o, const rounded *x, int64_t stride, float *sums,
+                             int64_t columns, const int groups) {
+    IG_UNROLL
+    for (int g = 0; g < groups; g++) {
+        vi whole[WIDE_ROWS];
+        const int8_t *q[WIDE_ROWS];
+        IG_UNROLL
+        for (int r = 0; r < WIDE_ROWS; r++) {
+            whole[r] = whole_begin(ONE_SCALE, x + r * stride, 0);
+            q[r] = x[r * stride].q;
+        }
+        dot_wide(whole, o->w[g], q, STEPS, WIDE_ROWS);
+        IG_UNROLL
+        for (int r = 0; r < WIDE_ROWS; r++) {
+            float *sum = sums + r * columns + g * PANEL_COLUMNS;
+            vf_store(sum, add_whole(x + r * stride, whole[r], o->s[g].scale[0], vf_load(sum)));
+        }
+    }
+}
+
 /* Block b of some groups, times all rows. */
 IG_INLINE void add_block_of_rows(const ig_dtype type, const open_blocks *o, int64_t b,
                                  const rounded_rows *rows, float *sums, int64_t columns,
                                  const int groups) {
+    const int64_t count = rows->count, stride = rows->stride;
     const rounded *x = rows->x + b;
-    for (int64_t r = 0; r < rows->count; r++, x += rows->stride, sums += columns) {
+    int64_t r = 0;
+    if (DOT_IN_PAIRS && panel_types[type].is_wide)
+        for (; r + WIDE_ROWS <= count; r += WIDE_ROWS)
+            add_wide_rows(o, x + r * stride, stride, sums + r * columns, columns, groups);
+    for (; r < count; r++) {
         vf sum[GROUPS_IN_REGISTERS];
         IG_UNROLL
-        for (int g = 0; g < groups; g++) sum[g] = vf_load(sums + g * PANEL_COLUMNS);
-        add_block(type, o, x, sum, groups);
+        for (int g = 0; g < groups; g++) sum[g] = vf_load(sums + r * columns + g * PANEL_COLUMNS);
+        add_block(type, o, x + r * stride, sum, groups);
         IG_UNROLL
-        for (int g = 0; g < groups; g++) vf_store(sums + g * PANEL_COLUMNS, sum[g]);
+        for (int g = 0; g < groups; g++) vf_store(sums + r * columns + g * PANEL_COLUMNS, sum[g]);
     }
 }
 
@@ -456,12 +498,14 @@ IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_byt
     open_blocks o;
     memset(sums, 0, (size_t)(rows->count * columns) * sizeof *sums);
     for (int64_t b = 0; b < blocks; b++) {
+        const int64_t ahead =
+            fetch_from(type, b, blocks, STREAMS_OF_SEVERAL, (groups - 1) * group_bytes);
         int64_t g = 0;
         for (; g + GROUPS_IN_REGISTERS <= groups; g += GROUPS_IN_REGISTERS) {
             IG_UNROLL_COLUMNS
             for (int v = 0; v < PANEL_VECTORS; v++) {
                 open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, GROUPS_IN_REGISTERS,
-                            FETCH_BYTES, false);
+                            ahead);
                 add_block_of_rows(type, &o, b, rows, sums + g * PANEL_COLUMNS + v * VF_LANES,
                                   columns, GROUPS_IN_REGISTERS);
             }
@@ -469,8 +513,7 @@ IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_byt
         for (; g < groups; g++) {
             IG_UNROLL_COLUMNS
             for (int v = 0; v < PANEL_VECTORS; v++) {
-                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, FETCH_BYTES,
-                            false);
+                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, ahead);
                 add_block_of_rows(type, &o, b, rows, sums + g * PANEL_COLUMNS + v * VF_LANES,
                                   columns, 1);
             }
@@ -478,20 +521,20 @@ IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_byt
     }
 }
 
-typedef void one_row_fn(const uint8_t *w, int64_t group_bytes, int64_t blocks, const rounded *x,
-                        float *sums);
+typedef void one_row_fn(const uint8_t *w, int64_t stream_bytes, int64_t jump, int64_t blocks,
+                        const rounded *x, float *sums);
 typedef void rows_fn(const uint8_t *w, int64_t group_bytes, int64_t blocks,
                      const rounded_rows *rows, float *sums, int64_t groups);
 typedef void open_fn(const uint8_t *group, int64_t first, int64_t blocks, panel *p);
 
-#define ONE_ROW(ID, groups)                                                                    \
-    static void one_row_##ID##_##groups(const uint8_t *w, int64_t group_bytes, int64_t blocks, \
-                                        const rounded *x, float *sums) {                       \
-        add_one_row(IG_##ID, w, group_bytes, blocks, x, sums, groups);                         \
+#define ONE_ROW(name, ID, streams)                                                                \
+    static void name##_##ID(const uint8_t *w, int64_t stream_bytes, int64_t jump, int64_t blocks, \
+                            const rounded *x, float *sums) {                                      \
+        add_one_row(IG_##ID, w, stream_bytes, jump, blocks, x, sums, streams);                    \
     }
 #define OF_TYPE(ID)                                                                        \
-    ONE_ROW(ID, 8)                                                                         \
-    ONE_ROW(ID, 1)                                                                         \
+    ONE_ROW(streams_of, ID, STREAMS)                                                       \
+    ONE_ROW(stream_of, ID, 1)                                                              \
     static void rows_##ID(const uint8_t *w, int64_t group_bytes, int64_t blocks,           \
                           const rounded_rows *rows, float *sums, int64_t groups) {         \
         add_rows(IG_##ID, w, group_bytes, blocks, rows, sums, groups);                     \
@@ -509,10 +552,10 @@ PACKED_TYPES(OF_TYPE)
 /* What there is for a type. */
 static const struct {
     open_fn *open;
-    one_row_fn *one_row[2]; /* times one group, or many */
+    one_row_fn *stream, *streams; /* one, or all of them */
     rows_fn *rows;
 } packed_fns[IG_DTYPE_COUNT] = {
-#define FNS(ID) [IG_##ID] = {open_##ID, {one_row_##ID##_1, one_row_##ID##_8}, rows_##ID},
+#define FNS(ID) [IG_##ID] = {open_##ID, stream_of_##ID, streams_of_##ID, rows_##ID},
     PACKED_TYPES(FNS)};
 
 /* ---- products ---- */
@@ -531,24 +574,60 @@ typedef struct whole_block {
     float *y;
     int64_t y_row;
     const float *bias; /* of these columns, or NULL */
+    ending end;
 } whole_block;
 
-/* Some groups from column c on, times some rows. */
-static inline void few_rows(const whole_block *p, int64_t c, int64_t groups, int64_t r,
+/* Sums of a row from column c on. */
+static inline void put_sums(const whole_block *p, int64_t row, int64_t c, const float *sums,
+                            int64_t count) {
+    const int64_t columns = smaller(p->columns - c, count), at = row * p->y_row + c;
+    float *y = p->y + at;
+    for (int64_t k = 0; k < columns; k++) y[k] = p->bias ? sums[k] + p->bias[c + k] : sums[k];
+    finish(ending_at(p->end, at), y, p->y_row, 1, columns);
+}
+
+/*
+ * One row times the groups from number `first` on.  A stream goes through some that lie
+ * behind each other: where one ends, the next has been fetched.
+ *
+ *     stream    0         1         2
+ *     round   0 1 2     0 1 2     0 1 2   ...    the next ones begin behind the last stream
+ */
+static inline void one_row(const whole_block *p, int64_t first, int64_t rounds) {
+    _Alignas(64) float sums[STREAMS * PANEL_COLUMNS];
+    const int64_t stream_bytes = rounds * p->w_row;
+    for (int64_t i = 0; i < rounds; i++) {
+        const uint8_t *w = (const uint8_t *)p->w + (first + i) * p->w_row;
+        const int64_t jump = i + 1 < rounds ? 0 : (STREAMS - 1) * stream_bytes;
+        packed_fns[p->dtype].streams(w, stream_bytes, jump, p->blocks, p->x, sums);
+        for (int64_t s = 0; s < STREAMS; s++)
+            put_sums(p, 0, (first + s * rounds + i) * PANEL_COLUMNS, sums + s * PANEL_COLUMNS,
+                     PANEL_COLUMNS);
+    }
+}
+
+static inline void multiply_one(const whole_block *p) {
+    const int64_t groups = (p->columns + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
+    const int64_t rounds = groups / STREAMS;
+    if (rounds > 0) one_row(p, 0, rounds);
+    for (int64_t g = rounds * STREAMS; g < groups; g++) {
+        _Alignas(64) float sums[PANEL_COLUMNS];
+        packed_fns[p->dtype].stream((const uint8_t *)p->w + g * p->w_row, 0, 0, p->blocks, p->x,
+                                    sums);
+        put_sums(p, 0, g * PANEL_COLUMNS, sums, PANEL_COLUMNS);
+    }
+}
+
+/* Some groups from number g on, times some rows. */
+static inline void few_rows(const whole_block *p, int64_t g, int64_t groups, int64_t r,
                             int64_t count) {
     _Alignas(64) float sums[FEW_AT_ONCE * STREAMS_OF_SEVERAL * PANEL_COLUMNS];
-    const uint8_t *w = (const uint8_t *)p->w + c / PANEL_COLUMNS * p->w_row;
-    const int64_t columns = smaller(p->columns - c, groups * PANEL_COLUMNS);
     const rounded_rows rows = {p->x + r * p->x_row, p->x_row, count};
-    if (p->rows == 1)
-        packed_fns[p->dtype].one_row[groups > 1](w, p->w_row, p->blocks, p->x, sums);
-    else
-        packed_fns[p->dtype].rows(w, p->w_row, p->blocks, &rows, sums, groups);
-    for (int64_t i = 0; i < count; i++) {
-        const float *sum = sums + i * groups * PANEL_COLUMNS;
-        float *y = p->y + (r + i) * p->y_row + c;
-        for (int64_t k = 0; k < columns; k++) y[k] = p->bias ? sum[k] + p->bias[c + k] : sum[k];
-    }
+    packed_fns[p->dtype].rows((const uint8_t *)p->w + g * p->w_row, p->w_row, p->blocks, &rows,
+                              sums, groups);
+    for (int64_t i = 0; i < count; i++)
+        put_sums(p, r + i, g * PANEL_COLUMNS, sums + i * groups * PANEL_COLUMNS,
+                 groups * PANEL_COLUMNS);
 }
 
 /* All columns and rows, so many at a time. */
@@ -556,13 +635,10 @@ static inline void multiply_few(const whole_block *p) {
     const int64_t left = (p->columns + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
     const int64_t n_parts = (p->rows + FEW_AT_ONCE - 1) / FEW_AT_ONCE;
     for (int64_t g = 0, groups; g < left; g += groups) {
-        if (p->rows == 1)
-            groups = left - g >= STREAMS ? STREAMS : 1;
-        else
-            groups = smaller(left - g, STREAMS_OF_SEVERAL);
+        groups = smaller(left - g, STREAMS_OF_SEVERAL);
         for (int64_t i = 0; i < n_parts; i++) {
             const int64_t r = p->rows * i / n_parts, end = p->rows * (i + 1) / n_parts;
-            few_rows(p, g * PANEL_COLUMNS, groups, r, end - r);
+            few_rows(p, g, groups, r, end - r);
         }
     }
 }
@@ -619,20 +695,30 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
         out.y = p->y + r * p->y_row + c;
         out.ahead =
             p->is_packed ? ahead_of(p, c, first + blocks, i * blocks) : (const uint8_t *)p->x;
+        const ending end = ending_at(p->end, r * p->y_row + c);
+        if (out.last) finish_soon(end, p->y_row, rows, out.columns);
         tiles[t->is_wide ? 4 : t->kind][rows - 1](panels, x, blocks, &out);
+        if (out.last) finish(end, out.y, p->y_row, rows, out.columns);
     }
 }
 
-/* Groups that a thread takes at a time: as many streams as pay, where that leaves others enough. */
+/* Groups that a thread takes at a time: as many streams as pay, where that leaves others enough,
+ * and long ones. */
 static inline int64_t together_of(int64_t groups, int64_t rows) {
+    enum { OTHERS = 16 };
     if (!is_few(rows)) return TILE_GROUPS;
-    if (rows == 1 && groups >= 16 * STREAMS) return STREAMS;
-    return groups >= 8 * STREAMS_OF_SEVERAL ? STREAMS_OF_SEVERAL : 1;
+    const int64_t streams = rows == 1 ? STREAMS : STREAMS_OF_SEVERAL;
+    if (rows == 1 && groups >= 2 * OTHERS * streams)
+        return streams * smaller(groups / (OTHERS * streams), ROUNDS);
+    return groups >= 4 * streams ? streams : 1;
 }
 
 static void multiply_whole(const whole_block *p) {
     if (p->is_packed && is_few(p->rows)) {
-        multiply_few(p);
+        if (p->rows == 1)
+            multiply_one(p);
+        else
+            multiply_few(p);
         return;
     }
     whole_room room;
