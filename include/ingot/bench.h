@@ -27,7 +27,7 @@ typedef enum ig_ceiling {
 typedef struct ig_ceiling_options {
     int threads;         /* as many as the process may use */
     double seconds;      /* about how long it runs; 0.1 */
-    uint64_t read_bytes; /* of all threads together, for READ; 256 MiB */
+    uint64_t read_bytes; /* of all threads together, for READ; 256 MiB, and 8 caches at least */
     ig_allocator allocator;
 } ig_ceiling_options;
 

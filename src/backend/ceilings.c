@@ -10,8 +10,10 @@
 
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "backend/cpu/ceilings.h"
+#include "base/alloc.h"
 #include "base/team.h"
 
 enum {
@@ -23,7 +25,7 @@ enum {
 };
 
 static const double default_seconds = 0.1, most_seconds = 60;
-static const uint64_t default_read_bytes = 256u << 20, most_read_bytes = UINT64_C(1) << 40;
+static const uint64_t least_read_bytes = 256u << 20, most_read_bytes = UINT64_C(1) << 40;
 
 typedef struct measurement {
     const ig_cpu_ceilings *loops;
@@ -39,6 +41,15 @@ static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* So many that caches keep little of what is read again and again; there are such of 300 MB. */
+static uint64_t default_read_bytes(void) {
+    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE), pages = sysconf(_SC_PHYS_PAGES);
+    const uint64_t wanted = cache > 0 ? 8 * (uint64_t)cache : 0;
+    const uint64_t quarter = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) / 4 : 0;
+    const uint64_t bytes = wanted < quarter ? wanted : quarter;
+    return bytes > least_read_bytes ? bytes : least_read_bytes;
 }
 
 /* Does unit number `i` and returns its bytes or operations. */
@@ -63,7 +74,7 @@ static void work(void *task, uint32_t thread, uint32_t threads) {
     const bool reads = m->what == IG_CEILING_READ;
     char *memory = reads ? ig_alloc(m->allocator, m->units, READ_UNIT) : NULL;
     m->rates[thread] = -1;
-    if (memory) ig_ask_large_pages(memory, m->units * READ_UNIT); /* as packed weights have */
+    ig_ask_large_pages(memory, m->units * READ_UNIT);    /* as packed weights have */
     if (memory) memset(memory, 1, m->units * READ_UNIT); /* pages never written are all one page */
     ig_team_barrier(m->team);
     if (reads && !memory) return;
@@ -143,7 +154,7 @@ ig_status ig_ceiling_measure(ig_ceiling what, const ig_ceiling_options *options,
     IG_TRY(check(what, &o));
     IG_TRY(ig_isa_choose(&host, &isa));
     const uint32_t threads = o.threads > 0 ? (uint32_t)o.threads : ig_team_default_threads();
-    const uint64_t bytes = o.read_bytes > 0 ? o.read_bytes : default_read_bytes;
+    const uint64_t bytes = o.read_bytes > 0 ? o.read_bytes : default_read_bytes();
     measurement m = {.loops = ig_cpu_ceilings_of(isa),
                      .allocator = o.allocator.alloc ? &o.allocator : &ig_heap,
                      .what = what,

@@ -27,7 +27,7 @@ static const struct {
 } products[] = {
     {"matvec", 3, 96, 80, IG_F32},           {"matvec of halves", 1, 256, 200, IG_F16},
     {"matmul_small", 32, 48, 100, IG_F32},   {"matmul", 40, 1100, 90, IG_F32},
-    {"matmul_wide", 520, 64, 520, IG_F32},   {"matmul_wide in parts", 64, 2048, 256, IG_F32},
+    {"matmul_wide", 520, 64, 520, IG_F32},   {"matmul_wide in parts", 128, 2048, 256, IG_F32},
     {"matmul_matrix", 64, 256, 256, IG_F16},
 };
 

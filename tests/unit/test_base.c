@@ -92,9 +92,9 @@ static void large_pages_hold_what_was_there(void **state) {
     const size_t bytes = ((size_t)5 << 20) + 100;
     unsigned char *p = ig_alloc(&ig_heap, bytes, 1);
     for (size_t i = 0; i < bytes; i++) p[i] = (unsigned char)(i % 251);
-    ig_want_large_pages(p, bytes);
-    ig_want_large_pages(p, 100);  /* too few for one, */
-    ig_want_large_pages(NULL, 0); /* and none at all */
+    ig_ask_large_pages(p, bytes);
+    ig_ask_large_pages(p, 100);  /* too few for one, */
+    ig_ask_large_pages(NULL, 0); /* and none at all */
     for (size_t i = 0; i < bytes; i++) assert_int_equal(p[i], i % 251);
     ig_free(&ig_heap, p);
 }

@@ -4,15 +4,26 @@
  */
 #include "check.h"
 
+#include <math.h>
 #include <stdio.h>
 
-enum { PAGE = 64, PAGES = 24, HEADS = 6, GROUPS = 2, WIDTH = 32, ROWS = 70 };
+enum { PAGE = 64, PAGES = 24, HEADS = 6, GROUPS = 2, WIDTH = 64 /* at most */, ROWS = 70 };
 
 typedef struct cache {
     const char *name;
     ig_dtype type;
     uint32_t window;
+    int width;
 } cache;
+
+static const cache caches[] = {{"f32", IG_F32, 0, 32},
+                               {"f32, heads of 27", IG_F32, 0, 27},
+                               {"f16", IG_F16, 0, 64},
+                               {"f16, heads of 40", IG_F16, 0, 40},
+                               {"bf16, heads of 24", IG_BF16, 0, 24},
+                               {"q8_0", IG_Q8_0, 0, 64},
+                               {"f16, a window", IG_F16, 600, 32}};
+enum { CACHES = sizeof caches / sizeof caches[0] };
 
 /* Numbers that are always the same, between -1 and 1. */
 static void fill(float *x, size_t n, uint32_t seed) {
@@ -23,14 +34,15 @@ static void fill(float *x, size_t n, uint32_t seed) {
 }
 
 /* Pages of a cache, filled in disorder through the op that stores rows. */
-static ig_tensor *make_pages(ig_ctx *ctx, ig_dtype type, uint32_t seed) {
+static ig_tensor *make_pages(ig_ctx *ctx, const cache *c, uint32_t seed) {
     static float rows[PAGES * PAGE * GROUPS * WIDTH];
     static int32_t index[PAGES * PAGE];
     ig_tensor *pages = NULL;
-    must(ig_tensor_create(ctx, (ig_desc){type, IG_SHAPE(PAGES * PAGE, GROUPS, WIDTH)}, &pages));
+    must(ig_tensor_create(ctx, (ig_desc){c->type, IG_SHAPE(PAGES * PAGE, GROUPS, c->width)},
+                          &pages));
     fill(rows, sizeof rows / sizeof rows[0], seed);
     for (int32_t i = 0; i < PAGES * PAGE; i++) index[i] = i;
-    ig_tensor *x = floats(ctx, IG_SHAPE(PAGES * PAGE, GROUPS, WIDTH), rows);
+    ig_tensor *x = floats(ctx, IG_SHAPE(PAGES * PAGE, GROUPS, c->width), rows);
     ig_tensor *at = ints(ctx, IG_SHAPE(PAGES * PAGE), index);
     must(ig_store_rows(pages, x, at));
     ig_tensor_release(x);
@@ -38,21 +50,20 @@ static ig_tensor *make_pages(ig_ctx *ctx, ig_dtype type, uint32_t seed) {
     return pages;
 }
 
-/* Rows [first, first + count) of a text that they end; `out` [count, heads, width]. */
-static void attend(int threads, const cache *c, int first, int count, float *out) {
-    static float q[ROWS * HEADS * WIDTH];
+/* Rows [first, first + count) of a text that they end, which ask q; `out` [count, heads, width]. */
+static void attend(int threads, const cache *c, const float *q, int first, int count, float *out) {
     int32_t table[PAGES], sequence[ROWS], position[ROWS];
     ig_ctx *ctx = NULL;
     must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = threads}, &ctx));
-    fill(q, sizeof q / sizeof q[0], 3);
     for (int i = 0; i < PAGES; i++) table[i] = (i * 7 + 5) % PAGES;
     for (int i = 0; i < count; i++) {
         sequence[i] = 0;
         position[i] = PAGES * PAGE - ROWS - 9 + first + i;
     }
-    ig_tensor *k = make_pages(ctx, c->type, 1), *v = make_pages(ctx, c->type, 2);
-    const ig_shape shape = IG_SHAPE(PAGES, PAGE, GROUPS, WIDTH);
-    ig_tensor *rows = floats(ctx, IG_SHAPE(count, HEADS, WIDTH), q + first * HEADS * WIDTH);
+    ig_tensor *k = make_pages(ctx, c, 1), *v = make_pages(ctx, c, 2);
+    const int each = HEADS * c->width;
+    const ig_shape shape = IG_SHAPE(PAGES, PAGE, GROUPS, c->width);
+    ig_tensor *rows = floats(ctx, IG_SHAPE(count, HEADS, c->width), q + first * each);
     const ig_paged paged = {.k_pages = ig_reshape(k, shape),
                             .v_pages = ig_reshape(v, shape),
                             .page_table = ints(ctx, IG_SHAPE(1, PAGES), table),
@@ -60,7 +71,7 @@ static void attend(int threads, const cache *c, int first, int count, float *out
                             .row_pos = ints(ctx, IG_SHAPE(count), position),
                             .window = c->window};
     ig_tensor *y = ig_attention_paged(rows, paged, 0);
-    must(ig_tensor_read(y, out, (size_t)(count * HEADS * WIDTH) * sizeof *out));
+    must(ig_tensor_read(y, out, (size_t)(count * each) * sizeof *out));
     ig_tensor *made[] = {k, v, rows, paged.page_table, paged.row_seq, paged.row_pos};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) ig_tensor_release(made[i]);
     ig_ctx_destroy(ctx);
@@ -68,27 +79,56 @@ static void attend(int threads, const cache *c, int first, int count, float *out
 
 static void rows_do_not_depend_on_their_neighbours_or_on_threads(void **state) {
     (void)state;
-    static const cache caches[] = {{"f32", IG_F32, 0},
-                                   {"f16", IG_F16, 0},
-                                   {"q8_0", IG_Q8_0, 0},
-                                   {"f16, a window", IG_F16, 600}};
-    static float want[ROWS * HEADS * WIDTH], got[ROWS * HEADS * WIDTH];
+    static float q[ROWS * HEADS * WIDTH], want[ROWS * HEADS * WIDTH], got[ROWS * HEADS * WIDTH];
     static const int sizes[] = {1, 5, 16, 23};
-    for (size_t c = 0; c < sizeof caches / sizeof caches[0]; c++) {
-        attend(1, &caches[c], 0, ROWS, want);
+    fill(q, sizeof q / sizeof q[0], 3);
+    for (size_t c = 0; c < CACHES; c++) {
+        attend(1, &caches[c], q, 0, ROWS, want);
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
             for (int threads = 1; threads <= 3; threads += 2) {
-                const int first = 40, each = HEADS * WIDTH;
-                attend(threads, &caches[c], first, sizes[s], got);
+                const int first = 40, each = HEADS * caches[c].width;
+                attend(threads, &caches[c], q, first, sizes[s], got);
                 if (memcmp(got, want + first * each, (size_t)(sizes[s] * each) * sizeof *got) != 0)
                     fail_msg("%s: %d rows on %d threads", caches[c].name, sizes[s], threads);
             }
     }
 }
 
+static void what_is_no_number_shows_in_its_head_alone(void **state) {
+    (void)state;
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    float q[HEADS * WIDTH], got[HEADS * WIDTH];
+    for (size_t c = 0; c < CACHES; c++)
+        for (size_t o = 0; o < sizeof odd / sizeof odd[0]; o++) {
+            const int width = caches[c].width;
+            fill(q, sizeof q / sizeof q[0], 3);
+            q[2 * width + 3] = odd[o];
+            attend(1, &caches[c], q, 0, 1, got);
+            for (int i = 0; i < HEADS * width; i++)
+                if (isnan(got[i]) != (i / width == 2))
+                    fail_msg("%s: %g in head 2, %g in head %d", caches[c].name, odd[o], got[i],
+                             i / width);
+        }
+}
+
+static void small_queries_find_what_zeros_do(void **state) {
+    (void)state;
+    float q[HEADS * WIDTH], want[HEADS * WIDTH] = {0}, got[HEADS * WIDTH];
+    for (size_t c = 0; c < CACHES; c++) {
+        const int n = HEADS * caches[c].width;
+        memset(q, 0, sizeof q);
+        attend(1, &caches[c], q, 0, 1, want);
+        for (int i = 0; i < n; i++) q[i] = i % 2 ? 1e-38f : -1e-44f;
+        attend(1, &caches[c], q, 0, 1, got);
+        for (int i = 0; i < n; i++) assert_float_equal(got[i], want[i], 1e-6);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_their_neighbours_or_on_threads),
+        cmocka_unit_test(what_is_no_number_shows_in_its_head_alone),
+        cmocka_unit_test(small_queries_find_what_zeros_do),
     };
     return cmocka_run_group_tests_name("paged", tests, NULL, NULL);
 }

@@ -3,20 +3,21 @@
  * read the same rows: scores of a batch of keys, and values by their weights.
  *
  * Sums stay in registers, so that a row is loaded and made floats once for all queries.
- * A score adds up products in VF_ROW lanes along the width, number i in lane i % VF_ROW, then
- * lanes by pairs; values are added key after key.  Neither depends on how many queries there are.
+ * Keys lie in lanes: some are turned around at a time, and a score adds up products number after
+ * number; values are added key after key.  Neither depends on how many queries there are.
  */
 #ifndef IG_BACKEND_CPU_PAGED_TILE_H
 #define IG_BACKEND_CPU_PAGED_TILE_H
 
-#include "backend/cpu/vec_rows.h"
+#include "backend/cpu/paged_whole.h"
+#include "backend/cpu/vec_bytes.h"
 #include "base/half.h"
 #include "ingot/blocks.h"
 #include "ingot/op.h"
 
 enum {
     SPAN = 4 * IG_PAGE_ROWS, /* positions whose scores are kept */
-    BATCH = 16,              /* keys that are scored in one call */
+    BATCH = 32,              /* keys that are scored in one call */
     TILE = 4,                /* queries at most */
     LINE = 64,               /* bytes */
 };
@@ -24,6 +25,8 @@ enum {
 /* Queries that read the same rows. */
 typedef struct tile {
     const float *const *q;
+    const asked *asked;   /* [queries, MOST_BLOCKS]: the same in whole numbers */
+    void *columns;        /* the rows turned around, for scores */
     float *const *values; /* that are added up */
     float *score;         /* [queries, SPAN]: of each row; weights by then, when values are added */
     const char *rows;     /* `step` bytes apart */
@@ -37,17 +40,6 @@ typedef struct tile {
     int64_t next_step, next_bytes;
 } tile;
 typedef void tile_fn(const tile *t);
-
-/* ---- scores ---- */
-
-/* Vectors of keys that a tile of so many queries has sums for: registers are few, and too few sums
- * would wait for each other. */
-IG_INLINE int key_vectors(const int queries) {
-    if (VF_LANES == 16) return queries == 1 ? 8 : 4;
-    if (VF_LANES == 8) return queries == 1 ? 8 : queries == 2 ? 4 : 2;
-    return 4;
-}
-enum { MOST_VECTORS = 8, MOST_SUMS = 16 };
 
 /* Where number i of a row begins, before its block if there are blocks. */
 IG_INLINE const char *stored_at(const char *row, int64_t i, const ig_dtype dtype) {
@@ -68,88 +60,178 @@ IG_INLINE float stored_number(const char *p, const ig_dtype dtype) {
     return dtype == IG_F16 ? ig_f16_to_f32(h) : ig_bf16_to_f32(h);
 }
 
-/* Numbers [i, i + n) of VF_ROWS rows that lie `step` bytes apart, n <= VF_ROW; the other lanes
- * are 0. */
-IG_INLINE vf load_rows(const char *rows, int64_t step, int64_t i, int64_t n, vf scale,
-                       const ig_dtype dtype) {
-    const char *p = number_at(rows, i, dtype);
-    if (dtype == IG_Q8_0) return vf_mul(scale, vf_rows_i8(p, step));
-    if (n == VF_ROW)
-        return dtype == IG_F32   ? vf_rows_f32(p, step)
-               : dtype == IG_F16 ? vf_rows_f16(p, step)
-                                 : vf_rows_bf16(p, step);
-    float y[VF_LANES] = {0};
-    for (int r = 0; r < VF_ROWS; r++)
-        for (int64_t c = 0; c < n; c++)
-            y[r * VF_ROW + c] = stored_number(stored_at(p + r * step, c, dtype), dtype);
-    return vf_load(y);
-}
+/* ---- keys become columns ---- */
 
-/* Numbers [i, i + n) of a query, once for each row. */
-IG_INLINE vf load_query(const float *q, int64_t i, int64_t n) {
-    if (n == VF_ROW) return vf_repeat(q + i);
-    float y[VF_ROW] = {0};
-    memcpy(y, q + i, (size_t)n * sizeof *y);
-    return vf_repeat(y);
-}
-
-/* Row r of vector j is key r * vectors + j. */
-IG_INLINE void add_products(const tile *t, const char *rows, int64_t i, int64_t n, const vf *scale,
-                            vf *sum, const int queries, const ig_dtype dtype) {
-    const int vectors = key_vectors(queries);
-    vf key[MOST_VECTORS];
-    IG_UNROLL for (int j = 0; j < vectors; j++) key[j] =
-        load_rows(rows + j * t->step, vectors * t->step, i, n, scale[j], dtype);
-    IG_UNROLL for (int h = 0; h < queries; h++) {
-        const vf q = load_query(t->q[h], i, n);
-        IG_UNROLL for (int j = 0; j < vectors; j++) sum[h * vectors + j] =
-            vf_fma(q, key[j], sum[h * vectors + j]);
-    }
-}
-
-/* What was summed up in lanes becomes scores of keys from `at` on. */
-IG_INLINE void store_scores(const tile *t, int64_t at, const vf *sum, const int queries) {
-    const int vectors = key_vectors(queries), together = VF_ROW < vectors ? 1 : VF_ROW / vectors;
-    IG_UNROLL for (int h = 0; h < queries; h += together) {
-        float y[MOST_VECTORS * VF_LANES];
-        for (int k = 0; k < vectors * together; k += VF_ROW)
-            vf_store(y + k * VF_ROWS, vf_sum_rows(sum + h * vectors + k));
-        for (int k = 0; k < together && h + k < queries; k++)
-            for (int r = 0; r < VF_ROWS; r++)
-                memcpy(t->score + (h + k) * SPAN + at + r * vectors, y + r * VF_ROW + k * vectors,
-                       (size_t)vectors * sizeof *y);
-    }
-}
-
-IG_INLINE void fetch(const tile *t, int64_t row, const int rows) {
+/* Rows [row, row + rows) of those that come next. */
+IG_INLINE void fetch(const tile *t, int64_t row, int64_t rows) {
     for (int64_t r = row; t->next && r < row + rows; r++)
         for (int64_t i = 0; i < t->next_bytes; i += LINE)
             __builtin_prefetch(t->next + r * t->next_step + i, 0, 2);
 }
 
-/* score[h][j] = q[h] . rows[j] */
-IG_INLINE void score_tile(const tile *t, const int queries, const ig_dtype dtype) {
-    const int vectors = key_vectors(queries), keys = vectors * VF_ROWS;
-    const int64_t whole = t->width / VF_ROW * VF_ROW, block = dtype == IG_Q8_0 ? IG_BLOCK : whole;
-    const char *rows = t->rows;
-    for (int64_t at = 0; at < BATCH; at += keys, rows += keys * t->step) {
-        vf sum[MOST_SUMS], scale[MOST_VECTORS];
-        IG_UNROLL for (int k = 0; k < MOST_SUMS; k++) sum[k] = vf_set(0);
-        fetch(t, at, keys);
-        IG_UNROLL for (int j = 0; j < vectors; j++) scale[j] = vf_set(1);
-        for (int64_t i = 0; i < whole; i += block) {
-            IG_UNROLL for (int j = 0; dtype == IG_Q8_0 && j < vectors; j++) scale[j] =
-                vf_rows_set_f16(stored_at(rows + j * t->step, i, dtype), vectors * t->step);
-            for (int64_t c = i; c < i + block; c += VF_ROW)
-                add_products(t, rows, c, VF_ROW, scale, sum, queries, dtype);
+/* Numbers that lie in COLUMN_BYTES. */
+IG_INLINE int64_t chunk_numbers(const ig_dtype dtype) {
+    return dtype == IG_Q8_0 ? COLUMN_BYTES : dtype == IG_F32 ? COLUMN_WORDS : COLUMN_HALVES;
+}
+
+/* As many numbers of VF_LANES rows.  They are made floats one after the other, when they are
+ * needed: registers are few. */
+typedef struct chunk {
+    vi word[COLUMN_WORDS];
+    vf scale; /* of blocks */
+} chunk;
+
+IG_INLINE void load_chunk(const char *rows, int64_t step, chunk *c, const ig_dtype dtype) {
+    if (dtype == IG_Q8_0) c->scale = block_scales(rows, step);
+    if (dtype == IG_F16)
+        vi_columns_16(rows, step, c->word);
+    else
+        vi_columns(number_at(rows, 0, dtype), step, c->word);
+}
+
+/* The first n of them, which are the last of their rows: nothing behind is touched. */
+IG_INLINE void load_end(const char *rows, int64_t step, int64_t n, chunk *c, const ig_dtype dtype) {
+    char end[VF_LANES][COLUMN_BYTES] = {0};
+    const size_t bytes = (size_t)(stored_at(rows, n, dtype) - rows);
+    for (int r = 0; r < VF_LANES; r++) memcpy(end[r], rows + r * step, bytes);
+    load_chunk(end[0], COLUMN_BYTES, c, dtype);
+}
+
+/* Number i of each row. */
+IG_INLINE vf column(const chunk *c, const int i, const ig_dtype dtype) {
+    const vi high = vi_set((int32_t)0xffff0000);
+    switch (dtype) {
+    case IG_F32: return vf_of_bits(c->word[i]);
+    case IG_F16: return vf_column_f16(c->word, i);
+    case IG_BF16:
+        return vf_of_bits(i % 2 ? vi_and(c->word[i / 2], high) : vi_left(c->word[i / 2], 16));
+    default: break;
+    }
+    const vi byte = vi_right(vi_left(c->word[i / 4], (unsigned)(24 - i % 4 * 8)), 24);
+    return vf_mul(c->scale, vi_to_float(byte));
+}
+
+/* Where the numbers begin that do not fill a chunk; blocks do. */
+IG_INLINE int64_t end_of(const tile *t, const ig_dtype dtype) {
+    return dtype == IG_Q8_0 ? t->width : t->width - t->width % chunk_numbers(dtype);
+}
+
+/* columns[i][j] = number i of row j */
+IG_INLINE void turn_rows(const tile *t, const ig_dtype dtype) {
+    const int64_t all = chunk_numbers(dtype), end = end_of(t, dtype);
+    for (int64_t at = 0; at < BATCH; at += VF_LANES) {
+        const char *rows = t->rows + at * t->step;
+        float *out = (float *)t->columns + at;
+        chunk c;
+        fetch(t, at, VF_LANES);
+        for (int64_t i = 0; i < end; i += all) {
+            load_chunk(stored_at(rows, i, dtype), t->step, &c, dtype);
+            IG_UNROLL for (int n = 0; n < all; n++)
+                vf_store(out + (i + n) * BATCH, column(&c, n, dtype));
         }
-        if (whole < t->width)
-            add_products(t, rows, whole, t->width - whole, scale, sum, queries, dtype);
-        store_scores(t, at, sum, queries);
+        if (dtype == IG_Q8_0 || end == t->width) continue;
+        load_end(stored_at(rows, end, dtype), t->step, t->width - end, &c, dtype);
+        IG_UNROLL for (int n = 0; n < all; n++) if (end + n < t->width)
+            vf_store(out + (end + n) * BATCH, column(&c, n, dtype));
+    }
+}
+
+/* ---- scores: score[h][j] = q[h] . rows[j], number after number ---- */
+
+/* Vectors of keys at a time: two, so that there are enough sums that do not wait for each other.
+ * Of sixteen lanes one is enough when they come from rows, since turning those takes its time too.
+ */
+enum { KEY_VECTORS = 2, ROW_VECTORS = VF_LANES == 16 ? 1 : 2 };
+static_assert(BATCH % (KEY_VECTORS * VF_LANES) == 0, "a batch is whole tiles");
+
+IG_INLINE void store_sums(const tile *t, int64_t at, const vf *sum, const int queries,
+                          const int vectors) {
+    IG_UNROLL for (int k = 0; k < queries * vectors; k++)
+        vf_store(t->score + k / vectors * SPAN + at + k % vectors * VF_LANES, sum[k]);
+}
+
+/* Of columns. */
+IG_INLINE void score_columns(const tile *t, const int queries) {
+    for (int64_t at = 0; at < BATCH; at += KEY_VECTORS * VF_LANES) {
+        const float *column = (const float *)t->columns + at;
+        vf sum[TILE * KEY_VECTORS], key[KEY_VECTORS];
+        IG_UNROLL for (int k = 0; k < queries * KEY_VECTORS; k++) sum[k] = vf_set(0);
+        for (int64_t i = 0; i < t->width; i++, column += BATCH) {
+            IG_UNROLL for (int j = 0; j < KEY_VECTORS; j++) key[j] = vf_load(column + j * VF_LANES);
+            IG_UNROLL for (int k = 0; k < queries * KEY_VECTORS; k++) sum[k] =
+                vf_fma(vf_set(t->q[k / KEY_VECTORS][i]), key[k % KEY_VECTORS], sum[k]);
+        }
+        store_sums(t, at, sum, queries, KEY_VECTORS);
+    }
+}
+
+/* sum[h] += the products with numbers [i, i + n). */
+IG_INLINE void add_chunk(const tile *t, const chunk *c, int64_t i, int64_t n, vf *sum,
+                         const int queries, const ig_dtype dtype) {
+    IG_UNROLL for (int k = 0; k < chunk_numbers(dtype); k++) {
+        if (k >= n) break;
+        vf key[ROW_VECTORS];
+        IG_UNROLL for (int j = 0; j < ROW_VECTORS; j++) key[j] = column(c + j, k, dtype);
+        IG_UNROLL for (int h = 0; h < queries; h++) {
+            const vf q = vf_set(t->q[h][i + k]);
+            IG_UNROLL for (int j = 0; j < ROW_VECTORS; j++) sum[h * ROW_VECTORS + j] =
+                vf_fma(q, key[j], sum[h * ROW_VECTORS + j]);
+        }
+    }
+}
+
+/* Of rows as they lie, for queries that share them with no others: columns stay in registers. */
+IG_INLINE void score_rows(const tile *t, const int queries, const ig_dtype dtype) {
+    const int64_t all = chunk_numbers(dtype), end = end_of(t, dtype),
+                  together = ROW_VECTORS * VF_LANES;
+    const int64_t portion = end > 0 ? (together * all + end - 1) / end : together;
+    for (int64_t at = 0; at < BATCH; at += together) {
+        const char *rows = t->rows + at * t->step;
+        vf sum[TILE * ROW_VECTORS];
+        chunk c[ROW_VECTORS];
+        IG_UNROLL for (int h = 0; h < queries * ROW_VECTORS; h++) sum[h] = vf_set(0);
+        int64_t ahead = at;
+        for (int64_t i = 0; i < end; i += all, ahead += portion) {
+            if (ahead < at + together) fetch(t, ahead, portion);
+            IG_UNROLL for (int j = 0; j < ROW_VECTORS; j++) load_chunk(
+                stored_at(rows, i, dtype) + j * VF_LANES * t->step, t->step, c + j, dtype);
+            add_chunk(t, c, i, all, sum, queries, dtype);
+        }
+        if (dtype != IG_Q8_0 && end < t->width) {
+            IG_UNROLL for (int j = 0; j < ROW_VECTORS; j++)
+                load_end(stored_at(rows, end, dtype) + j * VF_LANES * t->step, t->step,
+                         t->width - end, c + j, dtype);
+            add_chunk(t, c, end, t->width - end, sum, queries, dtype);
+        }
+        store_sums(t, at, sum, queries, ROW_VECTORS);
+    }
+}
+
+/* The same in whole numbers. */
+static void turn_whole(const tile *t) {
+    turned *out = t->columns;
+    for (int64_t at = 0; at < BATCH; at += VF_LANES) {
+        const char *rows = t->rows + at * t->step;
+        fetch(t, at, VF_LANES);
+        for (int64_t b = 0; b < t->width / IG_BLOCK; b++)
+            turn_block(rows + b * (int64_t)sizeof(ig_block_q8_0), t->step, out++);
+    }
+}
+
+IG_INLINE void score_whole(const tile *t, const int queries) {
+    const turned *keys = t->columns;
+    for (int64_t at = 0; at < BATCH; at += VF_LANES) {
+        vf sum[TILE];
+        IG_UNROLL for (int h = 0; h < queries; h++) sum[h] = vf_set(0);
+        for (int64_t b = 0; b < t->width / IG_BLOCK; b++)
+            add_block(keys++, t->asked + b, sum, queries);
+        IG_UNROLL for (int h = 0; h < queries; h++) vf_store(t->score + h * SPAN + at, sum[h]);
     }
 }
 
 /* ---- values ---- */
+
+enum { MOST_VECTORS = 8, MOST_SUMS = 16 };
 
 /* VF_LANES numbers from p on, the first n of which are there; number `place` of a block is the
  * first, where there are blocks. */
@@ -211,43 +293,56 @@ IG_INLINE void add_tile(const tile *t, const int queries, const ig_dtype dtype) 
     }
 }
 
-/* ---- both for each type that a cache may have ---- */
+/* ---- for each type that a cache may have, and each number of queries ---- */
 
-#define IG_TILE(name, dtype, queries)                                                      \
-    static void score_##name##_##queries(const tile *t) { score_tile(t, queries, dtype); } \
-    static void add_##name##_##queries(const tile *t) { add_tile(t, queries, dtype); }
-#define IG_TILES(name, dtype) \
-    IG_TILE(name, dtype, 1)   \
-    IG_TILE(name, dtype, 2)   \
-    IG_TILE(name, dtype, 3)   \
-    IG_TILE(name, dtype, 4)
-IG_TILES(f32, IG_F32)
-IG_TILES(f16, IG_F16)
-IG_TILES(bf16, IG_BF16)
-IG_TILES(q8_0, IG_Q8_0)
+#define IG_TILES(name, call)                            \
+    static void name##_1(const tile *t) { call(t, 1); } \
+    static void name##_2(const tile *t) { call(t, 2); } \
+    static void name##_3(const tile *t) { call(t, 3); } \
+    static void name##_4(const tile *t) { call(t, 4); }
+#define IG_KEPT(name, dtype)                                                             \
+    static void turn_##name(const tile *t) { turn_rows(t, dtype); }                      \
+    IG_INLINE void score_##name(const tile *t, const int n) { score_rows(t, n, dtype); } \
+    IG_INLINE void add_##name(const tile *t, const int n) { add_tile(t, n, dtype); }     \
+    IG_TILES(score_##name, score_##name)                                                 \
+    IG_TILES(add_##name, add_##name)
+IG_TILES(score_columns, score_columns)
+IG_TILES(score_whole, score_whole)
+IG_KEPT(f32, IG_F32)
+IG_KEPT(f16, IG_F16)
+IG_KEPT(bf16, IG_BF16)
+IG_KEPT(q8_0, IG_Q8_0)
+
+typedef tile_fn *const tile_fns[TILE]; /* for one query, for two, ... */
 
 typedef struct stored {
     ig_dtype dtype;
-    tile_fn *score[TILE], *add[TILE]; /* of one query, of two, ... */
+    bool whole;            /* queries are asked in whole numbers */
+    tile_fn *turn;         /* keys into columns, */
+    tile_fns score_turned; /* which many queries share */
+    tile_fns score, add;
 } stored;
 
-#define IG_STORED(name, dtype)                                                             \
-    {                                                                                      \
-        dtype, {score_##name##_1, score_##name##_2, score_##name##_3, score_##name##_4}, { \
-            add_##name##_1, add_##name##_2, add_##name##_3, add_##name##_4                 \
-        }                                                                                  \
+#define IG_FOUR(name) \
+    { name##_1, name##_2, name##_3, name##_4 }
+#define IG_STORED(name, dtype)                                                    \
+    {                                                                             \
+        dtype, false, turn_##name, IG_FOUR(score_columns), IG_FOUR(score_##name), \
+            IG_FOUR(add_##name)                                                   \
     }
 
 /* NULL: a cache of that type is not known here. */
-static const stored *stored_as(ig_dtype dtype) {
+static const stored *stored_as(ig_dtype dtype, int64_t width) {
     static const stored all[] = {
+        {IG_Q8_0, true, turn_whole, IG_FOUR(score_whole), {NULL}, IG_FOUR(add_q8_0)},
         IG_STORED(f32, IG_F32),
         IG_STORED(f16, IG_F16),
         IG_STORED(bf16, IG_BF16),
         IG_STORED(q8_0, IG_Q8_0),
     };
+    const bool whole = DOT_IS_FAST && width <= (int64_t)MOST_BLOCKS * IG_BLOCK;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].dtype == dtype) return &all[i];
+        if (all[i].dtype == dtype && (whole || !all[i].whole)) return &all[i];
     return NULL;
 }
 

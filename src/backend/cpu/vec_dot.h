@@ -12,21 +12,25 @@
 #include "backend/cpu/vec.h"
 
 #if defined(__AVX512VNNI__)
+enum { DOT_IS_FAST = 1 }; /* and exact for all bytes */
 IG_INLINE vi vi_dot(vi acc, vi u, vi s) { return _mm512_dpbusd_epi32(acc, u, s); }
 IG_INLINE void vi_hide(vi *x) { __asm__("" : "+v"(*x)); }
 #elif defined(__AVX512BW__)
+enum { DOT_IS_FAST = 0 };
 IG_INLINE vi vi_dot(vi acc, vi u, vi s) {
     const vi pairs = _mm512_maddubs_epi16(u, s);
     return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
 }
 IG_INLINE void vi_hide(vi *x) { __asm__("" : "+v"(*x)); }
 #elif defined(__AVX2__)
+enum { DOT_IS_FAST = 0 };
 IG_INLINE vi vi_dot(vi acc, vi u, vi s) {
     const vi pairs = _mm256_maddubs_epi16(u, s);
     return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 IG_INLINE void vi_hide(vi *x) { __asm__("" : "+x"(*x)); }
 #else
+enum { DOT_IS_FAST = 0 };
 IG_INLINE vi vi_dot(vi acc, vi u, vi s) {
     for (int i = 0; i < 4; i++) {
         const int32_t a = (int32_t)((uint32_t)u >> (8 * i) & 255);

@@ -29,6 +29,7 @@ enum {
     QUERIES = 64,      /* and both */
     MOST_WIDTH = 1024, /* of a head */
     FEW_UNITS = 32,    /* so many would leave threads without work */
+    FOLDS_AHEAD = 6,   /* spans between asking for a state and folding it */
 };
 static_assert(KEYS % BATCH == 0, "a page is whole batches");
 
@@ -81,9 +82,12 @@ typedef struct walk {
     int64_t slot;                             /* where their states are kept */
     int64_t first[MOST_ROWS], end[MOST_ROWS]; /* the positions each row sees, */
     int64_t low[MOST_ROWS], high[MOST_ROWS];  /* and its keys of the span at hand */
+    bool found;                               /* what queries ask: */
     const float *q[QUERIES];                  /* query row * heads + head: what it asks, */
+    asked asked[QUERIES][MOST_BLOCKS];        /* in whole numbers too, where keys are in blocks, */
     float *values[QUERIES];                   /* where values are added up, */
     float score[QUERIES][SPAN];
+    _Alignas(LINE) float columns[MOST_WIDTH * BATCH]; /* a batch of keys, turned around */
 } walk;
 
 static float *state_of(const walk *w, int64_t row, int64_t head) {
@@ -106,6 +110,7 @@ typedef struct crew {
 static void do_crew(walk *w, tile *t, const crew *c, tile_fn *const *fn) {
     for (int64_t i = 0; i < c->n; i += TILE) {
         t->q = w->q + c->first + i;
+        t->asked = w->asked[c->first + i];
         t->values = w->values + c->first + i;
         t->score = w->score[c->first + i] + c->low;
         t->n = c->high - c->low;
@@ -136,22 +141,35 @@ static void do_group(walk *w, tile *t, int64_t group, int64_t j, extent how, til
     do_crew(w, t, &c, fn);
 }
 
+/* Scores or values of a group; keys that many queries read are turned around for all of them. */
+static void do_tiles(walk *w, tile *t, const stored *s, int64_t group, int64_t j, extent how) {
+    if (how == SEEN) {
+        do_group(w, t, group, j, how, s->add);
+    } else if (w->rows * w->each <= TILE && !s->whole) {
+        do_group(w, t, group, j, how, s->score);
+    } else {
+        s->turn(t);
+        t->next = NULL;
+        do_group(w, t, group, j, how, s->score_turned);
+    }
+}
+
 /* Keys or values [low, high) of a span, a batch of all heads of keys at a time: memory is read in
  * the order it lies in.  Each group asks for its part of the next batch. */
-static void do_side(walk *w, const side *s, int64_t low, int64_t high, extent how,
-                    tile_fn *const *fn) {
+static void do_side(walk *w, const side *s, int64_t low, int64_t high, extent how) {
     const params *p = w->l->params;
     for (int64_t j = low / BATCH * BATCH; j < high; j += BATCH) {
         const pages *next = j + BATCH < SPAN || !s->then ? s->pages : s->then->pages;
         const char *rows = row_at(s, j), *next_rows = row_at(s, j + BATCH);
         tile t = {.step = s->pages->step_bytes,
                   .width = s->pages->width,
+                  .columns = w->columns,
                   .next_step = w->groups == p->g ? next->row_bytes : next->step_bytes,
                   .next_bytes = next->row_bytes};
         for (int64_t group = 0; group < w->groups; group++) {
             t.rows = rows + group * s->pages->row_bytes;
             t.next = next_rows ? next_rows + group * BATCH * t.next_step : NULL;
-            do_group(w, &t, group, j, how, fn);
+            do_tiles(w, &t, s->pages->stored, group, j, how);
         }
     }
 }
@@ -239,6 +257,17 @@ static void look(walk *w, int64_t span, const side *k) {
     }
 }
 
+/* What queries ask, when the first key is met. */
+static void find_queries(walk *w) {
+    const params *p = w->l->params;
+    for (int64_t i = 0; i < w->rows * w->heads && !w->found; i++) {
+        const int64_t row = w->row + i / w->heads, head = w->head + i % w->heads;
+        w->q[i] = (const float *)w->l->at[Q] + (row * p->h + head) * p->k.width;
+        if (p->k.stored->whole) ask_row(w->q[i], p->k.width, w->asked[i]);
+    }
+    w->found = true;
+}
+
 /* Each query begins with nothing seen. */
 static void begin_queries(walk *w) {
     const params *p = w->l->params;
@@ -247,8 +276,6 @@ static void begin_queries(walk *w) {
             float *state = state_of(w, r, i);
             memset(state, 0, (size_t)state_floats(p) * sizeof *state);
             w->values[r * w->heads + i] = state + STATE_HEAD;
-            w->q[r * w->heads + i] =
-                (const float *)w->l->at[Q] + ((w->row + r) * p->h + w->head + i) * p->k.width;
         }
 }
 
@@ -266,14 +293,15 @@ static void walk_span(walk *w, int64_t span) {
         if (w->high[r] > high) high = w->high[r];
     }
     if (low >= high) return;
+    find_queries(w);
     find_pages(w, span + 1, &next_k, &next_v);
     k.then = &v, v.then = &next_k;
-    do_side(w, &k, low, high, WHOLE, p->k.stored->score);
+    do_side(w, &k, low, high, WHOLE);
     for (int64_t r = 0; r < w->rows; r++)
         for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++)
             weigh(p, state_of(w, r, i), w->score[r * w->heads + i] + w->low[r],
                   w->high[r] - w->low[r]);
-    do_side(w, &v, low, high, SEEN, p->v.stored->add);
+    do_side(w, &v, low, high, SEEN);
 }
 
 /* Puts what a later span has found to what those before have. */
@@ -382,6 +410,7 @@ static void walk_block(const ig_cpu_launch *l, int64_t block, int64_t bundle, in
         for (w.head = head; w.head < head_end; w.head += w.heads) {
             w.heads = smaller(head_end - w.head, MOST_HEADS);
             w.each = w.heads / w.groups;
+            w.found = false;
             if (span < 0)
                 walk_all(&w);
             else
@@ -406,6 +435,13 @@ static void attend_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         walk_block(l, unit / n / p->spans, unit % n, unit / n % p->spans);
 }
 
+/* Another thread has written what is folded, and its caches are far. */
+static void fetch_state(const ig_cpu_launch *l, int64_t row, int64_t slot, int64_t head) {
+    const params *p = l->params;
+    const float *state = state_at(l, row, slot < p->slots ? slot : 0, head);
+    for (int64_t i = 0; i < state_floats(p); i += STATE_HEAD) __builtin_prefetch(state + i);
+}
+
 /* and a query, whose spans have all been walked. */
 static void fold_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
@@ -414,8 +450,10 @@ static void fold_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         const sight s = sight_of(l, row);
         const int64_t until = s.sequence < 0 ? 0 : reach(l, &s), span = s.first / SPAN;
         float *state = s.first < until ? state_at(l, row, span, head) : NULL;
-        for (int64_t i = span + 1; state && i * SPAN < until; i++)
+        for (int64_t i = span + 1; state && i * SPAN < until; i++) {
+            fetch_state(l, row, i + FOLDS_AHEAD, head);
             fold(state, state_at(l, row, i, head), p->v.width);
+        }
         finish(l, row, head, state);
     }
 }
@@ -436,7 +474,7 @@ static bool pages_make(const ig_operand *o, pages *out) {
     *out = (pages){.width = dim[3],
                    .row_bytes = ig_bytes_of(dtype, dim[3]),
                    .step_bytes = ig_bytes_of(dtype, dim[2] * dim[3])};
-    out->stored = stored_as(dtype);
+    out->stored = stored_as(dtype, dim[3]);
     return ig_operand_is_packed(o) && out->stored && dim[3] <= MOST_WIDTH;
 }
 

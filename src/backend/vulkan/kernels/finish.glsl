@@ -14,8 +14,9 @@ void finish(uint at, uint column, float e) {
     precise float y = e;
     if (HAS_BIAS) y = y + FLOAT(2, column * head.bias_stride);
     y = activation_of(ACTIVATION, y);
+    if (AFTER == VK_RESIDUAL) y = y + FLOAT(4, at);
     SET_FLOAT(3, at, y);
     if (AFTER == VK_SUM) y = y + FLOAT(4, at);
     if (AFTER == VK_PRODUCT) y = y * FLOAT(4, at);
-    if (AFTER != VK_NOTHING) SET_FLOAT(5, at, y);
+    if (AFTER == VK_SUM || AFTER == VK_PRODUCT) SET_FLOAT(5, at, y);
 }

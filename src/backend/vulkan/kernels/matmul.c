@@ -80,12 +80,15 @@ static uint32_t form_of(const ig_operand *o, uint32_t rows, uint32_t stride, uin
 
 /* ---- products in parts along k ---- */
 
-/* Groups that keep a large device busy, and the least that one should do of k. */
-enum { ENOUGH_GROUPS = 384, MOST_PARTS = 8, LEAST_PART = 256 };
+/* Groups that keep a large device busy, and the least that one should do of k.  Those that work on
+ * units for matrices are enough when each processor has one. */
+enum { ENOUGH_GROUPS = 384, ENOUGH_MATRIX_GROUPS = 128, MOST_PARTS = 8, LEAST_PART = 256 };
 
 static uint32_t parts_for(const vk_matmul_head *h, const vk_dispatch *d) {
     const uint32_t groups = d->groups[0] * d->groups[1], most = h->k / LEAST_PART;
-    const uint32_t wanted = h->batches > 1 ? 1 : ENOUGH_GROUPS / (groups > 0 ? groups : 1);
+    const uint32_t enough =
+        d->shader == VK_SHADER_matmul_matrix ? ENOUGH_MATRIX_GROUPS : ENOUGH_GROUPS;
+    const uint32_t wanted = h->batches > 1 ? 1 : enough / (groups > 0 ? groups : 1);
     const uint32_t parts = wanted < most ? wanted : most;
     return parts < 2 ? 1 : parts < MOST_PARTS ? parts : MOST_PARTS;
 }
@@ -305,9 +308,10 @@ bool vk_matmul_takes_before(const ig_step *product, const ig_step *before) {
     ig_attrs_matmul attrs;
     vk_matmul_params p;
     if (product->op != IG_OP_MATMUL || count == 0 || !ig_operand_is_packed(x) ||
-        x->value != before->out[0].value || product->in[1].value == x->value ||
-        vk_count(&before->out[0]) != count)
+        x->value != before->out[0].value || vk_count(&before->out[0]) != count)
         return false;
+    for (uint32_t i = 1; i < product->n_in; i++)
+        if (product->in[i].value == x->value) return false;
     ig_step_attrs(product, &attrs, sizeof attrs);
     params_of(product, &attrs, &p);
     const bool is_norm =
@@ -321,7 +325,10 @@ bool vk_matmul_takes_before(const ig_step *product, const ig_step *before) {
 bool vk_matmul_takes_after(const ig_step *product, const ig_step *after) {
     const ig_operand *out = &product->out[0];
     const int64_t count = vk_count(out);
-    if (count == 0 || (after->op != IG_OP_ADD && after->op != IG_OP_MUL)) return false;
+    ig_attrs_matmul attrs;
+    ig_step_attrs(product, &attrs, sizeof attrs);
+    if (attrs.residual || count == 0 || (after->op != IG_OP_ADD && after->op != IG_OP_MUL))
+        return false;
     if (after->in[0].value == after->in[1].value) return false;
     if (after->in[0].value != out->value && after->in[1].value != out->value) return false;
     for (uint32_t i = 0; i < 3; i++)
@@ -330,7 +337,8 @@ bool vk_matmul_takes_after(const ig_step *product, const ig_step *after) {
 }
 
 /* Adds to a product what goes along with it; its memory is x, w, bias, out as by itself, then what
- * `after` takes and makes, then the other factor of `before` and what it makes. */
+ * `after` takes and makes, of which a residual has the first, then the other factor of `before` and
+ * what it makes. */
 static void join(const vk_builder *b, const ig_step *step, vk_dispatch *d, vk_matmul_head *h) {
     const ig_step *before = b->join.before, *after = b->join.after;
     if (!before && !after) return;
@@ -357,19 +365,23 @@ static void join(const vk_builder *b, const ig_step *step, vk_dispatch *d, vk_ma
 
 static bool matmul(const ig_step *step, vk_builder *b) {
     const ig_operand *x = &step->in[0], *w = &step->in[1], *out = &step->out[0];
-    const ig_operand *bias = step->n_in > 2 ? &step->in[2] : w;
+    const ig_operand *last = &step->in[step->n_in - 1];
     ig_attrs_matmul attrs;
     vk_matmul_params p;
     ig_step_attrs(step, &attrs, sizeof attrs);
-    if (attrs.residual || attrs.activation > IG_ACTIVATION_GELU_TANH ||
-        !can_decode(w, attrs.transpose_b) || !vk_operands_are(step, 2, IG_F32) ||
-        !vk_outputs_are_packed(step))
+    const bool has_bias = step->n_in - (attrs.residual ? 1 : 0) > 2;
+    if (attrs.activation > IG_ACTIVATION_GELU_TANH || !can_decode(w, attrs.transpose_b) ||
+        !vk_operands_are(step, 2, IG_F32) || !vk_outputs_are_packed(step) ||
+        (attrs.residual && !ig_operand_is_packed(last)))
         return false;
     if (vk_count(out) == 0) return true;
     params_of(step, &attrs, &p);
-    vk_dispatch d = {.constant = {[6] = attrs.activation, [7] = step->n_in > 2},
-                     .n_refs = 4,
-                     .ref = {vk_reads(x), vk_reads(w), vk_reads(bias), vk_writes(out)},
+    vk_dispatch d = {.constant = {[6] = attrs.activation,
+                                  [7] = has_bias,
+                                  [9] = attrs.residual ? VK_RESIDUAL : VK_NOTHING},
+                     .n_refs = attrs.residual ? 5 : 4,
+                     .ref = {vk_reads(x), vk_reads(w), vk_reads(has_bias ? &step->in[2] : w),
+                             vk_writes(out), vk_reads(last)},
                      .params = &p,
                      .params_bytes = sizeof p};
     join(b, step, &d, &p.head);

@@ -239,6 +239,7 @@ VK_STRUCT(vk_random_params) {
 #define VK_PRODUCT  1 /* mul, before or after it */
 #define VK_SUM      2 /* add, after it */
 #define VK_RMS_NORM 3 /* before it */
+#define VK_RESIDUAL 4 /* add, after it, as part of the step */
 
 #define VK_ROUTE      0
 #define VK_GROUP_ROWS 1

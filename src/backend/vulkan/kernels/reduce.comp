@@ -65,9 +65,9 @@ void join(uint a, uint b) {
 }
 
 float finish(float x, int exponent) {
-    const float power = OPERATION == VK_REDUCE_SQUARES ? power_of_two(exponent) : 1;
-    if (FINISH == VK_FINISH_MEAN) return x / params.divisor * power * power;
-    return FINISH == VK_FINISH_ROOT ? root(x) * power : x;
+    const int power = OPERATION == VK_REDUCE_SQUARES ? exponent : 0;
+    if (FINISH == VK_FINISH_MEAN) return times_power(x / params.divisor, 2 * power);
+    return FINISH == VK_FINISH_ROOT ? root(x) * power_of_two(power) : x;
 }
 
 void main() {

@@ -1,0 +1,140 @@
+/*
+ * vec_columns.h - rows of memory turned around, beside the operations of vec.h.
+ *
+ * VF_LANES rows become columns: a vector then holds one number of each row, so that what is
+ * computed for many rows needs no sums across lanes.
+ */
+#ifndef IG_BACKEND_CPU_VEC_COLUMNS_H
+#define IG_BACKEND_CPU_VEC_COLUMNS_H
+
+#include "backend/cpu/vec_dot.h"
+
+enum {
+    COLUMN_BYTES = 32, /* of each row that are turned at once, */
+    COLUMN_WORDS = COLUMN_BYTES / 4,
+    COLUMN_HALVES = COLUMN_BYTES / 2,
+};
+
+#if defined(__AVX512BW__)
+
+/* Rows 0 to 3 of `rows` and, behind each, the one four further on. */
+IG_INLINE void load_eight(const char *rows, int64_t step, vi *out) {
+    IG_UNROLL for (int r = 0; r < 4; r++) {
+        const __m256i low = _mm256_loadu_si256((const void *)(rows + r * step));
+        const __m256i high = _mm256_loadu_si256((const void *)(rows + (r + 4) * step));
+        out[r] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    }
+}
+
+/* Of each quarter, four rows of four words -> four columns of four. */
+IG_INLINE void turn_words(vi *x) {
+    const vi a = _mm512_unpacklo_epi32(x[0], x[1]), b = _mm512_unpackhi_epi32(x[0], x[1]);
+    const vi c = _mm512_unpacklo_epi32(x[2], x[3]), d = _mm512_unpackhi_epi32(x[2], x[3]);
+    x[0] = _mm512_unpacklo_epi64(a, c);
+    x[1] = _mm512_unpackhi_epi64(a, c);
+    x[2] = _mm512_unpacklo_epi64(b, d);
+    x[3] = _mm512_unpackhi_epi64(b, d);
+}
+
+/* out[s], lane r: word s of row r, which lies `step` bytes behind the one before. */
+IG_INLINE void vi_columns(const char *rows, int64_t step, vi *out) {
+    vi first[4], last[4];
+    load_eight(rows, step, first);
+    load_eight(rows + 8 * step, step, last);
+    turn_words(first);
+    turn_words(last);
+    IG_UNROLL for (int s = 0; s < 4; s++) {
+        out[s] = _mm512_shuffle_i32x4(first[s], last[s], 0x88);
+        out[s + 4] = _mm512_shuffle_i32x4(first[s], last[s], 0xdd);
+    }
+}
+
+/* Numbers of 16 bits in rows r and r + 4 in turns: three times, and eight rows of eight are eight
+ * columns (see vb16_transpose()). */
+IG_INLINE void interleave(const vi *x, vi *y) {
+    IG_UNROLL for (int r = 0; r < 4; r++) {
+        y[2 * r] = _mm512_unpacklo_epi16(x[r], x[r + 4]);
+        y[2 * r + 1] = _mm512_unpackhi_epi16(x[r], x[r + 4]);
+    }
+}
+
+/* The same of 16 bits: number s of the rows in half of out[s % 8], and as floats. */
+IG_INLINE void vi_columns_16(const char *rows, int64_t step, vi *out) {
+    vi x[8];
+    IG_UNROLL for (int r = 0; r < 8; r++) {
+        const __m256i low = _mm256_loadu_si256((const void *)(rows + r * step));
+        const __m256i high = _mm256_loadu_si256((const void *)(rows + (r + 8) * step));
+        x[r] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    }
+    interleave(x, out);
+    interleave(out, x);
+    interleave(x, out);
+    /* Number s of rows 0-7 | s + 8 | s of rows 8-15 | s + 8 */
+    IG_UNROLL for (int s = 0; s < 8; s++) out[s] = _mm512_shuffle_i32x4(out[s], out[s], 0xd8);
+}
+IG_INLINE vf vf_column_f16(const vi *columns, int s) {
+    return _mm512_cvtph_ps(s < 8 ? _mm512_castsi512_si256(columns[s])
+                                 : _mm512_extracti64x4_epi64(columns[s - 8], 1));
+}
+
+#elif defined(__AVX2__)
+
+/* Of each half, four rows of four words -> four columns of four. */
+IG_INLINE void turn_words(vi *x) {
+    const vi a = _mm256_unpacklo_epi32(x[0], x[1]), b = _mm256_unpackhi_epi32(x[0], x[1]);
+    const vi c = _mm256_unpacklo_epi32(x[2], x[3]), d = _mm256_unpackhi_epi32(x[2], x[3]);
+    x[0] = _mm256_unpacklo_epi64(a, c);
+    x[1] = _mm256_unpackhi_epi64(a, c);
+    x[2] = _mm256_unpacklo_epi64(b, d);
+    x[3] = _mm256_unpackhi_epi64(b, d);
+}
+
+IG_INLINE void vi_columns(const char *rows, int64_t step, vi *out) {
+    vi x[8];
+    IG_UNROLL for (int r = 0; r < 8; r++) x[r] =
+        _mm256_loadu_si256((const void *)(rows + r * step));
+    turn_words(x);
+    turn_words(x + 4);
+    IG_UNROLL for (int s = 0; s < 4; s++) {
+        out[s] = _mm256_permute2x128_si256(x[s], x[s + 4], 0x20);
+        out[s + 4] = _mm256_permute2x128_si256(x[s], x[s + 4], 0x31);
+    }
+}
+
+IG_INLINE void interleave(const vi *x, vi *y) {
+    IG_UNROLL for (int r = 0; r < 4; r++) {
+        y[2 * r] = _mm256_unpacklo_epi16(x[r], x[r + 4]);
+        y[2 * r + 1] = _mm256_unpackhi_epi16(x[r], x[r + 4]);
+    }
+}
+IG_INLINE void vi_columns_16(const char *rows, int64_t step, vi *out) {
+    vi x[8];
+    IG_UNROLL for (int r = 0; r < 8; r++) x[r] =
+        _mm256_loadu_si256((const void *)(rows + r * step));
+    interleave(x, out);
+    interleave(out, x);
+    interleave(x, out);
+}
+IG_INLINE vf vf_column_f16(const vi *columns, int s) {
+    return _mm256_cvtph_ps(s < 8 ? _mm256_castsi256_si128(columns[s])
+                                 : _mm256_extracti128_si256(columns[s - 8], 1));
+}
+
+#else
+
+IG_INLINE void vi_columns(const char *rows, int64_t step, vi *out) {
+    (void)step;
+    memcpy(out, rows, COLUMN_WORDS * sizeof *out);
+}
+IG_INLINE void vi_columns_16(const char *rows, int64_t step, vi *out) {
+    vi_columns(rows, step, out);
+}
+IG_INLINE vf vf_column_f16(const vi *columns, int s) {
+    uint16_t half;
+    memcpy(&half, (const char *)columns + s * (int)sizeof half, sizeof half);
+    return vf_load_f16(&half);
+}
+
+#endif
+
+#endif
