@@ -8,12 +8,13 @@
  */
 #include "ingot/bench.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "backend/cpu/ceilings.h"
 #include "base/alloc.h"
+#include "base/memory.h"
 #include "base/team.h"
 
 enum {
@@ -43,11 +44,20 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* So many that caches keep little of what is read again and again; there are such of 300 MB. */
+/* The last cache before memory; 0: the system does not say. */
+static uint64_t cache_bytes(void) {
+    unsigned long long kib = 0;
+    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
+    if (!file) return 0;
+    if (fscanf(file, "%lluK", &kib) != 1 || kib > most_read_bytes / 1024) kib = 0;
+    fclose(file);
+    return kib * 1024;
+}
+
+/* So many that a cache, of which there are some of 300 MB, keeps little of what is read again and
+ * again; but a quarter of what memory there is at most. */
 static uint64_t default_read_bytes(void) {
-    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE), pages = sysconf(_SC_PHYS_PAGES);
-    const uint64_t wanted = cache > 0 ? 8 * (uint64_t)cache : 0;
-    const uint64_t quarter = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) / 4 : 0;
+    const uint64_t wanted = 8 * cache_bytes(), quarter = ig_memory_available() / 4;
     const uint64_t bytes = wanted < quarter ? wanted : quarter;
     return bytes > least_read_bytes ? bytes : least_read_bytes;
 }

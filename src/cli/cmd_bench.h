@@ -98,8 +98,9 @@ IG_MUST_CHECK ig_status bench_device_ask(ig_cli *cli, const char *device, int64_
 json_t *bench_machine_json(void);
 void bench_print_machine(void); /* the same, as a line */
 
-uint64_t bench_rss(void);      /* bytes of the process, now */
-uint64_t bench_peak_rss(void); /* and so far */
+uint64_t bench_rss(void);         /* bytes of the process, now */
+uint64_t bench_peak_rss(void);    /* and so far */
+void bench_forget_peak_rss(void); /* from here on, if the system can */
 
 /* An allocator that counts, and otherwise is the one inside. */
 typedef struct bench_counter {

@@ -49,7 +49,7 @@ typedef struct model_bench {
     float *logits;   /* [most_rows, vocabulary] */
     ig_session_row *step;
     double start_ms;
-    uint64_t peak_rss; /* before memory was taken to measure the machine */
+    uint64_t peak_rss; /* but for what measuring the machine takes */
     ig_token_cost cost;
     double submits_per_token; /* of one text, in its last run */
     bench_submits submits;
@@ -126,13 +126,20 @@ static ig_status run_test(model_bench *b, test *t, int64_t run) {
     return IG_OK;
 }
 
+static void note_peak(model_bench *b) {
+    const uint64_t peak = bench_peak_rss();
+    if (peak > b->peak_rss) b->peak_rss = peak;
+}
+
 /* What the machine has to give at this moment. */
-static ig_status look_at_machine(const model_bench *b, test *t) {
+static ig_status look_at_machine(model_bench *b, test *t) {
     const ig_ceiling_options options = {.threads = (int)b->device.threads,
                                         .allocator = b->model.cli->allocator};
     double read, dot;
+    note_peak(b);
     IG_TRY(ig_ceiling_measure(IG_CEILING_READ, &options, &read));
     IG_TRY(ig_ceiling_measure(IG_CEILING_DOT, &options, &dot));
+    bench_forget_peak_rss();
     t->read += read / (double)b->runs;
     t->dot += dot / (double)b->runs;
     return IG_OK;
@@ -146,7 +153,6 @@ static ig_status run_all(model_bench *b) {
     ig_status status = IG_OK;
     for (test *t = b->tests; t < b->tests + b->n_tests; t++)
         for (int64_t i = -1; i < b->runs && status == IG_OK; i++) { /* the first before the clock */
-            if (i == 0 && t == b->tests) b->peak_rss = bench_peak_rss();
             if (i >= 0) status = look_at_machine(b, t);
             if (status == IG_OK) status = run_test(b, t, i < 0 ? 0 : i);
             if (ig_cli_cancelled(cli)) status = IG_FAIL(IG_ERR_CANCELLED, "bench: stopped");
@@ -407,6 +413,7 @@ ig_status bench_model(ig_cli *cli, const bench_options *o) {
     ig_status status = model_open(cli, &b.options, &b.model);
     if (status == IG_OK) status = prepare(&b, began);
     if (status == IG_OK) status = run_all(&b);
+    note_peak(&b);
     if (status == IG_OK) {
         for (int i = 0; i < b.n_tests; i++) settle(&b, &b.tests[i]);
         status = cost_of_submits(&b);

@@ -155,6 +155,7 @@ static const ig_case cases[] = {
            .scale = 0.0625f),
     CACHED("heads of 64, six for one of keys", BORDER, IG_Q8_0, IG_Q8_0, 8, 6, 1, 64, 64,
            .window = 0),
+    CACHED("heads of 280 in halves", BORDER, IG_F16, IG_F16, 8, 2, 1, 280, 16, .window = 0),
     CACHED("heads of 288 in blocks", BORDER, IG_Q8_0, IG_Q8_0, 2, 2, 1, 288, 32, .window = 0),
     CACHED("heads of 72, seven for one of keys", BORDER, IG_BF16, IG_BF16, 8, 7, 1, 72, 40,
            .window = 0),

@@ -35,6 +35,10 @@ const double case_bytes[32] = {
              ATTRS(ig_attrs_matmul, .transpose_b = 1)),                                           \
         CASE(IG_OP_MATMUL, "silu of " #type, IN(F32(5, block), TYPED(type, 18, block)),           \
              ATTRS(ig_attrs_matmul, .transpose_b = 1, .activation = IG_ACTIVATION_SILU)),         \
+        CASE(IG_OP_MATMUL, "bias, silu and residual of " #type,                                   \
+             IN(F32(9, block), TYPED(type, 35, block), BIAS(35), BIAS(9, 35)),                    \
+             ATTRS(ig_attrs_matmul, .transpose_b = 1, .activation = IG_ACTIVATION_SILU,           \
+                   .residual = 1)),                                                               \
         CASE(IG_OP_MATMUL, "slices of " #type,                                                    \
              IN(F32_LAID(SLICED, 5, block),                                                       \
                 OPERAND(DTYPE(type), .layout = SLICED, SHAPE(18, block))),                        \

@@ -467,8 +467,8 @@ static bool makes(const ig_step *step, const ig_operand *x) {
 }
 
 /* The chain of the level before in which rows of in[0] of step i are made, and are warm; NULL:
- * there is none.  One that could be cut anywhere is left so unless it has rows enough for all
- * threads. */
+ * there is none.  One that could be cut anywhere is left so if its rows are long and too few for
+ * all threads. */
 static chain *maker_of(const cpu_program *p, const ig_step *steps, uint32_t i,
                        const ig_cpu_setup *setup, const level *now) {
     enum { ROWS_ENOUGH = 32 };
@@ -477,7 +477,7 @@ static chain *maker_of(const cpu_program *p, const ig_step *steps, uint32_t i,
     for (chain *c = p->chains + now->chain; c-- > p->chains;) {
         if (ig_step_at(steps, p->step_of[c->first])->level + 1 < step->level) break;
         if (c->rows != setup->prepare_units || c->split == BY_UNIT) continue;
-        if (c->split == BY_ELEMENT && c->rows < ROWS_ENOUGH) continue;
+        if (c->split == BY_ELEMENT && c->row_cost >= CHUNK_WORK && c->rows < ROWS_ENOUGH) continue;
         for (uint32_t t = c->first; t != NO_TASK; t = p->next[t])
             if (p->step_of[t] == t && makes(ig_step_at(steps, t), &step->in[0])) return c;
     }

@@ -26,6 +26,7 @@
 #ifndef IG_BACKEND_CPU_PACKED_HALVES_H
 #define IG_BACKEND_CPU_PACKED_HALVES_H
 
+#include "backend/cpu/finish.h"
 #include "backend/cpu/product.h"
 
 enum {
@@ -219,12 +220,24 @@ typedef void half_tile_fn(const half_tile *t);
 #define HALF_ENTRY(ID, rows)     {half_##ID##_##rows##_one, half_##ID##_##rows##_many},
 
 /* X of each number of rows, or ONE where one group is all that fits. */
-#define HALF_ROWS_EACH(X, ONE, ID)                                                               \
-    X(ID, 1)                                                                                     \
-    X(ID, 2)                                                                                     \
-    X(ID, 3) X(ID, 4) X(ID, 5) X(ID, 6) X(ID, 7) X(ID, 8) X(ID, 9) X(ID, 10) X(ID, 11) X(ID, 12) \
-        ONE(ID, 13) ONE(ID, 14) ONE(ID, 15) ONE(ID, 16) ONE(ID, 17) ONE(ID, 18) ONE(ID, 19)      \
-            ONE(ID, 20) ONE(ID, 21) ONE(ID, 22) ONE(ID, 23) ONE(ID, 24)
+#define HALF_ROWS_EACH(X, ONE, ID) \
+    X(ID, 1)                       \
+    X(ID, 2)                       \
+    X(ID, 3)                       \
+    X(ID, 4)                       \
+    X(ID, 5)                       \
+    X(ID, 6)                       \
+    X(ID, 7)                       \
+    X(ID, 8)                       \
+    X(ID, 9)                       \
+    X(ID, 10)                      \
+    X(ID, 11)                      \
+    X(ID, 12)                      \
+    ONE(ID, 13)                    \
+    ONE(ID, 14)                    \
+    ONE(ID, 15)                    \
+    ONE(ID, 16)                    \
+    ONE(ID, 17) ONE(ID, 18) ONE(ID, 19) ONE(ID, 20) ONE(ID, 21) ONE(ID, 22) ONE(ID, 23) ONE(ID, 24)
 HALF_ROWS_EACH(HALF_TILE, HALF_TILE_ONE, F16)
 HALF_ROWS_EACH(HALF_TILE, HALF_TILE_ONE, BF16)
 
@@ -253,6 +266,7 @@ typedef struct half_block {
     float *y;
     int64_t y_row;
     const float *bias; /* of these columns, or NULL */
+    ending end;
 } half_block;
 
 /* Tile i of the groups from column c on. */
@@ -268,12 +282,15 @@ static inline void multiply_half_tile(const half_block *p, int64_t c, int64_t gr
                          .ahead = ahead,
                          .x = p->x + begin * half_steps(p->k) * HALF_GROUP,
                          .sums = sums};
+    const ending end = ending_at(p->end, begin * p->y_row + c);
+    finish_soon(end, p->y_row, rows, columns);
     half_tiles[p->dtype == IG_BF16][rows - 1][groups > 1](&t);
     for (int64_t r = 0; r < rows; r++) {
         const float *sum = sums + r * groups * HALF_GROUP;
         float *y = p->y + (begin + r) * p->y_row + c;
         for (int64_t j = 0; j < columns; j++) y[j] = p->bias ? sum[j] + p->bias[c + j] : sum[j];
     }
+    finish(end, p->y + begin * p->y_row + c, p->y_row, rows, columns);
 }
 
 /* All rows through some groups, while these are near.  The second tile fetches the groups behind

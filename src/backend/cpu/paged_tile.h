@@ -19,8 +19,11 @@ enum {
     SPAN = 4 * IG_PAGE_ROWS, /* positions whose scores are kept */
     BATCH = 32,              /* keys that are scored in one call */
     TILE = 4,                /* queries at most */
+    MOST_TURNED = 256,       /* numbers of a row, if its columns are kept */
     LINE = 64,               /* bytes */
 };
+
+static_assert(MOST_TURNED <= MOST_BLOCKS * IG_BLOCK, "a query has as many blocks");
 
 /* Queries that read the same rows. */
 typedef struct tile {
@@ -340,7 +343,7 @@ static const stored *stored_as(ig_dtype dtype, int64_t width) {
         IG_STORED(bf16, IG_BF16),
         IG_STORED(q8_0, IG_Q8_0),
     };
-    const bool whole = DOT_IS_FAST && width <= (int64_t)MOST_BLOCKS * IG_BLOCK;
+    const bool whole = DOT_IS_FAST && width <= MOST_TURNED;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].dtype == dtype && (whole || !all[i].whole)) return &all[i];
     return NULL;

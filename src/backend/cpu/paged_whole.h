@@ -21,7 +21,7 @@
 #include "backend/cpu/vec_math.h"
 #include "ingot/blocks.h"
 
-enum { DIGITS = 3, MOST_BLOCKS = 8 /* of a row; wider ones are multiplied as floats */ };
+enum { DIGITS = 3, MOST_BLOCKS = 8 /* of a row */ };
 
 /* A block of a query. */
 typedef struct asked {

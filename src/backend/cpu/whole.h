@@ -20,6 +20,7 @@
 #ifndef IG_BACKEND_CPU_WHOLE_H
 #define IG_BACKEND_CPU_WHOLE_H
 
+#include "backend/cpu/finish.h"
 #include "backend/cpu/packed.h"
 #include "backend/cpu/rounded.h"
 #include "backend/cpu/vec_dot.h"
@@ -573,14 +574,16 @@ typedef struct whole_block {
     float *y;
     int64_t y_row;
     const float *bias; /* of these columns, or NULL */
+    ending end;
 } whole_block;
 
 /* Sums of a row from column c on. */
 static inline void put_sums(const whole_block *p, int64_t row, int64_t c, const float *sums,
                             int64_t count) {
-    const int64_t columns = smaller(p->columns - c, count);
-    float *y = p->y + row * p->y_row + c;
+    const int64_t columns = smaller(p->columns - c, count), at = row * p->y_row + c;
+    float *y = p->y + at;
     for (int64_t k = 0; k < columns; k++) y[k] = p->bias ? sums[k] + p->bias[c + k] : sums[k];
+    finish(ending_at(p->end, at), y, p->y_row, 1, columns);
 }
 
 /*
@@ -692,7 +695,10 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
         out.y = p->y + r * p->y_row + c;
         out.ahead =
             p->is_packed ? ahead_of(p, c, first + blocks, i * blocks) : (const uint8_t *)p->x;
+        const ending end = ending_at(p->end, r * p->y_row + c);
+        if (out.last) finish_soon(end, p->y_row, rows, out.columns);
         tiles[t->is_wide ? 4 : t->kind][rows - 1](panels, x, blocks, &out);
+        if (out.last) finish(end, out.y, p->y_row, rows, out.columns);
     }
 }
 

@@ -20,7 +20,7 @@
  * Where a is transposed, k counts samples: the product is the gradient of a weight.  If
  * it is small its sums are cut, too: parts.h.
  */
-#include "backend/cpu/activation.h"
+#include "backend/cpu/finish.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/parts.h"
 
@@ -72,51 +72,6 @@ static int64_t width_of(const params *p) { return p->vectors * VF_LANES; }
 /* Units that pack one stretch. */
 static int64_t pack_groups(const params *p) {
     return blocks_of(p->b_column == 1 ? p->k_block : p->n, p->pack);
-}
-
-/* ---- activations ---- */
-
-typedef vf map_fn(vf x);
-
-IG_INLINE void map_row(float *y, int64_t n, map_fn *f) {
-    for (int64_t i = 0; i < n; i += VF_LANES) {
-        const int64_t lanes = smaller(n - i, VF_LANES);
-        vf_store_first(y + i, f(vf_load_first(y + i, lanes)), lanes);
-    }
-}
-
-static void relu_row(float *y, int64_t n) { map_row(y, n, relu_of); }
-static void tanh_row(float *y, int64_t n) { map_row(y, n, vf_tanh); }
-static void sigmoid_row(float *y, int64_t n) { map_row(y, n, vf_sigmoid); }
-static void silu_row(float *y, int64_t n) { map_row(y, n, silu_of); }
-static void gelu_erf_row(float *y, int64_t n) { map_row(y, n, gelu_erf_of); }
-static void gelu_tanh_row(float *y, int64_t n) { map_row(y, n, gelu_tanh_of); }
-
-static void (*const activations[])(float *y, int64_t n) = {
-    [IG_ACTIVATION_NONE] = NULL,
-    [IG_ACTIVATION_RELU] = relu_row,
-    [IG_ACTIVATION_TANH] = tanh_row,
-    [IG_ACTIVATION_SIGMOID] = sigmoid_row,
-    [IG_ACTIVATION_SILU] = silu_row,
-    [IG_ACTIVATION_GELU_ERF] = gelu_erf_row,
-    [IG_ACTIVATION_GELU_TANH] = gelu_tanh_row,
-};
-
-static void add_row(float *y, const float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i += VF_LANES) {
-        const int64_t lanes = smaller(n - i, VF_LANES);
-        vf_store_first(y + i, vf_add(vf_load_first(y + i, lanes), vf_load_first(x + i, lanes)),
-                       lanes);
-    }
-}
-
-/* Sums that are complete, while they are near: the activation, then the residual, if any. */
-static void finish(const params *p, float *y, const float *residual, int64_t rows,
-                   int64_t columns) {
-    for (int64_t i = 0; i < rows && activations[p->activation]; i++)
-        activations[p->activation](y + i * p->n, columns);
-    for (int64_t i = 0; i < rows && residual; i++)
-        add_row(y + i * p->n, residual + i * p->n, columns);
 }
 
 /* ---- computing ---- */
@@ -192,7 +147,7 @@ static void add_stretch(const params *p, const block *u, int64_t k0, int64_t k, 
                 run_tiles(&t, smaller(u->columns - j, width), vectors);
             }
         if (last)
-            finish(p, u->y + i * p->n, u->residual ? u->residual + i * p->n : NULL,
+            finish(ending_at((ending){p->activation, u->residual}, i * p->n), u->y + i * p->n, p->n,
                    smaller(u->rows - i, STRIPS * height), u->columns);
     }
 }
@@ -382,7 +337,9 @@ static void add_parts_of_row(const ig_cpu_launch *l, int64_t i) {
     float *y = (float *)l->at[2 + p->has_bias + p->has_residual] + at;
     parts_add((const float *)l->scratch + at, p->parts.count, p->m * p->n, p->n, y);
     for (int64_t j = 0; p->has_bias && j < p->n; j++) y[j] += ((float *)l->at[2])[j * p->bias];
-    finish(p, y, p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL, 1, p->n);
+    const ending end = {p->activation,
+                        p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL};
+    finish(end, y, p->n, 1, p->n);
 }
 
 static void add_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
@@ -522,7 +479,7 @@ static bool describe(const ig_step *step, params *out, int64_t *products) {
     ig_attrs_matmul t;
     ig_step_attrs(step, &t, sizeof t);
     if (!factors_fit(step, &t) || !operands_are(step, 2, IG_F32)) return false;
-    if (t.activation >= sizeof activations / sizeof activations[0]) return false;
+    if (!has_activation(t.activation)) return false;
     if (a->desc.shape.rank < 2 || b->desc.shape.rank < 2 || y->desc.shape.rank < 2) return false;
 
     const int ta = t.transpose_a != 0, tb = t.transpose_b != 0;

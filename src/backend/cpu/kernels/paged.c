@@ -87,7 +87,7 @@ typedef struct walk {
     asked asked[QUERIES][MOST_BLOCKS];        /* in whole numbers too, where keys are in blocks, */
     float *values[QUERIES];                   /* where values are added up, */
     float score[QUERIES][SPAN];
-    _Alignas(LINE) float columns[MOST_WIDTH * BATCH]; /* a batch of keys, turned around */
+    _Alignas(LINE) float columns[MOST_TURNED * BATCH]; /* a batch of keys, turned around */
 } walk;
 
 static float *state_of(const walk *w, int64_t row, int64_t head) {
@@ -141,11 +141,13 @@ static void do_group(walk *w, tile *t, int64_t group, int64_t j, extent how, til
     do_crew(w, t, &c, fn);
 }
 
-/* Scores or values of a group; keys that many queries read are turned around for all of them. */
+/* Scores or values of a group; keys that many queries read are turned around for all of them,
+ * unless they are so wide that a cache would not hold them. */
 static void do_tiles(walk *w, tile *t, const stored *s, int64_t group, int64_t j, extent how) {
+    const bool alone = w->rows * w->each <= TILE || t->width > MOST_TURNED;
     if (how == SEEN) {
         do_group(w, t, group, j, how, s->add);
-    } else if (w->rows * w->each <= TILE && !s->whole) {
+    } else if (alone && !s->whole) {
         do_group(w, t, group, j, how, s->score);
     } else {
         s->turn(t);

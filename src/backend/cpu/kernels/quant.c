@@ -7,6 +7,7 @@
  */
 #include <math.h>
 
+#include "backend/cpu/finish.h"
 #include "backend/cpu/grouped.h"
 #include "backend/cpu/packed_halves.h"
 #include "backend/cpu/product.h"
@@ -31,12 +32,14 @@ static const char *row_at(const rows *r, const char *first, int64_t row) {
     return first + ig_bytes_of(r->dtype, place_of(&r->at, row));
 }
 
-/* ---- products: x [..., m, k], w [n, k], bias [n] or none -> [..., m, n] ---- */
+/* ---- products: x [..., m, k], w [n, k], bias [n] or none -> [..., m, n], through an
+ * activation, and a residual like that is added ---- */
 
 typedef struct params {
     rows x, w;
     int64_t m, n;
-    bool has_bias;
+    bool has_bias, has_residual;
+    uint32_t activation;
 } params;
 
 static int64_t pieces_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
@@ -76,14 +79,32 @@ static bool common_setup(const ig_step *step, params *p) {
     ig_attrs_matmul t;
     ig_step_attrs(step, &t, sizeof t);
     if (!is_stored(w->desc.dtype) || y->desc.dtype != IG_F32) return false;
-    if (t.transpose_a || !t.transpose_b || t.activation || t.residual || w->desc.shape.rank != 2)
+    if (t.transpose_a || !t.transpose_b || !has_activation(t.activation) || w->desc.shape.rank != 2)
         return false;
-    *p = (params){.n = last_dim(y), .m = 1, .has_bias = step->n_in > 2};
+    *p = (params){.n = last_dim(y),
+                  .m = 1,
+                  .has_bias = step->n_in - t.residual > 2,
+                  .has_residual = t.residual,
+                  .activation = t.activation};
+    if (p->has_residual && !ig_operand_is_packed(&step->in[step->n_in - 1])) return false;
     if (!rows_make(x, &p->x) || !rows_make(w, &p->w)) return false;
     if (p->has_bias && (step->in[2].desc.dtype != IG_F32 || !rows_are_packed(&step->in[2])))
         return false;
     for (int d = 0; d < y->desc.shape.rank - 1; d++) p->m *= y->desc.shape.dim[d];
     return true;
+}
+
+/* The result, from element `at` on. */
+static float *result_at(const ig_cpu_launch *l, int64_t at) {
+    const params *p = l->params;
+    return (float *)l->at[2 + p->has_bias + p->has_residual] + at;
+}
+
+/* What comes behind it, from there on. */
+static ending ending_of(const ig_cpu_launch *l, int64_t at) {
+    const params *p = l->params;
+    return (ending){p->activation,
+                    p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL};
 }
 
 static int64_t groups_of(const params *p) { return pieces_of(p->n, PANEL_COLUMNS); }
@@ -114,9 +135,10 @@ static void multiply_groups(const ig_cpu_launch *l, int64_t begin, int64_t end, 
         .w_row = is_packed ? group_bytes : ig_bytes_of(p->w.dtype, p->w.at.stride[0]),
         .columns = smaller(p->n, end * PANEL_COLUMNS) - j,
         .blocks = blocks,
-        .y = (float *)l->at[2 + p->has_bias] + j,
+        .y = result_at(l, j),
         .y_row = p->n,
-        .bias = p->has_bias ? (const float *)l->at[2] + j : NULL};
+        .bias = p->has_bias ? (const float *)l->at[2] + j : NULL,
+        .end = ending_of(l, j)};
     if (tiled_fits(p->w.dtype, p->m))
         multiply_tiled(&part);
     else
@@ -282,9 +304,10 @@ static void matmul_halves(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         .x = (const float *)(const void *)l->scratch,
         .rows = p->m,
         .columns = smaller(p->n, end * HALF_GROUP) - j,
-        .y = (float *)l->at[2 + p->has_bias] + j,
+        .y = result_at(l, j),
         .y_row = p->n,
-        .bias = p->has_bias ? (const float *)l->at[2] + j : NULL};
+        .bias = p->has_bias ? (const float *)l->at[2] + j : NULL,
+        .end = ending_of(l, j)};
     multiply_packed_halves(&part);
 }
 
@@ -327,10 +350,11 @@ static void multiply_rows(const ig_cpu_launch *l, int64_t i, int64_t count, int6
                               .w = row_at(&p->w, l->at[1], j),
                               .w_row = ig_bytes_of(p->w.dtype, p->w.at.stride[0]),
                               .k = p->x.columns,
-                              .y = (float *)l->at[2 + p->has_bias] + i * p->n + j,
+                              .y = result_at(l, i * p->n + j),
                               .y_row = p->n,
                               .bias = p->has_bias ? (const float *)l->at[2] + j : NULL};
     multiply(&part, count, smaller(p->n - j, PRODUCT_COLUMNS));
+    finish(ending_of(l, i * p->n + j), part.y, p->n, count, smaller(p->n - j, PRODUCT_COLUMNS));
 }
 
 static void matmul_float(const ig_cpu_launch *l, int64_t begin, int64_t end) {
