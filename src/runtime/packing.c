@@ -233,8 +233,10 @@ static void drop_pages(const ig_packing *p, const char *weight, uint64_t bytes) 
     const uint64_t most = s->n_bytes - (uint64_t)(weight - s->bytes);
     const uintptr_t begin = ((uintptr_t)weight + page - 1) & -page;
     const uintptr_t end = ((uintptr_t)weight + (bytes < most ? bytes : most)) & -page;
-    if (s->kind == IG_PACK_MAPPED && end > begin)
-        (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+    if (s->kind != IG_PACK_MAPPED || end <= begin) return;
+    /* Who looks at a few bytes, or at a neighbour, shall not have 2 MiB brought for them. */
+    (void)madvise((void *)begin, end - begin, MADV_NOHUGEPAGE);
+    (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
 /* From the cache, mapped, or as memory to be filled. */
