@@ -67,15 +67,6 @@ static ig_status resolve(ig_session *s, const ig_session_options *o, int64_t *ou
     return cache_type(o->cache_v, ig_lm_value_width(c), &s->cache_v);
 }
 
-/* A decode step reads all of it. */
-static ig_status make_side(ig_session *s, ig_dtype dtype, ig_shape shape, ig_tensor **out) {
-    uint64_t bytes = 0;
-    IG_TRY(make(s->ctx, dtype, shape, out));
-    (void)ig_desc_bytes(ig_tensor_desc(*out), &bytes);
-    ig_ask_large_pages(ig_tensor_map(*out), bytes);
-    return IG_OK;
-}
-
 static ig_status make_layers(ig_session *s) {
     const ig_lm_config *c = &s->config;
     const int64_t rows = (int64_t)s->pages.n_pages * IG_PAGE_ROWS;
@@ -85,8 +76,8 @@ static ig_status make_layers(ig_session *s) {
     const ig_shape k = IG_SHAPE(rows, c->n_kv_heads, ig_lm_key_width(c));
     const ig_shape v = IG_SHAPE(rows, c->n_kv_heads, ig_lm_value_width(c));
     for (int64_t i = 0; i < c->n_layers; i++) {
-        IG_TRY(make_side(s, s->cache_k, k, &s->layers[i].k));
-        IG_TRY(make_side(s, s->cache_v, v, &s->layers[i].v));
+        IG_TRY(make(s->ctx, s->cache_k, k, &s->layers[i].k));
+        IG_TRY(make(s->ctx, s->cache_v, v, &s->layers[i].v));
     }
     return IG_OK;
 }

@@ -69,7 +69,8 @@ ig_status ig_storage_fulfil(ig_ctx *ctx, ig_storage *s) {
         status = ig_device_alloc(device_of(ctx), s->bytes, &s->buffer);
     }
     if (status != IG_OK) return status;
-    s->zeroed = true; /* as all memory of the host comes */
+    ig_ask_large_pages(s->buffer, s->bytes); /* what is as large, caches say, is read at length */
+    s->zeroed = true;                        /* as all memory of the host comes */
     s->mirror = (ig_mirror){.host = (char *)s->buffer, .bytes = s->bytes};
     ig_mirror_wrote_host(&s->mirror); /* whatever is there is nobody's */
     return IG_OK;

@@ -163,6 +163,15 @@ static void absurd_answers_end_with_exit_code_5_and_the_plugins_name(void **stat
     }
 }
 
+/* Keys and values stay with the device: what goes there for a token is a few numbers. */
+static void weights_and_caches_go_to_a_device_once(void **state) {
+    const fixture *f = *state;
+    program_result r = generate(f, "far", "again", "--strict", NULL);
+    json_t *report = json_of(&r);
+    assert_true(json_equal(json_object_get(report, "tokens"), json_object_get(f->right, "tokens")));
+    json_decref(report);
+}
+
 static void a_plugin_in_a_process_of_its_own_computes_the_same(void **state) {
     const fixture *f = *state;
     program_result r = generate(f, "far", "", "--isolate-plugin", NULL);
@@ -267,6 +276,7 @@ int main(void) {
         cmocka_unit_test(whatever_fails_the_answer_is_right_and_the_reason_is_told),
         cmocka_unit_test(strict_ends_with_exit_code_5_and_the_plugins_name),
         cmocka_unit_test(absurd_answers_end_with_exit_code_5_and_the_plugins_name),
+        cmocka_unit_test(weights_and_caches_go_to_a_device_once),
         cmocka_unit_test(a_plugin_in_a_process_of_its_own_computes_the_same),
         cmocka_unit_test(models_from_files_name_their_attention_and_ffn),
         cmocka_unit_test(training_goes_on_elsewhere_from_where_the_device_failed),

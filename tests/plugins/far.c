@@ -9,6 +9,7 @@
  *   later    all programs fail when they are run for the third time
  *   costly   the same, and its state is said to be costly to copy
  *   gone     the same by killing the process
+ *   again    what is 4 KiB or more must not be written whole more than twice
  *   status   submit() gives a status that there is not
  *   count    there are four billion devices
  *   open     open() gives a status that there is not
@@ -37,6 +38,7 @@
 struct ig_backend_buffer {
     uint64_t bytes;
     char *data;
+    uint32_t written; /* whole, so often */
 };
 
 typedef struct far_device {
@@ -113,6 +115,9 @@ static ig_status far_write(ig_backend_device *device, ig_backend_buffer *dst, ui
                            const void *src, uint64_t bytes) {
     if (offset > dst->bytes || bytes > dst->bytes - offset)
         return IG_HOST_FAIL(device->host, IG_ERR_DEVICE, "far: a write beyond the end");
+    if (bytes == dst->bytes && dst->written++ > 1 && bytes >= 4096 && fails("again"))
+        return IG_HOST_FAIL(device->host, IG_ERR_DEVICE, "far: %llu bytes came again and again",
+                            (unsigned long long)bytes);
     memcpy(dst->data + offset, src, bytes);
     return IG_OK;
 }

@@ -32,7 +32,6 @@ PARAMS(vk_paged_params)
 shared vec4 queries[WIDTH * QUERIES / 4]; /* [WIDTH, QUERIES] */
 shared vec4 cached[WIDEST * STEP / 4];    /* keys [WIDTH, STEP], then values [STEP, VALUES] */
 shared vec4 weights[STEP * QUERIES / 4];  /* scores or weights [STEP, QUERIES] */
-shared bool all_finite;                   /* the values of `cached` */
 
 /* Query number i of a head of keys. */
 uint row_of(uint i) { return i / (params.h / params.g); }
@@ -68,15 +67,12 @@ void load_keys(uint at, uint row_stride) {
     }
 }
 
-bool is_finite(vec4 v) { return all(lessThan(abs(v), vec4(INFINITE))); }
-
 /* What lies behind `count` was never stored, and a weight of 0 does not make up for it. */
 void load_values(uint at, uint row_stride, uint count) {
     for (uint n = thread(); n < STEP * VALUES / 8; n += GROUP) {
         const uint i = n % (VALUES / 8), j = n / (VALUES / 8);
         eight e = eight(vec4(0), vec4(0));
         if (j < count) e = eight_at(DTYPE_V, row_at(DTYPE_V, ADDRESS_OF(2), at + j * row_stride), i);
-        if (!is_finite(e.low) || !is_finite(e.high)) all_finite = false;
         cached[j * (VALUES / 4) + 2 * i] = e.low;
         cached[j * (VALUES / 4) + 2 * i + 1] = e.high;
     }
@@ -131,11 +127,19 @@ vec4 correct(uint y) {
     return factor;
 }
 
-/* Adds a value to the queries' results; `all_see` it, or it may be multiplied by 0. */
-void add_value(uint position, vec4 w, vec4 value, bool all_see) {
+/* Whether the four queries see all of STEP positions. */
+bool all_see(uint at) {
+    bool all = true;
+    [[unroll]] for (uint i = 0; i < 4; i++) all = all && sees(i, at) && sees(i, at + STEP - 1);
+    return all;
+}
+
+/* Adds a value to the queries' results.  Those that do not see it must not multiply it by 0, which
+ * it need not be finite for; `seen` says that there are none. */
+void add_value(uint position, vec4 w, vec4 value, bool seen) {
     sum += w;
     [[unroll]] for (uint i = 0; i < 4; i++)
-        if (all_see || sees(i, position)) result[i] += w[i] * value;
+        if (seen || sees(i, position)) result[i] += w[i] * value;
 }
 
 /* STEP positions, from `at` on but before `to`, of the page that they lie in. */
@@ -143,7 +147,6 @@ void attend(uint x, uint y, uint at, uint to, uint page, uint group) {
     const uint k = page * params.k[0] + at % PAGE * params.k[1] + group * params.k[2];
     const uint v = page * params.v[0] + at % PAGE * params.v[1] + group * params.v[2];
     load_keys(k, params.k[1]);
-    all_finite = true;
     barrier();
     make_scores(x, y, at);
     barrier();
@@ -156,10 +159,10 @@ void attend(uint x, uint y, uint at, uint to, uint page, uint group) {
     sum *= factor;
     [[unroll]] for (uint i = 0; i < 4; i++) result[i] *= factor[i];
     const uint column = min(x, VALUES / 4 - 1);
-    const bool finite = all_finite;
+    const bool seen = all_see(at);
     for (uint j0 = 0; j0 < STEP; j0 += 8)
         [[unroll]] for (uint j = j0; j < j0 + 8; j++)
-            add_value(at + j, weights[j * DOWN + y], cached[j * (VALUES / 4) + column], finite);
+            add_value(at + j, weights[j * DOWN + y], cached[j * (VALUES / 4) + column], seen);
     barrier();
 }
 
