@@ -69,6 +69,8 @@ static void null_close(ig_backend_device *device) { device->host->free(device->h
 static void null_info(const ig_backend_device *device, ig_device_info *out) {
     (void)device;
     out->device_class = IG_DEVICE_CPU;
+    out->flags =
+        IG_NEVER_FAILS; /* leave this out where submit() can: state is kept for that case */
     out->alignment = 64;
     out->dtypes = (UINT64_C(1) << IG_DTYPE_COUNT) - 1;
     snprintf(out->name, sizeof out->name, "computes nothing");
