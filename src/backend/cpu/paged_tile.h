@@ -172,7 +172,7 @@ IG_INLINE void score_columns(const tile *t, const int queries) {
 IG_INLINE void add_chunk(const tile *t, const chunk *c, int64_t i, int64_t n, vf *sum,
                          const int queries, const ig_dtype dtype) {
     IG_UNROLL for (int k = 0; k < chunk_numbers(dtype); k++) {
-        if (k >= n) break;
+        if (k >= n) continue;
         vf key[ROW_VECTORS];
         IG_UNROLL for (int j = 0; j < ROW_VECTORS; j++) key[j] = column(c + j, k, dtype);
         IG_UNROLL for (int h = 0; h < queries; h++) {
