@@ -54,7 +54,7 @@ static ig_status split_devices(comparison *c, const char *devices) {
 /* Where no list is given, the one that would be computed on, beside the oracle. */
 static ig_status choose_devices(comparison *c) {
     const char *one = c->options->model.device;
-    char pair[4 + PARITY_DEVICE_BYTES];
+    char pair[2 * PARITY_DEVICE_BYTES]; /* what is too long for one stays so */
     if (c->options->devices) return split_devices(c, c->options->devices);
     snprintf(pair, sizeof pair, "ref,%s", one && strcmp(one, "ref") != 0 ? one : "cpu");
     return split_devices(c, pair);

@@ -15,6 +15,36 @@ enum {
     COLUMN_HALVES = COLUMN_BYTES / 2,
 };
 
+#if defined(__AVX2__)
+
+/* Numbers of so many bits of two vectors in turns, out of the lower or upper half of each 16 bytes.
+ */
+#    if defined(__AVX512BW__)
+#        define TURNS(half, bits, a, b) _mm512_unpack##half##_epi##bits(a, b)
+#    else
+#        define TURNS(half, bits, a, b) _mm256_unpack##half##_epi##bits(a, b)
+#    endif
+
+/* Of each 16 bytes, four rows of four words -> four columns of four. */
+IG_INLINE void turn_words(vi *x) {
+    const vi a = TURNS(lo, 32, x[0], x[1]), b = TURNS(hi, 32, x[0], x[1]);
+    const vi c = TURNS(lo, 32, x[2], x[3]), d = TURNS(hi, 32, x[2], x[3]);
+    x[0] = TURNS(lo, 64, a, c);
+    x[1] = TURNS(hi, 64, a, c);
+    x[2] = TURNS(lo, 64, b, d);
+    x[3] = TURNS(hi, 64, b, d);
+}
+
+/* Numbers of 16 bits in rows r and r + 4 in turns: three times, and eight rows of eight are eight
+ * columns (see vb16_transpose()). */
+IG_INLINE void interleave(const vi *x, vi *y) {
+    IG_UNROLL for (int r = 0; r < 4; r++) {
+        y[2 * r] = TURNS(lo, 16, x[r], x[r + 4]);
+        y[2 * r + 1] = TURNS(hi, 16, x[r], x[r + 4]);
+    }
+}
+#endif
+
 #if defined(__AVX512BW__)
 
 /* Rows 0 to 3 of `rows` and, behind each, the one four further on. */
@@ -24,16 +54,6 @@ IG_INLINE void load_eight(const char *rows, int64_t step, vi *out) {
         const __m256i high = _mm256_loadu_si256((const void *)(rows + (r + 4) * step));
         out[r] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
     }
-}
-
-/* Of each quarter, four rows of four words -> four columns of four. */
-IG_INLINE void turn_words(vi *x) {
-    const vi a = _mm512_unpacklo_epi32(x[0], x[1]), b = _mm512_unpackhi_epi32(x[0], x[1]);
-    const vi c = _mm512_unpacklo_epi32(x[2], x[3]), d = _mm512_unpackhi_epi32(x[2], x[3]);
-    x[0] = _mm512_unpacklo_epi64(a, c);
-    x[1] = _mm512_unpackhi_epi64(a, c);
-    x[2] = _mm512_unpacklo_epi64(b, d);
-    x[3] = _mm512_unpackhi_epi64(b, d);
 }
 
 /* out[s], lane r: word s of row r, which lies `step` bytes behind the one before. */
@@ -46,15 +66,6 @@ IG_INLINE void vi_columns(const char *rows, int64_t step, vi *out) {
     IG_UNROLL for (int s = 0; s < 4; s++) {
         out[s] = _mm512_shuffle_i32x4(first[s], last[s], 0x88);
         out[s + 4] = _mm512_shuffle_i32x4(first[s], last[s], 0xdd);
-    }
-}
-
-/* Numbers of 16 bits in rows r and r + 4 in turns: three times, and eight rows of eight are eight
- * columns (see vb16_transpose()). */
-IG_INLINE void interleave(const vi *x, vi *y) {
-    IG_UNROLL for (int r = 0; r < 4; r++) {
-        y[2 * r] = _mm512_unpacklo_epi16(x[r], x[r + 4]);
-        y[2 * r + 1] = _mm512_unpackhi_epi16(x[r], x[r + 4]);
     }
 }
 
@@ -79,16 +90,6 @@ IG_INLINE vf vf_column_f16(const vi *columns, int s) {
 
 #elif defined(__AVX2__)
 
-/* Of each half, four rows of four words -> four columns of four. */
-IG_INLINE void turn_words(vi *x) {
-    const vi a = _mm256_unpacklo_epi32(x[0], x[1]), b = _mm256_unpackhi_epi32(x[0], x[1]);
-    const vi c = _mm256_unpacklo_epi32(x[2], x[3]), d = _mm256_unpackhi_epi32(x[2], x[3]);
-    x[0] = _mm256_unpacklo_epi64(a, c);
-    x[1] = _mm256_unpackhi_epi64(a, c);
-    x[2] = _mm256_unpacklo_epi64(b, d);
-    x[3] = _mm256_unpackhi_epi64(b, d);
-}
-
 IG_INLINE void vi_columns(const char *rows, int64_t step, vi *out) {
     vi x[8];
     IG_UNROLL for (int r = 0; r < 8; r++) x[r] =
@@ -101,12 +102,6 @@ IG_INLINE void vi_columns(const char *rows, int64_t step, vi *out) {
     }
 }
 
-IG_INLINE void interleave(const vi *x, vi *y) {
-    IG_UNROLL for (int r = 0; r < 4; r++) {
-        y[2 * r] = _mm256_unpacklo_epi16(x[r], x[r + 4]);
-        y[2 * r + 1] = _mm256_unpackhi_epi16(x[r], x[r + 4]);
-    }
-}
 IG_INLINE void vi_columns_16(const char *rows, int64_t step, vi *out) {
     vi x[8];
     IG_UNROLL for (int r = 0; r < 8; r++) x[r] =
