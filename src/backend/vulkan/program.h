@@ -36,6 +36,8 @@ enum { VK_RECORDINGS = 4 };
 typedef struct vk_recording {
     VkCommandBuffer commands;
     VkDeviceAddress *bound;     /* of each buffer of the plan */
+    ig_backend_buffer **pieces; /* these buffers, while none has been given back */
+    uint64_t returned;          /* how many had been then: vk_device's */
     ig_backend_buffer *numbers; /* the words, mapped; NULL: the program has none */
     VkDescriptorPool sets;      /* where memory is bound */
     uint32_t *words;            /* the same, where reading costs nothing */
@@ -68,6 +70,9 @@ static inline size_t vk_varying_at(uint32_t varying) { return (size_t)varying * 
 static inline size_t vk_numbers_at(const vk_program *p, uint32_t numbers) {
     return vk_varying_at(p->n_varying) + (size_t)numbers * VK_NUMBERS;
 }
+
+/* How many a run has: a recording of a program without any may run several times at once. */
+static inline size_t vk_words(const vk_program *p) { return vk_numbers_at(p, p->n_numbers); }
 
 /* Records the program for these buffers, whose addresses are `r->bound`.  With `times`, the moment
  * before the first launch and after each one is noted there. */
