@@ -98,7 +98,6 @@ static ig_status train(trainer *t, ig_workload *w, const bench_counter *counter)
 /* A step, and what of it the host needs to send it off; `replay_us`: behind the last call. */
 static ig_status time_issue(ig_ctx *ctx, ig_workload *w, double *loss, double *issue_us,
                             double *replay_us) {
-    IG_TRY(ig_workload_next_batch(w));
     const uint64_t before = ig_report_counters(ctx).replay_ns;
     const double began = ig_clock_seconds();
     IG_TRY(ig_workload_step(w, loss));
@@ -108,13 +107,14 @@ static ig_status time_issue(ig_ctx *ctx, ig_workload *w, double *loss, double *i
 }
 
 /* Steps that are waited for, and those that need not be.  Of the latter, every other step is read:
- * one finds the device idle, and what the host needs is no longer in its caches; the next comes
- * right behind it.  Medians. */
+ * one with a new batch finds the device idle, and what the host needs has left its caches if the
+ * wait was long; the next, with the same, comes right behind it.  Medians. */
 static ig_status time_waits(trainer *t, ig_ctx *ctx, ig_workload *w) {
     enum { MOST = 100 };
     double issued[MOST], replayed[MOST], behind[MOST], waited[MOST], whole, loss;
     const int64_t timed = t->steps - t->warmup, count = timed < MOST ? timed : MOST;
     for (int64_t i = 0; i < count; i++) {
+        IG_TRY(ig_workload_next_batch(w));
         IG_TRY(time_issue(ctx, w, NULL, &issued[i], &replayed[i]));
         IG_TRY(time_issue(ctx, w, &loss, &whole, &behind[i]));
     }

@@ -187,7 +187,7 @@ static bool has_words(const vk_program *p, const vk_recording *r) {
 }
 
 static bool may_run(const vk_program *p, const vk_recording *r) {
-    return vk_words(p) == 0 || vk_is_done(p->device, r->value);
+    return vk_is_done(p->device, r->value) || (vk_overlaps(p) && has_words(p, r));
 }
 
 static void copy_words(const vk_program *p, const vk_recording *r) {
@@ -196,9 +196,8 @@ static void copy_words(const vk_program *p, const vk_recording *r) {
     memcpy(r->words, p->words, words_bytes(p));
 }
 
-/* A recording for these buffers that may be submitted: an idle one, or one without words; else the
- * one that was used longest ago, which is to be waited for, and recorded anew if it is for others.
- */
+/* A recording for these buffers that may be submitted; else the one that was used longest ago,
+ * which is to be waited for, and recorded anew if it is for others. */
 static vk_recording *choose(vk_program *p, ig_backend_buffer *const *buffers, bool *fresh) {
     vk_recording *oldest = &p->recordings[0];
     *fresh = false;
@@ -437,7 +436,8 @@ static ig_status settle(vk_program *p) {
     return IG_OK;
 }
 
-static ig_status make_program(vk_device *d, const units *u, ig_backend_program **out) {
+static ig_status make_program(vk_device *d, const units *u, uint32_t n_steps,
+                              ig_backend_program **out) {
     vk_builder b = {.device = d};
     emit_all(&b, u);
     if (b.too_large)
@@ -445,6 +445,7 @@ static ig_status make_program(vk_device *d, const units *u, ig_backend_program *
                             "vulkan: steps that go together touch more than the device can show");
     vk_program *p = create(d, &b);
     if (!p) return IG_HOST_FAIL(d->base.host, IG_ERR_MEMORY, "vulkan: %u dispatches", b.n_launches);
+    p->n_steps = n_steps;
     b = (vk_builder){.device = d, .program = p};
     emit_all(&b, u);
     const ig_status status = p->n_launches > 0 ? settle(p) : IG_OK;
@@ -466,7 +467,7 @@ static ig_status compile(ig_backend_device *device, const ig_step *steps, uint32
     ig_status status = IG_OK;
     if (!u.at || !u.joins) status = IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u steps", count);
     if (status == IG_OK) status = cut_units(d, &u, count, fused && !any_varies(steps, count));
-    if (status == IG_OK) status = make_program(d, &u, out);
+    if (status == IG_OK) status = make_program(d, &u, count, out);
     host->free(host, u.at);
     host->free(host, u.joins);
     return status;
