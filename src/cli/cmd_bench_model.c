@@ -372,9 +372,18 @@ static ig_status make_room(model_bench *b, int64_t longest) {
     return IG_OK;
 }
 
+/* A text that would outgrow what the model was made for begins with as many tokens less. */
+static void fit_depths(model_bench *b) {
+    const int64_t most = ig_adapter_config(b->model.adapter).ctx_len;
+    for (test *t = b->tests; t < b->tests + b->n_tests; t++)
+        if (t->depth <= most && t->tokens <= most && t->tokens + t->depth > most)
+            t->depth = most - t->tokens;
+}
+
 /* The session, and a first prompt: what a user waits for. */
 static ig_status prepare(model_bench *b, double began) {
     int64_t longest = IG_PAGE_ROWS, context = START_TOKENS;
+    fit_depths(b);
     for (const test *t = b->tests; t < b->tests + b->n_tests; t++) {
         if (t->tokens > longest) longest = t->tokens;
         if (t->tokens + t->depth > context) context = t->tokens + t->depth;

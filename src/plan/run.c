@@ -29,7 +29,8 @@ static ig_status bring(const ig_plan *plan, const ig_segment *s, ig_run_args arg
         const uint32_t buffer = plan->touches[i].buffer;
         ig_mirror *m = args.mirrors[buffer];
         if (!m) continue;
-        IG_TRY(far ? ig_mirror_to_device(m, plan->far) : ig_mirror_to_host(m, plan->far));
+        if (!far) IG_TRY(ig_mirror_to_host(m, plan->far));
+        if (far && !ig_mirror_is_there(m)) IG_TRY(ig_mirror_to_device(m, plan->far));
         plan->far_buffers[buffer] = m->buffer;
     }
     if (far || s->n_moves > 0) IG_TRY(ig_mirror_reserve(args.mirrors[IG_ARENA], plan->far));

@@ -30,7 +30,7 @@ ig_status vk_echo_learn(vk_device *d, const ig_backend_buffer *src, uint64_t off
     IG_TRY(vk_wait(d, e->value));
     e->recorded = false; /* should the recording fail */
     if (!e->commands) IG_TRY(vk_commands_create(d, &e->commands, 1));
-    IG_TRY(vk_commands_begin(d, e->commands));
+    IG_TRY(vk_commands_begin(d, e->commands, false));
     d->api.CmdCopyBuffer(e->commands, src->block->buffer, d->staging.echo->block->buffer, 1,
                          &region);
     IG_TRY(vk_commands_end(d, e->commands));

@@ -211,6 +211,7 @@ void vk_piece_free(vk_device *d, ig_backend_buffer *piece) {
     if (!piece) return;
     vk_block *block = piece->block;
     vk_echo_forget(d, piece);
+    d->returned++;
     piece->free = true;
     join(d, piece);
     join(d, piece->before);
@@ -253,7 +254,7 @@ static ig_status begin_half(vk_device *d) {
     vk_staging *s = &d->staging;
     IG_TRY(vk_wait(d, s->value[s->half ^ 1]));
     s->half ^= 1;
-    return vk_commands_begin(d, s->commands[s->half]);
+    return vk_commands_begin(d, s->commands[s->half], false);
 }
 
 ig_status vk_uploads_take(vk_device *d, VkCommandBuffer *out) {
