@@ -28,8 +28,8 @@ static ig_status cache_type(const char *name, int64_t width, ig_dtype *out) {
 
 /*
  * From the smallest on: a token, a few sequences that grow together, pieces of a prompt.
- * A prompt wants the logits of one row; all of them are a class of their own, but for
- * so few rows that it makes no difference.
+ * A prompt wants the logits of one row, and none of its pieces but the last do; all of
+ * them are a class of their own, but for so few rows that it makes no difference.
  */
 static void make_sizes(ig_session *s, int64_t chunk) {
     enum { ALL_WANTED = 16 };
@@ -38,6 +38,7 @@ static void make_sizes(ig_session *s, int64_t chunk) {
             s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = rows, .picks = 1};
         s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = rows, .picks = rows};
     }
+    s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = chunk, .picks = 0};
     s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = chunk, .picks = 1};
     s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = chunk, .picks = chunk};
 }
@@ -273,16 +274,18 @@ static ig_status forward(void *arg) {
                           .row_pos = c->positions,
                           .store_at = c->store_at,
                           .status = &stored,
-                          .asked = c->pick,
+                          .asked = c->picks > 0 ? c->pick : NULL,
                           .asked_seq = c->pick_seq,
                           .asked_pos = c->pick_pos,
                           .last_layer = s->config.n_layers - 1};
     ig_no_grad_begin(s->ctx);
-    ig_tensor *hidden = ig_reshape(s->arch->hidden(s->model, &rows), IG_SHAPE(c->picks, -1));
-    ig_tensor *logits = s->arch->head(s->model, hidden);
+    ig_tensor *hidden = ig_reshape(s->arch->hidden(s->model, &rows),
+                                   IG_SHAPE(c->picks > 0 ? c->picks : c->rows, -1));
+    ig_tensor *logits = c->picks > 0 ? s->arch->head(s->model, hidden) : hidden;
     ig_no_grad_end(s->ctx);
     IG_TRY(ig_eval(&logits, 1)); /* the first failure, in its own words */
     IG_TRY(stored);
+    if (c->picks == 0) return IG_OK; /* keys and values are all that stays */
     ig_tensor_release(c->hidden);
     ig_tensor_release(c->logits);
     c->hidden = ig_tensor_retain(hidden);
@@ -320,8 +323,8 @@ static ig_status fill(ig_session *s, const ig_row_class *c, const ig_session_row
 /* Hands out the logits, one row of them after the other. */
 static ig_status hand_out(const ig_row_class *c, const ig_session_row *rows, int64_t n) {
     const size_t vocabulary = (size_t)c->session->config.vocabulary;
-    const float *logits = ig_tensor_map(c->logits);
-    if (!logits)
+    const float *logits = c->picks > 0 ? ig_tensor_map(c->logits) : NULL;
+    if (!logits && c->picks > 0)
         return IG_FAIL(IG_ERR_UNSUPPORTED, "session: the device's memory is not the host's");
     for (int64_t i = 0; i < n; i++) {
         if (!rows[i].logits) continue;

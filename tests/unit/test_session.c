@@ -177,20 +177,31 @@ static int attentions_of(const ig_plan *plan, int64_t rows) {
     return count;
 }
 
-static void the_last_layer_computes_rows_whose_logits_are_asked_for(void **state) {
-    (void)state;
+/* A prompt goes in pieces of `chunk` rows, each kind of which has a plan. */
+static void check_last_layer(ig_model *model, int64_t chunk, uint32_t plans) {
     int32_t tokens[LENGTH];
     float logits[VOCABULARY];
-    ig_model *model = load("llama", IG_F32);
-    engine e = open_engine(model, 1, &(ig_session_options){.chunk = LENGTH});
+    int all = 0, one = 0;
+    engine e = open_engine(model, 1, &(ig_session_options){.chunk = chunk});
+    const int64_t layers = e.adapter->config.n_layers;
     fill(tokens, 0);
     feed(&e, 0, tokens, LENGTH, logits);
-    const ig_plan *plan = ig_captured_plan(e.ctx, 0);
-    const int64_t layers = e.adapter->config.n_layers;
+    for (uint32_t i = 0; i < plans; i++) {
+        all += attentions_of(ig_captured_plan(e.ctx, i), chunk);
+        one += attentions_of(ig_captured_plan(e.ctx, i), 1);
+    }
+    assert_null(ig_captured_plan(e.ctx, plans));
     assert_true(layers > 1);
-    assert_int_equal(attentions_of(plan, LENGTH), layers - 1);
-    assert_int_equal(attentions_of(plan, 1), 1);
+    assert_int_equal(all, plans * (layers - 1));
+    assert_int_equal(one, 1); /* of the last piece */
     close_engine(&e);
+}
+
+static void the_last_layer_computes_rows_whose_logits_are_asked_for(void **state) {
+    (void)state;
+    ig_model *model = load("llama", IG_F32);
+    check_last_layer(model, LENGTH, 1);
+    check_last_layer(model, LENGTH / 4, 2);
     ig_model_release(model);
 }
 
