@@ -312,7 +312,7 @@ IG_INLINE void add_tile(const tile *t, const int queries, const ig_dtype dtype) 
 /* The same of blocks in whole numbers: the digits of weights for a column of blocks, and what one
  * of them is worth. */
 typedef struct weighed {
-    uint8_t digit[TILE][BATCH / 4][4][4];
+    _Alignas(LINE) digits_of_four digit[TILE][BATCH / 4];
     float unit;
 } weighed;
 
@@ -335,7 +335,7 @@ IG_INLINE void add_block_values(const tile *t, int64_t at, const weighed *w, con
 IG_INLINE void add_whole(const tile *t, const int queries) {
     _Alignas(LINE) uint16_t scale[MOST_BLOCKS][BATCH];
     _Alignas(LINE) float share[BATCH];
-    _Alignas(LINE) weighed w;
+    weighed w;
     for (int64_t b = 0; b < t->width / IG_BLOCK; b++)
         take_scales(stored_at(t->rows, b * IG_BLOCK, IG_Q8_0), t->step, BATCH, scale[b]);
     for (int64_t i = 0; i < t->width; i += IG_BLOCK) {

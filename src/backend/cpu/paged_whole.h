@@ -19,46 +19,60 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "backend/cpu/vec_bytes.h"
 #include "backend/cpu/vec_columns.h"
 #include "backend/cpu/vec_math.h"
 #include "ingot/blocks.h"
 
 enum { DIGITS = 3, MOST_BLOCKS = 8 /* of a row */, MOST_DOTS = 4 * DIGITS * 2 };
 
+/* Of four numbers, their digits side by side; the last place is not used. */
+typedef uint8_t digits_of_four[4][4];
+
+IG_INLINE vi vi_set_digits(const uint8_t *four) {
+    int32_t x;
+    memcpy(&x, four, sizeof x);
+    return vi_set(x);
+}
+
 /* A block of a query. */
 typedef struct asked {
-    int32_t digit[DIGITS][IG_BLOCK / 4]; /* of four numbers each */
-    int32_t start[DIGITS];               /* -128 times the sum of digits */
+    digits_of_four digit[IG_BLOCK / 4];
+    int32_t start[4]; /* -128 times the sum of digits in a place */
     float scale;
 } asked;
 
+static void find_start(asked *a) {
+    enum { STEP = VF_LANES < 4 ? 4 : VF_LANES }; /* whole fours */
+    vi sum[STEP / VF_LANES];
+    int32_t lane[STEP];
+    for (int k = 0; k < STEP / VF_LANES; k++) sum[k] = vi_set(0);
+    for (int i = 0; i < IG_BLOCK; i += STEP)
+        for (int k = 0; k < STEP / VF_LANES; k++) {
+            vi fours;
+            memcpy(&fours, &a->digit[0][0][0] + 4 * (i + k * VF_LANES), sizeof fours);
+            sum[k] = vi_dot(sum[k], vi_set((int32_t)0x80808080), fours);
+        }
+    memcpy(lane, sum, sizeof lane);
+    memset(a->start, 0, sizeof a->start);
+    for (int i = 0; i < STEP; i++) a->start[i % 4] -= lane[i];
+}
+
 static void ask_block(const float *q, asked *out) {
-    enum { VECTORS = IG_BLOCK / VF_LANES };
     const float most = 0x1p22f - 1; /* what ROUNDER can round */
     vf largest = vf_set(0);
-    for (int i = 0; i < VECTORS; i++)
-        largest = vf_larger(largest, vf_abs(vf_load(q + i * VF_LANES)));
+    for (int i = 0; i < IG_BLOCK; i += VF_LANES)
+        largest = vf_larger(largest, vf_abs(vf_load(q + i)));
     const float x = vf_largest(largest);
     /* What is less than that is nothing beside a key. */
     const vf inverse = vf_set(x > 0x1p-98f ? most / x : 0);
-    vi digit[DIGITS][VECTORS];
-    for (int i = 0; i < VECTORS; i++) {
-        const vf y = vf_clamp(vf_mul(vf_load(q + i * VF_LANES), inverse), -most, most);
-        vi rest = vi_sub(vf_bits(vf_add(y, vf_set(ROUNDER))), vf_bits(vf_set(ROUNDER)));
-        for (int d = 0; d < DIGITS; d++) {
-            digit[d][i] = vi_right(vi_left(rest, 24), 24);
-            rest = vi_right(vi_sub(rest, digit[d][i]), 8);
-        }
+    for (int i = 0; i < IG_BLOCK; i += VF_LANES) {
+        const vf y = vf_clamp(vf_mul(vf_load(q + i), inverse), -most, most);
+        const vi whole = vi_sub(vf_bits(vf_add(y, vf_set(ROUNDER))), vf_bits(vf_set(ROUNDER)));
+        /* Digits that count from -128: 128 is added to each, and their signs are flipped. */
+        const vi middle = vi_set(0x808080);
+        vi_store_places(out->digit, i, vi_xor(vi_add(whole, middle), middle));
     }
-    vb32 bytes[4] = {{0}}; /* of which the last is not used */
-    int32_t first[4], second[4];
-    for (int d = 0; d < DIGITS; d++) vi_to_bytes(digit[d], &bytes[d]);
-    bytes_sum_halves(bytes, first, second);
-    for (int d = 0; d < DIGITS; d++) {
-        vb32_store(out->digit[d], &bytes[d]);
-        out->start[d] = -128 * (first[d] + second[d]);
-    }
+    find_start(out);
     out->scale = x < INFINITY ? x / most : NAN; /* NaN where one is, or infinite */
 }
 
@@ -113,7 +127,7 @@ IG_INLINE void add_block(const turned *keys, int64_t stride, const asked *a, vf 
     IG_UNROLL for (int s = 0; s < COLUMN_WORDS; s++) {
         IG_UNROLL for (int v = 0; v < vectors; v++) key[v] = vi_load(keys[v * stride].four[s]);
         IG_UNROLL for (int i = 0; i < queries * DIGITS; i++) {
-            const vi four = vi_set(a[i / DIGITS * MOST_BLOCKS].digit[i % DIGITS][s]);
+            const vi four = vi_set_digits(a[i / DIGITS * MOST_BLOCKS].digit[s][i % DIGITS]);
             IG_UNROLL for (int v = 0; v < vectors; v++)
                 vi_add_dot(&dot[i * vectors + v], key[v], four);
         }
@@ -147,7 +161,7 @@ IG_INLINE float find_shares(uint16_t *scale, int64_t low, int64_t high, int64_t 
 
 /* The digits of weights of n rows. */
 IG_INLINE void weigh_rows(const float *weight, const float *share, int64_t n,
-                          uint8_t (*digit)[4][4]) {
+                          digits_of_four *digit) {
     for (int64_t j = 0; j < n; j += VF_LANES) {
         /* The last bits of such a sum are the whole number. */
         const vf x = vf_fma(vf_load(weight + j), vf_load(share + j), vf_set(0x1p23f));
@@ -161,9 +175,7 @@ IG_INLINE void add_four(const char *rows, int64_t step, const uint8_t (*digit)[4
     vi value[2];
     vi_fours(rows, step, value);
     IG_UNROLL for (int i = 0; i < queries * DIGITS; i++) {
-        int32_t four;
-        memcpy(&four, digit[i / DIGITS * stride + i % DIGITS], sizeof four);
-        const vi weight = vi_set(four);
+        const vi weight = vi_set_digits(digit[i / DIGITS * stride + i % DIGITS]);
         IG_UNROLL for (int v = 0; v < 2; v++) vi_add_dot(&sum[2 * i + v], weight, value[v]);
     }
 }
