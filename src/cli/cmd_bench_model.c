@@ -188,8 +188,9 @@ static void settle_work(const model_bench *b, test *t) {
         const double chunks = ceil((double)t->tokens / (double)b->chunk);
         const double prompts = t->mean / (double)t->tokens;
         t->bytes_per_s = prompts * (chunks * (double)c->body_bytes + (double)c->head_bytes);
-        t->op_per_s =
-            2 * prompts * ((double)t->tokens * (double)c->body_products + (double)c->head_products);
+        t->op_per_s = 2 * prompts *
+                      ((double)t->tokens * (double)(c->body_products - c->last_products) +
+                       (double)(c->last_products + c->head_products));
         return;
     }
     const double seen = (double)t->depth + (double)t->tokens / 2;
