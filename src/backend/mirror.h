@@ -27,6 +27,11 @@ typedef struct ig_mirror {
     } late[IG_LATE_MOST];
 } ig_mirror;
 
+/* Whether the device has all of it: a replay asks that of every buffer. */
+static inline bool ig_mirror_is_there(const ig_mirror *m) {
+    return m->buffer && !m->device_old && !m->shared;
+}
+
 /* Brings one side up to date. */
 IG_MUST_CHECK ig_status ig_mirror_to_device(ig_mirror *mirror, ig_device *device);
 IG_MUST_CHECK ig_status ig_mirror_to_host(ig_mirror *mirror, ig_device *device);

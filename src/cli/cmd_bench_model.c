@@ -188,8 +188,9 @@ static void settle_work(const model_bench *b, test *t) {
         const double chunks = ceil((double)t->tokens / (double)b->chunk);
         const double prompts = t->mean / (double)t->tokens;
         t->bytes_per_s = prompts * (chunks * (double)c->body_bytes + (double)c->head_bytes);
-        t->op_per_s =
-            2 * prompts * ((double)t->tokens * (double)c->body_products + (double)c->head_products);
+        t->op_per_s = 2 * prompts *
+                      ((double)t->tokens * (double)(c->body_products - c->last_products) +
+                       (double)(c->last_products + c->head_products));
         return;
     }
     const double seen = (double)t->depth + (double)t->tokens / 2;
@@ -371,9 +372,18 @@ static ig_status make_room(model_bench *b, int64_t longest) {
     return IG_OK;
 }
 
+/* A text that would outgrow what the model was made for begins with as many tokens less. */
+static void fit_depths(model_bench *b) {
+    const int64_t most = ig_adapter_config(b->model.adapter).ctx_len;
+    for (test *t = b->tests; t < b->tests + b->n_tests; t++)
+        if (t->ngram == 0 && t->depth <= most && t->tokens <= most && t->tokens + t->depth > most)
+            t->depth = most - t->tokens;
+}
+
 /* The session, and a first prompt: what a user waits for. */
 static ig_status prepare(model_bench *b, double began) {
     int64_t longest = IG_PAGE_ROWS, context = START_TOKENS;
+    fit_depths(b);
     for (const test *t = b->tests; t < b->tests + b->n_tests; t++) {
         if (t->tokens > longest) longest = t->tokens;
         if (t->tokens + t->depth > context) context = t->tokens + t->depth;

@@ -45,6 +45,8 @@ typedef struct trainer {
     double batch_us;    /* of a batch, made alone */
     double waited_us;   /* of a step whose loss is read before the next */
     double issue_us;    /* until a step is on its way, on a device that is idle */
+    double replay_us;   /* of these, behind the last call: 0 where the host computes */
+    double behind_us;   /* the same, of a step right behind another */
     bench_device device;
 } trainer;
 
@@ -93,18 +95,28 @@ static ig_status train(trainer *t, ig_workload *w, const bench_counter *counter)
     return status;
 }
 
-/* A step that is waited for, and what of it the host needs to send it off.  Every other step is
- * read, so those between find the device idle; medians. */
-static ig_status time_waits(trainer *t, ig_workload *w) {
+/* A step, and what of it the host needs to send it off; `replay_us`: behind the last call. */
+static ig_status time_issue(ig_ctx *ctx, ig_workload *w, double *loss, double *issue_us,
+                            double *replay_us) {
+    const uint64_t before = ig_report_counters(ctx).replay_ns;
+    const double began = ig_clock_seconds();
+    IG_TRY(ig_workload_step(w, loss));
+    *issue_us = (ig_clock_seconds() - began) * 1e6;
+    *replay_us = (double)(ig_report_counters(ctx).replay_ns - before) / 1e3;
+    return IG_OK;
+}
+
+/* First every other step is read: one with a new batch finds the device idle, and what the host
+ * needs has left its caches if the wait was long; the next, with the same batch, comes right behind
+ * it.  Then each is.  Medians. */
+static ig_status time_waits(trainer *t, ig_ctx *ctx, ig_workload *w) {
     enum { MOST = 100 };
-    double issued[MOST], waited[MOST], loss;
+    double issued[MOST], replayed[MOST], behind[MOST], waited[MOST], whole, loss;
     const int64_t timed = t->steps - t->warmup, count = timed < MOST ? timed : MOST;
     for (int64_t i = 0; i < count; i++) {
         IG_TRY(ig_workload_next_batch(w));
-        const double began = ig_clock_seconds();
-        IG_TRY(ig_workload_step(w, NULL));
-        issued[i] = (ig_clock_seconds() - began) * 1e6;
-        IG_TRY(ig_workload_step(w, &loss));
+        IG_TRY(time_issue(ctx, w, NULL, &issued[i], &replayed[i]));
+        IG_TRY(time_issue(ctx, w, &loss, &whole, &behind[i]));
     }
     for (int64_t i = 0; i < count; i++) {
         const double began = ig_clock_seconds();
@@ -113,6 +125,8 @@ static ig_status time_waits(trainer *t, ig_workload *w) {
         waited[i] = (ig_clock_seconds() - began) * 1e6;
     }
     t->issue_us = bench_spread_of(issued, (size_t)count).median;
+    t->replay_us = bench_spread_of(replayed, (size_t)count).median;
+    t->behind_us = bench_spread_of(behind, (size_t)count).median;
     t->waited_us = bench_spread_of(waited, (size_t)count).median;
     return IG_OK;
 }
@@ -145,7 +159,7 @@ static ig_status run_for_speed(trainer *t) {
     ig_status status = create(t, &counter, &ctx, &w);
     if (status == IG_OK) status = train(t, w, &counter);
     if (status == IG_OK) status = note_surroundings(t, ctx, w);
-    if (status == IG_OK) status = time_waits(t, w);
+    if (status == IG_OK) status = time_waits(t, ctx, w);
     if (status == IG_OK) status = time_batches(t, w);
     ig_workload_destroy(w);
     ig_ctx_destroy(ctx);
@@ -219,7 +233,7 @@ static ig_status print_json(const trainer *t) {
         t->cli,
         json_pack(
             "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o*, s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:o,"
-            " s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s}",
+            " s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s}",
             "schema", "ingot.bench.train.v1", "workload", t->type->name, "mode",
             bench_modes[t->mode], "batch", (json_int_t)t->batch, "threads",
             (json_int_t)t->device.threads, "steps", (json_int_t)t->steps, "warmup",
@@ -230,8 +244,9 @@ static ig_status print_json(const trainer *t) {
             "overhead_ns_per_op", ig_json_real(t->overhead_ns), "peak_rss_bytes",
             (json_int_t)t->peak_rss, "allocations_per_step",
             ig_json_real((double)t->allocations / timed), "us_per_waited_step",
-            ig_json_real(t->waited_us), "us_to_issue", ig_json_real(t->issue_us), "us_per_batch",
-            ig_json_real(t->batch_us), "us_of_runtime", ig_json_real(t->runtime_us),
+            ig_json_real(t->waited_us), "us_to_issue", ig_json_real(t->issue_us), "us_to_replay",
+            ig_json_real(t->behind_us), "us_to_replay_after_wait", ig_json_real(t->replay_us),
+            "us_per_batch", ig_json_real(t->batch_us), "us_of_runtime", ig_json_real(t->runtime_us),
             "us_in_kernels", ig_json_real(kernel_us(t)), "samples_per_s_of_kernels",
             ig_json_real(samples_per_s(t, kernel_us(t))), "device", t->device.name,
             "instruction_set", t->device.isa));
@@ -267,6 +282,10 @@ static void print_table(const trainer *t) {
               ig_count_text((uint64_t)(samples_per_s(t, kernel_us(t)) + 0.5), a));
     print_row(t, "waited for", "%.2f us a step whose loss is read; %.2f us until it is on its way",
               t->waited_us, t->issue_us);
+    if (t->replay_us > 0)
+        print_row(t, "replay",
+                  "%.2f us of the host's behind the last call of a step, %.2f after a wait",
+                  t->behind_us, t->replay_us);
     print_row(t, "final loss", "%.6f (mean of the last %lld steps)", t->loss, (long long)t->final);
     print_row(t, "records", "%llu, replays %llu", (unsigned long long)t->counters.records,
               (unsigned long long)t->counters.replays);

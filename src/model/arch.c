@@ -86,15 +86,27 @@ static void store(const ig_rows *rows, ig_tensor *pages, ig_tensor *x) {
         ig_store_rows(pages, ig_reshape(x, IG_SHAPE(s.dim[1], s.dim[2], s.dim[3])), rows->store_at);
 }
 
+static bool leaves_out(const ig_rows *rows, int64_t layer) {
+    return rows->asked && layer == rows->last_layer;
+}
+
+ig_tensor *ig_rows_asked(const ig_rows *rows, int64_t layer, ig_tensor *x) {
+    if (!leaves_out(rows, layer)) return x;
+    const int64_t d = ig_tensor_desc(x).shape.dim[2];
+    return ig_reshape(ig_embedding(ig_reshape(x, IG_SHAPE(-1, d)), rows->asked),
+                      IG_SHAPE(1, -1, d));
+}
+
 static ig_tensor *attend_paged(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_shape k,
                                ig_shape v, ig_attend_options o) {
     const ig_kv_layer *kv = &rows->layers[layer];
+    const bool some = leaves_out(rows, layer);
     const ig_paged cache = {
         .k_pages = ig_reshape(kv->k, IG_SHAPE(-1, IG_PAGE_ROWS, k.dim[2], k.dim[3])),
         .v_pages = ig_reshape(kv->v, IG_SHAPE(-1, IG_PAGE_ROWS, v.dim[2], v.dim[3])),
         .page_table = rows->page_table,
-        .row_seq = rows->row_seq,
-        .row_pos = rows->row_pos,
+        .row_seq = some ? rows->asked_seq : rows->row_seq,
+        .row_pos = some ? rows->asked_pos : rows->row_pos,
         .window = (uint32_t)o.window};
     return ig_attention_paged(q, cache, o.scale);
 }
@@ -121,10 +133,11 @@ ig_tensor *ig_rows_attend_with(const ig_rows *rows, int64_t layer, ig_tensor *q,
     store(rows, rows->layers[layer].k, k);
     store(rows, rows->layers[layer].v, v);
     if (*rows->status != IG_OK) return ig_poison(ig_tensor_ctx(q), *rows->status);
-    ig_tensor *row_q = ig_reshape(q, IG_SHAPE(s.dim[1], s.dim[2], s.dim[3]));
-    return ig_reshape(
-        attend_paged(rows, layer, row_q, ig_tensor_desc(k).shape, ig_tensor_desc(v).shape, o),
-        joined);
+    q = ig_rows_asked(rows, layer, ig_reshape(q, IG_SHAPE(1, s.dim[1], s.dim[2] * s.dim[3])));
+    ig_tensor *row_q = ig_reshape(q, IG_SHAPE(-1, s.dim[2], s.dim[3]));
+    ig_tensor *y =
+        attend_paged(rows, layer, row_q, ig_tensor_desc(k).shape, ig_tensor_desc(v).shape, o);
+    return ig_reshape(y, IG_SHAPE(1, ig_tensor_desc(y).shape.dim[0], -1));
 }
 
 ig_tensor *ig_rows_attend(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_tensor *k,

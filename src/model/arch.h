@@ -42,6 +42,12 @@ typedef struct ig_rows {
     ig_tensor *page_table, *row_seq, *row_pos; /* as attention_paged has them */
     ig_tensor *store_at; /* [rows], i32: the row of [pages 64] to keep it in */
     ig_status *status;   /* the first failure of storing */
+
+    /* Rows whose hidden states are asked for.  From the queries of the last layer on, nobody needs
+     * the others, and they are left out; NULL: all are asked for. */
+    ig_tensor *asked;                 /* [asked], i32: their numbers, */
+    ig_tensor *asked_seq, *asked_pos; /* and row_seq and row_pos of them alone */
+    int64_t last_layer;
 } ig_rows;
 
 typedef struct ig_weight_row ig_weight_row;
@@ -66,13 +72,17 @@ typedef struct ig_arch {
     ig_status (*read)(const ig_keys *keys, ig_hyper *hyper);
 
     /* ---- The forward pass: `model` is what create() made, or an ig_lm ---- */
-    /* [batch, rows, d_model] behind the last layer and its norm; then [..., vocabulary]. */
+    /* [batch, rows asked for, d_model] behind the last layer and its norm; then [..., vocabulary].
+     */
     ig_tensor *(*hidden)(void *model, const ig_rows *rows);
     ig_tensor *(*head)(void *model, ig_tensor *hidden); /* NULL: it makes no text */
 } ig_arch;
 
+/* What is added to in a layer, x [b, t, d]: in the last one, only the rows that are asked for. */
+ig_tensor *ig_rows_asked(const ig_rows *rows, int64_t layer, ig_tensor *x);
+
 /* Causal attention of q [b, t, h, d] to k and v [b, t, g, d], or to the pages that hold all of the
- * text so far; returns [b, t, h d]. */
+ * text so far; returns [b, t, h d], of rows as ig_rows_asked() does. */
 ig_tensor *ig_rows_attend(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_tensor *k,
                           ig_tensor *v);
 

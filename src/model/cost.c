@@ -30,6 +30,14 @@ static void add(const ig_session *s, const char *name, ig_desc desc, ig_token_co
     cost->body_products += count;
 }
 
+/* All of a layer but what makes queries, keys and values of its rows; layers are alike. */
+static uint64_t last_products(const ig_lm_config *c, uint64_t body) {
+    const int64_t k = ig_lm_key_width(c), v = ig_lm_value_width(c);
+    const uint64_t heads = (uint64_t)(c->n_heads * k + c->n_kv_heads * (k + v));
+    const uint64_t layer = body / (uint64_t)c->n_layers, all_rows = (uint64_t)c->d_model * heads;
+    return layer > all_rows ? layer - all_rows : 0;
+}
+
 ig_token_cost ig_session_cost(const ig_session *s) {
     const ig_adapter *a = s->adapter;
     const ig_gguf *file = a->source ? a->source->file : NULL;
@@ -42,6 +50,7 @@ ig_token_cost ig_session_cost(const ig_session *s) {
         const ig_param param = ig_module_param(a->root, i);
         add(s, param.path, ig_tensor_desc(param.tensor), &cost);
     }
+    cost.last_products = last_products(&s->config, cost.body_products);
     const uint64_t positions = (uint64_t)s->pages.n_pages * IG_PAGE_ROWS;
     if (positions > 0) cost.cache_bytes = ig_session_cache_bytes(s) / positions;
     return cost;

@@ -7,11 +7,13 @@
 typedef struct ig_token_cost {
     uint64_t body_bytes, head_bytes;       /* weights that are read, as they are stored */
     uint64_t body_products, head_products; /* a multiply-add each */
-    uint64_t cache_bytes;                  /* keys and values of one position, in all layers */
+    uint64_t last_products; /* of the body's: in the last layer, for rows with logits alone */
+    uint64_t cache_bytes;   /* keys and values of one position, in all layers */
 } ig_token_cost;
 
-/* The head is counted apart: a prompt needs it once.  Of an embedding a token reads one row, which
- * is nothing; of experts those that are chosen. */
+/* The head is counted apart: a prompt needs it once.  So it does all of the last layer but queries,
+ * keys and values.  Of an embedding a token reads one row, which is nothing; of experts those that
+ * are chosen. */
 ig_token_cost ig_session_cost(const ig_session *session);
 
 #endif

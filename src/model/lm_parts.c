@@ -65,7 +65,7 @@ ig_tensor *ig_lm_decode(const ig_lm *m, const ig_rows *rows, ig_lm_feed_forward 
         const ig_lm_layer *l = &m->layers[i];
         ig_tensor *x = ig_rms_norm(h, l->attn_norm, eps);
         ig_tag_begin(ctx, IG_TAG_ATTENTION);
-        h = ig_add(h, ig_lm_attend(m, i, rows, x));
+        h = ig_add(ig_rows_asked(rows, i, h), ig_lm_attend(m, i, rows, x));
         ig_tag_end(ctx);
         x = ig_rms_norm(h, l->ffn_norm, eps);
         ig_tag_begin(ctx, IG_TAG_FFN);

@@ -103,17 +103,19 @@ static ig_status make_cache(ig_session *s, int64_t sequences) {
 
 static ig_status make_class(ig_row_class *c) {
     ig_ctx *ctx = c->session->ctx;
-    if (c->pick) return IG_OK;
+    if (c->pick_pos) return IG_OK;
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(1, c->rows), &c->ids));
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->positions));
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->row_seq));
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->store_at));
-    return make(ctx, IG_I32, IG_SHAPE(c->picks), &c->pick);
+    IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->picks), &c->pick));
+    IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->picks), &c->pick_seq));
+    return make(ctx, IG_I32, IG_SHAPE(c->picks), &c->pick_pos);
 }
 
 static void drop_class(ig_row_class *c) {
-    ig_tensor **all[] = {&c->ids,  &c->positions, &c->row_seq, &c->store_at,
-                         &c->pick, &c->logits,    &c->hidden};
+    ig_tensor **all[] = {&c->ids,      &c->positions, &c->row_seq, &c->store_at, &c->pick,
+                         &c->pick_seq, &c->pick_pos,  &c->logits,  &c->hidden};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         ig_tensor_release(*all[i]);
         *all[i] = NULL;
@@ -270,10 +272,13 @@ static ig_status forward(void *arg) {
                           .row_seq = c->row_seq,
                           .row_pos = c->positions,
                           .store_at = c->store_at,
-                          .status = &stored};
+                          .status = &stored,
+                          .asked = c->pick,
+                          .asked_seq = c->pick_seq,
+                          .asked_pos = c->pick_pos,
+                          .last_layer = s->config.n_layers - 1};
     ig_no_grad_begin(s->ctx);
-    ig_tensor *h = ig_reshape(s->arch->hidden(s->model, &rows), IG_SHAPE(c->rows, -1));
-    ig_tensor *hidden = ig_embedding(h, c->pick); /* those rows of h */
+    ig_tensor *hidden = ig_reshape(s->arch->hidden(s->model, &rows), IG_SHAPE(c->picks, -1));
     ig_tensor *logits = s->arch->head(s->model, hidden);
     ig_no_grad_end(s->ctx);
     IG_TRY(ig_eval(&logits, 1)); /* the first failure, in its own words */
@@ -289,9 +294,13 @@ static ig_status forward(void *arg) {
 static ig_status fill(ig_session *s, const ig_row_class *c, const ig_session_row *rows, int64_t n) {
     int32_t *ids = ig_tensor_map(c->ids), *positions = ig_tensor_map(c->positions);
     int32_t *row_seq = ig_tensor_map(c->row_seq), *store_at = ig_tensor_map(c->store_at);
-    int32_t *pick = ig_tensor_map(c->pick);
+    int32_t *pick = ig_tensor_map(c->pick), *pick_seq = ig_tensor_map(c->pick_seq);
+    int32_t *pick_pos = ig_tensor_map(c->pick_pos);
     int64_t picked = 0;
-    memset(pick, 0, (size_t)c->picks * sizeof *pick);
+    for (int64_t i = 0; i < c->picks; i++) {
+        pick[i] = pick_pos[i] = 0;
+        pick_seq[i] = -1;
+    }
     for (int64_t i = 0; i < c->rows; i++) {
         ids[i] = positions[i] = 0;
         row_seq[i] = store_at[i] = -1;
@@ -300,7 +309,10 @@ static ig_status fill(ig_session *s, const ig_row_class *c, const ig_session_row
         row_seq[i] = rows[i].sequence;
         positions[i] = (int32_t)s->pages.length[rows[i].sequence];
         IG_TRY(ig_session_append(s, rows[i].sequence, rows[i].token, &store_at[i]));
-        if (rows[i].logits) pick[picked++] = (int32_t)i;
+        if (!rows[i].logits) continue;
+        pick[picked] = (int32_t)i;
+        pick_seq[picked] = row_seq[i];
+        pick_pos[picked++] = positions[i];
     }
     return IG_OK;
 }

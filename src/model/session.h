@@ -22,7 +22,7 @@ typedef struct ig_row_class {
     ig_session *session;
     int64_t rows, picks;
     ig_tensor *ids, *positions, *row_seq, *store_at; /* [1, rows], then [rows] */
-    ig_tensor *pick;                                 /* [picks]: rows whose logits are wanted */
+    ig_tensor *pick, *pick_seq, *pick_pos;           /* [picks]: rows whose logits are wanted */
     ig_tensor *logits;                               /* [picks, vocabulary], of the newest replay */
     ig_tensor *hidden;                               /* [picks, d_model]: what they are made of */
     ig_captured *work;

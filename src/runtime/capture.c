@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/blocks.h"
+#include "base/clock.h"
 #include "runtime/ctx.h"
 
 const ig_plan *ig_captured_plan(const ig_ctx *ctx, uint32_t index) {
@@ -159,6 +160,7 @@ static ig_status check_cancel(const ig_ctx *ctx, const char *what) {
 static ig_status run(const ig_captured *c) {
     ig_ctx *ctx = c->ctx;
     const ig_recording *r = c->recording;
+    const uint64_t began = r->plan->far ? ig_clock_ns() : 0;
     r->buffers[IG_ARENA] = c->arena->buffer;
     r->mirrors[IG_ARENA] = &c->arena->mirror;
     for (size_t i = 0; i < r->n_binds; i++) {
@@ -166,7 +168,10 @@ static ig_status run(const ig_captured *c) {
         r->mirrors[i + 1] = &c->bound[i]->storage->mirror;
     }
     ig_profile_run(ctx, r->plan);
-    IG_TRY(ig_plan_run(r->plan, ig_ctx_run_args(ctx, r->buffers, r->mirrors, r->n_binds + 1)));
+    const ig_status status =
+        ig_plan_run(r->plan, ig_ctx_run_args(ctx, r->buffers, r->mirrors, r->n_binds + 1));
+    if (r->plan->far) ctx->counters.replay_ns += ig_clock_ns() - began;
+    IG_TRY(status);
     ctx->counters.ops += r->plan->n_steps - r->plan->n_copies;
     ctx->counters.submits += r->plan->n_submits;
     ctx->counters.dispatches += r->plan->n_steps;

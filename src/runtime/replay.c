@@ -142,6 +142,7 @@ static ig_status run_part(ig_ctx *ctx) {
     ig_recording *r = rec->now;
     if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
         return IG_FAIL(IG_ERR_CANCELLED, "replay: cancelled");
+    const uint64_t began = r->plan->far ? ig_clock_ns() : 0;
     r->buffers[IG_ARENA] = ctx->arena.buffer;
     r->mirrors[IG_ARENA] = &ctx->arena.mirror;
     for (size_t i = 0; i < r->n_binds; i++) {
@@ -153,6 +154,7 @@ static ig_status run_part(ig_ctx *ctx) {
     const ig_status status = ig_plan_run_part(
         r->plan, rec->part, ig_ctx_run_args(ctx, r->buffers, r->mirrors, r->n_binds + 1));
     if (status == IG_OK) rec->part++;
+    if (r->plan->far) ctx->counters.replay_ns += ig_clock_ns() - began;
     return status;
 }
 

@@ -285,6 +285,7 @@ static void say_counters(ig_text *t, const ig_ctx *ctx) {
                {"waits", c.waits},
                {"records", c.records},
                {"replays", c.replays},
+               {"replay_ns", c.replay_ns},
                {"programs", c.programs},
                {"program_hits", c.program_hits},
                {"program_misses", c.program_misses},

@@ -125,6 +125,8 @@ static void train_prints_exactly_the_keys_that_are_promised(void **state) {
                                        "overhead_ns_per_op",
                                        "us_per_waited_step",
                                        "us_to_issue",
+                                       "us_to_replay",
+                                       "us_to_replay_after_wait",
                                        "us_per_batch",
                                        "us_of_runtime",
                                        "us_in_kernels",

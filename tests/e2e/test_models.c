@@ -206,6 +206,14 @@ static void bench_perplexity_parity_embed_and_plan_take_a_model(void **state) {
     assert_true(real_at(last, "read_bytes", "share") > 0);
     assert_true(real_at(last, "token_ms", "p99") >= real_at(last, "token_ms", "p50"));
     json_decref(root);
+    /* As long as the model was made for: tokens that are made count, too. */
+    char most[16];
+    snprintf(most, sizeof most, "%d", MODEL_CONTEXT);
+    root = json_of(
+        RUN("bench", "-m", model, "-p", "0", "-n", "6", "-r", "1", "-t", "1", "-c", most, "--json"),
+        "ingot.bench.model.v1");
+    assert_int_equal(real_at(root, "tg", "depth"), MODEL_CONTEXT - 6);
+    json_decref(root);
     root = json_of(RUN("perplexity", "-m", model, "-f", text_file, "-c", "64", "--json"),
                    "ingot.perplexity.v1");
     assert_true(json_number_value(json_object_get(root, "perplexity")) > 1);

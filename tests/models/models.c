@@ -18,7 +18,6 @@
 enum {
     EMBEDDING = 256,
     FEED_FORWARD = 512,
-    CONTEXT = 128,
     HEADS = 8,
     KV_HEADS = 2,
     EXPERTS = MODEL_EXPERTS,
@@ -114,7 +113,7 @@ static void sizes_of(const model *m, int64_t out[N_SIZES]) {
         [QKV] = q + 2 * kv,
         [HEAD] = m->head_size,
         [ROTATIONS] = m->head_size / 2,
-        [POSITIONS] = CONTEXT,
+        [POSITIONS] = MODEL_CONTEXT,
         [TYPES] = TOKEN_TYPES,
         [N_EXPERTS] = EXPERTS,
         [EXPERT_FF] = EXPERT_FEED_FORWARD,
@@ -251,7 +250,7 @@ static const char *key(keys *k, const char *name) {
 }
 
 static void put_sizes(keys *k, const model *m) {
-    ig_gguf_writer_u32(k->w, key(k, "context_length"), CONTEXT);
+    ig_gguf_writer_u32(k->w, key(k, "context_length"), MODEL_CONTEXT);
     ig_gguf_writer_u32(k->w, key(k, "embedding_length"), EMBEDDING);
     ig_gguf_writer_u32(k->w, key(k, "block_count"), (uint32_t)m->layers);
     ig_gguf_writer_u32(k->w, key(k, "feed_forward_length"), FEED_FORWARD);
@@ -281,7 +280,7 @@ static void put_special(keys *k, const model *m) {
     if (m->features & POST_NORM)
         ig_gguf_writer_u32(k->w, key(k, "attention.sliding_window"), WINDOW);
     if (m->features & GATE_UP)
-        ig_gguf_writer_u32(k->w, key(k, "rope.scaling.original_context_length"), CONTEXT);
+        ig_gguf_writer_u32(k->w, key(k, "rope.scaling.original_context_length"), MODEL_CONTEXT);
     if (m->features & BERT) {
         ig_gguf_writer_bool(k->w, key(k, "attention.causal"), false);
         ig_gguf_writer_u32(k->w, key(k, "pooling_type"), 1);

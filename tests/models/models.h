@@ -26,7 +26,7 @@
 
 #include "ingot/tensor.h"
 
-enum { MODEL_EXPERTS = 4 };
+enum { MODEL_EXPERTS = 4, MODEL_CONTEXT = 128 };
 
 const char *model_name(size_t i); /* in the order above; NULL: there are no more */
 

@@ -17,8 +17,10 @@
 
 #include "ingot/report.h"
 #include "ingot/session.h"
+#include "model/adapter.h"
 #include "model/pages.h"
 #include "models/models.h"
+#include "runtime/ctx.h"
 
 enum { LENGTH = 100, VOCABULARY = 320 }; /* more than a page; what the models have */
 
@@ -164,6 +166,32 @@ static void logits_do_not_depend_on_threads_chunks_or_neighbours_for_any_type(vo
                                      IG_Q6_K, IG_IQ4_NL, IG_IQ4_XS, IG_MXFP4};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i += EVERY)
         check_model("llama", types[i], NULL);
+}
+
+/* Steps of attention in a plan that compute so many rows. */
+static int attentions_of(const ig_plan *plan, int64_t rows) {
+    int count = 0;
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        count += plan->steps[i].op == IG_OP_ATTENTION_PAGED &&
+                 plan->steps[i].out[0].desc.shape.dim[0] == rows;
+    return count;
+}
+
+static void the_last_layer_computes_rows_whose_logits_are_asked_for(void **state) {
+    (void)state;
+    int32_t tokens[LENGTH];
+    float logits[VOCABULARY];
+    ig_model *model = load("llama", IG_F32);
+    engine e = open_engine(model, 1, &(ig_session_options){.chunk = LENGTH});
+    fill(tokens, 0);
+    feed(&e, 0, tokens, LENGTH, logits);
+    const ig_plan *plan = ig_captured_plan(e.ctx, 0);
+    const int64_t layers = e.adapter->config.n_layers;
+    assert_true(layers > 1);
+    assert_int_equal(attentions_of(plan, LENGTH), layers - 1);
+    assert_int_equal(attentions_of(plan, 1), 1);
+    close_engine(&e);
+    ig_model_release(model);
 }
 
 /* ---- sequences ---- */
@@ -409,6 +437,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_do_not_depend_on_threads_chunks_or_neighbours),
         cmocka_unit_test(logits_do_not_depend_on_threads_chunks_or_neighbours_for_any_type),
+        cmocka_unit_test(the_last_layer_computes_rows_whose_logits_are_asked_for),
         cmocka_unit_test(contexts_share_one_set_of_weights),
         cmocka_unit_test(a_sequence_that_forgot_goes_on_as_if_it_had_never_known),
         cmocka_unit_test(a_fork_shares_what_was_and_parts_from_there),

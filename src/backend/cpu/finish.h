@@ -63,11 +63,15 @@ static inline void finish(ending e, float *y, int64_t stride, int64_t rows, int6
         add_row(y + i * stride, e.residual + i * stride, columns);
 }
 
-/* Fetches what finish() will need of as many rows: results of a tile take long enough. */
-static inline void finish_soon(ending e, int64_t stride, int64_t rows, int64_t columns) {
-    for (int64_t i = 0; i < rows && e.residual; i++)
-        for (int64_t j = 0; j < columns; j += VF_LANES)
-            __builtin_prefetch(e.residual + i * stride + j);
+/* Fetches the places of as many results, and what finish() will need for them: computing a tile
+ * takes longer than that. */
+static inline void finish_soon(ending e, const float *y, int64_t stride, int64_t rows,
+                               int64_t columns) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j += VF_LANES) {
+            __builtin_prefetch(y + i * stride + j, 1);
+            if (e.residual) __builtin_prefetch(e.residual + i * stride + j);
+        }
 }
 
 static inline bool has_activation(uint32_t activation) {

@@ -36,14 +36,15 @@ enum {
     HALF_TILE_SUMS = VF_LANES < 16 ? 12 : 24, /* in registers */
     HALF_MOST_GROUPS = 8,                     /* at once */
     HALF_LEVELS = VF_LANES < 16 ? 3 : 4,      /* lanes are added in so many rounds */
-    HALF_AHEAD = 512,                         /* bytes between a read and its prefetch */
+    HALF_UNDER_WAY = 8192,                    /* bytes under way in all groups */
 };
 
-/* Groups that some rows go through at once: as many streams of memory as registers allow. */
+/* Groups that some rows go through at once: as many streams of memory as registers allow.  Two
+ * vectors are no better than one: with as many rows, memory is not what is waited for. */
 IG_INLINE int half_groups(const int rows) {
     int groups = HALF_MOST_GROUPS;
     while (groups > 1 && rows * groups * HALF_VECTORS > HALF_TILE_SUMS) groups /= 2;
-    return groups;
+    return groups * HALF_VECTORS > 2 ? groups : 1;
 }
 
 /* The k that stretch n begins with: the four bits of n, turned around. */
@@ -140,7 +141,7 @@ typedef struct half_tile {
     const uint16_t *w;
     int64_t group; /* halves from one group to the next */
     int64_t steps;
-    int64_t ahead;  /* bytes between a read and its prefetch */
+    int64_t ahead;  /* bytes between a read and its prefetch, to the second cache */
     const float *x; /* turned */
     float *sums;    /* [rows][groups * HALF_GROUP] */
 } half_tile;
@@ -154,7 +155,7 @@ IG_INLINE void add_step_of_lane(const half_tile *t, const ig_dtype dtype, const 
     IG_UNROLL
     for (int v = 0; v < vectors; v++) {
         const uint16_t *at = w + v / HALF_VECTORS * t->group;
-        if (v % HALF_VECTORS == 0) __builtin_prefetch((const char *)at + t->ahead);
+        if (v % HALF_VECTORS == 0) __builtin_prefetch((const char *)at + t->ahead, 0, 2);
         b[v] = load_half(dtype, at + v % HALF_VECTORS * VF_LANES);
         IG_UNROLL
         for (int r = 0; r < rows && rows < vectors; r++)
@@ -227,12 +228,12 @@ typedef void half_tile_fn(const half_tile *t);
     X(ID, 4)                       \
     X(ID, 5)                       \
     X(ID, 6)                       \
-    X(ID, 7)                       \
-    X(ID, 8)                       \
-    X(ID, 9)                       \
-    X(ID, 10)                      \
-    X(ID, 11)                      \
-    X(ID, 12)                      \
+    ONE(ID, 7)                     \
+    ONE(ID, 8)                     \
+    ONE(ID, 9)                     \
+    ONE(ID, 10)                    \
+    ONE(ID, 11)                    \
+    ONE(ID, 12)                    \
     ONE(ID, 13)                    \
     ONE(ID, 14)                    \
     ONE(ID, 15)                    \
@@ -283,14 +284,15 @@ static inline void multiply_half_tile(const half_block *p, int64_t c, int64_t gr
                          .x = p->x + begin * half_steps(p->k) * HALF_GROUP,
                          .sums = sums};
     const ending end = ending_at(p->end, begin * p->y_row + c);
-    finish_soon(end, p->y_row, rows, columns);
+    float *y = p->y + begin * p->y_row + c;
+    finish_soon(end, y, p->y_row, rows, columns);
     half_tiles[p->dtype == IG_BF16][rows - 1][groups > 1](&t);
     for (int64_t r = 0; r < rows; r++) {
         const float *sum = sums + r * groups * HALF_GROUP;
-        float *y = p->y + (begin + r) * p->y_row + c;
-        for (int64_t j = 0; j < columns; j++) y[j] = p->bias ? sum[j] + p->bias[c + j] : sum[j];
+        for (int64_t j = 0; j < columns; j++)
+            y[r * p->y_row + j] = p->bias ? sum[j] + p->bias[c + j] : sum[j];
     }
-    finish(end, p->y + begin * p->y_row + c, p->y_row, rows, columns);
+    finish(end, y, p->y_row, rows, columns);
 }
 
 /* All rows through some groups, while these are near.  The second tile fetches the groups behind
@@ -300,7 +302,7 @@ static inline void multiply_half_groups(const half_block *p, int64_t c, int64_t 
     for (int64_t i = 0; i < n_tiles; i++) {
         const int64_t rows = half_row(p->rows, i + 1) - half_row(p->rows, i);
         const int64_t each = groups > 1 ? half_groups((int)rows) : 1;
-        const int64_t ahead = i == 1 ? groups * half_group_bytes(p->k) : HALF_AHEAD;
+        const int64_t ahead = i == 1 ? groups * half_group_bytes(p->k) : HALF_UNDER_WAY / each;
         for (int64_t g = 0; g < groups; g += each)
             multiply_half_tile(p, c + g * HALF_GROUP, each, i, ahead);
     }

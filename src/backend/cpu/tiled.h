@@ -204,7 +204,7 @@ static inline void tiled_through(const whole_block *p, const panel *const *panel
         *configured = rows;
         out.y = p->y + row * p->y_row + c;
         const ending end = ending_at(p->end, row * p->y_row + c);
-        if (out.last) finish_soon(end, p->y_row, rows, out.columns);
+        finish_soon(end, out.y, p->y_row, rows, out.columns);
         tiled_fns[kind][rows - TILED_LEAST_ROWS](panels, x + first * tiled_block_bytes(rows),
                                                  blocks, &out);
         if (out.last) finish(end, out.y, p->y_row, rows, out.columns);

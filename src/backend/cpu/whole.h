@@ -696,7 +696,7 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
         out.ahead =
             p->is_packed ? ahead_of(p, c, first + blocks, i * blocks) : (const uint8_t *)p->x;
         const ending end = ending_at(p->end, r * p->y_row + c);
-        if (out.last) finish_soon(end, p->y_row, rows, out.columns);
+        finish_soon(end, out.y, p->y_row, rows, out.columns);
         tiles[t->is_wide ? 4 : t->kind][rows - 1](panels, x, blocks, &out);
         if (out.last) finish(end, out.y, p->y_row, rows, out.columns);
     }

@@ -138,6 +138,7 @@ typedef struct vk_device {
     vk_pool pools[VK_POOL_COUNT];
     uint64_t next_address;    /* of the next block, where blocks have none of their own */
     uint64_t allocated, peak; /* bytes in buffers that the host asked for */
+    uint64_t returned;        /* pieces given back so far: what a pointer meant may have changed */
     vk_staging staging;
     vk_echo echo;
     vk_pipelines pipelines;

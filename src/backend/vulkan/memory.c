@@ -211,6 +211,7 @@ void vk_piece_free(vk_device *d, ig_backend_buffer *piece) {
     if (!piece) return;
     vk_block *block = piece->block;
     vk_echo_forget(d, piece);
+    d->returned++;
     piece->free = true;
     join(d, piece);
     join(d, piece->before);

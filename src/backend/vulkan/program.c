@@ -167,10 +167,20 @@ static size_t words_bytes(const vk_program *p) {
     return vk_numbers_at(p, p->n_numbers) * sizeof *p->words;
 }
 
-static bool is_for(const vk_program *p, const vk_recording *r, ig_backend_buffer *const *buffers) {
+/* Which buffers it is for, without looking at each: that costs a miss of the cache for most. */
+static void note_pieces(const vk_program *p, vk_recording *r, ig_backend_buffer *const *buffers) {
+    memcpy(r->pieces, buffers, p->n_buffers * sizeof *buffers);
+    r->returned = p->device->returned;
+}
+
+static bool is_for(const vk_program *p, vk_recording *r, ig_backend_buffer *const *buffers) {
     if (r->used == 0) return false;
+    if (r->returned == p->device->returned &&
+        memcmp(r->pieces, buffers, p->n_buffers * sizeof *buffers) == 0)
+        return true;
     for (uint32_t i = 0; i < p->n_buffers; i++)
         if (r->bound[i] != (buffers[i] ? vk_piece_address(buffers[i]) : 0)) return false;
+    note_pieces(p, r, buffers);
     return true;
 }
 
@@ -207,6 +217,7 @@ static ig_status record_for(vk_program *p, vk_recording *r, ig_backend_buffer *c
     r->used = 0; /* should the recording fail */
     for (uint32_t i = 0; i < p->n_buffers; i++)
         r->bound[i] = buffers[i] ? vk_piece_address(buffers[i]) : 0;
+    note_pieces(p, r, buffers);
     return vk_record(p, r, buffers, times);
 }
 
@@ -255,6 +266,7 @@ static void vk_program_destroy(ig_backend_program *program) {
         if (r->sets) d->api.DestroyDescriptorPool(d->handle, r->sets, NULL);
         vk_piece_free(d, r->numbers);
         host->free(host, r->words);
+        host->free(host, r->pieces);
         host->free(host, r->bound);
     }
     if (p->times) d->api.DestroyQueryPool(d->handle, p->times, NULL);
@@ -416,8 +428,9 @@ static ig_status settle(vk_program *p) {
     p->params = NULL;
     for (vk_recording *r = p->recordings; r < p->recordings + VK_RECORDINGS; r++) {
         r->bound = host->alloc(host, p->n_buffers, sizeof *r->bound);
+        r->pieces = host->alloc(host, p->n_buffers, sizeof *r->pieces);
         r->words = host->alloc(host, words_bytes(p), 1);
-        if (!r->bound || !r->words)
+        if (!r->bound || !r->pieces || !r->words)
             return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u buffers", p->n_buffers);
     }
     return IG_OK;

@@ -36,6 +36,8 @@ enum { VK_RECORDINGS = 4 };
 typedef struct vk_recording {
     VkCommandBuffer commands;
     VkDeviceAddress *bound;     /* of each buffer of the plan */
+    ig_backend_buffer **pieces; /* these buffers, while none has been given back */
+    uint64_t returned;          /* how many had been then: vk_device's */
     ig_backend_buffer *numbers; /* the words, mapped; NULL: the program has none */
     VkDescriptorPool sets;      /* where memory is bound */
     uint32_t *words;            /* the same, where reading costs nothing */

@@ -57,7 +57,7 @@ static ig_tensor *hidden(void *model, const ig_rows *rows) {
         ig_tensor *x = ig_rms_norm(h, l->attn_norm, eps);
         ig_tag_begin(ctx, IG_TAG_ATTENTION);
         x = attention(m, i, rows, x);
-        h = ig_add(h, ig_rms_norm(x, l->attn_post_norm, eps));
+        h = ig_add(ig_rows_asked(rows, i, h), ig_rms_norm(x, l->attn_post_norm, eps));
         ig_tag_end(ctx);
         x = ig_rms_norm(h, l->ffn_norm, eps);
         ig_tag_begin(ctx, IG_TAG_FFN);

@@ -45,7 +45,7 @@ static ig_tensor *hidden(void *model, const ig_rows *rows) {
         const ig_lm_layer *l = &m->layers[i];
         ig_tensor *x = ig_layer_norm(h, l->attn_norm, l->attn_norm_bias, eps);
         ig_tag_begin(ctx, IG_TAG_ATTENTION);
-        h = ig_add(h, attention(m, i, rows, x));
+        h = ig_add(ig_rows_asked(rows, i, h), attention(m, i, rows, x));
         ig_tag_end(ctx);
         x = ig_layer_norm(h, l->ffn_norm, l->ffn_norm_bias, eps);
         ig_tag_begin(ctx, IG_TAG_FFN);

@@ -92,7 +92,7 @@ static ig_tensor *hidden(void *model, const ig_rows *rows) {
         const layer *l = &m->layers[i];
         ig_tensor *x = ig_module_call(l->attn_norm, h);
         ig_tag_begin(ctx, IG_TAG_ATTENTION);
-        h = ig_add(h, attention(m, i, rows, x));
+        h = ig_add(ig_rows_asked(rows, i, h), attention(m, i, rows, x));
         ig_tag_end(ctx);
         x = ig_module_call(l->ffn_norm, h);
         ig_tag_begin(ctx, IG_TAG_FFN);

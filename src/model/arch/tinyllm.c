@@ -52,6 +52,7 @@ static ig_tensor *hidden(void *model, const ig_rows *rows) {
     ig_tensor *h = ig_module_call(m->embed, rows->ids);
     for (int64_t i = 0; i < m->n_layers; i++) {
         const layer *l = &m->layers[i];
+        h = ig_rows_asked(rows, i, h);
         ig_tensor *x = ig_module_call(l->norm, h);
         ig_tag_begin(ctx, IG_TAG_FFN);
         h = ig_add(h, ig_module_call(l->down, ig_silu(ig_module_call(l->up, x))));
