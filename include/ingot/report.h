@@ -20,7 +20,8 @@ typedef struct ig_counters {
     uint64_t copies;           /* of these, copies that the planner had to insert */
     uint64_t waits;            /* batches flushed */
     uint64_t records, replays; /* recordings made, steps replayed */
-    uint64_t replay_ns;        /* the host's, to send replays to a device with memory of its own */
+    uint64_t replay_ns;        /* the host's in them behind the last call, waits included, where a
+                                  device has memory of its own; where none has: 0 */
     uint64_t programs;         /* compiled and kept */
     uint64_t program_hits, program_misses;
     uint64_t tensors; /* alive now */

@@ -376,7 +376,7 @@ static ig_status make_room(model_bench *b, int64_t longest) {
 static void fit_depths(model_bench *b) {
     const int64_t most = ig_adapter_config(b->model.adapter).ctx_len;
     for (test *t = b->tests; t < b->tests + b->n_tests; t++)
-        if (t->depth <= most && t->tokens <= most && t->tokens + t->depth > most)
+        if (t->ngram == 0 && t->depth <= most && t->tokens <= most && t->tokens + t->depth > most)
             t->depth = most - t->tokens;
 }
 

@@ -106,9 +106,9 @@ static ig_status time_issue(ig_ctx *ctx, ig_workload *w, double *loss, double *i
     return IG_OK;
 }
 
-/* Steps that are waited for, and those that need not be.  Of the latter, every other step is read:
- * one with a new batch finds the device idle, and what the host needs has left its caches if the
- * wait was long; the next, with the same, comes right behind it.  Medians. */
+/* First every other step is read: one with a new batch finds the device idle, and what the host
+ * needs has left its caches if the wait was long; the next, with the same batch, comes right behind
+ * it.  Then each is.  Medians. */
 static ig_status time_waits(trainer *t, ig_ctx *ctx, ig_workload *w) {
     enum { MOST = 100 };
     double issued[MOST], replayed[MOST], behind[MOST], waited[MOST], whole, loss;

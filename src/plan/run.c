@@ -7,6 +7,7 @@
  * A program that fails later is left for another device at once.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "plan/lower.h"
@@ -193,16 +194,19 @@ static ig_status run_segment(const ig_plan *plan, ig_segment *s, ig_run_args arg
     return IG_OK;
 }
 
-/* What an earlier run left in the arena is gone; what an earlier part did is not. */
-static ig_status begin_part(const ig_plan *plan, uint32_t part, ig_mirror *arena) {
+/* What an earlier run left in the arena is gone, and where its buffers were means nothing; what an
+ * earlier part did stays. */
+static ig_status begin_part(const ig_plan *plan, uint32_t part, ig_run_args args) {
+    ig_mirror *arena = args.mirrors[IG_ARENA];
     if (part > 0) return ig_mirror_catch_up(arena, plan->far, 0, arena->bytes);
     arena->n_late = 0;
+    memset(plan->far_buffers, 0, args.n_buffers * sizeof *plan->far_buffers);
     return IG_OK;
 }
 
 ig_status ig_plan_run_part(const ig_plan *plan, uint32_t part, ig_run_args args) {
     assert(!plan->far || args.mirrors);
-    if (plan->far) IG_TRY(begin_part(plan, part, args.mirrors[IG_ARENA]));
+    if (plan->far) IG_TRY(begin_part(plan, part, args));
     for (uint32_t i = 0; i < plan->n_segments; i++)
         if (plan->segments[i].part == part) IG_TRY(run_segment(plan, &plan->segments[i], args));
     return IG_OK;

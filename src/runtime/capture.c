@@ -168,8 +168,10 @@ static ig_status run(const ig_captured *c) {
         r->mirrors[i + 1] = &c->bound[i]->storage->mirror;
     }
     ig_profile_run(ctx, r->plan);
-    IG_TRY(ig_plan_run(r->plan, ig_ctx_run_args(ctx, r->buffers, r->mirrors, r->n_binds + 1)));
+    const ig_status status =
+        ig_plan_run(r->plan, ig_ctx_run_args(ctx, r->buffers, r->mirrors, r->n_binds + 1));
     if (r->plan->far) ctx->counters.replay_ns += ig_clock_ns() - began;
+    IG_TRY(status);
     ctx->counters.ops += r->plan->n_steps - r->plan->n_copies;
     ctx->counters.submits += r->plan->n_submits;
     ctx->counters.dispatches += r->plan->n_steps;

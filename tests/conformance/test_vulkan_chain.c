@@ -255,29 +255,35 @@ static void a_replay_records_nothing(void **state) {
     net_close(&n);
 }
 
-/* Names of buffers that are handed out again as soon as may be. */
-enum { NAMES = 16 };
-static ig_backend_buffer names[NAMES];
-static bool taken[NAMES];
-static void *(*other_alloc)(const ig_host *, size_t, size_t);
-static void (*other_free)(const ig_host *, void *);
+/* Memory of the size of a buffer's that came back is handed out again at once. */
+enum { KEPT_MOST = 64 };
+static struct {
+    void *(*alloc)(const ig_host *, size_t, size_t);
+    void (*free)(const ig_host *, void *);
+    void *known[KEPT_MOST], *idle[KEPT_MOST];
+    int n_known, n_idle;
+} again;
 
 static void *alloc_again(const ig_host *host, size_t count, size_t bytes_each) {
-    for (int i = 0; i < NAMES && count == 1 && bytes_each == sizeof *names; i++)
-        if (!taken[i]) {
-            taken[i] = true;
-            return memset(&names[i], 0, sizeof *names);
-        }
-    return other_alloc(host, count, bytes_each);
+    const bool fits = count * bytes_each == sizeof(ig_backend_buffer);
+    if (fits && again.n_idle > 0) return memset(again.idle[--again.n_idle], 0, bytes_each);
+    void *p = again.alloc(host, count, bytes_each);
+    if (fits && again.n_known < KEPT_MOST) again.known[again.n_known++] = p;
+    return p;
 }
 
 static void free_again(const ig_host *host, void *p) {
-    for (int i = 0; i < NAMES; i++)
-        if (p == &names[i]) {
-            taken[i] = false;
+    for (int i = 0; i < again.n_known; i++)
+        if (p == again.known[i]) {
+            again.idle[again.n_idle++] = p;
             return;
         }
-    other_free(host, p);
+    again.free(host, p);
+}
+
+static void free_idle(const ig_host *host) {
+    while (again.n_idle > 0) again.free(host, again.idle[--again.n_idle]);
+    again.n_known = 0;
 }
 
 /* A buffer that was given back may come again by the same name, elsewhere. */
@@ -288,8 +294,8 @@ static void buffers_that_come_again_are_looked_at_anew(void **state) {
     net n;
     ig_backend_program *program = NULL;
     net_open(&n);
-    other_alloc = n.host.base.alloc, n.host.base.alloc = alloc_again;
-    other_free = n.host.base.free, n.host.base.free = free_again;
+    again.alloc = n.host.base.alloc, n.host.base.alloc = alloc_again;
+    again.free = n.host.base.free, n.host.base.free = free_again;
     add(&n, IG_OP_NEG, 0, 0, whole(0), whole(0), whole(1));
     assert_int_equal(vk->compile(n.device, n.steps, n.count, (ig_blob){0}, NULL, &program), IG_OK);
     for (int turn = 0; turn < TURNS; turn++) {
@@ -306,6 +312,8 @@ static void buffers_that_come_again_are_looked_at_anew(void **state) {
         vk->buffer_free(n.device, own);
     }
     program->destroy(program);
+    free_idle(&n.host.base);
+    n.host.base.alloc = again.alloc, n.host.base.free = again.free;
     net_close(&n);
 }
 

@@ -282,6 +282,15 @@ static void a_few_bytes_are_those_of_the_last_run(void **state) {
         assert_int_equal(vk->read(s.device, buffers[1], 8, &got, sizeof got), IG_OK);
         assert_true(got == want);
     }
+    for (int run = 0; run < 4; run++) {
+        assert_int_equal(program->submit(program, buffers, 3, &rate, 1), IG_OK);
+        assert_int_equal(vk->read(s.device, buffers[1], 8, &got, sizeof got), IG_OK);
+        assert_true(got == --want);
+    }
+    for (int again = 0; again < 5; again++) { /* of another place, without a run between */
+        assert_int_equal(vk->read(s.device, buffers[2], 8, &got, sizeof got), IG_OK);
+        assert_true(got == 1);
+    }
     for (int i = 1; i < 3; i++) vk->buffer_free(s.device, buffers[i]);
     program->destroy(program);
     close_device(&s);

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "ingot/blocks.h"
+
 enum { PAGE = 64, PAGES = 24, HEADS = 6, GROUPS = 2, WIDTH = 64 /* at most */, ROWS = 70 };
 
 typedef struct cache {
@@ -22,6 +24,7 @@ static const cache caches[] = {{"f32", IG_F32, 0, 32},
                                {"f16, heads of 40", IG_F16, 0, 40},
                                {"bf16, heads of 24", IG_BF16, 0, 24},
                                {"q8_0", IG_Q8_0, 0, 64},
+                               {"q8_0, a window", IG_Q8_0, 333, 64},
                                {"f16, a window", IG_F16, 600, 32}};
 enum { CACHES = sizeof caches / sizeof caches[0] };
 
@@ -50,17 +53,47 @@ static ig_tensor *make_pages(ig_ctx *ctx, const cache *c, uint32_t seed) {
     return pages;
 }
 
+/* What may become of the blocks of a cache before it is read. */
+typedef enum twist {
+    AS_STORED,
+    SIGNS_MOVED, /* from numbers to scales: the values are the same */
+    UNSEEN_ODD,  /* positions behind the last row have scales that are no numbers */
+} twist;
+
+static int page_of(int position) { return (position / PAGE * 7 + 5) % PAGES; }
+
+static void twist_blocks(ig_tensor *pages, twist how, int end) {
+    static ig_block_q8_0 blocks[PAGES * PAGE * GROUPS * WIDTH / IG_BLOCK];
+    const int each = GROUPS * WIDTH / IG_BLOCK; /* blocks of a position */
+    must(ig_tensor_read(pages, blocks, sizeof blocks));
+    for (int i = 0; i < PAGES * PAGE; i++)
+        for (int b = 0; b < each; b++) {
+            ig_block_q8_0 *block = &blocks[(page_of(i) * PAGE + i % PAGE) * each + b];
+            if (how == SIGNS_MOVED && i % 5 == 0) {
+                block->d ^= 0x8000;
+                for (int k = 0; k < IG_BLOCK; k++) block->q[k] = (int8_t)-block->q[k];
+            }
+            if (how == UNSEEN_ODD && i >= end) block->d = 0x7e00;
+        }
+    must(ig_tensor_write(pages, blocks, sizeof blocks));
+}
+
 /* Rows [first, first + count) of a text that they end, which ask q; `out` [count, heads, width]. */
-static void attend(int threads, const cache *c, const float *q, int first, int count, float *out) {
+static void attend_twisted(int threads, const cache *c, twist how, const float *q, int first,
+                           int count, float *out) {
     int32_t table[PAGES], sequence[ROWS], position[ROWS];
     ig_ctx *ctx = NULL;
     must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = threads}, &ctx));
-    for (int i = 0; i < PAGES; i++) table[i] = (i * 7 + 5) % PAGES;
+    for (int i = 0; i < PAGES; i++) table[i] = page_of(i * PAGE);
     for (int i = 0; i < count; i++) {
         sequence[i] = 0;
         position[i] = PAGES * PAGE - ROWS - 9 + first + i;
     }
     ig_tensor *k = make_pages(ctx, c, 1), *v = make_pages(ctx, c, 2);
+    if (how != AS_STORED) {
+        twist_blocks(k, how, position[count - 1] + 1);
+        twist_blocks(v, how, position[count - 1] + 1);
+    }
     const int each = HEADS * c->width;
     const ig_shape shape = IG_SHAPE(PAGES, PAGE, GROUPS, c->width);
     ig_tensor *rows = floats(ctx, IG_SHAPE(count, HEADS, c->width), q + first * each);
@@ -75,6 +108,10 @@ static void attend(int threads, const cache *c, const float *q, int first, int c
     ig_tensor *made[] = {k, v, rows, paged.page_table, paged.row_seq, paged.row_pos};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) ig_tensor_release(made[i]);
     ig_ctx_destroy(ctx);
+}
+
+static void attend(int threads, const cache *c, const float *q, int first, int count, float *out) {
+    attend_twisted(threads, c, AS_STORED, q, first, count, out);
 }
 
 static void rows_do_not_depend_on_their_neighbours_or_on_threads(void **state) {
@@ -124,11 +161,36 @@ static void small_queries_find_what_zeros_do(void **state) {
     }
 }
 
+static void scales_below_zero_count_as_they_are(void **state) {
+    (void)state;
+    const cache blocks = {"q8_0", IG_Q8_0, 0, WIDTH};
+    static float q[ROWS * HEADS * WIDTH], want[ROWS * HEADS * WIDTH], got[ROWS * HEADS * WIDTH];
+    fill(q, sizeof q / sizeof q[0], 3);
+    attend(1, &blocks, q, 0, 3, want);
+    attend_twisted(1, &blocks, SIGNS_MOVED, q, 0, 3, got);
+    for (int i = 0; i < 3 * HEADS * WIDTH; i++) assert_float_equal(got[i], want[i], 1e-6);
+}
+
+static void what_is_not_seen_does_not_show(void **state) {
+    (void)state;
+    const cache blocks[] = {{"q8_0", IG_Q8_0, 0, WIDTH}, {"q8_0, a window", IG_Q8_0, 77, WIDTH}};
+    static float q[ROWS * HEADS * WIDTH], want[HEADS * WIDTH], got[HEADS * WIDTH];
+    fill(q, sizeof q / sizeof q[0], 3);
+    for (size_t c = 0; c < 2; c++)
+        for (int row = 0; row < ROWS; row += 3) {
+            attend(1, &blocks[c], q, row, 1, want);
+            attend_twisted(1, &blocks[c], UNSEEN_ODD, q, row, 1, got);
+            assert_memory_equal(got, want, sizeof got);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_their_neighbours_or_on_threads),
         cmocka_unit_test(what_is_no_number_shows_in_its_head_alone),
         cmocka_unit_test(small_queries_find_what_zeros_do),
+        cmocka_unit_test(scales_below_zero_count_as_they_are),
+        cmocka_unit_test(what_is_not_seen_does_not_show),
     };
     return cmocka_run_group_tests_name("paged", tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 
 enum {
     SPAN = 4 * IG_PAGE_ROWS, /* positions whose scores are kept */
-    BATCH = 32,              /* keys that are scored in one call */
+    BATCH = 64,              /* keys that are scored in one call */
     TILE = 4,                /* queries at most */
     MOST_TURNED = 256,       /* numbers of a row, if its columns are kept */
     LINE = 64,               /* bytes */
@@ -31,10 +31,11 @@ typedef struct tile {
     const asked *asked;   /* [queries, MOST_BLOCKS]: the same in whole numbers */
     void *columns;        /* the rows turned around, for scores */
     float *const *values; /* that are added up */
-    float *score;         /* [queries, SPAN]: of each row; weights by then, when values are added */
-    const char *rows;     /* `step` bytes apart */
+    float *score;     /* [queries, SPAN]: of each row; weights by then, when values are added, */
+                      /* and 0 for rows that are not seen */
+    const char *rows; /* `step` bytes apart */
     int64_t step, width;
-    int64_t n; /* rows; BATCH for scores */
+    int64_t low, high; /* the rows of a batch that are seen */
     /* What the walk comes to next, as much for each row: memory should be on its way meanwhile,
      * asked for in small portions, because too many at once get lost, and in the order that it
      * lies in, because then more follows by itself.  It goes into the second cache: of the first,
@@ -65,11 +66,14 @@ IG_INLINE float stored_number(const char *p, const ig_dtype dtype) {
 
 /* ---- keys become columns ---- */
 
-/* Rows [row, row + rows) of those that come next. */
+/* Rows [row, row + rows) of those that come next: line by line, where they lie side by side. */
 IG_INLINE void fetch(const tile *t, int64_t row, int64_t rows) {
-    for (int64_t r = row; t->next && r < row + rows; r++)
-        for (int64_t i = 0; i < t->next_bytes; i += LINE)
-            __builtin_prefetch(t->next + r * t->next_step + i, 0, 2);
+    const bool whole = t->next_step == t->next_bytes;
+    const int64_t step = whole ? rows * t->next_step : t->next_step;
+    const int64_t bytes = whole ? step : t->next_bytes;
+    const char *end = t->next + (row + rows) * t->next_step;
+    for (const char *p = t->next + row * t->next_step; t->next && p < end; p += step)
+        for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(p + i, 0, 2);
 }
 
 /* Numbers that lie in COLUMN_BYTES. */
@@ -212,23 +216,31 @@ IG_INLINE void score_rows(const tile *t, const int queries, const ig_dtype dtype
 
 /* The same in whole numbers. */
 static void turn_whole(const tile *t) {
-    turned *out = t->columns;
+    const int64_t blocks = t->width / IG_BLOCK;
+    turned *columns = t->columns;
+    for (int64_t b = 0; b < blocks; b++) {
+        uint16_t scale[BATCH];
+        take_scales(stored_at(t->rows, b * IG_BLOCK, IG_Q8_0), t->step, BATCH, scale);
+        for (int64_t at = 0; at < BATCH; at += VF_LANES)
+            vf_store(columns[at / VF_LANES * blocks + b].scale, vf_load_f16(scale + at));
+    }
     for (int64_t at = 0; at < BATCH; at += VF_LANES) {
-        const char *rows = t->rows + at * t->step;
         fetch(t, at, VF_LANES);
-        for (int64_t b = 0; b < t->width / IG_BLOCK; b++)
-            turn_block(rows + b * (int64_t)sizeof(ig_block_q8_0), t->step, out++);
+        for (int64_t b = 0; b < blocks; b++)
+            turn_block(stored_at(t->rows + at * t->step, b * IG_BLOCK, IG_Q8_0), t->step,
+                       columns + at / VF_LANES * blocks + b);
     }
 }
 
 IG_INLINE void score_whole(const tile *t, const int queries) {
+    const int64_t blocks = t->width / IG_BLOCK;
     const turned *keys = t->columns;
-    for (int64_t at = 0; at < BATCH; at += VF_LANES) {
-        vf sum[TILE];
-        IG_UNROLL for (int h = 0; h < queries; h++) sum[h] = vf_set(0);
-        for (int64_t b = 0; b < t->width / IG_BLOCK; b++)
-            add_block(keys++, t->asked + b, sum, queries);
-        IG_UNROLL for (int h = 0; h < queries; h++) vf_store(t->score + h * SPAN + at, sum[h]);
+    for (int64_t at = 0; at < BATCH; at += KEY_VECTORS * VF_LANES, keys += KEY_VECTORS * blocks) {
+        vf sum[TILE * KEY_VECTORS];
+        IG_UNROLL for (int k = 0; k < queries * KEY_VECTORS; k++) sum[k] = vf_set(0);
+        for (int64_t b = 0; b < blocks; b++)
+            add_block(keys + b, blocks, t->asked + b, sum, queries, KEY_VECTORS);
+        store_sums(t, at, sum, queries, KEY_VECTORS);
     }
 }
 
@@ -263,13 +275,14 @@ IG_INLINE int64_t vector_at(int c, const ig_dtype dtype) {
  * `row`: so many vectors, the last of which has n lanes. */
 IG_INLINE void add_columns(const tile *t, const char *row, int64_t at, int64_t n, const int queries,
                            const int vectors, const ig_dtype dtype) {
-    const char *next = t->next ? t->next + (row - t->rows) : row;
-    const float *weight = t->score;
+    const char *next = t->next ? t->next + (row - t->rows) + t->low * t->next_step : row;
+    const float *weight = t->score + t->low;
     vf sum[MOST_SUMS], value[MOST_VECTORS];
     IG_UNROLL for (int k = 0; k < queries * vectors; k++) sum[k] =
         vf_load_first(t->values[k / vectors] + at + k % vectors * VF_LANES,
                       k % vectors < vectors - 1 ? VF_LANES : n);
-    for (int64_t j = 0; j < t->n; j++, row += t->step, next += t->next_step, weight++) {
+    row += t->low * t->step;
+    for (int64_t j = t->low; j < t->high; j++, row += t->step, next += t->next_step, weight++) {
         for (int64_t i = 0; i < vector_at(vectors, dtype); i += LINE)
             __builtin_prefetch(next + i, 0, 2);
         IG_UNROLL for (int c = 0; c < vectors; c++) value[c] =
@@ -296,6 +309,49 @@ IG_INLINE void add_tile(const tile *t, const int queries, const ig_dtype dtype) 
     }
 }
 
+/* The same of blocks in whole numbers: the digits of weights for a column of blocks, and what one
+ * of them is worth. */
+typedef struct weighed {
+    _Alignas(LINE) digits_of_four digit[TILE][BATCH / 4];
+    float unit;
+} weighed;
+
+IG_INLINE void add_block_values(const tile *t, int64_t at, const weighed *w, const int queries) {
+    for (int64_t c = at; c < at + IG_BLOCK; c += 2 * VF_LANES) {
+        const char *rows = number_at(t->rows, c, IG_Q8_0);
+        vi sum[MOST_DOTS];
+        IG_UNROLL for (int i = 0; i < queries * DIGITS * 2; i++) sum[i] = vi_set(0);
+        for (int64_t j = t->low / 4; 4 * j < t->high; j++)
+            add_four(rows + 4 * j * t->step, t->step, w->digit[0][j], BATCH, sum, queries);
+        IG_UNROLL for (int k = 0; k < queries * 2; k++) {
+            const vi *d = sum + k / 2 * DIGITS * 2 + k % 2;
+            float *to = t->values[k / 2] + c + k % 2 * VF_LANES;
+            vf_store(to, vf_fma(whole_sum(d[0], d[2], d[4]), vf_set(w->unit), vf_load(to)));
+        }
+    }
+}
+
+/* In floats, where there are scales that weights cannot take over. */
+IG_INLINE void add_whole(const tile *t, const int queries) {
+    _Alignas(LINE) uint16_t scale[MOST_BLOCKS][BATCH];
+    _Alignas(LINE) float share[BATCH];
+    weighed w;
+    for (int64_t b = 0; b < t->width / IG_BLOCK; b++)
+        take_scales(stored_at(t->rows, b * IG_BLOCK, IG_Q8_0), t->step, BATCH, scale[b]);
+    for (int64_t i = 0; i < t->width; i += IG_BLOCK) {
+        w.unit = find_shares(scale[i / IG_BLOCK], t->low, t->high, BATCH, share);
+        fetch(t, BATCH * i / t->width, BATCH * IG_BLOCK / t->width);
+        if (w.unit > 0) {
+            IG_UNROLL for (int h = 0; h < queries; h++)
+                weigh_rows(t->score + h * SPAN, share, BATCH, w.digit[h]);
+            add_block_values(t, i, &w, queries);
+        } else {
+            for (int64_t c = i; c < i + IG_BLOCK; c += VF_LANES)
+                add_columns(t, number_at(t->rows, c, IG_Q8_0), c, VF_LANES, queries, 1, IG_Q8_0);
+        }
+    }
+}
+
 /* ---- for each type that a cache may have, and each number of queries ---- */
 
 #define IG_TILES(name, call)                            \
@@ -311,6 +367,7 @@ IG_INLINE void add_tile(const tile *t, const int queries, const ig_dtype dtype) 
     IG_TILES(add_##name, add_##name)
 IG_TILES(score_columns, score_columns)
 IG_TILES(score_whole, score_whole)
+IG_TILES(add_whole, add_whole)
 IG_KEPT(f32, IG_F32)
 IG_KEPT(f16, IG_F16)
 IG_KEPT(bf16, IG_BF16)
@@ -337,7 +394,7 @@ typedef struct stored {
 /* NULL: a cache of that type is not known here. */
 static const stored *stored_as(ig_dtype dtype, int64_t width) {
     static const stored all[] = {
-        {IG_Q8_0, true, turn_whole, IG_FOUR(score_whole), {NULL}, IG_FOUR(add_q8_0)},
+        {IG_Q8_0, true, turn_whole, IG_FOUR(score_whole), {NULL}, IG_FOUR(add_whole)},
         IG_STORED(f32, IG_F32),
         IG_STORED(f16, IG_F16),
         IG_STORED(bf16, IG_BF16),

@@ -88,6 +88,29 @@ IG_INLINE vf vf_column_f16(const vi *columns, int s) {
                                  : _mm512_extracti64x4_epi64(columns[s - 8], 1));
 }
 
+/* Bytes of four rows: lane i of out[v] holds number v VF_LANES + i of each. */
+IG_INLINE void vi_fours(const char *rows, int64_t step, vi *out) {
+    vi x[2]; /* rows 0 and 2, rows 1 and 3 */
+    IG_UNROLL for (int r = 0; r < 2; r++) {
+        const __m256i low = _mm256_loadu_si256((const void *)(rows + r * step));
+        const __m256i high = _mm256_loadu_si256((const void *)(rows + (r + 2) * step));
+        x[r] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    }
+    /* Pairs of rows 0 and 1 in one half, of rows 2 and 3 in the other. */
+    const vi low = TURNS(lo, 8, x[0], x[1]), high = TURNS(hi, 8, x[0], x[1]);
+    const vi first = _mm512_set_epi16(55, 39, 54, 38, 53, 37, 52, 36, 51, 35, 50, 34, 49, 33, 48,
+                                      32, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const vi second = _mm512_add_epi16(first, _mm512_set1_epi16(8));
+    out[0] = _mm512_permutex2var_epi16(low, first, high);
+    out[1] = _mm512_permutex2var_epi16(low, second, high);
+}
+
+/* Lanes of rows j and on: byte p of each goes to out[row / 4][p][row % 4]. */
+IG_INLINE void vi_store_places(uint8_t (*out)[4][4], int64_t j, vi x) {
+    const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    _mm512_storeu_si512(out[j / 4], _mm512_shuffle_epi8(x, _mm512_broadcast_i32x4(order)));
+}
+
 #elif defined(__AVX2__)
 
 IG_INLINE void vi_columns(const char *rows, int64_t step, vi *out) {
@@ -115,6 +138,21 @@ IG_INLINE vf vf_column_f16(const vi *columns, int s) {
                                  : _mm256_extracti128_si256(columns[s - 8], 1));
 }
 
+IG_INLINE void vi_fours(const char *rows, int64_t step, vi *out) {
+    __m128i x[4];
+    for (int r = 0; r < 4; r++) x[r] = _mm_loadu_si128((const void *)(rows + r * step));
+    const __m128i a = _mm_unpacklo_epi8(x[0], x[1]), b = _mm_unpackhi_epi8(x[0], x[1]);
+    const __m128i c = _mm_unpacklo_epi8(x[2], x[3]), d = _mm_unpackhi_epi8(x[2], x[3]);
+    out[0] = _mm256_set_m128i(_mm_unpackhi_epi16(a, c), _mm_unpacklo_epi16(a, c));
+    out[1] = _mm256_set_m128i(_mm_unpackhi_epi16(b, d), _mm_unpacklo_epi16(b, d));
+}
+
+IG_INLINE void vi_store_places(uint8_t (*out)[4][4], int64_t j, vi x) {
+    const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const vi y = _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(order));
+    _mm256_storeu_si256((__m256i *)out[j / 4], y);
+}
+
 #else
 
 IG_INLINE void vi_columns(const char *rows, int64_t step, vi *out) {
@@ -128,6 +166,17 @@ IG_INLINE vf vf_column_f16(const vi *columns, int s) {
     uint16_t half;
     memcpy(&half, (const char *)columns + s * (int)sizeof half, sizeof half);
     return vf_load_f16(&half);
+}
+
+IG_INLINE void vi_fours(const char *rows, int64_t step, vi *out) {
+    for (int v = 0; v < 2; v++) {
+        char four[4];
+        for (int r = 0; r < 4; r++) four[r] = rows[r * step + v];
+        memcpy(&out[v], four, sizeof out[v]);
+    }
+}
+IG_INLINE void vi_store_places(uint8_t (*out)[4][4], int64_t j, vi x) {
+    for (int p = 0; p < 4; p++) out[j / 4][p][j % 4] = (uint8_t)((uint32_t)x >> 8 * p);
 }
 
 #endif

@@ -43,6 +43,15 @@ IG_INLINE vi vi_dot(vi acc, vi u, vi s) {
 IG_INLINE void vi_hide(vi *x) { __asm__("" : "+r"(*x)); }
 #endif
 
+/* *acc += products; for loops of so many sums that gcc would move them to and fro. */
+#if defined(__AVX512VNNI__)
+IG_INLINE void vi_add_dot(vi *acc, vi u, vi s) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(*acc) : "v"(u), "v"(s));
+}
+#else
+IG_INLINE void vi_add_dot(vi *acc, vi u, vi s) { *acc = vi_dot(*acc, u, s); }
+#endif
+
 /*
  * Several products in a row, where that is faster: without VNNI, sums stay in 16 bits as long as
  * they fit, and vi_pairs_sum() makes 32 of them, times `by`.

@@ -156,10 +156,8 @@ IG_MUST_CHECK ig_status vk_wait(vk_device *d, uint64_t value);
 bool vk_is_done(vk_device *d, uint64_t value);
 IG_MUST_CHECK ig_status vk_commands_create(vk_device *d, VkCommandBuffer *out, uint32_t count);
 
-/* Begins a recording; all that was submitted before is done and seen when its commands start.
- * `overlaps`: it may be submitted again before it is done.  Drivers submit others faster: an
- * H200's in 2.3 us instead of 3.3. */
-IG_MUST_CHECK ig_status vk_commands_begin(vk_device *d, VkCommandBuffer commands, bool overlaps);
+/* Begins a recording; all that was submitted before is done and seen when its commands start. */
+IG_MUST_CHECK ig_status vk_commands_begin(vk_device *d, VkCommandBuffer commands);
 /* Ends it; the host sees what it wrote. */
 IG_MUST_CHECK ig_status vk_commands_end(vk_device *d, VkCommandBuffer commands);
 

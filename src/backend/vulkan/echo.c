@@ -24,17 +24,18 @@ ig_status vk_echo_learn(vk_device *d, const ig_backend_buffer *src, uint64_t off
     e->of = src;
     e->offset = offset;
     e->bytes = bytes;
-    if (!again) return IG_OK;
+    if (again) e->heard = true;
+    if (!again || e->recorded) return IG_OK;
     const VkBufferCopy region = {
         .srcOffset = src->offset + offset, .dstOffset = d->staging.echo->offset, .size = bytes};
     IG_TRY(vk_wait(d, e->value));
-    e->recorded = false; /* should the recording fail */
+    e->value = 0; /* of this, nothing has been copied yet */
     if (!e->commands) IG_TRY(vk_commands_create(d, &e->commands, 1));
-    IG_TRY(vk_commands_begin(d, e->commands, false));
+    IG_TRY(vk_commands_begin(d, e->commands));
     d->api.CmdCopyBuffer(e->commands, src->block->buffer, d->staging.echo->block->buffer, 1,
                          &region);
     IG_TRY(vk_commands_end(d, e->commands));
-    e->recorded = e->heard = true;
+    e->recorded = true;
     return IG_OK;
 }
 

@@ -254,7 +254,7 @@ static ig_status begin_half(vk_device *d) {
     vk_staging *s = &d->staging;
     IG_TRY(vk_wait(d, s->value[s->half ^ 1]));
     s->half ^= 1;
-    return vk_commands_begin(d, s->commands[s->half], false);
+    return vk_commands_begin(d, s->commands[s->half]);
 }
 
 ig_status vk_uploads_take(vk_device *d, VkCommandBuffer *out) {

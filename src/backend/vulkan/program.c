@@ -163,7 +163,9 @@ static ig_status make_words(vk_program *p, const ig_slot *slots, uint32_t n_slot
     return IG_OK;
 }
 
-static size_t words_bytes(const vk_program *p) { return vk_words(p) * sizeof *p->words; }
+static size_t words_bytes(const vk_program *p) {
+    return vk_numbers_at(p, p->n_numbers) * sizeof *p->words;
+}
 
 /* Which buffers it is for, without looking at each: that costs a miss of the cache for most. */
 static void note_pieces(const vk_program *p, vk_recording *r, ig_backend_buffer *const *buffers) {
@@ -186,23 +188,19 @@ static bool has_words(const vk_program *p, const vk_recording *r) {
     return words_bytes(p) == 0 || memcmp(r->words, p->words, words_bytes(p)) == 0;
 }
 
-static bool may_run(const vk_program *p, const vk_recording *r) {
-    return vk_is_done(p->device, r->value) || (vk_overlaps(p) && has_words(p, r));
-}
-
 static void copy_words(const vk_program *p, const vk_recording *r) {
     if (words_bytes(p) == 0) return;
     memcpy(vk_piece_mapped(r->numbers), p->words, words_bytes(p));
     memcpy(r->words, p->words, words_bytes(p));
 }
 
-/* A recording for these buffers that may be submitted; else the one that was used longest ago,
- * which is to be waited for, and recorded anew if it is for others. */
+/* A recording for these buffers that may be written to: an idle one or one that has the words
+ * already; else the one that was used longest ago, which is then to be recorded anew. */
 static vk_recording *choose(vk_program *p, ig_backend_buffer *const *buffers, bool *fresh) {
     vk_recording *oldest = &p->recordings[0];
     *fresh = false;
     for (vk_recording *r = p->recordings; r < p->recordings + VK_RECORDINGS; r++) {
-        if (is_for(p, r, buffers) && may_run(p, r)) return r;
+        if (is_for(p, r, buffers) && (vk_is_done(p->device, r->value) || has_words(p, r))) return r;
         if (r->used < oldest->used) oldest = r;
     }
     *fresh = !is_for(p, oldest, buffers);
@@ -215,6 +213,7 @@ static ig_status record_for(vk_program *p, vk_recording *r, ig_backend_buffer *c
     if (!r->commands) IG_TRY(vk_commands_create(d, &r->commands, 1));
     if (!r->numbers && words_bytes(p) > 0)
         IG_TRY(vk_piece_alloc(d, VK_POOL_UPLOAD, words_bytes(p), &r->numbers));
+    IG_TRY(vk_wait(d, r->value));
     r->used = 0; /* should the recording fail */
     for (uint32_t i = 0; i < p->n_buffers; i++)
         r->bound[i] = buffers[i] ? vk_piece_address(buffers[i]) : 0;
@@ -226,7 +225,6 @@ static ig_status record_for(vk_program *p, vk_recording *r, ig_backend_buffer *c
 static ig_status submit_watched(vk_program *p, ig_backend_buffer *const *buffers) {
     vk_recording *r = &p->recordings[0];
     IG_TRY(vk_times_create(p));
-    IG_TRY(vk_wait(p->device, r->value));
     IG_TRY(record_for(p, r, buffers, p->times));
     copy_words(p, r);
     return vk_run_watched(p, r);
@@ -244,9 +242,11 @@ static ig_status vk_program_submit(ig_backend_program *program, ig_backend_buffe
     IG_TRY(make_words(p, slots, n_slots));
     if (vk_is_watched(d)) return submit_watched(p, buffers);
     vk_recording *r = choose(p, buffers, &fresh);
-    if (fresh || !may_run(p, r)) IG_TRY(vk_wait(d, r->value));
     if (fresh) IG_TRY(record_for(p, r, buffers, VK_NULL_HANDLE));
-    if (fresh || !has_words(p, r)) copy_words(p, r);
+    if (fresh || !has_words(p, r)) {
+        IG_TRY(vk_wait(d, r->value));
+        copy_words(p, r);
+    }
     IG_TRY(vk_submit_recording(p, r));
     r->used = ++p->runs;
     for (uint32_t i = 0; i < p->n_buffers; i++)
@@ -436,8 +436,7 @@ static ig_status settle(vk_program *p) {
     return IG_OK;
 }
 
-static ig_status make_program(vk_device *d, const units *u, uint32_t n_steps,
-                              ig_backend_program **out) {
+static ig_status make_program(vk_device *d, const units *u, ig_backend_program **out) {
     vk_builder b = {.device = d};
     emit_all(&b, u);
     if (b.too_large)
@@ -445,7 +444,6 @@ static ig_status make_program(vk_device *d, const units *u, uint32_t n_steps,
                             "vulkan: steps that go together touch more than the device can show");
     vk_program *p = create(d, &b);
     if (!p) return IG_HOST_FAIL(d->base.host, IG_ERR_MEMORY, "vulkan: %u dispatches", b.n_launches);
-    p->n_steps = n_steps;
     b = (vk_builder){.device = d, .program = p};
     emit_all(&b, u);
     const ig_status status = p->n_launches > 0 ? settle(p) : IG_OK;
@@ -467,7 +465,7 @@ static ig_status compile(ig_backend_device *device, const ig_step *steps, uint32
     ig_status status = IG_OK;
     if (!u.at || !u.joins) status = IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: %u steps", count);
     if (status == IG_OK) status = cut_units(d, &u, count, fused && !any_varies(steps, count));
-    if (status == IG_OK) status = make_program(d, &u, count, out);
+    if (status == IG_OK) status = make_program(d, &u, out);
     host->free(host, u.at);
     host->free(host, u.joins);
     return status;

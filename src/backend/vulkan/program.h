@@ -55,7 +55,7 @@ typedef struct vk_program {
     vk_varying *varying;
     uint32_t *words; /* of what varies, then of the numbers, as this run has them */
     char *params;    /* of all launches; only while compiling */
-    uint32_t n_steps, n_launches, n_refs, n_numbers, n_varying, n_buffers;
+    uint32_t n_launches, n_refs, n_numbers, n_varying, n_buffers;
     uint64_t params_bytes, runs;
     ig_backend_buffer *params_piece;
     VkQueryPool times; /* of a run that is watched; made when one is */
@@ -70,12 +70,6 @@ static inline size_t vk_varying_at(uint32_t varying) { return (size_t)varying * 
 static inline size_t vk_numbers_at(const vk_program *p, uint32_t numbers) {
     return vk_varying_at(p->n_varying) + (size_t)numbers * VK_NUMBERS;
 }
-
-static inline size_t vk_words(const vk_program *p) { return vk_numbers_at(p, p->n_numbers); }
-
-/* Whether a recording may be submitted again before it is done, if its words stay.  Those of a
- * replayed step seldom do; a single step may come with the same ones time and again. */
-static inline bool vk_overlaps(const vk_program *p) { return p->n_steps == 1 || vk_words(p) == 0; }
 
 /* Records the program for these buffers, whose addresses are `r->bound`.  With `times`, the moment
  * before the first launch and after each one is noted there. */

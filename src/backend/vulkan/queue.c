@@ -145,10 +145,9 @@ static void barrier(vk_device *d, VkCommandBuffer commands, VkPipelineStageFlags
     d->api.CmdPipelineBarrier(commands, DEVICE_STAGES, stages, 0, 1, &memory, 0, NULL, 0, NULL);
 }
 
-ig_status vk_commands_begin(vk_device *d, VkCommandBuffer commands, bool overlaps) {
-    const VkCommandBufferBeginInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-        .flags = overlaps ? VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT : 0};
+ig_status vk_commands_begin(vk_device *d, VkCommandBuffer commands) {
+    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                           .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
     const VkResult result = d->api.BeginCommandBuffer(commands, &info);
     if (result != VK_SUCCESS) return VK_FAIL(d->base.host, result, "recording");
     barrier(d, commands, DEVICE_STAGES, DEVICE_READS | DEVICE_WRITES);

@@ -114,7 +114,7 @@ ig_status vk_record(vk_program *p, vk_recording *r, ig_backend_buffer *const *bu
     r->barriers = 0;
     d->counters.recordings++;
     if (!d->has.addresses) IG_TRY(vk_bindings_reserve(p, r));
-    IG_TRY(vk_commands_begin(d, r->commands, vk_overlaps(p)));
+    IG_TRY(vk_commands_begin(d, r->commands));
     if (times) d->api.CmdResetQueryPool(r->commands, times, 0, p->n_launches + 1);
     note_time(p, r, times, 0);
     const ig_status status = record_launches(p, r, buffers, times);

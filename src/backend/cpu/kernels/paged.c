@@ -86,7 +86,7 @@ typedef struct walk {
     const float *q[QUERIES];                  /* query row * heads + head: what it asks, */
     asked asked[QUERIES][MOST_BLOCKS];        /* in whole numbers too, where keys are in blocks, */
     float *values[QUERIES];                   /* where values are added up, */
-    float score[QUERIES][SPAN];
+    _Alignas(LINE) float score[QUERIES][SPAN];
     _Alignas(LINE) float columns[MOST_TURNED * BATCH]; /* a batch of keys, turned around */
 } walk;
 
@@ -106,14 +106,14 @@ typedef struct crew {
     int64_t first, n, low, high;
 } crew;
 
-/* Takes a crew through rows of which t->rows is the first, a tile at a time. */
-static void do_crew(walk *w, tile *t, const crew *c, tile_fn *const *fn) {
+/* Takes a crew through the batch from row j on, a tile at a time. */
+static void do_crew(walk *w, tile *t, int64_t j, const crew *c, tile_fn *const *fn) {
+    t->low = c->low - j, t->high = c->high - j;
     for (int64_t i = 0; i < c->n; i += TILE) {
         t->q = w->q + c->first + i;
         t->asked = w->asked[c->first + i];
         t->values = w->values + c->first + i;
-        t->score = w->score[c->first + i] + c->low;
-        t->n = c->high - c->low;
+        t->score = w->score[c->first + i] + j;
         fn[smaller(c->n - i, TILE) - 1](t);
         t->next = NULL;
     }
@@ -124,7 +124,6 @@ typedef enum extent { WHOLE, SEEN } extent; /* of a batch: all, or what a query 
 /* All queries of a group that see any of the batch from j on, those together that see the same. */
 static void do_group(walk *w, tile *t, int64_t group, int64_t j, extent how, tile_fn *const *fn) {
     const int64_t each = w->each;
-    const char *rows = t->rows;
     crew c = {0};
     for (int64_t r = 0; r < w->rows; r++) {
         int64_t low = w->low[r] > j ? w->low[r] : j, high = smaller(w->high[r], j + BATCH);
@@ -132,13 +131,12 @@ static void do_group(walk *w, tile *t, int64_t group, int64_t j, extent how, til
         if (how == WHOLE) low = j, high = j + BATCH;
         const int64_t first = r * w->heads + group * each;
         if (first != c.first + c.n || low != c.low || high != c.high) {
-            do_crew(w, t, &c, fn);
-            t->rows = rows + (low - j) * t->step;
+            do_crew(w, t, j, &c, fn);
             c = (crew){first, 0, low, high};
         }
         c.n += each;
     }
-    do_crew(w, t, &c, fn);
+    do_crew(w, t, j, &c, fn);
 }
 
 /* Scores or values of a group; keys that many queries read are turned around for all of them,
@@ -224,6 +222,12 @@ static void weigh(const params *p, float *state, float *score, int64_t n) {
     state[SUM] = (float)sum_terms(n, weight_term, &s);
 }
 
+/* What a query does not see of its first and last batch weighs nothing. */
+static void clear_beside(float *score, int64_t low, int64_t high) {
+    for (int64_t j = low / BATCH * BATCH; j < low; j++) score[j] = 0;
+    for (int64_t j = high; j % BATCH != 0; j++) score[j] = 0;
+}
+
 /* The page that holds a position, as a row of [p 64]; -1: it lies nowhere. */
 static int64_t page_at(const ig_cpu_launch *l, int64_t sequence, int64_t position) {
     const params *p = l->params;
@@ -300,9 +304,11 @@ static void walk_span(walk *w, int64_t span) {
     k.then = &v, v.then = &next_k;
     do_side(w, &k, low, high, WHOLE);
     for (int64_t r = 0; r < w->rows; r++)
-        for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++)
-            weigh(p, state_of(w, r, i), w->score[r * w->heads + i] + w->low[r],
-                  w->high[r] - w->low[r]);
+        for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++) {
+            float *score = w->score[r * w->heads + i];
+            weigh(p, state_of(w, r, i), score + w->low[r], w->high[r] - w->low[r]);
+            clear_beside(score, w->low[r], w->high[r]);
+        }
     do_side(w, &v, low, high, SEEN);
 }
 
