@@ -260,6 +260,10 @@ ig_status ig_session_stretch(ig_session *s, int32_t sequence, int64_t length) {
 
 /* ---- running ---- */
 
+/* Whether the last layer is for some rows only.  Where all may be asked for, taking them out would
+ * be a step more for each token. */
+static bool leaves_out(const ig_row_class *c) { return c->picks > 0 && c->picks < c->rows; }
+
 /* What is captured: rows in, the logits of some of them out. */
 static ig_status forward(void *arg) {
     ig_row_class *c = arg;
@@ -274,13 +278,14 @@ static ig_status forward(void *arg) {
                           .row_pos = c->positions,
                           .store_at = c->store_at,
                           .status = &stored,
-                          .asked = c->picks > 0 ? c->pick : NULL,
+                          .asked = leaves_out(c) ? c->pick : NULL,
                           .asked_seq = c->pick_seq,
                           .asked_pos = c->pick_pos,
                           .last_layer = s->config.n_layers - 1};
     ig_no_grad_begin(s->ctx);
     ig_tensor *hidden = ig_reshape(s->arch->hidden(s->model, &rows),
-                                   IG_SHAPE(c->picks > 0 ? c->picks : c->rows, -1));
+                                   IG_SHAPE(leaves_out(c) ? c->picks : c->rows, -1));
+    if (c->picks == c->rows) hidden = ig_embedding(hidden, c->pick); /* those rows come first */
     ig_tensor *logits = c->picks > 0 ? s->arch->head(s->model, hidden) : hidden;
     ig_no_grad_end(s->ctx);
     IG_TRY(ig_eval(&logits, 1)); /* the first failure, in its own words */
