@@ -102,9 +102,8 @@ static ig_status make_cache(ig_session *s, int64_t sequences) {
     return make_layers(s);
 }
 
-static ig_status make_class(ig_row_class *c) {
+static ig_status make_tensors(ig_row_class *c) {
     ig_ctx *ctx = c->session->ctx;
-    if (c->pick_pos) return IG_OK;
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(1, c->rows), &c->ids));
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->positions));
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->row_seq));
@@ -123,6 +122,13 @@ static void drop_class(ig_row_class *c) {
     }
     ig_captured_destroy(c->work);
     c->work = NULL;
+}
+
+static ig_status make_class(ig_row_class *c) {
+    if (c->ids) return IG_OK;
+    const ig_status status = make_tensors(c);
+    if (status != IG_OK) drop_class(c);
+    return status;
 }
 
 ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig_session **out) {
@@ -344,8 +350,8 @@ static void note_handed(ig_session *s, const ig_row_class *c, const ig_session_r
                         int64_t n) {
     int64_t wanted = 0;
     for (int64_t i = 0; i < n; i++) wanted += rows[i].logits != NULL;
-    if (wanted == 0) return;
-    s->handed = c;
+    if (wanted == 0 && c != s->handed) return;
+    s->handed = wanted > 0 ? c : NULL; /* those that were there have been overwritten */
     s->n_handed = wanted;
 }
 

@@ -184,6 +184,48 @@ static void what_is_not_seen_does_not_show(void **state) {
         }
 }
 
+/* One page of blocks, whose row 5 nobody looks at and holds values of `size`. */
+static void attend_beside(float size, float out[WIDTH]) {
+    static float keys[PAGE * WIDTH], values[PAGE * WIDTH], q[WIDTH];
+    int32_t index[PAGE], sequence = 0, position = PAGE - 1;
+    ig_ctx *ctx = NULL;
+    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = 1}, &ctx));
+    fill(values, PAGE * WIDTH, 4);
+    for (int i = 0; i < PAGE * WIDTH; i++) {
+        index[i / WIDTH] = i / WIDTH;
+        q[i % WIDTH] = 1;
+        keys[i] = i / WIDTH == 5 ? -8 : 0.01f * (float)(i / WIDTH % 7); /* weighs e^-64 */
+        if (i / WIDTH == 5) values[i] = size;
+    }
+    ig_tensor *pages[2], *rows[2], *at = ints(ctx, IG_SHAPE(PAGE), index);
+    for (int i = 0; i < 2; i++) {
+        rows[i] = floats(ctx, IG_SHAPE(PAGE, 1, WIDTH), i == 0 ? keys : values);
+        must(ig_tensor_create(ctx, (ig_desc){IG_Q8_0, IG_SHAPE(PAGE, 1, WIDTH)}, &pages[i]));
+        must(ig_store_rows(pages[i], rows[i], at));
+    }
+    ig_tensor *asked = floats(ctx, IG_SHAPE(1, 1, WIDTH), q);
+    const ig_paged paged = {.k_pages = ig_reshape(pages[0], IG_SHAPE(1, PAGE, 1, WIDTH)),
+                            .v_pages = ig_reshape(pages[1], IG_SHAPE(1, PAGE, 1, WIDTH)),
+                            .page_table = ints(ctx, IG_SHAPE(1, 1), &sequence),
+                            .row_seq = ints(ctx, IG_SHAPE(1), &sequence),
+                            .row_pos = ints(ctx, IG_SHAPE(1), &position)};
+    must(ig_tensor_read(ig_attention_paged(asked, paged, 0), out, WIDTH * sizeof *out));
+    ig_tensor *made[] = {pages[0], pages[1],         rows[0],       rows[1],      at,
+                         asked,    paged.page_table, paged.row_seq, paged.row_pos};
+    for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) ig_tensor_release(made[i]);
+    ig_ctx_destroy(ctx);
+}
+
+static void a_large_value_that_hardly_counts_takes_nothing_from_others(void **state) {
+    (void)state;
+    float want[WIDTH], got[WIDTH];
+    attend_beside(0, want);
+    for (float size = 1; size < 1e6f; size *= 10) {
+        attend_beside(size, got);
+        assert_memory_equal(got, want, sizeof got);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_their_neighbours_or_on_threads),
@@ -191,6 +233,7 @@ int main(void) {
         cmocka_unit_test(small_queries_find_what_zeros_do),
         cmocka_unit_test(scales_below_zero_count_as_they_are),
         cmocka_unit_test(what_is_not_seen_does_not_show),
+        cmocka_unit_test(a_large_value_that_hardly_counts_takes_nothing_from_others),
     };
     return cmocka_run_group_tests_name("paged", tests, NULL, NULL);
 }

@@ -71,8 +71,9 @@ IG_INLINE void fetch(const tile *t, int64_t row, int64_t rows) {
     const bool whole = t->next_step == t->next_bytes;
     const int64_t step = whole ? rows * t->next_step : t->next_step;
     const int64_t bytes = whole ? step : t->next_bytes;
+    if (!t->next) return;
     const char *end = t->next + (row + rows) * t->next_step;
-    for (const char *p = t->next + row * t->next_step; t->next && p < end; p += step)
+    for (const char *p = t->next + row * t->next_step; p < end; p += step)
         for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(p + i, 0, 2);
 }
 
@@ -309,11 +310,11 @@ IG_INLINE void add_tile(const tile *t, const int queries, const ig_dtype dtype) 
     }
 }
 
-/* The same of blocks in whole numbers: the digits of weights for a column of blocks, and what one
- * of them is worth. */
+/* The same of blocks in whole numbers: for each query the digits of weights for a column of blocks,
+ * and what one of the last is worth. */
 typedef struct weighed {
     _Alignas(LINE) digits_of_four digit[TILE][BATCH / 4];
-    float unit;
+    float unit[TILE];
 } weighed;
 
 IG_INLINE void add_block_values(const tile *t, int64_t at, const weighed *w, const int queries) {
@@ -326,24 +327,24 @@ IG_INLINE void add_block_values(const tile *t, int64_t at, const weighed *w, con
         IG_UNROLL for (int k = 0; k < queries * 2; k++) {
             const vi *d = sum + k / 2 * DIGITS * 2 + k % 2;
             float *to = t->values[k / 2] + c + k % 2 * VF_LANES;
-            vf_store(to, vf_fma(whole_sum(d[0], d[2], d[4]), vf_set(w->unit), vf_load(to)));
+            vf_store(to, vf_fma(whole_sum(d[0], d[2], d[4]), vf_set(w->unit[k / 2]), vf_load(to)));
         }
     }
 }
 
 /* In floats, where there are scales that weights cannot take over. */
 IG_INLINE void add_whole(const tile *t, const int queries) {
-    _Alignas(LINE) uint16_t scale[MOST_BLOCKS][BATCH];
-    _Alignas(LINE) float share[BATCH];
+    _Alignas(LINE) uint16_t half[MOST_BLOCKS][BATCH];
+    _Alignas(LINE) float scale[BATCH];
     weighed w;
     for (int64_t b = 0; b < t->width / IG_BLOCK; b++)
-        take_scales(stored_at(t->rows, b * IG_BLOCK, IG_Q8_0), t->step, BATCH, scale[b]);
+        take_scales(stored_at(t->rows, b * IG_BLOCK, IG_Q8_0), t->step, BATCH, half[b]);
     for (int64_t i = 0; i < t->width; i += IG_BLOCK) {
-        w.unit = find_shares(scale[i / IG_BLOCK], t->low, t->high, BATCH, share);
+        const bool fits = find_scales(half[i / IG_BLOCK], t->low, t->high, BATCH, scale);
         fetch(t, BATCH * i / t->width, BATCH * IG_BLOCK / t->width);
-        if (w.unit > 0) {
-            IG_UNROLL for (int h = 0; h < queries; h++)
-                weigh_rows(t->score + h * SPAN, share, BATCH, w.digit[h]);
+        if (fits) {
+            IG_UNROLL for (int h = 0; h < queries; h++) w.unit[h] =
+                weigh_rows(t->score + h * SPAN, scale, BATCH, w.digit[h]);
             add_block_values(t, i, &w, queries);
         } else {
             for (int64_t c = i; c < i + IG_BLOCK; c += VF_LANES)

@@ -142,31 +142,37 @@ IG_INLINE void add_block(const turned *keys, int64_t stride, const asked *a, vf 
 
 /* ---- values ---- */
 
-/*
- * share[j] = scale[j] by the unit, less than 2^23, for n rows, of which those beside [low, high)
- * have a share of 0.  Returns the unit; 0: scales are not all finite and at least 0.
- */
-IG_INLINE float find_shares(uint16_t *scale, int64_t low, int64_t high, int64_t n, float *share) {
+/* Scales of n rows as floats, 0 for those beside [low, high); false: not all are finite and at
+ * least 0. */
+IG_INLINE bool find_scales(uint16_t *half, int64_t low, int64_t high, int64_t n, float *scale) {
     uint16_t most = 0;
-    for (int64_t j = 0; j < low; j++) scale[j] = 0;
-    for (int64_t j = high; j < n; j++) scale[j] = 0;
-    for (int64_t j = 0; j < n; j++) most = scale[j] > most ? scale[j] : most;
-    if (most >= 0x7c00) return 0;         /* the bits of what is infinite, NaN or negative */
-    const uint32_t exponent = most >> 10; /* all are less than 2^(exponent - 14) */
-    const vf inverse = vf_set(float_of_bits((127 + 23 + 14 - exponent) << 23));
-    for (int64_t j = 0; j < n; j += VF_LANES)
-        vf_store(share + j, vf_mul(vf_load_f16(scale + j), inverse));
-    return float_of_bits((127 - 23 - 14 + exponent) << 23);
+    for (int64_t j = 0; j < low; j++) half[j] = 0;
+    for (int64_t j = high; j < n; j++) half[j] = 0;
+    for (int64_t j = 0; j < n; j++) most = half[j] > most ? half[j] : most;
+    for (int64_t j = 0; j < n; j += VF_LANES) vf_store(scale + j, vf_load_f16(half + j));
+    return most < 0x7c00; /* the bits of what is infinite, NaN or negative are larger */
 }
 
-/* The digits of weights of n rows. */
-IG_INLINE void weigh_rows(const float *weight, const float *share, int64_t n,
-                          digits_of_four *digit) {
+/*
+ * Of n rows, the digits of weight times scale, and what one of the last digits is worth.  The
+ * largest product decides that, so a row that hardly counts takes nothing from the others, however
+ * large its scale is.
+ */
+IG_INLINE float weigh_rows(const float *weight, const float *scale, int64_t n,
+                           digits_of_four *digit) {
+    vf largest = vf_set(0);
+    for (int64_t j = 0; j < n; j += VF_LANES)
+        largest = vf_larger(largest, vf_mul(vf_load(weight + j), vf_load(scale + j)));
+    uint32_t exponent = bits_of_float(vf_largest(largest)) >> 23;
+    if (exponent < 22) exponent = 22; /* what is less than 2^-105 is nothing */
+    /* Times that, all are less than 2^22. */
+    const vf inverse = vf_set(float_of_bits((127 + 22 + 126 - exponent) << 23));
     for (int64_t j = 0; j < n; j += VF_LANES) {
+        const vf x = vf_mul(vf_load(weight + j), vf_load(scale + j));
         /* The last bits of such a sum are the whole number. */
-        const vf x = vf_fma(vf_load(weight + j), vf_load(share + j), vf_set(0x1p23f));
-        vi_store_places(digit, j, vf_bits(x));
+        vi_store_places(digit, j, vf_bits(vf_fma(x, inverse, vf_set(0x1p23f))));
     }
+    return float_of_bits((exponent - 21) << 23);
 }
 
 /* sum[h][digit][v] += products of four rows with the digits of their weights. */
