@@ -11,7 +11,7 @@
  * keys that it meets.  Keys lie in lanes, so that nothing has to be summed up across lanes; their
  * bytes count from 0, which is 128 too much, and `start` takes that back.  Values are taken by
  * fours of rows; their blocks' scales d go to the weights, which are from 0 to 1, and the unit is a
- * power of two that fits the largest d of some rows.
+ * power of two that fits the largest weight d of the rows that a query sees of a batch.
  */
 #ifndef IG_BACKEND_CPU_PAGED_WHOLE_H
 #define IG_BACKEND_CPU_PAGED_WHOLE_H
