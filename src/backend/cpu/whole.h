@@ -1,13 +1,19 @@
 /*
  * whole.h - products of activations and stored weights in whole numbers.
  *
- * Activations are rounded to bytes, 32 at a time with a scale of their own.  A block
- * of 32 products is then summed exactly, in integers, and goes into the result by
+ * Activations are rounded to bytes, 32 at a time with a scale of their own, or 256 where
+ * weights are K blocks.  A block of products is then summed exactly, in integers, and goes
+ * into the result by
  *
  *     sum = sum + (weight scale * activation scale) * whole        one scale
  *     sum = sum + min * (activation scale * sum of bytes)          with a min
  *
- * block after block, in lanes of their own for each column.  That chain is all there
+ * Of K blocks, whole numbers are times their small scales, and added up for all 256:
+ *
+ *     sum = sum + (weight scale * activation scale) * whole
+ *     sum = sum + (min * activation scale) * mins                  whole as well
+ *
+ * That goes block after block, in lanes of their own for each column.  The chain is all there
  * is to a result, so its bits do not depend on how many rows there are, how the work
  * is cut, or how the weights came to the multiplier:
  *
@@ -35,21 +41,34 @@ IG_INLINE vi vi_repeat(const void *four_bytes) {
 
 /* The whole number that one half of a block, or all of it, begins with. */
 IG_INLINE vi whole_begin(const panel_kind kind, const rounded *x, const int half) {
-    return kind == ONE_SCALE || kind == TWO_SCALES ? vi_repeat(&x->rest[half]) : vi_set(0);
+    return kind_has_min(kind) ? vi_set(0) : vi_repeat(&x->rest[half]);
 }
 
-IG_INLINE vf add_min(const rounded *x, const int half, vf min, vf sum) {
-    return vf_fma(min, vf_set(float_of_bits(x->rest[half])), sum);
+IG_INLINE vf add_min(const rounded *x, vf min, vf sum) {
+    return vf_fma(min, vf_set(float_of_bits(x->rest[0])), sum);
 }
 
 IG_INLINE vf add_whole(const rounded *x, vi whole, vf scale, vf sum) {
     return vf_fma(vi_to_float(whole), vf_mul(scale, vf_set(x->scale)), sum);
 }
 
+/* The whole number of a K block, whose activations begin at x. */
+IG_INLINE vf add_k(const panel_kind kind, const rounded *x, vi whole, const k_scales_of *s,
+                   vf sum) {
+    const vf by = vf_set(x->scale);
+    vi mins = vi_set(0);
+    sum = vf_fma(vi_to_float(whole), vf_mul(s->scale, by), sum);
+    if (!kind_has_min(kind)) return sum;
+    IG_UNROLL_COLUMNS
+    for (int h = 0; h < PARTS; h += mins_apart(kind))
+        mins = vi_dot_words(mins, s->small_mins[h], vi_repeat(&x[h].rest[0]));
+    return vf_fma(vi_to_float(mins), vf_mul(s->min, by), sum);
+}
+
 /*
  * Steps whose products fit into 16 bits when they are summed in pairs: two times a byte times 127
- * each.  Bytes of two-scale types go up to 63, of other narrow ones to 31, and those of wide ones
- * are multiplied in halves of four bits.
+ * each.  Bytes of types with two small scales go up to 63, of other narrow ones to 31, and those of
+ * wide ones are multiplied in halves of four bits.
  */
 enum { RUN_SIXES = 2, RUN_FIVES = 4, RUN_FOURS = 8, WIDE_ROWS = 2 /* at once */ };
 static_assert(RUN_SIXES * 2 * 63 * 127 <= INT16_MAX && RUN_FIVES * 2 * 31 * 127 <= INT16_MAX &&
@@ -110,8 +129,8 @@ IG_INLINE vi dot_in_pairs(vi whole, const vi *w, const int8_t *q, const int coun
 enum {
     TILE_GROUPS = VF_LANES < 16 ? 1 : 2,
     TILE_VECTORS = TILE_GROUPS * PANEL_VECTORS,
-    TILE_ROWS = VF_LANES < 16 ? 4 : 7, /* at most; with two scales, */
-    TILE_ROWS_TWO = 4,                 /* which need more registers */
+    TILE_ROWS = VF_LANES < 16 ? 4 : 7,   /* at most; of K blocks, */
+    TILE_ROWS_K = VF_LANES < 16 ? 4 : 6, /* which need more registers */
     TILE_COLUMNS = TILE_GROUPS * PANEL_COLUMNS,
     SHORT_PANEL_ROWS = 8, /* so few want panels that stay in the first cache */
 };
@@ -127,13 +146,30 @@ typedef struct tile_out {
 
 typedef vf tile_sums[TILE_ROWS][TILE_VECTORS];
 
-/* Vector v of what panels hold for a block. */
-IG_INLINE vf tile_scale(const panel *const *p, int64_t b, const int half, const int v) {
-    return vf_load(p[v / PANEL_VECTORS]->scale[b][half] + v % PANEL_VECTORS * VF_LANES);
+/* Vector v of a line that panels have, the same line of each. */
+#define OF_PANELS(line, v) \
+    ((const float *)(const void *)p[(v) / PANEL_VECTORS]->line + (v) % PANEL_VECTORS * VF_LANES)
+IG_INLINE vf tile_scale(const panel *const *p, int64_t b, const int v) {
+    return vf_load(OF_PANELS(scale[b], v));
 }
 
-IG_INLINE vf tile_min(const panel *const *p, int64_t b, const int half, const int v) {
-    return vf_load(p[v / PANEL_VECTORS]->min[b][half] + v % PANEL_VECTORS * VF_LANES);
+IG_INLINE vf tile_min(const panel *const *p, int64_t b, const int v) {
+    return vf_load(OF_PANELS(min[b], v));
+}
+
+IG_INLINE vi tile_small(const panel *const *p, int64_t b, const int half, const int v) {
+    return vf_bits(vf_load(OF_PANELS(small[b][half], v)));
+}
+
+/* Of the K block that begins at block b. */
+IG_INLINE void tile_k_scales(const panel *const *p, int64_t b, const int v, const panel_kind kind,
+                             k_scales_of *s) {
+    s->scale = tile_scale(p, b / PARTS, v);
+    if (!kind_has_min(kind)) return;
+    s->min = tile_min(p, b / PARTS, v);
+    IG_UNROLL_COLUMNS
+    for (int h = 0; h < PARTS; h += mins_apart(kind))
+        s->small_mins[h] = vf_bits(vf_load(OF_PANELS(small_mins[b + h], v)));
 }
 
 /* A block of wide bytes in pairs, one vector of columns after the other: they stay in registers for
@@ -186,58 +222,62 @@ IG_INLINE void begin_tile(const rounded *const *x, int64_t b, vi (*whole)[TILE_V
     }
 }
 
-IG_INLINE void add_mins(const panel *const *p, const rounded *const *x, int64_t b,
-                        vf (*sum)[TILE_VECTORS], const int half, const int rows) {
-    IG_UNROLL_COLUMNS
-    for (int r = 0; r < rows; r++) {
-        IG_UNROLL_COLUMNS
-        for (int v = 0; v < TILE_VECTORS; v++)
-            sum[r][v] = add_min(&x[r][b], half, tile_min(p, b, half, v), sum[r][v]);
-    }
-}
-
-IG_INLINE void add_one_scale(const panel *const *p, const rounded *const *x, int64_t b,
-                             vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind,
-                             const bool is_wide) {
+IG_INLINE void add_plain(const panel *const *p, const rounded *const *x, int64_t b,
+                         vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind,
+                         const bool is_wide) {
     vi whole[TILE_ROWS][TILE_VECTORS];
     begin_tile(x, b, whole, 0, rows, kind);
     add_steps(p, x, b, whole, 0, STEPS, rows, is_wide);
     IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
-        for (int v = 0; v < TILE_VECTORS; v++)
-            sum[r][v] = add_whole(&x[r][b], whole[r][v], tile_scale(p, b, 0, v), sum[r][v]);
+        for (int v = 0; v < TILE_VECTORS; v++) {
+            sum[r][v] = add_whole(&x[r][b], whole[r][v], tile_scale(p, b, v), sum[r][v]);
+            if (kind == WITH_MIN) sum[r][v] = add_min(&x[r][b], tile_min(p, b, v), sum[r][v]);
+        }
     }
-    if (kind == WITH_MIN) add_mins(p, x, b, sum, 0, rows);
 }
 
-/* sum = sum + (scale0 whole0 + scale1 whole1) * activation scale */
-IG_INLINE void add_two_scales(const panel *const *p, const rounded *const *x, int64_t b,
-                              vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind) {
-    vi whole[TILE_ROWS][TILE_VECTORS];
-    vf both[TILE_ROWS][TILE_VECTORS];
+/* Block b of a K block, times its small scales. */
+IG_INLINE void add_small(const panel *const *p, const rounded *const *x, int64_t b,
+                         vi (*all)[TILE_VECTORS], const int rows, const panel_kind kind,
+                         const bool is_wide) {
+    const int halves = kind_halves(kind), count = STEPS / halves;
     IG_UNROLL
-    for (int half = 0; half < 2; half++) {
+    for (int half = 0; half < halves; half++) {
+        vi whole[TILE_ROWS][TILE_VECTORS];
         begin_tile(x, b, whole, half, rows, kind);
-        add_steps(p, x, b, whole, half * STEPS / 2, STEPS / 2, rows, false);
+        add_steps(p, x, b, whole, half * count, count, rows, is_wide);
         IG_UNROLL_COLUMNS
         for (int r = 0; r < rows; r++) {
             IG_UNROLL_COLUMNS
-            for (int v = 0; v < TILE_VECTORS; v++) {
-                const vf scale = tile_scale(p, b, half, v), product = vi_to_float(whole[r][v]);
-                both[r][v] =
-                    half == 0 ? vf_mul(product, scale) : vf_fma(product, scale, both[r][v]);
-            }
+            for (int v = 0; v < TILE_VECTORS; v++)
+                all[r][v] = vi_add(all[r][v], vi_mul(whole[r][v], tile_small(p, b, half, v)));
         }
     }
+}
+
+/* The K block that begins at block b; `ahead` is what is fetched meanwhile. */
+IG_INLINE void add_tile_k(const panel *const *p, const rounded *const *x, int64_t b,
+                          vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind,
+                          const bool is_wide, const uint8_t *ahead) {
+    vi all[TILE_ROWS][TILE_VECTORS];
     IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
-        for (int v = 0; v < TILE_VECTORS; v++)
-            sum[r][v] = vf_fma(both[r][v], vf_set(x[r][b].scale), sum[r][v]);
+        for (int v = 0; v < TILE_VECTORS; v++) all[r][v] = vi_set(0);
     }
-    if (kind == TWO_MINS) add_mins(p, x, b, sum, 0, rows);
-    if (kind == TWO_MINS) add_mins(p, x, b, sum, 1, rows);
+    for (int h = 0; h < PARTS; h++) {
+        __builtin_prefetch(ahead + h * LINE, 0, 2);
+        add_small(p, x, b + h, all, rows, kind, is_wide);
+    }
+    IG_UNROLL_COLUMNS
+    for (int v = 0; v < TILE_VECTORS; v++) {
+        k_scales_of s;
+        tile_k_scales(p, b, v, kind, &s);
+        IG_UNROLL_COLUMNS
+        for (int r = 0; r < rows; r++) sum[r][v] = add_k(kind, &x[r][b], all[r][v], &s, sum[r][v]);
+    }
 }
 
 IG_INLINE void load_sums(const tile_out *out, vf (*sum)[TILE_VECTORS], const int rows) {
@@ -274,15 +314,14 @@ IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t 
                         const tile_out *out, const int rows, const panel_kind kind,
                         const bool is_wide) {
     tile_sums sum;
-    if (rows > (kind >= TWO_SCALES ? TILE_ROWS_TWO : TILE_ROWS)) return; /* never called */
+    if (rows > (kind_is_k(kind) ? TILE_ROWS_K : TILE_ROWS)) return; /* never called */
     load_sums(out, sum, rows);
-    for (int64_t b = 0; b < blocks; b++) {
+    for (int64_t b = 0; b < blocks && !kind_is_k(kind); b++) {
         __builtin_prefetch(out->ahead + b * LINE, 0, 2);
-        if (kind >= TWO_SCALES)
-            add_two_scales(p, x, b, sum, rows, kind);
-        else
-            add_one_scale(p, x, b, sum, rows, kind, is_wide);
+        add_plain(p, x, b, sum, rows, kind, is_wide);
     }
+    for (int64_t b = 0; b < blocks && kind_is_k(kind); b += PARTS)
+        add_tile_k(p, x, b, sum, rows, kind, is_wide, out->ahead + b * LINE);
     store_sums(out, sum, rows);
 }
 
@@ -306,16 +345,17 @@ typedef void tile_fn(const panel *const *p, const rounded *const *x, int64_t blo
 TILES(one_scale, ONE_SCALE, false)
 TILES(wide, ONE_SCALE, true)
 TILES(with_min, WITH_MIN, false)
-TILES(two_scales, TWO_SCALES, false)
-TILES(two_mins, TWO_MINS, false)
+TILES(k_one, K_ONE, true)
+TILES(k_min, K_MIN, false)
+TILES(k_two, K_TWO, false)
+TILES(k_two_mins, K_TWO_MINS, false)
 
-/* [kind, or the last for wide bytes][rows - 1] */
-static tile_fn *const tiles[5][7] = {
-    [ONE_SCALE] = TILE_NAMES(one_scale),
-    [WITH_MIN] = TILE_NAMES(with_min),
-    [TWO_SCALES] = TILE_NAMES(two_scales),
-    [TWO_MINS] = TILE_NAMES(two_mins),
-    [4] = TILE_NAMES(wide),
+/* [kind, or the last for wide bytes with one scale][rows - 1] */
+static tile_fn *const tiles[][7] = {
+    [ONE_SCALE] = TILE_NAMES(one_scale), [WITH_MIN] = TILE_NAMES(with_min),
+    [K_ONE] = TILE_NAMES(k_one),         [K_MIN] = TILE_NAMES(k_min),
+    [K_TWO] = TILE_NAMES(k_two),         [K_TWO_MINS] = TILE_NAMES(k_two_mins),
+    [K_TWO_MINS + 1] = TILE_NAMES(wide),
 };
 
 /* ---- few rows: packed groups into registers ---- */
@@ -348,7 +388,7 @@ IG_INLINE void dot_groups(const ig_dtype type, const open_blocks *o, const round
         if (DOT_IN_PAIRS)
             whole[g] =
                 dot_in_pairs(whole[g], o->w[g] + half * count, x->q + half * count * 4, count,
-                             kind >= TWO_SCALES ? RUN_SIXES : RUN_FIVES, panel_types[type].is_wide);
+                             kind >= K_TWO ? RUN_SIXES : RUN_FIVES, panel_types[type].is_wide);
     }
     IG_UNROLL
     for (int j = half * count; j < (half + 1) * count && !DOT_IN_PAIRS; j++) {
@@ -358,27 +398,29 @@ IG_INLINE void dot_groups(const ig_dtype type, const open_blocks *o, const round
     }
 }
 
-/* Adds a block of one row, times groups that were opened, to the sum of each. */
+/* Adds a plain block of one row, times groups that were opened, to the sum of each. */
 IG_INLINE void add_block(const ig_dtype type, const open_blocks *o, const rounded *x, vf *sum,
                          const int groups) {
-    const panel_kind kind = panel_types[type].kind;
-    const int halves = kind >= TWO_SCALES ? 2 : 1;
-    vi whole[2][GROUPS_IN_REGISTERS];
-    IG_UNROLL
-    for (int half = 0; half < halves; half++)
-        dot_groups(type, o, x, whole[half], half, STEPS / halves, groups);
+    vi whole[GROUPS_IN_REGISTERS];
+    dot_groups(type, o, x, whole, 0, STEPS, groups);
     IG_UNROLL
     for (int g = 0; g < groups; g++) {
-        const block_scales *s = &o->s[g];
-        if (kind >= TWO_SCALES) {
-            const vf first = vf_mul(vi_to_float(whole[0][g]), s->scale[0]);
-            const vf both = vf_fma(vi_to_float(whole[1][g]), s->scale[1], first);
-            sum[g] = vf_fma(both, vf_set(x->scale), sum[g]);
-        } else {
-            sum[g] = add_whole(x, whole[0][g], s->scale[0], sum[g]);
-        }
-        if (kind == WITH_MIN || kind == TWO_MINS) sum[g] = add_min(x, 0, s->min[0], sum[g]);
-        if (kind == TWO_MINS) sum[g] = add_min(x, 1, s->min[1], sum[g]);
+        sum[g] = add_whole(x, whole[g], o->s[g].scale, sum[g]);
+        if (panel_types[type].kind == WITH_MIN) sum[g] = add_min(x, o->s[g].min, sum[g]);
+    }
+}
+
+/* The same of a block of K, to the whole number of each. */
+IG_INLINE void add_block_k(const ig_dtype type, const open_blocks *o, const rounded *x, vi *all,
+                           const int groups) {
+    const int halves = kind_halves(panel_types[type].kind);
+    IG_UNROLL
+    for (int half = 0; half < halves; half++) {
+        vi whole[GROUPS_IN_REGISTERS];
+        dot_groups(type, o, x, whole, half, STEPS / halves, groups);
+        IG_UNROLL
+        for (int g = 0; g < groups; g++)
+            all[g] = vi_add(all[g], vi_mul(whole[g], o->s[g].small[half]));
     }
 }
 
@@ -411,16 +453,33 @@ IG_INLINE void open_groups(const ig_dtype type, const uint8_t *w, int64_t group_
     }
 }
 
+/* Whether block b is the last of a K block; and then, what that adds to the sum of a group. */
+IG_INLINE bool ends_k(const panel_kind kind, int64_t b) {
+    return kind_is_k(kind) && b % PARTS == PARTS - 1;
+}
+
+IG_INLINE vf end_k(const ig_dtype type, const uint8_t *group, int64_t b, const int v,
+                   const rounded *x, vi all, vf sum) {
+    k_scales_of s;
+    open_k_scales(type, group + b / PARTS * packed_unit_bytes(type), v, &s);
+    return add_k(panel_types[type].kind, x, all, &s, sum);
+}
+
 /* A group of each stream, `stream_bytes` apart, times one row, whose sums stay in registers. */
 IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t stream_bytes,
                            int64_t jump, int64_t blocks, const rounded *x, float *sums,
                            const int streams) {
+    const panel_kind kind = panel_types[type].kind;
     vf sum[STREAMS][PANEL_VECTORS];
+    vi all[STREAMS][PANEL_VECTORS];
     if (VF_LANES == 1) return; /* plain C has no use for it, and never comes here */
     IG_UNROLL_COLUMNS
     for (int g = 0; g < streams; g++) {
         IG_UNROLL_COLUMNS
-        for (int v = 0; v < PANEL_VECTORS; v++) sum[g][v] = vf_set(0);
+        for (int v = 0; v < PANEL_VECTORS; v++) {
+            sum[g][v] = vf_set(0);
+            all[g][v] = vi_set(0);
+        }
     }
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t ahead = fetch_from(type, b, blocks, streams, jump);
@@ -430,7 +489,12 @@ IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t stream
             for (int v = 0; v < PANEL_VECTORS; v++) {
                 open_blocks o;
                 open_groups(type, w + g * stream_bytes, 0, b, v, &o, 1, ahead);
-                add_block(type, &o, &x[b], &sum[g][v], 1);
+                if (!kind_is_k(kind)) add_block(type, &o, &x[b], &sum[g][v], 1);
+                if (kind_is_k(kind)) add_block_k(type, &o, &x[b], &all[g][v], 1);
+                if (!ends_k(kind, b)) continue;
+                sum[g][v] = end_k(type, w + g * stream_bytes, b, v, x + b - (PARTS - 1), all[g][v],
+                                  sum[g][v]);
+                all[g][v] = vi_set(0);
             }
         }
     }
@@ -464,7 +528,7 @@ IG_INLINE void add_wide_rows(const open_blocks *o, const rounded *x, int64_t str
         IG_UNROLL
         for (int r = 0; r < WIDE_ROWS; r++) {
             float *sum = sums + r * columns + g * PANEL_COLUMNS;
-            vf_store(sum, add_whole(x + r * stride, whole[r], o->s[g].scale[0], vf_load(sum)));
+            vf_store(sum, add_whole(x + r * stride, whole[r], o->s[g].scale, vf_load(sum)));
         }
     }
 }
@@ -476,7 +540,7 @@ IG_INLINE void add_block_of_rows(const ig_dtype type, const open_blocks *o, int6
     const int64_t count = rows->count, stride = rows->stride;
     const rounded *x = rows->x + b;
     int64_t r = 0;
-    if (DOT_IN_PAIRS && panel_types[type].is_wide)
+    if (DOT_IN_PAIRS && panel_types[type].is_wide && !kind_is_k(panel_types[type].kind))
         for (; r + WIDE_ROWS <= count; r += WIDE_ROWS)
             add_wide_rows(o, x + r * stride, stride, sums + r * columns, columns, groups);
     for (; r < count; r++) {
@@ -489,42 +553,85 @@ IG_INLINE void add_block_of_rows(const ig_dtype type, const open_blocks *o, int6
     }
 }
 
+/* The same of K: whole numbers wait for the last block, then they go to the sums. */
+IG_INLINE void add_block_of_rows_k(const ig_dtype type, const open_blocks *o, int64_t b,
+                                   const rounded_rows *rows, int32_t *wholes, int64_t columns,
+                                   const int groups) {
+    for (int64_t r = 0; r < rows->count; r++) {
+        vi all[GROUPS_IN_REGISTERS];
+        IG_UNROLL
+        for (int g = 0; g < groups; g++)
+            all[g] = b % PARTS == 0 ? vi_set(0) : vi_load(wholes + r * columns + g * PANEL_COLUMNS);
+        add_block_k(type, o, rows->x + b + r * rows->stride, all, groups);
+        IG_UNROLL
+        for (int g = 0; g < groups; g++)
+            put_ints(all[g], wholes + r * columns + g * PANEL_COLUMNS, 0);
+    }
+}
+
+IG_INLINE void end_rows_k(const ig_dtype type, const uint8_t *group, int64_t b, const int v,
+                          const rounded_rows *rows, const int32_t *wholes, float *sums,
+                          int64_t columns) {
+    k_scales_of s;
+    open_k_scales(type, group + b / PARTS * packed_unit_bytes(type), v, &s);
+    for (int64_t r = 0; r < rows->count; r++) {
+        const rounded *x = rows->x + b - (PARTS - 1) + r * rows->stride;
+        float *sum = sums + r * columns;
+        vf_store(sum,
+                 add_k(panel_types[type].kind, x, vi_load(wholes + r * columns), &s, vf_load(sum)));
+    }
+}
+
+/* Where several rows have their sums, [rows][groups * PANEL_COLUMNS], and the whole numbers of a K
+ * block. */
+typedef struct few_sums {
+    _Alignas(64) float sums[FEW_AT_ONCE * STREAMS_OF_SEVERAL * PANEL_COLUMNS];
+    _Alignas(64) int32_t wholes[FEW_AT_ONCE * STREAMS_OF_SEVERAL * PANEL_COLUMNS];
+} few_sums;
+
+/* Block b of some groups from number g on, times all rows. */
+IG_INLINE void add_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t b,
+                          const rounded_rows *rows, few_sums *to, int64_t g, int64_t columns,
+                          const int groups, int64_t ahead) {
+    const panel_kind kind = panel_types[type].kind;
+    w += g * group_bytes;
+    IG_UNROLL_COLUMNS
+    for (int v = 0; v < PANEL_VECTORS; v++) {
+        open_blocks o;
+        float *sums = to->sums + g * PANEL_COLUMNS + v * VF_LANES;
+        int32_t *wholes = to->wholes + g * PANEL_COLUMNS + v * VF_LANES;
+        open_groups(type, w, group_bytes, b, v, &o, groups, ahead);
+        if (!kind_is_k(kind)) add_block_of_rows(type, &o, b, rows, sums, columns, groups);
+        if (kind_is_k(kind)) add_block_of_rows_k(type, &o, b, rows, wholes, columns, groups);
+        if (!ends_k(kind, b)) continue;
+        IG_UNROLL
+        for (int i = 0; i < groups; i++)
+            end_rows_k(type, w + i * group_bytes, b, v, rows, wholes + i * PANEL_COLUMNS,
+                       sums + i * PANEL_COLUMNS, columns);
+    }
+}
+
 /* The same times several rows: a block is opened once for all of them, while the next ones are
- * under way, and the sums, [rows][groups * PANEL_COLUMNS], wait in the first cache. */
+ * under way, and the sums wait in the first cache. */
 IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t blocks,
-                        const rounded_rows *rows, float *sums, int64_t groups) {
+                        const rounded_rows *rows, few_sums *to, int64_t groups) {
     if (VF_LANES == 1) return;
     const int64_t columns = groups * PANEL_COLUMNS;
-    open_blocks o;
-    memset(sums, 0, (size_t)(rows->count * columns) * sizeof *sums);
+    memset(to->sums, 0, (size_t)(rows->count * columns) * sizeof *to->sums);
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t ahead =
             fetch_from(type, b, blocks, STREAMS_OF_SEVERAL, (groups - 1) * group_bytes);
         int64_t g = 0;
-        for (; g + GROUPS_IN_REGISTERS <= groups; g += GROUPS_IN_REGISTERS) {
-            IG_UNROLL_COLUMNS
-            for (int v = 0; v < PANEL_VECTORS; v++) {
-                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, GROUPS_IN_REGISTERS,
-                            ahead);
-                add_block_of_rows(type, &o, b, rows, sums + g * PANEL_COLUMNS + v * VF_LANES,
-                                  columns, GROUPS_IN_REGISTERS);
-            }
-        }
-        for (; g < groups; g++) {
-            IG_UNROLL_COLUMNS
-            for (int v = 0; v < PANEL_VECTORS; v++) {
-                open_groups(type, w + g * group_bytes, group_bytes, b, v, &o, 1, ahead);
-                add_block_of_rows(type, &o, b, rows, sums + g * PANEL_COLUMNS + v * VF_LANES,
-                                  columns, 1);
-            }
-        }
+        for (; g + GROUPS_IN_REGISTERS <= groups; g += GROUPS_IN_REGISTERS)
+            add_groups(type, w, group_bytes, b, rows, to, g, columns, GROUPS_IN_REGISTERS, ahead);
+        for (; g < groups; g++) add_groups(type, w, group_bytes, b, rows, to, g, columns, 1, ahead);
     }
 }
 
 typedef void one_row_fn(const uint8_t *w, int64_t stream_bytes, int64_t jump, int64_t blocks,
                         const rounded *x, float *sums);
 typedef void rows_fn(const uint8_t *w, int64_t group_bytes, int64_t blocks,
-                     const rounded_rows *rows, float *sums, int64_t groups);
+                     const rounded_rows *rows, few_sums *to, int64_t groups);
 typedef void open_fn(const uint8_t *group, int64_t first, int64_t blocks, panel *p);
 
 #define ONE_ROW(name, ID, streams)                                                                \
@@ -536,8 +643,8 @@ typedef void open_fn(const uint8_t *group, int64_t first, int64_t blocks, panel 
     ONE_ROW(streams_of, ID, STREAMS)                                                       \
     ONE_ROW(stream_of, ID, 1)                                                              \
     static void rows_##ID(const uint8_t *w, int64_t group_bytes, int64_t blocks,           \
-                          const rounded_rows *rows, float *sums, int64_t groups) {         \
-        add_rows(IG_##ID, w, group_bytes, blocks, rows, sums, groups);                     \
+                          const rounded_rows *rows, few_sums *to, int64_t groups) {        \
+        add_rows(IG_##ID, w, group_bytes, blocks, rows, to, groups);                       \
     }                                                                                      \
     static void open_##ID(const uint8_t *group, int64_t first, int64_t blocks, panel *p) { \
         open_panel(IG_##ID, group, first, blocks, p);                                      \
@@ -621,12 +728,12 @@ static inline void multiply_one(const whole_block *p) {
 /* Some groups from number g on, times some rows. */
 static inline void few_rows(const whole_block *p, int64_t g, int64_t groups, int64_t r,
                             int64_t count) {
-    _Alignas(64) float sums[FEW_AT_ONCE * STREAMS_OF_SEVERAL * PANEL_COLUMNS];
+    few_sums to;
     const rounded_rows rows = {p->x + r * p->x_row, p->x_row, count};
-    packed_fns[p->dtype].rows((const uint8_t *)p->w + g * p->w_row, p->w_row, p->blocks, &rows,
-                              sums, groups);
+    packed_fns[p->dtype].rows((const uint8_t *)p->w + g * p->w_row, p->w_row, p->blocks, &rows, &to,
+                              groups);
     for (int64_t i = 0; i < count; i++)
-        put_sums(p, r + i, g * PANEL_COLUMNS, sums + i * groups * PANEL_COLUMNS,
+        put_sums(p, r + i, g * PANEL_COLUMNS, to.sums + i * groups * PANEL_COLUMNS,
                  groups * PANEL_COLUMNS);
 }
 
@@ -681,7 +788,8 @@ static inline const uint8_t *ahead_of(const whole_block *p, int64_t c, int64_t n
 static inline void through_panels(const whole_block *p, const panel *const *panels, int64_t c,
                                   int64_t first, int64_t blocks) {
     const panel_type *t = &panel_types[p->dtype];
-    const int64_t most = t->kind >= TWO_SCALES ? TILE_ROWS_TWO : TILE_ROWS;
+    const int64_t most = kind_is_k(t->kind) ? TILE_ROWS_K : TILE_ROWS;
+    const int form = t->is_wide && t->kind == ONE_SCALE ? K_TWO_MINS + 1 : (int)t->kind;
     const int64_t n_tiles = (p->rows + most - 1) / most;
     tile_out out = {.y_row = p->y_row,
                     .columns = smaller(p->columns - c, TILE_COLUMNS),
@@ -697,7 +805,7 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
             p->is_packed ? ahead_of(p, c, first + blocks, i * blocks) : (const uint8_t *)p->x;
         const ending end = ending_at(p->end, r * p->y_row + c);
         finish_soon(end, out.y, p->y_row, rows, out.columns);
-        tiles[t->is_wide ? 4 : t->kind][rows - 1](panels, x, blocks, &out);
+        tiles[form][rows - 1](panels, x, blocks, &out);
         if (out.last) finish(end, out.y, p->y_row, rows, out.columns);
     }
 }
