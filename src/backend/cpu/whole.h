@@ -52,17 +52,23 @@ IG_INLINE vf add_whole(const rounded *x, vi whole, vf scale, vf sum) {
     return vf_fma(vi_to_float(whole), vf_mul(scale, vf_set(x->scale)), sum);
 }
 
-/* The whole number of a K block, whose activations begin at x. */
-IG_INLINE vf add_k(const panel_kind kind, const rounded *x, vi whole, const k_scales_of *s,
-                   vf sum) {
-    const vf by = vf_set(x->scale);
+/* The whole number of a K block, and of its mins: rest h of the activations is `stride` behind the
+ * one before it. */
+IG_INLINE vf add_k(const panel_kind kind, const float *scale, const uint32_t *rest,
+                   const int64_t stride, vi whole, const k_scales_of *s, vf sum) {
+    const vf by = vf_set(*scale);
     vi mins = vi_set(0);
     sum = vf_fma(vi_to_float(whole), vf_mul(s->scale, by), sum);
     if (!kind_has_min(kind)) return sum;
     IG_UNROLL_COLUMNS
     for (int h = 0; h < PARTS; h += mins_apart(kind))
-        mins = vi_dot_words(mins, s->small_mins[h], vi_repeat(&x[h].rest[0]));
+        mins = vi_dot_words(mins, s->small_mins[h], vi_repeat(&rest[h * stride]));
     return vf_fma(vi_to_float(mins), vf_mul(s->min, by), sum);
+}
+
+IG_INLINE vf add_rounded_k(const panel_kind kind, const rounded *x, vi whole, const k_scales_of *s,
+                           vf sum) {
+    return add_k(kind, &x->scale, x->rest, sizeof *x / sizeof *x->rest, whole, s, sum);
 }
 
 /*
@@ -262,6 +268,7 @@ IG_INLINE void add_tile_k(const panel *const *p, const rounded *const *x, int64_
                           vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind,
                           const bool is_wide, const uint8_t *ahead) {
     vi all[TILE_ROWS][TILE_VECTORS];
+    __asm__("" : "+m"(*(tile_sums *)sum)); /* they wait in memory, and leave registers to others */
     IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
@@ -276,7 +283,8 @@ IG_INLINE void add_tile_k(const panel *const *p, const rounded *const *x, int64_
         k_scales_of s;
         tile_k_scales(p, b, v, kind, &s);
         IG_UNROLL_COLUMNS
-        for (int r = 0; r < rows; r++) sum[r][v] = add_k(kind, &x[r][b], all[r][v], &s, sum[r][v]);
+        for (int r = 0; r < rows; r++)
+            sum[r][v] = add_rounded_k(kind, &x[r][b], all[r][v], &s, sum[r][v]);
     }
 }
 
@@ -462,7 +470,7 @@ IG_INLINE vf end_k(const ig_dtype type, const uint8_t *group, int64_t b, const i
                    const rounded *x, vi all, vf sum) {
     k_scales_of s;
     open_k_scales(type, group + b / PARTS * packed_unit_bytes(type), v, &s);
-    return add_k(panel_types[type].kind, x, all, &s, sum);
+    return add_rounded_k(panel_types[type].kind, x, all, &s, sum);
 }
 
 /* A group of each stream, `stream_bytes` apart, times one row, whose sums stay in registers. */
@@ -483,6 +491,7 @@ IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t stream
     }
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t ahead = fetch_from(type, b, blocks, streams, jump);
+        if (kind_is_k(kind)) __asm__("" : "+m"(sum)); /* as in tiles */
         IG_UNROLL_COLUMNS
         for (int g = 0; g < streams; g++) {
             IG_UNROLL_COLUMNS
@@ -577,8 +586,8 @@ IG_INLINE void end_rows_k(const ig_dtype type, const uint8_t *group, int64_t b, 
     for (int64_t r = 0; r < rows->count; r++) {
         const rounded *x = rows->x + b - (PARTS - 1) + r * rows->stride;
         float *sum = sums + r * columns;
-        vf_store(sum,
-                 add_k(panel_types[type].kind, x, vi_load(wholes + r * columns), &s, vf_load(sum)));
+        vf_store(sum, add_rounded_k(panel_types[type].kind, x, vi_load(wholes + r * columns), &s,
+                                    vf_load(sum)));
     }
 }
 
