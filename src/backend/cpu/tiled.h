@@ -4,11 +4,12 @@
  * The sums of whole.h, to the bit, where the processor multiplies tiles of bytes.  A
  * tile gives the whole numbers of up to twelve rows and sixteen columns for one block;
  * they go through memory to the vectors that scale and add them.  That takes longer
- * than the tile does, so the tile of a block is started before the vectors of the
- * block before it:
+ * than the tile does, and a product has to be through before it can be stored, so tiles,
+ * stores and vectors have a block each:
  *
  *     tiles      block 0 | block 1 | block 2 | ...
- *     vectors              block 0 | block 1 | ...
+ *     stores               block 0 | block 1 | ...
+ *     vectors                        block 0 | ...
  *
  * Bytes have a sign here: weights go into the panel without their zero, and whole
  * numbers need no correction.
@@ -25,7 +26,6 @@ enum {
     TILED_COLUMNS = TILED_GROUPS * PANEL_COLUMNS,
     TILED_LEAST = 32,     /* rows that go this way; fewer gain nothing. */
     TILED_LEAST_ROWS = 9, /* Tiles are no lower then. */
-    TILED_RING = 2,       /* blocks whose whole numbers have a place */
 };
 static_assert(!HAS_TILES || (PANEL_VECTORS == 1 && TILE_GROUPS == 2),
               "a row of a tile is a vector, and panels are opened in pairs");
@@ -69,17 +69,36 @@ typedef struct tiled_wholes {
     _Alignas(64) int32_t at[TILED_GROUPS][TILED_ROWS][PANEL_COLUMNS];
 } tiled_wholes;
 
-/* Starts the tiles of block b, whose activations begin at x. */
-IG_INLINE void tiled_start(const panel *const *p, const char *x, int64_t b, tiled_wholes *to) {
-    TILE_LOAD(TILE_A0, x, IG_BLOCK);
-    TILE_LOAD(TILE_B0, p[0]->w[b], STEP_BYTES);
-    TILE_LOAD(TILE_B1, p[1]->w[b], STEP_BYTES);
-    TILE_ZERO(TILE_C0);
-    TILE_ZERO(TILE_C1);
-    TILE_DOT(TILE_C0, TILE_A0, TILE_B0);
-    TILE_DOT(TILE_C1, TILE_A0, TILE_B1);
-    TILE_STORE(TILE_C0, to->at[0], STEP_BYTES);
-    TILE_STORE(TILE_C1, to->at[1], STEP_BYTES);
+/* Starts the tiles of block b, whose activations begin at x.  Odd blocks have registers of their
+ * own. */
+IG_INLINE void tiled_start(const panel *const *p, const char *x, int64_t b, const bool odd) {
+    if (odd) {
+        TILE_LOAD(TILE_A1, x, IG_BLOCK);
+        TILE_LOAD(TILE_B0, p[0]->w[b], STEP_BYTES);
+        TILE_LOAD(TILE_B1, p[1]->w[b], STEP_BYTES);
+        TILE_ZERO(TILE_C2);
+        TILE_ZERO(TILE_C3);
+        TILE_DOT(TILE_C2, TILE_A1, TILE_B0);
+        TILE_DOT(TILE_C3, TILE_A1, TILE_B1);
+    } else {
+        TILE_LOAD(TILE_A0, x, IG_BLOCK);
+        TILE_LOAD(TILE_B0, p[0]->w[b], STEP_BYTES);
+        TILE_LOAD(TILE_B1, p[1]->w[b], STEP_BYTES);
+        TILE_ZERO(TILE_C0);
+        TILE_ZERO(TILE_C1);
+        TILE_DOT(TILE_C0, TILE_A0, TILE_B0);
+        TILE_DOT(TILE_C1, TILE_A0, TILE_B1);
+    }
+}
+
+IG_INLINE void tiled_take(tiled_wholes *to, const bool odd) {
+    if (odd) {
+        TILE_STORE(TILE_C2, to->at[0], STEP_BYTES);
+        TILE_STORE(TILE_C3, to->at[1], STEP_BYTES);
+    } else {
+        TILE_STORE(TILE_C0, to->at[0], STEP_BYTES);
+        TILE_STORE(TILE_C1, to->at[1], STEP_BYTES);
+    }
 }
 
 typedef vf tiled_sums[TILED_ROWS][TILED_GROUPS];
@@ -106,9 +125,12 @@ IG_INLINE void tiled_add(const panel *const *p, const char *x, int64_t b, const 
 typedef struct tiled_out {
     float *y;
     int64_t y_row, columns;
-    const float *bias; /* or NULL */
-    bool first, last;  /* panels */
+    const float *bias;    /* or NULL */
+    bool first, last;     /* panels */
+    const uint8_t *ahead; /* what is fetched meanwhile, */
 } tiled_out;
+
+enum { TILED_AHEAD = 2 }; /* lines for each block */
 
 IG_INLINE void tiled_load_sums(const tiled_out *out, vf (*sum)[TILED_GROUPS], const int rows) {
     IG_UNROLL
@@ -138,20 +160,34 @@ IG_INLINE void tiled_store_sums(const tiled_out *out, vf (*sum)[TILED_GROUPS], c
     }
 }
 
+/* What is done beside block b: its whole numbers come out of the tiles, those of the next go in,
+ * and vectors have those of the one before. */
+IG_INLINE void tiled_beside(const panel *const *p, const char *x, int64_t b, int64_t blocks,
+                            tiled_wholes *whole, vf (*sum)[TILED_GROUPS], const tiled_out *out,
+                            const int rows, const panel_kind kind, const bool odd) {
+    const int64_t x_bytes = tiled_block_bytes(rows);
+    for (int i = 0; i < TILED_AHEAD; i++)
+        __builtin_prefetch(out->ahead + (b * TILED_AHEAD + i) * LINE, 0, 2);
+    if (b + 1 < blocks) tiled_start(p, x + (b + 1) * x_bytes, b + 1, !odd);
+    tiled_take(&whole[odd], odd);
+    if (b > 0) tiled_add(p, x + (b - 1) * x_bytes, b - 1, &whole[!odd], sum, rows, kind);
+}
+
 /* Adds `blocks` blocks of panels to the sums of some rows. */
 IG_INLINE void tiled_panels(const panel *const *p, const char *x, int64_t blocks,
                             const tiled_out *out, const int rows, const panel_kind kind) {
-    tiled_wholes whole[TILED_RING];
+    tiled_wholes whole[2];
     tiled_sums sum;
     if (!HAS_TILES) return;
-    const int64_t x_bytes = tiled_block_bytes(rows);
+    const int64_t last = blocks - 1;
     tiled_load_sums(out, sum, rows);
     tile_fence();
-    tiled_start(p, x, 0, &whole[0]);
-    for (int64_t b = 0; b < blocks; b++, x += x_bytes) {
-        if (b + 1 < blocks) tiled_start(p, x + x_bytes, b + 1, &whole[(b + 1) % TILED_RING]);
-        tiled_add(p, x, b, &whole[b % TILED_RING], sum, rows, kind);
+    tiled_start(p, x, 0, false);
+    for (int64_t b = 0; b < blocks; b += 2) {
+        tiled_beside(p, x, b, blocks, whole, sum, out, rows, kind, false);
+        if (b < last) tiled_beside(p, x, b + 1, blocks, whole, sum, out, rows, kind, true);
     }
+    tiled_add(p, x + last * tiled_block_bytes(rows), last, &whole[last % 2], sum, rows, kind);
     tiled_store_sums(out, sum, rows);
 }
 
@@ -203,6 +239,7 @@ static inline void tiled_through(const whole_block *p, const panel *const *panel
         if (rows != *configured) tile_begin(rows, STEPS, STEP_BYTES);
         *configured = rows;
         out.y = p->y + row * p->y_row + c;
+        out.ahead = ahead_of(p, c, first + blocks, TILED_AHEAD * i * blocks, PANEL_BLOCKS);
         const ending end = ending_at(p->end, row * p->y_row + c);
         finish_soon(end, out.y, p->y_row, rows, out.columns);
         tiled_fns[kind][rows - TILED_LEAST_ROWS](panels, x + first * tiled_block_bytes(rows),

@@ -2,9 +2,11 @@
  * tiled_k.h - products with K blocks through tile registers.
  *
  * The whole number of a K block is a sum over 256 of weight times small scale times
- * activation.  The first two make 14 bits with a sign, so they go as two bytes,
+ * activation.  The first two are more than a byte, so they go as two,
  *
- *     weight * small = 128 * high + low
+ *     weight * small = 128 * high + low               of the product, with a sign
+ *     weight * small = 8 * high + low                 of the scale, where there are mins:
+ *                                                     high = weight * (small / 8) and so on
  *
  * and two products of tiles give the sum, exactly what whole.h has: 64 elements at a
  * time, and nothing leaves the tiles until 256 are through.  Then it goes through memory
@@ -19,10 +21,11 @@
 #include "backend/cpu/tiled.h"
 
 enum {
-    K_BLOCKS = 32, /* of 32 elements that are opened at a time: high and low are 64 KB then */
-    K_PAIR = 32,   /* rows at most: of two tiles */
-    K_STEPS = 16,  /* of a tile, */
-    K_QUARTERS = 4 /* which make a K block */
+    K_BLOCKS = 32,  /* of 32 elements that are opened at a time: high and low are 64 KB then */
+    K_PAIR = 32,    /* rows at most: of two tiles */
+    K_STEPS = 16,   /* of a tile, */
+    K_QUARTERS = 4, /* which make a K block */
+    K_AHEAD = 4
 };
 
 /* ---- rows to tiles ---- */
@@ -73,24 +76,35 @@ typedef struct k_weights {
     _Alignas(64) k_lines high, low;
 } k_weights;
 
-/* A line of bytes times the small scale of each column.  They are multiplied as words: those of
- * even bytes, and those of odd ones. */
-IG_INLINE void k_split(vi bytes, vi small, int zero, uint8_t *high, uint8_t *low) {
-    typedef int16_t words __attribute__((vector_size(sizeof(vi)), may_alias));
-    const words x = (words)bytes, off = (words)vi_set(zero * 0x10001);
-    const words by = (words)vi_or(vi_and(small, vi_set(0xffff)), vi_left(small, 16));
-    const words even = ((x & 255) - off) * by, odd = ((x >> 8 & 255) - off) * by;
+typedef int16_t k_words __attribute__((vector_size(sizeof(vi)), may_alias));
+
+/* Bits of `low`. */
+IG_INLINE int k_low_bits(const panel_kind kind) { return kind_has_min(kind) ? 3 : 7; }
+
+/* A line of bytes times the small scale of each column, which both words of a lane have.  They are
+ * multiplied as words: even bytes, and odd ones; or both at once, since none reaches 256. */
+IG_INLINE void k_split(k_words x, k_words small, const panel_type *t, uint8_t *high, uint8_t *low) {
+    if (kind_has_min(t->kind)) {
+        put_ints((vi)(x * (small >> 3)), high, 0);
+        put_ints((vi)(x * (small & 7)), low, 0);
+        return;
+    }
+    const k_words off = (k_words)vi_set(t->zero * 0x10001);
+    const k_words even = ((x & 255) - off) * small, odd = ((x >> 8 & 255) - off) * small;
     put_ints((vi)((even >> 7 & 255) | odd >> 7 << 8), high, 0);
     put_ints((vi)((even & 127) | (odd & 127) << 8), low, 0);
 }
 
 static inline void k_weights_of(const panel *p, int64_t blocks, const panel_type *t,
                                 k_weights *to) {
-    const int halves = kind_halves(t->kind);
+    const int count = STEPS / kind_halves(t->kind);
     for (int64_t b = 0; b < blocks; b++)
-        for (int j = 0; j < STEPS; j++) {
-            const vi small = vi_load(p->small[b][j * halves / STEPS]);
-            k_split(line_at(p->w[b][j], 0), small, t->zero, to->high[b][j], to->low[b][j]);
+        for (int first = 0; first < STEPS; first += count) {
+            const vi small = vi_load(p->small[b][first / count]);
+            const vi both = vi_or(vi_and(small, vi_set(0xffff)), vi_left(small, 16));
+            for (int j = first; j < first + count; j++)
+                k_split((k_words)line_at(p->w[b][j], 0), (k_words)both, t, to->high[b][j],
+                        to->low[b][j]);
         }
 }
 
@@ -102,15 +116,23 @@ typedef struct k_wholes {
 } k_wholes;
 
 /* A quarter of a K block: two blocks of weights, for the rows that begin at x. */
-IG_INLINE void k_dot(const char *x, int64_t height, const uint8_t *high, const uint8_t *low) {
+IG_INLINE void k_dot(const char *x, int64_t height, const uint8_t *high, const uint8_t *low,
+                     const panel_kind kind) {
     TILE_LOAD(TILE_A0, x, IG_BLOCK_K);
     TILE_LOAD(TILE_B0, high, STEP_BYTES);
-    TILE_DOT(TILE_C0, TILE_A0, TILE_B0);
     TILE_LOAD(TILE_A1, x + height * IG_BLOCK_K, IG_BLOCK_K);
-    TILE_DOT(TILE_C2, TILE_A1, TILE_B0);
     TILE_LOAD(TILE_B1, low, STEP_BYTES);
-    TILE_DOT(TILE_C1, TILE_A0, TILE_B1);
-    TILE_DOT(TILE_C3, TILE_A1, TILE_B1);
+    if (kind_has_min(kind)) {
+        TILE_DOT_UNSIGNED(TILE_C0, TILE_A0, TILE_B0);
+        TILE_DOT_UNSIGNED(TILE_C2, TILE_A1, TILE_B0);
+        TILE_DOT_UNSIGNED(TILE_C1, TILE_A0, TILE_B1);
+        TILE_DOT_UNSIGNED(TILE_C3, TILE_A1, TILE_B1);
+    } else {
+        TILE_DOT(TILE_C0, TILE_A0, TILE_B0);
+        TILE_DOT(TILE_C2, TILE_A1, TILE_B0);
+        TILE_DOT(TILE_C1, TILE_A0, TILE_B1);
+        TILE_DOT(TILE_C3, TILE_A1, TILE_B1);
+    }
 }
 
 IG_INLINE void k_take(k_wholes *to) {
@@ -126,6 +148,7 @@ typedef struct k_pair {
     const k_weights *weights; /* of each group */
     const char *x;            /* the first K block */
     int64_t height, rows;
+    const uint8_t *ahead; /* what is fetched meanwhile, K_AHEAD lines for each quarter */
     k_wholes whole[2];
     _Alignas(64) float sums[TILED_GROUPS][K_PAIR][PANEL_COLUMNS];
 } k_pair;
@@ -141,11 +164,11 @@ IG_INLINE void k_add(k_pair *p, int64_t k, int g, int quarter, const panel_kind 
     tile_k_scales(p->panels, k * PARTS, g, kind, &s);
     for (int64_t i = height * half / 2; i < end; i++) {
         const int64_t r = tile * height + i;
-        const vi high = vi_load(whole->high[tile][i]), low = vi_load(whole->low[tile][i]);
+        const vi high = vi_left(vi_load(whole->high[tile][i]), k_low_bits(kind));
+        const vi all = vi_add(high, vi_load(whole->low[tile][i]));
         const float *scale = (const float *)(const void *)(x + k_scales_at(height, r));
         const uint32_t *rest = (const uint32_t *)(const void *)(x + k_rests_at(height, r));
-        vf_store(p->sums[g][r], add_k(kind, scale, rest, 1, vi_add(vi_left(high, 7), low), &s,
-                                      vf_load(p->sums[g][r])));
+        vf_store(p->sums[g][r], add_k(kind, scale, rest, 1, all, &s, vf_load(p->sums[g][r])));
     }
 }
 
@@ -162,8 +185,9 @@ IG_INLINE void k_through(k_pair *p, int64_t n_k, const panel_kind kind) {
         TILE_ZERO(TILE_C3);
         for (int q = 0; q < K_QUARTERS; q++) {
             const int64_t b = k * PARTS + 2 * q;
+            fetch(p->ahead + (i * K_QUARTERS + q) * K_AHEAD * LINE, K_AHEAD * LINE);
             k_dot(p->x + k * k_pair_bytes(p->height) + 2 * q * IG_BLOCK, p->height,
-                  p->weights[g].high[b][0], p->weights[g].low[b][0]);
+                  p->weights[g].high[b][0], p->weights[g].low[b][0], kind);
             if (i > 0) k_add(p, behind / 2, (int)(behind % 2), q, kind);
         }
         k_take(&p->whole[i % 2]);
@@ -225,6 +249,7 @@ static inline void k_through_panels(const whole_block *p, const panel *const *pa
         pair.rows = smaller(p->rows - row, 2 * height);
         pair.x = (const char *)p->x + (i * p->blocks + first) / PARTS * bytes;
         out.y = p->y + row * p->y_row + c;
+        pair.ahead = ahead_of(p, c, first + blocks, i * blocks * K_AHEAD, K_BLOCKS);
         const ending end = ending_at(p->end, row * p->y_row + c);
         finish_soon(end, out.y, p->y_row, pair.rows, out.columns);
         k_load_sums(&out, &pair);
