@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 /* Of all weights: columns in groups of sixteen, four bytes of k at a step (packed.h). */
-static const char layout[] = "cpu.columns16.1";
+static const char layout[] = "cpu.columns16.2";
 
 typedef struct job {
     const ig_cpu_setup *setup;

@@ -19,6 +19,8 @@
  *     group   [ k = 0, 16, 32, ... | k = 8, 24, 40, ... | k = 4, 20, ... | ... ]
  *     k       sixteen halves, one of each column
  *
+ * A gap lies behind each group (half_group_bytes()).
+ *
  * Rows of activations are turned the same way, a tile of them side by side.  A tile is as
  * high as registers allow: a row costs a load, which has a port of its own, and a group costs
  * a conversion, which has not.
@@ -37,6 +39,7 @@ enum {
     HALF_MOST_GROUPS = 8,                     /* at once */
     HALF_LEVELS = VF_LANES < 16 ? 3 : 4,      /* lanes are added in so many rounds */
     HALF_UNDER_WAY = 8192,                    /* bytes under way in all groups */
+    HALF_APART = 576,                         /* bytes between groups: nine lines */
 };
 
 /* Groups that some rows go through at once: as many streams of memory as registers allow.  Two
@@ -54,8 +57,14 @@ static inline int64_t half_begin(int64_t n) {
 
 static inline int64_t half_steps(int64_t k) { return (k + HALF_GROUP - 1) / HALF_GROUP; }
 
+static inline int64_t half_group_length(int64_t k) {
+    return half_steps(k) * HALF_GROUP * HALF_GROUP;
+}
+
+/* From one group to the next.  Groups of most models are a power of two long; several that are read
+ * side by side would share few sets of each cache if nothing lay between them. */
 static inline int64_t half_group_bytes(int64_t k) {
-    return half_steps(k) * HALF_GROUP * HALF_GROUP * (int64_t)sizeof(uint16_t);
+    return half_group_length(k) * (int64_t)sizeof(uint16_t) + HALF_APART;
 }
 
 /* ---- packing ---- */
@@ -90,6 +99,7 @@ static inline void pack_half_group(const char *rows, int64_t row_bytes, int64_t 
                 memcpy(to + (n * steps + i / HALF_GROUP) * HALF_GROUP + c, &x[j], sizeof x[j]);
             }
         }
+    memset(to + half_group_length(k), 0, HALF_APART);
 }
 
 /* ---- rows ---- */

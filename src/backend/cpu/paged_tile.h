@@ -35,7 +35,7 @@ typedef struct tile {
                       /* and 0 for rows that are not seen */
     const char *rows; /* `step` bytes apart */
     int64_t step, width;
-    int64_t low, high; /* the rows of a batch that are seen */
+    int64_t low, high; /* the rows of a batch that are seen: by any query when they are scored */
     /* What the walk comes to next, as much for each row: memory should be on its way meanwhile,
      * asked for in small portions, because too many at once get lost, and in the order that it
      * lies in, because then more follows by itself.  It goes into the second cache: of the first,
@@ -65,6 +65,12 @@ IG_INLINE float stored_number(const char *p, const ig_dtype dtype) {
 }
 
 /* ---- keys become columns ---- */
+
+/* Vectors of keys at a time: two, so that there are enough sums that do not wait for each other.
+ * Of sixteen lanes one is enough when they come from rows, since turning those takes its time too.
+ */
+enum { KEY_VECTORS = 2, ROW_VECTORS = VF_LANES == 16 ? 1 : 2, KEY_LANES = KEY_VECTORS * VF_LANES };
+static_assert(BATCH % KEY_LANES == 0, "a batch is whole tiles");
 
 /* Rows [row, row + rows) of those that come next: line by line, where they lie side by side. */
 IG_INLINE void fetch(const tile *t, int64_t row, int64_t rows) {
@@ -124,10 +130,16 @@ IG_INLINE int64_t end_of(const tile *t, const ig_dtype dtype) {
     return dtype == IG_Q8_0 ? t->width : t->width - t->width % chunk_numbers(dtype);
 }
 
+/* Rows that are scored: those that are seen, and what is missing to whole tiles. */
+IG_INLINE int64_t keys_begin(const tile *t) { return t->low / KEY_LANES * KEY_LANES; }
+IG_INLINE int64_t keys_end(const tile *t) {
+    return (t->high + KEY_LANES - 1) / KEY_LANES * KEY_LANES;
+}
+
 /* columns[i][j] = number i of row j */
 IG_INLINE void turn_rows(const tile *t, const ig_dtype dtype) {
-    const int64_t all = chunk_numbers(dtype), end = end_of(t, dtype);
-    for (int64_t at = 0; at < BATCH; at += VF_LANES) {
+    const int64_t all = chunk_numbers(dtype), end = end_of(t, dtype), keys = keys_end(t);
+    for (int64_t at = keys_begin(t); at < keys; at += VF_LANES) {
         const char *rows = t->rows + at * t->step;
         float *out = (float *)t->columns + at;
         chunk c;
@@ -146,12 +158,6 @@ IG_INLINE void turn_rows(const tile *t, const ig_dtype dtype) {
 
 /* ---- scores: score[h][j] = q[h] . rows[j], number after number ---- */
 
-/* Vectors of keys at a time: two, so that there are enough sums that do not wait for each other.
- * Of sixteen lanes one is enough when they come from rows, since turning those takes its time too.
- */
-enum { KEY_VECTORS = 2, ROW_VECTORS = VF_LANES == 16 ? 1 : 2 };
-static_assert(BATCH % (KEY_VECTORS * VF_LANES) == 0, "a batch is whole tiles");
-
 IG_INLINE void store_sums(const tile *t, int64_t at, const vf *sum, const int queries,
                           const int vectors) {
     IG_UNROLL for (int k = 0; k < queries * vectors; k++)
@@ -160,7 +166,7 @@ IG_INLINE void store_sums(const tile *t, int64_t at, const vf *sum, const int qu
 
 /* Of columns. */
 IG_INLINE void score_columns(const tile *t, const int queries) {
-    for (int64_t at = 0; at < BATCH; at += KEY_VECTORS * VF_LANES) {
+    for (int64_t at = keys_begin(t); at < t->high; at += KEY_LANES) {
         const float *column = (const float *)t->columns + at;
         vf sum[TILE * KEY_VECTORS], key[KEY_VECTORS];
         IG_UNROLL for (int k = 0; k < queries * KEY_VECTORS; k++) sum[k] = vf_set(0);
@@ -193,7 +199,7 @@ IG_INLINE void score_rows(const tile *t, const int queries, const ig_dtype dtype
     const int64_t all = chunk_numbers(dtype), end = end_of(t, dtype),
                   together = ROW_VECTORS * VF_LANES;
     const int64_t portion = end > 0 ? (together * all + end - 1) / end : together;
-    for (int64_t at = 0; at < BATCH; at += together) {
+    for (int64_t at = t->low / together * together; at < t->high; at += together) {
         const char *rows = t->rows + at * t->step;
         vf sum[TILE * ROW_VECTORS];
         chunk c[ROW_VECTORS];
@@ -217,15 +223,16 @@ IG_INLINE void score_rows(const tile *t, const int queries, const ig_dtype dtype
 
 /* The same in whole numbers. */
 static void turn_whole(const tile *t) {
-    const int64_t blocks = t->width / IG_BLOCK;
+    const int64_t blocks = t->width / IG_BLOCK, begin = keys_begin(t), end = keys_end(t);
     turned *columns = t->columns;
     for (int64_t b = 0; b < blocks; b++) {
         uint16_t scale[BATCH];
-        take_scales(stored_at(t->rows, b * IG_BLOCK, IG_Q8_0), t->step, BATCH, scale);
-        for (int64_t at = 0; at < BATCH; at += VF_LANES)
-            vf_store(columns[at / VF_LANES * blocks + b].scale, vf_load_f16(scale + at));
+        take_scales(stored_at(t->rows, b * IG_BLOCK, IG_Q8_0) + begin * t->step, t->step,
+                    end - begin, scale);
+        for (int64_t at = begin; at < end; at += VF_LANES)
+            vf_store(columns[at / VF_LANES * blocks + b].scale, vf_load_f16(scale + at - begin));
     }
-    for (int64_t at = 0; at < BATCH; at += VF_LANES) {
+    for (int64_t at = begin; at < end; at += VF_LANES) {
         fetch(t, at, VF_LANES);
         for (int64_t b = 0; b < blocks; b++)
             turn_block(stored_at(t->rows + at * t->step, b * IG_BLOCK, IG_Q8_0), t->step,
@@ -235,8 +242,8 @@ static void turn_whole(const tile *t) {
 
 IG_INLINE void score_whole(const tile *t, const int queries) {
     const int64_t blocks = t->width / IG_BLOCK;
-    const turned *keys = t->columns;
-    for (int64_t at = 0; at < BATCH; at += KEY_VECTORS * VF_LANES, keys += KEY_VECTORS * blocks) {
+    for (int64_t at = keys_begin(t); at < t->high; at += KEY_LANES) {
+        const turned *keys = (const turned *)t->columns + at / VF_LANES * blocks;
         vf sum[TILE * KEY_VECTORS];
         IG_UNROLL for (int k = 0; k < queries * KEY_VECTORS; k++) sum[k] = vf_set(0);
         for (int64_t b = 0; b < blocks; b++)

@@ -108,8 +108,8 @@ typedef struct crew {
 
 /* Takes a crew through the batch from row j on, a tile at a time. */
 static void do_crew(walk *w, tile *t, int64_t j, const crew *c, tile_fn *const *fn) {
-    t->low = c->low - j, t->high = c->high - j;
     for (int64_t i = 0; i < c->n; i += TILE) {
+        t->low = c->low - j, t->high = c->high - j;
         t->q = w->q + c->first + i;
         t->asked = w->asked[c->first + i];
         t->values = w->values + c->first + i;
@@ -119,7 +119,7 @@ static void do_crew(walk *w, tile *t, int64_t j, const crew *c, tile_fn *const *
     }
 }
 
-typedef enum extent { WHOLE, SEEN } extent; /* of a batch: all, or what a query sees of it */
+typedef enum extent { ALL, SEEN } extent; /* of a batch: what any query sees of it, or this one */
 
 /* All queries of a group that see any of the batch from j on, those together that see the same. */
 static void do_group(walk *w, tile *t, int64_t group, int64_t j, extent how, tile_fn *const *fn) {
@@ -128,7 +128,7 @@ static void do_group(walk *w, tile *t, int64_t group, int64_t j, extent how, til
     for (int64_t r = 0; r < w->rows; r++) {
         int64_t low = w->low[r] > j ? w->low[r] : j, high = smaller(w->high[r], j + BATCH);
         if (low >= high) continue;
-        if (how == WHOLE) low = j, high = j + BATCH;
+        if (how == ALL) low = j + t->low, high = j + t->high;
         const int64_t first = r * w->heads + group * each;
         if (first != c.first + c.n || low != c.low || high != c.high) {
             do_crew(w, t, j, &c, fn);
@@ -164,6 +164,8 @@ static void do_side(walk *w, const side *s, int64_t low, int64_t high, extent ho
         tile t = {.step = s->pages->step_bytes,
                   .width = s->pages->width,
                   .columns = w->columns,
+                  .low = low > j ? low - j : 0,
+                  .high = smaller(high - j, BATCH),
                   .next_step = w->groups == p->g ? next->row_bytes : next->step_bytes,
                   .next_bytes = next->row_bytes};
         for (int64_t group = 0; group < w->groups; group++) {
@@ -302,7 +304,7 @@ static void walk_span(walk *w, int64_t span) {
     find_queries(w);
     find_pages(w, span + 1, &next_k, &next_v);
     k.then = &v, v.then = &next_k;
-    do_side(w, &k, low, high, WHOLE);
+    do_side(w, &k, low, high, ALL);
     for (int64_t r = 0; r < w->rows; r++)
         for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++) {
             float *score = w->score[r * w->heads + i];
