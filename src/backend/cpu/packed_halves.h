@@ -5,7 +5,7 @@
  * the products of k = l, l + lanes, ..., and at the end lanes far apart are added first.
  * Rows of weights as they lie suit one row of activations.  For many, columns should be
  * the lanes: then a sum needs one number where it needed a vector of them, and a tile of
- * 24 sums fills the registers for long.  The same bits come out if the numbers of each
+ * 28 sums fills the registers for long.  The same bits come out if the numbers of each
  * lane are gone through by themselves, one lane after the other, and each pair of lanes
  * is added as soon as both are there:
  *
@@ -34,9 +34,11 @@
 enum {
     HALF_GROUP = 16,                      /* columns that lie side by side, and stretches of k */
     HALF_VECTORS = HALF_GROUP / VF_LANES, /* of a group, and stretches that are one lane */
-    HALF_TILE_ROWS = VF_LANES < 16 ? 6 : 24,
-    HALF_TILE_SUMS = VF_LANES < 16 ? 12 : 24, /* in registers */
+    HALF_TILE_ROWS = VF_LANES < 16 ? 6 : 28,
+    HALF_TILE_SUMS = VF_LANES < 16 ? 12 : 28, /* in registers, */
+    HALF_MANY_SUMS = VF_LANES < 16 ? 12 : 24, /* and with several groups, whose weights need some */
     HALF_MOST_GROUPS = 8,                     /* at once */
+    HALF_NEAR_GROUPS = 4,                     /* that all tiles of rows go through while near */
     HALF_LEVELS = VF_LANES < 16 ? 3 : 4,      /* lanes are added in so many rounds */
     HALF_UNDER_WAY = 8192,                    /* bytes under way in all groups */
     HALF_APART = 576,                         /* bytes between groups: nine lines */
@@ -46,7 +48,7 @@ enum {
  * vectors are no better than one: with as many rows, memory is not what is waited for. */
 IG_INLINE int half_groups(const int rows) {
     int groups = HALF_MOST_GROUPS;
-    while (groups > 1 && rows * groups * HALF_VECTORS > HALF_TILE_SUMS) groups /= 2;
+    while (groups > 1 && rows * groups * HALF_VECTORS > HALF_MANY_SUMS) groups /= 2;
     return groups * HALF_VECTORS > 2 ? groups : 1;
 }
 
@@ -165,7 +167,6 @@ IG_INLINE void add_step_of_lane(const half_tile *t, const ig_dtype dtype, const 
     IG_UNROLL
     for (int v = 0; v < vectors; v++) {
         const uint16_t *at = w + v / HALF_VECTORS * t->group;
-        if (v % HALF_VECTORS == 0) __builtin_prefetch((const char *)at + t->ahead, 0, 2);
         b[v] = load_half(dtype, at + v % HALF_VECTORS * VF_LANES);
         IG_UNROLL
         for (int r = 0; r < rows && rows < vectors; r++)
@@ -179,6 +180,13 @@ IG_INLINE void add_step_of_lane(const half_tile *t, const ig_dtype dtype, const 
     }
 }
 
+/* Fetches a line of each group.  A step of one is half of it. */
+IG_INLINE void fetch_lines(const half_tile *t, const uint16_t *w, const int groups) {
+    IG_UNROLL
+    for (int g = 0; g < groups; g++)
+        __builtin_prefetch((const char *)(w + g * t->group) + t->ahead, 0, 2);
+}
+
 /* The products of one lane. */
 IG_INLINE void add_lane(const half_tile *t, const ig_dtype dtype, int64_t lane, vf *sum,
                         const int rows, const int groups) {
@@ -187,8 +195,10 @@ IG_INLINE void add_lane(const half_tile *t, const ig_dtype dtype, int64_t lane, 
     const float *x = t->x + lane * HALF_VECTORS * t->steps * rows;
     for (int64_t i = 0; i < t->steps; i++, w += HALF_GROUP) {
         IG_UNROLL
-        for (int s = 0; s < HALF_VECTORS; s++, x += rows)
+        for (int s = 0; s < HALF_VECTORS; s++, x += rows) {
+            if (i % 2 == 0) fetch_lines(t, w + s * stretch, groups);
             add_step_of_lane(t, dtype, w + s * stretch, x, sum, rows, groups);
+        }
     }
 }
 
@@ -248,12 +258,19 @@ typedef void half_tile_fn(const half_tile *t);
     ONE(ID, 14)                    \
     ONE(ID, 15)                    \
     ONE(ID, 16)                    \
-    ONE(ID, 17) ONE(ID, 18) ONE(ID, 19) ONE(ID, 20) ONE(ID, 21) ONE(ID, 22) ONE(ID, 23) ONE(ID, 24)
+    ONE(ID, 17)                    \
+    ONE(ID, 18)                    \
+    ONE(ID, 19)                    \
+    ONE(ID, 20)                    \
+    ONE(ID, 21)                    \
+    ONE(ID, 22)                    \
+    ONE(ID, 23)                    \
+    ONE(ID, 24) ONE(ID, 25) ONE(ID, 26) ONE(ID, 27) ONE(ID, 28)
 HALF_ROWS_EACH(HALF_TILE, HALF_TILE_ONE, F16)
 HALF_ROWS_EACH(HALF_TILE, HALF_TILE_ONE, BF16)
 
 /* [F16, BF16][rows - 1][one group, or as many as fit] */
-static half_tile_fn *const half_tiles[2][24][2] = {
+static half_tile_fn *const half_tiles[2][28][2] = {
     {HALF_ROWS_EACH(HALF_ENTRY, HALF_ENTRY_ONE, F16)},
     {HALF_ROWS_EACH(HALF_ENTRY, HALF_ENTRY_ONE, BF16)},
 };
@@ -318,8 +335,12 @@ static inline void multiply_half_groups(const half_block *p, int64_t c, int64_t 
     }
 }
 
-/* Groups that the smallest tile goes through at once. */
-static inline int64_t half_most_groups(int64_t rows) { return half_groups((int)half_row(rows, 1)); }
+/* Groups that are gone through together: by the smallest tile at once, or else by one tile after
+ * the other, so that each comes from far away for several. */
+static inline int64_t half_most_groups(int64_t rows) {
+    const int64_t at_once = half_groups((int)half_row(rows, 1));
+    return half_tile_count(rows) > 1 && at_once < HALF_NEAR_GROUPS ? HALF_NEAR_GROUPS : at_once;
+}
 
 /* Groups that a thread takes at a time: so many, where that leaves others enough. */
 static inline int64_t half_together(int64_t groups, int64_t rows) {
