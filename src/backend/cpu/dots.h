@@ -17,40 +17,21 @@ IG_INLINE vi vi_repeat(const void *four_bytes) {
 
 /* The whole number that one half of a block, or all of it, begins with. */
 IG_INLINE vi whole_begin(const panel_kind kind, const rounded *x, const int half) {
-    return kind_has_min(kind) ? vi_set(0) : vi_repeat(&x->rest[half]);
+    return kind == ONE_SCALE || kind == TWO_SCALES ? vi_repeat(&x->rest[half]) : vi_set(0);
 }
 
-IG_INLINE vf add_min(const rounded *x, vf min, vf sum) {
-    return vf_fma(min, vf_set(float_of_bits(x->rest[0])), sum);
+IG_INLINE vf add_min(const rounded *x, const int half, vf min, vf sum) {
+    return vf_fma(min, vf_set(float_of_bits(x->rest[half])), sum);
 }
 
 IG_INLINE vf add_whole(const rounded *x, vi whole, vf scale, vf sum) {
     return vf_fma(vi_to_float(whole), vf_mul(scale, vf_set(x->scale)), sum);
 }
 
-/* The whole number of a K block, and of its mins: rest h of the activations is `stride` behind the
- * one before it. */
-IG_INLINE vf add_k(const panel_kind kind, const float *scale, const uint32_t *rest,
-                   const int64_t stride, vi whole, const k_scales_of *s, vf sum) {
-    const vf by = vf_set(*scale);
-    vi mins = vi_set(0);
-    sum = vf_fma(vi_to_float(whole), vf_mul(s->scale, by), sum);
-    if (!kind_has_min(kind)) return sum;
-    IG_UNROLL_COLUMNS
-    for (int h = 0; h < PARTS; h += mins_apart(kind))
-        mins = vi_dot_words(mins, s->small_mins[h], vi_repeat(&rest[h * stride]));
-    return vf_fma(vi_to_float(mins), vf_mul(s->min, by), sum);
-}
-
-IG_INLINE vf add_rounded_k(const panel_kind kind, const rounded *x, vi whole, const k_scales_of *s,
-                           vf sum) {
-    return add_k(kind, &x->scale, x->rest, sizeof *x / sizeof *x->rest, whole, s, sum);
-}
-
 /*
  * Steps whose products fit into 16 bits when they are summed in pairs: two times a byte times 127
- * each.  Bytes of types with two small scales go up to 63, of other narrow ones to 31, and those of
- * wide ones are multiplied in halves of four bits.
+ * each.  Bytes of two-scale types go up to 63, of other narrow ones to 31, and those of wide ones
+ * are multiplied in halves of four bits.
  */
 enum { RUN_SIXES = 2, RUN_FIVES = 4, RUN_FOURS = 8, WIDE_ROWS = 2 /* at once */ };
 static_assert(RUN_SIXES * 2 * 63 * 127 <= INT16_MAX && RUN_FIVES * 2 * 31 * 127 <= INT16_MAX &&

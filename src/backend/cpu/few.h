@@ -23,11 +23,16 @@ enum {
 /* Rows that go this way.  With 8 lanes there are too few registers for a tile, and all rows do. */
 static inline bool is_few(int64_t rows) { return VF_LANES == 8 || rows <= FEW_AT_ONCE; }
 
+/* Parts of a block that have scales of their own. */
+IG_INLINE int halves_of(const ig_dtype type) {
+    return panel_types[type].kind >= TWO_SCALES ? 2 : 1;
+}
+
 /* Processors with tiles have two pipes for dots, and these wait for each other in the sums of one
  * row.  There several rows go through a block at once, as many as registers have room for; one pipe
  * is as busy with one row after the other. */
 IG_INLINE int rows_at_once(const ig_dtype type) {
-    return ROWS_AT_ONCE > 2 && kind_halves(panel_types[type].kind) == 2 ? 2 : ROWS_AT_ONCE;
+    return ROWS_AT_ONCE > 2 && halves_of(type) == 2 ? 2 : ROWS_AT_ONCE;
 }
 
 /* Lines of a step each need no opening.  There they are read, and those to come fetched, between
@@ -88,7 +93,7 @@ IG_INLINE void dot_groups(const ig_dtype type, const open_blocks *o, const round
                           vi (*whole)[GROUPS_IN_REGISTERS], const int half, const int groups,
                           const int rows) {
     const panel_kind kind = panel_types[type].kind;
-    const int count = STEPS / kind_halves(kind), first = half * count;
+    const int count = STEPS / halves_of(type), first = half * count;
     IG_UNROLL
     for (int r = 0; r < rows; r++) {
         const rounded *row = x->x + r * x->stride;
@@ -96,9 +101,9 @@ IG_INLINE void dot_groups(const ig_dtype type, const open_blocks *o, const round
         for (int g = 0; g < groups; g++) {
             whole[r][g] = whole_begin(kind, row, half);
             if (DOT_IN_PAIRS)
-                whole[r][g] =
-                    dot_in_pairs(whole[r][g], o->w[g] + first, row->q + 4 * first, count,
-                                 kind >= K_TWO ? RUN_SIXES : RUN_FIVES, panel_types[type].is_wide);
+                whole[r][g] = dot_in_pairs(whole[r][g], o->w[g] + first, row->q + 4 * first, count,
+                                           kind >= TWO_SCALES ? RUN_SIXES : RUN_FIVES,
+                                           panel_types[type].is_wide);
         }
     }
     IG_UNROLL
@@ -106,36 +111,37 @@ IG_INLINE void dot_groups(const ig_dtype type, const open_blocks *o, const round
         dot_step(type, o, x, whole, j, groups, rows);
 }
 
-/* Adds a plain block of some rows, times groups that were opened, to the sum of each. */
-IG_INLINE void add_block(const ig_dtype type, const open_blocks *o, const rounded_rows *x,
-                         vf (*sum)[GROUPS_IN_REGISTERS], const int groups, const int rows) {
-    wholes_at_once whole;
-    dot_groups(type, o, x, whole, 0, groups, rows);
-    IG_UNROLL
-    for (int r = 0; r < rows; r++) {
-        const rounded *row = x->x + r * x->stride;
-        IG_UNROLL
-        for (int g = 0; g < groups; g++) {
-            sum[r][g] = add_whole(row, whole[r][g], o->s[g].scale, sum[r][g]);
-            if (panel_types[type].kind == WITH_MIN)
-                sum[r][g] = add_min(row, o->s[g].min, sum[r][g]);
-        }
+/* Adds the whole numbers of a block's halves, or the first of all of it, to the sum of a row and a
+ * group. */
+IG_INLINE vf add_wholes(const panel_kind kind, const rounded *x, vi first, vi second,
+                        const block_scales *s, vf sum) {
+    if (kind >= TWO_SCALES) {
+        const vf half = vf_mul(vi_to_float(first), s->scale[0]);
+        const vf both = vf_fma(vi_to_float(second), s->scale[1], half);
+        sum = vf_fma(both, vf_set(x->scale), sum);
+    } else {
+        sum = add_whole(x, first, s->scale[0], sum);
     }
+    if (kind == WITH_MIN || kind == TWO_MINS) sum = add_min(x, 0, s->min[0], sum);
+    if (kind == TWO_MINS) sum = add_min(x, 1, s->min[1], sum);
+    return sum;
 }
 
-/* The same of a block of K, to the whole number of each. */
-IG_INLINE void add_block_k(const ig_dtype type, const open_blocks *o, const rounded_rows *x,
-                           vi (*all)[GROUPS_IN_REGISTERS], const int groups, const int rows) {
-    const int halves = kind_halves(panel_types[type].kind);
+/* Adds a block of some rows, times groups that were opened, to the sum of each. */
+IG_INLINE void add_block(const ig_dtype type, const open_blocks *o, const rounded_rows *x,
+                         vf (*sum)[GROUPS_IN_REGISTERS], const int groups, const int rows) {
+    const panel_kind kind = panel_types[type].kind;
+    wholes_at_once whole[2];
     IG_UNROLL
-    for (int half = 0; half < halves; half++) {
-        wholes_at_once whole;
-        dot_groups(type, o, x, whole, half, groups, rows);
+    for (int half = 0; half < halves_of(type); half++)
+        dot_groups(type, o, x, whole[half], half, groups, rows);
+    IG_UNROLL
+    for (int r = 0; r < rows; r++) {
         IG_UNROLL
-        for (int r = 0; r < rows; r++) {
-            IG_UNROLL
-            for (int g = 0; g < groups; g++)
-                all[r][g] = vi_add(all[r][g], vi_mul(whole[r][g], o->s[g].small[half]));
+        for (int g = 0; g < groups; g++) {
+            const vi second = halves_of(type) == 2 ? whole[1][r][g] : vi_set(0);
+            sum[r][g] =
+                add_wholes(kind, x->x + r * x->stride, whole[0][r][g], second, &o->s[g], sum[r][g]);
         }
     }
 }
@@ -168,37 +174,19 @@ IG_INLINE void open_groups(const ig_dtype type, const uint8_t *w, int64_t group_
     o->ahead = ahead;
 }
 
-/* Whether block b is the last of a K block; and then, what that adds to the sum of a group. */
-IG_INLINE bool ends_k(const panel_kind kind, int64_t b) {
-    return kind_is_k(kind) && b % PARTS == PARTS - 1;
-}
-
-IG_INLINE vf end_k(const ig_dtype type, const uint8_t *group, int64_t b, const int v,
-                   const rounded *x, vi all, vf sum) {
-    k_scales_of s;
-    open_k_scales(type, group + b / PARTS * packed_unit_bytes(type), v, &s);
-    return add_rounded_k(panel_types[type].kind, x, all, &s, sum);
-}
-
 /* A group of each stream, `stream_bytes` apart, times one row, whose sums stay in registers. */
 IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t stream_bytes,
                            int64_t jump, int64_t blocks, const rounded *x, float *sums,
                            const int streams) {
-    const panel_kind kind = panel_types[type].kind;
     vf sum[STREAMS][PANEL_VECTORS][1][GROUPS_IN_REGISTERS]; /* the first */
-    vi all[STREAMS][PANEL_VECTORS][1][GROUPS_IN_REGISTERS];
     if (VF_LANES == 1) return; /* plain C has no use for it, and never comes here */
     IG_UNROLL_COLUMNS
     for (int g = 0; g < streams; g++) {
         IG_UNROLL_COLUMNS
-        for (int v = 0; v < PANEL_VECTORS; v++) {
-            sum[g][v][0][0] = vf_set(0);
-            all[g][v][0][0] = vi_set(0);
-        }
+        for (int v = 0; v < PANEL_VECTORS; v++) sum[g][v][0][0] = vf_set(0);
     }
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t ahead = fetch_from(type, b, blocks, streams, jump);
-        if (kind_is_k(kind)) __asm__("" : "+m"(sum)); /* as in tiles */
         IG_UNROLL_COLUMNS
         for (int g = 0; g < streams; g++) {
             IG_UNROLL_COLUMNS
@@ -206,12 +194,7 @@ IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t stream
                 open_blocks o;
                 open_groups(type, w + g * stream_bytes, 0, b, v, &o, 1, ahead);
                 const rounded_rows row = {x + b, 0, 1};
-                if (!kind_is_k(kind)) add_block(type, &o, &row, sum[g][v], 1, 1);
-                if (kind_is_k(kind)) add_block_k(type, &o, &row, all[g][v], 1, 1);
-                if (!ends_k(kind, b)) continue;
-                sum[g][v][0][0] = end_k(type, w + g * stream_bytes, b, v, x + b - (PARTS - 1),
-                                        all[g][v][0][0], sum[g][v][0][0]);
-                all[g][v][0][0] = vi_set(0);
+                add_block(type, &o, &row, sum[g][v], 1, 1);
             }
         }
     }
@@ -239,12 +222,12 @@ IG_INLINE void add_wide_rows(const open_blocks *o, const rounded *x, int64_t str
         IG_UNROLL
         for (int r = 0; r < WIDE_ROWS; r++) {
             float *sum = sums + r * columns + g * PANEL_COLUMNS;
-            vf_store(sum, add_whole(x + r * stride, whole[r], o->s[g].scale, vf_load(sum)));
+            vf_store(sum, add_whole(x + r * stride, whole[r], o->s[g].scale[0], vf_load(sum)));
         }
     }
 }
 
-/* A plain block of some rows at once, times groups that were opened. */
+/* A block of some rows at once, times groups that were opened. */
 IG_INLINE void add_at_once(const ig_dtype type, const open_blocks *o, const rounded_rows *x,
                            float *sums, int64_t columns, const int groups, const int rows) {
     sums_at_once sum;
@@ -260,25 +243,6 @@ IG_INLINE void add_at_once(const ig_dtype type, const open_blocks *o, const roun
         IG_UNROLL
         for (int g = 0; g < groups; g++)
             vf_store(sums + r * columns + g * PANEL_COLUMNS, sum[r][g]);
-    }
-}
-
-/* The same of K: whole numbers wait for the last block. */
-IG_INLINE void add_at_once_k(const ig_dtype type, const open_blocks *o, const rounded_rows *x,
-                             int32_t *wholes, int64_t columns, const int groups, const int rows) {
-    wholes_at_once all;
-    IG_UNROLL
-    for (int r = 0; r < rows; r++) {
-        IG_UNROLL
-        for (int g = 0; g < groups; g++)
-            all[r][g] = vi_load(wholes + r * columns + g * PANEL_COLUMNS);
-    }
-    add_block_k(type, o, x, all, groups, rows);
-    IG_UNROLL
-    for (int r = 0; r < rows; r++) {
-        IG_UNROLL
-        for (int g = 0; g < groups; g++)
-            put_ints(all[r][g], wholes + r * columns + g * PANEL_COLUMNS, 0);
     }
 }
 
@@ -309,87 +273,42 @@ IG_INLINE void add_block_of_rows(const ig_dtype type, open_blocks *o, int64_t b,
         add_at_once(type, o, &x, sums + r * columns, columns, groups, 1);
 }
 
-/* The same of K. */
-IG_INLINE void add_block_of_rows_k(const ig_dtype type, open_blocks *o, int64_t b,
-                                   const rounded_rows *rows, int32_t *wholes, int64_t columns,
-                                   const int groups) {
-    const int at_once = rows_at_once(type);
-    const int64_t count = rows->count, stride = rows->stride;
-    rounded_rows x = {rows->x + b, stride, count};
-    int64_t r = 0;
-    if (at_once > 1) hide_opened(o, groups);
-    for (; at_once > 1 && r + at_once <= count; r += at_once, x.x += at_once * stride)
-        add_at_once_k(type, o, &x, wholes + r * columns, columns, groups, at_once);
-    for (; r < count; r++, x.x += stride)
-        add_at_once_k(type, o, &x, wholes + r * columns, columns, groups, 1);
-}
-
-/* What the whole numbers of a K block have come to goes to the sums; the next begins with none. */
-IG_INLINE void end_rows_k(const ig_dtype type, const uint8_t *group, int64_t b, const int v,
-                          const rounded_rows *rows, int32_t *wholes, float *sums, int64_t columns) {
-    k_scales_of s;
-    open_k_scales(type, group + b / PARTS * packed_unit_bytes(type), v, &s);
-    for (int64_t r = 0; r < rows->count; r++) {
-        const rounded *x = rows->x + b - (PARTS - 1) + r * rows->stride;
-        float *sum = sums + r * columns;
-        vf_store(sum, add_rounded_k(panel_types[type].kind, x, vi_load(wholes + r * columns), &s,
-                                    vf_load(sum)));
-        put_ints(vi_set(0), wholes + r * columns, 0);
-    }
-}
-
-/* Where several rows have their sums, [rows][groups * PANEL_COLUMNS], and the whole numbers of a K
- * block. */
-typedef struct few_sums {
-    _Alignas(64) float sums[FEW_AT_ONCE * STREAMS_OF_SEVERAL * PANEL_COLUMNS];
-    _Alignas(64) int32_t wholes[FEW_AT_ONCE * STREAMS_OF_SEVERAL * PANEL_COLUMNS];
-} few_sums;
-
-/* Block b of some groups from number g on, times all rows. */
+/* Block b of some groups, opened once, times all rows. */
 IG_INLINE void add_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t b,
-                          const rounded_rows *rows, few_sums *to, int64_t g, int64_t columns,
-                          const int groups, int64_t ahead) {
-    const panel_kind kind = panel_types[type].kind;
-    w += g * group_bytes;
+                          const rounded_rows *rows, float *sums, int64_t columns, const int groups,
+                          int64_t ahead) {
     IG_UNROLL_COLUMNS
     for (int v = 0; v < PANEL_VECTORS; v++) {
         open_blocks o;
-        float *sums = to->sums + g * PANEL_COLUMNS + v * VF_LANES;
-        int32_t *wholes = to->wholes + g * PANEL_COLUMNS + v * VF_LANES;
         open_groups(type, w, group_bytes, b, v, &o, groups, ahead);
-        if (!kind_is_k(kind)) add_block_of_rows(type, &o, b, rows, sums, columns, groups);
-        if (kind_is_k(kind)) add_block_of_rows_k(type, &o, b, rows, wholes, columns, groups);
-        if (!ends_k(kind, b)) continue;
-        IG_UNROLL
-        for (int i = 0; i < groups; i++)
-            end_rows_k(type, w + i * group_bytes, b, v, rows, wholes + i * PANEL_COLUMNS,
-                       sums + i * PANEL_COLUMNS, columns);
+        add_block_of_rows(type, &o, b, rows, sums + v * VF_LANES, columns, groups);
     }
 }
 
 /* The same times several rows: a block is opened once for all of them, while the next ones are
- * under way, and the sums wait in the first cache. */
+ * under way, and the sums, [rows][groups * PANEL_COLUMNS], wait in the first cache. */
 IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t blocks,
-                        const rounded_rows *rows, few_sums *to, int64_t groups) {
+                        const rounded_rows *rows, float *sums, int64_t groups) {
     if (VF_LANES == 1) return;
     const int64_t columns = groups * PANEL_COLUMNS;
-    memset(to->sums, 0, (size_t)(rows->count * columns) * sizeof *to->sums);
-    if (kind_is_k(panel_types[type].kind))
-        memset(to->wholes, 0, (size_t)(rows->count * columns) * sizeof *to->wholes);
+    memset(sums, 0, (size_t)(rows->count * columns) * sizeof *sums);
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t ahead =
             fetch_from(type, b, blocks, STREAMS_OF_SEVERAL, (groups - 1) * group_bytes);
         int64_t g = 0;
         for (; g + GROUPS_IN_REGISTERS <= groups; g += GROUPS_IN_REGISTERS)
-            add_groups(type, w, group_bytes, b, rows, to, g, columns, GROUPS_IN_REGISTERS, ahead);
-        for (; g < groups; g++) add_groups(type, w, group_bytes, b, rows, to, g, columns, 1, ahead);
+            add_groups(type, w + g * group_bytes, group_bytes, b, rows, sums + g * PANEL_COLUMNS,
+                       columns, GROUPS_IN_REGISTERS, ahead);
+        for (; g < groups; g++)
+            add_groups(type, w + g * group_bytes, group_bytes, b, rows, sums + g * PANEL_COLUMNS,
+                       columns, 1, ahead);
     }
 }
 
 typedef void one_row_fn(const uint8_t *w, int64_t stream_bytes, int64_t jump, int64_t blocks,
                         const rounded *x, float *sums);
 typedef void rows_fn(const uint8_t *w, int64_t group_bytes, int64_t blocks,
-                     const rounded_rows *rows, few_sums *to, int64_t groups);
+                     const rounded_rows *rows, float *sums, int64_t groups);
 typedef void open_fn(const uint8_t *group, int64_t first, int64_t blocks, panel *p);
 
 #define ONE_ROW(name, ID, streams)                                                                \
@@ -401,8 +320,8 @@ typedef void open_fn(const uint8_t *group, int64_t first, int64_t blocks, panel 
     ONE_ROW(streams_of, ID, STREAMS)                                                       \
     ONE_ROW(stream_of, ID, 1)                                                              \
     static void rows_##ID(const uint8_t *w, int64_t group_bytes, int64_t blocks,           \
-                          const rounded_rows *rows, few_sums *to, int64_t groups) {        \
-        add_rows(IG_##ID, w, group_bytes, blocks, rows, to, groups);                       \
+                          const rounded_rows *rows, float *sums, int64_t groups) {         \
+        add_rows(IG_##ID, w, group_bytes, blocks, rows, sums, groups);                     \
     }                                                                                      \
     static void open_##ID(const uint8_t *group, int64_t first, int64_t blocks, panel *p) { \
         open_panel(IG_##ID, group, first, blocks, p);                                      \

@@ -147,21 +147,22 @@ static inline void pack_k_bytes(const uint64_t *words, uint8_t *to) {
 
 static inline void pack_k_head(panel_kind kind, const stage *s, int64_t k, uint8_t *head) {
     uint8_t *bytes = head + LINE;
+    const bool has_min = kind == WITH_MIN || kind == TWO_MINS;
     memcpy(head, s->d[k], sizeof s->d[k]);
-    if (kind_has_min(kind)) memcpy(head + LINE / 2, s->m[k], sizeof s->m[k]);
-    for (int word = 0; word < kind_halves(kind); word++) {
+    if (has_min) memcpy(head + LINE / 2, s->m[k], sizeof s->m[k]);
+    for (int word = 0; word < (kind >= TWO_SCALES ? 2 : 1); word++) {
         uint64_t both[PANEL_COLUMNS];
         for (int c = 0; c < PANEL_COLUMNS; c++)
-            both[c] = s->scale[k][word][c] | (kind == K_TWO_MINS ? s->min[k][word][c] << 4 : 0);
+            both[c] = s->scale[k][word][c] | (kind == TWO_MINS ? s->min[k][word][c] << 4 : 0);
         pack_k_bytes(both, bytes + word * PARTS * PANEL_COLUMNS);
     }
-    if (kind == K_MIN) pack_k_bytes(s->min[k][0], bytes + PARTS * PANEL_COLUMNS);
+    if (kind == WITH_MIN) pack_k_bytes(s->min[k][0], bytes + PARTS * PANEL_COLUMNS);
 }
 
 /* What the head of a unit has of block h, which is block b of the stage. */
 static inline void pack_head(ig_dtype dtype, const stage *s, int64_t b, int64_t h, uint8_t *head) {
     const panel_type *t = &panel_types[dtype];
-    if (kind_is_k(t->kind)) {
+    if (t->is_k) {
         if (h == 0) pack_k_head(t->kind, s, b / PARTS, head);
     } else if (t->has_powers) {
         for (int c = 0; c < PANEL_COLUMNS; c++) head[h * PANEL_COLUMNS + c] = (uint8_t)s->d[b][c];
@@ -256,18 +257,10 @@ IG_INLINE void open_bytes(const ig_dtype type, const uint8_t *q, const int v, vi
     }
 }
 
-/* Of a plain block, scale and min; of a block of K, small scales of each half, or the first for all
- * of it. */
+/* Of each half of a block, or the first for all of it. */
 typedef struct block_scales {
-    vf scale, min;
-    vi small[2];
+    vf scale[2], min[2];
 } block_scales;
-
-/* Of a K block, scale and min, and of each block a lane of small mins, as panels have them. */
-typedef struct k_scales_of {
-    vf scale, min;
-    vi small_mins[PARTS];
-} k_scales_of;
 
 IG_INLINE vf vf_negate(vf x) { return vf_of_bits(vi_xor(vf_bits(x), vi_set(INT32_MIN))); }
 
@@ -280,9 +273,26 @@ IG_INLINE vf power_of(vi e) {
                      vf_select(vi_equal(e, vi_set(1)), second, normal));
 }
 
-/* The bytes that number `group` has in the head of a K block, for vector v. */
-IG_INLINE vi small_bytes(const uint8_t *head, int64_t group, const int v) {
-    return vi_load_i8(head + LINE + group * PANEL_COLUMNS + v * VF_LANES);
+IG_INLINE void open_k_scales(const ig_dtype type, const uint8_t *head, int64_t h, const int v,
+                             block_scales *s) {
+    const panel_kind kind = panel_types[type].kind;
+    const int lane = v * VF_LANES, groups = kind >= TWO_SCALES ? 2 : 1;
+    const uint16_t *halves = (const uint16_t *)(const void *)head;
+    const uint8_t *bytes = head + LINE + h * groups * PANEL_COLUMNS + lane;
+    const vf d = vf_load_f16(halves + lane);
+    vf m = vf_set(0);
+    if (kind == WITH_MIN || kind == TWO_MINS)
+        m = vf_negate(vf_load_f16(halves + PANEL_COLUMNS + lane));
+    IG_UNROLL_COLUMNS
+    for (int i = 0; i < groups; i++) {
+        const vi x = vi_load_i8(bytes + i * PANEL_COLUMNS);
+        const vi low = kind == TWO_MINS ? vi_and(x, vi_set(15)) : x;
+        s->scale[i] = vf_mul(d, vi_to_float(low));
+        if (kind == TWO_MINS)
+            s->min[i] = vf_mul(m, vi_to_float(vi_and(vi_right(x, 4), vi_set(15))));
+        if (kind == WITH_MIN)
+            s->min[i] = vf_mul(m, vi_to_float(vi_load_i8(bytes + PARTS * PANEL_COLUMNS)));
+    }
 }
 
 /* Of block h of the unit that the head is of. */
@@ -290,71 +300,24 @@ IG_INLINE void open_scales(const ig_dtype type, const uint8_t *head, int64_t h, 
                            block_scales *s) {
     const panel_type *t = &panel_types[type];
     const uint16_t *halves = (const uint16_t *)(const void *)head + v * VF_LANES;
-    if (kind_is_k(t->kind)) {
-        const int groups = kind_halves(t->kind);
-        IG_UNROLL_COLUMNS
-        for (int i = 0; i < groups; i++) {
-            const vi x = small_bytes(head, h * groups + i, v);
-            s->small[i] = t->kind == K_TWO_MINS ? vi_and(x, vi_set(15)) : x;
-        }
+    if (t->is_k) {
+        open_k_scales(type, head, h, v, s);
     } else if (t->has_powers) {
-        s->scale = power_of(vi_load_i8(head + h * PANEL_COLUMNS + v * VF_LANES));
+        s->scale[0] = power_of(vi_load_i8(head + h * PANEL_COLUMNS + v * VF_LANES));
     } else {
-        s->scale = vf_load_f16(halves + h * PANEL_COLUMNS);
-        if (t->kind == WITH_MIN) s->min = vf_load_f16(halves + PANEL_COLUMNS);
+        s->scale[0] = vf_load_f16(halves + h * PANEL_COLUMNS);
+        if (t->kind == WITH_MIN) s->min[0] = vf_load_f16(halves + PANEL_COLUMNS);
     }
 }
 
-/* A lane of small mins for block h: where they are those of two blocks, h is even. */
-IG_INLINE vi open_small_mins(const ig_dtype type, const uint8_t *head, int64_t h, const int v) {
-    if (panel_types[type].kind == K_MIN)
-        return vi_or(small_bytes(head, PARTS + h, v),
-                     vi_left(small_bytes(head, PARTS + h + 1, v), 16));
-    const vi first = small_bytes(head, 2 * h, v), second = small_bytes(head, 2 * h + 1, v);
-    return vi_or(vi_and(vi_right(first, 4), vi_set(15)),
-                 vi_left(vi_and(vi_right(second, 4), vi_set(15)), 16));
-}
-
-/* How many blocks share a lane of small mins. */
-IG_INLINE int mins_apart(const panel_kind kind) { return kind == K_MIN ? 2 : 1; }
-
-IG_INLINE void open_k_scales(const ig_dtype type, const uint8_t *head, const int v,
-                             k_scales_of *s) {
-    const panel_kind kind = panel_types[type].kind;
-    const uint16_t *halves = (const uint16_t *)(const void *)head + v * VF_LANES;
-    s->scale = vf_load_f16(halves);
-    if (!kind_has_min(kind)) return;
-    s->min = vf_negate(vf_load_f16(halves + PANEL_COLUMNS));
-    IG_UNROLL_COLUMNS
-    for (int h = 0; h < PARTS; h += mins_apart(kind))
-        s->small_mins[h] = open_small_mins(type, head, h, v);
-}
-
 /* ---- into a panel ---- */
-
-IG_INLINE void put_floats(vf x, float *to, const int v) { vf_store(to + v * VF_LANES, x); }
-IG_INLINE void put_ints(vi x, void *to, const int v) { put_floats(vf_of_bits(x), to, v); }
-
-/* What the head of a K block has for all of it, which begins at block b of the panel. */
-IG_INLINE void open_panel_k(const ig_dtype type, const uint8_t *head, int64_t b, const int v,
-                            panel *p) {
-    const panel_kind kind = panel_types[type].kind;
-    k_scales_of s;
-    open_k_scales(type, head, v, &s);
-    put_floats(s.scale, p->scale[b / PARTS], v);
-    if (!kind_has_min(kind)) return;
-    put_floats(s.min, p->min[b / PARTS], v);
-    IG_UNROLL_COLUMNS
-    for (int h = 0; h < PARTS; h += mins_apart(kind))
-        put_ints(s.small_mins[h], p->small_mins[b + h], v);
-}
 
 /* Blocks [first, first + blocks) of a group. */
 IG_INLINE void open_panel(const ig_dtype type, const uint8_t *group, int64_t first, int64_t blocks,
                           panel *p) {
     const packed_type *t = &packed_types[type];
     const panel_kind kind = panel_types[type].kind;
-    const int smalls = kind_is_k(kind) ? kind_halves(kind) : 0;
+    const int halves = kind >= TWO_SCALES ? 2 : 1;
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t h = (first + b) % t->unit;
         const uint8_t *unit = group + (first + b) / t->unit * packed_unit_bytes(type);
@@ -365,12 +328,14 @@ IG_INLINE void open_panel(const ig_dtype type, const uint8_t *group, int64_t fir
             open_bytes(type, unit + t->head + h * t->block, v, w);
             open_scales(type, unit, h, v, &s);
             IG_UNROLL_COLUMNS
-            for (int j = 0; j < STEPS; j++) put_ints(w[j], p->w[b][j], v);
+            for (int j = 0; j < STEPS; j++)
+                vf_store((float *)(void *)p->w[b][j] + v * VF_LANES, vf_of_bits(w[j]));
             IG_UNROLL_COLUMNS
-            for (int i = 0; i < smalls; i++) put_ints(s.small[i], p->small[b][i], v);
-            if (kind_is_k(kind) && h == 0) open_panel_k(type, unit, b, v, p);
-            if (!kind_is_k(kind)) put_floats(s.scale, p->scale[b], v);
-            if (kind == WITH_MIN) put_floats(s.min, p->min[b], v);
+            for (int i = 0; i < halves; i++) {
+                vf_store(p->scale[b][i] + v * VF_LANES, s.scale[i]);
+                if (kind == WITH_MIN || kind == TWO_MINS)
+                    vf_store(p->min[b][i] + v * VF_LANES, s.min[i]);
+            }
         }
     }
 }

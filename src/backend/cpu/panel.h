@@ -8,8 +8,7 @@
  *
  * Columns are unpacked one by one, to unsigned bytes in their order, and change
  * places with the steps four bytes at a time.  The bytes q of a type stand for
- * scale (q - zero) + min, both for 32 elements.  K blocks of 256 have one scale and one
- * min as floats, and small whole numbers that these are times, for each 32 or 16.
+ * scale (q - zero) + min; scale and min are for 32 elements, or for 16.
  */
 #ifndef IG_BACKEND_CPU_PANEL_H
 #define IG_BACKEND_CPU_PANEL_H
@@ -29,18 +28,14 @@ enum {
     STAGE_BYTES = STAGE_BLOCKS * IG_BLOCK + 64, /* of a column; they do not meet in the cache */
 };
 
-enum { PARTS = IG_BLOCK_K / IG_BLOCK, STAGE_BLOCKS_K = STAGE_BLOCKS / PARTS };
-
-/* Scales and mins are of blocks, or of K blocks: then small ones are of each half of a block, or
- * the first of all of it.  Two small mins with 16 bits each stand in a lane: those of two halves,
- * or, where a block is even, of it and the next. */
 typedef struct panel {
     _Alignas(64) uint8_t w[PANEL_BLOCKS][STEPS][STEP_BYTES];
-    _Alignas(64) float scale[PANEL_BLOCKS][PANEL_COLUMNS];
-    _Alignas(64) float min[PANEL_BLOCKS][PANEL_COLUMNS];
-    _Alignas(64) int32_t small[PANEL_BLOCKS][2][PANEL_COLUMNS];
-    _Alignas(64) int32_t small_mins[PANEL_BLOCKS][PANEL_COLUMNS];
+    _Alignas(
+        64) float scale[PANEL_BLOCKS][2][PANEL_COLUMNS]; /* of each half, or the first of all */
+    _Alignas(64) float min[PANEL_BLOCKS][2][PANEL_COLUMNS];
 } panel;
+
+enum { PARTS = IG_BLOCK_K / IG_BLOCK, STAGE_BLOCKS_K = STAGE_BLOCKS / PARTS };
 
 /* The small scales of a K block: a byte for each group, eight groups to a word, for all columns. */
 typedef uint64_t k_scales[2][PANEL_COLUMNS];
@@ -321,28 +316,20 @@ static void unpack_q3_k(const char *row, int64_t blocks, stage *s, int64_t c) {
 
 /* ---- types ---- */
 
-/* What a product does with the scales of blocks. */
+/* What a product does with the scales of a block of 32. */
 typedef enum panel_kind {
     ONE_SCALE,  /* for all 32 */
     WITH_MIN,   /* and a min */
-    K_ONE,      /* small scales for each 32 of 256 */
-    K_MIN,      /* and small mins */
-    K_TWO,      /* for each 16 */
-    K_TWO_MINS, /* and small mins */
+    TWO_SCALES, /* one for each 16 */
+    TWO_MINS,   /* and a min for each */
 } panel_kind;
-
-IG_INLINE bool kind_is_k(const panel_kind kind) { return kind >= K_ONE; }
-IG_INLINE bool kind_has_min(const panel_kind kind) {
-    return kind == WITH_MIN || kind == K_MIN || kind == K_TWO_MINS;
-}
-/* Small scales of a block. */
-IG_INLINE int kind_halves(const panel_kind kind) { return kind >= K_TWO ? 2 : 1; }
 
 typedef struct panel_type {
     unpack_fn *unpack; /* NULL: there is no such panel */
     panel_kind kind;
     int zero;     /* what is taken off each byte */
     bool is_wide; /* bytes use all eight bits */
+    bool is_k;    /* K blocks, with small scales */
     bool has_powers;
 } panel_type;
 
@@ -352,13 +339,13 @@ static const panel_type panel_types[IG_DTYPE_COUNT] = {
     [IG_Q5_0] = {.unpack = unpack_q5_0, .zero = 16},
     [IG_Q5_1] = {.unpack = unpack_q5_1, .kind = WITH_MIN},
     [IG_Q8_0] = {.unpack = unpack_q8_0, .zero = 128, .is_wide = true},
-    [IG_Q2_K] = {.unpack = unpack_q2_k, .kind = K_TWO_MINS},
-    [IG_Q3_K] = {.unpack = unpack_q3_k, .kind = K_TWO, .zero = 4},
-    [IG_Q4_K] = {.unpack = unpack_q4_k, .kind = K_MIN},
-    [IG_Q5_K] = {.unpack = unpack_q5_k, .kind = K_MIN},
-    [IG_Q6_K] = {.unpack = unpack_q6_k, .kind = K_TWO, .zero = 32},
+    [IG_Q2_K] = {.unpack = unpack_q2_k, .kind = TWO_MINS, .is_k = true},
+    [IG_Q3_K] = {.unpack = unpack_q3_k, .kind = TWO_SCALES, .zero = 4, .is_k = true},
+    [IG_Q4_K] = {.unpack = unpack_q4_k, .kind = WITH_MIN, .is_k = true},
+    [IG_Q5_K] = {.unpack = unpack_q5_k, .kind = WITH_MIN, .is_k = true},
+    [IG_Q6_K] = {.unpack = unpack_q6_k, .kind = TWO_SCALES, .zero = 32, .is_k = true},
     [IG_IQ4_NL] = {.unpack = unpack_iq4_nl, .zero = 128, .is_wide = true},
-    [IG_IQ4_XS] = {.unpack = unpack_iq4_xs, .kind = K_ONE, .zero = 128, .is_wide = true},
+    [IG_IQ4_XS] = {.unpack = unpack_iq4_xs, .zero = 128, .is_wide = true, .is_k = true},
     [IG_MXFP4] = {.unpack = unpack_mxfp4, .zero = 128, .is_wide = true, .has_powers = true},
 };
 
@@ -370,41 +357,37 @@ IG_INLINE void halves_to_floats(const uint16_t *h, float *y) {
 static inline void finish_plain(const panel_type *t, const stage *s, int64_t b, panel *p,
                                 int64_t to) {
     if (t->has_powers)
-        memcpy(p->scale[to], s->power[b], sizeof s->power[b]);
+        memcpy(p->scale[to][0], s->power[b], sizeof s->power[b]);
     else
-        halves_to_floats(s->d[b], p->scale[to]);
-    if (t->kind == WITH_MIN) halves_to_floats(s->m[b], p->min[to]);
+        halves_to_floats(s->d[b], p->scale[to][0]);
+    if (t->kind == WITH_MIN) halves_to_floats(s->m[b], p->min[to][0]);
 }
 
-/* The bytes of all groups: sixteen numbers, or eight, for each column. */
-static inline void spread_groups(const k_scales words, int halves, int32_t (*to)[PANEL_COLUMNS]) {
-    for (int word = 0; word < halves; word++) {
-        vb16 columns[PARTS];
-        vb16_transpose(words[word], columns);
-        for (int i = 0; i < PARTS; i++) {
+/* by[c] times the bytes of each group, which go to where their groups have their scales. */
+static inline void finish_groups(const k_scales scales, const float *by, bool halves,
+                                 float (*to)[2][PANEL_COLUMNS]) {
+    for (int word = 0; word < (halves ? 2 : 1); word++) {
+        vb16 columns[8];
+        vb16_transpose(scales[word], columns);
+        for (int i = 0; i < 8; i++) {
             int8_t each[PANEL_COLUMNS];
+            float *y = halves ? to[word * 4 + i / 2][i % 2] : to[i][0];
             memcpy(each, &columns[i], sizeof each);
-            for (int c = 0; c < PANEL_COLUMNS; c++) to[word * PARTS + i][c] = each[c];
+            for (int c = 0; c < PANEL_COLUMNS; c++) y[c] = by[c] * (float)each[c];
         }
     }
 }
 
 /* Of K block k, all scales and mins, from block `to` of the panel on. */
 static inline void finish_k(const panel_type *t, const stage *s, int64_t k, panel *p, int64_t to) {
-    const int halves = kind_halves(t->kind);
-    int32_t each[2 * PARTS][PANEL_COLUMNS];
-    halves_to_floats(s->d[k], p->scale[to / PARTS]);
-    spread_groups(s->scale[k], halves, each);
-    for (int g = 0; g < halves * PARTS; g++)
-        memcpy(p->small[to + g / halves][g % halves], each[g], sizeof each[g]);
-    if (!kind_has_min(t->kind)) return;
-    float *min = p->min[to / PARTS];
-    halves_to_floats(s->m[k], min);
-    for (int c = 0; c < PANEL_COLUMNS; c++) min[c] = -min[c];
-    spread_groups(s->min[k], halves, each);
-    for (int g = 0; g < halves * PARTS; g += 2)
-        for (int c = 0; c < PANEL_COLUMNS; c++)
-            p->small_mins[to + g / halves][c] = each[g][c] | each[g + 1][c] << 16;
+    const bool halves = t->kind >= TWO_SCALES;
+    float by[PANEL_COLUMNS];
+    halves_to_floats(s->d[k], by);
+    finish_groups(s->scale[k], by, halves, p->scale + to);
+    if (t->kind != WITH_MIN && t->kind != TWO_MINS) return;
+    halves_to_floats(s->m[k], by);
+    for (int c = 0; c < PANEL_COLUMNS; c++) by[c] = -by[c];
+    finish_groups(s->min[k], by, halves, p->min + to);
 }
 
 /* Bytes of block b: columns and steps change places. */
@@ -430,9 +413,8 @@ static inline void panel_fill(ig_dtype dtype, const char *rows, int64_t row_byte
             t->unpack(rows + c * row_bytes, count, s, c);
         }
         for (int64_t b = 0; b < count; b++) finish_bytes(s, b, p->w[first + b]);
-        for (int64_t b = 0; b < count && !kind_is_k(t->kind); b++)
-            finish_plain(t, s, b, p, first + b);
-        for (int64_t k = 0; k < count / PARTS && kind_is_k(t->kind); k++)
+        for (int64_t b = 0; b < count && !t->is_k; b++) finish_plain(t, s, b, p, first + b);
+        for (int64_t k = 0; k < count / PARTS && t->is_k; k++)
             finish_k(t, s, k, p, first + k * PARTS);
         rows += bytes;
     }

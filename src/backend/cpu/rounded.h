@@ -1,5 +1,5 @@
 /*
- * rounded.h - activations as bytes, 32 at a time with a scale of their own, or 256.
+ * rounded.h - activations as bytes, 32 at a time with a scale of their own.
  *
  * The largest magnitude of a block becomes 127.  What a block needs across its lanes, that
  * magnitude and the sum of its bytes, takes longer than all else, so four blocks go
@@ -12,13 +12,8 @@
 
 #include "backend/cpu/panel.h"
 
-/* 32 activations; of K blocks, eight of these have the same scale.  `rest` is what the type of the
- * weights needs besides, for each half or the first for all:
- *
- *     -zero times the sum of the bytes       an int32_t
- *     scale times that sum                   a float, for mins
- *     two of these sums, 16 bits each        for small mins: those that share a lane of a panel
- */
+/* 32 activations.  `rest` is what the type of the weights needs besides, for each half or the first
+ * for all: -zero times the sum of the bytes, an int32_t; or scale times that sum, a float. */
 typedef struct rounded {
     int8_t q[IG_BLOCK];
     float scale;
@@ -37,10 +32,10 @@ typedef float four_floats __attribute__((vector_size(16)));
 typedef int32_t four_ints __attribute__((vector_size(16)));
 
 /*
- * Scales of 32 have the eleven bits of a half, with a float's range.  More would be no better,
+ * Scales have the eleven bits of a half, with a float's range.  More would be no better,
  * since the bytes have eight; but so have the blocks that llama.cpp makes of activations,
- * and with the same rounding products of blocks give what it gives, bit by bit of noise, not
- * only something as near.  Scales of 256 are floats, as it has them.
+ * and with the same rounding products of blocks of 32 give what it gives, bit by bit of
+ * noise, not only something as near.
  */
 IG_INLINE four_ints to_eleven_bits(four_floats x) {
     const four_ints bits = (four_ints)x, odd = bits >> 13 & 1;
@@ -75,29 +70,9 @@ IG_INLINE void round_bytes(const float *x, float inverse, int32_t kept, vb32 *q)
 
 /* What is needed of the bytes besides, from their sums. */
 IG_INLINE four_ints rest_of(const panel_type *t, four_floats scale, four_ints sum) {
-    if (t->kind == WITH_MIN)
+    if (t->kind == WITH_MIN || t->kind == TWO_MINS)
         return to_eleven_bits(scale * __builtin_convertvector(sum, four_floats));
     return sum * -t->zero;
-}
-
-/* The bytes of four blocks, and what they need besides.  `scale` is not rounded. */
-IG_INLINE void put_four(const panel_type *t, const vb32 *q, four_floats scale, four_ints kept,
-                        rounded *const *y) {
-    four_ints sum[2];
-    bytes_sum_halves(q, &sum[0], &sum[1]);
-    four_ints first = rest_of(t, scale, sum[0] + sum[1]), second = first;
-    if (t->kind == K_TWO) first = rest_of(t, scale, sum[0]), second = rest_of(t, scale, sum[1]);
-    if (t->kind == K_TWO_MINS) first = (sum[0] & 0xffff) | sum[1] << 16;
-    if (t->kind == K_MIN) {
-        const four_ints all = sum[0] + sum[1];
-        first = (all & 0xffff) | __builtin_shufflevector(all, all, 1, 1, 3, 3) << 16;
-    }
-    for (int b = 0; b < ROUND_TOGETHER; b++) {
-        vb32_store(y[b]->q, &q[b]);
-        y[b]->scale = ((four_floats)kept)[b];
-        y[b]->rest[0] = (uint32_t)first[b];
-        y[b]->rest[1] = (uint32_t)second[b];
-    }
 }
 
 /* Four blocks, which may be the same. */
@@ -107,13 +82,23 @@ IG_INLINE void round_four(const panel_type *t, const float *const *x, rounded *c
     const four_ints inverse = (four_ints)(127 / most) & (bits > 0) & finite;
     const four_ints kept = (to_eleven_bits(scale) & finite) | (0x7fc00000 & ~finite);
     vb32 q[ROUND_TOGETHER];
-    for (int b = 0; b < ROUND_TOGETHER; b++)
+    four_ints sum[2];
+    for (int b = 0; b < ROUND_TOGETHER; b++) {
         round_bytes(x[b], ((four_floats)inverse)[b], finite[b], &q[b]);
-    put_four(t, q, scale, kept, y);
+        vb32_store(y[b]->q, &q[b]);
+    }
+    bytes_sum_halves(q, &sum[0], &sum[1]);
+    if (t->kind < TWO_SCALES) sum[0] += sum[1];
+    const four_ints first = rest_of(t, scale, sum[0]), second = rest_of(t, scale, sum[1]);
+    for (int b = 0; b < ROUND_TOGETHER; b++) {
+        y[b]->scale = ((four_floats)kept)[b];
+        y[b]->rest[0] = (uint32_t)first[b];
+        y[b]->rest[1] = (uint32_t)second[b];
+    }
 }
 
 /* `count` blocks, side by side. */
-static inline void round_plain(const panel_type *t, const float *x, int64_t count, rounded *y) {
+static inline void round_blocks(const panel_type *t, const float *x, int64_t count, rounded *y) {
     for (int64_t first = 0; first < count; first += ROUND_TOGETHER) {
         const float *from[ROUND_TOGETHER];
         rounded *to[ROUND_TOGETHER];
@@ -124,41 +109,6 @@ static inline void round_plain(const panel_type *t, const float *x, int64_t coun
         }
         round_four(t, from, to);
     }
-}
-
-/* The largest of 256 magnitudes, as bits. */
-IG_INLINE int32_t largest_of_k(const float *x) {
-    vi most = vi_set(0);
-    int32_t lanes[VF_LANES], largest = 0;
-    for (int i = 0; i < IG_BLOCK_K; i += VF_LANES)
-        most = vi_larger(most, vi_and(vf_bits(vf_load(x + i)), vi_set(INT32_MAX)));
-    vf_store((float *)(void *)lanes, vf_of_bits(most));
-    for (int i = 0; i < VF_LANES; i++) largest = lanes[i] > largest ? lanes[i] : largest;
-    return largest;
-}
-
-/* Eight blocks with one scale. */
-static inline void round_k(const panel_type *t, const float *x, rounded *y) {
-    const int32_t bits = largest_of_k(x), finite = bits < 0x7f800000 ? -1 : 0;
-    const float most = float_of_bits((uint32_t)bits), inverse = bits > 0 && finite ? 127 / most : 0;
-    const float scale = !finite ? NAN : bits > 0 ? 1 / inverse : 0;
-    const four_floats all = {scale, scale, scale, scale};
-    for (int first = 0; first < PARTS; first += ROUND_TOGETHER) {
-        vb32 q[ROUND_TOGETHER];
-        rounded *to[ROUND_TOGETHER];
-        for (int b = 0; b < ROUND_TOGETHER; b++) {
-            round_bytes(x + (first + b) * IG_BLOCK, inverse, finite, &q[b]);
-            to[b] = y + first + b;
-        }
-        put_four(t, q, all, (four_ints)all, to);
-    }
-}
-
-/* `count` blocks, side by side; of K blocks, all eight of each. */
-static inline void round_blocks(const panel_type *t, const float *x, int64_t count, rounded *y) {
-    if (!kind_is_k(t->kind)) round_plain(t, x, count, y);
-    for (int64_t b = 0; b < count && kind_is_k(t->kind); b += PARTS)
-        round_k(t, x + b * IG_BLOCK, y + b);
 }
 
 #endif

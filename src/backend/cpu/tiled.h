@@ -114,9 +114,9 @@ IG_INLINE void tiled_add(const panel *const *p, const char *x, int64_t b, const 
         IG_UNROLL
         for (int g = 0; g < TILED_GROUPS; g++) {
             const vf product = vi_to_float(vi_load(whole->at[g][r]));
-            sum[r][g] = vf_fma(product, vf_mul(vf_load(p[g]->scale[b]), scale), sum[r][g]);
+            sum[r][g] = vf_fma(product, vf_mul(vf_load(p[g]->scale[b][0]), scale), sum[r][g]);
             if (kind == WITH_MIN)
-                sum[r][g] = vf_fma(vf_load(p[g]->min[b]), vf_set(rests[r]), sum[r][g]);
+                sum[r][g] = vf_fma(vf_load(p[g]->min[b][0]), vf_set(rests[r]), sum[r][g]);
         }
     }
 }
@@ -251,7 +251,7 @@ static inline void tiled_through(const whole_block *p, const panel *const *panel
 /* Whether so many rows go this way: then `x` of a block is what tiled_keep() made of them all.
  * Two scales for a block are two tiles, which take longer than what they save. */
 static inline bool tiled_fits(ig_dtype dtype, int64_t rows) {
-    return HAS_TILES && panel_types[dtype].kind <= WITH_MIN && rows >= TILED_LEAST;
+    return HAS_TILES && panel_types[dtype].kind < TWO_SCALES && rows >= TILED_LEAST;
 }
 
 /* As multiply_whole(). */

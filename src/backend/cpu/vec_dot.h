@@ -43,31 +43,6 @@ IG_INLINE vi vi_dot(vi acc, vi u, vi s) {
 IG_INLINE void vi_hide(vi *x) { __asm__("" : "+r"(*x)); }
 #endif
 
-/* Lanes times lanes, of which the last 32 bits stay; and what the two halves of lanes, 16 bits with
- * a sign each, add up to when they are multiplied. */
-#if defined(__AVX512BW__)
-IG_INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
-#elif defined(__AVX2__)
-IG_INLINE vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
-#else
-IG_INLINE vi vi_mul(vi a, vi b) { return (vi)((uint32_t)a * (uint32_t)b); }
-#endif
-#if defined(__AVX512VNNI__)
-IG_INLINE vi vi_dot_words(vi acc, vi a, vi b) { return _mm512_dpwssd_epi32(acc, a, b); }
-#elif defined(__AVX512BW__)
-IG_INLINE vi vi_dot_words(vi acc, vi a, vi b) {
-    return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b));
-}
-#elif defined(__AVX2__)
-IG_INLINE vi vi_dot_words(vi acc, vi a, vi b) {
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b));
-}
-#else
-IG_INLINE vi vi_dot_words(vi acc, vi a, vi b) {
-    return acc + (int16_t)a * (int16_t)b + (a >> 16) * (b >> 16);
-}
-#endif
-
 /* *acc += products; for loops of so many sums that gcc would move them to and fro. */
 #if defined(__AVX512VNNI__)
 IG_INLINE void vi_add_dot(vi *acc, vi u, vi s) {

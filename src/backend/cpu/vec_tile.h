@@ -2,8 +2,7 @@
  * vec_tile.h - tile registers, beside the operations of vec.h.
  *
  * Eight registers of up to sixteen rows of 64 bytes.  TILE_DOT adds to a tile of sums,
- * of 32 bits each, the products of bytes with a sign in two others; with TILE_DOT_UNSIGNED,
- * those of b have none:
+ * of 32 bits each, the products of bytes with a sign in two others:
  *
  *     TILE_C0 ..    c    [rows, row_bytes]
  *     TILE_A0 ..    a    [rows, 4 steps]          four bytes for each step
@@ -44,8 +43,7 @@ enum { HAS_TILES = 1, HAS_FAST_TILES = 0 };
 #    define TILE_ZERO(c)                tile_zero(c)
 #    define TILE_LOAD(to, p, stride)    tile_load(to, p, stride)
 #    define TILE_STORE(from, p, stride) tile_store(from, p, stride)
-#    define TILE_DOT(c, a, b)           tile_dot(c, a, b, true)
-#    define TILE_DOT_UNSIGNED(c, a, b)  tile_dot(c, a, b, false)
+#    define TILE_DOT(c, a, b)           tile_dot(c, a, b)
 #elif defined(__AMX_INT8__)
 enum { HAS_TILES = 1, HAS_FAST_TILES = 1 };
 #    define TILE_CONFIGURE(shapes)      _tile_loadconfig(shapes)
@@ -54,7 +52,6 @@ enum { HAS_TILES = 1, HAS_FAST_TILES = 1 };
 #    define TILE_LOAD(to, p, stride)    _tile_loadd(to, p, stride)
 #    define TILE_STORE(from, p, stride) _tile_stored(from, p, stride)
 #    define TILE_DOT(c, a, b)           _tile_dpbssd(c, a, b)
-#    define TILE_DOT_UNSIGNED(c, a, b)  _tile_dpbsud(c, a, b)
 #else /* never called */
 enum { HAS_TILES = 0, HAS_FAST_TILES = 0 };
 #    define TILE_CONFIGURE(shapes)      ((void)(shapes))
@@ -63,7 +60,6 @@ enum { HAS_TILES = 0, HAS_FAST_TILES = 0 };
 #    define TILE_LOAD(to, p, stride)    ((void)(p), (void)(stride))
 #    define TILE_STORE(from, p, stride) ((void)(p), (void)(stride))
 #    define TILE_DOT(c, a, b)           ((void)0)
-#    define TILE_DOT_UNSIGNED(c, a, b)  ((void)0)
 #endif
 
 /* Takes `by` off each byte, which then has a sign. */

@@ -60,16 +60,15 @@ static inline const tile_shapes *emulated_factors(int c, int a, int b) {
     return s;
 }
 
-static inline void tile_dot(int c, int a, int b, bool b_is_signed) {
+static inline void tile_dot(int c, int a, int b) {
     const tile_shapes *s = emulated_factors(c, a, b);
     for (int r = 0; r < s->rows[c]; r++)
         for (int n = 0; n < s->row_bytes[c] / 4; n++) {
             int32_t sum;
             memcpy(&sum, emulated_at(c)->at[r] + 4 * n, sizeof sum);
-            for (int k = 0; k < s->row_bytes[a]; k++) {
-                const uint8_t other = emulated_at(b)->at[k / 4][4 * n + k % 4];
-                sum += (int8_t)emulated_at(a)->at[r][k] * (b_is_signed ? (int8_t)other : other);
-            }
+            for (int k = 0; k < s->row_bytes[a]; k++)
+                sum += (int8_t)emulated_at(a)->at[r][k] *
+                       (int8_t)emulated_at(b)->at[k / 4][4 * n + k % 4];
             memcpy(emulated_at(c)->at[r] + 4 * n, &sum, sizeof sum);
         }
 }

@@ -1,19 +1,13 @@
 /*
  * whole.h - products of activations and stored weights in whole numbers.
  *
- * Activations are rounded to bytes, 32 at a time with a scale of their own, or 256 where
- * weights are K blocks.  A block of products is then summed exactly, in integers, and goes
- * into the result by
+ * Activations are rounded to bytes, 32 at a time with a scale of their own.  A block
+ * of 32 products is then summed exactly, in integers, and goes into the result by
  *
  *     sum = sum + (weight scale * activation scale) * whole        one scale
  *     sum = sum + min * (activation scale * sum of bytes)          with a min
  *
- * Of K blocks, whole numbers are times their small scales, and added up for all 256:
- *
- *     sum = sum + (weight scale * activation scale) * whole
- *     sum = sum + (min * activation scale) * mins                  whole as well
- *
- * That goes block after block, in lanes of their own for each column.  The chain is all there
+ * block after block, in lanes of their own for each column.  That chain is all there
  * is to a result, so its bits do not depend on how many rows there are, how the work
  * is cut, or how the weights came to the multiplier:
  *
@@ -34,8 +28,8 @@
 enum {
     TILE_GROUPS = VF_LANES < 16 ? 1 : 2,
     TILE_VECTORS = TILE_GROUPS * PANEL_VECTORS,
-    TILE_ROWS = VF_LANES < 16 ? 4 : 7,   /* at most; of K blocks, */
-    TILE_ROWS_K = VF_LANES < 16 ? 4 : 6, /* which need more registers */
+    TILE_ROWS = VF_LANES < 16 ? 4 : 7, /* at most; with two scales, */
+    TILE_ROWS_TWO = 4,                 /* which need more registers */
     TILE_COLUMNS = TILE_GROUPS * PANEL_COLUMNS,
     SHORT_PANEL_ROWS = 8, /* so few want panels that stay in the first cache */
 };
@@ -51,30 +45,13 @@ typedef struct tile_out {
 
 typedef vf tile_sums[TILE_ROWS][TILE_VECTORS];
 
-/* Vector v of a line that panels have, the same line of each. */
-#define OF_PANELS(line, v) \
-    ((const float *)(const void *)p[(v) / PANEL_VECTORS]->line + (v) % PANEL_VECTORS * VF_LANES)
-IG_INLINE vf tile_scale(const panel *const *p, int64_t b, const int v) {
-    return vf_load(OF_PANELS(scale[b], v));
+/* Vector v of what panels hold for a block. */
+IG_INLINE vf tile_scale(const panel *const *p, int64_t b, const int half, const int v) {
+    return vf_load(p[v / PANEL_VECTORS]->scale[b][half] + v % PANEL_VECTORS * VF_LANES);
 }
 
-IG_INLINE vf tile_min(const panel *const *p, int64_t b, const int v) {
-    return vf_load(OF_PANELS(min[b], v));
-}
-
-IG_INLINE vi tile_small(const panel *const *p, int64_t b, const int half, const int v) {
-    return vf_bits(vf_load(OF_PANELS(small[b][half], v)));
-}
-
-/* Of the K block that begins at block b. */
-IG_INLINE void tile_k_scales(const panel *const *p, int64_t b, const int v, const panel_kind kind,
-                             k_scales_of *s) {
-    s->scale = tile_scale(p, b / PARTS, v);
-    if (!kind_has_min(kind)) return;
-    s->min = tile_min(p, b / PARTS, v);
-    IG_UNROLL_COLUMNS
-    for (int h = 0; h < PARTS; h += mins_apart(kind))
-        s->small_mins[h] = vf_bits(vf_load(OF_PANELS(small_mins[b + h], v)));
+IG_INLINE vf tile_min(const panel *const *p, int64_t b, const int half, const int v) {
+    return vf_load(p[v / PANEL_VECTORS]->min[b][half] + v % PANEL_VECTORS * VF_LANES);
 }
 
 /* A block of wide bytes in pairs, one vector of columns after the other: they stay in registers for
@@ -127,64 +104,58 @@ IG_INLINE void begin_tile(const rounded *const *x, int64_t b, vi (*whole)[TILE_V
     }
 }
 
-IG_INLINE void add_plain(const panel *const *p, const rounded *const *x, int64_t b,
-                         vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind,
-                         const bool is_wide) {
+IG_INLINE void add_mins(const panel *const *p, const rounded *const *x, int64_t b,
+                        vf (*sum)[TILE_VECTORS], const int half, const int rows) {
+    IG_UNROLL_COLUMNS
+    for (int r = 0; r < rows; r++) {
+        IG_UNROLL_COLUMNS
+        for (int v = 0; v < TILE_VECTORS; v++)
+            sum[r][v] = add_min(&x[r][b], half, tile_min(p, b, half, v), sum[r][v]);
+    }
+}
+
+IG_INLINE void add_one_scale(const panel *const *p, const rounded *const *x, int64_t b,
+                             vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind,
+                             const bool is_wide) {
     vi whole[TILE_ROWS][TILE_VECTORS];
     begin_tile(x, b, whole, 0, rows, kind);
     add_steps(p, x, b, whole, 0, STEPS, rows, is_wide);
     IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
-        for (int v = 0; v < TILE_VECTORS; v++) {
-            sum[r][v] = add_whole(&x[r][b], whole[r][v], tile_scale(p, b, v), sum[r][v]);
-            if (kind == WITH_MIN) sum[r][v] = add_min(&x[r][b], tile_min(p, b, v), sum[r][v]);
-        }
+        for (int v = 0; v < TILE_VECTORS; v++)
+            sum[r][v] = add_whole(&x[r][b], whole[r][v], tile_scale(p, b, 0, v), sum[r][v]);
     }
+    if (kind == WITH_MIN) add_mins(p, x, b, sum, 0, rows);
 }
 
-/* Block b of a K block, times its small scales. */
-IG_INLINE void add_small(const panel *const *p, const rounded *const *x, int64_t b,
-                         vi (*all)[TILE_VECTORS], const int rows, const panel_kind kind,
-                         const bool is_wide) {
-    const int halves = kind_halves(kind), count = STEPS / halves;
+/* sum = sum + (scale0 whole0 + scale1 whole1) * activation scale */
+IG_INLINE void add_two_scales(const panel *const *p, const rounded *const *x, int64_t b,
+                              vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind) {
+    vi whole[TILE_ROWS][TILE_VECTORS];
+    vf both[TILE_ROWS][TILE_VECTORS];
     IG_UNROLL
-    for (int half = 0; half < halves; half++) {
-        vi whole[TILE_ROWS][TILE_VECTORS];
+    for (int half = 0; half < 2; half++) {
         begin_tile(x, b, whole, half, rows, kind);
-        add_steps(p, x, b, whole, half * count, count, rows, is_wide);
+        add_steps(p, x, b, whole, half * STEPS / 2, STEPS / 2, rows, false);
         IG_UNROLL_COLUMNS
         for (int r = 0; r < rows; r++) {
             IG_UNROLL_COLUMNS
-            for (int v = 0; v < TILE_VECTORS; v++)
-                all[r][v] = vi_add(all[r][v], vi_mul(whole[r][v], tile_small(p, b, half, v)));
+            for (int v = 0; v < TILE_VECTORS; v++) {
+                const vf scale = tile_scale(p, b, half, v), product = vi_to_float(whole[r][v]);
+                both[r][v] =
+                    half == 0 ? vf_mul(product, scale) : vf_fma(product, scale, both[r][v]);
+            }
         }
     }
-}
-
-/* The K block that begins at block b; `ahead` is what is fetched meanwhile. */
-IG_INLINE void add_tile_k(const panel *const *p, const rounded *const *x, int64_t b,
-                          vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind,
-                          const bool is_wide, const uint8_t *ahead) {
-    vi all[TILE_ROWS][TILE_VECTORS];
-    __asm__("" : "+m"(*(tile_sums *)sum)); /* they wait in memory, and leave registers to others */
     IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
-        for (int v = 0; v < TILE_VECTORS; v++) all[r][v] = vi_set(0);
+        for (int v = 0; v < TILE_VECTORS; v++)
+            sum[r][v] = vf_fma(both[r][v], vf_set(x[r][b].scale), sum[r][v]);
     }
-    for (int h = 0; h < PARTS; h++) {
-        __builtin_prefetch(ahead + h * LINE, 0, 2);
-        add_small(p, x, b + h, all, rows, kind, is_wide);
-    }
-    IG_UNROLL_COLUMNS
-    for (int v = 0; v < TILE_VECTORS; v++) {
-        k_scales_of s;
-        tile_k_scales(p, b, v, kind, &s);
-        IG_UNROLL_COLUMNS
-        for (int r = 0; r < rows; r++)
-            sum[r][v] = add_rounded_k(kind, &x[r][b], all[r][v], &s, sum[r][v]);
-    }
+    if (kind == TWO_MINS) add_mins(p, x, b, sum, 0, rows);
+    if (kind == TWO_MINS) add_mins(p, x, b, sum, 1, rows);
 }
 
 IG_INLINE void load_sums(const tile_out *out, vf (*sum)[TILE_VECTORS], const int rows) {
@@ -221,14 +192,15 @@ IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t 
                         const tile_out *out, const int rows, const panel_kind kind,
                         const bool is_wide) {
     tile_sums sum;
-    if (rows > (kind_is_k(kind) ? TILE_ROWS_K : TILE_ROWS)) return; /* never called */
+    if (rows > (kind >= TWO_SCALES ? TILE_ROWS_TWO : TILE_ROWS)) return; /* never called */
     load_sums(out, sum, rows);
-    for (int64_t b = 0; b < blocks && !kind_is_k(kind); b++) {
+    for (int64_t b = 0; b < blocks; b++) {
         __builtin_prefetch(out->ahead + b * LINE, 0, 2);
-        add_plain(p, x, b, sum, rows, kind, is_wide);
+        if (kind >= TWO_SCALES)
+            add_two_scales(p, x, b, sum, rows, kind);
+        else
+            add_one_scale(p, x, b, sum, rows, kind, is_wide);
     }
-    for (int64_t b = 0; b < blocks && kind_is_k(kind); b += PARTS)
-        add_tile_k(p, x, b, sum, rows, kind, is_wide, out->ahead + b * LINE);
     store_sums(out, sum, rows);
 }
 
@@ -252,17 +224,16 @@ typedef void tile_fn(const panel *const *p, const rounded *const *x, int64_t blo
 TILES(one_scale, ONE_SCALE, false)
 TILES(wide, ONE_SCALE, true)
 TILES(with_min, WITH_MIN, false)
-TILES(k_one, K_ONE, true)
-TILES(k_min, K_MIN, false)
-TILES(k_two, K_TWO, false)
-TILES(k_two_mins, K_TWO_MINS, false)
+TILES(two_scales, TWO_SCALES, false)
+TILES(two_mins, TWO_MINS, false)
 
-/* [kind, or the last for wide bytes with one scale][rows - 1] */
-static tile_fn *const tiles[][7] = {
-    [ONE_SCALE] = TILE_NAMES(one_scale), [WITH_MIN] = TILE_NAMES(with_min),
-    [K_ONE] = TILE_NAMES(k_one),         [K_MIN] = TILE_NAMES(k_min),
-    [K_TWO] = TILE_NAMES(k_two),         [K_TWO_MINS] = TILE_NAMES(k_two_mins),
-    [K_TWO_MINS + 1] = TILE_NAMES(wide),
+/* [kind, or the last for wide bytes][rows - 1] */
+static tile_fn *const tiles[5][7] = {
+    [ONE_SCALE] = TILE_NAMES(one_scale),
+    [WITH_MIN] = TILE_NAMES(with_min),
+    [TWO_SCALES] = TILE_NAMES(two_scales),
+    [TWO_MINS] = TILE_NAMES(two_mins),
+    [4] = TILE_NAMES(wide),
 };
 
 /* ---- products ---- */
@@ -328,12 +299,12 @@ static inline void multiply_one(const whole_block *p) {
 /* Some groups from number g on, times some rows. */
 static inline void few_rows(const whole_block *p, int64_t g, int64_t groups, int64_t r,
                             int64_t count) {
-    few_sums to;
+    _Alignas(64) float sums[FEW_AT_ONCE * STREAMS_OF_SEVERAL * PANEL_COLUMNS];
     const rounded_rows rows = {p->x + r * p->x_row, p->x_row, count};
-    packed_fns[p->dtype].rows((const uint8_t *)p->w + g * p->w_row, p->w_row, p->blocks, &rows, &to,
-                              groups);
+    packed_fns[p->dtype].rows((const uint8_t *)p->w + g * p->w_row, p->w_row, p->blocks, &rows,
+                              sums, groups);
     for (int64_t i = 0; i < count; i++)
-        put_sums(p, r + i, g * PANEL_COLUMNS, to.sums + i * groups * PANEL_COLUMNS,
+        put_sums(p, r + i, g * PANEL_COLUMNS, sums + i * groups * PANEL_COLUMNS,
                  groups * PANEL_COLUMNS);
 }
 
@@ -391,8 +362,7 @@ static inline const uint8_t *ahead_of(const whole_block *p, int64_t c, int64_t n
 static inline void through_panels(const whole_block *p, const panel *const *panels, int64_t c,
                                   int64_t first, int64_t blocks) {
     const panel_type *t = &panel_types[p->dtype];
-    const int64_t most = kind_is_k(t->kind) ? TILE_ROWS_K : TILE_ROWS;
-    const int form = t->is_wide && t->kind == ONE_SCALE ? K_TWO_MINS + 1 : (int)t->kind;
+    const int64_t most = t->kind >= TWO_SCALES ? TILE_ROWS_TWO : TILE_ROWS;
     const int64_t n_tiles = (p->rows + most - 1) / most;
     tile_out out = {.y_row = p->y_row,
                     .columns = smaller(p->columns - c, TILE_COLUMNS),
@@ -407,7 +377,7 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
         out.ahead = ahead_of(p, c, first + blocks, i * blocks, PANEL_BLOCKS);
         const ending end = ending_at(p->end, r * p->y_row + c);
         finish_soon(end, out.y, p->y_row, rows, out.columns);
-        tiles[form][rows - 1](panels, x, blocks, &out);
+        tiles[t->is_wide ? 4 : t->kind][rows - 1](panels, x, blocks, &out);
         if (out.last) finish(end, out.y, p->y_row, rows, out.columns);
     }
 }

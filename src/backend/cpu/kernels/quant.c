@@ -11,7 +11,7 @@
 #include "backend/cpu/grouped.h"
 #include "backend/cpu/packed_halves.h"
 #include "backend/cpu/product.h"
-#include "backend/cpu/tiled_k.h"
+#include "backend/cpu/tiled.h"
 
 /* How rows of blocks lie: the last dimension is packed, and the others anyhow. */
 typedef struct rows {
@@ -72,14 +72,6 @@ static void round_tiles(const ig_cpu_launch *l, int64_t begin, int64_t end) {
             }
         }
     }
-}
-
-/* And for pairs of tiles, where weights are K blocks. */
-static void round_k_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const params *p = l->params;
-    for (int64_t row = begin; row < end; row++)
-        k_round_row(&panel_types[p->w.dtype], (const float *)row_at(&p->x, l->at[0], row),
-                    p->x.columns / IG_BLOCK, p->m, row, l->scratch);
 }
 
 static bool common_setup(const ig_step *step, params *p) {
@@ -149,8 +141,6 @@ static void multiply_groups(const ig_cpu_launch *l, int64_t begin, int64_t end, 
         .end = ending_of(l, j)};
     if (tiled_fits(p->w.dtype, p->m))
         multiply_tiled(&part);
-    else if (tiled_k_fits(p->w.dtype, p->m))
-        multiply_tiled_k(&part);
     else
         multiply_whole(&part);
 }
@@ -181,10 +171,6 @@ static bool whole_setup(const ig_step *step, ig_cpu_setup *out) {
         out->prepare = round_tiles;
         out->prepare_units = tiled_count(p.m);
         out->prepare_cost = product(p.x.columns, 2 * TILED_ROWS);
-    }
-    if (tiled_k_fits(p.w.dtype, p.m)) {
-        out->scratch_bytes = (uint64_t)k_rows_bytes(p.m, blocks);
-        out->prepare = round_k_rows;
     }
     if (VF_LANES > 1)
         out->pack = (ig_cpu_pack){.run = matmul_packed,
