@@ -48,7 +48,8 @@ enum {
  * vectors are no better than one: with as many rows, memory is not what is waited for. */
 IG_INLINE int half_groups(const int rows) {
     int groups = HALF_MOST_GROUPS;
-    while (groups > 1 && rows * groups * HALF_VECTORS > HALF_MANY_SUMS) groups /= 2;
+    while (groups > 1 && rows * groups * HALF_VECTORS > HALF_MANY_SUMS)
+        groups = groups > 4 ? groups / 2 : groups - 1;
     return groups * HALF_VECTORS > 2 ? groups : 1;
 }
 
@@ -248,8 +249,8 @@ typedef void half_tile_fn(const half_tile *t);
     X(ID, 4)                       \
     X(ID, 5)                       \
     X(ID, 6)                       \
-    ONE(ID, 7)                     \
-    ONE(ID, 8)                     \
+    X(ID, 7)                       \
+    X(ID, 8)                       \
     ONE(ID, 9)                     \
     ONE(ID, 10)                    \
     ONE(ID, 11)                    \
