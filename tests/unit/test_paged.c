@@ -79,16 +79,12 @@ static void twist_blocks(ig_tensor *pages, twist how, int end) {
 }
 
 /* Rows [first, first + count) of a text that they end, which ask q; `out` [count, heads, width]. */
-static void attend_twisted(int threads, const cache *c, twist how, const float *q, int first,
-                           int count, float *out) {
-    int32_t table[PAGES], sequence[ROWS], position[ROWS];
+/* `count` rows at these positions, the keys of which lie where the table says. */
+static void attend_at(int threads, const cache *c, twist how, const float *q, int count,
+                      const int32_t *table, const int32_t *position, float *out) {
+    static const int32_t sequence[ROWS];
     ig_ctx *ctx = NULL;
     must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = threads}, &ctx));
-    for (int i = 0; i < PAGES; i++) table[i] = page_of(i * PAGE);
-    for (int i = 0; i < count; i++) {
-        sequence[i] = 0;
-        position[i] = PAGES * PAGE - ROWS - 9 + first + i;
-    }
     ig_tensor *k = make_pages(ctx, c, 1), *v = make_pages(ctx, c, 2);
     if (how != AS_STORED) {
         twist_blocks(k, how, position[count - 1] + 1);
@@ -96,7 +92,7 @@ static void attend_twisted(int threads, const cache *c, twist how, const float *
     }
     const int each = HEADS * c->width;
     const ig_shape shape = IG_SHAPE(PAGES, PAGE, GROUPS, c->width);
-    ig_tensor *rows = floats(ctx, IG_SHAPE(count, HEADS, c->width), q + first * each);
+    ig_tensor *rows = floats(ctx, IG_SHAPE(count, HEADS, c->width), q);
     const ig_paged paged = {.k_pages = ig_reshape(k, shape),
                             .v_pages = ig_reshape(v, shape),
                             .page_table = ints(ctx, IG_SHAPE(1, PAGES), table),
@@ -108,6 +104,14 @@ static void attend_twisted(int threads, const cache *c, twist how, const float *
     ig_tensor *made[] = {k, v, rows, paged.page_table, paged.row_seq, paged.row_pos};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) ig_tensor_release(made[i]);
     ig_ctx_destroy(ctx);
+}
+
+static void attend_twisted(int threads, const cache *c, twist how, const float *q, int first,
+                           int count, float *out) {
+    int32_t table[PAGES], position[ROWS];
+    for (int i = 0; i < PAGES; i++) table[i] = page_of(i * PAGE);
+    for (int i = 0; i < count; i++) position[i] = PAGES * PAGE - ROWS - 9 + first + i;
+    attend_at(threads, c, how, q + first * HEADS * c->width, count, table, position, out);
 }
 
 static void attend(int threads, const cache *c, const float *q, int first, int count, float *out) {
@@ -128,6 +132,26 @@ static void rows_do_not_depend_on_their_neighbours_or_on_threads(void **state) {
                 if (memcmp(got, want + first * each, (size_t)(sizes[s] * each) * sizeof *got) != 0)
                     fail_msg("%s: %d rows on %d threads", caches[c].name, sizes[s], threads);
             }
+    }
+}
+
+static void a_page_that_lies_nowhere_may_be_between_what_two_rows_see(void **state) {
+    (void)state;
+    enum { TOGETHER = 8 };
+    static float q[TOGETHER * HEADS * WIDTH], all[TOGETHER * HEADS * WIDTH], one[HEADS * WIDTH];
+    int32_t table[PAGES], position[TOGETHER];
+    fill(q, sizeof q / sizeof q[0], 5);
+    for (int i = 0; i < PAGES; i++) table[i] = i == 1 ? -1 : page_of(i * PAGE);
+    for (int i = 0; i < TOGETHER; i++) position[i] = i % 2 ? 3 * PAGE + i : 10 + i;
+    for (size_t i = 0; i < CACHES; i++) {
+        cache c = caches[i];
+        c.window = 20;
+        const int each = HEADS * c.width;
+        attend_at(1, &c, AS_STORED, q, TOGETHER, table, position, all);
+        for (int r = 0; r < TOGETHER; r++) {
+            attend_at(1, &c, AS_STORED, q + r * each, 1, table, position + r, one);
+            assert_memory_equal(all + r * each, one, (size_t)each * sizeof *one);
+        }
     }
 }
 
@@ -229,6 +253,7 @@ static void a_large_value_that_hardly_counts_takes_nothing_from_others(void **st
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_their_neighbours_or_on_threads),
+        cmocka_unit_test(a_page_that_lies_nowhere_may_be_between_what_two_rows_see),
         cmocka_unit_test(what_is_no_number_shows_in_its_head_alone),
         cmocka_unit_test(small_queries_find_what_zeros_do),
         cmocka_unit_test(scales_below_zero_count_as_they_are),

@@ -154,7 +154,7 @@ IG_INLINE int64_t fetch_from(const ig_dtype type, int64_t b, int64_t blocks, con
     return far + (b + far / packed_types[type].block >= blocks ? jump : 0);
 }
 
-/* Opens block b of some groups.  What lies `ahead` of it is fetched. */
+/* Opens block b of some groups.  What lies `ahead` of it is fetched, or will be with its lines. */
 IG_INLINE void open_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t b,
                            const int v, open_blocks *o, const int groups, int64_t ahead) {
     const packed_type *t = &packed_types[type];
@@ -285,7 +285,7 @@ IG_INLINE void add_groups(const ig_dtype type, const uint8_t *w, int64_t group_b
     }
 }
 
-/* The same times several rows: a block is opened once for all of them, while the next ones are
+/* Several rows times some groups: a block is opened once for all of them, while the next ones are
  * under way, and the sums, [rows][groups * PANEL_COLUMNS], wait in the first cache. */
 IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t blocks,
                         const rounded_rows *rows, float *sums, int64_t groups) {

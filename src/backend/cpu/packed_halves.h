@@ -343,10 +343,13 @@ static inline int64_t half_most_groups(int64_t rows) {
     return half_tile_count(rows) > 1 && at_once < HALF_NEAR_GROUPS ? HALF_NEAR_GROUPS : at_once;
 }
 
-/* Groups that a thread takes at a time: so many, where that leaves others enough. */
+/* Groups that a thread takes at a time: so many, where that leaves others enough.  Few rows wait
+ * for memory, and a thread or two more would not help; prompts are arithmetic, for all threads
+ * there are. */
 static inline int64_t half_together(int64_t groups, int64_t rows) {
     const int64_t most = rows > 0 ? half_most_groups(rows) : 1;
-    return groups >= 4 * most ? most : 1;
+    const int64_t others = half_tile_count(rows) > 1 ? 32 : 4;
+    return groups >= others * most ? most : 1;
 }
 
 static void multiply_packed_halves(const half_block *p) {

@@ -17,7 +17,7 @@
 
 enum {
     SPAN = 4 * IG_PAGE_ROWS, /* positions whose scores are kept */
-    BATCH = 64,              /* keys that are scored in one call */
+    BATCH = 64,              /* keys that are scored in one call, at most */
     TILE = 4,                /* queries at most */
     MOST_TURNED = 256,       /* numbers of a row, if its columns are kept */
     LINE = 64,               /* bytes */

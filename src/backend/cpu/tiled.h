@@ -239,7 +239,7 @@ static inline void tiled_through(const whole_block *p, const panel *const *panel
         if (rows != *configured) tile_begin(rows, STEPS, STEP_BYTES);
         *configured = rows;
         out.y = p->y + row * p->y_row + c;
-        out.ahead = ahead_of(p, c, first + blocks, TILED_AHEAD * i * blocks, PANEL_BLOCKS);
+        out.ahead = ahead_of(p, c, first + blocks, TILED_AHEAD * i * blocks);
         const ending end = ending_at(p->end, row * p->y_row + c);
         finish_soon(end, out.y, p->y_row, rows, out.columns);
         tiled_fns[kind][rows - TILED_LEAST_ROWS](panels, x + first * tiled_block_bytes(rows),

@@ -4,7 +4,7 @@
  * vi_dot adds to each 32-bit lane the four products of its bytes: those of `u`
  * count from 0 to 255, those of `s` from -128 to 127.  Without VNNI two
  * neighbouring products are first summed in 16 bits, where large ones saturate;
- * up to 127 in `u` they do not, and larger ones are multiplied in two parts (whole.h).
+ * up to 127 in `u` they do not, and larger ones are multiplied in two parts (dots.h).
  */
 #ifndef IG_BACKEND_CPU_VEC_DOT_H
 #define IG_BACKEND_CPU_VEC_DOT_H

@@ -343,15 +343,14 @@ static inline void fill_panels(const whole_block *p, int64_t c, int64_t first, i
 }
 
 /*
- * Line i of what the next panels will be opened from, which have `most` blocks: more blocks of
- * these groups, or the next ones.  Tiles fetch it to the second cache a few lines each, until all
+ * Line i of what the next panels will be opened from: more blocks of these groups, or the next
+ * ones.  Tiles fetch it to the second cache a few lines each, and go on with groups behind when all
  * is there.  What is not packed is fetched when it is opened.
  */
-static inline const uint8_t *ahead_of(const whole_block *p, int64_t c, int64_t next, int64_t i,
-                                      int64_t most) {
+static inline const uint8_t *ahead_of(const whole_block *p, int64_t c, int64_t next, int64_t i) {
     if (!p->is_packed) return (const uint8_t *)p->x;
     const bool is_end = next >= p->blocks;
-    const int64_t blocks = smaller(p->blocks - (is_end ? 0 : next), most);
+    const int64_t blocks = smaller(p->blocks - (is_end ? 0 : next), PANEL_BLOCKS);
     const int64_t lines = packed_group_bytes(p->dtype, blocks) / LINE;
     const int64_t group = c / PANEL_COLUMNS + (is_end ? TILE_GROUPS : 0) + i / lines;
     const int64_t at = is_end ? 0 : packed_group_bytes(p->dtype, next);
@@ -374,7 +373,7 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
         const int64_t r = p->rows * i / n_tiles, rows = p->rows * (i + 1) / n_tiles - r;
         for (int64_t k = 0; k < rows; k++) x[k] = p->x + (r + k) * p->x_row + first;
         out.y = p->y + r * p->y_row + c;
-        out.ahead = ahead_of(p, c, first + blocks, i * blocks, PANEL_BLOCKS);
+        out.ahead = ahead_of(p, c, first + blocks, i * blocks);
         const ending end = ending_at(p->end, r * p->y_row + c);
         finish_soon(end, out.y, p->y_row, rows, out.columns);
         tiles[t->is_wide ? 4 : t->kind][rows - 1](panels, x, blocks, &out);

@@ -161,6 +161,7 @@ static void do_side(walk *w, const side *s, int64_t low, int64_t high, extent ho
     for (int64_t j = low / BATCH * BATCH; j < high; j += BATCH) {
         const pages *next = j + BATCH < SPAN || !s->then ? s->pages : s->then->pages;
         const char *rows = row_at(s, j), *next_rows = row_at(s, j + BATCH);
+        if (!rows) continue; /* between what two rows see */
         tile t = {.step = s->pages->step_bytes,
                   .width = s->pages->width,
                   .columns = w->columns,
