@@ -79,25 +79,31 @@ static void twist_blocks(ig_tensor *pages, twist how, int end) {
 }
 
 /* Rows [first, first + count) of a text that they end, which ask q; `out` [count, heads, width]. */
-/* `count` rows at these positions, the keys of which lie where the table says. */
-static void attend_at(int threads, const cache *c, twist how, const float *q, int count,
-                      const int32_t *table, const int32_t *position, float *out) {
+/* Rows at some positions, the keys of which lie where the table says. */
+typedef struct query_rows {
+    const float *q;
+    int count;
+    const int32_t *table, *position;
+} query_rows;
+
+static void attend_at(int threads, const cache *c, twist how, const query_rows *a, float *out) {
     static const int32_t sequence[ROWS];
+    const int count = a->count;
     ig_ctx *ctx = NULL;
     must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = threads}, &ctx));
     ig_tensor *k = make_pages(ctx, c, 1), *v = make_pages(ctx, c, 2);
     if (how != AS_STORED) {
-        twist_blocks(k, how, position[count - 1] + 1);
-        twist_blocks(v, how, position[count - 1] + 1);
+        twist_blocks(k, how, a->position[count - 1] + 1);
+        twist_blocks(v, how, a->position[count - 1] + 1);
     }
     const int each = HEADS * c->width;
     const ig_shape shape = IG_SHAPE(PAGES, PAGE, GROUPS, c->width);
-    ig_tensor *rows = floats(ctx, IG_SHAPE(count, HEADS, c->width), q);
+    ig_tensor *rows = floats(ctx, IG_SHAPE(count, HEADS, c->width), a->q);
     const ig_paged paged = {.k_pages = ig_reshape(k, shape),
                             .v_pages = ig_reshape(v, shape),
-                            .page_table = ints(ctx, IG_SHAPE(1, PAGES), table),
+                            .page_table = ints(ctx, IG_SHAPE(1, PAGES), a->table),
                             .row_seq = ints(ctx, IG_SHAPE(count), sequence),
-                            .row_pos = ints(ctx, IG_SHAPE(count), position),
+                            .row_pos = ints(ctx, IG_SHAPE(count), a->position),
                             .window = c->window};
     ig_tensor *y = ig_attention_paged(rows, paged, 0);
     must(ig_tensor_read(y, out, (size_t)(count * each) * sizeof *out));
@@ -111,7 +117,8 @@ static void attend_twisted(int threads, const cache *c, twist how, const float *
     int32_t table[PAGES], position[ROWS];
     for (int i = 0; i < PAGES; i++) table[i] = page_of(i * PAGE);
     for (int i = 0; i < count; i++) position[i] = PAGES * PAGE - ROWS - 9 + first + i;
-    attend_at(threads, c, how, q + first * HEADS * c->width, count, table, position, out);
+    const query_rows a = {q + first * HEADS * c->width, count, table, position};
+    attend_at(threads, c, how, &a, out);
 }
 
 static void attend(int threads, const cache *c, const float *q, int first, int count, float *out) {
@@ -147,9 +154,9 @@ static void a_page_that_lies_nowhere_may_be_between_what_two_rows_see(void **sta
         cache c = caches[i];
         c.window = 20;
         const int each = HEADS * c.width;
-        attend_at(1, &c, AS_STORED, q, TOGETHER, table, position, all);
+        attend_at(1, &c, AS_STORED, &(query_rows){q, TOGETHER, table, position}, all);
         for (int r = 0; r < TOGETHER; r++) {
-            attend_at(1, &c, AS_STORED, q + r * each, 1, table, position + r, one);
+            attend_at(1, &c, AS_STORED, &(query_rows){q + r * each, 1, table, position + r}, one);
             assert_memory_equal(all + r * each, one, (size_t)each * sizeof *one);
         }
     }
