@@ -78,7 +78,6 @@ static void twist_blocks(ig_tensor *pages, twist how, int end) {
     must(ig_tensor_write(pages, blocks, sizeof blocks));
 }
 
-/* Rows [first, first + count) of a text that they end, which ask q; `out` [count, heads, width]. */
 /* Rows at some positions, the keys of which lie where the table says. */
 typedef struct query_rows {
     const float *q;
@@ -86,6 +85,7 @@ typedef struct query_rows {
     const int32_t *table, *position;
 } query_rows;
 
+/* `out` [count, heads, width] */
 static void attend_at(int threads, const cache *c, twist how, const query_rows *a, float *out) {
     static const int32_t sequence[ROWS];
     const int count = a->count;
@@ -112,6 +112,7 @@ static void attend_at(int threads, const cache *c, twist how, const query_rows *
     ig_ctx_destroy(ctx);
 }
 
+/* Rows [first, first + count) of a text that they end, which ask q; `out` [count, heads, width]. */
 static void attend_twisted(int threads, const cache *c, twist how, const float *q, int first,
                            int count, float *out) {
     int32_t table[PAGES], position[ROWS];

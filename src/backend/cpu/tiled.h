@@ -70,26 +70,24 @@ typedef struct tiled_wholes {
 } tiled_wholes;
 
 /* Starts the tiles of block b, whose activations begin at x.  Odd blocks have registers of their
- * own. */
+ * own, and numbers of registers have to be written as such. */
+#define TILED_START(a, first, second)               \
+    do {                                            \
+        TILE_LOAD(a, x, IG_BLOCK);                  \
+        TILE_LOAD(TILE_B0, p[0]->w[b], STEP_BYTES); \
+        TILE_LOAD(TILE_B1, p[1]->w[b], STEP_BYTES); \
+        TILE_ZERO(first);                           \
+        TILE_ZERO(second);                          \
+        TILE_DOT(first, a, TILE_B0);                \
+        TILE_DOT(second, a, TILE_B1);               \
+    } while (0)
 IG_INLINE void tiled_start(const panel *const *p, const char *x, int64_t b, const bool odd) {
-    if (odd) {
-        TILE_LOAD(TILE_A1, x, IG_BLOCK);
-        TILE_LOAD(TILE_B0, p[0]->w[b], STEP_BYTES);
-        TILE_LOAD(TILE_B1, p[1]->w[b], STEP_BYTES);
-        TILE_ZERO(TILE_C2);
-        TILE_ZERO(TILE_C3);
-        TILE_DOT(TILE_C2, TILE_A1, TILE_B0);
-        TILE_DOT(TILE_C3, TILE_A1, TILE_B1);
-    } else {
-        TILE_LOAD(TILE_A0, x, IG_BLOCK);
-        TILE_LOAD(TILE_B0, p[0]->w[b], STEP_BYTES);
-        TILE_LOAD(TILE_B1, p[1]->w[b], STEP_BYTES);
-        TILE_ZERO(TILE_C0);
-        TILE_ZERO(TILE_C1);
-        TILE_DOT(TILE_C0, TILE_A0, TILE_B0);
-        TILE_DOT(TILE_C1, TILE_A0, TILE_B1);
-    }
+    if (odd)
+        TILED_START(TILE_A1, TILE_C2, TILE_C3);
+    else
+        TILED_START(TILE_A0, TILE_C0, TILE_C1);
 }
+#undef TILED_START
 
 IG_INLINE void tiled_take(tiled_wholes *to, const bool odd) {
     if (odd) {
@@ -166,8 +164,7 @@ IG_INLINE void tiled_beside(const panel *const *p, const char *x, int64_t b, int
                             tiled_wholes *whole, vf (*sum)[TILED_GROUPS], const tiled_out *out,
                             const int rows, const panel_kind kind, const bool odd) {
     const int64_t x_bytes = tiled_block_bytes(rows);
-    for (int i = 0; i < TILED_AHEAD; i++)
-        __builtin_prefetch(out->ahead + (b * TILED_AHEAD + i) * LINE, 0, 2);
+    fetch(out->ahead + b * TILED_AHEAD * LINE, TILED_AHEAD * LINE);
     if (b + 1 < blocks) tiled_start(p, x + (b + 1) * x_bytes, b + 1, !odd);
     tiled_take(&whole[odd], odd);
     if (b > 0) tiled_add(p, x + (b - 1) * x_bytes, b - 1, &whole[!odd], sum, rows, kind);
