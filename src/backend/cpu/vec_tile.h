@@ -77,6 +77,7 @@ IG_INLINE void tile_begin(int64_t rows, int64_t steps, int64_t row_bytes) {
         s.rows[i] = (uint8_t)(is_b ? steps : rows);
         s.row_bytes[i] = (uint16_t)(is_a ? 4 * steps : row_bytes);
     }
+    __asm__ volatile("" ::"r"(&s) : "memory"); /* or a compiler sees no more read than a pointer */
     TILE_CONFIGURE(&s);
 }
 
