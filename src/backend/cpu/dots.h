@@ -7,7 +7,6 @@
 
 #include "backend/cpu/packed.h"
 #include "backend/cpu/rounded.h"
-#include "backend/cpu/vec_dot.h"
 
 IG_INLINE vi vi_repeat(const void *four_bytes) {
     int32_t x;
@@ -15,17 +14,25 @@ IG_INLINE vi vi_repeat(const void *four_bytes) {
     return vi_set(x);
 }
 
-/* The whole number that one half of a block, or all of it, begins with. */
+/* The whole number that one half of a block, or all of it, begins with.  The first counts from
+ * SHIFTED on. */
 IG_INLINE vi whole_begin(const panel_kind kind, const rounded *x, const int half) {
-    return kind == ONE_SCALE || kind == TWO_SCALES ? vi_repeat(&x->rest[half]) : vi_set(0);
+    if (!kind_has_min(kind)) return vi_repeat(&x->rest[half]);
+    return vi_set(half == 0 ? SHIFTED : 0);
+}
+
+/* scale * number, of one that counts from SHIFTED on. */
+IG_INLINE vf shifted_times(vi number, vf scale, vf below) {
+    return SHIFTED ? vf_fma(vf_of_bits(number), scale, below) : vf_mul(vi_to_float(number), scale);
 }
 
 IG_INLINE vf add_min(const rounded *x, const int half, vf min, vf sum) {
     return vf_fma(min, vf_set(float_of_bits(x->rest[half])), sum);
 }
 
-IG_INLINE vf add_whole(const rounded *x, vi whole, vf scale, vf sum) {
-    return vf_fma(vi_to_float(whole), vf_mul(scale, vf_set(x->scale)), sum);
+IG_INLINE vf add_whole(const rounded *x, vi whole, vf scale, vf below, vf sum) {
+    if (!SHIFTED) return vf_fma(vi_to_float(whole), vf_mul(scale, vf_set(x->scale)), sum);
+    return vf_fma(shifted_times(whole, scale, below), vf_set(x->scale), sum);
 }
 
 /*

@@ -23,10 +23,7 @@ enum {
 /* Rows that go this way.  With 8 lanes there are too few registers for a tile, and all rows do. */
 static inline bool is_few(int64_t rows) { return VF_LANES == 8 || rows <= FEW_AT_ONCE; }
 
-/* Parts of a block that have scales of their own. */
-IG_INLINE int halves_of(const ig_dtype type) {
-    return panel_types[type].kind >= TWO_SCALES ? 2 : 1;
-}
+IG_INLINE int halves_of(const ig_dtype type) { return kind_halves(panel_types[type].kind); }
 
 /* Processors with tiles have two pipes for dots, and these wait for each other in the sums of one
  * row.  There several rows go through a block at once, as many as registers have room for; one pipe
@@ -115,14 +112,14 @@ IG_INLINE void dot_groups(const ig_dtype type, const open_blocks *o, const round
  * group. */
 IG_INLINE vf add_wholes(const panel_kind kind, const rounded *x, vi first, vi second,
                         const block_scales *s, vf sum) {
-    if (kind >= TWO_SCALES) {
-        const vf half = vf_mul(vi_to_float(first), s->scale[0]);
+    if (kind_halves(kind) == 2) {
+        const vf half = shifted_times(first, s->scale[0], s->below);
         const vf both = vf_fma(vi_to_float(second), s->scale[1], half);
         sum = vf_fma(both, vf_set(x->scale), sum);
     } else {
-        sum = add_whole(x, first, s->scale[0], sum);
+        sum = add_whole(x, first, s->scale[0], s->below, sum);
     }
-    if (kind == WITH_MIN || kind == TWO_MINS) sum = add_min(x, 0, s->min[0], sum);
+    if (kind_has_min(kind)) sum = add_min(x, 0, s->min[0], sum);
     if (kind == TWO_MINS) sum = add_min(x, 1, s->min[1], sum);
     return sum;
 }
@@ -222,7 +219,8 @@ IG_INLINE void add_wide_rows(const open_blocks *o, const rounded *x, int64_t str
         IG_UNROLL
         for (int r = 0; r < WIDE_ROWS; r++) {
             float *sum = sums + r * columns + g * PANEL_COLUMNS;
-            vf_store(sum, add_whole(x + r * stride, whole[r], o->s[g].scale[0], vf_load(sum)));
+            vf_store(sum, add_whole(x + r * stride, whole[r], o->s[g].scale[0], o->s[g].below,
+                                    vf_load(sum)));
         }
     }
 }

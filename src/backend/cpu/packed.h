@@ -147,10 +147,9 @@ static inline void pack_k_bytes(const uint64_t *words, uint8_t *to) {
 
 static inline void pack_k_head(panel_kind kind, const stage *s, int64_t k, uint8_t *head) {
     uint8_t *bytes = head + LINE;
-    const bool has_min = kind == WITH_MIN || kind == TWO_MINS;
     memcpy(head, s->d[k], sizeof s->d[k]);
-    if (has_min) memcpy(head + LINE / 2, s->m[k], sizeof s->m[k]);
-    for (int word = 0; word < (kind >= TWO_SCALES ? 2 : 1); word++) {
+    if (kind_has_min(kind)) memcpy(head + LINE / 2, s->m[k], sizeof s->m[k]);
+    for (int word = 0; word < kind_halves(kind); word++) {
         uint64_t both[PANEL_COLUMNS];
         for (int c = 0; c < PANEL_COLUMNS; c++)
             both[c] = s->scale[k][word][c] | (kind == TWO_MINS ? s->min[k][word][c] << 4 : 0);
@@ -260,6 +259,7 @@ IG_INLINE void open_bytes(const ig_dtype type, const uint8_t *q, const int v, vi
 /* Of each half of a block, or the first for all of it. */
 typedef struct block_scales {
     vf scale[2], min[2];
+    vf below; /* the first: see SHIFTED */
 } block_scales;
 
 IG_INLINE vf vf_negate(vf x) { return vf_of_bits(vi_xor(vf_bits(x), vi_set(INT32_MIN))); }
@@ -276,13 +276,12 @@ IG_INLINE vf power_of(vi e) {
 IG_INLINE void open_k_scales(const ig_dtype type, const uint8_t *head, int64_t h, const int v,
                              block_scales *s) {
     const panel_kind kind = panel_types[type].kind;
-    const int lane = v * VF_LANES, groups = kind >= TWO_SCALES ? 2 : 1;
+    const int lane = v * VF_LANES, groups = kind_halves(kind);
     const uint16_t *halves = (const uint16_t *)(const void *)head;
     const uint8_t *bytes = head + LINE + h * groups * PANEL_COLUMNS + lane;
     const vf d = vf_load_f16(halves + lane);
     vf m = vf_set(0);
-    if (kind == WITH_MIN || kind == TWO_MINS)
-        m = vf_negate(vf_load_f16(halves + PANEL_COLUMNS + lane));
+    if (kind_has_min(kind)) m = vf_negate(vf_load_f16(halves + PANEL_COLUMNS + lane));
     IG_UNROLL_COLUMNS
     for (int i = 0; i < groups; i++) {
         const vi x = vi_load_i8(bytes + i * PANEL_COLUMNS);
@@ -308,6 +307,7 @@ IG_INLINE void open_scales(const ig_dtype type, const uint8_t *head, int64_t h, 
         s->scale[0] = vf_load_f16(halves + h * PANEL_COLUMNS);
         if (t->kind == WITH_MIN) s->min[0] = vf_load_f16(halves + PANEL_COLUMNS);
     }
+    s->below = vf_mul(s->scale[0], vf_set(-SHIFTED_FLOAT));
 }
 
 /* ---- into a panel ---- */
@@ -317,7 +317,7 @@ IG_INLINE void open_panel(const ig_dtype type, const uint8_t *group, int64_t fir
                           panel *p) {
     const packed_type *t = &packed_types[type];
     const panel_kind kind = panel_types[type].kind;
-    const int halves = kind >= TWO_SCALES ? 2 : 1;
+    const int halves = kind_halves(kind);
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t h = (first + b) % t->unit;
         const uint8_t *unit = group + (first + b) / t->unit * packed_unit_bytes(type);
@@ -333,9 +333,9 @@ IG_INLINE void open_panel(const ig_dtype type, const uint8_t *group, int64_t fir
             IG_UNROLL_COLUMNS
             for (int i = 0; i < halves; i++) {
                 vf_store(p->scale[b][i] + v * VF_LANES, s.scale[i]);
-                if (kind == WITH_MIN || kind == TWO_MINS)
-                    vf_store(p->min[b][i] + v * VF_LANES, s.min[i]);
+                if (kind_has_min(kind)) vf_store(p->min[b][i] + v * VF_LANES, s.min[i]);
             }
+            vf_store(p->below[b] + v * VF_LANES, s.below);
         }
     }
 }

@@ -15,6 +15,7 @@
 
 #include "backend/cpu/loops.h"
 #include "backend/cpu/vec_bytes.h"
+#include "backend/cpu/vec_dot.h"
 #include "base/blocks.h"
 #include "base/half.h"
 #include "ingot/blocks.h"
@@ -33,6 +34,7 @@ typedef struct panel {
     _Alignas(
         64) float scale[PANEL_BLOCKS][2][PANEL_COLUMNS]; /* of each half, or the first of all */
     _Alignas(64) float min[PANEL_BLOCKS][2][PANEL_COLUMNS];
+    _Alignas(64) float below[PANEL_BLOCKS][PANEL_COLUMNS]; /* the first scales: see SHIFTED */
 } panel;
 
 enum { PARTS = IG_BLOCK_K / IG_BLOCK, STAGE_BLOCKS_K = STAGE_BLOCKS / PARTS };
@@ -324,6 +326,18 @@ typedef enum panel_kind {
     TWO_MINS,   /* and a min for each */
 } panel_kind;
 
+/* Parts of a block that have scales of their own. */
+IG_INLINE int kind_halves(const panel_kind kind) { return kind >= TWO_SCALES ? 2 : 1; }
+IG_INLINE bool kind_has_min(const panel_kind kind) { return kind == WITH_MIN || kind == TWO_MINS; }
+
+/*
+ * Whole numbers count from SHIFTED on: then their bits are those of the float that is 1.5 * 2^23
+ * more, and scale * number takes one operation, scale * float + below, where below is
+ * -scale * 1.5 * 2^23.  Scales have few enough bits for that to be exact, so the result is rounded
+ * once.  Where sums do not begin in a register, it would cost what it saves.
+ */
+enum { SHIFTED = DOT_IN_PAIRS || VF_LANES == 1 ? 0 : 0x4b400000, SHIFTED_FLOAT = 3 << 22 };
+
 typedef struct panel_type {
     unpack_fn *unpack; /* NULL: there is no such panel */
     panel_kind kind;
@@ -380,11 +394,11 @@ static inline void finish_groups(const k_scales scales, const float *by, bool ha
 
 /* Of K block k, all scales and mins, from block `to` of the panel on. */
 static inline void finish_k(const panel_type *t, const stage *s, int64_t k, panel *p, int64_t to) {
-    const bool halves = t->kind >= TWO_SCALES;
+    const bool halves = kind_halves(t->kind) == 2;
     float by[PANEL_COLUMNS];
     halves_to_floats(s->d[k], by);
     finish_groups(s->scale[k], by, halves, p->scale + to);
-    if (t->kind != WITH_MIN && t->kind != TWO_MINS) return;
+    if (!kind_has_min(t->kind)) return;
     halves_to_floats(s->m[k], by);
     for (int c = 0; c < PANEL_COLUMNS; c++) by[c] = -by[c];
     finish_groups(s->min[k], by, halves, p->min + to);
@@ -416,6 +430,9 @@ static inline void panel_fill(ig_dtype dtype, const char *rows, int64_t row_byte
         for (int64_t b = 0; b < count && !t->is_k; b++) finish_plain(t, s, b, p, first + b);
         for (int64_t k = 0; k < count / PARTS && t->is_k; k++)
             finish_k(t, s, k, p, first + k * PARTS);
+        for (int64_t b = first; b < first + count; b++)
+            for (int c = 0; c < PANEL_COLUMNS; c++)
+                p->below[b][c] = p->scale[b][0][c] * -SHIFTED_FLOAT;
         rows += bytes;
     }
 }

@@ -13,7 +13,8 @@
 #include "backend/cpu/panel.h"
 
 /* 32 activations.  `rest` is what the type of the weights needs besides, for each half or the first
- * for all: -zero times the sum of the bytes, an int32_t; or scale times that sum, a float. */
+ * for all: -zero times the sum of the bytes, an int32_t that the first counts from SHIFTED on; or
+ * scale times that sum, a float. */
 typedef struct rounded {
     int8_t q[IG_BLOCK];
     float scale;
@@ -58,19 +59,19 @@ IG_INLINE four_ints largest_of(const float *const *x) {
 
 /* Adding 1.5 * 2^23 leaves a number, rounded to nearest even, in the last bits. */
 IG_INLINE void round_bytes(const float *x, float inverse, int32_t kept, vb32 *q) {
-    enum { SHIFTED = 0x4b400000, VECTORS = IG_BLOCK / VF_LANES };
+    enum { ROUNDED = 0x4b400000, VECTORS = IG_BLOCK / VF_LANES };
     vi lanes[VECTORS];
     for (int i = 0; i < VECTORS; i++) {
         const vf scaled = vf_mul(vf_load(x + i * VF_LANES), vf_set(inverse));
-        const vi shifted = vf_bits(vf_add(scaled, vf_of_bits(vi_set(SHIFTED))));
-        lanes[i] = vi_and(vi_sub(shifted, vi_set(SHIFTED)), vi_set(kept));
+        const vi shifted = vf_bits(vf_add(scaled, vf_of_bits(vi_set(ROUNDED))));
+        lanes[i] = vi_and(vi_sub(shifted, vi_set(ROUNDED)), vi_set(kept));
     }
     vi_to_bytes(lanes, q);
 }
 
 /* What is needed of the bytes besides, from their sums. */
 IG_INLINE four_ints rest_of(const panel_type *t, four_floats scale, four_ints sum) {
-    if (t->kind == WITH_MIN || t->kind == TWO_MINS)
+    if (kind_has_min(t->kind))
         return to_eleven_bits(scale * __builtin_convertvector(sum, four_floats));
     return sum * -t->zero;
 }
@@ -88,8 +89,9 @@ IG_INLINE void round_four(const panel_type *t, const float *const *x, rounded *c
         vb32_store(y[b]->q, &q[b]);
     }
     bytes_sum_halves(q, &sum[0], &sum[1]);
-    if (t->kind < TWO_SCALES) sum[0] += sum[1];
-    const four_ints first = rest_of(t, scale, sum[0]), second = rest_of(t, scale, sum[1]);
+    if (kind_halves(t->kind) == 1) sum[0] += sum[1];
+    const four_ints first = rest_of(t, scale, sum[0]) + (kind_has_min(t->kind) ? 0 : SHIFTED);
+    const four_ints second = rest_of(t, scale, sum[1]);
     for (int b = 0; b < ROUND_TOGETHER; b++) {
         y[b]->scale = ((four_floats)kept)[b];
         y[b]->rest[0] = (uint32_t)first[b];

@@ -40,10 +40,11 @@ static inline int64_t tiled_first(int64_t rows, int64_t tile) {
     return tile * (rows / n_tiles) + smaller(tile, rows % n_tiles);
 }
 
-/* A block of rounded activations of a tile: bytes [rows][32], scales [rows], rests [2][rows], and
- * room up to the next line. */
+/* A block of rounded activations of a tile: bytes [rows][32], scales [rows], and room up to the
+ * next line. */
 IG_INLINE int64_t tiled_block_bytes(int64_t rows) {
-    return (rows * (int64_t)sizeof(rounded) + LINE - 1) / LINE * LINE;
+    const int64_t bytes = IG_BLOCK + sizeof(float);
+    return (rows * bytes + LINE - 1) / LINE * LINE;
 }
 
 /* Where the blocks of a tile begin; of the one behind the last: how many bytes all take. */
@@ -55,11 +56,9 @@ static inline int64_t tiled_place(int64_t rows, int64_t tile, int64_t blocks) {
 
 /* Block b of row r, out of `rows`. */
 static inline void tiled_keep(const rounded *x, int64_t rows, int64_t r, char *block) {
-    uint32_t *rest = (uint32_t *)(void *)(block + rows * IG_BLOCK);
+    float *scales = (float *)(void *)(block + rows * IG_BLOCK);
     memcpy(block + r * IG_BLOCK, x->q, IG_BLOCK);
-    memcpy(&rest[r], &x->scale, sizeof x->scale);
-    rest[rows + r] = x->rest[0];
-    rest[2 * rows + r] = x->rest[1];
+    scales[r] = x->scale;
 }
 
 /* ---- tiles ---- */
@@ -103,18 +102,15 @@ typedef vf tiled_sums[TILED_ROWS][TILED_GROUPS];
 
 /* Adds block b of panels: the chains of whole.h. */
 IG_INLINE void tiled_add(const panel *const *p, const char *x, int64_t b, const tiled_wholes *whole,
-                         vf (*sum)[TILED_GROUPS], const int rows, const panel_kind kind) {
+                         vf (*sum)[TILED_GROUPS], const int rows) {
     const float *scales = (const float *)(const void *)(x + rows * IG_BLOCK);
-    const float *rests = scales + rows;
     IG_UNROLL
     for (int r = 0; r < rows; r++) {
         const vf scale = vf_set(scales[r]);
         IG_UNROLL
         for (int g = 0; g < TILED_GROUPS; g++) {
-            const vf product = vi_to_float(vi_load(whole->at[g][r]));
-            sum[r][g] = vf_fma(product, vf_mul(vf_load(p[g]->scale[b][0]), scale), sum[r][g]);
-            if (kind == WITH_MIN)
-                sum[r][g] = vf_fma(vf_load(p[g]->min[b][0]), vf_set(rests[r]), sum[r][g]);
+            const vf whole_here = vi_to_float(vi_load(whole->at[g][r]));
+            sum[r][g] = vf_fma(vf_mul(whole_here, vf_load(p[g]->scale[b][0])), scale, sum[r][g]);
         }
     }
 }
@@ -162,17 +158,17 @@ IG_INLINE void tiled_store_sums(const tiled_out *out, vf (*sum)[TILED_GROUPS], c
  * and vectors have those of the one before. */
 IG_INLINE void tiled_beside(const panel *const *p, const char *x, int64_t b, int64_t blocks,
                             tiled_wholes *whole, vf (*sum)[TILED_GROUPS], const tiled_out *out,
-                            const int rows, const panel_kind kind, const bool odd) {
+                            const int rows, const bool odd) {
     const int64_t x_bytes = tiled_block_bytes(rows);
     fetch(out->ahead + b * TILED_AHEAD * LINE, TILED_AHEAD * LINE);
     if (b + 1 < blocks) tiled_start(p, x + (b + 1) * x_bytes, b + 1, !odd);
     tiled_take(&whole[odd], odd);
-    if (b > 0) tiled_add(p, x + (b - 1) * x_bytes, b - 1, &whole[!odd], sum, rows, kind);
+    if (b > 0) tiled_add(p, x + (b - 1) * x_bytes, b - 1, &whole[!odd], sum, rows);
 }
 
 /* Adds `blocks` blocks of panels to the sums of some rows. */
 IG_INLINE void tiled_panels(const panel *const *p, const char *x, int64_t blocks,
-                            const tiled_out *out, const int rows, const panel_kind kind) {
+                            const tiled_out *out, const int rows) {
     tiled_wholes whole[2];
     tiled_sums sum;
     if (!HAS_TILES) return;
@@ -181,33 +177,25 @@ IG_INLINE void tiled_panels(const panel *const *p, const char *x, int64_t blocks
     tile_fence();
     tiled_start(p, x, 0, false);
     for (int64_t b = 0; b < blocks; b += 2) {
-        tiled_beside(p, x, b, blocks, whole, sum, out, rows, kind, false);
-        if (b < last) tiled_beside(p, x, b + 1, blocks, whole, sum, out, rows, kind, true);
+        tiled_beside(p, x, b, blocks, whole, sum, out, rows, false);
+        if (b < last) tiled_beside(p, x, b + 1, blocks, whole, sum, out, rows, true);
     }
-    tiled_add(p, x + last * tiled_block_bytes(rows), last, &whole[last % 2], sum, rows, kind);
+    tiled_add(p, x + last * tiled_block_bytes(rows), last, &whole[last % 2], sum, rows);
     tiled_store_sums(out, sum, rows);
 }
 
 typedef void tiled_fn(const panel *const *p, const char *x, int64_t blocks, const tiled_out *out);
 
-#define TILED(name, rows, kind)                                                     \
-    static void name##_##rows(const panel *const *p, const char *x, int64_t blocks, \
-                              const tiled_out *out) {                               \
-        tiled_panels(p, x, blocks, out, rows, kind);                                \
+#define TILED(rows)                                                                \
+    static void tiled_##rows(const panel *const *p, const char *x, int64_t blocks, \
+                             const tiled_out *out) {                               \
+        tiled_panels(p, x, blocks, out, rows);                                     \
     }
-#define TILED_FNS(name, kind) \
-    TILED(name, 9, kind) TILED(name, 10, kind) TILED(name, 11, kind) TILED(name, 12, kind)
-#define TILED_NAMES(name) \
-    { name##_9, name##_10, name##_11, name##_12 }
+TILED(9)
+TILED(10) TILED(11) TILED(12)
 
-TILED_FNS(tiled_one, ONE_SCALE)
-TILED_FNS(tiled_min, WITH_MIN)
-
-/* [kind][rows - TILED_LEAST_ROWS] */
-static tiled_fn *const tiled_fns[2][TILED_ROWS - TILED_LEAST_ROWS + 1] = {
-    [ONE_SCALE] = TILED_NAMES(tiled_one),
-    [WITH_MIN] = TILED_NAMES(tiled_min),
-};
+    /* [rows - TILED_LEAST_ROWS] */
+    static tiled_fn *const tiled_fns[] = {tiled_9, tiled_10, tiled_11, tiled_12};
 
 /* ---- products ---- */
 
@@ -224,7 +212,6 @@ static inline void tiled_sign(panel *p, int64_t blocks, int zero) {
  * are: that changes where larger ones end. */
 static inline void tiled_through(const whole_block *p, const panel *const *panels, int64_t c,
                                  int64_t first, int64_t blocks, int64_t *configured) {
-    const panel_kind kind = panel_types[p->dtype].kind;
     tiled_out out = {.y_row = p->y_row,
                      .columns = smaller(p->columns - c, TILED_COLUMNS),
                      .bias = p->bias ? p->bias + c : NULL,
@@ -239,16 +226,17 @@ static inline void tiled_through(const whole_block *p, const panel *const *panel
         out.ahead = ahead_of(p, c, first + blocks, TILED_AHEAD * i * blocks);
         const ending end = ending_at(p->end, row * p->y_row + c);
         finish_soon(end, out.y, p->y_row, rows, out.columns);
-        tiled_fns[kind][rows - TILED_LEAST_ROWS](panels, x + first * tiled_block_bytes(rows),
-                                                 blocks, &out);
+        tiled_fns[rows - TILED_LEAST_ROWS](panels, x + first * tiled_block_bytes(rows), blocks,
+                                           &out);
         if (out.last) finish(end, out.y, p->y_row, rows, out.columns);
     }
 }
 
 /* Whether so many rows go this way: then `x` of a block is what tiled_keep() made of them all.
- * Two scales for a block are two tiles, which take longer than what they save. */
+ * Vectors are as fast where they have mins to add besides, and two scales for a block would be two
+ * tiles. */
 static inline bool tiled_fits(ig_dtype dtype, int64_t rows) {
-    return HAS_TILES && panel_types[dtype].kind < TWO_SCALES && rows >= TILED_LEAST;
+    return HAS_TILES && panel_types[dtype].kind == ONE_SCALE && rows >= TILED_LEAST;
 }
 
 /* As multiply_whole(). */

@@ -4,8 +4,9 @@
  * Activations are rounded to bytes, 32 at a time with a scale of their own.  A block
  * of 32 products is then summed exactly, in integers, and goes into the result by
  *
- *     sum = sum + (weight scale * activation scale) * whole        one scale
- *     sum = sum + min * (activation scale * sum of bytes)          with a min
+ *     sum = sum + activation scale * (weight scale * whole)             one scale
+ *     sum = sum + activation scale * (scale 0 * whole 0 + ...)          two
+ *     sum = sum + min * (activation scale * sum of bytes)               with a min
  *
  * block after block, in lanes of their own for each column.  That chain is all there
  * is to a result, so its bits do not depend on how many rows there are, how the work
@@ -52,6 +53,10 @@ IG_INLINE vf tile_scale(const panel *const *p, int64_t b, const int half, const 
 
 IG_INLINE vf tile_min(const panel *const *p, int64_t b, const int half, const int v) {
     return vf_load(p[v / PANEL_VECTORS]->min[b][half] + v % PANEL_VECTORS * VF_LANES);
+}
+
+IG_INLINE vf tile_below(const panel *const *p, int64_t b, const int v) {
+    return vf_load(p[v / PANEL_VECTORS]->below[b] + v % PANEL_VECTORS * VF_LANES);
 }
 
 /* A block of wide bytes in pairs, one vector of columns after the other: they stay in registers for
@@ -124,7 +129,8 @@ IG_INLINE void add_one_scale(const panel *const *p, const rounded *const *x, int
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
         for (int v = 0; v < TILE_VECTORS; v++)
-            sum[r][v] = add_whole(&x[r][b], whole[r][v], tile_scale(p, b, 0, v), sum[r][v]);
+            sum[r][v] = add_whole(&x[r][b], whole[r][v], tile_scale(p, b, 0, v),
+                                  tile_below(p, b, v), sum[r][v]);
     }
     if (kind == WITH_MIN) add_mins(p, x, b, sum, 0, rows);
 }
@@ -142,9 +148,9 @@ IG_INLINE void add_two_scales(const panel *const *p, const rounded *const *x, in
         for (int r = 0; r < rows; r++) {
             IG_UNROLL_COLUMNS
             for (int v = 0; v < TILE_VECTORS; v++) {
-                const vf scale = tile_scale(p, b, half, v), product = vi_to_float(whole[r][v]);
-                both[r][v] =
-                    half == 0 ? vf_mul(product, scale) : vf_fma(product, scale, both[r][v]);
+                const vf scale = tile_scale(p, b, half, v);
+                both[r][v] = half == 0 ? shifted_times(whole[r][v], scale, tile_below(p, b, v))
+                                       : vf_fma(vi_to_float(whole[r][v]), scale, both[r][v]);
             }
         }
     }
