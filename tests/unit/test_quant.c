@@ -6,7 +6,7 @@
 #include "base/blocks.h"
 #include "unit/check.h"
 
-enum { ROWS = 101, COLUMNS = 37, K = 1280 }; /* more than a block of each, in every kernel */
+enum { ROWS = 601, COLUMNS = 37, K = 1280 }; /* more than a block of each, in every kernel */
 
 /* Bits in no order; as an F16, any two bytes of them are below 1. */
 static void scribble(char *bytes, size_t count) {
@@ -30,7 +30,7 @@ static ig_tensor *weights(ig_ctx *ctx, ig_dtype dtype) {
 
 static ig_tensor *activations(ig_ctx *ctx) {
     static float x[ROWS * K];
-    for (int i = 0; i < ROWS * K; i++) x[i] = (float)(i * 7919 % 2003) / 1000 - 1;
+    for (int64_t i = 0; i < ROWS * K; i++) x[i] = (float)(i * 7919 % 2003) / 1000 - 1;
     return floats(ctx, IG_SHAPE(ROWS, K), x);
 }
 
@@ -57,6 +57,7 @@ static void check_each_type(ig_ctx *ctx) {
         for (int64_t size = 1; size <= 17; size += 1 + size / 8)
             check_rows(x, w, 40, 40 + size, all);
         check_rows(x, w, 0, 64, all);
+        check_rows(x, w, 270, 330, all); /* the middle, where many rows are cut in two */
         check_rows(x, w, ROWS - 1, ROWS, all);
         ig_scope_end(ctx);
         ig_tensor_release(w);

@@ -16,14 +16,16 @@
 #include "backend/cpu/loops.h"
 #include "backend/cpu/vec_bytes.h"
 #include "backend/cpu/vec_dot.h"
+#include "backend/cpu/vec_tile.h"
 #include "base/blocks.h"
 #include "base/half.h"
 #include "ingot/blocks.h"
 
 enum {
     PANEL_COLUMNS = 16,
-    PANEL_BLOCKS = 64, /* blocks of 32 elements, at most */
-    STAGE_BLOCKS = 16, /* that are unpacked at a time */
+    PANEL_BLOCKS =
+        HAS_TILES ? 16 : 64, /* of 32 elements, at most: those have a larger first cache */
+    STAGE_BLOCKS = 16,       /* that are unpacked at a time */
     STEPS = IG_BLOCK / 4,
     STEP_BYTES = 4 * PANEL_COLUMNS,
     STAGE_BYTES = STAGE_BLOCKS * IG_BLOCK + 64, /* of a column; they do not meet in the cache */

@@ -98,11 +98,11 @@ IG_INLINE void tiled_take(tiled_wholes *to, const bool odd) {
     }
 }
 
-typedef vf tiled_sums[TILED_ROWS][TILED_GROUPS];
+typedef vf tiled_sums[TILED_ROWS][TILE_VECTORS];
 
 /* Adds block b of panels: the chains of whole.h. */
 IG_INLINE void tiled_add(const panel *const *p, const char *x, int64_t b, const tiled_wholes *whole,
-                         vf (*sum)[TILED_GROUPS], const int rows) {
+                         vf (*sum)[TILE_VECTORS], const int rows) {
     const float *scales = (const float *)(const void *)(x + rows * IG_BLOCK);
     IG_UNROLL
     for (int r = 0; r < rows; r++) {
@@ -115,49 +115,12 @@ IG_INLINE void tiled_add(const panel *const *p, const char *x, int64_t b, const 
     }
 }
 
-/* Where results go, and sums wait between two panels of the same columns. */
-typedef struct tiled_out {
-    float *y;
-    int64_t y_row, columns;
-    const float *bias;    /* or NULL */
-    bool first, last;     /* panels */
-    const uint8_t *ahead; /* what is fetched meanwhile, */
-} tiled_out;
-
-enum { TILED_AHEAD = 2 }; /* lines for each block */
-
-IG_INLINE void tiled_load_sums(const tiled_out *out, vf (*sum)[TILED_GROUPS], const int rows) {
-    IG_UNROLL
-    for (int r = 0; r < rows; r++) {
-        IG_UNROLL
-        for (int g = 0; g < TILED_GROUPS; g++) {
-            const int64_t c = g * PANEL_COLUMNS, left = smaller(out->columns - c, PANEL_COLUMNS);
-            sum[r][g] = vf_set(0);
-            if (!out->first && left > 0)
-                sum[r][g] = vf_load_first(out->y + r * out->y_row + c, left);
-        }
-    }
-}
-
-IG_INLINE void tiled_store_sums(const tiled_out *out, vf (*sum)[TILED_GROUPS], const int rows) {
-    IG_UNROLL
-    for (int g = 0; g < TILED_GROUPS; g++) {
-        const int64_t c = g * PANEL_COLUMNS, left = smaller(out->columns - c, PANEL_COLUMNS);
-        if (left <= 0) continue;
-        const bool biased = out->last && out->bias;
-        const vf bias = biased ? vf_load_first(out->bias + c, left) : vf_set(0);
-        IG_UNROLL
-        for (int r = 0; r < rows; r++) {
-            const vf y = biased ? vf_add(sum[r][g], bias) : sum[r][g];
-            vf_store_first(out->y + r * out->y_row + c, y, left);
-        }
-    }
-}
+enum { TILED_AHEAD = 2 }; /* lines for each block that are fetched meanwhile */
 
 /* What is done beside block b: its whole numbers come out of the tiles, those of the next go in,
  * and vectors have those of the one before. */
 IG_INLINE void tiled_beside(const panel *const *p, const char *x, int64_t b, int64_t blocks,
-                            tiled_wholes *whole, vf (*sum)[TILED_GROUPS], const tiled_out *out,
+                            tiled_wholes *whole, vf (*sum)[TILE_VECTORS], const tile_out *out,
                             const int rows, const bool odd) {
     const int64_t x_bytes = tiled_block_bytes(rows);
     fetch(out->ahead + b * TILED_AHEAD * LINE, TILED_AHEAD * LINE);
@@ -168,12 +131,12 @@ IG_INLINE void tiled_beside(const panel *const *p, const char *x, int64_t b, int
 
 /* Adds `blocks` blocks of panels to the sums of some rows. */
 IG_INLINE void tiled_panels(const panel *const *p, const char *x, int64_t blocks,
-                            const tiled_out *out, const int rows) {
+                            const tile_out *out, const int rows) {
     tiled_wholes whole[2];
     tiled_sums sum;
     if (!HAS_TILES) return;
     const int64_t last = blocks - 1;
-    tiled_load_sums(out, sum, rows);
+    load_sums(out, sum, rows);
     tile_fence();
     tiled_start(p, x, 0, false);
     for (int64_t b = 0; b < blocks; b += 2) {
@@ -181,18 +144,19 @@ IG_INLINE void tiled_panels(const panel *const *p, const char *x, int64_t blocks
         if (b < last) tiled_beside(p, x, b + 1, blocks, whole, sum, out, rows, true);
     }
     tiled_add(p, x + last * tiled_block_bytes(rows), last, &whole[last % 2], sum, rows);
-    tiled_store_sums(out, sum, rows);
+    put_tile(out, sum, rows);
 }
 
-typedef void tiled_fn(const panel *const *p, const char *x, int64_t blocks, const tiled_out *out);
+typedef void tiled_fn(const panel *const *p, const char *x, int64_t blocks, const tile_out *out);
 
 #define TILED(rows)                                                                \
     static void tiled_##rows(const panel *const *p, const char *x, int64_t blocks, \
-                             const tiled_out *out) {                               \
+                             const tile_out *out) {                                \
         tiled_panels(p, x, blocks, out, rows);                                     \
     }
 TILED(9)
-TILED(10) TILED(11) TILED(12)
+TILED(10)
+TILED(11) TILED(12)
 
     /* [rows - TILED_LEAST_ROWS] */
     static tiled_fn *const tiled_fns[] = {tiled_9, tiled_10, tiled_11, tiled_12};
@@ -208,27 +172,35 @@ static inline void tiled_sign(panel *p, int64_t blocks, int zero) {
         }
 }
 
-/* All rows through panels that begin at block `first`.  `*configured` is for how many rows tiles
- * are: that changes where larger ones end. */
+/* Tiles [begin, end) of rows, whose sums can wait in a room.  `configured` is for how many rows
+ * tiles are: that changes where larger ones end. */
+typedef struct tiled_part {
+    int64_t begin, end, configured;
+    whole_room *room;
+} tiled_part;
+
+/* They all go through panels that begin at block `first`. */
 static inline void tiled_through(const whole_block *p, const panel *const *panels, int64_t c,
-                                 int64_t first, int64_t blocks, int64_t *configured) {
-    tiled_out out = {.y_row = p->y_row,
-                     .columns = smaller(p->columns - c, TILED_COLUMNS),
-                     .bias = p->bias ? p->bias + c : NULL,
-                     .first = first == 0,
-                     .last = first + blocks == p->blocks};
-    for (int64_t i = 0; i < tiled_count(p->rows); i++) {
+                                 int64_t first, int64_t blocks, tiled_part *part) {
+    tile_out out = {.y_row = p->y_row,
+                    .columns = smaller(p->columns - c, TILED_COLUMNS),
+                    .bias = p->bias ? p->bias + c : NULL,
+                    .waiting = part->room->waiting,
+                    .first = first == 0,
+                    .last = first + blocks == p->blocks};
+    for (int64_t i = part->begin; i < part->end; i++) {
         const int64_t row = tiled_first(p->rows, i), rows = tiled_first(p->rows, i + 1) - row;
         const char *x = (const char *)p->x + tiled_place(p->rows, i, p->blocks);
-        if (rows != *configured) tile_begin(rows, STEPS, STEP_BYTES);
-        *configured = rows;
+        if (rows != part->configured) tile_begin(rows, STEPS, STEP_BYTES);
+        part->configured = rows;
         out.y = p->y + row * p->y_row + c;
-        out.ahead = ahead_of(p, c, first + blocks, TILED_AHEAD * i * blocks);
+        out.ahead = ahead_of(p, c, first + blocks, TILED_AHEAD * (i - part->begin) * blocks);
         const ending end = ending_at(p->end, row * p->y_row + c);
-        finish_soon(end, out.y, p->y_row, rows, out.columns);
+        if (out.last) finish_soon(end, out.y, p->y_row, rows, out.columns);
         tiled_fns[rows - TILED_LEAST_ROWS](panels, x + first * tiled_block_bytes(rows), blocks,
                                            &out);
         if (out.last) finish(end, out.y, p->y_row, rows, out.columns);
+        out.waiting += rows;
     }
 }
 
@@ -239,19 +211,28 @@ static inline bool tiled_fits(ig_dtype dtype, int64_t rows) {
     return HAS_TILES && panel_types[dtype].kind == ONE_SCALE && rows >= TILED_LEAST;
 }
 
-/* As multiply_whole(). */
-static void multiply_tiled(const whole_block *p) {
-    whole_room room;
+static inline void multiply_tiled_part(const whole_block *p, tiled_part *part) {
+    whole_room *room = part->room;
     const panel *panels[TILED_GROUPS];
-    int64_t configured = 0;
     for (int64_t c = 0; c < p->columns; c += TILED_COLUMNS)
         for (int64_t b = 0; b < p->blocks; b += PANEL_BLOCKS) {
             const int64_t blocks = smaller(p->blocks - b, PANEL_BLOCKS);
-            fill_panels(p, c, b, blocks, panels, &room);
+            fill_panels(p, c, b, blocks, panels, room);
             for (int g = 0; g < TILED_GROUPS && c + g * PANEL_COLUMNS < p->columns; g++)
-                tiled_sign(&room.panel[g], blocks, panel_types[p->dtype].zero);
-            tiled_through(p, panels, c, b, blocks, &configured);
+                tiled_sign(&room->panel[g], blocks, panel_types[p->dtype].zero);
+            tiled_through(p, panels, c, b, blocks, part);
         }
+}
+
+/* As multiply_whole(). */
+static void multiply_tiled(const whole_block *p) {
+    enum { AT_ONCE = WAITING_ROWS / TILED_ROWS };
+    whole_room room;
+    tiled_part part = {.room = &room};
+    for (; part.begin < tiled_count(p->rows); part.begin = part.end) {
+        part.end = smaller(part.begin + AT_ONCE, tiled_count(p->rows));
+        multiply_tiled_part(p, &part);
+    }
     TILE_END();
 }
 

@@ -32,13 +32,14 @@ enum {
     TILE_ROWS = VF_LANES < 16 ? 4 : 7, /* at most; with two scales, */
     TILE_ROWS_TWO = 4,                 /* which need more registers */
     TILE_COLUMNS = TILE_GROUPS * PANEL_COLUMNS,
-    SHORT_PANEL_ROWS = 8, /* so few want panels that stay in the first cache */
+    WAITING_ROWS = 512, /* whose sums wait at a time, at most */
 };
 
-/* Where the results of a tile go.  Between two panels of the same columns, sums wait there. */
+/* Where the results of a tile go, and where sums wait between two panels of the same columns. */
 typedef struct tile_out {
     float *y;
     int64_t y_row, columns;
+    float (*waiting)[TILE_COLUMNS];
     const float *bias;    /* or NULL */
     bool first, last;     /* panels */
     const uint8_t *ahead; /* what is fetched meanwhile, a line for each block */
@@ -168,13 +169,16 @@ IG_INLINE void load_sums(const tile_out *out, vf (*sum)[TILE_VECTORS], const int
     IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
-        for (int v = 0; v < TILE_VECTORS; v++) {
-            const int64_t left = out->columns - v * VF_LANES;
-            sum[r][v] = vf_set(0);
-            if (!out->first && left > 0)
-                sum[r][v] =
-                    vf_load_first(out->y + r * out->y_row + v * VF_LANES, smaller(left, VF_LANES));
-        }
+        for (int v = 0; v < TILE_VECTORS; v++)
+            sum[r][v] = out->first ? vf_set(0) : vf_load(out->waiting[r] + v * VF_LANES);
+    }
+}
+
+IG_INLINE void keep_sums(const tile_out *out, vf (*sum)[TILE_VECTORS], const int rows) {
+    IG_UNROLL_COLUMNS
+    for (int r = 0; r < rows; r++) {
+        IG_UNROLL_COLUMNS
+        for (int v = 0; v < TILE_VECTORS; v++) vf_store(out->waiting[r] + v * VF_LANES, sum[r][v]);
     }
 }
 
@@ -186,11 +190,17 @@ IG_INLINE void store_sums(const tile_out *out, vf (*sum)[TILE_VECTORS], const in
         IG_UNROLL_COLUMNS
         for (int r = 0; r < rows; r++) {
             vf y = sum[r][v];
-            if (out->last && out->bias)
-                y = vf_add(y, vf_load_first(out->bias + v * VF_LANES, left));
+            if (out->bias) y = vf_add(y, vf_load_first(out->bias + v * VF_LANES, left));
             vf_store_first(out->y + r * out->y_row + v * VF_LANES, y, left);
         }
     }
+}
+
+IG_INLINE void put_tile(const tile_out *out, vf (*sum)[TILE_VECTORS], const int rows) {
+    if (out->last)
+        store_sums(out, sum, rows);
+    else
+        keep_sums(out, sum, rows);
 }
 
 /* Adds `blocks` blocks of panels to the sums of some rows. */
@@ -207,7 +217,7 @@ IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t 
         else
             add_one_scale(p, x, b, sum, rows, kind, is_wide);
     }
-    store_sums(out, sum, rows);
+    put_tile(out, sum, rows);
 }
 
 typedef void tile_fn(const panel *const *p, const rounded *const *x, int64_t blocks,
@@ -329,6 +339,7 @@ static inline void multiply_few(const whole_block *p) {
 
 typedef struct whole_room {
     panel panel[TILE_GROUPS];
+    _Alignas(64) float waiting[WAITING_ROWS][TILE_COLUMNS];
     stage stage;
 } whole_room;
 
@@ -365,7 +376,7 @@ static inline const uint8_t *ahead_of(const whole_block *p, int64_t c, int64_t n
 
 /* All rows through panels that begin at block `first`, in tiles of about the same size. */
 static inline void through_panels(const whole_block *p, const panel *const *panels, int64_t c,
-                                  int64_t first, int64_t blocks) {
+                                  int64_t first, int64_t blocks, whole_room *room) {
     const panel_type *t = &panel_types[p->dtype];
     const int64_t most = t->kind >= TWO_SCALES ? TILE_ROWS_TWO : TILE_ROWS;
     const int64_t n_tiles = (p->rows + most - 1) / most;
@@ -379,9 +390,10 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
         const int64_t r = p->rows * i / n_tiles, rows = p->rows * (i + 1) / n_tiles - r;
         for (int64_t k = 0; k < rows; k++) x[k] = p->x + (r + k) * p->x_row + first;
         out.y = p->y + r * p->y_row + c;
+        out.waiting = room->waiting + r;
         out.ahead = ahead_of(p, c, first + blocks, i * blocks);
         const ending end = ending_at(p->end, r * p->y_row + c);
-        finish_soon(end, out.y, p->y_row, rows, out.columns);
+        if (out.last) finish_soon(end, out.y, p->y_row, rows, out.columns);
         tiles[t->is_wide ? 4 : t->kind][rows - 1](panels, x, blocks, &out);
         if (out.last) finish(end, out.y, p->y_row, rows, out.columns);
     }
@@ -398,6 +410,27 @@ static inline int64_t together_of(int64_t groups, int64_t rows) {
     return groups >= 4 * streams ? streams : 1;
 }
 
+/* Some of the rows. */
+static inline whole_block rows_of(const whole_block *p, int64_t first, int64_t count) {
+    whole_block part = *p;
+    part.x += first * p->x_row;
+    part.y += first * p->y_row;
+    part.end = ending_at(p->end, first * p->y_row);
+    part.rows = count;
+    return part;
+}
+
+/* So many rows that their sums can wait. */
+static inline void multiply_part(const whole_block *p, whole_room *room) {
+    const panel *panels[TILE_GROUPS];
+    for (int64_t c = 0; c < p->columns; c += TILE_COLUMNS)
+        for (int64_t b = 0; b < p->blocks; b += PANEL_BLOCKS) {
+            const int64_t blocks = smaller(p->blocks - b, PANEL_BLOCKS);
+            fill_panels(p, c, b, blocks, panels, room);
+            through_panels(p, panels, c, b, blocks, room);
+        }
+}
+
 static void multiply_whole(const whole_block *p) {
     if (p->is_packed && is_few(p->rows)) {
         if (p->rows == 1)
@@ -407,14 +440,12 @@ static void multiply_whole(const whole_block *p) {
         return;
     }
     whole_room room;
-    const panel *panels[TILE_GROUPS];
-    const int64_t most = p->rows <= SHORT_PANEL_ROWS ? STAGE_BLOCKS : PANEL_BLOCKS;
-    for (int64_t c = 0; c < p->columns; c += TILE_COLUMNS)
-        for (int64_t b = 0; b < p->blocks; b += most) {
-            const int64_t blocks = smaller(p->blocks - b, most);
-            fill_panels(p, c, b, blocks, panels, &room);
-            through_panels(p, panels, c, b, blocks);
-        }
+    const int64_t n_parts = (p->rows + WAITING_ROWS - 1) / WAITING_ROWS;
+    for (int64_t i = 0; i < n_parts; i++) {
+        const int64_t r = p->rows * i / n_parts, end = p->rows * (i + 1) / n_parts;
+        const whole_block part = rows_of(p, r, end - r);
+        multiply_part(&part, &room);
+    }
 }
 
 #endif
