@@ -30,9 +30,11 @@ IG_INLINE vf add_min(const rounded *x, const int half, vf min, vf sum) {
     return vf_fma(min, vf_set(float_of_bits(x->rest[half])), sum);
 }
 
-IG_INLINE vf add_whole(const rounded *x, vi whole, vf scale, vf below, vf sum) {
-    if (!SHIFTED) return vf_fma(vi_to_float(whole), vf_mul(scale, vf_set(x->scale)), sum);
-    return vf_fma(shifted_times(whole, scale, below), vf_set(x->scale), sum);
+/* `by` is the scale of the activations.  A number that has to be converted is ready later than the
+ * product of both scales. */
+IG_INLINE vf add_whole(vf by, vi whole, vf scale, vf below, vf sum) {
+    if (!SHIFTED) return vf_fma(vi_to_float(whole), vf_mul(scale, by), sum);
+    return vf_fma(shifted_times(whole, scale, below), by, sum);
 }
 
 /*

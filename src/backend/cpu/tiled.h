@@ -109,8 +109,9 @@ IG_INLINE void tiled_add(const panel *const *p, const char *x, int64_t b, const 
         const vf scale = vf_set(scales[r]);
         IG_UNROLL
         for (int g = 0; g < TILED_GROUPS; g++) {
-            const vf whole_here = vi_to_float(vi_load(whole->at[g][r]));
-            sum[r][g] = vf_fma(vf_mul(whole_here, vf_load(p[g]->scale[b][0])), scale, sum[r][g]);
+            const vi shifted = vi_add(vi_load(whole->at[g][r]), vi_set(SHIFTED));
+            sum[r][g] = add_whole(scale, shifted, vf_load(p[g]->scale[b][0]),
+                                  vf_load(p[g]->below[b]), sum[r][g]);
         }
     }
 }
@@ -156,7 +157,8 @@ typedef void tiled_fn(const panel *const *p, const char *x, int64_t blocks, cons
     }
 TILED(9)
 TILED(10)
-TILED(11) TILED(12)
+TILED(11)
+TILED(12)
 
     /* [rows - TILED_LEAST_ROWS] */
     static tiled_fn *const tiled_fns[] = {tiled_9, tiled_10, tiled_11, tiled_12};

@@ -8,6 +8,7 @@
  *     sum = sum + activation scale * (scale 0 * whole 0 + ...)          two
  *     sum = sum + min * (activation scale * sum of bytes)               with a min
  *
+ * (with both scales multiplied first where SHIFTED is 0: dots.h),
  * block after block, in lanes of their own for each column.  That chain is all there
  * is to a result, so its bits do not depend on how many rows there are, how the work
  * is cut, or how the weights came to the multiplier:
@@ -130,7 +131,7 @@ IG_INLINE void add_one_scale(const panel *const *p, const rounded *const *x, int
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
         for (int v = 0; v < TILE_VECTORS; v++)
-            sum[r][v] = add_whole(&x[r][b], whole[r][v], tile_scale(p, b, 0, v),
+            sum[r][v] = add_whole(vf_set(x[r][b].scale), whole[r][v], tile_scale(p, b, 0, v),
                                   tile_below(p, b, v), sum[r][v]);
     }
     if (kind == WITH_MIN) add_mins(p, x, b, sum, 0, rows);
