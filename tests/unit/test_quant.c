@@ -131,6 +131,38 @@ static void what_is_not_finite_shows(void **state) {
     ig_tensor_release(w);
 }
 
+/* The scale of a block that says infinity, whatever the processor. */
+static void a_scale_that_is_not_finite_shows(void **state) {
+    (void)state;
+    enum { MANY = 40 }; /* tiles have such rows, where there are any */
+    static float x[MANY * 32], y[MANY], one;
+    const struct {
+        uint16_t d;
+        int8_t q[32];
+    } block = {.d = 0x7c00, .q = {1, 2, 3}};
+    for (int i = 0; i < MANY * 32; i++) x[i] = (float)(1 + i % 32 + i / 32);
+    for (ig_isa isa = IG_ISA_SCALAR; isa < IG_ISA_COUNT; isa++) {
+        ig_ctx *ctx = NULL;
+        ig_tensor *w = NULL;
+        if (!ig_isa_available(isa)) continue;
+        assert_int_equal(setenv("INGOT_ISA", ig_isa_name(isa), 1), 0);
+        must(ig_ctx_create(&(ig_ctx_options){.device = "cpu"}, &ctx));
+        must(ig_tensor_create_from(ctx, (ig_desc){IG_Q8_0, IG_SHAPE(1, 32)}, &block, &w));
+        ig_tensor *all = floats(ctx, IG_SHAPE(MANY, 32), x),
+                  *first = floats(ctx, IG_SHAPE(1, 32), x);
+        const ig_matmul_options transposed = {.transpose_b = true};
+        must(ig_tensor_read(ig_matmul_with(all, w, transposed), y, sizeof y));
+        must(ig_tensor_read(ig_matmul_with(first, w, transposed), &one, sizeof one));
+        for (int i = 0; i < MANY; i++) assert_false(isfinite(y[i]));
+        assert_memory_equal(&one, y, sizeof one);
+        ig_tensor_release(all);
+        ig_tensor_release(first);
+        ig_tensor_release(w);
+        ig_ctx_destroy(ctx);
+    }
+    unsetenv("INGOT_ISA");
+}
+
 /* ---- packed ---- */
 
 /* A product.  Called as it is, it reads weights as they lie; when it is captured, they are packed.
@@ -226,6 +258,7 @@ int main(void) {
         cmocka_unit_test(a_row_has_the_same_bits_alone_and_among_others),
         cmocka_unit_test(a_product_is_as_near_as_bytes_allow),
         TEST_WITH_CTX(what_is_not_finite_shows),
+        cmocka_unit_test(a_scale_that_is_not_finite_shows),
         cmocka_unit_test(packed_weights_give_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
