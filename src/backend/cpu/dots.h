@@ -14,16 +14,16 @@ IG_INLINE vi vi_repeat(const void *four_bytes) {
     return vi_set(x);
 }
 
-/* The whole number that one half of a block, or all of it, begins with.  The first counts from
- * SHIFTED on. */
+/* The whole number that one half of a block, or all of it, begins with. */
 IG_INLINE vi whole_begin(const panel_kind kind, const rounded *x, const int half) {
     if (!kind_has_min(kind)) return vi_repeat(&x->rest[half]);
-    return vi_set(half == 0 ? SHIFTED : 0);
+    return vi_set(half == 0 ? first_whole(kind) : 0);
 }
 
-/* scale * number, of one that counts from SHIFTED on. */
-IG_INLINE vf shifted_times(vi number, vf scale, vf below) {
-    return SHIFTED ? vf_fma(vf_of_bits(number), scale, below) : vf_mul(vi_to_float(number), scale);
+/* The first whole number of a block, times a scale. */
+IG_INLINE vf scale_first(const panel_kind kind, vi whole, vf scale, vf below) {
+    return kind_is_shifted(kind) ? vf_fma(vf_of_bits(whole), scale, below)
+                                 : vf_mul(vi_to_float(whole), scale);
 }
 
 IG_INLINE vf add_min(const rounded *x, const int half, vf min, vf sum) {
@@ -32,9 +32,9 @@ IG_INLINE vf add_min(const rounded *x, const int half, vf min, vf sum) {
 
 /* `by` is the scale of the activations.  A number that has to be converted is ready later than the
  * product of both scales. */
-IG_INLINE vf add_whole(vf by, vi whole, vf scale, vf below, vf sum) {
-    if (!SHIFTED) return vf_fma(vi_to_float(whole), vf_mul(scale, by), sum);
-    return vf_fma(shifted_times(whole, scale, below), by, sum);
+IG_INLINE vf add_whole(const panel_kind kind, vf by, vi whole, vf scale, vf below, vf sum) {
+    if (!kind_is_shifted(kind)) return vf_fma(vi_to_float(whole), vf_mul(scale, by), sum);
+    return vf_fma(scale_first(kind, whole, scale, below), by, sum);
 }
 
 /*

@@ -113,11 +113,11 @@ IG_INLINE void dot_groups(const ig_dtype type, const open_blocks *o, const round
 IG_INLINE vf add_wholes(const panel_kind kind, const rounded *x, vi first, vi second,
                         const block_scales *s, vf sum) {
     if (kind_halves(kind) == 2) {
-        const vf half = shifted_times(first, s->scale[0], s->below);
+        const vf half = scale_first(kind, first, s->scale[0], s->below);
         const vf both = vf_fma(vi_to_float(second), s->scale[1], half);
         sum = vf_fma(both, vf_set(x->scale), sum);
     } else {
-        sum = add_whole(vf_set(x->scale), first, s->scale[0], s->below, sum);
+        sum = add_whole(kind, vf_set(x->scale), first, s->scale[0], s->below, sum);
     }
     if (kind_has_min(kind)) sum = add_min(x, 0, s->min[0], sum);
     if (kind == TWO_MINS) sum = add_min(x, 1, s->min[1], sum);
@@ -219,8 +219,8 @@ IG_INLINE void add_wide_rows(const open_blocks *o, const rounded *x, int64_t str
         IG_UNROLL
         for (int r = 0; r < WIDE_ROWS; r++) {
             float *sum = sums + r * columns + g * PANEL_COLUMNS;
-            vf_store(sum, add_whole(vf_set(x[r * stride].scale), whole[r], o->s[g].scale[0],
-                                    o->s[g].below, vf_load(sum)));
+            vf_store(sum, add_whole(ONE_SCALE, vf_set(x[r * stride].scale), whole[r],
+                                    o->s[g].scale[0], vf_set(0), vf_load(sum)));
         }
     }
 }

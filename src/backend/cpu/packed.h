@@ -155,7 +155,7 @@ static inline void pack_k_head(panel_kind kind, const stage *s, int64_t k, uint8
             both[c] = s->scale[k][word][c] | (kind == TWO_MINS ? s->min[k][word][c] << 4 : 0);
         pack_k_bytes(both, bytes + word * PARTS * PANEL_COLUMNS);
     }
-    if (kind == WITH_MIN) pack_k_bytes(s->min[k][0], bytes + PARTS * PANEL_COLUMNS);
+    if (kind == K_MIN) pack_k_bytes(s->min[k][0], bytes + PARTS * PANEL_COLUMNS);
 }
 
 /* What the head of a unit has of block h, which is block b of the stage. */
@@ -289,7 +289,7 @@ IG_INLINE void open_k_scales(const ig_dtype type, const uint8_t *head, int64_t h
         s->scale[i] = vf_mul(d, vi_to_float(low));
         if (kind == TWO_MINS)
             s->min[i] = vf_mul(m, vi_to_float(vi_and(vi_right(x, 4), vi_set(15))));
-        if (kind == WITH_MIN)
+        if (kind == K_MIN)
             s->min[i] = vf_mul(m, vi_to_float(vi_load_i8(bytes + PARTS * PANEL_COLUMNS)));
     }
 }
@@ -307,7 +307,7 @@ IG_INLINE void open_scales(const ig_dtype type, const uint8_t *head, int64_t h, 
         s->scale[0] = vf_load_f16(halves + h * PANEL_COLUMNS);
         if (t->kind == WITH_MIN) s->min[0] = vf_load_f16(halves + PANEL_COLUMNS);
     }
-    s->below = vf_mul(s->scale[0], vf_set(-SHIFTED_FLOAT));
+    if (kind_is_shifted(t->kind)) s->below = vf_mul(s->scale[0], vf_set(-SHIFTED_FLOAT));
 }
 
 /* ---- into a panel ---- */
@@ -335,7 +335,7 @@ IG_INLINE void open_panel(const ig_dtype type, const uint8_t *group, int64_t fir
                 vf_store(p->scale[b][i] + v * VF_LANES, s.scale[i]);
                 if (kind_has_min(kind)) vf_store(p->min[b][i] + v * VF_LANES, s.min[i]);
             }
-            vf_store(p->below[b] + v * VF_LANES, s.below);
+            if (kind_is_shifted(kind)) vf_store(p->below[b] + v * VF_LANES, s.below);
         }
     }
 }

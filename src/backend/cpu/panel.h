@@ -324,21 +324,28 @@ static void unpack_q3_k(const char *row, int64_t blocks, stage *s, int64_t c) {
 typedef enum panel_kind {
     ONE_SCALE,  /* for all 32 */
     WITH_MIN,   /* and a min */
+    K_MIN,      /* the same in K blocks, which the next ones are, too */
     TWO_SCALES, /* one for each 16 */
     TWO_MINS,   /* and a min for each */
 } panel_kind;
 
 /* Parts of a block that have scales of their own. */
 IG_INLINE int kind_halves(const panel_kind kind) { return kind >= TWO_SCALES ? 2 : 1; }
-IG_INLINE bool kind_has_min(const panel_kind kind) { return kind == WITH_MIN || kind == TWO_MINS; }
+IG_INLINE bool kind_has_min(const panel_kind kind) {
+    return kind == WITH_MIN || kind == K_MIN || kind == TWO_MINS;
+}
 
 /*
- * Whole numbers count from SHIFTED on: then their bits are those of the float that is 1.5 * 2^23
- * more, and scale * number takes one operation, scale * float + below, where below is
+ * Whole numbers of K blocks count from SHIFTED on: then their bits are those of the float that is
+ * 1.5 * 2^23 more, and scale * number takes one operation, scale * float + below, where below is
  * -scale * 1.5 * 2^23.  Scales have few enough bits for that to be exact, so the result is rounded
- * once.  Where sums do not begin in a register, it would cost what it saves.
+ * once.  Where sums do not begin in a register, it would cost what it saves.  Other kinds multiply
+ * both scales first: so does llama.cpp, and rounds activations as we do.
  */
-enum { SHIFTED = DOT_IN_PAIRS || VF_LANES == 1 ? 0 : 0x4b400000, SHIFTED_FLOAT = 3 << 22 };
+enum { SHIFTED = 0x4b400000, SHIFTED_FLOAT = 3 << 22 };
+IG_INLINE bool kind_is_shifted(const panel_kind kind) {
+    return kind >= K_MIN && !DOT_IN_PAIRS && VF_LANES > 1;
+}
 
 typedef struct panel_type {
     unpack_fn *unpack; /* NULL: there is no such panel */
@@ -357,8 +364,8 @@ static const panel_type panel_types[IG_DTYPE_COUNT] = {
     [IG_Q8_0] = {.unpack = unpack_q8_0, .zero = 128, .is_wide = true},
     [IG_Q2_K] = {.unpack = unpack_q2_k, .kind = TWO_MINS, .is_k = true},
     [IG_Q3_K] = {.unpack = unpack_q3_k, .kind = TWO_SCALES, .zero = 4, .is_k = true},
-    [IG_Q4_K] = {.unpack = unpack_q4_k, .kind = WITH_MIN, .is_k = true},
-    [IG_Q5_K] = {.unpack = unpack_q5_k, .kind = WITH_MIN, .is_k = true},
+    [IG_Q4_K] = {.unpack = unpack_q4_k, .kind = K_MIN, .is_k = true},
+    [IG_Q5_K] = {.unpack = unpack_q5_k, .kind = K_MIN, .is_k = true},
     [IG_Q6_K] = {.unpack = unpack_q6_k, .kind = TWO_SCALES, .zero = 32, .is_k = true},
     [IG_IQ4_NL] = {.unpack = unpack_iq4_nl, .zero = 128, .is_wide = true},
     [IG_IQ4_XS] = {.unpack = unpack_iq4_xs, .zero = 128, .is_wide = true, .is_k = true},
@@ -432,7 +439,7 @@ static inline void panel_fill(ig_dtype dtype, const char *rows, int64_t row_byte
         for (int64_t b = 0; b < count && !t->is_k; b++) finish_plain(t, s, b, p, first + b);
         for (int64_t k = 0; k < count / PARTS && t->is_k; k++)
             finish_k(t, s, k, p, first + k * PARTS);
-        for (int64_t b = first; b < first + count; b++)
+        for (int64_t b = first; b < first + count && kind_is_shifted(t->kind); b++)
             for (int c = 0; c < PANEL_COLUMNS; c++)
                 p->below[b][c] = p->scale[b][0][c] * -SHIFTED_FLOAT;
         rows += bytes;

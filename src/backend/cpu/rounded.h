@@ -13,8 +13,8 @@
 #include "backend/cpu/panel.h"
 
 /* 32 activations.  `rest` is what the type of the weights needs besides, for each half or the first
- * for all: -zero times the sum of the bytes, an int32_t that the first counts from SHIFTED on; or
- * scale times that sum, a float. */
+ * for all: -zero times the sum of the bytes, an int32_t that may count from SHIFTED on; or scale
+ * times that sum, a float. */
 typedef struct rounded {
     int8_t q[IG_BLOCK];
     float scale;
@@ -69,6 +69,9 @@ IG_INLINE void round_bytes(const float *x, float inverse, int32_t kept, vb32 *q)
     vi_to_bytes(lanes, q);
 }
 
+/* What the first whole number of a block begins with, when all bytes are 0. */
+IG_INLINE int32_t first_whole(const panel_kind kind) { return kind_is_shifted(kind) ? SHIFTED : 0; }
+
 /* What is needed of the bytes besides, from their sums. */
 IG_INLINE four_ints rest_of(const panel_type *t, four_floats scale, four_ints sum) {
     if (kind_has_min(t->kind))
@@ -90,7 +93,8 @@ IG_INLINE void round_four(const panel_type *t, const float *const *x, rounded *c
     }
     bytes_sum_halves(q, &sum[0], &sum[1]);
     if (kind_halves(t->kind) == 1) sum[0] += sum[1];
-    const four_ints first = rest_of(t, scale, sum[0]) + (kind_has_min(t->kind) ? 0 : SHIFTED);
+    const four_ints first =
+        rest_of(t, scale, sum[0]) + (kind_has_min(t->kind) ? 0 : first_whole(t->kind));
     const four_ints second = rest_of(t, scale, sum[1]);
     for (int b = 0; b < ROUND_TOGETHER; b++) {
         y[b]->scale = ((four_floats)kept)[b];

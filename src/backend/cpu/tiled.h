@@ -109,9 +109,8 @@ IG_INLINE void tiled_add(const panel *const *p, const char *x, int64_t b, const 
         const vf scale = vf_set(scales[r]);
         IG_UNROLL
         for (int g = 0; g < TILED_GROUPS; g++) {
-            const vi shifted = vi_add(vi_load(whole->at[g][r]), vi_set(SHIFTED));
-            sum[r][g] = add_whole(scale, shifted, vf_load(p[g]->scale[b][0]),
-                                  vf_load(p[g]->below[b]), sum[r][g]);
+            sum[r][g] = add_whole(ONE_SCALE, scale, vi_load(whole->at[g][r]),
+                                  vf_load(p[g]->scale[b][0]), vf_set(0), sum[r][g]);
         }
     }
 }
@@ -160,8 +159,8 @@ TILED(10)
 TILED(11)
 TILED(12)
 
-    /* [rows - TILED_LEAST_ROWS] */
-    static tiled_fn *const tiled_fns[] = {tiled_9, tiled_10, tiled_11, tiled_12};
+/* [rows - TILED_LEAST_ROWS] */
+static tiled_fn *const tiled_fns[] = {tiled_9, tiled_10, tiled_11, tiled_12};
 
 /* ---- products ---- */
 

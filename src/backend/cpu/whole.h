@@ -4,11 +4,11 @@
  * Activations are rounded to bytes, 32 at a time with a scale of their own.  A block
  * of 32 products is then summed exactly, in integers, and goes into the result by
  *
- *     sum = sum + activation scale * (weight scale * whole)             one scale
- *     sum = sum + activation scale * (scale 0 * whole 0 + ...)          two
- *     sum = sum + min * (activation scale * sum of bytes)               with a min
+ *     sum = sum + (weight scale * activation scale) * whole        one scale
+ *     sum = sum + activation scale * (weight scale * whole)        the same in K blocks (SHIFTED)
+ *     sum = sum + activation scale * (scale 0 * whole 0 + ...)     two
+ *     sum = sum + min * (activation scale * sum of bytes)          with a min
  *
- * (with both scales multiplied first where SHIFTED is 0: dots.h),
  * block after block, in lanes of their own for each column.  That chain is all there
  * is to a result, so its bits do not depend on how many rows there are, how the work
  * is cut, or how the weights came to the multiplier:
@@ -34,6 +34,7 @@ enum {
     TILE_ROWS_TWO = 4,                 /* which need more registers */
     TILE_COLUMNS = TILE_GROUPS * PANEL_COLUMNS,
     WAITING_ROWS = 512, /* whose sums wait at a time, at most */
+    WIDE_TILES = TWO_MINS + 1,
 };
 
 /* Where the results of a tile go, and where sums wait between two panels of the same columns. */
@@ -131,10 +132,10 @@ IG_INLINE void add_one_scale(const panel *const *p, const rounded *const *x, int
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
         for (int v = 0; v < TILE_VECTORS; v++)
-            sum[r][v] = add_whole(vf_set(x[r][b].scale), whole[r][v], tile_scale(p, b, 0, v),
+            sum[r][v] = add_whole(kind, vf_set(x[r][b].scale), whole[r][v], tile_scale(p, b, 0, v),
                                   tile_below(p, b, v), sum[r][v]);
     }
-    if (kind == WITH_MIN) add_mins(p, x, b, sum, 0, rows);
+    if (kind_has_min(kind)) add_mins(p, x, b, sum, 0, rows);
 }
 
 /* sum = sum + (scale0 whole0 + scale1 whole1) * activation scale */
@@ -151,7 +152,7 @@ IG_INLINE void add_two_scales(const panel *const *p, const rounded *const *x, in
             IG_UNROLL_COLUMNS
             for (int v = 0; v < TILE_VECTORS; v++) {
                 const vf scale = tile_scale(p, b, half, v);
-                both[r][v] = half == 0 ? shifted_times(whole[r][v], scale, tile_below(p, b, v))
+                both[r][v] = half == 0 ? scale_first(kind, whole[r][v], scale, tile_below(p, b, v))
                                        : vf_fma(vi_to_float(whole[r][v]), scale, both[r][v]);
             }
         }
@@ -241,16 +242,15 @@ typedef void tile_fn(const panel *const *p, const rounded *const *x, int64_t blo
 TILES(one_scale, ONE_SCALE, false)
 TILES(wide, ONE_SCALE, true)
 TILES(with_min, WITH_MIN, false)
+TILES(k_min, K_MIN, false)
 TILES(two_scales, TWO_SCALES, false)
 TILES(two_mins, TWO_MINS, false)
 
 /* [kind, or the last for wide bytes][rows - 1] */
-static tile_fn *const tiles[5][7] = {
-    [ONE_SCALE] = TILE_NAMES(one_scale),
-    [WITH_MIN] = TILE_NAMES(with_min),
-    [TWO_SCALES] = TILE_NAMES(two_scales),
-    [TWO_MINS] = TILE_NAMES(two_mins),
-    [4] = TILE_NAMES(wide),
+static tile_fn *const tiles[WIDE_TILES + 1][7] = {
+    [ONE_SCALE] = TILE_NAMES(one_scale), [WITH_MIN] = TILE_NAMES(with_min),
+    [K_MIN] = TILE_NAMES(k_min),         [TWO_SCALES] = TILE_NAMES(two_scales),
+    [TWO_MINS] = TILE_NAMES(two_mins),   [WIDE_TILES] = TILE_NAMES(wide),
 };
 
 /* ---- products ---- */
@@ -395,7 +395,7 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
         out.ahead = ahead_of(p, c, first + blocks, i * blocks);
         const ending end = ending_at(p->end, r * p->y_row + c);
         if (out.last) finish_soon(end, out.y, p->y_row, rows, out.columns);
-        tiles[t->is_wide ? 4 : t->kind][rows - 1](panels, x, blocks, &out);
+        tiles[t->is_wide ? WIDE_TILES : (int)t->kind][rows - 1](panels, x, blocks, &out);
         if (out.last) finish(end, out.y, p->y_row, rows, out.columns);
     }
 }
