@@ -14,7 +14,8 @@
  * long text keeps all threads busy; with many, a unit takes its rows through all spans.
  * What a query finds depends on its own keys alone, not on the rows beside it.  Rows of
  * one sequence and the heads that read one head of keys walk together, and share what is
- * loaded by fours (paged_tile.h).
+ * loaded by fours (paged_tile.h); one row's keys in blocks are turned around while others are
+ * multiplied (paged_ahead.h).
  */
 #include "backend/cpu/paged_ahead.h"
 #include "backend/cpu/sums.h"
