@@ -9,23 +9,28 @@
 
 #include "ingot/blocks.h"
 
-enum { PAGE = 64, PAGES = 24, HEADS = 6, GROUPS = 2, WIDTH = 64 /* at most */, ROWS = 70 };
+/* HEADS and WIDTH: at most. */
+enum { PAGE = 64, PAGES = 24, HEADS = 10, GROUPS = 2, WIDTH = 96, ROWS = 70 };
 
 typedef struct cache {
     const char *name;
     ig_dtype type;
     uint32_t window;
-    int width;
+    int width, heads;
 } cache;
 
-static const cache caches[] = {{"f32", IG_F32, 0, 32},
-                               {"f32, heads of 27", IG_F32, 0, 27},
-                               {"f16", IG_F16, 0, 64},
-                               {"f16, heads of 40", IG_F16, 0, 40},
-                               {"bf16, heads of 24", IG_BF16, 0, 24},
-                               {"q8_0", IG_Q8_0, 0, 64},
-                               {"q8_0, a window", IG_Q8_0, 333, 64},
-                               {"f16, a window", IG_F16, 600, 32}};
+static const cache caches[] = {{"f32", IG_F32, 0, 32, 6},
+                               {"f32, heads of 27", IG_F32, 0, 27, 6},
+                               {"f16", IG_F16, 0, 64, 6},
+                               {"f16, heads of 40", IG_F16, 0, 40, 6},
+                               {"bf16, heads of 24", IG_BF16, 0, 24, 6},
+                               {"q8_0", IG_Q8_0, 0, 64, 6},
+                               {"q8_0, a window", IG_Q8_0, 333, 64, 6},
+                               {"q8_0, one head for each", IG_Q8_0, 0, 32, 2},
+                               {"q8_0, two for each", IG_Q8_0, 0, 96, 4},
+                               {"q8_0, four for each", IG_Q8_0, 100, 64, 8},
+                               {"q8_0, five for each", IG_Q8_0, 0, 64, 10},
+                               {"f16, a window", IG_F16, 600, 32, 6}};
 enum { CACHES = sizeof caches / sizeof caches[0] };
 
 /* Numbers that are always the same, between -1 and 1. */
@@ -62,10 +67,11 @@ typedef enum twist {
 
 static int page_of(int position) { return (position / PAGE * 7 + 5) % PAGES; }
 
-static void twist_blocks(ig_tensor *pages, twist how, int end) {
+static void twist_blocks(ig_tensor *pages, int width, twist how, int end) {
     static ig_block_q8_0 blocks[PAGES * PAGE * GROUPS * WIDTH / IG_BLOCK];
-    const int each = GROUPS * WIDTH / IG_BLOCK; /* blocks of a position */
-    must(ig_tensor_read(pages, blocks, sizeof blocks));
+    const int each = GROUPS * width / IG_BLOCK; /* blocks of a position */
+    const size_t bytes = (size_t)(PAGES * PAGE * each) * sizeof *blocks;
+    must(ig_tensor_read(pages, blocks, bytes));
     for (int i = 0; i < PAGES * PAGE; i++)
         for (int b = 0; b < each; b++) {
             ig_block_q8_0 *block = &blocks[(page_of(i) * PAGE + i % PAGE) * each + b];
@@ -75,7 +81,7 @@ static void twist_blocks(ig_tensor *pages, twist how, int end) {
             }
             if (how == UNSEEN_ODD && i >= end) block->d = 0x7e00;
         }
-    must(ig_tensor_write(pages, blocks, sizeof blocks));
+    must(ig_tensor_write(pages, blocks, bytes));
 }
 
 /* Rows at some positions, the keys of which lie where the table says. */
@@ -93,12 +99,12 @@ static void attend_at(int threads, const cache *c, twist how, const query_rows *
     must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = threads}, &ctx));
     ig_tensor *k = make_pages(ctx, c, 1), *v = make_pages(ctx, c, 2);
     if (how != AS_STORED) {
-        twist_blocks(k, how, a->position[count - 1] + 1);
-        twist_blocks(v, how, a->position[count - 1] + 1);
+        twist_blocks(k, c->width, how, a->position[count - 1] + 1);
+        twist_blocks(v, c->width, how, a->position[count - 1] + 1);
     }
-    const int each = HEADS * c->width;
+    const int each = c->heads * c->width;
     const ig_shape shape = IG_SHAPE(PAGES, PAGE, GROUPS, c->width);
-    ig_tensor *rows = floats(ctx, IG_SHAPE(count, HEADS, c->width), a->q);
+    ig_tensor *rows = floats(ctx, IG_SHAPE(count, c->heads, c->width), a->q);
     const ig_paged paged = {.k_pages = ig_reshape(k, shape),
                             .v_pages = ig_reshape(v, shape),
                             .page_table = ints(ctx, IG_SHAPE(1, PAGES), a->table),
@@ -118,7 +124,7 @@ static void attend_twisted(int threads, const cache *c, twist how, const float *
     int32_t table[PAGES], position[ROWS];
     for (int i = 0; i < PAGES; i++) table[i] = page_of(i * PAGE);
     for (int i = 0; i < count; i++) position[i] = PAGES * PAGE - ROWS - 9 + first + i;
-    const query_rows a = {q + first * HEADS * c->width, count, table, position};
+    const query_rows a = {q + first * c->heads * c->width, count, table, position};
     attend_at(threads, c, how, &a, out);
 }
 
@@ -135,7 +141,7 @@ static void rows_do_not_depend_on_their_neighbours_or_on_threads(void **state) {
         attend(1, &caches[c], q, 0, ROWS, want);
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
             for (int threads = 1; threads <= 3; threads += 2) {
-                const int first = 40, each = HEADS * caches[c].width;
+                const int first = 40, each = caches[c].heads * caches[c].width;
                 attend(threads, &caches[c], q, first, sizes[s], got);
                 if (memcmp(got, want + first * each, (size_t)(sizes[s] * each) * sizeof *got) != 0)
                     fail_msg("%s: %d rows on %d threads", caches[c].name, sizes[s], threads);
@@ -154,7 +160,7 @@ static void a_page_that_lies_nowhere_may_be_between_what_two_rows_see(void **sta
     for (size_t i = 0; i < CACHES; i++) {
         cache c = caches[i];
         c.window = 20;
-        const int each = HEADS * c.width;
+        const int each = c.heads * c.width;
         attend_at(1, &c, AS_STORED, &(query_rows){q, TOGETHER, table, position}, all);
         for (int r = 0; r < TOGETHER; r++) {
             attend_at(1, &c, AS_STORED, &(query_rows){q + r * each, 1, table, position + r}, one);
@@ -171,11 +177,11 @@ static void what_is_no_number_shows_in_its_head_alone(void **state) {
         for (size_t o = 0; o < sizeof odd / sizeof odd[0]; o++) {
             const int width = caches[c].width;
             fill(q, sizeof q / sizeof q[0], 3);
-            q[2 * width + 3] = odd[o];
+            q[width + 3] = odd[o];
             attend(1, &caches[c], q, 0, 1, got);
-            for (int i = 0; i < HEADS * width; i++)
-                if (isnan(got[i]) != (i / width == 2))
-                    fail_msg("%s: %g in head 2, %g in head %d", caches[c].name, odd[o], got[i],
+            for (int i = 0; i < caches[c].heads * width; i++)
+                if (isnan(got[i]) != (i / width == 1))
+                    fail_msg("%s: %g in head 1, %g in head %d", caches[c].name, odd[o], got[i],
                              i / width);
         }
 }
@@ -184,7 +190,7 @@ static void small_queries_find_what_zeros_do(void **state) {
     (void)state;
     float q[HEADS * WIDTH], want[HEADS * WIDTH] = {0}, got[HEADS * WIDTH];
     for (size_t c = 0; c < CACHES; c++) {
-        const int n = HEADS * caches[c].width;
+        const int n = caches[c].heads * caches[c].width;
         memset(q, 0, sizeof q);
         attend(1, &caches[c], q, 0, 1, want);
         for (int i = 0; i < n; i++) q[i] = i % 2 ? 1e-38f : -1e-44f;
@@ -195,17 +201,20 @@ static void small_queries_find_what_zeros_do(void **state) {
 
 static void scales_below_zero_count_as_they_are(void **state) {
     (void)state;
-    const cache blocks = {"q8_0", IG_Q8_0, 0, WIDTH};
+    const cache blocks = {"q8_0", IG_Q8_0, 0, 64, 8};
     static float q[ROWS * HEADS * WIDTH], want[ROWS * HEADS * WIDTH], got[ROWS * HEADS * WIDTH];
     fill(q, sizeof q / sizeof q[0], 3);
-    attend(1, &blocks, q, 0, 3, want);
-    attend_twisted(1, &blocks, SIGNS_MOVED, q, 0, 3, got);
-    for (int i = 0; i < 3 * HEADS * WIDTH; i++) assert_float_equal(got[i], want[i], 1e-6);
+    for (int rows = 1; rows <= 3; rows += 2) {
+        attend(1, &blocks, q, 0, rows, want);
+        attend_twisted(1, &blocks, SIGNS_MOVED, q, 0, rows, got);
+        for (int i = 0; i < rows * blocks.heads * blocks.width; i++)
+            assert_float_equal(got[i], want[i], 1e-6);
+    }
 }
 
 static void what_is_not_seen_does_not_show(void **state) {
     (void)state;
-    const cache blocks[] = {{"q8_0", IG_Q8_0, 0, WIDTH}, {"q8_0, a window", IG_Q8_0, 77, WIDTH}};
+    const cache blocks[] = {{"q8_0", IG_Q8_0, 0, 64, 8}, {"q8_0, a window", IG_Q8_0, 77, 64, 8}};
     static float q[ROWS * HEADS * WIDTH], want[HEADS * WIDTH], got[HEADS * WIDTH];
     fill(q, sizeof q / sizeof q[0], 3);
     for (size_t c = 0; c < 2; c++)
@@ -226,7 +235,7 @@ static void attend_beside(float size, float out[WIDTH]) {
     for (int i = 0; i < PAGE * WIDTH; i++) {
         index[i / WIDTH] = i / WIDTH;
         q[i % WIDTH] = 1;
-        keys[i] = i / WIDTH == 5 ? -8 : 0.01f * (float)(i / WIDTH % 7); /* weighs e^-64 */
+        keys[i] = i / WIDTH == 5 ? -8 : 0.01f * (float)(i / WIDTH % 7); /* weighs e^-78 */
         if (i / WIDTH == 5) values[i] = size;
     }
     ig_tensor *pages[2], *rows[2], *at = ints(ctx, IG_SHAPE(PAGE), index);

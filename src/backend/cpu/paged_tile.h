@@ -17,7 +17,6 @@
 
 enum {
     SPAN = 4 * IG_PAGE_ROWS, /* positions whose scores are kept */
-    BATCH = 64,              /* keys that are scored in one call, at most */
     TILE = 4,                /* queries at most */
     MOST_TURNED = 256,       /* numbers of a row, if its columns are kept */
     LINE = 64,               /* bytes */
@@ -324,19 +323,40 @@ typedef struct weighed {
     float unit[TILE];
 } weighed;
 
-IG_INLINE void add_block_values(const tile *t, int64_t at, const weighed *w, const int queries) {
+/* `line`: two lines from there on go with every four rows, so that no more are on their way at a
+ * time than a processor counts.  NULL: none. */
+IG_INLINE void add_block_values(const tile *t, int64_t at, const weighed *w, const char *line,
+                                const int queries) {
     for (int64_t c = at; c < at + IG_BLOCK; c += 2 * VF_LANES) {
         const char *rows = number_at(t->rows, c, IG_Q8_0);
         vi sum[MOST_DOTS];
         IG_UNROLL for (int i = 0; i < queries * DIGITS * 2; i++) sum[i] = vi_set(0);
-        for (int64_t j = t->low / 4; 4 * j < t->high; j++)
+        for (int64_t j = t->low / 4; 4 * j < t->high; j++) {
             add_four(rows + 4 * j * t->step, t->step, w->digit[0][j], BATCH, sum, queries);
+            if (!line) continue;
+            __builtin_prefetch(line, 0, 2);
+            __builtin_prefetch(line + LINE, 0, 2);
+            line += 2 * LINE;
+        }
         IG_UNROLL for (int k = 0; k < queries * 2; k++) {
             const vi *d = sum + k / 2 * DIGITS * 2 + k % 2;
             float *to = t->values[k / 2] + c + k % 2 * VF_LANES;
             vf_store(to, vf_fma(whole_sum(d[0], d[2], d[4]), vf_set(w->unit[k / 2]), vf_load(to)));
         }
     }
+}
+
+/* A column of blocks asks for its part of what comes next: lines that are more than the above asks
+ * for are asked for here.  Returns where the others begin. */
+IG_INLINE const char *fetch_beside(const tile *t, int64_t at) {
+    const int64_t fours = (t->high + 3) / 4 - t->low / 4, row = BATCH * at / t->width;
+    const int64_t rows = BATCH * IG_BLOCK / t->width;
+    const bool whole = t->next && t->next_step == t->next_bytes;
+    if (!whole) fetch(t, row, rows);
+    if (!whole) return NULL;
+    const char *begin = t->next + row * t->next_step, *end = begin + rows * t->next_step;
+    for (const char *p = begin + 2 * fours * LINE; p < end; p += LINE) __builtin_prefetch(p, 0, 2);
+    return begin;
 }
 
 /* In floats, where there are scales that weights cannot take over. */
@@ -347,16 +367,18 @@ IG_INLINE void add_whole(const tile *t, const int queries) {
     for (int64_t b = 0; b < t->width / IG_BLOCK; b++)
         take_scales(stored_at(t->rows, b * IG_BLOCK, IG_Q8_0), t->step, BATCH, half[b]);
     for (int64_t i = 0; i < t->width; i += IG_BLOCK) {
-        const bool fits = find_scales(half[i / IG_BLOCK], t->low, t->high, BATCH, scale);
-        fetch(t, BATCH * i / t->width, BATCH * IG_BLOCK / t->width);
-        if (fits) {
-            IG_UNROLL for (int h = 0; h < queries; h++) w.unit[h] =
-                weigh_rows(t->score + h * SPAN, scale, BATCH, w.digit[h]);
-            add_block_values(t, i, &w, queries);
-        } else {
+        if (!find_scales(half[i / IG_BLOCK], t->low, t->high, BATCH, scale)) {
             for (int64_t c = i; c < i + IG_BLOCK; c += VF_LANES)
                 add_columns(t, number_at(t->rows, c, IG_Q8_0), c, VF_LANES, queries, 1, IG_Q8_0);
+            continue;
         }
+        const char *line = fetch_beside(t, i);
+        IG_UNROLL for (int h = 0; h < queries; h++) w.unit[h] =
+            weigh_rows(t->score + h * SPAN, scale, w.digit[h]);
+        if (line)
+            add_block_values(t, i, &w, line, queries);
+        else
+            add_block_values(t, i, &w, NULL, queries);
     }
 }
 

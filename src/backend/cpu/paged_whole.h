@@ -23,7 +23,12 @@
 #include "backend/cpu/vec_math.h"
 #include "ingot/blocks.h"
 
-enum { DIGITS = 3, MOST_BLOCKS = 8 /* of a row */, MOST_DOTS = 4 * DIGITS * 2 };
+enum {
+    BATCH = 64, /* rows that are gone through in one call, at most */
+    DIGITS = 3,
+    MOST_BLOCKS = 8, /* of a row */
+    MOST_DOTS = 4 * DIGITS * 2,
+};
 
 /* Of four numbers, their digits side by side; the last place is not used. */
 typedef uint8_t digits_of_four[4][4];
@@ -154,25 +159,46 @@ IG_INLINE bool find_scales(uint16_t *half, int64_t low, int64_t high, int64_t n,
 }
 
 /*
- * Of n rows, the digits of weight times scale, and what one of the last digits is worth.  The
+ * The digits of weight times scale in a batch, and what one of the last digits is worth.  The
  * largest product decides that, so a row that hardly counts takes nothing from the others, however
- * large its scale is.
+ * large its scale is.  A NaN may come out as anything: it shows in the sum of weights.
  */
-IG_INLINE float weigh_rows(const float *weight, const float *scale, int64_t n,
-                           digits_of_four *digit) {
-    vf largest = vf_set(0);
-    for (int64_t j = 0; j < n; j += VF_LANES)
-        largest = vf_larger(largest, vf_mul(vf_load(weight + j), vf_load(scale + j)));
-    uint32_t exponent = bits_of_float(vf_largest(largest)) >> 23;
-    if (exponent < 22) exponent = 22; /* what is less than 2^-105 is nothing */
-    /* Times that, all are less than 2^22. */
-    const vf inverse = vf_set(float_of_bits((127 + 22 + 126 - exponent) << 23));
-    for (int64_t j = 0; j < n; j += VF_LANES) {
-        const vf x = vf_mul(vf_load(weight + j), vf_load(scale + j));
-        /* The last bits of such a sum are the whole number. */
-        vi_store_places(digit, j, vf_bits(vf_fma(x, inverse, vf_set(0x1p23f))));
+typedef struct weighing {
+    vf product[BATCH / VF_LANES];
+    vf inverse; /* of the unit */
+    float unit;
+} weighing;
+
+/* In WEIGH_STEPS steps, for those who have something else to do between them. */
+enum { WEIGH_STEPS = 4, WEIGH_VECTORS = BATCH / VF_LANES };
+
+IG_INLINE void weigh_step(const float *weight, const float *scale, digits_of_four *digit,
+                          weighing *w, const int s) {
+    if (s == 0) {
+        IG_UNROLL for (int j = 0; j < WEIGH_VECTORS; j++) w->product[j] =
+            vf_mul(vf_load(weight + j * VF_LANES), vf_load(scale + j * VF_LANES));
+    } else if (s == 1) {
+        vf largest = w->product[0];
+        IG_UNROLL for (int j = 1; j < WEIGH_VECTORS; j++) largest = vf_max(largest, w->product[j]);
+        uint32_t exponent = bits_of_float(vf_max_lane(largest)) >> 23;
+        if (exponent < 22) exponent = 22; /* what is less than 2^-105 is nothing */
+        /* Times that, all are less than 2^22. */
+        w->inverse = vf_set(float_of_bits((127 + 22 + 126 - exponent) << 23));
+        w->unit = float_of_bits((exponent - 21) << 23);
+    } else {
+        IG_UNROLL for (int i = 0; i < WEIGH_VECTORS / 2; i++) {
+            const int j = (s - 2) * (WEIGH_VECTORS / 2) + i;
+            /* The last bits of such a sum are the whole number. */
+            const vf x = vf_fma(w->product[j], w->inverse, vf_set(0x1p23f));
+            vi_store_places(digit, (int64_t)j * VF_LANES, vf_bits(x));
+        }
     }
-    return float_of_bits((exponent - 21) << 23);
+}
+
+IG_INLINE float weigh_rows(const float *weight, const float *scale, digits_of_four *digit) {
+    weighing w;
+    IG_UNROLL for (int s = 0; s < WEIGH_STEPS; s++) weigh_step(weight, scale, digit, &w, s);
+    return w.unit;
 }
 
 /* sum[h][digit][v] += products of four rows with the digits of their weights. */

@@ -13,6 +13,7 @@ enum {
     COLUMN_BYTES = 32, /* of each row that are turned at once, */
     COLUMN_WORDS = COLUMN_BYTES / 4,
     COLUMN_HALVES = COLUMN_BYTES / 2,
+    COLUMN_STEPS = 7,
 };
 
 #if defined(__AVX2__)
@@ -47,36 +48,34 @@ IG_INLINE void interleave(const vi *x, vi *y) {
 
 #if defined(__AVX512BW__)
 
-/* Rows 0 to 3 of `rows` and, behind each, the one four further on. */
-IG_INLINE void load_eight(const char *rows, int64_t step, vi *out) {
-    IG_UNROLL for (int r = 0; r < 4; r++) {
-        const __m256i low = _mm256_loadu_si256((const void *)(rows + r * step));
-        const __m256i high = _mm256_loadu_si256((const void *)(rows + (r + 4) * step));
-        out[r] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-    }
+/* Row r and, behind it, another one. */
+IG_INLINE vi load_rows(const char *rows, int64_t step, int r, int other) {
+    const __m256i low = _mm256_loadu_si256((const void *)(rows + r * step));
+    const __m256i high = _mm256_loadu_si256((const void *)(rows + other * step));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-/* out[s], lane r: word s of row r, which lies `step` bytes behind the one before. */
-IG_INLINE void vi_columns(const char *rows, int64_t step, vi *out) {
-    vi first[4], last[4];
-    load_eight(rows, step, first);
-    load_eight(rows + 8 * step, step, last);
-    turn_words(first);
-    turn_words(last);
-    IG_UNROLL for (int s = 0; s < 4; s++) {
-        out[s] = _mm512_shuffle_i32x4(first[s], last[s], 0x88);
-        out[s + 4] = _mm512_shuffle_i32x4(first[s], last[s], 0xdd);
+/* out[s], lane r: word s of row r, which lies `step` bytes behind the one before.  In COLUMN_STEPS
+ * steps, for those who have something else to do between them. */
+IG_INLINE void vi_columns_step(const char *rows, int64_t step, vi *out, const int s) {
+    if (s < 4) {
+        out[s] = load_rows(rows, step, s, s + 4);
+        out[s + 4] = load_rows(rows, step, s + 8, s + 12);
+    } else if (s < 6) {
+        turn_words(out + (s - 4) * 4);
+    } else {
+        IG_UNROLL for (int i = 0; i < 4; i++) {
+            const vi first = out[i], last = out[i + 4];
+            out[i] = _mm512_shuffle_i32x4(first, last, 0x88);
+            out[i + 4] = _mm512_shuffle_i32x4(first, last, 0xdd);
+        }
     }
 }
 
 /* The same of 16 bits: number s of the rows in half of out[s % 8], and as floats. */
 IG_INLINE void vi_columns_16(const char *rows, int64_t step, vi *out) {
     vi x[8];
-    IG_UNROLL for (int r = 0; r < 8; r++) {
-        const __m256i low = _mm256_loadu_si256((const void *)(rows + r * step));
-        const __m256i high = _mm256_loadu_si256((const void *)(rows + (r + 8) * step));
-        x[r] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-    }
+    IG_UNROLL for (int r = 0; r < 8; r++) x[r] = load_rows(rows, step, r, r + 8);
     interleave(x, out);
     interleave(out, x);
     interleave(x, out);
@@ -90,12 +89,7 @@ IG_INLINE vf vf_column_f16(const vi *columns, int s) {
 
 /* Bytes of four rows: lane i of out[v] holds number v VF_LANES + i of each. */
 IG_INLINE void vi_fours(const char *rows, int64_t step, vi *out) {
-    vi x[2]; /* rows 0 and 2, rows 1 and 3 */
-    IG_UNROLL for (int r = 0; r < 2; r++) {
-        const __m256i low = _mm256_loadu_si256((const void *)(rows + r * step));
-        const __m256i high = _mm256_loadu_si256((const void *)(rows + (r + 2) * step));
-        x[r] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-    }
+    const vi x[2] = {load_rows(rows, step, 0, 2), load_rows(rows, step, 1, 3)};
     /* Pairs of rows 0 and 1 in one half, of rows 2 and 3 in the other. */
     const vi low = TURNS(lo, 8, x[0], x[1]), high = TURNS(hi, 8, x[0], x[1]);
     const vi first = _mm512_set_epi16(55, 39, 54, 38, 53, 37, 52, 36, 51, 35, 50, 34, 49, 33, 48,
@@ -113,15 +107,18 @@ IG_INLINE void vi_store_places(uint8_t (*out)[4][4], int64_t j, vi x) {
 
 #elif defined(__AVX2__)
 
-IG_INLINE void vi_columns(const char *rows, int64_t step, vi *out) {
-    vi x[8];
-    IG_UNROLL for (int r = 0; r < 8; r++) x[r] =
-        _mm256_loadu_si256((const void *)(rows + r * step));
-    turn_words(x);
-    turn_words(x + 4);
-    IG_UNROLL for (int s = 0; s < 4; s++) {
-        out[s] = _mm256_permute2x128_si256(x[s], x[s + 4], 0x20);
-        out[s + 4] = _mm256_permute2x128_si256(x[s], x[s + 4], 0x31);
+IG_INLINE void vi_columns_step(const char *rows, int64_t step, vi *out, const int s) {
+    if (s < 4) {
+        IG_UNROLL for (int r = s; r < 8; r += 4) out[r] =
+            _mm256_loadu_si256((const void *)(rows + r * step));
+    } else if (s < 6) {
+        turn_words(out + (s - 4) * 4);
+    } else {
+        IG_UNROLL for (int i = 0; i < 4; i++) {
+            const vi first = out[i], last = out[i + 4];
+            out[i] = _mm256_permute2x128_si256(first, last, 0x20);
+            out[i + 4] = _mm256_permute2x128_si256(first, last, 0x31);
+        }
     }
 }
 
@@ -155,12 +152,12 @@ IG_INLINE void vi_store_places(uint8_t (*out)[4][4], int64_t j, vi x) {
 
 #else
 
-IG_INLINE void vi_columns(const char *rows, int64_t step, vi *out) {
+IG_INLINE void vi_columns_step(const char *rows, int64_t step, vi *out, const int s) {
     (void)step;
-    memcpy(out, rows, COLUMN_WORDS * sizeof *out);
+    if (s == 0) memcpy(out, rows, COLUMN_WORDS * sizeof *out);
 }
 IG_INLINE void vi_columns_16(const char *rows, int64_t step, vi *out) {
-    vi_columns(rows, step, out);
+    vi_columns_step(rows, step, out, 0);
 }
 IG_INLINE vf vf_column_f16(const vi *columns, int s) {
     uint16_t half;
@@ -180,5 +177,9 @@ IG_INLINE void vi_store_places(uint8_t (*out)[4][4], int64_t j, vi x) {
 }
 
 #endif
+
+IG_INLINE void vi_columns(const char *rows, int64_t step, vi *out) {
+    IG_UNROLL for (int s = 0; s < COLUMN_STEPS; s++) vi_columns_step(rows, step, out, s);
+}
 
 #endif

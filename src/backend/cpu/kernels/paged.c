@@ -14,9 +14,10 @@
  * long text keeps all threads busy; with many, a unit takes its rows through all spans.
  * What a query finds depends on its own keys alone, not on the rows beside it.  Rows of
  * one sequence and the heads that read one head of keys walk together, and share what is
- * loaded by fours (paged_tile.h).
+ * loaded by fours (paged_tile.h); one row's keys in blocks are turned around while others are
+ * multiplied (paged_ahead.h).
  */
-#include "backend/cpu/paged_tile.h"
+#include "backend/cpu/paged_ahead.h"
 #include "backend/cpu/sums.h"
 #include "backend/cpu/vec_math.h"
 #include "base/blocks.h"
@@ -88,6 +89,7 @@ typedef struct walk {
     float *values[QUERIES];                   /* where values are added up, */
     _Alignas(LINE) float score[QUERIES][SPAN];
     _Alignas(LINE) float columns[MOST_TURNED * BATCH]; /* a batch of keys, turned around */
+    ahead ahead;                                       /* of it, where one row walks alone */
 } walk;
 
 static float *state_of(const walk *w, int64_t row, int64_t head) {
@@ -154,27 +156,62 @@ static void do_tiles(walk *w, tile *t, const stored *s, int64_t group, int64_t j
     }
 }
 
-/* Keys or values [low, high) of a span, a batch of all heads of keys at a time: memory is read in
- * the order it lies in.  Each group asks for its part of the next batch. */
-static void do_side(walk *w, const side *s, int64_t low, int64_t high, extent how) {
+/* A head of keys or of values and the batch from j on.  It asks for its part of the next batch. */
+static tile tile_at(walk *w, const side *s, int64_t low, int64_t high, int64_t j, int64_t group) {
     const params *p = w->l->params;
-    for (int64_t j = low / BATCH * BATCH; j < high; j += BATCH) {
-        const pages *next = j + BATCH < SPAN || !s->then ? s->pages : s->then->pages;
-        const char *rows = row_at(s, j), *next_rows = row_at(s, j + BATCH);
-        if (!rows) continue; /* between what two rows see */
-        tile t = {.step = s->pages->step_bytes,
-                  .width = s->pages->width,
-                  .columns = w->columns,
-                  .low = low > j ? low - j : 0,
-                  .high = smaller(high - j, BATCH),
-                  .next_step = w->groups == p->g ? next->row_bytes : next->step_bytes,
-                  .next_bytes = next->row_bytes};
-        for (int64_t group = 0; group < w->groups; group++) {
-            t.rows = rows + group * s->pages->row_bytes;
-            t.next = next_rows ? next_rows + group * BATCH * t.next_step : NULL;
-            do_tiles(w, &t, s->pages->stored, group, j, how);
-        }
+    const pages *next = j + BATCH < SPAN || !s->then ? s->pages : s->then->pages;
+    const char *rows = row_at(s, j), *next_rows = row_at(s, j + BATCH);
+    tile t = {.step = s->pages->step_bytes,
+              .width = s->pages->width,
+              .columns = w->columns,
+              .low = low > j ? low - j : 0,
+              .high = smaller(high - j, BATCH),
+              .next_step = w->groups == p->g ? next->row_bytes : next->step_bytes,
+              .next_bytes = next->row_bytes};
+    if (rows) t.rows = rows + group * s->pages->row_bytes;
+    if (next_rows) t.next = next_rows + group * BATCH * t.next_step;
+    return t;
+}
+
+/* The same with the queries of one row. */
+static tile own_tile_at(walk *w, const side *s, int64_t low, int64_t high, int64_t j,
+                        int64_t group) {
+    const int64_t first = group * w->each;
+    tile t = tile_at(w, s, low, high, j, group);
+    t.q = w->q + first;
+    t.asked = w->asked[first];
+    t.values = w->values + first;
+    t.score = w->score[first] + j;
+    return t;
+}
+
+/* One row's scores of keys in blocks: some are turned around while others are multiplied. */
+static void score_alone(walk *w, const side *s, int64_t low, int64_t high) {
+    int64_t j = low / BATCH * BATCH, group = 0;
+    tile t = own_tile_at(w, s, low, high, j, group);
+    w->ahead.begun = false;
+    w->ahead.at = 0;
+    while (j < high) {
+        const tile now = t;
+        if (++group == w->groups) group = 0, j += BATCH;
+        if (j < high) t = own_tile_at(w, s, low, high, j, group);
+        score_ahead(&w->ahead, &now, j < high ? &t : NULL, w->each);
     }
+}
+
+/* Keys or values [low, high) of a span, a batch of all heads of keys at a time: memory is read in
+ * the order it lies in. */
+static void do_side(walk *w, const side *s, int64_t low, int64_t high, extent how) {
+    if (how == ALL && w->rows == 1 && w->each <= TILE && s->pages->stored->whole) {
+        score_alone(w, s, low, high);
+        return;
+    }
+    for (int64_t j = low / BATCH * BATCH; j < high; j += BATCH)
+        for (int64_t group = 0; group < w->groups; group++) {
+            tile t = tile_at(w, s, low, high, j, group);
+            /* Nothing lies between what two rows see. */
+            if (t.rows) do_tiles(w, &t, s->pages->stored, group, j, how);
+        }
 }
 
 typedef struct scores {
