@@ -99,7 +99,7 @@ IG_INLINE void dot_groups(const ig_dtype type, const open_blocks *o, const round
             whole[r][g] = whole_begin(kind, row, half);
             if (DOT_IN_PAIRS)
                 whole[r][g] = dot_in_pairs(whole[r][g], o->w[g] + first, row->q + 4 * first, count,
-                                           kind >= TWO_SCALES ? RUN_SIXES : RUN_FIVES,
+                                           kind_halves(kind) == 2 ? RUN_SIXES : RUN_FIVES,
                                            panel_types[type].is_wide);
         }
     }

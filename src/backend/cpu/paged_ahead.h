@@ -41,10 +41,16 @@ typedef struct portions {
     int64_t due;
 } portions;
 
+/* Of rows that have no others between them. */
 IG_INLINE portions portions_of(const tile *t, int64_t parts) {
     const bool whole = t->next && t->next_step == t->next_bytes;
-    if (!whole) fetch(t, 0, BATCH); /* rows of others lie between */
     return (portions){.p = t->next, .part = whole ? (BATCH * t->next_step << 8) / parts + 1 : 0};
+}
+
+/* Of others, the part that comes with unit i. */
+IG_INLINE void fetch_rows(const tile *t, int64_t i, int64_t units) {
+    const int64_t row = BATCH * i / units;
+    if (t->next_step != t->next_bytes) fetch(t, row, BATCH * (i + 1) / units - row);
 }
 
 IG_INLINE void fetch_part(portions *p) {
@@ -165,6 +171,7 @@ static void score_ahead(ahead *a, const tile *t, const tile *then, int64_t queri
         const asked *q = t->asked + block;
         float *score = t->score + row;
         const bool first = block == 0;
+        fetch_rows(t, i, units);
         if (++block == blocks) block = 0, row += KEY_LANES;
         if (i + 1 < units)
             w.block = block_at(t, row, block);

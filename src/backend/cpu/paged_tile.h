@@ -36,9 +36,9 @@ typedef struct tile {
     int64_t step, width;
     int64_t low, high; /* the rows of a batch that are seen: by any query when they are scored */
     /* What the walk comes to next, as much for each row: memory should be on its way meanwhile,
-     * asked for in small portions, because too many at once get lost, and in the order that it
-     * lies in, because then more follows by itself.  It goes into the second cache: of the first,
-     * requests on their way to memory are few.  NULL: another tile has asked for it. */
+     * asked for in small portions, because too many at once get lost.  It goes into the second
+     * cache: of the first, requests on their way to memory are few.  NULL: another tile has asked
+     * for it. */
     const char *next;
     int64_t next_step, next_bytes;
 } tile;
@@ -350,7 +350,7 @@ IG_INLINE void add_block_values(const tile *t, int64_t at, const weighed *w, con
  * for are asked for here.  Returns where the others begin. */
 IG_INLINE const char *fetch_beside(const tile *t, int64_t at) {
     const int64_t fours = (t->high + 3) / 4 - t->low / 4, row = BATCH * at / t->width;
-    const int64_t rows = BATCH * IG_BLOCK / t->width;
+    const int64_t rows = BATCH * (at + IG_BLOCK) / t->width - row;
     const bool whole = t->next && t->next_step == t->next_bytes;
     if (!whole) fetch(t, row, rows);
     if (!whole) return NULL;

@@ -159,46 +159,27 @@ IG_INLINE bool find_scales(uint16_t *half, int64_t low, int64_t high, int64_t n,
 }
 
 /*
- * The digits of weight times scale in a batch, and what one of the last digits is worth.  The
+ * The digits of weight times scale in a batch; returns what one of the last digits is worth.  The
  * largest product decides that, so a row that hardly counts takes nothing from the others, however
  * large its scale is.  A NaN may come out as anything: it shows in the sum of weights.
  */
-typedef struct weighing {
-    vf product[BATCH / VF_LANES];
-    vf inverse; /* of the unit */
-    float unit;
-} weighing;
-
-/* In WEIGH_STEPS steps, for those who have something else to do between them. */
-enum { WEIGH_STEPS = 4, WEIGH_VECTORS = BATCH / VF_LANES };
-
-IG_INLINE void weigh_step(const float *weight, const float *scale, digits_of_four *digit,
-                          weighing *w, const int s) {
-    if (s == 0) {
-        IG_UNROLL for (int j = 0; j < WEIGH_VECTORS; j++) w->product[j] =
-            vf_mul(vf_load(weight + j * VF_LANES), vf_load(scale + j * VF_LANES));
-    } else if (s == 1) {
-        vf largest = w->product[0];
-        IG_UNROLL for (int j = 1; j < WEIGH_VECTORS; j++) largest = vf_max(largest, w->product[j]);
-        uint32_t exponent = bits_of_float(vf_max_lane(largest)) >> 23;
-        if (exponent < 22) exponent = 22; /* what is less than 2^-105 is nothing */
-        /* Times that, all are less than 2^22. */
-        w->inverse = vf_set(float_of_bits((127 + 22 + 126 - exponent) << 23));
-        w->unit = float_of_bits((exponent - 21) << 23);
-    } else {
-        IG_UNROLL for (int i = 0; i < WEIGH_VECTORS / 2; i++) {
-            const int j = (s - 2) * (WEIGH_VECTORS / 2) + i;
-            /* The last bits of such a sum are the whole number. */
-            const vf x = vf_fma(w->product[j], w->inverse, vf_set(0x1p23f));
-            vi_store_places(digit, (int64_t)j * VF_LANES, vf_bits(x));
-        }
-    }
-}
-
 IG_INLINE float weigh_rows(const float *weight, const float *scale, digits_of_four *digit) {
-    weighing w;
-    IG_UNROLL for (int s = 0; s < WEIGH_STEPS; s++) weigh_step(weight, scale, digit, &w, s);
-    return w.unit;
+    enum { VECTORS = BATCH / VF_LANES };
+    vf product[VECTORS], largest = vf_set(0);
+    IG_UNROLL for (int j = 0; j < VECTORS; j++) {
+        product[j] = vf_mul(vf_load(weight + j * VF_LANES), vf_load(scale + j * VF_LANES));
+        largest = vf_max(largest, product[j]);
+    }
+    uint32_t exponent = bits_of_float(vf_max_lane(largest)) >> 23;
+    if (exponent < 22) exponent = 22; /* what is less than 2^-105 is nothing */
+    /* Times that, all are less than 2^22. */
+    const vf inverse = vf_set(float_of_bits((127 + 22 + 126 - exponent) << 23));
+    IG_UNROLL for (int j = 0; j < VECTORS; j++) {
+        /* The last bits of such a sum are the whole number. */
+        const vf x = vf_fma(product[j], inverse, vf_set(0x1p23f));
+        vi_store_places(digit, (int64_t)j * VF_LANES, vf_bits(x));
+    }
+    return float_of_bits((exponent - 21) << 23);
 }
 
 /* sum[h][digit][v] += products of four rows with the digits of their weights. */

@@ -336,11 +336,12 @@ IG_INLINE bool kind_has_min(const panel_kind kind) {
 }
 
 /*
- * Whole numbers of K blocks count from SHIFTED on: then their bits are those of the float that is
- * 1.5 * 2^23 more, and scale * number takes one operation, scale * float + below, where below is
- * -scale * 1.5 * 2^23.  Scales have few enough bits for that to be exact, so the result is rounded
- * once.  Where sums do not begin in a register, it would cost what it saves.  Other kinds multiply
- * both scales first: so does llama.cpp, and rounds activations as we do.
+ * Whole numbers of K_MIN and those behind it count from SHIFTED on: then their bits are those of
+ * the float that is 1.5 * 2^23 more, and scale * number takes one operation, scale * float + below,
+ * where below is -scale * 1.5 * 2^23.  Scales have few enough bits for that to be exact, so the
+ * result is rounded once.  Where sums do not begin in a register, it would cost what it saves, and
+ * plain C rounds twice.  Other kinds multiply both scales first: so does llama.cpp, and rounds
+ * activations as we do.
  */
 enum { SHIFTED = 0x4b400000, SHIFTED_FLOAT = 3 << 22 };
 IG_INLINE bool kind_is_shifted(const panel_kind kind) {

@@ -59,12 +59,12 @@ IG_INLINE four_ints largest_of(const float *const *x) {
 
 /* Adding 1.5 * 2^23 leaves a number, rounded to nearest even, in the last bits. */
 IG_INLINE void round_bytes(const float *x, float inverse, int32_t kept, vb32 *q) {
-    enum { ROUNDED = 0x4b400000, VECTORS = IG_BLOCK / VF_LANES };
+    enum { VECTORS = IG_BLOCK / VF_LANES };
     vi lanes[VECTORS];
     for (int i = 0; i < VECTORS; i++) {
         const vf scaled = vf_mul(vf_load(x + i * VF_LANES), vf_set(inverse));
-        const vi shifted = vf_bits(vf_add(scaled, vf_of_bits(vi_set(ROUNDED))));
-        lanes[i] = vi_and(vi_sub(shifted, vi_set(ROUNDED)), vi_set(kept));
+        const vi shifted = vf_bits(vf_add(scaled, vf_of_bits(vi_set(SHIFTED))));
+        lanes[i] = vi_and(vi_sub(shifted, vi_set(SHIFTED)), vi_set(kept));
     }
     vi_to_bytes(lanes, q);
 }

@@ -206,8 +206,8 @@ static inline void tiled_through(const whole_block *p, const panel *const *panel
 }
 
 /* Whether so many rows go this way: then `x` of a block is what tiled_keep() made of them all.
- * Vectors are as fast where they have mins to add besides, and two scales for a block would be two
- * tiles. */
+ * Vectors are about as fast where they have mins to add besides (0043 has Q4_K and Q5_K), and two
+ * scales for a block would be two tiles. */
 static inline bool tiled_fits(ig_dtype dtype, int64_t rows) {
     return HAS_TILES && panel_types[dtype].kind == ONE_SCALE && rows >= TILED_LEAST;
 }

@@ -5,7 +5,7 @@
  * of 32 products is then summed exactly, in integers, and goes into the result by
  *
  *     sum = sum + (weight scale * activation scale) * whole        one scale
- *     sum = sum + activation scale * (weight scale * whole)        the same in K blocks (SHIFTED)
+ *     sum = sum + activation scale * (weight scale * whole)        the same where it is SHIFTED
  *     sum = sum + activation scale * (scale 0 * whole 0 + ...)     two
  *     sum = sum + min * (activation scale * sum of bytes)          with a min
  *
@@ -44,7 +44,7 @@ typedef struct tile_out {
     float (*waiting)[TILE_COLUMNS];
     const float *bias;    /* or NULL */
     bool first, last;     /* panels */
-    const uint8_t *ahead; /* what is fetched meanwhile, a line for each block */
+    const uint8_t *ahead; /* what is fetched meanwhile, a line or two for each block */
 } tile_out;
 
 typedef vf tile_sums[TILE_ROWS][TILE_VECTORS];
@@ -210,11 +210,11 @@ IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t 
                         const tile_out *out, const int rows, const panel_kind kind,
                         const bool is_wide) {
     tile_sums sum;
-    if (rows > (kind >= TWO_SCALES ? TILE_ROWS_TWO : TILE_ROWS)) return; /* never called */
+    if (rows > (kind_halves(kind) == 2 ? TILE_ROWS_TWO : TILE_ROWS)) return; /* never called */
     load_sums(out, sum, rows);
     for (int64_t b = 0; b < blocks; b++) {
         __builtin_prefetch(out->ahead + b * LINE, 0, 2);
-        if (kind >= TWO_SCALES)
+        if (kind_halves(kind) == 2)
             add_two_scales(p, x, b, sum, rows, kind);
         else
             add_one_scale(p, x, b, sum, rows, kind, is_wide);
@@ -379,7 +379,7 @@ static inline const uint8_t *ahead_of(const whole_block *p, int64_t c, int64_t n
 static inline void through_panels(const whole_block *p, const panel *const *panels, int64_t c,
                                   int64_t first, int64_t blocks, whole_room *room) {
     const panel_type *t = &panel_types[p->dtype];
-    const int64_t most = t->kind >= TWO_SCALES ? TILE_ROWS_TWO : TILE_ROWS;
+    const int64_t most = kind_halves(t->kind) == 2 ? TILE_ROWS_TWO : TILE_ROWS;
     const int64_t n_tiles = (p->rows + most - 1) / most;
     tile_out out = {.y_row = p->y_row,
                     .columns = smaller(p->columns - c, TILE_COLUMNS),

@@ -209,7 +209,7 @@ static void do_side(walk *w, const side *s, int64_t low, int64_t high, extent ho
     for (int64_t j = low / BATCH * BATCH; j < high; j += BATCH)
         for (int64_t group = 0; group < w->groups; group++) {
             tile t = tile_at(w, s, low, high, j, group);
-            /* Nothing lies between what two rows see. */
+            /* A page between what two rows see may lie nowhere. */
             if (t.rows) do_tiles(w, &t, s->pages->stored, group, j, how);
         }
 }
