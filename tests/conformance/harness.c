@@ -160,9 +160,8 @@ static verdict run_seats(const conformance_subject *subject, trial *t, const ans
     return v;
 }
 
-static bool takes(const conformance_subject *subject, const trial *t) {
-    const ig_backend *backend = subject->backend;
-    return !backend->can_run || backend->can_run(subject->seats[0].device, &t->step);
+static bool takes(const conformance_subject *subject, trial *t) {
+    return trial_taken(t, subject->backend, subject->seats[0].device);
 }
 
 /* ---- counting ---- */
