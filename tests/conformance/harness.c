@@ -147,11 +147,11 @@ static verdict run_on(const conformance_subject *subject, int seat, trial *t, tr
 }
 
 static verdict run_seats(const conformance_subject *subject, trial *t, const answer *a,
-                         double least, char *words) {
+                         const conformance_options *o, char *words) {
     trial_result alone, together;
-    verdict v = run_on(subject, 0, t, GARBAGE_HUGE, a, least, &alone, words);
+    verdict v = run_on(subject, o->one_device, t, GARBAGE_HUGE, a, o->least, &alone, words);
     if (v != PASSED) return v;
-    v = run_on(subject, 1, t, GARBAGE_HUGE_NEGATIVE, a, least, &together, words);
+    v = run_on(subject, 1, t, GARBAGE_HUGE_NEGATIVE, a, o->least, &together, words);
     if (v == PASSED) {
         if (bits_differ(t, &alone, &together, words)) v = FAILED;
         trial_result_deinit(&together);
@@ -194,8 +194,7 @@ static void report_all(const session *s, typed_case typed, verdict v, const char
 static void run_subject(const session *s, conformance_subject *subject, typed_case typed, trial *t,
                         const answer *a) {
     char words[WORDS_BYTES] = "";
-    const verdict v =
-        takes(subject, t) ? run_seats(subject, t, a, s->options.least, words) : REFUSED;
+    const verdict v = takes(subject, t) ? run_seats(subject, t, a, &s->options, words) : REFUSED;
     if (v == PASSED)
         for (uint32_t i = 0; i < t->step.n_in + t->step.n_out; i++)
             subject->result.shown |= UINT64_C(1) << ig_step_operand(&t->step, i)->desc.dtype;
