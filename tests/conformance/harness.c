@@ -6,21 +6,14 @@
 #include "backend/ref/ref.h"
 #include "trial.h"
 
-enum { THREADS = 3, MAX_SEATS = 2, WORDS_BYTES = 256 };
-
-/* The backend as one team of threads sees it. */
-typedef struct seat {
-    test_host host;
-    ig_backend_device plain, *device;
-} seat;
+enum { THREADS = 3, WORDS_BYTES = 256 };
 
 typedef struct session {
-    const ig_backend *backend;
-    seat seats[MAX_SEATS]; /* one thread, three threads */
+    conformance_subject *subjects;
+    size_t count;
     test_host oracle_host;
     ig_backend_device oracle;
     conformance_options options;
-    conformance *result;
 } session;
 
 /* ---- the oracle ---- */
@@ -28,10 +21,12 @@ typedef struct session {
 typedef struct answer {
     trial oracle;
     trial_result want;
+    double least; /* errors below this do not count */
 } answer;
 
 static ig_status ask_oracle(session *s, const trial *t, ig_dtype real, answer *out) {
     IG_TRY(trial_init_oracle(&out->oracle, t, real));
+    out->least = s->options.least;
     const ig_status status =
         trial_run(&out->oracle, &ig_ref_backend, &s->oracle, GARBAGE_HUGE, RUN_ONCE, &out->want);
     if (status != IG_OK) trial_deinit(&out->oracle);
@@ -78,8 +73,7 @@ static bool close_enough(double got, double want, ig_dtype dtype, double epsilon
 }
 
 /* Says which element of which output is not what the oracle has; false: there is none. */
-static bool differs(const trial *t, const trial_result *got, const answer *a, double least,
-                    char *words) {
+static bool differs(const trial *t, const trial_result *got, const answer *a, char *words) {
     const double epsilons = case_tolerance_of(t->step.op).epsilons;
     for (uint32_t k = 0; k < t->step.n_out; k++) {
         const ig_ref_view y = trial_view(&t->out[k], got->memory);
@@ -94,7 +88,7 @@ static bool differs(const trial *t, const trial_result *got, const answer *a, do
                 return true;
             }
             const double g = ig_ref_get_any(&y, i), e = ig_ref_get_any(&w, i);
-            if (close_enough(g, e, y.dtype, epsilons, least)) continue;
+            if (close_enough(g, e, y.dtype, epsilons, a->least)) continue;
             snprintf(words, WORDS_BYTES, "output %u, element %lld: %.9g, want %.9g (within %g eps)",
                      k, (long long)i, g, e, epsilons);
             return true;
@@ -123,7 +117,7 @@ static bool bits_differ(const trial *t, const trial_result *a, const trial_resul
 
 /* ---- one case ---- */
 
-typedef enum verdict { PASSED, REFUSED, FAILED, LEFT_OUT } verdict;
+typedef enum verdict { PASSED, REFUSED, FAILED } verdict;
 
 static int64_t elements_of(const ig_step *step) {
     int64_t elements = 0;
@@ -138,25 +132,27 @@ static verdict failed(ig_status status, char *words) {
 }
 
 /* One run of a seat, compared with the oracle. */
-static verdict run_on(session *s, seat *at, trial *t, trial_garbage garbage, const answer *a,
-                      trial_result *got, char *words) {
-    const ig_status status = trial_run(t, s->backend, at->device, garbage, RUN_TWICE, got);
+static verdict run_on(const conformance_subject *subject, int seat, trial *t, trial_garbage garbage,
+                      const answer *a, trial_result *got, char *words) {
+    const ig_status status =
+        trial_run(t, subject->backend, subject->seats[seat].device, garbage, RUN_TWICE, got);
     if (status == IG_ERR_UNSUPPORTED) return REFUSED;
     if (status != IG_OK) return failed(status, words);
 
     const int stray = trial_find_stray_write(t, got, garbage);
     if (stray >= 0)
         snprintf(words, WORDS_BYTES, "wrote outside of its outputs, in buffer %d", stray);
-    if (stray < 0 && !differs(t, got, a, s->options.least, words)) return PASSED;
+    if (stray < 0 && !differs(t, got, a, words)) return PASSED;
     trial_result_deinit(got);
     return FAILED;
 }
 
-static verdict run_seats(session *s, trial *t, const answer *a, char *words) {
+static verdict run_seats(const conformance_subject *subject, trial *t, const answer *a,
+                         bool one_device, char *words) {
     trial_result alone, together;
-    verdict v = run_on(s, &s->seats[0], t, GARBAGE_HUGE, a, &alone, words);
+    verdict v = run_on(subject, one_device, t, GARBAGE_HUGE, a, &alone, words);
     if (v != PASSED) return v;
-    v = run_on(s, &s->seats[1], t, GARBAGE_HUGE_NEGATIVE, a, &together, words);
+    v = run_on(subject, 1, t, GARBAGE_HUGE_NEGATIVE, a, &together, words);
     if (v == PASSED) {
         if (bits_differ(t, &alone, &together, words)) v = FAILED;
         trial_result_deinit(&together);
@@ -165,35 +161,11 @@ static verdict run_seats(session *s, trial *t, const answer *a, char *words) {
     return v;
 }
 
-static verdict run_case(session *s, const ig_case *c, ig_dtype real, uint64_t *dtypes,
-                        char *words) {
-    trial t;
-    answer a;
-    ig_status status = trial_init(&t, c, real);
-    if (status != IG_OK) return failed(status, words);
-    if (s->options.most_elements > 0 && elements_of(&t.step) > s->options.most_elements) {
-        trial_deinit(&t);
-        return LEFT_OUT;
-    }
-    if (s->backend->can_run && !s->backend->can_run(s->seats[0].device, &t.step)) {
-        trial_deinit(&t); /* without asking the oracle, which takes its time */
-        return REFUSED;
-    }
-    if (c->derived > 0) status = derive(s, c, real, &t);
-    if (status == IG_OK) status = ask_oracle(s, &t, real, &a);
-    if (status != IG_OK) {
-        trial_deinit(&t);
-        return failed(status, words);
-    }
-    const verdict v = run_seats(s, &t, &a, words);
-    for (uint32_t i = 0; i < t.step.n_in + t.step.n_out; i++)
-        *dtypes |= UINT64_C(1) << ig_step_operand(&t.step, i)->desc.dtype;
-    answer_deinit(&a);
-    trial_deinit(&t);
-    return v;
+static bool takes(const conformance_subject *subject, trial *t) {
+    return trial_taken(t, subject->backend, subject->seats[0].device);
 }
 
-/* ---- all of them ---- */
+/* ---- counting ---- */
 
 static void count(conformance_count *c, verdict v) {
     c->passed += v == PASSED;
@@ -201,17 +173,71 @@ static void count(conformance_count *c, verdict v) {
     c->failed += v == FAILED;
 }
 
-static void run_and_count(session *s, const ig_case *c, ig_dtype real, ig_dtype reported) {
-    char words[WORDS_BYTES] = "";
-    uint64_t dtypes = 0;
-    const verdict v = run_case(s, c, real, &dtypes, words);
-    count(&s->result->at[c->op][reported], v);
-    count(&s->result->all, v);
-    if (v == PASSED) s->result->shown |= dtypes;
+/* A case in one of its dtypes, and the dtype that it is counted under. */
+typedef struct typed_case {
+    const ig_case *c;
+    ig_dtype real, reported;
+} typed_case;
+
+static void report(const session *s, conformance_subject *subject, typed_case typed, verdict v,
+                   const char *words) {
+    count(&subject->result.at[typed.c->op][typed.reported], v);
+    count(&subject->result.all, v);
     if (v == FAILED && s->options.out)
-        fprintf(s->options.out, "%s: FAIL %s %s, %s: %s\n", s->backend->name, ig_op_name(c->op),
-                ig_dtype_name(reported), c->what, words);
+        fprintf(s->options.out, "%s: FAIL %s %s, %s: %s\n", subject->name, ig_op_name(typed.c->op),
+                ig_dtype_name(typed.reported), typed.c->what, words);
 }
+
+static void report_all(const session *s, typed_case typed, verdict v, const char *words) {
+    for (size_t i = 0; i < s->count; i++) report(s, &s->subjects[i], typed, v, words);
+}
+
+static void run_subject(const session *s, conformance_subject *subject, typed_case typed, trial *t,
+                        const answer *a) {
+    char words[WORDS_BYTES] = "";
+    const verdict v =
+        takes(subject, t) ? run_seats(subject, t, a, s->options.one_device, words) : REFUSED;
+    if (v == PASSED)
+        for (uint32_t i = 0; i < t->step.n_in + t->step.n_out; i++)
+            subject->result.shown |= UINT64_C(1) << ig_step_operand(&t->step, i)->desc.dtype;
+    report(s, subject, typed, v, words);
+}
+
+/* The oracle takes its time: it is asked once, and not at all if nobody takes the case. */
+static void run_trial(session *s, typed_case typed, trial *t) {
+    answer a;
+    bool wanted = false;
+    for (size_t i = 0; i < s->count; i++) wanted |= takes(&s->subjects[i], t);
+    if (!wanted) {
+        report_all(s, typed, REFUSED, "");
+        return;
+    }
+    ig_status status = typed.c->derived > 0 ? derive(s, typed.c, typed.real, t) : IG_OK;
+    if (status == IG_OK) status = ask_oracle(s, t, typed.real, &a);
+    if (status != IG_OK) {
+        char words[WORDS_BYTES];
+        report_all(s, typed, failed(status, words), words);
+        return;
+    }
+    for (size_t i = 0; i < s->count; i++) run_subject(s, &s->subjects[i], typed, t, &a);
+    answer_deinit(&a);
+}
+
+static void run_typed(session *s, typed_case typed) {
+    trial t;
+    const ig_status status = trial_init(&t, typed.c, typed.real);
+    if (status != IG_OK) {
+        char words[WORDS_BYTES];
+        report_all(s, typed, failed(status, words), words);
+        return;
+    }
+    const bool left_out =
+        s->options.most_elements > 0 && elements_of(&t.step) > s->options.most_elements;
+    if (!left_out) run_trial(s, typed, &t);
+    trial_deinit(&t);
+}
+
+/* ---- all of them ---- */
 
 /* A case with real operands runs for each real dtype; others have dtypes of their own. */
 static void run_cases(session *s, const case_table *table) {
@@ -220,23 +246,22 @@ static void run_cases(session *s, const case_table *table) {
         bool real = false;
         for (int i = 0; i < CASE_MAX_IN; i++) real |= c->in[i].used && c->in[i].type == 0;
         if (real) {
-            run_and_count(s, c, IG_F32, IG_F32);
-            run_and_count(s, c, IG_F64, IG_F64);
+            run_typed(s, (typed_case){c, IG_F32, IG_F32});
+            run_typed(s, (typed_case){c, IG_F64, IG_F64});
         } else {
             const ig_attrs_fill *fill = c->attrs; /* the one op without an input */
-            run_and_count(s, c, IG_DTYPE_COUNT,
-                          (ig_dtype)(c->in[0].used ? c->in[0].type - 1 : fill->dtype));
+            const ig_dtype own = (ig_dtype)(c->in[0].used ? c->in[0].type - 1 : fill->dtype);
+            run_typed(s, (typed_case){c, IG_DTYPE_COUNT, own});
         }
     }
 }
 
-static void print(const session *s) {
+static void print(const conformance_subject *subject, FILE *out) {
     for (int op = 0; op < IG_OP_COUNT; op++)
         for (int dtype = 0; dtype < IG_DTYPE_COUNT; dtype++) {
-            const conformance_count c = s->result->at[op][dtype];
+            const conformance_count c = subject->result.at[op][dtype];
             if (c.passed + c.refused + c.failed == 0) continue;
-            fprintf(s->options.out, "%s: %s %-18s %-5s %u passed, %u refused, %u failed\n",
-                    s->backend->name,
+            fprintf(out, "%s: %s %-18s %-5s %u passed, %u refused, %u failed\n", subject->name,
                     c.failed   ? "FAIL"
                     : c.passed ? "PASS"
                                : "none",
@@ -245,43 +270,49 @@ static void print(const session *s) {
         }
 }
 
-static ig_status open_seats(session *s) {
-    const uint32_t threads[MAX_SEATS] = {1, THREADS};
-    for (int i = 0; i < MAX_SEATS; i++) {
-        seat *at = &s->seats[i];
+static void close_seat(conformance_subject *subject, conformance_seat *at) {
+    trial_close(subject->backend, &at->plain, at->device);
+    subject->result.leaked += at->host.live;
+    subject->result.warnings += at->host.warnings;
+    host_deinit(&at->host);
+}
+
+ig_status conformance_open(conformance_subject *subject, const char *name,
+                           const ig_backend *backend) {
+    const uint32_t threads[CONFORMANCE_SEATS] = {1, THREADS};
+    *subject = (conformance_subject){.name = name, .backend = backend};
+    for (int i = 0; i < CONFORMANCE_SEATS; i++) {
+        conformance_seat *at = &subject->seats[i];
         host_init(&at->host, threads[i]);
-        const ig_status status = trial_open(s->backend, &at->host, &at->plain, &at->device);
+        const ig_status status = trial_open(backend, &at->host, &at->plain, &at->device);
         if (status == IG_OK) continue;
         host_deinit(&at->host);
-        if (i > 0) {
-            trial_close(s->backend, &s->seats[0].plain, s->seats[0].device);
-            host_deinit(&s->seats[0].host);
-        }
+        while (i-- > 0) close_seat(subject, &subject->seats[i]);
         return status;
     }
+    ig_device_info info = {.struct_size = sizeof info};
+    if (backend->info) backend->info(subject->seats[0].device, &info);
+    subject->result.claimed = info.dtypes;
     return IG_OK;
+}
+
+void conformance_run_all(conformance_subject *subjects, size_t count, conformance_options options) {
+    session s = {.subjects = subjects, .count = count, .options = options};
+    host_init(&s.oracle_host, 1);
+    s.oracle.host = &s.oracle_host.base;
+    for (const case_table *const *table = case_tables; *table; table++) run_cases(&s, *table);
+    host_deinit(&s.oracle_host);
+    for (conformance_subject *subject = subjects; subject < subjects + count; subject++) {
+        if (options.out) print(subject, options.out);
+        for (int i = 0; i < CONFORMANCE_SEATS; i++) close_seat(subject, &subject->seats[i]);
+    }
 }
 
 ig_status conformance_run(const ig_backend *backend, conformance_options options,
                           conformance *result) {
-    memset(result, 0, sizeof *result);
-    session s = {.backend = backend, .options = options, .result = result};
-    IG_TRY(open_seats(&s));
-    host_init(&s.oracle_host, 1);
-    s.oracle.host = &s.oracle_host.base;
-
-    ig_device_info info = {.struct_size = sizeof info};
-    if (backend->info) backend->info(s.seats[0].device, &info);
-    result->claimed = info.dtypes;
-    for (const case_table *const *table = case_tables; *table; table++) run_cases(&s, *table);
-    if (options.out) print(&s);
-
-    for (int i = 0; i < MAX_SEATS; i++) {
-        trial_close(backend, &s.seats[i].plain, s.seats[i].device);
-        result->leaked += s.seats[i].host.live;
-        result->warnings += s.seats[i].host.warnings;
-        host_deinit(&s.seats[i].host);
-    }
-    host_deinit(&s.oracle_host);
+    conformance_subject subject;
+    IG_TRY(conformance_open(&subject, backend->name, backend));
+    conformance_run_all(&subject, 1, options);
+    *result = subject.result;
     return IG_OK;
 }

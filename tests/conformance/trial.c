@@ -341,6 +341,14 @@ static ig_status compile(trial *t, const ig_backend *backend, ig_backend_device 
     return status;
 }
 
+bool trial_taken(trial *t, const ig_backend *backend, ig_backend_device *device) {
+    if (backend->can_run) return backend->can_run(device, &t->step);
+    ig_backend_program *program = NULL;
+    const ig_status status = compile(t, backend, device, &program);
+    if (status == IG_OK && program->destroy) program->destroy(program);
+    return status != IG_ERR_UNSUPPORTED;
+}
+
 ig_status trial_run(trial *t, const ig_backend *backend, ig_backend_device *device,
                     trial_garbage garbage, trial_runs runs, trial_result *out) {
     ig_backend_program *program = NULL;

@@ -57,6 +57,9 @@ typedef enum trial_garbage { GARBAGE_HUGE = 0x5e, GARBAGE_HUGE_NEGATIVE = 0xde }
 
 typedef enum trial_runs { RUN_ONCE = 1, RUN_TWICE } trial_runs;
 
+/* Whether the backend takes the step: can_run() says so, or compile() where there is none. */
+bool trial_taken(trial *t, const ig_backend *backend, ig_backend_device *device);
+
 /*
  * Runs the trial on an open device and hands back what the buffers hold then.
  * Outputs and scratch are full of garbage before.  A program that is run twice

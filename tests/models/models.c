@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/random.h"
@@ -27,6 +28,7 @@ enum {
     WINDOW = 16,
     MAX_TENSORS = 128,
     KEY_BYTES = 96,
+    PATH_BYTES = 512,
 };
 
 /* ---- Sizes ---- */
@@ -441,10 +443,35 @@ ig_status model_write(const model_bytes *file, const char *path) {
     return status;
 }
 
-ig_status model_save(const char *name, ig_dtype type, const char *path) {
+/* ---- For all tests of a run ---- */
+
+/* Failing to keep it is no error: who needs it next makes it again. */
+static void keep(const model_bytes *made, const char *kept) {
+    char mine[PATH_BYTES + 16];
+    snprintf(mine, sizeof mine, "%s.%d", kept, (int)getpid()); /* others may be at it too */
+    if (model_write(made, mine) == IG_OK && rename(mine, kept) != 0) unlink(mine);
+}
+
+static ig_status make_and_write(const char *name, ig_dtype type, const char *kept,
+                                const char *path) {
     model_bytes made;
     IG_TRY(model_make(name, type, &made));
+    if (kept) keep(&made, kept);
     const ig_status status = model_write(&made, path);
     free(made.bytes);
+    return status;
+}
+
+ig_status model_save(const char *name, ig_dtype type, const char *path) {
+    const char *folder = getenv("INGOT_TEST_MODELS");
+    if (!folder) return make_and_write(name, type, NULL, path);
+
+    char kept[PATH_BYTES];
+    ig_file_map map;
+    snprintf(kept, sizeof kept, "%s/%s.%s.gguf", folder, name, ig_dtype_name(type));
+    if (access(kept, R_OK) != 0) return make_and_write(name, type, kept, path);
+    IG_TRY(ig_file_map_read(kept, (ig_file_watch){0}, &map));
+    const ig_status status = model_write(&(model_bytes){(void *)map.bytes, (size_t)map.size}, path);
+    ig_file_map_close(&map);
     return status;
 }

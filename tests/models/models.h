@@ -47,7 +47,9 @@ IG_MUST_CHECK ig_status model_add(model_bytes *file, const char *key, const char
 
 IG_MUST_CHECK ig_status model_write(const model_bytes *file, const char *path);
 
-/* Made and written to a path. */
+/* Made and written to a path.  Blocks take long to find: where INGOT_TEST_MODELS names a folder, a
+ * model is made once, kept there, and copied from there.  tests/CMakeLists.txt sets it, and empties
+ * the folder before each run. */
 IG_MUST_CHECK ig_status model_save(const char *name, ig_dtype type, const char *path);
 
 #endif
