@@ -150,7 +150,7 @@ static verdict run_on(const conformance_subject *subject, int seat, trial *t, tr
 static verdict run_seats(const conformance_subject *subject, trial *t, const answer *a,
                          bool one_device, char *words) {
     trial_result alone, together;
-    verdict v = run_on(subject, one_device, t, GARBAGE_HUGE, a, &alone, words);
+    verdict v = run_on(subject, one_device ? 1 : 0, t, GARBAGE_HUGE, a, &alone, words);
     if (v != PASSED) return v;
     v = run_on(subject, 1, t, GARBAGE_HUGE_NEGATIVE, a, &together, words);
     if (v == PASSED) {

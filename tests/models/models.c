@@ -449,7 +449,7 @@ ig_status model_write(const model_bytes *file, const char *path) {
 static void keep(const model_bytes *made, const char *kept) {
     char mine[PATH_BYTES + 16];
     snprintf(mine, sizeof mine, "%s.%d", kept, (int)getpid()); /* others may be at it too */
-    if (model_write(made, mine) == IG_OK && rename(mine, kept) != 0) unlink(mine);
+    if (model_write(made, mine) != IG_OK || rename(mine, kept) != 0) unlink(mine);
 }
 
 static ig_status make_and_write(const char *name, ig_dtype type, const char *kept,
@@ -468,7 +468,9 @@ ig_status model_save(const char *name, ig_dtype type, const char *path) {
 
     char kept[PATH_BYTES];
     ig_file_map map;
-    snprintf(kept, sizeof kept, "%s/%s.%s.gguf", folder, name, ig_dtype_name(type));
+    const int length =
+        snprintf(kept, sizeof kept, "%s/%s.%s.gguf", folder, name, ig_dtype_name(type));
+    if (length >= (int)sizeof kept) return make_and_write(name, type, NULL, path);
     if (access(kept, R_OK) != 0) return make_and_write(name, type, kept, path);
     IG_TRY(ig_file_map_read(kept, (ig_file_watch){0}, &map));
     const ig_status status = model_write(&(model_bytes){(void *)map.bytes, (size_t)map.size}, path);

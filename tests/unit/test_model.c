@@ -106,7 +106,8 @@ static void a_head_with_a_flipped_bit_is_refused_or_runs(void **state) {
     assert_true(flip_bits(head, 1) > head / 20);
     OK(try_file());
     for (size_t i = 0; model_name(i); i++) {
-        OK(model_save(model_name(i), usual, path));
+        const bool has_experts = strcmp(model_name(i), "qwen3moe") == 0;
+        OK(model_save(model_name(i), has_experts ? IG_Q2_K : usual, path));
         assert_true(flip_bits(head_bytes(), 53) > 0);
     }
 }
