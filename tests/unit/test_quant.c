@@ -150,7 +150,9 @@ static ig_tensor *without_end(ig_ctx *ctx, ig_dtype dtype) {
 static void check_not_finite(ig_ctx *ctx, ig_dtype dtype) {
     static float x[MANY * NOT_FINITE_K], y[MANY], one;
     const ig_matmul_options transposed = {.transpose_b = true};
-    for (int i = 0; i < MANY * NOT_FINITE_K; i++) x[i] = (float)(1 + i % 32 + i / NOT_FINITE_K);
+    for (int row = 0; row < MANY; row++)
+        for (int i = 0; i < NOT_FINITE_K; i++)
+            x[row * NOT_FINITE_K + i] = (float)(1 + i % 32 + row);
     ig_tensor *w = without_end(ctx, dtype), *all = floats(ctx, IG_SHAPE(MANY, NOT_FINITE_K), x);
     ig_tensor *first = floats(ctx, IG_SHAPE(1, NOT_FINITE_K), x);
     must(ig_tensor_read(ig_matmul_with(all, w, transposed), y, sizeof y));
