@@ -65,18 +65,23 @@ static void check_each_type(ig_ctx *ctx) {
     ig_tensor_release(x);
 }
 
-static void a_row_has_the_same_bits_alone_and_among_others(void **state) {
-    (void)state;
+/* With each instruction set that this machine has. */
+static void on_each_isa(void (*check)(ig_ctx *ctx)) {
     for (ig_isa isa = IG_ISA_SCALAR; isa < IG_ISA_COUNT; isa++) {
         ig_ctx *ctx = NULL;
         if (!ig_isa_available(isa)) continue;
         assert_int_equal(setenv("INGOT_ISA", ig_isa_name(isa), 1), 0);
         print_message("%s\n", ig_isa_name(isa));
         must(ig_ctx_create(&(ig_ctx_options){.device = "cpu"}, &ctx));
-        check_each_type(ctx);
+        check(ctx);
         ig_ctx_destroy(ctx);
     }
     unsetenv("INGOT_ISA");
+}
+
+static void a_row_has_the_same_bits_alone_and_among_others(void **state) {
+    (void)state;
+    on_each_isa(check_each_type);
 }
 
 /* 0.55 % for normal numbers in blocks of 32, and as much again for luck. */
@@ -165,20 +170,16 @@ static void check_not_finite(ig_ctx *ctx, ig_dtype dtype) {
     ig_tensor_release(w);
 }
 
+static void check_types_not_finite(ig_ctx *ctx) {
+    check_not_finite(ctx, IG_Q8_0);
+    check_not_finite(ctx, IG_Q4_K);
+    check_not_finite(ctx, IG_Q6_K);
+    check_not_finite(ctx, IG_Q2_K);
+}
+
 static void a_scale_that_is_not_finite_shows(void **state) {
     (void)state;
-    for (ig_isa isa = IG_ISA_SCALAR; isa < IG_ISA_COUNT; isa++) {
-        ig_ctx *ctx = NULL;
-        if (!ig_isa_available(isa)) continue;
-        assert_int_equal(setenv("INGOT_ISA", ig_isa_name(isa), 1), 0);
-        must(ig_ctx_create(&(ig_ctx_options){.device = "cpu"}, &ctx));
-        check_not_finite(ctx, IG_Q8_0);
-        check_not_finite(ctx, IG_Q4_K);
-        check_not_finite(ctx, IG_Q6_K);
-        check_not_finite(ctx, IG_Q2_K);
-        ig_ctx_destroy(ctx);
-    }
-    unsetenv("INGOT_ISA");
+    on_each_isa(check_types_not_finite);
 }
 
 /* ---- packed ---- */

@@ -375,7 +375,7 @@ IG_INLINE void add_whole(const tile *t, const int queries) {
         const char *line = fetch_beside(t, i);
         IG_UNROLL for (int h = 0; h < queries; h++) w.unit[h] =
             weigh_rows(t->score + h * SPAN, scale, w.digit[h]);
-        if (line)
+        if (line) /* two loops, so that neither asks */
             add_block_values(t, i, &w, line, queries);
         else
             add_block_values(t, i, &w, NULL, queries);
