@@ -17,7 +17,7 @@ IG_INLINE vi vi_repeat(const void *four_bytes) {
 /* The whole number that one half of a block, or all of it, begins with. */
 IG_INLINE vi whole_begin(const panel_kind kind, const rounded *x, const int half) {
     if (!kind_has_min(kind)) return vi_repeat(&x->rest[half]);
-    return vi_set(half == 0 ? first_whole(kind) : 0);
+    return vi_set(first_whole(kind, half));
 }
 
 /* The first whole number of a block, times a scale. */

@@ -259,7 +259,7 @@ IG_INLINE void open_bytes(const ig_dtype type, const uint8_t *q, const int v, vi
 /* Of each half of a block, or the first for all of it. */
 typedef struct block_scales {
     vf scale[2], min[2];
-    vf below; /* the first: see SHIFTED */
+    vf below[2]; /* see SHIFTED */
 } block_scales;
 
 IG_INLINE vf vf_negate(vf x) { return vf_of_bits(vi_xor(vf_bits(x), vi_set(INT32_MIN))); }
@@ -307,7 +307,8 @@ IG_INLINE void open_scales(const ig_dtype type, const uint8_t *head, int64_t h, 
         s->scale[0] = vf_load_f16(halves + h * PANEL_COLUMNS);
         if (t->kind == WITH_MIN) s->min[0] = vf_load_f16(halves + PANEL_COLUMNS);
     }
-    if (kind_is_shifted(t->kind)) s->below = vf_mul(s->scale[0], vf_set(-SHIFTED_FLOAT));
+    for (int i = 0; i < shifted_halves(t->kind); i++)
+        s->below[i] = vf_mul(s->scale[i], vf_set(-SHIFTED_FLOAT));
 }
 
 /* ---- into a panel ---- */
@@ -335,7 +336,8 @@ IG_INLINE void open_panel(const ig_dtype type, const uint8_t *group, int64_t fir
                 vf_store(p->scale[b][i] + v * VF_LANES, s.scale[i]);
                 if (kind_has_min(kind)) vf_store(p->min[b][i] + v * VF_LANES, s.min[i]);
             }
-            if (kind_is_shifted(kind)) vf_store(p->below[b] + v * VF_LANES, s.below);
+            for (int i = 0; i < shifted_halves(kind); i++)
+                vf_store(p->below[b][i] + v * VF_LANES, s.below[i]);
         }
     }
 }

@@ -36,7 +36,7 @@ typedef struct panel {
     _Alignas(
         64) float scale[PANEL_BLOCKS][2][PANEL_COLUMNS]; /* of each half, or the first of all */
     _Alignas(64) float min[PANEL_BLOCKS][2][PANEL_COLUMNS];
-    _Alignas(64) float below[PANEL_BLOCKS][PANEL_COLUMNS]; /* the first scales: see SHIFTED */
+    _Alignas(64) float below[PANEL_BLOCKS][2][PANEL_COLUMNS]; /* as scales: see SHIFTED */
 } panel;
 
 enum { PARTS = IG_BLOCK_K / IG_BLOCK, STAGE_BLOCKS_K = STAGE_BLOCKS / PARTS };
@@ -348,6 +348,15 @@ IG_INLINE bool kind_is_shifted(const panel_kind kind) {
     return kind >= K_MIN && !DOT_IN_PAIRS && VF_LANES > 1;
 }
 
+/* Halves of a block whose whole numbers are shifted.  Where there are two pipes for all arithmetic,
+ * halves go into a sum one after the other: they need no conversion then, and fewer registers.  One
+ * pipe that multiplies, and another one that converts, have less to do with the second number
+ * converted and both added up before they meet the scale of the activations. */
+enum { HALVES_APART = HAS_TILES };
+IG_INLINE int shifted_halves(const panel_kind kind) {
+    return !kind_is_shifted(kind) ? 0 : HALVES_APART ? kind_halves(kind) : 1;
+}
+
 typedef struct panel_type {
     unpack_fn *unpack; /* NULL: there is no such panel */
     panel_kind kind;
@@ -440,9 +449,10 @@ static inline void panel_fill(ig_dtype dtype, const char *rows, int64_t row_byte
         for (int64_t b = 0; b < count && !t->is_k; b++) finish_plain(t, s, b, p, first + b);
         for (int64_t k = 0; k < count / PARTS && t->is_k; k++)
             finish_k(t, s, k, p, first + k * PARTS);
-        for (int64_t b = first; b < first + count && kind_is_shifted(t->kind); b++)
-            for (int c = 0; c < PANEL_COLUMNS; c++)
-                p->below[b][c] = p->scale[b][0][c] * -SHIFTED_FLOAT;
+        for (int64_t b = first; b < first + count; b++)
+            for (int i = 0; i < shifted_halves(t->kind); i++)
+                for (int c = 0; c < PANEL_COLUMNS; c++)
+                    p->below[b][i][c] = p->scale[b][i][c] * -SHIFTED_FLOAT;
         rows += bytes;
     }
 }

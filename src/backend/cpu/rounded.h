@@ -69,8 +69,10 @@ IG_INLINE void round_bytes(const float *x, float inverse, int32_t kept, vb32 *q)
     vi_to_bytes(lanes, q);
 }
 
-/* What the first whole number of a block begins with, when all bytes are 0. */
-IG_INLINE int32_t first_whole(const panel_kind kind) { return kind_is_shifted(kind) ? SHIFTED : 0; }
+/* What the whole number of a half, or of all, begins with, when all bytes are 0. */
+IG_INLINE int32_t first_whole(const panel_kind kind, const int half) {
+    return half < shifted_halves(kind) ? SHIFTED : 0;
+}
 
 /* What is needed of the bytes besides, from their sums. */
 IG_INLINE four_ints rest_of(const panel_type *t, four_floats scale, four_ints sum) {
@@ -93,9 +95,9 @@ IG_INLINE void round_four(const panel_type *t, const float *const *x, rounded *c
     }
     bytes_sum_halves(q, &sum[0], &sum[1]);
     if (kind_halves(t->kind) == 1) sum[0] += sum[1];
-    const four_ints first =
-        rest_of(t, scale, sum[0]) + (kind_has_min(t->kind) ? 0 : first_whole(t->kind));
-    const four_ints second = rest_of(t, scale, sum[1]);
+    const int32_t counts = kind_has_min(t->kind) ? 0 : 1;
+    const four_ints first = rest_of(t, scale, sum[0]) + counts * first_whole(t->kind, 0);
+    const four_ints second = rest_of(t, scale, sum[1]) + counts * first_whole(t->kind, 1);
     for (int b = 0; b < ROUND_TOGETHER; b++) {
         y[b]->scale = ((four_floats)kept)[b];
         y[b]->rest[0] = (uint32_t)first[b];

@@ -6,7 +6,7 @@
  *
  *     sum = sum + (weight scale * activation scale) * whole        one scale
  *     sum = sum + activation scale * (weight scale * whole)        the same where it is SHIFTED
- *     sum = sum + activation scale * (scale 0 * whole 0 + ...)     two
+ *     sum = sum + activation scale * (scale 0 * whole 0 + ...)     two, if not HALVES_APART
  *     sum = sum + min * (activation scale * sum of bytes)          with a min
  *
  * block after block, in lanes of their own for each column.  That chain is all there
@@ -30,8 +30,8 @@
 enum {
     TILE_GROUPS = VF_LANES < 16 ? 1 : 2,
     TILE_VECTORS = TILE_GROUPS * PANEL_VECTORS,
-    TILE_ROWS = VF_LANES < 16 ? 4 : 7, /* at most; with two scales, */
-    TILE_ROWS_TWO = 4,                 /* which need more registers */
+    TILE_ROWS = VF_LANES < 16 ? 4 : 7,            /* at most; with two scales, */
+    TILE_ROWS_TWO = HALVES_APART ? TILE_ROWS : 4, /* which may need more registers */
     TILE_COLUMNS = TILE_GROUPS * PANEL_COLUMNS,
     WAITING_ROWS = 512, /* whose sums wait at a time, at most */
     WIDE_TILES = TWO_MINS + 1,
@@ -58,8 +58,8 @@ IG_INLINE vf tile_min(const panel *const *p, int64_t b, const int half, const in
     return vf_load(p[v / PANEL_VECTORS]->min[b][half] + v % PANEL_VECTORS * VF_LANES);
 }
 
-IG_INLINE vf tile_below(const panel *const *p, int64_t b, const int v) {
-    return vf_load(p[v / PANEL_VECTORS]->below[b] + v % PANEL_VECTORS * VF_LANES);
+IG_INLINE vf tile_below(const panel *const *p, int64_t b, const int half, const int v) {
+    return vf_load(p[v / PANEL_VECTORS]->below[b][half] + v % PANEL_VECTORS * VF_LANES);
 }
 
 /* A block of wide bytes in pairs, one vector of columns after the other: they stay in registers for
@@ -122,25 +122,26 @@ IG_INLINE void add_mins(const panel *const *p, const rounded *const *x, int64_t 
     }
 }
 
-IG_INLINE void add_one_scale(const panel *const *p, const rounded *const *x, int64_t b,
-                             vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind,
-                             const bool is_wide) {
+/* A half by itself, or all of a block that has one scale. */
+IG_INLINE void add_scaled(const panel *const *p, const rounded *const *x, int64_t b,
+                          vf (*sum)[TILE_VECTORS], const int half, const int rows,
+                          const panel_kind kind, const bool is_wide) {
+    const int count = STEPS / kind_halves(kind);
     vi whole[TILE_ROWS][TILE_VECTORS];
-    begin_tile(x, b, whole, 0, rows, kind);
-    add_steps(p, x, b, whole, 0, STEPS, rows, is_wide);
+    begin_tile(x, b, whole, half, rows, kind);
+    add_steps(p, x, b, whole, half * count, count, rows, is_wide);
     IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
         for (int v = 0; v < TILE_VECTORS; v++)
-            sum[r][v] = add_whole(kind, vf_set(x[r][b].scale), whole[r][v], tile_scale(p, b, 0, v),
-                                  tile_below(p, b, v), sum[r][v]);
+            sum[r][v] = add_whole(kind, vf_set(x[r][b].scale), whole[r][v],
+                                  tile_scale(p, b, half, v), tile_below(p, b, half, v), sum[r][v]);
     }
-    if (kind_has_min(kind)) add_mins(p, x, b, sum, 0, rows);
 }
 
 /* sum = sum + (scale0 whole0 + scale1 whole1) * activation scale */
-IG_INLINE void add_two_scales(const panel *const *p, const rounded *const *x, int64_t b,
-                              vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind) {
+IG_INLINE void add_both(const panel *const *p, const rounded *const *x, int64_t b,
+                        vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind) {
     vi whole[TILE_ROWS][TILE_VECTORS];
     vf both[TILE_ROWS][TILE_VECTORS];
     IG_UNROLL
@@ -152,8 +153,9 @@ IG_INLINE void add_two_scales(const panel *const *p, const rounded *const *x, in
             IG_UNROLL_COLUMNS
             for (int v = 0; v < TILE_VECTORS; v++) {
                 const vf scale = tile_scale(p, b, half, v);
-                both[r][v] = half == 0 ? scale_first(kind, whole[r][v], scale, tile_below(p, b, v))
-                                       : vf_fma(vi_to_float(whole[r][v]), scale, both[r][v]);
+                both[r][v] = half == 0
+                                 ? scale_first(kind, whole[r][v], scale, tile_below(p, b, 0, v))
+                                 : vf_fma(vi_to_float(whole[r][v]), scale, both[r][v]);
             }
         }
     }
@@ -163,8 +165,6 @@ IG_INLINE void add_two_scales(const panel *const *p, const rounded *const *x, in
         for (int v = 0; v < TILE_VECTORS; v++)
             sum[r][v] = vf_fma(both[r][v], vf_set(x[r][b].scale), sum[r][v]);
     }
-    if (kind == TWO_MINS) add_mins(p, x, b, sum, 0, rows);
-    if (kind == TWO_MINS) add_mins(p, x, b, sum, 1, rows);
 }
 
 IG_INLINE void load_sums(const tile_out *out, vf (*sum)[TILE_VECTORS], const int rows) {
@@ -214,10 +214,13 @@ IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t 
     load_sums(out, sum, rows);
     for (int64_t b = 0; b < blocks; b++) {
         __builtin_prefetch(out->ahead + b * LINE, 0, 2);
-        if (kind_halves(kind) == 2)
-            add_two_scales(p, x, b, sum, rows, kind);
+        if (kind_halves(kind) == 2 && !HALVES_APART)
+            add_both(p, x, b, sum, rows, kind);
         else
-            add_one_scale(p, x, b, sum, rows, kind, is_wide);
+            add_scaled(p, x, b, sum, 0, rows, kind, is_wide);
+        if (kind_halves(kind) == 2 && HALVES_APART) add_scaled(p, x, b, sum, 1, rows, kind, false);
+        if (kind_has_min(kind)) add_mins(p, x, b, sum, 0, rows);
+        if (kind == TWO_MINS) add_mins(p, x, b, sum, 1, rows);
     }
     put_tile(out, sum, rows);
 }
