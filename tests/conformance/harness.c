@@ -131,15 +131,22 @@ static verdict failed(ig_status status, char *words) {
     return FAILED;
 }
 
-/* One run of a seat, compared with the oracle. */
-static verdict run_on(const conformance_subject *subject, int seat, trial *t, trial_garbage garbage,
-                      const answer *a, trial_result *got, char *words) {
+/* A program on a seat: what lies in memory before it, and which of its runs counts. */
+typedef struct attempt {
+    int seat;
+    trial_garbage garbage;
+    trial_runs runs;
+} attempt;
+
+/* An attempt, compared with the oracle. */
+static verdict run_on(const conformance_subject *subject, attempt by, trial *t, const answer *a,
+                      trial_result *got, char *words) {
     const ig_status status =
-        trial_run(t, subject->backend, subject->seats[seat].device, garbage, RUN_TWICE, got);
+        trial_run(t, subject->backend, subject->seats[by.seat].device, by.garbage, by.runs, got);
     if (status == IG_ERR_UNSUPPORTED) return REFUSED;
     if (status != IG_OK) return failed(status, words);
 
-    const int stray = trial_find_stray_write(t, got, garbage);
+    const int stray = trial_find_stray_write(t, got, by.garbage);
     if (stray >= 0)
         snprintf(words, WORDS_BYTES, "wrote outside of its outputs, in buffer %d", stray);
     if (stray < 0 && !differs(t, got, a, words)) return PASSED;
@@ -147,12 +154,16 @@ static verdict run_on(const conformance_subject *subject, int seat, trial *t, tr
     return FAILED;
 }
 
+/* Where both are the same device, first and second runs of a program are compared too. */
 static verdict run_seats(const conformance_subject *subject, trial *t, const answer *a,
                          bool one_device, char *words) {
+    const attempt first =
+        one_device ? (attempt){1, GARBAGE_HUGE, RUN_ONCE} : (attempt){0, GARBAGE_HUGE, RUN_TWICE};
+    const attempt second = {1, GARBAGE_HUGE_NEGATIVE, RUN_TWICE};
     trial_result alone, together;
-    verdict v = run_on(subject, one_device ? 1 : 0, t, GARBAGE_HUGE, a, &alone, words);
+    verdict v = run_on(subject, first, t, a, &alone, words);
     if (v != PASSED) return v;
-    v = run_on(subject, 1, t, GARBAGE_HUGE_NEGATIVE, a, &together, words);
+    v = run_on(subject, second, t, a, &together, words);
     if (v == PASSED) {
         if (bits_differ(t, &alone, &together, words)) v = FAILED;
         trial_result_deinit(&together);
