@@ -106,8 +106,8 @@ static bool bits_differ(const trial *t, const trial_result *a, const trial_resul
         for (int64_t i = 0; i < n; i += block) {
             if (memcmp(trial_at(&x, i), trial_at(&y, i), trial_block_bytes(x.dtype)) == 0) continue;
             snprintf(words, WORDS_BYTES,
-                     "output %u, element %lld: %.9g with 1 thread, %.9g with %d: not written, or "
-                     "it depends on the threads",
+                     "output %u, element %lld: %.9g with 1 thread or the first time, %.9g with %d "
+                     "or the second time: not written, or it depends on that",
                      k, (long long)i, ig_ref_get_any(&x, i), ig_ref_get_any(&y, i), THREADS);
             return true;
         }

@@ -29,6 +29,7 @@ enum {
     STEPS = IG_BLOCK / 4,
     STEP_BYTES = 4 * PANEL_COLUMNS,
     STAGE_BYTES = STAGE_BLOCKS * IG_BLOCK + 64, /* of a column; they do not meet in the cache */
+    HALVES_APART = HAS_TILES,                   /* see shifted_halves() */
 };
 
 typedef struct panel {
@@ -36,7 +37,8 @@ typedef struct panel {
     _Alignas(
         64) float scale[PANEL_BLOCKS][2][PANEL_COLUMNS]; /* of each half, or the first of all */
     _Alignas(64) float min[PANEL_BLOCKS][2][PANEL_COLUMNS];
-    _Alignas(64) float below[PANEL_BLOCKS][2][PANEL_COLUMNS]; /* as scales: see SHIFTED */
+    _Alignas(
+        64) float below[PANEL_BLOCKS][1 + HALVES_APART][PANEL_COLUMNS]; /* as scales: see SHIFTED */
 } panel;
 
 enum { PARTS = IG_BLOCK_K / IG_BLOCK, STAGE_BLOCKS_K = STAGE_BLOCKS / PARTS };
@@ -352,7 +354,6 @@ IG_INLINE bool kind_is_shifted(const panel_kind kind) {
  * halves go into a sum one after the other: they need no conversion then, and fewer registers.  One
  * pipe that multiplies, and another one that converts, have less to do with the second number
  * converted and both added up before they meet the scale of the activations. */
-enum { HALVES_APART = HAS_TILES };
 IG_INLINE int shifted_halves(const panel_kind kind) {
     return !kind_is_shifted(kind) ? 0 : HALVES_APART ? kind_halves(kind) : 1;
 }
