@@ -101,7 +101,7 @@ static void a_row_has_the_same_bits_alone_and_among_others(void **state) {
 /* 0.55 % for normal numbers in blocks of 32, and as much again for luck. */
 static const double rounding = 0.011;
 
-enum { FEW = 3, MANY = 40 }; /* tiles have such rows, where there are any */
+enum { FEW = 3 };
 
 static void multiply_few(ig_ctx *ctx, ig_dtype dtype, const float *numbers, float *y) {
     ig_tensor *x = floats(ctx, IG_SHAPE(FEW, K), numbers), *w = weights(ctx, dtype);
@@ -227,7 +227,7 @@ static void what_is_not_finite_shows(void **state) {
     ig_tensor_release(w);
 }
 
-enum { NOT_FINITE_K = 256 };
+enum { MANY = 40, NOT_FINITE_K = 256 }; /* tiles have such rows, where there are any */
 
 /* A column whose scales are all infinite. */
 static ig_tensor *without_end(ig_ctx *ctx, ig_dtype dtype) {

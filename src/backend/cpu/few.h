@@ -112,15 +112,14 @@ IG_INLINE void dot_groups(const ig_dtype type, const open_blocks *o, const round
  * group. */
 IG_INLINE vf add_wholes(const panel_kind kind, const rounded *x, vi first, vi second,
                         const block_scales *s, vf sum) {
-    if (shifted_halves(kind) == 2) {
-        sum = add_whole(kind, vf_set(x->scale), first, s->scale[0], s->below[0], sum);
-        sum = add_whole(kind, vf_set(x->scale), second, s->scale[1], s->below[1], sum);
-    } else if (kind_halves(kind) == 2) {
+    if (adds_halves_first(kind)) {
         const vf half = scale_first(kind, first, s->scale[0], s->below[0]);
         const vf both = vf_fma(vi_to_float(second), s->scale[1], half);
         sum = vf_fma(both, vf_set(x->scale), sum);
     } else {
         sum = add_whole(kind, vf_set(x->scale), first, s->scale[0], s->below[0], sum);
+        if (shifted_halves(kind) == 2)
+            sum = add_whole(kind, vf_set(x->scale), second, s->scale[1], s->below[1], sum);
     }
     if (kind_has_min(kind)) sum = add_min(x, 0, s->min[0], sum);
     if (kind == TWO_MINS) sum = add_min(x, 1, s->min[1], sum);

@@ -357,6 +357,9 @@ IG_INLINE bool kind_is_shifted(const panel_kind kind) {
 IG_INLINE int shifted_halves(const panel_kind kind) {
     return !kind_is_shifted(kind) ? 0 : HALVES_APART ? kind_halves(kind) : 1;
 }
+IG_INLINE bool adds_halves_first(const panel_kind kind) {
+    return kind_halves(kind) == 2 && shifted_halves(kind) < 2;
+}
 
 typedef struct panel_type {
     unpack_fn *unpack; /* NULL: there is no such panel */

@@ -75,10 +75,10 @@ IG_INLINE int32_t first_whole(const panel_kind kind, const int half) {
 }
 
 /* What is needed of the bytes besides, from their sums. */
-IG_INLINE four_ints rest_of(const panel_type *t, four_floats scale, four_ints sum) {
+IG_INLINE four_ints rest_of(const panel_type *t, four_floats scale, four_ints sum, const int half) {
     if (kind_has_min(t->kind))
         return to_eleven_bits(scale * __builtin_convertvector(sum, four_floats));
-    return sum * -t->zero;
+    return sum * -t->zero + first_whole(t->kind, half);
 }
 
 /* Four blocks, which may be the same. */
@@ -95,9 +95,7 @@ IG_INLINE void round_four(const panel_type *t, const float *const *x, rounded *c
     }
     bytes_sum_halves(q, &sum[0], &sum[1]);
     if (kind_halves(t->kind) == 1) sum[0] += sum[1];
-    const int32_t counts = kind_has_min(t->kind) ? 0 : 1;
-    const four_ints first = rest_of(t, scale, sum[0]) + counts * first_whole(t->kind, 0);
-    const four_ints second = rest_of(t, scale, sum[1]) + counts * first_whole(t->kind, 1);
+    const four_ints first = rest_of(t, scale, sum[0], 0), second = rest_of(t, scale, sum[1], 1);
     for (int b = 0; b < ROUND_TOGETHER; b++) {
         y[b]->scale = ((four_floats)kept)[b];
         y[b]->rest[0] = (uint32_t)first[b];

@@ -214,7 +214,7 @@ IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t 
     load_sums(out, sum, rows);
     for (int64_t b = 0; b < blocks; b++) {
         __builtin_prefetch(out->ahead + b * LINE, 0, 2);
-        if (kind_halves(kind) == 2 && shifted_halves(kind) < 2)
+        if (adds_halves_first(kind))
             add_both(p, x, b, sum, rows, kind);
         else
             add_scaled(p, x, b, sum, 0, rows, kind, is_wide);
