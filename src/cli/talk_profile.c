@@ -34,14 +34,25 @@ static double seen(const talk_profile *p, int64_t first, int64_t end) {
     return sum;
 }
 
+/* What rows [first, end) compute with the positions before them; the last layer has logits of the
+ * last row of a prompt alone. */
+static double seen_flop(const talk_profile *p, const ig_token_cost *cost, int64_t first,
+                        int64_t end) {
+    const double from = (double)first, to = (double)end;
+    const double pairs = (to * (to + 1) - from * (from + 1)) / 2;
+    const double last = p->phase == TALK_MAKING ? pairs : to > from ? to : 0;
+    return 2 * (pairs * (double)cost->seen_products + last * (double)cost->last_seen_products);
+}
+
 static ig_status end_phase(talk_profile *p) {
     json_t *profile;
+    const ig_token_cost cost = ig_session_cost(p->model->session);
     const int64_t length = ig_session_length(p->model->session, 0);
     ig_profile_end(p->model->ctx);
     p->of[p->phase].seconds = ig_clock_seconds() - p->began;
     p->of[p->phase].tokens = length - p->first;
-    p->of[p->phase].cache_bytes =
-        seen(p, p->first, length) * (double)ig_session_cost(p->model->session).cache_bytes;
+    p->of[p->phase].cache_bytes = seen(p, p->first, length) * (double)cost.cache_bytes;
+    p->of[p->phase].cache_flop = seen_flop(p, &cost, p->first, length);
     IG_TRY(ig_json_profile(p->model->ctx, &profile));
     p->of[p->phase].kinds = json_incref(json_object_get(profile, "kinds"));
     json_decref(profile);
@@ -102,8 +113,10 @@ static kind kind_of(const talk_profile *p, int phase, const json_t *from) {
               .bytes = number(from, "bytes"),
               .flop = number(from, "flop")};
     k.share = seconds > 0 ? k.ms / 1e3 / seconds : 0;
-    if (k.name && strncmp(k.name, "attention_paged", strlen("attention_paged")) == 0)
+    if (k.name && strncmp(k.name, "attention_paged", strlen("attention_paged")) == 0) {
         k.bytes += p->of[phase].cache_bytes;
+        k.flop += p->of[phase].cache_flop;
+    }
     return k;
 }
 

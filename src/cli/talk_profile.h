@@ -20,7 +20,8 @@ typedef struct talk_profile {
         json_t *kinds; /* as the profile has them; NULL: the phase did not come */
         double seconds;
         int64_t tokens;
-        double cache_bytes; /* of keys and values that were seen */
+        double cache_bytes; /* of keys and values that were seen, */
+        double cache_flop;  /* and what was computed with them */
     } of[TALK_PHASES];
     int64_t threads;
 } talk_profile;

@@ -38,6 +38,11 @@ static uint64_t last_products(const ig_lm_config *c, uint64_t body) {
     return layer > all_rows ? layer - all_rows : 0;
 }
 
+/* Of a row with a position that it sees, in a layer. */
+static uint64_t seen_products(const ig_lm_config *c) {
+    return (uint64_t)(c->n_heads * (ig_lm_key_width(c) + ig_lm_value_width(c)));
+}
+
 ig_token_cost ig_session_cost(const ig_session *s) {
     const ig_adapter *a = s->adapter;
     const ig_gguf *file = a->source ? a->source->file : NULL;
@@ -51,6 +56,8 @@ ig_token_cost ig_session_cost(const ig_session *s) {
         add(s, param.path, ig_tensor_desc(param.tensor), &cost);
     }
     cost.last_products = last_products(&s->config, cost.body_products);
+    cost.last_seen_products = seen_products(&s->config);
+    cost.seen_products = cost.last_seen_products * (uint64_t)(s->config.n_layers - 1);
     const uint64_t positions = (uint64_t)s->pages.n_pages * IG_PAGE_ROWS;
     if (positions > 0) cost.cache_bytes = ig_session_cache_bytes(s) / positions;
     return cost;

@@ -9,6 +9,8 @@ typedef struct ig_token_cost {
     uint64_t body_products, head_products; /* a multiply-add each */
     uint64_t last_products; /* of the body's: in the last layer, for rows with logits alone */
     uint64_t cache_bytes;   /* keys and values of one position, in all layers */
+    uint64_t seen_products; /* of a row with each position that it sees: in all layers but the */
+    uint64_t last_seen_products; /* last, and there, for rows with logits alone */
 } ig_token_cost;
 
 /* The head is counted apart: a prompt needs it once.  So it does all of the last layer but queries,

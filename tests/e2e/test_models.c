@@ -176,6 +176,39 @@ static void a_profile_and_guesses_are_part_of_the_result(void **state) {
     json_decref(root);
 }
 
+/* What attention computes while a prompt is read. */
+static double attention_ops(const char *prompt, json_int_t *tokens) {
+    json_t *root =
+        json_of(RUN("generate", "-m", model, "-p", prompt, "-n", "1", "--profile", "--json"),
+                "ingot.generate.v1");
+    const json_t *profile = json_object_get(json_object_get(root, "profile"), "prompt"), *kind;
+    double ops = 0;
+    size_t i;
+    json_array_foreach(json_object_get(profile, "kinds"), i, kind) {
+        const char *name = json_string_value(json_object_get(kind, "name"));
+        if (strcmp(name, "attention_paged") != 0) continue;
+        ops += json_number_value(json_object_get(kind, "op_per_s")) *
+               json_number_value(json_object_get(kind, "ms")) / 1e3;
+    }
+    *tokens = json_integer_value(json_object_get(profile, "tokens"));
+    json_decref(root);
+    return ops;
+}
+
+static void attention_counts_every_position_that_is_seen(void **state) {
+    (void)state;
+    char longer[97];
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    json_int_t few, many;
+    const double few_ops = attention_ops("xxxxxxx", &few), ops = attention_ops(longer, &many);
+    if (many < 8 * few) fail_msg("%lld and %lld tokens", (long long)few, (long long)many);
+    assert_true(few_ops > 0);
+    const double times = (double)many / (double)few;
+    /* One layer of them sees one row alone. */
+    if (ops < 0.5 * times * times * few_ops) fail_msg("%g and %g", few_ops, ops);
+}
+
 static void logits_come_with_their_tokens(void **state) {
     (void)state;
     json_t *root = json_of(RUN("logits", "-m", model, "-p", "Hello", "--json"), "ingot.logits.v1");
@@ -336,6 +369,7 @@ int main(void) {
         cmocka_unit_test(the_report_says_what_came_before_the_first_submit),
         cmocka_unit_test(a_prompt_that_was_kept_goes_on_as_before),
         cmocka_unit_test(a_profile_and_guesses_are_part_of_the_result),
+        cmocka_unit_test(attention_counts_every_position_that_is_seen),
         cmocka_unit_test(logits_come_with_their_tokens),
         cmocka_unit_test(bench_perplexity_parity_embed_and_plan_take_a_model),
         cmocka_unit_test(a_conversation_remembers_until_it_is_reset),

@@ -10,7 +10,7 @@
 #include "ingot/blocks.h"
 
 /* HEADS and WIDTH: at most. */
-enum { PAGE = 64, PAGES = 24, HEADS = 10, GROUPS = 2, WIDTH = 96, ROWS = 70 };
+enum { PAGE = 64, PAGES = 24, HEADS = 10, GROUPS = 2, WIDTH = 272, ROWS = 70 };
 
 typedef struct cache {
     const char *name;
@@ -23,6 +23,8 @@ static const cache caches[] = {{"f32", IG_F32, 0, 32, 6},
                                {"f32, heads of 27", IG_F32, 0, 27, 6},
                                {"f16", IG_F16, 0, 64, 6},
                                {"f16, heads of 40", IG_F16, 0, 40, 6},
+                               {"f16, heads of 130", IG_F16, 0, 130, 6},
+                               {"f16, heads of 272", IG_F16, 0, 272, 6},
                                {"bf16, heads of 24", IG_BF16, 0, 24, 6},
                                {"q8_0", IG_Q8_0, 0, 64, 6},
                                {"q8_0, a window", IG_Q8_0, 333, 64, 6},
@@ -225,32 +227,34 @@ static void what_is_not_seen_does_not_show(void **state) {
         }
 }
 
+enum { BESIDE = 96 };
+
 /* One page of blocks, whose row 5 nobody looks at and holds values of `size`. */
-static void attend_beside(float size, float out[WIDTH]) {
-    static float keys[PAGE * WIDTH], values[PAGE * WIDTH], q[WIDTH];
+static void attend_beside(float size, float out[BESIDE]) {
+    static float keys[PAGE * BESIDE], values[PAGE * BESIDE], q[BESIDE];
     int32_t index[PAGE], sequence = 0, position = PAGE - 1;
     ig_ctx *ctx = NULL;
     must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = 1}, &ctx));
-    fill(values, PAGE * WIDTH, 4);
-    for (int i = 0; i < PAGE * WIDTH; i++) {
-        index[i / WIDTH] = i / WIDTH;
-        q[i % WIDTH] = 1;
-        keys[i] = i / WIDTH == 5 ? -8 : 0.01f * (float)(i / WIDTH % 7); /* weighs e^-78 */
-        if (i / WIDTH == 5) values[i] = size;
+    fill(values, PAGE * BESIDE, 4);
+    for (int i = 0; i < PAGE * BESIDE; i++) {
+        index[i / BESIDE] = i / BESIDE;
+        q[i % BESIDE] = 1;
+        keys[i] = i / BESIDE == 5 ? -8 : 0.01f * (float)(i / BESIDE % 7); /* weighs e^-78 */
+        if (i / BESIDE == 5) values[i] = size;
     }
     ig_tensor *pages[2], *rows[2], *at = ints(ctx, IG_SHAPE(PAGE), index);
     for (int i = 0; i < 2; i++) {
-        rows[i] = floats(ctx, IG_SHAPE(PAGE, 1, WIDTH), i == 0 ? keys : values);
-        must(ig_tensor_create(ctx, (ig_desc){IG_Q8_0, IG_SHAPE(PAGE, 1, WIDTH)}, &pages[i]));
+        rows[i] = floats(ctx, IG_SHAPE(PAGE, 1, BESIDE), i == 0 ? keys : values);
+        must(ig_tensor_create(ctx, (ig_desc){IG_Q8_0, IG_SHAPE(PAGE, 1, BESIDE)}, &pages[i]));
         must(ig_store_rows(pages[i], rows[i], at));
     }
-    ig_tensor *asked = floats(ctx, IG_SHAPE(1, 1, WIDTH), q);
-    const ig_paged paged = {.k_pages = ig_reshape(pages[0], IG_SHAPE(1, PAGE, 1, WIDTH)),
-                            .v_pages = ig_reshape(pages[1], IG_SHAPE(1, PAGE, 1, WIDTH)),
+    ig_tensor *asked = floats(ctx, IG_SHAPE(1, 1, BESIDE), q);
+    const ig_paged paged = {.k_pages = ig_reshape(pages[0], IG_SHAPE(1, PAGE, 1, BESIDE)),
+                            .v_pages = ig_reshape(pages[1], IG_SHAPE(1, PAGE, 1, BESIDE)),
                             .page_table = ints(ctx, IG_SHAPE(1, 1), &sequence),
                             .row_seq = ints(ctx, IG_SHAPE(1), &sequence),
                             .row_pos = ints(ctx, IG_SHAPE(1), &position)};
-    must(ig_tensor_read(ig_attention_paged(asked, paged, 0), out, WIDTH * sizeof *out));
+    must(ig_tensor_read(ig_attention_paged(asked, paged, 0), out, BESIDE * sizeof *out));
     ig_tensor *made[] = {pages[0], pages[1],         rows[0],       rows[1],      at,
                          asked,    paged.page_table, paged.row_seq, paged.row_pos};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) ig_tensor_release(made[i]);
@@ -259,7 +263,7 @@ static void attend_beside(float size, float out[WIDTH]) {
 
 static void a_large_value_that_hardly_counts_takes_nothing_from_others(void **state) {
     (void)state;
-    float want[WIDTH], got[WIDTH];
+    float want[BESIDE], got[BESIDE];
     attend_beside(0, want);
     for (float size = 1; size < 1e6f; size *= 10) {
         attend_beside(size, got);

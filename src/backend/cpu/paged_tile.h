@@ -28,7 +28,7 @@ static_assert(MOST_TURNED <= MOST_BLOCKS * IG_BLOCK, "a query has as many blocks
 typedef struct tile {
     const float *const *q;
     const asked *asked;   /* [queries, MOST_BLOCKS]: the same in whole numbers */
-    void *columns;        /* the rows turned around, for scores */
+    void *columns;        /* the rows turned around for scores, or opened for values */
     float *const *values; /* that are added up */
     float *score;     /* [queries, SPAN]: of each row; weights by then, when values are added, */
                       /* and 0 for rows that are not seen */
@@ -68,7 +68,12 @@ IG_INLINE float stored_number(const char *p, const ig_dtype dtype) {
 /* Vectors of keys at a time: two, so that there are enough sums that do not wait for each other.
  * Of sixteen lanes one is enough when they come from rows, since turning those takes its time too.
  */
-enum { KEY_VECTORS = 2, ROW_VECTORS = VF_LANES == 16 ? 1 : 2, KEY_LANES = KEY_VECTORS * VF_LANES };
+enum {
+    KEY_VECTORS = 2,
+    ROW_VECTORS = VF_LANES == 16 ? 1 : 2,
+    MOST_KEYS = VF_LANES == 16 ? 4 : KEY_VECTORS, /* of columns, where registers hold the sums */
+    KEY_LANES = KEY_VECTORS * VF_LANES,
+};
 static_assert(BATCH % KEY_LANES == 0, "a batch is whole tiles");
 
 /* Rows [row, row + rows) of those that come next: line by line, where they lie side by side. */
@@ -163,19 +168,24 @@ IG_INLINE void store_sums(const tile *t, int64_t at, const vf *sum, const int qu
         vf_store(t->score + k / vectors * SPAN + at + k % vectors * VF_LANES, sum[k]);
 }
 
-/* Of columns. */
-IG_INLINE void score_columns(const tile *t, const int queries) {
-    for (int64_t at = keys_begin(t); at < t->high; at += KEY_LANES) {
-        const float *column = (const float *)t->columns + at;
-        vf sum[TILE * KEY_VECTORS], key[KEY_VECTORS];
-        IG_UNROLL for (int k = 0; k < queries * KEY_VECTORS; k++) sum[k] = vf_set(0);
-        for (int64_t i = 0; i < t->width; i++, column += BATCH) {
-            IG_UNROLL for (int j = 0; j < KEY_VECTORS; j++) key[j] = vf_load(column + j * VF_LANES);
-            IG_UNROLL for (int k = 0; k < queries * KEY_VECTORS; k++) sum[k] =
-                vf_fma(vf_set(t->q[k / KEY_VECTORS][i]), key[k % KEY_VECTORS], sum[k]);
-        }
-        store_sums(t, at, sum, queries, KEY_VECTORS);
+/* Of columns: so many vectors of keys from `at` on. */
+IG_INLINE void score_keys(const tile *t, int64_t at, const int queries, const int vectors) {
+    const float *column = (const float *)t->columns + at;
+    vf sum[TILE * MOST_KEYS], key[MOST_KEYS];
+    IG_UNROLL for (int k = 0; k < queries * vectors; k++) sum[k] = vf_set(0);
+    for (int64_t i = 0; i < t->width; i++, column += BATCH) {
+        IG_UNROLL for (int j = 0; j < vectors; j++) key[j] = vf_load(column + j * VF_LANES);
+        IG_UNROLL for (int k = 0; k < queries * vectors; k++) sum[k] =
+            vf_fma(vf_set(t->q[k / vectors][i]), key[k % vectors], sum[k]);
     }
+    store_sums(t, at, sum, queries, vectors);
+}
+
+IG_INLINE void score_columns(const tile *t, const int queries) {
+    int64_t at = keys_begin(t);
+    for (; at + MOST_KEYS * VF_LANES <= keys_end(t); at += MOST_KEYS * VF_LANES)
+        score_keys(t, at, queries, MOST_KEYS);
+    for (; at < t->high; at += KEY_LANES) score_keys(t, at, queries, KEY_VECTORS);
 }
 
 /* sum[h] += the products with numbers [i, i + n). */
@@ -278,20 +288,25 @@ IG_INLINE int64_t vector_at(int c, const ig_dtype dtype) {
     return i * (int64_t)(dtype == IG_F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
+/* Asks for what comes next, as much as one of these vectors holds. */
+IG_INLINE void fetch_columns(const char *next, const int vectors, const ig_dtype dtype) {
+    for (int64_t i = 0; i < vector_at(vectors, dtype); i += LINE)
+        __builtin_prefetch(next + i, 0, 2);
+}
+
 /* values += sum of weight[j] rows[j], one after the other, in columns from `at` on, which lie at
  * `row`: so many vectors, the last of which has n lanes. */
 IG_INLINE void add_columns(const tile *t, const char *row, int64_t at, int64_t n, const int queries,
-                           const int vectors, const ig_dtype dtype) {
-    const char *next = t->next ? t->next + (row - t->rows) + t->low * t->next_step : row;
+                           const int vectors, const ig_dtype dtype, const bool asks) {
+    const char *next = asks ? t->next + (row - t->rows) + t->low * t->next_step : NULL;
     const float *weight = t->score + t->low;
     vf sum[MOST_SUMS], value[MOST_VECTORS];
     IG_UNROLL for (int k = 0; k < queries * vectors; k++) sum[k] =
         vf_load_first(t->values[k / vectors] + at + k % vectors * VF_LANES,
                       k % vectors < vectors - 1 ? VF_LANES : n);
     row += t->low * t->step;
-    for (int64_t j = t->low; j < t->high; j++, row += t->step, next += t->next_step, weight++) {
-        for (int64_t i = 0; i < vector_at(vectors, dtype); i += LINE)
-            __builtin_prefetch(next + i, 0, 2);
+    for (int64_t j = t->low; j < t->high; j++, row += t->step, weight++) {
+        if (asks) fetch_columns(next + (j - t->low) * t->next_step, vectors, dtype);
         IG_UNROLL for (int c = 0; c < vectors; c++) value[c] =
             load_stored(row + vector_at(c, dtype), (at + c * VF_LANES) % IG_BLOCK,
                         c < vectors - 1 ? VF_LANES : n, dtype);
@@ -305,14 +320,41 @@ IG_INLINE void add_columns(const tile *t, const char *row, int64_t at, int64_t n
 
 enum { LARGE = VF_LANES == 16 ? 4 : 2 }; /* vectors of four queries that registers hold */
 
-IG_INLINE void add_tile(const tile *t, const int queries, const ig_dtype dtype) {
+IG_INLINE void add_rows(const tile *t, const int queries, const ig_dtype dtype, const bool asks) {
     int64_t i = 0;
     for (; i + LARGE * VF_LANES <= t->width; i += LARGE * VF_LANES)
-        add_columns(t, number_at(t->rows, i, dtype), i, VF_LANES, queries, LARGE, dtype);
+        add_columns(t, number_at(t->rows, i, dtype), i, VF_LANES, queries, LARGE, dtype, asks);
     for (; i < t->width; i += VF_LANES) {
         const int64_t left = t->width - i;
         add_columns(t, number_at(t->rows, i, dtype), i, left < VF_LANES ? left : VF_LANES, queries,
-                    1, dtype);
+                    1, dtype, asks);
+    }
+}
+
+IG_INLINE void add_tile(const tile *t, const int queries, const ig_dtype dtype) {
+    if (t->next)
+        add_rows(t, queries, dtype, true);
+    else
+        add_rows(t, queries, dtype, false);
+}
+
+/* From an opened row to the next, in floats. */
+IG_INLINE int64_t opened_step(const tile *t) {
+    return (t->width + VF_LANES - 1) / VF_LANES * VF_LANES;
+}
+
+/* Rows made floats, once for many queries. */
+IG_INLINE void open_rows(const tile *t, const ig_dtype dtype) {
+    const int64_t step = opened_step(t);
+    for (int64_t j = t->low; j < t->high; j++) {
+        const char *row = t->rows + j * t->step;
+        float *out = (float *)t->columns + j * step;
+        fetch(t, j, 1);
+        for (int64_t i = 0; i < t->width; i += VF_LANES) {
+            const int64_t left = t->width - i;
+            vf_store(out + i, load_stored(number_at(row, i, dtype), i % IG_BLOCK,
+                                          left < VF_LANES ? left : VF_LANES, dtype));
+        }
     }
 }
 
@@ -369,7 +411,8 @@ IG_INLINE void add_whole(const tile *t, const int queries) {
     for (int64_t i = 0; i < t->width; i += IG_BLOCK) {
         if (!find_scales(half[i / IG_BLOCK], t->low, t->high, BATCH, scale)) {
             for (int64_t c = i; c < i + IG_BLOCK; c += VF_LANES)
-                add_columns(t, number_at(t->rows, c, IG_Q8_0), c, VF_LANES, queries, 1, IG_Q8_0);
+                add_columns(t, number_at(t->rows, c, IG_Q8_0), c, VF_LANES, queries, 1, IG_Q8_0,
+                            false);
             continue;
         }
         const char *line = fetch_beside(t, i);
@@ -393,6 +436,7 @@ IG_INLINE void add_whole(const tile *t, const int queries) {
     static void turn_##name(const tile *t) { turn_rows(t, dtype); }                      \
     IG_INLINE void score_##name(const tile *t, const int n) { score_rows(t, n, dtype); } \
     IG_INLINE void add_##name(const tile *t, const int n) { add_tile(t, n, dtype); }     \
+    static void open_##name(const tile *t) { open_rows(t, dtype); }                      \
     IG_TILES(score_##name, score_##name)                                                 \
     IG_TILES(add_##name, add_##name)
 IG_TILES(score_columns, score_columns)
@@ -411,6 +455,8 @@ typedef struct stored {
     tile_fn *turn;         /* keys into columns, */
     tile_fns score_turned; /* which many queries share */
     tile_fns score, add;
+    tile_fn *open;       /* values into floats: NULL: not these, */
+    tile_fns add_opened; /* which are shared, too */
 } stored;
 
 #define IG_FOUR(name) \
@@ -418,13 +464,13 @@ typedef struct stored {
 #define IG_STORED(name, dtype)                                                    \
     {                                                                             \
         dtype, false, turn_##name, IG_FOUR(score_columns), IG_FOUR(score_##name), \
-            IG_FOUR(add_##name)                                                   \
+            IG_FOUR(add_##name), open_##name, IG_FOUR(add_f32)                    \
     }
 
 /* NULL: a cache of that type is not known here. */
 static const stored *stored_as(ig_dtype dtype, int64_t width) {
     static const stored all[] = {
-        {IG_Q8_0, true, turn_whole, IG_FOUR(score_whole), {NULL}, IG_FOUR(add_whole)},
+        {IG_Q8_0, true, turn_whole, IG_FOUR(score_whole), {NULL}, IG_FOUR(add_whole), NULL, {NULL}},
         IG_STORED(f32, IG_F32),
         IG_STORED(f16, IG_F16),
         IG_STORED(bf16, IG_BF16),

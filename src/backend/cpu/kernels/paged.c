@@ -141,12 +141,18 @@ static void do_group(walk *w, tile *t, int64_t group, int64_t j, extent how, til
     do_crew(w, t, j, &c, fn);
 }
 
-/* Scores or values of a group; keys that many queries read are turned around for all of them,
- * unless they are so wide that a cache would not hold them. */
+/* Scores or values of a group.  What many queries read is turned around or made floats once for all
+ * of them, unless it is so wide that a cache would not hold it. */
 static void do_tiles(walk *w, tile *t, const stored *s, int64_t group, int64_t j, extent how) {
     const bool alone = w->rows * w->each <= TILE || t->width > MOST_TURNED;
-    if (how == SEEN) {
+    if (how == SEEN && (alone || !s->open)) {
         do_group(w, t, group, j, how, s->add);
+    } else if (how == SEEN) {
+        s->open(t);
+        t->rows = t->columns;
+        t->step = opened_step(t) * (int64_t)sizeof(float);
+        t->next = NULL;
+        do_group(w, t, group, j, how, s->add_opened);
     } else if (alone && !s->whole) {
         do_group(w, t, group, j, how, s->score);
     } else {
