@@ -1,7 +1,7 @@
 /* Compiled for the plainest machine: asks what this one can do and lists the kernels for it. */
 #include <stdio.h>
 #include <stdlib.h>
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(IG_SCALAR_ONLY)
 #    include <cpuid.h>
 #    include <sys/syscall.h>
 #    include <unistd.h>
@@ -28,7 +28,7 @@ static bool always(void) { return true; }
 FAMILIES(DECLARE, scalar)
 static const ig_cpu_entry *const lists_scalar[] = {FAMILIES(NAME, scalar) NULL};
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(IG_SCALAR_ONLY)
 FAMILIES(DECLARE, avx2)
 FAMILIES(DECLARE, avx512)
 FAMILIES(DECLARE, avx512vnni)
@@ -78,7 +78,7 @@ static const struct {
     bool is_emulated; /* slow: for who asks for it */
 } sets[IG_ISA_COUNT] = {
     [IG_ISA_SCALAR] = {"scalar", always, lists_scalar, false},
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(IG_SCALAR_ONLY)
     [IG_ISA_AVX2] = {"avx2", has_avx2, lists_avx2, false},
     [IG_ISA_AVX512] = {"avx512", has_avx512, lists_avx512, false},
     [IG_ISA_AVX512VNNI] = {"avx512vnni", has_avx512vnni, lists_avx512vnni, false},
