@@ -30,7 +30,7 @@ const ig_opt ig_common_opts[] = {
      .help = "another device or way of running than asked for is an error (exit code 5)"},
     {OPT_TEXT, 0, "report", offsetof(ig_cli, report),
      .help = "write a report of the run to this file, also if it fails", .value = "FILE",
-     .flags = OPT_FILE},
+     .flags = OPT_FILE | OPT_OUTPUT},
     {OPT_TEXT, 0, "cache-dir", offsetof(ig_cli, cache_dir),
      .help = "where compiled programs are kept; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else "
              "\"cache_dir\" in config.json, else ~/.cache/ingot",

@@ -127,7 +127,7 @@ static const ig_opt opts[] = {
      .value = "NAME", .alias = "backend dev"},
     {OPT_TEXT, 0, "dump", offsetof(bench_options, dump),
      .help = "train: write initial weights and batches to a safetensors file first",
-     .value = "FILE", .flags = OPT_FILE},
+     .value = "FILE", .flags = OPT_FILE | OPT_OUTPUT},
     {OPT_TEXT, 0, "op", offsetof(bench_options, op), .help = "ops: only this one", .value = "NAME"},
     {OPT_INT, 'r', "runs", offsetof(bench_options, runs),
      .help = "overhead, ceilings, ops, model, routes: how often each is measured", .value = "N",

@@ -97,7 +97,7 @@ static const ig_opt opts[] = {
      .help = "a folder with config.json, tokenizer.json and .safetensors files, or a checkpoint",
      .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
     {OPT_TEXT, 0, "OUT", offsetof(convert_options, out), .help = "the GGUF file to write",
-     .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
+     .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE | OPT_OUTPUT},
     {OPT_TEXT, 0, "type", offsetof(convert_options, type), .help = "what the weights become",
      .value = "TYPE", .initial = "F16", .choices = ig_recipe_names},
     {OPT_TEXT, 0, "pre", offsetof(convert_options, pre),

@@ -58,7 +58,7 @@ static const ig_opt opts[] = {
     {OPT_TEXT, 0, "FROM", offsetof(export_options, from), .help = "a checkpoint of 'ingot train'",
      .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
     {OPT_TEXT, 0, "TO", offsetof(export_options, to), .help = "the file to write, or to replace",
-     .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
+     .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE | OPT_OUTPUT},
     {0},
 };
 

@@ -218,7 +218,7 @@ static const ig_opt opts[] = {
     {OPT_TEXT, 0, "IN", offsetof(quantize_options, in), .help = "a GGUF model",
      .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
     {OPT_TEXT, 0, "OUT", offsetof(quantize_options, out), .help = "the file to write",
-     .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
+     .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE | OPT_OUTPUT},
     {OPT_TEXT, 0, "TYPE", offsetof(quantize_options, type), .help = "what the weights become",
      .choices = ig_recipe_names, .flags = OPT_POSITIONAL | OPT_REQUIRED},
     {OPT_INT, 't', "threads", offsetof(quantize_options, threads),

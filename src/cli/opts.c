@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { LABEL_BYTES = 64, WORDS_MAX = 160, WORD_BYTES = 32 };
 
@@ -371,6 +372,52 @@ static void keep_first(first_failure *f, ig_status status) {
     snprintf(f->text, sizeof f->text, "%s", ig_error_text());
 }
 
+/* Two names of one file, which is there or will be; devices take whatever comes. */
+static bool is_same_file(const char *a, const char *b) {
+    struct stat x, y;
+    const bool there = stat(a, &x) == 0, too = stat(b, &y) == 0;
+    if (there != too) return false;
+    if (!there) return strcmp(a, b) == 0;
+    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Whether a row names the file, too. */
+static bool names_file(const match *m, const char *file) {
+    const void *to = m->to;
+    if (m->opt->kind != OPT_TEXT || !(m->opt->flags & OPT_FILE)) return false;
+    if (!(m->opt->flags & OPT_REPEAT)) {
+        const char *text = *(const char *const *)to;
+        return text && is_same_file(text, file);
+    }
+    const ig_texts *texts = to;
+    for (int i = 0; i < texts->count; i++)
+        if (is_same_file(texts->at[i], file)) return true;
+    return false;
+}
+
+static ig_status guard_output(const parser *p, match out) {
+    const char **file = (void *)out.to, *name = *file;
+    for (int s = 0; name && s < p->n_sets; s++)
+        for (ig_opt_walk w = ig_opts_first(p->sets[s].opts); w.opt; w = ig_opts_next(w)) {
+            const match m = {w.opt, (char *)p->sets[s].to + w.to};
+            if (m.to == out.to || w.opt->flags & out.opt->flags & OPT_RENEWED) continue;
+            if (!names_file(&m, name)) continue;
+            *file = NULL;
+            return IG_FAIL(IG_ERR_ARGUMENT, "%s%s %s: would replace the file that %s%s names",
+                           out.opt->flags & OPT_POSITIONAL ? "" : "--", out.opt->name, name,
+                           m.opt->flags & OPT_POSITIONAL ? "" : "--", m.opt->name);
+        }
+    return IG_OK;
+}
+
+static ig_status guard_outputs(const parser *p) {
+    for (int s = 0; s < p->n_sets; s++)
+        for (ig_opt_walk w = ig_opts_first(p->sets[s].opts); w.opt; w = ig_opts_next(w))
+            if (w.opt->flags & OPT_OUTPUT)
+                IG_TRY(guard_output(p, (match){w.opt, (char *)p->sets[s].to + w.to}));
+    return IG_OK;
+}
+
 /* What follows a mistake is parsed all the same: it may say where failures are reported. */
 ig_status ig_opts_parse(const ig_opt_set *sets, int n_sets, int argc, char **argv, int *out_used) {
     parser p = {.sets = sets, .n_sets = n_sets, .argc = argc, .argv = argv};
@@ -389,6 +436,7 @@ ig_status ig_opts_parse(const ig_opt_set *sets, int n_sets, int argc, char **arg
             keep_first(&first, is_option ? parse_option(&p, arg) : parse_positional(&p, arg));
     }
     if (out_used) *out_used = p.at;
+    keep_first(&first, guard_outputs(&p));
     return first.status == IG_OK ? IG_OK : ig_fail(first.status, NULL, 0, "%s", first.text);
 }
 

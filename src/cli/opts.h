@@ -36,6 +36,8 @@ enum {
     OPT_DIR = 1 << 4,        /* the value is a folder */
     OPT_HIDDEN = 1 << 5,     /* parsed, but not shown */
     OPT_UNSAID = 1 << 6,     /* INT, REAL and CHOICE start as "not said", so one can tell */
+    OPT_OUTPUT = 1 << 7,     /* a FILE that is written: it must be none that another one names, */
+    OPT_RENEWED = 1 << 8,    /* unless both are RENEWED: read first, replaced then */
 };
 
 /* What an UNSAID option holds that nobody gave: an int64_t this, a double NaN, a choice -1. */
@@ -84,7 +86,8 @@ typedef struct ig_opt_set {
  * winning.  Without `out_used`, argv[0] on are options and positionals, all of
  * which must be known.  With it, parsing stops at the first positional and the
  * count of arguments before that is written there.  The failure's text names the
- * option, the value and what would have been right.
+ * option, the value and what would have been right.  An OUTPUT that would replace
+ * what another option names is a failure, and is taken back: nobody writes to it.
  */
 IG_MUST_CHECK ig_status ig_opts_parse(const ig_opt_set *sets, int n_sets, int argc, char **argv,
                                       int *out_used);

@@ -194,6 +194,33 @@ static void an_unknown_device_is_refused(void **state) {
 
 /* ---- Streams ---- */
 
+/* Whatever is read stays as it is, by whichever name it is written to. */
+static void an_output_replaces_no_input(void **state) {
+    const fixture *f = *state;
+    char text[PATH_BYTES], again[PATH_BYTES], link_name[PATH_BYTES], read[64] = "";
+    in_folder(f, "words.txt", text);
+    in_folder(f, "link.txt", link_name);
+    in_folder(f, "./words.txt", again);
+    FILE *file = fopen(text, "we");
+    assert_non_null(file);
+    fputs("some words to learn", file);
+    fclose(file);
+    assert_int_equal(symlink(text, link_name), 0);
+    static const char words[] = "would replace the file that";
+    check_error(RUN("train", text, "-o", text, "--steps", "1"), 2, words);
+    check_error(RUN("train", text, "--plot", again, "--steps", "1"), 2, words);
+    check_error(RUN("train", "-d", link_name, "--log", text, "--steps", "1"), 2, words);
+    check_error(RUN("inspect", text, "--report", text), 2, words);
+    check_error(RUN("inspect", text, "--report", link_name, "--no-such-option"), 2, "no-such");
+    check_error(RUN("quantize", text, again, "Q8_0"), 2, words);
+    check_error(RUN("export", text, text), 2, words);
+    file = fopen(text, "re");
+    assert_non_null(file);
+    assert_non_null(fgets(read, sizeof read, file));
+    fclose(file);
+    assert_string_equal(read, "some words to learn");
+}
+
 static void a_closed_pipe_ends_it_quietly_with_141(void **state) {
     (void)state;
     for (int ignored = 0; ignored < 2; ignored++) {
@@ -660,6 +687,7 @@ int main(void) {
         cmocka_unit_test(an_unknown_option_gets_the_nearest_suggested),
         cmocka_unit_test(a_wrong_value_is_told_with_the_right_ones),
         cmocka_unit_test(an_unknown_device_is_refused),
+        cmocka_unit_test(an_output_replaces_no_input),
         cmocka_unit_test(a_closed_pipe_ends_it_quietly_with_141),
         cmocka_unit_test(a_full_disk_is_told_with_6),
         cmocka_unit_test(colour_is_for_those_who_ask),
