@@ -46,9 +46,10 @@ typedef struct ig_session_row {
 
 /*
  * Takes in rows, in order.  A token that is none, a sequence that is none or more
- * tokens than the context has room for is an error that says the numbers.  The
- * context's cancel is asked before every chunk.  Whatever fails, the sequences
- * are as they were before.
+ * tokens than the context has room for is an error that says the numbers.  Logits
+ * that are not finite are IG_ERR_NUMBER, and the words name the weight that is to
+ * blame, if one is.  The context's cancel is asked before every chunk.  Whatever
+ * fails, the sequences are as they were before.
  */
 IG_API IG_MUST_CHECK ig_status ig_session_run(ig_session *session, const ig_session_row *rows,
                                               int64_t count);

@@ -78,6 +78,10 @@ static double norm_of(const float *x, int64_t count) {
     return sqrt(squares);
 }
 
+/* Of two, the one that is worse; what is no number is worse than all. */
+static double larger(double a, double b) { return b > a || isnan(b) ? b : a; }
+static double smaller(double a, double b) { return b < a || isnan(b) ? b : a; }
+
 static void add_row(distance *d, const float *a, const float *b, int64_t count) {
     double ab = 0, apart = 0;
     const double norm_a = norm_of(a, count), norm_b = norm_of(b, count);
@@ -85,10 +89,11 @@ static void add_row(distance *d, const float *a, const float *b, int64_t count) 
         const double x = (double)a[i], y = (double)b[i];
         ab += x * y;
         apart += (x - y) * (x - y);
-        d->largest = fmax(d->largest, fabs(x - y));
+        d->largest = larger(d->largest, fabs(x - y));
     }
-    d->error = fmax(d->error, sqrt(apart) / norm_a);
-    d->cosine = fmin(d->cosine, ab / (norm_a * norm_b));
+    d->error = larger(d->error, sqrt(apart) / norm_a);
+    const double norms = norm_a * norm_b;
+    d->cosine = smaller(d->cosine, norms == 0 ? 0 : ab / norms);
 }
 
 static double hidden_distance(const parity_run *a, const parity_run *b) {

@@ -35,6 +35,8 @@ IG_MUST_CHECK ig_status ig_adapter_load_optimizer(ig_adapter *a);
 /* Fails with IG_ERR_NUMBER and the op at which it began that `what`, of the rows at hand, is
  * `value`. Between steps, and before an update. */
 IG_MUST_CHECK ig_status ig_adapter_explain(ig_adapter *a, const char *what, double value);
+/* The same with the weight that is to blame, if one is: `what` came of rows and is not finite. */
+IG_MUST_CHECK ig_status ig_adapter_explain_rows(const ig_adapter *a, const char *what);
 /* ---- adapter.c ---- */
 ig_tensor *ig_adapter_loss(const ig_adapter *a); /* of the rows at hand */
 IG_MUST_CHECK ig_status ig_adapter_make_optimizer(ig_adapter *a, double rate, double decay);

@@ -45,7 +45,10 @@ static ig_status run(embedding *e) {
     const ig_status status = ig_tensor_read(hidden, e->hidden, numbers * sizeof *e->hidden);
     ig_no_grad_end(a->ctx);
     ig_scope_end(a->ctx);
-    return status;
+    IG_TRY(status);
+    for (size_t i = 0; i < numbers; i++)
+        if (!isfinite(e->hidden[i])) return ig_adapter_explain_rows(a, "the hidden states");
+    return IG_OK;
 }
 
 static ig_pooling resolve(const ig_adapter *a, ig_pooling pooling) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/half.h"
 #include "ingot/backend.h"
 #include "ingot/grad.h"
 #include "model/adapter.h"
@@ -331,6 +332,17 @@ static ig_status fill(ig_session *s, const ig_row_class *c, const ig_session_row
     return IG_OK;
 }
 
+/* Copies them; false: not all are finite. */
+static bool copy_finite(float *to, const float *from, size_t count) {
+    int32_t largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int32_t bits = (int32_t)(ig_bits_of_float(from[i]) & 0x7fffffff);
+        largest = bits > largest ? bits : largest;
+        to[i] = from[i];
+    }
+    return largest < 0x7f800000;
+}
+
 /* Hands out the logits, one row of them after the other. */
 static ig_status hand_out(const ig_row_class *c, const ig_session_row *rows, int64_t n) {
     const size_t vocabulary = (size_t)c->session->config.vocabulary;
@@ -339,7 +351,8 @@ static ig_status hand_out(const ig_row_class *c, const ig_session_row *rows, int
         return IG_FAIL(IG_ERR_UNSUPPORTED, "session: the device's memory is not the host's");
     for (int64_t i = 0; i < n; i++) {
         if (!rows[i].logits) continue;
-        memcpy(rows[i].logits, logits, vocabulary * sizeof *logits);
+        if (!copy_finite(rows[i].logits, logits, vocabulary))
+            return ig_adapter_explain_rows(c->session->adapter, "the logits");
         logits += vocabulary;
     }
     return IG_OK;

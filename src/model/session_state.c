@@ -36,6 +36,23 @@ static void add_sample(XXH3_state_t *sum, const void *bytes, uint64_t n_bytes) {
     XXH3_64bits_update(sum, bytes, (size_t)(n_bytes < SAMPLE ? n_bytes : SAMPLE));
 }
 
+/* All keys of the architecture: with another base of rope the same weights make other keys. */
+static void add_keys(XXH3_state_t *sum, const ig_gguf *file, const char *arch) {
+    for (size_t i = 0; i < ig_gguf_n_values(file); i++) {
+        const ig_gguf_value *v = ig_gguf_value_at(file, i);
+        const size_t length = strlen(arch);
+        if (v->key.n_bytes <= length || memcmp(v->key.bytes, arch, length) != 0) continue;
+        XXH3_64bits_update(sum, v->key.bytes, v->key.n_bytes);
+        for (uint64_t k = 0; k < v->count; k++) {
+            const double number = v->texts ? 0 : ig_gguf_real_at(v, k);
+            if (v->texts)
+                XXH3_64bits_update(sum, v->texts[k].bytes, v->texts[k].n_bytes);
+            else
+                XXH3_64bits_update(sum, &number, sizeof number);
+        }
+    }
+}
+
 static uint64_t model_digest(const ig_session *s) {
     const ig_adapter *a = s->adapter;
     XXH3_state_t sum;
@@ -43,6 +60,7 @@ static uint64_t model_digest(const ig_session *s) {
     XXH3_64bits_update(&sum, a->arch->name, strlen(a->arch->name));
     XXH3_64bits_update(&sum, &a->config, sizeof a->config);
     const ig_gguf *file = a->source ? a->source->file : NULL;
+    if (file) add_keys(&sum, file, a->arch->name);
     for (size_t i = 0; file && i < ig_gguf_n_tensors(file); i++) {
         const ig_gguf_tensor *t = ig_gguf_tensor_at(file, i);
         add_sample(&sum, t->bytes, t->n_bytes);

@@ -16,7 +16,8 @@
 #include "models/models.h"
 #include "program.h"
 
-static char dir[32], model[64], chat_model[64], bert[64], text_file[64], cache[64];
+static char dir[32], model[64], chat_model[64], bert[64], text_file[64], cache[64], changed[64];
+enum { MOST_BYTES = 1 << 22 };
 
 #define RUN(...) program_run(INGOT_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}, NULL)
 
@@ -29,6 +30,7 @@ static int set_up(void **state) {
     snprintf(bert, sizeof bert, "%s/bert.gguf", dir);
     snprintf(text_file, sizeof text_file, "%s/text.txt", dir);
     snprintf(cache, sizeof cache, "%s/cache.state", dir);
+    snprintf(changed, sizeof changed, "%s/changed.gguf", dir);
     FILE *file = fopen(text_file, "we");
     for (int i = 0; file && i < 60; i++) fprintf(file, "line %d of a text about %d fish\n", i, i);
     if (!file || fclose(file) != 0) return -1;
@@ -152,6 +154,55 @@ static void a_prompt_that_was_kept_goes_on_as_before(void **state) {
     free(want);
     check_error(RUN("generate", "-m", chat_model, "-p", "a", "-n", "1", "--prompt-cache", cache), 2,
                 "another model");
+}
+
+/* A copy of a model in which some bytes behind a word are others. */
+static void save_changed(const char *from, const char *word, size_t behind, const void *bytes,
+                         size_t n_bytes, const char *to) {
+    size_t size = 0;
+    char *all = malloc(MOST_BYTES);
+    FILE *file = fopen(from, "rbe");
+    assert_non_null(all);
+    assert_non_null(file);
+    size = fread(all, 1, MOST_BYTES, file);
+    assert_true(size > n_bytes && size < MOST_BYTES);
+    fclose(file);
+    char *at = word ? memmem(all, size, word, strlen(word)) : all + size - n_bytes;
+    assert_non_null(at);
+    memcpy(at + (word ? strlen(word) : 0) + behind, bytes, n_bytes);
+    file = fopen(to, "wbe");
+    assert_non_null(file);
+    assert_int_equal(fwrite(all, 1, size, file), size);
+    fclose(file);
+    free(all);
+}
+
+static void a_weight_that_is_no_number_is_named(void **state) {
+    (void)state;
+    const uint32_t nan = UINT32_MAX; /* of floats, and two of halves */
+    save_changed(chat_model, NULL, 0, &nan, sizeof nan, changed);
+    check_error(RUN("generate", "-m", changed, "-p", "a", "-n", "2", "-q"), 1, "weight ");
+    check_error(RUN("logits", "-m", changed, "-p", "a"), 1, "not finite");
+    check_error(RUN("perplexity", "-m", changed, "-f", text_file, "-c", "32"), 1, "not finite");
+    check_error(RUN("parity", "-m", changed, "-p", "a"), 1, "not finite");
+    save_changed(bert, NULL, 0, &nan, sizeof nan, changed);
+    check_error(RUN("embed", "-m", changed, "-p", "a"), 1, "hidden states are not finite");
+    unlink(changed);
+}
+
+static void a_prompt_that_was_kept_is_of_the_same_keys(void **state) {
+    (void)state;
+    const float base = 500;
+    program_result r =
+        RUN("generate", "-m", model, "-p", "a b", "-n", "1", "--prompt-cache", cache, "-q");
+    assert_int_equal(r.code, 0);
+    program_free(&r);
+    save_changed(model, "llama.rope.freq_base", sizeof(uint32_t), &base, sizeof base, changed);
+    check_error(
+        RUN("generate", "-m", changed, "-p", "a b", "-n", "1", "--prompt-cache", cache, "-q"), 2,
+        "another model");
+    unlink(changed);
+    unlink(cache);
 }
 
 static void a_profile_and_guesses_are_part_of_the_result(void **state) {
@@ -368,6 +419,8 @@ int main(void) {
         cmocka_unit_test(reading_a_file_into_memory_says_how_far_it_is),
         cmocka_unit_test(the_report_says_what_came_before_the_first_submit),
         cmocka_unit_test(a_prompt_that_was_kept_goes_on_as_before),
+        cmocka_unit_test(a_weight_that_is_no_number_is_named),
+        cmocka_unit_test(a_prompt_that_was_kept_is_of_the_same_keys),
         cmocka_unit_test(a_profile_and_guesses_are_part_of_the_result),
         cmocka_unit_test(attention_counts_every_position_that_is_seen),
         cmocka_unit_test(logits_come_with_their_tokens),

@@ -108,6 +108,7 @@ static void beyond_the_tolerance_is_exit_code_1(void **state) {
         assert_true(json_is_false(json_object_get(root, "ok")));
         const json_t *pair = json_array_get(json_object_get(root, "pairs"), 0);
         assert_true(json_is_false(json_object_get(pair, "ok")));
+        if (i > 0) assert_true(number(pair, "cosine") == 0); /* with nothing but zeros */
         assert_non_null(
             json_string_value(json_object_get(json_object_get(root, "error"), "message")));
         json_decref(root);
