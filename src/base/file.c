@@ -94,6 +94,14 @@ static ig_status open_file(const char *path, get_fn *get, ig_file_watch watch, i
     return status;
 }
 
+bool ig_file_is_same(const char *a, const char *b) {
+    struct stat x, y;
+    const bool there = stat(a, &x) == 0, too = stat(b, &y) == 0;
+    if (there != too) return false;
+    if (!there) return strcmp(a, b) == 0;
+    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 ig_status ig_file_map_open(const char *path, ig_file_map *out) {
     return open_file(path, map_descriptor, (ig_file_watch){0}, out);
 }

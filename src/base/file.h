@@ -24,6 +24,9 @@ typedef struct ig_file_map {
     uint64_t size;
 } ig_file_map;
 
+/* Two names of one file, which is there or will be; devices take whatever comes. */
+bool ig_file_is_same(const char *a, const char *b);
+
 /* Refuses what is not a regular file. */
 IG_MUST_CHECK ig_status ig_file_map_open(const char *path, ig_file_map *out);
 void ig_file_map_close(ig_file_map *map); /* a zeroed one is fine */

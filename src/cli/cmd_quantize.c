@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/blocks.h"
+#include "base/file.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -199,6 +200,15 @@ static ig_status run_open(quantization *q) {
     return q->cli->json ? print_json(q) : print_summary(q);
 }
 
+/* The first part is the one that was named. */
+static ig_status check_parts(const quantization *q) {
+    for (size_t i = 1; i < ig_gguf_n_parts(q->model); i++)
+        if (ig_file_is_same(q->options->out, ig_gguf_part_name(q->model, i)))
+            return IG_FAIL(IG_ERR_ARGUMENT, "OUT %s: would replace a part of %s", q->options->out,
+                           q->options->in);
+    return IG_OK;
+}
+
 static ig_status run(ig_cli *cli, const void *options) {
     quantization q = {.cli = cli, .options = options};
     q.recipe = ig_recipe_find(q.options->type);
@@ -207,7 +217,8 @@ static ig_status run(ig_cli *cli, const void *options) {
     ig_signals_reading(q.options->in);
     ig_run_model(cli, q.options->in);
     IG_TRY(ig_gguf_open_file(&cli->allocator, q.options->in, &q.model));
-    const ig_status status = run_open(&q);
+    ig_status status = check_parts(&q);
+    if (status == IG_OK) status = run_open(&q);
     ig_free(&cli->allocator, q.results);
     ig_free(&cli->allocator, q.products);
     ig_gguf_close(q.model);

@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#include "base/file.h"
 
 enum { LABEL_BYTES = 64, WORDS_MAX = 160, WORD_BYTES = 32 };
 
@@ -372,26 +373,17 @@ static void keep_first(first_failure *f, ig_status status) {
     snprintf(f->text, sizeof f->text, "%s", ig_error_text());
 }
 
-/* Two names of one file, which is there or will be; devices take whatever comes. */
-static bool is_same_file(const char *a, const char *b) {
-    struct stat x, y;
-    const bool there = stat(a, &x) == 0, too = stat(b, &y) == 0;
-    if (there != too) return false;
-    if (!there) return strcmp(a, b) == 0;
-    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 /* Whether a row names the file, too. */
 static bool names_file(const match *m, const char *file) {
     const void *to = m->to;
     if (m->opt->kind != OPT_TEXT || !(m->opt->flags & OPT_FILE)) return false;
     if (!(m->opt->flags & OPT_REPEAT)) {
         const char *text = *(const char *const *)to;
-        return text && is_same_file(text, file);
+        return text && ig_file_is_same(text, file);
     }
     const ig_texts *texts = to;
     for (int i = 0; i < texts->count; i++)
-        if (is_same_file(texts->at[i], file)) return true;
+        if (ig_file_is_same(texts->at[i], file)) return true;
     return false;
 }
 

@@ -353,6 +353,7 @@ void ig_gguf_close(ig_gguf *gguf) {
 
 uint32_t ig_gguf_version(const ig_gguf *gguf) { return gguf->parts[0].version; }
 size_t ig_gguf_n_parts(const ig_gguf *gguf) { return gguf->n_parts; }
+const char *ig_gguf_part_name(const ig_gguf *gguf, size_t i) { return gguf->parts[i].name; }
 size_t ig_gguf_n_values(const ig_gguf *gguf) { return gguf->parts[0].n_values; }
 size_t ig_gguf_n_tensors(const ig_gguf *gguf) { return gguf->n_tensors; }
 

@@ -73,6 +73,7 @@ void ig_gguf_close(ig_gguf *gguf);
 uint32_t ig_gguf_version(const ig_gguf *gguf);
 uint64_t ig_gguf_file_bytes(const ig_gguf *gguf); /* of all parts */
 size_t ig_gguf_n_parts(const ig_gguf *gguf);
+const char *ig_gguf_part_name(const ig_gguf *gguf, size_t i); /* of its file */
 size_t ig_gguf_n_values(const ig_gguf *gguf);
 const ig_gguf_value *ig_gguf_value_at(const ig_gguf *gguf, size_t i); /* in the order of the file */
 const ig_gguf_value *ig_gguf_find(const ig_gguf *gguf, const char *key); /* NULL: none */

@@ -45,6 +45,10 @@ static void parts_of_a_split_model_read_as_one(void **state) {
     ig_gguf *gguf = NULL;
     must(ig_gguf_open_file(&ig_heap, directory_path(state, "m-00001-of-00003.gguf", path), &gguf));
     assert_int_equal(ig_gguf_n_parts(gguf), 3);
+    char third[PATH_BYTES];
+    directory_path(state, "m-00003-of-00003.gguf", third);
+    assert_true(ig_file_is_same(ig_gguf_part_name(gguf, 2), third));
+    assert_false(ig_file_is_same(ig_gguf_part_name(gguf, 1), third));
     assert_int_equal(ig_gguf_n_tensors(gguf), 3);
     assert_int_equal(ig_gguf_find_tensor(gguf, "t.2")->part, 2);
     assert_int_equal(ig_gguf_find_tensor(gguf, "t.2")->n_bytes, 12);
