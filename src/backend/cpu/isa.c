@@ -9,35 +9,38 @@
 
 #include "backend/cpu/cpu.h"
 
-#define FAMILIES(X, isa) \
-    X(elementwise, isa)  \
-    X(cast, isa)         \
-    X(move, isa)         \
-    X(reduce, isa)       \
-    X(softmax, isa)      \
-    X(norm, isa)         \
-    X(matmul, isa)       \
-    X(quant, isa)        \
-    X(rope, isa)         \
-    X(attention, isa) X(paged, isa) X(store, isa) X(moe, isa) X(update, isa) X(random, isa)
+/* `dots`: of those that multiply bytes. */
+#define FAMILIES(X, isa, dots) \
+    X(elementwise, isa)        \
+    X(cast, isa)               \
+    X(move, isa)               \
+    X(reduce, isa)             \
+    X(softmax, isa)            \
+    X(norm, isa)               \
+    X(matmul, isa)             \
+    X(quant, dots)             \
+    X(rope, isa)               \
+    X(attention, isa) X(paged, dots) X(store, isa) X(moe, isa) X(update, isa) X(random, isa)
 #define DECLARE(family, isa) extern const ig_cpu_entry IG_CPU_LIST_OF(family, isa)[];
 #define NAME(family, isa)    IG_CPU_LIST_OF(family, isa),
 
 static bool always(void) { return true; }
 
-FAMILIES(DECLARE, scalar)
-static const ig_cpu_entry *const lists_scalar[] = {FAMILIES(NAME, scalar) NULL};
+FAMILIES(DECLARE, scalar, scalar)
+static const ig_cpu_entry *const lists_scalar[] = {FAMILIES(NAME, scalar, scalar) NULL};
 
 #if defined(__x86_64__) && !defined(IG_SCALAR_ONLY)
-FAMILIES(DECLARE, avx2)
-FAMILIES(DECLARE, avx512)
-FAMILIES(DECLARE, avx512vnni)
+FAMILIES(DECLARE, avx2, avx2)
+FAMILIES(DECLARE, avx512, avx512)
+DECLARE(quant, avx512vnni)
+DECLARE(paged, avx512vnni)
 DECLARE(quant, amx)
-static const ig_cpu_entry *const lists_avx2[] = {FAMILIES(NAME, avx2) NULL};
-static const ig_cpu_entry *const lists_avx512[] = {FAMILIES(NAME, avx512) NULL};
-static const ig_cpu_entry *const lists_avx512vnni[] = {FAMILIES(NAME, avx512vnni) NULL};
+static const ig_cpu_entry *const lists_avx2[] = {FAMILIES(NAME, avx2, avx2) NULL};
+static const ig_cpu_entry *const lists_avx512[] = {FAMILIES(NAME, avx512, avx512) NULL};
+static const ig_cpu_entry *const lists_avx512vnni[] = {FAMILIES(NAME, avx512, avx512vnni) NULL};
 /* The first kernel that fits is taken, so those with tiles stand before the others. */
-static const ig_cpu_entry *const lists_amx[] = {NAME(quant, amx) FAMILIES(NAME, avx512vnni) NULL};
+static const ig_cpu_entry *const lists_amx[] = {NAME(quant, amx) FAMILIES(NAME, avx512, avx512vnni)
+                                                    NULL};
 
 /* They ask for all that CMakeLists.txt compiles with; whatever has AVX2 has F16C. */
 static bool has_avx2(void) {

@@ -80,7 +80,7 @@ typedef struct ig_cpu_entry {
 } ig_cpu_entry;
 
 /*
- * Every file in kernels/ is compiled once per instruction set (CMakeLists.txt,
+ * Every file in kernels/ is compiled once per instruction set that makes a difference (CMakeLists.txt,
  * IG_ISAS) and exports just one symbol: the list of kernels in it, named after
  * the set, e.g. ig_cpu_norm_avx2.  All else in such a file is static.  The list
  * ends with an entry without `run`.
