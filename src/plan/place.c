@@ -258,6 +258,12 @@ static void say_why(const ig_lowering *l, ig_place *p, uint32_t first, const ig_
                  ig_dtype_name(ig_step_operand(step, 0)->desc.dtype));
 }
 
+/* Without a can_run(), compile() says why not, in its own words, and an override may do what it does
+ * not: the step goes there, and comes back barred if nothing helps. */
+static bool speaks_for_itself(const ig_device *device, const ig_step *step) {
+    return !device->backend->can_run && ig_step_known(step);
+}
+
 /* Chooses a device for the last step. */
 static ig_status place(ig_lowering *l, uint32_t node) {
     const ig_planner *planner = l->planner;
@@ -274,9 +280,8 @@ static ig_status place(ig_lowering *l, uint32_t node) {
         if (ig_device_can_run(device, step)) break;
         input_form form = AS_PACKED;
         while (form <= AS_F32 && !can_run_as(l, device, step, form)) form++;
-        if (form > AS_F32) continue;
-        insert_copies(l, at, form);
-        break;
+        if (form <= AS_F32) insert_copies(l, at, form);
+        if (form <= AS_F32 || speaks_for_itself(device, step)) break;
     }
     if (chosen >= n_devices) return nowhere(l, step);
     for (uint32_t i = at; i < l->plan->n_steps; i++) {
