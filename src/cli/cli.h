@@ -59,6 +59,9 @@ struct ig_command {
 /* -h, -q, -v, --json, --color of every command; --version of the program.  Offsets in ig_cli. */
 extern const ig_opt ig_common_opts[], ig_global_opts[];
 
+/* What llama.cpp has and Ingot has not, or has always: no offsets, of no struct. */
+extern const ig_opt ig_foreign_opts[];
+
 /* ---- Exit codes ---- */
 
 typedef struct ig_exit_row {

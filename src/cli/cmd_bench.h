@@ -26,7 +26,7 @@ typedef struct bench_options {
     const char *op;
 
     /* model */
-    const char *model, *cache;
+    const char *model, *cache, *cache_v, *gpu_layers;
     const char *rows, *ctx; /* lists of numbers; ctx is one number to train and routes */
     int64_t n_prompt, chunk, guess_ngram;
 } bench_options;

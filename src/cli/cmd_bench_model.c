@@ -414,9 +414,12 @@ ig_status bench_model(ig_cli *cli, const bench_options *o) {
     model_bench b = {
         .options = {.path = o->model,
                     .device = o->device,
+                    .gpu_layers = o->gpu_layers,
                     .cache = o->cache,
+                    .cache_v = o->cache_v,
                     .threads = o->threads,
-                    .chunk = o->chunk},
+                    .chunk = o->chunk,
+                    .batch = o->sizes.batch},
         .runs = o->runs > 0 ? o->runs : DEFAULT_RUNS,
     };
     IG_TRY(list_tests(&b, o));

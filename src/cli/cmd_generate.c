@@ -132,13 +132,14 @@ static json_t *tokens_json(const generation *g) {
 static ig_status print_json(const generation *g) {
     const ig_generated *r = &g->result;
     const double seconds = r->decode_ms / 1e3;
-    json_t *own = json_pack(
-        "{s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:s, s:o}", "schema", "ingot.generate.v1", "arch",
-        ig_adapter_architecture(g->talker.model.adapter), "prompt",
-        text_json(g->prompt, g->prompt_bytes), "text", text_json(g->text.bytes, g->text.used),
-        "tokens", tokens_json(g), "n_prompt", (json_int_t)g->read.count, "n_tokens",
-        (json_int_t)r->n_tokens, "finish", talk_finish_name(r->finish), "tokens_per_s",
-        ig_json_real(seconds > 0 ? (double)r->n_tokens / seconds : 0));
+    json_t *own =
+        json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:s, s:I, s:o}", "schema",
+                  "ingot.generate.v1", "arch", ig_adapter_architecture(g->talker.model.adapter),
+                  "prompt", text_json(g->prompt, g->prompt_bytes), "text",
+                  text_json(g->text.bytes, g->text.used), "tokens", tokens_json(g), "n_prompt",
+                  (json_int_t)g->read.count, "n_tokens", (json_int_t)r->n_tokens, "finish",
+                  talk_finish_name(r->finish), "seed", (json_int_t)g->talker.seed, "tokens_per_s",
+                  ig_json_real(seconds > 0 ? (double)r->n_tokens / seconds : 0));
     if (own && g->logprobs) json_object_set(own, "logprobs", g->logprobs);
     if (own && g->talker.options->guess_ngram > 0)
         json_object_set_new(own, "speculation", talk_guesses_json(&g->talker, r));

@@ -35,9 +35,10 @@ static int unknown_command(ig_cli *cli, const char *name) {
 static int run_command(ig_cli *cli, int argc, char **argv) {
     _Alignas(max_align_t) unsigned char options[IG_OPTIONS_BYTES] = {0};
     const ig_command *command = cli->command;
-    const ig_opt_set sets[] = {{command->opts, options}, {ig_common_opts, cli}};
+    const ig_opt_set sets[] = {
+        {command->opts, options}, {ig_common_opts, cli}, {ig_foreign_opts, cli}};
 
-    ig_status status = ig_opts_parse(sets, 2, argc, argv, NULL);
+    ig_status status = ig_opts_parse(sets, 3, argc, argv, NULL);
     cli->term = ig_term_detect((ig_color)cli->color);
     if (status == IG_OK && cli->help) {
         ig_help_print(cli, command, stdout, cli->term.out_color);
@@ -53,9 +54,10 @@ static int run_command(ig_cli *cli, int argc, char **argv) {
 
 /* Options of the program itself, up to the command's name. */
 static int run_program(ig_cli *cli, int argc, char **argv) {
-    const ig_opt_set sets[] = {{ig_common_opts, cli}, {ig_global_opts, cli}};
+    const ig_opt_set sets[] = {
+        {ig_common_opts, cli}, {ig_global_opts, cli}, {ig_foreign_opts, cli}};
     int used = 0;
-    const ig_status status = ig_opts_parse(sets, 2, argc, argv, &used);
+    const ig_status status = ig_opts_parse(sets, 3, argc, argv, &used);
     cli->term = ig_term_detect((ig_color)cli->color);
     if (status != IG_OK) return ig_run_finish(cli, NULL, status, ig_cli_fail(cli, status));
 

@@ -8,6 +8,8 @@
 #include "cli/cli.h"
 #include "ingot/report.h"
 
+enum { LABEL_BYTES = 64, SHORT_WORD = 3 };
+
 /* roff reads '-' as a hyphen, '\' as an escape, and '.' or ''' at a line's start as a request. */
 static void put(FILE *to, const char *text) {
     bool line_start = true;
@@ -47,6 +49,23 @@ static void put_options(FILE *to, const ig_opt *opts) {
         }
         char text[IG_DESCRIPTION_BYTES];
         put_line(to, "", ig_opt_describe(opt, text), "\n");
+    }
+}
+
+/* Each of their names, as it is written: -fa, --flash-attn. */
+static void put_foreign(FILE *to) {
+    for (const ig_opt *opt = ig_foreign_opts; opt->kind != OPT_END; opt++) {
+        fputs(".TP\n", to);
+        put_line(to, "\\fB\\-\\-", opt->name, "\\fR");
+        for (const char *at = opt->alias ? opt->alias : ""; *at; at += strspn(at, " ")) {
+            const size_t length = strcspn(at, " ");
+            char word[LABEL_BYTES];
+            snprintf(word, sizeof word, "%s%.*s", length > SHORT_WORD ? "--" : "-", (int)length,
+                     at);
+            put_line(to, ", \\fB", word, "\\fR");
+            at += length;
+        }
+        put_line(to, opt->kind == OPT_MOOT ? "\naccepted: " : "\nrefused: ", opt->help, "\n");
     }
 }
 
@@ -94,6 +113,10 @@ void ig_man_print(const ig_cli *cli, FILE *to) {
     put_options(to, ig_common_opts);
     fputs(".SH OPTIONS OF INGOT ITSELF\n", to);
     put_options(to, ig_global_opts);
+    fputs(".SH OPTIONS OF OTHER PROGRAMS\n"
+          "Command lines of llama.cpp may have these.\n",
+          to);
+    put_foreign(to);
     fputs(".SH EXIT STATUS\n", to);
     for (const ig_exit_row *row = ig_exit_rows; row->meaning; row++) {
         fprintf(to, ".TP\n\\fB%d\\fR\n", row->code);

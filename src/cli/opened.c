@@ -1,6 +1,7 @@
 #include "cli/opened.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,9 +25,14 @@ const ig_opt model_opts[] = {
      .value = "FILE", .env = "INGOT_MODEL", .flags = OPT_FILE},
     {OPT_INT, 't', "threads", OPTION(threads),
      .help = "how many threads compute; 0: as many as there are processors", .value = "N",
-     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
+     .alias = "threads-batch tb", .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
     {OPT_TEXT, 0, "device", OPTION(device), .help = "where to compute", .value = "NAME",
      .alias = "backend dev", .env = "INGOT_DEVICE", .choices = devices},
+    {OPT_TEXT, 0, "n-gpu-layers", OPTION(gpu_layers),
+     .help =
+         "0: compute on the CPU; any other number, auto or all: as --device says, since a model "
+         "runs whole on one device",
+     .value = "N", .alias = "ngl gpu-layers"},
     {OPT_INT, 'c', "ctx-size", OPTION(ctx_len),
      .help = "tokens that a text may have; 0: the model's own, but at most 4096", .value = "N",
      .initial = "0", .low = 0, .high = 1 << 24},
@@ -110,8 +116,32 @@ static ig_status load(opened_model *m, ig_ctx_options *ctx_options) {
     return status;
 }
 
+/* The device that --device and --n-gpu-layers agree on; NULL: neither says. */
+static ig_status choose_device(const ig_cli *cli, const model_options *o, const char **out) {
+    const char *layers = o->gpu_layers, *device = o->device;
+    char *end;
+    *out = device;
+    if (!layers) return IG_OK;
+    const bool word = strcmp(layers, "auto") == 0 || strcmp(layers, "all") == 0;
+    const long long count = word ? 1 : strtoll(layers, &end, 10);
+    if (!word && (end == layers || *end))
+        return IG_FAIL(IG_ERR_ARGUMENT, "--n-gpu-layers '%s': a whole number, auto or all", layers);
+    if (count != 0) {
+        ig_cli_say(cli, "--n-gpu-layers %s: a model runs whole on one device, here --device %s",
+                   layers, device ? device : "auto");
+        return IG_OK;
+    }
+    const bool differs = device && strcmp(device, "auto") != 0 && strcmp(device, "cpu") != 0;
+    if (differs && strcmp(device, "ref") != 0) /* that one is the CPU, too */
+        return IG_FAIL(IG_ERR_ARGUMENT, "--n-gpu-layers 0, --device %s: one says the CPU", device);
+    if (!differs) *out = "cpu";
+    return IG_OK;
+}
+
 ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     *out = (opened_model){.cli = cli, .options = o};
+    ig_ctx_options options = ig_cli_ctx_options(cli);
+    IG_TRY(choose_device(cli, o, &options.device));
     IG_TRY(find_model(o->path, out->path));
     ig_run_model(cli, out->path);
     struct stat file;
@@ -119,8 +149,6 @@ ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     ig_run_batch(cli, 1);
     const double began = ig_clock_seconds();
     ig_signals_reading(out->path);
-    ig_ctx_options options = ig_cli_ctx_options(cli);
-    options.device = o->device;
     options.threads = (int)o->threads;
     IG_TRY(load(out, &options));
     out->load_ms = (ig_clock_seconds() - began) * 1e3;

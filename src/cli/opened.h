@@ -11,7 +11,7 @@
 #include "ingot/session.h"
 
 typedef struct model_options {
-    const char *path, *device, *cache, *cache_k, *cache_v, *pre;
+    const char *path, *device, *gpu_layers, *cache, *cache_k, *cache_v, *pre;
     int64_t threads, ctx_len, chunk, batch;
     bool no_mmap, mlock, no_pack;
 } model_options;

@@ -288,6 +288,20 @@ static ig_status next_value(parser *p, const ig_opt *opt, const char *label, con
     return IG_OK;
 }
 
+/* What other programs know: it is refused, or passed over with one of its choices behind it. */
+static ig_status pass_over(parser *p, const ig_opt *opt, const char *label, const char *value) {
+    int choice;
+    if (opt->kind == OPT_REFUSED) return IG_FAIL(IG_ERR_ARGUMENT, "%s: %s", label, opt->help);
+    if (value && opt->choices) return set_choice(opt, label, value, &choice);
+    if (value) return IG_FAIL(IG_ERR_ARGUMENT, "%s: takes no value, but has '%s'", label, value);
+    for (int i = 0; opt->choices && opt->choices[i] && p->at < p->argc; i++)
+        if (strcmp(p->argv[p->at], opt->choices[i]) == 0) {
+            p->at++;
+            break;
+        }
+    return IG_OK;
+}
+
 /* A whole word after one dash or two: --steps=9, --steps 9, -ngl 9.  False: no such option. */
 static ig_status parse_word(parser *p, const char *arg, bool *known) {
     const char *name = arg + (arg[1] == '-' ? 2 : 1);
@@ -301,6 +315,8 @@ static ig_status parse_word(parser *p, const char *arg, bool *known) {
     char label[LABEL_BYTES];
     snprintf(label, sizeof label, "%.*s", (int)(name + length - arg), arg);
     const char *value = name[length] ? name + length + 1 : NULL;
+    if (m.opt->kind == OPT_MOOT || m.opt->kind == OPT_REFUSED)
+        return pass_over(p, m.opt, label, value);
     if (m.opt->kind == OPT_FLAG && value)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: takes no value, but has '%s'", label, value);
     if (m.opt->kind != OPT_FLAG && !value) IG_TRY(next_value(p, m.opt, label, &value));

@@ -19,13 +19,16 @@
 
 typedef enum ig_opt_kind {
     OPT_END,
-    OPT_FLAG,   /* bool */
-    OPT_INT,    /* int64_t */
-    OPT_BYTES,  /* uint64_t; 64K and 64KiB are 65536, 64KB is 64000 */
-    OPT_REAL,   /* double */
-    OPT_TEXT,   /* const char *, lent by argv or the table */
-    OPT_CHOICE, /* int, the index among `choices` */
-    OPT_TABLE,  /* a struct within the struct, and the rows of `table` for it */
+    OPT_FLAG,    /* bool */
+    OPT_INT,     /* int64_t */
+    OPT_BYTES,   /* uint64_t; 64K and 64KiB are 65536, 64KB is 64000 */
+    OPT_REAL,    /* double */
+    OPT_TEXT,    /* const char *, lent by argv or the table */
+    OPT_CHOICE,  /* int, the index among `choices` */
+    OPT_TABLE,   /* a struct within the struct, and the rows of `table` for it */
+    OPT_MOOT,    /* accepted and without effect: what it asks for is so anyway, `help` says why.
+                    Where it has `choices`, one may follow */
+    OPT_REFUSED, /* other programs have it; `help` is the error, and says what to do instead */
 } ig_opt_kind;
 
 enum {

@@ -264,6 +264,8 @@ static json_t *option_json(const ig_opt *opt, const void *at) {
     case OPT_TEXT: return text ? ig_json_text(text) : json_null();
     case OPT_CHOICE: return choice < 0 ? json_null() : json_string(opt->choices[choice]);
     case OPT_TABLE:
+    case OPT_MOOT:
+    case OPT_REFUSED:
     case OPT_END: break;
     }
     return json_null();

@@ -1,5 +1,6 @@
 #include "cli/talk.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +26,20 @@ static ig_status parse_bias(const char *text, int64_t vocabulary, ig_logit_bias 
     return IG_OK;
 }
 
+/* -1 draws a seed, and says which one: who likes the text can have it again. */
+static ig_status choose_seed(const ig_cli *cli, int64_t said, uint64_t *out) {
+    *out = (uint64_t)said;
+    if (said >= 0) return IG_OK;
+    if (getentropy(out, sizeof *out) != 0)
+        return IG_FAIL(IG_ERR_IO, "--seed -1: no random numbers: %s", strerror(errno));
+    *out >>= 2; /* within what --seed takes */
+    ig_cli_say(cli, "--seed %llu", (unsigned long long)*out);
+    return IG_OK;
+}
+
 ig_status talk_open(ig_cli *cli, const talk_options *o, talker *out) {
     *out = (talker){.cli = cli, .options = o, .to_terminal = isatty(STDOUT_FILENO)};
+    IG_TRY(choose_seed(cli, o->seed, &out->seed));
     IG_TRY(model_open(cli, &o->model, &out->model));
     const int64_t vocabulary = ig_adapter_vocabulary(out->model.adapter);
     for (int i = 0; i < o->biases.count; i++)
@@ -57,7 +70,7 @@ static ig_sampling sampling_of(const talker *t) {
         .mirostat_eta = o->mirostat_eta,
         .biases = t->biases,
         .n_biases = (size_t)o->biases.count,
-        .seed = (uint64_t)o->seed,
+        .seed = t->seed,
     };
 }
 
@@ -189,10 +202,18 @@ const ig_opt talk_opts[] = {
     {OPT_FLAG, 0, "profile", OPTION(profile),
      .help = "say where the time went: each kind of step, its share, bytes and rates; reads the "
              "prompt twice"},
+    {OPT_MOOT, 0, "no-conversation", .help = "a text is continued", .alias = "no-cnv",
+     .flags = OPT_HIDDEN},
+    {OPT_REFUSED, 0, "conversation", .help = "'ingot chat' holds a conversation", .alias = "cnv",
+     .flags = OPT_HIDDEN},
     /* TALK_SHARED */
+    {OPT_MOOT, 0, "conversation", .help = "a conversation is held", .alias = "cnv",
+     .flags = OPT_HIDDEN},
+    {OPT_REFUSED, 0, "no-conversation", .help = "'ingot generate' continues a text",
+     .alias = "no-cnv", .flags = OPT_HIDDEN},
     {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {OPT_INT, 'n', "n-predict", OPTION(max_tokens),
-     .help = "tokens to make; 0: as many as fit into the context", .value = "N",
+     .help = "tokens to make; 0 or -1: as many as fit into the context", .value = "N",
      .alias = "predict tokens", .initial = "0", .low = -1, .high = 1e12},
     {OPT_REAL, 0, "temp", OPTION(temperature),
      .help = "how freely to draw; 0: always the likeliest token", .value = "X",
@@ -212,8 +233,8 @@ const ig_opt talk_opts[] = {
      .help = "tokens that the penalty looks back at; 0: none", .value = "N", .initial = "64",
      .low = 0, .high = 1e6},
     {OPT_INT, 's', "seed", OPTION(seed),
-     .help = "where random numbers start: equal seeds give equal text", .value = "N",
-     .initial = "0", .low = 0, .high = 9e18},
+     .help = "where random numbers start: equal seeds give equal text; -1: draw one", .value = "N",
+     .initial = "0", .low = -1, .high = 9e18},
     {OPT_TEXT, 'r', "stop", OPTION(stop),
      .help = "end before this text; may be given several times", .value = "TEXT",
      .alias = "reverse-prompt", .flags = OPT_REPEAT},

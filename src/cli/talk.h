@@ -23,7 +23,7 @@ typedef struct talk_options {
 } talk_options;
 
 /* The options; those from TALK_SHARED on are chat's too. */
-enum { TALK_SHARED = 6 };
+enum { TALK_SHARED = 8 };
 extern const ig_opt talk_opts[];
 
 typedef struct talker {
@@ -31,6 +31,7 @@ typedef struct talker {
     const talk_options *options;
     opened_model model;
     ig_logit_bias biases[IG_TEXTS_MAX];
+    uint64_t seed;    /* as said, or drawn */
     bool to_terminal; /* what could steer it is not written */
 } talker;
 

@@ -38,6 +38,9 @@ static const ig_opt table[] = {
      .flags = OPT_REPEAT},
     {OPT_CHOICE, 0, "color", offsetof(options, color), .help = "c", .value = "WHEN",
      .choices = colors},
+    {OPT_MOOT, 0, "paint", .help = "it is painted", .alias = "pa", .choices = colors},
+    {OPT_MOOT, 0, "quick", .help = "it is quick", .alias = "nq"},
+    {OPT_REFUSED, 0, "fetch", .help = "bring it yourself", .alias = "qf"},
     {OPT_TEXT, 0, "FILE", offsetof(options, file), .help = "a file",
      .flags = OPT_POSITIONAL | OPT_REQUIRED},
     {OPT_TEXT, 0, "REST", offsetof(options, rest), .help = "more files",
@@ -198,6 +201,21 @@ static void missing_and_superfluous_values_are_told(void **state) {
     refused(PARSE(&o, "--quiet=yes"), "--quiet: takes no value, but has 'yes'");
 }
 
+static void words_of_other_programs_are_passed_over_or_refused(void **state) {
+    (void)state;
+    options o;
+    assert_int_equal(PARSE(&o, "-pa", "auto", "-nq", "-pa", "f", "--paint=never", "--quick"),
+                     IG_OK);
+    assert_string_equal(o.file, "f");
+    assert_int_equal(o.prompts.count, 0); /* not -p a */
+    assert_int_equal(o.steps, 300);
+    refused(PARSE(&o, "--paint=blue"), "--paint 'blue': must be one of auto, always, never");
+    refused(PARSE(&o, "-nq=1"), "-nq: takes no value, but has '1'");
+    refused(PARSE(&o, "-qf", "a/b"), "-qf: bring it yourself");
+    refused(PARSE(&o, "--fetch=a/b"), "--fetch: bring it yourself");
+    assert_false(o.quiet);
+}
+
 static void required_arguments_are_missed_and_lists_have_an_end(void **state) {
     (void)state;
     options o;
@@ -295,6 +313,7 @@ int main(void) {
         cmocka_unit_test(wrong_values_are_refused_with_what_would_be_right),
         cmocka_unit_test(unknown_options_name_the_nearest),
         cmocka_unit_test(missing_and_superfluous_values_are_told),
+        cmocka_unit_test(words_of_other_programs_are_passed_over_or_refused),
         cmocka_unit_test(required_arguments_are_missed_and_lists_have_an_end),
         cmocka_unit_test(parsing_can_stop_before_the_first_argument),
         cmocka_unit_test(edit_distance_counts_swaps_as_one),

@@ -1,0 +1,170 @@
+/* Options from outside: those that people know from elsewhere, and values that cannot be meant. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "models/models.h"
+#include "program.h"
+
+enum { ARGS_MAX = 16, PATH_BYTES = 64 };
+
+static char dir[32], model[PATH_BYTES];
+
+#define RUN(...) program_run(INGOT_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}, NULL)
+
+static int set_up(void **state) {
+    (void)state;
+    strcpy(dir, "/tmp/ingot-options-XXXXXX");
+    if (!mkdtemp(dir)) return -1;
+    snprintf(model, sizeof model, "%s/llama.gguf", dir);
+    return model_save("llama", IG_Q4_K, model) != IG_OK;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    unlink(model);
+    return rmdir(dir);
+}
+
+static json_t *json_of(program_result result, const char *schema) {
+    if (result.code != 0) fail_msg("exit %d: %s", result.code, result.err);
+    json_t *root = json_loads(result.out, 0, NULL);
+    if (!root) fail_msg("no JSON: %s", result.out);
+    assert_string_equal(json_string_value(json_object_get(root, "schema")), schema);
+    program_free(&result);
+    return root;
+}
+
+/* The code and a phrase on stderr; nothing on stdout. */
+static void check_error(program_result result, int code, const char *words) {
+    if (result.code != code || !strstr(result.err, words))
+        fail_msg("exit %d (wanted %d), stderr '%s' (wanted '%s')", result.code, code, result.err,
+                 words);
+    assert_string_equal(result.out, "");
+    program_free(&result);
+}
+
+/* Two tokens of a text, with further words on the command line: "-ngl 99". */
+static program_result generate_with(const char *words) {
+    const char *args[ARGS_MAX] = {"generate", "-m", model, "-p", "Hello", "-n", "2", "--temp", "0"};
+    char copy[128];
+    int count = 9;
+    snprintf(copy, sizeof copy, "%s", words);
+    for (char *word = strtok(copy, " "); word && count + 1 < ARGS_MAX; word = strtok(NULL, " "))
+        args[count++] = word;
+    return program_run(INGOT_PROGRAM, args, NULL);
+}
+
+/* ---- words of llama.cpp ---- */
+
+static void what_is_so_anyway_is_accepted(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "-fa",
+        "-fa on",
+        "-fa off -cb",
+        "--flash-attn=auto",
+        "--mmap -fa",
+        "-no-cnv",
+        "-ngl 0",
+        "-ub 64",
+        "-b 64",
+        "-ctk f16 -ctv f16",
+        "-dev cpu",
+        "-tb 1",
+        "-t 1",
+        "--offline",
+        "--n-gpu-layers 0 -fa",
+        "--no-mmap -q",
+        "--threads-batch=1",
+    };
+    program_result plain = generate_with("");
+    assert_int_equal(plain.code, 0);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        program_result r = generate_with(lines[i]);
+        if (r.code != 0 || strcmp(r.out, plain.out) != 0)
+            fail_msg("%s: exit %d, '%s', '%s'", lines[i], r.code, r.out, r.err);
+        program_free(&r);
+    }
+    program_free(&plain);
+}
+
+static void what_cannot_be_is_refused_by_its_own_name(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"-hf a/b", "-hf: nothing is downloaded here; give a file with -m"},
+        {"-md x", "-md: there is no second model"},
+        {"-sm none", "-sm: a model runs whole on one device"},
+        {"-ts 1,2", "-ts: a model runs whole on one device"},
+        {"-np 2", "-np: one text is made at a time"},
+        {"-cnv", "-cnv: 'ingot chat' holds a conversation"},
+        {"--list-devices", "--list-devices: 'ingot devices' lists them"},
+        {"--lora=x", "--lora: adapters are not applied"},
+        {"-fa=maybe", "-fa 'maybe': must be one of on, off, auto"},
+        {"--mmap=1", "--mmap: takes no value"},
+        {"-ngl many", "--n-gpu-layers 'many': a whole number, auto or all"},
+        {"-ngl 0 --device vulkan", "--n-gpu-layers 0, --device vulkan: one says the CPU"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_error(generate_with(cases[i][0]), 2, cases[i][1]);
+    check_error(RUN("-hf", "a/b"), 2, "-hf: nothing is downloaded");
+    check_error(RUN("chat", "-m", model, "-no-cnv"), 2, "-no-cnv: 'ingot generate' continues");
+}
+
+static void layers_on_a_gpu_are_said_to_be_the_device(void **state) {
+    (void)state;
+    static const char *const lines[] = {"-ngl 99", "-ngl all", "--gpu-layers auto"};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "%s -dev cpu", lines[i]);
+        program_result r = generate_with(words);
+        assert_int_equal(r.code, 0);
+        assert_non_null(strstr(r.err, "a model runs whole on one device, here --device cpu"));
+        program_free(&r);
+    }
+    program_result r = RUN("bench", "-m", model, "-p", "4", "-n", "2", "-r", "1", "-ngl", "0",
+                           "-fa", "1", "-b", "2048", "-ub", "64", "-ctk", "f16", "-ctv", "f16");
+    if (r.code != 0) fail_msg("exit %d: %s", r.code, r.err);
+    program_free(&r);
+}
+
+/* ---- values ---- */
+
+static int64_t seed_of(program_result result, int64_t *out_tokens) {
+    json_t *root = json_of(result, "ingot.generate.v1");
+    const int64_t seed = json_integer_value(json_object_get(root, "seed"));
+    *out_tokens = json_integer_value(json_object_get(root, "n_tokens"));
+    json_decref(root);
+    return seed;
+}
+
+static void minus_one_draws_a_seed_and_lifts_the_limit(void **state) {
+    (void)state;
+    int64_t one, two, tokens;
+    one = seed_of(generate_with("-s -1 --json"), &tokens);
+    two = seed_of(generate_with("-s -1 --json"), &tokens);
+    assert_true(one >= 0 && two >= 0 && one != two);
+    assert_int_equal(seed_of(generate_with("-s 7 --json"), &tokens), 7);
+    assert_int_equal(tokens, 2);
+    seed_of(generate_with("-n -1 -c 32 --ignore-eos --json"), &tokens);
+    assert_true(tokens > 8); /* as many as fit */
+    check_error(generate_with("-s -2"), 2, "-s -2: must be from -1");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_so_anyway_is_accepted),
+        cmocka_unit_test(what_cannot_be_is_refused_by_its_own_name),
+        cmocka_unit_test(layers_on_a_gpu_are_said_to_be_the_device),
+        cmocka_unit_test(minus_one_draws_a_seed_and_lifts_the_limit),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
