@@ -25,18 +25,27 @@ typedef struct embedder {
 
 static const char *const poolings[] = {"file", "mean", "cls", "last", NULL};
 
-static void print_vector(const embedder *e) {
-    for (int64_t i = 0; i < e->width; i++) printf("%s%.7g", i ? " " : "", (double)e->vector[i]);
+static void print_vector(const embedder *e, int64_t tokens) {
+    for (int64_t i = 0; tokens > 0 && i < e->width; i++)
+        printf("%s%.7g", i ? " " : "", (double)e->vector[i]);
     putchar('\n');
 }
 
 static void keep_vector(const embedder *e, int64_t tokens) {
-    json_t *numbers = json_array();
-    for (int64_t i = 0; i < e->width; i++)
+    json_t *numbers = tokens > 0 ? json_array() : json_null();
+    for (int64_t i = 0; tokens > 0 && i < e->width; i++)
         json_array_append_new(numbers, ig_json_real((double)e->vector[i]));
     json_array_append_new(e->list, json_pack("{s:I, s:I, s:o}", "index",
                                              (json_int_t)json_array_size(e->list), "tokens",
                                              (json_int_t)tokens, "embedding", numbers));
+}
+
+/* Without tokens there is no vector: an empty line, or null. */
+static void tell_vector(const embedder *e, int64_t tokens) {
+    if (e->list)
+        keep_vector(e, tokens);
+    else
+        print_vector(e, tokens);
 }
 
 static ig_status embed_one(embedder *e, const char *text, size_t bytes) {
@@ -44,23 +53,31 @@ static ig_status embed_one(embedder *e, const char *text, size_t bytes) {
     if (ig_cli_cancelled(e->model.cli)) return IG_FAIL(IG_ERR_CANCELLED, "stopped");
     IG_TRY(ig_adapter_embed(e->model.adapter, text, bytes, (ig_pooling)e->options->pooling,
                             e->vector, &tokens));
-    if (e->list)
-        keep_vector(e, tokens);
-    else
-        print_vector(e);
+    tell_vector(e, tokens);
     return IG_OK;
 }
 
-/* The whole text, or each line of it; empty lines are none. */
+/* The whole text, or each line of it.  Empty lines have no vector and keep their place, so that the
+ * number of a vector is the number of its line. */
 static ig_status embed_all(embedder *e) {
     const char *at = e->text.bytes, *end = at + e->text.n_bytes;
     if (!e->options->lines) return embed_one(e, at, e->text.n_bytes);
-    while (at < end) {
+    long long line = 1, empty = 0, first = 0;
+    for (; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
-        if (stop > at) IG_TRY(embed_one(e, at, (size_t)(stop - at)));
+        const size_t bytes = (size_t)(stop - at) - (stop > at && stop[-1] == '\r');
+        if (bytes > 0) {
+            IG_TRY(embed_one(e, at, bytes));
+        } else {
+            tell_vector(e, 0);
+            if (empty++ == 0) first = line;
+        }
         at = stop + 1;
     }
+    if (empty > 0)
+        ig_cli_say(e->model.cli, "%lld empty line%s without a vector, the first is line %lld",
+                   empty, empty > 1 ? "s" : "", first);
     return IG_OK;
 }
 
@@ -97,7 +114,8 @@ static const ig_opt opts[] = {
     {OPT_TEXT, 'p', "prompt", OPTION(prompt), .help = "the text", .value = "TEXT"},
     {OPT_TEXT, 'f', "file", OPTION(file), .help = "a file with it; - is standard input",
      .value = "FILE", .flags = OPT_FILE},
-    {OPT_FLAG, 0, "lines", OPTION(lines), .help = "each line is a text of its own"},
+    {OPT_FLAG, 0, "lines", OPTION(lines),
+     .help = "each line is a text of its own; an empty one has no vector, and keeps its number"},
     {OPT_CHOICE, 0, "pooling", OPTION(pooling),
      .help = "how the tokens' vectors become one: as the file says, the mean, the first, the last",
      .value = "HOW", .initial = "file", .choices = poolings},

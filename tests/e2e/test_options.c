@@ -159,12 +159,55 @@ static void minus_one_draws_a_seed_and_lifts_the_limit(void **state) {
     check_error(generate_with("-s -2"), 2, "-s -2: must be from -1");
 }
 
+/* ---- lines ---- */
+
+static void write_file(const char *path, const char *text) {
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static json_t *vectors_of(const char *path, const char *text) {
+    write_file(path, text);
+    json_t *root =
+        json_of(RUN("embed", "-m", model, "--lines", "-f", path, "--json"), "ingot.embed.v1");
+    json_t *data = json_incref(json_object_get(root, "data"));
+    json_decref(root);
+    return data;
+}
+
+static void vectors_have_the_numbers_of_their_lines(void **state) {
+    (void)state;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/lines.txt", dir);
+    json_t *plain = vectors_of(path, "a fish\n\nb"),
+           *crlf = vectors_of(path, "a fish\r\n\r\nb\r\n");
+    assert_int_equal(json_array_size(plain), 3);
+    assert_true(json_equal(plain, crlf));
+    for (int i = 0; i < 3; i++) {
+        const json_t *row = json_array_get(plain, (size_t)i);
+        assert_int_equal(json_integer_value(json_object_get(row, "index")), i);
+        assert_int_equal(json_is_null(json_object_get(row, "embedding")), i == 1);
+    }
+    json_decref(plain);
+    json_decref(crlf);
+
+    program_result r = RUN("embed", "-m", model, "--lines", "-f", path);
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "\n\n"));
+    assert_non_null(strstr(r.err, "1 empty line without a vector, the first is line 2"));
+    program_free(&r);
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_so_anyway_is_accepted),
         cmocka_unit_test(what_cannot_be_is_refused_by_its_own_name),
         cmocka_unit_test(layers_on_a_gpu_are_said_to_be_the_device),
         cmocka_unit_test(minus_one_draws_a_seed_and_lifts_the_limit),
+        cmocka_unit_test(vectors_have_the_numbers_of_their_lines),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
