@@ -1,17 +1,13 @@
 /* ingot version - what this program is, and what it was made with. */
-#include <string.h>
-
+#include "backend/sets.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/report.h"
 #include "ingot/report.h"
 
-/* The build may say which commit it is of and which instruction sets it has kernels for. */
+/* The build may say which commit it is of. */
 #ifndef INGOT_COMMIT
 #    define INGOT_COMMIT ""
-#endif
-#ifndef INGOT_ISAS
-#    define INGOT_ISAS ""
 #endif
 
 #if defined(__clang__)
@@ -40,16 +36,11 @@ static void isa_in_use(ig_cli *cli, char out[ISA_BYTES]) {
     ig_ctx_destroy(ctx);
 }
 
-/* The compiled sets; where the build does not tell, the one in use is known to be there. */
-static json_t *sets_json(const char *in_use) {
+static json_t *sets_json(void) {
     json_t *list = json_array();
-    const char *at = *INGOT_ISAS ? INGOT_ISAS : in_use;
-    while (*at) {
-        const size_t length = strcspn(at, " ;");
-        json_array_append_new(list, json_stringn(at, length));
-        at += length;
-        at += strspn(at, " ;");
-    }
+    const char *name;
+    for (int i = 0; (name = ig_instruction_set(i)) != NULL; i++)
+        json_array_append_new(list, json_string(name));
     return list;
 }
 
@@ -57,14 +48,14 @@ static ig_status print_json(const ig_cli *cli, const char *in_use) {
     return ig_run_result(cli, json_pack("{s:s, s:s, s:s*, s:s, s:o, s:s?}", "schema",
                                         "ingot.version.v1", "version", ig_version(), "commit",
                                         *INGOT_COMMIT ? INGOT_COMMIT : NULL, "compiler", compiler,
-                                        "instruction_sets", sets_json(in_use), "instruction_set",
+                                        "instruction_sets", sets_json(), "instruction_set",
                                         *in_use ? in_use : NULL));
 }
 
 static void print_sets(void) {
-    if (!*INGOT_ISAS) return;
-    fputs("instruction sets: ", stdout);
-    for (const char *at = INGOT_ISAS; *at; at++) putchar(*at == ';' ? ' ' : *at);
+    const char *name;
+    fputs("instruction sets:", stdout);
+    for (int i = 0; (name = ig_instruction_set(i)) != NULL; i++) printf(" %s", name);
     putchar('\n');
 }
 
@@ -90,8 +81,8 @@ static const ig_opt opts[] = {{0}};
 const ig_command cmd_version = {
     .name = "version",
     .summary = "show version, compiler and instruction sets",
-    .about = "Shows the version, the compiler, the instruction sets that there are kernels for, "
-             "and the one that is used on this machine. INGOT_ISA forces another.",
+    .about = "Shows the version, the compiler, the instruction sets that there are kernels for "
+             "and that this machine has, and the one that is used. INGOT_ISA forces another.",
     .opts = opts,
     .run = run,
 };

@@ -118,6 +118,12 @@ static void help_fits_the_width_it_is_given(void **state) {
     program_free(&result);
 }
 
+static bool lists(const json_t *list, const char *word) {
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(json_string_value(json_array_get(list, i)), word) == 0) return true;
+    return false;
+}
+
 static void version_names_compiler_and_instruction_sets(void **state) {
     (void)state;
     check_output(RUN("--version"), "ingot 0.");
@@ -125,8 +131,19 @@ static void version_names_compiler_and_instruction_sets(void **state) {
     json_t *root = json_of(RUN("--version", "--json"), "ingot.version.v1");
     assert_true(json_string_length(json_object_get(root, "version")) > 0);
     assert_true(json_string_length(json_object_get(root, "compiler")) > 0);
-    assert_true(json_array_size(json_object_get(root, "instruction_sets")) > 0);
-    assert_true(json_string_length(json_object_get(root, "instruction_set")) > 0);
+    const json_t *sets = json_object_get(root, "instruction_sets");
+    assert_string_equal(json_string_value(json_array_get(sets, 0)), "scalar");
+    assert_true(lists(sets, json_string_value(json_object_get(root, "instruction_set"))));
+    check_output(RUN("version"), "instruction sets: scalar");
+    for (size_t i = 0; i < json_array_size(sets); i++) { /* each one that is listed runs */
+        char variable[64];
+        const char *name = json_string_value(json_array_get(sets, i));
+        snprintf(variable, sizeof variable, "INGOT_ISA=%s", name);
+        json_t *forced = json_of(RUN_WITH(ENV(variable), "version", "--json"), "ingot.version.v1");
+        assert_string_equal(json_string_value(json_object_get(forced, "instruction_set")), name);
+        assert_true(json_equal(sets, json_object_get(forced, "instruction_sets")));
+        json_decref(forced);
+    }
     json_decref(root);
 }
 
