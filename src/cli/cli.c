@@ -18,6 +18,7 @@
 
 enum { COMMANDS_MAX = 64 };
 
+const char *const ig_devices[] = {"auto", "cpu", "vulkan", "ref", NULL};
 static const char *const color_choices[] = {"auto", "always", "never", NULL};
 
 const ig_opt ig_common_opts[] = {

@@ -59,6 +59,8 @@ struct ig_command {
 /* -h, -q, -v, --json, --color of every command; --version of the program.  Offsets in ig_cli. */
 extern const ig_opt ig_common_opts[], ig_global_opts[];
 
+extern const char *const ig_devices[]; /* what --device takes, besides plugins; NULL at the end */
+
 /* What llama.cpp has and Ingot has not, or has always: no offsets, of no struct. */
 extern const ig_opt ig_foreign_opts[];
 

@@ -314,8 +314,6 @@ static ig_status run(ig_cli *cli, const void *options) {
     return status;
 }
 
-static const char *const devices[] = {"auto", "cpu", "ref", NULL};
-
 static const ig_opt opts[] = {
     {OPT_INT, 'n', "steps", offsetof(demo_options, steps), .help = "how many steps to train",
      .value = "N", .initial = "300", .low = 1, .high = 1e7},
@@ -332,7 +330,7 @@ static const ig_opt opts[] = {
      .help = "how many threads compute; 0: as many as there are processors", .value = "N",
      .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
     {OPT_TEXT, 0, "device", offsetof(demo_options, device), .help = "where to compute",
-     .value = "NAME", .alias = "backend dev", .env = "INGOT_DEVICE", .choices = devices},
+     .value = "NAME", .alias = "backend dev", .env = "INGOT_DEVICE", .choices = ig_devices},
     {OPT_FLAG, 0, "dry-run", offsetof(demo_options, dry_run),
      .help = "say what would be written, and stop"},
     {0},

@@ -177,11 +177,9 @@ static ig_status run(ig_cli *cli, const void *options) {
     return status;
 }
 
-static const char *const devices[] = {"auto", "cpu", "ref", NULL};
-
 static const ig_opt opts[] = {
     {OPT_TEXT, 0, "device", offsetof(info_options, device), .help = "the device to ask",
-     .value = "NAME", .alias = "backend dev", .env = "INGOT_DEVICE", .choices = devices},
+     .value = "NAME", .alias = "backend dev", .env = "INGOT_DEVICE", .choices = ig_devices},
     {OPT_INT, 't', "threads", offsetof(info_options, threads),
      .help = "how many threads compute; 0: as many as there are processors", .value = "N",
      .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},

@@ -14,8 +14,7 @@
 
 const char *const train_schedules[] = {"constant", "linear", "cosine", NULL};
 const char *const train_modes[] = {"dynamic", "compiled", "auto", NULL};
-const char *const train_dtypes[] = {"f32", "bf16", "f16", NULL};
-static const char *const devices[] = {"auto", "cpu", "ref", NULL};
+static const char *const dtypes[] = {"f32", "bf16", NULL};
 static const char *const tokenizers[] = {"byte", "char", "bpe", NULL};
 
 static ig_status gather_paths(trainer *t) {
@@ -154,16 +153,16 @@ static const ig_opt opts[] = {
     {OPT_INT, 's', "seed", OPTION(seed),
      .help = "where random numbers start: equal seeds give equal bits; 0", .value = "N", .low = 0,
      .high = 9e18, .flags = OPT_UNSAID},
-    {OPT_CHOICE, 0, "dtype", OPTION(dtype),
+    {OPT_TEXT, 0, "dtype", OPTION(dtype),
      .help = "what products are given, while sums are f32; f32", .value = "TYPE",
-     .choices = train_dtypes, .flags = OPT_UNSAID},
+     .choices = dtypes},
     {OPT_CHOICE, 0, "mode", OPTION(mode), .help = "how steps are run", .value = "MODE",
      .initial = "auto", .choices = train_modes},
     {OPT_INT, 't', "threads", OPTION(threads),
      .help = "how many threads compute; 0: as many as there are processors", .value = "N",
      .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
     {OPT_TEXT, 0, "device", OPTION(device), .help = "where to compute", .value = "NAME",
-     .alias = "backend dev", .env = "INGOT_DEVICE", .choices = devices},
+     .alias = "backend dev", .env = "INGOT_DEVICE", .choices = ig_devices},
     {OPT_TEXT, 0, "log", OPTION(log), .help = "a line of JSON for every step into this file",
      .value = "FILE", .flags = OPT_FILE | OPT_OUTPUT},
     {OPT_TEXT, 0, "plot", OPTION(plot), .help = "draw the losses into this file, as SVG",

@@ -20,20 +20,22 @@
 
 /* As they were given; a number that was not is UNSAID (opts.h), a text NULL. */
 typedef struct train_options {
-    const char *arch, *tokenizer, *out, *resume, *log, *plot, *trace, *device, *time, *prompt;
+    const char *arch, *tokenizer, *out, *resume, *log, *plot, *trace, *device, *time, *prompt,
+        *dtype;
     ig_texts data, more_data;
     int64_t d_model, layers, heads, kv_heads, d_ff, ctx;
     int64_t batch, accumulate, steps, warmup, seed, threads;
     int64_t eval_every, sample_every, save_every;
     double epochs, rate, min_rate, weight_decay, clip, val_split;
-    int schedule, mode, dtype;
+    int schedule, mode;
 } train_options;
 
 typedef enum train_schedule { TRAIN_CONSTANT, TRAIN_LINEAR, TRAIN_COSINE } train_schedule;
 
 /* What decides which numbers come out; saved with the model, so that --resume has them again. */
 typedef struct train_settings {
-    int64_t batch, accumulate, warmup, schedule, dtype;
+    int64_t batch, accumulate, warmup, schedule;
+    ig_dtype dtype;
     int64_t steps;          /* in all; 0 where epochs or seconds say how long */
     double epochs, seconds; /* 0: not said */
     double rate, min_rate, weight_decay, clip, val_split;
@@ -84,7 +86,7 @@ static inline double train_seconds(const trainer *t) {
     return t->seconds_before + ig_clock_seconds() - t->began;
 }
 
-extern const char *const train_schedules[], *const train_modes[], *const train_dtypes[];
+extern const char *const train_schedules[], *const train_modes[];
 
 /* ---- cmd_train_setup.c ---- */
 

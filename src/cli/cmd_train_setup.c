@@ -90,9 +90,15 @@ static int64_t find_choice(int said, const json_t *saved, const char *key,
     return usual;
 }
 
-static ig_status set_dtype(const trainer *t) {
+/* The type that was said, or that the file has, or f32. */
+static ig_status set_dtype(trainer *t, const json_t *saved) {
+    const char *said = t->options->dtype;
+    const char *kept = json_string_value(json_object_get(saved, "dtype"));
     ig_dtype dtype = IG_F32;
-    (void)ig_dtype_find(train_dtypes[t->settings.dtype], &dtype);
+    if (said && !ig_dtype_find(said, &dtype))
+        return IG_FAIL(IG_ERR_ARGUMENT, "--dtype '%s': must be f32 or bf16", said);
+    if (!said && kept) (void)ig_dtype_find(kept, &dtype);
+    t->settings.dtype = dtype;
     const ig_status status = ig_adapter_set_compute(t->adapter, dtype);
     char words[IG_ERROR_BYTES];
     return status == IG_OK ? IG_OK : IG_FAIL(status, "--dtype %s", ig_cli_error(t->cli, words));
@@ -142,8 +148,7 @@ static ig_status resolve_settings(trainer *t, const json_t *saved) {
     }
     s->schedule =
         find_choice(t->options->schedule, saved, "schedule", train_schedules, TRAIN_COSINE);
-    s->dtype = find_choice(t->options->dtype, saved, "dtype", train_dtypes, 0);
-    IG_TRY(set_dtype(t));
+    IG_TRY(set_dtype(t, saved));
     if (s->min_rate == computed) s->min_rate = s->rate / 10;
     if (s->min_rate > s->rate)
         return IG_FAIL(IG_ERR_ARGUMENT, "--min-lr %g: is above --lr %g", s->min_rate, s->rate);
@@ -185,7 +190,7 @@ static json_t *settings_json(const train_settings *s) {
                             rows[i].real ? json_real(value) : json_integer((json_int_t)value));
     }
     json_object_set_new(all, "schedule", json_string(train_schedules[s->schedule]));
-    json_object_set_new(all, "dtype", json_string(train_dtypes[s->dtype]));
+    json_object_set_new(all, "dtype", json_string(ig_dtype_name(s->dtype)));
     if (s->steps > 0) json_object_set_new(all, "steps", json_integer(s->steps));
     if (s->epochs > 0) json_object_set_new(all, "epochs", json_real(s->epochs));
     if (s->seconds > 0) json_object_set_new(all, "seconds", json_real(s->seconds));

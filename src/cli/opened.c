@@ -14,7 +14,6 @@
 #include "model/model.h"
 #include "text/utf8.h"
 
-static const char *const devices[] = {"auto", "cpu", "vulkan", "ref", NULL};
 const char *const model_caches[] = {"f16", "f32", "q8_0", NULL};
 
 #define OPTION(member) offsetof(model_options, member)
@@ -27,7 +26,7 @@ const ig_opt model_opts[] = {
      .help = "how many threads compute; 0: as many as there are processors", .value = "N",
      .alias = "threads-batch tb", .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
     {OPT_TEXT, 0, "device", OPTION(device), .help = "where to compute", .value = "NAME",
-     .alias = "backend dev", .env = "INGOT_DEVICE", .choices = devices},
+     .alias = "backend dev", .env = "INGOT_DEVICE", .choices = ig_devices},
     {OPT_TEXT, 0, "n-gpu-layers", OPTION(gpu_layers),
      .help =
          "0: compute on the CPU; any other number, auto or all: as --device says, since a model "

@@ -159,6 +159,19 @@ static void minus_one_draws_a_seed_and_lifts_the_limit(void **state) {
     check_error(generate_with("-s -2"), 2, "-s -2: must be from -1");
 }
 
+static void help_offers_what_is_taken(void **state) {
+    (void)state;
+    program_result r =
+        program_run(INGOT_PROGRAM, (const char *const[]){"train", "--help", NULL},
+                    &(program_options){.env = (const char *const[]){"COLUMNS=100", NULL}});
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "(f32, bf16)"));
+    assert_non_null(strstr(r.out, "(auto, cpu, vulkan, ref)"));
+    program_free(&r);
+    check_error(RUN("train", "-d", model, "--dtype", "f61"), 2,
+                "--dtype 'f61': must be f32 or bf16");
+}
+
 /* ---- lines ---- */
 
 static void write_file(const char *path, const char *text) {
@@ -207,6 +220,7 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_is_refused_by_its_own_name),
         cmocka_unit_test(layers_on_a_gpu_are_said_to_be_the_device),
         cmocka_unit_test(minus_one_draws_a_seed_and_lifts_the_limit),
+        cmocka_unit_test(help_offers_what_is_taken),
         cmocka_unit_test(vectors_have_the_numbers_of_their_lines),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
