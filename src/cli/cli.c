@@ -19,6 +19,7 @@
 enum { COMMANDS_MAX = 64 };
 
 const char *const ig_devices[] = {"auto", "cpu", "vulkan", "ref", NULL};
+static const char *const precisions[] = {"f32", "bf16", "int8", NULL};
 static const char *const color_choices[] = {"auto", "always", "never", NULL};
 
 const ig_opt ig_common_opts[] = {
@@ -44,9 +45,11 @@ const ig_opt ig_common_opts[] = {
      .help = "how hard a device's compiler shall try: 1 to 3; 0: as it likes", .value = "N",
      .initial = "0", .low = 0, .high = 3},
     {OPT_TEXT, 0, "precision", offsetof(ig_cli, precision),
-     .help = "what a device that compiles shall compute with: f32, bf16, int8", .value = "TYPE"},
+     .help = "what a device that compiles shall compute with", .value = "TYPE",
+     .choices = precisions, .flags = OPT_ONE_OF},
     {OPT_TEXT, 0, "batch-sizes", offsetof(ig_cli, batch_sizes),
-     .help = "rows that it shall have programs for, as 1,8,64", .value = "LIST"},
+     .help = "rows that it shall have programs for, as 1,8,64", .value = "LIST",
+     .flags = OPT_NUMBERS},
     {OPT_FLAG, 0, "isolate-plugin", offsetof(ig_cli, isolate_plugins),
      .help = "run plugins in a process of their own: if one dies, another device goes on"},
     {OPT_BYTES, 0, "memory-limit", offsetof(ig_cli, memory_bytes),

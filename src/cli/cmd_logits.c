@@ -25,7 +25,7 @@ typedef struct asked {
     float *logits;
 } asked;
 
-/* "12 7 98": a prompt that needs no tokenizer. */
+/* "12 7 98" or "12,7,98": a prompt that needs no tokenizer. */
 static ig_status parse_ids(asked *q, const char *text) {
     const ig_allocator *a = &q->model.cli->allocator;
     const int64_t vocabulary = ig_adapter_vocabulary(q->model.adapter);
@@ -40,7 +40,10 @@ static ig_status parse_ids(asked *q, const char *text) {
         if (!IG_GROW(a, q->tokens.at, &room, q->tokens.count + 1))
             return IG_FAIL(IG_ERR_MEMORY, "--ids: no memory");
         q->tokens.at[q->tokens.count++] = (int32_t)id;
-        at = end + strspn(end, " ,\t\n");
+        at = end + strspn(end, " \t\n");
+        if (*at != ',') continue;
+        at += 1 + strspn(at + 1, " \t\n");
+        if (!*at) return IG_FAIL(IG_ERR_ARGUMENT, "--ids '%.60s': ends with a comma", text);
     }
     return IG_OK;
 }

@@ -111,7 +111,23 @@ static ig_status set_choice(const ig_opt *opt, const char *label, const char *te
     return IG_FAIL(IG_ERR_ARGUMENT, "%s '%s': must be one of %s", label, text, list);
 }
 
+static ig_status check_numbers(const char *label, const char *text) {
+    for (const char *at = text;; at++) {
+        char *end;
+        const bool begins = *at >= '1' && *at <= '9';
+        errno = 0;
+        if (!begins || strtoll(at, &end, 10) < 1 || errno || (*end && *end != ','))
+            return IG_FAIL(IG_ERR_ARGUMENT, "%s '%s': must be whole numbers from 1 on, as 1,8,64",
+                           label, text);
+        if (!*end) return IG_OK;
+        at = end;
+    }
+}
+
 static ig_status set_text(const ig_opt *opt, const char *label, const char *text, void *to) {
+    int choice;
+    if (opt->flags & OPT_ONE_OF) IG_TRY(set_choice(opt, label, text, &choice));
+    if (opt->flags & OPT_NUMBERS) IG_TRY(check_numbers(label, text));
     if (!(opt->flags & OPT_REPEAT)) {
         *(const char **)to = text;
         return IG_OK;

@@ -41,6 +41,8 @@ enum {
     OPT_UNSAID = 1 << 6,     /* INT, REAL and CHOICE start as "not said", so one can tell */
     OPT_OUTPUT = 1 << 7,     /* a FILE that is written: it must be none that another one names, */
     OPT_RENEWED = 1 << 8,    /* unless both are RENEWED: read first, replaced then */
+    OPT_ONE_OF = 1 << 9,     /* TEXT: nothing but one of `choices` */
+    OPT_NUMBERS = 1 << 10,    /* TEXT: whole numbers from 1 on, with commas between */
 };
 
 /* What an UNSAID option holds that nobody gave: an int64_t this, a double NaN, a choice -1. */

@@ -159,6 +159,20 @@ static void minus_one_draws_a_seed_and_lifts_the_limit(void **state) {
     check_error(generate_with("-s -2"), 2, "-s -2: must be from -1");
 }
 
+static void lists_are_checked_before_anything_runs(void **state) {
+    (void)state;
+    check_error(generate_with("--precision int4"), 2,
+                "--precision 'int4': must be one of f32, bf16, int8");
+    check_error(generate_with("--batch-sizes 1,x"), 2,
+                "--batch-sizes '1,x': must be whole numbers");
+    check_error(RUN("logits", "-m", model, "--ids", "1,,2"), 2, "--ids: ',2' is no token's number");
+    check_error(RUN("logits", "-m", model, "--ids", "1,2,"), 2, "ends with a comma");
+    static const char *const good[] = {"1,2", "1 2", " 1 , 2 ", "1\n2\n"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        json_decref(
+            json_of(RUN("logits", "-m", model, "--ids", good[i], "--json"), "ingot.logits.v1"));
+}
+
 static void help_offers_what_is_taken(void **state) {
     (void)state;
     program_result r =
@@ -220,6 +234,7 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_is_refused_by_its_own_name),
         cmocka_unit_test(layers_on_a_gpu_are_said_to_be_the_device),
         cmocka_unit_test(minus_one_draws_a_seed_and_lifts_the_limit),
+        cmocka_unit_test(lists_are_checked_before_anything_runs),
         cmocka_unit_test(help_offers_what_is_taken),
         cmocka_unit_test(vectors_have_the_numbers_of_their_lines),
     };

@@ -17,7 +17,7 @@ typedef struct options {
     int64_t steps, any;
     uint64_t room;
     double rate;
-    const char *out, *file;
+    const char *out, *file, *tone, *sizes;
     ig_texts prompts, rest;
     int color;
 } options;
@@ -41,6 +41,10 @@ static const ig_opt table[] = {
     {OPT_MOOT, 0, "paint", .help = "it is painted", .alias = "pa", .choices = colors},
     {OPT_MOOT, 0, "quick", .help = "it is quick", .alias = "nq"},
     {OPT_REFUSED, 0, "fetch", .help = "bring it yourself", .alias = "qf"},
+    {OPT_TEXT, 0, "tone", offsetof(options, tone), .help = "t", .value = "T", .choices = colors,
+     .flags = OPT_ONE_OF},
+    {OPT_TEXT, 0, "sizes", offsetof(options, sizes), .help = "s", .value = "LIST",
+     .flags = OPT_NUMBERS},
     {OPT_TEXT, 0, "FILE", offsetof(options, file), .help = "a file",
      .flags = OPT_POSITIONAL | OPT_REQUIRED},
     {OPT_TEXT, 0, "REST", offsetof(options, rest), .help = "more files",
@@ -201,6 +205,20 @@ static void missing_and_superfluous_values_are_told(void **state) {
     refused(PARSE(&o, "--quiet=yes"), "--quiet: takes no value, but has 'yes'");
 }
 
+static void texts_of_a_form_have_it(void **state) {
+    (void)state;
+    options o;
+    assert_int_equal(PARSE(&o, "--tone", "never", "--sizes", "1,8,64"), IG_OK);
+    assert_string_equal(o.tone, "never");
+    assert_string_equal(o.sizes, "1,8,64");
+    assert_int_equal(PARSE(&o, "--sizes=12"), IG_OK);
+    refused(PARSE(&o, "--tone", "loud"), "--tone 'loud': must be one of auto, always, never");
+    static const char *const bad[] = {"",  "1,x",  "1,,2", ",1",  "1,",
+                                      "0", "1,-2", "1, 2", "1.5", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refused(PARSE(&o, "--sizes", bad[i]), "must be whole numbers from 1 on, as 1,8,64");
+}
+
 static void words_of_other_programs_are_passed_over_or_refused(void **state) {
     (void)state;
     options o;
@@ -313,6 +331,7 @@ int main(void) {
         cmocka_unit_test(wrong_values_are_refused_with_what_would_be_right),
         cmocka_unit_test(unknown_options_name_the_nearest),
         cmocka_unit_test(missing_and_superfluous_values_are_told),
+        cmocka_unit_test(texts_of_a_form_have_it),
         cmocka_unit_test(words_of_other_programs_are_passed_over_or_refused),
         cmocka_unit_test(required_arguments_are_missed_and_lists_have_an_end),
         cmocka_unit_test(parsing_can_stop_before_the_first_argument),
