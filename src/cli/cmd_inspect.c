@@ -120,6 +120,21 @@ void inspect_print_table(const ig_cli *cli, const inspect_table *table) {
     }
 }
 
+/* Steps of training.  The file counts those of the context, for the sake of its random numbers: a
+ * validation ends steps, too. */
+static uint64_t training_steps(const ig_checkpoint *file) {
+    const char *const texts[] = {ig_checkpoint_optimizer(file), ig_checkpoint_progress(file)};
+    uint64_t steps = ig_checkpoint_step(file);
+    for (int i = 1; i >= 0; i--) { /* the optimiser knows best */
+        json_t *object = json_loads(texts[i], 0, NULL);
+        const json_t *said = json_object_get(object, "steps");
+        if (json_is_integer(said) && json_integer_value(said) >= 0)
+            steps = (uint64_t)json_integer_value(said);
+        json_decref(object);
+    }
+    return steps;
+}
+
 static ig_status print_summary(const ig_cli *cli, const inspect_options *o,
                                const ig_checkpoint *file) {
     total totals[ROLES];
@@ -137,7 +152,10 @@ static ig_status print_summary(const ig_cli *cli, const inspect_options *o,
                ig_bytes_text(moments->bytes, size));
     else
         puts("  optimizer   none: training cannot go on from here");
-    printf("  steps       %s\n", ig_count_text(ig_checkpoint_step(file), count));
+    printf("  steps       %s", ig_count_text(training_steps(file), count));
+    if (training_steps(file) < ig_checkpoint_step(file))
+        printf(" of training, %s with validation", ig_count_text(ig_checkpoint_step(file), count));
+    putchar('\n');
     printf("  checksums   %s\n", o->verify ? "all match" : "not compared (--verify does)");
 
     IG_TRY(print_object(cli, "config", ig_checkpoint_config(file)));
@@ -184,11 +202,12 @@ static ig_status print_json(const ig_cli *cli, const inspect_options *o,
     add_up(file, totals);
     const total *weights = &totals[IG_ROLE_WEIGHT], *moments = &totals[IG_ROLE_OPTIMIZER];
     json_t *root = json_pack(
-        "{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "schema",
+        "{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "schema",
         "ingot.inspect.v1", "file", ig_json_text(o->path), "version",
         (json_int_t)ig_checkpoint_version(file), "file_bytes",
-        (json_int_t)ig_checkpoint_file_bytes(file), "steps", (json_int_t)ig_checkpoint_step(file),
-        "parameters", (json_int_t)weights->elements, "weight_tensors", (json_int_t)weights->tensors,
+        (json_int_t)ig_checkpoint_file_bytes(file), "steps", (json_int_t)training_steps(file),
+        "context_steps", (json_int_t)ig_checkpoint_step(file), "parameters",
+        (json_int_t)weights->elements, "weight_tensors", (json_int_t)weights->tensors,
         "weight_bytes", (json_int_t)weights->bytes, "optimizer_tensors",
         (json_int_t)moments->tensors, "optimizer_bytes", (json_int_t)moments->bytes, "verified",
         o->verify ? json_true() : json_null(), "config", object_json(ig_checkpoint_config(file)),

@@ -186,7 +186,7 @@ static void help_offers_what_is_taken(void **state) {
                 "--dtype 'f61': must be f32 or bf16");
 }
 
-/* ---- lines ---- */
+/* ---- files ---- */
 
 static void write_file(const char *path, const char *text) {
     FILE *file = fopen(path, "we");
@@ -194,6 +194,37 @@ static void write_file(const char *path, const char *text) {
     assert_true(fputs(text, file) >= 0);
     assert_int_equal(fclose(file), 0);
 }
+
+/* A little text to train on, and a checkpoint of it; the caller unlinks both. */
+static void train_some(const char *text, const char *oam) {
+    FILE *file = fopen(text, "we");
+    assert_non_null(file);
+    for (int i = 0; i < 200; i++) fprintf(file, "line %d of a text about %d fish\n", i, i);
+    assert_int_equal(fclose(file), 0);
+    program_result r = RUN("train", "-q", "-d", text, "-o", oam, "--steps", "20", "--d-model", "32",
+                           "--layers", "1", "--heads", "2", "-c", "32");
+    if (r.code != 0) fail_msg("exit %d: %s", r.code, r.err);
+    program_free(&r);
+}
+
+static void inspect_tells_steps_of_training(void **state) {
+    (void)state;
+    char text[PATH_BYTES], oam[PATH_BYTES];
+    snprintf(text, sizeof text, "%s/text.txt", dir);
+    snprintf(oam, sizeof oam, "%s/text.oam", dir);
+    train_some(text, oam);
+    json_t *root = json_of(RUN("inspect", oam, "--json"), "ingot.inspect.v1");
+    assert_int_equal(json_integer_value(json_object_get(root, "steps")), 20);
+    assert_true(json_integer_value(json_object_get(root, "context_steps")) > 20);
+    json_decref(root);
+    program_result r = RUN("inspect", oam);
+    assert_non_null(strstr(r.out, "steps       20 of training, "));
+    program_free(&r);
+    unlink(text);
+    unlink(oam);
+}
+
+/* ---- lines ---- */
 
 static json_t *vectors_of(const char *path, const char *text) {
     write_file(path, text);
@@ -236,6 +267,7 @@ int main(void) {
         cmocka_unit_test(minus_one_draws_a_seed_and_lifts_the_limit),
         cmocka_unit_test(lists_are_checked_before_anything_runs),
         cmocka_unit_test(help_offers_what_is_taken),
+        cmocka_unit_test(inspect_tells_steps_of_training),
         cmocka_unit_test(vectors_have_the_numbers_of_their_lines),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
