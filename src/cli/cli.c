@@ -176,7 +176,7 @@ static bool reader_gone(void) {
 int ig_cli_finish(const ig_cli *cli, int code) {
     const bool failed_before = ferror(stdout);
     const bool flushed = fflush(stdout) == 0;
-    const int why = flushed ? EIO : errno; /* the reason of an earlier failure is forgotten */
+    const int why = cli->write_errno ? cli->write_errno : flushed ? EIO : errno;
     if (flushed && !failed_before) return code;
     if (why == EPIPE || reader_gone()) return 141;
     fprintf(stderr, "ingot%s%s: standard output: %s. %s\n", cli->command ? " " : "",
@@ -223,6 +223,11 @@ ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
 bool ig_cli_cancelled(const ig_cli *cli) {
     (void)cli;
     return ig_signals_caught() != 0 || ferror(stdout);
+}
+
+void ig_cli_flush(ig_cli *cli) {
+    const bool failed = fflush(stdout) != 0 || ferror(stdout);
+    if (failed && cli->write_errno == 0) cli->write_errno = errno;
 }
 
 void ig_cli_say(const ig_cli *cli, const char *fmt, ...) {

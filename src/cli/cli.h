@@ -36,6 +36,7 @@ typedef struct ig_cli {
     int color;                                       /* ig_color */
     ig_compiling compiling;
 
+    int write_errno;    /* of the write to stdout that failed first, where it was noticed */
     struct ig_run *run; /* what is known of the run for its report: report.h */
 } ig_cli;
 
@@ -94,6 +95,9 @@ ig_ctx_options ig_cli_ctx_options(ig_cli *cli);
 
 /* Whether the user wants it to stop, or nobody reads the output any more. */
 bool ig_cli_cancelled(const ig_cli *cli);
+
+/* Sends what was printed so far on its way; why that failed is kept for ig_cli_finish(). */
+void ig_cli_flush(ig_cli *cli);
 
 /* A line on stderr, unless -q. */
 void ig_cli_say(const ig_cli *cli, const char *fmt, ...) IG_PRINTF(2, 3);

@@ -89,7 +89,7 @@ static ig_status make_answer(chat *c, const char *prompt, ig_generate_options *o
     talk_report(&c->talker, &result);
     if (status == IG_OK && c->talker.cli->json) IG_TRY(print_json(c, prompt, &result));
     if (!c->talker.cli->json && (status == IG_OK || result.n_tokens > 0)) putchar('\n');
-    fflush(stdout);
+    ig_cli_flush(c->talker.cli);
     if (c->out_of_memory) return IG_FAIL(IG_ERR_MEMORY, "chat: no memory for the text");
     if (ig_cli_cancelled(c->talker.cli)) return IG_FAIL(IG_ERR_CANCELLED, "stopped");
     return status;

@@ -211,7 +211,7 @@ static ig_status generate(generation *g) {
     talk_report(&g->talker, &g->result);
     if (!g->talker.cli->json && (status == IG_OK || g->result.n_tokens > 0)) {
         putchar('\n');
-        fflush(stdout);
+        ig_cli_flush(g->talker.cli);
     }
     IG_TRY(status);
     IG_TRY(g->profile_status);

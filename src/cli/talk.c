@@ -140,7 +140,7 @@ void talk_write(const talker *t, const char *text, size_t bytes) {
         at += control > 0 ? control : 1;
     }
     fwrite(text + begin, 1, bytes - begin, stdout);
-    fflush(stdout);
+    ig_cli_flush(t->cli);
 }
 
 void talk_report(const talker *t, const ig_generated *made) {

@@ -224,6 +224,31 @@ static void inspect_tells_steps_of_training(void **state) {
     unlink(oam);
 }
 
+static void a_full_disk_is_called_that_while_text_comes(void **state) {
+    (void)state;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/lines.txt", dir);
+    write_file(path, "hello\n");
+    const char *const lines[][10] = {
+        {"generate", "-m", model, "-p", "a", "-n", "4", NULL},
+        {"generate", "-m", model, "-p", "a", "-n", "4", "--no-display-prompt", NULL},
+        {"chat", "-q", "-m", model, "-n", "4", NULL},
+        {"chat", "-q", "-m", model, "-n", "4", "--json", NULL}};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        FILE *full = fopen("/dev/full", "we"), *in = fopen(path, "re");
+        if (!full || !in) skip();
+        program_result r =
+            program_run(INGOT_PROGRAM, lines[i],
+                        &(program_options){.out_fd = fileno(full), .in_fd = fileno(in)});
+        fclose(full);
+        fclose(in);
+        if (r.code != 6 || !strstr(r.err, "standard output: No space left on device"))
+            fail_msg("%s %zu: exit %d, %s", lines[i][0], i, r.code, r.err);
+        program_free(&r);
+    }
+    unlink(path);
+}
+
 /* ---- lines ---- */
 
 static json_t *vectors_of(const char *path, const char *text) {
@@ -268,6 +293,7 @@ int main(void) {
         cmocka_unit_test(lists_are_checked_before_anything_runs),
         cmocka_unit_test(help_offers_what_is_taken),
         cmocka_unit_test(inspect_tells_steps_of_training),
+        cmocka_unit_test(a_full_disk_is_called_that_while_text_comes),
         cmocka_unit_test(vectors_have_the_numbers_of_their_lines),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
