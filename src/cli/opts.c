@@ -8,10 +8,12 @@
 #include "cli/opts.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 
@@ -128,6 +130,8 @@ static ig_status set_text(const ig_opt *opt, const char *label, const char *text
     int choice;
     if (opt->flags & OPT_ONE_OF) IG_TRY(set_choice(opt, label, text, &choice));
     if (opt->flags & OPT_NUMBERS) IG_TRY(check_numbers(label, text));
+    if (opt->flags & OPT_OUTPUT && strcmp(text, "-") == 0)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s -: goes to a file, not to standard output", label);
     if (!(opt->flags & OPT_REPEAT)) {
         *(const char **)to = text;
         return IG_OK;
@@ -469,12 +473,30 @@ static bool is_given(const ig_opt *opt, const void *to) {
     return opt->kind != OPT_TEXT || *(const char *const *)to != NULL;
 }
 
+/* Nobody shall work for hours and then have no place for the result. */
+static ig_status check_folder(const ig_opt *opt, const char **path) {
+    const char *slash = *path ? strrchr(*path, '/') : NULL;
+    char folder[PATH_MAX];
+    struct stat info;
+    if (!slash || (size_t)(slash - *path) + 2 > sizeof folder) return IG_OK; /* here, or no name */
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - *path) + 1, *path);
+    const bool found = stat(folder, &info) == 0; /* with the slash at its end: a folder, or none */
+    if (found) return IG_OK;
+    const ig_status status =
+        IG_FAIL(IG_ERR_IO, "%s%s %s: %s", opt->flags & OPT_POSITIONAL ? "" : "--", opt->name, *path,
+                strerror(errno));
+    *path = NULL;
+    return status;
+}
+
 ig_status ig_opts_check(const ig_opt_set *sets, int n_sets) {
     for (int s = 0; s < n_sets; s++)
         for (ig_opt_walk w = ig_opts_first(sets[s].opts); w.opt; w = ig_opts_next(w)) {
             const ig_opt *opt = w.opt;
+            char *to = (char *)sets[s].to + w.to;
+            if (opt->flags & OPT_OUTPUT) IG_TRY(check_folder(opt, (const char **)to));
             if (!(opt->flags & OPT_REQUIRED)) continue;
-            if (is_given(opt, (char *)sets[s].to + w.to)) continue;
+            if (is_given(opt, to)) continue;
             return IG_FAIL(IG_ERR_ARGUMENT, "%s%s: is missing; it is %s",
                            opt->flags & OPT_POSITIONAL ? "" : "--", opt->name, opt->help);
         }

@@ -39,10 +39,10 @@ enum {
     OPT_DIR = 1 << 4,        /* the value is a folder */
     OPT_HIDDEN = 1 << 5,     /* parsed, but not shown */
     OPT_UNSAID = 1 << 6,     /* INT, REAL and CHOICE start as "not said", so one can tell */
-    OPT_OUTPUT = 1 << 7,     /* a FILE that is written: it must be none that another one names, */
-    OPT_RENEWED = 1 << 8,    /* unless both are RENEWED: read first, replaced then */
-    OPT_ONE_OF = 1 << 9,     /* TEXT: nothing but one of `choices` */
-    OPT_NUMBERS = 1 << 10,    /* TEXT: whole numbers from 1 on, with commas between */
+    OPT_OUTPUT = 1 << 7,   /* a FILE that is written: its folder must be there, - is no name, and */
+    OPT_RENEWED = 1 << 8,  /* no other option may name it, unless both are RENEWED */
+    OPT_ONE_OF = 1 << 9,   /* TEXT: nothing but one of `choices` */
+    OPT_NUMBERS = 1 << 10, /* TEXT: whole numbers from 1 on, with commas between */
 };
 
 /* What an UNSAID option holds that nobody gave: an int64_t this, a double NaN, a choice -1. */
@@ -97,7 +97,8 @@ typedef struct ig_opt_set {
 IG_MUST_CHECK ig_status ig_opts_parse(const ig_opt_set *sets, int n_sets, int argc, char **argv,
                                       int *out_used);
 
-/* Whether all REQUIRED ones were given; asked after --help had its turn. */
+/* Whether all REQUIRED ones were given, and an OUTPUT has a folder (IG_ERR_IO, and its value
+ * becomes NULL); asked after --help had its turn. */
 IG_MUST_CHECK ig_status ig_opts_check(const ig_opt_set *sets, int n_sets);
 
 /* How many edits (a letter more, less, other, or two swapped) lead from one word to the other. */

@@ -249,6 +249,30 @@ static void a_full_disk_is_called_that_while_text_comes(void **state) {
     unlink(path);
 }
 
+static void what_cannot_be_written_is_known_before_the_run(void **state) {
+    (void)state;
+    char text[PATH_BYTES], oam[PATH_BYTES], lost[PATH_BYTES];
+    snprintf(text, sizeof text, "%s/text.txt", dir);
+    snprintf(oam, sizeof oam, "%s/text.oam", dir);
+    snprintf(lost, sizeof lost, "%s/none/x", dir);
+    train_some(text, oam);
+    unlink(oam);
+    static const char *const options[] = {"--plot", "--trace", "--report"};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        char words[PATH_BYTES + 64];
+        snprintf(words, sizeof words, "%s %s: No such file or directory", options[i], lost);
+        check_error(RUN("train", "-d", text, "-o", oam, "--steps", "1", "--d-model", "32",
+                        "--layers", "1", "--heads", "2", "-c", "32", options[i], lost),
+                    6, words);
+        assert_int_equal(access(oam, F_OK), -1); /* it did not run */
+    }
+    check_error(generate_with("--report /dev/null/x"), 6, "--report /dev/null/x: Not a directory");
+    check_error(generate_with("--report -"), 2, "--report -: goes to a file");
+    check_error(RUN("quantize", model, "-", "Q8_0"), 2, "OUT -: goes to a file");
+    assert_int_equal(access("-", F_OK), -1);
+    unlink(text);
+}
+
 /* ---- lines ---- */
 
 static json_t *vectors_of(const char *path, const char *text) {
@@ -294,6 +318,7 @@ int main(void) {
         cmocka_unit_test(help_offers_what_is_taken),
         cmocka_unit_test(inspect_tells_steps_of_training),
         cmocka_unit_test(a_full_disk_is_called_that_while_text_comes),
+        cmocka_unit_test(what_cannot_be_written_is_known_before_the_run),
         cmocka_unit_test(vectors_have_the_numbers_of_their_lines),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
