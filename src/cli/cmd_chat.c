@@ -19,6 +19,7 @@ typedef struct chat {
     talk_text text; /* of one answer; kept for JSON and for the next turns */
     bool out_of_memory;
     uint64_t turn;
+    uint64_t n_lines, n_answered, n_refused;
 
     /* Of a conversation. */
     const ig_chat_format *format; /* NULL: it is none */
@@ -101,8 +102,17 @@ static ig_status go_on(chat *c, const char *prompt) {
     if (options.n_stop == 0) options.stop = default_stop, options.n_stop = 1;
     options.prompt = prompt;
     options.prompt_bytes = strlen(prompt);
-    IG_TRY(ig_session_truncate(options.session, 0, 0));
-    return make_answer(c, prompt, &options);
+    model_tokens tokens = {0};
+    ig_status status = ig_session_truncate(options.session, 0, 0);
+    if (status == IG_OK)
+        status =
+            model_encode(&c->talker.model, (model_text){(char *)prompt, strlen(prompt)}, &tokens);
+    if (status == IG_OK) status = talk_check_room(&c->talker, "the line", tokens.count, NULL);
+    options.tokens = tokens.at;
+    options.n_tokens = tokens.count;
+    if (status == IG_OK) status = make_answer(c, prompt, &options);
+    ig_free(&c->talker.cli->allocator, tokens.at);
+    return status;
 }
 
 /* The line is the next turn; one that cannot be answered is forgotten. */
@@ -115,6 +125,9 @@ static ig_status reply(chat *c, const char *prompt) {
     IG_TRY(add_message(c, "user", prompt, strlen(prompt)));
     ig_status status = ig_adapter_encode_chat(c->talker.model.adapter, c->format, c->messages,
                                               c->n_messages, &c->ids);
+    if (status == IG_OK)
+        status =
+            talk_check_room(&c->talker, "the conversation", c->ids.count, "/reset begins anew");
     if (status == IG_OK) status = talk_from_tokens(&c->talker, c->ids.at, c->ids.count, &options);
     if (status == IG_OK) status = make_answer(c, prompt, &options);
     if (status == IG_OK) status = add_message(c, "assistant", c->text.bytes, c->text.used);
@@ -124,17 +137,45 @@ static ig_status reply(chat *c, const char *prompt) {
 
 static ig_status answer(chat *c, const char *prompt) {
     IG_TRY(model_check_text(&c->talker.model, (model_text){(char *)prompt, strlen(prompt)}));
-    if (!c->format) return go_on(c, prompt);
-    return strcmp(prompt, "/reset") == 0 ? begin(c) : reply(c, prompt);
+    if (c->format && strcmp(prompt, "/reset") == 0) return begin(c);
+    IG_TRY(c->format ? reply(c, prompt) : go_on(c, prompt));
+    c->n_answered++;
+    return IG_OK;
 }
 
 /* A line that cannot be answered, because it is too long say, is no reason to leave. */
-static ig_status answer_or_say(chat *c, const char *prompt) {
-    const ig_status status = answer(c, prompt);
-    if (status != IG_ERR_ARGUMENT || !ig_line_is_typed(c->line)) return status;
-    char words[IG_ERROR_BYTES];
-    fprintf(stderr, "%s\n", ig_cli_error(c->talker.cli, words));
+static ig_status say_why_not(chat *c, ig_status status) {
+    if (status != IG_ERR_ARGUMENT) return status;
+    const ig_cli *cli = c->talker.cli;
+    char words[IG_ERROR_BYTES], number[40] = "";
+    if (!ig_line_is_typed(c->line))
+        snprintf(number, sizeof number, "line %llu: ", (unsigned long long)c->n_lines);
+    fprintf(stderr, "%singot chat:%s %s%s. The line is left out.\n",
+            ig_term_style(cli->term.err_color, IG_RED),
+            ig_term_style(cli->term.err_color, IG_PLAIN), number, ig_cli_error(cli, words));
+    c->n_refused++;
     return IG_OK;
+}
+
+/* Reads a line and answers it.  `out`: whether there was one. */
+static ig_status take_line(chat *c, bool *out) {
+    const char *text = NULL;
+    c->n_lines++;
+    ig_status status = ig_line_read(c->line, &text);
+    *out = status != IG_OK || (text && strcmp(text, "/exit") != 0);
+    if (status == IG_OK && *out && *text) status = answer(c, text);
+    return say_why_not(c, status);
+}
+
+/* Whoever types has seen what became of each line; a program looks at the end. */
+static ig_status end(const chat *c) {
+    if (ig_line_is_typed(c->line)) {
+        fputc('\n', stderr);
+        return IG_OK;
+    }
+    if (c->n_refused == 0 || c->n_answered > 0) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT, "none of the lines could be answered: %llu were left out",
+                   (unsigned long long)c->n_refused);
 }
 
 static void introduce(const chat *c) {
@@ -161,14 +202,8 @@ static ig_status converse(chat *c) {
                                         "--chat-format says how one is written");
     IG_TRY(begin(c));
     introduce(c);
-    for (;;) {
-        const char *text;
-        IG_TRY(ig_line_read(c->line, &text));
-        if (!text || strcmp(text, "/exit") == 0) break;
-        if (*text) IG_TRY(answer_or_say(c, text));
-    }
-    if (ig_line_is_typed(c->line)) fputc('\n', stderr);
-    return IG_OK;
+    for (bool more = true; more;) IG_TRY(take_line(c, &more));
+    return end(c);
 }
 
 static ig_status run(ig_cli *cli, const void *options) {
@@ -206,7 +241,10 @@ const ig_command cmd_chat = {
         "conversations are written answers each line and remembers those before, until "
         "/reset. Others continue each line, up to an empty line or to what --stop says. On a "
         "terminal, lines can be edited "
-        "and called back. With --json each answer is an object on a line of its own, and the last "
+        "and called back. A line that cannot be answered, as it is not UTF-8 or does not fit into "
+        "the context, is an error on standard error, and the next one is read; the exit code says "
+        "so only if none was answered. With --json each answer is an object on a line of its own, "
+        "and the last "
         "line is the report of the run.",
     .examples = examples,
     .opts = talk_opts + TALK_SHARED,

@@ -197,6 +197,7 @@ static ig_status save(generation *g) {
 static ig_status generate(generation *g) {
     ig_generate_options options = talk_generate_options(&g->talker);
     IG_TRY(encode(g));
+    IG_TRY(talk_check_room(&g->talker, "the prompt", g->read.count, NULL));
     IG_TRY(restore(g));
     if (g->read.count > 0)
         IG_TRY(talk_from_tokens(&g->talker, g->read.at, g->read.count, &options));

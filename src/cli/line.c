@@ -18,7 +18,7 @@ struct ig_line {
     ig_line_editor *editor; /* NULL: plain */
     char *bytes;            /* read, from `begin` on not given out yet */
     size_t begin, used, room;
-    bool ended;
+    bool ended, skips; /* skips: up to the end of a line that was too long */
 };
 
 ig_status ig_line_create(const ig_allocator *a, const char *prompt, ig_line **out) {
@@ -58,9 +58,12 @@ static ig_status read_more(ig_line *l) {
         l->used -= l->begin;
         l->begin = 0;
     }
-    if (l->used > LINE_MOST)
+    if (l->used > LINE_MOST) {
+        l->begin = l->used;
+        l->skips = true;
         return IG_FAIL(IG_ERR_ARGUMENT, "standard input: a line of more than %d MiB",
                        LINE_MOST >> 20);
+    }
     if (!IG_GROW(l->allocator, l->bytes, &l->room, l->used + READ_BYTES + 1))
         return IG_FAIL(IG_ERR_MEMORY, "standard input: no memory for a line");
     IG_TRY(ig_line_wait());
@@ -72,11 +75,24 @@ static ig_status read_more(ig_line *l) {
     return IG_OK;
 }
 
+/* What is left of a line that was too long. */
+static ig_status skip(ig_line *l) {
+    while (l->skips) {
+        const char *end =
+            l->used > l->begin ? memchr(l->bytes + l->begin, '\n', l->used - l->begin) : NULL;
+        l->begin = end ? (size_t)(end - l->bytes) + 1 : l->used;
+        l->skips = !end && !l->ended;
+        if (l->skips) IG_TRY(read_more(l));
+    }
+    return IG_OK;
+}
+
 static ig_status read_plain(ig_line *l, const char **out) {
     if (l->typed) {
         fputs(l->prompt, stderr);
         fflush(stderr);
     }
+    IG_TRY(skip(l));
     for (;;) {
         char *end =
             l->used > l->begin ? memchr(l->bytes + l->begin, '\n', l->used - l->begin) : NULL;

@@ -21,7 +21,8 @@ bool ig_line_is_typed(const ig_line *line);
 bool ig_line_is_edited(const ig_line *line);
 
 /* The next line without its end, lent until the next call; NULL: there is no more.  A signal that
- * asks to stop is IG_ERR_CANCELLED. */
+ * asks to stop is IG_ERR_CANCELLED.  A line that is too long is IG_ERR_ARGUMENT, and the next call
+ * reads the one behind it. */
 IG_MUST_CHECK ig_status ig_line_read(ig_line *line, const char **out);
 
 /* ---- line_edit.c ---- */

@@ -100,6 +100,19 @@ ig_status talk_from_tokens(talker *t, const int32_t *tokens, size_t count,
     return ig_session_truncate(t->model.session, 0, same);
 }
 
+ig_status talk_check_room(const talker *t, const char *what, size_t count, const char *next) {
+    const long long room = (long long)ig_session_ctx_len(t->model.session);
+    const long long own = (long long)ig_adapter_config(t->model.adapter).ctx_len;
+    if ((long long)count < room) return IG_OK;
+    char more[96];
+    snprintf(more, sizeof more,
+             own > room ? "-c N makes it longer, up to the model's own %lld"
+                        : "the model has none above %lld",
+             own);
+    return IG_FAIL(IG_ERR_ARGUMENT, "%s has %zu tokens, the context %lld: no room for more; %s%s%s",
+                   what, count, room, next ? next : "", next ? ", " : "", more);
+}
+
 ig_status talk_find_format(const talker *t, const char *name, const ig_chat_format **out) {
     *out = NULL;
     if (strcmp(name, "none") == 0) return IG_OK;

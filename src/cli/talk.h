@@ -47,6 +47,11 @@ ig_generate_options talk_generate_options(const talker *talker);
 IG_MUST_CHECK ig_status talk_from_tokens(talker *talker, const int32_t *tokens, size_t count,
                                          ig_generate_options *out);
 
+/* Whether `what`, of so many tokens, leaves room for another one in the context.  Where it does
+ * not, the error says what to do: `next` ("/reset begins anew", or NULL), or what -c can give. */
+IG_MUST_CHECK ig_status talk_check_room(const talker *talker, const char *what, size_t count,
+                                        const char *next);
+
 /* The format that --chat-format names; "auto": that of the model's file.  NULL through `out`: none,
  * and text is continued as it is. */
 IG_MUST_CHECK ig_status talk_find_format(const talker *talker, const char *name,

@@ -366,6 +366,25 @@ static void a_conversation_remembers_until_it_is_reset(void **state) {
     check_error(chat_with("a \xff\n", "--chat-format", "chatml"), 2, "byte 3 of 3 is 0xff");
 }
 
+static void a_conversation_goes_on_behind_lines_without_an_answer(void **state) {
+    (void)state;
+    char *turns[4];
+    program_result result = chat_with("hi\na \xff\nhi\n", "--chat-format", "chatml");
+    assert_non_null(strstr(result.err, "line 2: the text is not UTF-8: byte 3 of 3 is 0xff"));
+    assert_int_equal(answers_of(result, turns), 2);
+    assert_string_not_equal(turns[0], turns[1]); /* what was said before it is known */
+    for (int i = 0; i < 2; i++) free(turns[i]);
+
+    char lines[512] = "hi\n";
+    for (int i = 0; i < 200; i++) strcat(lines, "x ");
+    strcat(lines, "\nhi\n");
+    result = chat_with(lines, "--chat-format", "chatml");
+    assert_non_null(strstr(result.err, "line 2: the conversation has "));
+    assert_non_null(strstr(result.err, "/reset begins anew"));
+    assert_int_equal(answers_of(result, turns), 2);
+    for (int i = 0; i < 2; i++) free(turns[i]);
+}
+
 /* ---- what cannot be ---- */
 
 static void bad_requests_are_one_sentence(void **state) {
@@ -426,6 +445,7 @@ int main(void) {
         cmocka_unit_test(logits_come_with_their_tokens),
         cmocka_unit_test(bench_perplexity_parity_embed_and_plan_take_a_model),
         cmocka_unit_test(a_conversation_remembers_until_it_is_reset),
+        cmocka_unit_test(a_conversation_goes_on_behind_lines_without_an_answer),
         cmocka_unit_test(bad_requests_are_one_sentence),
         cmocka_unit_test(a_file_that_shrinks_in_use_is_no_crash),
     };

@@ -338,6 +338,40 @@ static void chat_answers_in_json_lines(void **state) {
     program_free(&result);
 }
 
+/* Longer than a pipe holds, so it comes from a file. */
+static void a_line_that_cannot_be_answered_does_not_end_a_chat(void **state) {
+    (void)state;
+    enum { LONGER = (1 << 24) + 100000 }; /* than a line may be */
+    char *lines = malloc(LONGER + 64), path[64];
+    char *at = stpcpy(lines, "the caf\n");
+    memset(at, 'x', 100);
+    at = stpcpy(at + 100, "\n");
+    memset(at, 'y', LONGER);
+    at = stpcpy(at + LONGER, "\nthe caf\n");
+    snprintf(path, sizeof path, "%s/lines.txt", dir);
+    write_file(path, lines, (size_t)(at - lines));
+    free(lines);
+    const int in = open(path, O_RDONLY | O_CLOEXEC);
+    const char *const args[] = {"chat", "-m", model, "-q", "-n", "12", "--temp", "0", NULL};
+    program_result result = program_run(INGOT_PROGRAM, args, &(program_options){.in_fd = in});
+    close(in);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(count_lines(result.out), 2);
+    assert_memory_equal(strchr(result.out, '\n') + 1, "\xC3\xA9 mill turn", 12);
+    assert_non_null(strstr(result.err, "line 2: the line has 100 tokens, the context 64: "));
+    assert_non_null(strstr(result.err, "line 3: standard input: a line of more than 16 MiB"));
+    assert_int_equal(count_lines(result.err), 2);
+    program_free(&result);
+}
+
+static void a_chat_without_an_answer_fails(void **state) {
+    (void)state;
+    char line[102];
+    memset(line, 'x', 100);
+    strcpy(line + 100, "\n");
+    check_error(chat_with(line, "-q"), 2, "none of the lines could be answered: 1 were left out");
+}
+
 /* A chat on a terminal of its own. */
 typedef struct session {
     pid_t pid;
@@ -498,6 +532,8 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_generated_is_one_sentence),
         cmocka_unit_test(chat_continues_each_line_until_the_end_or_exit),
         cmocka_unit_test(chat_answers_in_json_lines),
+        cmocka_unit_test(a_line_that_cannot_be_answered_does_not_end_a_chat),
+        cmocka_unit_test(a_chat_without_an_answer_fails),
         cmocka_unit_test(on_a_terminal_lines_can_be_edited_and_called_back),
         cmocka_unit_test(control_c_at_the_prompt_ends_it_and_leaves_the_terminal_as_it_was),
         cmocka_unit_test(the_end_of_a_terminals_input_ends_it),
