@@ -180,12 +180,15 @@ static ig_status end(const chat *c) {
 
 static void introduce(const chat *c) {
     const ig_cli *cli = c->talker.cli;
-    char path[256], count[IG_UNIT_TEXT_BYTES];
-    ig_cli_say(cli, "%s: %s, %s parameters, context %lld",
+    const long long own = (long long)ig_adapter_config(c->talker.model.adapter).ctx_len;
+    const long long ctx_len = (long long)ig_session_ctx_len(c->talker.model.session);
+    char path[256], count[IG_UNIT_TEXT_BYTES], of[64] = "";
+    if (ctx_len < own) snprintf(of, sizeof of, " of the model's %lld (-c N asks for more)", own);
+    ig_cli_say(cli, "%s: %s, %s parameters, context %lld%s",
                ig_text_safe(c->talker.model.path, path, sizeof path),
                ig_adapter_architecture(c->talker.model.adapter),
                ig_count_text((uint64_t)ig_adapter_param_count(c->talker.model.adapter), count),
-               (long long)ig_adapter_config(c->talker.model.adapter).ctx_len);
+               ctx_len, of);
     if (c->format)
         ig_cli_say(cli, "A conversation in the format %s. /reset begins anew, /exit ends.",
                    ig_chat_name(c->format));

@@ -324,6 +324,19 @@ static void chat_continues_each_line_until_the_end_or_exit(void **state) {
     program_free(&result);
 }
 
+static void chat_says_which_context_it_has(void **state) {
+    (void)state;
+    program_result result = chat_with("", NULL);
+    assert_non_null(strstr(result.err, "context 64\n"));
+    program_free(&result);
+    result = chat_with("the mill turns a stone\n", "-c20");
+    assert_int_equal(result.code, 2);
+    assert_non_null(strstr(result.err, "context 20 of the model's 64 (-c N asks for more)\n"));
+    assert_non_null(strstr(result.err, "22 tokens, the context 20: no room for more; -c N makes it "
+                                       "longer, up to the model's own 64"));
+    program_free(&result);
+}
+
 static void chat_answers_in_json_lines(void **state) {
     (void)state;
     program_result result = chat_with("the caf\nthe mill\n", "--json");
@@ -531,6 +544,7 @@ int main(void) {
         cmocka_unit_test(without_a_limit_the_context_is_filled),
         cmocka_unit_test(what_cannot_be_generated_is_one_sentence),
         cmocka_unit_test(chat_continues_each_line_until_the_end_or_exit),
+        cmocka_unit_test(chat_says_which_context_it_has),
         cmocka_unit_test(chat_answers_in_json_lines),
         cmocka_unit_test(a_line_that_cannot_be_answered_does_not_end_a_chat),
         cmocka_unit_test(a_chat_without_an_answer_fails),
