@@ -178,6 +178,13 @@ static ig_status end(const chat *c) {
                    (unsigned long long)c->n_refused);
 }
 
+/* Whether the file says how conversations are written, in words that we do not know. */
+static bool is_unknown(const chat *c) {
+    const char *format = c->talker.options->format;
+    return !c->format && (!format || strcmp(format, "auto") == 0) &&
+           ig_adapter_has_chat_template(c->talker.model.adapter);
+}
+
 static void introduce(const chat *c) {
     const ig_cli *cli = c->talker.cli;
     const long long own = (long long)ig_adapter_config(c->talker.model.adapter).ctx_len;
@@ -192,6 +199,9 @@ static void introduce(const chat *c) {
     if (c->format)
         ig_cli_say(cli, "A conversation in the format %s. /reset begins anew, /exit ends.",
                    ig_chat_name(c->format));
+    else if (is_unknown(c))
+        ig_cli_say(cli, "The file has a chat template, but not one that is known: --chat-format "
+                        "says how to write. Without it, it continues what you type. /exit ends.");
     else
         ig_cli_say(cli, "It continues what you type; it was not taught to answer. /exit ends.");
 }
@@ -201,8 +211,9 @@ static ig_status converse(chat *c) {
     c->ids.allocator = &c->talker.cli->allocator;
     IG_TRY(talk_find_format(&c->talker, format ? format : "auto", &c->format));
     if (c->talker.options->system && !c->format)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--system: this model holds no conversations; "
-                                        "--chat-format says how one is written");
+        return IG_FAIL(IG_ERR_ARGUMENT, "--system: %s; --chat-format says how one is written",
+                       is_unknown(c) ? "how the file writes a conversation is not known"
+                                     : "this model holds no conversations");
     IG_TRY(begin(c));
     introduce(c);
     for (bool more = true; more;) IG_TRY(take_line(c, &more));

@@ -158,6 +158,13 @@ static ig_status encode(generation *g) {
         return IG_FAIL(IG_ERR_ARGUMENT,
                        "--system: is for conversations; --chat-format says how one "
                        "is written");
+    if (!format && o->format && strcmp(o->format, "auto") == 0)
+        ig_cli_say(g->talker.cli,
+                   "warning: --chat-format auto: the file has %s: the prompt is "
+                   "continued as plain text",
+                   ig_adapter_has_chat_template(g->talker.model.adapter)
+                       ? "a chat template that is not known"
+                       : "no chat template");
     const model_text text = {(char *)(uintptr_t)g->prompt, g->prompt_bytes};
     if (!format) {
         model_tokens tokens = {0};

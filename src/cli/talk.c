@@ -122,10 +122,11 @@ ig_status talk_find_format(const talker *t, const char *name, const ig_chat_form
     }
     *out = ig_chat_find(name);
     if (*out) return IG_OK;
-    return IG_FAIL(IG_ERR_ARGUMENT,
-                   "--chat-format '%s': must be one of auto, none, chatml, llama2, llama3, gemma, "
-                   "phi3",
-                   name);
+    char names[256] = "";
+    for (size_t i = 0, used = 0; ig_chat_at(i) && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, ", %s",
+                                 ig_chat_name(ig_chat_at(i)));
+    return IG_FAIL(IG_ERR_ARGUMENT, "--chat-format '%s': must be one of auto, none%s", name, names);
 }
 
 /* Control characters of one byte, but for the ends of lines and tabs. */
@@ -195,8 +196,22 @@ bool talk_keep(const talker *t, talk_text *text, const char *bytes, size_t n_byt
 
 /* ---- Options: the spellings are llama.cpp's, and so is what 0 means ---- */
 
-static const char *const formats[] = {"auto",   "none",  "chatml", "llama2",
-                                      "llama3", "gemma", "phi3",   NULL};
+static const char *const formats[] = {"auto",
+                                      "none",
+                                      "chatml",
+                                      "llama2",
+                                      "llama3",
+                                      "gemma",
+                                      "phi3",
+                                      "phi4",
+                                      "zephyr",
+                                      "deepseek",
+                                      "mistral-v1",
+                                      "mistral-v3",
+                                      "mistral-v3-tekken",
+                                      "mistral-v7",
+                                      "mistral-v7-tekken",
+                                      NULL};
 
 #define OPTION(member) offsetof(talk_options, member)
 
@@ -273,8 +288,8 @@ const ig_opt talk_opts[] = {
              "times",
      .value = "BIAS", .flags = OPT_REPEAT},
     {OPT_TEXT, 0, "chat-format", OPTION(format),
-     .help = "how a conversation is written: auto (as the model's file has it), none (text is "
-             "continued), chatml, llama2, llama3, gemma, phi3",
+     .help = "how a conversation is written; auto: as the model's file has it, none: text is "
+             "continued",
      .value = "NAME", .alias = "chat-template", .choices = formats},
     {OPT_TEXT, 0, "system", OPTION(system),
      .help = "what the model is told before the conversation", .value = "TEXT",

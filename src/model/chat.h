@@ -7,6 +7,7 @@
 
 /* The format of the template in the model's file; NULL: it has none, or one that is not known. */
 const ig_chat_format *ig_adapter_chat_format(const ig_adapter *adapter);
+bool ig_adapter_has_chat_template(const ig_adapter *adapter); /* known or not */
 
 /* The tokens of a conversation, up to where the next answer begins; appended to `out`. */
 IG_MUST_CHECK ig_status ig_adapter_encode_chat(const ig_adapter *adapter,

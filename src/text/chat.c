@@ -12,12 +12,28 @@ struct ig_chat_format {
     const char *user_after_system;         /* the same, right behind a system message; or NULL */
     const char *reply;                     /* what stands before the answer */
     const char *turn_end;
-    bool trims;                /* white space around contents is left out */
+    bool eos[ROLES];           /* the model's EOS stands between a content and its end */
+    bool trims;                /* white space around contents is left out, */
+    bool trims_answers;        /* or around those of the assistant alone */
     bool system_in_first_user; /* which it is part of: nowhere else is a place for it */
-    const char *marks[2];      /* templates that write it have both of them */
+    const char *marks[2];      /* templates that write it have both of them, */
+    const char *lacks;         /* and not this one; or NULL */
+    const char *mark;          /* or they have this one; or NULL */
 };
 
+/* The first whose marks a template has is taken, so what has more of them stands first.  Templates
+ * are programs: "\\n" is what stands in them for the end of a line. */
+
 static const ig_chat_format formats[] = {
+    {
+        .name = "phi4",
+        .begin = {"<|im_start|>system<|im_sep|>", "<|im_start|>user<|im_sep|>",
+                  "<|im_start|>assistant<|im_sep|>"},
+        .end = {"<|im_end|>", "<|im_end|>", "<|im_end|>"},
+        .reply = "<|im_start|>assistant<|im_sep|>",
+        .turn_end = "<|im_end|>",
+        .marks = {"<|im_start|>", "<|im_sep|>"},
+    },
     {
         .name = "chatml",
         .begin = {"<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n"},
@@ -57,6 +73,25 @@ static const ig_chat_format formats[] = {
         .marks = {"<|assistant|>", "<|end|>"},
     },
     {
+        .name = "zephyr",
+        .begin = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"},
+        .end = {"\n", "\n", "\n"},
+        .eos = {true, true, true},
+        .reply = "<|assistant|>\n",
+        .turn_end = "</s>",
+        .marks = {"'<|user|>\\n' + message['content'] + eos_token", "<|assistant|>"},
+    },
+    {
+        .name = "deepseek",
+        .begin = {"", "<｜User｜>", "<｜Assistant｜>"},
+        .end = {"", "", ""},
+        .eos = {[ASSISTANT] = true},
+        .reply = "<｜Assistant｜>",
+        .turn_end = "<｜end▁of▁sentence｜>",
+        .marks = {"<｜User｜>", "<｜Assistant｜>"},
+        .lacks = "<｜Assistant｜><", /* they begin answers with <think> or </think> */
+    },
+    {
         .name = "llama2",
         .begin = {"[INST] <<SYS>>\n", "<s>[INST] ", " "},
         .end = {"\n<</SYS>>\n\n", " [/INST]", " </s>"},
@@ -66,7 +101,62 @@ static const ig_chat_format formats[] = {
         .turn_end = "</s>",
         .trims = true,
         .system_in_first_user = true,
-        .marks = {"[INST]", ""},
+        .marks = {"[INST]", "<<SYS>>"},
+        .mark = "bos_token + '[INST]",
+    },
+    {
+        .name = "mistral-v7",
+        .begin = {"[SYSTEM_PROMPT] ", "[INST] ", " "},
+        .end = {"[/SYSTEM_PROMPT]", "[/INST]", ""},
+        .eos = {[ASSISTANT] = true},
+        .reply = "",
+        .turn_end = "</s>",
+        .trims_answers = true,
+        .marks = {"[SYSTEM_PROMPT] ", "[INST] "},
+    },
+    {
+        .name = "mistral-v7-tekken",
+        .begin = {"[SYSTEM_PROMPT]", "[INST]", ""},
+        .end = {"[/SYSTEM_PROMPT]", "[/INST]", ""},
+        .eos = {[ASSISTANT] = true},
+        .reply = "",
+        .turn_end = "</s>",
+        .marks = {"[SYSTEM_PROMPT]", "[INST]"},
+    },
+    {
+        .name = "mistral-v1",
+        .begin = {"[INST] ", "[INST] ", " "},
+        .end = {"\n\n", " [/INST]", ""},
+        .user_after_system = "",
+        .eos = {[ASSISTANT] = true},
+        .reply = "",
+        .turn_end = "</s>",
+        .trims_answers = true,
+        .system_in_first_user = true,
+        .marks = {"[INST] ", " [/INST]"},
+    },
+    {
+        .name = "mistral-v3",
+        .begin = {"[INST] ", "[INST] ", " "},
+        .end = {"\n\n", "[/INST]", ""},
+        .user_after_system = "",
+        .eos = {[ASSISTANT] = true},
+        .reply = "",
+        .turn_end = "</s>",
+        .trims_answers = true,
+        .system_in_first_user = true,
+        .marks = {"[INST] ", "[/INST]"},
+    },
+    {
+        .name = "mistral-v3-tekken",
+        .begin = {"[INST]", "[INST]", ""},
+        .end = {"\n\n", "[/INST]", ""},
+        .user_after_system = "",
+        .eos = {[ASSISTANT] = true},
+        .reply = "",
+        .turn_end = "</s>",
+        .system_in_first_user = true,
+        .marks = {"[INST]", "[/INST]"},
     },
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
@@ -85,12 +175,17 @@ const ig_chat_format *ig_chat_find(const char *name) {
     return NULL;
 }
 
+static bool has(const char *text, size_t n_bytes, const char *mark) {
+    return mark && memmem(text, n_bytes, mark, strlen(mark));
+}
+
 const ig_chat_format *ig_chat_detect(const char *text, size_t n_bytes) {
     for (size_t i = 0; i < FORMATS; i++) {
-        const char *const *marks = formats[i].marks;
-        if (memmem(text, n_bytes, marks[0], strlen(marks[0])) &&
-            memmem(text, n_bytes, marks[1], strlen(marks[1])))
-            return &formats[i];
+        const ig_chat_format *f = &formats[i];
+        if (has(text, n_bytes, f->mark)) return f;
+        if (has(text, n_bytes, f->marks[0]) && has(text, n_bytes, f->marks[1]) &&
+            !has(text, n_bytes, f->lacks))
+            return f;
     }
     return NULL;
 }
@@ -99,7 +194,7 @@ const ig_chat_format *ig_chat_detect(const char *text, size_t n_bytes) {
 
 void ig_chat_prompt_deinit(ig_chat_prompt *p) {
     if (p->allocator) ig_free(p->allocator, p->spans);
-    *p = (ig_chat_prompt){.allocator = p->allocator};
+    *p = (ig_chat_prompt){.allocator = p->allocator, .eos = p->eos};
 }
 
 static ig_status put(ig_chat_prompt *p, const char *bytes, size_t n_bytes, bool special) {
@@ -112,11 +207,10 @@ static ig_status put(ig_chat_prompt *p, const char *bytes, size_t n_bytes, bool 
 
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-static ig_status put_content(const ig_chat_format *f, const ig_chat_message *m,
-                             ig_chat_prompt *out) {
+static ig_status put_content(const ig_chat_message *m, bool trims, ig_chat_prompt *out) {
     const char *begin = m->content, *end = begin + m->n_bytes;
-    while (f->trims && begin < end && is_space(*begin)) begin++;
-    while (f->trims && begin < end && is_space(end[-1])) end--;
+    while (trims && begin < end && is_space(*begin)) begin++;
+    while (trims && begin < end && is_space(end[-1])) end--;
     return put(out, begin, (size_t)(end - begin), false);
 }
 
@@ -153,13 +247,21 @@ static const char *begin_of(const ig_chat_format *f, const ig_chat_message *mess
     return f->begin[role];
 }
 
+static ig_status put_eos(ig_chat_prompt *out) {
+    const ig_tokenizer_data eos = out->eos.n_bytes > 0 ? out->eos : (ig_tokenizer_data){"</s>", 4};
+    return put(out, eos.bytes, eos.n_bytes, true);
+}
+
 ig_status ig_chat_write(const ig_chat_format *f, const ig_chat_message *messages, size_t n_messages,
                         ig_chat_ending ending, ig_chat_prompt *out) {
     IG_TRY(check(f, messages, n_messages));
     for (size_t i = 0; i < n_messages; i++) {
-        const char *begin = begin_of(f, messages, i), *end = f->end[role_of(&messages[i])];
+        const int role = role_of(&messages[i]);
+        const char *begin = begin_of(f, messages, i), *end = f->end[role];
+        const bool trims = f->trims || (f->trims_answers && role == ASSISTANT);
         IG_TRY(put(out, begin, strlen(begin), true));
-        IG_TRY(put_content(f, &messages[i], out));
+        IG_TRY(put_content(&messages[i], trims, out));
+        if (f->eos[role]) IG_TRY(put_eos(out));
         IG_TRY(put(out, end, strlen(end), true));
     }
     return ending == IG_CHAT_REPLY ? put(out, f->reply, strlen(f->reply), true) : IG_OK;

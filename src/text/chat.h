@@ -21,7 +21,7 @@ typedef struct ig_chat_message {
     size_t n_bytes; /* of the content */
 } ig_chat_message;
 
-/* A way to write conversations; the table has chatml, llama2, llama3, gemma and phi3. */
+/* A way to write conversations: chatml, llama3 and others; the table has them all. */
 typedef struct ig_chat_format ig_chat_format;
 
 const ig_chat_format *ig_chat_find(const char *name); /* NULL: none of that name */
@@ -37,7 +37,8 @@ const char *ig_chat_turn_end(const ig_chat_format *format);
 
 typedef struct ig_chat_prompt {
     const ig_allocator *allocator;
-    ig_text_span *spans; /* lent: of the format, and of the messages' contents */
+    ig_tokenizer_data eos; /* lent: how the model's EOS is called; of 0 bytes: "</s>" */
+    ig_text_span *spans;   /* lent: of the format, and of the messages' contents */
     size_t n_spans, room;
 } ig_chat_prompt;
 

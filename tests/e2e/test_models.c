@@ -46,6 +46,40 @@ static int tear_down(void **state) {
     return rmdir(dir);
 }
 
+static char *read_whole(const char *path, size_t *out_bytes) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    char *bytes = program_read_all(fd, out_bytes);
+    close(fd);
+    return bytes;
+}
+
+/* A copy of the chat model whose file has this template as its first key.  Keys and tensors move
+ * by a multiple of 64 bytes, so that offsets stay what they are. */
+static void save_with_template(const char *text, const char *path) {
+    static const char key[] = "tokenizer.chat_template";
+    enum { HEADER = 24, COUNT = 16, ADDED = 512 }; /* COUNT: where the number of keys stands */
+    char added[ADDED];
+    const uint64_t key_bytes = sizeof key - 1, n_bytes = ADDED - 8 - key_bytes - 4 - 8;
+    const uint32_t kind = 8; /* a text */
+    size_t bytes = 0;
+    char *file = read_whole(chat_model, &bytes), *at = added;
+    file[COUNT]++;
+    at = mempcpy(at, &key_bytes, 8);
+    at = mempcpy(at, key, key_bytes);
+    at = mempcpy(at, &kind, 4);
+    at = mempcpy(at, &n_bytes, 8);
+    memset(at, ' ', n_bytes);
+    memcpy(at, text, strlen(text));
+    FILE *to = fopen(path, "we");
+    assert_non_null(to);
+    assert_int_equal(fwrite(file, 1, HEADER, to), HEADER);
+    assert_int_equal(fwrite(added, 1, ADDED, to), ADDED);
+    assert_int_equal(fwrite(file + HEADER, 1, bytes - HEADER, to), bytes - HEADER);
+    assert_int_equal(fclose(to), 0);
+    free(file);
+}
+
 static json_t *json_of(program_result result, const char *schema) {
     if (result.code != 0) fail_msg("exit %d: %s", result.code, result.err);
     json_t *root = json_loads(result.out, 0, NULL);
@@ -366,6 +400,39 @@ static void a_conversation_remembers_until_it_is_reset(void **state) {
     check_error(chat_with("a \xff\n", "--chat-format", "chatml"), 2, "byte 3 of 3 is 0xff");
 }
 
+/* Runs `ingot chat` on a file without a line. */
+static program_result chat_banner(const char *path, const char *option, const char *value) {
+    const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const program_result result = program_run(
+        INGOT_PROGRAM, (const char *const[]){"chat", "-m", path, "-n", "2", option, value, NULL},
+        &(program_options){.in_fd = in});
+    close(in);
+    return result;
+}
+
+static void a_template_that_is_not_known_is_said_to_be(void **state) {
+    (void)state;
+    char path[80];
+    snprintf(path, sizeof path, "%s/template.gguf", dir);
+    save_with_template("{% for m in messages %}[{{m.role}}]: {{m.content}}{% endfor %}", path);
+    check_error(chat_banner(path, "-c", "64"), 0, "has a chat template, but not one that is known");
+    check_error(chat_banner(path, "--chat-format", "none"), 0, "it was not taught to answer");
+    check_error(chat_banner(path, "--system", "a"), 2,
+                "how the file writes a conversation is not known");
+    check_error(RUN("generate", "-m", path, "-p", "a", "-n", "1", "--chat-format", "auto"), 0,
+                "warning: --chat-format auto: the file has a chat template that is not known");
+    check_error(RUN("generate", "-m", chat_model, "-p", "a", "-n", "1", "--chat-format", "auto"), 0,
+                "warning: --chat-format auto: the file has no chat template");
+    save_with_template("{{'<|im_start|>user<|im_sep|>' + m.content + '<|im_end|>'}}", path);
+    check_error(chat_banner(path, "-c", "64"), 0, "A conversation in the format phi4.");
+    program_result result =
+        RUN("generate", "-m", path, "-p", "a", "-n", "1", "--chat-format", "auto");
+    assert_int_equal(result.code, 0);
+    assert_null(strstr(result.err, "warning"));
+    program_free(&result);
+    unlink(path);
+}
+
 static void a_conversation_goes_on_behind_lines_without_an_answer(void **state) {
     (void)state;
     char *turns[4];
@@ -446,6 +513,7 @@ int main(void) {
         cmocka_unit_test(bench_perplexity_parity_embed_and_plan_take_a_model),
         cmocka_unit_test(a_conversation_remembers_until_it_is_reset),
         cmocka_unit_test(a_conversation_goes_on_behind_lines_without_an_answer),
+        cmocka_unit_test(a_template_that_is_not_known_is_said_to_be),
         cmocka_unit_test(bad_requests_are_one_sentence),
         cmocka_unit_test(a_file_that_shrinks_in_use_is_no_crash),
     };

@@ -56,6 +56,22 @@ static void every_format_writes_its_exact_text(void **state) {
                   "<start_of_turn>model\n"},
         {"phi3", "<|system|>\n{Be brief.}<|end|>\n<|user|>\n{ Hi!\n}<|end|>\n"
                  "<|assistant|>\n{Hello.}<|end|>\n<|user|>\n{Bye}<|end|>\n<|assistant|>\n"},
+        {"phi4", "<|im_start|>system<|im_sep|>{Be brief.}<|im_end|>"
+                 "<|im_start|>user<|im_sep|>{ Hi!\n}<|im_end|>"
+                 "<|im_start|>assistant<|im_sep|>{Hello.}<|im_end|>"
+                 "<|im_start|>user<|im_sep|>{Bye}<|im_end|>"
+                 "<|im_start|>assistant<|im_sep|>"},
+        {"zephyr", "<|system|>\n{Be brief.}</s>\n<|user|>\n{ Hi!\n}</s>\n"
+                   "<|assistant|>\n{Hello.}</s>\n<|user|>\n{Bye}</s>\n<|assistant|>\n"},
+        {"deepseek", "{Be brief.}<｜User｜>{ Hi!\n}<｜Assistant｜>{Hello.}</s>"
+                     "<｜User｜>{Bye}<｜Assistant｜>"},
+        {"mistral-v1", "[INST] {Be brief.}\n\n{ Hi!\n} [/INST] {Hello.}</s>[INST] {Bye} [/INST]"},
+        {"mistral-v3", "[INST] {Be brief.}\n\n{ Hi!\n}[/INST] {Hello.}</s>[INST] {Bye}[/INST]"},
+        {"mistral-v3-tekken", "[INST]{Be brief.}\n\n{ Hi!\n}[/INST]{Hello.}</s>[INST]{Bye}[/INST]"},
+        {"mistral-v7", "[SYSTEM_PROMPT] {Be brief.}[/SYSTEM_PROMPT][INST] { Hi!\n}[/INST]"
+                       " {Hello.}</s>[INST] {Bye}[/INST]"},
+        {"mistral-v7-tekken", "[SYSTEM_PROMPT]{Be brief.}[/SYSTEM_PROMPT][INST]{ Hi!\n}[/INST]"
+                              "{Hello.}</s>[INST]{Bye}[/INST]"},
     };
     size_t count = 0;
     while (ig_chat_at(count)) count++;
@@ -66,6 +82,20 @@ static void every_format_writes_its_exact_text(void **state) {
         writes(f, talk, 4, IG_CHAT_REPLY, rows[i].want);
     }
     assert_null(ig_chat_find("alpaca"));
+}
+
+/* An answer begins with the space that its model puts there; the format has it already. */
+static void answers_are_written_as_their_model_ends_them(void **state) {
+    (void)state;
+    const ig_chat_message said[] = {SAYS("user", "Hi"), SAYS("assistant", " Hello.")};
+    writes(ig_chat_find("mistral-v1"), said, 2, IG_CHAT_WHOLE, "[INST] {Hi} [/INST] {Hello.}</s>");
+    ig_chat_prompt p = {.allocator = &ig_heap, .eos = {"<|endoftext|>", 13}};
+    must(ig_chat_write(ig_chat_find("zephyr"), said, 2, IG_CHAT_WHOLE, &p));
+    assert_int_equal(p.n_spans, 8); /* four of each message */
+    assert_int_equal(p.spans[6].n_bytes, 13);
+    assert_memory_equal(p.spans[6].bytes, "<|endoftext|>", 13);
+    assert_true(p.spans[6].special);
+    ig_chat_prompt_deinit(&p);
 }
 
 static void a_talk_may_begin_without_a_system(void **state) {
@@ -92,6 +122,24 @@ static void templates_are_known_by_what_stands_in_them(void **state) {
         {"{{ '<start_of_turn>' + role + '\\n' }}", "gemma"},
         {"{{'<|user|>' + m.content + '<|end|>' + '<|assistant|>'}}", "phi3"},
         {"{{ '<|user|>' + m.content + eos_token }}", NULL},
+        {"{{'<|im_start|>user<|im_sep|>' + m.content + '<|im_end|>'}}", "phi4"},
+        {"{{ '<|user|>\\n' + message['content'] + eos_token }}{{ '<|assistant|>' }}", "zephyr"},
+        {"{{ '<|user|>\\n' + m.content + '\\n' }}{{ '<|assistant|>\\n' + m.content + eos_token }}",
+         NULL},
+        {"{{ '<｜User｜>' + m.content }}{{ '<｜Assistant｜>' + m.content + eos_token }}",
+         "deepseek"},
+        {"{{ '<｜User｜>' + m.content }}{{ '<｜Assistant｜><think>\\n' }}", NULL},
+        {"{{ '[INST] <<SYS>>\\n' + system + '\\n<</SYS>>\\n\\n' + content + ' [/INST]' }}",
+         "llama2"},
+        {"{{ bos_token }}{{ '[INST] ' + content + ' [/INST]' }}{{ content + eos_token }}",
+         "mistral-v1"},
+        {"{{ bos_token }}{{ \"[INST] \" + content + \"[/INST]\" }}", "mistral-v3"},
+        {"{{ bos_token }}{{ \"[INST]\" + content + \"[/INST]\" }}", "mistral-v3-tekken"},
+        {"{{ '[SYSTEM_PROMPT] ' + system + '[/SYSTEM_PROMPT]' }}{{ '[INST] ' + m + '[/INST]' }}",
+         "mistral-v7"},
+        {"{{ '[SYSTEM_PROMPT]' + system + '[/SYSTEM_PROMPT]' }}{{ '[INST]' + m + '[/INST]' }}",
+         "mistral-v7-tekken"},
+        {"{% for m in messages %}[{{m.role}}]: {{m.content}}{% endfor %}", NULL},
         {"", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -207,6 +255,7 @@ static void a_lack_of_memory_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_writes_its_exact_text),
+        cmocka_unit_test(answers_are_written_as_their_model_ends_them),
         cmocka_unit_test(a_talk_may_begin_without_a_system),
         cmocka_unit_test(templates_are_known_by_what_stands_in_them),
         cmocka_unit_test(what_has_no_place_is_refused),
