@@ -106,8 +106,9 @@ IG_API IG_MUST_CHECK ig_status ig_adapter_from_model(ig_ctx *ctx, ig_model *mode
 IG_API IG_MUST_CHECK ig_status ig_adapter_encode(const ig_adapter *adapter, const char *text,
                                                  size_t bytes, int32_t *ids, size_t room,
                                                  size_t *out);
-/* The same as a prompt is encoded: with the tokens that the model's file wants around a text, and
- * with names of control tokens taken for these. */
+/* The same as a prompt is encoded: with the token that the model's file wants before a text,
+ * without the one behind it, as the model shall go on, and with names of control tokens taken for
+ * these. */
 IG_API IG_MUST_CHECK ig_status ig_adapter_encode_prompt(const ig_adapter *adapter, const char *text,
                                                         size_t bytes, int32_t *ids, size_t room,
                                                         size_t *out);

@@ -172,7 +172,7 @@ ig_status ig_adapter_encode(const ig_adapter *a, const char *text, size_t bytes,
 
 ig_status ig_adapter_encode_prompt(const ig_adapter *a, const char *text, size_t bytes,
                                    int32_t *ids, size_t room, size_t *out) {
-    const unsigned flags = IG_ENCODE_ADD_SPECIAL | IG_ENCODE_PARSE_SPECIAL;
+    const unsigned flags = IG_ENCODE_ADD_SPECIAL | IG_ENCODE_PARSE_SPECIAL | IG_ENCODE_GOES_ON;
     return encode(a, text, bytes, flags, (ids_out){ids, room, out});
 }
 

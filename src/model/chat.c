@@ -26,7 +26,7 @@ ig_status ig_adapter_encode_chat(const ig_adapter *a, const ig_chat_format *form
     ig_status status = ig_chat_write(format, messages, n_messages, IG_CHAT_REPLY, &prompt);
     if (status == IG_OK)
         status = ig_tokenizer_encode_spans(a->tokenizer, prompt.spans, prompt.n_spans,
-                                           IG_ENCODE_ADD_SPECIAL, out);
+                                           IG_ENCODE_ADD_SPECIAL | IG_ENCODE_GOES_ON, out);
     ig_chat_prompt_deinit(&prompt);
     return status;
 }

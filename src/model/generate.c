@@ -103,7 +103,7 @@ static ig_status take_tokens(run *r) {
 static ig_status take_text(run *r) {
     const ig_tokenizer *tokenizer = r->a->tokenizer;
     const unsigned begins = r->held == 0 ? IG_ENCODE_ADD_SPECIAL : IG_ENCODE_CONTINUES;
-    const unsigned flags = begins | (r->o->plain ? 0 : IG_ENCODE_PARSE_SPECIAL);
+    const unsigned flags = begins | IG_ENCODE_GOES_ON | (r->o->plain ? 0 : IG_ENCODE_PARSE_SPECIAL);
     return ig_tokenizer_encode(tokenizer, r->o->prompt, r->o->prompt_bytes, flags, &r->prompt);
 }
 

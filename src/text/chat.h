@@ -3,7 +3,8 @@
  *
  *     ig_chat_prompt prompt = {.allocator = a};
  *     ig_chat_write(format, messages, n_messages, IG_CHAT_REPLY, &prompt)
- *     ig_tokenizer_encode_spans(t, prompt.spans, prompt.n_spans, IG_ENCODE_ADD_SPECIAL, &ids)
+ *     ig_tokenizer_encode_spans(t, prompt.spans, prompt.n_spans,
+ *                               IG_ENCODE_ADD_SPECIAL | IG_ENCODE_GOES_ON, &ids)
  *
  * The prompt is a list of spans: what belongs to the format may hold control
  * tokens, what people wrote may not.  So nobody can end his turn, or speak as

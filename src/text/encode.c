@@ -66,7 +66,7 @@ static ig_status encode_all(const ig_tokenizer *t, walk *w, unsigned flags, ig_i
     const bool add = flags & IG_ENCODE_ADD_SPECIAL;
     if (add && t->add_bos && bos >= 0) IG_TRY(ig_ids_add(out, bos));
     IG_TRY(encode_fragments(t, w, !(flags & IG_ENCODE_CONTINUES), out));
-    if (add && t->add_eos && eos >= 0) IG_TRY(ig_ids_add(out, eos));
+    if (add && t->add_eos && eos >= 0 && !(flags & IG_ENCODE_GOES_ON)) IG_TRY(ig_ids_add(out, eos));
     return IG_OK;
 }
 

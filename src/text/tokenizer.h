@@ -97,6 +97,7 @@ enum {
     IG_ENCODE_ADD_SPECIAL = 1 << 0,   /* BOS and EOS, where the model's file asks for them */
     IG_ENCODE_PARSE_SPECIAL = 1 << 1, /* names of control tokens in the text are these tokens */
     IG_ENCODE_CONTINUES = 1 << 2,     /* text stands before it: llama puts no space there */
+    IG_ENCODE_GOES_ON = 1 << 3,       /* more will stand behind it: no EOS */
 };
 
 /* Appends the ids of a text to `out`.  Without PARSE_SPECIAL the names of control tokens are plain

@@ -452,6 +452,48 @@ static void a_conversation_goes_on_behind_lines_without_an_answer(void **state) 
     for (int i = 0; i < 2; i++) free(turns[i]);
 }
 
+/* A file whose tokenizer wants EOS behind a text, which is for texts that are whole. */
+static void a_prompt_does_not_end_with_eos(void **state) {
+    (void)state;
+    static const char key[] = "tokenizer.ggml.add_eos_token";
+    char path[80];
+    snprintf(path, sizeof path, "%s/eos.gguf", dir);
+    size_t bytes = 0;
+    char *file = read_whole(model, &bytes), *at = memmem(file, bytes, key, sizeof key - 1);
+    assert_non_null(at);
+    at[sizeof key - 1 + 4] = 1; /* behind the kind of the value */
+    FILE *to = fopen(path, "we");
+    assert_non_null(to);
+    assert_int_equal(fwrite(file, 1, bytes, to), bytes);
+    assert_int_equal(fclose(to), 0);
+    free(file);
+
+    json_t *without = json_of(RUN("logits", "-m", model, "-p", "the", "--json"), "ingot.logits.v1");
+    json_t *with = json_of(RUN("logits", "-m", path, "-p", "the", "--json"), "ingot.logits.v1");
+    assert_true(json_equal(json_object_get(without, "tokens"), json_object_get(with, "tokens")));
+    json_decref(without);
+    json_decref(with);
+    const char *const formats[] = {"none", "llama2"};
+    for (int i = 0; i < 2; i++) {
+        const char *const format = formats[i], *const files[] = {model, path};
+        json_int_t count[2];
+        for (int k = 0; k < 2; k++) {
+            json_t *root = json_of(RUN("generate", "-m", files[k], "-p", "the", "-n", "1", "--json",
+                                       "--chat-format", format),
+                                   "ingot.generate.v1");
+            count[k] = json_integer_value(json_object_get(root, "n_prompt"));
+            json_decref(root);
+        }
+        assert_int_equal(count[0], count[1]);
+    }
+    json_t *whole = json_of(RUN("tokenize", "-m", path, "-p", "the", "--special", "--json"),
+                            "ingot.tokenize.v1");
+    const json_t *ids = json_object_get(whole, "tokens");
+    assert_int_equal(json_integer_value(json_array_get(ids, json_array_size(ids) - 1)), 2);
+    json_decref(whole);
+    unlink(path);
+}
+
 /* ---- what cannot be ---- */
 
 static void bad_requests_are_one_sentence(void **state) {
@@ -514,6 +556,7 @@ int main(void) {
         cmocka_unit_test(a_conversation_remembers_until_it_is_reset),
         cmocka_unit_test(a_conversation_goes_on_behind_lines_without_an_answer),
         cmocka_unit_test(a_template_that_is_not_known_is_said_to_be),
+        cmocka_unit_test(a_prompt_does_not_end_with_eos),
         cmocka_unit_test(bad_requests_are_one_sentence),
         cmocka_unit_test(a_file_that_shrinks_in_use_is_no_crash),
     };

@@ -92,6 +92,7 @@ static void keys_change_what_is_added(void **state) {
     ig_gguf_writer_u32(f.writer, "tokenizer.ggml.padding_token_id", UINT32_MAX); /* none */
     must(finish(&f, NULL, &t));
     comes_back(t, "  the  world ", IG_ENCODE_ADD_SPECIAL, "the world</s>");
+    comes_back(t, "  the  world ", IG_ENCODE_ADD_SPECIAL | IG_ENCODE_GOES_ON, "the world");
     assert_int_equal(ig_tokenizer_special(t, IG_SPECIAL_PADDING), -1);
     end(&f, t);
 }
