@@ -15,12 +15,12 @@
 #include "cli/talk.h"
 #include "cli/talk_profile.h"
 
-enum { PROMPT_MOST = 64 << 20, READ_BYTES = 1 << 16 };
+enum { PROMPT_MOST = 64 << 20 };
 
 typedef struct generation {
     talker talker;
     ig_file_map file; /* of the prompt */
-    talk_text input;  /* the prompt, if it came from stdin */
+    model_text input; /* the prompt, if it came from stdin or a pipe */
     const char *prompt;
     size_t prompt_bytes;
 
@@ -37,18 +37,10 @@ typedef struct generation {
 
 /* ---- The prompt ---- */
 
-static ig_status read_stdin(generation *g) {
-    char part[READ_BYTES];
-    for (size_t got; (got = fread(part, 1, sizeof part, stdin)) > 0;) {
-        if (g->input.used + got > PROMPT_MOST)
-            return IG_FAIL(IG_ERR_ARGUMENT, "standard input: a prompt of more than %d MiB",
-                           PROMPT_MOST >> 20);
-        if (!talk_keep(&g->talker, &g->input, part, got))
-            return IG_FAIL(IG_ERR_MEMORY, "standard input: no memory for the prompt");
-    }
-    if (ferror(stdin)) return IG_FAIL(IG_ERR_IO, "standard input: cannot be read");
-    g->prompt = g->input.bytes ? g->input.bytes : "";
-    g->prompt_bytes = g->input.used;
+static ig_status read_stream(generation *g, const char *path) {
+    IG_TRY(model_read_stream(g->talker.cli, path, PROMPT_MOST, &g->input));
+    g->prompt = g->input.bytes;
+    g->prompt_bytes = g->input.n_bytes;
     return IG_OK;
 }
 
@@ -61,7 +53,7 @@ static ig_status find_prompt(generation *g, const talk_options *o) {
         g->prompt_bytes = strlen(o->prompt);
         return IG_OK;
     }
-    if (strcmp(o->file, "-") == 0) return read_stdin(g);
+    if (model_text_streams(o->file)) return read_stream(g, o->file);
     IG_TRY(ig_file_map_open(o->file, &g->file));
     g->prompt = g->file.bytes;
     g->prompt_bytes = (size_t)g->file.size;

@@ -1,5 +1,6 @@
 #include "cli/opened.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,17 +205,32 @@ void model_close(opened_model *m) {
 
 enum { TEXT_MOST = 1 << 30, READ_BYTES = 1 << 16 };
 
-static ig_status read_stdin(ig_cli *cli, model_text *out) {
+/* A pipe has no bytes to map. */
+bool model_text_streams(const char *path) {
+    struct stat file;
+    if (strcmp(path, "-") == 0) return true;
+    return stat(path, &file) == 0 && !S_ISREG(file.st_mode) && !S_ISDIR(file.st_mode);
+}
+
+static ig_status read_all(ig_cli *cli, FILE *from, const char *name, size_t most, model_text *out) {
     size_t room = 0;
     for (size_t got = 1; got > 0; out->n_bytes += got) {
-        if (out->n_bytes > TEXT_MOST)
-            return IG_FAIL(IG_ERR_ARGUMENT, "standard input: a text of more than %d MiB",
-                           TEXT_MOST >> 20);
+        if (out->n_bytes > most)
+            return IG_FAIL(IG_ERR_ARGUMENT, "%s: a text of more than %zu MiB", name, most >> 20);
         if (!IG_GROW(&cli->allocator, out->bytes, &room, out->n_bytes + READ_BYTES))
-            return IG_FAIL(IG_ERR_MEMORY, "standard input: no memory for the text");
-        got = fread(out->bytes + out->n_bytes, 1, READ_BYTES, stdin);
+            return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for the text", name);
+        got = fread(out->bytes + out->n_bytes, 1, READ_BYTES, from);
     }
-    return ferror(stdin) ? IG_FAIL(IG_ERR_IO, "standard input: cannot be read") : IG_OK;
+    return ferror(from) ? IG_FAIL(IG_ERR_IO, "%s: cannot be read", name) : IG_OK;
+}
+
+ig_status model_read_stream(ig_cli *cli, const char *path, size_t most, model_text *out) {
+    if (strcmp(path, "-") == 0) return read_all(cli, stdin, "standard input", most, out);
+    FILE *from = fopen(path, "re");
+    if (!from) return IG_FAIL(IG_ERR_IO, "%s: %s", path, strerror(errno));
+    const ig_status status = read_all(cli, from, path, most, out);
+    fclose(from);
+    return status;
 }
 
 static ig_status copy(ig_cli *cli, const void *bytes, size_t n_bytes, model_text *out) {
@@ -230,7 +246,7 @@ ig_status model_read_text(ig_cli *cli, const char *prompt, const char *path, mod
         return IG_FAIL(IG_ERR_ARGUMENT, prompt ? "--prompt, --file: one text is enough"
                                                : "--prompt: is missing; --file reads it");
     if (prompt) return copy(cli, prompt, strlen(prompt), out);
-    if (strcmp(path, "-") == 0) return read_stdin(cli, out);
+    if (model_text_streams(path)) return model_read_stream(cli, path, TEXT_MOST, out);
     ig_file_map map;
     IG_TRY(ig_file_map_open(path, &map));
     const ig_status status = copy(cli, map.bytes, (size_t)map.size, out);

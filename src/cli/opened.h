@@ -38,14 +38,20 @@ IG_MUST_CHECK ig_status model_open(ig_cli *cli, const model_options *options, op
 IG_MUST_CHECK ig_status model_session(opened_model *model, int64_t ctx_len, int64_t sequences);
 void model_close(opened_model *model); /* a zeroed one is fine */
 
-/* A prompt: of --prompt, or of a file (- is standard input), of which one must be given.  `bytes`
- * are freed with the allocator of the program. */
+/* A prompt: of --prompt, or of a file or pipe (- is standard input), of which one must be given.
+ * `bytes` are freed with the allocator of the program. */
 typedef struct model_text {
     char *bytes;
     size_t n_bytes;
 } model_text;
 IG_MUST_CHECK ig_status model_read_text(ig_cli *cli, const char *prompt, const char *file,
                                         model_text *out);
+
+/* Whether a path is standard input, a pipe or a device; and all that comes from it, which is freed
+ * likewise, also after an error, as of more than `most` bytes. */
+bool model_text_streams(const char *path);
+IG_MUST_CHECK ig_status model_read_stream(ig_cli *cli, const char *path, size_t most,
+                                          model_text *out);
 
 /* A model of a file has learnt UTF-8; other bytes are an error that says where.  One that was
  * trained here may have learnt any. */

@@ -167,6 +167,27 @@ static void the_prompt_comes_from_an_argument_a_file_or_a_pipe(void **state) {
     close(in);
     assert_string_equal(piped, want);
     assert_memory_equal(want, "the mill", 8);
+    int ends[2]; /* a pipe has no size, and cannot be mapped */
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "the mill", 8), 8);
+    close(ends[1]);
+    char *named =
+        output_of(program_run(INGOT_PROGRAM,
+                              (const char *const[]){"generate", "-m", model, "-f", "/dev/stdin",
+                                                    "-n", "10", "--temp", "0", NULL},
+                              &(program_options){.in_fd = ends[0]}));
+    close(ends[0]);
+    assert_string_equal(named, want);
+    free(named);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "the mill", 8), 8);
+    close(ends[1]);
+    free(output_of(program_run(
+        INGOT_PROGRAM, (const char *const[]){"logits", "-m", model, "-f", "/dev/stdin", NULL},
+        &(program_options){.in_fd = ends[0]})));
+    close(ends[0]);
+    check_error(GENERATE("-f", "/dev/zero"), 2, "/dev/zero: a text of more than 64 MiB");
+    check_error(GENERATE("-f", dir), 6, dir);
     char *alone =
         output_of(GENERATE("-p", "the mill", "-n", "10", "--temp", "0", "--no-display-prompt"));
     assert_string_equal(alone, want + 8);
