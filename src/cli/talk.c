@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "cli/report.h"
 #include "model/guess.h"
+#include "text/sampler.h"
 
 /* "15+1.5" or "15-inf": what is added to the logit of token 15. */
 static ig_status parse_bias(const char *text, int64_t vocabulary, ig_logit_bias *out) {
@@ -37,21 +38,6 @@ static ig_status choose_seed(const ig_cli *cli, int64_t said, uint64_t *out) {
     return IG_OK;
 }
 
-ig_status talk_open(ig_cli *cli, const talk_options *o, talker *out) {
-    *out = (talker){.cli = cli, .options = o, .to_terminal = isatty(STDOUT_FILENO)};
-    IG_TRY(choose_seed(cli, o->seed, &out->seed));
-    IG_TRY(model_open(cli, &o->model, &out->model));
-    const int64_t vocabulary = ig_adapter_vocabulary(out->model.adapter);
-    for (int i = 0; i < o->biases.count; i++)
-        IG_TRY(parse_bias(o->biases.at[i], vocabulary, &out->biases[i]));
-    return model_session(&out->model, 0, 1);
-}
-
-void talk_close(talker *t) {
-    model_close(&t->model);
-    *t = (talker){0};
-}
-
 /* On the command line 0 switches off; in the API it is the default, and below 0 is off. */
 static ig_sampling sampling_of(const talker *t) {
     const talk_options *o = t->options;
@@ -72,6 +58,32 @@ static ig_sampling sampling_of(const talker *t) {
         .n_biases = (size_t)o->biases.count,
         .seed = t->seed,
     };
+}
+
+/* What cannot be drawn with is said before anything is written. */
+static ig_status check_sampling(const talker *t) {
+    const ig_sampling sampling = sampling_of(t);
+    ig_sampler *sampler = NULL;
+    IG_TRY(ig_sampler_create(&t->cli->allocator, &sampling, ig_adapter_vocabulary(t->model.adapter),
+                             &sampler));
+    ig_sampler_destroy(sampler);
+    return IG_OK;
+}
+
+ig_status talk_open(ig_cli *cli, const talk_options *o, talker *out) {
+    *out = (talker){.cli = cli, .options = o, .to_terminal = isatty(STDOUT_FILENO)};
+    IG_TRY(choose_seed(cli, o->seed, &out->seed));
+    IG_TRY(model_open(cli, &o->model, &out->model));
+    const int64_t vocabulary = ig_adapter_vocabulary(out->model.adapter);
+    for (int i = 0; i < o->biases.count; i++)
+        IG_TRY(parse_bias(o->biases.at[i], vocabulary, &out->biases[i]));
+    IG_TRY(model_session(&out->model, 0, 1));
+    return check_sampling(out);
+}
+
+void talk_close(talker *t) {
+    model_close(&t->model);
+    *t = (talker){0};
 }
 
 ig_generate_options talk_generate_options(const talker *t) {

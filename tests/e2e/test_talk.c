@@ -301,6 +301,11 @@ static void what_cannot_be_generated_is_one_sentence(void **state) {
     check_error(GENERATE("-p", "a", "--top-p", "2"), 2, "--top-p 2");
     program_result result = GENERATE("-p", long_prompt, "--no-display-prompt");
     check_error(result, 2, "199 tokens, the context 64");
+    /* Not a byte of the prompt comes before these, either. */
+    check_error(GENERATE("-p", long_prompt), 2, "199 tokens, the context 64");
+    check_error(GENERATE("-p", "a", "-c", "1"), 2, "1 tokens, the context 1");
+    check_error(GENERATE("-p", "a", "--mirostat", "1"), 2, "mirostat is 1");
+    check_error(GENERATE("-p", "a", "--logit-bias", "5+nan"), 2, "the bias of token 5");
 }
 
 /* ---- chat ---- */
