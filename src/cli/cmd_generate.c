@@ -193,6 +193,14 @@ static ig_status save(generation *g) {
     return IG_OK;
 }
 
+/* Somebody wants it to stop: what was made so far is the result. */
+static ig_status stop(generation *g) {
+    talk_profile_deinit(&g->profile); /* of half a run */
+    g->result.finish = IG_FINISH_CALLER;
+    if (g->talker.cli->json) IG_TRY(print_json(g));
+    return IG_FAIL(IG_ERR_CANCELLED, "stopped after %lld tokens", (long long)g->result.n_tokens);
+}
+
 static ig_status generate(generation *g) {
     ig_generate_options options = talk_generate_options(&g->talker);
     IG_TRY(encode(g));
@@ -213,14 +221,13 @@ static ig_status generate(generation *g) {
         putchar('\n');
         ig_cli_flush(g->talker.cli);
     }
+    if (status == IG_ERR_CANCELLED) return stop(g);
     IG_TRY(status);
     IG_TRY(g->profile_status);
     if (g->profile.model) IG_TRY(talk_profile_end(&g->profile));
     IG_TRY(save(g));
     if (g->out_of_memory) return IG_FAIL(IG_ERR_MEMORY, "generate: no memory for the text");
-    if (ig_cli_cancelled(g->talker.cli))
-        return IG_FAIL(IG_ERR_CANCELLED, "stopped after %lld tokens",
-                       (long long)g->result.n_tokens);
+    if (ig_cli_cancelled(g->talker.cli)) return stop(g);
     if (g->talker.cli->json) return print_json(g);
     if (g->profile.model) talk_profile_print(stderr, &g->profile);
     return IG_OK;

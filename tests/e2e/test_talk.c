@@ -245,6 +245,49 @@ static void without_a_limit_the_context_is_filled(void **state) {
     json_decref(root);
 }
 
+/* Stops a run after so long; its code, and what it printed. */
+static int stop_after(useconds_t delay, char **out) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/stopped.json", dir);
+    const int to = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(to >= 0);
+    const char *const args[] = {"generate", "-p", "Once", "--ignore-eos", "-t", "1",
+                                "--json",   "-q", NULL};
+    const pid_t pid = program_start(INGOT_PROGRAM, args, &(program_options){.out_fd = to});
+    usleep(delay);
+    kill(pid, SIGTERM);
+    const int code = program_wait(pid);
+    assert_int_equal(lseek(to, 0, SEEK_SET), 0);
+    *out = program_read_all(to, NULL);
+    close(to);
+    return code;
+}
+
+/* The signal may come before the first token or behind the last one: until it comes between. */
+static void what_was_made_before_a_signal_is_printed(void **state) {
+    (void)state;
+    size_t n_tokens = 0;
+    double delay = 50000; /* microseconds */
+    for (int attempt = 0; attempt < 100 && n_tokens == 0; attempt++) {
+        char *text;
+        const int code = stop_after((useconds_t)delay, &text);
+        json_t *root = json_loads(text, 0, NULL);
+        const json_t *finish = json_object_get(root, "finish");
+        if (code == 143 && finish) {
+            n_tokens = json_array_size(json_object_get(root, "tokens"));
+            assert_string_equal(json_string_value(finish), "cancelled");
+            assert_string_equal(
+                json_string_value(json_object_get(json_object_get(root, "error"), "name")),
+                "Cancelled");
+            assert_int_equal(json_integer_value(json_object_get(root, "n_tokens")), n_tokens);
+        }
+        delay *= code == 0 ? 0.8 : 1.15;
+        json_decref(root);
+        free(text);
+    }
+    assert_true(n_tokens > 0);
+}
+
 /* ---- models ---- */
 
 /* The program alone, in another folder, does not find it. */
@@ -555,6 +598,7 @@ static void archs_lists_what_can_be_trained(void **state) {
 }
 
 int main(void) {
+    signal(SIGTERM, SIG_DFL);
     signal(SIGINT, SIG_DFL); /* as in a shell, even where tests run in the background */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_says_what_it_learnt),
@@ -568,6 +612,7 @@ int main(void) {
         cmocka_unit_test(a_stop_string_ends_the_text_before_it),
         cmocka_unit_test(text_comes_in_whole_characters),
         cmocka_unit_test(without_a_limit_the_context_is_filled),
+        cmocka_unit_test(what_was_made_before_a_signal_is_printed),
         cmocka_unit_test(what_cannot_be_generated_is_one_sentence),
         cmocka_unit_test(chat_continues_each_line_until_the_end_or_exit),
         cmocka_unit_test(chat_says_which_context_it_has),
