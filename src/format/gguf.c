@@ -263,7 +263,7 @@ static ig_status take_tensors(ig_gguf *gguf, cursor *c, uint64_t count) {
         t->part = part;
         IG_TRY(take_tensor(gguf->allocator, c, alignment, t, &end));
     }
-    return place_tensors(gguf, c, alignment, first);
+    return gguf->parts[part].head_only ? IG_OK : place_tensors(gguf, c, alignment, first);
 }
 
 /* ---- The whole ---- */
@@ -314,20 +314,30 @@ ig_status gguf_index_tensors(ig_gguf *gguf) {
     return IG_OK;
 }
 
-ig_status ig_gguf_open(const ig_allocator *a, const char *name, const void *bytes, uint64_t size,
-                       ig_gguf **out) {
+static ig_status open_part(const ig_allocator *a, const gguf_part *part, ig_gguf **out) {
     ig_gguf *gguf = ig_alloc(a, 1, sizeof *gguf);
-    if (!gguf) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to open it", name);
+    if (!gguf) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to open it", part->name);
     gguf->allocator = a;
 
-    const gguf_part part = {.name = name, .bytes = bytes, .size = size};
-    ig_status status = gguf_add_part(gguf, &part);
+    ig_status status = gguf_add_part(gguf, part);
     if (status == IG_OK) status = gguf_index_tensors(gguf);
     if (status == IG_OK)
         *out = gguf;
     else
         ig_gguf_close(gguf);
     return status;
+}
+
+ig_status ig_gguf_open(const ig_allocator *a, const char *name, const void *bytes, uint64_t size,
+                       ig_gguf **out) {
+    const gguf_part part = {.name = name, .bytes = bytes, .size = size};
+    return open_part(a, &part, out);
+}
+
+ig_status ig_gguf_open_head(const ig_allocator *a, const char *name, const void *bytes,
+                            uint64_t size, ig_gguf **out) {
+    const gguf_part part = {.name = name, .bytes = bytes, .size = size, .head_only = true};
+    return open_part(a, &part, out);
 }
 
 static void close_part(const ig_allocator *a, gguf_part *part) {

@@ -57,6 +57,11 @@ typedef struct ig_gguf ig_gguf;
 IG_MUST_CHECK ig_status ig_gguf_open(const ig_allocator *a, const char *name, const void *bytes,
                                      uint64_t size, ig_gguf **out);
 
+/* The same of a head alone, as a writer has it: tensors have all but their bytes, which are NULL.
+ */
+IG_MUST_CHECK ig_status ig_gguf_open_head(const ig_allocator *a, const char *name,
+                                          const void *bytes, uint64_t size, ig_gguf **out);
+
 /* Maps a file, and if it is the first of a split model all its parts, which then read as one. */
 IG_MUST_CHECK ig_status ig_gguf_open_file(const ig_allocator *a, const char *path, ig_gguf **out);
 

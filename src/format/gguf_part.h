@@ -13,6 +13,7 @@ typedef struct gguf_part {
     const char *name; /* for messages; lent */
     const uint8_t *bytes;
     uint64_t size;
+    bool head_only; /* the bytes end before the tensors' */
     uint32_t version;
     ig_gguf_value *values; /* each owns its texts */
     size_t n_values;

@@ -139,15 +139,17 @@ static ig_status allocate(producer *p) {
     return IG_OK;
 }
 
-ig_status ig_gguf_produce(const ig_allocator *a, const char *path, ig_gguf_writer *writer,
+ig_status ig_gguf_announce(ig_gguf_writer *writer, const ig_product *products, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        ig_gguf_writer_tensor(writer, products[i].name, products[i].desc);
+    return ig_gguf_writer_finish(writer);
+}
+
+ig_status ig_gguf_produce(const ig_allocator *a, const char *path, const ig_gguf_writer *writer,
                           const ig_product *products, size_t count,
                           const ig_produce_options *options, ig_produced *out) {
     producer p = {.allocator = a, .options = options, .writer = writer};
-    for (size_t i = 0; i < count; i++)
-        ig_gguf_writer_tensor(writer, products[i].name, products[i].desc);
-    IG_TRY(ig_gguf_writer_finish(writer));
     p.total = ig_gguf_writer_file_bytes(writer);
-
     const uint32_t threads = options->threads ? options->threads : ig_team_default_threads();
     ig_status status = ig_team_create(a, threads, &p.team);
     if (status == IG_OK) status = allocate(&p);

@@ -37,10 +37,14 @@ typedef struct ig_produce_options {
     void *user;
 } ig_produce_options;
 
-/* The keys are the writer's, which is finished here; `out` has room for `count`.  A number that is
+/* Tells the writer, which has all keys, of the products, and finishes it. */
+IG_MUST_CHECK ig_status ig_gguf_announce(ig_gguf_writer *writer, const ig_product *products,
+                                         size_t count);
+
+/* Writes the file whose products have been announced; `out` has room for `count`.  A number that is
  * not finite cannot be put into blocks: that is IG_ERR_FORMAT, and the tensor is named. */
 IG_MUST_CHECK ig_status ig_gguf_produce(const ig_allocator *a, const char *path,
-                                        ig_gguf_writer *writer, const ig_product *products,
+                                        const ig_gguf_writer *writer, const ig_product *products,
                                         size_t count, const ig_produce_options *options,
                                         ig_produced *out);
 

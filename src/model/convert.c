@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/convert_parts.h"
+#include "model/model.h"
 
 static const convert_arch archs[] = {
     {"LlamaForCausalLM", "llama", "silu", .rotated = true, .interleaved = true},
@@ -73,6 +74,7 @@ static ig_status open_all(ig_conversion *c) {
     if (!is_own) IG_TRY(ig_safetensors_open_dir(c->allocator, c->dir, &c->tensors));
     IG_TRY(convert_map_tensors(c));
     IG_TRY(count_tokens(c));
+    IG_TRY(convert_check_output(c));
     return convert_add_rotations(c);
 }
 
@@ -136,6 +138,17 @@ static void choose_types(const ig_conversion *c, const ig_recipe *recipe) {
     }
 }
 
+/* What no run would take is not written. */
+static ig_status check_head(const ig_conversion *c, const ig_gguf_writer *w) {
+    uint64_t n_bytes;
+    const void *bytes = ig_gguf_writer_head(w, &n_bytes);
+    ig_gguf *head = NULL;
+    IG_TRY(ig_gguf_open_head(c->allocator, c->dir, bytes, n_bytes, &head));
+    const ig_status status = ig_model_check(c->allocator, c->dir, head);
+    ig_gguf_close(head);
+    return status;
+}
+
 static ig_status write_file(ig_conversion *c, const char *path, const ig_recipe *recipe,
                             const ig_produce_options *options, ig_gguf_writer *w,
                             ig_produced *results) {
@@ -143,6 +156,8 @@ static ig_status write_file(ig_conversion *c, const char *path, const ig_recipe 
     ig_gguf_writer_u32(w, "general.file_type", recipe->file_type);
     ig_gguf_writer_u32(w, "general.quantization_version", 2);
     IG_TRY(convert_put_tokenizer(c, w));
+    IG_TRY(ig_gguf_announce(w, c->products, c->n_views));
+    IG_TRY(check_head(c, w));
     return ig_gguf_produce(c->allocator, path, w, c->products, c->n_views, options, results);
 }
 

@@ -107,6 +107,9 @@ ig_status convert_check_config(ig_conversion *c) {
         return refuse(c, "num_attention_heads", "are no numbers of heads");
     if (embedding < 1 || embedding > (1 << 24) || layers < 1 || layers > 65536)
         return refuse(c, "hidden_size", "it or num_hidden_layers is missing or no size of a model");
+    if (convert_int(c, "max_position_embeddings", "n_positions", 0) < 1)
+        return refuse(c, c->arch->gpt2 ? "n_positions" : "max_position_embeddings",
+                      "is missing, or no length of a text");
     c->head_size = convert_int(c, "head_dim", NULL, embedding / c->heads);
     if (c->head_size < 1 || c->head_size > (1 << 16))
         return refuse(c, "head_dim", "is no size of a head");

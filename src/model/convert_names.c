@@ -266,9 +266,22 @@ static ig_status map_tensor(ig_conversion *c, const ig_safetensor *t, bool tied)
     return m.expert >= 0 ? add_expert(c, &m, t) : add_tensor(c, &m, t);
 }
 
-ig_status convert_map_tensors(ig_conversion *c) {
+/* Whether the embedding is the output as well. */
+static bool is_tied(const ig_conversion *c) {
     const json_t *tie = json_object_get(c->text, "tie_word_embeddings");
-    const bool tied = tie ? json_is_true(tie) : c->arch->gemma3 || c->arch->gpt2;
+    return tie ? json_is_true(tie) : c->arch->gemma3 || c->arch->gpt2;
+}
+
+ig_status convert_check_output(const ig_conversion *c) {
+    if (c->arch->bert || is_tied(c) || find_view(c, "output.weight")) return IG_OK;
+    return IG_FAIL(IG_ERR_FORMAT,
+                   "%s: %s.weight is missing, and tie_word_embeddings does not say that the "
+                   "embedding is taken for it",
+                   c->dir, c->arch->own ? "head" : "lm_head");
+}
+
+ig_status convert_map_tensors(ig_conversion *c) {
+    const bool tied = is_tied(c);
     const size_t count = c->own ? c->n_own : ig_safetensors_count(c->tensors);
     for (size_t i = 0; i < count; i++)
         IG_TRY(map_tensor(c, c->own ? &c->own[i] : ig_safetensors_at(c->tensors, i), tied));

@@ -68,6 +68,8 @@ IG_MUST_CHECK ig_status convert_own_tokenizer(const ig_conversion *c, json_t **o
 
 /* convert_names.c */
 IG_MUST_CHECK ig_status convert_map_tensors(ig_conversion *c);
+/* The output's weights are there, unless the config says that they are the embedding's. */
+IG_MUST_CHECK ig_status convert_check_output(const ig_conversion *c);
 /* A tensor of n computed numbers, which are taken over, whatever happens. */
 IG_MUST_CHECK ig_status convert_add_computed(ig_conversion *c, const char *name, float *numbers,
                                              int64_t n);

@@ -70,16 +70,28 @@ static bool tell(void *user, uint64_t done, uint64_t total) {
     return !o->cancel || !o->cancel(o->user);
 }
 
-static ig_status load(ig_model *m, const ig_model_options *o) {
-    const ig_gguf_options options = {
-        .copy = o->no_map, .lock = o->lock, .watch = {tell, (void *)(uintptr_t)o}};
-    IG_TRY(ig_gguf_open_file_with(&m->memory, m->path, &options, &m->file));
+/* All that a file says of its model, but the weights' bytes. */
+static ig_status read_file(ig_model *m, const char *pre) {
     IG_TRY(find_arch(m));
     const ig_keys keys = ig_model_keys(m);
     IG_TRY(ig_hyper_read(&keys, m->arch, &m->hyper));
     IG_TRY(ig_weights_check(&keys, m->arch, &m->hyper));
-    IG_TRY(make_packing(m, o));
-    return read_tokenizer(m, o->pre);
+    return read_tokenizer(m, pre);
+}
+
+ig_status ig_model_check(const ig_allocator *a, const char *source, ig_gguf *file) {
+    ig_model m = {.memory = *a, .path = (char *)(uintptr_t)source, .file = file};
+    const ig_status status = read_file(&m, NULL);
+    ig_tokenizer_destroy(m.tokenizer);
+    return status;
+}
+
+static ig_status load(ig_model *m, const ig_model_options *o) {
+    const ig_gguf_options options = {
+        .copy = o->no_map, .lock = o->lock, .watch = {tell, (void *)(uintptr_t)o}};
+    IG_TRY(ig_gguf_open_file_with(&m->memory, m->path, &options, &m->file));
+    IG_TRY(read_file(m, o->pre));
+    return make_packing(m, o);
 }
 
 ig_status ig_model_load(const char *path, const ig_model_options *options, ig_model **out) {

@@ -22,6 +22,8 @@ struct ig_model {
 
 /* Whether the file begins as GGUF files do; one that cannot be read does not. */
 bool ig_model_is_gguf(const char *path);
+/* Whether a run would take the file, of which the head is enough; `source` is for messages. */
+IG_MUST_CHECK ig_status ig_model_check(const ig_allocator *a, const char *source, ig_gguf *file);
 int64_t ig_model_param_count(const ig_model *model);
 ig_keys ig_model_keys(const ig_model *model); /* lent */
 

@@ -87,6 +87,12 @@ enum { N_LLAMA = sizeof llama / sizeof *llama };
     "\"hidden_act\":\"silu\",\"rms_norm_eps\":1e-5"
 #define CONFIG(model, more) "{\"architectures\":[\"" model "\"]," SIZES more "}"
 
+/* A llama with these sizes instead. */
+#define LLAMA(layers, kv_heads, ff, context)                                                 \
+    "{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":8,\"num_attention_heads\":2," \
+    "\"num_hidden_layers\":" layers ",\"num_key_value_heads\":" kv_heads                     \
+    ",\"intermediate_size\":" ff ",\"max_position_embeddings\":" context "}"
+
 /* Five tokens of the six that the embedding has. */
 static const char bpe[] =
     "{\"added_tokens\":[{\"id\":4,\"content\":\"<|end|>\",\"special\":true},"
@@ -161,7 +167,12 @@ static void rows_of_q_and_k_are_reordered_for_llama_alone(void **state) {
         {CONFIG("MistralForCausalLM", ""), {0, 2, 1, 3, 4, 6, 5, 7}},
         {CONFIG("Qwen2ForCausalLM", ""), {0, 1, 2, 3, 4, 5, 6, 7}},
     };
+    tensor biased[N_LLAMA + 3] = {{"model.layers.0.self_attn.q_proj.bias", 0, 8},
+                                  {"model.layers.0.self_attn.k_proj.bias", 0, 4},
+                                  {"model.layers.0.self_attn.v_proj.bias", 0, 4}};
+    memcpy(biased + 3, llama, sizeof llama); /* a qwen2 has to have them */
     save_llama(state);
+    save_tensors(state, biased, N_LLAMA + 3);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         save_text(state, "config.json", cases[i].model);
         ig_gguf *gguf = converted(state);
@@ -309,6 +320,86 @@ static void tensors_that_do_not_belong_are_refused_and_named(void **state) {
     }
 }
 
+/* What was converted and no run would take. */
+static void configs_that_do_not_fit_the_tensors_are_refused(void **state) {
+    static const struct {
+        const char *config, *words;
+    } rows[] = {
+        {LLAMA("2", "1", "16", "64"), "llama: tensor blk.1.attn_norm.weight is missing"},
+        {LLAMA("1", "null", "16", "64"),
+         "llama: tensor blk.0.attn_k.weight is [4,8]; [8,8] is needed"},
+        {LLAMA("1", "1", "null", "64"),
+         "llama: tensor blk.0.ffn_gate.weight is [16,8]; [32,8] is needed"},
+        {LLAMA("1", "1", "16", "null"), "config.json: max_position_embeddings: is missing"},
+        {LLAMA("1", "1", "16", "0"), "config.json: max_position_embeddings: is missing"},
+        {LLAMA("1", "1", "16", "99999999"),
+         "key llama.context_length is 99999999; from 1 to 16777216"},
+    };
+    char path[PATH_BYTES];
+    save_llama(state);
+    const size_t files = directory_count(state);
+    directory_path(state, "out.gguf", path);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        save_text(state, "config.json", rows[i].config);
+        refused(convert(state, NULL, path), IG_ERR_FORMAT, rows[i].words);
+        assert_int_equal(directory_count(state), files);
+    }
+}
+
+/* The tensor of this name is another one instead, or none. */
+static void save_changed(void **state, const char *name, const tensor *instead) {
+    tensor tensors[N_LLAMA];
+    size_t count = 0;
+    for (size_t i = 0; i < N_LLAMA; i++)
+        if (strcmp(llama[i].name, name) != 0)
+            tensors[count++] = llama[i];
+        else if (instead)
+            tensors[count++] = *instead;
+    save_tensors(state, tensors, count);
+}
+
+static void tensors_that_no_run_would_take_are_refused_and_named(void **state) {
+    static const char up[] = "model.layers.0.mlp.up_proj.weight";
+    static const char norm[] = "model.layers.0.input_layernorm.weight";
+    static const struct {
+        const char *name;
+        tensor instead;
+        const char *words;
+    } rows[] = {
+        {up, {0}, "llama: tensor blk.0.ffn_up.weight is missing"},
+        {norm, {0}, "llama: tensor blk.0.attn_norm.weight is missing"},
+        {"model.norm.weight", {0}, "llama: tensor output_norm.weight is missing"},
+        {up, {up, 8, 16}, "llama: tensor blk.0.ffn_up.weight is [8,16]; [16,8] is needed"},
+        {norm, {norm, 0, 7}, "llama: tensor blk.0.attn_norm.weight is [7]; [8] is needed"},
+        {"lm_head.weight", {"lm_head.weight", 5, 8}, "tensor output.weight is [5,8]; [6,8]"},
+        {"lm_head.weight", {0}, "lm_head.weight is missing, and tie_word_embeddings does not say"},
+    };
+    char path[PATH_BYTES];
+    save_llama(state);
+    const size_t files = directory_count(state);
+    directory_path(state, "out.gguf", path);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        save_changed(state, rows[i].name, rows[i].instead.name ? &rows[i].instead : NULL);
+        refused(convert(state, NULL, path), IG_ERR_FORMAT, rows[i].words);
+        assert_int_equal(directory_count(state), files);
+    }
+}
+
+static void the_embedding_is_the_output_only_where_the_config_says_so(void **state) {
+    static const tensor other_layer = {"model.layers.1.mlp.up_proj.weight", 16, 8};
+    char path[PATH_BYTES];
+    save_llama(state);
+    directory_path(state, "out.gguf", path);
+    save_changed(state, "lm_head.weight", NULL);
+    save_text(state, "config.json", CONFIG("LlamaForCausalLM", ",\"tie_word_embeddings\":false"));
+    refused(convert(state, NULL, path), IG_ERR_FORMAT, "lm_head.weight is missing");
+    save_text(state, "config.json", CONFIG("LlamaForCausalLM", ",\"tie_word_embeddings\":true"));
+    must(convert(state, NULL, path));
+    save_changed(state, "lm_head.weight", &other_layer); /* beyond those that the config counts */
+    refused(convert(state, NULL, path), IG_ERR_FORMAT,
+            "tensor blk.1.ffn_up.weight is none that is known in 1 layers");
+}
+
 static void vocabularies_that_cannot_be_kept_are_refused(void **state) {
     static const struct {
         const char *tokenizer, *words;
@@ -402,6 +493,9 @@ int main(void) {
         IN_DIRECTORY(rotations_are_stretched_as_llama_3_says),
         IN_DIRECTORY(configs_that_cannot_be_kept_are_refused),
         IN_DIRECTORY(tensors_that_do_not_belong_are_refused_and_named),
+        IN_DIRECTORY(configs_that_do_not_fit_the_tensors_are_refused),
+        IN_DIRECTORY(tensors_that_no_run_would_take_are_refused_and_named),
+        IN_DIRECTORY(the_embedding_is_the_output_only_where_the_config_says_so),
         IN_DIRECTORY(vocabularies_that_cannot_be_kept_are_refused),
         IN_DIRECTORY(every_allocation_may_fail),
     };
