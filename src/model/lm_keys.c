@@ -109,6 +109,19 @@ static bool is_text(ig_gguf_text text, const char *word) {
     return text.n_bytes == strlen(word) && memcmp(text.bytes, word, text.n_bytes) == 0;
 }
 
+/* LongRoPE is its factors, of either kind; without them positions would stay as they are. */
+static ig_status check_factors(const ig_keys *keys, const char *key) {
+    const bool has_long = ig_gguf_find_tensor(keys->file, "rope_factors_long.weight");
+    const bool has_short = ig_gguf_find_tensor(keys->file, "rope_factors_short.weight");
+    if ((has_long && has_short) || ig_gguf_find_tensor(keys->file, "rope_freqs.weight"))
+        return IG_OK;
+    return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is longrope, but %s missing", keys->source, key,
+                   has_long    ? "tensor rope_factors_short.weight is"
+                   : has_short ? "tensor rope_factors_long.weight is"
+                               : "tensors rope_factors_long.weight and rope_factors_short.weight "
+                                 "are");
+}
+
 /* How positions beyond those of the first training are brought into range. */
 static ig_status read_scaling(const ig_keys *keys, ig_hyper *h) {
     char key[KEY_BYTES];
@@ -118,7 +131,8 @@ static ig_status read_scaling(const ig_keys *keys, ig_hyper *h) {
     IG_TRY(ig_key_real(keys, "rope.scaling.factor", IG_OPTIONAL, 0, 1e6F, &factor));
     IG_TRY(ig_key_real(keys, "rope.scaling.attn_factor", IG_OPTIONAL, 0, 1e6F, &h->rope_gain));
     (void)ig_gguf_text_of(keys->file, full_name(keys, "rope.scaling.type", key), &type);
-    if (is_text(type, "none") || is_text(type, "longrope")) return IG_OK; /* factors say it all */
+    if (is_text(type, "none")) return IG_OK;
+    if (is_text(type, "longrope")) return check_factors(keys, key);
     if (is_text(type, "linear") || is_text(type, "yarn")) {
         h->rope.scale = factor > 0 && is_text(type, "linear") ? 1 / factor : 1;
         h->yarn = is_text(type, "yarn") ? factor : 0;

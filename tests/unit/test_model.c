@@ -209,6 +209,9 @@ static void keys_that_would_change_the_answer_and_are_not_known_are_named(void *
         {"llama", "llama.expert_count", "8", "llama with 8 experts (Mixtral) is not known"},
         {"llama", "llama.attention.causal", "false", "attention.causal is not true"},
         {"llama", "llama.rope.scaling.type", "\"ntk\"", "rope.scaling.type is ntk"},
+        {"llama", "llama.rope.scaling.type", "\"longrope\"",
+         "key llama.rope.scaling.type is longrope, but tensors rope_factors_long.weight and "
+         "rope_factors_short.weight are missing"},
         {"qwen2", "qwen2.use_parallel_residual", "true", "use_parallel_residual is not false"},
         {"qwen3moe", "qwen3moe.expert_weights_norm", "false", "expert_weights_norm is not true"},
         {"qwen3moe", "qwen3moe.expert_weights_scale", "2.5", "expert_weights_scale is 2.5"},
@@ -232,6 +235,7 @@ static void keys_that_say_what_is_usual_are_no_error(void **state) {
         {"llama", "llama.logit_scale", "1.0"},
         {"llama", "llama.attention.causal", "true"},
         {"llama", "llama.rope.scaling.type", "\"none\""},
+        {"llama-tied", "llama.rope.scaling.type", "\"longrope\""}, /* has rope_freqs.weight */
         {"qwen3moe", "qwen3moe.expert_weights_norm", "true"},
         {"qwen3moe", "qwen3moe.expert_gating_func", "1"},
         {"qwen3", "qwen3.attention.scale", "0.125"}, /* 1 / sqrt(64) */
