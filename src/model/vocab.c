@@ -184,6 +184,9 @@ static ig_status read_all(reading *r, const char *pre) {
     v->model = r->model;
     IG_TRY(read_text(r, KEY("pre"), r->pre, sizeof r->pre, &found));
     v->pre = pre ? pre : found ? r->pre : NULL;
+    if (!ig_gguf_find(r->gguf, KEY("tokens")))
+        return IG_FAIL(IG_ERR_FORMAT, "%s: has no tokenizer (%s is missing)", v->source,
+                       KEY("tokens"));
     IG_TRY(read_texts(r, KEY("tokens"), &r->tokens, &v->n_tokens));
     IG_TRY(read_texts(r, KEY("merges"), &r->merges, &v->n_merges));
     v->tokens = r->tokens;

@@ -193,6 +193,12 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
     file f = start();
     refused(finish(&f, NULL, &t), IG_ERR_FORMAT, "a.gguf: has no tokenizer");
     end(&f, t);
+    f = start();
+    ig_gguf_writer_text(f.writer, "tokenizer.ggml.model", "gpt2");
+    few_types(f.writer);
+    refused(finish(&f, NULL, &t), IG_ERR_FORMAT,
+            "a.gguf: has no tokenizer (tokenizer.ggml.tokens is missing)");
+    end(&f, t);
 }
 
 int main(void) {
