@@ -17,25 +17,41 @@ static ig_status lacking(const ig_keys *keys, const char *key) {
 }
 
 /* A key of numbers may hold one for each layer: they have to be alike. */
-static bool whole(const ig_keys *keys, const char *key, int64_t *out) {
-    const ig_gguf_value *value = ig_gguf_find(keys->file, key);
-    if (!value || value->type != IG_GGUF_ARRAY) return ig_gguf_int(keys->file, key, out);
+static ig_status read_layers(const ig_keys *keys, const char *key, const ig_gguf_value *value,
+                             int64_t *out) {
+    char count[KEY_BYTES];
+    int64_t layers = 0;
     if (value->count == 0 || !value->packed || value->elements == IG_GGUF_F32 ||
-        value->elements == IG_GGUF_F64)
-        return false;
+        value->elements == IG_GGUF_F64 ||
+        !ig_gguf_int(keys->file, full_name(keys, "block_count", count), &layers))
+        return lacking(keys, key);
+    if ((int64_t)value->count != layers)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: key %s has %llu numbers for %lld layers", keys->source,
+                       key, (unsigned long long)value->count, (long long)layers);
     *out = ig_gguf_int_at(value, 0);
     for (uint64_t i = 1; i < value->count; i++)
-        if (ig_gguf_int_at(value, i) != *out) return false;
-    return true;
+        if (ig_gguf_int_at(value, i) != *out)
+            return IG_FAIL(IG_ERR_FORMAT,
+                           "%s: key %s is %lld in layer 0 and %lld in layer %llu; layers that "
+                           "differ in it are not supported",
+                           keys->source, key, (long long)*out, (long long)ig_gguf_int_at(value, i),
+                           (unsigned long long)i);
+    return IG_OK;
+}
+
+static ig_status read_int(const ig_keys *keys, const char *key, int64_t *out) {
+    const ig_gguf_value *value = ig_gguf_find(keys->file, key);
+    if (value && value->type == IG_GGUF_ARRAY) return read_layers(keys, key, value, out);
+    return ig_gguf_int(keys->file, key, out) ? IG_OK : lacking(keys, key);
 }
 
 ig_status ig_key_int(const ig_keys *keys, const char *name, ig_need need, int64_t low, int64_t high,
                      int64_t *out) {
     char key[KEY_BYTES];
-    int64_t value;
+    int64_t value = 0;
     full_name(keys, name, key);
     if (need == IG_OPTIONAL && !ig_gguf_find(keys->file, key)) return IG_OK;
-    if (!whole(keys, key, &value)) return lacking(keys, key);
+    IG_TRY(read_int(keys, key, &value));
     if (value < low || value > high)
         return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is %lld; from %lld to %lld", keys->source, key,
                        (long long)value, (long long)low, (long long)high);

@@ -385,6 +385,19 @@ static void append_text(uint8_t *out, size_t *used, const char *text, size_t len
     append(out, used, text, length);
 }
 
+/* Of whole numbers: [1,2]. */
+static void append_array(uint8_t *out, size_t *used, const char *value) {
+    const uint32_t types[] = {IG_GGUF_ARRAY, IG_GGUF_U32};
+    uint64_t count = 1;
+    for (const char *c = value; *c; c++) count += *c == ',';
+    append(out, used, types, sizeof types);
+    append(out, used, &count, sizeof count);
+    for (char *end; count-- > 0; value = end) {
+        const uint32_t number = (uint32_t)strtoul(value + 1, &end, 10); /* behind [ or , */
+        append(out, used, &number, sizeof number);
+    }
+}
+
 /* A value as it is written: true, false, 12, 1.5 or "text". */
 static void append_value(uint8_t *out, size_t *used, const char *value) {
     const bool is_bool = strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
@@ -412,7 +425,10 @@ ig_status model_add(model_bytes *file, const char *key, const char *value) {
     char filler[KEY_BYTES];
     size_t used = 0;
     append_text(added, &used, key, strlen(key));
-    append_value(added, &used, value);
+    if (*value == '[')
+        append_array(added, &used, value);
+    else
+        append_value(added, &used, value);
     snprintf(filler, sizeof filler, "filler.%s", key);
     const uint32_t text = IG_GGUF_STRING;
     append_text(added, &used, filler, strlen(filler));

@@ -42,7 +42,8 @@ IG_MUST_CHECK ig_status model_make(const char *name, ig_dtype type, model_bytes 
 IG_MUST_CHECK ig_status model_set_u32(model_bytes *file, const char *key, uint32_t value);
 IG_MUST_CHECK ig_status model_set_f32(model_bytes *file, const char *key, float value);
 
-/* Gives the file a key that it has not; a text is in quotes, as JSON has it: "\"yarn\"". */
+/* Gives the file a key that it has not; a text is in quotes, as JSON has it: "\"yarn\"", an array
+ * of whole numbers in brackets: "[1,2]". */
 IG_MUST_CHECK ig_status model_add(model_bytes *file, const char *key, const char *value);
 
 IG_MUST_CHECK ig_status model_write(const model_bytes *file, const char *path);

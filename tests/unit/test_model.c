@@ -246,6 +246,24 @@ static void keys_that_say_what_is_usual_are_no_error(void **state) {
     }
 }
 
+/* Of 2 layers. */
+static void a_key_may_hold_a_number_for_each_layer_if_they_are_alike(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"[32,16]",
+         "key llama.attention.key_length is 32 in layer 0 and 16 in layer 1; layers that "
+         "differ in it are not supported"},
+        {"[32]", "key llama.attention.key_length has 1 numbers for 2 layers"},
+        {"[32,32,32]", "key llama.attention.key_length has 3 numbers for 2 layers"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        save_with("llama", "llama.attention.key_length", cases[i][0]);
+        assert_refused(cases[i][1]);
+    }
+    save_with("llama", "llama.attention.key_length", "[32,32]");
+    OK(try_file());
+}
+
 static void a_model_of_a_file_is_neither_trained_nor_saved(void **state) {
     (void)state;
     OK(model_save("llama", IG_F16, path));
@@ -370,6 +388,7 @@ int main(void) {
         cmocka_unit_test(what_does_not_fit_its_architecture_is_named),
         cmocka_unit_test(keys_that_say_what_is_usual_are_no_error),
         cmocka_unit_test(keys_that_would_change_the_answer_and_are_not_known_are_named),
+        cmocka_unit_test(a_key_may_hold_a_number_for_each_layer_if_they_are_alike),
         cmocka_unit_test(a_model_of_a_file_is_neither_trained_nor_saved),
         cmocka_unit_test(a_copied_and_a_mapped_file_give_the_same),
         cmocka_unit_test(an_embedding_has_length_one_and_is_the_texts_own),
