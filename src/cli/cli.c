@@ -124,21 +124,30 @@ int ig_exit_code(ig_status status) {
     return outcomes[status].exit_code;
 }
 
-/* Takes " (infer.c:41)" off the end: where in the source is of use only to those who ask. */
-static void cut_source(char *text) {
-    const size_t length = strlen(text);
-    char *open = strrchr(text, '(');
-    if (!open || open == text || open[-1] != ' ' || text[length - 1] != ')') return;
-    const char *colon = strchr(open, ':');
-    if (!colon || colon[1] == ')' || strncmp(colon - 2, ".c", 2) != 0) return;
-    for (const char *c = colon + 1; c < text + length - 1; c++)
-        if (!isdigit((unsigned char)*c)) return;
-    open[-1] = 0;
+/* Where " (infer.c:41)" ends; NULL: something else stands here. */
+static const char *end_of_place(const char *at) {
+    const char *c = at + 2;
+    while (isalnum((unsigned char)*c) || *c == '_') c++;
+    if (c == at + 2 || strncmp(c, ".c:", 3) != 0 || !isdigit((unsigned char)c[3])) return NULL;
+    for (c += 3; isdigit((unsigned char)*c);) c++;
+    return *c == ')' ? c + 1 : NULL;
+}
+
+/* Takes such places out: where in the source is of use only to those who ask.  Words that quote
+ * other words have several. */
+static void cut_places(char *text) {
+    for (char *at = text; (at = strstr(at, " (")) != NULL;) {
+        const char *end = end_of_place(at);
+        if (end)
+            memmove(at, end, strlen(end) + 1);
+        else
+            at++;
+    }
 }
 
 const char *ig_cli_error(const ig_cli *cli, char out[IG_ERROR_BYTES]) {
     ig_text_safe(ig_error_text(), out, IG_ERROR_BYTES);
-    if (!cli->verbose) cut_source(out);
+    if (!cli->verbose) cut_places(out);
     return out;
 }
 
@@ -191,6 +200,7 @@ static void log_line(void *user, ig_log_level level, const char *text) {
     if (cli->quiet || (level < IG_LOG_WARNING && !cli->verbose)) return;
     char safe[512];
     ig_text_safe(text, safe, sizeof safe);
+    if (!cli->verbose) cut_places(safe);
     fprintf(stderr, "%s%s\n", level >= IG_LOG_WARNING ? "warning: " : "", safe);
 }
 

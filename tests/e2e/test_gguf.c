@@ -68,6 +68,30 @@ static void inspect_refuses_a_damaged_model_with_3(void **state) {
     program_free(&result);
 }
 
+/* What finds no architecture is quoted by what opens the file: two places. */
+static void places_in_the_source_are_told_to_those_who_ask(void **state) {
+    char path[PATH_BYTES];
+    ig_gguf_writer *w = NULL;
+    assert_int_equal(ig_gguf_writer_create(&ig_heap, "m", &w), IG_OK);
+    ig_gguf_writer_text(w, "general.architecture", "alpaca (c:1) (a.b:2)");
+    assert_int_equal(ig_gguf_writer_finish(w), IG_OK);
+    uint64_t head_bytes;
+    const void *head = ig_gguf_writer_head(w, &head_bytes);
+    FILE *file = fopen(directory_path(state, "in.gguf", path), "wb");
+    assert_int_equal(fwrite(head, (size_t)head_bytes, 1, file), 1);
+    fclose(file);
+    ig_gguf_writer_destroy(w);
+
+    program_result plain = RUN("logits", "-p", "a", "-m", path);
+    assert_non_null(strstr(plain.err, "no architecture alpaca (c:1) (a.b:2); there are: llama"));
+    assert_null(strstr(plain.err, ".c:"));
+    program_free(&plain);
+    program_result verbose = RUN("-v", "logits", "-p", "a", "-m", path);
+    assert_non_null(strstr(verbose.err, " (factory.c:"));
+    assert_non_null(strstr(verbose.err, " (model.c:"));
+    program_free(&verbose);
+}
+
 /* ---- quantize ---- */
 
 static ig_gguf *open_model(const char *path) {
@@ -212,6 +236,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(inspect_shows_what_a_model_is_and_takes),
         IN_DIRECTORY(inspect_refuses_a_damaged_model_with_3),
+        IN_DIRECTORY(places_in_the_source_are_told_to_those_who_ask),
         IN_DIRECTORY(every_type_makes_a_model_that_says_what_it_is),
         IN_DIRECTORY(any_number_of_threads_writes_the_same_bytes),
         IN_DIRECTORY(rows_that_are_no_whole_blocks_get_another_type_and_that_is_said),
