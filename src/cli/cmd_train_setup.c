@@ -13,6 +13,7 @@
 #include "cli/cmd_train.h"
 #include "cli/output.h"
 #include "cli/report.h"
+#include "cli/signals.h"
 #include "ingot/checkpoint.h"
 #include "ingot/report.h"
 
@@ -300,6 +301,7 @@ static ig_status create_context(trainer *t, uint64_t seed) {
 static ig_status load_model(trainer *t) {
     const char *path = t->options->resume;
     ig_checkpoint *file;
+    ig_signals_reading(path);
     IG_TRY(ig_checkpoint_open(path, &file));
     const uint64_t seed = ig_checkpoint_seed(file);
     const bool trained = *ig_checkpoint_optimizer(file) != 0;

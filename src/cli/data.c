@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/random.h"
+#include "cli/signals.h"
 
 enum {
     MEASURED_BYTES = 1 << 18, /* of text, to learn how long a token is */
@@ -74,6 +75,7 @@ ig_status ig_data_open(const ig_allocator *a, const char *const *paths, size_t n
 void ig_data_close(ig_data *d) {
     if (!d) return;
     close_files(d);
+    ig_signals_reading(NULL);
     ig_free(d->allocator, d->buffer);
     ig_free(d->allocator, d->files);
     ig_free(d->allocator, d);
@@ -92,6 +94,7 @@ static void copy_text(const ig_data *d, uint64_t from, size_t n_bytes, char *out
         }
         const uint64_t left = file->size - from;
         const size_t part = left < n_bytes ? (size_t)left : n_bytes;
+        ig_signals_reading(d->paths[i]);
         memcpy(out, (const char *)file->bytes + from, part);
         out += part;
         n_bytes -= part;
@@ -106,6 +109,7 @@ static ig_status make_room(ig_data *d, size_t n_bytes) {
 
 ig_status ig_data_sample(ig_data *d, size_t most, ig_data_text *out) {
     if (d->n_files == 1 && d->bytes <= most) {
+        ig_signals_reading(d->paths[0]);
         *out = (ig_data_text){d->files[0].bytes, (size_t)d->bytes};
         return IG_OK;
     }

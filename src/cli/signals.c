@@ -1,13 +1,17 @@
 #include "cli/signals.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 /* The variables of the program that are nobody's: a signal handler is given no argument. */
 static volatile sig_atomic_t caught;
 static const char *volatile being_read;
+static const char *volatile unfinished; /* goes when the program ends in the middle */
 
 static void remember(int number) { caught = number; }
 
@@ -40,6 +44,7 @@ static void file_ended(int number, siginfo_t *info, void *context) {
         signal(number, SIG_DFL);
         return;
     }
+    if (unfinished) unlink(unfinished);
     say("ingot: ");
     say(being_read ? being_read : "a file");
     say(": became shorter while it was read. Leave files alone that are in use.\n");
@@ -53,5 +58,11 @@ void ig_signals_guard_files(void) {
 }
 
 void ig_signals_reading(const char *path) { being_read = path; }
+
+void ig_signals_writing(const char *path) {
+    static char temporary[PATH_MAX];
+    unfinished = NULL;
+    if (path && ig_file_writer_temporary(path, temporary, sizeof temporary)) unfinished = temporary;
+}
 
 int ig_signals_caught(void) { return caught; }

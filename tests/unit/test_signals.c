@@ -4,20 +4,14 @@
 
 #include "base/file.h"
 #include "check.h"
+#include "cli/data.h"
 #include "cli/signals.h"
 #include "directory.h"
 
-/* Maps a file of two pages, cuts it off, and reads what is no longer there. */
-static void read_beyond_the_end(const char *path) {
-    ig_file_map map;
-    ig_signals_guard_files();
-    ig_signals_reading(path);
-    if (ig_file_map_open(path, &map) != IG_OK || truncate(path, 1) != 0) _exit(99);
-    const volatile char *bytes = map.bytes;
-    _exit(bytes[map.size - 1] == 0 ? 98 : 97);
-}
+typedef void child_fn(const char *path);
 
-static void reading_a_file_that_became_shorter_ends_with_3_and_its_name(void **state) {
+/* Runs it with a file of two pages, which it cuts off, and reads what is no longer there. */
+static void ends_with_3_and_its_name(void **state, child_fn *read_it) {
     char path[PATH_BYTES], said[512] = "";
     int pipe_ends[2], status;
     directory_path(state, "model.gguf", path);
@@ -28,7 +22,9 @@ static void reading_a_file_that_became_shorter_ends_with_3_and_its_name(void **s
     const pid_t child = fork();
     if (child == 0) {
         dup2(pipe_ends[1], STDERR_FILENO);
-        read_beyond_the_end(path);
+        ig_signals_guard_files();
+        read_it(path);
+        _exit(97);
     }
     close(pipe_ends[1]);
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -39,9 +35,55 @@ static void reading_a_file_that_became_shorter_ends_with_3_and_its_name(void **s
     assert_non_null(strstr(said, "model.gguf: became shorter while it was read"));
 }
 
+static void read_beyond_the_end(const char *path) {
+    ig_file_map map;
+    ig_signals_reading(path);
+    if (ig_file_map_open(path, &map) != IG_OK || truncate(path, 1) != 0) _exit(99);
+    const volatile char *bytes = map.bytes;
+    if (bytes[map.size - 1] == 0) _exit(98);
+}
+
+static void reading_a_file_that_became_shorter_ends_with_3_and_its_name(void **state) {
+    ends_with_3_and_its_name(state, read_beyond_the_end);
+}
+
+/* Beside the file: a link to what is made of it. */
+static void write_meanwhile(const char *path) {
+    char link[PATH_BYTES + 8], out[PATH_BYTES + 8];
+    ig_file_writer *writer = NULL;
+    snprintf(out, sizeof out, "%s.out", path);
+    snprintf(link, sizeof link, "%s.link", path);
+    const int fd = open(out, O_CREAT | O_WRONLY, 0600);
+    if (fd < 0 || close(fd) != 0 || symlink(out, link) != 0) _exit(96);
+    ig_signals_writing(link);
+    if (ig_file_writer_create(&ig_heap, link, 10, &writer) != IG_OK) _exit(95);
+    read_beyond_the_end(path);
+}
+
+static void what_was_made_of_it_goes_and_the_file_before_stays(void **state) {
+    char path[PATH_BYTES];
+    ends_with_3_and_its_name(state, write_meanwhile);
+    assert_int_equal(access(directory_path(state, "model.gguf.out", path), F_OK), 0);
+    assert_int_equal(directory_count(state), 3); /* no .saving */
+}
+
+static void read_as_text(const char *path) {
+    ig_data *data = NULL;
+    ig_data_text text;
+    if (ig_data_open(&ig_heap, &path, 1, &data) != IG_OK || truncate(path, 1) != 0) _exit(99);
+    /* All but a byte is copied, and the second page is gone. */
+    (void)!ig_data_sample(data, (size_t)ig_data_bytes(data) - 1, &text);
+}
+
+static void text_to_train_with_is_named_too(void **state) {
+    ends_with_3_and_its_name(state, read_as_text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(reading_a_file_that_became_shorter_ends_with_3_and_its_name),
+        IN_DIRECTORY(what_was_made_of_it_goes_and_the_file_before_stays),
+        IN_DIRECTORY(text_to_train_with_is_named_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
