@@ -331,7 +331,7 @@ static ig_status make_model(trainer *t) {
  * nearly as much again where a step is replayed, for it is planned while the step
  * that was recorded still has its own.
  */
-static void estimate_memory(trainer *t) {
+static ig_status estimate_memory(trainer *t) {
     const ig_model_config c = ig_adapter_config(t->adapter);
     const double parameters = (double)ig_adapter_param_count(t->adapter);
     const double layer = 12 * (double)c.d_model + 5 * (double)c.d_ff;
@@ -348,9 +348,16 @@ static void estimate_memory(trainer *t) {
                ig_bytes_text(t->estimate_bytes, all),
                ig_bytes_text((uint64_t)(16 * parameters), state));
     const uint64_t available = ig_report_memory(t->ctx).available_bytes;
+    const double missing = 12 * parameters; /* the weights are there */
+    if (available > 0 && missing > (double)available)
+        return IG_FAIL(IG_ERR_MEMORY,
+                       "gradients and moments of the parameters take %s, and %s are available; "
+                       "fewer --layers or a smaller --d-model take less",
+                       ig_bytes_text((uint64_t)missing, state), ig_bytes_text(available, all));
     if (t->estimate_bytes > available)
         ig_cli_say(t->cli, "warning: only %s are available; a smaller --batch or --ctx takes less",
                    ig_bytes_text(available, all));
+    return IG_OK;
 }
 
 /* Finds out now, and not at the first save, if the file cannot be written. */
@@ -415,8 +422,7 @@ static ig_status setup_with(trainer *t, const json_t *progress) {
     IG_TRY(resolve_total(t));
     IG_TRY(check_prompt(t));
     IG_TRY(check_out(t));
-    estimate_memory(t);
-    return IG_OK;
+    return estimate_memory(t);
 }
 
 ig_status train_setup(trainer *t) {

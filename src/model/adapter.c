@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ingot/report.h"
 #include "model/model.h"
 
 /* ---- making ---- */
@@ -74,6 +75,19 @@ ig_status ig_adapter_build(ig_ctx *ctx, const ig_arch *arch, const ig_lm_config 
     return IG_OK;
 }
 
+/* Systems promise more memory than there is, and end who takes it.  Less than any architecture has:
+ * the embedding, and two matrices in each layer. */
+static ig_status check_memory(const ig_ctx *ctx, const ig_arch *arch, const ig_lm_config *c) {
+    const double layers = 2 * (double)c->n_layers * (double)c->d_ff;
+    const double bytes = 4 * (double)c->d_model * ((double)c->vocabulary + layers);
+    const double there = (double)ig_report_memory(ctx).available_bytes;
+    if (there == 0 || bytes <= there) return IG_OK;
+    return IG_FAIL(IG_ERR_MEMORY,
+                   "%s: weights of %.1f GiB at least, and %.1f GiB are available; fewer layers or "
+                   "a smaller width take less",
+                   arch->name, bytes / 0x1p30, there / 0x1p30);
+}
+
 ig_status ig_adapter_create(ig_ctx *ctx, const char *name, const ig_model_config *config,
                             ig_adapter **out) {
     static const ig_model_config defaults;
@@ -86,8 +100,10 @@ ig_status ig_adapter_create(ig_ctx *ctx, const char *name, const ig_model_config
     IG_TRY(resolve(arch, config, &resolved));
     IG_TRY(make_tokenizer(ctx, config, &tokenizer));
     resolved.vocabulary = ig_tokenizer_vocabulary(tokenizer);
-    const ig_status status = ig_adapter_build(
-        ctx, arch, &resolved, config->tokenizer ? config->tokenizer : "byte", tokenizer, out);
+    ig_status status = check_memory(ctx, arch, &resolved);
+    if (status == IG_OK)
+        status = ig_adapter_build(ctx, arch, &resolved,
+                                  config->tokenizer ? config->tokenizer : "byte", tokenizer, out);
     if (status != IG_OK) ig_tokenizer_destroy(tokenizer);
     return status;
 }

@@ -509,6 +509,21 @@ static void a_loss_that_is_no_number_ends_it_and_the_last_file_stays(void **stat
     }
 }
 
+static void what_memory_cannot_hold_is_refused_before_it_is_taken(void **state) {
+    (void)state;
+    check_error(program_run(INGOT_PROGRAM,
+                            (const char *const[]){"train", "-d", "data.txt", "--d-model", "65536",
+                                                  "--layers", "100", "--steps", "1", NULL},
+                            NULL),
+                4, "weights of ");
+    check_error(
+        program_run(INGOT_PROGRAM,
+                    (const char *const[]){"train", "-d", "data.txt", "--d-model", "512", "--layers",
+                                          "6", "--steps", "1", "--memory-limit", "200M", NULL},
+                    NULL),
+        4, "gradients and moments");
+}
+
 static void a_disk_that_is_full_from_the_start_is_found_before_training(void **state) {
     (void)state;
     struct rlimit before, small;
@@ -596,6 +611,7 @@ int main(void) {
         IN_PLACE(every_500_steps_there_is_a_checkpoint),
         IN_PLACE(bf16_goes_on_in_bf16_without_being_asked),
         IN_PLACE(a_loss_that_is_no_number_ends_it_and_the_last_file_stays),
+        IN_PLACE(what_memory_cannot_hold_is_refused_before_it_is_taken),
         IN_PLACE(a_disk_that_is_full_from_the_start_is_found_before_training),
         IN_PLACE(a_disk_that_fills_up_leaves_the_last_file),
         IN_PLACE(a_run_killed_at_any_moment_leaves_a_file_to_go_on_from),
