@@ -686,6 +686,47 @@ static void an_override_takes_the_steps_of_its_tag_that_compile_turns_down(void 
     ig_plan_destroy(plan);
 }
 
+static ig_status compile_no_tanh(ig_backend_device *device, const ig_step *steps, uint32_t count,
+                                 ig_blob saved, ig_progress *progress, ig_backend_program **out) {
+    for (uint32_t i = 0; i < count; i++)
+        if (steps[i].op == IG_OP_TANH) return IG_FAIL(IG_ERR_UNSUPPORTED, "odd: nothing like tanh");
+    return ig_ref_backend.compile(device, steps, count, saved, progress, out);
+}
+
+/* A name and a compile() are all that a backend needs. */
+static void without_can_run_the_words_and_overrides_are_the_same(void **state) {
+    const kit *k = *state;
+    ig_backend odd = ig_ref_backend;
+    odd.can_run = NULL;
+    odd.compile = compile_no_tanh;
+    ig_device device = like_ref(k, &odd, "odd:0");
+    ig_planner planner = {.allocator = &ig_heap, .devices = {&device, k->ref}, .n_devices = 2};
+    const ig_tag tags[] = {IG_TAG_NONE, IG_TAG_NONE, IG_TAG_NORM, IG_TAG_NONE};
+    ig_plan *plan = plan_tagged(&planner, tags);
+    assert_int_equal(plan->n_segments, 3);
+    assert_ptr_equal(plan->segments[0].device, &device);
+    assert_ptr_equal(plan->segments[1].device, k->ref);
+    assert_ptr_equal(plan->segments[2].device, &device);
+    const char *why = plan->segments[1].fallback;
+    if (strncmp(why, "odd: nothing like tanh", 22) != 0) fail_msg("%s", why);
+    ig_plan_destroy(plan);
+
+    assert_int_equal(ig_device_override(&device, IG_TAG_NORM, compile_norm), IG_OK);
+    plan = plan_tagged(&planner, tags);
+    assert_int_equal(plan->n_segments, 3);
+    assert_ptr_equal(plan->segments[1].device, &device);
+    const ig_attempt *attempts = plan->segments[1].attempts;
+    assert_attempt(&attempts[0], "compile", false, "odd: nothing like tanh");
+    assert_attempt(&attempts[1], "kernel_override", true, "");
+    ig_plan_destroy(plan);
+    device.overrides[IG_TAG_NORM] = NULL;
+
+    planner.strict = true;
+    plan = NULL;
+    assert_int_equal(plan_two(&planner, IG_F32, &plan), IG_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ig_error_text(), "strict: odd:0: compile: odd: nothing like tanh"));
+}
+
 static void a_run_that_is_too_long_is_offered_by_tag_and_then_step_by_step(void **state) {
     const kit *k = *state;
     ig_backend alike = ig_ref_backend;
@@ -743,6 +784,7 @@ int main(void) {
         TEST(the_ladder_is_written_down_when_compile_is_taken),
         TEST(steps_go_one_by_one_where_a_segment_cannot_be_compiled),
         TEST(an_override_takes_the_steps_of_its_tag_that_compile_turns_down),
+        TEST(without_can_run_the_words_and_overrides_are_the_same),
         TEST(a_run_that_is_too_long_is_offered_by_tag_and_then_step_by_step),
         TEST(an_override_that_is_not_needed_is_mentioned),
     };
