@@ -78,11 +78,23 @@ static ig_status write_model(conversion *c) {
     return status;
 }
 
+/* A name that says it were another format would deceive who reads it next. */
+static ig_status check_name(const char *out) {
+    static const char *const others[] = {".onnx", ".safetensors", ".oam", ".pt", ".pth", ".bin"};
+    const char *end = strrchr(out, '.');
+    for (size_t i = 0; end && i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(end, others[i]) == 0)
+            return IG_FAIL(IG_ERR_ARGUMENT, "OUT %s: what is written is a GGUF file; call it .gguf",
+                           out);
+    return IG_OK;
+}
+
 static ig_status run(ig_cli *cli, const void *options) {
     conversion c = {.cli = cli, .options = options};
     c.recipe = ig_recipe_find(c.options->type);
     if (!c.recipe)
         return IG_FAIL(IG_ERR_ARGUMENT, "--type %s: no such type of weights", c.options->type);
+    IG_TRY(check_name(c.options->out));
     const ig_convert_options how = {.pre = c.options->pre, .say = say, .user = cli};
     ig_signals_reading(c.options->dir);
     ig_run_model(cli, c.options->dir);

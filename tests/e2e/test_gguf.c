@@ -229,6 +229,11 @@ static void a_folder_that_is_no_model_is_refused(void **state) {
     program_result type = RUN("convert", *state, out, "--type", "Q9");
     assert_int_equal(type.code, 2);
     program_free(&type);
+
+    program_result other = RUN("convert", *state, directory_path(state, "out.onnx", out));
+    assert_int_equal(other.code, 2);
+    assert_non_null(strstr(other.err, "call it .gguf"));
+    program_free(&other);
     assert_int_equal(directory_count(state), 1);
 }
 
