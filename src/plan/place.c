@@ -258,8 +258,8 @@ static void say_why(const ig_lowering *l, ig_place *p, uint32_t first, const ig_
                  ig_dtype_name(ig_step_operand(step, 0)->desc.dtype));
 }
 
-/* Without a can_run(), compile() says why not, in its own words, and an override may do what it does
- * not: the step goes there, and comes back barred if nothing helps. */
+/* Without a can_run(), compile() says why not, in its own words, and an override may do what it
+ * does not: the step goes there, and comes back barred if nothing helps. */
 static bool speaks_for_itself(const ig_device *device, const ig_step *step) {
     return !device->backend->can_run && ig_step_known(step);
 }

@@ -80,10 +80,10 @@ typedef struct ig_cpu_entry {
 } ig_cpu_entry;
 
 /*
- * Every file in kernels/ is compiled once per instruction set that makes a difference (CMakeLists.txt,
- * IG_ISAS) and exports just one symbol: the list of kernels in it, named after
- * the set, e.g. ig_cpu_norm_avx2.  All else in such a file is static.  The list
- * ends with an entry without `run`.
+ * Every file in kernels/ is compiled once per instruction set that makes a difference
+ * (CMakeLists.txt, IG_ISAS) and exports just one symbol: the list of kernels in it, named after the
+ * set, e.g. ig_cpu_norm_avx2.  All else in such a file is static.  The list ends with an entry
+ * without `run`.
  */
 #define IG_CPU_LIST_OF(family, isa)     ig_cpu_##family##_##isa
 #define IG_CPU_LIST_EXPAND(family, isa) IG_CPU_LIST_OF(family, isa)
