@@ -108,6 +108,7 @@ IG_API void ig_ctx_release_memory(ig_ctx *ctx);
 IG_API uint64_t ig_ctx_seed(const ig_ctx *ctx);
 IG_API const char *ig_ctx_device(const ig_ctx *ctx);    /* as it was resolved, "cpu:0" say; lent */
 IG_API uint32_t ig_ctx_device_class(const ig_ctx *ctx); /* of it: ig_device_class of backend.h */
+IG_API const char *ig_ctx_batch_sizes(const ig_ctx *ctx); /* of the compile options; "": not said */
 IG_API const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx); /* lent */
 /* For who works long on a context's behalf: calls progress() of its options, where there is one.
  * False: cancel() says that it is to end. */

@@ -23,7 +23,8 @@ typedef struct ig_session ig_session;
 typedef struct ig_session_options {
     int64_t ctx_len;   /* tokens that a text may have: the model's own, but at most 4096 */
     int64_t sequences; /* texts side by side: 1 */
-    int64_t chunk;     /* rows that go through the model at once: 128, on a GPU 512 */
+    int64_t chunk;     /* rows that go through the model at once: 128, on a GPU 512, on an NPU the
+                          largest of compile.batch_sizes, and those alone, where they are said */
     const char *cache_k, *cache_v; /* what keys and values are kept as: "f16", "f32", "q8_0" */
 } ig_session_options;
 

@@ -1,5 +1,6 @@
 #include "model/session.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -32,16 +33,53 @@ static ig_status cache_type(const char *name, int64_t width, ig_dtype *out) {
  * A prompt wants the logits of one row, and none of its pieces but the last do; all of
  * them are a class of their own, but for so few rows that it makes no difference.
  */
+static void add_class(ig_session *s, int64_t rows, int64_t picks) {
+    s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = rows, .picks = picks};
+}
+
+enum { ALL_WANTED = 16 };
+
 static void make_sizes(ig_session *s, int64_t chunk) {
-    enum { ALL_WANTED = 16 };
     for (int64_t rows = 1; rows < chunk && rows <= 64; rows *= 2) {
-        if (rows > ALL_WANTED)
-            s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = rows, .picks = 1};
-        s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = rows, .picks = rows};
+        if (rows > ALL_WANTED) add_class(s, rows, 1);
+        add_class(s, rows, rows);
     }
-    s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = chunk, .picks = 0};
-    s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = chunk, .picks = 1};
-    s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = chunk, .picks = chunk};
+    add_class(s, chunk, 0);
+    add_class(s, chunk, 1);
+    add_class(s, chunk, chunk);
+}
+
+/* The numbers of "1,8,64" up to `most`, in order and each once; returns how many. */
+static int read_sizes(const char *list, int64_t most, int64_t *out, int room) {
+    int count = 0;
+    while (*list) {
+        char *end;
+        const int64_t size = strtoll(list, &end, 10);
+        if (end == list) break;
+        list = end + (*end == ',');
+        int at = count;
+        while (at > 0 && out[at - 1] > size) at--;
+        const bool known = at > 0 && out[at - 1] == size;
+        if (known || size < 1 || size > most || count == room) continue;
+        memmove(out + at + 1, out + at, (size_t)(count - at) * sizeof *out);
+        out[at] = size;
+        count++;
+    }
+    return count;
+}
+
+/* Where a device has programs for the numbers of rows that the user has listed, and for no others.
+ * One row's logits alone are a number of rows, too. */
+static bool make_listed(ig_session *s, const char *list, int64_t most) {
+    enum { SIZES = (IG_SESSION_CLASSES - 3) / 2 + 1 };
+    int64_t sizes[SIZES];
+    const int count = read_sizes(list, most, sizes, SIZES);
+    for (int i = 0; i < count; i++) {
+        if (i + 1 == count) add_class(s, sizes[i], 0);
+        if (sizes[i] > ALL_WANTED && sizes[0] == 1) add_class(s, sizes[i], 1);
+        add_class(s, sizes[i], sizes[i]);
+    }
+    return count > 0;
 }
 
 /* Sizes as they were asked for, or their defaults. */
@@ -64,7 +102,10 @@ static ig_status resolve(ig_session *s, const ig_session_options *o, int64_t *ou
         return IG_FAIL(IG_ERR_ARGUMENT, "chunks of %lld rows: 1 to %d", (long long)chunk,
                        MOST_CHUNK);
     c->ctx_len = ctx_len;
-    make_sizes(s, chunk);
+    const bool listed = ig_ctx_device_class(s->ctx) == IG_DEVICE_NPU;
+    if (!listed ||
+        !make_listed(s, ig_ctx_batch_sizes(s->ctx), o->chunk ? o->chunk : (int64_t)MOST_CHUNK))
+        make_sizes(s, chunk);
     IG_TRY(cache_type(o->cache_k, ig_lm_key_width(c), &s->cache_k));
     return cache_type(o->cache_v, ig_lm_value_width(c), &s->cache_v);
 }

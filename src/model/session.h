@@ -14,7 +14,7 @@
 #include "model/arch.h"
 #include "model/pages.h"
 
-enum { IG_SESSION_CLASSES = 12, IG_SESSION_CTX_DEFAULT = 4096, IG_SESSION_CHUNK_DEFAULT = 128 };
+enum { IG_SESSION_CLASSES = 24, IG_SESSION_CTX_DEFAULT = 4096, IG_SESSION_CHUNK_DEFAULT = 128 };
 enum { IG_SESSION_CHUNK_GPU = 512 }; /* fewer rows leave most of a large one idle */
 
 /* The inputs of one number of rows, and the work on them; made when it is first needed. */

@@ -268,6 +268,8 @@ void ig_ctx_destroy(ig_ctx *ctx) {
 uint64_t ig_ctx_seed(const ig_ctx *ctx) { return ctx->options.seed; }
 const char *ig_ctx_device(const ig_ctx *ctx) { return ctx->planner.devices[0]->name; }
 
+const char *ig_ctx_batch_sizes(const ig_ctx *ctx) { return ctx->batch_sizes; }
+
 uint32_t ig_ctx_device_class(const ig_ctx *ctx) {
     return ctx->planner.devices[0]->info.device_class;
 }

@@ -84,6 +84,29 @@ static void every_architecture_says_the_same_on_cpu_ref_and_simnpu(void **state)
     clean(state);
 }
 
+/* A prompt is cut into numbers of rows that the device has programs for: embeddings and norms,
+ * which it has kernels for, never go elsewhere. */
+static void rows_are_cut_as_batch_sizes_say(void **state) {
+    static const char *const lists[] = {"1,8,64", "8,32", "24,1,3,3"};
+    char model[PATH_BYTES];
+    make_model(state, "llm", model);
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        json_t *r = json_of(*state, ARGS("generate", "-m", model, "--device", "npu", "-p",
+                                         "line 3 of a small text, and of another", "-n", "3",
+                                         "--temp", "0", "--json", "--batch-sizes", lists[i]));
+        const json_t *fallback;
+        size_t k;
+        json_array_foreach(json_object_get(r, "fallbacks"), k, fallback) {
+            const char *why = json_string_value(json_object_get(fallback, "reason"));
+            if (strstr(why, "embedding") || strstr(why, "norm") || strstr(why, "matmul"))
+                fail_msg("%s: %s", lists[i], why);
+        }
+        assert_true(k > 0); /* the caches are elsewhere in any case */
+        json_decref(r);
+    }
+    clean(state);
+}
+
 /* What is the same in every run: modules, devices and attempts. */
 static void the_timeline_is_the_same_cold_warm_and_cached(void **state) {
     char model[PATH_BYTES];
@@ -221,6 +244,7 @@ static void plugins_pass_the_conformance_cases_or_say_which_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(every_architecture_says_the_same_on_cpu_ref_and_simnpu),
+        IN_DIRECTORY(rows_are_cut_as_batch_sizes_say),
         IN_DIRECTORY(the_timeline_is_the_same_cold_warm_and_cached),
         IN_DIRECTORY(random_bytes_in_every_entry_change_nothing_but_the_count),
         IN_DIRECTORY(the_cache_can_be_listed_explained_and_cleared),
