@@ -28,17 +28,17 @@ static ig_status cache_type(const char *name, int64_t width, ig_dtype *out) {
     return IG_OK;
 }
 
-/*
- * From the smallest on: a token, a few sequences that grow together, pieces of a prompt.
- * A prompt wants the logits of one row, and none of its pieces but the last do; all of
- * them are a class of their own, but for so few rows that it makes no difference.
- */
 static void add_class(ig_session *s, int64_t rows, int64_t picks) {
     s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = rows, .picks = picks};
 }
 
 enum { ALL_WANTED = 16 };
 
+/*
+ * From the smallest on: a token, a few sequences that grow together, pieces of a prompt.
+ * A prompt wants the logits of one row, and none of its pieces but the last do; all of
+ * them are a class of their own, but for so few rows that it makes no difference.
+ */
 static void make_sizes(ig_session *s, int64_t chunk) {
     for (int64_t rows = 1; rows < chunk && rows <= 64; rows *= 2) {
         if (rows > ALL_WANTED) add_class(s, rows, 1);
@@ -60,7 +60,9 @@ static int read_sizes(const char *list, int64_t most, int64_t *out, int room) {
         int at = count;
         while (at > 0 && out[at - 1] > size) at--;
         const bool known = at > 0 && out[at - 1] == size;
-        if (known || size < 1 || size > most || count == room) continue;
+        if (known || size < 1 || size > most) continue;
+        if (count == room && at < count) continue;
+        if (count == room) at = --count; /* the largest matters most */
         memmove(out + at + 1, out + at, (size_t)(count - at) * sizeof *out);
         out[at] = size;
         count++;
@@ -73,7 +75,8 @@ static int read_sizes(const char *list, int64_t most, int64_t *out, int room) {
 static bool make_listed(ig_session *s, const char *list, int64_t most) {
     enum { SIZES = (IG_SESSION_CLASSES - 3) / 2 + 1 };
     int64_t sizes[SIZES];
-    const int count = read_sizes(list, most, sizes, SIZES);
+    int count = read_sizes(list, most, sizes, SIZES);
+    if (count == 0) count = read_sizes(list, INT64_MAX, sizes, SIZES) > 0; /* the smallest */
     for (int i = 0; i < count; i++) {
         if (i + 1 == count) add_class(s, sizes[i], 0);
         if (sizes[i] > ALL_WANTED && sizes[0] == 1) add_class(s, sizes[i], 1);
@@ -418,6 +421,7 @@ const float *ig_session_hidden(const ig_session *s) {
  * for nobody, or there is none, the next smaller one takes the first of them. */
 static ig_row_class *class_for(ig_session *s, const ig_session_row *rows, int64_t count) {
     enum { FEW = 32 }; /* rows that cost little more than one: weights are read in any case */
+    enum { MANY = 8 }; /* runs of the smaller one cost more than rows for nobody */
     ig_row_class *below = NULL;
     for (int i = 0; i < s->n_classes; i++) {
         ig_row_class *c = &s->classes[i];
@@ -425,7 +429,8 @@ static ig_row_class *class_for(ig_session *s, const ig_session_row *rows, int64_
         for (int64_t k = 0; k < count && k < c->rows; k++) wanted += rows[k].logits != NULL;
         if (wanted > c->picks) continue;
         const int64_t idle = c->rows - count;
-        if (idle >= 0) return c->rows <= FEW || 4 * idle <= c->rows || !below ? c : below;
+        if (idle >= 0 && (c->rows <= FEW || 4 * idle <= c->rows || !below)) return c;
+        if (idle >= 0) return MANY * below->rows < count ? c : below;
         if (!below || c->rows > below->rows) below = c;
     }
     return below;
@@ -438,8 +443,8 @@ static ig_status run_rows(ig_session *s, const ig_session_row *rows, int64_t cou
         IG_TRY(make_class(c));
         IG_TRY(fill(s, c, rows, n));
         IG_TRY(c->work ? ig_captured_replay(c->work) : ig_capture(s->ctx, forward, c, &c->work));
-        IG_TRY(hand_out(c, rows, n));
         note_handed(s, c, rows, n);
+        IG_TRY(hand_out(c, rows, n));
         rows += n;
         count -= n;
     }

@@ -104,6 +104,13 @@ static void rows_are_cut_as_batch_sizes_say(void **state) {
         assert_true(k > 0); /* the caches are elsewhere in any case */
         json_decref(r);
     }
+    /* Few sizes far apart: a prompt is not read row by row. */
+    json_t *far = json_of(*state, ARGS("generate", "-m", model, "--device", "npu", "-p",
+                                       "line 3 of a small text, and of another", "-n", "1",
+                                       "--temp", "0", "--json", "--batch-sizes", "1,64"));
+    const json_t *counters = json_object_get(far, "counters");
+    assert_true(json_integer_value(json_object_get(counters, "replays")) < 4);
+    json_decref(far);
     clean(state);
 }
 
