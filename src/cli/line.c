@@ -43,14 +43,18 @@ bool ig_line_is_typed(const ig_line *l) { return l->typed; }
 bool ig_line_is_edited(const ig_line *l) { return l->editor != NULL; }
 
 /* poll() comes back at a signal even where read() would be begun again. */
-ig_status ig_line_wait(void) {
-    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+ig_status ig_wait_input(int fd, const char *name) {
+    enum { LOOK_MS = 250 }; /* a signal may come right before the wait */
+    struct pollfd in = {.fd = fd, .events = POLLIN};
     while (!ig_signals_caught()) {
-        if (poll(&in, 1, -1) > 0) return IG_OK;
-        if (errno != EINTR) return IG_FAIL(IG_ERR_IO, "standard input: %s", strerror(errno));
+        const int ready = poll(&in, 1, LOOK_MS);
+        if (ready > 0) return IG_OK;
+        if (ready < 0 && errno != EINTR) return IG_FAIL(IG_ERR_IO, "%s: %s", name, strerror(errno));
     }
     return IG_FAIL(IG_ERR_CANCELLED, "stopped");
 }
+
+ig_status ig_line_wait(void) { return ig_wait_input(STDIN_FILENO, "standard input"); }
 
 static ig_status read_more(ig_line *l) {
     if (l->begin > 0) {

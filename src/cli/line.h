@@ -36,5 +36,7 @@ IG_MUST_CHECK ig_status ig_line_editor_read(ig_line_editor *editor, const char *
 
 /* Waits until standard input has something to read. */
 IG_MUST_CHECK ig_status ig_line_wait(void);
+/* The same for any input. */
+IG_MUST_CHECK ig_status ig_wait_input(int fd, const char *name);
 
 #endif

@@ -1,6 +1,7 @@
 #include "cli/opened.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "cli/line.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/signals.h"
@@ -212,24 +214,29 @@ bool model_text_streams(const char *path) {
     return stat(path, &file) == 0 && !S_ISREG(file.st_mode) && !S_ISDIR(file.st_mode);
 }
 
-static ig_status read_all(ig_cli *cli, FILE *from, const char *name, size_t most, model_text *out) {
+/* A signal ends it, also while nobody writes. */
+static ig_status read_all(ig_cli *cli, int fd, const char *name, size_t most, model_text *out) {
     size_t room = 0;
-    for (size_t got = 1; got > 0; out->n_bytes += got) {
+    for (;;) {
         if (out->n_bytes > most)
             return IG_FAIL(IG_ERR_ARGUMENT, "%s: a text of more than %zu MiB", name, most >> 20);
         if (!IG_GROW(&cli->allocator, out->bytes, &room, out->n_bytes + READ_BYTES))
             return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for the text", name);
-        got = fread(out->bytes + out->n_bytes, 1, READ_BYTES, from);
+        IG_TRY(ig_wait_input(fd, name));
+        const ssize_t got = read(fd, out->bytes + out->n_bytes, READ_BYTES);
+        if (got == 0) return IG_OK;
+        if (got > 0) out->n_bytes += (size_t)got;
+        if (got < 0 && errno != EINTR && errno != EAGAIN)
+            return IG_FAIL(IG_ERR_IO, "%s: %s", name, strerror(errno));
     }
-    return ferror(from) ? IG_FAIL(IG_ERR_IO, "%s: cannot be read", name) : IG_OK;
 }
 
 ig_status model_read_stream(ig_cli *cli, const char *path, size_t most, model_text *out) {
-    if (strcmp(path, "-") == 0) return read_all(cli, stdin, "standard input", most, out);
-    FILE *from = fopen(path, "re");
-    if (!from) return IG_FAIL(IG_ERR_IO, "%s: %s", path, strerror(errno));
-    const ig_status status = read_all(cli, from, path, most, out);
-    fclose(from);
+    if (strcmp(path, "-") == 0) return read_all(cli, STDIN_FILENO, "standard input", most, out);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return IG_FAIL(IG_ERR_IO, "%s: %s", path, strerror(errno));
+    const ig_status status = read_all(cli, fd, path, most, out);
+    close(fd);
     return status;
 }
 
