@@ -262,3 +262,13 @@ const char *ig_command_suggest(const ig_cli *cli, const char *wrong) {
         names[count++] = (*c)->name;
     return ig_nearest(wrong, names, count);
 }
+
+ig_status ig_cli_check_gguf_name(const char *out) {
+    static const char *const others[] = {".onnx", ".safetensors", ".oam", ".pt", ".pth"};
+    const char *end = strrchr(out, '.');
+    for (size_t i = 0; end && i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(end, others[i]) == 0)
+            return IG_FAIL(IG_ERR_ARGUMENT, "OUT %s: what is written is a GGUF file; call it .gguf",
+                           out);
+    return IG_OK;
+}

@@ -117,4 +117,7 @@ const char *ig_opts_usage(const ig_opt *opts, char out[IG_DESCRIPTION_BYTES]);
 const ig_command *ig_command_find(const ig_cli *cli, const char *name);
 const char *ig_command_suggest(const ig_cli *cli, const char *wrong);
 
+/* A name that says it were another format would deceive who reads it next. */
+IG_MUST_CHECK ig_status ig_cli_check_gguf_name(const char *out);
+
 #endif

@@ -1,5 +1,8 @@
 /* ingot convert DIR OUT - a folder from a model hub, or a checkpoint, to one GGUF file. */
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/cli.h"
 #include "cli/output.h"
@@ -78,15 +81,16 @@ static ig_status write_model(conversion *c) {
     return status;
 }
 
-/* A name that says it were another format would deceive who reads it next. */
-static ig_status check_name(const char *out) {
-    static const char *const others[] = {".onnx", ".safetensors", ".oam", ".pt", ".pth", ".bin"};
-    const char *end = strrchr(out, '.');
-    for (size_t i = 0; end && i < sizeof others / sizeof others[0]; i++)
-        if (strcmp(end, others[i]) == 0)
-            return IG_FAIL(IG_ERR_ARGUMENT, "OUT %s: what is written is a GGUF file; call it .gguf",
-                           out);
-    return IG_OK;
+/* Files of the folder that is read are left alone. */
+static ig_status check_folder(const char *dir, const char *out) {
+    char parent[PATH_MAX] = ".";
+    struct stat in, of, file;
+    const char *slash = strrchr(out, '/'), *end = strrchr(out, '.');
+    if (slash) snprintf(parent, sizeof parent, "%.*s", (int)(slash - out) + 1, out);
+    if (stat(out, &file) != 0 || stat(dir, &in) != 0 || stat(parent, &of) != 0) return IG_OK;
+    if (in.st_dev != of.st_dev || in.st_ino != of.st_ino) return IG_OK;
+    if (end && strcmp(end, ".gguf") == 0) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT, "OUT %s: would replace a file of %s, which is read", out, dir);
 }
 
 static ig_status run(ig_cli *cli, const void *options) {
@@ -94,7 +98,8 @@ static ig_status run(ig_cli *cli, const void *options) {
     c.recipe = ig_recipe_find(c.options->type);
     if (!c.recipe)
         return IG_FAIL(IG_ERR_ARGUMENT, "--type %s: no such type of weights", c.options->type);
-    IG_TRY(check_name(c.options->out));
+    IG_TRY(ig_cli_check_gguf_name(c.options->out));
+    IG_TRY(check_folder(c.options->dir, c.options->out));
     const ig_convert_options how = {.pre = c.options->pre, .say = say, .user = cli};
     ig_signals_reading(c.options->dir);
     ig_run_model(cli, c.options->dir);

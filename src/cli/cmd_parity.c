@@ -91,9 +91,9 @@ static void add_row(distance *d, const float *a, const float *b, int64_t count) 
         apart += (x - y) * (x - y);
         d->largest = larger(d->largest, fabs(x - y));
     }
-    d->error = larger(d->error, sqrt(apart) / norm_a);
-    const double norms = norm_a * norm_b;
-    d->cosine = smaller(d->cosine, norms == 0 ? 0 : ab / norms);
+    const double norms = norm_a * norm_b, same = norm_a == norm_b; /* of zeros: all or nothing */
+    d->error = larger(d->error, apart == 0 ? 0 : sqrt(apart) / norm_a);
+    d->cosine = smaller(d->cosine, norms == 0 ? same : ab / norms);
 }
 
 static double hidden_distance(const parity_run *a, const parity_run *b) {

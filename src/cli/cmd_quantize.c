@@ -218,6 +218,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     q.recipe = ig_recipe_find(q.options->type);
     if (!q.recipe)
         return IG_FAIL(IG_ERR_ARGUMENT, "'%s': no such type of weights", q.options->type);
+    IG_TRY(ig_cli_check_gguf_name(q.options->out));
     ig_signals_reading(q.options->in);
     ig_run_model(cli, q.options->in);
     IG_TRY(ig_gguf_open_file(&cli->allocator, q.options->in, &q.model));

@@ -235,7 +235,7 @@ const ig_opt talk_opts[] = {
      .help = "print what is made, without the prompt before it"},
     {OPT_TEXT, 0, "prompt-cache", OPTION(prompt_cache),
      .help = "keep what the prompt left in the model in this file, and go on from it next time",
-     .value = "FILE", .flags = OPT_FILE},
+     .value = "FILE", .flags = OPT_FILE | OPT_OUTPUT},
     {OPT_INT, 0, "logprobs", OPTION(n_logprobs),
      .help = "with --json: how likely each token was, and so many others", .value = "N",
      .alias = "n-probs", .initial = "0", .low = 0, .high = 100},

@@ -48,9 +48,8 @@ ig_status ig_adapter_explain_rows(const ig_adapter *a, const char *what) {
     const char *weight = broken_weight(a);
     if (weight)
         return IG_FAIL(IG_ERR_NUMBER,
-                       "%s are not finite: the weight %s holds numbers that are not; the file is "
-                       "damaged",
-                       what, weight);
+                       "%s are not finite: the weight %s holds numbers that are not%s", what,
+                       weight, a->source ? "; the file is damaged: get it again" : "");
     return IG_FAIL(IG_ERR_NUMBER,
                    "%s are not finite, though all weights are: a number grew too large on the way, "
                    "or a key of the file is wrong; a cache of halves holds 65504 at most, one in "

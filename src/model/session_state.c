@@ -26,7 +26,7 @@ typedef struct head {
 } head;
 static_assert(sizeof(head) == 72, "padding");
 
-static const char magic[8] = "IGSTATE1";
+static const char magic[8] = "IGSTATE2";
 
 /* ---- whose state it is ---- */
 
@@ -41,7 +41,9 @@ static void add_keys(XXH3_state_t *sum, const ig_gguf *file, const char *arch) {
     for (size_t i = 0; i < ig_gguf_n_values(file); i++) {
         const ig_gguf_value *v = ig_gguf_value_at(file, i);
         const size_t length = strlen(arch);
-        if (v->key.n_bytes <= length || memcmp(v->key.bytes, arch, length) != 0) continue;
+        if (v->key.n_bytes <= length || memcmp(v->key.bytes, arch, length) != 0 ||
+            v->key.bytes[length] != '.')
+            continue;
         XXH3_64bits_update(sum, v->key.bytes, v->key.n_bytes);
         for (uint64_t k = 0; k < v->count; k++) {
             const double number = v->texts ? 0 : ig_gguf_real_at(v, k);

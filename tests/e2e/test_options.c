@@ -269,6 +269,9 @@ static void what_cannot_be_written_is_known_before_the_run(void **state) {
     check_error(generate_with("--report /dev/null/x"), 6, "--report /dev/null/x: Not a directory");
     check_error(generate_with("--report -"), 2, "--report -: goes to a file");
     check_error(RUN("quantize", model, "-", "Q8_0"), 2, "OUT -: goes to a file");
+    check_error(RUN("quantize", model, "x.onnx", "Q8_0"), 2, "call it .gguf");
+    check_error(RUN("generate", "-m", model, "-p", "a", "-n", "1", "--prompt-cache", lost), 6,
+                "No such file");
     assert_int_equal(access("-", F_OK), -1);
     unlink(text);
 }
