@@ -424,7 +424,8 @@ static void chat_answers_in_json_lines(void **state) {
 static void a_line_that_cannot_be_answered_does_not_end_a_chat(void **state) {
     (void)state;
     enum { LONGER = (1 << 24) + 100000 }; /* than a line may be */
-    char *lines = malloc(LONGER + 64), path[64];
+    char *lines = malloc(LONGER + 256), path[64];
+    assert_non_null(lines);
     char *at = stpcpy(lines, "the caf\n");
     memset(at, 'x', 100);
     at = stpcpy(at + 100, "\n");
