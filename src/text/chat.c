@@ -23,7 +23,6 @@ struct ig_chat_format {
 
 /* The first whose marks a template has is taken, so what has more of them stands first.  Templates
  * are programs: "\\n" is what stands in them for the end of a line. */
-
 static const ig_chat_format formats[] = {
     {
         .name = "phi4",

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "checks.h"
 #include "ingot/report.h"
 #include "program.h"
 #include "xml.h"
@@ -29,15 +30,6 @@ typedef struct fixture {
 
 /* A small transformer: the same code as the large one, in a moment. */
 #define SMALL_GPT "-w", "gpt", "--d-model", "64", "--layers", "1", "-c", "16", "-b", "2"
-
-/* The code and a phrase on stderr; nothing on stdout.  Frees the result. */
-static void check_error(program_result result, int code, const char *words) {
-    if (result.code != code || !strstr(result.err, words))
-        fail_msg("exit %d (wanted %d), stderr '%s' (wanted '%s')", result.code, code, result.err,
-                 words);
-    assert_string_equal(result.out, "");
-    program_free(&result);
-}
 
 /* One JSON object of this schema on stdout; the caller drops the reference. */
 static json_t *json_of(program_result result, const char *schema) {

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "checks.h"
 #include "program.h"
 #include "xml.h"
 
@@ -29,15 +30,6 @@ typedef struct fixture {
 #define RUN_WITH(options, ...) \
     program_run(INGOT_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}, options)
 #define ENV(...) (&(program_options){.env = (const char *const[]){__VA_ARGS__, NULL}})
-
-/* The code and a phrase on stderr; nothing on stdout.  Frees the result. */
-static void check_error(program_result result, int code, const char *words) {
-    if (result.code != code || !strstr(result.err, words))
-        fail_msg("exit %d (wanted %d), stderr '%s' (wanted '%s')", result.code, code, result.err,
-                 words);
-    assert_string_equal(result.out, "");
-    program_free(&result);
-}
 
 /* Exit 0 and a phrase on stdout; nothing on stderr.  Frees the result. */
 static void check_output(program_result result, const char *words) {

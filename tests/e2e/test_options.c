@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "checks.h"
 #include "models/models.h"
 #include "program.h"
 
@@ -41,15 +42,6 @@ static json_t *json_of(program_result result, const char *schema) {
     assert_string_equal(json_string_value(json_object_get(root, "schema")), schema);
     program_free(&result);
     return root;
-}
-
-/* The code and a phrase on stderr; nothing on stdout. */
-static void check_error(program_result result, int code, const char *words) {
-    if (result.code != code || !strstr(result.err, words))
-        fail_msg("exit %d (wanted %d), stderr '%s' (wanted '%s')", result.code, code, result.err,
-                 words);
-    assert_string_equal(result.out, "");
-    program_free(&result);
 }
 
 /* Two tokens of a text, with further words on the command line: "-ngl 99". */

@@ -23,6 +23,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "checks.h"
 #include "program.h"
 
 enum { TERMINAL_BYTES = 1 << 16, WAIT_MS = 60000 };
@@ -38,14 +39,6 @@ static void write_file(const char *path, const char *bytes, size_t n_bytes) {
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, n_bytes, file), n_bytes);
     assert_int_equal(fclose(file), 0);
-}
-
-static void check_error(program_result result, int code, const char *words) {
-    if (result.code != code || !strstr(result.err, words))
-        fail_msg("exit %d (wanted %d), stderr '%s' (wanted '%s')", result.code, code, result.err,
-                 words);
-    assert_string_equal(result.out, "");
-    program_free(&result);
 }
 
 static char *output_of(program_result result) {

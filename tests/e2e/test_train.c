@@ -20,6 +20,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "checks.h"
 #include "ingot/checkpoint.h"
 #include "program.h"
 #include "xml.h"
@@ -96,15 +97,6 @@ static int leave(void **state) {
 }
 
 #define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, enter, leave)
-
-/* The code and a phrase on stderr; nothing on stdout.  Frees the result. */
-static void check_error(program_result result, int code, const char *words) {
-    if (result.code != code || !strstr(result.err, words))
-        fail_msg("exit %d (wanted %d), stderr '%s' (wanted '%s')", result.code, code, result.err,
-                 words);
-    assert_string_equal(result.out, "");
-    program_free(&result);
-}
 
 static void check_ok(program_result result) {
     if (result.code != 0) fail_msg("exit %d: %s", result.code, result.err);
