@@ -8,12 +8,6 @@
 #include "backend/cpu/packed.h"
 #include "backend/cpu/rounded.h"
 
-IG_INLINE vi vi_repeat(const void *four_bytes) {
-    int32_t x;
-    memcpy(&x, four_bytes, sizeof x);
-    return vi_set(x);
-}
-
 /* The whole number that one half of a block, or all of it, begins with. */
 IG_INLINE vi whole_begin(const panel_kind kind, const rounded *x, const int half) {
     if (!kind_has_min(kind)) return vi_repeat(&x->rest[half]);
@@ -27,14 +21,15 @@ IG_INLINE vf scale_first(const panel_kind kind, vi whole, vf scale, vf below) {
 }
 
 IG_INLINE vf add_min(const rounded *x, const int half, vf min, vf sum) {
-    return vf_fma(min, vf_set(float_of_bits(x->rest[half])), sum);
+    return vf_fma_repeated(min, &x->rest[half], sum);
 }
 
 /* `by` is the scale of the activations.  A number that has to be converted is ready later than the
  * product of both scales. */
-IG_INLINE vf add_whole(const panel_kind kind, vf by, vi whole, vf scale, vf below, vf sum) {
-    if (!kind_is_shifted(kind)) return vf_fma(vi_to_float(whole), vf_mul(scale, by), sum);
-    return vf_fma(scale_first(kind, whole, scale, below), by, sum);
+IG_INLINE vf add_whole(const panel_kind kind, const float *by, vi whole, vf scale, vf below,
+                       vf sum) {
+    if (!kind_is_shifted(kind)) return vf_fma(vi_to_float(whole), vf_mul(scale, vf_set(*by)), sum);
+    return vf_fma_repeated(scale_first(kind, whole, scale, below), by, sum);
 }
 
 /*

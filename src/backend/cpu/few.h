@@ -74,13 +74,15 @@ IG_INLINE void dot_step(const ig_dtype type, const open_blocks *o, const rounded
     }
     IG_UNROLL
     for (int r = 0; r < rows; r++) {
-        const vi bytes = vi_repeat(x->x[r * x->stride].q + 4 * j);
+        const int8_t *bytes = x->x[r * x->stride].q + 4 * j;
         IG_UNROLL
         for (int g = 0; g < groups; g++) {
-            if (rows > 1)
-                vi_add_dot(&whole[r][g], w[g], bytes);
+            if (rows > 2 && !reads_lines(type))
+                vi_add_dot_repeated(&whole[r][g], w[g], bytes);
+            else if (rows > 1)
+                vi_add_dot(&whole[r][g], w[g], vi_repeat(bytes));
             else
-                whole[r][g] = vi_dot(whole[r][g], w[g], bytes);
+                whole[r][g] = vi_dot(whole[r][g], w[g], vi_repeat(bytes));
         }
     }
 }
@@ -117,9 +119,9 @@ IG_INLINE vf add_wholes(const panel_kind kind, const rounded *x, vi first, vi se
         const vf both = vf_fma(vi_to_float(second), s->scale[1], half);
         sum = vf_fma(both, vf_set(x->scale), sum);
     } else {
-        sum = add_whole(kind, vf_set(x->scale), first, s->scale[0], s->below[0], sum);
+        sum = add_whole(kind, &x->scale, first, s->scale[0], s->below[0], sum);
         if (shifted_halves(kind) == 2)
-            sum = add_whole(kind, vf_set(x->scale), second, s->scale[1], s->below[1], sum);
+            sum = add_whole(kind, &x->scale, second, s->scale[1], s->below[1], sum);
     }
     if (kind_has_min(kind)) sum = add_min(x, 0, s->min[0], sum);
     if (kind == TWO_MINS) sum = add_min(x, 1, s->min[1], sum);
@@ -221,7 +223,7 @@ IG_INLINE void add_wide_rows(const open_blocks *o, const rounded *x, int64_t str
         IG_UNROLL
         for (int r = 0; r < WIDE_ROWS; r++) {
             float *sum = sums + r * columns + g * PANEL_COLUMNS;
-            vf_store(sum, add_whole(ONE_SCALE, vf_set(x[r * stride].scale), whole[r],
+            vf_store(sum, add_whole(ONE_SCALE, &x[r * stride].scale, whole[r],
                                     o->s[g].scale[0], vf_set(0), vf_load(sum)));
         }
     }

@@ -105,9 +105,9 @@ IG_INLINE void add_place(const key_unit *k, const asked *a, vi *sum, turn *w, co
     IG_UNROLL for (int s = 0; s < TURN_STEPS; s++) {
         const vi key[KEY_VECTORS] = {vi_load(k->four[s][0]), vi_load(k->four[s][1])};
         IG_UNROLL for (int h = 0; h < queries; h++) {
-            const vi four = vi_set_digits(a[h * MOST_BLOCKS].digit[s][place]);
+            const uint8_t *four = a[h * MOST_BLOCKS].digit[s][place];
             IG_UNROLL for (int v = 0; v < KEY_VECTORS; v++)
-                vi_add_dot(&sum[h * KEY_VECTORS + v], key[v], four);
+                vi_add_dot_repeated(&sum[h * KEY_VECTORS + v], key[v], four);
         }
         turn_step(w, columns, place, s);
         /* The compiler moves no loads and stores past this: a step stays where it is. */

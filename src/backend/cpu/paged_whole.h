@@ -33,12 +33,6 @@ enum {
 /* Of four numbers, their digits side by side; the last place is not used. */
 typedef uint8_t digits_of_four[4][4];
 
-IG_INLINE vi vi_set_digits(const uint8_t *four) {
-    int32_t x;
-    memcpy(&x, four, sizeof x);
-    return vi_set(x);
-}
-
 /* A block of a query. */
 typedef struct asked {
     digits_of_four digit[IG_BLOCK / 4];
@@ -132,9 +126,9 @@ IG_INLINE void add_block(const turned *keys, int64_t stride, const asked *a, vf 
     IG_UNROLL for (int s = 0; s < COLUMN_WORDS; s++) {
         IG_UNROLL for (int v = 0; v < vectors; v++) key[v] = vi_load(keys[v * stride].four[s]);
         IG_UNROLL for (int i = 0; i < queries * DIGITS; i++) {
-            const vi four = vi_set_digits(a[i / DIGITS * MOST_BLOCKS].digit[s][i % DIGITS]);
+            const uint8_t *four = a[i / DIGITS * MOST_BLOCKS].digit[s][i % DIGITS];
             IG_UNROLL for (int v = 0; v < vectors; v++)
-                vi_add_dot(&dot[i * vectors + v], key[v], four);
+                vi_add_dot_repeated(&dot[i * vectors + v], key[v], four);
         }
     }
     IG_UNROLL for (int k = 0; k < queries * vectors; k++) {
@@ -188,7 +182,7 @@ IG_INLINE void add_four(const char *rows, int64_t step, const uint8_t (*digit)[4
     vi value[2];
     vi_fours(rows, step, value);
     IG_UNROLL for (int i = 0; i < queries * DIGITS; i++) {
-        const vi weight = vi_set_digits(digit[i / DIGITS * stride + i % DIGITS]);
+        const vi weight = vi_repeat(digit[i / DIGITS * stride + i % DIGITS]);
         IG_UNROLL for (int v = 0; v < 2; v++) vi_add_dot(&sum[2 * i + v], weight, value[v]);
     }
 }

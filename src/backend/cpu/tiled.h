@@ -106,10 +106,9 @@ IG_INLINE void tiled_add(const panel *const *p, const char *x, int64_t b, const 
     const float *scales = (const float *)(const void *)(x + rows * IG_BLOCK);
     IG_UNROLL
     for (int r = 0; r < rows; r++) {
-        const vf scale = vf_set(scales[r]);
         IG_UNROLL
         for (int g = 0; g < TILED_GROUPS; g++) {
-            sum[r][g] = add_whole(ONE_SCALE, scale, vi_load(whole->at[g][r]),
+            sum[r][g] = add_whole(ONE_SCALE, scales + r, vi_load(whole->at[g][r]),
                                   vf_load(p[g]->scale[b][0]), vf_set(0), sum[r][g]);
         }
     }

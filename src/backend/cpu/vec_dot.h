@@ -43,13 +43,35 @@ IG_INLINE vi vi_dot(vi acc, vi u, vi s) {
 IG_INLINE void vi_hide(vi *x) { __asm__("" : "+r"(*x)); }
 #endif
 
-/* *acc += products; for loops of so many sums that gcc would move them to and fro. */
+/* Four bytes, the same in all lanes. */
+IG_INLINE vi vi_repeat(const void *four_bytes) {
+    int32_t x;
+    memcpy(&x, four_bytes, sizeof x);
+    return vi_set(x);
+}
+
+/*
+ * *acc += products; for loops of so many sums that gcc would move them to and fro.  The second takes
+ * four bytes for all lanes out of memory by itself: where somebody else computes on the same core,
+ * instructions are what is short, and one that only loads is one too many (docs/decisions/0048).
+ */
 #if defined(__AVX512VNNI__)
 IG_INLINE void vi_add_dot(vi *acc, vi u, vi s) {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(*acc) : "v"(u), "v"(s));
 }
 #else
 IG_INLINE void vi_add_dot(vi *acc, vi u, vi s) { *acc = vi_dot(*acc, u, s); }
+#endif
+#if defined(__AVX512VNNI__) && !IG_WATCHED
+IG_INLINE void vi_add_dot_repeated(vi *acc, vi u, const void *four_bytes) {
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0"
+            : "+v"(*acc)
+            : "v"(u), "m"(*(const int32_t *)four_bytes));
+}
+#else
+IG_INLINE void vi_add_dot_repeated(vi *acc, vi u, const void *four_bytes) {
+    vi_add_dot(acc, u, vi_repeat(four_bytes));
+}
 #endif
 
 /*

@@ -96,9 +96,9 @@ IG_INLINE void add_steps(const panel *const *p, const rounded *const *x, int64_t
             u[v] = line_at(p[v / PANEL_VECTORS]->w[b][s], v % PANEL_VECTORS);
         IG_UNROLL_COLUMNS
         for (int r = 0; r < rows; r++) {
-            const vi a = vi_repeat(x[r][b].q + 4 * s);
             IG_UNROLL_COLUMNS
-            for (int v = 0; v < TILE_VECTORS; v++) whole[r][v] = vi_dot(whole[r][v], u[v], a);
+            for (int v = 0; v < TILE_VECTORS; v++)
+                vi_add_dot_repeated(&whole[r][v], u[v], x[r][b].q + 4 * s);
         }
     }
 }
@@ -134,7 +134,7 @@ IG_INLINE void add_scaled(const panel *const *p, const rounded *const *x, int64_
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
         for (int v = 0; v < TILE_VECTORS; v++)
-            sum[r][v] = add_whole(kind, vf_set(x[r][b].scale), whole[r][v],
+            sum[r][v] = add_whole(kind, &x[r][b].scale, whole[r][v],
                                   tile_scale(p, b, half, v), tile_below(p, b, half, v), sum[r][v]);
     }
 }
@@ -163,7 +163,7 @@ IG_INLINE void add_both(const panel *const *p, const rounded *const *x, int64_t 
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
         for (int v = 0; v < TILE_VECTORS; v++)
-            sum[r][v] = vf_fma(both[r][v], vf_set(x[r][b].scale), sum[r][v]);
+            sum[r][v] = vf_fma_repeated(both[r][v], &x[r][b].scale, sum[r][v]);
     }
 }
 
@@ -210,17 +210,20 @@ IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t 
                         const tile_out *out, const int rows, const panel_kind kind,
                         const bool is_wide) {
     tile_sums sum;
+    const rounded *row[TILE_ROWS]; /* in registers: gcc would load them for each product */
     if (rows > (kind_halves(kind) == 2 ? TILE_ROWS_TWO : TILE_ROWS)) return; /* never called */
     load_sums(out, sum, rows);
+    IG_UNROLL_COLUMNS
+    for (int r = 0; r < rows; r++) row[r] = x[r];
     for (int64_t b = 0; b < blocks; b++) {
         __builtin_prefetch(out->ahead + b * LINE, 0, 2);
         if (adds_halves_first(kind))
-            add_both(p, x, b, sum, rows, kind);
+            add_both(p, row, b, sum, rows, kind);
         else
-            add_scaled(p, x, b, sum, 0, rows, kind, is_wide);
-        if (shifted_halves(kind) == 2) add_scaled(p, x, b, sum, 1, rows, kind, false);
-        if (kind_has_min(kind)) add_mins(p, x, b, sum, 0, rows);
-        if (kind == TWO_MINS) add_mins(p, x, b, sum, 1, rows);
+            add_scaled(p, row, b, sum, 0, rows, kind, is_wide);
+        if (shifted_halves(kind) == 2) add_scaled(p, row, b, sum, 1, rows, kind, false);
+        if (kind_has_min(kind)) add_mins(p, row, b, sum, 0, rows);
+        if (kind == TWO_MINS) add_mins(p, row, b, sum, 1, rows);
     }
     put_tile(out, sum, rows);
 }
