@@ -223,8 +223,8 @@ IG_INLINE void add_wide_rows(const open_blocks *o, const rounded *x, int64_t str
         IG_UNROLL
         for (int r = 0; r < WIDE_ROWS; r++) {
             float *sum = sums + r * columns + g * PANEL_COLUMNS;
-            vf_store(sum, add_whole(ONE_SCALE, &x[r * stride].scale, whole[r],
-                                    o->s[g].scale[0], vf_set(0), vf_load(sum)));
+            vf_store(sum, add_whole(ONE_SCALE, &x[r * stride].scale, whole[r], o->s[g].scale[0],
+                                    vf_set(0), vf_load(sum)));
         }
     }
 }

@@ -54,7 +54,8 @@
  * a float by itself that is used more than once. */
 #if defined(__AVX512F__) && !IG_WATCHED
 IG_INLINE vf vf_fma_repeated(vf a, const void *b, vf c) {
-    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(a), "m"(*(const float *)b));
+    typedef float one __attribute__((aligned(1), may_alias));
+    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(a), "m"(*(const one *)b));
     return c;
 }
 #else

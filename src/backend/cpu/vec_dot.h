@@ -51,9 +51,10 @@ IG_INLINE vi vi_repeat(const void *four_bytes) {
 }
 
 /*
- * *acc += products; for loops of so many sums that gcc would move them to and fro.  The second takes
- * four bytes for all lanes out of memory by itself: where somebody else computes on the same core,
- * instructions are what is short, and one that only loads is one too many (docs/decisions/0048).
+ * *acc += products; for loops of so many sums that gcc would move them to and fro.  The second
+ * takes four bytes for all lanes out of memory by itself: where somebody else computes on the same
+ * core, instructions are what is short, and one that only loads is one too many
+ * (docs/decisions/0048).
  */
 #if defined(__AVX512VNNI__)
 IG_INLINE void vi_add_dot(vi *acc, vi u, vi s) {
@@ -64,9 +65,8 @@ IG_INLINE void vi_add_dot(vi *acc, vi u, vi s) { *acc = vi_dot(*acc, u, s); }
 #endif
 #if defined(__AVX512VNNI__) && !IG_WATCHED
 IG_INLINE void vi_add_dot_repeated(vi *acc, vi u, const void *four_bytes) {
-    __asm__("vpdpbusd %2%{1to16%}, %1, %0"
-            : "+v"(*acc)
-            : "v"(u), "m"(*(const int32_t *)four_bytes));
+    typedef int32_t four __attribute__((aligned(1), may_alias));
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(*acc) : "v"(u), "m"(*(const four *)four_bytes));
 }
 #else
 IG_INLINE void vi_add_dot_repeated(vi *acc, vi u, const void *four_bytes) {

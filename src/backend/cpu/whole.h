@@ -134,8 +134,8 @@ IG_INLINE void add_scaled(const panel *const *p, const rounded *const *x, int64_
     for (int r = 0; r < rows; r++) {
         IG_UNROLL_COLUMNS
         for (int v = 0; v < TILE_VECTORS; v++)
-            sum[r][v] = add_whole(kind, &x[r][b].scale, whole[r][v],
-                                  tile_scale(p, b, half, v), tile_below(p, b, half, v), sum[r][v]);
+            sum[r][v] = add_whole(kind, &x[r][b].scale, whole[r][v], tile_scale(p, b, half, v),
+                                  tile_below(p, b, half, v), sum[r][v]);
     }
 }
 
