@@ -52,6 +52,7 @@ static ig_status check(const bench_options *o, int subject) {
         {"cache-type-v", o->cache_v, OF_MODEL},
         {"n-gpu-layers", o->gpu_layers, OF_MODEL},
         {"ubatch-size", o->chunk, OF_MODEL},
+        {"threads-batch", o->threads_batch, OF_MODEL},
         {"runs", o->runs, ~OF_TRAIN},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -107,7 +108,10 @@ static const ig_opt opts[] = {
      .high = 4096},
     {OPT_INT, 't', "threads", offsetof(bench_options, threads),
      .help = "how many threads compute; 0: as many as there are processors", .value = "N",
-     .alias = "threads-batch tb", .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
+     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
+    {OPT_INT, 0, "threads-batch", offsetof(bench_options, threads_batch),
+     .help = "model: the same, where --threads has no number", .value = "N", .alias = "tb",
+     .low = 0, .high = 1024},
     {OPT_TEXT, 'w', "workload", offsetof(bench_options, workload),
      .help = "train: what to train; char-mlp if not said", .value = "NAME"},
     {OPT_TEXT, 0, "mode", offsetof(bench_options, mode),

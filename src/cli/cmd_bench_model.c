@@ -418,6 +418,7 @@ ig_status bench_model(ig_cli *cli, const bench_options *o) {
                     .cache = o->cache,
                     .cache_v = o->cache_v,
                     .threads = o->threads,
+                    .threads_batch = o->threads_batch,
                     .chunk = o->chunk,
                     .batch = o->sizes.batch},
         .runs = o->runs > 0 ? o->runs : DEFAULT_RUNS,

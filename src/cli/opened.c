@@ -27,7 +27,10 @@ const ig_opt model_opts[] = {
      .value = "FILE", .env = "INGOT_MODEL", .flags = OPT_FILE},
     {OPT_INT, 't', "threads", OPTION(threads),
      .help = "how many threads compute; 0: as many as there are processors", .value = "N",
-     .alias = "threads-batch tb", .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
+     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
+    {OPT_INT, 0, "threads-batch", OPTION(threads_batch),
+     .help = "the same, where --threads has no number: prompts have no threads of their own",
+     .value = "N", .alias = "tb", .initial = "0", .low = 0, .high = 1024},
     {OPT_TEXT, 0, "device", OPTION(device), .help = "where to compute", .value = "NAME",
      .alias = "backend dev", .env = "INGOT_DEVICE", .choices = ig_devices},
     {OPT_TEXT, 0, "n-gpu-layers", OPTION(gpu_layers),
@@ -140,6 +143,16 @@ static ig_status choose_device(const ig_cli *cli, const model_options *o, const 
     return IG_OK;
 }
 
+int model_threads(const model_options *o) {
+    return (int)(o->threads > 0 ? o->threads : o->threads_batch);
+}
+
+static void say_threads(const ig_cli *cli, const model_options *o) {
+    if (o->threads_batch <= 0 || o->threads_batch == model_threads(o)) return;
+    ig_cli_say(cli, "--threads-batch %lld: prompts have no threads of their own, here --threads %d",
+               (long long)o->threads_batch, model_threads(o));
+}
+
 ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     *out = (opened_model){.cli = cli, .options = o};
     ig_ctx_options options = ig_cli_ctx_options(cli);
@@ -151,7 +164,8 @@ ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     ig_run_batch(cli, 1);
     const double began = ig_clock_seconds();
     ig_signals_reading(out->path);
-    options.threads = (int)o->threads;
+    options.threads = model_threads(o);
+    say_threads(cli, o);
     IG_TRY(load(out, &options));
     out->load_ms = (ig_clock_seconds() - began) * 1e3;
     ig_run_stage(cli, "load", out->load_ms);

@@ -12,7 +12,7 @@
 
 typedef struct model_options {
     const char *path, *device, *gpu_layers, *cache, *cache_k, *cache_v, *pre;
-    int64_t threads, ctx_len, chunk, batch;
+    int64_t threads, threads_batch, ctx_len, chunk, batch;
     bool no_mmap, mlock, no_pack;
 } model_options;
 
@@ -30,6 +30,10 @@ typedef struct opened_model {
     ig_session *session; /* made when it is asked for */
     double load_ms;
 } opened_model;
+
+/* How many threads compute, prompts and tokens alike: --threads, or --threads-batch where that has
+ * no number. */
+int model_threads(const model_options *options);
 
 /* Loads the model; it must be closed in any case. */
 IG_MUST_CHECK ig_status model_open(ig_cli *cli, const model_options *options, opened_model *out);

@@ -21,7 +21,7 @@ static ig_status create_trained(const parity_job *job, opened_model *m) {
         .d_model = 64, .n_layers = 2, .n_heads = 4, .d_ff = 128, .ctx_len = 128};
     ig_ctx_options options = ig_cli_ctx_options(job->cli);
     options.device = m->options->device;
-    options.threads = (int)m->options->threads;
+    options.threads = model_threads(m->options);
     options.seed = SEED;
     IG_TRY(ig_ctx_create(&options, &m->ctx));
     IG_TRY(ig_adapter_create(m->ctx, job->arch, &config, &m->adapter));

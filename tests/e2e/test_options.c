@@ -128,6 +128,27 @@ static void layers_on_a_gpu_are_said_to_be_the_device(void **state) {
     program_free(&r);
 }
 
+static int64_t threads_of(const char *words, const char *says) {
+    program_result r = generate_with(words);
+    if (says && !strstr(r.err, says)) fail_msg("%s: '%s'", words, r.err);
+    if (!says) assert_null(strstr(r.err, "--threads"));
+    json_t *root = json_of(r, "ingot.generate.v1");
+    const json_t *config = json_object_get(root, "config_resolved");
+    const int64_t threads = json_integer_value(json_object_get(config, "threads"));
+    json_decref(root);
+    return threads;
+}
+
+static void prompts_have_no_threads_of_their_own(void **state) {
+    (void)state;
+    assert_int_equal(threads_of("--json -t 3 -tb 2", "here --threads 3"), 3);
+    assert_int_equal(threads_of("--json -tb 2 -t 3", "--threads-batch 2: prompts"), 3);
+    assert_int_equal(threads_of("--json -tb 3", NULL), 3);
+    assert_int_equal(threads_of("--json -t 3 -tb 3", NULL), 3);
+    assert_int_equal(threads_of("--json -t 3", NULL), 3);
+    check_error(RUN("bench", "overhead", "-tb", "1"), 2, "--threads-batch: means nothing to");
+}
+
 /* ---- values ---- */
 
 static int64_t seed_of(program_result result, int64_t *out_tokens) {
@@ -308,6 +329,7 @@ int main(void) {
         cmocka_unit_test(what_is_so_anyway_is_accepted),
         cmocka_unit_test(what_cannot_be_is_refused_by_its_own_name),
         cmocka_unit_test(layers_on_a_gpu_are_said_to_be_the_device),
+        cmocka_unit_test(prompts_have_no_threads_of_their_own),
         cmocka_unit_test(minus_one_draws_a_seed_and_lifts_the_limit),
         cmocka_unit_test(lists_are_checked_before_anything_runs),
         cmocka_unit_test(help_offers_what_is_taken),
