@@ -19,6 +19,8 @@
 
 const char *const model_caches[] = {"f16", "f32", "q8_0", NULL};
 
+static const char device_variable[] = "INGOT_DEVICE";
+
 #define OPTION(member) offsetof(model_options, member)
 
 const ig_opt model_opts[] = {
@@ -32,7 +34,7 @@ const ig_opt model_opts[] = {
      .help = "the same, where --threads has no number: prompts have no threads of their own",
      .value = "N", .alias = "tb", .initial = "0", .low = 0, .high = 1024},
     {OPT_TEXT, 0, "device", OPTION(device), .help = "where to compute", .value = "NAME",
-     .alias = "backend dev", .env = "INGOT_DEVICE", .choices = ig_devices},
+     .alias = "backend dev", .env = device_variable, .choices = ig_devices},
     {OPT_TEXT, 0, "n-gpu-layers", OPTION(gpu_layers),
      .help =
          "0: compute on the CPU; any other number, auto or all: as --device says, since a model "
@@ -136,10 +138,12 @@ static ig_status choose_device(const ig_cli *cli, const model_options *o, const 
                    layers, device ? device : "auto");
         return IG_OK;
     }
+    if (device && strcmp(device, "ref") == 0) return IG_OK; /* that one is the CPU, too */
     const bool differs = device && strcmp(device, "auto") != 0 && strcmp(device, "cpu") != 0;
-    if (differs && strcmp(device, "ref") != 0) /* that one is the CPU, too */
+    /* Texts are lent, so the variable's is known by its place: it is weaker than an option. */
+    if (differs && device != getenv(device_variable))
         return IG_FAIL(IG_ERR_ARGUMENT, "--n-gpu-layers 0, --device %s: one says the CPU", device);
-    if (!differs) *out = "cpu";
+    *out = "cpu";
     return IG_OK;
 }
 

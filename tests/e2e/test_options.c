@@ -45,15 +45,18 @@ static json_t *json_of(program_result result, const char *schema) {
 }
 
 /* Two tokens of a text, with further words on the command line: "-ngl 99". */
-static program_result generate_with(const char *words) {
+static program_result generate_in(const char *variable, const char *words) {
     const char *args[ARGS_MAX] = {"generate", "-m", model, "-p", "Hello", "-n", "2", "--temp", "0"};
     char copy[128];
     int count = 9;
     snprintf(copy, sizeof copy, "%s", words);
     for (char *word = strtok(copy, " "); word && count + 1 < ARGS_MAX; word = strtok(NULL, " "))
         args[count++] = word;
-    return program_run(INGOT_PROGRAM, args, NULL);
+    const char *const env[] = {variable, NULL};
+    return program_run(INGOT_PROGRAM, args, &(program_options){.env = env});
 }
+
+static program_result generate_with(const char *words) { return generate_in(NULL, words); }
 
 /* ---- words of llama.cpp ---- */
 
@@ -126,6 +129,23 @@ static void layers_on_a_gpu_are_said_to_be_the_device(void **state) {
                            "-fa", "1", "-b", "2048", "-ub", "64", "-ctk", "f16", "-ctv", "f16");
     if (r.code != 0) fail_msg("exit %d: %s", r.code, r.err);
     program_free(&r);
+}
+
+static void no_layers_on_a_gpu_is_stronger_than_a_variable(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"INGOT_DEVICE=vulkan", "cpu:0"},
+        {"RM_DEVICE=vulkan", "cpu:0"},
+        {"INGOT_DEVICE=ref", "ref:0"}, /* says the CPU, too */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_t *root = json_of(generate_in(cases[i][0], "-ngl 0 --json"), "ingot.generate.v1");
+        const json_t *config = json_object_get(root, "config_resolved");
+        assert_string_equal(json_string_value(json_object_get(config, "device")), cases[i][1]);
+        json_decref(root);
+    }
+    check_error(generate_in("INGOT_DEVICE=vulkan", "-ngl 0 --device vulkan"), 2,
+                "one says the CPU");
 }
 
 static int64_t threads_of(const char *words, const char *says) {
@@ -329,6 +349,7 @@ int main(void) {
         cmocka_unit_test(what_is_so_anyway_is_accepted),
         cmocka_unit_test(what_cannot_be_is_refused_by_its_own_name),
         cmocka_unit_test(layers_on_a_gpu_are_said_to_be_the_device),
+        cmocka_unit_test(no_layers_on_a_gpu_is_stronger_than_a_variable),
         cmocka_unit_test(prompts_have_no_threads_of_their_own),
         cmocka_unit_test(minus_one_draws_a_seed_and_lifts_the_limit),
         cmocka_unit_test(lists_are_checked_before_anything_runs),
