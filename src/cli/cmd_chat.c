@@ -67,10 +67,11 @@ static bool emit(void *user, const char *text, size_t bytes) {
 static ig_status print_json(const chat *c, const char *prompt, const ig_generated *result) {
     json_t *text = json_stringn(c->text.bytes ? c->text.bytes : "", c->text.used);
     json_t *root = json_pack(
-        "{s:s, s:o, s:o, s:I, s:s, s:o, s:o}", "schema", "ingot.chat.v1", "prompt",
+        "{s:s, s:o, s:o, s:I, s:s, s:I, s:o, s:o}", "schema", "ingot.chat.v1", "prompt",
         ig_json_text(prompt), "text", text ? text : ig_json_text(c->text.bytes), "n_tokens",
-        (json_int_t)result->n_tokens, "finish", talk_finish_name(result->finish), "first_token_ms",
-        ig_json_real(result->first_token_ms), "decode_ms", ig_json_real(result->decode_ms));
+        (json_int_t)result->n_tokens, "finish", talk_finish_name(result->finish), "seed",
+        (json_int_t)c->talker.seed, "first_token_ms", ig_json_real(result->first_token_ms),
+        "decode_ms", ig_json_real(result->decode_ms));
     if (!root) return IG_FAIL(IG_ERR_MEMORY, "JSON: no memory for the result");
     (void)!ig_json_write(stdout, root, IG_JSON_LINE); /* a closed pipe is noticed at the end */
     json_decref(root);

@@ -346,17 +346,20 @@ static void what_cannot_be_generated_is_one_sentence(void **state) {
 
 /* ---- chat ---- */
 
-static program_result chat_with(const char *lines, const char *option) {
+static program_result chat_of(const char *lines, const char *const *args) {
     int fds[2];
     assert_int_equal(pipe(fds), 0);
     assert_int_equal(write(fds[1], lines, strlen(lines)), (ssize_t)strlen(lines));
     close(fds[1]);
-    const program_result result = program_run(
-        INGOT_PROGRAM,
-        (const char *const[]){"chat", "-m", model, "-n", "12", "--temp", "0", option, NULL},
-        &(program_options){.in_fd = fds[0]});
+    const program_result result =
+        program_run(INGOT_PROGRAM, args, &(program_options){.in_fd = fds[0]});
     close(fds[0]);
     return result;
+}
+
+static program_result chat_with(const char *lines, const char *option) {
+    return chat_of(
+        lines, (const char *const[]){"chat", "-m", model, "-n", "12", "--temp", "0", option, NULL});
 }
 
 static size_t count_lines(const char *text) {
@@ -411,6 +414,36 @@ static void chat_answers_in_json_lines(void **state) {
         json_decref(root);
     }
     program_free(&result);
+}
+
+/* The second answer to the same line, made with this seed, and the seed that it tells. */
+static json_t *second_answer(const char *seed, json_int_t *out_seed) {
+    program_result result = chat_of(
+        "the caf\nthe caf\n", (const char *const[]){"chat", "-m", model, "-n", "12", "-q", "--temp",
+                                                    "5", "--json", "-s", seed, NULL});
+    assert_int_equal(result.code, 0);
+    char *rest = result.out;
+    strsep(&rest, "\n");
+    json_t *root = json_loads(strsep(&rest, "\n"), 0, NULL);
+    assert_true(json_is_integer(json_object_get(root, "seed")));
+    *out_seed = json_integer_value(json_object_get(root, "seed"));
+    json_t *text = json_incref(json_object_get(root, "text"));
+    json_decref(root);
+    program_free(&result);
+    return text;
+}
+
+static void a_chat_tells_the_seed_that_it_drew(void **state) {
+    (void)state;
+    char seed[24];
+    json_int_t drawn, again;
+    json_t *first = second_answer("-1", &drawn);
+    snprintf(seed, sizeof seed, "%lld", (long long)drawn);
+    json_t *same = second_answer(seed, &again);
+    assert_int_equal(again, drawn);
+    assert_string_equal(json_string_value(same), json_string_value(first));
+    json_decref(same);
+    json_decref(first);
 }
 
 /* Longer than a pipe holds, so it comes from a file. */
@@ -611,6 +644,7 @@ int main(void) {
         cmocka_unit_test(chat_continues_each_line_until_the_end_or_exit),
         cmocka_unit_test(chat_says_which_context_it_has),
         cmocka_unit_test(chat_answers_in_json_lines),
+        cmocka_unit_test(a_chat_tells_the_seed_that_it_drew),
         cmocka_unit_test(a_line_that_cannot_be_answered_does_not_end_a_chat),
         cmocka_unit_test(a_chat_without_an_answer_fails),
         cmocka_unit_test(on_a_terminal_lines_can_be_edited_and_called_back),
