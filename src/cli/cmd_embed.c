@@ -119,6 +119,8 @@ static const ig_opt opts[] = {
     {OPT_CHOICE, 0, "pooling", OPTION(pooling),
      .help = "how the tokens' vectors become one: as the file says, the mean, the first, the last",
      .value = "HOW", .initial = "file", .choices = poolings},
+    {OPT_MOOT, 0, "embedding", .help = "vectors are made", .alias = "embeddings",
+     .flags = OPT_HIDDEN},
     {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {0},
 };

@@ -90,6 +90,10 @@ static void what_is_so_anyway_is_accepted(void **state) {
         program_free(&r);
     }
     program_free(&plain);
+    json_decref(
+        json_of(RUN("embed", "-m", model, "-p", "a", "--embedding", "--json"), "ingot.embed.v1"));
+    json_decref(
+        json_of(RUN("embed", "-m", model, "-p", "a", "-embeddings", "--json"), "ingot.embed.v1"));
 }
 
 static void what_cannot_be_is_refused_by_its_own_name(void **state) {
@@ -110,6 +114,7 @@ static void what_cannot_be_is_refused_by_its_own_name(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_error(generate_with(cases[i][0]), 2, cases[i][1]);
+    check_error(generate_with("--embedding"), 2, "--embedding: 'ingot embed' makes vectors");
     check_error(RUN("-hf", "a/b"), 2, "-hf: nothing is downloaded");
     check_error(RUN("chat", "-m", model, "-no-cnv"), 2, "-no-cnv: 'ingot generate' continues");
 }
