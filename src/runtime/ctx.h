@@ -268,7 +268,9 @@ void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layou
                         bool *out_ready);
 void ig_ctx_pack_reached(const ig_ctx *ctx, const ig_operand *weight, uint64_t source_bytes);
 void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole);
-/* The context has another device now: what the old one packed goes, unless others attached it. */
+/* Before plans for another device are made, and after: what the old one packed and none of them has
+ * asked for goes, unless others attached it. */
+void ig_ctx_mark_packed(const ig_ctx *ctx);
 void ig_ctx_drop_packed(const ig_ctx *ctx);
 void ig_ctx_detach_all(ig_ctx *ctx);
 

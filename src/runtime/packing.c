@@ -33,6 +33,7 @@ typedef struct packed {
     void *bytes; /* in a stretch, or in what is kept */
     uint64_t n_bytes;
     ig_entry kept; /* the cache's, where they came from there */
+    bool old;      /* nobody has asked for it since the context that has it got another device */
 } packed;
 
 /* Memory that is filled from its beginning. */
@@ -148,16 +149,54 @@ void ig_ctx_detach_all(ig_ctx *ctx) {
     ig_free(&ctx->allocator, (void *)ctx->packings);
 }
 
-void ig_ctx_drop_packed(const ig_ctx *ctx) {
+/* Whether no other context has it. */
+static bool is_own(const ig_ctx *ctx, const ig_packing *p) {
+    uint32_t own = 0;
+    for (size_t i = 0; i < ctx->n_packings; i++) own += ctx->packings[i] == p;
+    return p->n_attached == own;
+}
+
+static void each_own(const ig_ctx *ctx, void (*what)(ig_packing *p)) {
     for (size_t i = 0; i < ctx->n_packings; i++) {
         ig_packing *p = ctx->packings[i];
-        uint32_t own = 0;
-        for (size_t k = 0; k < ctx->n_packings; k++) own += ctx->packings[k] == p;
         pthread_mutex_lock(&p->lock);
-        if (p->n_attached == own) drop_all(p);
+        if (is_own(ctx, p)) what(p);
         pthread_mutex_unlock(&p->lock);
     }
 }
+
+/* What comes from now on lies in other stretches, so that these can go. */
+static void mark_old(ig_packing *p) {
+    for (size_t i = 0; i < p->count; i++) p->all[i].old = true;
+    if (p->n_stretches > 0) p->stretches[p->n_stretches - 1].left = 0;
+}
+
+static bool is_used(const ig_packing *p, const stretch *s) {
+    for (size_t i = 0; i < p->count; i++) {
+        const char *bytes = p->all[i].bytes;
+        if (bytes >= (const char *)s->memory && bytes < s->next) return true;
+    }
+    return false;
+}
+
+static void drop_old(ig_packing *p) {
+    size_t count = 0, n_stretches = 0;
+    for (size_t i = 0; i < p->count; i++)
+        if (p->all[i].old)
+            ig_entry_close(&p->all[i].kept);
+        else
+            p->all[count++] = p->all[i];
+    p->count = count;
+    for (size_t i = 0; i < p->n_stretches; i++)
+        if (is_used(p, &p->stretches[i]))
+            p->stretches[n_stretches++] = p->stretches[i];
+        else
+            ig_free(&p->memory, p->stretches[i].memory);
+    p->n_stretches = n_stretches;
+}
+
+void ig_ctx_mark_packed(const ig_ctx *ctx) { each_own(ctx, mark_old); }
+void ig_ctx_drop_packed(const ig_ctx *ctx) { each_own(ctx, drop_old); }
 
 /* ---- for backends ---- */
 
@@ -265,7 +304,8 @@ void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layou
                         bool *out_ready) {
     ig_packing *p = lock_packing_of(ctx, weight->host);
     if (!p) return NULL;
-    const packed *known = find(p, weight->host, layout, bytes);
+    packed *known = find(p, weight->host, layout, bytes);
+    if (known) known->old = false;
     *out_ready = known != NULL;
     void *result = known ? known->bytes : begin_new(ctx, p, weight, layout, bytes, out_ready);
     if (*out_ready || !result)

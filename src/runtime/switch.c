@@ -90,6 +90,7 @@ ig_status ig_switch_device(ig_ctx *ctx, const char *device) {
     ig_status status = ig_ctx_open_devices(ctx, device, &new);
     if (status == IG_OK) {
         ctx->planner = new;
+        ig_ctx_mark_packed(ctx);
         status = replan(ctx);
     }
     if (status == IG_OK) {

@@ -364,6 +364,65 @@ static void packed_weights_give_the_same_bits(void **state) {
     unsetenv("INGOT_ISA");
 }
 
+/* A product that is captured, in a context of its own. */
+typedef struct packer {
+    ig_ctx *ctx;
+    ig_packing *packing;
+    ig_captured *captured;
+    product p;
+    float y[COLUMNS];
+} packer;
+
+static void packer_begin(packer *out, uint64_t limit) {
+    static char w[COLUMNS * K / 32 * 34]; /* of Q8_0 */
+    static float x[K];
+    product *p = &out->p;
+    *out = (packer){0};
+    scribble(w, sizeof w);
+    for (int i = 0; i < K; i++) x[i] = (float)(i * 7919 % 2003) / 1000 - 1;
+    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .memory_bytes = limit}, &out->ctx));
+    must(ig_packing_create(NULL, &out->packing));
+    must(ig_packing_add(out->packing, w, sizeof w, IG_PACK_MEMORY));
+    must(ig_ctx_attach_packing(out->ctx, out->packing));
+    const ig_desc desc = {IG_Q8_0, IG_SHAPE(COLUMNS, K)};
+    must(ig_tensor_wrap(out->ctx, desc, NULL, w, NULL, NULL, &p->w));
+    must(ig_tensor_freeze(p->w));
+    p->x = floats(out->ctx, IG_SHAPE(1, K), x);
+    p->bias = floats(out->ctx, IG_SHAPE(COLUMNS), x);
+    must(ig_capture(out->ctx, compute, p, &out->captured));
+    must(ig_tensor_read(p->y, out->y, sizeof out->y));
+}
+
+static void packer_end(packer *a) {
+    ig_captured_destroy(a->captured);
+    ig_tensor_release(a->p.y);
+    ig_tensor_release(a->p.bias);
+    ig_tensor_release(a->p.x);
+    ig_tensor_release(a->p.w);
+    ig_ctx_detach_packing(a->ctx, a->packing);
+    ig_ctx_destroy(a->ctx);
+    ig_packing_release(a->packing);
+}
+
+/* What new plans have asked for stays when the device changes, and what only old ones had goes. */
+static void packed_weights_stay_where_a_plan_has_them(void **state) {
+    (void)state;
+    static const char *const to[] = {"ref", "cpu", "cpu", "ref", "cpu"};
+    float y[COLUMNS];
+    packer a;
+    packer_begin(&a, 0);
+    const uint64_t bytes = ig_packing_bytes(a.packing);
+    for (size_t i = 0; i < sizeof to / sizeof to[0]; i++) {
+        const bool is_cpu = strcmp(to[i], "cpu") == 0;
+        must(ig_switch_device(a.ctx, to[i]));
+        assert_int_equal(ig_packing_bytes(a.packing), is_cpu ? bytes : 0);
+        must(ig_captured_replay(a.captured));
+        must(ig_tensor_read(a.p.y, y, sizeof y));
+        if (is_cpu) assert_memory_equal(y, a.y, sizeof y);
+    }
+    packer_end(&a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_has_the_same_bits_alone_and_among_others),
@@ -372,6 +431,7 @@ int main(void) {
         TEST_WITH_CTX(what_is_not_finite_shows),
         cmocka_unit_test(a_scale_that_is_not_finite_shows),
         cmocka_unit_test(packed_weights_give_the_same_bits),
+        cmocka_unit_test(packed_weights_stay_where_a_plan_has_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
