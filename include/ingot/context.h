@@ -71,8 +71,9 @@ typedef struct ig_ctx_options {
     bool cache_weights;    /* weights that a device has packed are kept there, too */
     uint64_t cache_bytes; /* of all programs; the least recently used go.  IG_CACHE_BYTES_DEFAULT */
 
-    uint64_t memory_bytes; /* that tensors and plans may take on each device; more is IG_ERR_MEMORY.
-                              As much as there is */
+    uint64_t memory_bytes; /* that tensors, plans and packed weights may take on each device; more
+                              is IG_ERR_MEMORY, but weights are read as they lie instead.  As much
+                              as there is */
 } ig_ctx_options;
 
 #define IG_CACHE_BYTES_DEFAULT (UINT64_C(4) << 30)

@@ -19,7 +19,8 @@ typedef struct ig_packing ig_packing;
 
 /* References are counted; a context that it is attached to holds one.  What is packed comes from
  * the allocator (NULL: the heap), which is called by whichever thread packs and outlives the
- * packing.  Weights that there is no memory for are read as they lie. */
+ * packing.  Weights that there is no memory for, or no room for all of them in a context's limit,
+ * are read as they lie. */
 IG_API IG_MUST_CHECK ig_status ig_packing_create(const ig_allocator *allocator, ig_packing **out);
 IG_API ig_packing *ig_packing_retain(ig_packing *packing);
 IG_API void ig_packing_release(ig_packing *packing); /* NULL is fine */

@@ -1,6 +1,8 @@
 /* The defaults of backend.h: host memory, one device, synchronous. */
 #include "backend/device.h"
 
+#include <stdio.h>
+
 #include "base/blocks.h"
 #include "base/memory.h"
 
@@ -41,19 +43,23 @@ static ig_status alloc_here(ig_device *device, uint64_t bytes, ig_backend_buffer
     return IG_OK;
 }
 
-/* What the limit leaves; UINT64_MAX where there is none. */
-static uint64_t left_of_limit(const ig_device *device) {
+uint64_t ig_device_left(const ig_device *device) {
+    const uint64_t taken = device->allocated + device->packed;
     if (!device->limit) return UINT64_MAX;
-    return device->limit > device->allocated ? device->limit - device->allocated : 0;
+    return device->limit > taken ? device->limit - taken : 0;
 }
 
 static ig_status check_limit(const ig_device *device, uint64_t bytes) {
-    const uint64_t left = left_of_limit(device);
+    const uint64_t left = ig_device_left(device);
+    char packed[64] = "";
     if (bytes <= left) return IG_OK;
+    if (device->packed)
+        snprintf(packed, sizeof packed, "; packed weights take %llu",
+                 (unsigned long long)device->packed);
     return IG_FAIL(IG_ERR_MEMORY,
-                   "%s: a buffer of %llu bytes, but of %llu that it may take %llu are left",
+                   "%s: a buffer of %llu bytes, but of %llu that it may take %llu are left%s",
                    device->name, (unsigned long long)bytes, (unsigned long long)device->limit,
-                   (unsigned long long)left);
+                   (unsigned long long)left, packed);
 }
 
 ig_status ig_device_alloc(ig_device *device, uint64_t bytes, ig_backend_buffer **out) {
@@ -93,7 +99,7 @@ ig_status ig_device_read(ig_device *device, const ig_backend_buffer *src, uint64
 ig_memory_stats ig_device_memory(const ig_device *device) {
     ig_memory_stats stats = {device->allocated, device->peak, ig_memory_available()};
     if (device->backend->memory_stats) device->backend->memory_stats(device->handle, &stats);
-    const uint64_t left = left_of_limit(device);
+    const uint64_t left = ig_device_left(device);
     if (left < stats.available_bytes) stats.available_bytes = left;
     return stats;
 }

@@ -22,7 +22,8 @@ typedef struct ig_device {
     bool host_memory;   /* a buffer is the address of its first byte */
     uint64_t allocated; /* now and at most, as it was asked for */
     uint64_t peak;
-    uint64_t limit;                         /* of what is allocated; 0: none */
+    uint64_t packed;                        /* that weights take in layouts of a device's own */
+    uint64_t limit;                         /* of what is allocated and packed; 0: none */
     uint64_t moved_bytes;                   /* between the host's memory and its own */
     ig_compile_fn *overrides[IG_TAG_COUNT]; /* as they were registered; NULL: none */
 } ig_device;
@@ -59,6 +60,8 @@ IG_MUST_CHECK ig_status ig_device_write(ig_device *device, ig_backend_buffer *ds
                                         const void *src, uint64_t bytes);
 IG_MUST_CHECK ig_status ig_device_read(ig_device *device, const ig_backend_buffer *src,
                                        uint64_t offset, void *dst, uint64_t bytes);
+/* What the limit leaves; UINT64_MAX where there is none. */
+uint64_t ig_device_left(const ig_device *device);
 ig_memory_stats ig_device_memory(const ig_device *device);
 void ig_device_reset_peak(ig_device *device);
 

@@ -53,7 +53,8 @@ const ig_opt ig_common_opts[] = {
     {OPT_FLAG, 0, "isolate-plugin", offsetof(ig_cli, isolate_plugins),
      .help = "run plugins in a process of their own: if one dies, another device goes on"},
     {OPT_BYTES, 0, "memory-limit", offsetof(ig_cli, memory_bytes),
-     .help = "what tensors and plans may take on each device, as 64M or 1.5GiB; 0: all there is",
+     .help = "what tensors, plans and packed weights may take on each device, as 64M or 1.5GiB; 0: "
+             "all there is",
      .value = "BYTES", .initial = "0"},
     {OPT_CHOICE, 0, "color", offsetof(ig_cli, color),
      .help = "when to use colour; auto: on a terminal, unless NO_COLOR is set", .value = "WHEN",

@@ -176,6 +176,7 @@ struct ig_ctx {
     size_t n_retired, retired_room;
     ig_packing **packings; /* attached, as often as they were */
     size_t n_packings, packings_room;
+    bool reads_unpacked; /* it was said that the limit leaves no room for packed weights */
     ig_packing *packing; /* locked while one of its weights is packed; NULL: none is */
     ig_profile profile;
     ig_finite finite;
@@ -223,6 +224,12 @@ IG_MUST_CHECK ig_status ig_storage_part_to_host(ig_ctx *ctx, ig_storage *storage
 static inline ig_device *ig_ctx_far(const ig_ctx *ctx) {
     ig_device *first = ctx->planner.devices[0];
     return first->host_memory ? NULL : first;
+}
+/* The first device that works in host memory counts what is taken of it. */
+static inline ig_device *ig_ctx_near(const ig_ctx *ctx) {
+    uint32_t i = 0;
+    while (i + 1 < ctx->planner.n_devices && !ctx->planner.devices[i]->host_memory) i++;
+    return ctx->planner.devices[i];
 }
 void ig_pool_drain(ig_ctx *ctx);
 /* Whether bytes of one are bytes of the other. */

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "runtime/ctx.h"
 
 enum { LAYOUT_BYTES = 32, STRETCH_BYTES = 1 << 26 };
+enum { PLANS_SHARE = 8 }; /* one part in so many of a limit is for plans, which come later */
 
 /* Bytes that may be packed. */
 typedef struct source {
@@ -39,8 +41,8 @@ typedef struct packed {
 /* Memory that is filled from its beginning. */
 typedef struct stretch {
     void *memory;
-    char *next; /* what is free of it, */
-    uint64_t left;
+    char *first, *next; /* what is taken of it, */
+    uint64_t left;      /* and what is free */
 } stretch;
 
 struct ig_packing {
@@ -52,6 +54,7 @@ struct ig_packing {
     size_t n_sources, sources_room;
     packed *all;
     size_t count, room;
+    uint64_t taken;     /* bytes of stretches */
     stretch *stretches; /* the last one is being filled */
     size_t n_stretches, stretches_room;
 };
@@ -82,6 +85,7 @@ static void drop_all(ig_packing *p) {
     for (size_t i = 0; i < p->count; i++) ig_entry_close(&p->all[i].kept);
     for (size_t i = 0; i < p->n_stretches; i++) ig_free(&p->memory, p->stretches[i].memory);
     p->count = p->n_stretches = 0;
+    p->taken = 0;
 }
 
 void ig_packing_release(ig_packing *p) {
@@ -115,6 +119,24 @@ uint64_t ig_packing_bytes(ig_packing *p) {
 
 /* ---- in a context ---- */
 
+static bool is_first(const ig_ctx *ctx, size_t i) {
+    for (size_t k = 0; k < i; k++)
+        if (ctx->packings[k] == ctx->packings[i]) return false;
+    return true;
+}
+
+/* Others may have packed, too.  What is mapped from the cache is a file's, as the weights are. */
+static void count_packed(const ig_ctx *ctx) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < ctx->n_packings; i++) {
+        if (!is_first(ctx, i)) continue;
+        pthread_mutex_lock(&ctx->packings[i]->lock);
+        bytes += ctx->packings[i]->taken;
+        pthread_mutex_unlock(&ctx->packings[i]->lock);
+    }
+    ig_ctx_near(ctx)->packed = bytes;
+}
+
 ig_status ig_ctx_attach_packing(ig_ctx *ctx, ig_packing *p) {
     if (!ctx) return IG_FAIL(IG_ERR_ARGUMENT, "attach_packing: NULL");
     if (!p) return IG_OK;
@@ -124,6 +146,7 @@ ig_status ig_ctx_attach_packing(ig_ctx *ctx, ig_packing *p) {
     pthread_mutex_lock(&p->lock);
     p->n_attached++;
     pthread_mutex_unlock(&p->lock);
+    count_packed(ctx);
     return IG_OK;
 }
 
@@ -140,6 +163,7 @@ void ig_ctx_detach_packing(ig_ctx *ctx, ig_packing *p) {
     for (size_t i = 0; ctx && p && i < ctx->n_packings; i++)
         if (ctx->packings[i] == p) {
             detach(ctx, i);
+            count_packed(ctx);
             return;
         }
 }
@@ -188,15 +212,24 @@ static void drop_old(ig_packing *p) {
             p->all[count++] = p->all[i];
     p->count = count;
     for (size_t i = 0; i < p->n_stretches; i++)
-        if (is_used(p, &p->stretches[i]))
+        if (is_used(p, &p->stretches[i])) {
             p->stretches[n_stretches++] = p->stretches[i];
-        else
+        } else {
+            p->taken -= (uint64_t)(p->stretches[i].next - p->stretches[i].first);
             ig_free(&p->memory, p->stretches[i].memory);
+        }
     p->n_stretches = n_stretches;
 }
 
-void ig_ctx_mark_packed(const ig_ctx *ctx) { each_own(ctx, mark_old); }
-void ig_ctx_drop_packed(const ig_ctx *ctx) { each_own(ctx, drop_old); }
+void ig_ctx_mark_packed(const ig_ctx *ctx) {
+    each_own(ctx, mark_old);
+    count_packed(ctx);
+}
+
+void ig_ctx_drop_packed(const ig_ctx *ctx) {
+    each_own(ctx, drop_old);
+    count_packed(ctx);
+}
 
 /* ---- for backends ---- */
 
@@ -227,10 +260,16 @@ static packed *find(const ig_packing *p, const void *weight, const char *layout,
     return NULL;
 }
 
+static uint64_t source_bytes(const ig_packing *p) {
+    uint64_t all = 0;
+    for (size_t i = 0; i < p->n_sources; i++) all += p->sources[i].n_bytes;
+    return all;
+}
+
 /* Room for the weight in a stretch of its own, or for others behind it too. */
 static bool add_stretch(ig_packing *p, uint64_t bytes) {
-    uint64_t all = 0, room = bytes;
-    for (size_t i = 0; i < p->n_sources; i++) all += p->sources[i].n_bytes;
+    const uint64_t all = source_bytes(p);
+    uint64_t room = bytes;
     if (room < STRETCH_BYTES && room < all) room = all < STRETCH_BYTES ? all : STRETCH_BYTES;
     if (room > UINT64_MAX - 2 * (uint64_t)IG_LARGE_PAGE ||
         !IG_GROW(&p->memory, p->stretches, &p->stretches_room, p->n_stretches + 1))
@@ -241,7 +280,7 @@ static bool add_stretch(ig_packing *p, uint64_t bytes) {
     if (!memory) return false;
     char *first = memory + (-(uintptr_t)memory & (IG_LARGE_PAGE - 1));
     ig_ask_large_pages(first, room);
-    p->stretches[p->n_stretches++] = (stretch){memory, first, room};
+    p->stretches[p->n_stretches++] = (stretch){memory, first, first, room};
     return true;
 }
 
@@ -255,14 +294,17 @@ static void *take(ig_packing *p, uint64_t bytes) {
     char *taken = last->next;
     last->next += lines;
     last->left -= lines;
+    p->taken += lines;
     return taken;
 }
 
 /* What was taken last. */
 static void give_back(ig_packing *p, char *taken) {
     stretch *last = &p->stretches[p->n_stretches - 1];
-    last->left += (uint64_t)(last->next - taken);
+    const uint64_t bytes = (uint64_t)(last->next - taken);
+    last->left += bytes;
     last->next = taken;
+    p->taken -= bytes;
 }
 
 /* Pages that lie whole in the first bytes of the weight; its neighbours need theirs. */
@@ -276,6 +318,29 @@ static void drop_pages(const ig_packing *p, const char *weight, uint64_t bytes) 
     /* Who looks at a few bytes, or at a neighbour, shall not have 2 MiB brought for them. */
     (void)madvise((void *)begin, end - begin, MADV_NOHUGEPAGE);
     (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+/* Whether the limit leaves room for the weight, and for those that follow and for plans: packing
+ * some would leave plans without memory that they could have had. */
+static bool may_take(ig_ctx *ctx, const ig_packing *p, uint64_t bytes) {
+    const ig_device *device = ig_ctx_near(ctx);
+    const uint64_t left = ig_device_left(device), plans = device->limit / PLANS_SHARE;
+    const uint64_t room = left > plans ? left - plans : 0;
+    const uint64_t all = source_bytes(p), rest = all > p->taken ? all - p->taken : 0;
+    const uint64_t wanted = rest > bytes ? rest : bytes;
+    if (wanted <= room) return true;
+    if (!ctx->reads_unpacked) {
+        char text[192];
+        snprintf(
+            text, sizeof text,
+            "weights are read as they lie: packed they would take %llu bytes, and of %llu that "
+            "may be taken %llu are left for them",
+            (unsigned long long)wanted, (unsigned long long)device->limit,
+            (unsigned long long)room);
+        ctx->host.table.log(&ctx->host.table, IG_LOG_WARNING, text);
+    }
+    ctx->reads_unpacked = true;
+    return false;
 }
 
 /* From the cache, mapped, or as memory to be filled. */
@@ -293,7 +358,9 @@ static void *begin_new(ig_ctx *ctx, ig_packing *p, const ig_operand *weight, con
                           ctx->artifacts.found_bytes);
         drop_pages(p, weight->host, UINT64_MAX); /* that may have been read for their digest */
     }
-    new->bytes = *out_ready ? (void *)(uintptr_t)kept : take(p, bytes);
+    new->bytes = *out_ready                ? (void *)(uintptr_t)kept
+                 : may_take(ctx, p, bytes) ? take(p, bytes)
+                                           : NULL;
     if (!new->bytes) return NULL;
     memcpy(new->layout, layout, strlen(layout) + 1);
     p->count++;
@@ -302,6 +369,7 @@ static void *begin_new(ig_ctx *ctx, ig_packing *p, const ig_operand *weight, con
 
 void *ig_ctx_pack_begin(ig_ctx *ctx, const ig_operand *weight, const char *layout, uint64_t bytes,
                         bool *out_ready) {
+    count_packed(ctx);
     ig_packing *p = lock_packing_of(ctx, weight->host);
     if (!p) return NULL;
     packed *known = find(p, weight->host, layout, bytes);
@@ -335,4 +403,5 @@ void ig_ctx_pack_end(ig_ctx *ctx, const ig_operand *weight, bool whole) {
     ctx->packing = NULL;
     ctx->pack_ns += ig_clock_ns() - ctx->pack_began_ns;
     pthread_mutex_unlock(&p->lock);
+    count_packed(ctx);
 }

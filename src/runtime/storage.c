@@ -18,13 +18,6 @@ static uint32_t class_of(uint64_t bytes, uint64_t *rounded) {
     return (top - 6) * 4 + quarter + 1;
 }
 
-/* The first device that works in host memory counts what is taken of it. */
-static ig_device *device_of(const ig_ctx *ctx) {
-    uint32_t i = 0;
-    while (i + 1 < ctx->planner.n_devices && !ctx->planner.devices[i]->host_memory) i++;
-    return ctx->planner.devices[i];
-}
-
 static void drop_mirror(const ig_ctx *ctx, ig_storage *s) {
     if (s->mirror.buffer) ig_mirror_drop(&s->mirror, ig_ctx_far(ctx));
 }
@@ -45,7 +38,7 @@ void ig_pool_drain(ig_ctx *ctx) {
         for (ig_storage *s; (s = ctx->pool[i]) != NULL;) {
             ctx->pool[i] = s->next;
             drop_mirror(ctx, s);
-            ig_device_free(device_of(ctx), s->buffer, s->bytes);
+            ig_device_free(ig_ctx_near(ctx), s->buffer, s->bytes);
             ig_free(&ctx->allocator, s);
         }
 }
@@ -63,10 +56,10 @@ ig_status ig_storage_promise(ig_ctx *ctx, uint64_t bytes, ig_storage **out) {
 
 ig_status ig_storage_fulfil(ig_ctx *ctx, ig_storage *s) {
     if (s->buffer) return IG_OK;
-    ig_status status = ig_device_alloc(device_of(ctx), s->bytes, &s->buffer);
+    ig_status status = ig_device_alloc(ig_ctx_near(ctx), s->bytes, &s->buffer);
     if (status != IG_OK) { /* what lies unused in the pool may be enough */
         ig_pool_drain(ctx);
-        status = ig_device_alloc(device_of(ctx), s->bytes, &s->buffer);
+        status = ig_device_alloc(ig_ctx_near(ctx), s->bytes, &s->buffer);
     }
     if (status != IG_OK) return status;
     ig_ask_large_pages(s->buffer, s->bytes); /* what is as large, caches say, is read at length */
@@ -111,7 +104,7 @@ void ig_storage_adopt(ig_ctx *ctx, ig_storage *s, const ig_storage *outside) {
     if (s->wrapped) {
         if (s->release) s->release(s->owner);
     } else {
-        ig_device_free(device_of(ctx), s->buffer, s->bytes);
+        ig_device_free(ig_ctx_near(ctx), s->buffer, s->bytes);
     }
     s->buffer = outside->buffer;
     s->bytes = outside->bytes;
@@ -153,15 +146,15 @@ void ig_storage_release(ig_ctx *ctx, ig_storage *s) {
 
 void ig_arena_free(ig_ctx *ctx) {
     drop_mirror(ctx, &ctx->arena);
-    ig_device_free(device_of(ctx), ctx->arena.buffer, ctx->arena.bytes);
+    ig_device_free(ig_ctx_near(ctx), ctx->arena.buffer, ctx->arena.bytes);
 }
 
 ig_status ig_arena_reserve(ig_ctx *ctx, uint64_t bytes) {
     if (bytes <= ctx->arena.bytes) return IG_OK;
     ig_backend_buffer *larger = NULL;
-    IG_TRY(ig_device_alloc(device_of(ctx), bytes, &larger));
+    IG_TRY(ig_device_alloc(ig_ctx_near(ctx), bytes, &larger));
     drop_mirror(ctx, &ctx->arena);
-    ig_device_free(device_of(ctx), ctx->arena.buffer, ctx->arena.bytes);
+    ig_device_free(ig_ctx_near(ctx), ctx->arena.buffer, ctx->arena.bytes);
     ctx->arena.buffer = larger;
     ctx->arena.bytes = bytes;
     ctx->arena.mirror = (ig_mirror){.host = (char *)larger, .bytes = bytes};

@@ -1,11 +1,13 @@
 /* Products with stored weights: a row's result is its own, whatever is computed beside it. */
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "backend/cpu/cpu.h"
 #include "base/blocks.h"
 #include "ingot/blocks.h"
+#include "ingot/report.h"
 #include "unit/check.h"
 
 enum { ROWS = 601, COLUMNS = 37, K = 2304 }; /* more than a block of each, in every kernel */
@@ -423,6 +425,34 @@ static void packed_weights_stay_where_a_plan_has_them(void **state) {
     packer_end(&a);
 }
 
+static void packed_weights_count_for_the_limit(void **state) {
+    (void)state;
+    packer plain, wide, narrow;
+    packer_begin(&plain, 0);
+    const uint64_t packed = ig_packing_bytes(plain.packing), limit = packed + (1 << 20);
+    packer_begin(&wide, limit);
+    assert_int_equal(ig_packing_bytes(wide.packing), packed);
+    const ig_memory_stats m = ig_report_memory(wide.ctx);
+    assert_true(m.available_bytes + m.allocated_bytes + packed <= limit);
+    if (packed > 0) { /* plain C reads weights as they lie */
+        char words[64];
+        ig_tensor *t = NULL;
+        snprintf(words, sizeof words, "packed weights take %llu", (unsigned long long)packed);
+        refused(ig_tensor_create(wide.ctx, (ig_desc){IG_F32, IG_SHAPE(1 << 18)}, &t), IG_ERR_MEMORY,
+                words);
+        ig_ctx_detach_packing(wide.ctx, wide.packing);
+        must(ig_ctx_attach_packing(wide.ctx, wide.packing)); /* it is counted once, again */
+        assert_int_equal(ig_report_memory(wide.ctx).available_bytes, m.available_bytes);
+    }
+    packer_begin(&narrow, packed > 0 ? packed : limit); /* plans need a part of it */
+    assert_int_equal(ig_packing_bytes(narrow.packing), 0);
+    assert_memory_equal(wide.y, plain.y, sizeof plain.y);
+    assert_memory_equal(narrow.y, plain.y, sizeof plain.y);
+    packer_end(&narrow);
+    packer_end(&wide);
+    packer_end(&plain);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_has_the_same_bits_alone_and_among_others),
@@ -431,6 +461,7 @@ int main(void) {
         TEST_WITH_CTX(what_is_not_finite_shows),
         cmocka_unit_test(a_scale_that_is_not_finite_shows),
         cmocka_unit_test(packed_weights_give_the_same_bits),
+        cmocka_unit_test(packed_weights_count_for_the_limit),
         cmocka_unit_test(packed_weights_stay_where_a_plan_has_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
