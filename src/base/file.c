@@ -187,15 +187,6 @@ static ig_status resolve_path(const ig_allocator *a, const char *path, char **ou
     return *out ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "%s: no memory for its name", path);
 }
 
-bool ig_file_writer_temporary(const char *path, char *out, size_t room) {
-    char target[PATH_MAX];
-    struct stat info;
-    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) path = realpath(path, target);
-    if (!path) return false;
-    const int length = snprintf(out, room, "%s%s", path, suffix);
-    return length > 0 && (size_t)length < room;
-}
-
 static ig_status open_directory(ig_file_writer *w) {
     assert(w->path);
     const char *slash = strrchr(w->path, '/');
@@ -287,6 +278,8 @@ ig_status ig_file_writer_create(const ig_allocator *a, const char *path, uint64_
         ig_file_writer_destroy(w);
     return status;
 }
+
+const char *ig_file_writer_temporary(const ig_file_writer *w) { return w->temporary; }
 
 ig_status ig_file_writer_write(ig_file_writer *w, uint64_t offset, const void *bytes,
                                uint64_t n_bytes) {

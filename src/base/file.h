@@ -57,9 +57,8 @@ typedef struct ig_file_writer ig_file_writer;
 IG_MUST_CHECK ig_status ig_file_writer_create(const ig_allocator *a, const char *path,
                                               uint64_t size, ig_file_writer **out);
 
-/* Where a writer of this path writes until the commit; false: `out` has too little room, or the
- * link leads nowhere. */
-bool ig_file_writer_temporary(const char *path, char *out, size_t room);
+/* Where it writes until the commit: a file that is the writer's alone.  Lent. */
+const char *ig_file_writer_temporary(const ig_file_writer *writer);
 
 /* The bytes must lie within the size. */
 IG_MUST_CHECK ig_status ig_file_writer_write(ig_file_writer *writer, uint64_t offset,

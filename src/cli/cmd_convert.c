@@ -68,12 +68,12 @@ static ig_status write_model(conversion *c) {
     if (!c->results) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory", c->options->dir);
     c->meter = ig_meter_begin(&c->cli->term, c->cli->quiet, "convert", "MiB", 1);
     const double began = ig_clock_seconds();
-    const ig_produce_options options = {
-        .threads = (uint32_t)c->options->threads, .stop = progress, .user = c};
-    ig_signals_writing(c->options->out);
+    const ig_produce_options options = {.threads = (uint32_t)c->options->threads,
+                                        .stop = progress,
+                                        .user = c,
+                                        .writing = ig_signals_writing};
     const ig_status status =
         ig_conversion_write(c->model, c->options->out, c->recipe, &options, c->results);
-    ig_signals_writing(NULL);
     c->seconds = ig_clock_seconds() - began;
     ig_run_stage(c->cli, "convert", c->seconds * 1e3);
     if (status == IG_OK) ig_run_wrote(c->cli, "model", c->options->out);

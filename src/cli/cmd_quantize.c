@@ -108,14 +108,14 @@ static ig_status produce(quantization *q) {
     put_keys(q, w);
     q->meter = ig_meter_begin(&q->cli->term, q->cli->quiet, "quantize", "MiB", 1);
     const double began = ig_clock_seconds();
-    const ig_produce_options options = {
-        .threads = (uint32_t)q->options->threads, .stop = progress, .user = q};
-    ig_signals_writing(q->options->out);
+    const ig_produce_options options = {.threads = (uint32_t)q->options->threads,
+                                        .stop = progress,
+                                        .user = q,
+                                        .writing = ig_signals_writing};
     ig_status status = ig_gguf_announce(w, q->products, q->count);
     if (status == IG_OK)
         status =
             ig_gguf_produce(a, q->options->out, w, q->products, q->count, &options, q->results);
-    ig_signals_writing(NULL);
     q->seconds = ig_clock_seconds() - began;
     ig_run_stage(q->cli, "quantize", q->seconds * 1e3);
     if (status == IG_OK) ig_run_wrote(q->cli, "model", q->options->out);

@@ -1,12 +1,9 @@
 #include "cli/signals.h"
 
-#include <limits.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/file.h"
 
 /* The variables of the program that are nobody's: a signal handler is given no argument. */
 static volatile sig_atomic_t caught;
@@ -59,10 +56,6 @@ void ig_signals_guard_files(void) {
 
 void ig_signals_reading(const char *path) { being_read = path; }
 
-void ig_signals_writing(const char *path) {
-    static char temporary[PATH_MAX];
-    unfinished = NULL;
-    if (path && ig_file_writer_temporary(path, temporary, sizeof temporary)) unfinished = temporary;
-}
+void ig_signals_writing(const char *temporary) { unfinished = temporary; }
 
 int ig_signals_caught(void) { return caught; }

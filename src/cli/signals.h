@@ -18,9 +18,9 @@ void ig_signals_ignore_writes(void);
 void ig_signals_guard_files(void);
 void ig_signals_reading(const char *path); /* lent for good: argv's most often */
 
-/* The file that is made of what is read: what there is of it goes with the program.  NULL: none is,
- * any more. */
-void ig_signals_writing(const char *path);
+/* The file that is filled from what is read, which goes with the program and must be its own: lent
+ * until the next call.  NULL: none is, any more. */
+void ig_signals_writing(const char *temporary);
 
 /* For commands that ask: remembers SIGINT and SIGTERM, unless they were ignored before. */
 void ig_signals_catch(void);

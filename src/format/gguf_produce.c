@@ -154,7 +154,10 @@ ig_status ig_gguf_produce(const ig_allocator *a, const char *path, const ig_gguf
     ig_status status = ig_team_create(a, threads, &p.team);
     if (status == IG_OK) status = allocate(&p);
     if (status == IG_OK) status = ig_file_writer_create(a, path, p.total, &p.file);
+    const bool tells = status == IG_OK && options->writing;
+    if (tells) options->writing(ig_file_writer_temporary(p.file));
     if (status == IG_OK) status = produce_all(&p, products, count, out);
+    if (tells) options->writing(NULL);
     ig_file_writer_destroy(p.file);
     if (p.stretch) {
         ig_free(a, p.stretch->scratch);

@@ -35,6 +35,8 @@ typedef struct ig_produce_options {
     /* Asked after every stretch, with the bytes written so far; true: IG_ERR_CANCELLED. */
     bool (*stop)(void *user, const ig_product *product, uint64_t done, uint64_t total);
     void *user;
+    /* Told which file is filled, once that is nobody else's, and NULL when it is one no more. */
+    void (*writing)(const char *temporary);
 } ig_produce_options;
 
 /* Tells the writer, which has all keys, of the products, and finishes it. */

@@ -7,6 +7,7 @@
 #include "cli/data.h"
 #include "cli/signals.h"
 #include "directory.h"
+#include "format/gguf_produce.h"
 
 typedef void child_fn(const char *path);
 
@@ -47,17 +48,32 @@ static void reading_a_file_that_became_shorter_ends_with_3_and_its_name(void **s
     ends_with_3_and_its_name(state, read_beyond_the_end);
 }
 
+/* Reads from the file while what is made of it is written. */
+static void read_numbers(const ig_product *product, int64_t first, int64_t n, float *out) {
+    (void)first, (void)n, (void)out;
+    read_beyond_the_end(product->source);
+}
+
+/* Quantises a tensor, as far as that comes. */
+static void quantize(const char *path, const char *to) {
+    const ig_product product = {
+        "weight", {IG_Q8_0, IG_SHAPE(1, 32)}, .read = read_numbers, .source = path};
+    const ig_produce_options options = {.threads = 1, .writing = ig_signals_writing};
+    ig_gguf_writer *writer = NULL;
+    ig_produced made;
+    if (ig_gguf_writer_create(&ig_heap, to, &writer) != IG_OK) _exit(96);
+    if (ig_gguf_announce(writer, &product, 1) != IG_OK) _exit(95);
+    if (ig_gguf_produce(&ig_heap, to, writer, &product, 1, &options, &made) != IG_ERR_IO) _exit(94);
+}
+
 /* Beside the file: a link to what is made of it. */
 static void write_meanwhile(const char *path) {
     char link[PATH_BYTES + 8], out[PATH_BYTES + 8];
-    ig_file_writer *writer = NULL;
     snprintf(out, sizeof out, "%s.out", path);
     snprintf(link, sizeof link, "%s.link", path);
     const int fd = open(out, O_CREAT | O_WRONLY, 0600);
-    if (fd < 0 || close(fd) != 0 || symlink(out, link) != 0) _exit(96);
-    ig_signals_writing(link);
-    if (ig_file_writer_create(&ig_heap, link, 10, &writer) != IG_OK) _exit(95);
-    read_beyond_the_end(path);
+    if (fd < 0 || close(fd) != 0 || symlink(out, link) != 0) _exit(93);
+    quantize(path, link);
 }
 
 static void what_was_made_of_it_goes_and_the_file_before_stays(void **state) {
@@ -65,6 +81,25 @@ static void what_was_made_of_it_goes_and_the_file_before_stays(void **state) {
     ends_with_3_and_its_name(state, write_meanwhile);
     assert_int_equal(access(directory_path(state, "model.gguf.out", path), F_OK), 0);
     assert_int_equal(directory_count(state), 3); /* no .saving */
+}
+
+/* Somebody else writes there, so that it does not come to reading. */
+static void write_too(const char *path) {
+    char out[PATH_BYTES + 8];
+    snprintf(out, sizeof out, "%s.out", path);
+    quantize(path, out);
+    read_beyond_the_end(path);
+}
+
+static void what_somebody_else_writes_stays(void **state) {
+    char path[PATH_BYTES];
+    ig_file_writer *writer = NULL;
+    must(ig_file_writer_create(&ig_heap, directory_path(state, "model.gguf.out", path), 10,
+                               &writer));
+    ends_with_3_and_its_name(state, write_too);
+    assert_int_equal(access(ig_file_writer_temporary(writer), F_OK), 0);
+    ig_file_writer_destroy(writer);
+    assert_int_equal(directory_count(state), 1);
 }
 
 static void read_as_text(const char *path) {
@@ -83,6 +118,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(reading_a_file_that_became_shorter_ends_with_3_and_its_name),
         IN_DIRECTORY(what_was_made_of_it_goes_and_the_file_before_stays),
+        IN_DIRECTORY(what_somebody_else_writes_stays),
         IN_DIRECTORY(text_to_train_with_is_named_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
