@@ -78,6 +78,12 @@ typedef struct bench_line {
 } bench_line;
 bench_line bench_line_through(const double *x, const double *y, size_t count);
 
+/* A cost that is the difference of two times.  One that is not above zero says that the machine
+ * changes more from turn to turn than it takes: it is not known, null and "-".  Returns `out`. */
+enum { BENCH_COST_BYTES = 32 };
+json_t *bench_cost_json(double ns);
+const char *bench_cost_text(double ns, char out[BENCH_COST_BYTES]);
+
 /* "1,2,4": at most so many numbers, each in the range; the error names the option. */
 IG_MUST_CHECK ig_status bench_numbers(const char *option, const char *text, int64_t low,
                                       int64_t high, int most, int64_t *out, int *out_count);

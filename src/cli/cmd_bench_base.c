@@ -42,6 +42,14 @@ bench_line bench_line_through(const double *x, const double *y, size_t count) {
     return (bench_line){slope, mean_y - slope * mean_x};
 }
 
+json_t *bench_cost_json(double ns) { return ns > 0 ? ig_json_real(ns) : json_null(); }
+
+const char *bench_cost_text(double ns, char out[BENCH_COST_BYTES]) {
+    snprintf(out, BENCH_COST_BYTES, "-");
+    if (ns > 0) snprintf(out, BENCH_COST_BYTES, "%.1f", ns);
+    return out;
+}
+
 ig_status bench_numbers(const char *option, const char *text, int64_t low, int64_t high, int most,
                         int64_t *out, int *out_count) {
     const char *at = text;

@@ -15,8 +15,12 @@
  *
  * The number of launches is that of the plan's steps.  Barrier and team are
  * measured by themselves, since the backend avoids both where they do not pay.
- * All runs take turns; the lines go through the medians of all turns, and once
- * more through the least of each, which neighbours on the machine cannot spoil.
+ * All runs take turns.  Lines go through the times of each turn, and the median is
+ * that of what they say; once more they go through the least of each time, which
+ * neighbours on the machine cannot spoil.
+ *
+ * All but barrier and team are differences of times.  One that is not above zero
+ * is no cost: the turns differ by more, and it is not known.
  */
 #include "base/alloc.h"
 #include "cli/cmd_bench.h"
@@ -41,9 +45,8 @@ typedef struct probe {
     ig_ctx *ctx;
     ig_tensor *x, *y; /* read, and written at the end: a step that writes nothing is no step */
     int length;
-    double steps;    /* of the plan */
-    double *ns;      /* of a replay, in each turn */
-    bench_spread of; /* all turns */
+    double steps; /* of the plan */
+    double *ns;   /* of a replay, in each turn */
 } probe;
 
 enum { CURSOR, LAUNCH, BARRIER, TEAM, SUBMIT, COSTS };
@@ -63,11 +66,11 @@ typedef struct overhead {
     int runs;
     bench_device device;
     probe probes[DEVICES][LENGTHS];
-    double *values; /* [(devices x lengths) + barrier + team][runs] */
-    double *barrier_ns, *team_ns;
+    double *values;    /* [(devices x lengths) + costs][runs] */
+    double *ns[COSTS]; /* in each turn */
 } overhead;
 
-enum { SERIES = DEVICES * LENGTHS + 2 };
+enum { PROBES = DEVICES * LENGTHS, SERIES = PROBES + COSTS };
 
 /* ---- Probes ---- */
 
@@ -117,10 +120,10 @@ static ig_status time_team(const overhead *o, ig_ceiling what, double *out_ns) {
 
 static ig_status measure(overhead *o, ig_meter *meter) {
     for (int run = 0; run < o->runs; run++) {
-        for (int d = 0; d < DEVICES; d++)
-            for (int i = 0; i < LENGTHS; i++) IG_TRY(time_probe(&o->probes[d][i], run));
-        IG_TRY(time_team(o, IG_CEILING_BARRIER, &o->barrier_ns[run]));
-        IG_TRY(time_team(o, IG_CEILING_TEAM, &o->team_ns[run]));
+        for (int i = 0; i < LENGTHS; i++) /* what is compared runs side by side */
+            for (int d = 0; d < DEVICES; d++) IG_TRY(time_probe(&o->probes[d][i], run));
+        IG_TRY(time_team(o, IG_CEILING_BARRIER, &o->ns[BARRIER][run]));
+        IG_TRY(time_team(o, IG_CEILING_TEAM, &o->ns[TEAM][run]));
         if (run + 1 < o->runs) ig_meter_update(meter, (uint64_t)run + 1, "");
     }
     return IG_OK;
@@ -130,35 +133,45 @@ static ig_status measure(overhead *o, ig_meter *meter) {
 
 typedef enum quantile { MEDIAN, LEAST, QUANTILES } quantile;
 
-static double at(bench_spread s, quantile q) { return q == LEAST ? s.min : s.median; }
-
-static bench_line line_of(const probe probes[LENGTHS], quantile q, bool by_steps) {
-    double x[LENGTHS], y[LENGTHS];
-    for (int i = 0; i < LENGTHS; i++) {
-        x[i] = by_steps ? probes[i].steps : probes[i].length;
-        y[i] = at(probes[i].of, q);
-    }
-    return bench_line_through(x, y, LENGTHS);
+static bench_line line_of(const probe probes[LENGTHS], const double ns[LENGTHS], bool by_steps) {
+    double x[LENGTHS];
+    for (int i = 0; i < LENGTHS; i++) x[i] = by_steps ? probes[i].steps : probes[i].length;
+    return bench_line_through(x, ns, LENGTHS);
 }
 
-static void evaluate(overhead *o, double out[QUANTILES][COSTS]) {
-    const size_t runs = (size_t)o->runs;
-    for (int d = 0; d < DEVICES; d++)
-        for (int i = 0; i < LENGTHS; i++)
-            o->probes[d][i].of = bench_spread_of(o->probes[d][i].ns, runs);
-    const bench_spread barrier = bench_spread_of(o->barrier_ns, runs);
-    const bench_spread team = bench_spread_of(o->team_ns, runs);
-    for (quantile q = MEDIAN; q < QUANTILES; q++) {
-        const bench_line null = line_of(o->probes[ON_NULL], q, false);
-        const bench_line ops = line_of(o->probes[ON_CPU], q, false);
-        const bench_line steps = line_of(o->probes[ON_CPU], q, true);
-        const double steps_per_op = steps.slope != 0 ? ops.slope / steps.slope : 1;
-        out[q][CURSOR] = null.slope;
-        out[q][SUBMIT] = at(o->probes[ON_NULL][0].of, q) - null.slope; /* of the assignment */
-        out[q][LAUNCH] = (ops.slope - null.slope) / steps_per_op;
-        out[q][BARRIER] = at(barrier, q);
-        out[q][TEAM] = at(team, q);
+/* What the times of all probes say, of those costs that are differences. */
+static void solve(const overhead *o, double ns[DEVICES][LENGTHS], double out[COSTS]) {
+    const bench_line null = line_of(o->probes[ON_NULL], ns[ON_NULL], false);
+    const bench_line ops = line_of(o->probes[ON_CPU], ns[ON_CPU], false);
+    const bench_line steps = line_of(o->probes[ON_CPU], ns[ON_CPU], true);
+    const double steps_per_op = steps.slope != 0 ? ops.slope / steps.slope : 1;
+    out[CURSOR] = null.slope;
+    out[SUBMIT] = ns[ON_NULL][0] - null.slope; /* of the assignment */
+    out[LAUNCH] = (ops.slope - null.slope) / steps_per_op;
+}
+
+static double least_of(const double *values, int count) {
+    double least = values[0];
+    for (int i = 1; i < count; i++) least = values[i] < least ? values[i] : least;
+    return least;
+}
+
+static void evaluate(const overhead *o, double out[QUANTILES][COSTS]) {
+    double ns[DEVICES][LENGTHS], of_turn[COSTS];
+    for (int run = 0; run < o->runs; run++) {
+        for (int d = 0; d < DEVICES; d++)
+            for (int i = 0; i < LENGTHS; i++) ns[d][i] = o->probes[d][i].ns[run];
+        solve(o, ns, of_turn);
+        for (int c = 0; c < COSTS; c++)
+            if (c != BARRIER && c != TEAM) o->ns[c][run] = of_turn[c];
     }
+    for (int d = 0; d < DEVICES; d++)
+        for (int i = 0; i < LENGTHS; i++) ns[d][i] = least_of(o->probes[d][i].ns, o->runs);
+    solve(o, ns, out[LEAST]);
+    out[LEAST][BARRIER] = least_of(o->ns[BARRIER], o->runs);
+    out[LEAST][TEAM] = least_of(o->ns[TEAM], o->runs);
+    for (int c = 0; c < COSTS; c++)
+        out[MEDIAN][c] = bench_spread_of(o->ns[c], (size_t)o->runs).median;
 }
 
 /* ---- Results ---- */
@@ -172,9 +185,12 @@ static void print_table(const overhead *o, double of[QUANTILES][COSTS]) {
     printf("%s; %lld threads; %d turns, in ns\n\n  %-8s %8s %8s\n", o->device.isa,
            (long long)o->device.threads, o->runs, "", "median", "least");
     for (int c = 0; c < COSTS; c++) {
+        char median[BENCH_COST_BYTES], least[BENCH_COST_BYTES];
+        const bool shows = of[MEDIAN][c] > 0 && of[LEAST][c] > 0;
         if (is_known(o, c))
-            printf("  %-8s %8.1f %8.1f   %s\n", costs[c].label, of[MEDIAN][c], of[LEAST][c],
-                   costs[c].what);
+            printf("  %-8s %8s %8s   %s%s\n", costs[c].label,
+                   bench_cost_text(of[MEDIAN][c], median), bench_cost_text(of[LEAST][c], least),
+                   costs[c].what, shows ? "" : "; -: less than the turns differ by");
         else
             printf("  %-8s %8s %8s   one thread waits for nobody\n", costs[c].label, "-", "-");
     }
@@ -185,8 +201,8 @@ static ig_status print_json(const overhead *o, double of[QUANTILES][COSTS]) {
                              "machine", bench_machine_json(), "instruction_set", o->device.isa,
                              "threads", (json_int_t)o->device.threads, "runs", o->runs);
     for (int c = 0; c < COSTS; c++) {
-        json_t *cost = json_pack("{s:o, s:o}", "median", ig_json_real(of[MEDIAN][c]), "min",
-                                 ig_json_real(of[LEAST][c]));
+        json_t *cost = json_pack("{s:o, s:o}", "median", bench_cost_json(of[MEDIAN][c]), "min",
+                                 bench_cost_json(of[LEAST][c]));
         if (!is_known(o, c)) json_decref(cost);
         json_object_set_new(root, costs[c].key, is_known(o, c) ? cost : json_null());
     }
@@ -203,8 +219,7 @@ static ig_status open_all(overhead *o) {
             p->ns = o->values + (d * LENGTHS + i) * o->runs;
             IG_TRY(open_probe(o->cli, p, devices[d]));
         }
-    o->barrier_ns = o->values + (SERIES - 2) * o->runs;
-    o->team_ns = o->values + (SERIES - 1) * o->runs;
+    for (int c = 0; c < COSTS; c++) o->ns[c] = o->values + (PROBES + c) * o->runs;
     return IG_OK;
 }
 

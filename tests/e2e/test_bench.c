@@ -276,6 +276,16 @@ static void dump_into_a_missing_folder_is_6(void **state) {
 
 /* ---- overhead, ceilings, ops ---- */
 
+/* Differences of times may come out below zero, and no cost does. */
+static void check_cost(const json_t *root, const char *key) {
+    static const char *const of[] = {"median", "min"};
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *ns = json_object_get(json_object_get(root, key), of[i]);
+        assert_non_null(ns);
+        if (!json_is_null(ns)) assert_true(json_number_value(ns) > 0);
+    }
+}
+
 static void overhead_has_all_costs(void **state) {
     (void)state;
     static const char *const keys[] = {
@@ -285,6 +295,9 @@ static void overhead_has_all_costs(void **state) {
                            "ingot.bench.overhead.v1");
     check_keys(root, keys);
     assert_true(number(json_object_get(root, "barrier_ns"), "median") > 0);
+    check_cost(root, "cursor_ns");
+    check_cost(root, "launch_ns");
+    check_cost(root, "submit_ns");
     json_decref(root);
     root = json_of(RUN("bench", "overhead", "-q", "--json", "-r", "1", "-t", "1"),
                    "ingot.bench.overhead.v1");
