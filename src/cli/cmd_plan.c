@@ -17,6 +17,7 @@
 #include "ingot/bench.h"
 #include "ingot/grad.h"
 #include "ingot/report.h"
+#include "model/cost.h"
 
 enum { WARMUP = 6, PROFILED = 20, EVENTS = 1 << 18, CEILING_RUNS = 5, TITLE_BYTES = 160 };
 
@@ -39,7 +40,8 @@ typedef struct planner {
     ig_workload *workload; /* one of the two */
     model_options model_options;
     opened_model model;
-    int64_t rows; /* tokens that go through the model in a step */
+    int64_t rows;            /* tokens that go through the model in a step */
+    double pairs, positions; /* of the profile's steps: that rows have seen, and that were read */
     bench_device device;
     char title[TITLE_BYTES];
     plan_view view;
@@ -52,15 +54,18 @@ typedef struct planner {
 /* ---- Running ---- */
 
 /* The same tokens again and again: what they are makes no difference to the plan. */
-static ig_status feed(const planner *p) {
+static ig_status feed(planner *p) {
     enum { MOST_ROWS = 4096 };
     static const int32_t tokens[MOST_ROWS];
     if (ig_session_length(p->model.session, 0) + p->rows > ig_session_ctx_len(p->model.session))
         IG_TRY(ig_session_truncate(p->model.session, 0, 0));
+    const int64_t first = ig_session_length(p->model.session, 0);
+    p->pairs += ig_seen_by_rows(first, first + p->rows);
+    p->positions += (double)(first + p->rows);
     return ig_session_feed(p->model.session, 0, tokens, p->rows, NULL);
 }
 
-static ig_status run_steps(const planner *p, int64_t steps) {
+static ig_status run_steps(planner *p, int64_t steps) {
     for (int64_t i = 0; i < steps; i++) {
         if (p->model.session) {
             IG_TRY(feed(p));
@@ -93,11 +98,28 @@ static ig_status take_profile(planner *p) {
     steps = steps < 1 ? 1 : steps > PROFILED ? PROFILED : steps;
 
     IG_TRY(ig_profile_begin(p->ctx, EVENTS));
+    p->pairs = p->positions = 0;
     const double began = ig_clock_seconds();
     status = run_steps(p, steps);
     p->step_ns = (ig_clock_seconds() - began) * 1e9 / (double)steps;
+    p->pairs /= (double)steps;
+    p->positions /= (double)steps;
     ig_profile_end(p->ctx);
     return status == IG_OK ? ig_json_profile(p->ctx, &p->profile) : status;
+}
+
+/* What attention reads and computes of a cache is known in a run alone: one layer's in each step.
+ */
+static void add_seen(planner *p) {
+    if (!p->model.session) return;
+    const ig_token_cost cost = ig_session_cost(p->model.session);
+    const double layers = (double)ig_adapter_config(p->model.adapter).n_layers;
+    for (uint32_t i = 0; i < p->view.n_steps; i++) {
+        plan_step *s = &p->view.steps[i];
+        if (strncmp(s->op, "attention_paged", strlen("attention_paged")) != 0) continue;
+        s->bytes += (uint64_t)(p->positions * (double)cost.cache_bytes / layers);
+        s->flop += (uint64_t)(2 * p->pairs * (double)cost.last_seen_products);
+    }
 }
 
 /* Of one thread, since times are a thread's too; the most of several, since neighbours on the
@@ -158,6 +180,7 @@ static ig_status make_plan(planner *p) {
     if (!o->profile && !o->trace) return IG_OK;
     IG_TRY(take_profile(p));
     plan_view_add_times(&p->view, p->profile);
+    add_seen(p);
     return o->profile ? measure_ceilings(p) : IG_OK;
 }
 

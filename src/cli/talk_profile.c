@@ -38,9 +38,8 @@ static double seen(const talk_profile *p, int64_t first, int64_t end) {
  * last row of a prompt alone. */
 static double seen_flop(const talk_profile *p, const ig_token_cost *cost, int64_t first,
                         int64_t end) {
-    const double from = (double)first, to = (double)end;
-    const double pairs = (to * (to + 1) - from * (from + 1)) / 2;
-    const double last = p->phase == TALK_MAKING ? pairs : to > from ? to : 0;
+    const double pairs = ig_seen_by_rows(first, end);
+    const double last = p->phase == TALK_MAKING ? pairs : end > first ? (double)end : 0;
     return 2 * (pairs * (double)cost->seen_products + last * (double)cost->last_seen_products);
 }
 

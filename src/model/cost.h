@@ -18,4 +18,10 @@ typedef struct ig_token_cost {
  * are chosen. */
 ig_token_cost ig_session_cost(const ig_session *session);
 
+/* Positions that rows [first, end) see, each itself and all before it, together. */
+static inline double ig_seen_by_rows(int64_t first, int64_t end) {
+    const double from = (double)first, to = (double)end;
+    return (to * (to + 1) - from * (from + 1)) / 2;
+}
+
 #endif

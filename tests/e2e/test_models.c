@@ -352,6 +352,32 @@ static void bench_perplexity_parity_embed_and_plan_take_a_model(void **state) {
     json_decref(root);
 }
 
+/* Rows that fill the context, so that each step sees the same: 1 + 2 + ... positions. */
+static void a_profile_of_a_plan_counts_what_attention_computes(void **state) {
+    (void)state;
+    enum { ROWS = 32, SEEN = ROWS * (ROWS + 1) / 2 };
+    json_t *root = json_of(RUN("plan", "-m", model, "--profile", "-b", "32", "-c", "32", "--json"),
+                           "ingot.plan.v1");
+    const json_t *steps = json_object_get(json_object_get(root, "plan"), "steps"), *timed;
+    size_t i, found = 0;
+    json_array_foreach(json_object_get(json_object_get(root, "profile"), "steps"), i, timed) {
+        const char *op = json_string_value(json_object_get(timed, "op"));
+        if (strcmp(op, "attention_paged") != 0) continue;
+        const json_t *out = json_array_get(json_object_get(json_array_get(steps, i), "out"), 0);
+        const json_t *shape = json_object_get(out, "shape"); /* [rows, heads, width] */
+        const json_int_t width = json_integer_value(json_array_get(shape, 1)) *
+                                 json_integer_value(json_array_get(shape, 2));
+        assert_int_equal(json_integer_value(json_array_get(shape, 0)), ROWS);
+        assert_int_equal(json_integer_value(json_object_get(timed, "flop")),
+                         ROWS * width + 2 * SEEN * 2 * width); /* keys and values */
+        assert_true(json_integer_value(json_object_get(timed, "bytes")) >
+                    json_integer_value(json_object_get(json_array_get(steps, i), "bytes")));
+        found++;
+    }
+    assert_true(found > 0);
+    json_decref(root);
+}
+
 /* ---- chat ---- */
 
 static program_result chat_with(const char *lines, const char *option, const char *value) {
@@ -553,6 +579,7 @@ int main(void) {
         cmocka_unit_test(attention_counts_every_position_that_is_seen),
         cmocka_unit_test(logits_come_with_their_tokens),
         cmocka_unit_test(bench_perplexity_parity_embed_and_plan_take_a_model),
+        cmocka_unit_test(a_profile_of_a_plan_counts_what_attention_computes),
         cmocka_unit_test(a_conversation_remembers_until_it_is_reset),
         cmocka_unit_test(a_conversation_goes_on_behind_lines_without_an_answer),
         cmocka_unit_test(a_template_that_is_not_known_is_said_to_be),
