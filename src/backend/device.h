@@ -34,6 +34,9 @@ typedef struct ig_backend_list {
     uint32_t count;
 } ig_backend_list;
 
+/* The name of one of those that are built in, and no stand-in; NULL: there are no more. */
+const char *ig_backend_built_in(uint32_t number);
+
 /* How many devices there are; where a backend says something absurd, 0 and the thread's error. */
 uint32_t ig_backend_count(const ig_backend *backend, const ig_host *host);
 

@@ -20,6 +20,15 @@ static const ig_backend *const backends[] = {&ig_cpu_backend, &ig_ref_backend, &
                                              &ig_vulkan_backend};
 static const ig_backend_list built_in = {backends, sizeof backends / sizeof backends[0]};
 
+const char *ig_backend_built_in(uint32_t number) {
+    const bool stands_in = *INGOT_NO_VULKAN; /* vulkan_absent.c */
+    for (uint32_t i = 0; i < built_in.count; i++) {
+        if (stands_in && built_in.at[i] == &ig_vulkan_backend) continue;
+        if (number-- == 0) return built_in.at[i]->name;
+    }
+    return NULL;
+}
+
 /* "auto cpu ref null" */
 static const char *names(ig_backend_list list, char *out, size_t bytes) {
     size_t used = (size_t)snprintf(out, bytes, "auto");

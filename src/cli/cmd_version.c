@@ -1,4 +1,5 @@
 /* ingot version - what this program is, and what it was made with. */
+#include "backend/device.h"
 #include "backend/sets.h"
 #include "cli/cli.h"
 #include "cli/output.h"
@@ -44,16 +45,27 @@ static json_t *sets_json(void) {
     return list;
 }
 
-static ig_status print_json(const ig_cli *cli, const char *in_use) {
-    return ig_run_result(cli, json_pack("{s:s, s:s, s:s*, s:s, s:o, s:s?}", "schema",
-                                        "ingot.version.v1", "version", ig_version(), "commit",
-                                        *INGOT_COMMIT ? INGOT_COMMIT : NULL, "compiler", compiler,
-                                        "instruction_sets", sets_json(), "instruction_set",
-                                        *in_use ? in_use : NULL));
+static json_t *backends_json(void) {
+    json_t *list = json_array();
+    const char *name;
+    for (uint32_t i = 0; (name = ig_backend_built_in(i)) != NULL; i++)
+        json_array_append_new(list, json_string(name));
+    return list;
 }
 
-static void print_sets(void) {
+static ig_status print_json(const ig_cli *cli, const char *in_use) {
+    return ig_run_result(cli, json_pack("{s:s, s:s, s:s*, s:s, s:o, s:o, s:s?}", "schema",
+                                        "ingot.version.v1", "version", ig_version(), "commit",
+                                        *INGOT_COMMIT ? INGOT_COMMIT : NULL, "compiler", compiler,
+                                        "backends", backends_json(), "instruction_sets",
+                                        sets_json(), "instruction_set", *in_use ? in_use : NULL));
+}
+
+static void print_lists(void) {
     const char *name;
+    fputs("backends:", stdout);
+    for (uint32_t i = 0; (name = ig_backend_built_in(i)) != NULL; i++) printf(" %s", name);
+    putchar('\n');
     fputs("instruction sets:", stdout);
     for (int i = 0; (name = ig_instruction_set(i)) != NULL; i++) printf(" %s", name);
     putchar('\n');
@@ -68,7 +80,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     const bool known = *INGOT_COMMIT;
     printf("ingot %s%s%s%s\n", ig_version(), known ? " (" : "", INGOT_COMMIT, known ? ")" : "");
     printf("compiler: %s\n", compiler);
-    print_sets();
+    print_lists();
     if (*in_use)
         printf("in use here: %s\n", in_use);
     else
@@ -81,8 +93,9 @@ static const ig_opt opts[] = {{0}};
 const ig_command cmd_version = {
     .name = "version",
     .summary = "show version, compiler and instruction sets",
-    .about = "Shows the version, the compiler, the instruction sets that there are kernels for "
-             "and that this machine has, and the one that is used. INGOT_ISA forces another.",
+    .about = "Shows the version, the compiler, the backends that are built in, the instruction "
+             "sets that there are kernels for and that this machine has, and the one that is used. "
+             "INGOT_ISA forces another; 'ingot devices' has the devices, and what plugins add.",
     .opts = opts,
     .run = run,
 };

@@ -139,6 +139,26 @@ static void version_names_compiler_and_instruction_sets(void **state) {
     json_decref(root);
 }
 
+/* Those whose devices are there, or could be on another machine. */
+static void version_names_the_backends_that_are_built_in(void **state) {
+    (void)state;
+    json_t *version = json_of(RUN("version", "--json"), "ingot.version.v1");
+    json_t *devices = json_of(RUN("devices", "--json"), "ingot.devices.v1");
+    const json_t *names = json_object_get(version, "backends"), *device;
+    size_t i, found = 0;
+    json_array_foreach(json_object_get(devices, "devices"), i, device) {
+        const char *reason = json_string_value(json_object_get(device, "reason"));
+        const char *name = json_string_value(json_object_get(device, "backend"));
+        if (!json_is_null(json_object_get(device, "plugin"))) continue;
+        assert_int_equal(lists(names, name), !reason || !strstr(reason, "this build has none"));
+        found++;
+    }
+    assert_true(found >= json_array_size(names) && json_array_size(names) >= 3);
+    check_output(RUN("version"), "backends: cpu ref null");
+    json_decref(devices);
+    json_decref(version);
+}
+
 static void forced_instruction_set_is_the_one_in_use(void **state) {
     (void)state;
     json_t *root =
@@ -690,6 +710,7 @@ int main(void) {
         cmocka_unit_test(help_fits_the_width_it_is_given),
         cmocka_unit_test(help_is_there_for_programs_too),
         cmocka_unit_test(version_names_compiler_and_instruction_sets),
+        cmocka_unit_test(version_names_the_backends_that_are_built_in),
         cmocka_unit_test(forced_instruction_set_is_the_one_in_use),
         cmocka_unit_test(the_manual_page_in_the_tree_is_what_the_program_prints),
         cmocka_unit_test(an_unknown_command_gets_the_nearest_suggested),
