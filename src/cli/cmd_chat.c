@@ -22,8 +22,8 @@ typedef struct chat {
     uint64_t n_lines, n_answered, n_refused;
 
     /* Of a conversation. */
-    const ig_chat_format *format; /* NULL: it is none */
-    ig_chat_message *messages;    /* contents are ours */
+    ig_chat_style style;       /* {0}: it is none */
+    ig_chat_message *messages; /* contents are ours */
     size_t n_messages, room;
     ig_ids ids; /* of all of it */
 } chat;
@@ -119,12 +119,13 @@ static ig_status go_on(chat *c, const char *prompt) {
 /* The line is the next turn; one that cannot be answered is forgotten. */
 static ig_status reply(chat *c, const char *prompt) {
     ig_generate_options options = talk_generate_options(&c->talker);
-    const char *const turn_end[] = {ig_chat_turn_end(c->format)};
+    const ig_chat_format *format = c->style.format;
+    const char *const turn_end[] = {format ? ig_chat_turn_end(format) : NULL};
     const size_t before = c->n_messages;
-    if (options.n_stop == 0) options.stop = turn_end, options.n_stop = 1;
+    if (options.n_stop == 0 && format) options.stop = turn_end, options.n_stop = 1;
     c->ids.count = 0;
     IG_TRY(add_message(c, "user", prompt, strlen(prompt)));
-    ig_status status = ig_adapter_encode_chat(c->talker.model.adapter, c->format, c->messages,
+    ig_status status = ig_adapter_encode_chat(c->talker.model.adapter, &c->style, c->messages,
                                               c->n_messages, &c->ids);
     if (status == IG_OK)
         status =
@@ -138,8 +139,9 @@ static ig_status reply(chat *c, const char *prompt) {
 
 static ig_status answer(chat *c, const char *prompt) {
     IG_TRY(model_check_text(&c->talker.model, (model_text){(char *)prompt, strlen(prompt)}));
-    if (c->format && strcmp(prompt, "/reset") == 0) return begin(c);
-    IG_TRY(c->format ? reply(c, prompt) : go_on(c, prompt));
+    const bool is_talk = talk_has_style(&c->style);
+    if (is_talk && strcmp(prompt, "/reset") == 0) return begin(c);
+    IG_TRY(is_talk ? reply(c, prompt) : go_on(c, prompt));
     c->n_answered++;
     return IG_OK;
 }
@@ -182,8 +184,9 @@ static ig_status end(const chat *c) {
 /* Whether the file says how conversations are written, in words that we do not know. */
 static bool is_unknown(const chat *c) {
     const char *format = c->talker.options->format;
-    return !c->format && (!format || strcmp(format, "auto") == 0) &&
-           ig_adapter_has_chat_template(c->talker.model.adapter);
+    ig_tokenizer_data text;
+    return !talk_has_style(&c->style) && (!format || strcmp(format, "auto") == 0) &&
+           ig_adapter_chat_template(c->talker.model.adapter, &text);
 }
 
 static void introduce(const chat *c) {
@@ -197,9 +200,12 @@ static void introduce(const chat *c) {
                ig_adapter_architecture(c->talker.model.adapter),
                ig_count_text((uint64_t)ig_adapter_param_count(c->talker.model.adapter), count),
                ctx_len, of);
-    if (c->format)
+    if (c->style.jinja)
+        ig_cli_say(cli, "A conversation, written by %s. /reset begins anew, /exit ends.",
+                   c->talker.options->template_file ? "that template" : "the model's own template");
+    else if (c->style.format)
         ig_cli_say(cli, "A conversation in the format %s. /reset begins anew, /exit ends.",
-                   ig_chat_name(c->format));
+                   ig_chat_name(c->style.format));
     else if (is_unknown(c))
         ig_cli_say(cli, "The file has a chat template, but not one that is known: --chat-format "
                         "says how to write. Without it, it continues what you type. /exit ends.");
@@ -208,10 +214,9 @@ static void introduce(const chat *c) {
 }
 
 static ig_status converse(chat *c) {
-    const char *format = c->talker.options->format;
     c->ids.allocator = &c->talker.cli->allocator;
-    IG_TRY(talk_find_format(&c->talker, format ? format : "auto", &c->format));
-    if (c->talker.options->system && !c->format)
+    IG_TRY(talk_find_style(&c->talker, "auto", &c->style));
+    if (c->talker.options->system && !talk_has_style(&c->style))
         return IG_FAIL(IG_ERR_ARGUMENT, "--system: %s; --chat-format says how one is written",
                        is_unknown(c) ? "how the file writes a conversation is not known"
                                      : "this model holds no conversations");
@@ -230,6 +235,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     ig_line_destroy(c.line);
     forget(&c, 0);
     ig_ids_deinit(&c.ids);
+    ig_chat_style_deinit(&c.style);
     talk_close(&c.talker);
     ig_free(a, c.messages);
     ig_free(a, c.text.bytes);

@@ -24,6 +24,7 @@ typedef struct generation {
     const char *prompt;
     size_t prompt_bytes;
 
+    ig_chat_style style;
     ig_ids read;    /* the prompt's tokens */
     talk_text text; /* made; kept for JSON */
     int32_t *tokens;
@@ -140,38 +141,44 @@ static ig_status print_json(const generation *g) {
     return ig_run_result(g->talker.cli, own);
 }
 
-/* The prompt's tokens: of the text as it is, or as the first turn of a conversation. */
-static ig_status encode(generation *g) {
+/* ---- Its tokens ---- */
+
+static ig_status encode_plain(generation *g) {
     const talk_options *o = g->talker.options;
-    const ig_chat_format *format;
-    g->read.allocator = &g->talker.cli->allocator;
-    IG_TRY(talk_find_format(&g->talker, o->format ? o->format : "none", &format));
-    if (!format && o->system)
+    model_tokens tokens = {0};
+    ig_tokenizer_data text;
+    if (o->system)
         return IG_FAIL(IG_ERR_ARGUMENT,
                        "--system: is for conversations; --chat-format says how one "
                        "is written");
-    if (!format && o->format && strcmp(o->format, "auto") == 0)
+    if (o->format && strcmp(o->format, "auto") == 0)
         ig_cli_say(g->talker.cli,
                    "warning: --chat-format auto: the file has %s: the prompt is "
                    "continued as plain text",
-                   ig_adapter_has_chat_template(g->talker.model.adapter)
+                   ig_adapter_chat_template(g->talker.model.adapter, &text)
                        ? "a chat template that is not known"
                        : "no chat template");
-    const model_text text = {(char *)(uintptr_t)g->prompt, g->prompt_bytes};
-    if (!format) {
-        model_tokens tokens = {0};
-        IG_TRY(model_encode(&g->talker.model, text, &tokens));
-        g->read.at = tokens.at;
-        g->read.count = g->read.room = tokens.count;
-        return IG_OK;
-    }
-    IG_TRY(model_check_text(&g->talker.model, text));
+    IG_TRY(model_encode(&g->talker.model,
+                        (model_text){(char *)(uintptr_t)g->prompt, g->prompt_bytes}, &tokens));
+    g->read.at = tokens.at;
+    g->read.count = g->read.room = tokens.count;
+    return IG_OK;
+}
+
+/* Of the text as it is, or as the first turn of a conversation. */
+static ig_status encode(generation *g) {
+    const talk_options *o = g->talker.options;
+    g->read.allocator = &g->talker.cli->allocator;
+    IG_TRY(talk_find_style(&g->talker, "none", &g->style));
+    if (!talk_has_style(&g->style)) return encode_plain(g);
+    IG_TRY(model_check_text(&g->talker.model,
+                            (model_text){(char *)(uintptr_t)g->prompt, g->prompt_bytes}));
     const ig_chat_message messages[] = {
         {"system", o->system, o->system ? strlen(o->system) : 0},
         {"user", g->prompt, g->prompt_bytes},
     };
     const size_t first = o->system ? 0 : 1;
-    return ig_adapter_encode_chat(g->talker.model.adapter, format, messages + first, 2 - first,
+    return ig_adapter_encode_chat(g->talker.model.adapter, &g->style, messages + first, 2 - first,
                                   &g->read);
 }
 
@@ -241,6 +248,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     if (status == IG_OK) status = talk_open(cli, o, &g.talker);
     if (status == IG_OK) status = generate(&g);
     talk_profile_deinit(&g.profile);
+    ig_chat_style_deinit(&g.style);
     talk_close(&g.talker);
     json_decref(g.logprobs);
     ig_ids_deinit(&g.read);

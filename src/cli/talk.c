@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "cli/report.h"
 #include "model/guess.h"
 #include "text/sampler.h"
@@ -125,13 +126,38 @@ ig_status talk_check_room(const talker *t, const char *what, size_t count, const
                    what, count, room, next ? next : "", next ? ", " : "", more);
 }
 
-ig_status talk_find_format(const talker *t, const char *name, const ig_chat_format **out) {
-    *out = NULL;
-    if (strcmp(name, "none") == 0) return IG_OK;
-    if (strcmp(name, "auto") == 0) {
-        *out = ig_adapter_chat_format(t->model.adapter);
-        return IG_OK;
-    }
+/* ---- How conversations are written ---- */
+
+bool talk_has_style(const ig_chat_style *style) { return style->jinja || style->format; }
+
+static ig_status read_template(const talker *t, const char *path, ig_chat_style *out) {
+    ig_file_map file = {0};
+    char words[IG_ERROR_BYTES];
+    IG_TRY(ig_file_map_open(path, &file));
+    ig_status status = ig_chat_style_parse(t->model.adapter, file.bytes, (size_t)file.size,
+                                           t->options->system, out);
+    ig_file_map_close(&file);
+    if (status != IG_OK && status != IG_ERR_MEMORY)
+        status = IG_FAIL(status, "%s: %s", path, ig_cli_error(t->cli, words));
+    return status;
+}
+
+/* A template that is no good is no reason to leave: most write what one of our formats does. */
+static ig_status use_own_template(const talker *t, ig_chat_style *out) {
+    ig_tokenizer_data text;
+    char words[IG_ERROR_BYTES];
+    if (!ig_adapter_chat_template(t->model.adapter, &text)) return IG_OK;
+    const ig_status status =
+        ig_chat_style_parse(t->model.adapter, text.bytes, text.n_bytes, t->options->system, out);
+    if (status == IG_OK || status == IG_ERR_MEMORY) return status;
+    out->format = ig_chat_detect(text.bytes, text.n_bytes);
+    ig_cli_say(t->cli, "warning: %s; %s%s", ig_cli_error(t->cli, words),
+               out->format ? "what it writes looks like the format " : "it is not used",
+               out->format ? ig_chat_name(out->format) : "");
+    return IG_OK;
+}
+
+static ig_status find_format(const char *name, const ig_chat_format **out) {
     *out = ig_chat_find(name);
     if (*out) return IG_OK;
     char names[256] = "";
@@ -139,6 +165,17 @@ ig_status talk_find_format(const talker *t, const char *name, const ig_chat_form
         used += (size_t)snprintf(names + used, sizeof names - used, ", %s",
                                  ig_chat_name(ig_chat_at(i)));
     return IG_FAIL(IG_ERR_ARGUMENT, "--chat-format '%s': must be one of auto, none%s", name, names);
+}
+
+ig_status talk_find_style(const talker *t, const char *initial, ig_chat_style *out) {
+    const talk_options *o = t->options;
+    const char *name = o->format ? o->format : initial;
+    *out = (ig_chat_style){0};
+    if (o->template_file && o->format)
+        return IG_FAIL(IG_ERR_ARGUMENT, "--chat-format, --chat-template-file: one is enough");
+    if (o->template_file) return read_template(t, o->template_file, out);
+    if (strcmp(name, "none") == 0) return IG_OK;
+    return strcmp(name, "auto") == 0 ? use_own_template(t, out) : find_format(name, &out->format);
 }
 
 /* Control characters of one byte, but for the ends of lines and tabs. */
@@ -303,6 +340,9 @@ const ig_opt talk_opts[] = {
      .help = "how a conversation is written; auto: as the model's file has it, none: text is "
              "continued",
      .value = "NAME", .alias = "chat-template", .choices = formats},
+    {OPT_TEXT, 0, "chat-template-file", OPTION(template_file),
+     .help = "a file with a Jinja template that writes conversations, instead of the model's own",
+     .value = "FILE", .flags = OPT_FILE},
     {OPT_TEXT, 0, "system", OPTION(system),
      .help = "what the model is told before the conversation", .value = "TEXT",
      .alias = "sys system-prompt"},

@@ -14,7 +14,7 @@ typedef struct talk_options {
     const char *prompt, *file, *prompt_cache;
     model_options model;
     ig_texts stop, biases;
-    const char *format, *system; /* of a conversation */
+    const char *format, *template_file, *system; /* of a conversation */
     int64_t max_tokens, seed, top_k, repeat_last, mirostat, n_logprobs;
     int64_t guess_ngram, guess_most;
     double temperature, top_p, min_p, typical_p, mirostat_tau, mirostat_eta;
@@ -52,10 +52,13 @@ IG_MUST_CHECK ig_status talk_from_tokens(talker *talker, const int32_t *tokens, 
 IG_MUST_CHECK ig_status talk_check_room(const talker *talker, const char *what, size_t count,
                                         const char *next);
 
-/* The format that --chat-format names; "auto": that of the model's file.  NULL through `out`: none,
- * and text is continued as it is. */
-IG_MUST_CHECK ig_status talk_find_format(const talker *talker, const char *name,
-                                         const ig_chat_format **out);
+/* How conversations are written: as the template of --chat-template-file does, or as --chat-format
+ * says, or else as `initial` does.  "auto": by the template in the model's file, or, where that
+ * cannot be rendered, in the format that it looks like, which is said.  {0} through `out`: not at
+ * all, and text is continued as it is.  The caller deinits it. */
+IG_MUST_CHECK ig_status talk_find_style(const talker *talker, const char *initial,
+                                        ig_chat_style *out);
+bool talk_has_style(const ig_chat_style *style);
 
 /* Writes model text to stdout, at once. */
 void talk_write(const talker *talker, const char *text, size_t bytes);

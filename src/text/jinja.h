@@ -39,7 +39,7 @@ IG_MUST_CHECK ig_status ig_jinja_parse(const ig_allocator *a, const char *text, 
 void ig_jinja_destroy(ig_jinja *jinja);
 
 typedef struct ig_jinja_variables {
-    const json_t *given;        /* an object: all text in it is the caller's */
+    const json_t *given; /* an object: all text in it is the caller's, but for the known roles */
     ig_tokenizer_data bos, eos; /* bos_token and eos_token, the template's; NULL: there is none */
     int64_t now;                /* what strftime_now() tells, in seconds since 1970 */
 } ig_jinja_variables;

@@ -227,6 +227,15 @@ static ig_status from_array(jinja_run *run, const json_t *json, int depth, jinja
     return IG_OK;
 }
 
+/* Templates make tokens of roles, "<|" + role + "|>": the known ones are nobody's forgery. */
+static bool is_role(const char *key, const json_t *value) {
+    static const char *const roles[] = {"system", "user", "assistant", "tool", "developer"};
+    if (strcmp(key, "role") != 0 || !json_is_string(value)) return false;
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (strcmp(roles[i], json_string_value(value)) == 0) return true;
+    return false;
+}
+
 /* Keys of a JSON object differ, so nothing is looked for. */
 static ig_status from_object(jinja_run *run, const json_t *json, int depth, jinja_value *out) {
     IG_TRY(jinja_new_dict(run, JINJA_V_DICT, out));
@@ -236,7 +245,11 @@ static ig_status from_object(jinja_run *run, const json_t *json, int depth, jinj
         jinja_pair pair;
         IG_TRY(jinja_step(run, 0));
         IG_TRY(jinja_new_string(run, name, strlen(name), true, &pair.key));
-        IG_TRY(jinja_from_json(run, json_object_iter_value(i), depth + 1, &pair.value));
+        const json_t *value = json_object_iter_value(i);
+        IG_TRY(is_role(name, value)
+                   ? jinja_new_string(run, json_string_value(value), json_string_length(value),
+                                      false, &pair.value)
+                   : jinja_from_json(run, value, depth + 1, &pair.value));
         IG_TRY(grow(run, (void **)&out->dict->at, out->dict->count, &out->dict->room, sizeof pair));
         out->dict->at[out->dict->count++] = pair;
     }

@@ -70,7 +70,8 @@ static void save_with_template(const char *text, const char *path) {
     at = mempcpy(at, &kind, 4);
     at = mempcpy(at, &n_bytes, 8);
     memset(at, ' ', n_bytes);
-    memcpy(at, text, strlen(text));
+    memcpy(mempcpy(at, text, strlen(text)), "{#", 2); /* what fills it is a comment */
+    memcpy(at + n_bytes - 2, "#}", 2);
     FILE *to = fopen(path, "we");
     assert_non_null(to);
     assert_int_equal(fwrite(file, 1, HEADER, to), HEADER);
@@ -440,8 +441,10 @@ static void a_template_that_is_not_known_is_said_to_be(void **state) {
     (void)state;
     char path[80];
     snprintf(path, sizeof path, "%s/template.gguf", dir);
-    save_with_template("{% for m in messages %}[{{m.role}}]: {{m.content}}{% endfor %}", path);
+    save_with_template("\n{% for m in messages %}{{ m.content|foo }}{% endfor %}", path);
     check_error(chat_banner(path, "-c", "64"), 0, "has a chat template, but not one that is known");
+    check_error(chat_banner(path, "-c", "64"), 0,
+                "warning: chat template, line 2: filter 'foo' is not known; it is not used");
     check_error(chat_banner(path, "--chat-format", "none"), 0, "it was not taught to answer");
     check_error(chat_banner(path, "--system", "a"), 2,
                 "how the file writes a conversation is not known");
@@ -451,12 +454,89 @@ static void a_template_that_is_not_known_is_said_to_be(void **state) {
                 "warning: --chat-format auto: the file has no chat template");
     save_with_template("{{'<|im_start|>user<|im_sep|>' + m.content + '<|im_end|>'}}", path);
     check_error(chat_banner(path, "-c", "64"), 0, "A conversation in the format phi4.");
-    program_result result =
-        RUN("generate", "-m", path, "-p", "a", "-n", "1", "--chat-format", "auto");
-    assert_int_equal(result.code, 0);
-    assert_null(strstr(result.err, "warning"));
-    program_free(&result);
+    check_error(chat_banner(path, "-c", "64"), 0,
+                "warning: chat template, line 1: 'm' is undefined; what it writes looks like the "
+                "format phi4");
+    save_with_template("<|im_start|><|im_sep|>", path);
+    check_error(chat_banner(path, "-c", "64"), 0, "leaves out what the user says");
+    check_error(RUN("generate", "-m", path, "-p", "a", "-n", "1", "--chat-format", "auto"), 0,
+                "looks like the format phi4");
     unlink(path);
+}
+
+/* The likeliest tokens behind a prompt, and how many that has. */
+static json_t *generated(const char *path, const char *option, const char *value) {
+    return json_of(RUN("generate", "-m", path, "-p", "the mat", "-n", "4", "--temp", "0",
+                       "--ignore-eos", "--json", option, value),
+                   "ingot.generate.v1");
+}
+
+static void check_same_tokens(json_t *a, json_t *b) {
+    assert_true(json_equal(json_object_get(a, "tokens"), json_object_get(b, "tokens")));
+    assert_true(json_equal(json_object_get(a, "n_prompt"), json_object_get(b, "n_prompt")));
+    json_decref(a);
+    json_decref(b);
+}
+
+static const char chatml[] =
+    "{% for m in messages %}\n{{ '<|im_start|>' + m.role }}\n{{ m.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+static void a_model_s_template_writes_its_conversations(void **state) {
+    (void)state;
+    char path[80], file[80];
+    snprintf(path, sizeof path, "%s/template.gguf", dir);
+    snprintf(file, sizeof file, "%s/chatml.jinja", dir);
+    save_with_template(chatml, path);
+    check_error(chat_banner(path, "-c", "64"), 0, "written by the model's own template.");
+    check_error(chat_banner(path, "--chat-format", "llama3"), 0, "in the format llama3.");
+    check_same_tokens(generated(path, "--chat-format", "auto"),
+                      generated(chat_model, "--chat-format", "chatml"));
+
+    FILE *to = fopen(file, "we");
+    assert_non_null(to);
+    assert_true(fputs(chatml, to) >= 0 && fclose(to) == 0);
+    check_same_tokens(generated(chat_model, "--chat-template-file", file),
+                      generated(chat_model, "--chat-format", "chatml"));
+    check_error(chat_banner(chat_model, "--chat-template-file", file), 0,
+                "written by that template.");
+    char *own[4], *ours[4];
+    assert_int_equal(answers_of(chat_with("hi\nhi\n", "--chat-template-file", file), own), 2);
+    assert_int_equal(answers_of(chat_with("hi\nhi\n", "--chat-format", "chatml"), ours), 2);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(own[i], ours[i]);
+        free(own[i]);
+        free(ours[i]);
+    }
+    check_error(RUN("generate", "-m", chat_model, "-p", "a", "--chat-template-file", file,
+                    "--chat-format", "chatml"),
+                2, "one is enough");
+    check_error(RUN("generate", "-m", chat_model, "-p", "a", "--chat-template-file", text_file), 3,
+                "text.txt: chat template: leaves out what the user says");
+    unlink(file);
+    unlink(path);
+}
+
+/* A template that writes BOS itself, for a tokenizer that adds it. */
+static void bos_is_written_once(void **state) {
+    (void)state;
+    char file[80];
+    snprintf(file, sizeof file, "%s/bos.jinja", dir);
+    const char *const templates[] = {
+        "{% for m in messages %}[INST] {{ m.content }} [/INST]{% endfor %}",
+        "{{ bos_token }}{% for m in messages %}[INST] {{ m.content }} "
+        "[/INST]{% endfor %}"};
+    json_t *results[2];
+    for (int i = 0; i < 2; i++) {
+        FILE *to = fopen(file, "we");
+        assert_non_null(to);
+        assert_true(fputs(templates[i], to) >= 0 && fclose(to) == 0);
+        results[i] = generated(model, "--chat-template-file", file);
+    }
+    check_same_tokens(results[0], results[1]);
+    check_same_tokens(generated(model, "--chat-template-file", file),
+                      generated(model, "--chat-format", "llama2"));
+    unlink(file);
 }
 
 static void a_conversation_goes_on_behind_lines_without_an_answer(void **state) {
@@ -583,6 +663,8 @@ int main(void) {
         cmocka_unit_test(a_conversation_remembers_until_it_is_reset),
         cmocka_unit_test(a_conversation_goes_on_behind_lines_without_an_answer),
         cmocka_unit_test(a_template_that_is_not_known_is_said_to_be),
+        cmocka_unit_test(a_model_s_template_writes_its_conversations),
+        cmocka_unit_test(bos_is_written_once),
         cmocka_unit_test(a_prompt_does_not_end_with_eos),
         cmocka_unit_test(bad_requests_are_one_sentence),
         cmocka_unit_test(a_file_that_shrinks_in_use_is_no_crash),

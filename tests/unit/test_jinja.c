@@ -153,11 +153,12 @@ static void every_byte_knows_who_wrote_it(void **state) {
     marks("{{ s.replace('Hi', '<s>') }}", "<s>{ <b>}");
     marks("{{ (s ~ ',x').split(',')|join('+') }}", "{Hi <b>}+x");
     marks("{{ {'k': s}|tojson }}", "{\"k\": {\"Hi <b>\"}}");
-    marks("{{ messages[1]|tojson }}", "{{\"role\": \"assistant\", \"content\": \"Yo\"}}");
+    marks("{{ messages[1]|tojson }}", "{{\"role\": }\"assistant\"{, \"content\": \"Yo\"}}");
     marks("{{ '%s|%d' % (s, n) }}{{ '[{}]'.format(s) }}", "{Hi <b>}|{7}[{Hi <b>}]");
     marks("{% set t %}a{{ s }}{% endset %}{{ t[:3] }}", "a{Hi}");
     marks("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(s) }}", "<{Hi <b>}>");
-    marks("{% for m in messages %}{{ m.role }}:{% endfor %}", "{user}:{assistant}:");
+    marks("{% for m in messages %}{{ m.role }}:{% endfor %}", "user:assistant:");
+    marks("{{ '<|' + messages[0].role + '|>' }}", "<|user|>");
     marks("{% if messages[0].role == 'user' %}<|user|>{% endif %}{{ n }}", "<|user|>{7}");
     marks("{{ s|list|reverse|join }}", "{>b< iH}");
     marks("{{ 'a' if s }}{{ zz }}", "a");
