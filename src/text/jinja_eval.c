@@ -60,13 +60,10 @@ static ig_status eval_compare(jinja_run *run, const jinja_node *node, jinja_valu
 }
 
 static ig_status eval_concat(jinja_run *run, const jinja_node *node, jinja_value *out) {
-    jinja_builder b = {0};
-    for (size_t i = 0; i < node->n_items; i++) {
-        jinja_value item;
-        IG_TRY(jinja_eval(run, node->items[i], &item));
-        IG_TRY(jinja_add_value(run, &b, item));
-    }
-    return jinja_finish(run, &b, out);
+    jinja_value *parts = jinja_take(&run->arena, node->n_items, sizeof *parts);
+    if (!parts) return jinja_no_memory(&run->arena, run->line);
+    for (size_t i = 0; i < node->n_items; i++) IG_TRY(jinja_eval(run, node->items[i], &parts[i]));
+    return jinja_join(run, parts, node->n_items, out);
 }
 
 static ig_status eval_either(jinja_run *run, const jinja_node *node, jinja_value *out) {
@@ -207,7 +204,7 @@ static evaluation *const evaluations[] = {
 ig_status jinja_eval(jinja_run *run, const jinja_node *node, jinja_value *out) {
     enum { NESTING_MAX = 4096 };
     run->line = node->line;
-    IG_TRY(jinja_step(run, 0));
+    IG_TRY(jinja_work(run, JINJA_STEP));
     if (run->nesting >= NESTING_MAX)
         return JINJA_FAIL(run, "expressions and calls more than %d deep", NESTING_MAX);
     run->nesting++;

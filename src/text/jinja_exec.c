@@ -178,6 +178,6 @@ static execution *const executions[] = {
 
 ig_status jinja_exec(jinja_run *run, const jinja_node *node) {
     run->line = node->line;
-    IG_TRY(jinja_step(run, 0));
+    IG_TRY(jinja_work(run, JINJA_STEP));
     return executions[node->kind](run, node);
 }

@@ -58,13 +58,6 @@ static ig_status filter_replace(jinja_run *run, const jinja_call *call, jinja_va
     return jinja_replace(run, s, from, to, most, out);
 }
 
-static ig_status add_spaces(jinja_run *run, jinja_builder *b, int64_t count,
-                            const jinja_string *text) {
-    if (text) return jinja_add_string(run, b, text);
-    for (; count > 0; count--) IG_TRY(jinja_add_text(run, b, " "));
-    return IG_OK;
-}
-
 static ig_status filter_indent(jinja_run *run, const jinja_call *call, jinja_value *out) {
     const jinja_string *s, *text = NULL;
     const bool first = jinja_arg_truth(call, 1, false), blank = jinja_arg_truth(call, 2, false);
@@ -84,7 +77,9 @@ static ig_status filter_indent(jinja_run *run, const jinja_call *call, jinja_val
     for (size_t i = 0; i < count; i++) {
         const bool is_empty = i == lines.list->count || lines.list->at[i].string->n_bytes == 0;
         if (i > 0) IG_TRY(jinja_add_text(run, &b, "\n"));
-        if (i > 0 ? blank || !is_empty : first) IG_TRY(add_spaces(run, &b, width, text));
+        if (i > 0 ? blank || !is_empty : first)
+            IG_TRY(text ? jinja_add_string(run, &b, text)
+                        : jinja_add_fill(run, &b, ' ', width, false));
         if (!is_empty) IG_TRY(jinja_add_string(run, &b, lines.list->at[i].string));
     }
     return jinja_finish(run, &b, out);
@@ -172,7 +167,7 @@ static ig_status filter_from_json(jinja_run *run, const jinja_call *call, jinja_
     if (call->self.kind != JINJA_V_STRING)
         return JINJA_FAIL(run, "from_json: %s is no JSON", jinja_type_name(call->self));
     const jinja_string *s = call->self.string;
-    IG_TRY(jinja_step(run, s->n_bytes));
+    IG_TRY(jinja_work(run, s->n_bytes));
     json_t *json = json_loadb(s->bytes, s->n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
     if (!json) return JINJA_FAIL(run, "from_json: %s", error.text);
     jinja_value lent;

@@ -64,11 +64,6 @@ static ig_status write_value(jinja_run *run, const spec *how, jinja_value v, jin
     return jinja_slice(run, *out, bounds, out);
 }
 
-static ig_status add_fill(jinja_run *run, jinja_builder *b, char fill, int64_t count) {
-    for (; count > 0; count--) IG_TRY(jinja_add(run, b, &fill, 1, false));
-    return IG_OK;
-}
-
 static ig_status add_formatted(jinja_run *run, jinja_builder *b, const spec *how, jinja_value v) {
     jinja_value text;
     int64_t length;
@@ -80,9 +75,9 @@ static ig_status add_formatted(jinja_run *run, jinja_builder *b, const spec *how
     int64_t before = how->align == '>' || how->align == '=' ? fill : 0;
     if (how->align == '^') before = fill / 2;
     if (has_sign) IG_TRY(jinja_add_part(run, b, text.string, 0, 1));
-    IG_TRY(add_fill(run, b, how->fill, before));
+    IG_TRY(jinja_add_fill(run, b, how->fill, before, false));
     IG_TRY(jinja_add_part(run, b, text.string, has_sign ? 1 : 0, text.string->n_bytes));
-    return add_fill(run, b, how->fill, fill - before);
+    return jinja_add_fill(run, b, how->fill, fill - before, false);
 }
 
 static ig_status check_spec(jinja_run *run, const spec *how) {

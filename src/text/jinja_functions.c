@@ -113,7 +113,7 @@ static ig_status list_insert(jinja_run *run, const jinja_call *call, jinja_value
     at = at < 0 ? at + count : at;
     at = at < 0 ? 0 : at > count ? count : at;
     IG_TRY(jinja_append(run, list, call->bound[1]));
-    IG_TRY(jinja_step(run, list->count));
+    IG_TRY(jinja_work(run, list->count));
     memmove(list->at + at + 1, list->at + at, (size_t)(count - at) * sizeof *list->at);
     list->at[at] = call->bound[1];
     return IG_OK;
@@ -127,7 +127,7 @@ static ig_status list_pop(jinja_run *run, const jinja_call *call, jinja_value *o
     if (at < 0) at += count;
     if (at < 0 || at >= count) return JINJA_FAIL(run, "pop: the list has %zu items", list->count);
     *out = list->at[at];
-    IG_TRY(jinja_step(run, list->count));
+    IG_TRY(jinja_work(run, list->count));
     memmove(list->at + at, list->at + at + 1, (size_t)(count - at - 1) * sizeof *list->at);
     list->count--;
     return IG_OK;
@@ -140,7 +140,7 @@ static ig_status list_count(jinja_run *run, const jinja_call *call, jinja_value 
     int64_t count = 0;
     for (size_t i = 0; i < list->count; i++) {
         bool same;
-        IG_TRY(jinja_step(run, 0));
+        IG_TRY(jinja_work(run, 32));
         IG_TRY(jinja_equal(run, list->at[i], call->bound[0], 0, &same));
         if (same && finds) {
             *out = jinja_integer((int64_t)i);

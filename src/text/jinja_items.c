@@ -21,7 +21,7 @@ static int64_t count_chars(const jinja_string *s) {
 ig_status jinja_length(jinja_run *run, jinja_value v, int64_t *out) {
     switch (v.kind) {
     case JINJA_V_UNDEFINED: *out = 0; return IG_OK;
-    case JINJA_V_STRING: *out = count_chars(v.string); return jinja_step(run, v.string->n_bytes);
+    case JINJA_V_STRING: *out = count_chars(v.string); return jinja_work(run, v.string->n_bytes);
     case JINJA_V_LIST:
     case JINJA_V_TUPLE: *out = (int64_t)v.list->count; return IG_OK;
     case JINJA_V_DICT: *out = (int64_t)v.dict->count; return IG_OK;
@@ -57,7 +57,7 @@ ig_status jinja_iterate(jinja_run *run, jinja_value v, jinja_list **out) {
 /* ---- One of them ---- */
 
 static ig_status index_string(jinja_run *run, const jinja_string *s, int64_t at, jinja_value *out) {
-    IG_TRY(jinja_step(run, s->n_bytes));
+    IG_TRY(jinja_work(run, s->n_bytes));
     if (at < 0) at += count_chars(s);
     size_t byte = 0;
     for (; at > 0 && byte < s->n_bytes; at--) byte += jinja_char_bytes(s, byte);

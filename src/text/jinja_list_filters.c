@@ -15,7 +15,7 @@ static ig_status get_attribute(jinja_run *run, jinja_value of, const jinja_strin
         jinja_value key;
         int64_t number = 0;
         size_t digits = 0;
-        IG_TRY(jinja_step(run, 0));
+        IG_TRY(jinja_work(run, 32));
         while (begin + digits < end && digits < 9 && path->bytes[begin + digits] - '0' >= 0 &&
                path->bytes[begin + digits] <= '9')
             number = 10 * number + path->bytes[begin + digits++] - '0';
@@ -208,7 +208,7 @@ static ig_status call_on(jinja_run *run, const jinja_function *function, jinja_v
     if (run->calls >= IG_JINJA_DEPTH_MAX)
         return JINJA_FAIL(run, "calls more than %d deep", IG_JINJA_DEPTH_MAX);
     run->calls++;
-    IG_TRY(jinja_step(run, 0));
+    IG_TRY(jinja_work(run, 32));
     const ig_status status = jinja_call_function(run, function, &inner, &value);
     run->calls--;
     if (status == IG_OK) *out = value;

@@ -62,7 +62,7 @@ static bool space_at(const jinja_string *s, size_t at) {
 
 /* Words with white space between them; the last of `most` + 1 is all of the rest. */
 static ig_status split_words(jinja_run *run, const jinja_string *s, int64_t most, jinja_list *out) {
-    IG_TRY(jinja_step(run, s->n_bytes));
+    IG_TRY(jinja_work(run, s->n_bytes));
     for (size_t at = 0;; most--) {
         while (at < s->n_bytes && space_at(s, at)) at += jinja_char_bytes(s, at);
         if (at == s->n_bytes) return IG_OK;
@@ -76,7 +76,7 @@ static ig_status split_words(jinja_run *run, const jinja_string *s, int64_t most
 static ig_status split_at(jinja_run *run, const jinja_string *s, const jinja_string *between,
                           int64_t most, jinja_list *out) {
     size_t begin = 0;
-    IG_TRY(jinja_step(run, s->n_bytes));
+    IG_TRY(jinja_work(run, s->n_bytes));
     for (; most != 0; most--) {
         const size_t at = jinja_find_text(s, between, begin);
         if (at == SIZE_MAX) break;
@@ -91,7 +91,7 @@ static ig_status find_last(jinja_run *run, const jinja_string *s, const jinja_st
                            size_t end, size_t *out) {
     *out = SIZE_MAX;
     for (size_t at = end - part->n_bytes; part->n_bytes <= end; at--) {
-        if (at % 16 == 0) IG_TRY(jinja_step(run, 16 * part->n_bytes));
+        if (at % 16 == 0) IG_TRY(jinja_work(run, 16 * part->n_bytes));
         if (memcmp(s->bytes + at, part->bytes, part->n_bytes) == 0) *out = at;
         if (at == 0 || *out != SIZE_MAX) break;
     }
@@ -141,7 +141,7 @@ static ig_status string_partition(jinja_run *run, const jinja_call *call, jinja_
     const bool from_end = call->what[0] == 'r';
     IG_TRY(need_string(run, call, &between));
     if (between->n_bytes == 0) return JINJA_FAIL(run, "%s: at nothing", call->what);
-    IG_TRY(jinja_step(run, s->n_bytes));
+    IG_TRY(jinja_work(run, s->n_bytes));
     size_t at = jinja_find_text(s, between, 0);
     if (from_end) IG_TRY(find_last(run, s, between, s->n_bytes, &at));
     const size_t none = from_end ? 0 : s->n_bytes;
@@ -178,9 +178,12 @@ static bool has_at(const jinja_string *s, const jinja_string *part, bool at_end)
 static ig_status has_any(jinja_run *run, const jinja_call *call, bool at_end, jinja_value *out) {
     const jinja_value v = call->bound[0];
     bool has = false;
-    for (size_t i = 0; v.kind == JINJA_V_TUPLE && i < v.list->count; i++)
-        if (v.list->at[i].kind == JINJA_V_STRING)
-            has = has || has_at(call->self.string, v.list->at[i].string, at_end);
+    IG_TRY(jinja_work(run, call->self.string->n_bytes));
+    for (size_t i = 0; v.kind == JINJA_V_TUPLE && i < v.list->count && !has; i++) {
+        IG_TRY(jinja_work(run, 32 + call->self.string->n_bytes));
+        has = v.list->at[i].kind == JINJA_V_STRING &&
+              has_at(call->self.string, v.list->at[i].string, at_end);
+    }
     if (v.kind == JINJA_V_STRING)
         has = has_at(call->self.string, v.string, at_end);
     else if (v.kind != JINJA_V_TUPLE)
@@ -200,12 +203,14 @@ static ig_status string_endswith(jinja_run *run, const jinja_call *call, jinja_v
 static ig_status string_removeprefix(jinja_run *run, const jinja_call *call, jinja_value *out) {
     const jinja_string *s = call->self.string, *part;
     IG_TRY(need_string(run, call, &part));
+    IG_TRY(jinja_work(run, part->n_bytes));
     return jinja_part(run, s, has_at(s, part, false) ? part->n_bytes : 0, s->n_bytes, out);
 }
 
 static ig_status string_removesuffix(jinja_run *run, const jinja_call *call, jinja_value *out) {
     const jinja_string *s = call->self.string, *part;
     IG_TRY(need_string(run, call, &part));
+    IG_TRY(jinja_work(run, part->n_bytes));
     return jinja_part(run, s, 0, s->n_bytes - (has_at(s, part, true) ? part->n_bytes : 0), out);
 }
 
@@ -213,7 +218,7 @@ static ig_status string_removesuffix(jinja_run *run, const jinja_call *call, jin
 static ig_status string_find(jinja_run *run, const jinja_call *call, jinja_value *out) {
     const jinja_string *s = call->self.string, *part;
     IG_TRY(need_string(run, call, &part));
-    IG_TRY(jinja_step(run, s->n_bytes));
+    IG_TRY(jinja_work(run, s->n_bytes));
     size_t at = jinja_find_text(s, part, 0);
     if (call->what[0] == 'r') IG_TRY(find_last(run, s, part, s->n_bytes, &at));
     *out = jinja_integer(-1);
@@ -259,7 +264,7 @@ static ig_status all_are(jinja_run *run, const jinja_call *call, bool (*is)(uint
                          jinja_value *out) {
     const jinja_string *s = call->self.string;
     bool all = s->n_bytes > 0;
-    IG_TRY(jinja_step(run, s->n_bytes));
+    IG_TRY(jinja_work(run, s->n_bytes));
     for (size_t at = 0; at < s->n_bytes && all; at += jinja_char_bytes(s, at))
         all = is(jinja_point(s, at));
     *out = jinja_bool(all);

@@ -51,15 +51,16 @@ ig_status jinja_equal(jinja_run *run, jinja_value a, jinja_value b, int depth, b
     } else if (a.kind == b.kind) {
         switch (a.kind) {
         case JINJA_V_STRING:
-            *out = a.string->n_bytes == b.string->n_bytes &&
-                   memcmp(a.string->bytes, b.string->bytes, a.string->n_bytes) == 0;
-            return jinja_step(run, *out ? a.string->n_bytes : 0);
+            if (a.string->n_bytes != b.string->n_bytes) return IG_OK;
+            IG_TRY(jinja_work(run, a.string->n_bytes));
+            *out = memcmp(a.string->bytes, b.string->bytes, a.string->n_bytes) == 0;
+            return IG_OK;
         case JINJA_V_LIST:
         case JINJA_V_TUPLE:
-            IG_TRY(jinja_step(run, 0));
+            IG_TRY(jinja_work(run, 32));
             return equal_lists(run, a.list, b.list, depth, out);
         case JINJA_V_DICT:
-            IG_TRY(jinja_step(run, 0));
+            IG_TRY(jinja_work(run, 32));
             return equal_dicts(run, a.dict, b.dict, depth, out);
         case JINJA_V_MISSING:
         case JINJA_V_UNDEFINED:
@@ -83,7 +84,7 @@ static ig_status order_lists(jinja_run *run, const jinja_list *a, const jinja_li
 
 ig_status jinja_order(jinja_run *run, jinja_value a, jinja_value b, int depth, int *out) {
     if (depth > IG_JINJA_DEPTH_MAX) return too_deep(run);
-    IG_TRY(jinja_step(run, 0));
+    IG_TRY(jinja_work(run, 32));
     if (a.kind == JINJA_V_UNDEFINED) return jinja_is_undefined(run, a);
     if (b.kind == JINJA_V_UNDEFINED) return jinja_is_undefined(run, b);
     if (jinja_is_whole(a) && jinja_is_whole(b)) {
@@ -97,7 +98,7 @@ ig_status jinja_order(jinja_run *run, jinja_value a, jinja_value b, int depth, i
     }
     if (a.kind == JINJA_V_STRING && b.kind == JINJA_V_STRING) { /* UTF-8 sorts as its characters */
         const jinja_string *x = a.string, *y = b.string;
-        IG_TRY(jinja_step(run, least(x->n_bytes, y->n_bytes)));
+        IG_TRY(jinja_work(run, least(x->n_bytes, y->n_bytes)));
         const int bytes = memcmp(x->bytes, y->bytes, least(x->n_bytes, y->n_bytes));
         *out = bytes ? bytes : (x->n_bytes > y->n_bytes) - (x->n_bytes < y->n_bytes);
         return IG_OK;
@@ -134,7 +135,7 @@ ig_status jinja_contains(jinja_run *run, jinja_value item, jinja_value in, bool 
     if (in.kind == JINJA_V_STRING) {
         if (item.kind != JINJA_V_STRING)
             return JINJA_FAIL(run, "%s cannot be in a string", jinja_type_name(item));
-        IG_TRY(jinja_step(run, in.string->n_bytes));
+        IG_TRY(jinja_work(run, in.string->n_bytes));
         *out = item.string->n_bytes == 0 || memmem(in.string->bytes, in.string->n_bytes,
                                                    item.string->bytes, item.string->n_bytes);
         return IG_OK;
@@ -147,7 +148,7 @@ ig_status jinja_contains(jinja_run *run, jinja_value item, jinja_value in, bool 
     }
     if (in.kind == JINJA_V_UNDEFINED) return IG_OK;
     if (!jinja_is_list(in)) return JINJA_FAIL(run, "nothing is in %s", jinja_type_name(in));
-    IG_TRY(jinja_step(run, 8 * in.list->count));
+    IG_TRY(jinja_work(run, 8 * in.list->count));
     for (size_t i = 0; i < in.list->count && !*out; i++)
         IG_TRY(jinja_equal(run, in.list->at[i], item, 0, out));
     return IG_OK;
@@ -233,12 +234,7 @@ static ig_status real_binary(const jinja_run *run, int sign, double x, double y,
 }
 
 static ig_status join(jinja_run *run, jinja_value a, jinja_value b, jinja_value *out) {
-    if (a.kind == JINJA_V_STRING) {
-        jinja_builder text = {0};
-        IG_TRY(jinja_add_string(run, &text, a.string));
-        IG_TRY(jinja_add_string(run, &text, b.string));
-        return jinja_finish(run, &text, out);
-    }
+    if (a.kind == JINJA_V_STRING) return jinja_join(run, (jinja_value[]){a, b}, 2, out);
     IG_TRY(jinja_new_list(run, a.kind, out));
     for (size_t i = 0; i < a.list->count; i++) IG_TRY(jinja_append(run, out->list, a.list->at[i]));
     for (size_t i = 0, n = b.list->count; i < n; i++)

@@ -179,8 +179,7 @@ static ig_status add_break(jinja_run *run, jinja_builder *b, const jinja_json_st
                            int depth, bool given) {
     if (style->indent < 0) return IG_OK;
     IG_TRY(jinja_add(run, b, "\n", 1, given));
-    for (int i = 0; i < style->indent * depth; i++) IG_TRY(jinja_add(run, b, " ", 1, given));
-    return IG_OK;
+    return jinja_add_fill(run, b, ' ', style->indent * depth, given);
 }
 
 /* Keys are texts: 1 is "1", None "null". */

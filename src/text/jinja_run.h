@@ -10,11 +10,11 @@
 
 /* ---- Text that is being written ---- */
 
-typedef struct jinja_builder { /* {0} is empty */
-    char *bytes, *marks;       /* as those of a string */
+struct jinja_builder {   /* {0} is empty */
+    char *bytes, *marks; /* as those of a string */
     size_t n_bytes, room;
     bool has_given, has_own;
-} jinja_builder;
+};
 
 typedef struct jinja_scope jinja_scope; /* names and their values */
 
@@ -23,7 +23,7 @@ typedef enum jinja_flow { JINJA_GOES_ON, JINJA_BREAKS, JINJA_CONTINUES } jinja_f
 typedef struct jinja_run {
     jinja_arena arena;
     const ig_jinja_variables *variables;
-    size_t steps;
+    size_t work; /* done so far */
     int line;    /* of what is being computed */
     int calls;   /* of macros in one another */
     int nesting; /* of nodes: the stack has an end */
@@ -32,8 +32,10 @@ typedef struct jinja_run {
     jinja_flow flow;
 } jinja_run;
 
-/* Counts a step that looks at so many bytes, or other small things. */
-IG_MUST_CHECK ig_status jinja_step(jinja_run *run, size_t work);
+/* Counts work against the limit, before it is done: a node of the tree is a step, and so is the
+ * item of a list; a byte that is looked at is a small part of one. */
+enum { JINJA_STEP = 256 };
+IG_MUST_CHECK ig_status jinja_work(jinja_run *run, size_t work);
 #define JINJA_FAIL(run, ...) jinja_fail(IG_ERR_ARGUMENT, (run)->line, __VA_ARGS__)
 IG_MUST_CHECK ig_status jinja_is_undefined(const jinja_run *run, jinja_value v); /* says which */
 
@@ -43,7 +45,13 @@ IG_MUST_CHECK ig_status jinja_add_text(jinja_run *run, jinja_builder *b, const c
 IG_MUST_CHECK ig_status jinja_add_string(jinja_run *run, jinja_builder *b, const jinja_string *s);
 IG_MUST_CHECK ig_status jinja_add_part(jinja_run *run, jinja_builder *b, const jinja_string *s,
                                        size_t begin, size_t end);
+IG_MUST_CHECK ig_status jinja_add_fill(jinja_run *run, jinja_builder *b, char fill, int64_t count,
+                                       bool given);
 IG_MUST_CHECK ig_status jinja_finish(jinja_run *run, const jinja_builder *b, jinja_value *out);
+
+/* The texts of values, one behind the other. */
+IG_MUST_CHECK ig_status jinja_join(jinja_run *run, const jinja_value *parts, size_t count,
+                                   jinja_value *out);
 
 /* ---- Values ---- */
 

@@ -28,7 +28,7 @@ static jinja_named *find(const jinja_scope *scope, jinja_name name) {
 
 ig_status jinja_scope_set(jinja_run *run, jinja_name name, jinja_value value) {
     jinja_scope *scope = run->scope;
-    IG_TRY(jinja_step(run, 8 * scope->count));
+    IG_TRY(jinja_work(run, 8 * scope->count));
     jinja_named *held = find(scope, name);
     if (!held && scope->count == scope->room) {
         const size_t room = scope->room ? 2 * scope->room : 4;
@@ -45,8 +45,7 @@ ig_status jinja_scope_set(jinja_run *run, jinja_name name, jinja_value value) {
 
 ig_status jinja_scope_get(jinja_run *run, const jinja_name *name, jinja_value *out) {
     for (const jinja_scope *scope = run->scope; scope; scope = scope->outer) {
-        IG_TRY(jinja_step(run, 8 * scope->count));
-        run->steps--; /* a name is no step of its own, but where there are many */
+        IG_TRY(jinja_work(run, 8 * scope->count));
         const jinja_named *held = find(scope, *name);
         if (held) {
             *out = held->value;

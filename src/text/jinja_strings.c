@@ -40,16 +40,16 @@ static size_t previous(const jinja_string *s, size_t at) {
 ig_status jinja_strip(jinja_run *run, const jinja_string *s, const jinja_string *chars,
                       jinja_side side, jinja_value *out) {
     size_t begin = 0, end = s->n_bytes;
-    const size_t work = chars ? chars->n_bytes : 1;
+    const size_t work = 16 + (chars ? 8 * chars->n_bytes : 0);
     while (side & JINJA_LEFT && begin < end) {
         const size_t n = jinja_char_bytes(s, begin);
-        IG_TRY(jinja_step(run, work));
+        IG_TRY(jinja_work(run, work));
         if (!is_stripped(s, begin, n, chars)) break;
         begin += n;
     }
     while (side & JINJA_RIGHT && begin < end) {
         const size_t last = previous(s, end);
-        IG_TRY(jinja_step(run, work));
+        IG_TRY(jinja_work(run, work));
         if (!is_stripped(s, last, end - last, chars)) break;
         end = last;
     }
@@ -62,7 +62,7 @@ ig_status jinja_replace(jinja_run *run, const jinja_string *s, const jinja_strin
                         const jinja_string *to, int64_t most, jinja_value *out) {
     jinja_builder b = {0};
     size_t done = 0;
-    IG_TRY(jinja_step(run, s->n_bytes));
+    IG_TRY(jinja_work(run, s->n_bytes));
     for (size_t at = 0; most != 0; most--) {
         at = jinja_find_text(s, from, at);
         if (at == SIZE_MAX) break;
@@ -115,9 +115,7 @@ ig_status jinja_change_case(jinja_run *run, const jinja_string *s, jinja_case to
         else
             IG_TRY(jinja_add(run, &b, bytes, ig_utf8_put(changed, bytes),
                              s->marks ? s->marks[at] : s->given));
-        run->steps--; /* counted by bytes, below */
     }
-    IG_TRY(jinja_step(run, 16 * s->n_bytes));
     return jinja_finish(run, &b, out);
 }
 
@@ -137,7 +135,7 @@ ig_status jinja_split_lines(jinja_run *run, const jinja_string *s, bool keep_end
     size_t begin = 0;
     jinja_value line;
     IG_TRY(jinja_new_list(run, JINJA_V_LIST, out));
-    IG_TRY(jinja_step(run, s->n_bytes));
+    IG_TRY(jinja_work(run, s->n_bytes));
     for (size_t at = 0; at < s->n_bytes;) {
         const size_t n = line_end(s, at);
         if (n > 0) {

@@ -48,10 +48,9 @@ bool jinja_truth(jinja_value v) {
 
 /* ---- Limits ---- */
 
-ig_status jinja_step(jinja_run *run, size_t work) {
-    enum { WORK = 256 }; /* small things that are as much as a step */
-    run->steps += 1 + work / WORK;
-    if (run->steps <= IG_JINJA_STEPS_MAX) return IG_OK;
+ig_status jinja_work(jinja_run *run, size_t work) {
+    run->work += work;
+    if (run->work <= (size_t)IG_JINJA_STEPS_MAX * JINJA_STEP) return IG_OK;
     return JINJA_FAIL(run, "takes more than %d steps", IG_JINJA_STEPS_MAX);
 }
 
@@ -87,7 +86,7 @@ ig_status jinja_part(jinja_run *run, const jinja_string *s, size_t begin, size_t
 static ig_status make_room(jinja_run *run, jinja_builder *b, size_t n_bytes) {
     if (n_bytes > IG_JINJA_TEXT_MAX - b->n_bytes)
         return JINJA_FAIL(run, "a text becomes longer than %d MB", IG_JINJA_TEXT_MAX >> 20);
-    IG_TRY(jinja_step(run, n_bytes));
+    IG_TRY(jinja_work(run, 16 + n_bytes));
     if (b->room - b->n_bytes >= n_bytes) return IG_OK;
     size_t room = b->room ? 2 * b->room : 64;
     while (room < b->n_bytes + n_bytes) room *= 2;
@@ -114,6 +113,16 @@ ig_status jinja_add(jinja_run *run, jinja_builder *b, const char *bytes, size_t 
     return IG_OK;
 }
 
+ig_status jinja_add_fill(jinja_run *run, jinja_builder *b, char fill, int64_t count, bool given) {
+    char bytes[64];
+    memset(bytes, fill, sizeof bytes);
+    for (int64_t n; count > 0; count -= n) {
+        n = count < (int64_t)sizeof bytes ? count : (int64_t)sizeof bytes;
+        IG_TRY(jinja_add(run, b, bytes, (size_t)n, given));
+    }
+    return IG_OK;
+}
+
 ig_status jinja_add_text(jinja_run *run, jinja_builder *b, const char *text) {
     return jinja_add(run, b, text, strlen(text), false);
 }
@@ -134,13 +143,44 @@ ig_status jinja_add_string(jinja_run *run, jinja_builder *b, const jinja_string 
     return jinja_add_part(run, b, s, 0, s->n_bytes);
 }
 
+static jinja_string string_of(const jinja_builder *b) {
+    return (jinja_string){.bytes = b->bytes ? b->bytes : "",
+                          .marks = b->has_given && b->has_own ? b->marks : NULL,
+                          .n_bytes = b->n_bytes,
+                          .given = b->has_given};
+}
+
 ig_status jinja_finish(jinja_run *run, const jinja_builder *b, jinja_value *out) {
     jinja_string *s = jinja_take(&run->arena, 1, sizeof *s);
     if (!s) return jinja_no_memory(&run->arena, run->line);
-    *s = (jinja_string){.bytes = b->bytes ? b->bytes : "",
-                        .marks = b->has_given && b->has_own ? b->marks : NULL,
-                        .n_bytes = b->n_bytes,
-                        .given = b->has_given};
+    *s = string_of(b);
+    *out = (jinja_value){.kind = JINJA_V_STRING, .string = s};
+    return IG_OK;
+}
+
+/*
+ * What is written behind the first: in its own builder, if nothing was since.  So a
+ * text that grows in a loop, text = text + more, does not leave a copy with each turn.
+ */
+static ig_status builder_of(jinja_run *run, jinja_value first, jinja_builder **out) {
+    jinja_builder *b = first.kind == JINJA_V_STRING ? first.string->builder : NULL;
+    if (!b || b->bytes != first.string->bytes || b->n_bytes != first.string->n_bytes) {
+        b = jinja_take(&run->arena, 1, sizeof *b);
+        if (!b) return jinja_no_memory(&run->arena, run->line);
+        IG_TRY(jinja_add_value(run, b, first));
+    }
+    *out = b;
+    return IG_OK;
+}
+
+ig_status jinja_join(jinja_run *run, const jinja_value *parts, size_t count, jinja_value *out) {
+    jinja_builder *b = NULL;
+    IG_TRY(builder_of(run, parts[0], &b));
+    for (size_t i = 1; i < count; i++) IG_TRY(jinja_add_value(run, b, parts[i]));
+    jinja_string *s = jinja_take(&run->arena, 1, sizeof *s);
+    if (!s) return jinja_no_memory(&run->arena, run->line);
+    *s = string_of(b);
+    s->builder = b;
     *out = (jinja_value){.kind = JINJA_V_STRING, .string = s};
     return IG_OK;
 }
@@ -167,7 +207,7 @@ ig_status jinja_new_list(jinja_run *run, jinja_value_kind kind, jinja_value *out
 }
 
 ig_status jinja_append(jinja_run *run, jinja_list *list, jinja_value v) {
-    IG_TRY(jinja_step(run, 0));
+    IG_TRY(jinja_work(run, JINJA_STEP));
     IG_TRY(grow(run, (void **)&list->at, list->count, &list->room, sizeof *list->at));
     list->at[list->count++] = v;
     return IG_OK;
@@ -193,7 +233,7 @@ static ig_status check_key(const jinja_run *run, jinja_value key) {
 
 ig_status jinja_get(jinja_run *run, const jinja_dict *dict, jinja_value key, jinja_value **out) {
     IG_TRY(check_key(run, key));
-    IG_TRY(jinja_step(run, 8 * dict->count));
+    IG_TRY(jinja_work(run, 8 * dict->count));
     *out = NULL;
     for (size_t i = 0; i < dict->count && !*out; i++) {
         bool same;
@@ -243,7 +283,7 @@ static ig_status from_object(jinja_run *run, const json_t *json, int depth, jinj
     for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i)) {
         const char *name = json_object_iter_key(i);
         jinja_pair pair;
-        IG_TRY(jinja_step(run, 0));
+        IG_TRY(jinja_work(run, 32));
         IG_TRY(jinja_new_string(run, name, strlen(name), true, &pair.key));
         const json_t *value = json_object_iter_value(i);
         IG_TRY(is_role(name, value)

@@ -23,11 +23,14 @@ bool jinja_name_same(jinja_name a, jinja_name b);
 /* For "%.*s" in messages, which show the begin of long ones. */
 #define JINJA_SHOW(name) (int)((name).n_bytes < 64 ? (name).n_bytes : 64), (name).bytes
 
+typedef struct jinja_builder jinja_builder;
+
 typedef struct jinja_string {
     const char *bytes;
     const char *marks; /* [n_bytes], 1: given by the caller; NULL: all as `given` */
     size_t n_bytes;
     bool given;
+    jinja_builder *builder; /* that it is all of, or was when it was made; or NULL */
 } jinja_string;
 
 typedef enum jinja_value_kind {
