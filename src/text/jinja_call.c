@@ -18,6 +18,7 @@ const jinja_function *jinja_find_method(jinja_value of, jinja_name name) {
     switch (of.kind) {
     case JINJA_V_STRING: return jinja_find(jinja_string_methods, name);
     case JINJA_V_LIST: return jinja_find(jinja_list_methods, name);
+    case JINJA_V_TUPLE: return jinja_find(jinja_tuple_methods, name);
     case JINJA_V_DICT: return jinja_find(jinja_dict_methods, name);
     case JINJA_V_LOOP: return jinja_find(jinja_loop_methods, name);
     default: return NULL;

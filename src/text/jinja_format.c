@@ -158,7 +158,8 @@ ig_status jinja_format_percent(jinja_run *run, const jinja_string *s, jinja_valu
         at = end + 1;
         if (next) IG_TRY(percent(run, s, &at, &a, &b));
     }
-    const bool may_rest = given.kind == JINJA_V_DICT || given.kind == JINJA_V_LIST;
+    const bool may_rest =
+        given.kind == JINJA_V_DICT || given.kind == JINJA_V_LIST || given.kind == JINJA_V_UNDEFINED;
     const size_t count = given.kind == JINJA_V_TUPLE ? given.list->count : may_rest ? 0 : 1;
     if (a.used < count) return JINJA_FAIL(run, "a format has more values than places");
     return jinja_finish(run, &b, out);
@@ -216,11 +217,16 @@ static ig_status add_field(jinja_run *run, const jinja_string *s, size_t begin, 
     size_t name_end = colon ? (size_t)(colon - s->bytes) : end;
     jinja_value v;
     if (colon) IG_TRY(parse_spec(run, s, name_end + 1, end, &how));
+    bool has_spec = colon && name_end + 1 < end;
     if (name_end - begin >= 2 && s->bytes[name_end - 2] == '!') {
         if (s->bytes[name_end - 1] == 'r') how.type = 'r';
         name_end -= 2;
+        has_spec = false; /* what is formatted is a string */
     }
     IG_TRY(field_value(run, s, begin, name_end, call, next, &v));
+    if (has_spec && v.kind == JINJA_V_BOOL) v = jinja_integer(v.integer); /* as Python has it */
+    if (has_spec && v.kind != JINJA_V_STRING && !jinja_is_number(v))
+        return JINJA_FAIL(run, "format: %s takes nothing behind :", jinja_type_name(v));
     if (!how.align) how.align = jinja_is_number(v) ? '>' : '<';
     return add_formatted(run, b, &how, v);
 }

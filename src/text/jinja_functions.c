@@ -163,6 +163,12 @@ const jinja_function jinja_list_methods[] = {
     {0},
 };
 
+const jinja_function jinja_tuple_methods[] = {
+    {"index", "value", list_count},
+    {"count", "value", list_count},
+    {0},
+};
+
 /* ---- Dicts ---- */
 
 static ig_status dict_get(jinja_run *run, const jinja_call *call, jinja_value *out) {

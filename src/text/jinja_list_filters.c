@@ -15,7 +15,7 @@ static ig_status get_attribute(jinja_run *run, jinja_value of, const jinja_strin
         jinja_value key;
         int64_t number = 0;
         size_t digits = 0;
-        IG_TRY(jinja_work(run, 32));
+        IG_TRY(jinja_work(run, 32 + end - begin));
         while (begin + digits < end && digits < 9 && path->bytes[begin + digits] - '0' >= 0 &&
                path->bytes[begin + digits] <= '9')
             number = 10 * number + path->bytes[begin + digits++] - '0';

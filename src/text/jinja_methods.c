@@ -264,7 +264,7 @@ static ig_status all_are(jinja_run *run, const jinja_call *call, bool (*is)(uint
                          jinja_value *out) {
     const jinja_string *s = call->self.string;
     bool all = s->n_bytes > 0;
-    IG_TRY(jinja_work(run, s->n_bytes));
+    IG_TRY(jinja_work(run, 4 * s->n_bytes));
     for (size_t at = 0; at < s->n_bytes && all; at += jinja_char_bytes(s, at))
         all = is(jinja_point(s, at));
     *out = jinja_bool(all);

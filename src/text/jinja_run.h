@@ -162,7 +162,8 @@ struct jinja_loop {
 
 /* Rows end with a NULL name. */
 extern const jinja_function jinja_filters[], jinja_list_filters[], jinja_tests[], jinja_globals[],
-    jinja_string_methods[], jinja_list_methods[], jinja_dict_methods[], jinja_loop_methods[];
+    jinja_string_methods[], jinja_list_methods[], jinja_tuple_methods[], jinja_dict_methods[],
+    jinja_loop_methods[];
 
 const jinja_function *jinja_find(const jinja_function *rows, jinja_name name); /* NULL: none */
 const jinja_function *jinja_find_filter(jinja_name name);

@@ -66,6 +66,7 @@ ig_status jinja_replace(jinja_run *run, const jinja_string *s, const jinja_strin
     for (size_t at = 0; most != 0; most--) {
         at = jinja_find_text(s, from, at);
         if (at == SIZE_MAX) break;
+        IG_TRY(jinja_work(run, 64));
         IG_TRY(jinja_add_part(run, &b, s, done, at));
         IG_TRY(jinja_add_string(run, &b, to));
         done = at + from->n_bytes;
