@@ -53,7 +53,7 @@ static ig_status hand_over(const jinja_run *run, const jinja_builder *b, ig_jinj
     out->spans = ig_alloc(out->allocator, n_spans, sizeof *out->spans);
     if (!out->bytes || !out->spans) {
         ig_jinja_text_deinit(out);
-        return jinja_fail(IG_ERR_MEMORY, run->line, "no memory for the text");
+        return JINJA_FAIL_AT(IG_ERR_MEMORY, run->line, "no memory for the text");
     }
     if (b->n_bytes > 0) memcpy(out->bytes, b->bytes, b->n_bytes);
     out->n_bytes = b->n_bytes;

@@ -12,9 +12,13 @@
  * is text.  A template can reach nothing but its variables, and what it may use of
  * time and memory has limits, so one of anybody's can be rendered.
  *
- *     jinja_lex.c    bytes to tokens              jinja_parse.c      tokens to a tree
- *     jinja_value.c  what it computes with        jinja_exec.c       the tree, run
- *     jinja_eval.c   its expressions              jinja_filters.c    | names, and others
+ *     jinja_lex.c                    bytes to tokens
+ *     jinja_parse.c, _expression.c   tokens to a tree: statements, expressions
+ *     jinja_exec.c, _eval.c          the tree, run; with _scope.c for names, _call.c for calls
+ *     jinja_value.c                  what it computes with, and text that knows its writers
+ *     jinja_ops.c, _items.c          operators, and parts of values
+ *     jinja_print.c, _format.c       values as text
+ *     jinja_filters.c, _tests.c, _methods.c, _functions.c, ...   tables of what has a name
  */
 #ifndef IG_TEXT_JINJA_H
 #define IG_TEXT_JINJA_H

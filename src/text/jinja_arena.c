@@ -1,8 +1,7 @@
 #include "text/jinja_arena.h"
 
+#include <stdarg.h>
 #include <stdio.h>
-
-#include "text/jinja.h"
 
 struct jinja_chunk {
     jinja_chunk *next;
@@ -47,17 +46,11 @@ void *jinja_take(jinja_arena *arena, size_t count, size_t bytes_each) {
     return p;
 }
 
-ig_status jinja_no_memory(const jinja_arena *arena, int line) {
-    return arena->full ? jinja_fail(IG_ERR_ARGUMENT, line, "needs more than %d MB",
-                                    IG_JINJA_MEMORY_MAX >> 20)
-                       : jinja_fail(IG_ERR_MEMORY, line, "no memory");
-}
-
-ig_status jinja_fail(ig_status code, int line, const char *fmt, ...) {
+void jinja_say(ig_status code, const char *file, int file_line, int line, const char *fmt, ...) {
     char words[512];
     va_list args;
     va_start(args, fmt);
     vsnprintf(words, sizeof words, fmt, args);
     va_end(args);
-    return IG_FAIL(code, "chat template, line %d: %s", line, words);
+    (void)ig_fail(code, file, file_line, "chat template, line %d: %s", line, words);
 }

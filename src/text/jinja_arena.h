@@ -5,9 +5,8 @@
 #ifndef IG_TEXT_JINJA_ARENA_H
 #define IG_TEXT_JINJA_ARENA_H
 
-#include <stdarg.h>
-
 #include "base/alloc.h"
+#include "text/jinja.h"
 
 typedef struct jinja_chunk jinja_chunk;
 
@@ -25,10 +24,16 @@ void jinja_arena_deinit(jinja_arena *arena); /* a zeroed one is fine */
 /* Zeroed room for `count` things; NULL: there is none. */
 void *jinja_take(jinja_arena *arena, size_t count, size_t bytes_each);
 
-/* What jinja_take() could not give. */
-IG_MUST_CHECK ig_status jinja_no_memory(const jinja_arena *arena, int line);
+/* "chat template, line 12: ..."; in sight of the compiler, which sees that it is never IG_OK. */
+#define JINJA_FAIL_AT(code, line, ...) \
+    (jinja_say(code, __FILE__, __LINE__, line, __VA_ARGS__), (ig_status)(code))
+void jinja_say(ig_status code, const char *file, int file_line, int line, const char *fmt, ...)
+    IG_PRINTF(5, 6);
 
-/* "chat template, line 12: ..." */
-IG_MUST_CHECK ig_status jinja_fail(ig_status code, int line, const char *fmt, ...) IG_PRINTF(3, 4);
+/* What jinja_take() could not give. */
+IG_MUST_CHECK static inline ig_status jinja_no_memory(const jinja_arena *arena, int line) {
+    if (!arena->full) return JINJA_FAIL_AT(IG_ERR_MEMORY, line, "no memory");
+    return JINJA_FAIL_AT(IG_ERR_ARGUMENT, line, "needs more than %d MB", IG_JINJA_MEMORY_MAX >> 20);
+}
 
 #endif

@@ -13,8 +13,8 @@
 static ig_status raise(jinja_parser *p, jinja_node *node, const jinja_node *part) {
     if (part && part->height >= node->height) node->height = part->height + 1;
     if (node->height <= JINJA_HEIGHT_MAX) return IG_OK;
-    return jinja_fail(IG_ERR_FORMAT, p->at->line, "an expression of more than %d parts in a row",
-                      JINJA_HEIGHT_MAX);
+    return JINJA_FAIL_AT(IG_ERR_FORMAT, p->at->line, "an expression of more than %d parts in a row",
+                         JINJA_HEIGHT_MAX);
 }
 
 static ig_status new_node(jinja_parser *p, jinja_kind kind, jinja_node *left, jinja_node *right,
@@ -238,7 +238,7 @@ static bool at_value(const jinja_parser *p) {
 
 static ig_status parse_test(jinja_parser *p, jinja_node **node) {
     const bool is_not = jinja_skip_name(p, "not");
-    jinja_node *test, *value;
+    jinja_node *test, *value = NULL;
     IG_TRY(new_node(p, JINJA_N_TEST, *node, NULL, &test));
     IG_TRY(jinja_expect_name(p, &test->name));
     IG_TRY(jinja_enter(p));
@@ -259,6 +259,7 @@ static ig_status parse_test(jinja_parser *p, jinja_node **node) {
 
 static ig_status parse_unary(jinja_parser *p, bool with_filters, jinja_node **out) {
     const bool is_minus = jinja_at_sign(p, '-');
+    *out = NULL;
     if (is_minus || jinja_at_sign(p, '+')) {
         IG_TRY(jinja_enter(p));
         p->at++;

@@ -34,7 +34,7 @@ static int line_at(lexer *l, size_t at) {
 
 static ig_status add(lexer *l, jinja_token token) {
     if (!IG_GROW(l->arena->allocator, l->out->at, &l->out->room, l->out->count + 1))
-        return jinja_fail(IG_ERR_MEMORY, l->line, "no memory");
+        return JINJA_FAIL_AT(IG_ERR_MEMORY, l->line, "no memory");
     l->out->at[l->out->count++] = token;
     return IG_OK;
 }
@@ -109,13 +109,13 @@ static ig_status lex_raw(lexer *l, size_t begin, char sign) {
         skip_behind(l, after, true);
         return IG_OK;
     }
-    return jinja_fail(IG_ERR_FORMAT, line, "raw has no endraw");
+    return JINJA_FAIL_AT(IG_ERR_FORMAT, line, "raw has no endraw");
 }
 
 static ig_status lex_comment(lexer *l, size_t begin) {
     const int line = line_at(l, l->at);
     const char *end = memmem(l->text + begin, l->n_bytes - begin, "#}", 2);
-    if (!end) return jinja_fail(IG_ERR_FORMAT, line, "a comment has no end");
+    if (!end) return JINJA_FAIL_AT(IG_ERR_FORMAT, line, "a comment has no end");
     const char sign = end > l->text + begin ? end[-1] : 0;
     l->at = (size_t)(end - l->text) + 2;
     skip_behind(l, sign, true);
@@ -161,7 +161,7 @@ static ig_status lex_string(lexer *l) {
     bool escaped = false;
     for (; end < l->n_bytes && l->text[end] != quote; end++)
         if (l->text[end] == '\\') escaped = true, end++;
-    if (end >= l->n_bytes) return jinja_fail(IG_ERR_FORMAT, line, "a string has no end");
+    if (end >= l->n_bytes) return JINJA_FAIL_AT(IG_ERR_FORMAT, line, "a string has no end");
     jinja_token token = {
         .kind = JINJA_STRING, .line = line, .bytes = l->text + begin, .n_bytes = end - begin};
     if (escaped) { /* no escape becomes longer than it is */
@@ -217,7 +217,7 @@ static ig_status lex_number(lexer *l, bool after_dot) {
     for (size_t i = 0; i < used && token.kind == JINJA_INTEGER; i++)
         if (__builtin_mul_overflow(token.integer, 10, &token.integer) ||
             __builtin_add_overflow(token.integer, text[i] - '0', &token.integer))
-            return jinja_fail(IG_ERR_FORMAT, line, "%.40s... is more than 64 bits hold", text);
+            return JINJA_FAIL_AT(IG_ERR_FORMAT, line, "%.40s... is more than 64 bits hold", text);
     return add(l, token);
 }
 
@@ -239,11 +239,11 @@ static ig_status lex_sign(lexer *l) {
         if (c == pairs[i][0] && peek(l, 1) == pairs[i][1]) sign = JINJA_SIGN_OF(c, pairs[i][1]);
     if (!sign && c && strchr("+-*/%~[](){}<>=.:|,", c)) sign = c;
     if (!sign)
-        return jinja_fail(IG_ERR_FORMAT, line, "a character stands where none can: 0x%02x",
-                          (unsigned char)c);
+        return JINJA_FAIL_AT(IG_ERR_FORMAT, line, "a character stands where none can: 0x%02x",
+                             (unsigned char)c);
     if (strchr("([{", c)) l->depth++;
     if (strchr(")]}", c)) {
-        if (l->depth == 0) return jinja_fail(IG_ERR_FORMAT, line, "'%c' closes nothing", c);
+        if (l->depth == 0) return JINJA_FAIL_AT(IG_ERR_FORMAT, line, "'%c' closes nothing", c);
         l->depth--;
     }
     l->at += sign > 255 ? 2 : 1;
@@ -270,7 +270,7 @@ static ig_status lex_tag(lexer *l, bool is_block) {
         const int end_line = line_at(l, l->at);
         const jinja_token *last = &l->out->at[l->out->count - 1];
         if (l->at == l->n_bytes)
-            return jinja_fail(IG_ERR_FORMAT, line, "%s has no end", is_block ? "{%" : "{{");
+            return JINJA_FAIL_AT(IG_ERR_FORMAT, line, "%s has no end", is_block ? "{%" : "{{");
         if (takes_end(l, is_block))
             return add(l, (jinja_token){.kind = is_block ? JINJA_BLOCK_END : JINJA_PRINT_END,
                                         .line = end_line});

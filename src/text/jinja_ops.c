@@ -283,7 +283,7 @@ static ig_status merge(jinja_run *run, jinja_value *const from[2], jinja_value *
     for (size_t i = bounds[0]; i < bounds[2]; i++) {
         bool second = a == bounds[1];
         if (!second && b < bounds[2]) {
-            int order;
+            int order = 0;
             IG_TRY(jinja_order(run, from[0][b], from[0][a], 0, &order));
             second = reverse ? order > 0 : order < 0;
         }

@@ -39,12 +39,12 @@ ig_status jinja_unexpected(const jinja_parser *p) {
                                         [JINJA_REAL] = "a number"};
     const jinja_token *t = p->at;
     if (t->kind == JINJA_NAME)
-        return jinja_fail(IG_ERR_FORMAT, t->line, "'%.*s' stands where it cannot",
-                          (int)(t->n_bytes < 64 ? t->n_bytes : 64), t->bytes);
+        return JINJA_FAIL_AT(IG_ERR_FORMAT, t->line, "'%.*s' stands where it cannot",
+                             (int)(t->n_bytes < 64 ? t->n_bytes : 64), t->bytes);
     if (t->kind == JINJA_SIGN)
-        return jinja_fail(IG_ERR_FORMAT, t->line, "'%c%.1s' stands where it cannot", t->sign & 255,
-                          (const char[]){(char)(t->sign >> 8), 0});
-    return jinja_fail(IG_ERR_FORMAT, t->line, "%s stands where it cannot", names[t->kind]);
+        return JINJA_FAIL_AT(IG_ERR_FORMAT, t->line, "'%c%.1s' stands where it cannot",
+                             t->sign & 255, (const char[]){(char)(t->sign >> 8), 0});
+    return JINJA_FAIL_AT(IG_ERR_FORMAT, t->line, "%s stands where it cannot", names[t->kind]);
 }
 
 ig_status jinja_expect_sign(jinja_parser *p, int sign) {
@@ -60,8 +60,8 @@ ig_status jinja_expect_name(jinja_parser *p, jinja_name *out) {
 
 ig_status jinja_enter(jinja_parser *p) {
     if (++p->depth <= IG_JINJA_DEPTH_MAX) return IG_OK;
-    return jinja_fail(IG_ERR_FORMAT, p->at->line, "blocks and brackets more than %d deep",
-                      IG_JINJA_DEPTH_MAX);
+    return JINJA_FAIL_AT(IG_ERR_FORMAT, p->at->line, "blocks and brackets more than %d deep",
+                         IG_JINJA_DEPTH_MAX);
 }
 
 /* ---- Nodes ---- */
@@ -119,7 +119,7 @@ static ig_status parse_block(jinja_parser *p, const char *const *ends, jinja_nod
         IG_TRY(jinja_push(p, &items, statement));
     }
     if (p->at->kind == JINJA_END && *ends)
-        return jinja_fail(IG_ERR_FORMAT, begin->line, "what begins here has no %s", *ends);
+        return JINJA_FAIL_AT(IG_ERR_FORMAT, begin->line, "what begins here has no %s", *ends);
     if (*ends) p->at++;
     block->items = items.at;
     block->n_items = items.count;
@@ -203,7 +203,7 @@ static ig_status parse_for(jinja_parser *p, jinja_node *node) {
     if (jinja_skip_name(p, "if"))
         IG_TRY(jinja_parse_expression(p, JINJA_WITH_CHOICE, &node->right));
     if (jinja_at_name(p, "recursive"))
-        return jinja_fail(IG_ERR_FORMAT, p->at->line, "recursive loops are not known");
+        return JINJA_FAIL_AT(IG_ERR_FORMAT, p->at->line, "recursive loops are not known");
     IG_TRY(expect_block_end(p));
     p->loops++;
     IG_TRY(parse_block(p, ends, &part));
@@ -279,7 +279,8 @@ static ig_status parse_generation(jinja_parser *p, jinja_node *node) {
 
 static ig_status parse_jump(jinja_parser *p, jinja_node *node) {
     if (p->loops == 0)
-        return jinja_fail(IG_ERR_FORMAT, node->line, "break and continue need a loop around them");
+        return JINJA_FAIL_AT(IG_ERR_FORMAT, node->line,
+                             "break and continue need a loop around them");
     return expect_block_end(p);
 }
 
@@ -308,8 +309,8 @@ static ig_status parse_tag(jinja_parser *p, jinja_node **out) {
             return tags[i].parse(p, *out);
         }
     if (p->at->kind != JINJA_NAME) return jinja_unexpected(p);
-    return jinja_fail(IG_ERR_FORMAT, p->at->line, "tag '%.*s' is not known here",
-                      (int)(p->at->n_bytes < 64 ? p->at->n_bytes : 64), p->at->bytes);
+    return JINJA_FAIL_AT(IG_ERR_FORMAT, p->at->line, "tag '%.*s' is not known here",
+                         (int)(p->at->n_bytes < 64 ? p->at->n_bytes : 64), p->at->bytes);
 }
 
 static ig_status parse_print(jinja_parser *p, jinja_node **out) {

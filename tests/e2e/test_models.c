@@ -478,6 +478,12 @@ static void check_same_tokens(json_t *a, json_t *b) {
     json_decref(b);
 }
 
+static void save_text(const char *text, const char *path) {
+    FILE *to = fopen(path, "we");
+    assert_non_null(to);
+    assert_true(fputs(text, to) >= 0 && fclose(to) == 0);
+}
+
 static const char chatml[] =
     "{% for m in messages %}\n{{ '<|im_start|>' + m.role }}\n{{ m.content }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
@@ -493,9 +499,7 @@ static void a_model_s_template_writes_its_conversations(void **state) {
     check_same_tokens(generated(path, "--chat-format", "auto"),
                       generated(chat_model, "--chat-format", "chatml"));
 
-    FILE *to = fopen(file, "we");
-    assert_non_null(to);
-    assert_true(fputs(chatml, to) >= 0 && fclose(to) == 0);
+    save_text(chatml, file);
     check_same_tokens(generated(chat_model, "--chat-template-file", file),
                       generated(chat_model, "--chat-format", "chatml"));
     check_error(chat_banner(chat_model, "--chat-template-file", file), 0,
@@ -517,6 +521,28 @@ static void a_model_s_template_writes_its_conversations(void **state) {
     unlink(path);
 }
 
+/* Many leave out the thinking of earlier answers; this one leaves out all that was said. */
+static void a_template_may_change_what_was_said(void **state) {
+    (void)state;
+    char file[80], *turns[4], *alone[4];
+    snprintf(file, sizeof file, "%s/last.jinja", dir);
+    save_text("<|im_start|>{{ messages[-1].content }}", file);
+    assert_int_equal(answers_of(chat_with("the\nthe mat\n", "--chat-template-file", file), turns),
+                     2);
+    assert_int_equal(answers_of(chat_with("the mat\n", "--chat-template-file", file), alone), 1);
+    assert_string_equal(turns[1], alone[0]);
+    for (int i = 0; i < 2; i++) free(turns[i]);
+    free(alone[0]);
+    /* Whom it refuses is told why, and may go on. */
+    save_text("{{ raise_exception('no more') if messages|length > 1 }}{{ messages[0].content }}",
+              file);
+    program_result result = chat_with("the\nthe mat\n", "--chat-template-file", file);
+    assert_non_null(strstr(result.err, "line 2: chat template, line 1: no more"));
+    assert_int_equal(answers_of(result, turns), 1);
+    free(turns[0]);
+    unlink(file);
+}
+
 /* A template that writes BOS itself, for a tokenizer that adds it. */
 static void bos_is_written_once(void **state) {
     (void)state;
@@ -528,9 +554,7 @@ static void bos_is_written_once(void **state) {
         "[/INST]{% endfor %}"};
     json_t *results[2];
     for (int i = 0; i < 2; i++) {
-        FILE *to = fopen(file, "we");
-        assert_non_null(to);
-        assert_true(fputs(templates[i], to) >= 0 && fclose(to) == 0);
+        save_text(templates[i], file);
         results[i] = generated(model, "--chat-template-file", file);
     }
     check_same_tokens(results[0], results[1]);
@@ -664,6 +688,7 @@ int main(void) {
         cmocka_unit_test(a_conversation_goes_on_behind_lines_without_an_answer),
         cmocka_unit_test(a_template_that_is_not_known_is_said_to_be),
         cmocka_unit_test(a_model_s_template_writes_its_conversations),
+        cmocka_unit_test(a_template_may_change_what_was_said),
         cmocka_unit_test(bos_is_written_once),
         cmocka_unit_test(a_prompt_does_not_end_with_eos),
         cmocka_unit_test(bad_requests_are_one_sentence),
