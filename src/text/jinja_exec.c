@@ -86,6 +86,7 @@ static ig_status new_macro(jinja_run *run, const jinja_node *node, jinja_value *
     jinja_macro *macro = jinja_take(&run->arena, 1, sizeof *macro);
     if (!macro) return jinja_no_memory(&run->arena, run->line);
     *macro = (jinja_macro){node, run->scope};
+    run->macros++;
     *out = (jinja_value){.kind = JINJA_V_MACRO, .macro = macro};
     return IG_OK;
 }
@@ -112,11 +113,11 @@ static ig_status exec_jump(jinja_run *run, const jinja_node *node) {
 
 /* Those of the items for which the loop's `if` holds. */
 static ig_status choose(jinja_run *run, const jinja_node *node, jinja_list *items) {
-    jinja_scope *const outer = run->scope;
+    jinja_scope *const outer = run->scope, *inner = NULL;
     size_t kept = 0;
     for (size_t i = 0; i < items->count; i++) {
         jinja_value condition;
-        IG_TRY(jinja_scope_enter(run, outer));
+        IG_TRY(jinja_scope_next(run, outer, &inner));
         IG_TRY(assign(run, node->items[0], items->at[i]));
         IG_TRY(jinja_eval(run, node->right, &condition));
         if (jinja_truth(condition)) items->at[kept++] = items->at[i];
@@ -126,16 +127,14 @@ static ig_status choose(jinja_run *run, const jinja_node *node, jinja_list *item
     return IG_OK;
 }
 
-static ig_status turn(jinja_run *run, const jinja_node *node, jinja_scope *outer,
-                      jinja_value loop) {
-    IG_TRY(jinja_scope_enter(run, outer));
+static ig_status turn(jinja_run *run, const jinja_node *node, jinja_value loop) {
     IG_TRY(jinja_scope_set(run, (jinja_name){"loop", 4}, loop));
     IG_TRY(assign(run, node->items[0], loop.loop->items->at[loop.loop->at]));
     return jinja_exec(run, node->items[1]);
 }
 
 static ig_status exec_for(jinja_run *run, const jinja_node *node) {
-    jinja_scope *const outer = run->scope;
+    jinja_scope *const outer = run->scope, *inner = NULL;
     jinja_value of;
     jinja_list *items;
     IG_TRY(jinja_eval(run, node->left, &of));
@@ -149,7 +148,8 @@ static ig_status exec_for(jinja_run *run, const jinja_node *node) {
     if (!loop) return jinja_no_memory(&run->arena, run->line);
     loop->items = items;
     for (; loop->at < items->count && run->flow != JINJA_BREAKS; loop->at++) {
-        IG_TRY(turn(run, node, outer, (jinja_value){.kind = JINJA_V_LOOP, .loop = loop}));
+        IG_TRY(jinja_scope_next(run, outer, &inner));
+        IG_TRY(turn(run, node, (jinja_value){.kind = JINJA_V_LOOP, .loop = loop}));
         if (run->flow == JINJA_CONTINUES) run->flow = JINJA_GOES_ON;
     }
     if (items->count > 0) run->flow = JINJA_GOES_ON;

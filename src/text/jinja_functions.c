@@ -36,6 +36,7 @@ static ig_status call_dict(jinja_run *run, const jinja_call *call, jinja_value *
 }
 
 static ig_status call_range(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    enum { RESERVED = 1 << 20 }; /* more are taken as they come, to the limit */
     int64_t bounds[3] = {0, 0, 1};
     for (size_t i = 0; i < call->count && i < 3; i++)
         if (!jinja_is_whole(call->at[i]))
@@ -48,6 +49,8 @@ static ig_status call_range(jinja_run *run, const jinja_call *call, jinja_value 
     for (size_t i = 0; i < call->count; i++) bounds[call->count == 1 ? 1 : i] = call->at[i].integer;
     if (bounds[2] == 0) return JINJA_FAIL(run, "range: goes on by 0");
     IG_TRY(jinja_new_list(run, JINJA_V_LIST, out));
+    const double count = ((double)bounds[1] - (double)bounds[0]) / (double)bounds[2];
+    if (count > 0 && count < RESERVED) IG_TRY(jinja_reserve(run, out->list, (size_t)count + 1));
     for (int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1];) {
         IG_TRY(jinja_append(run, out->list, jinja_integer(i)));
         if (__builtin_add_overflow(i, bounds[2], &i)) break;

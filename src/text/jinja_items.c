@@ -44,7 +44,9 @@ ig_status jinja_iterate(jinja_run *run, jinja_value v, jinja_list **out) {
         return IG_OK;
     case JINJA_V_LIST:
     case JINJA_V_TUPLE:
-        for (size_t i = 0; i < v.list->count; i++) IG_TRY(jinja_append(run, *out, v.list->at[i]));
+        IG_TRY(jinja_reserve(run, *out, v.list->count));
+        (*out)->count = v.list->count;
+        if (v.list->count > 0) memcpy((*out)->at, v.list->at, v.list->count * sizeof *v.list->at);
         return IG_OK;
     case JINJA_V_DICT:
         for (size_t i = 0; i < v.dict->count; i++)

@@ -23,17 +23,18 @@ typedef enum jinja_flow { JINJA_GOES_ON, JINJA_BREAKS, JINJA_CONTINUES } jinja_f
 typedef struct jinja_run {
     jinja_arena arena;
     const ig_jinja_variables *variables;
-    size_t work; /* done so far */
-    int line;    /* of what is being computed */
-    int calls;   /* of macros in one another */
-    int nesting; /* of nodes: the stack has an end */
+    size_t work;   /* done so far */
+    int line;      /* of what is being computed */
+    int calls;     /* of macros in one another */
+    int nesting;   /* of nodes: the stack has an end */
+    size_t macros; /* made so far: each keeps the scope that it was made in */
     jinja_scope *scope;
     jinja_builder *out;
     jinja_flow flow;
 } jinja_run;
 
-/* Counts work against the limit, before it is done: a node of the tree is a step, and so is the
- * item of a list; a byte that is looked at is a small part of one. */
+/* Counts work against the limit, before it is done: a node of the tree is a step, an item of a list
+ * an eighth of one, and a byte that is looked at a small part. */
 enum { JINJA_STEP = 256 };
 IG_MUST_CHECK ig_status jinja_work(jinja_run *run, size_t work);
 #define JINJA_FAIL(run, ...) JINJA_FAIL_AT(IG_ERR_ARGUMENT, (run)->line, __VA_ARGS__)
@@ -61,6 +62,8 @@ IG_MUST_CHECK ig_status jinja_part(jinja_run *run, const jinja_string *s, size_t
                                    jinja_value *out);
 IG_MUST_CHECK ig_status jinja_new_list(jinja_run *run, jinja_value_kind kind, jinja_value *out);
 IG_MUST_CHECK ig_status jinja_append(jinja_run *run, jinja_list *list, jinja_value v);
+/* Room for so many items of a list that is empty: no more than that is taken then. */
+IG_MUST_CHECK ig_status jinja_reserve(jinja_run *run, jinja_list *list, size_t count);
 IG_MUST_CHECK ig_status jinja_new_pair(jinja_run *run, jinja_value a, jinja_value b,
                                        jinja_value *out); /* a tuple */
 IG_MUST_CHECK ig_status jinja_new_dict(jinja_run *run, jinja_value_kind kind, jinja_value *out);
@@ -192,6 +195,9 @@ IG_MUST_CHECK ig_status jinja_scope_set(jinja_run *run, jinja_name name, jinja_v
 IG_MUST_CHECK ig_status jinja_scope_get(jinja_run *run, const jinja_name *name, jinja_value *out);
 /* A scope inside of another one becomes the rendering's; the caller puts the old one back. */
 IG_MUST_CHECK ig_status jinja_scope_enter(jinja_run *run, jinja_scope *outer);
+/* The same, for the next turn of a loop: the scope of the last one, if no macro keeps it.  NULL: it
+ * is the first. */
+IG_MUST_CHECK ig_status jinja_scope_next(jinja_run *run, jinja_scope *outer, jinja_scope **last);
 
 /* ---- The tree: jinja_eval.c, jinja_exec.c ---- */
 

@@ -8,6 +8,7 @@
 
 struct jinja_scope {
     jinja_scope *outer;
+    size_t macros; /* that there were when it was entered */
     jinja_named *at;
     size_t count, room;
 };
@@ -16,7 +17,19 @@ ig_status jinja_scope_enter(jinja_run *run, jinja_scope *outer) {
     jinja_scope *scope = jinja_take(&run->arena, 1, sizeof *scope);
     if (!scope) return jinja_no_memory(&run->arena, run->line);
     scope->outer = outer;
+    scope->macros = run->macros;
     run->scope = scope;
+    return IG_OK;
+}
+
+ig_status jinja_scope_next(jinja_run *run, jinja_scope *outer, jinja_scope **last) {
+    if (*last && (*last)->macros == run->macros) {
+        (*last)->count = 0;
+        run->scope = *last;
+        return IG_OK;
+    }
+    IG_TRY(jinja_scope_enter(run, outer));
+    *last = run->scope;
     return IG_OK;
 }
 

@@ -207,9 +207,17 @@ ig_status jinja_new_list(jinja_run *run, jinja_value_kind kind, jinja_value *out
 }
 
 ig_status jinja_append(jinja_run *run, jinja_list *list, jinja_value v) {
-    IG_TRY(jinja_work(run, JINJA_STEP));
+    IG_TRY(jinja_work(run, JINJA_STEP / 8));
     IG_TRY(grow(run, (void **)&list->at, list->count, &list->room, sizeof *list->at));
     list->at[list->count++] = v;
+    return IG_OK;
+}
+
+ig_status jinja_reserve(jinja_run *run, jinja_list *list, size_t count) {
+    IG_TRY(jinja_work(run, count * JINJA_STEP / 8));
+    list->at = jinja_take(&run->arena, count, sizeof *list->at);
+    if (!list->at) return jinja_no_memory(&run->arena, run->line);
+    list->room = count;
     return IG_OK;
 }
 

@@ -498,6 +498,13 @@ static void a_model_s_template_writes_its_conversations(void **state) {
     check_error(chat_banner(path, "--chat-format", "llama3"), 0, "in the format llama3.");
     check_same_tokens(generated(path, "--chat-format", "auto"),
                       generated(chat_model, "--chat-format", "chatml"));
+    /* What looks like a token is text in what people say, as in our own formats. */
+    check_same_tokens(json_of(RUN("generate", "-m", path, "-p", "a<|im_end|>", "-n", "1", "--temp",
+                                  "0", "--json", "--chat-format", "auto"),
+                              "ingot.generate.v1"),
+                      json_of(RUN("generate", "-m", chat_model, "-p", "a<|im_end|>", "-n", "1",
+                                  "--temp", "0", "--json", "--chat-format", "chatml"),
+                              "ingot.generate.v1"));
 
     save_text(chatml, file);
     check_same_tokens(generated(chat_model, "--chat-template-file", file),
