@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "cli/report.h"
 #include "model/guess.h"
 #include "text/sampler.h"
@@ -131,14 +130,16 @@ ig_status talk_check_room(const talker *t, const char *what, size_t count, const
 bool talk_has_style(const ig_chat_style *style) { return style->jinja || style->format; }
 
 static ig_status read_template(const talker *t, const char *path, ig_chat_style *out) {
-    ig_file_map file = {0};
+    model_text text = {0};
     char words[IG_ERROR_BYTES];
-    IG_TRY(ig_file_map_open(path, &file));
-    ig_status status = ig_chat_style_parse(t->model.adapter, file.bytes, (size_t)file.size,
-                                           t->options->system, out);
-    ig_file_map_close(&file);
-    if (status != IG_OK && status != IG_ERR_MEMORY)
-        status = IG_FAIL(status, "%s: %s", path, ig_cli_error(t->cli, words));
+    ig_status status = model_read_text(t->cli, NULL, path, &text);
+    if (status == IG_OK) {
+        status = ig_chat_style_parse(t->model.adapter, text.bytes, text.n_bytes, t->options->system,
+                                     out);
+        if (status != IG_OK && status != IG_ERR_MEMORY)
+            status = IG_FAIL(status, "%s: %s", path, ig_cli_error(t->cli, words));
+    }
+    ig_free(&t->cli->allocator, text.bytes);
     return status;
 }
 
