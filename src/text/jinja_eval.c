@@ -201,13 +201,18 @@ static evaluation *const evaluations[] = {
     [JINJA_N_TEST] = eval_apply,
 };
 
-ig_status jinja_eval(jinja_run *run, const jinja_node *node, jinja_value *out) {
-    enum { NESTING_MAX = 4096 };
+ig_status jinja_begin(jinja_run *run, const jinja_node *node) {
+    enum { NESTING_MAX = 2048 };
     run->line = node->line;
     IG_TRY(jinja_work(run, JINJA_STEP));
     if (run->nesting >= NESTING_MAX)
-        return JINJA_FAIL(run, "expressions and calls more than %d deep", NESTING_MAX);
+        return JINJA_FAIL(run, "blocks, expressions and calls more than %d deep", NESTING_MAX);
     run->nesting++;
+    return IG_OK;
+}
+
+ig_status jinja_eval(jinja_run *run, const jinja_node *node, jinja_value *out) {
+    IG_TRY(jinja_begin(run, node));
     jinja_value value = {0}; /* `out` may be part of what is computed from */
     const ig_status status = evaluations[node->kind](run, node, &value);
     run->nesting--;

@@ -177,7 +177,8 @@ static execution *const executions[] = {
 };
 
 ig_status jinja_exec(jinja_run *run, const jinja_node *node) {
-    run->line = node->line;
-    IG_TRY(jinja_work(run, JINJA_STEP));
-    return executions[node->kind](run, node);
+    IG_TRY(jinja_begin(run, node));
+    const ig_status status = executions[node->kind](run, node);
+    run->nesting--;
+    return status;
 }

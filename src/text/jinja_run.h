@@ -201,6 +201,8 @@ IG_MUST_CHECK ig_status jinja_scope_next(jinja_run *run, jinja_scope *outer, jin
 
 /* ---- The tree: jinja_eval.c, jinja_exec.c ---- */
 
+/* Before a node is run: a step, one deeper; run->nesting goes down again behind it. */
+IG_MUST_CHECK ig_status jinja_begin(jinja_run *run, const jinja_node *node);
 IG_MUST_CHECK ig_status jinja_eval(jinja_run *run, const jinja_node *node, jinja_value *out);
 IG_MUST_CHECK ig_status jinja_exec(jinja_run *run, const jinja_node *node);
 IG_MUST_CHECK ig_status jinja_apply_filters(jinja_run *run, const jinja_node *filters,

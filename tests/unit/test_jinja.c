@@ -239,6 +239,9 @@ static void nothing_goes_on_for_ever(void **state) {
     fails_to_render("{{ range(1000000000)|list|length }}", "needs more than 128 MB");
     fails_to_render("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
                     "macro 'm': calls more than 64 deep");
+    char *sum = repeated("{% macro m() %}{{ m()|int", " + 1", 200, " }}{% endmacro %}{{ m() }}");
+    fails_to_render(sum, "blocks, expressions and calls more than 2048 deep");
+    free(sum);
     fails_to_render("{{ 'a' * 5000000 }}", "a text becomes longer than 4 MB");
     fails_to_render("{% set a = 'abcdefgh' * 1000 %}{{ a * 1000 }}", "longer than 4 MB");
     fails_to_render("{% set ns = namespace(s='abcdefgh' * 10000) %}"
