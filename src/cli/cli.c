@@ -129,7 +129,8 @@ int ig_exit_code(ig_status status) {
 static const char *end_of_place(const char *at) {
     const char *c = at + 2;
     while (isalnum((unsigned char)*c) || *c == '_') c++;
-    if (c == at + 2 || strncmp(c, ".c:", 3) != 0 || !isdigit((unsigned char)c[3])) return NULL;
+    if (c == at + 2 || (strncmp(c, ".c:", 3) != 0 && strncmp(c, ".h:", 3) != 0)) return NULL;
+    if (!isdigit((unsigned char)c[3])) return NULL;
     for (c += 3; isdigit((unsigned char)*c);) c++;
     return *c == ')' ? c + 1 : NULL;
 }

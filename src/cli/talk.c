@@ -136,8 +136,8 @@ static ig_status read_template(const talker *t, const char *path, ig_chat_style 
     if (status == IG_OK) {
         status = ig_chat_style_parse(t->model.adapter, text.bytes, text.n_bytes, t->options->system,
                                      out);
-        if (status != IG_OK && status != IG_ERR_MEMORY)
-            status = IG_FAIL(status, "%s: %s", path, ig_cli_error(t->cli, words));
+        if (status != IG_OK && status != IG_ERR_MEMORY) /* it is the file that is wrong */
+            status = IG_FAIL(IG_ERR_FORMAT, "%s: %s", path, ig_cli_error(t->cli, words));
     }
     ig_free(&t->cli->allocator, text.bytes);
     return status;

@@ -524,6 +524,12 @@ static void a_model_s_template_writes_its_conversations(void **state) {
                 2, "one is enough");
     check_error(RUN("generate", "-m", chat_model, "-p", "a", "--chat-template-file", text_file), 3,
                 "text.txt: chat template: leaves out what the user says");
+    save_text("{{ messages | turned }}", file);
+    check_error(RUN("generate", "-m", chat_model, "-p", "a", "--chat-template-file", file), 3,
+                "chat template, line 1: filter 'turned' is not known.\n");
+    save_text("{% for i in range(100000000) %}{% endfor %}", file);
+    check_error(RUN("generate", "-m", chat_model, "-p", "a", "--chat-template-file", file), 3,
+                "chat template, line 1: needs more than 128 MB.\n");
     unlink(file);
     unlink(path);
 }
