@@ -5,18 +5,10 @@
  */
 #include <stdio.h>
 
+#include "fuzz.h"
 #include "gguf_bytes.h"
 
-#define REQUIRE(truth)                                                  \
-    do {                                                                \
-        if (!(truth)) {                                                 \
-            fprintf(stderr, "%s:%d: " #truth "\n", __FILE__, __LINE__); \
-            abort();                                                    \
-        }                                                               \
-    } while (0)
-
 /* NOLINTBEGIN(readability-identifier-naming): libFuzzer knows them by these names */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size); /* libFuzzer's own */
 /* NOLINTEND(readability-identifier-naming) */

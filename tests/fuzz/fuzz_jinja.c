@@ -8,18 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "text/jinja.h"
-
-#define REQUIRE(truth)                                                  \
-    do {                                                                \
-        if (!(truth)) {                                                 \
-            fprintf(stderr, "%s:%d: " #truth "\n", __FILE__, __LINE__); \
-            abort();                                                    \
-        }                                                               \
-    } while (0)
-
-/* NOLINTNEXTLINE(readability-identifier-naming): libFuzzer knows it by this name */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char variables_json[] =
     "{\"messages\":[{\"role\":\"system\",\"content\":\"Be brief.\"},"

@@ -9,17 +9,7 @@
 #include <string.h>
 
 #include "format/safetensors.h"
-
-#define REQUIRE(truth)                                                  \
-    do {                                                                \
-        if (!(truth)) {                                                 \
-            fprintf(stderr, "%s:%d: " #truth "\n", __FILE__, __LINE__); \
-            abort();                                                    \
-        }                                                               \
-    } while (0)
-
-/* NOLINTNEXTLINE(readability-identifier-naming): libFuzzer knows it by this name */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 enum { LENGTH = 8 };
 

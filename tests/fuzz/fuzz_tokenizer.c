@@ -10,19 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
-
-#define REQUIRE(truth)                                                  \
-    do {                                                                \
-        if (!(truth)) {                                                 \
-            fprintf(stderr, "%s:%d: " #truth "\n", __FILE__, __LINE__); \
-            abort();                                                    \
-        }                                                               \
-    } while (0)
-
-/* NOLINTNEXTLINE(readability-identifier-naming): libFuzzer knows it by this name */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_description(const ig_tokenizer *t) {
     const size_t bytes = ig_tokenizer_json(t, NULL, 0);

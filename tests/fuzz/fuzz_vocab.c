@@ -15,20 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "text/pretokenizer.h"
 #include "text/utf8.h"
 #include "text/vocab.h"
-
-#define REQUIRE(truth)                                                  \
-    do {                                                                \
-        if (!(truth)) {                                                 \
-            fprintf(stderr, "%s:%d: " #truth "\n", __FILE__, __LINE__); \
-            abort();                                                    \
-        }                                                               \
-    } while (0)
-
-/* NOLINTNEXTLINE(readability-identifier-naming): libFuzzer knows it by this name */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { LLAMA, GPT2, BERT, MODELS, BYTES = 256, MOST = 64 };
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "gguf_bytes.h"
+#include "seed.h"
 
 static gguf_bytes only_values(ig_gguf_writer *w) {
     gguf_sample_values(w);
@@ -36,18 +37,11 @@ int main(int argc, char **argv) {
     if (argc != 2) return fprintf(stderr, "usage: seed_gguf FOLDER\n") > 0 ? 2 : 1;
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
         ig_gguf_writer *w = NULL;
-        char path[4096];
         if (ig_gguf_writer_create(&ig_heap, "seed", &w) != IG_OK) return 1;
         gguf_bytes file = seeds[i](w);
-        snprintf(path, sizeof path, "%s/seed-%zu", argv[1], i);
-        FILE *out = fopen(path, "wb");
-        int failed = !out || !file.bytes;
-        if (out) {
-            failed |= fwrite(file.bytes, 1, file.size, out) != file.size;
-            failed |= fclose(out) != 0;
-        }
+        const bool done = file.bytes && seed_write(argv[1], i, file.bytes, file.size);
         free(file.bytes);
-        if (failed) return perror(path), 1;
+        if (!done) return 1;
     }
     return 0;
 }

@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "seed.h"
+
 static const char *const seeds[] = {
     "{{ bos_token }}{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
     "message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ "
@@ -25,16 +27,7 @@ static const char *const seeds[] = {
 
 int main(int argc, char **argv) {
     if (argc != 2) return fprintf(stderr, "usage: seed_jinja FOLDER\n") > 0 ? 2 : 1;
-    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s/seed-%zu", argv[1], i);
-        FILE *out = fopen(path, "wb");
-        int failed = !out;
-        if (out) {
-            failed = fwrite(seeds[i], 1, strlen(seeds[i]), out) != strlen(seeds[i]);
-            failed |= fclose(out) != 0;
-        }
-        if (failed) return perror(path), 1;
-    }
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
+        if (!seed_write(argv[1], i, seeds[i], strlen(seeds[i]))) return 1;
     return 0;
 }
