@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "text/utf8.h"
+
 enum { SYSTEM, USER, ASSISTANT, ROLES };
 static const char *const role_names[ROLES] = {"system", "user", "assistant"};
 
@@ -204,12 +206,10 @@ static ig_status put(ig_chat_prompt *p, const char *bytes, size_t n_bytes, bool 
     return IG_OK;
 }
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 static ig_status put_content(const ig_chat_message *m, bool trims, ig_chat_prompt *out) {
     const char *begin = m->content, *end = begin + m->n_bytes;
-    while (trims && begin < end && is_space(*begin)) begin++;
-    while (trims && begin < end && is_space(end[-1])) end--;
+    while (trims && begin < end && ig_is_space(*begin)) begin++;
+    while (trims && begin < end && ig_is_space(end[-1])) end--;
     return put(out, begin, (size_t)(end - begin), false);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "text/kind.h"
+#include "text/utf8.h"
 
 /* The parts in one piece; `at` walks over them. */
 typedef struct walk {
@@ -43,8 +44,6 @@ static const ig_special_name *find_special(const ig_tokenizer *t, walk *w) {
     return NULL;
 }
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 static ig_status encode_fragments(const ig_tokenizer *t, walk *w, bool begins_text, ig_ids *out) {
     while (w->at < w->n_bytes) {
         const size_t from = w->at;
@@ -55,7 +54,7 @@ static ig_status encode_fragments(const ig_tokenizer *t, walk *w, bool begins_te
         IG_TRY(ig_ids_add(out, special->id));
         begins_text = true;
         size_t next = w->at + special->n_bytes;
-        while (special->strips_right && next < w->n_bytes && is_space(w->text[next])) next++;
+        while (special->strips_right && next < w->n_bytes && ig_is_space(w->text[next])) next++;
         move_to(w, next);
     }
     return IG_OK;

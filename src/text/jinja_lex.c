@@ -15,7 +15,6 @@ typedef struct lexer {
     jinja_tokens *out;
 } lexer;
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool begins_name(char c) {
     const unsigned byte = (unsigned char)c;
@@ -53,10 +52,11 @@ static ig_status add_text(lexer *l, size_t end, bool strips, char sign) {
     const size_t begin = l->at;
     const int line = line_at(l, begin);
     size_t last = end;
-    while (last > begin && is_space(l->text[last - 1]) && sign == '-') last--;
+    while (last > begin && ig_is_space(l->text[last - 1]) && sign == '-') last--;
     if (strips && sign != '-' && sign != '+') {
         size_t first = end; /* of the white space, on this line */
-        while (first > begin && is_space(l->text[first - 1]) && l->text[first - 1] != '\n') first--;
+        while (first > begin && ig_is_space(l->text[first - 1]) && l->text[first - 1] != '\n')
+            first--;
         if (first == 0 || l->text[first - 1] == '\n') last = first;
     }
     if (last == begin) return IG_OK;
@@ -67,7 +67,7 @@ static ig_status add_text(lexer *l, size_t end, bool strips, char sign) {
 }
 
 static void skip_space(lexer *l) {
-    while (is_space(peek(l, 0))) l->at++;
+    while (ig_is_space(peek(l, 0))) l->at++;
 }
 
 /* Behind a tag's end: "-" takes all white space, a block the end of its line. */
@@ -83,10 +83,10 @@ static void skip_behind(lexer *l, char sign, bool is_block) {
 static bool is_raw(const lexer *l, size_t at, const char *word, size_t *end, char *sign) {
     const size_t n = strlen(word);
     const char *t = l->text;
-    while (at < l->n_bytes && is_space(t[at])) at++;
+    while (at < l->n_bytes && ig_is_space(t[at])) at++;
     if (l->n_bytes - at < n || memcmp(t + at, word, n) != 0) return false;
     at += n;
-    while (at < l->n_bytes && is_space(t[at])) at++;
+    while (at < l->n_bytes && ig_is_space(t[at])) at++;
     *sign = at < l->n_bytes && (t[at] == '-' || t[at] == '+') ? t[at++] : 0;
     *end = at + 2;
     return l->n_bytes - at >= 2 && t[at] == '%' && t[at + 1] == '}';

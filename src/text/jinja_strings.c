@@ -79,16 +79,6 @@ ig_status jinja_replace(jinja_run *run, const jinja_string *s, const jinja_strin
 
 /* ---- Large and small letters ---- */
 
-static uint32_t large(uint32_t point) {
-    if (point < 0x80) return point - 'a' < 26 ? point - 32 : point;
-    for (const ig_unicode_case *row = ig_unicode_cases; row->step; row++) {
-        const int64_t from = (int64_t)point - row->distance;
-        if (from >= row->first && from <= row->last && (from - row->first) % row->step == 0)
-            return (uint32_t)from;
-    }
-    return point;
-}
-
 bool jinja_is_letter(uint32_t point) {
     if (point < 0x80) return (point | 32) - 'a' < 26;
     return point >= 0xC0 && !ig_unicode_is_space(point) && (point < 0x2000 || point > 0x206F);
@@ -108,7 +98,7 @@ ig_status jinja_change_case(jinja_run *run, const jinja_string *s, jinja_case to
         char bytes[IG_UTF8_BYTES];
         const uint32_t point = jinja_point(s, at);
         const bool up = to == JINJA_UPPER || (to != JINJA_LOWER && begins);
-        const uint32_t changed = up ? large(point) : ig_unicode_small(point);
+        const uint32_t changed = up ? ig_unicode_large(point) : ig_unicode_small(point);
         n = jinja_char_bytes(s, at);
         begins = to == JINJA_TITLE && ends_word(point, as_filter);
         if (changed == point)

@@ -21,6 +21,16 @@ uint32_t ig_unicode_small(uint32_t point) {
     return point;
 }
 
+uint32_t ig_unicode_large(uint32_t point) {
+    if (point < 0x80) return point - 'a' < 26 ? point - 32 : point;
+    for (const ig_unicode_case *row = ig_unicode_cases; row->step; row++) {
+        const int64_t from = (int64_t)point - row->distance;
+        if (from >= row->first && from <= row->last && (from - row->first) % row->step == 0)
+            return (uint32_t)from;
+    }
+    return point;
+}
+
 /* ---- Decompositions ---- */
 
 /* The next character of a text of ours. */

@@ -33,7 +33,8 @@ extern const ig_unicode_row ig_unicode_compatible[]; /* NULL at the end */
 /* ---- Characters ---- */
 
 bool ig_unicode_is_space(uint32_t point);  /* White_Space */
-uint32_t ig_unicode_small(uint32_t point); /* the small letter, or itself */
+uint32_t ig_unicode_small(uint32_t point); /* the small letter, or itself, */
+uint32_t ig_unicode_large(uint32_t point); /* and the large one */
 
 /* Bases found fast. */
 typedef struct ig_unicode_decomposition {

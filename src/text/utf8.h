@@ -8,6 +8,7 @@
 #ifndef IG_TEXT_UTF8_H
 #define IG_TEXT_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,9 @@ typedef enum ig_utf8_found {
 /* Looks at the first of `n_bytes`, at least one.  `*bytes` is how many the finding is about;
  * `*point` is set where a character was found. */
 ig_utf8_found ig_utf8_next(const char *text, size_t n_bytes, uint32_t *point, size_t *bytes);
+
+/* White space of ASCII, which no other character has a byte of. */
+static inline bool ig_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* Writes a character and returns its bytes. */
 size_t ig_utf8_put(uint32_t point, char out[IG_UTF8_BYTES]);
