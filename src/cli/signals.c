@@ -1,8 +1,11 @@
 #include "cli/signals.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The variables of the program that are nobody's: a signal handler is given no argument. */
@@ -10,12 +13,28 @@ static volatile sig_atomic_t caught;
 static const char *volatile being_read;
 static const char *volatile unfinished; /* goes when the program ends in the middle */
 
-static void remember(int number) { caught = number; }
+/* Some wrappers send a signal both to the program and to its group, so one that comes again at once
+ * is the same.  Later it is somebody who does not want to wait. */
+enum { AT_ONCE_MS = 300 };
+static _Atomic int64_t caught_ms;
+
+static void remember(int number) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const int64_t ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    if (!caught) {
+        caught_ms = ms;
+        caught = number;
+    } else if (ms - caught_ms > AT_ONCE_MS) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+}
 
 static void catch_one(int number) {
     struct sigaction before;
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN) return;
-    struct sigaction action = {.sa_handler = remember, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = remember, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(number, &action, NULL);
 }

@@ -2,7 +2,7 @@
  * signals.h - being asked to stop.
  *
  * The first SIGINT or SIGTERM is only remembered: a long job asks between its
- * steps, puts things in order and ends with 130 or 143.  The second one kills.
+ * steps, puts things in order and ends with 130 or 143.  One that comes later kills.
  *
  * SIGBUS is what reading a mapped file gives where the file has ended meanwhile.
  */

@@ -1,4 +1,4 @@
-/* A mapped file that somebody shortens: a sentence and exit code 3, not a crash. */
+/* Signals: a mapped file that somebody shortens is a sentence and exit code 3, not a crash. */
 #include <fcntl.h>
 #include <sys/wait.h>
 
@@ -102,6 +102,25 @@ static void what_somebody_else_writes_stays(void **state) {
     assert_int_equal(directory_count(state), 1);
 }
 
+/* Sends itself a signal twice at once, and another when it has waited: that one ends it. */
+static void one_that_comes_twice_at_once_is_one(void **state) {
+    (void)state;
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        ig_signals_catch();
+        raise(SIGINT);
+        raise(SIGINT);
+        if (ig_signals_caught() != SIGINT) _exit(92);
+        usleep(500000);
+        raise(SIGTERM);
+        _exit(91);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGTERM);
+}
+
 static void read_as_text(const char *path) {
     ig_data *data = NULL;
     ig_data_text text;
@@ -120,6 +139,7 @@ int main(void) {
         IN_DIRECTORY(what_was_made_of_it_goes_and_the_file_before_stays),
         IN_DIRECTORY(what_somebody_else_writes_stays),
         IN_DIRECTORY(text_to_train_with_is_named_too),
+        cmocka_unit_test(one_that_comes_twice_at_once_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
