@@ -30,23 +30,25 @@ typedef enum case_values {
     BITS,    /* bit patterns: all of them for 16 bits, random ones for more */
 } case_values;
 
+/* The program has all of them, so they are kept short. */
 typedef struct case_operand {
-    bool used;
-    uint32_t type;  /* 0: real; else 1 + the ig_dtype that it has always */
-    ig_shape shape; /* as the op sees it */
-    case_layout layout;
-    uint32_t repeat; /* bit 1 << d: dimension d is one element, repeated */
-    case_values values;
     double low, high;
     const double *list; /* instead of `values`: these, over and over */
     uint32_t list_count;
-    bool weight; /* given as a weight, whose bytes compile() may look at */
+    int32_t dim[IG_MAX_RANK]; /* as the op sees it */
+    uint8_t rank;
+    uint8_t type; /* 0: real; else 1 + the ig_dtype that it has always */
+    case_layout layout : 8;
+    case_values values : 8;
+    uint8_t repeat; /* bit 1 << d: dimension d is one element, repeated */
+    bool weight;    /* given as a weight, whose bytes compile() may look at */
 } case_operand;
 
 typedef struct ig_case {
     uint32_t op;
     const char *what;
-    case_operand in[CASE_MAX_IN];
+    const case_operand *in;
+    uint32_t n_in;
     const void *attrs;
     uint32_t n_out; /* 0: as many as the op has at most */
     /* Inputs from `derived` on are what this op makes of the first three; 0, which is add: none. */
@@ -87,7 +89,8 @@ case_tolerance case_tolerance_of(uint32_t op);
 /* Words for the tables: CASE(IG_OP_ADD, "an odd tail", IN(REAL(3, 37), LAID(SLICED, 3, 37))) */
 #define CASE(number, words, ...) \
     { .op = number, .what = words, __VA_ARGS__ }
-#define IN(...) .in = {__VA_ARGS__}
+#define INPUTS(...) ((const case_operand[]){__VA_ARGS__})
+#define IN(...)     .in = INPUTS(__VA_ARGS__), .n_in = COUNT(INPUTS(__VA_ARGS__))
 #define ATTRS(type, ...) \
     .attrs = &(const type) { __VA_ARGS__ }
 #define NO_ATTRS     .attrs = NULL
@@ -97,11 +100,11 @@ case_tolerance case_tolerance_of(uint32_t op);
     { array, COUNT(array) }
 
 #define OPERAND(...) \
-    { .used = true, __VA_ARGS__ }
+    { __VA_ARGS__ }
 #define SCALAR \
-    { .used = true }
-#define RANK_OF(...)              sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)
-#define SHAPE(...)                .shape = {RANK_OF(__VA_ARGS__), {__VA_ARGS__}}
+    { .rank = 0 }
+#define RANK_OF(...)              sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t)
+#define SHAPE(...)                .rank = RANK_OF(__VA_ARGS__), .dim = {__VA_ARGS__}
 #define DTYPE(dtype)              .type = 1 + (dtype)
 #define REAL(...)                 OPERAND(SHAPE(__VA_ARGS__))
 #define TYPED(dtype, ...)         OPERAND(DTYPE(dtype), SHAPE(__VA_ARGS__))

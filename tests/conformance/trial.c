@@ -225,14 +225,21 @@ static void begin(trial *t, uint32_t op, const void *attrs) {
                         .out = t->out};
 }
 
+static ig_shape shape_of(const case_operand *spec) {
+    ig_shape shape = {.rank = spec->rank};
+    for (int d = 0; d < shape.rank; d++) shape.dim[d] = spec->dim[d];
+    return shape;
+}
+
 ig_status trial_init(trial *t, const ig_case *c, ig_dtype real) {
     ig_desc in[CASE_MAX_IN], out[IG_MAX_OUT];
     begin(t, c->op, c->attrs);
     t->slots = c->slots;
     t->n_slots = c->n_slots;
-    for (uint32_t i = 0; i < CASE_MAX_IN && c->in[i].used; i++) {
+    assert(c->n_in <= CASE_MAX_IN);
+    for (uint32_t i = 0; i < c->n_in; i++) {
         const case_operand *spec = &c->in[i];
-        in[i] = (ig_desc){spec->type ? (ig_dtype)(spec->type - 1) : real, spec->shape};
+        in[i] = (ig_desc){spec->type ? (ig_dtype)(spec->type - 1) : real, shape_of(spec)};
         ig_operand *o = add_input(t, in[i], spec->layout, spec->repeat);
         const ig_ref_view v = trial_view(o, t->memory);
         fill(&v, spec, i);

@@ -58,7 +58,7 @@ typedef vf sums_at_once[ROWS_AT_ONCE][GROUPS_IN_REGISTERS];
 
 /* To the second cache: the first can wait for a few lines only at a time. */
 IG_INLINE void fetch(const uint8_t *p, const int bytes) {
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int i = 0; i < bytes; i += LINE) __builtin_prefetch(p + i, 0, 2);
 }
 
@@ -181,16 +181,16 @@ IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t stream
                            const int streams) {
     vf sum[STREAMS][PANEL_VECTORS][1][GROUPS_IN_REGISTERS]; /* the first */
     if (VF_LANES == 1) return; /* plain C has no use for it, and never comes here */
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int g = 0; g < streams; g++) {
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int v = 0; v < PANEL_VECTORS; v++) sum[g][v][0][0] = vf_set(0);
     }
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t ahead = fetch_from(type, b, blocks, streams, jump);
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int g = 0; g < streams; g++) {
-            IG_UNROLL_COLUMNS
+            IG_UNROLL
             for (int v = 0; v < PANEL_VECTORS; v++) {
                 open_blocks o;
                 open_groups(type, w + g * stream_bytes, 0, b, v, &o, 1, ahead);
@@ -199,9 +199,9 @@ IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t stream
             }
         }
     }
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int g = 0; g < streams; g++) {
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int v = 0; v < PANEL_VECTORS; v++)
             vf_store(sums + g * PANEL_COLUMNS + v * VF_LANES, sum[g][v][0][0]);
     }
@@ -279,7 +279,7 @@ IG_INLINE void add_block_of_rows(const ig_dtype type, open_blocks *o, int64_t b,
 IG_INLINE void add_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t b,
                           const rounded_rows *rows, float *sums, int64_t columns, const int groups,
                           int64_t ahead) {
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int v = 0; v < PANEL_VECTORS; v++) {
         open_blocks o;
         open_groups(type, w, group_bytes, b, v, &o, groups, ahead);

@@ -209,7 +209,7 @@ IG_INLINE vi bits_to(vi x, const int from, const int to, const int32_t mask) {
 }
 
 IG_INLINE void open_fours(const uint8_t *q, const int v, vi *w) {
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int j = 0; j < 4; j++) {
         const vi x = line_at(q + j * LINE, v);
         w[j] = bits_to(x, 0, 0, 0x0f0f0f0f);
@@ -218,7 +218,7 @@ IG_INLINE void open_fours(const uint8_t *q, const int v, vi *w) {
 }
 
 IG_INLINE void open_twos(const uint8_t *q, const int v, vi *w) {
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int j = 0; j < STEPS; j++)
         w[j] = bits_to(line_at(q + j / 4 * LINE, v), j % 4 * 2, 0, 0x03030303);
 }
@@ -226,7 +226,7 @@ IG_INLINE void open_twos(const uint8_t *q, const int v, vi *w) {
 /* Four steps of three lines. */
 IG_INLINE void open_sixes(const uint8_t *q, const int v, vi *w) {
     vi x[3];
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int i = 0; i < 3; i++) {
         x[i] = line_at(q + i * LINE, v);
         w[i] = bits_to(x[i], 0, 0, 0x3f3f3f3f);
@@ -247,7 +247,7 @@ IG_INLINE void open_bytes(const ig_dtype type, const uint8_t *q, const int v, vi
         open_sixes(q, v, w);
         open_sixes(q + 3 * LINE, v, w + 4);
     }
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int j = 0; j < STEPS; j++) {
         if (form == EIGHTS) w[j] = line_at(q + j * LINE, v);
         if (form == FIVES) w[j] = vi_or(w[j], bits_to(line_at(q, v), j, 4, 0x10101010));
@@ -282,7 +282,7 @@ IG_INLINE void open_k_scales(const ig_dtype type, const uint8_t *head, int64_t h
     const vf d = vf_load_f16(halves + lane);
     vf m = vf_set(0);
     if (kind_has_min(kind)) m = vf_negate(vf_load_f16(halves + PANEL_COLUMNS + lane));
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int i = 0; i < groups; i++) {
         const vi x = vi_load_i8(bytes + i * PANEL_COLUMNS);
         const vi low = kind == TWO_MINS ? vi_and(x, vi_set(15)) : x;
@@ -322,16 +322,16 @@ IG_INLINE void open_panel(const ig_dtype type, const uint8_t *group, int64_t fir
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t h = (first + b) % t->unit;
         const uint8_t *unit = group + (first + b) / t->unit * packed_unit_bytes(type);
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int v = 0; v < PANEL_VECTORS; v++) {
             vi w[STEPS];
             block_scales s;
             open_bytes(type, unit + t->head + h * t->block, v, w);
             open_scales(type, unit, h, v, &s);
-            IG_UNROLL_COLUMNS
+            IG_UNROLL
             for (int j = 0; j < STEPS; j++)
                 vf_store((float *)(void *)p->w[b][j] + v * VF_LANES, vf_of_bits(w[j]));
-            IG_UNROLL_COLUMNS
+            IG_UNROLL
             for (int i = 0; i < halves; i++) {
                 vf_store(p->scale[b][i] + v * VF_LANES, s.scale[i]);
                 if (kind_has_min(kind)) vf_store(p->min[b][i] + v * VF_LANES, s.min[i]);

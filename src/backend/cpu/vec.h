@@ -23,24 +23,20 @@
 #define IG_INLINE static inline __attribute__((always_inline))
 
 /* Before a loop of a constant count: only when it is written out can the arrays of vectors that it
- * goes through live in registers. */
-#if defined(__clang__)
-#    define IG_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#    define IG_UNROLL _Pragma("GCC unroll 32")
-#endif
-
-/* The same where the vectors of sixteen columns are gone through: with one lane each these are so
- * many that a compiler would take minutes. */
+ * goes through live in registers.  Not with one lane: these are so many that no registers hold
+ * them, and compilers would take minutes. */
 #if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
 #    include "backend/cpu/vec_avx512.h"
-#    define IG_UNROLL_COLUMNS IG_UNROLL
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #    include "backend/cpu/vec_avx2.h"
-#    define IG_UNROLL_COLUMNS IG_UNROLL
 #else
 #    include "backend/cpu/vec_scalar.h"
-#    define IG_UNROLL_COLUMNS
+#    define IG_UNROLL
+#endif
+#if !defined(IG_UNROLL) && defined(__clang__)
+#    define IG_UNROLL _Pragma("clang loop unroll(full)")
+#elif !defined(IG_UNROLL)
+#    define IG_UNROLL _Pragma("GCC unroll 32")
 #endif
 
 /* AddressSanitizer and ThreadSanitizer do not see what assembly reads. */

@@ -66,13 +66,13 @@ IG_INLINE vf tile_below(const panel *const *p, int64_t b, const int half, const 
  * all rows. */
 IG_INLINE void add_steps_wide(const panel *const *p, const rounded *const *x, int64_t b,
                               vi (*whole)[TILE_VECTORS], const int rows) {
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int v = 0; v < TILE_VECTORS; v++) {
         vi w[STEPS];
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int s = 0; s < STEPS; s++)
             w[s] = line_at(p[v / PANEL_VECTORS]->w[b][s], v % PANEL_VECTORS);
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int r = 0; r < rows; r++) {
             const int8_t *q = x[r][b].q;
             dot_wide(&whole[r][v], w, &q, STEPS, 1);
@@ -88,15 +88,15 @@ IG_INLINE void add_steps(const panel *const *p, const rounded *const *x, int64_t
         add_steps_wide(p, x, b, whole, rows);
         return;
     }
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int s = first; s < first + count; s++) {
         vi u[TILE_VECTORS];
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int v = 0; v < TILE_VECTORS; v++)
             u[v] = line_at(p[v / PANEL_VECTORS]->w[b][s], v % PANEL_VECTORS);
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int r = 0; r < rows; r++) {
-            IG_UNROLL_COLUMNS
+            IG_UNROLL
             for (int v = 0; v < TILE_VECTORS; v++)
                 vi_add_dot_repeated(&whole[r][v], u[v], x[r][b].q + 4 * s);
         }
@@ -105,18 +105,18 @@ IG_INLINE void add_steps(const panel *const *p, const rounded *const *x, int64_t
 
 IG_INLINE void begin_tile(const rounded *const *x, int64_t b, vi (*whole)[TILE_VECTORS],
                           const int half, const int rows, const panel_kind kind) {
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int r = 0; r < rows; r++) {
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int v = 0; v < TILE_VECTORS; v++) whole[r][v] = whole_begin(kind, &x[r][b], half);
     }
 }
 
 IG_INLINE void add_mins(const panel *const *p, const rounded *const *x, int64_t b,
                         vf (*sum)[TILE_VECTORS], const int half, const int rows) {
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int r = 0; r < rows; r++) {
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int v = 0; v < TILE_VECTORS; v++)
             sum[r][v] = add_min(&x[r][b], half, tile_min(p, b, half, v), sum[r][v]);
     }
@@ -130,66 +130,70 @@ IG_INLINE void add_scaled(const panel *const *p, const rounded *const *x, int64_
     vi whole[TILE_ROWS][TILE_VECTORS];
     begin_tile(x, b, whole, half, rows, kind);
     add_steps(p, x, b, whole, half * count, count, rows, is_wide);
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int r = 0; r < rows; r++) {
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int v = 0; v < TILE_VECTORS; v++)
             sum[r][v] = add_whole(kind, &x[r][b].scale, whole[r][v], tile_scale(p, b, half, v),
                                   tile_below(p, b, half, v), sum[r][v]);
     }
 }
 
+/* both = scale0 whole0 for the first half, then + scale1 whole1 */
+IG_INLINE void add_half(const panel *const *p, const rounded *const *x, int64_t b,
+                        vf (*both)[TILE_VECTORS], const int half, const int rows,
+                        const panel_kind kind) {
+    vi whole[TILE_ROWS][TILE_VECTORS];
+    begin_tile(x, b, whole, half, rows, kind);
+    add_steps(p, x, b, whole, half * STEPS / 2, STEPS / 2, rows, false);
+    IG_UNROLL
+    for (int r = 0; r < rows; r++) {
+        IG_UNROLL
+        for (int v = 0; v < TILE_VECTORS; v++) {
+            const vf scale = tile_scale(p, b, half, v);
+            both[r][v] = half == 0 ? scale_first(kind, whole[r][v], scale, tile_below(p, b, 0, v))
+                                   : vf_fma(vi_to_float(whole[r][v]), scale, both[r][v]);
+        }
+    }
+}
+
 /* sum = sum + (scale0 whole0 + scale1 whole1) * activation scale */
 IG_INLINE void add_both(const panel *const *p, const rounded *const *x, int64_t b,
                         vf (*sum)[TILE_VECTORS], const int rows, const panel_kind kind) {
-    vi whole[TILE_ROWS][TILE_VECTORS];
     vf both[TILE_ROWS][TILE_VECTORS];
+    add_half(p, x, b, both, 0, rows, kind);
+    add_half(p, x, b, both, 1, rows, kind);
     IG_UNROLL
-    for (int half = 0; half < 2; half++) {
-        begin_tile(x, b, whole, half, rows, kind);
-        add_steps(p, x, b, whole, half * STEPS / 2, STEPS / 2, rows, false);
-        IG_UNROLL_COLUMNS
-        for (int r = 0; r < rows; r++) {
-            IG_UNROLL_COLUMNS
-            for (int v = 0; v < TILE_VECTORS; v++) {
-                const vf scale = tile_scale(p, b, half, v);
-                both[r][v] = half == 0
-                                 ? scale_first(kind, whole[r][v], scale, tile_below(p, b, 0, v))
-                                 : vf_fma(vi_to_float(whole[r][v]), scale, both[r][v]);
-            }
-        }
-    }
-    IG_UNROLL_COLUMNS
     for (int r = 0; r < rows; r++) {
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int v = 0; v < TILE_VECTORS; v++)
             sum[r][v] = vf_fma_repeated(both[r][v], &x[r][b].scale, sum[r][v]);
     }
 }
 
 IG_INLINE void load_sums(const tile_out *out, vf (*sum)[TILE_VECTORS], const int rows) {
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int r = 0; r < rows; r++) {
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int v = 0; v < TILE_VECTORS; v++)
             sum[r][v] = out->first ? vf_set(0) : vf_load(out->waiting[r] + v * VF_LANES);
     }
 }
 
 IG_INLINE void keep_sums(const tile_out *out, vf (*sum)[TILE_VECTORS], const int rows) {
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int r = 0; r < rows; r++) {
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int v = 0; v < TILE_VECTORS; v++) vf_store(out->waiting[r] + v * VF_LANES, sum[r][v]);
     }
 }
 
 IG_INLINE void store_sums(const tile_out *out, vf (*sum)[TILE_VECTORS], const int rows) {
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int v = 0; v < TILE_VECTORS; v++) {
         const int64_t left = smaller(out->columns - v * VF_LANES, VF_LANES);
         if (left <= 0) continue;
-        IG_UNROLL_COLUMNS
+        IG_UNROLL
         for (int r = 0; r < rows; r++) {
             vf y = sum[r][v];
             if (out->bias) y = vf_add(y, vf_load_first(out->bias + v * VF_LANES, left));
@@ -213,7 +217,7 @@ IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t 
     const rounded *row[TILE_ROWS]; /* in registers: gcc would load them for each product */
     if (rows > (kind_halves(kind) == 2 ? TILE_ROWS_TWO : TILE_ROWS)) return; /* never called */
     load_sums(out, sum, rows);
-    IG_UNROLL_COLUMNS
+    IG_UNROLL
     for (int r = 0; r < rows; r++) row[r] = x[r];
     for (int64_t b = 0; b < blocks; b++) {
         __builtin_prefetch(out->ahead + b * LINE, 0, 2);
