@@ -155,15 +155,15 @@ static verdict run_on(const conformance_subject *subject, attempt by, trial *t, 
 
 /* Where both are the same device, first and second runs of a program are compared too. */
 static verdict run_seats(const conformance_subject *subject, trial *t, const answer *a,
-                         bool one_device, char *words) {
-    const attempt first =
-        one_device ? (attempt){1, GARBAGE_HUGE, RUN_ONCE} : (attempt){0, GARBAGE_HUGE, RUN_TWICE};
+                         const conformance_options *how, char *words) {
+    const attempt first = how->one_device ? (attempt){1, GARBAGE_HUGE, RUN_ONCE}
+                                          : (attempt){0, GARBAGE_HUGE, RUN_TWICE};
     const attempt second = {1, GARBAGE_HUGE_NEGATIVE, RUN_TWICE};
     trial_result alone, together;
     verdict v = run_on(subject, first, t, a, &alone, words);
     if (v != PASSED) return v;
-    v = run_on(subject, second, t, a, &together, words);
-    if (v == PASSED) {
+    if (!how->once) v = run_on(subject, second, t, a, &together, words);
+    if (!how->once && v == PASSED) {
         if (bits_differ(t, &alone, &together, words)) v = FAILED;
         trial_result_deinit(&together);
     }
@@ -205,8 +205,7 @@ static void report_all(const session *s, typed_case typed, verdict v, const char
 static void run_subject(const session *s, conformance_subject *subject, typed_case typed, trial *t,
                         const answer *a) {
     char words[WORDS_BYTES] = "";
-    const verdict v =
-        takes(subject, t) ? run_seats(subject, t, a, s->options.one_device, words) : REFUSED;
+    const verdict v = takes(subject, t) ? run_seats(subject, t, a, &s->options, words) : REFUSED;
     if (v == PASSED)
         for (uint32_t i = 0; i < t->step.n_in + t->step.n_out; i++)
             subject->result.shown |= UINT64_C(1) << ig_step_operand(&t->step, i)->desc.dtype;

@@ -37,6 +37,7 @@ typedef struct conformance_options {
     double least;   /* errors below this do not count: for devices without subnormal numbers */
     int64_t most_elements; /* cases whose operands have more are left out; 0: none is */
     bool one_device;       /* all runs on the second team's: where no thread computes anything */
+    bool once;             /* one run of each case, which does not compare runs */
 } conformance_options;
 
 /* Fails only if the device does not open; what the cases gave is in `result`. */

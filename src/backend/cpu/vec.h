@@ -24,18 +24,19 @@
 
 /* Before a loop of a constant count: only when it is written out can the arrays of vectors that it
  * goes through live in registers.  Not with one lane: these are so many that no registers hold
- * them, and compilers would take minutes. */
+ * them, and compilers would take minutes.  Not for ThreadSanitizer, which is no faster for it. */
 #if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
 #    include "backend/cpu/vec_avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #    include "backend/cpu/vec_avx2.h"
 #else
 #    include "backend/cpu/vec_scalar.h"
-#    define IG_UNROLL
 #endif
-#if !defined(IG_UNROLL) && defined(__clang__)
+#if defined(IG_ONE_LANE) || defined(__SANITIZE_THREAD__)
+#    define IG_UNROLL
+#elif defined(__clang__)
 #    define IG_UNROLL _Pragma("clang loop unroll(full)")
-#elif !defined(IG_UNROLL)
+#else
 #    define IG_UNROLL _Pragma("GCC unroll 32")
 #endif
 

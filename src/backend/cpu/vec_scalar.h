@@ -1,6 +1,7 @@
 /* Plain C: one lane.  What runs where there is nothing better, and what the others are read by. */
 #include <math.h>
 
+#define IG_ONE_LANE
 enum { VF_LANES = 1 };
 enum { VF_TILE_ROWS = 4, VF_TILE_SUMS = 32 }; /* of a matmul tile: rows, and sums at most */
 typedef float vf;
