@@ -68,6 +68,7 @@ typedef struct ig_arch {
 
     /* ---- One that is read from a file (lm.h); else NULL ---- */
     const ig_weight_row *const *weights; /* tables of what the file has; NULL at the end */
+    const char *const *own_keys; /* that other files must not have (lm_keys.c); NULL at the end */
     /* What is its own among the file's keys; those that all have were read before. */
     ig_status (*read)(const ig_keys *keys, ig_hyper *hyper);
 
@@ -86,11 +87,12 @@ ig_tensor *ig_rows_asked(const ig_rows *rows, int64_t layer, ig_tensor *x);
 ig_tensor *ig_rows_attend(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_tensor *k,
                           ig_tensor *v);
 
-/* The same, with a scale of its own (0: 1 / sqrt(d)) and no further back than `window` positions,
- * the row's own included (0: to the begin). */
+/* The same, with a scale of its own (0: 1 / sqrt(d)), no further back than `window` positions, the
+ * row's own included (0: to the begin), and scores within `cap`, by tanh (0: as they are). */
 typedef struct ig_attend_options {
     float scale;
     int64_t window;
+    float cap;
 } ig_attend_options;
 ig_tensor *ig_rows_attend_with(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_tensor *k,
                                ig_tensor *v, ig_attend_options options);

@@ -5,13 +5,20 @@
 #include "ingot/model.h"
 #include "model/arch.h"
 
-extern const ig_arch ig_arch_llm, ig_arch_gpt, ig_arch_tinyllm, ig_arch_llama, ig_arch_qwen2,
-    ig_arch_qwen3, ig_arch_qwen3moe, ig_arch_gemma3, ig_arch_phi3, ig_arch_gpt2, ig_arch_bert;
+extern const ig_arch ig_arch_llm, ig_arch_gpt, ig_arch_tinyllm, ig_arch_llama, ig_arch_internlm2,
+    ig_arch_smollm3, ig_arch_granite, ig_arch_granitemoe, ig_arch_qwen2, ig_arch_qwen2moe,
+    ig_arch_qwen3, ig_arch_qwen3moe, ig_arch_gemma, ig_arch_gemma2, ig_arch_gemma3, ig_arch_olmo2,
+    ig_arch_olmoe, ig_arch_phi2, ig_arch_phi3, ig_arch_stablelm, ig_arch_command_r, ig_arch_gpt2,
+    ig_arch_gptneox, ig_arch_starcoder2, ig_arch_bert;
 
 static const ig_arch *const archs[] = {
-    &ig_arch_llm,    &ig_arch_gpt,   &ig_arch_tinyllm, /* trained */
-    &ig_arch_llama,  &ig_arch_qwen2, &ig_arch_qwen3,   &ig_arch_qwen3moe,
-    &ig_arch_gemma3, &ig_arch_phi3,  &ig_arch_gpt2,    &ig_arch_bert,
+    &ig_arch_llm,        &ig_arch_gpt,       &ig_arch_tinyllm, /* trained */
+    &ig_arch_llama,      &ig_arch_internlm2, &ig_arch_smollm3,  &ig_arch_granite,
+    &ig_arch_granitemoe, &ig_arch_qwen2,     &ig_arch_qwen2moe, &ig_arch_qwen3,
+    &ig_arch_qwen3moe,   &ig_arch_gemma,     &ig_arch_gemma2,   &ig_arch_gemma3,
+    &ig_arch_olmo2,      &ig_arch_olmoe,     &ig_arch_phi2,     &ig_arch_phi3,
+    &ig_arch_stablelm,   &ig_arch_command_r, &ig_arch_gpt2,     &ig_arch_gptneox,
+    &ig_arch_starcoder2, &ig_arch_bert,
 };
 enum { ARCHS = sizeof archs / sizeof archs[0] };
 
@@ -26,6 +33,7 @@ static bool same(const char *written, const char *name) {
         written += 2;
     for (;; written++, name++) {
         while (*written == '-' || *written == '_') written++;
+        while (*name == '-') name++;
         if (tolower((unsigned char)*written) != *name) return false;
         if (!*name) return true;
     }
@@ -37,7 +45,7 @@ static bool is_of(const ig_arch *arch, ig_arch_kind kind) {
 }
 
 const ig_arch *ig_arch_find(const char *name, ig_arch_kind kind) {
-    char known[256] = "";
+    char known[512] = "";
     size_t used = 0;
     for (size_t i = 0; name && i < ARCHS; i++)
         if (is_of(archs[i], kind) && same(name, archs[i]->name)) return archs[i];

@@ -19,12 +19,19 @@ enum { IG_POOLING_NONE, IG_POOLING_MEAN, IG_POOLING_CLS, IG_POOLING_LAST }; /* a
 struct ig_hyper {
     ig_lm_config size;
     int64_t n_experts, n_experts_used, d_ff_expert;
+    int64_t d_ff_shared;   /* of the expert that all rows go to; 0: there is none */
+    bool raw_routes;       /* weights of experts are those of all, and do not sum up to 1 */
     int64_t window;        /* positions that a row of a windowed layer sees; 0: all */
     int64_t window_period; /* each such layer sees all the same; 0: none does */
     int64_t pooling;       /* IG_POOLING_* */
+    bool layer_norm;       /* norms take the mean off; else they are of root mean squares */
+    bool parallel;         /* the feed-forward part sees what attention sees, not what it adds */
     float norm_eps;
-    float attention_scale;             /* 0: 1 / sqrt(head) */
+    float attention_scale;                              /* 0: 1 / sqrt(head) */
+    float embedding_scale, residual_scale, logit_scale; /* 0: nothing is scaled */
+    float score_cap, logit_cap;                         /* stays within, by tanh; 0: anywhere */
     ig_rope_options rope, rope_window; /* of all layers, or apart for windowed ones; no factors */
+    int64_t unturned_period;           /* each such layer turns no heads; 0: all do */
     int64_t rope_ctx_len;              /* that the model was first trained with; 0: not said */
     float yarn; /* by so much the context was stretched, as YaRN does; 0: not so */
     float yarn_fast,
@@ -62,6 +69,7 @@ typedef struct ig_lm_layer {
     ig_tensor *ffn_norm, *ffn_norm_bias;
     ig_tensor *gate, *up, *down, *gate_bias, *up_bias, *down_bias;
     ig_tensor *router, *gate_experts, *up_experts, *down_experts; /* [experts, out, in] */
+    ig_tensor *shared_router, *gate_shared, *up_shared, *down_shared;
     ig_tensor *ffn_post_norm, *ffn_post_norm_bias;
 } ig_lm_layer;
 
@@ -88,6 +96,7 @@ typedef enum ig_extent {
     IG_BY_TWO_FF,
     IG_BY_EXPERTS,
     IG_BY_EXPERT_FF,
+    IG_BY_SHARED_FF,
     IG_BY_CONTEXT,
     IG_BY_TYPES, /* of tokens: BERT's two sentences */
     IG_BY_TURNS, /* pairs that rope turns */
@@ -98,15 +107,32 @@ struct ig_weight_row {
     const char *name; /* in the file; that of a layer's has "blk.N." before it */
     size_t to;        /* offset of the tensor in ig_lm, or in ig_lm_layer */
     ig_extent dim[3]; /* outermost first */
-    enum { IG_ONCE = 0, IG_EACH_LAYER = 1, IG_MAY_LACK = 2 } flags;
+    enum {
+        IG_ONCE = 0,
+        IG_EACH_LAYER = 1,
+        IG_MAY_LACK = 2,
+        IG_APART = 4,   /* of layers whose q, k and v are apart, */
+        IG_FUSED = 8,   /* of those that have them in one, attn_qkv.weight; */
+        IG_DENSE = 16,  /* of models without experts, */
+        IG_MIXED = 32,  /* of those with experts, */
+        IG_SHARED = 64, /* of those with one that all rows go to */
+        IG_OF_EXPERTS = IG_EACH_LAYER | IG_MIXED,
+        IG_OF_SHARED = IG_OF_EXPERTS | IG_SHARED,
+    } flags;
 };
 
 /* What several architectures have; each table ends with a row without a name. */
-extern const ig_weight_row ig_weights_ends[];       /* embedding, last norm, output */
-extern const ig_weight_row ig_weights_attention[];  /* norm, q, k, v, output */
-extern const ig_weight_row ig_weights_head_norms[]; /* of q and k */
-extern const ig_weight_row ig_weights_gated[];      /* norm, gate, up, down */
-extern const ig_weight_row ig_weights_long_rope[];  /* factors for long and for short contexts */
+extern const ig_weight_row ig_weights_ends[];        /* embedding, last norm, output */
+extern const ig_weight_row ig_weights_attention[];   /* norm; q, k, v or all in one; output */
+extern const ig_weight_row ig_weights_head_norms[];  /* of q and k, head by head */
+extern const ig_weight_row ig_weights_row_norms[];   /* the same, all heads together */
+extern const ig_weight_row ig_weights_post_norms[];  /* behind each part */
+extern const ig_weight_row ig_weights_gated[];       /* norm, gate, up, down */
+extern const ig_weight_row ig_weights_plain[];       /* norm, up, down */
+extern const ig_weight_row ig_weights_experts[];     /* router, gate, up, down; also one for all */
+extern const ig_weight_row ig_weights_biases[];      /* of all of these matrices; they may lack */
+extern const ig_weight_row ig_weights_norm_biases[]; /* of the norms before and behind layers */
+extern const ig_weight_row ig_weights_long_rope[];   /* factors for long and for short contexts */
 
 /* offsetof, for tables. */
 #define IG_LM(member)    offsetof(ig_lm, member)
@@ -148,19 +174,19 @@ void ig_lm_turn_heads(const ig_lm *m, const ig_rows *rows, const ig_rope_options
 /* Attention of layer i to x, which is normed: project, norm heads, turn, attend, output. */
 ig_tensor *ig_lm_attend(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tensor *x);
 
-/* The whole of a decoder with a norm before each part: hidden states behind the last norm. */
+/* The whole of a decoder: hidden states behind the last norm.  A layer has norms before and behind
+ * its parts where it has weights for them. */
 typedef ig_tensor *ig_lm_feed_forward(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x);
 ig_tensor *ig_lm_decode(const ig_lm *m, const ig_rows *rows, ig_lm_feed_forward *feed_forward);
 
-/* down(act(gate(x)) * up(x)), act being silu or gelu */
-typedef ig_tensor *ig_lm_activation(ig_tensor *x);
-ig_tensor *ig_lm_gated(const ig_lm_layer *l, ig_tensor *x, ig_lm_activation *act);
+/* Feed-forward parts: down(act(gate(x)) * up(x)) with silu or gelu, by experts where there are any,
+ * and down(gelu(up(x))). */
+ig_lm_feed_forward ig_lm_swiglu, ig_lm_geglu, ig_lm_gelu;
 
-ig_lm_feed_forward ig_lm_swiglu; /* that with silu */
-
-/* The same by the experts that the router chooses for each row, added up by its weights, which sum
- * up to 1. */
-ig_tensor *ig_lm_experts(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, ig_lm_activation *act);
+/* hidden() of most: ig_lm_decode() with one of these. */
+ig_tensor *ig_lm_decode_swiglu(void *model, const ig_rows *rows);
+ig_tensor *ig_lm_decode_geglu(void *model, const ig_rows *rows);
+ig_tensor *ig_lm_decode_gelu(void *model, const ig_rows *rows);
 
 /* Hidden states to logits: by the output weights, or by the embedding where there are none. */
 ig_tensor *ig_lm_head(void *model, ig_tensor *hidden);

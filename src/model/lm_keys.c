@@ -92,6 +92,7 @@ static const struct {
     {"expert_count", offsetof(ig_hyper, n_experts), IG_OPTIONAL, 0, 65536},
     {"expert_used_count", offsetof(ig_hyper, n_experts_used), IG_OPTIONAL, 0, 65536},
     {"expert_feed_forward_length", offsetof(ig_hyper, d_ff_expert), IG_OPTIONAL, 1, MOST},
+    {"expert_shared_feed_forward_length", offsetof(ig_hyper, d_ff_shared), IG_OPTIONAL, 0, MOST},
     {"attention.sliding_window", offsetof(ig_hyper, window), IG_OPTIONAL, 0, MOST},
     {"rope.scaling.original_context_length", offsetof(ig_hyper, rope_ctx_len), IG_OPTIONAL, 1,
      MOST},
@@ -177,39 +178,54 @@ static ig_status read_rope(const ig_keys *keys, ig_hyper *h) {
     return read_scaling(keys, h);
 }
 
-/* Numbers that would change what is computed, and that nobody reads here. */
+/* Numbers that change what is computed: read for architectures that have them as their own. */
 static const struct {
     const char *name;
     double usual; /* this one, or 0, says nothing new */
-} unread[] = {
-    {"attn_logit_softcapping", 0},
-    {"final_logit_softcapping", 0},
-    {"logit_scale", 1},
-    {"embedding_scale", 1},
-    {"residual_scale", 1},
-    {"attention.max_alibi_bias", 0},
-    {"attention.clamp_kqv", 0},
-    {"expert_gating_func", 1}, /* softmax */
-    {"expert_weights_scale", 1},
-    {"expert_shared_count", 0},
-    {"expert_group_count", 1},
-    {"leading_dense_block_count", 0},
-    {"interleave_moe_layer_step", 1},
-    {"nextn_predict_layers", 0},
-    {"rope.scaling.yarn_log_multiplier", 0},
-    {"rope.scaling.yarn_ext_factor", 1},
-    {"rope.scaling.yarn_attn_factor", 1},
+    size_t to;    /* 0: nobody has it as its own */
+} numbers[] = {
+    {"attn_logit_softcapping", 0, offsetof(ig_hyper, score_cap)},
+    {"final_logit_softcapping", 0, offsetof(ig_hyper, logit_cap)},
+    {"logit_scale", 1, offsetof(ig_hyper, logit_scale)},
+    {"embedding_scale", 1, offsetof(ig_hyper, embedding_scale)},
+    {"residual_scale", 1, offsetof(ig_hyper, residual_scale)},
+    {"attention.max_alibi_bias", 0, 0},
+    {"attention.clamp_kqv", 0, 0},
+    {"expert_gating_func", 1, 0}, /* softmax */
+    {"expert_weights_scale", 1, 0},
+    {"expert_shared_count", 0, 0},
+    {"expert_group_count", 1, 0},
+    {"leading_dense_block_count", 0, 0},
+    {"interleave_moe_layer_step", 1, 0},
+    {"nextn_predict_layers", 0, 0},
+    {"rope.scaling.yarn_log_multiplier", 0, 0},
+    {"rope.scaling.yarn_ext_factor", 1, 0},
+    {"rope.scaling.yarn_attn_factor", 1, 0},
 };
 
-static ig_status check_unread(const ig_keys *keys) {
+static bool owns(const ig_arch *arch, const char *name) {
+    for (const char *const *own = arch->own_keys; own && *own; own++)
+        if (strcmp(*own, name) == 0) return true;
+    return false;
+}
+
+static ig_status check_unread(const ig_keys *keys, const char *name, double usual) {
     char key[KEY_BYTES];
-    for (size_t i = 0; i < sizeof unread / sizeof unread[0]; i++) {
-        double value = 0;
-        if (!ig_gguf_find(keys->file, full_name(keys, unread[i].name, key))) continue;
-        if (!ig_gguf_real(keys->file, key, &value)) return lacking(keys, key);
-        if (value != 0 && value != unread[i].usual)
-            return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is %g, which a %s is not known to have",
-                           keys->source, key, value, keys->arch);
+    double value = 0;
+    if (!ig_gguf_find(keys->file, full_name(keys, name, key))) return IG_OK;
+    if (!ig_gguf_real(keys->file, key, &value)) return lacking(keys, key);
+    if (value == 0 || value == usual) return IG_OK;
+    return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is %g, which a %s is not known to have", keys->source,
+                   key, value, keys->arch);
+}
+
+static ig_status read_numbers(const ig_keys *keys, const ig_arch *arch, ig_hyper *h) {
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (numbers[i].to > 0 && owns(arch, numbers[i].name))
+            IG_TRY(ig_key_real(keys, numbers[i].name, IG_OPTIONAL, 0, 1e6F,
+                               (float *)(void *)((char *)h + numbers[i].to)));
+        else
+            IG_TRY(check_unread(keys, numbers[i].name, numbers[i].usual));
     }
     return IG_OK;
 }
@@ -240,11 +256,17 @@ ig_status ig_hyper_read(const ig_keys *keys, const ig_arch *arch, ig_hyper *out)
     IG_TRY(read_eps(keys, &h));
     IG_TRY(ig_key_real(keys, "attention.scale", IG_OPTIONAL, 0, 1e6F, &h.attention_scale));
     IG_TRY(read_rope(keys, &h));
-    IG_TRY(check_unread(keys));
+    IG_TRY(read_numbers(keys, arch, &h));
     IG_TRY(check_flag(keys, "attention.causal", arch->has_cache));
-    IG_TRY(check_flag(keys, "expert_weights_norm", true));
-    IG_TRY(check_flag(keys, "use_parallel_residual", false));
+    if (!owns(arch, "use_parallel_residual"))
+        IG_TRY(check_flag(keys, "use_parallel_residual", false));
+    if (h.n_experts > 0)
+        IG_TRY(
+            ig_key_int(keys, "expert_used_count", IG_REQUIRED, 1, h.n_experts, &h.n_experts_used));
+    h.rope_window = h.rope;
     if (arch->read) IG_TRY(arch->read(keys, &h));
+    if (h.d_ff_expert == 0) h.d_ff_expert = h.size.d_ff;
+    IG_TRY(check_flag(keys, "expert_weights_norm", !h.raw_routes));
     *out = h;
     return IG_OK;
 }

@@ -24,10 +24,18 @@ ig_lm_qkv ig_lm_project(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
                        ig_rows_split_heads(ig_lm_linear(x, l->v, l->v_bias), c->n_kv_heads)};
 }
 
+static ig_tensor *norm_heads(const ig_lm *m, ig_tensor *x, ig_tensor *weight) {
+    const ig_shape s = ig_tensor_desc(x).shape; /* [b, t, h, d] */
+    if (ig_tensor_desc(weight).shape.dim[0] == s.dim[3])
+        return ig_rms_norm(x, weight, m->hyper->norm_eps);
+    ig_tensor *rows = ig_reshape(x, IG_SHAPE(s.dim[0], s.dim[1], s.dim[2] * s.dim[3]));
+    return ig_reshape(ig_rms_norm(rows, weight, m->hyper->norm_eps), s);
+}
+
 void ig_lm_norm_heads(const ig_lm *m, const ig_lm_layer *l, ig_lm_qkv *heads) {
     if (!l->q_norm) return;
-    heads->q = ig_rms_norm(heads->q, l->q_norm, m->hyper->norm_eps);
-    heads->k = ig_rms_norm(heads->k, l->k_norm, m->hyper->norm_eps);
+    heads->q = norm_heads(m, heads->q, l->q_norm);
+    heads->k = norm_heads(m, heads->k, l->k_norm);
 }
 
 /* Long contexts have factors of their own, and so have short ones. */
@@ -47,97 +55,133 @@ void ig_lm_turn_heads(const ig_lm *m, const ig_rows *rows, const ig_rope_options
     heads->k = ig_rope(heads->k, rows->positions, options);
 }
 
+/* Whether layer i is the last of a period. */
+static bool ends_period(int64_t period, int64_t i) { return period > 0 && (i + 1) % period == 0; }
+
 ig_tensor *ig_lm_attend(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tensor *x) {
+    const ig_hyper *h = m->hyper;
     const ig_lm_layer *l = &m->layers[i];
-    const ig_attend_options options = {m->hyper->attention_scale, m->hyper->window};
+    const bool sees_all = h->window == 0 || ends_period(h->window_period, i);
+    const ig_attend_options options = {h->attention_scale, sees_all ? 0 : h->window, h->score_cap};
     ig_lm_qkv heads = ig_lm_project(m, l, x);
     ig_lm_norm_heads(m, l, &heads);
-    ig_lm_turn_heads(m, rows, &m->hyper->rope, &heads);
+    if (!m->positions && !ends_period(h->unturned_period, i))
+        ig_lm_turn_heads(m, rows, sees_all ? &h->rope : &h->rope_window, &heads);
     ig_tensor *y = ig_rows_attend_with(rows, i, heads.q, heads.k, heads.v, options);
     return ig_lm_linear(y, l->o, l->o_bias);
 }
 
-ig_tensor *ig_lm_decode(const ig_lm *m, const ig_rows *rows, ig_lm_feed_forward *feed_forward) {
-    const float eps = m->hyper->norm_eps;
+/* x as it is where a layer has no such norm. */
+static ig_tensor *norm(const ig_lm *m, ig_tensor *x, ig_tensor *weight, ig_tensor *bias) {
+    if (!weight) return x;
+    if (m->hyper->layer_norm) return ig_layer_norm(x, weight, bias, m->hyper->norm_eps);
+    return ig_rms_norm(x, weight, m->hyper->norm_eps);
+}
+
+static ig_tensor *scaled(ig_tensor *x, float by) {
+    return by == 0 ? x : ig_scale(x, (double)by, 0);
+}
+
+static ig_tensor *embed(const ig_lm *m, const ig_rows *rows) {
+    ig_tensor *h = scaled(ig_embedding(m->embed, rows->ids), m->hyper->embedding_scale);
+    return m->positions ? ig_add(h, ig_embedding(m->positions, rows->positions)) : h;
+}
+
+static ig_tensor *do_layer(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tensor *h,
+                           ig_lm_feed_forward *feed_forward) {
+    const ig_lm_layer *l = &m->layers[i];
+    const float gain = m->hyper->residual_scale;
     ig_ctx *ctx = ig_tensor_ctx(rows->ids);
-    ig_tensor *h = ig_embedding(m->embed, rows->ids);
-    for (int64_t i = 0; i < m->hyper->size.n_layers; i++) {
-        const ig_lm_layer *l = &m->layers[i];
-        ig_tensor *x = ig_rms_norm(h, l->attn_norm, eps);
-        ig_tag_begin(ctx, IG_TAG_ATTENTION);
-        h = ig_add(ig_rows_asked(rows, i, h), ig_lm_attend(m, i, rows, x));
-        ig_tag_end(ctx);
-        x = ig_rms_norm(h, l->ffn_norm, eps);
-        ig_tag_begin(ctx, IG_TAG_FFN);
-        h = ig_add(h, feed_forward(m, l, x));
-        ig_tag_end(ctx);
+    ig_tensor *x = norm(m, h, l->attn_norm, l->attn_norm_bias);
+    ig_tag_begin(ctx, IG_TAG_ATTENTION);
+    ig_tensor *y = scaled(norm(m, ig_lm_attend(m, i, rows, x), l->attn_post_norm, NULL), gain);
+    ig_tensor *before = ig_rows_asked(rows, i, h);
+    h = ig_add(before, y);
+    ig_tag_end(ctx);
+    if (!m->hyper->parallel)
+        x = norm(m, h, l->ffn_norm, l->ffn_norm_bias);
+    else if (l->ffn_norm)
+        x = norm(m, before, l->ffn_norm, l->ffn_norm_bias);
+    else
+        x = ig_rows_asked(rows, i, x);
+    ig_tag_begin(ctx, IG_TAG_FFN);
+    h = ig_add(h, scaled(norm(m, feed_forward(m, l, x), l->ffn_post_norm, NULL), gain));
+    ig_tag_end(ctx);
+    return h;
+}
+
+ig_tensor *ig_lm_decode(const ig_lm *m, const ig_rows *rows, ig_lm_feed_forward *feed_forward) {
+    ig_tensor *h = embed(m, rows);
+    for (int64_t i = 0; i < m->hyper->size.n_layers; i++) h = do_layer(m, i, rows, h, feed_forward);
+    return norm(m, h, m->norm, m->norm_bias);
+}
+
+/* ---- feed-forward parts ---- */
+
+typedef ig_tensor *activation(ig_tensor *x);
+
+static ig_tensor *gelu(ig_tensor *x) { return ig_gelu(x, IG_GELU_TANH); }
+
+/* The expert that all rows go to; some have a gate of its own for each row. */
+static ig_tensor *add_shared(const ig_lm_layer *l, ig_tensor *x, ig_tensor *y, activation *act) {
+    if (!l->up_shared) return y;
+    ig_tensor *gate = act(ig_lm_linear(x, l->gate_shared, NULL));
+    ig_tensor *own =
+        ig_lm_linear(ig_mul(gate, ig_lm_linear(x, l->up_shared, NULL)), l->down_shared, NULL);
+    if (l->shared_router) {
+        ig_tensor *row = ig_reshape(l->shared_router, IG_SHAPE(1, -1));
+        own = ig_mul(own, ig_sigmoid(ig_lm_linear(x, row, NULL)));
     }
-    return ig_rms_norm(h, m->norm, eps);
+    return ig_add(y, own);
 }
 
-ig_tensor *ig_lm_gated(const ig_lm_layer *l, ig_tensor *x, ig_lm_activation *act) {
-    ig_tensor *gate = act(ig_lm_linear(x, l->gate, l->gate_bias));
-    return ig_lm_linear(ig_mul(gate, ig_lm_linear(x, l->up, l->up_bias)), l->down, l->down_bias);
-}
-
-ig_tensor *ig_lm_swiglu(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
-    (void)m;
-    return ig_lm_gated(l, x, ig_silu);
-}
-
-ig_tensor *ig_lm_experts(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x,
-                         ig_lm_activation *act) {
+/* By the experts that the router chooses for each row, added up by its weights. */
+static ig_tensor *experts(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, activation *act) {
     const ig_shape s = ig_tensor_desc(x).shape; /* [b, t, d] */
     ig_tensor *rows = ig_reshape(x, IG_SHAPE(s.dim[0] * s.dim[1], s.dim[2]));
-    const ig_route_options options = {.count = (int)m->hyper->n_experts_used, .renormalise = true};
+    const ig_route_options options = {.count = (int)m->hyper->n_experts_used,
+                                      .renormalise = !m->hyper->raw_routes};
     const ig_routed routed = ig_route(ig_lm_linear(rows, l->router, NULL), options);
     const ig_groups groups = ig_group_rows(routed.ids, m->hyper->n_experts);
     ig_tensor *y = ig_embedding(rows, groups.rows); /* each row once for each of its experts */
     ig_tensor *gate = act(ig_matmul_grouped(y, l->gate_experts, groups.offsets));
     y = ig_mul(gate, ig_matmul_grouped(y, l->up_experts, groups.offsets));
     y = ig_matmul_grouped(y, l->down_experts, groups.offsets);
-    return ig_reshape(ig_combine(y, groups.places, routed.weights), s);
+    y = ig_reshape(ig_combine(y, groups.places, routed.weights), s);
+    return add_shared(l, x, y, act);
+}
+
+static ig_tensor *gated(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, activation *act) {
+    if (l->router) return experts(m, l, x, act);
+    ig_tensor *gate = act(ig_lm_linear(x, l->gate, l->gate_bias));
+    return ig_lm_linear(ig_mul(gate, ig_lm_linear(x, l->up, l->up_bias)), l->down, l->down_bias);
+}
+
+ig_tensor *ig_lm_swiglu(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
+    return gated(m, l, x, ig_silu);
+}
+ig_tensor *ig_lm_geglu(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
+    return gated(m, l, x, gelu);
+}
+ig_tensor *ig_lm_gelu(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
+    (void)m;
+    return ig_lm_linear(gelu(ig_lm_linear(x, l->up, l->up_bias)), l->down, l->down_bias);
+}
+
+ig_tensor *ig_lm_decode_swiglu(void *model, const ig_rows *rows) {
+    return ig_lm_decode(model, rows, ig_lm_swiglu);
+}
+ig_tensor *ig_lm_decode_geglu(void *model, const ig_rows *rows) {
+    return ig_lm_decode(model, rows, ig_lm_geglu);
+}
+ig_tensor *ig_lm_decode_gelu(void *model, const ig_rows *rows) {
+    return ig_lm_decode(model, rows, ig_lm_gelu);
 }
 
 ig_tensor *ig_lm_head(void *model, ig_tensor *hidden) {
     const ig_lm *m = model;
-    return ig_lm_linear(hidden, m->output ? m->output : m->embed, m->output_bias);
+    const float cap = m->hyper->logit_cap;
+    ig_tensor *y = ig_lm_linear(hidden, m->output ? m->output : m->embed, m->output_bias);
+    y = scaled(y, m->hyper->logit_scale);
+    return cap == 0 ? y : ig_scale(ig_tanh(ig_scale(y, 1 / (double)cap, 0)), (double)cap, 0);
 }
-
-/* ---- weights ---- */
-
-const ig_weight_row ig_weights_ends[] = {
-    {"token_embd.weight", IG_LM(embed), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_ONCE},
-    {"output_norm.weight", IG_LM(norm), {IG_BY_MODEL}, IG_ONCE},
-    {"output.weight", IG_LM(output), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_MAY_LACK},
-    {0},
-};
-
-const ig_weight_row ig_weights_attention[] = {
-    {"attn_norm.weight", IG_LAYER(attn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_q.weight", IG_LAYER(q), {IG_BY_HEADS, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_k.weight", IG_LAYER(k), {IG_BY_KEYS, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_v.weight", IG_LAYER(v), {IG_BY_VALUES, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_output.weight", IG_LAYER(o), {IG_BY_MODEL, IG_BY_HEAD_VALUES}, IG_EACH_LAYER},
-    {0},
-};
-
-const ig_weight_row ig_weights_head_norms[] = {
-    {"attn_q_norm.weight", IG_LAYER(q_norm), {IG_BY_HEAD}, IG_EACH_LAYER},
-    {"attn_k_norm.weight", IG_LAYER(k_norm), {IG_BY_HEAD}, IG_EACH_LAYER},
-    {0},
-};
-
-const ig_weight_row ig_weights_gated[] = {
-    {"ffn_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_gate.weight", IG_LAYER(gate), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_up.weight", IG_LAYER(up), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_down.weight", IG_LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER},
-    {0},
-};
-
-const ig_weight_row ig_weights_long_rope[] = {
-    {"rope_factors_long.weight", IG_LM(rope_long), {IG_BY_TURNS}, IG_MAY_LACK},
-    {"rope_factors_short.weight", IG_LM(rope_short), {IG_BY_TURNS}, IG_MAY_LACK},
-    {0},
-};

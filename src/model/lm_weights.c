@@ -30,6 +30,7 @@ static int64_t extent_of(const ig_hyper *h, ig_extent extent) {
         [IG_BY_TWO_FF] = 2 * c->d_ff,
         [IG_BY_EXPERTS] = h->n_experts,
         [IG_BY_EXPERT_FF] = h->d_ff_expert,
+        [IG_BY_SHARED_FF] = h->d_ff_shared,
         [IG_BY_CONTEXT] = c->ctx_len,
         [IG_BY_TYPES] = any_extent,
         [IG_BY_TURNS] = h->rope.dims / 2,
@@ -58,16 +59,29 @@ static const char *name_of(const ig_weight_row *row, int64_t layer, char out[NAM
     return out;
 }
 
+/* Whether layer i is one of those that have such a weight. */
+static bool is_in(const ig_keys *keys, const ig_weight_row *row, int64_t layer) {
+    char name[NAME_BYTES];
+    if (!(row->flags & (IG_APART | IG_FUSED))) return true;
+    snprintf(name, sizeof name, "blk.%lld.attn_qkv.weight", (long long)layer);
+    const bool is_fused = ig_gguf_find_tensor(keys->file, name) != NULL;
+    return is_fused == ((row->flags & IG_FUSED) != 0);
+}
+
 /* NULL through `out`: it may be missing, and is. */
 static ig_status find(const ig_keys *keys, const ig_hyper *h, const ig_weight_row *row,
                       int64_t layer, const ig_gguf_tensor **out) {
     char name[NAME_BYTES], got[IG_SHAPE_TEXT_BYTES], want[IG_SHAPE_TEXT_BYTES];
     const ig_gguf_tensor *t = ig_gguf_find_tensor(keys->file, name_of(row, layer, name));
+    const bool is_needed = is_in(keys, row, layer);
     *out = t;
-    if (!t && row->flags & IG_MAY_LACK) return IG_OK;
+    if (!t && (!is_needed || row->flags & IG_MAY_LACK)) return IG_OK;
     if (!t)
         return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is missing", keys->source, keys->arch,
                        name);
+    if (!is_needed)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is none of a layer %s attn_qkv.weight",
+                       keys->source, keys->arch, name, row->flags & IG_FUSED ? "without" : "with");
     const ig_shape shape = wanted_shape(h, row, t->desc.shape);
     if (!ig_shape_equal(t->desc.shape, shape))
         return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is %s; %s is needed", keys->source,
@@ -87,7 +101,14 @@ static const ig_weight_row *row_at(const ig_arch *arch, size_t i) {
     return NULL;
 }
 
+static bool is_of(const ig_weight_row *row, const ig_hyper *h) {
+    if (row->flags & IG_DENSE && h->n_experts > 0) return false;
+    if (row->flags & IG_SHARED && h->d_ff_shared == 0) return false;
+    return !(row->flags & IG_MIXED) || h->n_experts > 0;
+}
+
 static int64_t times_of(const ig_weight_row *row, const ig_hyper *h) {
+    if (!is_of(row, h)) return 0;
     return row->flags & IG_EACH_LAYER ? h->size.n_layers : 1;
 }
 
@@ -118,7 +139,8 @@ static ig_status check_known(const ig_keys *keys, const ig_arch *arch, const ig_
     const char *name = name_in_layer(t->name, h, &is_in_layer);
     const ig_weight_row *row;
     for (size_t i = 0; (row = row_at(arch, i)) != NULL; i++)
-        if (is_in_layer == ((row->flags & IG_EACH_LAYER) != 0) && strcmp(row->name, name) == 0)
+        if (is_of(row, h) && is_in_layer == ((row->flags & IG_EACH_LAYER) != 0) &&
+            strcmp(row->name, name) == 0)
             return IG_OK;
     if (is_beside(name)) return IG_OK;
     return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is none that is known in %lld layers",

@@ -77,6 +77,14 @@ enum {
     BERT = 1 << 13,       /* token types, norms after */
     PLAIN = 1 << 14,      /* feed-forward with up, down */
     KEY_LENGTH = 1 << 15, /* says the size of heads */
+    NORM_BIAS = 1 << 16,  /* norms are layer norms with biases */
+    ONE_NORM = 1 << 17,   /* for both parts of a layer */
+    ROW_NORM = 1 << 18,   /* of q and k, all heads together */
+    LARGE = 1 << 19,      /* experts are as wide as a feed-forward part */
+    SHARED = 1 << 20,     /* an expert for all rows */
+    SHARED_GATE = 1 << 21,
+    OUTPUT_BIAS = 1 << 22,
+    PARTLY = 1 << 23, /* half of a head turns */
 };
 
 static const model models[] = {
@@ -95,13 +103,45 @@ static const model models[] = {
      SEPARATE | QK_NORM | GATED | PRE_NORM | POST_NORM | KEY_LENGTH},
     {"phi3", "phi3", "", 2, 32, HEADS, 10000, true, OUTPUT | TOGETHER | GATE_UP | PRE_NORM},
     {"gpt2", "gpt2", "gpt-2", 2, 32, HEADS, 0, false,
-     TOGETHER | PLAIN | PRE_NORM | BIASES | LEARNT},
+     TOGETHER | PLAIN | PRE_NORM | NORM_BIAS | BIASES | LEARNT},
     {"bert", "bert", NULL, 2, 32, HEADS, 0, false,
      SEPARATE | QKV_BIAS | PLAIN | BIASES | LEARNT | BERT},
+    {"mixtral", "llama", "", 2, 32, KV_HEADS, 1000000, true,
+     OUTPUT | SEPARATE | EXPERT | LARGE | PRE_NORM},
+    {"fused", "llama", "", 2, 32, KV_HEADS, 10000, true, OUTPUT | TOGETHER | GATED | PRE_NORM},
+    {"internlm2", "internlm2", "", 2, 32, KV_HEADS, 1000000, true,
+     OUTPUT | SEPARATE | GATED | PRE_NORM},
+    {"smollm3", "smollm3", "llama-bpe", 4, 32, KV_HEADS, 5000000, true,
+     SEPARATE | GATED | PRE_NORM},
+    {"granite", "granite", "gpt-2", 2, 32, KV_HEADS, 10000, true, SEPARATE | GATED | PRE_NORM},
+    {"granitemoe", "granitemoe", "gpt-2", 2, 32, KV_HEADS, 10000, true,
+     SEPARATE | EXPERT | LARGE | SHARED | PRE_NORM},
+    {"qwen2moe", "qwen2moe", "qwen2", 2, 32, KV_HEADS, 1000000, true,
+     OUTPUT | SEPARATE | QKV_BIAS | EXPERT | SHARED | SHARED_GATE | PRE_NORM},
+    {"gemma", "gemma", "", 2, 64, 1, 10000, true, SEPARATE | GATED | PRE_NORM | KEY_LENGTH},
+    {"gemma2", "gemma2", "", 4, 64, KV_HEADS, 10000, true,
+     SEPARATE | GATED | PRE_NORM | POST_NORM | KEY_LENGTH},
+    {"olmo2", "olmo2", "gpt-2", 2, 32, HEADS, 500000, true,
+     OUTPUT | SEPARATE | ROW_NORM | GATED | POST_NORM},
+    {"olmoe", "olmoe", "gpt-2", 2, 32, HEADS, 10000, true,
+     OUTPUT | SEPARATE | ROW_NORM | EXPERT | LARGE | PRE_NORM},
+    {"phi2", "phi2", "gpt-2", 2, 32, HEADS, 10000, false,
+     OUTPUT | OUTPUT_BIAS | TOGETHER | PLAIN | PRE_NORM | NORM_BIAS | ONE_NORM | BIASES | PARTLY},
+    {"stablelm", "stablelm", "gpt-2", 2, 32, HEADS, 10000, false,
+     OUTPUT | SEPARATE | QKV_BIAS | GATED | PRE_NORM | NORM_BIAS | PARTLY},
+    {"command-r", "command-r", "gpt-2", 2, 32, HEADS, 8000000, false,
+     SEPARATE | GATED | PRE_NORM | ONE_NORM},
+    {"gptneox", "gptneox", "gpt-2", 2, 32, HEADS, 10000, false,
+     OUTPUT | TOGETHER | PLAIN | PRE_NORM | NORM_BIAS | BIASES | PARTLY},
+    {"starcoder2", "starcoder2", "gpt-2", 2, 32, KV_HEADS, 100000, false,
+     SEPARATE | QKV_BIAS | PLAIN | PRE_NORM | NORM_BIAS | BIASES},
 };
-enum { N_MODELS = sizeof models / sizeof *models };
+enum { N_MODELS = sizeof models / sizeof *models, N_KINDS = 10 };
 
-const char *model_name(size_t i) { return i < N_MODELS ? models[i].name : NULL; }
+const char *model_name(size_t i) { return i < N_KINDS ? models[i].name : NULL; }
+const char *model_relative(size_t i) {
+    return i < N_MODELS - N_KINDS ? models[N_KINDS + i].name : NULL;
+}
 
 static void sizes_of(const model *m, int64_t out[N_SIZES]) {
     const int64_t q = (int64_t)HEADS * m->head_size, kv = (int64_t)m->kv_heads * m->head_size;
@@ -148,7 +188,7 @@ static const tensor_row rows[] = {
     {BERT, 0, "token_embd_norm.bias", BIAS, {EMBD}},
     {ROPE_FREQS, 0, "rope_freqs.weight", GAIN, {ROTATIONS}},
     {PRE_NORM, 0, "blk.attn_norm.weight", GAIN, {EMBD}},
-    {PRE_NORM | BIASES, 0, "blk.attn_norm.bias", BIAS, {EMBD}},
+    {NORM_BIAS, 0, "blk.attn_norm.bias", BIAS, {EMBD}},
     {SEPARATE, 0, "blk.attn_q.weight", MATRIX, {Q, EMBD}},
     {SEPARATE, 0, "blk.attn_k.weight", MATRIX, {KV, EMBD}},
     {SEPARATE, 0, "blk.attn_v.weight", MATRIX, {KV, EMBD}},
@@ -159,13 +199,15 @@ static const tensor_row rows[] = {
     {TOGETHER | BIASES, 0, "blk.attn_qkv.bias", BIAS, {QKV}},
     {QK_NORM, 0, "blk.attn_q_norm.weight", GAIN, {HEAD}},
     {QK_NORM, 0, "blk.attn_k_norm.weight", GAIN, {HEAD}},
+    {ROW_NORM, 0, "blk.attn_q_norm.weight", GAIN, {Q}},
+    {ROW_NORM, 0, "blk.attn_k_norm.weight", GAIN, {KV}},
     {0, 0, "blk.attn_output.weight", MATRIX, {EMBD, Q}},
     {BIASES, 0, "blk.attn_output.bias", BIAS, {EMBD}},
     {BERT, 0, "blk.attn_output_norm.weight", GAIN, {EMBD}},
     {BERT, 0, "blk.attn_output_norm.bias", BIAS, {EMBD}},
     {POST_NORM, 0, "blk.post_attention_norm.weight", GAIN, {EMBD}},
-    {PRE_NORM, 0, "blk.ffn_norm.weight", GAIN, {EMBD}},
-    {PRE_NORM | BIASES, 0, "blk.ffn_norm.bias", BIAS, {EMBD}},
+    {PRE_NORM, ONE_NORM, "blk.ffn_norm.weight", GAIN, {EMBD}},
+    {NORM_BIAS, ONE_NORM, "blk.ffn_norm.bias", BIAS, {EMBD}},
     {GATED, 0, "blk.ffn_gate.weight", MATRIX, {FF, EMBD}},
     {GATED, 0, "blk.ffn_up.weight", MATRIX, {FF, EMBD}},
     {GATE_UP, 0, "blk.ffn_up.weight", MATRIX, {FF2, EMBD}},
@@ -174,15 +216,24 @@ static const tensor_row rows[] = {
     {0, EXPERT, "blk.ffn_down.weight", MATRIX, {EMBD, FF}},
     {BIASES, 0, "blk.ffn_down.bias", BIAS, {EMBD}},
     {EXPERT, 0, "blk.ffn_gate_inp.weight", TABLE, {N_EXPERTS, EMBD}},
-    {EXPERT, 0, "blk.ffn_gate_exps.weight", MATRIX, {N_EXPERTS, EXPERT_FF, EMBD}},
-    {EXPERT, 0, "blk.ffn_up_exps.weight", MATRIX, {N_EXPERTS, EXPERT_FF, EMBD}},
-    {EXPERT, 0, "blk.ffn_down_exps.weight", MATRIX, {N_EXPERTS, EMBD, EXPERT_FF}},
+    {EXPERT, LARGE, "blk.ffn_gate_exps.weight", MATRIX, {N_EXPERTS, EXPERT_FF, EMBD}},
+    {EXPERT, LARGE, "blk.ffn_up_exps.weight", MATRIX, {N_EXPERTS, EXPERT_FF, EMBD}},
+    {EXPERT, LARGE, "blk.ffn_down_exps.weight", MATRIX, {N_EXPERTS, EMBD, EXPERT_FF}},
+    {LARGE, 0, "blk.ffn_gate_exps.weight", MATRIX, {N_EXPERTS, FF, EMBD}},
+    {LARGE, 0, "blk.ffn_up_exps.weight", MATRIX, {N_EXPERTS, FF, EMBD}},
+    {LARGE, 0, "blk.ffn_down_exps.weight", MATRIX, {N_EXPERTS, EMBD, FF}},
+    {SHARED_GATE, 0, "blk.ffn_gate_inp_shexp.weight", TABLE, {EMBD}},
+    {SHARED, 0, "blk.ffn_gate_shexp.weight", MATRIX, {EXPERT_FF, EMBD}},
+    {SHARED, 0, "blk.ffn_up_shexp.weight", MATRIX, {EXPERT_FF, EMBD}},
+    {SHARED, 0, "blk.ffn_down_shexp.weight", MATRIX, {EMBD, EXPERT_FF}},
     {POST_NORM, 0, "blk.post_ffw_norm.weight", GAIN, {EMBD}},
     {BERT, 0, "blk.layer_output_norm.weight", GAIN, {EMBD}},
     {BERT, 0, "blk.layer_output_norm.bias", BIAS, {EMBD}},
     {PRE_NORM, 0, "output_norm.weight", GAIN, {EMBD}},
-    {PRE_NORM | BIASES, 0, "output_norm.bias", BIAS, {EMBD}},
+    {POST_NORM, PRE_NORM, "output_norm.weight", GAIN, {EMBD}},
+    {NORM_BIAS, 0, "output_norm.bias", BIAS, {EMBD}},
     {OUTPUT, 0, "output.weight", MATRIX, {VOCAB, EMBD}},
+    {OUTPUT_BIAS, 0, "output.bias", BIAS, {VOCAB}},
 };
 
 typedef struct tensor {
@@ -267,19 +318,45 @@ static void put_sizes(keys *k, const model *m) {
         k->w, key(k, m->rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"),
         1e-5f);
     if (m->rope_base > 0) {
-        ig_gguf_writer_u32(k->w, key(k, "rope.dimension_count"), (uint32_t)m->head_size);
+        ig_gguf_writer_u32(k->w, key(k, "rope.dimension_count"),
+                           (uint32_t)m->head_size / (m->features & PARTLY ? 2 : 1));
         ig_gguf_writer_f32(k->w, key(k, "rope.freq_base"), (float)m->rope_base);
     }
 }
 
-static void put_special(keys *k, const model *m) {
-    if (strcmp(m->arch, "llama") == 0) ig_gguf_writer_u32(k->w, key(k, "vocab_size"), MODEL_TOKENS);
-    if (m->features & EXPERT) {
-        ig_gguf_writer_u32(k->w, key(k, "expert_count"), EXPERTS);
-        ig_gguf_writer_u32(k->w, key(k, "expert_used_count"), EXPERTS_USED);
+static void put_experts(keys *k, const model *m) {
+    if (!(m->features & EXPERT)) return;
+    ig_gguf_writer_u32(k->w, key(k, "expert_count"), EXPERTS);
+    ig_gguf_writer_u32(k->w, key(k, "expert_used_count"), EXPERTS_USED);
+    if (!(m->features & LARGE))
         ig_gguf_writer_u32(k->w, key(k, "expert_feed_forward_length"), EXPERT_FEED_FORWARD);
-    }
-    if (m->features & POST_NORM)
+    if (m->features & SHARED)
+        ig_gguf_writer_u32(k->w, key(k, "expert_shared_feed_forward_length"), EXPERT_FEED_FORWARD);
+}
+
+/* Numbers that few architectures have, far from what would not show. */
+static const struct {
+    const char *arch, *name;
+    float value;
+} own_numbers[] = {
+    {"granite", "logit_scale", 4},           {"granite", "embedding_scale", 3},
+    {"granite", "residual_scale", 0.5f},     {"granite", "attention.scale", 0.125f},
+    {"granitemoe", "logit_scale", 4},        {"granitemoe", "embedding_scale", 3},
+    {"granitemoe", "residual_scale", 0.5f},  {"granitemoe", "attention.scale", 0.125f},
+    {"gemma2", "attn_logit_softcapping", 2}, {"gemma2", "final_logit_softcapping", 3},
+    {"command-r", "logit_scale", 0.25f},
+};
+
+static void put_special(keys *k, const model *m) {
+    const unsigned both = PRE_NORM | POST_NORM;
+    if (strcmp(m->arch, "llama") == 0) ig_gguf_writer_u32(k->w, key(k, "vocab_size"), MODEL_TOKENS);
+    put_experts(k, m);
+    for (size_t i = 0; i < sizeof own_numbers / sizeof *own_numbers; i++)
+        if (strcmp(m->arch, own_numbers[i].arch) == 0)
+            ig_gguf_writer_f32(k->w, key(k, own_numbers[i].name), own_numbers[i].value);
+    if (strcmp(m->arch, "gptneox") == 0)
+        ig_gguf_writer_bool(k->w, key(k, "use_parallel_residual"), true);
+    if ((m->features & both) == both)
         ig_gguf_writer_u32(k->w, key(k, "attention.sliding_window"), WINDOW);
     if (m->features & GATE_UP)
         ig_gguf_writer_u32(k->w, key(k, "rope.scaling.original_context_length"), MODEL_CONTEXT);

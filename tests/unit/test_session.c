@@ -157,6 +157,11 @@ static void logits_do_not_depend_on_threads_chunks_or_neighbours(void **state) {
             check_model(model_name(i), IG_F16, caches[c]);
         check_model(model_name(i), IG_Q4_K, "f16");
     }
+    /* What else rows may depend on each other by: scores within bounds, a state that both parts of
+     * a layer see, an expert for all. */
+    static const char *const others[] = {"gemma2", "phi2", "qwen2moe"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        check_model(others[i], IG_Q4_K, "f16");
 }
 
 static void logits_do_not_depend_on_threads_chunks_or_neighbours_for_any_type(void **state) {

@@ -5,16 +5,14 @@
 #include "model/lm.h"
 
 static const ig_weight_row own[] = {
-    {"attn_norm.weight", IG_LAYER(attn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_qkv.weight", IG_LAYER(qkv), {IG_BY_QKV, IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_output.weight", IG_LAYER(o), {IG_BY_MODEL, IG_BY_HEAD_VALUES}, IG_EACH_LAYER},
     {"ffn_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
     {"ffn_up.weight", IG_LAYER(up), {IG_BY_TWO_FF, IG_BY_MODEL}, IG_EACH_LAYER},
     {"ffn_down.weight", IG_LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER},
     {0},
 };
 
-static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_long_rope, own, NULL};
+static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
+                                               ig_weights_long_rope, own, NULL};
 
 /* The first half of the columns gates the second. */
 static ig_tensor *feed_forward(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {

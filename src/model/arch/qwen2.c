@@ -3,24 +3,21 @@
 
 static const ig_weight_row own[] = {
     {"output.bias", IG_LM(output_bias), {IG_BY_VOCABULARY}, IG_MAY_LACK},
-    {"attn_q.bias", IG_LAYER(q_bias), {IG_BY_HEADS}, IG_EACH_LAYER},
-    {"attn_k.bias", IG_LAYER(k_bias), {IG_BY_KEYS}, IG_EACH_LAYER},
-    {"attn_v.bias", IG_LAYER(v_bias), {IG_BY_VALUES}, IG_EACH_LAYER},
+    {"attn_q.bias", IG_LAYER(q_bias), {IG_BY_HEADS}, IG_EACH_LAYER | IG_APART},
+    {"attn_k.bias", IG_LAYER(k_bias), {IG_BY_KEYS}, IG_EACH_LAYER | IG_APART},
+    {"attn_v.bias", IG_LAYER(v_bias), {IG_BY_VALUES}, IG_EACH_LAYER | IG_APART},
+    {"attn_qkv.bias", IG_LAYER(qkv_bias), {IG_BY_QKV}, IG_EACH_LAYER | IG_FUSED},
     {0},
 };
 
 static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
                                                ig_weights_gated, own, NULL};
 
-static ig_tensor *hidden(void *model, const ig_rows *rows) {
-    return ig_lm_decode(model, rows, ig_lm_swiglu);
-}
-
 const ig_arch ig_arch_qwen2 = {
     .name = "qwen2",
     .description = "Qwen 2 and 2.5: as llama, with biases on queries, keys and values",
     .has_cache = true,
     .weights = weights,
-    .hidden = hidden,
+    .hidden = ig_lm_decode_swiglu,
     .head = ig_lm_head,
 };

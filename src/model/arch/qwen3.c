@@ -4,15 +4,11 @@
 static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
                                                ig_weights_head_norms, ig_weights_gated, NULL};
 
-static ig_tensor *hidden(void *model, const ig_rows *rows) {
-    return ig_lm_decode(model, rows, ig_lm_swiglu);
-}
-
 const ig_arch ig_arch_qwen3 = {
     .name = "qwen3",
     .description = "Qwen 3: as llama, with norms on the heads of queries and keys",
     .has_cache = true,
     .weights = weights,
-    .hidden = hidden,
+    .hidden = ig_lm_decode_swiglu,
     .head = ig_lm_head,
 };

@@ -1,0 +1,51 @@
+/*
+ * granite and granitemoe: as llama, by experts or not, and with a scale for each of
+ * embedding, attention, what a layer adds, and logits.
+ */
+#include "model/lm.h"
+
+static const ig_weight_row own[] = {
+    {"rope_freqs.weight", IG_LM(rope_factors), {IG_BY_TURNS}, IG_MAY_LACK},
+    {0},
+};
+
+static const ig_weight_row *const weights[] = {ig_weights_ends,
+                                               ig_weights_attention,
+                                               ig_weights_gated,
+                                               ig_weights_experts,
+                                               ig_weights_biases,
+                                               ig_weights_long_rope,
+                                               own,
+                                               NULL};
+
+static const char *const own_keys[] = {"logit_scale", "embedding_scale", "residual_scale", NULL};
+
+/* Logits are divided by their scale, not multiplied. */
+static ig_status read(const ig_keys *keys, ig_hyper *h) {
+    h->rope.form = h->rope_window.form = IG_ROPE_PAIRS;
+    IG_TRY(ig_key_real(keys, "logit_scale", IG_REQUIRED, 1e-6F, 1e6F, &h->logit_scale));
+    h->logit_scale = 1 / h->logit_scale;
+    return IG_OK;
+}
+
+const ig_arch ig_arch_granite = {
+    .name = "granite",
+    .description = "Granite 3: as llama, with scales of its own",
+    .has_cache = true,
+    .weights = weights,
+    .own_keys = own_keys,
+    .read = read,
+    .hidden = ig_lm_decode_swiglu,
+    .head = ig_lm_head,
+};
+
+const ig_arch ig_arch_granitemoe = {
+    .name = "granitemoe",
+    .description = "Granite 3 with a mixture of experts",
+    .has_cache = true,
+    .weights = weights,
+    .own_keys = own_keys,
+    .read = read,
+    .hidden = ig_lm_decode_swiglu,
+    .head = ig_lm_head,
+};

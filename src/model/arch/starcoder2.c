@@ -1,0 +1,22 @@
+/* starcoder2: LayerNorm before each part, rotary positions, grouped attention, biases, GELU. */
+#include "model/lm.h"
+
+static const ig_weight_row *const weights[] = {ig_weights_ends,   ig_weights_attention,
+                                               ig_weights_plain,  ig_weights_norm_biases,
+                                               ig_weights_biases, NULL};
+
+static ig_status read(const ig_keys *keys, ig_hyper *h) {
+    (void)keys;
+    h->layer_norm = true;
+    return IG_OK;
+}
+
+const ig_arch ig_arch_starcoder2 = {
+    .name = "starcoder2",
+    .description = "StarCoder 2: LayerNorm, rotary positions, biases, GELU",
+    .has_cache = true,
+    .weights = weights,
+    .read = read,
+    .hidden = ig_lm_decode_gelu,
+    .head = ig_lm_head,
+};

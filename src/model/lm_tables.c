@@ -1,0 +1,97 @@
+/* Weights that several architectures have. */
+#include "model/lm.h"
+
+const ig_weight_row ig_weights_ends[] = {
+    {"token_embd.weight", IG_LM(embed), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_ONCE},
+    {"output_norm.weight", IG_LM(norm), {IG_BY_MODEL}, IG_ONCE},
+    {"output.weight", IG_LM(output), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_MAY_LACK},
+    {0},
+};
+
+const ig_weight_row ig_weights_attention[] = {
+    {"attn_norm.weight", IG_LAYER(attn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_q.weight", IG_LAYER(q), {IG_BY_HEADS, IG_BY_MODEL}, IG_EACH_LAYER | IG_APART},
+    {"attn_k.weight", IG_LAYER(k), {IG_BY_KEYS, IG_BY_MODEL}, IG_EACH_LAYER | IG_APART},
+    {"attn_v.weight", IG_LAYER(v), {IG_BY_VALUES, IG_BY_MODEL}, IG_EACH_LAYER | IG_APART},
+    {"attn_qkv.weight", IG_LAYER(qkv), {IG_BY_QKV, IG_BY_MODEL}, IG_EACH_LAYER | IG_FUSED},
+    {"attn_output.weight", IG_LAYER(o), {IG_BY_MODEL, IG_BY_HEAD_VALUES}, IG_EACH_LAYER},
+    {0},
+};
+
+const ig_weight_row ig_weights_head_norms[] = {
+    {"attn_q_norm.weight", IG_LAYER(q_norm), {IG_BY_HEAD}, IG_EACH_LAYER},
+    {"attn_k_norm.weight", IG_LAYER(k_norm), {IG_BY_HEAD}, IG_EACH_LAYER},
+    {0},
+};
+
+const ig_weight_row ig_weights_row_norms[] = {
+    {"attn_q_norm.weight", IG_LAYER(q_norm), {IG_BY_HEADS}, IG_EACH_LAYER},
+    {"attn_k_norm.weight", IG_LAYER(k_norm), {IG_BY_KEYS}, IG_EACH_LAYER},
+    {0},
+};
+
+const ig_weight_row ig_weights_post_norms[] = {
+    {"post_attention_norm.weight", IG_LAYER(attn_post_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"post_ffw_norm.weight", IG_LAYER(ffn_post_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {0},
+};
+
+const ig_weight_row ig_weights_gated[] = {
+    {"ffn_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_gate.weight", IG_LAYER(gate), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER | IG_DENSE},
+    {"ffn_up.weight", IG_LAYER(up), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER | IG_DENSE},
+    {"ffn_down.weight", IG_LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER | IG_DENSE},
+    {0},
+};
+
+const ig_weight_row ig_weights_plain[] = {
+    {"ffn_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_up.weight", IG_LAYER(up), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_down.weight", IG_LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER},
+    {0},
+};
+
+const ig_weight_row ig_weights_experts[] = {
+    {"ffn_gate_inp.weight", IG_LAYER(router), {IG_BY_EXPERTS, IG_BY_MODEL}, IG_OF_EXPERTS},
+    {"ffn_gate_exps.weight",
+     IG_LAYER(gate_experts),
+     {IG_BY_EXPERTS, IG_BY_EXPERT_FF, IG_BY_MODEL},
+     IG_OF_EXPERTS},
+    {"ffn_up_exps.weight",
+     IG_LAYER(up_experts),
+     {IG_BY_EXPERTS, IG_BY_EXPERT_FF, IG_BY_MODEL},
+     IG_OF_EXPERTS},
+    {"ffn_down_exps.weight",
+     IG_LAYER(down_experts),
+     {IG_BY_EXPERTS, IG_BY_MODEL, IG_BY_EXPERT_FF},
+     IG_OF_EXPERTS},
+    {"ffn_gate_shexp.weight", IG_LAYER(gate_shared), {IG_BY_SHARED_FF, IG_BY_MODEL}, IG_OF_SHARED},
+    {"ffn_up_shexp.weight", IG_LAYER(up_shared), {IG_BY_SHARED_FF, IG_BY_MODEL}, IG_OF_SHARED},
+    {"ffn_down_shexp.weight", IG_LAYER(down_shared), {IG_BY_MODEL, IG_BY_SHARED_FF}, IG_OF_SHARED},
+    {0},
+};
+
+const ig_weight_row ig_weights_biases[] = {
+    {"attn_q.bias", IG_LAYER(q_bias), {IG_BY_HEADS}, IG_EACH_LAYER | IG_MAY_LACK | IG_APART},
+    {"attn_k.bias", IG_LAYER(k_bias), {IG_BY_KEYS}, IG_EACH_LAYER | IG_MAY_LACK | IG_APART},
+    {"attn_v.bias", IG_LAYER(v_bias), {IG_BY_VALUES}, IG_EACH_LAYER | IG_MAY_LACK | IG_APART},
+    {"attn_qkv.bias", IG_LAYER(qkv_bias), {IG_BY_QKV}, IG_EACH_LAYER | IG_MAY_LACK | IG_FUSED},
+    {"attn_output.bias", IG_LAYER(o_bias), {IG_BY_MODEL}, IG_EACH_LAYER | IG_MAY_LACK},
+    {"ffn_gate.bias", IG_LAYER(gate_bias), {IG_BY_FF}, IG_EACH_LAYER | IG_MAY_LACK},
+    {"ffn_up.bias", IG_LAYER(up_bias), {IG_BY_FF}, IG_EACH_LAYER | IG_MAY_LACK},
+    {"ffn_down.bias", IG_LAYER(down_bias), {IG_BY_MODEL}, IG_EACH_LAYER | IG_MAY_LACK},
+    {0},
+};
+
+const ig_weight_row ig_weights_norm_biases[] = {
+    {"output_norm.bias", IG_LM(norm_bias), {IG_BY_MODEL}, IG_ONCE},
+    {"attn_norm.bias", IG_LAYER(attn_norm_bias), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_norm.bias", IG_LAYER(ffn_norm_bias), {IG_BY_MODEL}, IG_EACH_LAYER | IG_MAY_LACK},
+    {0},
+};
+
+const ig_weight_row ig_weights_long_rope[] = {
+    {"rope_factors_long.weight", IG_LM(rope_long), {IG_BY_TURNS}, IG_MAY_LACK},
+    {"rope_factors_short.weight", IG_LM(rope_short), {IG_BY_TURNS}, IG_MAY_LACK},
+    {0},
+};
