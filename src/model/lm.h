@@ -128,6 +128,7 @@ extern const ig_weight_row ig_weights_head_norms[];  /* of q and k, head by head
 extern const ig_weight_row ig_weights_row_norms[];   /* the same, all heads together */
 extern const ig_weight_row ig_weights_post_norms[];  /* behind each part */
 extern const ig_weight_row ig_weights_gated[];       /* norm, gate, up, down */
+extern const ig_weight_row ig_weights_gate_up[];     /* the same, gate and up in one */
 extern const ig_weight_row ig_weights_plain[];       /* norm, up, down */
 extern const ig_weight_row ig_weights_experts[];     /* router, gate, up, down; also one for all */
 extern const ig_weight_row ig_weights_biases[];      /* of all of these matrices; they may lack */

@@ -162,6 +162,7 @@ static ig_status read_scaling(const ig_keys *keys, ig_hyper *h) {
 }
 
 static ig_status read_rope(const ig_keys *keys, ig_hyper *h) {
+    char key[KEY_BYTES];
     int64_t dims = h->size.key_width;
     h->rope = (ig_rope_options){.base = 10000, .scale = 1, .form = IG_ROPE_HALVES};
     h->yarn_fast = 32, h->yarn_slow = 1;
@@ -175,6 +176,9 @@ static ig_status read_rope(const ig_keys *keys, ig_hyper *h) {
         return IG_FAIL(IG_ERR_FORMAT, "%s: %s: %lld dimensions cannot turn in pairs", keys->source,
                        keys->arch, (long long)dims);
     h->rope.dims = (int)dims;
+    if (ig_gguf_find(keys->file, full_name(keys, "rope.dimension_sections", key)))
+        return IG_FAIL(IG_ERR_FORMAT, "%s: key %s: positions in pictures are not known",
+                       keys->source, key);
     return read_scaling(keys, h);
 }
 

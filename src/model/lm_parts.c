@@ -153,6 +153,12 @@ static ig_tensor *experts(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, ac
 
 static ig_tensor *gated(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, activation *act) {
     if (l->router) return experts(m, l, x, act);
+    if (!l->gate) { /* it is the first half of `up` */
+        const int64_t ff = m->hyper->size.d_ff;
+        ig_tensor *both = ig_lm_linear(x, l->up, NULL);
+        ig_tensor *first = act(ig_slice(both, -1, 0, ff));
+        return ig_lm_linear(ig_mul(first, ig_slice(both, -1, ff, 2 * ff)), l->down, NULL);
+    }
     ig_tensor *gate = act(ig_lm_linear(x, l->gate, l->gate_bias));
     return ig_lm_linear(ig_mul(gate, ig_lm_linear(x, l->up, l->up_bias)), l->down, l->down_bias);
 }

@@ -44,6 +44,13 @@ const ig_weight_row ig_weights_gated[] = {
     {0},
 };
 
+const ig_weight_row ig_weights_gate_up[] = {
+    {"ffn_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_up.weight", IG_LAYER(up), {IG_BY_TWO_FF, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"ffn_down.weight", IG_LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER},
+    {0},
+};
+
 const ig_weight_row ig_weights_plain[] = {
     {"ffn_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
     {"ffn_up.weight", IG_LAYER(up), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},

@@ -131,6 +131,21 @@ static const model models[] = {
      OUTPUT | SEPARATE | QKV_BIAS | GATED | PRE_NORM | NORM_BIAS | PARTLY},
     {"command-r", "command-r", "gpt-2", 2, 32, HEADS, 8000000, false,
      SEPARATE | GATED | PRE_NORM | ONE_NORM},
+    {"cohere2", "cohere2", "gpt-2", 4, 32, KV_HEADS, 50000, false,
+     SEPARATE | GATED | PRE_NORM | ONE_NORM},
+    {"ernie4_5", "ernie4_5", "", 2, 32, KV_HEADS, 500000, true, SEPARATE | GATED | PRE_NORM},
+    {"exaone", "exaone", "gpt-2", 2, 32, KV_HEADS, 500000, true,
+     ROPE_FREQS | SEPARATE | GATED | PRE_NORM},
+    {"arcee", "arcee", "llama-bpe", 2, 32, KV_HEADS, 10000, true, SEPARATE | PLAIN | PRE_NORM},
+    {"minicpm", "minicpm", "", 2, 32, KV_HEADS, 10000, true, SEPARATE | GATED | PRE_NORM},
+    {"glm4", "glm4", "gpt-2", 2, 32, KV_HEADS, 10000, true,
+     OUTPUT | SEPARATE | QKV_BIAS | GATE_UP | PRE_NORM | POST_NORM | PARTLY},
+    {"orion", "orion", "", 2, 32, HEADS, 10000, false,
+     OUTPUT | SEPARATE | GATED | PRE_NORM | NORM_BIAS},
+    {"nemotron", "nemotron", "gpt-2", 2, 32, KV_HEADS, 10000, false,
+     OUTPUT | SEPARATE | PLAIN | PRE_NORM | NORM_BIAS | PARTLY},
+    {"falcon", "falcon", "gpt-2", 2, 32, 1, 10000, false,
+     TOGETHER | PLAIN | PRE_NORM | NORM_BIAS | ONE_NORM},
     {"gptneox", "gptneox", "gpt-2", 2, 32, HEADS, 10000, false,
      OUTPUT | TOGETHER | PLAIN | PRE_NORM | NORM_BIAS | BIASES | PARTLY},
     {"starcoder2", "starcoder2", "gpt-2", 2, 32, KV_HEADS, 100000, false,
@@ -344,7 +359,7 @@ static const struct {
     {"granitemoe", "logit_scale", 4},        {"granitemoe", "embedding_scale", 3},
     {"granitemoe", "residual_scale", 0.5f},  {"granitemoe", "attention.scale", 0.125f},
     {"gemma2", "attn_logit_softcapping", 2}, {"gemma2", "final_logit_softcapping", 3},
-    {"command-r", "logit_scale", 0.25f},
+    {"command-r", "logit_scale", 0.25f},     {"cohere2", "logit_scale", 0.25f},
 };
 
 static void put_special(keys *k, const model *m) {
@@ -356,9 +371,10 @@ static void put_special(keys *k, const model *m) {
             ig_gguf_writer_f32(k->w, key(k, own_numbers[i].name), own_numbers[i].value);
     if (strcmp(m->arch, "gptneox") == 0)
         ig_gguf_writer_bool(k->w, key(k, "use_parallel_residual"), true);
-    if ((m->features & both) == both)
+    if (((m->features & both) == both && !(m->features & GATE_UP)) ||
+        strcmp(m->arch, "cohere2") == 0)
         ig_gguf_writer_u32(k->w, key(k, "attention.sliding_window"), WINDOW);
-    if (m->features & GATE_UP)
+    if (strcmp(m->arch, "phi3") == 0)
         ig_gguf_writer_u32(k->w, key(k, "rope.scaling.original_context_length"), MODEL_CONTEXT);
     if (m->features & BERT) {
         ig_gguf_writer_bool(k->w, key(k, "attention.causal"), false);

@@ -26,7 +26,7 @@ TEXTS = [TEXT, "", " ", "   ", "\n\n", "a  b   c", " leading", "trailing ", "tab
 # Float weights differ by the order of sums, and by llama.cpp's table of GELU in halves; quantised
 # ones are held to llama.cpp's own distance from the reference, with the room that golden files have.
 FLOAT_ERROR, GELU_ERROR, HALF_ERROR, SHARE = 1e-5, 1e-3, 2e-3, 1.1
-WITH_GELU = ("gemma", "gpt", "phi2", "starcoder2")
+WITH_GELU = ("gemma", "gpt", "phi2", "falcon", "starcoder2")
 
 # model, keys that are set, in what type of weights
 VARIANTS = [

@@ -153,7 +153,7 @@ static void what_does_not_fit_its_architecture_is_named(void **state) {
         const char *words;
     } cases[] = {
         {"llama", "\5\0\0\0\0\0\0\0llama", "\5\0\0\0\0\0\0\0lhama", 13,
-         "there is no architecture lhama; there are: llama internlm2"},
+         "there is no architecture lhama; there are: llama internlm2 ernie4_5"},
         {"llama", "blk.1.ffn_up.weight", "blk.1.ffn_Up.weight", 19,
          "llama: tensor blk.1.ffn_up.weight is missing"},
         {"llama", "llama.feed_forward_length\4\0\0\0\0\2", "llama.feed_forward_length\4\0\0\0\0\3",
@@ -214,6 +214,7 @@ static void keys_that_would_change_the_answer_and_are_not_known_are_named(void *
         {"llama", "llama.logit_scale", "0.5", "logit_scale is 0.5"},
         {"llama", "llama.expert_count", "8", "key llama.expert_used_count is missing"},
         {"olmo2", "olmo2.attention.sliding_window", "16", "olmo2 with a window (Olmo 3) is not"},
+        {"glm4", "glm4.rope.dimension_sections", "[8,4]", "positions in pictures are not known"},
         {"olmoe", "olmoe.expert_weights_norm", "true", "expert_weights_norm is not false"},
         {"granite", "granite.final_logit_softcapping", "30.0", "final_logit_softcapping is 30"},
         {"llama", "llama.attention.causal", "false", "attention.causal is not true"},

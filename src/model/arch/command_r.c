@@ -1,6 +1,7 @@
 /*
- * command-r: both parts of a layer see the same state through one LayerNorm, which has no
- * bias; rotary positions in neighbouring pairs, SwiGLU, scaled logits.
+ * command-r and cohere2: both parts of a layer see the same state through one LayerNorm, which has
+ * no bias; rotary positions in neighbouring pairs, SwiGLU, scaled logits.  In cohere2 most layers
+ * look back over a window only; the others see all, and know no positions.
  */
 #include "model/lm.h"
 
@@ -23,6 +24,17 @@ static ig_status read(const ig_keys *keys, ig_hyper *h) {
     return IG_OK;
 }
 
+static ig_status read_windowed(const ig_keys *keys, ig_hyper *h) {
+    h->window_period = 4;
+    IG_TRY(read(keys, h));
+    IG_TRY(ig_key_int(keys, "attention.sliding_window", IG_REQUIRED, 1, 1 << 24, &h->window));
+    IG_TRY(ig_key_int(keys, "attention.sliding_window_pattern", IG_OPTIONAL, 1, 4096,
+                      &h->window_period));
+    IG_TRY(ig_key_real(keys, "rope.freq_base_swa", IG_OPTIONAL, 1, 1e12F, &h->rope_window.base));
+    h->unturned_period = h->window_period;
+    return IG_OK;
+}
+
 const ig_arch ig_arch_command_r = {
     .name = "command-r",
     .description = "Command R: both parts of a layer see the same state, LayerNorm, SwiGLU",
@@ -30,6 +42,17 @@ const ig_arch ig_arch_command_r = {
     .weights = weights,
     .own_keys = own_keys,
     .read = read,
+    .hidden = ig_lm_decode_swiglu,
+    .head = ig_lm_head,
+};
+
+const ig_arch ig_arch_cohere2 = {
+    .name = "cohere2",
+    .description = "Command R7B and A: as command-r, with windowed layers",
+    .has_cache = true,
+    .weights = weights,
+    .own_keys = own_keys,
+    .read = read_windowed,
     .hidden = ig_lm_decode_swiglu,
     .head = ig_lm_head,
 };

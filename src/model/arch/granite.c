@@ -1,7 +1,9 @@
 /*
- * granite and granitemoe: as llama, by experts or not, and with a scale for each of
+ * granite, granitemoe and minicpm: as llama, by experts or not, and with a scale for each of
  * embedding, attention, what a layer adds, and logits.
  */
+#include <math.h>
+
 #include "model/lm.h"
 
 static const ig_weight_row own[] = {
@@ -28,6 +30,17 @@ static ig_status read(const ig_keys *keys, ig_hyper *h) {
     return IG_OK;
 }
 
+/* The same by default, where a file says nothing: what MiniCPM was made with. */
+static ig_status read_minicpm(const ig_keys *keys, ig_hyper *h) {
+    float logits = 256 / (float)h->size.d_model;
+    h->rope.form = h->rope_window.form = IG_ROPE_PAIRS;
+    if (h->embedding_scale == 0) h->embedding_scale = 12;
+    if (h->residual_scale == 0) h->residual_scale = 1.4F / sqrtf((float)h->size.n_layers);
+    IG_TRY(ig_key_real(keys, "logit_scale", IG_OPTIONAL, 1e-6F, 1e6F, &logits));
+    h->logit_scale = 1 / logits;
+    return IG_OK;
+}
+
 const ig_arch ig_arch_granite = {
     .name = "granite",
     .description = "Granite 3: as llama, with scales of its own",
@@ -46,6 +59,17 @@ const ig_arch ig_arch_granitemoe = {
     .weights = weights,
     .own_keys = own_keys,
     .read = read,
+    .hidden = ig_lm_decode_swiglu,
+    .head = ig_lm_head,
+};
+
+const ig_arch ig_arch_minicpm = {
+    .name = "minicpm",
+    .description = "MiniCPM: as granite",
+    .has_cache = true,
+    .weights = weights,
+    .own_keys = own_keys,
+    .read = read_minicpm,
     .hidden = ig_lm_decode_swiglu,
     .head = ig_lm_head,
 };

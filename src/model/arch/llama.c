@@ -1,7 +1,7 @@
 /*
- * llama: Llama 1 to 3, Mistral, Mixtral and what is built like them, as internlm2 is.  RMSNorm,
- * rotary positions in neighbouring pairs, heads that share keys and values, SwiGLU, by experts or
- * not. Files for long contexts bring a factor for each pair.
+ * llama: Llama 1 to 3, Mistral, Mixtral and what is built like them, as internlm2 and ernie4_5 are.
+ * RMSNorm, rotary positions in neighbouring pairs, heads that share keys and values, SwiGLU, by
+ * experts or not. Files for long contexts bring a factor for each pair.
  */
 #include "model/lm.h"
 
@@ -39,6 +39,16 @@ const ig_arch ig_arch_llama = {
 const ig_arch ig_arch_internlm2 = {
     .name = "internlm2",
     .description = "InternLM 2: as llama",
+    .has_cache = true,
+    .weights = weights,
+    .read = read,
+    .hidden = ig_lm_decode_swiglu,
+    .head = ig_lm_head,
+};
+
+const ig_arch ig_arch_ernie4_5 = {
+    .name = "ernie4_5",
+    .description = "ERNIE 4.5: as llama",
     .has_cache = true,
     .weights = weights,
     .read = read,

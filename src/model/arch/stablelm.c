@@ -1,4 +1,4 @@
-/* stablelm: LayerNorm before each part, a part of each head turns, SwiGLU. */
+/* stablelm and orion: LayerNorm before each part, SwiGLU; in stablelm a part of each head turns. */
 #include "model/lm.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends,   ig_weights_attention,
@@ -14,6 +14,16 @@ static ig_status read(const ig_keys *keys, ig_hyper *h) {
 const ig_arch ig_arch_stablelm = {
     .name = "stablelm",
     .description = "StableLM: LayerNorm, rotary positions, SwiGLU",
+    .has_cache = true,
+    .weights = weights,
+    .read = read,
+    .hidden = ig_lm_decode_swiglu,
+    .head = ig_lm_head,
+};
+
+const ig_arch ig_arch_orion = {
+    .name = "orion",
+    .description = "Orion: as llama, with LayerNorm",
     .has_cache = true,
     .weights = weights,
     .read = read,

@@ -1,0 +1,58 @@
+/*
+ * nemotron and arcee: feed-forward parts without gates, whose activation is the square of relu.
+ * nemotron has LayerNorm with biases, and turns a part of each head; arcee is as llama otherwise.
+ */
+#include "model/lm.h"
+
+static const ig_weight_row own[] = {
+    {"rope_freqs.weight", IG_LM(rope_factors), {IG_BY_TURNS}, IG_MAY_LACK},
+    {0},
+};
+
+static const ig_weight_row *const weights[] = {ig_weights_ends,   ig_weights_attention,
+                                               ig_weights_plain,  ig_weights_norm_biases,
+                                               ig_weights_biases, NULL};
+static const ig_weight_row *const arcee_weights[] = {ig_weights_ends, ig_weights_attention,
+                                                     ig_weights_plain, own, NULL};
+
+static ig_status read(const ig_keys *keys, ig_hyper *h) {
+    (void)keys;
+    h->layer_norm = true;
+    return IG_OK;
+}
+
+static ig_status read_arcee(const ig_keys *keys, ig_hyper *h) {
+    (void)keys;
+    h->rope.form = h->rope_window.form = IG_ROPE_PAIRS;
+    return IG_OK;
+}
+
+static ig_tensor *feed_forward(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
+    (void)m;
+    ig_tensor *up = ig_relu(ig_lm_linear(x, l->up, l->up_bias));
+    return ig_lm_linear(ig_mul(up, up), l->down, l->down_bias);
+}
+
+static ig_tensor *hidden(void *model, const ig_rows *rows) {
+    return ig_lm_decode(model, rows, feed_forward);
+}
+
+const ig_arch ig_arch_nemotron = {
+    .name = "nemotron",
+    .description = "Nemotron 3 and 4, Minitron: LayerNorm, squared ReLU",
+    .has_cache = true,
+    .weights = weights,
+    .read = read,
+    .hidden = hidden,
+    .head = ig_lm_head,
+};
+
+const ig_arch ig_arch_arcee = {
+    .name = "arcee",
+    .description = "Arcee AFM: as llama, with squared ReLU",
+    .has_cache = true,
+    .weights = arcee_weights,
+    .read = read_arcee,
+    .hidden = hidden,
+    .head = ig_lm_head,
+};
