@@ -166,25 +166,13 @@ typedef struct ig_lm_qkv {
 } ig_lm_qkv;
 ig_lm_qkv ig_lm_project(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x);
 
-/* Norms queries and keys head by head, where the layer has the weights for it. */
-void ig_lm_norm_heads(const ig_lm *m, const ig_lm_layer *l, ig_lm_qkv *heads);
-/* Turns queries and keys as the file says, with the factors that the context asks for. */
-void ig_lm_turn_heads(const ig_lm *m, const ig_rows *rows, const ig_rope_options *rope,
-                      ig_lm_qkv *heads);
-
-/* Attention of layer i to x, which is normed: project, norm heads, turn, attend, output. */
-ig_tensor *ig_lm_attend(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tensor *x);
-
 /* The whole of a decoder: hidden states behind the last norm.  A layer has norms before and behind
  * its parts where it has weights for them. */
 typedef ig_tensor *ig_lm_feed_forward(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x);
 ig_tensor *ig_lm_decode(const ig_lm *m, const ig_rows *rows, ig_lm_feed_forward *feed_forward);
 
-/* Feed-forward parts: down(act(gate(x)) * up(x)) with silu or gelu, by experts where there are any,
- * and down(gelu(up(x))). */
-ig_lm_feed_forward ig_lm_swiglu, ig_lm_geglu, ig_lm_gelu;
-
-/* hidden() of most: ig_lm_decode() with one of these. */
+/* hidden() of most.  Feed-forward parts are down(act(gate(x)) * up(x)) with silu or gelu, by
+ * experts where there are any; or down(gelu(up(x))). */
 ig_tensor *ig_lm_decode_swiglu(void *model, const ig_rows *rows);
 ig_tensor *ig_lm_decode_geglu(void *model, const ig_rows *rows);
 ig_tensor *ig_lm_decode_gelu(void *model, const ig_rows *rows);

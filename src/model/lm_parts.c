@@ -24,18 +24,14 @@ ig_lm_qkv ig_lm_project(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
                        ig_rows_split_heads(ig_lm_linear(x, l->v, l->v_bias), c->n_kv_heads)};
 }
 
+/* Head by head, or all together if the weight is so long; x as it is where there is none. */
 static ig_tensor *norm_heads(const ig_lm *m, ig_tensor *x, ig_tensor *weight) {
+    if (!weight) return x;
     const ig_shape s = ig_tensor_desc(x).shape; /* [b, t, h, d] */
     if (ig_tensor_desc(weight).shape.dim[0] == s.dim[3])
         return ig_rms_norm(x, weight, m->hyper->norm_eps);
     ig_tensor *rows = ig_reshape(x, IG_SHAPE(s.dim[0], s.dim[1], s.dim[2] * s.dim[3]));
     return ig_reshape(ig_rms_norm(rows, weight, m->hyper->norm_eps), s);
-}
-
-void ig_lm_norm_heads(const ig_lm *m, const ig_lm_layer *l, ig_lm_qkv *heads) {
-    if (!l->q_norm) return;
-    heads->q = norm_heads(m, heads->q, l->q_norm);
-    heads->k = norm_heads(m, heads->k, l->k_norm);
 }
 
 /* Long contexts have factors of their own, and so have short ones. */
@@ -46,27 +42,32 @@ static ig_tensor *factors_for(const ig_lm *m, const ig_rows *rows) {
     return h->rope_ctx_len && ctx_len > h->rope_ctx_len ? m->rope_long : m->rope_short;
 }
 
-void ig_lm_turn_heads(const ig_lm *m, const ig_rows *rows, const ig_rope_options *rope,
-                      ig_lm_qkv *heads) {
+/* As the file says, with the factors that the context asks for. */
+static ig_tensor *turn_heads(const ig_lm *m, const ig_rows *rows, const ig_rope_options *rope,
+                             ig_tensor *x) {
     ig_rope_options options = *rope;
     options.factors = factors_for(m, rows);
     options.magnitude = m->hyper->rope_gain;
-    heads->q = ig_rope(heads->q, rows->positions, options);
-    heads->k = ig_rope(heads->k, rows->positions, options);
+    return ig_rope(x, rows->positions, options);
 }
 
 /* Whether layer i is the last of a period. */
 static bool ends_period(int64_t period, int64_t i) { return period > 0 && (i + 1) % period == 0; }
 
-ig_tensor *ig_lm_attend(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tensor *x) {
+/* Attention of layer i to x, which is normed. */
+static ig_tensor *attend(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tensor *x) {
     const ig_hyper *h = m->hyper;
     const ig_lm_layer *l = &m->layers[i];
     const bool sees_all = h->window == 0 || ends_period(h->window_period, i);
     const ig_attend_options options = {h->attention_scale, sees_all ? 0 : h->window, h->score_cap};
     ig_lm_qkv heads = ig_lm_project(m, l, x);
-    ig_lm_norm_heads(m, l, &heads);
-    if (!m->positions && !ends_period(h->unturned_period, i))
-        ig_lm_turn_heads(m, rows, sees_all ? &h->rope : &h->rope_window, &heads);
+    heads.q = norm_heads(m, heads.q, l->q_norm);
+    heads.k = norm_heads(m, heads.k, l->k_norm);
+    if (!m->positions && !ends_period(h->unturned_period, i)) {
+        const ig_rope_options *rope = sees_all ? &h->rope : &h->rope_window;
+        heads.q = turn_heads(m, rows, rope, heads.q);
+        heads.k = turn_heads(m, rows, rope, heads.k);
+    }
     ig_tensor *y = ig_rows_attend_with(rows, i, heads.q, heads.k, heads.v, options);
     return ig_lm_linear(y, l->o, l->o_bias);
 }
@@ -94,7 +95,7 @@ static ig_tensor *do_layer(const ig_lm *m, int64_t i, const ig_rows *rows, ig_te
     ig_ctx *ctx = ig_tensor_ctx(rows->ids);
     ig_tensor *x = norm(m, h, l->attn_norm, l->attn_norm_bias);
     ig_tag_begin(ctx, IG_TAG_ATTENTION);
-    ig_tensor *y = scaled(norm(m, ig_lm_attend(m, i, rows, x), l->attn_post_norm, NULL), gain);
+    ig_tensor *y = scaled(norm(m, attend(m, i, rows, x), l->attn_post_norm, NULL), gain);
     ig_tensor *before = ig_rows_asked(rows, i, h);
     h = ig_add(before, y);
     ig_tag_end(ctx);
@@ -163,25 +164,25 @@ static ig_tensor *gated(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, acti
     return ig_lm_linear(ig_mul(gate, ig_lm_linear(x, l->up, l->up_bias)), l->down, l->down_bias);
 }
 
-ig_tensor *ig_lm_swiglu(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
+static ig_tensor *swiglu(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
     return gated(m, l, x, ig_silu);
 }
-ig_tensor *ig_lm_geglu(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
+static ig_tensor *geglu(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
     return gated(m, l, x, gelu);
 }
-ig_tensor *ig_lm_gelu(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
+static ig_tensor *plain(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
     (void)m;
     return ig_lm_linear(gelu(ig_lm_linear(x, l->up, l->up_bias)), l->down, l->down_bias);
 }
 
 ig_tensor *ig_lm_decode_swiglu(void *model, const ig_rows *rows) {
-    return ig_lm_decode(model, rows, ig_lm_swiglu);
+    return ig_lm_decode(model, rows, swiglu);
 }
 ig_tensor *ig_lm_decode_geglu(void *model, const ig_rows *rows) {
-    return ig_lm_decode(model, rows, ig_lm_geglu);
+    return ig_lm_decode(model, rows, geglu);
 }
 ig_tensor *ig_lm_decode_gelu(void *model, const ig_rows *rows) {
-    return ig_lm_decode(model, rows, ig_lm_gelu);
+    return ig_lm_decode(model, rows, plain);
 }
 
 ig_tensor *ig_lm_head(void *model, ig_tensor *hidden) {

@@ -20,6 +20,8 @@ import numpy
 
 TYPES = ["f32", "f16", "q4_0", "q8_0", "iq4_nl", "mxfp4", "q4_k", "q6_k"]
 TEXT = "the quick brown fox sat on the mat, and 12345 said: hello world! It's 7.5"
+# Logits behind each of these count: how far off a single one is, is chance.
+PROMPTS = [TEXT, "hello world and 7 foxes", "It's on the mat: a quick, brown 12345", "world! the the the sat said"]
 TEXTS = [TEXT, "", " ", "   ", "\n\n", "a  b   c", " leading", "trailing ", "tab\there", "caf\u00e9 \u4f60\u597d \U0001f600",
          "</s><s>", "<|im_start|>user", "x" * 300, "1234567890" * 5, "'s't're", "\u00a0nbsp", "e\u0301"]
 
@@ -117,11 +119,15 @@ def check_tokens(ingot, path, peer):
 
 
 def check_logits(ingot, path, peer, name, kind):
-    def ours(device):
-        return run(ingot, "logits", "-m", path, "-p", TEXT, "--json", "--kv", "f32", "--device", device)
-    got, ref = ours("cpu"), ours("ref")
-    theirs = peer.logits(got["tokens"])
-    cpu, ref = numpy.array(got["logits"]), numpy.array(ref["logits"])
+    def ours(device, text):
+        return run(ingot, "logits", "-m", path, "-p", text, "--json", "--kv", "f32", "--device", device)
+    cpu, ref, theirs = [], [], []
+    for text in PROMPTS:
+        got = ours("cpu", text)
+        cpu.append(got["logits"])
+        ref.append(ours("ref", text)["logits"])
+        theirs.append(peer.logits(got["tokens"]))
+    cpu, ref, theirs = (numpy.array(rows) for rows in (cpu, ref, theirs))
     of_ours, of_theirs, apart = error(cpu, ref), error(theirs, ref), error(cpu, theirs)
     print(f"| {name} | {kind} | {of_ours:.2e} | {of_theirs:.2e} | {apart:.2e} |", flush=True)
     if kind == "f32":
