@@ -58,6 +58,10 @@ IG_MUST_CHECK ig_status ig_key_real(const ig_keys *keys, const char *name, ig_ne
 /* The sizes and numbers that all architectures have. */
 IG_MUST_CHECK ig_status ig_hyper_read(const ig_keys *keys, const ig_arch *arch, ig_hyper *out);
 
+/* For read(): how often a layer sees all in spite of the window, and the pace of the others'
+ * positions, where the file says so. */
+IG_MUST_CHECK ig_status ig_hyper_read_windows(const ig_keys *keys, ig_hyper *h);
+
 /* ---- Weights ---- */
 
 typedef struct ig_lm_layer {
@@ -133,7 +137,7 @@ extern const ig_weight_row ig_weights_plain[];       /* norm, up, down */
 extern const ig_weight_row ig_weights_experts[];     /* router, gate, up, down; also one for all */
 extern const ig_weight_row ig_weights_biases[];      /* of all of these matrices; they may lack */
 extern const ig_weight_row ig_weights_norm_biases[]; /* of the norms before and behind layers */
-extern const ig_weight_row ig_weights_long_rope[];   /* factors for long and for short contexts */
+extern const ig_weight_row ig_weights_rope[];        /* factors, also for long and short contexts */
 
 /* offsetof, for tables. */
 #define IG_LM(member)    offsetof(ig_lm, member)

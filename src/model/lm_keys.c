@@ -182,6 +182,12 @@ static ig_status read_rope(const ig_keys *keys, ig_hyper *h) {
     return read_scaling(keys, h);
 }
 
+ig_status ig_hyper_read_windows(const ig_keys *keys, ig_hyper *h) {
+    IG_TRY(ig_key_int(keys, "attention.sliding_window_pattern", IG_OPTIONAL, 1, 4096,
+                      &h->window_period));
+    return ig_key_real(keys, "rope.freq_base_swa", IG_OPTIONAL, 1, 1e12F, &h->rope_window.base);
+}
+
 /* Numbers that change what is computed: read for architectures that have them as their own. */
 static const struct {
     const char *name;

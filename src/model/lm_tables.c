@@ -97,7 +97,8 @@ const ig_weight_row ig_weights_norm_biases[] = {
     {0},
 };
 
-const ig_weight_row ig_weights_long_rope[] = {
+const ig_weight_row ig_weights_rope[] = {
+    {"rope_freqs.weight", IG_LM(rope_factors), {IG_BY_TURNS}, IG_MAY_LACK},
     {"rope_factors_long.weight", IG_LM(rope_long), {IG_BY_TURNS}, IG_MAY_LACK},
     {"rope_factors_short.weight", IG_LM(rope_short), {IG_BY_TURNS}, IG_MAY_LACK},
     {0},

@@ -28,9 +28,7 @@ static ig_status read_windowed(const ig_keys *keys, ig_hyper *h) {
     h->window_period = 4;
     IG_TRY(read(keys, h));
     IG_TRY(ig_key_int(keys, "attention.sliding_window", IG_REQUIRED, 1, 1 << 24, &h->window));
-    IG_TRY(ig_key_int(keys, "attention.sliding_window_pattern", IG_OPTIONAL, 1, 4096,
-                      &h->window_period));
-    IG_TRY(ig_key_real(keys, "rope.freq_base_swa", IG_OPTIONAL, 1, 1e12F, &h->rope_window.base));
+    IG_TRY(ig_hyper_read_windows(keys, h));
     h->unturned_period = h->window_period;
     return IG_OK;
 }

@@ -1,13 +1,8 @@
 /* exaone: as llama; rotary pairs are of two halves, with a factor for each in some files. */
 #include "model/lm.h"
 
-static const ig_weight_row own[] = {
-    {"rope_freqs.weight", IG_LM(rope_factors), {IG_BY_TURNS}, IG_MAY_LACK},
-    {0},
-};
-
 static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
-                                               ig_weights_gated, own, NULL};
+                                               ig_weights_gated, ig_weights_rope, NULL};
 
 const ig_arch ig_arch_exaone = {
     .name = "exaone",

@@ -19,9 +19,7 @@ static ig_status read(const ig_keys *keys, ig_hyper *h) {
     h->rope_window.scale = 1;
     h->rope_window.base = 10000;
     IG_TRY(ig_key_int(keys, "attention.sliding_window", IG_REQUIRED, 1, 1 << 24, &h->window));
-    IG_TRY(ig_key_int(keys, "attention.sliding_window_pattern", IG_OPTIONAL, 1, 4096,
-                      &h->window_period));
-    IG_TRY(ig_key_real(keys, "rope.freq_base_swa", IG_OPTIONAL, 1, 1e12F, &h->rope_window.base));
+    IG_TRY(ig_hyper_read_windows(keys, h));
     if (h->size.n_layers == LAYERS_OF_27B) /* the one whose heads are narrower than d / n */
         h->attention_scale = 1 / sqrtf((float)h->size.d_model / (float)h->size.n_heads);
     return IG_OK;

@@ -6,18 +6,12 @@
 
 #include "model/lm.h"
 
-static const ig_weight_row own[] = {
-    {"rope_freqs.weight", IG_LM(rope_factors), {IG_BY_TURNS}, IG_MAY_LACK},
-    {0},
-};
-
 static const ig_weight_row *const weights[] = {ig_weights_ends,
                                                ig_weights_attention,
                                                ig_weights_gated,
                                                ig_weights_experts,
                                                ig_weights_biases,
-                                               ig_weights_long_rope,
-                                               own,
+                                               ig_weights_rope,
                                                NULL};
 
 static const char *const own_keys[] = {"logit_scale", "embedding_scale", "residual_scale", NULL};

@@ -4,16 +4,11 @@
  */
 #include "model/lm.h"
 
-static const ig_weight_row own[] = {
-    {"rope_freqs.weight", IG_LM(rope_factors), {IG_BY_TURNS}, IG_MAY_LACK},
-    {0},
-};
-
 static const ig_weight_row *const weights[] = {ig_weights_ends,   ig_weights_attention,
                                                ig_weights_plain,  ig_weights_norm_biases,
                                                ig_weights_biases, NULL};
 static const ig_weight_row *const arcee_weights[] = {ig_weights_ends, ig_weights_attention,
-                                                     ig_weights_plain, own, NULL};
+                                                     ig_weights_plain, ig_weights_rope, NULL};
 
 static ig_status read(const ig_keys *keys, ig_hyper *h) {
     (void)keys;

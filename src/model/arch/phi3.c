@@ -5,7 +5,7 @@
 #include "model/lm.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
-                                               ig_weights_gate_up, ig_weights_long_rope, NULL};
+                                               ig_weights_gate_up, ig_weights_rope, NULL};
 
 const ig_arch ig_arch_phi3 = {
     .name = "phi3",
