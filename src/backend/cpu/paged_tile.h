@@ -307,11 +307,13 @@ IG_INLINE void add_columns(const tile *t, const char *row, int64_t at, int64_t n
     row += t->low * t->step;
     for (int64_t j = t->low; j < t->high; j++, row += t->step, weight++) {
         if (asks) fetch_columns(next + (j - t->low) * t->next_step, vectors, dtype);
-        IG_UNROLL for (int c = 0; c < vectors; c++) value[c] =
-            load_stored(row + vector_at(c, dtype), (at + c * VF_LANES) % IG_BLOCK,
-                        c < vectors - 1 ? VF_LANES : n, dtype);
-        IG_UNROLL for (int k = 0; k < queries * vectors; k++) sum[k] =
-            vf_fma(vf_set(weight[k / vectors * SPAN]), value[k % vectors], sum[k]);
+        IG_UNROLL
+        for (int c = 0; c < vectors; c++)
+            value[c] = load_stored(row + vector_at(c, dtype), (at + c * VF_LANES) % IG_BLOCK,
+                                   c < vectors - 1 ? VF_LANES : n, dtype);
+        IG_UNROLL
+        for (int k = 0; k < queries * vectors; k++)
+            sum[k] = vf_fma(vf_set(weight[k / vectors * SPAN]), value[k % vectors], sum[k]);
     }
     IG_UNROLL for (int k = 0; k < queries * vectors; k++)
         vf_store_first(t->values[k / vectors] + at + k % vectors * VF_LANES, sum[k],
