@@ -56,14 +56,8 @@ static ig_status open_random(const parity_job *job, model_options *options, open
     return status;
 }
 
-static bool is_made(const char *arch) {
-    size_t i = 0;
-    while (model_name(i) && strcmp(model_name(i), arch) != 0) i++;
-    return model_name(i) != NULL;
-}
-
 static ig_status unknown_arch(const char *arch) {
-    char known[256] = "";
+    char known[512] = "";
     size_t used = 0;
     for (size_t i = 0; ig_arch_name(i) && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, " %s", ig_arch_name(i));
@@ -74,7 +68,7 @@ static ig_status open_model(const parity_job *job, model_options *options, opene
     if (!job->arch) return model_open(job->cli, options, m);
     *m = (opened_model){.cli = job->cli, .options = options};
     const bool is_trained = ig_arch_resolve(job->arch) != NULL;
-    if (!is_trained && !is_made(job->arch)) return unknown_arch(job->arch);
+    if (!is_trained && !model_is_known(job->arch)) return unknown_arch(job->arch);
     const ig_status status = is_trained ? create_trained(job, m) : open_random(job, options, m);
     ig_run_model(job->cli, job->arch);
     return status;

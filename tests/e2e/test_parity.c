@@ -65,10 +65,19 @@ static void check_pairs(const char *arch, const json_t *root, size_t n_pairs) {
     }
 }
 
+/* Sanitizers look at how it is done, which is the same for all that are read from files. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { EVERY = 3 };
+#else
+enum { EVERY = 1 };
+#endif
+
 static void every_architecture_is_the_same_on_all_devices(void **state) {
     (void)state;
     const bool vulkan = has_vulkan();
-    for (size_t i = 0; ig_arch_name(i); i++) {
+    size_t n = 0;
+    while (ig_arch_name(n)) n++;
+    for (size_t i = 0; i < n; i += EVERY) {
         const char *arch = ig_arch_name(i);
         const bool four = vulkan && i == 0; /* a driver in software takes long */
         const char *devices = four ? "cpu,ref,simnpu,vulkan" : "cpu,ref,simnpu";

@@ -158,6 +158,12 @@ const char *model_relative(size_t i) {
     return i < N_MODELS - N_KINDS ? models[N_KINDS + i].name : NULL;
 }
 
+bool model_is_known(const char *name) {
+    for (int i = 0; i < N_MODELS; i++)
+        if (strcmp(models[i].name, name) == 0) return true;
+    return false;
+}
+
 static void sizes_of(const model *m, int64_t out[N_SIZES]) {
     const int64_t q = (int64_t)HEADS * m->head_size, kv = (int64_t)m->kv_heads * m->head_size;
     const int64_t sizes[N_SIZES] = {

@@ -33,6 +33,7 @@ const char *model_name(size_t i); /* in the order above; NULL: there are no more
 /* Others, which have the parts of these in other orders: mixtral, fused (llama with q, k and v in
  * one matrix), and one for each further architecture, which bears its name. */
 const char *model_relative(size_t i);
+bool model_is_known(const char *name);
 
 typedef struct model_bytes {
     void *bytes; /* malloc'd; the caller frees them */
