@@ -17,14 +17,6 @@
 
 extern const ig_backend ig_vulkan_backend;
 
-/* AddressSanitizer looks at what the host does for a case, and once is enough for that: numbers are
- * those of other builds, where runs are compared. */
-#ifdef __SANITIZE_ADDRESS__
-enum { ONCE = true };
-#else
-enum { ONCE = false };
-#endif
-
 /* A GPU may take subnormal numbers for 0, and so be wrong by less than this. */
 static double least_of(const test_host *host) {
     ig_backend_device *device;
@@ -51,7 +43,7 @@ static void every_case_agrees_with_the_reference(void **state) {
                                         .op = getenv("CONFORMANCE_OP"),
                                         .least = least_of(&host),
                                         .one_device = true,
-                                        .once = ONCE,
+                                        .once = getenv("CONFORMANCE_ONCE") != NULL,
                                         .most_elements = most ? atoll(most) : 0};
     host_deinit(&host);
     assert_int_equal(conformance_run(&ig_vulkan_backend, loudly, &c), IG_OK);
