@@ -126,18 +126,20 @@ struct ig_weight_row {
 };
 
 /* What several architectures have; each table ends with a row without a name. */
-extern const ig_weight_row ig_weights_ends[];        /* embedding, last norm, output */
-extern const ig_weight_row ig_weights_attention[];   /* norm; q, k, v or all in one; output */
-extern const ig_weight_row ig_weights_head_norms[];  /* of q and k, head by head */
-extern const ig_weight_row ig_weights_row_norms[];   /* the same, all heads together */
-extern const ig_weight_row ig_weights_post_norms[];  /* behind each part */
-extern const ig_weight_row ig_weights_gated[];       /* norm, gate, up, down */
-extern const ig_weight_row ig_weights_gate_up[];     /* the same, gate and up in one */
-extern const ig_weight_row ig_weights_plain[];       /* norm, up, down */
-extern const ig_weight_row ig_weights_experts[];     /* router, gate, up, down; also one for all */
-extern const ig_weight_row ig_weights_biases[];      /* of all of these matrices; they may lack */
-extern const ig_weight_row ig_weights_norm_biases[]; /* of the norms before and behind layers */
-extern const ig_weight_row ig_weights_rope[];        /* factors, also for long and short contexts */
+extern const ig_weight_row ig_weights_ends[];         /* embedding, last norm, output */
+extern const ig_weight_row ig_weights_attention[];    /* norm; q, k, v or all in one; output */
+extern const ig_weight_row ig_weights_head_norms[];   /* of q and k, head by head */
+extern const ig_weight_row ig_weights_row_norms[];    /* the same, all heads together */
+extern const ig_weight_row ig_weights_post_norms[];   /* behind each part */
+extern const ig_weight_row ig_weights_gated[];        /* norm, gate, up, down */
+extern const ig_weight_row ig_weights_gate_up[];      /* the same, gate and up in one */
+extern const ig_weight_row ig_weights_plain[];        /* norm, up, down */
+extern const ig_weight_row ig_weights_experts[];      /* router, gate, up, down; also one for all */
+extern const ig_weight_row ig_weights_biases[];       /* of attention's matrices; they may lack, */
+extern const ig_weight_row ig_weights_gated_biases[]; /* those of gated parts, */
+extern const ig_weight_row ig_weights_plain_biases[]; /* and of others */
+extern const ig_weight_row ig_weights_norm_biases[];  /* of the norms before and behind layers */
+extern const ig_weight_row ig_weights_rope[]; /* factors, also for long and short contexts */
 
 /* offsetof, for tables. */
 #define IG_LM(member)    offsetof(ig_lm, member)

@@ -84,7 +84,17 @@ const ig_weight_row ig_weights_biases[] = {
     {"attn_v.bias", IG_LAYER(v_bias), {IG_BY_VALUES}, IG_EACH_LAYER | IG_MAY_LACK | IG_APART},
     {"attn_qkv.bias", IG_LAYER(qkv_bias), {IG_BY_QKV}, IG_EACH_LAYER | IG_MAY_LACK | IG_FUSED},
     {"attn_output.bias", IG_LAYER(o_bias), {IG_BY_MODEL}, IG_EACH_LAYER | IG_MAY_LACK},
-    {"ffn_gate.bias", IG_LAYER(gate_bias), {IG_BY_FF}, IG_EACH_LAYER | IG_MAY_LACK},
+    {0},
+};
+
+const ig_weight_row ig_weights_gated_biases[] = {
+    {"ffn_gate.bias", IG_LAYER(gate_bias), {IG_BY_FF}, IG_EACH_LAYER | IG_MAY_LACK | IG_DENSE},
+    {"ffn_up.bias", IG_LAYER(up_bias), {IG_BY_FF}, IG_EACH_LAYER | IG_MAY_LACK | IG_DENSE},
+    {"ffn_down.bias", IG_LAYER(down_bias), {IG_BY_MODEL}, IG_EACH_LAYER | IG_MAY_LACK | IG_DENSE},
+    {0},
+};
+
+const ig_weight_row ig_weights_plain_biases[] = {
     {"ffn_up.bias", IG_LAYER(up_bias), {IG_BY_FF}, IG_EACH_LAYER | IG_MAY_LACK},
     {"ffn_down.bias", IG_LAYER(down_bias), {IG_BY_MODEL}, IG_EACH_LAYER | IG_MAY_LACK},
     {0},

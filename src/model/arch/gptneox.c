@@ -4,9 +4,13 @@
  */
 #include "model/lm.h"
 
-static const ig_weight_row *const weights[] = {ig_weights_ends,   ig_weights_attention,
-                                               ig_weights_plain,  ig_weights_norm_biases,
-                                               ig_weights_biases, NULL};
+static const ig_weight_row *const weights[] = {ig_weights_ends,
+                                               ig_weights_attention,
+                                               ig_weights_plain,
+                                               ig_weights_norm_biases,
+                                               ig_weights_biases,
+                                               ig_weights_plain_biases,
+                                               NULL};
 
 static const char *const own_keys[] = {"use_parallel_residual", NULL};
 

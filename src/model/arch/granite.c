@@ -6,13 +6,9 @@
 
 #include "model/lm.h"
 
-static const ig_weight_row *const weights[] = {ig_weights_ends,
-                                               ig_weights_attention,
-                                               ig_weights_gated,
-                                               ig_weights_experts,
-                                               ig_weights_biases,
-                                               ig_weights_rope,
-                                               NULL};
+static const ig_weight_row *const weights[] = {
+    ig_weights_ends,   ig_weights_attention,    ig_weights_gated, ig_weights_experts,
+    ig_weights_biases, ig_weights_gated_biases, ig_weights_rope,  NULL};
 
 static const char *const own_keys[] = {"logit_scale", "embedding_scale", "residual_scale", NULL};
 

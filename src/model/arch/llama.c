@@ -5,13 +5,9 @@
  */
 #include "model/lm.h"
 
-static const ig_weight_row *const weights[] = {ig_weights_ends,
-                                               ig_weights_attention,
-                                               ig_weights_gated,
-                                               ig_weights_experts,
-                                               ig_weights_biases,
-                                               ig_weights_rope,
-                                               NULL};
+static const ig_weight_row *const weights[] = {
+    ig_weights_ends,   ig_weights_attention,    ig_weights_gated, ig_weights_experts,
+    ig_weights_biases, ig_weights_gated_biases, ig_weights_rope,  NULL};
 
 /* Converters have put the rows of q and k in an order that makes pairs neighbours. */
 static ig_status read(const ig_keys *keys, ig_hyper *h) {

@@ -17,8 +17,13 @@ static const ig_weight_row output_bias[] = {
     {0},
 };
 
-static const ig_weight_row *const weights[] = {
-    ig_weights_ends, ig_weights_attention, ig_weights_biases, own, output_bias, NULL};
+static const ig_weight_row *const weights[] = {ig_weights_ends,
+                                               ig_weights_attention,
+                                               ig_weights_biases,
+                                               ig_weights_plain_biases,
+                                               own,
+                                               output_bias,
+                                               NULL};
 static const ig_weight_row *const falcon_weights[] = {ig_weights_ends, ig_weights_attention, own,
                                                       NULL};
 

@@ -1,8 +1,9 @@
 /* smollm3: as llama, but each fourth layer turns no heads. */
 #include "model/lm.h"
 
-static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
-                                               ig_weights_gated, ig_weights_biases, NULL};
+static const ig_weight_row *const weights[] = {ig_weights_ends,         ig_weights_attention,
+                                               ig_weights_gated,        ig_weights_biases,
+                                               ig_weights_gated_biases, NULL};
 
 static ig_status read(const ig_keys *keys, ig_hyper *h) {
     (void)keys;

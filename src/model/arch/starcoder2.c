@@ -1,9 +1,13 @@
 /* starcoder2: LayerNorm before each part, rotary positions, grouped attention, biases, GELU. */
 #include "model/lm.h"
 
-static const ig_weight_row *const weights[] = {ig_weights_ends,   ig_weights_attention,
-                                               ig_weights_plain,  ig_weights_norm_biases,
-                                               ig_weights_biases, NULL};
+static const ig_weight_row *const weights[] = {ig_weights_ends,
+                                               ig_weights_attention,
+                                               ig_weights_plain,
+                                               ig_weights_norm_biases,
+                                               ig_weights_biases,
+                                               ig_weights_plain_biases,
+                                               NULL};
 
 static ig_status read(const ig_keys *keys, ig_hyper *h) {
     (void)keys;
