@@ -69,6 +69,9 @@ typedef struct ig_arch {
     /* ---- One that is read from a file (lm.h); else NULL ---- */
     const ig_weight_row *const *weights; /* tables of what the file has; NULL at the end */
     const char *const *own_keys; /* that other files must not have (lm_keys.c); NULL at the end */
+    bool pairs;                  /* rotary pairs are neighbours; else they are of two halves */
+    bool layer_norm;             /* norms take the mean off; else they are of root mean squares */
+    bool parallel; /* the feed-forward part sees what attention sees, not what it adds */
     /* What is its own among the file's keys; those that all have were read before. */
     ig_status (*read)(const ig_keys *keys, ig_hyper *hyper);
 

@@ -19,13 +19,12 @@ enum { IG_POOLING_NONE, IG_POOLING_MEAN, IG_POOLING_CLS, IG_POOLING_LAST }; /* a
 struct ig_hyper {
     ig_lm_config size;
     int64_t n_experts, n_experts_used, d_ff_expert;
-    int64_t d_ff_shared;   /* of the expert that all rows go to; 0: there is none */
-    bool raw_routes;       /* weights of experts are those of all, and do not sum up to 1 */
-    int64_t window;        /* positions that a row of a windowed layer sees; 0: all */
-    int64_t window_period; /* each such layer sees all the same; 0: none does */
-    int64_t pooling;       /* IG_POOLING_* */
-    bool layer_norm;       /* norms take the mean off; else they are of root mean squares */
-    bool parallel;         /* the feed-forward part sees what attention sees, not what it adds */
+    int64_t d_ff_shared;       /* of the expert that all rows go to; 0: there is none */
+    bool raw_routes;           /* weights of experts are those of all, and do not sum up to 1 */
+    int64_t window;            /* positions that a row of a windowed layer sees; 0: all */
+    int64_t window_period;     /* each such layer sees all the same; 0: none does */
+    int64_t pooling;           /* IG_POOLING_* */
+    bool layer_norm, parallel; /* as its architecture is, unless the file says otherwise */
     float norm_eps;
     float attention_scale;                              /* 0: 1 / sqrt(head) */
     float embedding_scale, residual_scale, logit_scale; /* 0: nothing is scaled */

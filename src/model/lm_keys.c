@@ -164,7 +164,7 @@ static ig_status read_scaling(const ig_keys *keys, ig_hyper *h) {
 static ig_status read_rope(const ig_keys *keys, ig_hyper *h) {
     char key[KEY_BYTES];
     int64_t dims = h->size.key_width;
-    h->rope = (ig_rope_options){.base = 10000, .scale = 1, .form = IG_ROPE_HALVES};
+    h->rope = (ig_rope_options){.base = 10000, .scale = 1};
     h->yarn_fast = 32, h->yarn_slow = 1;
     IG_TRY(
         ig_key_real(keys, "rope.scaling.yarn_beta_fast", IG_OPTIONAL, 1e-3F, 1e6F, &h->yarn_fast));
@@ -261,7 +261,7 @@ static ig_status read_eps(const ig_keys *keys, ig_hyper *h) {
 }
 
 ig_status ig_hyper_read(const ig_keys *keys, const ig_arch *arch, ig_hyper *out) {
-    ig_hyper h = {0};
+    ig_hyper h = {.layer_norm = arch->layer_norm, .parallel = arch->parallel};
     IG_TRY(read_sizes(keys, &h));
     IG_TRY(read_eps(keys, &h));
     IG_TRY(ig_key_real(keys, "attention.scale", IG_OPTIONAL, 0, 1e6F, &h.attention_scale));
@@ -273,6 +273,7 @@ ig_status ig_hyper_read(const ig_keys *keys, const ig_arch *arch, ig_hyper *out)
     if (h.n_experts > 0)
         IG_TRY(
             ig_key_int(keys, "expert_used_count", IG_REQUIRED, 1, h.n_experts, &h.n_experts_used));
+    h.rope.form = arch->pairs ? IG_ROPE_PAIRS : IG_ROPE_HALVES;
     h.rope_window = h.rope;
     if (arch->read) IG_TRY(arch->read(keys, &h));
     if (h.d_ff_expert == 0) h.d_ff_expert = h.size.d_ff;

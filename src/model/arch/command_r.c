@@ -18,15 +18,7 @@ static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_atten
 static const char *const own_keys[] = {"logit_scale", NULL};
 
 static ig_status read(const ig_keys *keys, ig_hyper *h) {
-    (void)keys;
-    h->layer_norm = h->parallel = true;
-    h->rope.form = h->rope_window.form = IG_ROPE_PAIRS;
-    return IG_OK;
-}
-
-static ig_status read_windowed(const ig_keys *keys, ig_hyper *h) {
     h->window_period = 4;
-    IG_TRY(read(keys, h));
     IG_TRY(ig_key_int(keys, "attention.sliding_window", IG_REQUIRED, 1, 1 << 24, &h->window));
     IG_TRY(ig_hyper_read_windows(keys, h));
     h->unturned_period = h->window_period;
@@ -37,9 +29,11 @@ const ig_arch ig_arch_command_r = {
     .name = "command-r",
     .description = "Command R: both parts of a layer see the same state, LayerNorm, SwiGLU",
     .has_cache = true,
+    .pairs = true,
+    .layer_norm = true,
+    .parallel = true,
     .weights = weights,
     .own_keys = own_keys,
-    .read = read,
     .hidden = ig_lm_decode_swiglu,
     .head = ig_lm_head,
 };
@@ -48,9 +42,12 @@ const ig_arch ig_arch_cohere2 = {
     .name = "cohere2",
     .description = "Command R7B and A: as command-r, with windowed layers",
     .has_cache = true,
+    .pairs = true,
+    .layer_norm = true,
+    .parallel = true,
     .weights = weights,
     .own_keys = own_keys,
-    .read = read_windowed,
+    .read = read,
     .hidden = ig_lm_decode_swiglu,
     .head = ig_lm_head,
 };

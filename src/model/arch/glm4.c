@@ -8,18 +8,12 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,    ig_weights_at
                                                ig_weights_gate_up, ig_weights_post_norms,
                                                ig_weights_biases,  NULL};
 
-static ig_status read(const ig_keys *keys, ig_hyper *h) {
-    (void)keys;
-    h->rope.form = h->rope_window.form = IG_ROPE_PAIRS;
-    return IG_OK;
-}
-
 const ig_arch ig_arch_glm4 = {
     .name = "glm4",
     .description = "GLM 4: fused matrices, norms before and behind each part",
     .has_cache = true,
+    .pairs = true,
     .weights = weights,
-    .read = read,
     .hidden = ig_lm_decode_swiglu,
     .head = ig_lm_head,
 };

@@ -14,18 +14,12 @@ static const ig_weight_row own[] = {
 static const ig_weight_row *const weights[] = {
     ig_weights_ends, ig_weights_attention, ig_weights_plain, ig_weights_norm_biases, own, NULL};
 
-static ig_status read(const ig_keys *keys, ig_hyper *h) {
-    (void)keys;
-    h->layer_norm = true;
-    return IG_OK;
-}
-
 const ig_arch ig_arch_gpt2 = {
     .name = "gpt2",
     .description = "GPT-2: learned positions, LayerNorm, biases, GELU",
     .has_cache = true,
+    .layer_norm = true,
     .weights = weights,
-    .read = read,
     .hidden = ig_lm_decode_gelu,
     .head = ig_lm_head,
 };

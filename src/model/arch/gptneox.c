@@ -15,7 +15,6 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,
 static const char *const own_keys[] = {"use_parallel_residual", NULL};
 
 static ig_status read(const ig_keys *keys, ig_hyper *h) {
-    h->layer_norm = h->parallel = true;
     (void)ig_gguf_bool(keys->file, "gptneox.use_parallel_residual", &h->parallel);
     return IG_OK;
 }
@@ -24,6 +23,8 @@ const ig_arch ig_arch_gptneox = {
     .name = "gptneox",
     .description = "GPT-NeoX, Pythia: LayerNorm, rotary positions, biases, GELU",
     .has_cache = true,
+    .layer_norm = true,
+    .parallel = true,
     .weights = weights,
     .own_keys = own_keys,
     .read = read,

@@ -14,7 +14,6 @@ static const char *const own_keys[] = {"logit_scale", "embedding_scale", "residu
 
 /* Logits are divided by their scale, not multiplied. */
 static ig_status read(const ig_keys *keys, ig_hyper *h) {
-    h->rope.form = h->rope_window.form = IG_ROPE_PAIRS;
     IG_TRY(ig_key_real(keys, "logit_scale", IG_REQUIRED, 1e-6F, 1e6F, &h->logit_scale));
     h->logit_scale = 1 / h->logit_scale;
     return IG_OK;
@@ -23,7 +22,6 @@ static ig_status read(const ig_keys *keys, ig_hyper *h) {
 /* The same by default, where a file says nothing: what MiniCPM was made with. */
 static ig_status read_minicpm(const ig_keys *keys, ig_hyper *h) {
     float logits = 256 / (float)h->size.d_model;
-    h->rope.form = h->rope_window.form = IG_ROPE_PAIRS;
     if (h->embedding_scale == 0) h->embedding_scale = 12;
     if (h->residual_scale == 0) h->residual_scale = 1.4F / sqrtf((float)h->size.n_layers);
     IG_TRY(ig_key_real(keys, "logit_scale", IG_OPTIONAL, 1e-6F, 1e6F, &logits));
@@ -35,6 +33,7 @@ const ig_arch ig_arch_granite = {
     .name = "granite",
     .description = "Granite 3: as llama, with scales of its own",
     .has_cache = true,
+    .pairs = true,
     .weights = weights,
     .own_keys = own_keys,
     .read = read,
@@ -46,6 +45,7 @@ const ig_arch ig_arch_granitemoe = {
     .name = "granitemoe",
     .description = "Granite 3 with a mixture of experts",
     .has_cache = true,
+    .pairs = true,
     .weights = weights,
     .own_keys = own_keys,
     .read = read,
@@ -57,6 +57,7 @@ const ig_arch ig_arch_minicpm = {
     .name = "minicpm",
     .description = "MiniCPM: as granite",
     .has_cache = true,
+    .pairs = true,
     .weights = weights,
     .own_keys = own_keys,
     .read = read_minicpm,

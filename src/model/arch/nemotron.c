@@ -14,18 +14,6 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,
 static const ig_weight_row *const arcee_weights[] = {ig_weights_ends, ig_weights_attention,
                                                      ig_weights_plain, ig_weights_rope, NULL};
 
-static ig_status read(const ig_keys *keys, ig_hyper *h) {
-    (void)keys;
-    h->layer_norm = true;
-    return IG_OK;
-}
-
-static ig_status read_arcee(const ig_keys *keys, ig_hyper *h) {
-    (void)keys;
-    h->rope.form = h->rope_window.form = IG_ROPE_PAIRS;
-    return IG_OK;
-}
-
 static ig_tensor *feed_forward(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
     (void)m;
     ig_tensor *up = ig_relu(ig_lm_linear(x, l->up, l->up_bias));
@@ -40,8 +28,8 @@ const ig_arch ig_arch_nemotron = {
     .name = "nemotron",
     .description = "Nemotron 3 and 4, Minitron: LayerNorm, squared ReLU",
     .has_cache = true,
+    .layer_norm = true,
     .weights = weights,
-    .read = read,
     .hidden = hidden,
     .head = ig_lm_head,
 };
@@ -50,8 +38,8 @@ const ig_arch ig_arch_arcee = {
     .name = "arcee",
     .description = "Arcee AFM: as llama, with squared ReLU",
     .has_cache = true,
+    .pairs = true,
     .weights = arcee_weights,
-    .read = read_arcee,
     .hidden = hidden,
     .head = ig_lm_head,
 };

@@ -27,18 +27,13 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,
 static const ig_weight_row *const falcon_weights[] = {ig_weights_ends, ig_weights_attention, own,
                                                       NULL};
 
-static ig_status read(const ig_keys *keys, ig_hyper *h) {
-    (void)keys;
-    h->layer_norm = h->parallel = true;
-    return IG_OK;
-}
-
 const ig_arch ig_arch_phi2 = {
     .name = "phi2",
     .description = "Phi 1 to 2: both parts of a layer see the same state, LayerNorm, GELU",
     .has_cache = true,
+    .layer_norm = true,
+    .parallel = true,
     .weights = weights,
-    .read = read,
     .hidden = ig_lm_decode_gelu,
     .head = ig_lm_head,
 };
@@ -47,8 +42,9 @@ const ig_arch ig_arch_falcon = {
     .name = "falcon",
     .description = "Falcon 7B: both parts of a layer see the same state, LayerNorm, GELU",
     .has_cache = true,
+    .layer_norm = true,
+    .parallel = true,
     .weights = falcon_weights,
-    .read = read,
     .hidden = ig_lm_decode_gelu,
     .head = ig_lm_head,
 };

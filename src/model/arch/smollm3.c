@@ -7,7 +7,6 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,         ig_weigh
 
 static ig_status read(const ig_keys *keys, ig_hyper *h) {
     (void)keys;
-    h->rope.form = h->rope_window.form = IG_ROPE_PAIRS;
     h->unturned_period = 4;
     return IG_OK;
 }
@@ -16,6 +15,7 @@ const ig_arch ig_arch_smollm3 = {
     .name = "smollm3",
     .description = "SmolLM 3: as llama, with layers that know no positions",
     .has_cache = true,
+    .pairs = true,
     .weights = weights,
     .read = read,
     .hidden = ig_lm_decode_swiglu,

@@ -5,18 +5,12 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,   ig_weights_att
                                                ig_weights_gated,  ig_weights_norm_biases,
                                                ig_weights_biases, NULL};
 
-static ig_status read(const ig_keys *keys, ig_hyper *h) {
-    (void)keys;
-    h->layer_norm = true;
-    return IG_OK;
-}
-
 const ig_arch ig_arch_stablelm = {
     .name = "stablelm",
     .description = "StableLM: LayerNorm, rotary positions, SwiGLU",
     .has_cache = true,
+    .layer_norm = true,
     .weights = weights,
-    .read = read,
     .hidden = ig_lm_decode_swiglu,
     .head = ig_lm_head,
 };
@@ -25,8 +19,8 @@ const ig_arch ig_arch_orion = {
     .name = "orion",
     .description = "Orion: as llama, with LayerNorm",
     .has_cache = true,
+    .layer_norm = true,
     .weights = weights,
-    .read = read,
     .hidden = ig_lm_decode_swiglu,
     .head = ig_lm_head,
 };

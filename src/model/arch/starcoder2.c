@@ -9,18 +9,12 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,
                                                ig_weights_plain_biases,
                                                NULL};
 
-static ig_status read(const ig_keys *keys, ig_hyper *h) {
-    (void)keys;
-    h->layer_norm = true;
-    return IG_OK;
-}
-
 const ig_arch ig_arch_starcoder2 = {
     .name = "starcoder2",
     .description = "StarCoder 2: LayerNorm, rotary positions, biases, GELU",
     .has_cache = true,
+    .layer_norm = true,
     .weights = weights,
-    .read = read,
     .hidden = ig_lm_decode_gelu,
     .head = ig_lm_head,
 };
