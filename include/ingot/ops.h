@@ -115,11 +115,13 @@ IG_API ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v,
 
 /* The same over a paged cache: q [r, h, d], pages [p, 64, g, d] and [p, 64, g, e], the table of
  * each sequence's pages [s, m], and of each row its sequence [r] and its position there [r], in
- * i32. Pages are F32, F16, BF16 or Q8_0.  Nothing flows back. */
+ * i32. Pages are F32, F16, BF16 or Q8_0.  Nothing flows back.  With sinks [h], the weights of head
+ * i sum up to less than 1, as if there were a position of score sinks[i] and values 0. */
 typedef struct ig_paged {
     ig_tensor *k_pages, *v_pages, *page_table, *row_seq, *row_pos;
-    uint32_t window; /* a row sees so many positions, its own the last; 0: all */
-    float softcap;   /* scores become softcap tanh(score / softcap); 0: they stay */
+    uint32_t window;  /* a row sees so many positions, its own the last; 0: all */
+    float softcap;    /* scores become softcap tanh(score / softcap); 0: they stay */
+    ig_tensor *sinks; /* NULL: there are none */
 } ig_paged;
 IG_API ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale);
 

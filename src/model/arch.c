@@ -108,7 +108,8 @@ static ig_tensor *attend_paged(const ig_rows *rows, int64_t layer, ig_tensor *q,
         .row_seq = some ? rows->asked_seq : rows->row_seq,
         .row_pos = some ? rows->asked_pos : rows->row_pos,
         .window = (uint32_t)o.window,
-        .softcap = o.cap};
+        .softcap = o.cap,
+        .sinks = o.sinks};
     return ig_attention_paged(q, cache, o.scale);
 }
 
@@ -117,12 +118,13 @@ ig_tensor *ig_rows_attend_with(const ig_rows *rows, int64_t layer, ig_tensor *q,
     const ig_shape s = ig_tensor_desc(q).shape; /* [b, t, h, d] */
     const ig_shape joined = IG_SHAPE(s.dim[0], s.dim[1], -1);
     if (!rows->layers) {
-        if (o.cap > 0 || (o.window > 0 && s.dim[1] > o.window))
+        if (o.cap > 0 || o.sinks || (o.window > 0 && s.dim[1] > o.window))
             return ig_poison(ig_tensor_ctx(q),
                              IG_FAIL(IG_ERR_ARGUMENT,
-                                     "%lld tokens at once: layers with a window of %lld and scores "
-                                     "within %g need a session",
-                                     (long long)s.dim[1], (long long)o.window, (double)o.cap));
+                                     "%lld tokens at once: layers with a window of %lld, scores "
+                                     "within %g%s need a session",
+                                     (long long)s.dim[1], (long long)o.window, (double)o.cap,
+                                     o.sinks ? " and sinks" : ""));
         const ig_attention_options options = {.scale = o.scale, .causal = true};
         if (rows->compute != IG_F32) {
             q = ig_cast(q, rows->compute);

@@ -91,11 +91,13 @@ ig_tensor *ig_rows_attend(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_t
                           ig_tensor *v);
 
 /* The same, with a scale of its own (0: 1 / sqrt(d)), no further back than `window` positions, the
- * row's own included (0: to the begin), and scores within `cap`, by tanh (0: as they are). */
+ * row's own included (0: to the begin), scores within `cap`, by tanh (0: as they are), and a sink
+ * for each head [h] (NULL: none). */
 typedef struct ig_attend_options {
     float scale;
     int64_t window;
     float cap;
+    ig_tensor *sinks;
 } ig_attend_options;
 ig_tensor *ig_rows_attend_with(const ig_rows *rows, int64_t layer, ig_tensor *q, ig_tensor *k,
                                ig_tensor *v, ig_attend_options options);

@@ -68,10 +68,12 @@ typedef struct ig_lm_layer {
     ig_tensor *q, *k, *v, *qkv, *o; /* [out, in], as all matrices */
     ig_tensor *q_bias, *k_bias, *v_bias, *qkv_bias, *o_bias;
     ig_tensor *q_norm, *k_norm;
+    ig_tensor *sinks; /* [heads] */
     ig_tensor *attn_post_norm, *attn_post_norm_bias;
     ig_tensor *ffn_norm, *ffn_norm_bias;
     ig_tensor *gate, *up, *down, *gate_bias, *up_bias, *down_bias;
     ig_tensor *router, *gate_experts, *up_experts, *down_experts; /* [experts, out, in] */
+    ig_tensor *router_bias, *gate_experts_bias, *up_experts_bias, *down_experts_bias;
     ig_tensor *shared_router, *gate_shared, *up_shared, *down_shared;
     ig_tensor *ffn_post_norm, *ffn_post_norm_bias;
 } ig_lm_layer;
@@ -95,6 +97,7 @@ typedef enum ig_extent {
     IG_BY_HEAD_VALUES, /* what attention gives: as many values as there are heads of queries */
     IG_BY_QKV,         /* queries, keys, values */
     IG_BY_HEAD,        /* one head's key */
+    IG_BY_EACH_HEAD,   /* one number for each head of queries */
     IG_BY_FF,
     IG_BY_TWO_FF,
     IG_BY_EXPERTS,
@@ -177,9 +180,10 @@ typedef ig_tensor *ig_lm_feed_forward(const ig_lm *m, const ig_lm_layer *l, ig_t
 ig_tensor *ig_lm_decode(const ig_lm *m, const ig_rows *rows, ig_lm_feed_forward *feed_forward);
 
 /* hidden() of most.  Feed-forward parts are down(act(gate(x)) * up(x)) with silu or gelu, by
- * experts where there are any; or down(gelu(up(x))). */
+ * experts where there are any; with both sides limited, as gpt-oss has it; or down(gelu(up(x))). */
 ig_tensor *ig_lm_decode_swiglu(void *model, const ig_rows *rows);
 ig_tensor *ig_lm_decode_geglu(void *model, const ig_rows *rows);
+ig_tensor *ig_lm_decode_limited(void *model, const ig_rows *rows);
 ig_tensor *ig_lm_decode_gelu(void *model, const ig_rows *rows);
 
 /* Hidden states to logits: by the output weights, or by the embedding where there are none. */

@@ -59,7 +59,8 @@ static ig_tensor *attend(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tens
     const ig_hyper *h = m->hyper;
     const ig_lm_layer *l = &m->layers[i];
     const bool sees_all = h->window == 0 || ends_period(h->window_period, i);
-    const ig_attend_options options = {h->attention_scale, sees_all ? 0 : h->window, h->score_cap};
+    const ig_attend_options options = {h->attention_scale, sees_all ? 0 : h->window, h->score_cap,
+                                       l->sinks};
     ig_lm_qkv heads = ig_lm_project(m, l, x);
     heads.q = norm_heads(m, heads.q, l->q_norm);
     heads.k = norm_heads(m, heads.k, l->k_norm);
@@ -121,14 +122,41 @@ ig_tensor *ig_lm_decode(const ig_lm *m, const ig_rows *rows, ig_lm_feed_forward 
 
 typedef ig_tensor *activation(ig_tensor *x);
 
+/* What becomes of the two sides before they are multiplied; up NULL: it stays. */
+typedef struct gating {
+    activation *gate, *up;
+} gating;
+
 static ig_tensor *gelu(ig_tensor *x) { return ig_gelu(x, IG_GELU_TANH); }
 
+/* x, or `most` where it is more; what is less stays to the bit.  And the same from below. */
+static ig_tensor *at_most(ig_tensor *x, double most) {
+    return ig_sub(x, ig_relu(ig_scale(x, 1, -most)));
+}
+static ig_tensor *at_least(ig_tensor *x, double least) {
+    return ig_add(x, ig_relu(ig_scale(x, -1, least)));
+}
+
+/* gpt-oss: x sigmoid(1.702 x) of gates up to 7, and 1 more than `up` within -7 and 7. */
+static const double oss_limit = 7, oss_slope = 1.702;
+static ig_tensor *limited_gate(ig_tensor *x) {
+    ig_tensor *y = at_most(x, oss_limit);
+    return ig_mul(y, ig_sigmoid(ig_scale(y, oss_slope, 0)));
+}
+static ig_tensor *limited_up(ig_tensor *x) {
+    return ig_scale(at_least(at_most(x, oss_limit), -oss_limit), 1, 1);
+}
+
+static ig_tensor *joined(gating how, ig_tensor *gate, ig_tensor *up) {
+    return ig_mul(gate, how.up ? how.up(up) : up);
+}
+
 /* The expert that all rows go to; some have a gate of its own for each row. */
-static ig_tensor *add_shared(const ig_lm_layer *l, ig_tensor *x, ig_tensor *y, activation *act) {
+static ig_tensor *add_shared(const ig_lm_layer *l, ig_tensor *x, ig_tensor *y, gating how) {
     if (!l->up_shared) return y;
-    ig_tensor *gate = act(ig_lm_linear(x, l->gate_shared, NULL));
+    ig_tensor *gate = how.gate(ig_lm_linear(x, l->gate_shared, NULL));
     ig_tensor *own =
-        ig_lm_linear(ig_mul(gate, ig_lm_linear(x, l->up_shared, NULL)), l->down_shared, NULL);
+        ig_lm_linear(joined(how, gate, ig_lm_linear(x, l->up_shared, NULL)), l->down_shared, NULL);
     if (l->shared_router) {
         ig_tensor *row = ig_reshape(l->shared_router, IG_SHAPE(1, -1));
         own = ig_mul(own, ig_sigmoid(ig_lm_linear(x, row, NULL)));
@@ -136,39 +164,55 @@ static ig_tensor *add_shared(const ig_lm_layer *l, ig_tensor *x, ig_tensor *y, a
     return ig_add(y, own);
 }
 
+/* Rows y that are grouped by experts, each by its expert's weight; a bias [experts, out] is that of
+ * a product with ones. */
+static ig_tensor *by_experts(ig_tensor *y, ig_tensor *weight, ig_tensor *bias, ig_groups groups) {
+    ig_tensor *product = ig_matmul_grouped(y, weight, groups.offsets);
+    if (!bias) return product;
+    const ig_shape s = ig_tensor_desc(bias).shape;
+    const int64_t rows = ig_tensor_desc(y).shape.dim[0];
+    ig_tensor *ones = ig_full(ig_tensor_ctx(y), (ig_desc){IG_F32, IG_SHAPE(rows, 1)}, 1);
+    bias = ig_reshape(bias, IG_SHAPE(s.dim[0], s.dim[1], 1));
+    return ig_add(product, ig_matmul_grouped(ones, bias, groups.offsets));
+}
+
 /* By the experts that the router chooses for each row, added up by its weights. */
-static ig_tensor *experts(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, activation *act) {
+static ig_tensor *experts(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, gating how) {
     const ig_shape s = ig_tensor_desc(x).shape; /* [b, t, d] */
     ig_tensor *rows = ig_reshape(x, IG_SHAPE(s.dim[0] * s.dim[1], s.dim[2]));
     const ig_route_options options = {.count = (int)m->hyper->n_experts_used,
                                       .renormalise = !m->hyper->raw_routes};
-    const ig_routed routed = ig_route(ig_lm_linear(rows, l->router, NULL), options);
+    const ig_routed routed = ig_route(ig_lm_linear(rows, l->router, l->router_bias), options);
     const ig_groups groups = ig_group_rows(routed.ids, m->hyper->n_experts);
     ig_tensor *y = ig_embedding(rows, groups.rows); /* each row once for each of its experts */
-    ig_tensor *gate = act(ig_matmul_grouped(y, l->gate_experts, groups.offsets));
-    y = ig_mul(gate, ig_matmul_grouped(y, l->up_experts, groups.offsets));
-    y = ig_matmul_grouped(y, l->down_experts, groups.offsets);
+    ig_tensor *gate = how.gate(by_experts(y, l->gate_experts, l->gate_experts_bias, groups));
+    y = joined(how, gate, by_experts(y, l->up_experts, l->up_experts_bias, groups));
+    y = by_experts(y, l->down_experts, l->down_experts_bias, groups);
     y = ig_reshape(ig_combine(y, groups.places, routed.weights), s);
-    return add_shared(l, x, y, act);
+    return add_shared(l, x, y, how);
 }
 
-static ig_tensor *gated(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, activation *act) {
-    if (l->router) return experts(m, l, x, act);
+static ig_tensor *gated(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, gating how) {
+    if (l->router) return experts(m, l, x, how);
     if (!l->gate) { /* it is the first half of `up` */
         const int64_t ff = m->hyper->size.d_ff;
         ig_tensor *both = ig_lm_linear(x, l->up, NULL);
-        ig_tensor *first = act(ig_slice(both, -1, 0, ff));
-        return ig_lm_linear(ig_mul(first, ig_slice(both, -1, ff, 2 * ff)), l->down, NULL);
+        ig_tensor *first = how.gate(ig_slice(both, -1, 0, ff));
+        return ig_lm_linear(joined(how, first, ig_slice(both, -1, ff, 2 * ff)), l->down, NULL);
     }
-    ig_tensor *gate = act(ig_lm_linear(x, l->gate, l->gate_bias));
-    return ig_lm_linear(ig_mul(gate, ig_lm_linear(x, l->up, l->up_bias)), l->down, l->down_bias);
+    ig_tensor *gate = how.gate(ig_lm_linear(x, l->gate, l->gate_bias));
+    return ig_lm_linear(joined(how, gate, ig_lm_linear(x, l->up, l->up_bias)), l->down,
+                        l->down_bias);
 }
 
 static ig_tensor *swiglu(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
-    return gated(m, l, x, ig_silu);
+    return gated(m, l, x, (gating){ig_silu, NULL});
 }
 static ig_tensor *geglu(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
-    return gated(m, l, x, gelu);
+    return gated(m, l, x, (gating){gelu, NULL});
+}
+static ig_tensor *limited(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
+    return gated(m, l, x, (gating){limited_gate, limited_up});
 }
 static ig_tensor *plain(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
     (void)m;
@@ -180,6 +224,9 @@ ig_tensor *ig_lm_decode_swiglu(void *model, const ig_rows *rows) {
 }
 ig_tensor *ig_lm_decode_geglu(void *model, const ig_rows *rows) {
     return ig_lm_decode(model, rows, geglu);
+}
+ig_tensor *ig_lm_decode_limited(void *model, const ig_rows *rows) {
+    return ig_lm_decode(model, rows, limited);
 }
 ig_tensor *ig_lm_decode_gelu(void *model, const ig_rows *rows) {
     return ig_lm_decode(model, rows, plain);

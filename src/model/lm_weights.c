@@ -26,6 +26,7 @@ static int64_t extent_of(const ig_hyper *h, ig_extent extent) {
         [IG_BY_HEAD_VALUES] = c->n_heads * c->value_width,
         [IG_BY_QKV] = q + k + v,
         [IG_BY_HEAD] = c->key_width,
+        [IG_BY_EACH_HEAD] = c->n_heads,
         [IG_BY_FF] = c->d_ff,
         [IG_BY_TWO_FF] = 2 * c->d_ff,
         [IG_BY_EXPERTS] = h->n_experts,

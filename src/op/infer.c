@@ -541,7 +541,8 @@ static ig_status infer_store_rows(const call *c) {
     return infer_same(c);
 }
 
-/* q [r, h, d], k [p, 64, g, d], v [p, 64, g, e], table [s, m], sequence [r], position [r] */
+/* q [r, h, d], k [p, 64, g, d], v [p, 64, g, e], table [s, m], sequence [r], position [r], sinks
+ * [h] or none */
 static ig_status infer_paged(const call *c) {
     const ig_shape q = c->in[0].shape, k = c->in[1].shape, v = c->in[2].shape;
     for (uint32_t i = 0; i < 3; i++) {
@@ -559,6 +560,10 @@ static ig_status infer_paged(const call *c) {
     if (c->in[3].shape.rank != 2) return misshapen(c, 3, "must be [sequences, pages of each]");
     for (uint32_t i = 4; i < 6; i++)
         if (c->in[i].shape.rank != 1 || c->in[i].shape.dim[0] != q.dim[0]) return misfit(c, 0, i);
+    if (c->n_in > 6) {
+        IG_TRY(same_dtype(c, 0, 6));
+        if (c->in[6].shape.rank != 1 || c->in[6].shape.dim[0] != q.dim[1]) return misfit(c, 0, 6);
+    }
     c->out[0] = (ig_desc){c->in[0].dtype, {3, {q.dim[0], q.dim[1], v.dim[3]}}};
     return IG_OK;
 }

@@ -253,9 +253,10 @@ ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v, ig_attention_o
 
 ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale) {
     ig_tensor *in[] = {
-        q, cache.k_pages, cache.v_pages, cache.page_table, cache.row_seq, cache.row_pos};
+        q,          cache.k_pages, cache.v_pages, cache.page_table, cache.row_seq, cache.row_pos,
+        cache.sinks};
     const ig_attrs_paged attrs = {scale, 1, cache.window, cache.softcap};
-    return ig_apply_one(IG_OP_ATTENTION_PAGED, &attrs, in, COUNT(in));
+    return ig_apply_one(IG_OP_ATTENTION_PAGED, &attrs, in, cache.sinks ? 7 : 6);
 }
 
 /* ---- mixtures of experts ---- */

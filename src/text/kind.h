@@ -52,6 +52,7 @@ struct ig_tokenizer {
     uint8_t *kinds; /* [vocabulary] ig_token_kind; NULL: it was learnt, all are normal */
     ig_specials specials;
     int32_t special_ids[IG_SPECIAL_COUNT];
+    int32_t message_end; /* goes by a name that ends a turn elsewhere; below 0: there is none */
     bool add_bos, add_eos, space_prefix;
 };
 

@@ -59,6 +59,7 @@ ig_status ig_tokenizer_make(const ig_allocator *a, const ig_tokenizer_kind *kind
     t->allocator = a;
     t->kind = kind;
     for (size_t i = 0; i < IG_SPECIAL_COUNT; i++) t->special_ids[i] = -1;
+    t->message_end = -1;
     *out = t;
     return IG_OK;
 }
@@ -153,7 +154,7 @@ bool ig_token_name_ends(ig_tokenizer_data name) {
 }
 
 bool ig_tokenizer_is_end(const ig_tokenizer *t, int32_t id) {
-    if (id < 0 || id >= t->vocabulary) return false;
+    if (id < 0 || id >= t->vocabulary || id == t->message_end) return false;
     if (id == t->special_ids[IG_SPECIAL_EOS] || id == t->special_ids[IG_SPECIAL_EOT]) return true;
     return ig_tokenizer_is_control(t, id) && ig_token_name_ends(ig_tokenizer_piece(t, id));
 }

@@ -145,6 +145,12 @@ static void set_special_ids(ig_tokenizer *t, const ig_vocab *v) {
             t->special_ids[IG_SPECIAL_EOT] = find_name(t, turn_ends[i]);
 }
 
+/* gpt-oss says several things in a turn, each up to <|end|>; <|return|> and <|call|> end it. */
+static int32_t find_message_end(const ig_tokenizer *t) {
+    if (find_name(t, "<|return|>") < 0 || find_name(t, "<|call|>") < 0) return -1;
+    return find_name(t, "<|end|>");
+}
+
 /* A piece takes no more bytes than its spelling, but for a space that may stand before it. */
 static ig_status make_room(ig_tokenizer *t, const ig_vocab *v) {
     size_t bytes = v->n_tokens;
@@ -161,6 +167,7 @@ static ig_status fill(ig_tokenizer *t, const ig_vocab *v) {
     IG_TRY(t->kind->load(t, v));
     IG_TRY(collect_specials(t, v));
     set_special_ids(t, v);
+    t->message_end = find_message_end(t);
     t->add_bos = v->add_bos;
     t->add_eos = v->add_eos;
     return IG_OK;

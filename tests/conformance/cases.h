@@ -12,7 +12,7 @@
 
 #include "ingot/backend.h"
 
-enum { CASE_MAX_IN = 6 };
+enum { CASE_MAX_IN = 7 };
 
 /* How an input lies in memory, for the extents [a, b, c] say. */
 typedef enum case_layout {

@@ -112,6 +112,16 @@ static const double odd_fives[64 * 5] = {[3] = 2,
     OVER(what, text, r, TYPED(IG_F32, r, h, d), TYPED(k_type, text##_PAGES, 64, g, d), \
          TYPED(v_type, text##_PAGES, 64, g, e), __VA_ARGS__)
 
+/* And with a sink for each head, some of which outweigh what there is to see. */
+#define SUNK(what, text, k_type, v_type, r, h, g, d, e, ...)                      \
+    CASE(IG_OP_ATTENTION_PAGED, what,                                             \
+         IN(TYPED(IG_F32, r, h, d), TYPED(k_type, text##_PAGES, 64, g, d),        \
+            TYPED(v_type, text##_PAGES, 64, g, e),                                \
+            LIST(text##_table, text##_TEXTS, COUNT(text##_table) / text##_TEXTS), \
+            LIST(text##_sequence, r), LIST(text##_position, r),                   \
+            OPERAND(DTYPE(IG_F32), BETWEEN(-8, 8), SHAPE(h))),                    \
+         ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
+
 static const ig_case cases[] = {
     HALF_ATTENTION(IG_BF16, PACKED, 1, 2, 7, 7, 4, 2, 8, 8),
     HALF_ATTENTION(IG_BF16, HEADS_FIRST, 1, 1, 70, 130, 2, 1, 17, 9),
@@ -180,6 +190,13 @@ static const ig_case cases[] = {
     CACHED("many pages", DEEP, IG_F32, IG_F32, 4, 2, 1, 16, 16, .window = 0),
     CACHED("many pages, a window over several", DEEP, IG_F16, IG_F16, 4, 2, 1, 16, 16,
            .window = 900),
+    SUNK("sinks", SHORT, IG_F32, IG_F32, 7, 4, 2, 8, 8, .window = 0),
+    SUNK("sinks, a window and a cap", SHORT, IG_F16, IG_F16, 7, 6, 2, 20, 12, .window = 5,
+         .softcap = 2),
+    SUNK("sinks, one row of a long text", LONG, IG_F16, IG_F16, 1, 8, 2, 64, 64, .window = 0),
+    SUNK("sinks, a prompt in halves", LONG, IG_F16, IG_F16, 80, 4, 2, 64, 64, .window = 0),
+    SUNK("sinks, a prompt in blocks", LONG, IG_Q8_0, IG_Q8_0, 70, 3, 1, 32, 64, .window = 128),
+    SUNK("sinks, many pages in blocks", DEEP, IG_Q8_0, IG_Q8_0, 4, 8, 1, 64, 64, .window = 0),
     PAGED("rows of two sequences", SHORT, 7, 2, 2, 8, 8, .window = 0),
     PAGED("grouped heads, odd widths", SHORT, 7, 6, 2, 7, 11, .window = 0),
     PAGED("one row, a scale of its own", SHORT, 1, 4, 1, 16, 16, .scale = 0.25f),

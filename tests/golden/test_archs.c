@@ -29,7 +29,7 @@ static const double gelu_error = 1e-3;  /* llama.cpp looks it up in a table of h
     } while (0)
 
 static bool has_gelu(const char *name) {
-    static const char *const with[] = {"gemma", "gpt", "phi2", "falcon", "starcoder2"};
+    static const char *const with[] = {"gemma", "gpt2", "gptneox", "phi2", "falcon", "starcoder2"};
     for (size_t i = 0; i < sizeof with / sizeof *with; i++)
         if (strncmp(name, with[i], strlen(with[i])) == 0) return true;
     return false;

@@ -48,6 +48,7 @@ typedef enum size_name {
     TYPES,     /* of tokens */
     N_EXPERTS,
     EXPERT_FF,
+    N_HEADS,
     N_SIZES,
 } size_name;
 
@@ -84,7 +85,12 @@ enum {
     SHARED = 1 << 20,     /* an expert for all rows */
     SHARED_GATE = 1 << 21,
     OUTPUT_BIAS = 1 << 22,
-    PARTLY = 1 << 23, /* half of a head turns */
+    PARTLY = 1 << 23,        /* half of a head turns */
+    EXPERT_BIASES = 1 << 24, /* and of the router */
+    SINKS = 1 << 25,
+    WINDOWED = 1 << 26,  /* some layers see a window */
+    LATE_NORM = 1 << 27, /* the norm before the feed-forward part has another name */
+    STRETCHED = 1 << 28, /* by YaRN */
 };
 
 static const model models[] = {
@@ -132,7 +138,7 @@ static const model models[] = {
     {"command-r", "command-r", "gpt-2", 2, 32, HEADS, 8000000, false,
      SEPARATE | GATED | PRE_NORM | ONE_NORM},
     {"cohere2", "cohere2", "gpt-2", 4, 32, KV_HEADS, 50000, false,
-     SEPARATE | GATED | PRE_NORM | ONE_NORM},
+     SEPARATE | GATED | PRE_NORM | ONE_NORM | WINDOWED},
     {"ernie4_5", "ernie4_5", "", 2, 32, KV_HEADS, 500000, true, SEPARATE | GATED | PRE_NORM},
     {"exaone", "exaone", "gpt-2", 2, 32, KV_HEADS, 500000, true,
      ROPE_FREQS | SEPARATE | GATED | PRE_NORM},
@@ -150,6 +156,9 @@ static const model models[] = {
      OUTPUT | TOGETHER | PLAIN | PRE_NORM | NORM_BIAS | BIASES | PARTLY},
     {"starcoder2", "starcoder2", "gpt-2", 2, 32, KV_HEADS, 100000, false,
      SEPARATE | QKV_BIAS | PLAIN | PRE_NORM | NORM_BIAS | BIASES},
+    {"gpt-oss", "gpt-oss", "gpt-4o", 4, 64, KV_HEADS, 150000, true,
+     OUTPUT | SEPARATE | QKV_BIAS | EXPERT | PRE_NORM | KEY_LENGTH | EXPERT_BIASES | SINKS |
+         WINDOWED | LATE_NORM | STRETCHED},
 };
 enum { N_MODELS = sizeof models / sizeof *models, N_KINDS = 10 };
 
@@ -179,6 +188,7 @@ static void sizes_of(const model *m, int64_t out[N_SIZES]) {
         [POSITIONS] = MODEL_CONTEXT,
         [TYPES] = TOKEN_TYPES,
         [N_EXPERTS] = EXPERTS,
+        [N_HEADS] = HEADS,
         [EXPERT_FF] = EXPERT_FEED_FORWARD,
     };
     memcpy(out, sizes, sizeof sizes);
@@ -191,6 +201,8 @@ typedef enum tensor_kind {
     TABLE,  /* the same, but always F32 */
     GAIN,   /* near 1 */
     BIAS,   /* small */
+    SINK,   /* as large as scores */
+    REACH,  /* beyond what is limited */
 } tensor_kind;
 
 typedef struct tensor_row {
@@ -224,10 +236,13 @@ static const tensor_row rows[] = {
     {ROW_NORM, 0, "blk.attn_k_norm.weight", GAIN, {KV}},
     {0, 0, "blk.attn_output.weight", MATRIX, {EMBD, Q}},
     {BIASES, 0, "blk.attn_output.bias", BIAS, {EMBD}},
+    {SINKS, 0, "blk.attn_output.bias", BIAS, {EMBD}},
+    {SINKS, 0, "blk.attn_sinks.weight", SINK, {N_HEADS}},
     {BERT, 0, "blk.attn_output_norm.weight", GAIN, {EMBD}},
     {BERT, 0, "blk.attn_output_norm.bias", BIAS, {EMBD}},
     {POST_NORM, 0, "blk.post_attention_norm.weight", GAIN, {EMBD}},
-    {PRE_NORM, ONE_NORM, "blk.ffn_norm.weight", GAIN, {EMBD}},
+    {LATE_NORM, 0, "blk.post_attention_norm.weight", GAIN, {EMBD}},
+    {PRE_NORM, ONE_NORM | LATE_NORM, "blk.ffn_norm.weight", GAIN, {EMBD}},
     {NORM_BIAS, ONE_NORM, "blk.ffn_norm.bias", BIAS, {EMBD}},
     {GATED, 0, "blk.ffn_gate.weight", MATRIX, {FF, EMBD}},
     {GATED, 0, "blk.ffn_up.weight", MATRIX, {FF, EMBD}},
@@ -243,6 +258,10 @@ static const tensor_row rows[] = {
     {LARGE, 0, "blk.ffn_gate_exps.weight", MATRIX, {N_EXPERTS, FF, EMBD}},
     {LARGE, 0, "blk.ffn_up_exps.weight", MATRIX, {N_EXPERTS, FF, EMBD}},
     {LARGE, 0, "blk.ffn_down_exps.weight", MATRIX, {N_EXPERTS, EMBD, FF}},
+    {EXPERT_BIASES, 0, "blk.ffn_gate_inp.bias", BIAS, {N_EXPERTS}},
+    {EXPERT_BIASES, 0, "blk.ffn_gate_exps.bias", REACH, {N_EXPERTS, EXPERT_FF}},
+    {EXPERT_BIASES, 0, "blk.ffn_up_exps.bias", REACH, {N_EXPERTS, EXPERT_FF}},
+    {EXPERT_BIASES, 0, "blk.ffn_down_exps.bias", BIAS, {N_EXPERTS, EMBD}},
     {SHARED_GATE, 0, "blk.ffn_gate_inp_shexp.weight", TABLE, {EMBD}},
     {SHARED, 0, "blk.ffn_gate_shexp.weight", MATRIX, {EXPERT_FF, EMBD}},
     {SHARED, 0, "blk.ffn_up_shexp.weight", MATRIX, {EXPERT_FF, EMBD}},
@@ -305,7 +324,9 @@ static float draw(int ordinal, uint64_t i) {
 static void fill(const tensor *t, int ordinal, float *out) {
     const int64_t n = ig_shape_count(t->desc.shape);
     const int64_t columns = t->desc.shape.dim[t->desc.shape.rank - 1];
-    const float spread = t->kind == GAIN || t->kind == BIAS ? 0.1f : sqrtf(3 / (float)columns);
+    static const float spreads[] = {[GAIN] = 0.1f, [BIAS] = 0.1f, [SINK] = 3, [REACH] = 10};
+    const bool drawn = t->kind == MATRIX || t->kind == TABLE;
+    const float spread = drawn ? sqrtf(3 / (float)columns) : spreads[t->kind];
     const float middle = t->kind == GAIN ? 1 : 0;
     for (int64_t i = 0; i < n; i++) out[i] = middle + spread * draw(ordinal, (uint64_t)i);
 }
@@ -377,11 +398,15 @@ static void put_special(keys *k, const model *m) {
             ig_gguf_writer_f32(k->w, key(k, own_numbers[i].name), own_numbers[i].value);
     if (strcmp(m->arch, "gptneox") == 0)
         ig_gguf_writer_bool(k->w, key(k, "use_parallel_residual"), true);
-    if (((m->features & both) == both && !(m->features & GATE_UP)) ||
-        strcmp(m->arch, "cohere2") == 0)
+    if (((m->features & both) == both && !(m->features & GATE_UP)) || m->features & WINDOWED)
         ig_gguf_writer_u32(k->w, key(k, "attention.sliding_window"), WINDOW);
     if (strcmp(m->arch, "phi3") == 0)
         ig_gguf_writer_u32(k->w, key(k, "rope.scaling.original_context_length"), MODEL_CONTEXT);
+    if (m->features & STRETCHED) {
+        ig_gguf_writer_text(k->w, key(k, "rope.scaling.type"), "yarn");
+        ig_gguf_writer_f32(k->w, key(k, "rope.scaling.factor"), 32);
+        ig_gguf_writer_u32(k->w, key(k, "rope.scaling.original_context_length"), MODEL_CONTEXT);
+    }
     if (m->features & BERT) {
         ig_gguf_writer_bool(k->w, key(k, "attention.causal"), false);
         ig_gguf_writer_u32(k->w, key(k, "pooling_type"), 1);

@@ -28,12 +28,12 @@ TEXTS = [TEXT, "", " ", "   ", "\n\n", "a  b   c", " leading", "trailing ", "tab
 # Float weights differ by the order of sums, and by llama.cpp's table of GELU in halves; quantised
 # ones are held to llama.cpp's own distance from the reference, with the room that golden files have.
 FLOAT_ERROR, GELU_ERROR, HALF_ERROR, SHARE = 1e-5, 1e-3, 2e-3, 1.1
-WITH_GELU = ("gemma", "gpt", "phi2", "falcon", "starcoder2")
+WITH_GELU = ("gemma", "gpt2", "gptneox", "phi2", "falcon", "starcoder2")
 
 # A router that is nearly undecided goes another way by a rounding, which is no error: where weights are
 # rounded, all experts are used.
 USED = {"qwen3moe": "qwen3moe", "qwen2moe": "qwen2moe", "olmoe": "olmoe", "granitemoe": "granitemoe",
-        "mixtral": "llama"}
+        "mixtral": "llama", "gpt-oss": "gpt-oss"}
 EXPERTS = 4
 
 # model, keys that are set, in what type of weights
@@ -48,6 +48,7 @@ VARIANTS = [
     ("gemma3", "linear", {"gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": 8.0}),
     ("gemma3", "window", {"gemma3.attention.sliding_window": 5}),
     ("qwen3moe", "one", {"qwen3moe.expert_used_count": 1}),
+    ("gpt-oss", "window", {"gpt-oss.attention.sliding_window": 3}),
     ("llama", "aligned", {"general.alignment": 64}),
 ]
 

@@ -299,6 +299,28 @@ static void the_end_of_a_turn_is_found_by_its_name(void **state) {
     ig_tokenizer_destroy(t);
 }
 
+/* Whether <|end|> is the end, beside another name that may be one. */
+static bool end_is_end(const char *beside) {
+    making m;
+    gpt2(&m, NULL);
+    const int32_t end = add(&m, "<|end|>", 0, IG_TOKEN_CONTROL);
+    m.vocab.eot = end;
+    m.vocab.eos = add(&m, "<|return|>", 0, IG_TOKEN_CONTROL);
+    const int32_t other = add(&m, beside, 0, IG_TOKEN_CONTROL);
+    ig_tokenizer *t = make(&m);
+    const bool is_end = ig_tokenizer_is_end(t, end);
+    assert_true(ig_tokenizer_is_control(t, end) && ig_tokenizer_is_end(t, m.vocab.eos));
+    assert_true(ig_tokenizer_is_end(t, other));
+    ig_tokenizer_destroy(t);
+    return is_end;
+}
+
+static void a_message_ends_before_the_turn_where_both_have_names(void **state) {
+    (void)state;
+    assert_false(end_is_end("<|call|>"));
+    assert_true(end_is_end("<|eot_id|>"));
+}
+
 static void no_control_token_comes_from_a_span_that_may_have_none(void **state) {
     (void)state;
     making m;
@@ -605,6 +627,7 @@ int main(void) {
         cmocka_unit_test(the_end_of_a_turn_is_found_by_its_name),
         cmocka_unit_test(tokens_that_end_a_turn_are_control_tokens_whatever_the_file_says),
         cmocka_unit_test(files_without_kinds_have_bytes_by_their_spelling),
+        cmocka_unit_test(a_message_ends_before_the_turn_where_both_have_names),
         cmocka_unit_test(no_control_token_comes_from_a_span_that_may_have_none),
         cmocka_unit_test(white_space_behind_special_tokens_goes_with_them_for_phi3),
         cmocka_unit_test(the_longest_name_is_meant),

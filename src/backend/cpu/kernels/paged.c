@@ -34,7 +34,7 @@ enum {
 };
 static_assert(KEYS % BATCH == 0, "a page is whole batches");
 
-enum { Q, K, V, TABLE, SEQUENCE, POSITION, OUT };
+enum { Q, K, V, TABLE, SEQUENCE, POSITION, SINKS };
 
 /* Rows of keys or values: [p, 64, g, width]. */
 typedef struct pages {
@@ -48,6 +48,7 @@ typedef struct params {
     pages k, v;
     float scale, softcap;
     int64_t window;
+    bool has_sinks;
     int64_t block, bundle; /* rows and heads of keys of a unit */
     int64_t spans, slots;  /* in all, and states that a query keeps at a time */
     bool by_span;          /* a unit takes its rows through one span, not through all */
@@ -378,11 +379,20 @@ static void fold(float *into, const float *from, int64_t e) {
     }
 }
 
-/* The row of `out`: values by the sum, 0 where nothing was seen. */
+/* What values are taken by: 1 by the sum, of which a sink is a part; 0 where nothing was seen. */
+static float share_of(const ig_cpu_launch *l, int64_t head, const float *state) {
+    const params *p = l->params;
+    if (!state || state[SUM] == 0) return 0;
+    if (!p->has_sinks) return 1 / state[SUM];
+    const float sink = ((const float *)l->at[SINKS])[head];
+    return 1 / (state[SUM] + float_exp(sink - state[LARGEST]));
+}
+
+/* The row of the result. */
 static void finish(const ig_cpu_launch *l, int64_t row, int64_t head, const float *state) {
     const params *p = l->params;
-    const float share = state && state[SUM] != 0 ? 1 / state[SUM] : 0;
-    float *out = (float *)l->at[OUT] + (row * p->h + head) * p->v.width;
+    const float share = share_of(l, head, state);
+    float *out = (float *)l->at[SINKS + p->has_sinks] + (row * p->h + head) * p->v.width;
     for (int64_t c = 0; c < p->v.width; c++)
         out[c] = share == 0 ? 0 : state[STATE_HEAD + c] * share;
 }
@@ -562,7 +572,9 @@ static bool paged_setup(const ig_step *step, ig_cpu_setup *out) {
     if (!ig_operand_is_packed(&step->in[Q])) return false;
     if (!pages_make(&step->in[K], &p.k) || !pages_make(&step->in[V], &p.v)) return false;
     for (uint32_t i = TABLE; i < step->n_in; i++)
-        if (step->in[i].desc.dtype != IG_I32 || !ig_operand_is_packed(&step->in[i])) return false;
+        if (step->in[i].desc.dtype != (i < SINKS ? IG_I32 : IG_F32) ||
+            !ig_operand_is_packed(&step->in[i]))
+            return false;
     const int64_t *q = step->in[Q].desc.shape.dim, *v = step->in[V].desc.shape.dim;
     p.rows = q[0], p.h = q[1], p.g = v[2], p.n_pages = v[0];
     p.sequences = step->in[TABLE].desc.shape.dim[0];
@@ -570,6 +582,7 @@ static bool paged_setup(const ig_step *step, ig_cpu_setup *out) {
     p.scale = a.scale == 0 ? (float)(1 / sqrt((double)q[2])) : a.scale;
     p.softcap = a.softcap;
     p.window = a.window;
+    p.has_sinks = step->n_in > SINKS;
     paged_split(&p, out);
     return keep_params(out, &p, sizeof p);
 }

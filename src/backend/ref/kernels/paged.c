@@ -61,10 +61,16 @@ static double score(query *r, int64_t at) {
     return a.softcap == 0 ? sum : (double)a.softcap * tanh(sum / (double)a.softcap);
 }
 
+/* Of all scores, and of its head's sink if there is one. */
 static double log_sum_exp(query *r) {
-    double largest = -(double)INFINITY, sum = 0;
+    const ig_ref_launch *l = r->l;
+    const int64_t h = l->in[0].shape.dim[1];
+    const double none = -(double)INFINITY;
+    const double sink = l->n_in > 6 ? get(&l->in[6], r->number % h) : none;
+    double largest = sink, sum = 0;
     for (int64_t at = r->first; at <= r->last; at++) largest = fmax(largest, score(r, at));
     for (int64_t at = r->first; at <= r->last; at++) sum += exp(score(r, at) - largest);
+    if (l->n_in > 6) sum += exp(sink - largest);
     return largest + log(sum);
 }
 
@@ -132,6 +138,10 @@ const ig_ref_entry IG_REF_LIST(paged)[] = {
     {IG_OP_ATTENTION_PAGED, IG_REF_DTYPE, "rwwiii", "r", attention_paged},
     {IG_OP_ATTENTION_PAGED, IG_REF_DTYPE, "rrwiii", "r", attention_paged},
     {IG_OP_ATTENTION_PAGED, IG_REF_DTYPE, "rwriii", "r", attention_paged},
+    {IG_OP_ATTENTION_PAGED, IG_REF_DTYPE, "rrriiir", "r", attention_paged},
+    {IG_OP_ATTENTION_PAGED, IG_REF_DTYPE, "rwwiiir", "r", attention_paged},
+    {IG_OP_ATTENTION_PAGED, IG_REF_DTYPE, "rrwiiir", "r", attention_paged},
+    {IG_OP_ATTENTION_PAGED, IG_REF_DTYPE, "rwriiir", "r", attention_paged},
     {IG_OP_STORE_ROWS, IG_REF_DTYPE, "rri", "r", store},
     {IG_OP_STORE_ROWS, IG_REF_DTYPE, "wri", "w", store},
     {0},

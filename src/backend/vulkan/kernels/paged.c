@@ -111,8 +111,9 @@ static bool attention_paged(const ig_step *step, vk_builder *b) {
     const int64_t *qd = q->desc.shape.dim, *vd = v->desc.shape.dim;
     ig_attrs_paged a;
     ig_step_attrs(step, &a, sizeof a);
+    const bool has_sinks = step->n_in > 6;
     for (uint32_t i = 3; i < step->n_in; i++)
-        if (step->in[i].desc.dtype != IG_I32) return false;
+        if (step->in[i].desc.dtype != (i < 6 ? IG_I32 : IG_F32)) return false;
     if (!is_cache(k) || !is_cache(v) || out->desc.dtype != IG_F32) return false;
     if (qd[2] > MOST_WIDTH || vd[3] > MOST_WIDTH || !vk_outputs_are_packed(step)) return false;
     if (vk_count(out) == 0) return true;
@@ -126,9 +127,11 @@ static bool attention_paged(const ig_step *step, vk_builder *b) {
                          .n_pages = (uint32_t)vd[0],
                          .window = a.window,
                          .softcap = a.softcap,
+                         .has_sinks = has_sinks,
                          .scale = a.scale == 0 ? (float)(1 / sqrt((double)qd[2])) : a.scale,
                          .sequence = (uint32_t)step->in[4].stride[0],
-                         .position = (uint32_t)step->in[5].stride[0]};
+                         .position = (uint32_t)step->in[5].stride[0],
+                         .sink = has_sinks ? (uint32_t)step->in[6].stride[0] : 0};
     strides_of(q, p.q, 3);
     strides_of(k, p.k, 4);
     strides_of(v, p.v, 4);
@@ -138,11 +141,12 @@ static bool attention_paged(const ig_step *step, vk_builder *b) {
                                   (p.e + IG_PAGE_ROWS - 1) / IG_PAGE_ROWS, (uint32_t)k->desc.dtype,
                                   (uint32_t)v->desc.dtype},
                      .groups = {vk_groups((int64_t)p.rows * p.h, 1)},
-                     .n_refs = 7,
+                     .n_refs = has_sinks ? 8 : 7,
                      .params = &p,
                      .params_bytes = sizeof p};
     for (int i = 0; i < 6; i++) d.ref[i] = vk_reads(&step->in[i]);
     d.ref[6] = vk_writes(out);
+    if (has_sinks) d.ref[7] = vk_reads(&step->in[6]);
     if (is_tile(k, v, &p) && vk_can_share(b, tile_shared_bytes(&p)))
         emit_tile(b, d, &p);
     else if (is_wide(k, v, &p))

@@ -18,6 +18,7 @@ PARAMS_NAMED(Store, vk_store_params)
 PARAMS_NAMED(Paged, vk_paged_params)
 #define STORE PARAMS_OF(Store)
 #define PAGED PARAMS_OF(Paged)
+#include "sinks.glsl"
 
 /* A block of q8_0: the largest magnitude becomes 127. */
 void store_block(Address at, uint first, vk_places places) {
@@ -121,6 +122,7 @@ void attention_paged() {
             }
             barrier();
         }
+        sum = sum_with_sink(head, largest, sum);
         [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
             const uint column = t + c * GROUP;
             if (column < PAGED.e)

@@ -28,6 +28,8 @@ const uint DOWN = QUERIES / 4, ACROSS = GROUP / DOWN, EACH = STEP / ACROSS;
 const uint WIDEST = WIDTH > VALUES ? WIDTH : VALUES;
 
 PARAMS(vk_paged_params)
+#define PAGED params
+#include "sinks.glsl"
 
 shared vec4 queries[WIDTH * QUERIES / 4]; /* [WIDTH, QUERIES] */
 shared vec4 cached[WIDEST * STEP / 4];    /* keys [WIDTH, STEP], then values [STEP, VALUES] */
@@ -214,7 +216,8 @@ void attend_tile(uint first, uint group) {
         const uint q = first + y * 4 + i;
         if (q >= count || x * 4 >= VALUES) continue;
         const uint to = (row_of(q) * params.h + head_of(q, group)) * VALUES + x * 4;
-        const vec4 all = sum[i] == 0 ? vec4(0) : result[i] / sum[i];
+        const float by = sum_with_sink(head_of(q, group), largest[i], sum[i]);
+        const vec4 all = by == 0 ? vec4(0) : result[i] / by;
         [[unroll]] for (uint c = 0; c < 4; c++) SET_FLOAT(6, to + c, all[c]);
     }
     barrier();

@@ -26,6 +26,8 @@ const uint MOST_VECTORS = 4; /* of a piece that pages are kept in */
 const uint SHARE = VALUES + 2;
 
 PARAMS(vk_paged_params)
+#define PAGED params
+#include "sinks.glsl"
 
 shared vec4 query[WIDTH / 4];
 shared float weight[GROUP];
@@ -70,6 +72,7 @@ void leave(uint number, uint part, float largest, float sum, vec4 result[MOST_VE
     const uint vectors = piece_vectors(DTYPE_V), lanes = VALUES / (4 * vectors);
     const uint slots = GROUP / lanes, t = thread();
     [[unroll]] for (uint v = 0; v < vectors; v++) sums[t * vectors + v] = result[v];
+    if (PARTS == 1) sum = sum_with_sink(number % params.h, largest, sum);
     barrier();
     for (uint c = t; c < VALUES / 4; c += GROUP) {
         vec4 all = vec4(0);
@@ -136,6 +139,7 @@ void join(uint number) {
         const uint at = (number * PARTS + part) * SHARE;
         if (FLOAT(0, at + 1) != 0) sum += FLOAT(0, at + 1) * exp_of(FLOAT(0, at) - largest);
     }
+    sum = sum_with_sink(number % params.h, largest, sum);
     for (uint c = thread(); c < VALUES; c += GROUP) {
         float all = 0;
         for (uint part = 0; part < PARTS; part++) {

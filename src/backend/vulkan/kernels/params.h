@@ -140,8 +140,9 @@ VK_STRUCT(vk_paged_params) {
     uint sequences, pages, n_pages; /* page table [sequences, pages], pages in all */
     uint window;                    /* positions that a row sees; 0: all */
     float scale, softcap;
+    uint has_sinks;
     uint q[3], k[4], v[4];
-    uint table[2], sequence, position; /* strides */
+    uint table[2], sequence, position, sink; /* strides */
 };
 
 VK_STRUCT(vk_store_params) {
