@@ -147,9 +147,14 @@ typedef struct engine {
     ig_session *session;
 } engine;
 
-static engine open_engine(const char *path, const char *device, const char *cache) {
-    engine e = {0};
-    OK(ig_ctx_create(&(ig_ctx_options){.device = device, .strict = true}, &e.ctx));
+static ig_ctx *open_device(const char *device) {
+    ig_ctx *ctx = NULL;
+    OK(ig_ctx_create(&(ig_ctx_options){.device = device, .strict = true}, &ctx));
+    return ctx;
+}
+
+static engine open_engine(const char *path, ig_ctx *ctx, const char *cache) {
+    engine e = {.ctx = ctx};
     OK(ig_adapter_load(e.ctx, path, &e.adapter));
     OK(ig_session_create(e.adapter, &(ig_session_options){.cache_k = cache, .cache_v = cache},
                          &e.session));
@@ -159,14 +164,19 @@ static engine open_engine(const char *path, const char *device, const char *cach
 static void close_engine(engine *e) {
     ig_session_destroy(e->session);
     ig_adapter_destroy(e->adapter);
-    ig_ctx_destroy(e->ctx);
 }
 
-static void logits_with(const golden *g, const char *device, const char *cache, float *out) {
-    engine e = open_engine(g->path, device, cache);
+static void logits_on(const golden *g, ig_ctx *ctx, const char *cache, float *out) {
+    engine e = open_engine(g->path, ctx, cache);
     assert_int_equal(ig_adapter_vocabulary(e.adapter), g->n_logits);
     OK(ig_session_feed(e.session, 0, g->tokens, g->n_tokens, out));
     close_engine(&e);
+}
+
+static void logits_with(const golden *g, const char *device, const char *cache, float *out) {
+    ig_ctx *ctx = open_device(device);
+    logits_on(g, ctx, cache, out);
+    ig_ctx_destroy(ctx);
 }
 
 /* One recording with the instruction set that is chosen. */
@@ -210,12 +220,12 @@ static void logits_are_those_of_ref_and_near_the_recording_on_every_instruction_
     free(all);
 }
 
-static bool has_vulkan(void) {
+/* Once for all models of a test, so that pipelines are made once; NULL: there is none here. */
+static ig_ctx *open_vulkan(void) {
     ig_ctx *ctx = NULL;
-    const bool there = ig_ctx_create(&(ig_ctx_options){.device = "vulkan"}, &ctx) == IG_OK;
-    if (!there) print_message("no vulkan: %s\n", ig_error_text());
-    ig_ctx_destroy(ctx);
-    return there;
+    if (ig_ctx_create(&(ig_ctx_options){.device = "vulkan", .strict = true}, &ctx) != IG_OK)
+        print_message("no vulkan: %s\n", ig_error_text());
+    return ctx;
 }
 
 /* Weights are decoded to what they stand for, so quantised ones are no different. */
@@ -223,18 +233,20 @@ static void vulkan_gives_the_logits_of_ref(void **state) {
     (void)state;
     static float ref[MOST_LOGITS], got[MOST_LOGITS];
     int n;
-    if (!has_vulkan()) skip();
+    ig_ctx *vulkan = open_vulkan();
+    if (!vulkan) skip();
     golden *all = read_all(&n);
     for (int i = 0; i < n; i += EVERY) {
         logits_with(&all[i], "ref", "f32", ref);
-        logits_with(&all[i], "vulkan", "f32", got);
+        logits_on(&all[i], vulkan, "f32", got);
         const double error = error_of(got, ref, all[i].n_logits);
         print_message("%-14s vulkan %.2e\n", all[i].name, error);
         assert_true(error <= float_error);
         if (!all[i].is_float) continue;
-        logits_with(&all[i], "vulkan", "f16", got);
+        logits_on(&all[i], vulkan, "f16", got);
         assert_true(error_of(got, ref, all[i].n_logits) <= half_error);
     }
+    ig_ctx_destroy(vulkan);
     free(all);
 }
 
@@ -273,7 +285,8 @@ static void greedy_tokens_are_the_recorded_ones_up_to_a_close_call(void **state)
     static float logits[MOST_LOGITS];
     for (int i = 0; i < n; i++) {
         const golden *g = &all[i];
-        engine e = open_engine(g->path, "cpu", NULL);
+        ig_ctx *ctx = open_device("cpu");
+        engine e = open_engine(g->path, ctx, NULL);
         OK(ig_session_feed(e.session, 0, g->tokens, g->n_tokens, logits));
         for (int k = 0; k < g->n_greedy && g->margin[k] >= close_call; k++) {
             const int32_t token = likeliest(logits, g->n_logits);
@@ -282,6 +295,7 @@ static void greedy_tokens_are_the_recorded_ones_up_to_a_close_call(void **state)
             OK(ig_session_feed(e.session, 0, &token, 1, logits));
         }
         close_engine(&e);
+        ig_ctx_destroy(ctx);
     }
     free(all);
 }
@@ -299,11 +313,10 @@ typedef struct generated {
 static generated generate(const char *name, ig_dtype type) {
     static const struct {
         const char *name, *used;
-    } experts[] = {{"qwen3moe", "qwen3moe.expert_used_count"},
-                   {"mixtral", "llama.expert_used_count"},
-                   {"granitemoe", "granitemoe.expert_used_count"},
-                   {"qwen2moe", "qwen2moe.expert_used_count"},
-                   {"olmoe", "olmoe.expert_used_count"}};
+    } experts[] = {
+        {"qwen3moe", "qwen3moe.expert_used_count"},     {"mixtral", "llama.expert_used_count"},
+        {"granitemoe", "granitemoe.expert_used_count"}, {"qwen2moe", "qwen2moe.expert_used_count"},
+        {"olmoe", "olmoe.expert_used_count"},           {"gpt-oss", "gpt-oss.expert_used_count"}};
     generated m = {.name = name};
     model_bytes made;
     snprintf(m.path, sizeof m.path, "/tmp/ingot-golden-%d-%s.gguf", (int)getpid(), name);
@@ -317,11 +330,9 @@ static generated generate(const char *name, ig_dtype type) {
 }
 
 /* Logits behind more than a page of tokens, or a text's embedding; returns how many numbers. */
-static int answer(const generated *m, const char *device, float *out) {
+static int answer(const generated *m, ig_ctx *ctx, float *out) {
     enum { LENGTH = 70 };
-    ig_ctx *ctx;
     ig_adapter *adapter;
-    OK(ig_ctx_create(&(ig_ctx_options){.device = device, .strict = true}, &ctx));
     OK(ig_adapter_load(ctx, m->path, &adapter));
     int n = (int)ig_adapter_vocabulary(adapter);
     if (strcmp(m->name, "bert") == 0) {
@@ -338,24 +349,27 @@ static int answer(const generated *m, const char *device, float *out) {
         ig_session_destroy(session);
     }
     ig_adapter_destroy(adapter);
-    ig_ctx_destroy(ctx);
     return n;
 }
 
+/* The devices that a model runs on; vulkan NULL: there is none. */
+typedef struct devices {
+    ig_ctx *ref, *cpu, *vulkan;
+} devices;
+
 /* Vulkan takes its time: blocks for the others are the same there. */
-static void check_devices(const char *name, bool blocks_on_vulkan) {
+static void check_devices(const devices *on, const char *name, bool blocks_on_vulkan) {
     static float ref[MOST_LOGITS], cpu[MOST_LOGITS], vulkan[MOST_LOGITS];
     static const struct {
         ig_dtype type;
         double most;
     } types[] = {{IG_F32, float_error}, {IG_Q4_K, byte_error}};
-    const bool has = has_vulkan();
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
-        const bool with_vulkan = has && (blocks_on_vulkan || types[t].type == IG_F32);
+        const bool with_vulkan = on->vulkan && (blocks_on_vulkan || types[t].type == IG_F32);
         const generated m = generate(name, types[t].type);
-        const int n = answer(&m, "ref", ref);
-        answer(&m, "cpu", cpu);
-        if (with_vulkan) answer(&m, "vulkan", vulkan);
+        const int n = answer(&m, on->ref, ref);
+        answer(&m, on->cpu, cpu);
+        if (with_vulkan) answer(&m, on->vulkan, vulkan);
         unlink(m.path);
         if (with_vulkan) assert_true(error_of(vulkan, ref, n) <= float_error);
         const double error = error_of(cpu, ref, n);
@@ -366,8 +380,12 @@ static void check_devices(const char *name, bool blocks_on_vulkan) {
 
 static void every_architecture_is_on_each_device_what_it_is_on_ref(void **state) {
     (void)state;
-    for (size_t i = 0; model_name(i); i++) check_devices(model_name(i), true);
-    for (size_t i = 0; model_relative(i); i++) check_devices(model_relative(i), false);
+    const devices on = {open_device("ref"), open_device("cpu"), open_vulkan()};
+    for (size_t i = 0; model_name(i); i++) check_devices(&on, model_name(i), true);
+    for (size_t i = 0; model_relative(i); i++) check_devices(&on, model_relative(i), false);
+    ig_ctx_destroy(on.ref);
+    ig_ctx_destroy(on.cpu);
+    ig_ctx_destroy(on.vulkan);
 }
 
 int main(void) {
