@@ -20,7 +20,7 @@ static void add(const ig_session *s, const char *name, ig_desc desc, ig_token_co
         return;
     }
     const ig_model *source = s->adapter->source;
-    if (desc.shape.rank == 3 && source && source->hyper.n_experts > 0) {
+    if (strstr(name, "_exps.") && source && source->hyper.n_experts > 0) {
         const uint64_t used = (uint64_t)source->hyper.n_experts_used;
         const uint64_t all = (uint64_t)source->hyper.n_experts;
         bytes = bytes / all * used;

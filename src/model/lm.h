@@ -19,11 +19,18 @@ enum { IG_POOLING_NONE, IG_POOLING_MEAN, IG_POOLING_CLS, IG_POOLING_LAST }; /* a
 struct ig_hyper {
     ig_lm_config size;
     int64_t n_experts, n_experts_used, d_ff_expert;
-    int64_t d_ff_shared;       /* of the expert that all rows go to; 0: there is none */
-    bool raw_routes;           /* weights of experts are those of all, and do not sum up to 1 */
-    int64_t window;            /* positions that a row of a windowed layer sees; 0: all */
-    int64_t window_period;     /* each such layer sees all the same; 0: none does */
-    int64_t pooling;           /* IG_POOLING_* */
+    int64_t d_ff_shared;             /* of the expert that all rows go to; 0: there is none */
+    int64_t n_dense;                 /* the first layers, which have none */
+    int64_t n_groups, n_groups_used; /* experts are chosen from the best groups; 0: from all */
+    bool raw_routes;     /* weights of experts are those of all, and do not sum up to 1 */
+    bool sigmoid_routes; /* they are each by itself, not by softmax */
+    float routes_scale;  /* 0: nothing is scaled */
+    int64_t query_rank, latent_rank;  /* queries, keys and values are made of so many numbers; 0: */
+    int64_t latent_key, latent_value; /* of the model's width.  Widths of a head then */
+    bool keeps_latent;     /* the cache has what keys and values are made of, once for all heads */
+    int64_t window;        /* positions that a row of a windowed layer sees; 0: all */
+    int64_t window_period; /* each such layer sees all the same; 0: none does */
+    int64_t pooling;       /* IG_POOLING_* */
     bool layer_norm, parallel; /* as its architecture is, unless the file says otherwise */
     float norm_eps;
     float attention_scale;                              /* 0: 1 / sqrt(head) */
@@ -57,6 +64,12 @@ IG_MUST_CHECK ig_status ig_key_real(const ig_keys *keys, const char *name, ig_ne
 /* The sizes and numbers that all architectures have. */
 IG_MUST_CHECK ig_status ig_hyper_read(const ig_keys *keys, const ig_arch *arch, ig_hyper *out);
 
+/* For read(): the experts that IG_EXPERT_KEYS tell of. */
+#define IG_EXPERT_KEYS                                                                         \
+    "expert_gating_func", "expert_weights_scale", "expert_shared_count", "expert_group_count", \
+        "expert_group_used_count", "leading_dense_block_count"
+IG_MUST_CHECK ig_status ig_hyper_read_experts(const ig_keys *keys, ig_hyper *h);
+
 /* For read(): how often a layer sees all in spite of the window, and the pace of the others'
  * positions, where the file says so. */
 IG_MUST_CHECK ig_status ig_hyper_read_windows(const ig_keys *keys, ig_hyper *h);
@@ -68,11 +81,13 @@ typedef struct ig_lm_layer {
     ig_tensor *q, *k, *v, *qkv, *o; /* [out, in], as all matrices */
     ig_tensor *q_bias, *k_bias, *v_bias, *qkv_bias, *o_bias;
     ig_tensor *q_norm, *k_norm;
-    ig_tensor *sinks; /* [heads] */
+    ig_tensor *sinks;                                                      /* [heads] */
+    ig_tensor *q_a, *q_a_norm, *q_b, *kv_a, *kv_a_norm, *kv_b, *k_b, *v_b; /* lm_latent.c */
     ig_tensor *attn_post_norm, *attn_post_norm_bias;
     ig_tensor *ffn_norm, *ffn_norm_bias;
     ig_tensor *gate, *up, *down, *gate_bias, *up_bias, *down_bias;
     ig_tensor *router, *gate_experts, *up_experts, *down_experts; /* [experts, out, in] */
+    ig_tensor *choice_bias; /* for choosing experts, not for weighing them */
     ig_tensor *router_bias, *gate_experts_bias, *up_experts_bias, *down_experts_bias;
     ig_tensor *shared_router, *gate_shared, *up_shared, *down_shared;
     ig_tensor *ffn_post_norm, *ffn_post_norm_bias;
@@ -83,6 +98,8 @@ typedef struct ig_lm {
     ig_tensor *embed, *positions, *types, *embed_norm, *embed_norm_bias;
     ig_tensor *norm, *norm_bias, *output, *output_bias;
     ig_tensor *rope_factors, *rope_long, *rope_short;
+    ig_tensor
+        *head_numbers; /* [heads], i32: 0, 1, 2 ..., where the cache keeps what keys are made of */
     ig_lm_layer layers[];
 } ig_lm;
 
@@ -106,6 +123,14 @@ typedef enum ig_extent {
     IG_BY_CONTEXT,
     IG_BY_TYPES, /* of tokens: BERT's two sentences */
     IG_BY_TURNS, /* pairs that rope turns */
+    IG_BY_QUERY_RANK,
+    IG_BY_LATENT_RANK,
+    IG_BY_LATENT_ROW,    /* that, and what turns of a key */
+    IG_BY_LATENT_HEADS,  /* all heads' queries, */
+    IG_BY_LATENT_PAIRS,  /* all heads' keys but for what turns, with values, */
+    IG_BY_LATENT_VALUES, /* all heads' values, */
+    IG_BY_LATENT_KEY,    /* one head's key but for what turns, */
+    IG_BY_LATENT_VALUE,  /* and its value */
     IG_EXTENTS
 } ig_extent;
 
@@ -117,11 +142,15 @@ struct ig_weight_row {
         IG_ONCE = 0,
         IG_EACH_LAYER = 1,
         IG_MAY_LACK = 2,
-        IG_APART = 4,   /* of layers whose q, k and v are apart, */
-        IG_FUSED = 8,   /* of those that have them in one, attn_qkv.weight; */
-        IG_DENSE = 16,  /* of models without experts, */
-        IG_MIXED = 32,  /* of those with experts, */
-        IG_SHARED = 64, /* of those with one that all rows go to */
+        IG_APART = 4,        /* of layers whose q, k and v are apart, */
+        IG_FUSED = 8,        /* of those that have them in one, attn_qkv.weight; */
+        IG_DENSE = 16,       /* of models without experts, */
+        IG_MIXED = 32,       /* of those with experts, */
+        IG_SHARED = 64,      /* of those with one that all rows go to; */
+        IG_LOW_QUERY = 128,  /* of those whose queries are made in two steps, */
+        IG_FULL_QUERY = 256, /* of the others; */
+        IG_KEPT = 512,       /* of those that keep what keys and values are made of, */
+        IG_MADE = 1024,      /* of those that make them */
         IG_OF_EXPERTS = IG_EACH_LAYER | IG_MIXED,
         IG_OF_SHARED = IG_OF_EXPERTS | IG_SHARED,
     } flags;
@@ -137,6 +166,8 @@ extern const ig_weight_row ig_weights_gated[];        /* norm, gate, up, down */
 extern const ig_weight_row ig_weights_gate_up[];      /* the same, gate and up in one */
 extern const ig_weight_row ig_weights_plain[];        /* norm, up, down */
 extern const ig_weight_row ig_weights_experts[];      /* router, gate, up, down; also one for all */
+extern const ig_weight_row ig_weights_latent[];       /* norm; queries, keys and values of less */
+extern const ig_weight_row ig_weights_choice[];       /* a bias for choosing experts; it may lack */
 extern const ig_weight_row ig_weights_biases[];       /* of attention's matrices; they may lack, */
 extern const ig_weight_row ig_weights_gated_biases[]; /* those of gated parts, */
 extern const ig_weight_row ig_weights_plain_biases[]; /* and of others */
@@ -173,6 +204,14 @@ typedef struct ig_lm_qkv {
     ig_tensor *q, *k, *v;
 } ig_lm_qkv;
 ig_lm_qkv ig_lm_project(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x);
+
+/* As the file says, with the factors that the context asks for. */
+ig_tensor *ig_lm_turn(const ig_lm *m, const ig_rows *rows, const ig_rope_options *rope,
+                      ig_tensor *x);
+
+/* Attention of layer i to x, which is normed, before the output's matrix: keys and values of all
+ * heads are made of a few numbers (lm_latent.c). */
+ig_tensor *ig_lm_attend_latent(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tensor *x);
 
 /* The whole of a decoder: hidden states behind the last norm.  A layer has norms before and behind
  * its parts where it has weights for them. */

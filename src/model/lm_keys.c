@@ -202,9 +202,10 @@ static const struct {
     {"attention.max_alibi_bias", 0, 0},
     {"attention.clamp_kqv", 0, 0},
     {"expert_gating_func", 1, 0}, /* softmax */
-    {"expert_weights_scale", 1, 0},
+    {"expert_weights_scale", 1, offsetof(ig_hyper, routes_scale)},
     {"expert_shared_count", 0, 0},
     {"expert_group_count", 1, 0},
+    {"expert_group_used_count", 1, 0},
     {"leading_dense_block_count", 0, 0},
     {"interleave_moe_layer_step", 1, 0},
     {"nextn_predict_layers", 0, 0},
@@ -234,9 +235,41 @@ static ig_status read_numbers(const ig_keys *keys, const ig_arch *arch, ig_hyper
         if (numbers[i].to > 0 && owns(arch, numbers[i].name))
             IG_TRY(ig_key_real(keys, numbers[i].name, IG_OPTIONAL, 0, 1e6F,
                                (float *)(void *)((char *)h + numbers[i].to)));
-        else
+        else if (!owns(arch, numbers[i].name)) /* else read() asks for it */
             IG_TRY(check_unread(keys, numbers[i].name, numbers[i].usual));
     }
+    return IG_OK;
+}
+
+ig_status ig_hyper_read_experts(const ig_keys *keys, ig_hyper *h) {
+    enum { BY_SOFTMAX = 1, BY_SIGMOID = 2 };
+    int64_t shared = 0, gating = BY_SOFTMAX;
+    bool sums_to_one = false;
+    char key[KEY_BYTES];
+    IG_TRY(ig_key_int(keys, "expert_count", IG_REQUIRED, 1, 65536, &h->n_experts));
+    IG_TRY(ig_key_int(keys, "expert_feed_forward_length", IG_REQUIRED, 1, MOST, &h->d_ff_expert));
+    IG_TRY(ig_key_int(keys, "leading_dense_block_count", IG_OPTIONAL, 0, h->size.n_layers,
+                      &h->n_dense));
+    IG_TRY(ig_key_int(keys, "expert_shared_count", IG_OPTIONAL, 0, 64, &shared));
+    h->d_ff_shared = shared * h->d_ff_expert;
+    IG_TRY(ig_key_int(keys, "expert_gating_func", IG_OPTIONAL, 0, BY_SIGMOID, &gating));
+    h->sigmoid_routes = gating == BY_SIGMOID;
+    (void)ig_gguf_bool(keys->file, full_name(keys, "expert_weights_norm", key), &sums_to_one);
+    h->raw_routes = !sums_to_one;
+    IG_TRY(ig_key_int(keys, "expert_group_count", IG_OPTIONAL, 0, h->n_experts, &h->n_groups));
+    if (h->n_groups <= 1) {
+        h->n_groups = 0;
+        return IG_OK;
+    }
+    if (h->n_experts % h->n_groups != 0 || h->n_experts < 2 * h->n_groups)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: %lld experts in %lld groups", keys->source,
+                       keys->arch, (long long)h->n_experts, (long long)h->n_groups);
+    IG_TRY(ig_key_int(keys, "expert_group_used_count", IG_REQUIRED, 1, h->n_groups,
+                      &h->n_groups_used));
+    if (h->n_experts_used > h->n_experts / h->n_groups * h->n_groups_used)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: %lld experts out of %lld groups of %lld",
+                       keys->source, keys->arch, (long long)h->n_experts_used,
+                       (long long)h->n_groups_used, (long long)(h->n_experts / h->n_groups));
     return IG_OK;
 }
 

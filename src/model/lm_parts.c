@@ -42,9 +42,8 @@ static ig_tensor *factors_for(const ig_lm *m, const ig_rows *rows) {
     return h->rope_ctx_len && ctx_len > h->rope_ctx_len ? m->rope_long : m->rope_short;
 }
 
-/* As the file says, with the factors that the context asks for. */
-static ig_tensor *turn_heads(const ig_lm *m, const ig_rows *rows, const ig_rope_options *rope,
-                             ig_tensor *x) {
+ig_tensor *ig_lm_turn(const ig_lm *m, const ig_rows *rows, const ig_rope_options *rope,
+                      ig_tensor *x) {
     ig_rope_options options = *rope;
     options.factors = factors_for(m, rows);
     options.magnitude = m->hyper->rope_gain;
@@ -61,13 +60,14 @@ static ig_tensor *attend(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tens
     const bool sees_all = h->window == 0 || ends_period(h->window_period, i);
     const ig_attend_options options = {h->attention_scale, sees_all ? 0 : h->window, h->score_cap,
                                        l->sinks};
+    if (l->kv_a) return ig_lm_linear(ig_lm_attend_latent(m, i, rows, x), l->o, NULL);
     ig_lm_qkv heads = ig_lm_project(m, l, x);
     heads.q = norm_heads(m, heads.q, l->q_norm);
     heads.k = norm_heads(m, heads.k, l->k_norm);
     if (!m->positions && !ends_period(h->unturned_period, i)) {
         const ig_rope_options *rope = sees_all ? &h->rope : &h->rope_window;
-        heads.q = turn_heads(m, rows, rope, heads.q);
-        heads.k = turn_heads(m, rows, rope, heads.k);
+        heads.q = ig_lm_turn(m, rows, rope, heads.q);
+        heads.k = ig_lm_turn(m, rows, rope, heads.k);
     }
     ig_tensor *y = ig_rows_attend_with(rows, i, heads.q, heads.k, heads.v, options);
     return ig_lm_linear(y, l->o, l->o_bias);
@@ -176,13 +176,61 @@ static ig_tensor *by_experts(ig_tensor *y, ig_tensor *weight, ig_tensor *bias, i
     return ig_add(product, ig_matmul_grouped(ones, bias, groups.offsets));
 }
 
+static ig_tensor *largest_of(ig_tensor *x, int64_t count, ig_tensor **out_ids) {
+    *out_ids = ig_route(x, (ig_route_options){.count = (int)count}).ids;
+    return ig_gather(x, *out_ids, 1);
+}
+
+static ig_tensor *sum_of_rows(ig_tensor *x) { return ig_sum(x, (const int[]){-1}, 1, IG_KEEP); }
+
+/* Scores [t, e] of experts, far below all others where they are of groups that are not among the
+ * best: those whose two largest scores add up to most. */
+static ig_tensor *among_best_groups(const ig_hyper *h, ig_tensor *scores) {
+    const double far_below = 1e30;
+    ig_tensor *ids;
+    const int64_t t = ig_tensor_desc(scores).shape.dim[0], each = h->n_experts / h->n_groups;
+    ig_tensor *of_groups = ig_reshape(scores, IG_SHAPE(t * h->n_groups, each));
+    ig_tensor *best_two = sum_of_rows(largest_of(of_groups, 2, &ids));
+    ig_tensor *chosen =
+        largest_of(ig_reshape(best_two, IG_SHAPE(t, h->n_groups)), h->n_groups_used, &ids);
+    ig_ctx *ctx = ig_tensor_ctx(scores);
+    ig_tensor *none = ig_full(ctx, (ig_desc){IG_F32, IG_SHAPE(t, h->n_groups)}, 0);
+    ig_tensor *ones = ig_full(ctx, (ig_desc){IG_F32, ig_tensor_desc(chosen).shape}, 1);
+    ig_tensor *is_best = ig_scatter_add(none, ids, ones, 1);
+    ig_tensor *below =
+        ig_reshape(ig_scale(is_best, far_below, -far_below), IG_SHAPE(t, h->n_groups, 1));
+    ig_tensor *all = ig_add(ig_reshape(scores, IG_SHAPE(t, h->n_groups, each)), below);
+    return ig_reshape(all, IG_SHAPE(t, h->n_experts));
+}
+
+/* Which experts rows [t, d] go to, and by which weights. */
+static ig_routed routes(const ig_hyper *h, const ig_lm_layer *l, ig_tensor *rows) {
+    const ig_route_options options = {.count = (int)h->n_experts_used,
+                                      .renormalise = !h->raw_routes};
+    ig_tensor *logits = ig_lm_linear(rows, l->router, l->router_bias);
+    ig_routed routed;
+    if (!h->sigmoid_routes && !l->choice_bias && h->n_groups == 0) {
+        routed = ig_route(logits, options);
+    } else {
+        const double least_sum = 0x1p-14; /* as llama.cpp has it */
+        ig_tensor *shares = h->sigmoid_routes ? ig_sigmoid(logits) : ig_softmax(logits, -1);
+        ig_tensor *scores = l->choice_bias ? ig_add(shares, l->choice_bias) : shares;
+        if (h->n_groups > 0) scores = among_best_groups(h, scores);
+        (void)largest_of(scores, h->n_experts_used, &routed.ids);
+        routed.weights = ig_gather(shares, routed.ids, 1);
+        if (!h->raw_routes)
+            routed.weights =
+                ig_div(routed.weights, at_least(sum_of_rows(routed.weights), least_sum));
+    }
+    if (h->routes_scale != 0) routed.weights = ig_scale(routed.weights, (double)h->routes_scale, 0);
+    return routed;
+}
+
 /* By the experts that the router chooses for each row, added up by its weights. */
 static ig_tensor *experts(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x, gating how) {
     const ig_shape s = ig_tensor_desc(x).shape; /* [b, t, d] */
     ig_tensor *rows = ig_reshape(x, IG_SHAPE(s.dim[0] * s.dim[1], s.dim[2]));
-    const ig_route_options options = {.count = (int)m->hyper->n_experts_used,
-                                      .renormalise = !m->hyper->raw_routes};
-    const ig_routed routed = ig_route(ig_lm_linear(rows, l->router, l->router_bias), options);
+    const ig_routed routed = routes(m->hyper, l, rows);
     const ig_groups groups = ig_group_rows(routed.ids, m->hyper->n_experts);
     ig_tensor *y = ig_embedding(rows, groups.rows); /* each row once for each of its experts */
     ig_tensor *gate = how.gate(by_experts(y, l->gate_experts, l->gate_experts_bias, groups));

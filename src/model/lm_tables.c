@@ -78,6 +78,44 @@ const ig_weight_row ig_weights_experts[] = {
     {0},
 };
 
+const ig_weight_row ig_weights_latent[] = {
+    {"attn_norm.weight", IG_LAYER(attn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_q.weight",
+     IG_LAYER(q),
+     {IG_BY_LATENT_HEADS, IG_BY_MODEL},
+     IG_EACH_LAYER | IG_FULL_QUERY},
+    {"attn_q_a.weight",
+     IG_LAYER(q_a),
+     {IG_BY_QUERY_RANK, IG_BY_MODEL},
+     IG_EACH_LAYER | IG_LOW_QUERY},
+    {"attn_q_a_norm.weight", IG_LAYER(q_a_norm), {IG_BY_QUERY_RANK}, IG_EACH_LAYER | IG_LOW_QUERY},
+    {"attn_q_b.weight",
+     IG_LAYER(q_b),
+     {IG_BY_LATENT_HEADS, IG_BY_QUERY_RANK},
+     IG_EACH_LAYER | IG_LOW_QUERY},
+    {"attn_kv_a_mqa.weight", IG_LAYER(kv_a), {IG_BY_LATENT_ROW, IG_BY_MODEL}, IG_EACH_LAYER},
+    {"attn_kv_a_norm.weight", IG_LAYER(kv_a_norm), {IG_BY_LATENT_RANK}, IG_EACH_LAYER},
+    {"attn_kv_b.weight",
+     IG_LAYER(kv_b),
+     {IG_BY_LATENT_PAIRS, IG_BY_LATENT_RANK},
+     IG_EACH_LAYER | IG_MADE},
+    {"attn_k_b.weight",
+     IG_LAYER(k_b),
+     {IG_BY_EACH_HEAD, IG_BY_LATENT_RANK, IG_BY_LATENT_KEY},
+     IG_EACH_LAYER | IG_KEPT},
+    {"attn_v_b.weight",
+     IG_LAYER(v_b),
+     {IG_BY_EACH_HEAD, IG_BY_LATENT_VALUE, IG_BY_LATENT_RANK},
+     IG_EACH_LAYER | IG_KEPT},
+    {"attn_output.weight", IG_LAYER(o), {IG_BY_MODEL, IG_BY_LATENT_VALUES}, IG_EACH_LAYER},
+    {0},
+};
+
+const ig_weight_row ig_weights_choice[] = {
+    {"exp_probs_b.bias", IG_LAYER(choice_bias), {IG_BY_EXPERTS}, IG_OF_EXPERTS | IG_MAY_LACK},
+    {0},
+};
+
 const ig_weight_row ig_weights_biases[] = {
     {"attn_q.bias", IG_LAYER(q_bias), {IG_BY_HEADS}, IG_EACH_LAYER | IG_MAY_LACK | IG_APART},
     {"attn_k.bias", IG_LAYER(k_bias), {IG_BY_KEYS}, IG_EACH_LAYER | IG_MAY_LACK | IG_APART},

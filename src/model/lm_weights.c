@@ -16,7 +16,7 @@ static const int64_t any_extent = -1;
 static int64_t extent_of(const ig_hyper *h, ig_extent extent) {
     const ig_lm_config *c = &h->size;
     const int64_t q = c->n_heads * c->key_width, k = c->n_kv_heads * c->key_width;
-    const int64_t v = c->n_kv_heads * c->value_width;
+    const int64_t v = c->n_kv_heads * c->value_width, unturned = h->latent_key - h->rope.dims;
     const int64_t extents[IG_EXTENTS] = {
         [IG_BY_VOCABULARY] = c->vocabulary,
         [IG_BY_MODEL] = c->d_model,
@@ -35,6 +35,14 @@ static int64_t extent_of(const ig_hyper *h, ig_extent extent) {
         [IG_BY_CONTEXT] = c->ctx_len,
         [IG_BY_TYPES] = any_extent,
         [IG_BY_TURNS] = h->rope.dims / 2,
+        [IG_BY_QUERY_RANK] = h->query_rank,
+        [IG_BY_LATENT_RANK] = h->latent_rank,
+        [IG_BY_LATENT_ROW] = h->latent_rank + h->rope.dims,
+        [IG_BY_LATENT_HEADS] = c->n_heads * h->latent_key,
+        [IG_BY_LATENT_PAIRS] = c->n_heads * (unturned + h->latent_value),
+        [IG_BY_LATENT_VALUES] = c->n_heads * h->latent_value,
+        [IG_BY_LATENT_KEY] = unturned,
+        [IG_BY_LATENT_VALUE] = h->latent_value,
     };
     return extents[extent];
 }
@@ -69,12 +77,32 @@ static bool is_in(const ig_keys *keys, const ig_weight_row *row, int64_t layer) 
     return is_fused == ((row->flags & IG_FUSED) != 0);
 }
 
+/* The same by what the file's keys say. */
+static bool is_of(const ig_weight_row *row, const ig_hyper *h, int64_t layer) {
+    const bool mixed = h->n_experts > 0 && layer >= h->n_dense;
+    const struct {
+        int flag;
+        bool holds;
+    } conditions[] = {{IG_DENSE, !mixed},
+                      {IG_MIXED, mixed},
+                      {IG_SHARED, h->d_ff_shared > 0},
+                      {IG_LOW_QUERY, h->query_rank > 0},
+                      {IG_FULL_QUERY, h->query_rank == 0},
+                      {IG_KEPT, h->keeps_latent},
+                      {IG_MADE, !h->keeps_latent}};
+    for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++)
+        if ((int)row->flags & conditions[i].flag && !conditions[i].holds) return false;
+    return true;
+}
+
 /* NULL through `out`: it may be missing, and is. */
 static ig_status find(const ig_keys *keys, const ig_hyper *h, const ig_weight_row *row,
                       int64_t layer, const ig_gguf_tensor **out) {
     char name[NAME_BYTES], got[IG_SHAPE_TEXT_BYTES], want[IG_SHAPE_TEXT_BYTES];
     const ig_gguf_tensor *t = ig_gguf_find_tensor(keys->file, name_of(row, layer, name));
     const bool is_needed = is_in(keys, row, layer);
+    *out = NULL;
+    if (!is_of(row, h, layer)) return IG_OK;
     *out = t;
     if (!t && (!is_needed || row->flags & IG_MAY_LACK)) return IG_OK;
     if (!t)
@@ -102,26 +130,20 @@ static const ig_weight_row *row_at(const ig_arch *arch, size_t i) {
     return NULL;
 }
 
-static bool is_of(const ig_weight_row *row, const ig_hyper *h) {
-    if (row->flags & IG_DENSE && h->n_experts > 0) return false;
-    if (row->flags & IG_SHARED && h->d_ff_shared == 0) return false;
-    return !(row->flags & IG_MIXED) || h->n_experts > 0;
-}
-
 static int64_t times_of(const ig_weight_row *row, const ig_hyper *h) {
-    if (!is_of(row, h)) return 0;
     return row->flags & IG_EACH_LAYER ? h->size.n_layers : 1;
 }
 
-/* What stands behind "blk.N." of a layer that there is; else the name itself. */
-static const char *name_in_layer(const char *name, const ig_hyper *h, bool *is_in_layer) {
+/* What stands behind "blk.N." of a layer that there is; else the name itself, and layer -1. */
+static const char *name_in_layer(const char *name, const ig_hyper *h, int64_t *out_layer) {
     int layer = 0, length = 0;
     char again[NAME_BYTES];
-    *is_in_layer = sscanf(name, "blk.%6d.%n", &layer, &length) == 1 && length > 0 && layer >= 0 &&
-                   layer < h->size.n_layers;
+    bool is_in_layer = sscanf(name, "blk.%6d.%n", &layer, &length) == 1 && length > 0 &&
+                       layer >= 0 && layer < h->size.n_layers;
     snprintf(again, sizeof again, "blk.%d.", layer);
-    *is_in_layer = *is_in_layer && strncmp(name, again, (size_t)length) == 0; /* no 00, no +1 */
-    return *is_in_layer ? name + length : name;
+    is_in_layer = is_in_layer && strncmp(name, again, (size_t)length) == 0; /* no 00, no +1 */
+    *out_layer = is_in_layer ? layer : -1;
+    return is_in_layer ? name + length : name;
 }
 
 /* Heads that judge texts, which embeddings are not asked of; and paces of rotation that older
@@ -136,11 +158,11 @@ static bool is_beside(const char *name) {
 /* A weight that nobody asks for would be missing in what is computed. */
 static ig_status check_known(const ig_keys *keys, const ig_arch *arch, const ig_hyper *h,
                              const ig_gguf_tensor *t) {
-    bool is_in_layer;
-    const char *name = name_in_layer(t->name, h, &is_in_layer);
+    int64_t layer;
+    const char *name = name_in_layer(t->name, h, &layer);
     const ig_weight_row *row;
     for (size_t i = 0; (row = row_at(arch, i)) != NULL; i++)
-        if (is_of(row, h) && is_in_layer == ((row->flags & IG_EACH_LAYER) != 0) &&
+        if (is_of(row, h, layer) && (layer >= 0) == ((row->flags & IG_EACH_LAYER) != 0) &&
             strcmp(row->name, name) == 0)
             return IG_OK;
     if (is_beside(name)) return IG_OK;
@@ -243,6 +265,17 @@ static ig_status make_yarn(const binding *b) {
     return IG_OK;
 }
 
+static ig_status make_head_numbers(const binding *b) {
+    const int64_t n = b->hyper->size.n_heads;
+    if (!b->hyper->keeps_latent) return IG_OK;
+    IG_TRY(ig_tensor_create(b->ctx, (ig_desc){IG_I32, IG_SHAPE(n)}, &b->lm->head_numbers));
+    int32_t *numbers = ig_tensor_map(b->lm->head_numbers);
+    if (!numbers)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "head numbers: the device's memory is not the host's");
+    for (int64_t i = 0; i < n; i++) numbers[i] = (int32_t)i;
+    return IG_OK;
+}
+
 ig_status ig_lm_create(ig_ctx *ctx, const ig_keys *keys, const ig_arch *arch, const ig_hyper *h,
                        ig_weights_owner owner, ig_lm **out) {
     const size_t layers = (size_t)h->size.n_layers;
@@ -255,6 +288,7 @@ ig_status ig_lm_create(ig_ctx *ctx, const ig_keys *keys, const ig_arch *arch, co
     for (size_t r = 0; status == IG_OK && (row = row_at(arch, r)) != NULL; r++)
         for (int64_t i = 0; i < times_of(row, h) && status == IG_OK; i++) status = bind(&b, row, i);
     if (status == IG_OK) status = make_yarn(&b);
+    if (status == IG_OK) status = make_head_numbers(&b);
     if (status == IG_OK)
         *out = m;
     else
@@ -268,6 +302,7 @@ void ig_lm_destroy(ig_ctx *ctx, const ig_arch *arch, ig_lm *m) {
         ig_tensor_release(m->rope_factors);
         m->rope_factors = NULL;
     }
+    ig_tensor_release(m->head_numbers);
     const ig_weight_row *row;
     for (size_t r = 0; (row = row_at(arch, r)) != NULL; r++)
         for (int64_t i = 0; i < times_of(row, m->hyper); i++)

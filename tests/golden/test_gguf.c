@@ -313,10 +313,16 @@ typedef struct generated {
 static generated generate(const char *name, ig_dtype type) {
     static const struct {
         const char *name, *used;
-    } experts[] = {
-        {"qwen3moe", "qwen3moe.expert_used_count"},     {"mixtral", "llama.expert_used_count"},
-        {"granitemoe", "granitemoe.expert_used_count"}, {"qwen2moe", "qwen2moe.expert_used_count"},
-        {"olmoe", "olmoe.expert_used_count"},           {"gpt-oss", "gpt-oss.expert_used_count"}};
+    } experts[] = {{"qwen3moe", "qwen3moe.expert_used_count"},
+                   {"mixtral", "llama.expert_used_count"},
+                   {"granitemoe", "granitemoe.expert_used_count"},
+                   {"qwen2moe", "qwen2moe.expert_used_count"},
+                   {"olmoe", "olmoe.expert_used_count"},
+                   {"gpt-oss", "gpt-oss.expert_used_count"},
+                   {"deepseek", "deepseek.expert_used_count"},
+                   {"deepseek2", "deepseek2.expert_used_count"},
+                   {"deepseek2-made", "deepseek2.expert_used_count"},
+                   {"dots1", "dots1.expert_used_count"}};
     generated m = {.name = name};
     model_bytes made;
     snprintf(m.path, sizeof m.path, "/tmp/ingot-golden-%d-%s.gguf", (int)getpid(), name);
@@ -324,6 +330,8 @@ static generated generate(const char *name, ig_dtype type) {
     for (size_t i = 0; type != IG_F32 && i < sizeof experts / sizeof *experts; i++)
         if (strcmp(name, experts[i].name) == 0)
             OK(model_set_u32(&made, experts[i].used, MODEL_EXPERTS));
+    if (type != IG_F32 && strcmp(name, "deepseek2") == 0) /* no group has so many */
+        OK(model_set_u32(&made, "deepseek2.expert_group_count", 1));
     OK(model_write(&made, m.path));
     free(made.bytes);
     return m;

@@ -26,6 +26,9 @@ enum {
     EXPERT_FEED_FORWARD = 256,
     TOKEN_TYPES = 2,
     WINDOW = 16,
+    QUERY_RANK = 256, /* of latent attention */
+    LATENT_RANK = 256,
+    UNTURNED = 64,
     MAX_TENSORS = 128,
     KEY_BYTES = 96,
     PATH_BYTES = 512,
@@ -49,6 +52,12 @@ typedef enum size_name {
     N_EXPERTS,
     EXPERT_FF,
     N_HEADS,
+    LOW_Q,   /* what queries are made of, */
+    LOW_KV,  /* and keys and values */
+    LOW_ROW, /* the same, and what turns of a key */
+    LATENT_Q,
+    LATENT_KV,
+    STILL, /* of a head: what does not turn */
     N_SIZES,
 } size_name;
 
@@ -88,9 +97,11 @@ enum {
     PARTLY = 1 << 23,        /* half of a head turns */
     EXPERT_BIASES = 1 << 24, /* and of the router */
     SINKS = 1 << 25,
-    WINDOWED = 1 << 26,  /* some layers see a window */
-    LATE_NORM = 1 << 27, /* the norm before the feed-forward part has another name */
-    STRETCHED = 1 << 28, /* by YaRN */
+    WINDOWED = 1 << 26,    /* some layers see a window */
+    LATE_NORM = 1 << 27,   /* the norm before the feed-forward part has another name */
+    STRETCHED = 1 << 28,   /* by YaRN */
+    DENSE_FIRST = 1 << 29, /* the first layer has no experts */
+    LATENT = 1 << 30,      /* keys and values are made of less */
 };
 
 static const model models[] = {
@@ -159,6 +170,14 @@ static const model models[] = {
     {"gpt-oss", "gpt-oss", "gpt-4o", 4, 64, KV_HEADS, 150000, true,
      OUTPUT | SEPARATE | QKV_BIAS | EXPERT | PRE_NORM | KEY_LENGTH | EXPERT_BIASES | SINKS |
          WINDOWED | LATE_NORM | STRETCHED},
+    {"deepseek", "deepseek", "gpt-2", 3, 32, HEADS, 10000, true,
+     OUTPUT | SEPARATE | EXPERT | SHARED | PRE_NORM | DENSE_FIRST},
+    {"deepseek2", "deepseek2", "gpt-2", 3, 32, 1, 10000, true,
+     OUTPUT | EXPERT | SHARED | PRE_NORM | DENSE_FIRST | LATENT},
+    {"deepseek2-made", "deepseek2", "gpt-2", 2, 32, HEADS, 10000, true,
+     OUTPUT | EXPERT | SHARED | PRE_NORM | DENSE_FIRST | LATENT | STRETCHED},
+    {"dots1", "dots1", "gpt-2", 3, 32, HEADS, 10000, true,
+     OUTPUT | SEPARATE | QK_NORM | EXPERT | SHARED | PRE_NORM | DENSE_FIRST},
 };
 enum { N_MODELS = sizeof models / sizeof *models, N_KINDS = 10 };
 
@@ -189,6 +208,12 @@ static void sizes_of(const model *m, int64_t out[N_SIZES]) {
         [TYPES] = TOKEN_TYPES,
         [N_EXPERTS] = EXPERTS,
         [N_HEADS] = HEADS,
+        [LOW_Q] = QUERY_RANK,
+        [LOW_KV] = LATENT_RANK,
+        [LOW_ROW] = LATENT_RANK + m->head_size,
+        [LATENT_Q] = (int64_t)HEADS * (UNTURNED + m->head_size),
+        [LATENT_KV] = (int64_t)HEADS * (UNTURNED + m->head_size),
+        [STILL] = UNTURNED,
         [EXPERT_FF] = EXPERT_FEED_FORWARD,
     };
     memcpy(out, sizes, sizeof sizes);
@@ -230,6 +255,14 @@ static const tensor_row rows[] = {
     {QKV_BIAS, 0, "blk.attn_v.bias", BIAS, {KV}},
     {TOGETHER, 0, "blk.attn_qkv.weight", MATRIX, {QKV, EMBD}},
     {TOGETHER | BIASES, 0, "blk.attn_qkv.bias", BIAS, {QKV}},
+    {LATENT, 0, "blk.attn_q_a.weight", MATRIX, {LOW_Q, EMBD}},
+    {LATENT, 0, "blk.attn_q_a_norm.weight", GAIN, {LOW_Q}},
+    {LATENT, 0, "blk.attn_q_b.weight", MATRIX, {LATENT_Q, LOW_Q}},
+    {LATENT, 0, "blk.attn_kv_a_mqa.weight", MATRIX, {LOW_ROW, EMBD}},
+    {LATENT, 0, "blk.attn_kv_a_norm.weight", GAIN, {LOW_KV}},
+    {LATENT | STRETCHED, 0, "blk.attn_kv_b.weight", MATRIX, {LATENT_KV, LOW_KV}},
+    {LATENT, STRETCHED, "blk.attn_k_b.weight", TABLE, {N_HEADS, LOW_KV, STILL}},
+    {LATENT, STRETCHED, "blk.attn_v_b.weight", MATRIX, {N_HEADS, HEAD, LOW_KV}},
     {QK_NORM, 0, "blk.attn_q_norm.weight", GAIN, {HEAD}},
     {QK_NORM, 0, "blk.attn_k_norm.weight", GAIN, {HEAD}},
     {ROW_NORM, 0, "blk.attn_q_norm.weight", GAIN, {Q}},
@@ -262,6 +295,8 @@ static const tensor_row rows[] = {
     {EXPERT_BIASES, 0, "blk.ffn_gate_exps.bias", REACH, {N_EXPERTS, EXPERT_FF}},
     {EXPERT_BIASES, 0, "blk.ffn_up_exps.bias", REACH, {N_EXPERTS, EXPERT_FF}},
     {EXPERT_BIASES, 0, "blk.ffn_down_exps.bias", BIAS, {N_EXPERTS, EMBD}},
+    {DENSE_FIRST | EXPERT | LATENT, 0, "blk.exp_probs_b.bias", BIAS, {N_EXPERTS}},
+    {DENSE_FIRST | EXPERT | QK_NORM, 0, "blk.exp_probs_b.bias", BIAS, {N_EXPERTS}},
     {SHARED_GATE, 0, "blk.ffn_gate_inp_shexp.weight", TABLE, {EMBD}},
     {SHARED, 0, "blk.ffn_gate_shexp.weight", MATRIX, {EXPERT_FF, EMBD}},
     {SHARED, 0, "blk.ffn_up_shexp.weight", MATRIX, {EXPERT_FF, EMBD}},
@@ -295,6 +330,12 @@ static tensor make_tensor(const tensor_row *row, const int64_t sizes[N_SIZES], i
     return t;
 }
 
+static unsigned features_of(const model *m, int layer) {
+    const unsigned of_experts = EXPERT | LARGE | SHARED | SHARED_GATE;
+    return m->features & DENSE_FIRST && layer == 0 ? (m->features & ~of_experts) | GATED
+                                                   : m->features;
+}
+
 /* All tensors of a model, each layer's together. */
 static int list_tensors(const model *m, ig_dtype type, tensor out[MAX_TENSORS]) {
     int64_t sizes[N_SIZES];
@@ -307,7 +348,8 @@ static int list_tensors(const model *m, ig_dtype type, tensor out[MAX_TENSORS]) 
         while (in_layer && strncmp(rows[end].name, "blk.", 4) == 0) end++;
         for (int layer = 0; layer < (in_layer ? m->layers : 1); layer++)
             for (size_t i = r; i < end; i++)
-                if ((rows[i].features & ~m->features) == 0 && (rows[i].unless & m->features) == 0)
+                if ((rows[i].features & ~features_of(m, layer)) == 0 &&
+                    (rows[i].unless & features_of(m, layer)) == 0)
                     out[count++] = make_tensor(&rows[i], sizes, layer, type);
         r = end;
     }
@@ -372,8 +414,38 @@ static void put_experts(keys *k, const model *m) {
     ig_gguf_writer_u32(k->w, key(k, "expert_used_count"), EXPERTS_USED);
     if (!(m->features & LARGE))
         ig_gguf_writer_u32(k->w, key(k, "expert_feed_forward_length"), EXPERT_FEED_FORWARD);
-    if (m->features & SHARED)
+    if (m->features & DENSE_FIRST) {
+        ig_gguf_writer_u32(k->w, key(k, "leading_dense_block_count"), 1);
+        ig_gguf_writer_u32(k->w, key(k, "expert_shared_count"), 1);
+        ig_gguf_writer_f32(k->w, key(k, "expert_weights_scale"), 1.5f);
+    } else if (m->features & SHARED) {
         ig_gguf_writer_u32(k->w, key(k, "expert_shared_feed_forward_length"), EXPERT_FEED_FORWARD);
+    }
+    if (m->features & DENSE_FIRST && m->features & (LATENT | QK_NORM)) {
+        ig_gguf_writer_u32(k->w, key(k, "expert_gating_func"), 2);
+        ig_gguf_writer_bool(k->w, key(k, "expert_weights_norm"), true);
+    }
+}
+
+/* Keys that are made of less, and are kept as that, or as they are. */
+static void put_latent(keys *k, const model *m) {
+    const bool made = m->features & STRETCHED;
+    const uint32_t key_width = UNTURNED + (uint32_t)m->head_size;
+    const uint32_t row = LATENT_RANK + (uint32_t)m->head_size;
+    if (!(m->features & LATENT)) return;
+    ig_gguf_writer_u32(k->w, key(k, "attention.q_lora_rank"), QUERY_RANK);
+    ig_gguf_writer_u32(k->w, key(k, "attention.kv_lora_rank"), LATENT_RANK);
+    ig_gguf_writer_u32(k->w, key(k, "attention.key_length"), made ? key_width : row);
+    ig_gguf_writer_u32(k->w, key(k, "attention.value_length"),
+                       made ? (uint32_t)m->head_size : LATENT_RANK);
+    if (made) {
+        ig_gguf_writer_f32(k->w, key(k, "rope.scaling.yarn_log_multiplier"), 0.0707f);
+        return;
+    }
+    ig_gguf_writer_u32(k->w, key(k, "attention.key_length_mla"), key_width);
+    ig_gguf_writer_u32(k->w, key(k, "attention.value_length_mla"), (uint32_t)m->head_size);
+    ig_gguf_writer_u32(k->w, key(k, "expert_group_count"), 2);
+    ig_gguf_writer_u32(k->w, key(k, "expert_group_used_count"), 1);
 }
 
 /* Numbers that few architectures have, far from what would not show. */
@@ -393,6 +465,7 @@ static void put_special(keys *k, const model *m) {
     const unsigned both = PRE_NORM | POST_NORM;
     if (strcmp(m->arch, "llama") == 0) ig_gguf_writer_u32(k->w, key(k, "vocab_size"), MODEL_TOKENS);
     put_experts(k, m);
+    put_latent(k, m);
     for (size_t i = 0; i < sizeof own_numbers / sizeof *own_numbers; i++)
         if (strcmp(m->arch, own_numbers[i].arch) == 0)
             ig_gguf_writer_f32(k->w, key(k, own_numbers[i].name), own_numbers[i].value);

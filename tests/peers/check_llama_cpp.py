@@ -33,7 +33,8 @@ WITH_GELU = ("gemma", "gpt2", "gptneox", "phi2", "falcon", "starcoder2")
 # A router that is nearly undecided goes another way by a rounding, which is no error: where weights are
 # rounded, all experts are used.
 USED = {"qwen3moe": "qwen3moe", "qwen2moe": "qwen2moe", "olmoe": "olmoe", "granitemoe": "granitemoe",
-        "mixtral": "llama", "gpt-oss": "gpt-oss"}
+        "mixtral": "llama", "gpt-oss": "gpt-oss", "deepseek": "deepseek", "deepseek2": "deepseek2",
+        "deepseek2-made": "deepseek2", "dots1": "dots1"}
 EXPERTS = 4
 
 # model, keys that are set, in what type of weights
@@ -147,6 +148,14 @@ def check_logits(ingot, path, peer, name, kind):
         raise SystemExit(f"{path.name}: too far apart")
 
 
+def all_experts(name):
+    """The keys that let every row go to all of them."""
+    keys = {USED[name] + ".expert_used_count": EXPERTS}
+    if name == "deepseek2":
+        keys["deepseek2.expert_group_count"] = 1
+    return keys
+
+
 def check_embedding(ingot, path, kind):
     theirs = numpy.array(Peer(path, embedding=True).model.embed(TEXT, normalize=True))
     ours = numpy.array(run(ingot, "embed", "-m", path, "-p", TEXT, "--json")["data"][0]["embedding"])
@@ -172,7 +181,7 @@ def main():
                     continue
                 if name in USED and kind not in ("f32", "f16"):
                     source, path = path, folder / f"{name}.{kind}.all"
-                    write_variant(source, path, {USED[name] + ".expert_used_count": EXPERTS})
+                    write_variant(source, path, all_experts(name))
                 peer = Peer(path)
                 if kind == "f32":
                     check_tokens(ingot, path, peer)

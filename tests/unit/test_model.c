@@ -110,6 +110,8 @@ static void a_head_with_a_flipped_bit_is_refused_or_runs(void **state) {
         OK(model_save(model_name(i), has_experts ? IG_Q2_K : usual, path));
         assert_true(flip_bits(head_bytes(), 53) > 0);
     }
+    OK(model_save("deepseek2", usual, path));
+    assert_true(flip_bits(head_bytes(), 211) > 0);
 }
 
 static void a_file_that_is_cut_off_is_refused(void **state) {
@@ -183,6 +185,26 @@ static void what_does_not_fit_its_architecture_is_named(void **state) {
          "glm4: tensor blk.0.ffn_up.bias is none that is known"},
         {"mixtral", "expert_used_count\4\0\0\0\2", "expert_used_count\4\0\0\0\11", 22,
          "expert_used_count is 9; from 1 to 4"},
+        {"gpt-oss", "blk.3.attn_sinks.weight", "blk.3.attn_Sinks.weight", 23,
+         "gpt-oss: tensor blk.3.attn_sinks.weight is missing"},
+        {"gpt-oss", "attention.sliding_window", "attention.sliding_windaw", 24,
+         "key gpt-oss.attention.sliding_window is missing"},
+        {"dots1", "leading_dense_block_count\4\0\0\0\1", "leading_dense_block_count\4\0\0\0\2", 30,
+         "dots1: tensor blk.1.ffn_gate.weight is missing"},
+        {"deepseek", "leading_dense_block_count\4\0\0\0\1", "leading_dense_block_count\4\0\0\0\11",
+         30, "leading_dense_block_count is 9; from 0 to 3"},
+        {"deepseek2", "blk.1.attn_k_b.weight", "blk.1.attn_K_b.weight", 21,
+         "deepseek2: tensor blk.1.attn_k_b.weight is missing"},
+        {"deepseek2", "blk.2.attn_q_a.weight", "blk.2.attn_kv_b.weight", 21,
+         "deepseek2: tensor blk.2.attn_q_a.weight is missing"},
+        {"deepseek2", "attention.key_length_mla\4\0\0\0\140", "attention.key_length_mla\4\0\0\0\40",
+         29, "all 32 numbers of a key turn"},
+        {"deepseek2", "expert_group_count\4\0\0\0\2", "expert_group_count\4\0\0\0\3", 23,
+         "4 experts in 3 groups"},
+        {"deepseek2", "expert_used_count\4\0\0\0\2", "expert_used_count\4\0\0\0\3", 22,
+         "3 experts out of 1 groups of 2"},
+        {"deepseek2", "expert_gating_func\4\0\0\0\2", "expert_gating_func\4\0\0\0\4", 23,
+         "expert_gating_func is 4; from 0 to 2"},
         {"gpt2", "position_embd.weight", "position_Embd.weight", 20,
          "gpt2: tensor position_embd.weight is missing"},
         {"bert", "token_types.weight", "token_Types.weight", 18,
