@@ -19,8 +19,9 @@ enum { IG_POOLING_NONE, IG_POOLING_MEAN, IG_POOLING_CLS, IG_POOLING_LAST }; /* a
 struct ig_hyper {
     ig_lm_config size;
     int64_t n_experts, n_experts_used, d_ff_expert;
-    int64_t d_ff_shared;             /* of the expert that all rows go to; 0: there is none */
-    int64_t n_dense;                 /* the first layers, which have none */
+    int64_t d_ff_shared; /* of the expert that all rows go to; 0: there is none */
+    int64_t n_ahead;     /* layers behind the last, which guess further tokens and are left alone */
+    int64_t n_dense;     /* the first layers, which have none */
     int64_t n_groups, n_groups_used; /* experts are chosen from the best groups; 0: from all */
     bool raw_routes;     /* weights of experts are those of all, and do not sum up to 1 */
     bool sigmoid_routes; /* they are each by itself, not by softmax */
@@ -67,7 +68,7 @@ IG_MUST_CHECK ig_status ig_hyper_read(const ig_keys *keys, const ig_arch *arch, 
 /* For read(): the experts that IG_EXPERT_KEYS tell of. */
 #define IG_EXPERT_KEYS                                                                         \
     "expert_gating_func", "expert_weights_scale", "expert_shared_count", "expert_group_count", \
-        "expert_group_used_count", "leading_dense_block_count"
+        "expert_group_used_count", "leading_dense_block_count", "nextn_predict_layers"
 IG_MUST_CHECK ig_status ig_hyper_read_experts(const ig_keys *keys, ig_hyper *h);
 
 /* For read(): how often a layer sees all in spite of the window, and the pace of the others'
@@ -163,6 +164,7 @@ extern const ig_weight_row ig_weights_head_norms[];   /* of q and k, head by hea
 extern const ig_weight_row ig_weights_row_norms[];    /* the same, all heads together */
 extern const ig_weight_row ig_weights_post_norms[];   /* behind each part */
 extern const ig_weight_row ig_weights_gated[];        /* norm, gate, up, down */
+extern const ig_weight_row ig_weights_gated_late[];   /* the same, the norm by another name */
 extern const ig_weight_row ig_weights_gate_up[];      /* the same, gate and up in one */
 extern const ig_weight_row ig_weights_plain[];        /* norm, up, down */
 extern const ig_weight_row ig_weights_experts[];      /* router, gate, up, down; also one for all */

@@ -243,16 +243,19 @@ static ig_status read_numbers(const ig_keys *keys, const ig_arch *arch, ig_hyper
 
 ig_status ig_hyper_read_experts(const ig_keys *keys, ig_hyper *h) {
     enum { BY_SOFTMAX = 1, BY_SIGMOID = 2 };
-    int64_t shared = 0, gating = BY_SOFTMAX;
+    int64_t shared = 0, gating = h->sigmoid_routes ? BY_SIGMOID : BY_SOFTMAX;
     bool sums_to_one = false;
     char key[KEY_BYTES];
     IG_TRY(ig_key_int(keys, "expert_count", IG_REQUIRED, 1, 65536, &h->n_experts));
     IG_TRY(ig_key_int(keys, "expert_feed_forward_length", IG_REQUIRED, 1, MOST, &h->d_ff_expert));
+    IG_TRY(ig_key_int(keys, "nextn_predict_layers", IG_OPTIONAL, 0, h->size.n_layers - 1,
+                      &h->n_ahead));
+    h->size.n_layers -= h->n_ahead;
     IG_TRY(ig_key_int(keys, "leading_dense_block_count", IG_OPTIONAL, 0, h->size.n_layers,
                       &h->n_dense));
     IG_TRY(ig_key_int(keys, "expert_shared_count", IG_OPTIONAL, 0, 64, &shared));
-    h->d_ff_shared = shared * h->d_ff_expert;
-    IG_TRY(ig_key_int(keys, "expert_gating_func", IG_OPTIONAL, 0, BY_SIGMOID, &gating));
+    h->d_ff_shared = shared * (h->d_ff_shared > 0 ? h->d_ff_shared : h->d_ff_expert);
+    IG_TRY(ig_key_int(keys, "expert_gating_func", IG_OPTIONAL, 1, BY_SIGMOID, &gating));
     h->sigmoid_routes = gating == BY_SIGMOID;
     (void)ig_gguf_bool(keys->file, full_name(keys, "expert_weights_norm", key), &sums_to_one);
     h->raw_routes = !sums_to_one;

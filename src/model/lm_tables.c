@@ -36,13 +36,16 @@ const ig_weight_row ig_weights_post_norms[] = {
     {0},
 };
 
+#define GATED                                                                               \
+    {"ffn_gate.weight", IG_LAYER(gate), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER | IG_DENSE}, \
+        {"ffn_up.weight", IG_LAYER(up), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER | IG_DENSE}, \
+        {"ffn_down.weight", IG_LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER | IG_DENSE},
+
 const ig_weight_row ig_weights_gated[] = {
-    {"ffn_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"ffn_gate.weight", IG_LAYER(gate), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER | IG_DENSE},
-    {"ffn_up.weight", IG_LAYER(up), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER | IG_DENSE},
-    {"ffn_down.weight", IG_LAYER(down), {IG_BY_MODEL, IG_BY_FF}, IG_EACH_LAYER | IG_DENSE},
-    {0},
-};
+    {"ffn_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER}, GATED{0}};
+
+const ig_weight_row ig_weights_gated_late[] = {
+    {"post_attention_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER}, GATED{0}};
 
 const ig_weight_row ig_weights_gate_up[] = {
     {"ffn_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},

@@ -155,6 +155,15 @@ static bool is_beside(const char *name) {
     return false;
 }
 
+/* Of a layer behind the last. */
+static bool is_ahead(const char *name, const ig_hyper *h) {
+    ig_hyper all = *h;
+    int64_t layer;
+    all.size.n_layers += h->n_ahead;
+    (void)name_in_layer(name, &all, &layer);
+    return layer >= h->size.n_layers;
+}
+
 /* A weight that nobody asks for would be missing in what is computed. */
 static ig_status check_known(const ig_keys *keys, const ig_arch *arch, const ig_hyper *h,
                              const ig_gguf_tensor *t) {
@@ -165,7 +174,7 @@ static ig_status check_known(const ig_keys *keys, const ig_arch *arch, const ig_
         if (is_of(row, h, layer) && (layer >= 0) == ((row->flags & IG_EACH_LAYER) != 0) &&
             strcmp(row->name, name) == 0)
             return IG_OK;
-    if (is_beside(name)) return IG_OK;
+    if (is_beside(name) || is_ahead(t->name, h)) return IG_OK;
     return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is none that is known in %lld layers",
                    keys->source, keys->arch, t->name, (long long)h->size.n_layers);
 }

@@ -322,7 +322,9 @@ static generated generate(const char *name, ig_dtype type) {
                    {"deepseek", "deepseek.expert_used_count"},
                    {"deepseek2", "deepseek2.expert_used_count"},
                    {"deepseek2-made", "deepseek2.expert_used_count"},
-                   {"dots1", "dots1.expert_used_count"}};
+                   {"dots1", "dots1.expert_used_count"},
+                   {"bailingmoe2", "bailingmoe2.expert_used_count"},
+                   {"glm4moe", "glm4moe.expert_used_count"}};
     generated m = {.name = name};
     model_bytes made;
     snprintf(m.path, sizeof m.path, "/tmp/ingot-golden-%d-%s.gguf", (int)getpid(), name);

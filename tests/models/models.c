@@ -178,6 +178,11 @@ static const model models[] = {
      OUTPUT | EXPERT | SHARED | PRE_NORM | DENSE_FIRST | LATENT | STRETCHED},
     {"dots1", "dots1", "gpt-2", 3, 32, HEADS, 10000, true,
      OUTPUT | SEPARATE | QK_NORM | EXPERT | SHARED | PRE_NORM | DENSE_FIRST},
+    {"bailingmoe2", "bailingmoe2", "gpt-2", 3, 32, KV_HEADS, 600000, true,
+     OUTPUT | TOGETHER | QK_NORM | EXPERT | SHARED | PRE_NORM | DENSE_FIRST | PARTLY},
+    {"glm4moe", "glm4moe", "gpt-2", 3, 32, KV_HEADS, 1000000, true,
+     OUTPUT | SEPARATE | QKV_BIAS | QK_NORM | EXPERT | SHARED | PRE_NORM | LATE_NORM | PARTLY |
+         DENSE_FIRST},
 };
 enum { N_MODELS = sizeof models / sizeof *models, N_KINDS = 10 };
 

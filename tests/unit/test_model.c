@@ -204,7 +204,7 @@ static void what_does_not_fit_its_architecture_is_named(void **state) {
         {"deepseek2", "expert_used_count\4\0\0\0\2", "expert_used_count\4\0\0\0\3", 22,
          "3 experts out of 1 groups of 2"},
         {"deepseek2", "expert_gating_func\4\0\0\0\2", "expert_gating_func\4\0\0\0\4", 23,
-         "expert_gating_func is 4; from 0 to 2"},
+         "expert_gating_func is 4; from 1 to 2"},
         {"gpt2", "position_embd.weight", "position_Embd.weight", 20,
          "gpt2: tensor position_embd.weight is missing"},
         {"bert", "token_types.weight", "token_Types.weight", 18,
@@ -254,6 +254,8 @@ static void keys_that_would_change_the_answer_and_are_not_known_are_named(void *
         {"qwen3moe", "qwen3moe.expert_gating_func", "2", "expert_gating_func is 2"},
         {"qwen3moe", "qwen3moe.expert_shared_count", "1", "expert_shared_count is 1"},
         {"phi3", "phi3.rope.scaling.yarn_log_multiplier", "0.1", "yarn_log_multiplier is 0.1"},
+        {"glm4moe", "glm4moe.nextn_predict_layers", "3", "nextn_predict_layers is 3; from 0 to 2"},
+        {"qwen3moe", "qwen3moe.nextn_predict_layers", "1", "nextn_predict_layers is 1"},
         {"gpt2", "gpt2.attention.max_alibi_bias", "8.0", "max_alibi_bias is 8"},
         {"gpt2", "gpt2.attention.key_length", "0", "key_length is 0; from 1"},
     };
@@ -274,7 +276,9 @@ static void keys_that_say_what_is_usual_are_no_error(void **state) {
         {"llama-tied", "llama.rope.scaling.type", "\"longrope\""}, /* has rope_freqs.weight */
         {"qwen3moe", "qwen3moe.expert_weights_norm", "true"},
         {"qwen3moe", "qwen3moe.expert_gating_func", "1"},
-        {"qwen3", "qwen3.attention.scale", "0.125"}, /* 1 / sqrt(64) */
+        {"qwen3", "qwen3.attention.scale", "0.125"},      /* 1 / sqrt(64) */
+        {"glm4moe", "glm4moe.nextn_predict_layers", "1"}, /* the last layer is not the model's */
+        {"glm4moe", "glm4moe.nextn_predict_layers", "0"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         save_with(cases[i][0], cases[i][1], cases[i][2]);

@@ -1,4 +1,5 @@
-/* dots1: norms of heads, and a mixture of experts behind layers without. */
+/* dots1 and bailingmoe2 (Ling 2): norms of heads, and a mixture of experts behind layers without.
+ */
 #include "model/lm.h"
 
 static const char *const own_keys[] = {IG_EXPERT_KEYS, NULL};
@@ -10,6 +11,17 @@ static const ig_weight_row *const weights[] = {
 const ig_arch ig_arch_dots1 = {
     .name = "dots1",
     .description = "dots.llm1: norms of heads, a mixture of experts behind layers without",
+    .has_cache = true,
+    .weights = weights,
+    .own_keys = own_keys,
+    .read = ig_hyper_read_experts,
+    .hidden = ig_lm_decode_swiglu,
+    .head = ig_lm_head,
+};
+
+const ig_arch ig_arch_bailingmoe2 = {
+    .name = "bailingmoe2",
+    .description = "Ling 2: norms of heads, a mixture of experts behind layers without",
     .has_cache = true,
     .weights = weights,
     .own_keys = own_keys,

@@ -5,7 +5,6 @@
 #include "model/lm.h"
 
 static const ig_weight_row own[] = {
-    {"post_attention_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
     {"attn_sinks.weight", IG_LAYER(sinks), {IG_BY_EACH_HEAD}, IG_EACH_LAYER},
     {"ffn_gate_inp.bias", IG_LAYER(router_bias), {IG_BY_EXPERTS}, IG_EACH_LAYER},
     {"ffn_gate_exps.bias",
@@ -23,8 +22,13 @@ static const ig_weight_row own[] = {
     {0},
 };
 
-static const ig_weight_row *const weights[] = {
-    ig_weights_ends, ig_weights_attention, ig_weights_biases, ig_weights_experts, own, NULL};
+static const ig_weight_row *const weights[] = {ig_weights_ends,
+                                               ig_weights_attention,
+                                               ig_weights_biases,
+                                               ig_weights_gated_late,
+                                               ig_weights_experts,
+                                               own,
+                                               NULL};
 
 static ig_status read(const ig_keys *keys, ig_hyper *h) {
     int64_t need;
