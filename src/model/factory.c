@@ -6,25 +6,27 @@
 #include "model/arch.h"
 
 extern const ig_arch ig_arch_llm, ig_arch_gpt, ig_arch_tinyllm, ig_arch_llama, ig_arch_internlm2,
-    ig_arch_ernie4_5, ig_arch_exaone, ig_arch_smollm3, ig_arch_arcee, ig_arch_granite,
-    ig_arch_granitemoe, ig_arch_minicpm, ig_arch_qwen2, ig_arch_qwen2moe, ig_arch_qwen3,
-    ig_arch_qwen3moe, ig_arch_gemma, ig_arch_gemma2, ig_arch_gemma3, ig_arch_olmo2, ig_arch_olmoe,
-    ig_arch_phi2, ig_arch_phi3, ig_arch_glm4, ig_arch_stablelm, ig_arch_orion, ig_arch_nemotron,
-    ig_arch_command_r, ig_arch_cohere2, ig_arch_falcon, ig_arch_gpt2, ig_arch_gptneox,
-    ig_arch_starcoder2, ig_arch_gpt_oss, ig_arch_deepseek, ig_arch_deepseek2, ig_arch_dots1,
-    ig_arch_bailingmoe2, ig_arch_glm4moe, ig_arch_bert;
+    ig_arch_ernie4_5, ig_arch_exaone, ig_arch_exaone4, ig_arch_smollm3, ig_arch_arcee,
+    ig_arch_granite, ig_arch_granitemoe, ig_arch_minicpm, ig_arch_qwen2, ig_arch_qwen2moe,
+    ig_arch_qwen3, ig_arch_qwen3moe, ig_arch_gemma, ig_arch_gemma2, ig_arch_gemma3, ig_arch_olmo2,
+    ig_arch_olmoe, ig_arch_phi2, ig_arch_phi3, ig_arch_glm4, ig_arch_stablelm, ig_arch_orion,
+    ig_arch_nemotron, ig_arch_command_r, ig_arch_cohere2, ig_arch_falcon, ig_arch_gpt2,
+    ig_arch_gptneox, ig_arch_starcoder2, ig_arch_gpt_oss, ig_arch_deepseek, ig_arch_deepseek2,
+    ig_arch_dots1, ig_arch_bailingmoe2, ig_arch_glm4moe, ig_arch_seed_oss, ig_arch_hunyuan_dense,
+    ig_arch_hunyuan_moe, ig_arch_bert;
 
 static const ig_arch *const archs[] = {
-    &ig_arch_llm,       &ig_arch_gpt,        &ig_arch_tinyllm, /* trained */
-    &ig_arch_llama,     &ig_arch_internlm2,  &ig_arch_ernie4_5,    &ig_arch_exaone,
-    &ig_arch_smollm3,   &ig_arch_arcee,      &ig_arch_granite,     &ig_arch_granitemoe,
-    &ig_arch_minicpm,   &ig_arch_qwen2,      &ig_arch_qwen2moe,    &ig_arch_qwen3,
-    &ig_arch_qwen3moe,  &ig_arch_gemma,      &ig_arch_gemma2,      &ig_arch_gemma3,
-    &ig_arch_olmo2,     &ig_arch_olmoe,      &ig_arch_phi2,        &ig_arch_phi3,
-    &ig_arch_glm4,      &ig_arch_stablelm,   &ig_arch_orion,       &ig_arch_nemotron,
-    &ig_arch_command_r, &ig_arch_cohere2,    &ig_arch_falcon,      &ig_arch_gpt2,
-    &ig_arch_gptneox,   &ig_arch_starcoder2, &ig_arch_gpt_oss,     &ig_arch_deepseek,
-    &ig_arch_deepseek2, &ig_arch_dots1,      &ig_arch_bailingmoe2, &ig_arch_glm4moe,
+    &ig_arch_llm,        &ig_arch_gpt,       &ig_arch_tinyllm, /* trained */
+    &ig_arch_llama,      &ig_arch_internlm2, &ig_arch_ernie4_5,      &ig_arch_exaone,
+    &ig_arch_exaone4,    &ig_arch_smollm3,   &ig_arch_arcee,         &ig_arch_granite,
+    &ig_arch_granitemoe, &ig_arch_minicpm,   &ig_arch_qwen2,         &ig_arch_qwen2moe,
+    &ig_arch_qwen3,      &ig_arch_qwen3moe,  &ig_arch_gemma,         &ig_arch_gemma2,
+    &ig_arch_gemma3,     &ig_arch_olmo2,     &ig_arch_olmoe,         &ig_arch_phi2,
+    &ig_arch_phi3,       &ig_arch_glm4,      &ig_arch_stablelm,      &ig_arch_orion,
+    &ig_arch_nemotron,   &ig_arch_command_r, &ig_arch_cohere2,       &ig_arch_falcon,
+    &ig_arch_gpt2,       &ig_arch_gptneox,   &ig_arch_starcoder2,    &ig_arch_gpt_oss,
+    &ig_arch_deepseek,   &ig_arch_deepseek2, &ig_arch_dots1,         &ig_arch_bailingmoe2,
+    &ig_arch_glm4moe,    &ig_arch_seed_oss,  &ig_arch_hunyuan_dense, &ig_arch_hunyuan_moe,
     &ig_arch_bert,
 };
 enum { ARCHS = sizeof archs / sizeof archs[0] };

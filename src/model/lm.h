@@ -39,6 +39,8 @@ struct ig_hyper {
     float score_cap, logit_cap;                         /* stays within, by tanh; 0: anywhere */
     ig_rope_options rope, rope_window; /* of all layers, or apart for windowed ones; no factors */
     int64_t unturned_period;           /* each such layer turns no heads; 0: all do */
+    bool windows_unstretched;          /* their positions are as they are, other layers' are not */
+    bool norms_turned;                 /* heads are normed behind their rotation */
     int64_t rope_ctx_len;              /* that the model was first trained with; 0: not said */
     float yarn; /* by so much the context was stretched, as YaRN does; 0: not so */
     float yarn_fast,
@@ -165,6 +167,7 @@ extern const ig_weight_row ig_weights_row_norms[];    /* the same, all heads tog
 extern const ig_weight_row ig_weights_post_norms[];   /* behind each part */
 extern const ig_weight_row ig_weights_gated[];        /* norm, gate, up, down */
 extern const ig_weight_row ig_weights_gated_late[];   /* the same, the norm by another name */
+extern const ig_weight_row ig_weights_bare[];         /* both parts, without these norms */
 extern const ig_weight_row ig_weights_gate_up[];      /* the same, gate and up in one */
 extern const ig_weight_row ig_weights_plain[];        /* norm, up, down */
 extern const ig_weight_row ig_weights_experts[];      /* router, gate, up, down; also one for all */

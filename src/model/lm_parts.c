@@ -45,6 +45,8 @@ static ig_tensor *factors_for(const ig_lm *m, const ig_rows *rows) {
 ig_tensor *ig_lm_turn(const ig_lm *m, const ig_rows *rows, const ig_rope_options *rope,
                       ig_tensor *x) {
     ig_rope_options options = *rope;
+    if (m->hyper->windows_unstretched && rope == &m->hyper->rope_window)
+        return ig_rope(x, rows->positions, options);
     options.factors = factors_for(m, rows);
     options.magnitude = m->hyper->rope_gain;
     return ig_rope(x, rows->positions, options);
@@ -62,12 +64,18 @@ static ig_tensor *attend(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tens
                                        l->sinks};
     if (l->kv_a) return ig_lm_linear(ig_lm_attend_latent(m, i, rows, x), l->o, NULL);
     ig_lm_qkv heads = ig_lm_project(m, l, x);
-    heads.q = norm_heads(m, heads.q, l->q_norm);
-    heads.k = norm_heads(m, heads.k, l->k_norm);
+    if (!h->norms_turned) {
+        heads.q = norm_heads(m, heads.q, l->q_norm);
+        heads.k = norm_heads(m, heads.k, l->k_norm);
+    }
     if (!m->positions && !ends_period(h->unturned_period, i)) {
         const ig_rope_options *rope = sees_all ? &h->rope : &h->rope_window;
         heads.q = ig_lm_turn(m, rows, rope, heads.q);
         heads.k = ig_lm_turn(m, rows, rope, heads.k);
+    }
+    if (h->norms_turned) {
+        heads.q = norm_heads(m, heads.q, l->q_norm);
+        heads.k = norm_heads(m, heads.k, l->k_norm);
     }
     ig_tensor *y = ig_rows_attend_with(rows, i, heads.q, heads.k, heads.v, options);
     return ig_lm_linear(y, l->o, l->o_bias);

@@ -8,15 +8,15 @@ const ig_weight_row ig_weights_ends[] = {
     {0},
 };
 
+#define HEADS                                                                                   \
+    {"attn_q.weight", IG_LAYER(q), {IG_BY_HEADS, IG_BY_MODEL}, IG_EACH_LAYER | IG_APART},       \
+        {"attn_k.weight", IG_LAYER(k), {IG_BY_KEYS, IG_BY_MODEL}, IG_EACH_LAYER | IG_APART},    \
+        {"attn_v.weight", IG_LAYER(v), {IG_BY_VALUES, IG_BY_MODEL}, IG_EACH_LAYER | IG_APART},  \
+        {"attn_qkv.weight", IG_LAYER(qkv), {IG_BY_QKV, IG_BY_MODEL}, IG_EACH_LAYER | IG_FUSED}, \
+        {"attn_output.weight", IG_LAYER(o), {IG_BY_MODEL, IG_BY_HEAD_VALUES}, IG_EACH_LAYER},
+
 const ig_weight_row ig_weights_attention[] = {
-    {"attn_norm.weight", IG_LAYER(attn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},
-    {"attn_q.weight", IG_LAYER(q), {IG_BY_HEADS, IG_BY_MODEL}, IG_EACH_LAYER | IG_APART},
-    {"attn_k.weight", IG_LAYER(k), {IG_BY_KEYS, IG_BY_MODEL}, IG_EACH_LAYER | IG_APART},
-    {"attn_v.weight", IG_LAYER(v), {IG_BY_VALUES, IG_BY_MODEL}, IG_EACH_LAYER | IG_APART},
-    {"attn_qkv.weight", IG_LAYER(qkv), {IG_BY_QKV, IG_BY_MODEL}, IG_EACH_LAYER | IG_FUSED},
-    {"attn_output.weight", IG_LAYER(o), {IG_BY_MODEL, IG_BY_HEAD_VALUES}, IG_EACH_LAYER},
-    {0},
-};
+    {"attn_norm.weight", IG_LAYER(attn_norm), {IG_BY_MODEL}, IG_EACH_LAYER}, HEADS{0}};
 
 const ig_weight_row ig_weights_head_norms[] = {
     {"attn_q_norm.weight", IG_LAYER(q_norm), {IG_BY_HEAD}, IG_EACH_LAYER},
@@ -46,6 +46,8 @@ const ig_weight_row ig_weights_gated[] = {
 
 const ig_weight_row ig_weights_gated_late[] = {
     {"post_attention_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER}, GATED{0}};
+
+const ig_weight_row ig_weights_bare[] = {HEADS GATED{0}};
 
 const ig_weight_row ig_weights_gate_up[] = {
     {"ffn_norm.weight", IG_LAYER(ffn_norm), {IG_BY_MODEL}, IG_EACH_LAYER},

@@ -324,7 +324,8 @@ static generated generate(const char *name, ig_dtype type) {
                    {"deepseek2-made", "deepseek2.expert_used_count"},
                    {"dots1", "dots1.expert_used_count"},
                    {"bailingmoe2", "bailingmoe2.expert_used_count"},
-                   {"glm4moe", "glm4moe.expert_used_count"}};
+                   {"glm4moe", "glm4moe.expert_used_count"},
+                   {"hunyuan-moe", "hunyuan-moe.expert_used_count"}};
     generated m = {.name = name};
     model_bytes made;
     snprintf(m.path, sizeof m.path, "/tmp/ingot-golden-%d-%s.gguf", (int)getpid(), name);

@@ -183,6 +183,16 @@ static const model models[] = {
     {"glm4moe", "glm4moe", "gpt-2", 3, 32, KV_HEADS, 1000000, true,
      OUTPUT | SEPARATE | QKV_BIAS | QK_NORM | EXPERT | SHARED | PRE_NORM | LATE_NORM | PARTLY |
          DENSE_FIRST},
+    {"olmo3", "olmo2", "gpt-2", 4, 32, HEADS, 500000, true,
+     OUTPUT | SEPARATE | ROW_NORM | GATED | POST_NORM | WINDOWED | STRETCHED},
+    {"exaone4", "exaone4", "gpt-2", 2, 32, KV_HEADS, 1000000, true,
+     ROPE_FREQS | SEPARATE | QK_NORM | GATED | POST_NORM},
+    {"seed_oss", "seed_oss", "gpt-2", 2, 64, KV_HEADS, 10000000, true,
+     OUTPUT | SEPARATE | QKV_BIAS | GATED | PRE_NORM | LATE_NORM | KEY_LENGTH},
+    {"hunyuan-dense", "hunyuan-dense", "gpt-2", 2, 64, KV_HEADS, 10000, true,
+     SEPARATE | QK_NORM | GATED | PRE_NORM | KEY_LENGTH},
+    {"hunyuan-moe", "hunyuan-moe", "gpt-2", 2, 32, KV_HEADS, 10000, true,
+     SEPARATE | QK_NORM | EXPERT | LARGE | SHARED | PRE_NORM},
 };
 enum { N_MODELS = sizeof models / sizeof *models, N_KINDS = 10 };
 
@@ -419,6 +429,8 @@ static void put_experts(keys *k, const model *m) {
     ig_gguf_writer_u32(k->w, key(k, "expert_used_count"), EXPERTS_USED);
     if (!(m->features & LARGE))
         ig_gguf_writer_u32(k->w, key(k, "expert_feed_forward_length"), EXPERT_FEED_FORWARD);
+    else if (m->features & QK_NORM)
+        ig_gguf_writer_u32(k->w, key(k, "expert_feed_forward_length"), FEED_FORWARD);
     if (m->features & DENSE_FIRST) {
         ig_gguf_writer_u32(k->w, key(k, "leading_dense_block_count"), 1);
         ig_gguf_writer_u32(k->w, key(k, "expert_shared_count"), 1);

@@ -35,7 +35,7 @@ WITH_GELU = ("gemma", "gpt2", "gptneox", "phi2", "falcon", "starcoder2")
 USED = {"qwen3moe": "qwen3moe", "qwen2moe": "qwen2moe", "olmoe": "olmoe", "granitemoe": "granitemoe",
         "mixtral": "llama", "gpt-oss": "gpt-oss", "deepseek": "deepseek", "deepseek2": "deepseek2",
         "deepseek2-made": "deepseek2", "dots1": "dots1", "bailingmoe2": "bailingmoe2",
-        "glm4moe": "glm4moe"}
+        "glm4moe": "glm4moe", "hunyuan-moe": "hunyuan-moe"}
 EXPERTS = 4
 
 # model, keys that are set, in what type of weights

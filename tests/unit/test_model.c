@@ -239,7 +239,6 @@ static void keys_that_would_change_the_answer_and_are_not_known_are_named(void *
         {"gemma3", "gemma3.attn_logit_softcapping", "50.0", "attn_logit_softcapping is 50"},
         {"llama", "llama.logit_scale", "0.5", "logit_scale is 0.5"},
         {"llama", "llama.expert_count", "8", "key llama.expert_used_count is missing"},
-        {"olmo2", "olmo2.attention.sliding_window", "16", "olmo2 with a window (Olmo 3) is not"},
         {"glm4", "glm4.rope.dimension_sections", "[8,4]", "positions in pictures are not known"},
         {"olmoe", "olmoe.expert_weights_norm", "true", "expert_weights_norm is not false"},
         {"granite", "granite.final_logit_softcapping", "30.0", "final_logit_softcapping is 30"},
