@@ -201,6 +201,7 @@ static const struct {
     {"residual_scale", 1, offsetof(ig_hyper, residual_scale)},
     {"attention.max_alibi_bias", 0, 0},
     {"attention.clamp_kqv", 0, 0},
+    {"attention.temperature_scale", 0, 0},
     {"expert_gating_func", 1, 0}, /* softmax */
     {"expert_weights_scale", 1, offsetof(ig_hyper, routes_scale)},
     {"expert_shared_count", 0, 0},
