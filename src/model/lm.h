@@ -19,19 +19,20 @@ enum { IG_POOLING_NONE, IG_POOLING_MEAN, IG_POOLING_CLS, IG_POOLING_LAST }; /* a
 struct ig_hyper {
     ig_lm_config size;
     int64_t n_experts, n_experts_used, d_ff_expert;
-    int64_t d_ff_shared; /* of the expert that all rows go to; 0: there is none */
-    int64_t n_ahead;     /* layers behind the last, which guess further tokens and are left alone */
-    int64_t n_dense;     /* the first layers, which have none */
+    int64_t d_ff_shared;             /* of the expert that all rows go to; 0: there is none */
+    int64_t n_dense;                 /* so many layers at the begin have no experts */
     int64_t n_groups, n_groups_used; /* experts are chosen from the best groups; 0: from all */
     bool raw_routes;     /* weights of experts are those of all, and do not sum up to 1 */
     bool sigmoid_routes; /* they are each by itself, not by softmax */
     float routes_scale;  /* 0: nothing is scaled */
-    int64_t query_rank, latent_rank;  /* queries, keys and values are made of so many numbers; 0: */
-    int64_t latent_key, latent_value; /* of the model's width.  Widths of a head then */
-    bool keeps_latent;     /* the cache has what keys and values are made of, once for all heads */
-    int64_t window;        /* positions that a row of a windowed layer sees; 0: all */
-    int64_t window_period; /* each such layer sees all the same; 0: none does */
-    int64_t pooling;       /* IG_POOLING_* */
+    int64_t n_ahead;     /* layers behind the last, which guess further tokens and are left alone */
+    int64_t query_rank;  /* numbers that queries are made of; 0: of the model's width */
+    int64_t latent_rank; /* the same of keys and values, whose widths are then */
+    int64_t latent_key, latent_value;
+    bool keeps_latent; /* the cache has these numbers, once for all heads, not keys and values */
+    int64_t window;    /* positions that a row of a windowed layer sees; 0: all */
+    int64_t window_period;     /* each such layer sees all the same; 0: none does */
+    int64_t pooling;           /* IG_POOLING_* */
     bool layer_norm, parallel; /* as its architecture is, unless the file says otherwise */
     float norm_eps;
     float attention_scale;                              /* 0: 1 / sqrt(head) */
@@ -101,8 +102,7 @@ typedef struct ig_lm {
     ig_tensor *embed, *positions, *types, *embed_norm, *embed_norm_bias;
     ig_tensor *norm, *norm_bias, *output, *output_bias;
     ig_tensor *rope_factors, *rope_long, *rope_short;
-    ig_tensor
-        *head_numbers; /* [heads], i32: 0, 1, 2 ..., where the cache keeps what keys are made of */
+    ig_tensor *head_numbers; /* [heads], i32: 0, 1, 2 ...; NULL where nobody asks for them */
     ig_lm_layer layers[];
 } ig_lm;
 

@@ -34,6 +34,11 @@ static ig_tensor *norm_heads(const ig_lm *m, ig_tensor *x, ig_tensor *weight) {
     return ig_reshape(ig_rms_norm(rows, weight, m->hyper->norm_eps), s);
 }
 
+static void norm_both(const ig_lm *m, const ig_lm_layer *l, ig_lm_qkv *heads) {
+    heads->q = norm_heads(m, heads->q, l->q_norm);
+    heads->k = norm_heads(m, heads->k, l->k_norm);
+}
+
 /* Long contexts have factors of their own, and so have short ones. */
 static ig_tensor *factors_for(const ig_lm *m, const ig_rows *rows) {
     const ig_hyper *h = m->hyper;
@@ -64,19 +69,13 @@ static ig_tensor *attend(const ig_lm *m, int64_t i, const ig_rows *rows, ig_tens
                                        l->sinks};
     if (l->kv_a) return ig_lm_linear(ig_lm_attend_latent(m, i, rows, x), l->o, NULL);
     ig_lm_qkv heads = ig_lm_project(m, l, x);
-    if (!h->norms_turned) {
-        heads.q = norm_heads(m, heads.q, l->q_norm);
-        heads.k = norm_heads(m, heads.k, l->k_norm);
-    }
+    if (!h->norms_turned) norm_both(m, l, &heads);
     if (!m->positions && !ends_period(h->unturned_period, i)) {
         const ig_rope_options *rope = sees_all ? &h->rope : &h->rope_window;
         heads.q = ig_lm_turn(m, rows, rope, heads.q);
         heads.k = ig_lm_turn(m, rows, rope, heads.k);
     }
-    if (h->norms_turned) {
-        heads.q = norm_heads(m, heads.q, l->q_norm);
-        heads.k = norm_heads(m, heads.k, l->k_norm);
-    }
+    if (h->norms_turned) norm_both(m, l, &heads);
     ig_tensor *y = ig_rows_attend_with(rows, i, heads.q, heads.k, heads.v, options);
     return ig_lm_linear(y, l->o, l->o_bias);
 }
@@ -184,6 +183,7 @@ static ig_tensor *by_experts(ig_tensor *y, ig_tensor *weight, ig_tensor *bias, i
     return ig_add(product, ig_matmul_grouped(ones, bias, groups.offsets));
 }
 
+/* The `count` largest numbers of each row, and where they stand. */
 static ig_tensor *largest_of(ig_tensor *x, int64_t count, ig_tensor **out_ids) {
     *out_ids = ig_route(x, (ig_route_options){.count = (int)count}).ids;
     return ig_gather(x, *out_ids, 1);
@@ -224,7 +224,7 @@ static ig_routed routes(const ig_hyper *h, const ig_lm_layer *l, ig_tensor *rows
         ig_tensor *shares = h->sigmoid_routes ? ig_sigmoid(logits) : ig_softmax(logits, -1);
         ig_tensor *scores = l->choice_bias ? ig_add(shares, l->choice_bias) : shares;
         if (h->n_groups > 0) scores = among_best_groups(h, scores);
-        (void)largest_of(scores, h->n_experts_used, &routed.ids);
+        routed.ids = ig_route(scores, options).ids;
         routed.weights = ig_gather(shares, routed.ids, 1);
         if (!h->raw_routes)
             routed.weights =

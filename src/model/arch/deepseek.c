@@ -72,6 +72,9 @@ static ig_status read_scale(const ig_keys *keys, ig_hyper *h) {
 }
 
 static ig_status read_latent(const ig_keys *keys, ig_hyper *h) {
+    if (h->window > 0)
+        return IG_FAIL(IG_ERR_FORMAT, "%s: deepseek2 with a window of %lld is not known",
+                       keys->source, (long long)h->window);
     IG_TRY(ig_hyper_read_experts(keys, h));
     IG_TRY(read_widths(keys, h));
     return read_scale(keys, h);
