@@ -10,6 +10,12 @@ static uint64_t matmul_flop(const ig_step *step) {
     return 2 * count(&step->out[0]) * (uint64_t)a.dim[a.rank - (attrs.transpose_a ? 2 : 1)];
 }
 
+/* x [s, k] by the matrix of each row's expert -> [s, n]; or x and dy [s, n] by each other. */
+static uint64_t grouped_flop(const ig_step *step) {
+    const ig_operand *other = step->op == IG_OP_MATMUL_GROUPED ? &step->out[0] : &step->in[1];
+    return 2 * count(&step->in[0]) * (uint64_t)other->desc.shape.dim[1];
+}
+
 /* Scores and sums over them: two products of [t, s, width] for each head, half if causal; the
  * gradient has five. */
 static uint64_t attention_flop(const ig_step *step) {
@@ -33,6 +39,8 @@ static bool touches_rows(const ig_step *step, uint32_t i) {
 
 uint64_t ig_step_flop(const ig_step *step) {
     if (step->op == IG_OP_MATMUL) return matmul_flop(step);
+    if (step->op == IG_OP_MATMUL_GROUPED || step->op == IG_OP_MATMUL_GROUPED_GRAD)
+        return grouped_flop(step);
     if (step->op == IG_OP_ATTENTION || step->op == IG_OP_ATTENTION_GRAD)
         return attention_flop(step);
     uint64_t most = 0; /* one for each element of the largest operand */
@@ -51,9 +59,19 @@ uint64_t ig_operand_bytes(const ig_operand *o) {
     return ig_desc_bytes(desc, &bytes) ? bytes : 0;
 }
 
+/* Of the matrices of experts, no more are read than there are rows. */
+static uint64_t touched_bytes(const ig_step *step, uint32_t i) {
+    const ig_operand *o = ig_step_operand(step, i);
+    const uint64_t all = ig_operand_bytes(o);
+    if (step->op != IG_OP_MATMUL_GROUPED || i != 1) return all;
+    const uint64_t rows = (uint64_t)step->in[0].desc.shape.dim[0];
+    const uint64_t experts = (uint64_t)o->desc.shape.dim[0];
+    return rows < experts ? all / experts * rows : all;
+}
+
 uint64_t ig_step_bytes(const ig_step *step) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
-        if (!touches_rows(step, i)) bytes += ig_operand_bytes(ig_step_operand(step, i));
+        if (!touches_rows(step, i)) bytes += touched_bytes(step, i);
     return bytes;
 }

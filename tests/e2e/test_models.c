@@ -379,6 +379,33 @@ static void a_profile_of_a_plan_counts_what_attention_computes(void **state) {
     json_decref(root);
 }
 
+/* One row that goes to two of four experts reads the weights of two: 256 by 256 in blocks of 34
+ * bytes for 32 numbers. */
+static void a_plan_counts_the_experts_that_a_row_goes_to(void **state) {
+    (void)state;
+    enum { ROWS = 2, WIDTH = 256, MATRIX = WIDTH * WIDTH / 32 * 34, FLOATS = ROWS * WIDTH * 4 };
+    enum { OFFSETS = (MODEL_EXPERTS + 1) * 4 };
+    char path[] = "/tmp/ingot-experts-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(model_save("qwen3moe", IG_Q8_0, path), IG_OK);
+    json_t *root = json_of(RUN("plan", "-m", path, "-b", "1", "--json"), "ingot.plan.v1");
+    const json_t *step;
+    size_t i, found = 0;
+    json_array_foreach(json_object_get(json_object_get(root, "plan"), "steps"), i, step) {
+        if (strcmp(json_string_value(json_object_get(step, "op")), "matmul_grouped") != 0) continue;
+        assert_int_equal(json_integer_value(json_object_get(step, "flop")),
+                         2 * ROWS * WIDTH * WIDTH);
+        assert_int_equal(json_integer_value(json_object_get(step, "bytes")),
+                         ROWS * MATRIX + 2 * FLOATS + OFFSETS);
+        found++;
+    }
+    assert_int_equal(found, 2 * 3); /* gate, up and down in two layers */
+    json_decref(root);
+    unlink(path);
+}
+
 /* ---- chat ---- */
 
 static program_result chat_with(const char *lines, const char *option, const char *value) {
@@ -697,6 +724,7 @@ int main(void) {
         cmocka_unit_test(logits_come_with_their_tokens),
         cmocka_unit_test(bench_perplexity_parity_embed_and_plan_take_a_model),
         cmocka_unit_test(a_profile_of_a_plan_counts_what_attention_computes),
+        cmocka_unit_test(a_plan_counts_the_experts_that_a_row_goes_to),
         cmocka_unit_test(a_conversation_remembers_until_it_is_reset),
         cmocka_unit_test(a_conversation_goes_on_behind_lines_without_an_answer),
         cmocka_unit_test(a_template_that_is_not_known_is_said_to_be),
