@@ -51,6 +51,9 @@ VARIANTS = [
     ("gemma3", "window", {"gemma3.attention.sliding_window": 5}),
     ("qwen3moe", "one", {"qwen3moe.expert_used_count": 1}),
     ("gpt-oss", "window", {"gpt-oss.attention.sliding_window": 3}),
+    ("deepseek2", "softmax", {"deepseek2.expert_gating_func": 1}),
+    ("dots1", "softmax", {"dots1.expert_gating_func": 1, "dots1.expert_weights_scale": 1.0}),
+    ("glm4moe", "one", {"glm4moe.expert_used_count": 1, "glm4moe.expert_weights_scale": 2.5}),
     ("llama", "aligned", {"general.alignment": 64}),
 ]
 
