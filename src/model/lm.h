@@ -65,6 +65,9 @@ IG_MUST_CHECK ig_status ig_key_int(const ig_keys *keys, const char *name, ig_nee
 IG_MUST_CHECK ig_status ig_key_real(const ig_keys *keys, const char *name, ig_need need, float low,
                                     float high, float *out);
 
+/* The same of true and false, which may lack. */
+IG_MUST_CHECK ig_status ig_key_bool(const ig_keys *keys, const char *name, bool *out);
+
 /* The sizes and numbers that all architectures have. */
 IG_MUST_CHECK ig_status ig_hyper_read(const ig_keys *keys, const ig_arch *arch, ig_hyper *out);
 

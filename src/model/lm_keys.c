@@ -73,6 +73,13 @@ ig_status ig_key_real(const ig_keys *keys, const char *name, ig_need need, float
     return IG_OK;
 }
 
+ig_status ig_key_bool(const ig_keys *keys, const char *name, bool *out) {
+    char key[KEY_BYTES];
+    if (!ig_gguf_find(keys->file, full_name(keys, name, key))) return IG_OK;
+    if (ig_gguf_bool(keys->file, key, out)) return IG_OK;
+    return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is neither true nor false", keys->source, key);
+}
+
 /* ---- sizes ---- */
 
 static const struct {
@@ -246,7 +253,6 @@ ig_status ig_hyper_read_experts(const ig_keys *keys, ig_hyper *h) {
     enum { BY_SOFTMAX = 1, BY_SIGMOID = 2 };
     int64_t shared = 0, gating = h->sigmoid_routes ? BY_SIGMOID : BY_SOFTMAX;
     bool sums_to_one = false;
-    char key[KEY_BYTES];
     IG_TRY(ig_key_int(keys, "expert_count", IG_REQUIRED, 1, 65536, &h->n_experts));
     IG_TRY(ig_key_int(keys, "expert_feed_forward_length", IG_REQUIRED, 1, MOST, &h->d_ff_expert));
     IG_TRY(ig_key_int(keys, "nextn_predict_layers", IG_OPTIONAL, 0, h->size.n_layers - 1,
@@ -258,7 +264,7 @@ ig_status ig_hyper_read_experts(const ig_keys *keys, ig_hyper *h) {
     h->d_ff_shared = shared * (h->d_ff_shared > 0 ? h->d_ff_shared : h->d_ff_expert);
     IG_TRY(ig_key_int(keys, "expert_gating_func", IG_OPTIONAL, 1, BY_SIGMOID, &gating));
     h->sigmoid_routes = gating == BY_SIGMOID;
-    (void)ig_gguf_bool(keys->file, full_name(keys, "expert_weights_norm", key), &sums_to_one);
+    IG_TRY(ig_key_bool(keys, "expert_weights_norm", &sums_to_one));
     h->raw_routes = !sums_to_one;
     IG_TRY(ig_key_int(keys, "expert_group_count", IG_OPTIONAL, 0, h->n_experts, &h->n_groups));
     if (h->n_groups <= 1) {

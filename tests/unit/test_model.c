@@ -253,6 +253,7 @@ static void keys_that_would_change_the_answer_and_are_not_known_are_named(void *
         {"qwen3moe", "qwen3moe.expert_gating_func", "2", "expert_gating_func is 2"},
         {"qwen3moe", "qwen3moe.expert_shared_count", "1", "expert_shared_count is 1"},
         {"phi3", "phi3.rope.scaling.yarn_log_multiplier", "0.1", "yarn_log_multiplier is 0.1"},
+        {"deepseek", "deepseek.expert_weights_norm", "\"yes\"", "weights_norm is neither true nor"},
         {"deepseek2", "deepseek2.attention.sliding_window", "64", "window of 64 is not known"},
         {"deepseek2", "deepseek2.attention.temperature_scale", "0.1", "temperature_scale is 0.1"},
         {"glm4moe", "glm4moe.nextn_predict_layers", "3", "nextn_predict_layers is 3; from 0 to 2"},

@@ -59,13 +59,15 @@ static ig_status read_widths(const ig_keys *keys, ig_hyper *h) {
                    keys->source, keys->arch, (long long)h->latent_key);
 }
 
-/* Where the context was stretched, scores are scaled, or turned heads are (twice, then). */
+/* Where the context was stretched, turned heads are scaled by YaRN's gain; or, by a multiplier that
+ * the file has, all scores are and turned heads are not. */
 static ig_status read_scale(const ig_keys *keys, ig_hyper *h) {
     float share = 0;
     IG_TRY(ig_key_real(keys, "rope.scaling.yarn_log_multiplier", IG_OPTIONAL, 0, 10, &share));
     const float stretch = h->yarn > 1 ? logf(h->yarn) : 0;
     float gain = h->rope_gain > 0 ? h->rope_gain : 1;
-    if (share > 0) h->rope_gain = gain /= 1 + 0.1F * stretch;
+    if (share > 0) gain /= 1 + 0.1F * stretch; /* what YaRN has put into it */
+    h->rope_gain = gain;
     const float all = gain * (1 + share * stretch);
     h->attention_scale = all * all / sqrtf((float)h->latent_key);
     return IG_OK;

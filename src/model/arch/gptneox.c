@@ -15,8 +15,7 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,
 static const char *const own_keys[] = {"use_parallel_residual", NULL};
 
 static ig_status read(const ig_keys *keys, ig_hyper *h) {
-    (void)ig_gguf_bool(keys->file, "gptneox.use_parallel_residual", &h->parallel);
-    return IG_OK;
+    return ig_key_bool(keys, "use_parallel_residual", &h->parallel);
 }
 
 const ig_arch ig_arch_gptneox = {
