@@ -34,13 +34,20 @@ static void add_class(ig_session *s, int64_t rows, int64_t picks) {
 
 enum { ALL_WANTED = 16 };
 
+/* The next number of rows that is worth a class.  What lies between is computed for nobody: up to
+ * eight rows, and on a GPU, reading the weights takes longer than that. */
+static int64_t next_size(int64_t rows, bool gpu) {
+    if (gpu || rows < 8) return 2 * rows;
+    return rows + (rows < 16 ? 2 : rows < 32 ? 8 : 16);
+}
+
 /*
  * From the smallest on: a token, a few sequences that grow together, pieces of a prompt.
  * A prompt wants the logits of one row, and none of its pieces but the last do; all of
  * them are a class of their own, but for so few rows that it makes no difference.
  */
-static void make_sizes(ig_session *s, int64_t chunk) {
-    for (int64_t rows = 1; rows < chunk && rows <= 64; rows *= 2) {
+static void make_sizes(ig_session *s, int64_t chunk, bool gpu) {
+    for (int64_t rows = 1; rows < chunk && rows <= 64; rows = next_size(rows, gpu)) {
         if (rows > ALL_WANTED) add_class(s, rows, 1);
         add_class(s, rows, rows);
     }
@@ -108,7 +115,7 @@ static ig_status resolve(ig_session *s, const ig_session_options *o, int64_t *ou
     const bool listed = ig_ctx_device_class(s->ctx) == IG_DEVICE_NPU;
     if (!listed ||
         !make_listed(s, ig_ctx_batch_sizes(s->ctx), o->chunk ? o->chunk : (int64_t)MOST_CHUNK))
-        make_sizes(s, chunk);
+        make_sizes(s, chunk, gpu);
     IG_TRY(cache_type(o->cache_k, ig_lm_key_width(c), &s->cache_k));
     return cache_type(o->cache_v, ig_lm_value_width(c), &s->cache_v);
 }

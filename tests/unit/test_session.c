@@ -173,6 +173,35 @@ static void logits_do_not_depend_on_threads_chunks_or_neighbours_for_any_type(vo
         check_model("llama", types[i], NULL);
 }
 
+/* So many texts that grow together, each as if it were alone. */
+static void logits_do_not_depend_on_how_many_grow_together(void **state) {
+    (void)state;
+    enum { MOST = 50, TOKENS = 2 };
+    static float want[MOST][VOCABULARY], got[MOST][VOCABULARY];
+    ig_model *model = load("llama", IG_Q5_K);
+    engine e = open_engine(model, 2, &(ig_session_options){.sequences = MOST});
+    int32_t tokens[LENGTH];
+    for (int s = 0; s < MOST; s++) {
+        fill(tokens, s);
+        for (int i = 0; i < TOKENS; i++) feed(&e, s, tokens + i, 1, want[s]);
+        OK(ig_session_truncate(e.session, s, 0));
+    }
+    for (int count = 2; count <= MOST; count += EVERY) {
+        ig_session_row rows[MOST];
+        for (int i = 0; i < TOKENS; i++) {
+            for (int s = 0; s < count; s++) {
+                fill(tokens, s);
+                rows[s] = (ig_session_row){.sequence = s, .token = tokens[i], .logits = got[s]};
+            }
+            OK(ig_session_run(e.session, rows, count));
+        }
+        assert_memory_equal(got, want, (size_t)count * sizeof got[0]);
+        for (int s = 0; s < count; s++) OK(ig_session_truncate(e.session, s, 0));
+    }
+    close_engine(&e);
+    ig_model_release(model);
+}
+
 /* Steps of attention in a plan that compute so many rows. */
 static int attentions_of(const ig_plan *plan, int64_t rows) {
     int count = 0;
@@ -453,6 +482,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_do_not_depend_on_threads_chunks_or_neighbours),
         cmocka_unit_test(logits_do_not_depend_on_threads_chunks_or_neighbours_for_any_type),
+        cmocka_unit_test(logits_do_not_depend_on_how_many_grow_together),
         cmocka_unit_test(the_last_layer_computes_rows_whose_logits_are_asked_for),
         cmocka_unit_test(contexts_share_one_set_of_weights),
         cmocka_unit_test(a_sequence_that_forgot_goes_on_as_if_it_had_never_known),

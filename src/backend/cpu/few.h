@@ -7,8 +7,7 @@
 #ifndef IG_BACKEND_CPU_FEW_H
 #define IG_BACKEND_CPU_FEW_H
 
-#include "backend/cpu/dots.h"
-#include "backend/cpu/vec_tile.h"
+#include "backend/cpu/runs.h"
 
 enum {
     FEW_AT_ONCE = 32,                /* rows, at most */
@@ -23,19 +22,11 @@ enum {
 /* Rows that go this way.  With 8 lanes there are too few registers for a tile, and all rows do. */
 static inline bool is_few(int64_t rows) { return VF_LANES == 8 || rows <= FEW_AT_ONCE; }
 
-IG_INLINE int halves_of(const ig_dtype type) { return kind_halves(panel_types[type].kind); }
-
 /* Processors with tiles have two pipes for dots, and these wait for each other in the sums of one
  * row.  There several rows go through a block at once, as many as registers have room for; one pipe
  * is as busy with one row after the other. */
 IG_INLINE int rows_at_once(const ig_dtype type) {
     return ROWS_AT_ONCE > 2 && halves_of(type) == 2 ? 2 : ROWS_AT_ONCE;
-}
-
-/* Lines of a step each need no opening.  There they are read, and those to come fetched, between
- * the dots: all before them would be time of its own. */
-IG_INLINE bool reads_lines(const ig_dtype type) {
-    return ROWS_AT_ONCE > 1 && packed_types[type].form == EIGHTS;
 }
 
 /* What some groups have for a block, opened: vector v of each. */
@@ -46,21 +37,9 @@ typedef struct open_blocks {
     int64_t ahead; /* how far from each lies what is fetched with it; 0: nothing */
 } open_blocks;
 
-/* Some rows of activations, `stride` blocks apart. */
-typedef struct rounded_rows {
-    const rounded *x;
-    int64_t stride, count;
-} rounded_rows;
-
 /* Of rows that go through a block at once, and groups. */
 typedef vi wholes_at_once[ROWS_AT_ONCE][GROUPS_IN_REGISTERS];
 typedef vf sums_at_once[ROWS_AT_ONCE][GROUPS_IN_REGISTERS];
-
-/* To the second cache: the first can wait for a few lines only at a time. */
-IG_INLINE void fetch(const uint8_t *p, const int bytes) {
-    IG_UNROLL
-    for (int i = 0; i < bytes; i += LINE) __builtin_prefetch(p + i, 0, 2);
-}
 
 /* Step j of some groups, which share what is read of a row. */
 IG_INLINE void dot_step(const ig_dtype type, const open_blocks *o, const rounded_rows *x,
@@ -248,15 +227,6 @@ IG_INLINE void add_at_once(const ig_dtype type, const open_blocks *o, const roun
     }
 }
 
-/* Or gcc keeps both what was opened and what it was opened from, and has no registers left. */
-IG_INLINE void hide_opened(open_blocks *o, const int groups) {
-    IG_UNROLL
-    for (int g = 0; g < groups; g++) {
-        IG_UNROLL
-        for (int j = 0; j < STEPS; j++) vi_hide(&o->w[g][j]);
-    }
-}
-
 /* Block b of some groups, times all rows. */
 IG_INLINE void add_block_of_rows(const ig_dtype type, open_blocks *o, int64_t b,
                                  const rounded_rows *rows, float *sums, int64_t columns,
@@ -268,7 +238,9 @@ IG_INLINE void add_block_of_rows(const ig_dtype type, open_blocks *o, int64_t b,
     if (DOT_IN_PAIRS && panel_types[type].is_wide)
         for (; r + WIDE_ROWS <= count; r += WIDE_ROWS, x.x += WIDE_ROWS * stride)
             add_wide_rows(o, x.x, stride, sums + r * columns, columns, groups);
-    if (at_once > 1 && !reads_lines(type)) hide_opened(o, groups);
+    IG_UNROLL
+    for (int g = 0; g < groups; g++)
+        if (at_once > 1 && !reads_lines(type)) hide_opened(o->w[g]);
     for (; at_once > 1 && r + at_once <= count; r += at_once, x.x += at_once * stride, o->ahead = 0)
         add_at_once(type, o, &x, sums + r * columns, columns, groups, at_once);
     for (; r < count; r++, x.x += stride, o->ahead = 0)
@@ -287,13 +259,11 @@ IG_INLINE void add_groups(const ig_dtype type, const uint8_t *w, int64_t group_b
     }
 }
 
-/* Several rows times some groups: a block is opened once for all of them, while the next ones are
- * under way, and the sums, [rows][groups * PANEL_COLUMNS], wait in the first cache. */
-IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t blocks,
-                        const rounded_rows *rows, float *sums, int64_t groups) {
-    if (VF_LANES == 1) return;
+/* A block is opened once for all rows, while the next ones are under way, and the sums, [rows]
+ * [groups * PANEL_COLUMNS], wait in the first cache. */
+IG_INLINE void add_blocks(const ig_dtype type, const uint8_t *w, int64_t group_bytes,
+                          int64_t blocks, const rounded_rows *rows, float *sums, int64_t groups) {
     const int64_t columns = groups * PANEL_COLUMNS;
-    memset(sums, 0, (size_t)(rows->count * columns) * sizeof *sums);
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t ahead =
             fetch_from(type, b, blocks, STREAMS_OF_SEVERAL, (groups - 1) * group_bytes);
@@ -305,6 +275,21 @@ IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_byt
             add_groups(type, w + g * group_bytes, group_bytes, b, rows, sums + g * PANEL_COLUMNS,
                        columns, 1, ahead);
     }
+}
+
+/* Several rows times some groups. */
+IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t blocks,
+                        const rounded_rows *rows, float *sums, int64_t groups) {
+    if (VF_LANES == 1) return;
+    memset(sums, 0, (size_t)(rows->count * groups * PANEL_COLUMNS) * sizeof *sums);
+    if (!HAS_TILES || rows->count > RUN_ROWS) {
+        add_blocks(type, w, group_bytes, blocks, rows, sums, groups);
+        return;
+    }
+    IG_UNROLL
+    for (int n = 2; n <= RUN_ROWS; n++)
+        if (HAS_TILES && n == rows->count)
+            add_runs(type, w, group_bytes, blocks, rows, sums, groups, n);
 }
 
 typedef void one_row_fn(const uint8_t *w, int64_t stream_bytes, int64_t jump, int64_t blocks,

@@ -114,15 +114,13 @@ IG_INLINE void tiled_add(const panel *const *p, const char *x, int64_t b, const 
     }
 }
 
-enum { TILED_AHEAD = 2 }; /* lines for each block that are fetched meanwhile */
-
 /* What is done beside block b: its whole numbers come out of the tiles, those of the next go in,
  * and vectors have those of the one before. */
 IG_INLINE void tiled_beside(const panel *const *p, const char *x, int64_t b, int64_t blocks,
                             tiled_wholes *whole, vf (*sum)[TILE_VECTORS], const tile_out *out,
                             const int rows, const bool odd) {
     const int64_t x_bytes = tiled_block_bytes(rows);
-    fetch(out->ahead + b * TILED_AHEAD * LINE, TILED_AHEAD * LINE);
+    fetch_beside(out, b);
     if (b + 1 < blocks) tiled_start(p, x + (b + 1) * x_bytes, b + 1, !odd);
     tiled_take(&whole[odd], odd);
     if (b > 0) tiled_add(p, x + (b - 1) * x_bytes, b - 1, &whole[!odd], sum, rows);
@@ -188,13 +186,15 @@ static inline void tiled_through(const whole_block *p, const panel *const *panel
                     .waiting = part->room->waiting,
                     .first = first == 0,
                     .last = first + blocks == p->blocks};
+    const panels_ahead ahead = ahead_of(p, c, first + blocks, part->end - part->begin, blocks);
+    out.lines = ahead.lines;
     for (int64_t i = part->begin; i < part->end; i++) {
         const int64_t row = tiled_first(p->rows, i), rows = tiled_first(p->rows, i + 1) - row;
         const char *x = (const char *)p->x + tiled_place(p->rows, i, p->blocks);
         if (rows != part->configured) tile_begin(rows, STEPS, STEP_BYTES);
         part->configured = rows;
         out.y = p->y + row * p->y_row + c;
-        out.ahead = ahead_of(p, c, first + blocks, TILED_AHEAD * (i - part->begin) * blocks);
+        out.ahead = ahead_from(&ahead, i - part->begin, blocks);
         const ending end = ending_at(p->end, row * p->y_row + c);
         if (out.last) finish_soon(end, out.y, p->y_row, rows, out.columns);
         tiled_fns[rows - TILED_LEAST_ROWS](panels, x + first * tiled_block_bytes(rows), blocks,

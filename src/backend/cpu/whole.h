@@ -44,7 +44,8 @@ typedef struct tile_out {
     float (*waiting)[TILE_COLUMNS];
     const float *bias;    /* or NULL */
     bool first, last;     /* panels */
-    const uint8_t *ahead; /* what is fetched meanwhile, a line or two for each block */
+    const uint8_t *ahead; /* what is fetched meanwhile, */
+    int64_t lines;        /* so many for each block */
 } tile_out;
 
 typedef vf tile_sums[TILE_ROWS][TILE_VECTORS];
@@ -209,6 +210,12 @@ IG_INLINE void put_tile(const tile_out *out, vf (*sum)[TILE_VECTORS], const int 
         keep_sums(out, sum, rows);
 }
 
+/* What is fetched beside block b. */
+IG_INLINE void fetch_beside(const tile_out *out, int64_t b) {
+    const uint8_t *at = out->ahead + b * out->lines * LINE;
+    for (int64_t i = 0; i < out->lines; i++) __builtin_prefetch(at + i * LINE, 0, 2);
+}
+
 /* Adds `blocks` blocks of panels to the sums of some rows. */
 IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t blocks,
                         const tile_out *out, const int rows, const panel_kind kind,
@@ -220,7 +227,7 @@ IG_INLINE void add_tile(const panel *const *p, const rounded *const *x, int64_t 
     IG_UNROLL
     for (int r = 0; r < rows; r++) row[r] = x[r];
     for (int64_t b = 0; b < blocks; b++) {
-        __builtin_prefetch(out->ahead + b * LINE, 0, 2);
+        fetch_beside(out, b);
         if (adds_halves_first(kind))
             add_both(p, row, b, sum, rows, kind);
         else
@@ -371,18 +378,35 @@ static inline void fill_panels(const whole_block *p, int64_t c, int64_t first, i
 }
 
 /*
- * Line i of what the next panels will be opened from: more blocks of these groups, or the next
- * ones.  Tiles fetch it to the second cache a few lines each, and go on with groups behind when all
- * is there.  What is not packed is fetched when it is opened.
+ * What the next panels will be opened from: more blocks of these groups, or the next ones.  Tiles
+ * fetch it to the second cache, so many lines for each of their blocks that all will be there; many
+ * of them go on with groups behind.  What is not packed is fetched when it is opened.
  */
-static inline const uint8_t *ahead_of(const whole_block *p, int64_t c, int64_t next, int64_t i) {
-    if (!p->is_packed) return (const uint8_t *)p->x;
+typedef struct panels_ahead {
+    const uint8_t *from; /* in the first group */
+    int64_t w_row;       /* from it to the next */
+    int64_t group_lines; /* of one, */
+    int64_t lines;       /* and for a block of a tile */
+} panels_ahead;
+
+static inline panels_ahead ahead_of(const whole_block *p, int64_t c, int64_t next, int64_t n_tiles,
+                                    int64_t tile_blocks) {
+    if (!p->is_packed) return (panels_ahead){.from = (const uint8_t *)p->x, .group_lines = 1};
     const bool is_end = next >= p->blocks;
     const int64_t blocks = smaller(p->blocks - (is_end ? 0 : next), PANEL_BLOCKS);
-    const int64_t lines = packed_group_bytes(p->dtype, blocks) / LINE;
-    const int64_t group = c / PANEL_COLUMNS + (is_end ? TILE_GROUPS : 0) + i / lines;
+    const int64_t group = c / PANEL_COLUMNS + (is_end ? TILE_GROUPS : 0);
     const int64_t at = is_end ? 0 : packed_group_bytes(p->dtype, next);
-    return (const uint8_t *)p->w + group * p->w_row + at + i % lines * LINE;
+    const int64_t group_lines = packed_group_bytes(p->dtype, blocks) / LINE;
+    return (panels_ahead){.from = (const uint8_t *)p->w + group * p->w_row + at,
+                          .w_row = p->w_row,
+                          .group_lines = group_lines,
+                          .lines = 1 + TILE_GROUPS * group_lines / (n_tiles * tile_blocks)};
+}
+
+/* Where tile i begins to fetch. */
+static inline const uint8_t *ahead_from(const panels_ahead *a, int64_t i, int64_t tile_blocks) {
+    const int64_t line = i * tile_blocks * a->lines;
+    return a->from + line / a->group_lines * a->w_row + line % a->group_lines * LINE;
 }
 
 /* All rows through panels that begin at block `first`, in tiles of about the same size. */
@@ -396,13 +420,15 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
                     .bias = p->bias ? p->bias + c : NULL,
                     .first = first == 0,
                     .last = first + blocks == p->blocks};
+    const panels_ahead ahead = ahead_of(p, c, first + blocks, n_tiles, blocks);
+    out.lines = ahead.lines;
     for (int64_t i = 0; i < n_tiles; i++) {
         const rounded *x[TILE_ROWS];
         const int64_t r = p->rows * i / n_tiles, rows = p->rows * (i + 1) / n_tiles - r;
         for (int64_t k = 0; k < rows; k++) x[k] = p->x + (r + k) * p->x_row + first;
         out.y = p->y + r * p->y_row + c;
         out.waiting = room->waiting + r;
-        out.ahead = ahead_of(p, c, first + blocks, i * blocks);
+        out.ahead = ahead_from(&ahead, i, blocks);
         const ending end = ending_at(p->end, r * p->y_row + c);
         if (out.last) finish_soon(end, out.y, p->y_row, rows, out.columns);
         tiles[t->is_wide ? WIDE_TILES : (int)t->kind][rows - 1](panels, x, blocks, &out);
