@@ -35,12 +35,11 @@ FAMILIES(DECLARE, avx512, avx512)
 DECLARE(quant, avx512vnni)
 DECLARE(paged, avx512vnni)
 DECLARE(quant, amx)
+DECLARE(paged, amx)
 static const ig_cpu_entry *const lists_avx2[] = {FAMILIES(NAME, avx2, avx2) NULL};
 static const ig_cpu_entry *const lists_avx512[] = {FAMILIES(NAME, avx512, avx512) NULL};
 static const ig_cpu_entry *const lists_avx512vnni[] = {FAMILIES(NAME, avx512, avx512vnni) NULL};
-/* The first kernel that fits is taken, so those with tiles stand before the others. */
-static const ig_cpu_entry *const lists_amx[] = {NAME(quant, amx) FAMILIES(NAME, avx512, avx512vnni)
-                                                    NULL};
+static const ig_cpu_entry *const lists_amx[] = {FAMILIES(NAME, avx512, amx) NULL};
 
 /* They ask for all that CMakeLists.txt compiles with; whatever has AVX2 has F16C. */
 static bool has_avx2(void) {

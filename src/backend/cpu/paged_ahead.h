@@ -34,28 +34,10 @@ typedef struct ahead {
 
 /* ---- what is done between products ---- */
 
-/* What comes next is fetched in parts, one for each step that has time for it. */
-typedef struct portions {
-    const char *p; /* all before is on its way */
-    int64_t part;  /* bytes, times 256 */
-    int64_t due;
-} portions;
-
-/* Of rows that have no others between them. */
-IG_INLINE portions portions_of(const tile *t, int64_t parts) {
-    const bool whole = t->next && t->next_step == t->next_bytes;
-    return (portions){.p = t->next, .part = whole ? (BATCH * t->next_step << 8) / parts + 1 : 0};
-}
-
 /* Of others, the part that comes with unit i. */
 IG_INLINE void fetch_rows(const tile *t, int64_t i, int64_t units) {
     const int64_t row = BATCH * i / units;
     if (t->next_step != t->next_bytes) fetch(t, row, BATCH * (i + 1) / units - row);
-}
-
-IG_INLINE void fetch_part(portions *p) {
-    for (p->due += p->part; p->due > 0; p->due -= LINE << 8, p->p += LINE)
-        __builtin_prefetch(p->p, 0, 2);
 }
 
 /* The unit that is turned. */

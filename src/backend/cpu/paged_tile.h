@@ -11,6 +11,7 @@
 
 #include "backend/cpu/paged_whole.h"
 #include "backend/cpu/vec_bytes.h"
+#include "backend/cpu/vec_tile.h"
 #include "base/half.h"
 #include "ingot/blocks.h"
 #include "ingot/op.h"
@@ -66,11 +67,12 @@ IG_INLINE float stored_number(const char *p, const ig_dtype dtype) {
 /* ---- keys become columns ---- */
 
 /* Vectors of keys at a time: two, so that there are enough sums that do not wait for each other.
- * Of sixteen lanes one is enough when they come from rows, since turning those takes its time too.
+ * Of sixteen lanes one is enough when they come from rows, since turning those takes its time too,
+ * unless there are two pipes for products, as where there are tiles.
  */
 enum {
     KEY_VECTORS = 2,
-    ROW_VECTORS = VF_LANES == 16 ? 1 : 2,
+    ROW_VECTORS = VF_LANES == 16 && !HAS_TILES ? 1 : 2,
     MOST_KEYS = VF_LANES == 16 ? 4 : KEY_VECTORS, /* of columns, where registers hold the sums */
     KEY_LANES = KEY_VECTORS * VF_LANES,
 };
@@ -85,6 +87,25 @@ IG_INLINE void fetch(const tile *t, int64_t row, int64_t rows) {
     const char *end = t->next + (row + rows) * t->next_step;
     for (const char *p = t->next + row * t->next_step; p < end; p += step)
         for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(p + i, 0, 2);
+}
+
+/* What comes next, fetched in parts, one for each step that has time for it: a few at once would
+ * wait for each other, and so would what is behind them. */
+typedef struct portions {
+    const char *p; /* all before is on its way */
+    int64_t part;  /* bytes, times 256 */
+    int64_t due;
+} portions;
+
+/* Of rows that have no others between them. */
+IG_INLINE portions portions_of(const tile *t, int64_t parts) {
+    const bool whole = t->next && t->next_step == t->next_bytes;
+    return (portions){.p = t->next, .part = whole ? (BATCH * t->next_step << 8) / parts + 1 : 0};
+}
+
+IG_INLINE void fetch_part(portions *p) {
+    for (p->due += p->part; p->due > 0; p->due -= LINE << 8, p->p += LINE)
+        __builtin_prefetch(p->p, 0, 2);
 }
 
 /* Numbers that lie in COLUMN_BYTES. */
@@ -190,9 +211,10 @@ IG_INLINE void score_columns(const tile *t, const int queries) {
 
 /* sum[h] += the products with numbers [i, i + n). */
 IG_INLINE void add_chunk(const tile *t, const chunk *c, int64_t i, int64_t n, vf *sum,
-                         const int queries, const ig_dtype dtype) {
+                         portions *lines, const int queries, const ig_dtype dtype) {
     IG_UNROLL for (int k = 0; k < chunk_numbers(dtype); k++) {
         if (k >= n) continue;
+        if (k % 2 == 0) fetch_part(lines);
         vf key[ROW_VECTORS];
         IG_UNROLL for (int j = 0; j < ROW_VECTORS; j++) key[j] = column(c + j, k, dtype);
         IG_UNROLL for (int h = 0; h < queries; h++) {
@@ -208,6 +230,8 @@ IG_INLINE void score_rows(const tile *t, const int queries, const ig_dtype dtype
     const int64_t all = chunk_numbers(dtype), end = end_of(t, dtype),
                   together = ROW_VECTORS * VF_LANES;
     const int64_t portion = end > 0 ? (together * all + end - 1) / end : together;
+    const bool whole = t->next_step == t->next_bytes;
+    portions lines = portions_of(t, BATCH / together * ((t->width + 1) / 2));
     for (int64_t at = t->low / together * together; at < t->high; at += together) {
         const char *rows = t->rows + at * t->step;
         vf sum[TILE * ROW_VECTORS];
@@ -215,16 +239,16 @@ IG_INLINE void score_rows(const tile *t, const int queries, const ig_dtype dtype
         IG_UNROLL for (int h = 0; h < queries * ROW_VECTORS; h++) sum[h] = vf_set(0);
         int64_t ahead = at;
         for (int64_t i = 0; i < end; i += all, ahead += portion) {
-            if (ahead < at + together) fetch(t, ahead, portion);
+            if (!whole && ahead < at + together) fetch(t, ahead, portion);
             IG_UNROLL for (int j = 0; j < ROW_VECTORS; j++) load_chunk(
                 stored_at(rows, i, dtype) + j * VF_LANES * t->step, t->step, c + j, dtype);
-            add_chunk(t, c, i, all, sum, queries, dtype);
+            add_chunk(t, c, i, all, sum, &lines, queries, dtype);
         }
         if (dtype != IG_Q8_0 && end < t->width) {
             IG_UNROLL for (int j = 0; j < ROW_VECTORS; j++)
                 load_end(stored_at(rows, end, dtype) + j * VF_LANES * t->step, t->step,
                          t->width - end, c + j, dtype);
-            add_chunk(t, c, end, t->width - end, sum, queries, dtype);
+            add_chunk(t, c, end, t->width - end, sum, &lines, queries, dtype);
         }
         store_sums(t, at, sum, queries, ROW_VECTORS);
     }
