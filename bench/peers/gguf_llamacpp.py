@@ -4,6 +4,7 @@
     bench/peers/gguf_llamacpp.py                     all types: about twenty minutes on two cores
     bench/peers/gguf_llamacpp.py Q4_0 Q8_0           these alone
     bench/peers/gguf_llamacpp.py Q4_0 --quick        one short round, to see that it works
+    bench/peers/gguf_llamacpp.py --isa avx512vnni    neither side uses tiles (AMX)
 
 The files have the shape of Llama-3.2-1B and random weights: speed does not depend on what they
 say.  They are made once, the F16 file by this script and the others from it by `ingot quantize`,
@@ -43,8 +44,15 @@ HOME = os.path.join(ROOT, "build", "gguf-bench")
 TYPES = {"Q4_0": "Q4_0", "Q4_K_M": "Q4_K_M", "Q8_0": "Q8_0", "Q6_K": "Q6_K", "Q5_K": "Q5_K_M", "F16": "F16"}
 START_TOKENS = 8
 
-# All that this machine can do, and no more than the library.
-CMAKE_ARGS = "-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_SERVER=OFF"
+# No more of llama.cpp than the library.  gcc 12 takes it that LDTILECFG reads a pointer, and drops what
+# llama.cpp writes for it as dead stores: its tiles (AMX) would end in SIGILL.
+CMAKE_ARGS = "-DLLAVA_BUILD=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_SERVER=OFF -DCMAKE_CXX_FLAGS='-fno-tree-dse -fno-dse'"
+
+# What either side may use, by what INGOT_ISA calls it: all that this machine can do, or no tiles.
+ISAS = {
+    "native": "-DGGML_NATIVE=ON",
+    "avx512vnni": "-DGGML_NATIVE=OFF -DGGML_AVX512=ON -DGGML_AVX512_VBMI=ON -DGGML_AVX512_VNNI=ON -DGGML_BMI2=ON",
+}
 
 # name, title, tokens of a prompt, tokens made, texts at once
 TESTS = [
@@ -269,8 +277,9 @@ def peer_run(job):
 # ---- in turns ----
 
 
-def ask_json(command):
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+def ask_json(command, more={}):
+    surroundings = {**os.environ, **more}
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=surroundings).stdout)
 
 
 def run_llama(args, path, test, runs):
@@ -283,7 +292,7 @@ def run_ingot(args, path, test, runs):
     _, _, n_prompt, n_made, rows = test
     command = [args.ingot, "bench", "-m", path, "-p", str(n_prompt), "-n", str(n_made), "-r", str(runs)]
     command += ["-t", str(args.threads), "--rows", str(rows), "--quiet", "--json"]
-    row = ask_json(command)
+    row = ask_json(command, {} if args.isa == "native" else {"INGOT_ISA": args.isa})
     series = row["pp"] if n_prompt else row["tg"]
     return {
         "rate": series["tokens_per_s"],
@@ -375,14 +384,16 @@ def find_python(args):
     """An interpreter that has llama_cpp; makes a virtual environment if none is named."""
     if args.python:
         return args.python
-    venv = os.path.join(args.cache, "venv")
+    venv = os.path.join(args.cache, "venv" if args.isa == "native" else f"venv-{args.isa}")
     python = os.path.join(venv, "bin", "python")
     has = os.path.exists(python) and subprocess.run([python, "-c", "import llama_cpp"], stderr=subprocess.DEVNULL).returncode == 0
     if not has:
         print(f"compiling llama-cpp-python from PyPI for {venv}: some minutes ...", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        surroundings = {**os.environ, "CMAKE_ARGS": CMAKE_ARGS, "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count())}
-        command = [python, "-m", "pip", "install", "--quiet", "--no-binary", "llama-cpp-python", "llama-cpp-python"]
+        wanted = f"{CMAKE_ARGS} {ISAS[args.isa]}"
+        surroundings = {**os.environ, "CMAKE_ARGS": wanted, "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count())}
+        command = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir"]  # a kept wheel may be for another machine
+        command += ["--no-binary", "llama-cpp-python", "llama-cpp-python"]
         subprocess.run(command, check=True, env=surroundings)
     return python
 
@@ -393,6 +404,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--isa", choices=ISAS, default="native", help="what either side may use")
     parser.add_argument("--vocabulary", type=int, default=128256, help="tokens the files know; fewer make them smaller")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     parser.add_argument("--ingot", default=os.path.join(ROOT, "build", "release", "bin", "ingot"))

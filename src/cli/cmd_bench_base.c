@@ -62,8 +62,9 @@ ig_status bench_numbers(const char *option, const char *text, int64_t low, int64
         if (!*end) return IG_OK;
         at = end;
     }
-    return IG_FAIL(IG_ERR_ARGUMENT, "--%s '%s': must be %s from %lld to %lld", option, text,
-                   most > 1 ? "a few numbers with commas between, each" : "a number",
+    char what[64] = "a number";
+    if (most > 1) snprintf(what, sizeof what, "up to %d numbers with commas between, each", most);
+    return IG_FAIL(IG_ERR_ARGUMENT, "--%s '%s': must be %s from %lld to %lld", option, text, what,
                    (long long)low, (long long)high);
 }
 
