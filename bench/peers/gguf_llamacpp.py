@@ -277,7 +277,8 @@ def peer_run(job):
 # ---- in turns ----
 
 
-def ask_json(command, more={}):
+def ask_json(command, **more):
+    """`more`: for the environment."""
     surroundings = {**os.environ, **more}
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=surroundings).stdout)
 
@@ -292,7 +293,7 @@ def run_ingot(args, path, test, runs):
     _, _, n_prompt, n_made, rows = test
     command = [args.ingot, "bench", "-m", path, "-p", str(n_prompt), "-n", str(n_made), "-r", str(runs)]
     command += ["-t", str(args.threads), "--rows", str(rows), "--quiet", "--json"]
-    row = ask_json(command, {} if args.isa == "native" else {"INGOT_ISA": args.isa})
+    row = ask_json(command, **({} if args.isa == "native" else {"INGOT_ISA": args.isa}))
     series = row["pp"] if n_prompt else row["tg"]
     return {
         "rate": series["tokens_per_s"],

@@ -282,7 +282,7 @@ IG_INLINE void add_rows(const ig_dtype type, const uint8_t *w, int64_t group_byt
                         const rounded_rows *rows, float *sums, int64_t groups) {
     if (VF_LANES == 1) return;
     memset(sums, 0, (size_t)(rows->count * groups * PANEL_COLUMNS) * sizeof *sums);
-    if (!HAS_TILES || rows->count > RUN_ROWS) {
+    if (!HAS_TILES || rows->count < 2 || rows->count > RUN_ROWS) {
         add_blocks(type, w, group_bytes, blocks, rows, sums, groups);
         return;
     }
