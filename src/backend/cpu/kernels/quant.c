@@ -54,21 +54,23 @@ static void round_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     }
 }
 
-/* The same for tiles of rows: whose rows these are, tiled.h says. */
+/* The same for tiles of rows: [tiles][k / 32], each as tiled.h has it. */
 static void round_tiles(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
-    const int64_t blocks = p->x.columns / IG_BLOCK;
+    const panel_type *t = &panel_types[p->w.dtype];
+    const int64_t blocks = p->x.columns / IG_BLOCK, bytes = tiled_block_bytes(t->kind);
     for (int64_t tile = begin; tile < end; tile++) {
-        const int64_t first = tiled_first(p->m, tile), count = tiled_first(p->m, tile + 1) - first;
+        const int64_t count = tiled_rows(p->m, tile);
+        char *first = l->scratch + tile * blocks * bytes;
+        if (count < TILED_ROWS) memset(first, 0, (size_t)(blocks * bytes));
         for (int64_t r = 0; r < count; r++) {
-            const float *x = (const float *)row_at(&p->x, l->at[0], first + r);
-            char *to = l->scratch + tiled_place(p->m, tile, blocks);
+            const float *x = (const float *)row_at(&p->x, l->at[0], tile * TILED_ROWS + r);
+            char *to = first;
             for (int64_t b = 0; b < blocks; b += ROUND_TOGETHER) {
                 rounded four[ROUND_TOGETHER];
                 const int64_t n = smaller(blocks - b, ROUND_TOGETHER);
-                round_blocks(&panel_types[p->w.dtype], x + b * IG_BLOCK, n, four);
-                for (int64_t i = 0; i < n; i++, to += tiled_block_bytes(count))
-                    tiled_keep(&four[i], count, r, to);
+                round_blocks(t, x + b * IG_BLOCK, n, four);
+                for (int64_t i = 0; i < n; i++, to += bytes) tiled_keep(&four[i], r, to, t->kind);
             }
         }
     }
@@ -167,7 +169,8 @@ static bool whole_setup(const ig_step *step, ig_cpu_setup *out) {
     out->prepare_kind = rounded_kind(p.w.dtype);
     out->prepares_rows = !tiled_fits(p.w.dtype, p.m);
     if (tiled_fits(p.w.dtype, p.m)) {
-        out->scratch_bytes = (uint64_t)tiled_place(p.m, tiled_count(p.m), blocks);
+        out->scratch_bytes = (uint64_t)product(
+            tiled_count(p.m), blocks * tiled_block_bytes(panel_types[p.w.dtype].kind));
         out->prepare = round_tiles;
         out->prepare_units = tiled_count(p.m);
         out->prepare_cost = product(p.x.columns, 2 * TILED_ROWS);
