@@ -2,14 +2,13 @@
  * tiled.h - products in whole numbers through tile registers.
  *
  * The sums of whole.h, to the bit, where the processor multiplies tiles of bytes.  A
- * tile gives the whole numbers of up to twelve rows and sixteen columns for one block;
- * they go through memory to the vectors that scale and add them.  That takes longer
- * than the tile does, and a product has to be through before it can be stored, so tiles,
- * stores and vectors have a block each:
+ * tile gives the whole numbers of sixteen rows and sixteen columns for one block; they
+ * go through memory to the vectors that scale and add them.  That takes longer than
+ * the tile does, and a product has to be through before it can be stored, so vectors are
+ * a block behind, and between the steps of the tile there are always some of them:
  *
- *     tiles      block 0 | block 1 | block 2 | ...
- *     stores               block 0 | block 1 | ...
- *     vectors                        block 0 | ...
+ *     tile       load rows 1   load weights 1   store 0   multiply 1   | load rows 2 ..
+ *     vectors                add .. rows of the block before ..        | add .. 0 ..
  *
  * Bytes have a sign here: weights go into the panel without their zero, and whole
  * numbers need no correction.  Blocks with two scales would be two tiles and two
@@ -22,13 +21,10 @@
 #include "backend/cpu/whole.h"
 
 enum {
-    TILED_ROWS = 12,  /* of a tile, */
-    TILED_GROUPS = 2, /* of columns: as many sums as fit into registers */
-    TILED_COLUMNS = TILED_GROUPS * PANEL_COLUMNS,
-    TILED_LEAST = 24, /* rows that go this way; fewer gain nothing */
+    TILED_ROWS = 16,  /* of a tile, */
+    TILED_LEAST = 24, /* and that go this way; fewer gain nothing */
 };
-static_assert(!HAS_TILES || (PANEL_VECTORS == 1 && TILE_GROUPS == 2),
-              "a row of a tile is a vector, and panels are opened in pairs");
+static_assert(!HAS_TILES || PANEL_VECTORS == 1, "a row of a tile is a vector");
 
 /* ---- rows to tiles ---- */
 
@@ -57,42 +53,11 @@ static inline void tiled_keep(const rounded *x, int64_t r, char *block, panel_ki
 
 /* ---- tiles ---- */
 
-/* The whole numbers of a block. */
+/* Of some blocks: what their whole numbers are, and the sums that these go into. */
 typedef struct tiled_wholes {
-    _Alignas(64) int32_t at[TILED_GROUPS][TILED_ROWS][PANEL_COLUMNS];
+    _Alignas(64) int32_t at[2][TILED_ROWS][PANEL_COLUMNS]; /* even and odd blocks */
 } tiled_wholes;
-
-/* Starts the tiles of block b, whose activations begin at x.  Odd blocks have registers of their
- * own, and numbers of registers have to be written as such. */
-#define TILED_START(a, first, second)               \
-    do {                                            \
-        TILE_LOAD(a, x, IG_BLOCK);                  \
-        TILE_LOAD(TILE_B0, p[0]->w[b], STEP_BYTES); \
-        TILE_LOAD(TILE_B1, p[1]->w[b], STEP_BYTES); \
-        TILE_ZERO(first);                           \
-        TILE_ZERO(second);                          \
-        TILE_DOT(first, a, TILE_B0);                \
-        TILE_DOT(second, a, TILE_B1);               \
-    } while (0)
-IG_INLINE void tiled_start(const panel *const *p, const char *x, int64_t b, const bool odd) {
-    if (odd)
-        TILED_START(TILE_A1, TILE_C2, TILE_C3);
-    else
-        TILED_START(TILE_A0, TILE_C0, TILE_C1);
-}
-#undef TILED_START
-
-IG_INLINE void tiled_take(tiled_wholes *to, const bool odd) {
-    if (odd) {
-        TILE_STORE(TILE_C2, to->at[0], STEP_BYTES);
-        TILE_STORE(TILE_C3, to->at[1], STEP_BYTES);
-    } else {
-        TILE_STORE(TILE_C0, to->at[0], STEP_BYTES);
-        TILE_STORE(TILE_C1, to->at[1], STEP_BYTES);
-    }
-}
-
-typedef vf tiled_sums[TILED_ROWS][TILE_VECTORS];
+typedef vf tiled_sums[TILED_ROWS];
 
 /*
  * A whole number as a float.  Near tiles, one pipe alone multiplies and converts, but two add:
@@ -103,64 +68,81 @@ IG_INLINE vf tiled_float(vi whole, const bool adds) {
     return vf_sub(vf_of_bits(vi_add(whole, vi_set(SHIFTED))), vf_set(SHIFTED_FLOAT));
 }
 
-/* Adds block b of panels: the chains of whole.h, to the bit. */
-IG_INLINE void tiled_add(const panel *const *p, const char *x, int64_t b, const tiled_wholes *whole,
-                         vf (*sum)[TILE_VECTORS], const panel_kind kind) {
+/* Adds rows [begin, end) of block b of a panel, whose activations begin at x: the chains of
+ * whole.h, to the bit. */
+IG_INLINE void tiled_add(const panel *p, const char *x, int64_t b, const tiled_wholes *whole,
+                         vf *sum, const panel_kind kind, const int begin, const int end) {
     const float *scales = (const float *)(const void *)(x + TILED_ROWS * IG_BLOCK);
+    const vf scale = vf_load(p->scale[b][0]);
     IG_UNROLL
-    for (int r = 0; r < TILED_ROWS; r++) {
-        IG_UNROLL
-        for (int g = 0; g < TILED_GROUPS; g++) {
-            const vi number = vi_load(whole->at[g][r]);
-            const vf scale = vf_load(p[g]->scale[b][0]);
-            if (kind_is_shifted(kind))
-                sum[r][g] = add_whole(kind, scales + r, vi_add(number, vi_set(SHIFTED)), scale,
-                                      vf_load(p[g]->below[b][0]), sum[r][g]);
-            else
-                sum[r][g] = vf_fma(tiled_float(number, (r + g) % 2),
-                                   vf_mul(scale, vf_set(scales[r])), sum[r][g]);
-            if (kind_has_min(kind))
-                sum[r][g] =
-                    vf_fma_repeated(vf_load(p[g]->min[b][0]), scales + TILED_ROWS + r, sum[r][g]);
-        }
+    for (int r = begin; r < end; r++) {
+        const vi number = vi_load(whole->at[b % 2][r]);
+        if (kind_is_shifted(kind))
+            sum[r] = add_whole(kind, scales + r, vi_add(number, vi_set(SHIFTED)), scale,
+                               vf_load(p->below[b][0]), sum[r]);
+        else
+            sum[r] = vf_fma(tiled_float(number, r % 2), vf_mul(scale, vf_set(scales[r])), sum[r]);
+        if (kind_has_min(kind))
+            sum[r] = vf_fma_repeated(vf_load(p->min[b][0]), scales + TILED_ROWS + r, sum[r]);
     }
 }
 
-/* What is done beside block b: its whole numbers come out of the tiles, those of the next go in,
- * and vectors have those of the one before. */
-IG_INLINE void tiled_beside(const panel *const *p, const char *x, int64_t b, int64_t blocks,
-                            tiled_wholes *whole, vf (*sum)[TILE_VECTORS], const tile_out *out,
-                            const panel_kind kind, const bool odd) {
+/* Takes the whole numbers of block b, whose activations begin at x, starts the next one, and adds
+ * the one before, where there are such.  The second half of the rows may be none. */
+IG_INLINE void tiled_step(const panel *p, const char *x, int64_t b, int64_t rows,
+                          tiled_wholes *whole, vf *sum, const panel_kind kind, const bool adds,
+                          const bool starts) {
+    enum { FIRST = TILED_ROWS / 4, SECOND = TILED_ROWS / 2 };
     const int64_t x_bytes = tiled_block_bytes(kind);
-    fetch_beside(out, b);
-    if (b + 1 < blocks) tiled_start(p, x + (b + 1) * x_bytes, b + 1, !odd);
-    tiled_take(&whole[odd], odd);
-    if (b > 0) tiled_add(p, x + (b - 1) * x_bytes, b - 1, &whole[!odd], sum, kind);
+    if (starts) TILE_LOAD(TILE_A0, x + x_bytes, IG_BLOCK);
+    if (adds) tiled_add(p, x - x_bytes, b - 1, whole, sum, kind, 0, FIRST);
+    if (starts) TILE_LOAD(TILE_B0, p->w[b + 1], STEP_BYTES);
+    if (adds) tiled_add(p, x - x_bytes, b - 1, whole, sum, kind, FIRST, SECOND);
+    TILE_STORE(TILE_C0, whole->at[b % 2], STEP_BYTES);
+    if (starts) TILE_ZERO(TILE_C0);
+    if (starts) TILE_DOT(TILE_C0, TILE_A0, TILE_B0);
+    if (adds && rows > SECOND)
+        tiled_add(p, x - x_bytes, b - 1, whole, sum, kind, SECOND, TILED_ROWS);
 }
 
-/* Adds `blocks` blocks of panels to the sums of some rows. */
-IG_INLINE void tiled_panels(const panel *const *p, const char *x, int64_t blocks,
-                            const tile_out *out, const panel_kind kind) {
-    tiled_wholes whole[2];
+/* Some blocks of a panel for the rows of a tile, whose activations begin at x.  Sums wait from
+ * `sums` on, TILE_COLUMNS apart; the first panel of its columns has none yet. */
+IG_INLINE void tiled_panel(const panel *p, const char *x, int64_t blocks, int64_t rows, float *sums,
+                           const tile_out *out, const panel_kind kind) {
+    const int64_t x_bytes = tiled_block_bytes(kind), last = blocks - 1;
+    tiled_wholes whole;
     tiled_sums sum;
     if (!HAS_TILES) return;
-    const int64_t last = blocks - 1;
-    load_sums(out, sum, TILED_ROWS);
+    IG_UNROLL
+    for (int r = 0; r < TILED_ROWS; r++)
+        sum[r] = out->first ? vf_set(0) : vf_load(sums + r * TILE_COLUMNS);
     tile_fence();
-    tiled_start(p, x, 0, false);
-    for (int64_t b = 0; b < blocks; b += 2) {
-        tiled_beside(p, x, b, blocks, whole, sum, out, kind, false);
-        if (b < last) tiled_beside(p, x, b + 1, blocks, whole, sum, out, kind, true);
+    TILE_LOAD(TILE_A0, x, IG_BLOCK);
+    TILE_LOAD(TILE_B0, p->w[0], STEP_BYTES);
+    TILE_ZERO(TILE_C0);
+    TILE_DOT(TILE_C0, TILE_A0, TILE_B0);
+    fetch_beside(out, 0);
+    if (last > 0) tiled_step(p, x, 0, rows, &whole, sum, kind, false, true);
+    for (int64_t b = 1; b < last; b++) {
+        fetch_beside(out, b);
+        tiled_step(p, x + b * x_bytes, b, rows, &whole, sum, kind, true, true);
     }
-    tiled_add(p, x + last * tiled_block_bytes(kind), last, &whole[last % 2], sum, kind);
-    keep_sums(out, sum, TILED_ROWS);
+    if (last > 0)
+        tiled_step(p, x + last * x_bytes, last, rows, &whole, sum, kind, true, false);
+    else
+        tiled_step(p, x, 0, rows, &whole, sum, kind, false, false);
+    tiled_add(p, x + last * x_bytes, last, &whole, sum, kind, 0, TILED_ROWS);
+    IG_UNROLL
+    for (int r = 0; r < TILED_ROWS; r++) vf_store(sums + r * TILE_COLUMNS, sum[r]);
 }
 
-typedef void tiled_fn(const panel *const *p, const char *x, int64_t blocks, const tile_out *out);
+typedef void tiled_fn(const panel *p, const char *x, int64_t blocks, int64_t rows, float *sums,
+                      const tile_out *out);
 
-#define TILED(name, kind)                                                                         \
-    static void name(const panel *const *p, const char *x, int64_t blocks, const tile_out *out) { \
-        tiled_panels(p, x, blocks, out, kind);                                                    \
+#define TILED(name, kind)                                                                      \
+    static void name(const panel *p, const char *x, int64_t blocks, int64_t rows, float *sums, \
+                     const tile_out *out) {                                                    \
+        tiled_panel(p, x, blocks, rows, sums, out, kind);                                      \
     }
 TILED(tiled_one_scale, ONE_SCALE)
 TILED(tiled_with_min, WITH_MIN)
@@ -186,21 +168,25 @@ typedef struct tiled_part {
     whole_room *room;
 } tiled_part;
 
-/* They all go through panels that begin at block `first`. */
+/* They all go through panels of columns from c on, that begin at block `first`. */
 static inline void tiled_through(const whole_block *p, const panel *const *panels, int64_t c,
                                  int64_t first, int64_t blocks, const tiled_part *part) {
     const panel_kind kind = panel_types[p->dtype].kind;
     const int64_t block_bytes = tiled_block_bytes(kind);
+    const int64_t groups = c + PANEL_COLUMNS < p->columns ? TILE_GROUPS : 1;
     const bool is_last = first + blocks == p->blocks;
-    const panels_ahead ahead = ahead_of(p, c, first + blocks, part->end - part->begin, blocks);
+    const panels_ahead ahead =
+        ahead_of(p, c, first + blocks, (part->end - part->begin) * groups, blocks);
     tile_out out = {.waiting = part->room->waiting, .first = first == 0, .lines = ahead.lines};
     for (int64_t i = part->begin; i < part->end; i++, out.waiting += TILED_ROWS) {
         const char *x = (const char *)p->x + (i * p->blocks + first) * block_bytes;
-        const int64_t row = i * TILED_ROWS, rows = tiled_rows(p->rows, i);
-        out.ahead = ahead_from(&ahead, i - part->begin, blocks);
-        tiled_fns[kind](panels, x, blocks, &out);
+        const int64_t rows = tiled_rows(p->rows, i);
+        for (int64_t g = 0; g < groups; g++) {
+            out.ahead = ahead_from(&ahead, (i - part->begin) * groups + g, blocks);
+            tiled_fns[kind](panels[g], x, blocks, rows, out.waiting[0] + g * PANEL_COLUMNS, &out);
+        }
         for (int64_t r = 0; r < rows && is_last; r++)
-            put_sums(p, row + r, c, out.waiting[r], TILED_COLUMNS);
+            put_sums(p, i * TILED_ROWS + r, c, out.waiting[r], TILE_COLUMNS);
     }
 }
 
@@ -211,12 +197,12 @@ static inline bool tiled_fits(ig_dtype dtype, int64_t rows) {
 
 static inline void multiply_tiled_part(const whole_block *p, const tiled_part *part) {
     whole_room *room = part->room;
-    const panel *panels[TILED_GROUPS];
-    for (int64_t c = 0; c < p->columns; c += TILED_COLUMNS)
+    const panel *panels[TILE_GROUPS];
+    for (int64_t c = 0; c < p->columns; c += TILE_COLUMNS)
         for (int64_t b = 0; b < p->blocks; b += PANEL_BLOCKS) {
             const int64_t blocks = smaller(p->blocks - b, PANEL_BLOCKS);
             fill_panels(p, c, b, blocks, panels, room);
-            for (int g = 0; g < TILED_GROUPS && c + g * PANEL_COLUMNS < p->columns; g++)
+            for (int g = 0; g < TILE_GROUPS && c + g * PANEL_COLUMNS < p->columns; g++)
                 tiled_sign(&room->panel[g], blocks, panel_types[p->dtype].zero);
             tiled_through(p, panels, c, b, blocks, part);
         }
