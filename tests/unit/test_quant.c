@@ -366,6 +366,100 @@ static void packed_weights_give_the_same_bits(void **state) {
     unsetenv("INGOT_ISA");
 }
 
+/* ---- experts ---- */
+
+enum { EXPERTS = 5, EXPERT_ROWS = 140, EXPERT_COLUMNS = 37, EXPERT_K = 512 };
+
+/* Few rows, none, one tile and a half, tiles and a row; a row before and one behind are nobody's.
+ */
+static const int32_t expert_offsets[EXPERTS + 1] = {1, 4, 4, 28, 93, 139};
+
+typedef struct experts {
+    ig_tensor *x, *w, *offsets, *y;
+} experts;
+
+static ig_status compute_experts(void *arg) {
+    experts *p = arg;
+    ig_tensor *y = ig_matmul_grouped(p->x, p->w, p->offsets);
+    IG_TRY(ig_eval(&y, 1));
+    p->y = ig_tensor_retain(y);
+    return IG_OK;
+}
+
+/* What each expert gives by itself, one product after the other. */
+static void multiply_alone(ig_ctx *ctx, ig_dtype dtype, ig_tensor *x, const char *w, float *y) {
+    const ig_matmul_options transposed = {.transpose_b = true};
+    memset(y, 0, EXPERT_ROWS * EXPERT_COLUMNS * sizeof *y);
+    for (int e = 0; e < EXPERTS; e++) {
+        const int64_t begin = expert_offsets[e], end = expert_offsets[e + 1];
+        const int64_t bytes = ig_bytes_of(dtype, EXPERT_COLUMNS * EXPERT_K);
+        ig_tensor *own = NULL;
+        if (begin == end) continue;
+        must(ig_tensor_create_from(ctx, (ig_desc){dtype, IG_SHAPE(EXPERT_COLUMNS, EXPERT_K)},
+                                   w + e * bytes, &own));
+        must(ig_tensor_read(ig_matmul_with(ig_slice(x, 0, begin, end), own, transposed),
+                            y + begin * EXPERT_COLUMNS,
+                            (size_t)(end - begin) * EXPERT_COLUMNS * sizeof *y));
+        ig_tensor_release(own);
+    }
+}
+
+static void check_experts(ig_isa isa, int threads, ig_dtype dtype) {
+    static float x[EXPERT_ROWS * EXPERT_K];
+    static float want[EXPERT_ROWS * EXPERT_COLUMNS], got[2][EXPERT_ROWS * EXPERT_COLUMNS];
+    const uint64_t bytes = (uint64_t)ig_bytes_of(dtype, EXPERTS * EXPERT_COLUMNS * EXPERT_K);
+    char *w = malloc(bytes);
+    ig_ctx *ctx = NULL;
+    ig_packing *packing = NULL;
+    ig_captured *captured = NULL;
+    experts p = {0};
+    assert_non_null(w);
+    scribble(w, bytes);
+    for (int i = 0; i < EXPERT_ROWS * EXPERT_K; i++) x[i] = (float)(i * 7919LL % 2003) / 1000 - 1;
+    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = threads}, &ctx));
+    must(ig_packing_create(NULL, &packing));
+    must(ig_packing_add(packing, w, bytes, IG_PACK_MEMORY));
+    must(ig_ctx_attach_packing(ctx, packing));
+    must(ig_tensor_wrap(ctx, (ig_desc){dtype, IG_SHAPE(EXPERTS, EXPERT_COLUMNS, EXPERT_K)}, NULL, w,
+                        NULL, NULL, &p.w));
+    must(ig_tensor_freeze(p.w));
+    p.x = floats(ctx, IG_SHAPE(EXPERT_ROWS, EXPERT_K), x);
+    must(ig_tensor_create_from(ctx, (ig_desc){IG_I32, IG_SHAPE(EXPERTS + 1)}, expert_offsets,
+                               &p.offsets));
+    multiply_alone(ctx, dtype, p.x, w, want);
+    must(compute_experts(&p));
+    must(ig_tensor_read(p.y, got[0], sizeof got[0]));
+    ig_tensor_release(p.y);
+    must(ig_step_end(ctx));
+    must(ig_capture(ctx, compute_experts, &p, &captured));
+    must(ig_tensor_read(p.y, got[1], sizeof got[1]));
+    for (int i = 0; i < 2; i++)
+        if (memcmp(want, got[i], sizeof want) != 0)
+            fail_msg("%s, %s, %s: experts have other bits together", ig_isa_name(isa),
+                     ig_dtype_name(dtype), i == 0 ? "as stored" : "packed");
+    ig_captured_destroy(captured);
+    ig_tensor_release(p.y);
+    ig_tensor_release(p.offsets);
+    ig_tensor_release(p.x);
+    ig_tensor_release(p.w);
+    ig_ctx_detach_packing(ctx, packing);
+    ig_ctx_destroy(ctx);
+    ig_packing_release(packing);
+    free(w);
+}
+
+static void experts_have_the_same_bits_together(void **state) {
+    (void)state;
+    for (ig_isa isa = IG_ISA_SCALAR; isa < IG_ISA_COUNT; isa++) {
+        if (!ig_isa_available(isa)) continue;
+        assert_int_equal(setenv("INGOT_ISA", ig_isa_name(isa), 1), 0);
+        for (ig_dtype dtype = 0; dtype < IG_DTYPE_COUNT; dtype++)
+            if (ig_dtype_block(dtype) > 1 && ig_blocks_can_decode(dtype))
+                check_experts(isa, 1 + (int)dtype % 2, dtype);
+    }
+    unsetenv("INGOT_ISA");
+}
+
 /* A product that is captured, in a context of its own. */
 typedef struct packer {
     ig_ctx *ctx;
@@ -461,6 +555,7 @@ int main(void) {
         TEST_WITH_CTX(what_is_not_finite_shows),
         cmocka_unit_test(a_scale_that_is_not_finite_shows),
         cmocka_unit_test(packed_weights_give_the_same_bits),
+        cmocka_unit_test(experts_have_the_same_bits_together),
         cmocka_unit_test(packed_weights_count_for_the_limit),
         cmocka_unit_test(packed_weights_stay_where_a_plan_has_them),
     };
