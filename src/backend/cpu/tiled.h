@@ -109,10 +109,10 @@ IG_INLINE void tiled_step(const panel *p, const char *x, int64_t b, int64_t rows
  * `sums` on, TILE_COLUMNS apart; the first panel of its columns has none yet. */
 IG_INLINE void tiled_panel(const panel *p, const char *x, int64_t blocks, int64_t rows, float *sums,
                            const tile_out *out, const panel_kind kind) {
-    const int64_t x_bytes = tiled_block_bytes(kind), last = blocks - 1;
     tiled_wholes whole;
     tiled_sums sum;
     if (!HAS_TILES) return;
+    const int64_t x_bytes = tiled_block_bytes(kind), last = blocks - 1;
     IG_UNROLL
     for (int r = 0; r < TILED_ROWS; r++)
         sum[r] = out->first ? vf_set(0) : vf_load(sums + r * TILE_COLUMNS);
