@@ -277,16 +277,17 @@ static void a_scale_that_is_not_finite_shows(void **state) {
 
 /* ---- packed ---- */
 
-/* A product.  Called as it is, it reads weights as they lie; when it is captured, they are packed.
- */
+/* A product, by expert if there are offsets.  Called as it is, it reads weights as they lie; when
+ * it is captured, they are packed. */
 typedef struct product {
-    ig_tensor *x, *w, *bias, *y;
+    ig_tensor *x, *w, *bias, *offsets, *y;
 } product;
 
 static ig_status compute(void *arg) {
     product *p = arg;
-    ig_tensor *y =
-        ig_matmul_with(p->x, p->w, (ig_matmul_options){.transpose_b = true, .bias = p->bias});
+    const ig_matmul_options options = {.transpose_b = true, .bias = p->bias};
+    ig_tensor *y = p->offsets ? ig_matmul_grouped(p->x, p->w, p->offsets)
+                              : ig_matmul_with(p->x, p->w, options);
     IG_TRY(ig_eval(&y, 1));
     p->y = ig_tensor_retain(y);
     return IG_OK;
@@ -298,48 +299,70 @@ typedef struct extent {
     int64_t rows, columns, blocks; /* the last: of the weights' type, along k */
 } extent;
 
+/* Weights that a context may pack. */
+typedef struct packable {
+    ig_ctx *ctx;
+    ig_packing *packing;
+    ig_captured *captured;
+} packable;
+
+static packable packable_begin(int threads, char *w, ig_desc desc, ig_tensor **out) {
+    uint64_t bytes = 0;
+    packable c = {0};
+    assert_true(ig_desc_bytes(desc, &bytes));
+    scribble(w, bytes);
+    if (desc.dtype == IG_Q6_K) make_scales_negative(w, bytes);
+    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = threads}, &c.ctx));
+    must(ig_packing_create(NULL, &c.packing));
+    must(ig_packing_add(c.packing, w, bytes, IG_PACK_MEMORY));
+    must(ig_ctx_attach_packing(c.ctx, c.packing));
+    must(ig_tensor_wrap(c.ctx, desc, NULL, w, NULL, NULL, out));
+    must(ig_tensor_freeze(*out));
+    return c;
+}
+
+/* The product of weights as they lie, then of packed ones. */
+static void compute_both(packable *c, product *p, float *stored, float *packed, size_t bytes) {
+    must(compute(p));
+    must(ig_tensor_read(p->y, stored, bytes));
+    assert_int_equal(ig_packing_bytes(c->packing), 0);
+    ig_tensor_release(p->y);
+    must(ig_step_end(c->ctx));
+    must(ig_capture(c->ctx, compute, p, &c->captured));
+    must(ig_tensor_read(p->y, packed, bytes));
+}
+
+static void packable_end(packable *c, product *p) {
+    ig_captured_destroy(c->captured);
+    ig_tensor_release(p->y);
+    ig_tensor_release(p->bias);
+    ig_tensor_release(p->offsets);
+    ig_tensor_release(p->x);
+    ig_tensor_release(p->w);
+    ig_ctx_detach_packing(c->ctx, c->packing);
+    ig_ctx_destroy(c->ctx);
+    ig_packing_release(c->packing);
+}
+
 static void check_packed(ig_isa isa, int threads, ig_dtype dtype, extent e) {
     const int64_t k = e.blocks * (ig_dtype_block(dtype) > 1 ? ig_dtype_block(dtype) : HALVES_K);
-    const uint64_t bytes = (uint64_t)ig_bytes_of(dtype, e.columns * k);
+    const ig_desc desc = {dtype, IG_SHAPE(e.columns, k)};
     const int64_t given = e.rows * k > e.columns ? e.rows * k : e.columns; /* rows, and a bias */
     const size_t count = (size_t)(e.rows * e.columns);
-    char *w = malloc(bytes);
+    char *w = malloc((size_t)ig_bytes_of(dtype, e.columns * k));
     float *x = malloc((size_t)given * sizeof *x), *y = malloc(2 * count * sizeof *y);
-    ig_ctx *ctx = NULL;
-    ig_packing *packing = NULL;
-    ig_captured *captured = NULL;
     product p = {0};
     assert_true(w && x && y);
-    scribble(w, bytes);
-    if (dtype == IG_Q6_K) make_scales_negative(w, bytes);
     for (int64_t i = 0; i < given; i++) x[i] = (float)(i * 7919 % 2003) / 1000 - 1;
-    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = threads}, &ctx));
-    must(ig_packing_create(NULL, &packing));
-    must(ig_packing_add(packing, w, bytes, IG_PACK_MEMORY));
-    must(ig_ctx_attach_packing(ctx, packing));
-    must(ig_tensor_wrap(ctx, (ig_desc){dtype, IG_SHAPE(e.columns, k)}, NULL, w, NULL, NULL, &p.w));
-    must(ig_tensor_freeze(p.w));
-    p.x = floats(ctx, IG_SHAPE(e.rows, k), x);
-    p.bias = floats(ctx, IG_SHAPE(e.columns), x);
-    must(compute(&p));
-    must(ig_tensor_read(p.y, y, count * sizeof *y));
-    assert_int_equal(ig_packing_bytes(packing), 0);
-    ig_tensor_release(p.y);
-    must(ig_step_end(ctx));
-    must(ig_capture(ctx, compute, &p, &captured));
-    must(ig_tensor_read(p.y, y + count, count * sizeof *y));
-    assert_int_equal(ig_packing_bytes(packing) > 0, isa != IG_ISA_SCALAR);
+    packable c = packable_begin(threads, w, desc, &p.w);
+    p.x = floats(c.ctx, IG_SHAPE(e.rows, k), x);
+    p.bias = floats(c.ctx, IG_SHAPE(e.columns), x);
+    compute_both(&c, &p, y, y + count, count * sizeof *y);
+    assert_int_equal(ig_packing_bytes(c.packing) > 0, isa != IG_ISA_SCALAR);
     if (memcmp(y, y + count, count * sizeof *y) != 0)
         fail_msg("%s, %s: [%lld, %lld] x [%lld]: packed weights give other bits", ig_isa_name(isa),
                  ig_dtype_name(dtype), (long long)e.rows, (long long)k, (long long)e.columns);
-    ig_captured_destroy(captured);
-    ig_tensor_release(p.y);
-    ig_tensor_release(p.bias);
-    ig_tensor_release(p.x);
-    ig_tensor_release(p.w);
-    ig_ctx_detach_packing(ctx, packing);
-    ig_ctx_destroy(ctx);
-    ig_packing_release(packing);
+    packable_end(&c, &p);
     free(y);
     free(x);
     free(w);
@@ -374,18 +397,6 @@ enum { EXPERTS = 5, EXPERT_ROWS = 140, EXPERT_COLUMNS = 37, EXPERT_K = 512 };
  */
 static const int32_t expert_offsets[EXPERTS + 1] = {1, 4, 4, 28, 93, 139};
 
-typedef struct experts {
-    ig_tensor *x, *w, *offsets, *y;
-} experts;
-
-static ig_status compute_experts(void *arg) {
-    experts *p = arg;
-    ig_tensor *y = ig_matmul_grouped(p->x, p->w, p->offsets);
-    IG_TRY(ig_eval(&y, 1));
-    p->y = ig_tensor_retain(y);
-    return IG_OK;
-}
-
 /* What each expert gives by itself, one product after the other. */
 static void multiply_alone(ig_ctx *ctx, ig_dtype dtype, ig_tensor *x, const char *w, float *y) {
     const ig_matmul_options transposed = {.transpose_b = true};
@@ -407,44 +418,22 @@ static void multiply_alone(ig_ctx *ctx, ig_dtype dtype, ig_tensor *x, const char
 static void check_experts(ig_isa isa, int threads, ig_dtype dtype) {
     static float x[EXPERT_ROWS * EXPERT_K];
     static float want[EXPERT_ROWS * EXPERT_COLUMNS], got[2][EXPERT_ROWS * EXPERT_COLUMNS];
-    const uint64_t bytes = (uint64_t)ig_bytes_of(dtype, EXPERTS * EXPERT_COLUMNS * EXPERT_K);
-    char *w = malloc(bytes);
-    ig_ctx *ctx = NULL;
-    ig_packing *packing = NULL;
-    ig_captured *captured = NULL;
-    experts p = {0};
+    const ig_desc desc = {dtype, IG_SHAPE(EXPERTS, EXPERT_COLUMNS, EXPERT_K)};
+    char *w = malloc((size_t)ig_bytes_of(dtype, EXPERTS * EXPERT_COLUMNS * EXPERT_K));
+    product p = {0};
     assert_non_null(w);
-    scribble(w, bytes);
-    for (int i = 0; i < EXPERT_ROWS * EXPERT_K; i++) x[i] = (float)(i * 7919LL % 2003) / 1000 - 1;
-    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = threads}, &ctx));
-    must(ig_packing_create(NULL, &packing));
-    must(ig_packing_add(packing, w, bytes, IG_PACK_MEMORY));
-    must(ig_ctx_attach_packing(ctx, packing));
-    must(ig_tensor_wrap(ctx, (ig_desc){dtype, IG_SHAPE(EXPERTS, EXPERT_COLUMNS, EXPERT_K)}, NULL, w,
-                        NULL, NULL, &p.w));
-    must(ig_tensor_freeze(p.w));
-    p.x = floats(ctx, IG_SHAPE(EXPERT_ROWS, EXPERT_K), x);
-    must(ig_tensor_create_from(ctx, (ig_desc){IG_I32, IG_SHAPE(EXPERTS + 1)}, expert_offsets,
+    for (int64_t i = 0; i < EXPERT_ROWS * EXPERT_K; i++) x[i] = (float)(i * 7919 % 2003) / 1000 - 1;
+    packable c = packable_begin(threads, w, desc, &p.w);
+    p.x = floats(c.ctx, IG_SHAPE(EXPERT_ROWS, EXPERT_K), x);
+    must(ig_tensor_create_from(c.ctx, (ig_desc){IG_I32, IG_SHAPE(EXPERTS + 1)}, expert_offsets,
                                &p.offsets));
-    multiply_alone(ctx, dtype, p.x, w, want);
-    must(compute_experts(&p));
-    must(ig_tensor_read(p.y, got[0], sizeof got[0]));
-    ig_tensor_release(p.y);
-    must(ig_step_end(ctx));
-    must(ig_capture(ctx, compute_experts, &p, &captured));
-    must(ig_tensor_read(p.y, got[1], sizeof got[1]));
+    multiply_alone(c.ctx, dtype, p.x, w, want);
+    compute_both(&c, &p, got[0], got[1], sizeof got[0]);
     for (int i = 0; i < 2; i++)
         if (memcmp(want, got[i], sizeof want) != 0)
             fail_msg("%s, %s, %s: experts have other bits together", ig_isa_name(isa),
                      ig_dtype_name(dtype), i == 0 ? "as stored" : "packed");
-    ig_captured_destroy(captured);
-    ig_tensor_release(p.y);
-    ig_tensor_release(p.offsets);
-    ig_tensor_release(p.x);
-    ig_tensor_release(p.w);
-    ig_ctx_detach_packing(ctx, packing);
-    ig_ctx_destroy(ctx);
-    ig_packing_release(packing);
+    packable_end(&c, &p);
     free(w);
 }
 

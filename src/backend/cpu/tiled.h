@@ -105,9 +105,9 @@ IG_INLINE void tiled_step(const panel *p, const char *x, int64_t b, int64_t rows
         tiled_add(p, x - x_bytes, b - 1, whole, sum, kind, SECOND, TILED_ROWS);
 }
 
-/* Some blocks of a panel for the rows of a tile, whose activations begin at x.  Sums wait from
- * `sums` on, TILE_COLUMNS apart; the first panel of its columns has none yet. */
-IG_INLINE void tiled_panel(const panel *p, const char *x, int64_t blocks, int64_t rows, float *sums,
+/* Some blocks of a panel for the rows of a tile, whose activations begin at x.  Their sums wait
+ * from column `c` on. */
+IG_INLINE void tiled_panel(const panel *p, const char *x, int64_t blocks, int64_t rows, int64_t c,
                            const tile_out *out, const panel_kind kind) {
     tiled_wholes whole;
     tiled_sums sum;
@@ -115,7 +115,7 @@ IG_INLINE void tiled_panel(const panel *p, const char *x, int64_t blocks, int64_
     const int64_t x_bytes = tiled_block_bytes(kind), last = blocks - 1;
     IG_UNROLL
     for (int r = 0; r < TILED_ROWS; r++)
-        sum[r] = out->first ? vf_set(0) : vf_load(sums + r * TILE_COLUMNS);
+        sum[r] = out->first ? vf_set(0) : vf_load(out->waiting[r] + c);
     tile_fence();
     TILE_LOAD(TILE_A0, x, IG_BLOCK);
     TILE_LOAD(TILE_B0, p->w[0], STEP_BYTES);
@@ -133,16 +133,16 @@ IG_INLINE void tiled_panel(const panel *p, const char *x, int64_t blocks, int64_
         tiled_step(p, x, 0, rows, &whole, sum, kind, false, false);
     tiled_add(p, x + last * x_bytes, last, &whole, sum, kind, 0, TILED_ROWS);
     IG_UNROLL
-    for (int r = 0; r < TILED_ROWS; r++) vf_store(sums + r * TILE_COLUMNS, sum[r]);
+    for (int r = 0; r < TILED_ROWS; r++) vf_store(out->waiting[r] + c, sum[r]);
 }
 
-typedef void tiled_fn(const panel *p, const char *x, int64_t blocks, int64_t rows, float *sums,
+typedef void tiled_fn(const panel *p, const char *x, int64_t blocks, int64_t rows, int64_t c,
                       const tile_out *out);
 
-#define TILED(name, kind)                                                                      \
-    static void name(const panel *p, const char *x, int64_t blocks, int64_t rows, float *sums, \
-                     const tile_out *out) {                                                    \
-        tiled_panel(p, x, blocks, rows, sums, out, kind);                                      \
+#define TILED(name, kind)                                                                    \
+    static void name(const panel *p, const char *x, int64_t blocks, int64_t rows, int64_t c, \
+                     const tile_out *out) {                                                  \
+        tiled_panel(p, x, blocks, rows, c, out, kind);                                       \
     }
 TILED(tiled_one_scale, ONE_SCALE)
 TILED(tiled_with_min, WITH_MIN)
@@ -177,13 +177,14 @@ static inline void tiled_through(const whole_block *p, const panel *const *panel
     const bool is_last = first + blocks == p->blocks;
     const panels_ahead ahead =
         ahead_of(p, c, first + blocks, (part->end - part->begin) * groups, blocks);
-    tile_out out = {.waiting = part->room->waiting, .first = first == 0, .lines = ahead.lines};
-    for (int64_t i = part->begin; i < part->end; i++, out.waiting += TILED_ROWS) {
+    tile_out out = {.first = first == 0, .lines = ahead.lines};
+    for (int64_t i = part->begin; i < part->end; i++) {
+        const int64_t at = i - part->begin, rows = tiled_rows(p->rows, i);
         const char *x = (const char *)p->x + (i * p->blocks + first) * block_bytes;
-        const int64_t rows = tiled_rows(p->rows, i);
+        out.waiting = part->room->waiting + at * TILED_ROWS;
         for (int64_t g = 0; g < groups; g++) {
-            out.ahead = ahead_from(&ahead, (i - part->begin) * groups + g, blocks);
-            tiled_fns[kind](panels[g], x, blocks, rows, out.waiting[0] + g * PANEL_COLUMNS, &out);
+            out.ahead = ahead_from(&ahead, at * groups + g, blocks);
+            tiled_fns[kind](panels[g], x, blocks, rows, g * PANEL_COLUMNS, &out);
         }
         for (int64_t r = 0; r < rows && is_last; r++)
             put_sums(p, i * TILED_ROWS + r, c, out.waiting[r], TILE_COLUMNS);
