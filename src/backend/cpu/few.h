@@ -296,22 +296,23 @@ typedef void one_row_fn(const uint8_t *w, int64_t stream_bytes, int64_t jump, in
                         const rounded *x, float *sums);
 typedef void rows_fn(const uint8_t *w, int64_t group_bytes, int64_t blocks,
                      const rounded_rows *rows, float *sums, int64_t groups);
-typedef void open_fn(const uint8_t *group, int64_t first, int64_t blocks, panel *p);
+typedef void open_fn(const uint8_t *group, int64_t first, int64_t blocks, int zero, panel *p);
 
 #define ONE_ROW(name, ID, streams)                                                                \
     static void name##_##ID(const uint8_t *w, int64_t stream_bytes, int64_t jump, int64_t blocks, \
                             const rounded *x, float *sums) {                                      \
         add_one_row(IG_##ID, w, stream_bytes, jump, blocks, x, sums, streams);                    \
     }
-#define OF_TYPE(ID)                                                                        \
-    ONE_ROW(streams_of, ID, STREAMS)                                                       \
-    ONE_ROW(stream_of, ID, 1)                                                              \
-    static void rows_##ID(const uint8_t *w, int64_t group_bytes, int64_t blocks,           \
-                          const rounded_rows *rows, float *sums, int64_t groups) {         \
-        add_rows(IG_##ID, w, group_bytes, blocks, rows, sums, groups);                     \
-    }                                                                                      \
-    static void open_##ID(const uint8_t *group, int64_t first, int64_t blocks, panel *p) { \
-        open_panel(IG_##ID, group, first, blocks, p);                                      \
+#define OF_TYPE(ID)                                                                      \
+    ONE_ROW(streams_of, ID, STREAMS)                                                     \
+    ONE_ROW(stream_of, ID, 1)                                                            \
+    static void rows_##ID(const uint8_t *w, int64_t group_bytes, int64_t blocks,         \
+                          const rounded_rows *rows, float *sums, int64_t groups) {       \
+        add_rows(IG_##ID, w, group_bytes, blocks, rows, sums, groups);                   \
+    }                                                                                    \
+    static void open_##ID(const uint8_t *group, int64_t first, int64_t blocks, int zero, \
+                          panel *p) {                                                    \
+        open_panel(IG_##ID, group, first, blocks, zero, p);                              \
     }
 
 #define PACKED_TYPES(X) \

@@ -313,9 +313,9 @@ IG_INLINE void open_scales(const ig_dtype type, const uint8_t *head, int64_t h, 
 
 /* ---- into a panel ---- */
 
-/* Blocks [first, first + blocks) of a group. */
+/* Blocks [first, first + blocks) of a group.  Tiles want bytes with a sign: `zero` is taken off. */
 IG_INLINE void open_panel(const ig_dtype type, const uint8_t *group, int64_t first, int64_t blocks,
-                          panel *p) {
+                          int zero, panel *p) {
     const packed_type *t = &packed_types[type];
     const panel_kind kind = panel_types[type].kind;
     const int halves = kind_halves(kind);
@@ -329,8 +329,10 @@ IG_INLINE void open_panel(const ig_dtype type, const uint8_t *group, int64_t fir
             open_bytes(type, unit + t->head + h * t->block, v, w);
             open_scales(type, unit, h, v, &s);
             IG_UNROLL
-            for (int j = 0; j < STEPS; j++)
+            for (int j = 0; j < STEPS; j++) {
+                if (HAS_TILES && zero != 0) w[j] = vi_sub_bytes(w[j], zero);
                 vf_store((float *)(void *)p->w[b][j] + v * VF_LANES, vf_of_bits(w[j]));
+            }
             IG_UNROLL
             for (int i = 0; i < halves; i++) {
                 vf_store(p->scale[b][i] + v * VF_LANES, s.scale[i]);

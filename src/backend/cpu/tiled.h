@@ -153,15 +153,6 @@ static tiled_fn *const tiled_fns[] = {
 
 /* ---- products ---- */
 
-/* Takes the zero off the bytes of a panel. */
-static inline void tiled_sign(panel *p, int64_t blocks, int zero) {
-    for (int64_t b = 0; b < blocks && zero != 0; b++)
-        for (int j = 0; j < STEPS; j++) {
-            const vi q = vi_sub_bytes(line_at(p->w[b][j], 0), zero);
-            vf_store((float *)(void *)p->w[b][j], vf_of_bits(q));
-        }
-}
-
 /* Tiles [begin, end) of rows, whose sums can wait in a room. */
 typedef struct tiled_part {
     int64_t begin, end;
@@ -202,9 +193,7 @@ static inline void multiply_tiled_part(const whole_block *p, const tiled_part *p
     for (int64_t c = 0; c < p->columns; c += TILE_COLUMNS)
         for (int64_t b = 0; b < p->blocks; b += PANEL_BLOCKS) {
             const int64_t blocks = smaller(p->blocks - b, PANEL_BLOCKS);
-            fill_panels(p, c, b, blocks, panels, room);
-            for (int g = 0; g < TILE_GROUPS && c + g * PANEL_COLUMNS < p->columns; g++)
-                tiled_sign(&room->panel[g], blocks, panel_types[p->dtype].zero);
+            fill_panels(p, c, b, blocks, panel_types[p->dtype].zero, panels, room);
             tiled_through(p, panels, c, b, blocks, part);
         }
 }

@@ -361,19 +361,30 @@ typedef struct whole_room {
     stage stage;
 } whole_room;
 
-/* Blocks [first, first + blocks) of the columns from c on, to panels. */
+/* Takes the zero off the bytes of a panel, which then have a sign. */
+static inline void panel_sign(panel *p, int64_t blocks, int zero) {
+    for (int64_t b = 0; b < blocks && zero != 0; b++)
+        for (int j = 0; j < STEPS; j++)
+            for (int v = 0; v < PANEL_VECTORS; v++) {
+                const vi q = vi_sub_bytes(line_at(p->w[b][j], v), zero);
+                vf_store((float *)(void *)p->w[b][j] + v * VF_LANES, vf_of_bits(q));
+            }
+}
+
+/* Blocks [first, first + blocks) of the columns from c on, to panels, less `zero`. */
 static inline void fill_panels(const whole_block *p, int64_t c, int64_t first, int64_t blocks,
-                               const panel **to, whole_room *room) {
+                               int zero, const panel **to, whole_room *room) {
     for (int g = 0; g < TILE_GROUPS; g++, c += PANEL_COLUMNS) {
         to[g] = &room->panel[c < p->columns ? g : 0];
         if (c >= p->columns) continue;
         if (p->is_packed)
             packed_fns[p->dtype].open((const uint8_t *)p->w + c / PANEL_COLUMNS * p->w_row, first,
-                                      blocks, &room->panel[g]);
+                                      blocks, zero, &room->panel[g]);
         else
             panel_fill(p->dtype, p->w + c * p->w_row + ig_bytes_of(p->dtype, first * IG_BLOCK),
                        p->w_row, smaller(p->columns - c, PANEL_COLUMNS), blocks, &room->stage,
                        &room->panel[g]);
+        if (!p->is_packed) panel_sign(&room->panel[g], blocks, zero);
     }
 }
 
@@ -415,6 +426,7 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
     const panel_type *t = &panel_types[p->dtype];
     const int64_t most = kind_halves(t->kind) == 2 ? TILE_ROWS_TWO : TILE_ROWS;
     const int64_t n_tiles = (p->rows + most - 1) / most;
+    const int64_t each = p->rows / n_tiles, larger = p->rows % n_tiles; /* tiles, by a row */
     tile_out out = {.y_row = p->y_row,
                     .columns = smaller(p->columns - c, TILE_COLUMNS),
                     .bias = p->bias ? p->bias + c : NULL,
@@ -422,10 +434,11 @@ static inline void through_panels(const whole_block *p, const panel *const *pane
                     .last = first + blocks == p->blocks};
     const panels_ahead ahead = ahead_of(p, c, first + blocks, n_tiles, blocks);
     out.lines = ahead.lines;
-    for (int64_t i = 0; i < n_tiles; i++) {
+    const rounded *row = p->x + first;
+    for (int64_t i = 0, r = 0, rows; i < n_tiles; i++, r += rows) {
         const rounded *x[TILE_ROWS];
-        const int64_t r = p->rows * i / n_tiles, rows = p->rows * (i + 1) / n_tiles - r;
-        for (int64_t k = 0; k < rows; k++) x[k] = p->x + (r + k) * p->x_row + first;
+        rows = each + (i < larger);
+        for (int64_t k = 0; k < rows; k++, row += p->x_row) x[k] = row;
         out.y = p->y + r * p->y_row + c;
         out.waiting = room->waiting + r;
         out.ahead = ahead_from(&ahead, i, blocks);
@@ -463,7 +476,7 @@ static inline void multiply_part(const whole_block *p, whole_room *room) {
     for (int64_t c = 0; c < p->columns; c += TILE_COLUMNS)
         for (int64_t b = 0; b < p->blocks; b += PANEL_BLOCKS) {
             const int64_t blocks = smaller(p->blocks - b, PANEL_BLOCKS);
-            fill_panels(p, c, b, blocks, panels, room);
+            fill_panels(p, c, b, blocks, 0, panels, room);
             through_panels(p, panels, c, b, blocks, room);
         }
 }
