@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/cpu/choice.h"
 #include "backend/cpu/pack.h"
 
 /* Multiply-adds per chunk: microseconds, so that a claim costs next to nothing, and no more than
@@ -60,17 +61,6 @@ typedef struct chain {
     int64_t begin, end;          /* its tickets, one per chunk */
 } chain;
 
-/* One thread or the team, by how long runs took. */
-typedef struct choice {
-    uint64_t took_ns[2];  /* alone, and by the team */
-    uint32_t runs, until; /* so far; and when to choose again */
-    uint32_t tries;
-    bool team;        /* now */
-    bool is_first;    /* the run: it was otherwise before */
-    bool is_settled;  /* no try */
-    bool is_hopeless; /* the last try was given up */
-} choice;
-
 typedef struct cpu_program {
     ig_backend_program base;
     const ig_host *host;
@@ -83,11 +73,11 @@ typedef struct cpu_program {
     chain *chains;
     uint32_t n_tasks, n_operands, n_chains;
     size_t params_bytes;
-    bool alone;          /* no two chunks could run at once */
-    uint32_t n_barriers; /* the team's start and finish counted in */
-    choice choice;       /* between the team and one thread */
-    bool watched;        /* in this run */
-    share *shares;       /* of the device */
+    bool alone;           /* no two chunks could run at once */
+    uint32_t n_barriers;  /* the team's start and finish counted in */
+    ig_cpu_choice choice; /* between the team and one thread */
+    bool watched;         /* in this run */
+    share *shares;        /* of the device */
 } cpu_program;
 
 /* ---- choosing kernels ---- */
@@ -221,59 +211,8 @@ static void work(void *program, uint32_t thread, uint32_t threads) {
     }
 }
 
-/*
- * One thread or the team: whichever is faster; results are the same.  Where barriers
- * cost more than the work between them, or others keep the machine busy, that is one
- * thread.  Both are tried first, a few runs each, and then the other one now and again,
- * the less often the worse it was, or at once when the one in use has become slower than
- * the other was.  A run so long that no wait could matter goes to the team.
- */
-static bool choose_team(choice *c, uint32_t n_barriers) {
-    enum { TRIES = 4, TRY_RUNS = 4, SOON = 1024, RARELY = 8192 };
-    enum { WAIT_NS = 200000 }; /* more than a barrier costs, but for the rarest */
-    const uint64_t alone = c->took_ns[0], team = c->took_ns[1];
-    const bool better = alone == 0 || team < alone, before = c->team;
-    const uint64_t least = better ? team : alone; /* what the work takes, without the waits */
-    const bool close = better ? alone < 2 * team : team < 2 * alone;
-    c->is_first = c->runs == 0;
-    if (c->runs++ < c->until) return c->team;
-    if (least > (uint64_t)n_barriers * WAIT_NS) {
-        c->team = true;
-    } else if (c->tries < TRIES) {
-        c->team = c->tries++ % 2 == 0;
-        c->until = c->runs + TRY_RUNS;
-    } else if (c->team == better && c->is_settled) { /* for long enough */
-        c->team = !better;
-        c->is_settled = c->is_hopeless = false;
-        c->until = c->runs + TRY_RUNS;
-    } else {
-        c->team = better;
-        c->is_settled = true;
-        c->until = c->runs + (close && !c->is_hopeless ? SOON : RARELY);
-    }
-    c->is_first |= c->team != before;
-    return c->team;
-}
-
-/* A moving mean that interrupted runs cannot spoil: it falls faster than it rises.  The first run
- * after a change finds its data in another processor's cache, or makes threads. */
-static void remember(choice *c, uint64_t ns) {
-    uint64_t *mean = &c->took_ns[c->team];
-    const uint64_t other = c->took_ns[!c->team];
-    const bool hopeless = other > 0 && ns > 3 * other; /* no need to try it once more */
-    if (hopeless && !c->is_settled) {
-        c->is_hopeless = true;
-        c->until = c->runs;
-    }
-    if (c->is_first && !hopeless) return;
-    if (*mean == 0) *mean = ns;
-    if (ns > *mean * 2) ns = *mean * 2;
-    *mean = ns < *mean ? (*mean + ns) / 2 : (*mean * 7 + ns) / 8;
-    if (c->is_settled && other > 0 && *mean > other + other / 4) c->until = c->runs;
-}
-
 static void work_timed(cpu_program *p) {
-    const bool team = choose_team(&p->choice, p->n_barriers);
+    const bool team = ig_cpu_choose_team(&p->choice, p->n_barriers);
     const uint64_t start = now_ns();
     if (team) {
         for (int i = 0; i < SHARES; i++)
@@ -282,7 +221,7 @@ static void work_timed(cpu_program *p) {
     } else {
         work_alone(p);
     }
-    remember(&p->choice, now_ns() - start);
+    ig_cpu_choice_took(&p->choice, now_ns() - start);
 }
 
 static ig_status cpu_submit(ig_backend_program *program, ig_backend_buffer *const *buffers,
