@@ -27,9 +27,16 @@ typedef enum ig_ceiling {
 typedef struct ig_ceiling_options {
     int threads;         /* as many as the process may use */
     double seconds;      /* about how long it runs; 0.1 */
-    uint64_t read_bytes; /* of all threads together, for READ; 256 MiB, and 8 caches at least */
+    uint64_t read_bytes; /* of all threads together, for READ; ig_ceiling_read_bytes() */
     ig_allocator allocator;
+    /* As many bytes, zero before the first measurement, for several of the same threads: memory
+     * that comes from the system and goes back there each time disturbs what runs next.  NULL: it
+     * does. */
+    void *memory;
 } ig_ceiling_options;
+
+/* 256 MiB, and 8 caches at least, but a quarter of what memory there is. */
+IG_API uint64_t ig_ceiling_read_bytes(void);
 
 /* Measures once, with the instruction set that kernels use.  NULL options: defaults. */
 IG_API IG_MUST_CHECK ig_status ig_ceiling_measure(ig_ceiling what,

@@ -35,6 +35,7 @@ typedef struct measurement {
     ig_ceiling what;
     double seconds;
     uint64_t units; /* of READ: in the memory of one thread */
+    char *memory;   /* of all of them; NULL: each has its own */
     double *rates;  /* of each thread; below 0: it had no memory */
 } measurement;
 
@@ -55,8 +56,8 @@ static uint64_t cache_bytes(void) {
 }
 
 /* So many that a cache, of which there are some of 300 MB, keeps little of what is read again and
- * again; but a quarter of what memory there is at most. */
-static uint64_t default_read_bytes(void) {
+ * again. */
+uint64_t ig_ceiling_read_bytes(void) {
     const uint64_t wanted = 8 * cache_bytes(), quarter = ig_memory_available() / 4;
     const uint64_t bytes = wanted < quarter ? wanted : quarter;
     return bytes > least_read_bytes ? bytes : least_read_bytes;
@@ -77,15 +78,23 @@ static double run_unit(const measurement *m, const char *memory, uint64_t i) {
     }
 }
 
-/* What each thread does.  Its memory is its own, so that it is near where there are several. */
+/* A thread's own memory, which it writes first, so that it is near where there are several; and
+ * pages never written are all one page.  NULL: there is none. */
+static char *memory_of(const measurement *m, uint32_t thread) {
+    const uint64_t bytes = m->units * READ_UNIT;
+    char *memory = m->memory ? m->memory + thread * bytes : ig_alloc(m->allocator, bytes, 1);
+    if (!memory || memory[0]) return memory;
+    ig_ask_large_pages(memory, bytes); /* as packed weights have */
+    return memset(memory, 1, bytes);
+}
+
+/* What each thread does. */
 static void work(void *task, uint32_t thread, uint32_t threads) {
     (void)threads;
     const measurement *m = task;
     const bool reads = m->what == IG_CEILING_READ;
-    char *memory = reads ? ig_alloc(m->allocator, m->units, READ_UNIT) : NULL;
+    char *memory = reads ? memory_of(m, thread) : NULL;
     m->rates[thread] = -1;
-    ig_ask_large_pages(memory, m->units * READ_UNIT);    /* as packed weights have */
-    if (memory) memset(memory, 1, m->units * READ_UNIT); /* pages never written are all one page */
     ig_team_barrier(m->team);
     if (reads && !memory) return;
     const double began = now();
@@ -95,7 +104,7 @@ static void work(void *task, uint32_t thread, uint32_t threads) {
         seconds = now() - began;
     }
     m->rates[thread] = done / seconds;
-    ig_free(m->allocator, memory);
+    if (!m->memory) ig_free(m->allocator, memory);
 }
 
 static ig_status add_up(measurement *m, double *out) {
@@ -164,12 +173,17 @@ ig_status ig_ceiling_measure(ig_ceiling what, const ig_ceiling_options *options,
     IG_TRY(check(what, &o));
     IG_TRY(ig_isa_choose(&host, &isa));
     const uint32_t threads = o.threads > 0 ? (uint32_t)o.threads : ig_team_default_threads();
-    const uint64_t bytes = o.read_bytes > 0 ? o.read_bytes : default_read_bytes();
+    const uint64_t bytes = o.read_bytes > 0 ? o.read_bytes : ig_ceiling_read_bytes();
+    const uint64_t each = bytes / threads / READ_UNIT; /* units of a thread */
+    if (o.memory && (each == 0 || o.read_bytes == 0))
+        return IG_FAIL(IG_ERR_ARGUMENT, "ceilings: memory of %llu bytes for %u threads, %d each",
+                       (unsigned long long)o.read_bytes, threads, READ_UNIT);
     measurement m = {.loops = ig_cpu_ceilings_of(isa),
                      .allocator = o.allocator.alloc ? &o.allocator : &ig_heap,
                      .what = what,
                      .seconds = o.seconds > 0 ? o.seconds : default_seconds,
-                     .units = bytes / threads / READ_UNIT + 1};
+                     .units = o.memory ? each : each + 1,
+                     .memory = o.memory};
     IG_TRY(ig_team_create(m.allocator, threads, &m.team));
     m.rates = ig_alloc(m.allocator, threads, sizeof *m.rates);
     const ig_status status =

@@ -49,7 +49,9 @@ typedef struct model_bench {
     float *logits;   /* [most_rows, vocabulary] */
     ig_session_row *step;
     double start_ms;
-    uint64_t peak_rss; /* but for what measuring the machine takes */
+    uint64_t peak_rss; /* but for what measuring the machine takes: */
+    void *read;        /* what its bandwidth is measured in */
+    uint64_t read_bytes;
     ig_token_cost cost;
     double submits_per_token; /* of one text, in its last run */
     bench_submits submits;
@@ -126,17 +128,29 @@ static ig_status run_test(model_bench *b, test *t, int64_t run) {
     return IG_OK;
 }
 
+/* Without what the bandwidth is measured in. */
 static void note_peak(model_bench *b) {
-    const uint64_t peak = bench_peak_rss();
+    const uint64_t held = b->read ? b->read_bytes : 0, all = bench_peak_rss();
+    const uint64_t peak = all > held ? all - held : 0;
     if (peak > b->peak_rss) b->peak_rss = peak;
 }
 
 /* What the machine has to give at this moment. */
 static ig_status look_at_machine(model_bench *b, test *t) {
-    const ig_ceiling_options options = {.threads = (int)b->device.threads,
-                                        .allocator = b->model.cli->allocator};
+    const ig_allocator *a = &b->model.cli->allocator;
     double read, dot;
     note_peak(b);
+    if (!b->read) {
+        b->read_bytes = ig_ceiling_read_bytes();
+        b->read = ig_alloc(a, b->read_bytes, 1);
+    }
+    if (!b->read)
+        return IG_FAIL(IG_ERR_MEMORY, "bench: %llu bytes to read",
+                       (unsigned long long)b->read_bytes);
+    const ig_ceiling_options options = {.threads = (int)b->device.threads,
+                                        .read_bytes = b->read_bytes,
+                                        .allocator = *a,
+                                        .memory = b->read};
     IG_TRY(ig_ceiling_measure(IG_CEILING_READ, &options, &read));
     IG_TRY(ig_ceiling_measure(IG_CEILING_DOT, &options, &dot));
     bench_forget_peak_rss();
@@ -428,6 +442,7 @@ ig_status bench_model(ig_cli *cli, const bench_options *o) {
     if (status == IG_OK) status = prepare(&b, began);
     if (status == IG_OK) status = run_all(&b);
     note_peak(&b);
+    ig_free(a, b.read);
     if (status == IG_OK) {
         for (int i = 0; i < b.n_tests; i++) settle(&b, &b.tests[i]);
         status = cost_of_submits(&b);

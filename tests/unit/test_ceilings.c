@@ -101,6 +101,27 @@ static void give_back(void *user, void *p) {
     free(p);
 }
 
+static void memory_of_the_caller_is_used_and_stays_inside(void **state) {
+    (void)state;
+    enum { BYTES = 3 << 20, GUARD = 64 };
+    static _Alignas(64) unsigned char memory[BYTES + GUARD];
+    const ig_ceiling_options options = {.threads = 2,
+                                        .seconds = moment,
+                                        .read_bytes = BYTES,
+                                        .allocator = {no_memory, give_back, NULL},
+                                        .memory = memory};
+    double rate = 0;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ig_ceiling_measure(IG_CEILING_READ, &options, &rate), IG_OK);
+    assert_true(rate > 0);
+    assert_int_equal(memory[0], 1); /* pages that were never written would all be one */
+    assert_int_equal(memory[BYTES / 2 + 1], 1);
+    for (int i = 0; i < GUARD; i++) assert_int_equal(memory[BYTES + i], 0);
+    ig_ceiling_options little = options;
+    little.read_bytes = 1 << 19;
+    assert_int_equal(ig_ceiling_measure(IG_CEILING_READ, &little, &rate), IG_ERR_ARGUMENT);
+}
+
 static void missing_memory_is_told_and_no_thread_waits_for_ever(void **state) {
     (void)state;
     const ig_ceiling_options options = {
@@ -114,6 +135,7 @@ int main(void) {
         cmocka_unit_test(every_ceiling_is_a_rate_above_zero),
         cmocka_unit_test(the_loops_do_what_they_are_counted_for),
         cmocka_unit_test(options_out_of_range_are_refused),
+        cmocka_unit_test(memory_of_the_caller_is_used_and_stays_inside),
         cmocka_unit_test(missing_memory_is_told_and_no_thread_waits_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
