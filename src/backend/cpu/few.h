@@ -19,6 +19,9 @@ enum {
     ROWS_AT_ONCE = HAS_TILES ? 4 : 1, /* at most */
 };
 
+/* Where one row's streams are fetched to: processors with tiles have room for all of them. */
+IG_INLINE cache streams_to(void) { return HAS_TILES ? FIRST_CACHE : SECOND_CACHE; }
+
 /* Rows that go this way.  With 8 lanes there are too few registers for a tile, and all rows do. */
 static inline bool is_few(int64_t rows) { return VF_LANES == 8 || rows <= FEW_AT_ONCE; }
 
@@ -35,6 +38,7 @@ typedef struct open_blocks {
     block_scales s[GROUPS_IN_REGISTERS];
     const uint8_t *line[GROUPS_IN_REGISTERS]; /* instead of w, where they are read as such; */
     int64_t ahead; /* how far from each lies what is fetched with it; 0: nothing */
+    cache to;
 } open_blocks;
 
 /* Of rows that go through a block at once, and groups. */
@@ -49,7 +53,7 @@ IG_INLINE void dot_step(const ig_dtype type, const open_blocks *o, const rounded
     IG_UNROLL
     for (int g = 0; g < groups; g++) {
         w[g] = reads_lines(type) ? line_at(o->line[g] + j * LINE, 0) : o->w[g][j];
-        if (reads_lines(type) && o->ahead) fetch(o->line[g] + o->ahead + j * LINE, LINE);
+        if (reads_lines(type) && o->ahead) fetch(o->line[g] + o->ahead + j * LINE, LINE, o->to);
     }
     IG_UNROLL
     for (int r = 0; r < rows; r++) {
@@ -136,22 +140,24 @@ IG_INLINE int64_t fetch_from(const ig_dtype type, int64_t b, int64_t blocks, con
 
 /* Opens block b of some groups.  What lies `ahead` of it is fetched, or will be with its lines. */
 IG_INLINE void open_groups(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t b,
-                           const int v, open_blocks *o, const int groups, int64_t ahead) {
+                           const int v, open_blocks *o, const int groups, int64_t ahead,
+                           const cache to) {
     const packed_type *t = &packed_types[type];
     const int64_t h = b % t->unit;
     IG_UNROLL
     for (int g = 0; g < groups; g++) {
         const uint8_t *unit = w + g * group_bytes + b / t->unit * packed_unit_bytes(type);
-        if (v == 0 && h == 0) fetch(unit + ahead, t->head);
+        if (v == 0 && h == 0) fetch(unit + ahead, t->head, to);
         if (reads_lines(type)) {
             o->line[g] = unit + t->head + h * t->block;
         } else {
-            if (v == 0) fetch(unit + ahead + t->head + h * t->block, t->block);
+            if (v == 0) fetch(unit + ahead + t->head + h * t->block, t->block, to);
             open_bytes(type, unit + t->head + h * t->block, v, o->w[g]);
         }
         open_scales(type, unit, h, v, &o->s[g]);
     }
     o->ahead = ahead;
+    o->to = to;
 }
 
 /* A group of each stream, `stream_bytes` apart, times one row, whose sums stay in registers. */
@@ -172,7 +178,7 @@ IG_INLINE void add_one_row(const ig_dtype type, const uint8_t *w, int64_t stream
             IG_UNROLL
             for (int v = 0; v < PANEL_VECTORS; v++) {
                 open_blocks o;
-                open_groups(type, w + g * stream_bytes, 0, b, v, &o, 1, ahead);
+                open_groups(type, w + g * stream_bytes, 0, b, v, &o, 1, ahead, streams_to());
                 const rounded_rows row = {x + b, 0, 1};
                 add_block(type, &o, &row, sum[g][v], 1, 1);
             }
@@ -254,7 +260,7 @@ IG_INLINE void add_groups(const ig_dtype type, const uint8_t *w, int64_t group_b
     IG_UNROLL
     for (int v = 0; v < PANEL_VECTORS; v++) {
         open_blocks o;
-        open_groups(type, w, group_bytes, b, v, &o, groups, ahead);
+        open_groups(type, w, group_bytes, b, v, &o, groups, ahead, SECOND_CACHE);
         add_block_of_rows(type, &o, b, rows, sums + v * VF_LANES, columns, groups);
     }
 }

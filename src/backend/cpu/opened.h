@@ -21,10 +21,16 @@ IG_INLINE bool reads_lines(const ig_dtype type) {
     return HAS_TILES && packed_types[type].form == EIGHTS;
 }
 
-/* To the second cache: the first can wait for a few lines only at a time. */
-IG_INLINE void fetch(const uint8_t *p, const int bytes) {
+typedef enum cache { FIRST_CACHE, SECOND_CACHE } cache;
+
+/* To the second cache most often: the first can wait for a few lines only at a time. */
+IG_INLINE void fetch(const uint8_t *p, const int bytes, const cache to) {
     IG_UNROLL
-    for (int i = 0; i < bytes; i += LINE) __builtin_prefetch(p + i, 0, 2);
+    for (int i = 0; i < bytes; i += LINE)
+        if (to == FIRST_CACHE)
+            __builtin_prefetch(p + i, 0, 3);
+        else
+            __builtin_prefetch(p + i, 0, 2);
 }
 
 /* Or gcc keeps both what was opened and what it was opened from, and has no registers left. */

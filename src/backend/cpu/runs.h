@@ -30,9 +30,8 @@ typedef struct group_run {
 
 /* Some lines of a run: those behind them to the first cache, those far ahead to the second. */
 IG_INLINE void fetch_run(const uint8_t *p, const int bytes, int64_t ahead) {
-    fetch(p + ahead, bytes);
-    IG_UNROLL
-    for (int i = 0; i < bytes; i += LINE) __builtin_prefetch(p + RUN_FETCH_NEAR + i, 0, 3);
+    fetch(p + ahead, bytes, SECOND_CACHE);
+    fetch(p + RUN_FETCH_NEAR, bytes, FIRST_CACHE);
 }
 
 /* A block of a group.  Lines of a step each are not opened: they are read between the dots. */
