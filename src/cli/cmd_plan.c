@@ -127,7 +127,7 @@ static void add_seen(planner *p) {
 static ig_status measure_ceilings(planner *p) {
     const ig_ceiling_options options = {
         .threads = 1, .seconds = 0.05, .allocator = p->cli->allocator};
-    for (ig_ceiling what = IG_CEILING_READ; what <= IG_CEILING_FMA; what++) {
+    for (ig_ceiling what = IG_CEILING_READ; what <= IG_CEILING_DOT; what++) {
         double rates[CEILING_RUNS];
         for (int i = 0; i < CEILING_RUNS; i++)
             IG_TRY(ig_ceiling_measure(what, &options, &rates[i]));
@@ -232,13 +232,13 @@ static void print_summary(const planner *p) {
 }
 
 static void print_steps(const plan_view *v) {
-    printf("\n  %5s %5s %5s  %-22s %-22s %12s %12s\n", "step", "level", "chain", "op", "result",
-           "bytes", "FLOP");
+    printf("\n  %5s %5s %5s  %-22s %-7s %-22s %12s %12s\n", "step", "level", "chain", "op",
+           "weight", "result", "bytes", "FLOP");
     for (uint32_t i = 0; i < v->n_steps; i++) {
         const plan_step *s = &v->steps[i];
         char bytes[IG_UNIT_TEXT_BYTES], flop[IG_UNIT_TEXT_BYTES];
-        printf("  %5u %5u %5u  %-22s %-22s %12s %12s\n", i, s->level, s->chain, s->op, s->result,
-               ig_count_text(s->bytes, bytes), ig_count_text(s->flop, flop));
+        printf("  %5u %5u %5u  %-22s %-7s %-22s %12s %12s\n", i, s->level, s->chain, s->op,
+               s->weight, s->result, ig_count_text(s->bytes, bytes), ig_count_text(s->flop, flop));
     }
 }
 
@@ -247,29 +247,38 @@ static double share(const planner *p, uint64_t amount, double ns, ig_ceiling wha
     return ns > 0 && p->ceilings[what] > 0 ? (double)amount / ns * 1e9 / p->ceilings[what] : 0;
 }
 
+/* What bounds a step's arithmetic: products of bytes are four times as many a second as of floats.
+ */
+static ig_ceiling arithmetic_of(const plan_step *s) {
+    return s->in_bytes ? IG_CEILING_DOT : IG_CEILING_FMA;
+}
+
 static void print_profile(const planner *p) {
     const plan_view *v = &p->view;
     double sum = 0;
     for (uint32_t i = 0; i < v->n_steps; i++) sum += v->steps[i].ns;
     printf("\n  %.1f us a step on the clock, watched; %.1f us in kernels, over %lld threads\n",
            p->step_ns / 1e3, sum / 1e3, (long long)p->device.threads);
-    printf("  a thread reads %.1f GB/s and computes %.1f GFLOP/s at most; shares are of that "
-           "(above 100 %% of the reading:\n  it came from a cache)\n",
-           p->ceilings[IG_CEILING_READ] / 1e9, p->ceilings[IG_CEILING_FMA] / 1e9);
-    printf("\n  %5s %5s %5s  %-22s %-18s %6s %9s %6s %12s %13s %7s %6s %8s %6s\n", "step", "level",
-           "chain", "op", "result", "calls", "us", "time", "bytes", "FLOP", "GB/s", "read",
-           "GFLOP/s", "FMA");
+    printf("  a thread reads %.1f GB/s and computes %.1f GFLOP/s at most, with weights in blocks "
+           "%.1f GOP/s of int8;\n  shares are of that (above 100 %% of the reading: it came from a "
+           "cache)\n",
+           p->ceilings[IG_CEILING_READ] / 1e9, p->ceilings[IG_CEILING_FMA] / 1e9,
+           p->ceilings[IG_CEILING_DOT] / 1e9);
+    printf("\n  %5s %5s %5s  %-22s %-7s %-18s %6s %9s %6s %12s %13s %7s %6s %8s %7s\n", "step",
+           "level", "chain", "op", "weight", "result", "calls", "us", "time", "bytes", "FLOP",
+           "GB/s", "of most", "GFLOP/s", "of most");
     for (uint32_t i = 0; i < v->n_steps; i++) {
         const plan_step *s = &v->steps[i];
         char bytes[IG_UNIT_TEXT_BYTES], flop[IG_UNIT_TEXT_BYTES];
         const double ns = s->ns > 0 ? s->ns : 1;
-        printf("  %5u %5u %5u  %-22s %-18s %6.0f %9.2f %4.1f %% %12s %13s %7.1f %4.0f %% %8.1f "
-               "%4.0f %%\n",
-               i, s->level, s->chain, s->op, s->result, s->calls, s->ns / 1e3,
-               sum > 0 ? 100 * s->ns / sum : 0, ig_count_text(s->bytes, bytes),
-               ig_count_text(s->flop, flop), (double)s->bytes / ns,
-               100 * share(p, s->bytes, s->ns, IG_CEILING_READ), (double)s->flop / ns,
-               100 * share(p, s->flop, s->ns, IG_CEILING_FMA));
+        printf(
+            "  %5u %5u %5u  %-22s %-7s %-18s %6.0f %9.2f %4.1f %% %12s %13s %7.1f %5.0f %% %8.1f "
+            "%5.0f %%\n",
+            i, s->level, s->chain, s->op, s->weight, s->result, s->calls, s->ns / 1e3,
+            sum > 0 ? 100 * s->ns / sum : 0, ig_count_text(s->bytes, bytes),
+            ig_count_text(s->flop, flop), (double)s->bytes / ns,
+            100 * share(p, s->bytes, s->ns, IG_CEILING_READ), (double)s->flop / ns,
+            100 * share(p, s->flop, s->ns, arithmetic_of(s)));
     }
 }
 
@@ -277,17 +286,20 @@ static json_t *profile_json(const planner *p) {
     json_t *steps = json_array();
     for (uint32_t i = 0; i < p->view.n_steps; i++) {
         const plan_step *s = &p->view.steps[i];
-        json_array_append_new(
-            steps,
-            json_pack("{s:I, s:s, s:o, s:o, s:I, s:I, s:o, s:o}", "step", (json_int_t)i, "op",
-                      s->op, "calls", ig_json_real(s->calls), "ns", ig_json_real(s->ns), "bytes",
-                      (json_int_t)s->bytes, "flop", (json_int_t)s->flop, "share_of_read",
-                      ig_json_real(share(p, s->bytes, s->ns, IG_CEILING_READ)), "share_of_fma",
-                      ig_json_real(share(p, s->flop, s->ns, IG_CEILING_FMA))));
+        json_array_append_new(steps,
+                              json_pack("{s:I, s:s, s:s, s:o, s:o, s:I, s:I, s:s, s:o, s:o}",
+                                        "step", (json_int_t)i, "op", s->op, "weight", s->weight,
+                                        "calls", ig_json_real(s->calls), "ns", ig_json_real(s->ns),
+                                        "bytes", (json_int_t)s->bytes, "flop", (json_int_t)s->flop,
+                                        "arithmetic", s->in_bytes ? "int8" : "f32", "share_of_read",
+                                        ig_json_real(share(p, s->bytes, s->ns, IG_CEILING_READ)),
+                                        "share_of_arithmetic",
+                                        ig_json_real(share(p, s->flop, s->ns, arithmetic_of(s)))));
     }
-    return json_pack("{s:o, s:o, s:o, s:o}", "step_ns", ig_json_real(p->step_ns),
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "step_ns", ig_json_real(p->step_ns),
                      "read_bytes_per_s", ig_json_real(p->ceilings[IG_CEILING_READ]),
-                     "fma_flop_per_s", ig_json_real(p->ceilings[IG_CEILING_FMA]), "steps", steps);
+                     "fma_flop_per_s", ig_json_real(p->ceilings[IG_CEILING_FMA]), "int8_op_per_s",
+                     ig_json_real(p->ceilings[IG_CEILING_DOT]), "steps", steps);
 }
 
 static ig_status print_json(const planner *p) {

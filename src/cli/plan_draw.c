@@ -59,8 +59,8 @@ static void put_dot(FILE *to, const char *text) {
 static void put_dot_chain(FILE *to, const plan_view *v, uint32_t chain) {
     const plan_chain *c = &v->chains[chain];
     fprintf(to, "    c%u [fillcolor=\"%s\", %slabel=\"", chain, fills[v->steps[c->first].class],
-            plan_chain_is_fused(v, chain) ? "penwidth=2.5, " : "");
-    if (plan_chain_is_fused(v, chain)) fprintf(to, "fused, %u steps\\l", c->count);
+            plan_chain_ops(v, chain) > 1 ? "penwidth=2.5, " : "");
+    if (plan_chain_ops(v, chain) > 1) fprintf(to, "fused, %u ops\\l", plan_chain_ops(v, chain));
     for (uint32_t i = c->first; i < c->first + c->count; i++) {
         put_dot(to, v->steps[i].op);
         fputc(' ', to);
@@ -321,11 +321,11 @@ static void put_box(FILE *to, const plan_view *v, const plan_layout *l, uint32_t
             strokes[v->steps[c->first].class]);
     for (uint32_t i = 0; i < c->count; i++)
         put_step(to, v, c->first + i, b, b->y + BOX_PADDING + i * (double)LINE_HEIGHT);
-    if (!plan_chain_is_fused(v, chain)) return;
+    if (plan_chain_ops(v, chain) == 1) return;
     fprintf(to,
             "<rect class=\"fused\" x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" rx=\"5\">"
             "<title>fused: a thread takes each chunk through all %u</title></rect>\n",
-            b->x, b->y, BOX_WIDTH, b->height, c->count);
+            b->x, b->y, BOX_WIDTH, b->height, plan_chain_ops(v, chain));
 }
 
 void plan_svg_print(FILE *to, const plan_view *v, const plan_layout *l, const char *title) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/blocks.h"
 #include "ingot/op.h"
 
 const char *const plan_class_names[PLAN_CLASSES] = {
@@ -38,6 +39,21 @@ static plan_class class_of(const char *name) {
     return PLAN_MOVE;
 }
 
+/* The matrix that a step multiplies by; what is not stored in the model is none. */
+static void find_weight(const json_t *ins, plan_step *step) {
+    const json_t *in;
+    size_t i;
+    ig_dtype dtype;
+    step->weight = "";
+    if (step->class != PLAN_CONTRACT) return;
+    json_array_foreach(ins, i, in) {
+        if (strcmp(text(in, "kind"), "weight") != 0 || *step->weight) continue;
+        if (json_array_size(json_object_get(in, "shape")) < 2) continue;
+        step->weight = text(in, "dtype");
+        step->in_bytes = ig_dtype_find(step->weight, &dtype) && ig_dtype_block(dtype) > 1;
+    }
+}
+
 /* "f32 [32,64]", and how many more there are. */
 static void describe_results(const json_t *outs, char out[PLAN_SHAPE_BYTES]) {
     const json_t *first = json_array_get(outs, 0), *dim;
@@ -64,6 +80,7 @@ static void read_step(const json_t *from, plan_step *step) {
                         .scratch_bytes = number(json_object_get(from, "scratch"), "bytes")};
     step->class = class_of(step->op);
     describe_results(json_object_get(from, "out"), step->result);
+    find_weight(json_object_get(from, "in"), step);
 }
 
 /* Steps that follow each other with one chain number are a chain. */
@@ -80,9 +97,12 @@ static void find_chains(plan_view *v) {
     }
 }
 
-bool plan_chain_is_fused(const plan_view *v, uint32_t chain) {
+uint32_t plan_chain_ops(const plan_view *v, uint32_t chain) {
     const plan_chain *c = &v->chains[chain];
-    return c->count > 1 || strchr(v->steps[c->first].op, '+');
+    uint32_t ops = c->count;
+    for (uint32_t i = c->first; i < c->first + c->count; i++)
+        for (const char *at = strchr(v->steps[i].op, '+'); at; at = strchr(at + 1, '+')) ops++;
+    return ops;
 }
 
 /* ---- Edges ---- */

@@ -33,6 +33,8 @@ typedef struct plan_step {
     uint32_t level, chain, part; /* the chain by its place among the view's */
     uint64_t flop, bytes, scratch_bytes;
     char result[PLAN_SHAPE_BYTES]; /* "f32 [32,64]" */
+    const char *weight;            /* what its matrix is stored as, "q4_0"; "": it has none */
+    bool in_bytes;                 /* blocks are multiplied in whole numbers */
     /* Of a profile, in one run; 0 without. */
     double ns; /* of all threads together */
     double calls;
@@ -66,8 +68,9 @@ IG_MUST_CHECK ig_status plan_view_init(plan_view *view, const ig_allocator *allo
                                        json_t *plan);
 void plan_view_deinit(plan_view *view); /* a zeroed one is fine */
 
-/* Whether a chain is several steps in one: values go from one to the next without a barrier. */
-bool plan_chain_is_fused(const plan_view *view, uint32_t chain);
+/* The ops of a chain, those that steps have behind them counted in.  Where there are several they
+ * are fused: values go from one to the next without a barrier. */
+uint32_t plan_chain_ops(const plan_view *view, uint32_t chain);
 
 /* Adds the times of a profile, the mean of its runs. */
 void plan_view_add_times(plan_view *view, const json_t *profile);

@@ -142,8 +142,8 @@ static void chains_of_several_steps_are_marked_as_fused(void **state) {
     size_t fused = 0;
     for (uint32_t i = 0; i < v.n_chains; i++) {
         const bool several = v.chains[i].count > 1;
-        if (several) assert_true(plan_chain_is_fused(&v, i));
-        fused += plan_chain_is_fused(&v, i);
+        if (several) assert_true(plan_chain_ops(&v, i) > 1);
+        fused += plan_chain_ops(&v, i) > 1;
     }
     assert_true(fused > 0 && fused < v.n_chains);
     char *svg = svg_of(&v), *dot;
@@ -155,6 +155,42 @@ static void chains_of_several_steps_are_marked_as_fused(void **state) {
     assert_int_equal(count_of(dot, "fused, "), fused);
     free(svg);
     free(dot);
+    plan_view_deinit(&v);
+}
+
+/* Two steps, one of which has an activation and a sum behind it, as products of models have. */
+static const char joined_text[] =
+    "{\"steps\":[{\"op\":\"matmul+silu+add\",\"level\":0,\"chain\":0,"
+    "\"in\":[{\"value\":1,\"buffer\":1,\"kind\":\"input\",\"dtype\":\"f32\",\"shape\":[1,64]},"
+    "{\"value\":2,\"buffer\":2,\"kind\":\"weight\",\"dtype\":\"q4_k\",\"shape\":[32,64]}],"
+    "\"out\":[{\"value\":3,\"buffer\":0,\"dtype\":\"f32\",\"shape\":[1,32]}]},"
+    "{\"op\":\"matmul\",\"level\":1,\"chain\":1,"
+    "\"in\":[{\"value\":3,\"buffer\":0,\"kind\":\"local\",\"dtype\":\"f32\",\"shape\":[1,32]},"
+    "{\"value\":4,\"buffer\":3,\"kind\":\"weight\",\"dtype\":\"f16\",\"shape\":[8,32]}],"
+    "\"out\":[{\"value\":5,\"buffer\":0,\"dtype\":\"f32\",\"shape\":[1,8]}]}]}";
+
+static void a_step_that_does_the_work_of_several_is_marked_as_fused(void **state) {
+    (void)state;
+    plan_view v = open_view(joined_text);
+    assert_int_equal(plan_chain_ops(&v, 0), 3);
+    assert_int_equal(plan_chain_ops(&v, 1), 1);
+    char *svg = svg_of(&v);
+    assert_int_equal(count_of(svg, "class=\"fused\""), 1 + 1); /* one is the legend's */
+    assert_non_null(strstr(svg, "through all 3"));
+    free(svg);
+    plan_view_deinit(&v);
+}
+
+static void steps_know_what_their_weights_are_stored_as(void **state) {
+    (void)state;
+    plan_view v = open_view(joined_text);
+    assert_string_equal(v.steps[0].weight, "q4_k");
+    assert_true(v.steps[0].in_bytes);
+    assert_string_equal(v.steps[1].weight, "f16");
+    assert_false(v.steps[1].in_bytes);
+    plan_view_deinit(&v);
+    v = open_view(plan_text);
+    for (uint32_t i = 0; i < v.n_steps; i++) assert_string_equal(v.steps[i].weight, "");
     plan_view_deinit(&v);
 }
 
@@ -214,6 +250,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_one_chain_are_one_box),
         cmocka_unit_test(chains_of_several_steps_are_marked_as_fused),
+        cmocka_unit_test(a_step_that_does_the_work_of_several_is_marked_as_fused),
+        cmocka_unit_test(steps_know_what_their_weights_are_stored_as),
         cmocka_unit_test(what_is_read_from_another_chain_is_an_edge_once),
         cmocka_unit_test(ops_have_their_class_and_results_their_shape),
         cmocka_unit_test(times_are_the_mean_of_the_runs),
