@@ -311,7 +311,7 @@ def run_ingot(args, path, test, runs):
         "start_s": row["start_ms"] / 1e3,
         "rss": row["rss_bytes"],
         "peak": row["peak_rss_bytes"],
-        "share": series["int8_ops" if n_prompt else "read_bytes"]["share"],
+        "share": series["ops" if n_prompt else "read_bytes"]["share"],
         "isa": row["instruction_set"],
     }
 
@@ -371,7 +371,7 @@ def table(results):
     add("at most, MB", "peak", 1e6, ".0f", ratio=False)
     rows.append(["the file, MB", *(f"{results[kind]['file_bytes'] / 1e6:.0f}" for kind in kinds)])
     for name, title, *_ in TESTS[:3]:
-        ceiling = "bandwidth" if name == "tg" else "int8 ceiling"
+        ceiling = "bandwidth" if name == "tg" else "rate of products"
         rows.append([f"{title}, of the {ceiling}", *(f"{results[kind]['share'][name]:.0%}" for kind in kinds)])
     return ["| " + " | ".join(row) + " |" for row in rows]
 

@@ -29,6 +29,7 @@ typedef struct bench_options {
     const char *model, *cache, *cache_v, *gpu_layers;
     const char *rows, *ctx; /* lists of numbers; ctx is one number to train and routes */
     int64_t n_prompt, chunk, threads_batch, guess_ngram;
+    bool no_pack;
 } bench_options;
 
 ig_status bench_train(ig_cli *cli, const bench_options *o);

@@ -6,7 +6,8 @@
  * Tokens are drawn by chance; what they are makes no difference to the time.  Each
  * test is run once before the clock starts, so that plans and caches are there.  In
  * front of each run the machine's own rates are measured: what memory gives in many
- * streams, and int8 products.  A rate is then a share of what was there to be had.
+ * streams, and products, of bytes where weights are blocks, else of floats.  A rate is
+ * then a share of what was there to be had.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -35,8 +36,8 @@ typedef struct test {
     double *rates; /* [runs], tokens a second */
     double *times; /* [runs x tokens], milliseconds of each step; NULL for prompts */
     double mean, deviation, p50, p99, longest;
-    double read, dot;             /* the machine's rates beside it, means */
-    double bytes_per_s, op_per_s; /* its own */
+    double rate[IG_CEILING_DOT + 1]; /* the machine's beside it, means; 0: nobody needs it */
+    double bytes_per_s, op_per_s;    /* its own */
 } test;
 
 typedef struct model_bench {
@@ -135,10 +136,29 @@ static void note_peak(model_bench *b) {
     if (peak > b->peak_rss) b->peak_rss = peak;
 }
 
+/* How many of a token's products are of floats: all or none, but for mixtures. */
+static double float_share(const ig_token_cost *c) {
+    const double all = (double)(c->body_products + c->head_products);
+    return all > 0 ? (double)(c->body_floats + c->head_floats) / all : 1;
+}
+
+static bool needs_rate(const model_bench *b, ig_ceiling what) {
+    const double floats = float_share(&b->cost);
+    return what == IG_CEILING_READ || (what == IG_CEILING_FMA ? floats > 0 : floats < 1);
+}
+
+/* Products that the machine could do in a second, of what a token needs of either kind. */
+static double op_ceiling(const model_bench *b, const test *t) {
+    const double floats = float_share(&b->cost);
+    double seconds = 0; /* of an operation */
+    if (floats > 0) seconds += floats / t->rate[IG_CEILING_FMA];
+    if (floats < 1) seconds += (1 - floats) / t->rate[IG_CEILING_DOT];
+    return 1 / seconds;
+}
+
 /* What the machine has to give at this moment. */
 static ig_status look_at_machine(model_bench *b, test *t) {
     const ig_allocator *a = &b->model.cli->allocator;
-    double read, dot;
     note_peak(b);
     if (!b->read) {
         b->read_bytes = ig_ceiling_read_bytes();
@@ -151,11 +171,12 @@ static ig_status look_at_machine(model_bench *b, test *t) {
                                         .read_bytes = b->read_bytes,
                                         .allocator = *a,
                                         .memory = b->read};
-    IG_TRY(ig_ceiling_measure(IG_CEILING_READ, &options, &read));
-    IG_TRY(ig_ceiling_measure(IG_CEILING_DOT, &options, &dot));
+    for (ig_ceiling what = IG_CEILING_READ; what <= IG_CEILING_DOT; what++) {
+        double rate = 0;
+        if (needs_rate(b, what)) IG_TRY(ig_ceiling_measure(what, &options, &rate));
+        t->rate[what] += rate / (double)b->runs;
+    }
     bench_forget_peak_rss();
-    t->read += read / (double)b->runs;
-    t->dot += dot / (double)b->runs;
     return IG_OK;
 }
 
@@ -235,18 +256,27 @@ static json_t *rate_json(double rate, double ceiling) {
                      ig_json_real(ceiling > 0 ? rate / ceiling : 0));
 }
 
+/* With guesses, how often weights are read is not known. */
+static void add_guesses(json_t *root, const test *t) {
+    json_object_set_new(root, "ngram", json_integer(t->ngram));
+    json_object_set_new(root, "guessed", json_integer(t->guessed));
+    json_object_set_new(root, "accepted", json_integer(t->right));
+    json_object_set_new(root, "rate",
+                        ig_json_real(t->guessed > 0 ? (double)t->right / (double)t->guessed : 0));
+}
+
 static json_t *test_json(const model_bench *b, const test *t) {
     json_t *rates = json_array();
     for (int64_t i = 0; i < b->runs; i++) json_array_append_new(rates, ig_json_real(t->rates[i]));
-    json_t *root = json_pack(
-        "{s:I, s:o, s:o, s:o, s:o, s:o}", "tokens", (json_int_t)t->tokens, "tokens_per_s",
-        ig_json_real(t->mean), "deviation", ig_json_real(t->deviation), "runs", rates, "read_bytes",
-        rate_json(t->bytes_per_s, t->read), "int8_ops", rate_json(t->op_per_s, t->dot));
+    json_t *root =
+        json_pack("{s:I, s:o, s:o, s:o}", "tokens", (json_int_t)t->tokens, "tokens_per_s",
+                  ig_json_real(t->mean), "deviation", ig_json_real(t->deviation), "runs", rates);
     if (t->ngram > 0) {
-        json_object_set_new(root, "ngram", json_integer(t->ngram));
-        json_object_set_new(root, "guessed", json_integer(t->guessed));
-        json_object_set_new(root, "accepted", json_integer(t->right));
+        add_guesses(root, t);
+        return root;
     }
+    json_object_set_new(root, "read_bytes", rate_json(t->bytes_per_s, t->rate[IG_CEILING_READ]));
+    json_object_set_new(root, "ops", rate_json(t->op_per_s, op_ceiling(b, t)));
     if (!t->times) return root;
     json_object_set_new(root, "rows", json_integer(t->rows));
     json_object_set_new(root, "depth", json_integer(t->depth));
@@ -296,7 +326,7 @@ static void name_test(const test *t, char *out, size_t out_bytes) {
         snprintf(at, (size_t)(end - at), " @%lld", (long long)t->depth);
 }
 
-static void print_test(const test *t) {
+static void print_test(const model_bench *b, const test *t) {
     char name[48], rate[48];
     name_test(t, name, sizeof name);
     snprintf(rate, sizeof rate, "%.2f +- %.2f", t->mean, t->deviation);
@@ -310,13 +340,26 @@ static void print_test(const test *t) {
     else
         printf("  %9s %9s %9s", "", "", "");
     printf("  %7.1f %5.0f %%  %8.0f %5.0f %%\n", t->bytes_per_s / 1e9,
-           t->read > 0 ? 100 * t->bytes_per_s / t->read : 0, t->op_per_s / 1e9,
-           t->dot > 0 ? 100 * t->op_per_s / t->dot : 0);
+           100 * t->bytes_per_s / t->rate[IG_CEILING_READ], t->op_per_s / 1e9,
+           100 * t->op_per_s / op_ceiling(b, t));
+}
+
+/* Means over all tests. */
+static void print_ceilings(const model_bench *b) {
+    static const char *const forms[] = {[IG_CEILING_READ] = " %.1f GB/s read",
+                                        [IG_CEILING_FMA] = ", %.0f GFLOP/s of F32",
+                                        [IG_CEILING_DOT] = ", %.0f GOP/s of int8"};
+    printf("\nat most, in the same seconds:");
+    for (ig_ceiling what = IG_CEILING_READ; what <= IG_CEILING_DOT; what++) {
+        double mean = 0;
+        for (int i = 0; i < b->n_tests; i++) mean += b->tests[i].rate[what] / b->n_tests;
+        if (needs_rate(b, what)) printf(forms[what], mean / 1e9);
+    }
+    printf("\n");
 }
 
 static ig_status print_table(const model_bench *b) {
     char path[256], count[IG_UNIT_TEXT_BYTES], now[IG_UNIT_TEXT_BYTES], most[IG_UNIT_TEXT_BYTES];
-    double read = 0, dot = 0;
     bench_print_machine();
     printf("%s: %s, %s parameters, %lld threads, %s %s\n\n",
            ig_text_safe(b->options.path, path, sizeof path),
@@ -325,13 +368,8 @@ static ig_status print_table(const model_bench *b) {
            (long long)b->device.threads, b->device.name, b->device.isa);
     printf("  %-18s %18s  %9s %9s %9s  %7s %7s  %8s %7s\n", "", "tokens/s", "ms p50", "p99",
            "longest", "GB/s", "of most", "GOP/s", "of most");
-    for (int i = 0; i < b->n_tests; i++) {
-        print_test(&b->tests[i]);
-        read += b->tests[i].read / b->n_tests;
-        dot += b->tests[i].dot / b->n_tests;
-    }
-    printf("\nat most, in the same seconds: %.1f GB/s read, %.0f GOP/s of int8\n", read / 1e9,
-           dot / 1e9);
+    for (int i = 0; i < b->n_tests; i++) print_test(b, &b->tests[i]);
+    print_ceilings(b);
     printf("%.0f ms from the start to the logits behind %d tokens; %s in memory, at most %s\n",
            b->start_ms, START_TOKENS, ig_bytes_text(bench_rss(), now),
            ig_bytes_text(b->peak_rss, most));
@@ -433,6 +471,7 @@ ig_status bench_model(ig_cli *cli, const bench_options *o) {
                     .cache_v = o->cache_v,
                     .threads = o->threads,
                     .threads_batch = o->threads_batch,
+                    .no_pack = o->no_pack,
                     .chunk = o->chunk,
                     .batch = o->sizes.batch},
         .runs = o->runs > 0 ? o->runs : DEFAULT_RUNS,

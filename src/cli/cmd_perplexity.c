@@ -16,6 +16,7 @@
 #include "cli/report.h"
 
 enum { DEFAULT_CTX = 512, ROWS = 64 };
+enum { LEAST_CTX = 3 }; /* one that leads up, one that foretells, and what it foretells */
 
 typedef struct perplexity_options {
     model_options model;
@@ -104,6 +105,10 @@ static ig_status prepare(measure *m) {
                        m->tokens.count);
     IG_TRY(model_session(&m->model, DEFAULT_CTX, 1));
     m->ctx_len = ig_session_ctx_len(m->model.session);
+    if (m->ctx_len < LEAST_CTX)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "--ctx: pieces of %lld tokens foretell none; at least %d are needed",
+                       (long long)m->ctx_len, LEAST_CTX);
     m->logits = ig_alloc(&m->model.cli->allocator,
                          ROWS * (size_t)ig_adapter_vocabulary(m->model.adapter), sizeof *m->logits);
     return m->logits ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "perplexity: no memory for logits");

@@ -7,8 +7,9 @@
 #include "cli/output.h"
 #include "cli/report.h"
 #include "format/gguf.h"
+#include "model/session.h"
 
-enum { VALUE_BYTES = 200, KEY_BYTES = 160, SHOWN_ELEMENTS = 8, FULL_ELEMENTS = 16, CHUNK = 512 };
+enum { VALUE_BYTES = 200, KEY_BYTES = 160, SHOWN_ELEMENTS = 8, FULL_ELEMENTS = 16 };
 
 /* ---- What the model is ---- */
 
@@ -85,21 +86,29 @@ static totals add_up(const ig_gguf *gguf) {
     return t;
 }
 
-/* What running it takes: the weights as they are, a cache for the whole context in F16, and for a
- * chunk of CHUNK tokens the widest of what is computed, in F32, with the logits of one. */
+/* What running it takes, if nothing else is asked for: the weights as they are, a cache in F16, and
+ * for a chunk of tokens the widest of what is computed, in F32, with the logits of one. */
 typedef struct memory {
-    uint64_t weights, cache, activations;
+    int64_t positions;         /* of the cache, */
+    uint64_t cache, cache_all; /* and what those of the whole context would take */
+    uint64_t weights, activations;
 } memory;
+
+static uint64_t cache_bytes(const shape_of_model *m, int64_t positions) {
+    uint64_t values;
+    if (__builtin_mul_overflow((uint64_t)m->kv_values, (uint64_t)positions, &values)) return 0;
+    return values < UINT64_MAX / 2 ? 2 * values : 0;
+}
 
 static memory estimate(const shape_of_model *m, const totals *t) {
     memory e = {.weights = t->bytes};
-    uint64_t values;
-    if (m->causal &&
-        !__builtin_mul_overflow((uint64_t)m->kv_values, (uint64_t)m->context, &values) &&
-        values < UINT64_MAX / 2)
-        e.cache = 2 * values;
+    if (m->causal) {
+        e.positions = m->context < IG_SESSION_CTX_DEFAULT ? m->context : IG_SESSION_CTX_DEFAULT;
+        e.cache = cache_bytes(m, e.positions);
+        e.cache_all = cache_bytes(m, m->context);
+    }
     const uint64_t widest = (uint64_t)(4 * m->embedding + 2 * m->feed_forward);
-    e.activations = 4 * (CHUNK * widest + (uint64_t)m->tokens);
+    e.activations = 4 * (IG_SESSION_CHUNK_DEFAULT * widest + (uint64_t)m->tokens);
     return e;
 }
 
@@ -220,11 +229,13 @@ static void print_types(const totals *t) {
 static void print_memory(const shape_of_model *m, const memory *e) {
     char all[IG_UNIT_TEXT_BYTES], weights[IG_UNIT_TEXT_BYTES], cache[IG_UNIT_TEXT_BYTES],
         rest[IG_UNIT_TEXT_BYTES];
-    printf("  memory      about %s: weights %s, cache %s (%" PRId64
-           " positions in f16), activations %s (%d tokens at a time)\n",
+    printf("  memory      about %s: weights %s, cache %s (%" PRId64 " positions in f16",
            ig_bytes_text(e->weights + e->cache + e->activations, all),
-           ig_bytes_text(e->weights, weights), ig_bytes_text(e->cache, cache),
-           m->causal ? m->context : 0, ig_bytes_text(e->activations, rest), CHUNK);
+           ig_bytes_text(e->weights, weights), ig_bytes_text(e->cache, cache), e->positions);
+    if (e->cache_all > e->cache)
+        printf("; all %" PRId64 " take %s", m->context, ig_bytes_text(e->cache_all, cache));
+    printf("), activations %s (%d tokens at a time)\n", ig_bytes_text(e->activations, rest),
+           (int)IG_SESSION_CHUNK_DEFAULT);
 }
 
 static const inspect_column columns[] = {{"name", -1},    {"type", -1}, {"shape", -1},
@@ -304,7 +315,8 @@ static ig_status print_json(const ig_cli *cli, const inspect_options *o, const i
     const shape_of_model m = shape_of(gguf);
     const memory e = estimate(&m, &t);
     json_t *root = json_pack(
-        "{s:s, s:o, s:s, s:i, s:I, s:i, s:o, s:I, s:i, s:I, s:o, s:I, s:I, s:{s:I, s:I, s:I}, "
+        "{s:s, s:o, s:s, s:i, s:I, s:i, s:o, s:I, s:i, s:I, s:o, s:I, s:I, s:{s:I, s:I, s:I, s:I, "
+        "s:I}, "
         "s:o}",
         "schema", "ingot.inspect.v1", "file", ig_json_text(o->path), "format", "gguf", "version",
         (int)ig_gguf_version(gguf), "file_bytes", (json_int_t)ig_gguf_file_bytes(gguf), "parts",
@@ -312,7 +324,8 @@ static ig_status print_json(const ig_cli *cli, const inspect_options *o, const i
         "parameters", (json_int_t)t.elements, "weight_tensors", (int)ig_gguf_n_tensors(gguf),
         "weight_bytes", (json_int_t)t.bytes, "types", types_json(&t), "tokens",
         (json_int_t)m.tokens, "context", (json_int_t)m.context, "memory_estimate", "weights",
-        (json_int_t)e.weights, "cache_f16", (json_int_t)e.cache, "activations",
+        (json_int_t)e.weights, "cache_f16", (json_int_t)e.cache, "cache_positions",
+        (json_int_t)e.positions, "cache_f16_whole", (json_int_t)e.cache_all, "activations",
         (json_int_t)e.activations, "keys", keys_json(gguf));
     if (root && o->tensors) {
         json_t *list = json_array();

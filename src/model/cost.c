@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/blocks.h"
 #include "model/adapter.h"
 #include "model/model.h"
 
@@ -12,11 +13,13 @@ static bool is_table(const ig_lm_config *c, ig_shape shape) {
 
 static void add(const ig_session *s, const char *name, ig_desc desc, ig_token_cost *cost) {
     uint64_t bytes = 0, count = (uint64_t)ig_shape_count(desc.shape);
+    const bool in_floats = ig_dtype_block(desc.dtype) == 1;
     (void)ig_desc_bytes(desc, &bytes);
     if (is_table(&s->config, desc.shape)) {
         if (cost->head_bytes > 0 && strstr(name, "emb")) return;
         cost->head_bytes = bytes;
         cost->head_products = count;
+        cost->head_floats = in_floats ? count : 0;
         return;
     }
     const ig_model *source = s->adapter->source;
@@ -27,7 +30,9 @@ static void add(const ig_session *s, const char *name, ig_desc desc, ig_token_co
         count = count / all * used;
     }
     cost->body_bytes += bytes;
+    if (desc.shape.rank < 2) return; /* biases, and what norms are multiplied by */
     cost->body_products += count;
+    if (in_floats) cost->body_floats += count;
 }
 
 /* All of a layer but what makes queries, keys and values of its rows; layers are alike. */

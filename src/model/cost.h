@@ -6,7 +6,8 @@
 
 typedef struct ig_token_cost {
     uint64_t body_bytes, head_bytes;       /* weights that are read, as they are stored */
-    uint64_t body_products, head_products; /* a multiply-add each */
+    uint64_t body_products, head_products; /* a multiply-add each, */
+    uint64_t body_floats, head_floats;     /* and those with weights that are no blocks */
     uint64_t last_products; /* of the body's: in the last layer, for rows with logits alone */
     uint64_t cache_bytes;   /* keys and values of one position, in all layers */
     uint64_t seen_products; /* of a row with each position that it sees: in all layers but the */

@@ -49,6 +49,7 @@ static void inspect_shows_what_a_model_is_and_takes(void **state) {
     /* 2 layers, 128 positions, 2 heads of 32 for keys and for values, 2 bytes each. */
     assert_int_equal(json_integer_value(json_object_get(memory, "cache_f16")),
                      2 * 128 * 2 * 32 * 2 * 2);
+    assert_int_equal(json_integer_value(json_object_get(memory, "cache_positions")), 128);
     assert_int_equal(json_integer_value(json_object_get(memory, "weights")),
                      json_integer_value(json_object_get(root, "weight_bytes")));
     assert_int_equal(json_array_size(json_object_get(root, "tensors")), 21);

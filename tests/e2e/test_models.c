@@ -313,8 +313,9 @@ static void bench_perplexity_parity_embed_and_plan_take_a_model(void **state) {
                            "ingot.bench.model.v1");
     assert_int_equal(real_at(root, "pp", "tokens"), 20);
     assert_true(real_at(root, "pp", "tokens_per_s") > 0);
-    assert_true(real_at(json_object_get(root, "pp"), "int8_ops", "share") > 0);
+    assert_true(real_at(json_object_get(root, "pp"), "ops", "share") > 0);
     assert_true(real_at(root, "spec", "guessed") >= real_at(root, "spec", "accepted"));
+    assert_null(json_object_get(json_object_get(root, "spec"), "read_bytes")); /* not known */
     assert_true(real_at(root, "tg", "tokens_per_s") > 0);
     const json_t *tests = json_object_get(root, "tests");
     assert_int_equal(json_array_size(tests), 4);
@@ -351,6 +352,76 @@ static void bench_perplexity_parity_embed_and_plan_take_a_model(void **state) {
     root = json_of(RUN("plan", "-m", model, "--json"), "ingot.plan.v1");
     assert_true(json_array_size(json_object_get(json_object_get(root, "plan"), "steps")) > 10);
     json_decref(root);
+}
+
+static void pieces_too_short_to_foretell_anything_are_refused(void **state) {
+    (void)state;
+    program_result short_ones = RUN("perplexity", "-m", model, "-f", text_file, "-c", "2");
+    assert_int_equal(short_ones.code, 2);
+    assert_non_null(strstr(short_ones.err, "pieces of 2 tokens foretell none; at least 3"));
+    program_free(&short_ones);
+    json_t *root = json_of(RUN("perplexity", "-m", model, "-f", text_file, "-c", "3", "--json"),
+                           "ingot.perplexity.v1");
+    assert_true(json_number_value(json_object_get(root, "perplexity")) > 1);
+    json_decref(root);
+}
+
+/* The first of the plan's steps that is called so, or NULL. */
+static const json_t *step_called(const json_t *root, const char *op) {
+    const json_t *step;
+    size_t i;
+    json_array_foreach(json_object_get(json_object_get(root, "plan"), "steps"), i,
+                       step) if (strcmp(json_string_value(json_object_get(step, "op")), op) ==
+                                 0) return step;
+    return NULL;
+}
+
+static void a_plan_names_what_products_have_behind_them(void **state) {
+    (void)state;
+    json_t *root = json_of(RUN("plan", "-m", model, "--json"), "ingot.plan.v1");
+    assert_non_null(step_called(root, "matmul"));
+    assert_non_null(step_called(root, "matmul+silu")); /* the gate */
+    assert_non_null(step_called(root, "matmul+add"));  /* what is added to the state */
+    assert_null(step_called(root, "silu"));
+    json_decref(root);
+}
+
+/* Whether all products of a file's plan are compared with that of bytes. */
+static bool counts_in_bytes(const char *path) {
+    json_t *root = json_of(RUN("plan", "-m", path, "--profile", "--json"), "ingot.plan.v1");
+    const json_t *profile = json_object_get(root, "profile"), *step;
+    size_t i, bytes = 0, all = 0;
+    json_array_foreach(json_object_get(profile, "steps"), i, step) {
+        if (strncmp(json_string_value(json_object_get(step, "op")), "matmul", 6) != 0) continue;
+        all++;
+        bytes += strcmp(json_string_value(json_object_get(step, "arithmetic")), "int8") == 0;
+    }
+    assert_true(all > 0 && (bytes == 0 || bytes == all));
+    assert_true(real_at(root, "profile", "int8_op_per_s") > 0);
+    json_decref(root);
+    return bytes > 0;
+}
+
+/* Products of floats beside the rate of floats, of blocks beside that of bytes, which is higher. */
+static void products_are_compared_with_the_rate_of_their_own_kind(void **state) {
+    (void)state;
+    char blocks[96], floats[96];
+    snprintf(blocks, sizeof blocks, "%s/blocks.gguf", dir);
+    snprintf(floats, sizeof floats, "%s/floats.gguf", dir);
+    assert_int_equal(model_save("llama", IG_Q8_0, blocks), IG_OK);
+    assert_int_equal(model_save("llama", IG_F16, floats), IG_OK);
+    assert_true(counts_in_bytes(blocks));
+    assert_false(counts_in_bytes(floats));
+    program_result text = RUN("bench", "-m", floats, "-p", "8", "-n", "2", "-r", "1");
+    assert_non_null(strstr(text.out, "GFLOP/s of F32"));
+    assert_null(strstr(text.out, "of int8"));
+    program_free(&text);
+    text = RUN("bench", "-m", blocks, "-p", "8", "-n", "2", "-r", "1", "--no-pack");
+    assert_null(strstr(text.out, "GFLOP/s of F32"));
+    assert_non_null(strstr(text.out, "of int8"));
+    program_free(&text);
+    unlink(blocks);
+    unlink(floats);
 }
 
 /* Rows that fill the context, so that each step sees the same: 1 + 2 + ... positions. */
@@ -723,6 +794,9 @@ int main(void) {
         cmocka_unit_test(attention_counts_every_position_that_is_seen),
         cmocka_unit_test(logits_come_with_their_tokens),
         cmocka_unit_test(bench_perplexity_parity_embed_and_plan_take_a_model),
+        cmocka_unit_test(pieces_too_short_to_foretell_anything_are_refused),
+        cmocka_unit_test(a_plan_names_what_products_have_behind_them),
+        cmocka_unit_test(products_are_compared_with_the_rate_of_their_own_kind),
         cmocka_unit_test(a_profile_of_a_plan_counts_what_attention_computes),
         cmocka_unit_test(a_plan_counts_the_experts_that_a_row_goes_to),
         cmocka_unit_test(a_conversation_remembers_until_it_is_reset),
