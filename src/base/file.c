@@ -110,6 +110,14 @@ ig_status ig_file_map_read(const char *path, ig_file_watch watch, ig_file_map *o
     return open_file(path, read_descriptor, watch, out);
 }
 
+bool ig_file_begins(const char *path, const char *bytes, size_t n_bytes) {
+    ig_file_map map = {0};
+    if (ig_file_map_open(path, &map) != IG_OK) return false;
+    const bool begins = map.size >= n_bytes && memcmp(map.bytes, bytes, n_bytes) == 0;
+    ig_file_map_close(&map);
+    return begins;
+}
+
 ig_status ig_file_map_lock(const ig_file_map *map, const char *path, ig_file_watch watch) {
     const size_t size = (size_t)map->size;
     size_t at = 0;

@@ -27,6 +27,10 @@ typedef struct ig_file_map {
 /* Two names of one file, which is there or will be; devices take whatever comes. */
 bool ig_file_is_same(const char *a, const char *b);
 
+/* Whether the file begins with these bytes; one that cannot be read, or is no regular file, does
+ * not: whoever opens it next says why. */
+bool ig_file_begins(const char *path, const char *bytes, size_t n_bytes);
+
 /* Refuses what is not a regular file. */
 IG_MUST_CHECK ig_status ig_file_map_open(const char *path, ig_file_map *out);
 void ig_file_map_close(ig_file_map *map); /* a zeroed one is fine */

@@ -6,8 +6,8 @@
 #include "cli/output.h"
 #include "cli/report.h"
 #include "cli/signals.h"
-#include "format/gguf_layout.h"
 #include "ingot/checkpoint.h"
+#include "model/model.h"
 
 /* Added up over the tensors of one role. */
 typedef struct total {
@@ -230,21 +230,11 @@ static ig_status inspect_checkpoint(ig_cli *cli, const inspect_options *o) {
     return status;
 }
 
-/* Tells the kinds of file apart; what cannot be read is told by whoever opens it next. */
-static bool is_gguf(const char *path) {
-    char magic[4] = "";
-    FILE *file = fopen(path, "rb");
-    if (!file) return false;
-    const bool is = fread(magic, sizeof magic, 1, file) == 1 && memcmp(magic, GGUF_MAGIC, 4) == 0;
-    fclose(file);
-    return is;
-}
-
 static ig_status run(ig_cli *cli, const void *options) {
     const inspect_options *o = options;
     ig_signals_reading(o->path);
     ig_run_model(cli, o->path);
-    return is_gguf(o->path) ? inspect_gguf(cli, o) : inspect_checkpoint(cli, o);
+    return ig_model_is_gguf(o->path) ? inspect_gguf(cli, o) : inspect_checkpoint(cli, o);
 }
 
 static const ig_opt opts[] = {

@@ -8,18 +8,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "format/gguf_layout.h"
 #include "model/adapter.h"
 #include "model/vocab.h"
 
-bool ig_model_is_gguf(const char *path) {
-    char magic[4] = "";
-    FILE *file = fopen(path, "rb");
-    if (!file) return false;
-    const bool is = fread(magic, 1, sizeof magic, file) == sizeof magic &&
-                    memcmp(magic, "GGUF", sizeof magic) == 0;
-    fclose(file);
-    return is;
-}
+bool ig_model_is_gguf(const char *path) { return ig_file_begins(path, GGUF_MAGIC, 4); }
 
 ig_keys ig_model_keys(const ig_model *m) {
     return (ig_keys){m->file, m->path, m->arch ? m->arch->name : "general"};

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "checks.h"
 #include "cli/cli.h"
 #include "directory.h"
 #include "format/gguf.h"
@@ -209,6 +210,25 @@ static void the_choices_of_types_are_the_recipes(void **state) {
     }
 }
 
+/* ---- what is no file ---- */
+
+static void a_pipe_is_no_model_and_nobody_waits_for_it(void **state) {
+    char path[PATH_BYTES];
+    const char *const commands[][6] = {
+        {"generate", "-m", path, "-p", "hi"},
+        {"logits", "-m", path, "-p", "hi"},
+        {"embed", "-m", path, "-p", "hi"},
+        {"tokenize", "-m", path, "-p", "hi"},
+        {"chat", "-m", path},
+        {"inspect", path},
+        {"export", path, "out.oam"},
+        {"quantize", path, "out.gguf", "Q8_0"},
+    };
+    assert_int_equal(mkfifo(directory_path(state, "pipe", path), 0600), 0);
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        check_error(program_run(INGOT_PROGRAM, commands[i], NULL), 6, "is not a regular file");
+}
+
 /* ---- convert ---- */
 
 static void a_folder_that_is_no_model_is_refused(void **state) {
@@ -248,6 +268,7 @@ int main(void) {
         IN_DIRECTORY(rows_that_are_no_whole_blocks_get_another_type_and_that_is_said),
         IN_DIRECTORY(what_cannot_be_quantised_is_refused_and_nothing_is_left),
         cmocka_unit_test(the_choices_of_types_are_the_recipes),
+        IN_DIRECTORY(a_pipe_is_no_model_and_nobody_waits_for_it),
         IN_DIRECTORY(a_folder_that_is_no_model_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

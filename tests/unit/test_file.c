@@ -63,6 +63,18 @@ static void what_cannot_be_mapped_is_refused_with_the_reason(void **state) {
     assert_int_equal(map.size, 9);
 }
 
+static void what_a_file_begins_with_is_seen_without_waiting(void **state) {
+    char path[PATH_BYTES];
+    assert_int_equal(save(directory_path(state, "a", path), "hello"), IG_OK);
+    assert_true(ig_file_begins(path, "hell", 4));
+    assert_true(ig_file_begins(path, "hello", 5));
+    assert_false(ig_file_begins(path, "help", 4));
+    assert_false(ig_file_begins(path, "hello!", 6));
+    assert_false(ig_file_begins(directory_path(state, "nothing", path), "", 0));
+    assert_int_equal(mkfifo(directory_path(state, "pipe", path), 0600), 0);
+    assert_false(ig_file_begins(path, "", 0));
+}
+
 /* ---- Writing ---- */
 
 static void parts_come_in_any_order_and_gaps_are_zeros(void **state) {
@@ -234,6 +246,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(a_file_is_mapped_with_its_size),
         IN_DIRECTORY(what_cannot_be_mapped_is_refused_with_the_reason),
+        IN_DIRECTORY(what_a_file_begins_with_is_seen_without_waiting),
         IN_DIRECTORY(parts_come_in_any_order_and_gaps_are_zeros),
         IN_DIRECTORY(the_old_file_is_there_until_the_commit),
         IN_DIRECTORY(a_mapped_file_stays_as_it_was_when_it_is_replaced),
