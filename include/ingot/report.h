@@ -37,6 +37,9 @@ IG_API void ig_report_reset_memory(ig_ctx *ctx);           /* the peak starts an
  * The run report as JSON, as snprintf writes: returns the bytes it takes, without the final 0.
  * All fields are always there: those that only the program around the library knows (run_id, task,
  * model, error, ...) are null for it to fill in, and a NULL context has nothing but such.
+ *   "execution_mode": what ran: "compiled" where plans of whole steps did, recorded or captured,
+ *       else "dynamic"; "recordings": {"count": those of both kinds that are kept, "refused",
+ *       "reason": why steps are not recorded any more}
  *   "backend_timeline": [{"module","device","attempts":[{"level","ok","reason","selected"}]}],
  * three attempts each: compile, kernel_override, eager "fallbacks":
  * [{"op","from","to","reason","runs","bytes_moved","ms_lost"}] "memory":

@@ -139,9 +139,10 @@ static void say_backend(ig_text *t, const ig_ctx *ctx) {
     ig_text_add_string(t, ctx->planner.devices[0]->name);
 }
 
+/* What ran, whatever was asked for: a step whose plan ran whole, recorded or captured, or none. */
 static void say_mode(ig_text *t, const ig_ctx *ctx) {
-    static const char *const modes[] = {"dynamic", "compiled", "auto"};
-    ig_text_add_string(t, modes[ctx->recorder.mode]);
+    const bool whole = ctx->captured || ctx->counters.replays > 0;
+    ig_text_add_string(t, whole ? "compiled" : "dynamic");
 }
 
 /* How work reaches a device of this class. */
@@ -299,7 +300,9 @@ static void say_counters(ig_text *t, const ig_ctx *ctx) {
 
 static void say_recordings(ig_text *t, const ig_ctx *ctx) {
     const ig_recorder *rec = &ctx->recorder;
-    ig_text_add(t, "{\"count\":%u,\"refused\":%s,\"reason\":", rec->count,
+    uint32_t count = rec->count;
+    for (const ig_captured *c = ctx->captured; c; c = c->next) count++;
+    ig_text_add(t, "{\"count\":%u,\"refused\":%s,\"reason\":", count,
                 rec->refused ? "true" : "false");
     ig_text_add_string(t, rec->reason);
     ig_text_add(t, "}");

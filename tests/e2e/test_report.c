@@ -308,6 +308,9 @@ static void generation_tells_its_stages_its_steps_and_its_last_state(void **stat
     assert_true(json_integer_value(steps) > 40); /* the session's, not only those of single ops */
     assert_int_equal(json_integer_value(json_object_get(r, "batch_size")), 1);
     assert_string_equal(text(r, "flow"), "cpu direct");
+    assert_string_equal(text(r, "execution_mode"), "compiled"); /* sessions are of captures */
+    assert_true(json_equal(json_object_get(json_object_get(r, "recordings"), "count"),
+                           json_object_get(json_object_get(r, "counters"), "records")));
     const json_t *options = json_object_get(json_object_get(r, "config_resolved"), "options");
     assert_int_equal(json_integer_value(json_object_get(options, "n-predict")), 6);
     assert_true(json_is_null(json_object_get(options, "chat-format")));

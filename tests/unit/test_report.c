@@ -202,6 +202,32 @@ static void the_report_is_json_with_the_keys_that_are_agreed(void **state) {
     ig_tensor_release(x);
 }
 
+static ig_status add_one(void *arg) {
+    ig_tensor *const *x = arg;
+    return ig_accumulate(*x, ig_full(ig_tensor_ctx(*x), f32(IG_SHAPE(2)), 1));
+}
+
+static void the_mode_is_what_ran_and_not_what_was_asked_for(void **state) {
+    ig_ctx *ctx = *state;
+    ig_tensor *x = FLOATS(ctx, IG_SHAPE(2), 1, 2);
+    ig_captured *captured = NULL;
+    must(ig_mode_set(ctx, IG_MODE_AUTO));
+    must(ig_step_end(ctx));
+    json_t *before = report_of(ctx);
+    assert_string_equal(json_string_value(at(before, "execution_mode")), "dynamic");
+    must(ig_mode_set(ctx, IG_MODE_DYNAMIC));
+    must(ig_capture(ctx, add_one, &x, &captured));
+    for (int i = 0; i < 3; i++) must(ig_captured_replay(captured));
+    json_t *r = report_of(ctx);
+    assert_string_equal(json_string_value(at(r, "execution_mode")), "compiled");
+    assert_int_equal(json_integer_value(at(at(r, "recordings"), "count")), 1);
+    assert_int_equal(json_integer_value(at(at(r, "counters"), "replays")), 3);
+    json_decref(r);
+    json_decref(before);
+    ig_captured_destroy(captured);
+    ig_tensor_release(x);
+}
+
 static void the_timeline_has_three_attempts_for_every_module(void **state) {
     static const char *const levels[] = {"compile", "kernel_override", "eager"};
     static const char *const modules[] = {"tanh", "matmul"};
@@ -402,6 +428,7 @@ int main(void) {
         TEST_WITH_CTX(the_peak_starts_anew_when_it_is_reset),
         TEST_WITH_CTX(what_is_larger_than_all_memory_is_refused_before_it_is_touched),
         TEST_WITH_CTX(the_report_is_json_with_the_keys_that_are_agreed),
+        TEST_WITH_CTX(the_mode_is_what_ran_and_not_what_was_asked_for),
         TEST_WITH_CTX(the_timeline_has_three_attempts_for_every_module),
         TEST_WITH_CTX(the_timeline_is_in_the_order_of_first_use),
         cmocka_unit_test(seeds_are_numbers_as_long_as_json_can_count),
