@@ -41,9 +41,11 @@ IG_API void ig_report_reset_memory(ig_ctx *ctx);           /* the peak starts an
  *       else "dynamic"; "recordings": {"count": those of both kinds that are kept, "refused",
  *       "reason": why steps are not recorded any more}
  *   "backend_timeline": [{"module","device","attempts":[{"level","ok","reason","selected"}]}],
- * three attempts each: compile, kernel_override, eager "fallbacks":
- * [{"op","from","to","reason","runs","bytes_moved","ms_lost"}] "memory":
- * {"allocated_bytes","peak_bytes","available_bytes"}, the last null where not known
+ *       three attempts each: compile, kernel_override, eager
+ *   "fallbacks": [{"op","from","to","reason","runs","bytes_moved","ms_lost"}]
+ *   "memory": {"allocated_bytes","peak_bytes": of tensors and plans, "packed_bytes": of weights in
+ *       a layout of the device's own, "available_bytes": null where not known}; what is allocated,
+ *       packed and available is the limit, where there is one and the machine has as much
  *   "device_placement": {"cpu:0": steps of all plans that run there, ...}
  *   "cache_hits": {"compile","prefix","op"}; "latent_stats": null, or {"mean","std","p50","p95"}
  *   "timings": {"compile_ms", "plan_ms": for plans of recordings and captures, with all that was

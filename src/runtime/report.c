@@ -193,6 +193,7 @@ static void say_memory(ig_text *t, const ig_ctx *ctx) {
     ig_text_add(t, "{");
     ig_text_add_number(t, "allocated_bytes", m.allocated_bytes);
     ig_text_add_number(t, "peak_bytes", m.peak_bytes);
+    ig_text_add_number(t, "packed_bytes", ctx->planner.devices[0]->packed);
     ig_text_add_number(t, "available_bytes", m.available_bytes);
     ig_text_add(t, "}");
 }

@@ -93,8 +93,11 @@ static const rule report_rules[] = {
     {"fallbacks", LIST},
     {NULL, 0},
 };
-static const rule memory_rules[] = {
-    {"allocated_bytes", WHOLE}, {"peak_bytes", WHOLE}, {"available_bytes", WHOLE | NUL}, {NULL, 0}};
+static const rule memory_rules[] = {{"allocated_bytes", WHOLE},
+                                    {"peak_bytes", WHOLE},
+                                    {"packed_bytes", WHOLE},
+                                    {"available_bytes", WHOLE | NUL},
+                                    {NULL, 0}};
 static const rule stats_rules[] = {
     {"mean", NUMBER}, {"std", NUMBER}, {"p50", NUMBER}, {"p95", NUMBER}, {NULL, 0}};
 static const rule error_rules[] = {
@@ -328,6 +331,20 @@ static void generation_tells_its_stages_its_steps_and_its_last_state(void **stat
     json_decref(r);
 }
 
+static void what_is_taken_and_what_is_left_is_the_limit(void **state) {
+    enum { LIMIT = 6 << 20 };
+    char path[PATH_BYTES], words[1024];
+    assert_int_equal(model_save("llama", IG_Q4_K, directory_path(state, "q.gguf", path)), IG_OK);
+    snprintf(words, sizeof words, "logits -m %s -p the --device cpu --memory-limit 6M", path);
+    json_t *r = report_of(state, words, 0, false), *memory = json_object_get(r, "memory");
+    const json_int_t packed = json_integer_value(json_object_get(memory, "packed_bytes"));
+    assert_true(packed > 0);
+    assert_int_equal(json_integer_value(json_object_get(memory, "allocated_bytes")) + packed +
+                         json_integer_value(json_object_get(memory, "available_bytes")),
+                     LIMIT);
+    json_decref(r);
+}
+
 static void a_prompt_that_was_read_before_is_a_hit(void **state) {
     char path[PATH_BYTES], words[2048];
     model_in(state, "llama", path);
@@ -534,6 +551,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(every_command_reports_in_one_shape),
         IN_DIRECTORY(generation_tells_its_stages_its_steps_and_its_last_state),
+        IN_DIRECTORY(what_is_taken_and_what_is_left_is_the_limit),
         IN_DIRECTORY(a_prompt_that_was_read_before_is_a_hit),
         IN_DIRECTORY(failures_have_names),
         IN_DIRECTORY(out_of_memory_is_reported_with_what_there_is),
