@@ -201,12 +201,17 @@ typedef struct ig_generate_options {
 
 typedef enum ig_finish { IG_FINISH_LENGTH, IG_FINISH_STOP, IG_FINISH_CALLER } ig_finish;
 
+/* What was made, and how long that took.  The first token comes out of the prompt: the time of the
+ * others, n_tokens - 1, is that from first_token_ms on, decode_ms - (first_token_ms - prefill_ms).
+ * Plans are made, and weights packed, when they are first needed, which the times have in them. */
 typedef struct ig_generated {
     int64_t n_prompt, n_tokens; /* read and made */
     int64_t n_guessed, n_guessed_right;
     ig_finish finish;
-    double prefill_ms, decode_ms, first_token_ms;
+    double prefill_ms, decode_ms;      /* one behind the other */
+    double first_token_ms;             /* prefill_ms, and drawing the token */
     double tokenize_ms, detokenize_ms; /* parts of these: of the prompt, and of what was made */
+    double prefill_plan_ms, decode_plan_ms; /* parts of these, too: for plans and packing */
 } ig_generated;
 
 /* Continues the prompt.  One that does not fit into the context is an error with both numbers. */

@@ -25,6 +25,8 @@ typedef struct ig_counters {
     uint64_t programs;         /* compiled and kept */
     uint64_t program_hits, program_misses;
     uint64_t tensors; /* alive now */
+    uint64_t plan_ns; /* making plans of recordings and captures, with what was compiled or packed
+                         for them */
 } ig_counters;
 
 /* What happened so far, and what the device's memory holds; all zero for a NULL context. */
@@ -49,7 +51,10 @@ IG_API void ig_report_reset_memory(ig_ctx *ctx);           /* the peak starts an
  *   "device_placement": {"cpu:0": steps of all plans that run there, ...}
  *   "cache_hits": {"compile","prefix","op"}; "latent_stats": null, or {"mean","std","p50","p95"}
  *   "timings": {"compile_ms", "plan_ms": for plans of recordings and captures, with all that was
- *       compiled or packed for them, "pack_ms"}
+ *       compiled or packed for them, "pack_ms": the part of it that packed}; what a program adds of
+ *       its own contains these, since plans are made where they are first needed.  Of `ingot`:
+ *       load_ms has read_ms in it, first_token_ms has prefill_ms, decode_ms has detokenize_ms, and
+ *       prefill_ms and decode_ms have the parts of plan_ms that they needed
  */
 IG_API size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes);
 

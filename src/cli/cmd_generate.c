@@ -124,15 +124,14 @@ static json_t *tokens_json(const generation *g) {
 
 static ig_status print_json(const generation *g) {
     const ig_generated *r = &g->result;
-    const double seconds = r->decode_ms / 1e3;
     json_t *own =
-        json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:s, s:I, s:o}", "schema",
-                  "ingot.generate.v1", "arch", ig_adapter_architecture(g->talker.model.adapter),
-                  "prompt", text_json(g->prompt, g->prompt_bytes), "text",
+        json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:s, s:I}", "schema", "ingot.generate.v1",
+                  "arch", ig_adapter_architecture(g->talker.model.adapter), "prompt",
+                  text_json(g->prompt, g->prompt_bytes), "text",
                   text_json(g->text.bytes, g->text.used), "tokens", tokens_json(g), "n_prompt",
                   (json_int_t)g->read.count, "n_tokens", (json_int_t)r->n_tokens, "finish",
-                  talk_finish_name(r->finish), "seed", (json_int_t)g->talker.seed, "tokens_per_s",
-                  ig_json_real(seconds > 0 ? (double)r->n_tokens / seconds : 0));
+                  talk_finish_name(r->finish), "seed", (json_int_t)g->talker.seed);
+    if (own) talk_add_rates(own, r);
     if (own && g->logprobs) json_object_set(own, "logprobs", g->logprobs);
     if (own && g->talker.options->guess_ngram > 0)
         json_object_set_new(own, "speculation", talk_guesses_json(&g->talker, r));
@@ -228,6 +227,7 @@ static ig_status generate(generation *g) {
         putchar('\n');
         ig_cli_flush(g->talker.cli);
     }
+    talk_say(&g->talker, &g->result);
     if (status == IG_ERR_CANCELLED) return stop(g);
     IG_TRY(status);
     IG_TRY(g->profile_status);
@@ -282,7 +282,12 @@ const ig_command cmd_generate = {
         "Continues a prompt with a model, one that 'ingot train' made or a GGUF file, and writes "
         "what comes as it comes. The same seed gives the same text; with --temp 0 it does not even "
         "depend on "
-        "the seed. Neither depends on the number of threads.",
+        "the seed. Neither depends on the number of threads.\n\n"
+        "With --json, prompt_tokens_per_s is the rate at which the prompt was read, and "
+        "tokens_per_s that of the tokens behind the first, which comes out of the prompt; both "
+        "leave out the time for plans and packed weights, which are made when they are first "
+        "needed. The times have it in them: plan_ms, of which pack_ms is a part, belongs to "
+        "prefill_ms and to decode_ms, prefill_ms to first_token_ms, read_ms to load_ms.",
     .examples = examples,
     .opts = talk_opts,
     .options_bytes = sizeof(talk_options),

@@ -220,6 +220,46 @@ void talk_report(const talker *t, const ig_generated *made) {
     ig_run_event(t->cli, "decode", 0);
 }
 
+static double per_second(int64_t tokens, double ms) {
+    return tokens > 0 && ms > 0 ? (double)tokens / ms * 1e3 : 0;
+}
+
+talk_rates talk_rates_of(const ig_generated *made) {
+    const double drawing_ms = made->first_token_ms - made->prefill_ms; /* the first one */
+    return (talk_rates){.read = per_second(made->n_prompt, made->prefill_ms - made->tokenize_ms -
+                                                               made->prefill_plan_ms),
+                        .made = per_second(made->n_tokens - 1,
+                                           made->decode_ms - drawing_ms - made->decode_plan_ms)};
+}
+
+static json_t *rate_json(double rate) { return rate > 0 ? ig_json_real(rate) : json_null(); }
+
+void talk_add_rates(json_t *root, const ig_generated *made) {
+    const talk_rates rates = talk_rates_of(made);
+    json_object_set_new(root, "prompt_tokens_per_s", rate_json(rates.read));
+    json_object_set_new(root, "tokens_per_s", rate_json(rates.made));
+}
+
+enum { RATE_BYTES = 48 };
+
+static const char *rate_text(double rate, char out[RATE_BYTES]) {
+    *out = 0;
+    if (rate > 0) snprintf(out, RATE_BYTES, " at %.1f a second", rate);
+    return out;
+}
+
+void talk_say(const talker *t, const ig_generated *made) {
+    const talk_rates rates = talk_rates_of(made);
+    char read[RATE_BYTES], decoded[RATE_BYTES], guesses[80] = "";
+    if (!t->cli->verbose || made->prefill_ms == 0) return;
+    if (t->options->guess_ngram > 0)
+        snprintf(guesses, sizeof guesses, "; %lld of %lld guesses were right",
+                 (long long)made->n_guessed_right, (long long)made->n_guessed);
+    ig_cli_say(t->cli, "tokens: %lld read%s, %lld made%s%s", (long long)made->n_prompt,
+               rate_text(rates.read, read), (long long)made->n_tokens,
+               rate_text(rates.made, decoded), guesses);
+}
+
 json_t *talk_guesses_json(const talker *t, const ig_generated *made) {
     const double share =
         made->n_guessed > 0 ? (double)made->n_guessed_right / (double)made->n_guessed : 0;

@@ -66,6 +66,18 @@ void talk_write(const talker *talker, const char *text, size_t bytes);
 /* What the run report shall know of it. */
 void talk_report(const talker *talker, const ig_generated *made);
 
+/* How many tokens went through the model in a second, without the time for plans and packing.  The
+ * first token that is made comes out of the prompt, so it is none of those that were decoded. */
+typedef struct talk_rates {
+    double read, made; /* 0: there were none */
+} talk_rates;
+talk_rates talk_rates_of(const ig_generated *made);
+void talk_add_rates(json_t *root, const ig_generated *made); /* null where there were none */
+
+/* With -v, a line on stderr: what was read and made, how fast, and how often it was guessed right.
+ */
+void talk_say(const talker *talker, const ig_generated *made);
+
 /* {"ngram", "draft", "guessed", "accepted", "rate"}: how often --spec-ngram guessed right */
 json_t *talk_guesses_json(const talker *talker, const ig_generated *made);
 

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ingot/report.h"
 #include "model/adapter.h"
 #include "model/guess.h"
 #include "text/sampler.h"
@@ -132,13 +133,17 @@ static ig_status encode_prompt(run *r) {
     return IG_OK;
 }
 
+static double plan_ms(const run *r) { return (double)ig_report_counters(r->a->ctx).plan_ns * 1e-6; }
+
 static ig_status prefill(run *r) {
     const int32_t *before = ig_session_tokens(r->session, r->sequence);
+    const double planned = plan_ms(r);
     IG_TRY(ig_sampler_create(ig_ctx_allocator(r->a->ctx), &r->o->sampling, r->a->config.vocabulary,
                              &r->sampler));
     for (int64_t i = 0; i < r->held; i++) ig_sampler_accept(r->sampler, before[i]);
     for (int64_t i = 0; i < r->out->n_prompt; i++) ig_sampler_accept(r->sampler, r->prompt.at[i]);
     IG_TRY(ig_session_feed(r->session, r->sequence, r->prompt.at, r->out->n_prompt, r->logits));
+    r->out->prefill_plan_ms = plan_ms(r) - planned;
     r->out->prefill_ms = now_ms() - r->start;
     return IG_OK;
 }
@@ -197,11 +202,9 @@ static ig_status feed(run *r, int32_t id, int64_t most) {
 }
 
 /* Token by token, until there is enough. */
-static ig_status decode(run *r) {
+static ig_status make_tokens(run *r) {
     const int64_t room = ig_session_ctx_len(r->session) - r->held - r->out->n_prompt;
     const int64_t most = r->o->max_tokens > 0 && r->o->max_tokens < room ? r->o->max_tokens : room;
-    IG_TRY(ig_decoder_init(r->a->tokenizer, 0, &r->decoder));
-    const double begin = now_ms();
     while (goes_on(r, most)) {
         int32_t id;
         IG_TRY(next_token(r, &id));
@@ -214,15 +217,23 @@ static ig_status decode(run *r) {
         }
     }
     IG_TRY(forget_wrong(r));
-    if (!r->outlet.stopped) {
-        IG_TRY(put(&r->outlet, ig_ctx_allocator(r->a->ctx), ig_decoder_end(&r->decoder)));
-        hand_out(&r->outlet, r->outlet.n_held);
-    }
+    if (r->outlet.stopped) return IG_OK;
+    IG_TRY(put(&r->outlet, ig_ctx_allocator(r->a->ctx), ig_decoder_end(&r->decoder)));
+    hand_out(&r->outlet, r->outlet.n_held);
+    return IG_OK;
+}
+
+/* Tokens that were made before it failed took their time, too. */
+static ig_status decode(run *r) {
+    IG_TRY(ig_decoder_init(r->a->tokenizer, 0, &r->decoder));
+    const double begin = now_ms(), planned = plan_ms(r);
+    const ig_status status = make_tokens(r);
     r->out->decode_ms = now_ms() - begin;
+    r->out->decode_plan_ms = plan_ms(r) - planned;
     r->out->finish = r->outlet.stopped  ? IG_FINISH_STOP
                      : r->outlet.closed ? IG_FINISH_CALLER
                                         : IG_FINISH_LENGTH;
-    return IG_OK;
+    return status;
 }
 
 ig_status ig_adapter_generate(ig_adapter *a, const ig_generate_options *options,

@@ -18,6 +18,7 @@ ig_counters ig_report_counters(const ig_ctx *ctx) {
     c.programs = ctx->cache.count;
     c.program_hits = ctx->cache.hits;
     c.program_misses = ctx->cache.misses;
+    c.plan_ns = ctx->plan_ns;
     return c;
 }
 

@@ -206,6 +206,35 @@ static void the_report_has_tokens_text_times_and_memory(void **state) {
     json_decref(root);
 }
 
+static void rates_are_of_tokens_that_went_through_the_model(void **state) {
+    (void)state;
+    json_t *one = json_of(GENERATE("-p", "the mill", "-n", "1", "--json"), "ingot.generate.v1");
+    assert_true(json_is_null(json_object_get(one, "tokens_per_s"))); /* the prompt gave it */
+    assert_true(json_number_value(json_object_get(one, "prompt_tokens_per_s")) > 0);
+    json_t *root = json_of(GENERATE("-p", "the mill", "-n", "10", "--json"), "ingot.generate.v1");
+    const json_t *timings = json_object_get(root, "timings");
+    const double read = json_number_value(json_object_get(root, "prompt_tokens_per_s"));
+    const double made = json_number_value(json_object_get(root, "tokens_per_s"));
+    /* Nine were decoded, in less than all of the time, since plans are no part of it. */
+    assert_true(made * json_number_value(json_object_get(timings, "decode_ms")) > 9 * 1e3);
+    assert_true(read * json_number_value(json_object_get(timings, "prefill_ms")) > 8 * 1e3);
+    json_decref(root);
+    json_decref(one);
+}
+
+static void verbose_text_ends_with_rates_and_guesses(void **state) {
+    (void)state;
+    program_result guessed = GENERATE("-p", "the mill", "-n", "10", "-v", "--spec-ngram", "1");
+    assert_int_equal(guessed.code, 0);
+    assert_non_null(strstr(guessed.err, "tokens: 8 read at "));
+    assert_non_null(strstr(guessed.err, " a second, 10 made at "));
+    assert_non_null(strstr(guessed.err, " guesses were right\n"));
+    program_result plain = GENERATE("-p", "the mill", "-n", "1", "-v");
+    assert_non_null(strstr(plain.err, " a second, 1 made\n"));
+    program_free(&plain);
+    program_free(&guessed);
+}
+
 static void a_stop_string_ends_the_text_before_it(void **state) {
     (void)state;
     json_t *root = json_of(
@@ -636,6 +665,8 @@ int main(void) {
         cmocka_unit_test(the_seed_decides_what_is_drawn),
         cmocka_unit_test(the_prompt_comes_from_an_argument_a_file_or_a_pipe),
         cmocka_unit_test(the_report_has_tokens_text_times_and_memory),
+        cmocka_unit_test(rates_are_of_tokens_that_went_through_the_model),
+        cmocka_unit_test(verbose_text_ends_with_rates_and_guesses),
         cmocka_unit_test(a_stop_string_ends_the_text_before_it),
         cmocka_unit_test(text_comes_in_whole_characters),
         cmocka_unit_test(without_a_limit_the_context_is_filled),

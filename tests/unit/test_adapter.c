@@ -236,6 +236,20 @@ static ig_generated greedy(ig_adapter *a, const char *prompt, int64_t count, hea
     return out;
 }
 
+static void the_time_for_plans_is_told_apart_and_comes_once(void **state) {
+    (void)state;
+    ig_ctx *ctx = make_ctx(1);
+    ig_adapter *a = make(ctx, ig_arch_name(0));
+    heard h;
+    const ig_generated first = greedy(a, "red fish", 4, &h), again = greedy(a, "red fish", 4, &h);
+    assert_true(first.prefill_plan_ms > 0 && first.prefill_plan_ms < first.prefill_ms);
+    assert_true(first.decode_plan_ms > 0 && first.decode_plan_ms < first.decode_ms);
+    assert_true(again.prefill_plan_ms == 0);
+    assert_true(again.decode_plan_ms == 0);
+    ig_adapter_destroy(a);
+    ig_ctx_destroy(ctx);
+}
+
 static void greedy_text_is_the_same_for_any_number_of_threads(void **state) {
     (void)state;
     if (is_far()) skip();
@@ -407,6 +421,7 @@ int main(void) {
         cmocka_unit_test(an_optimiser_stays_in_its_file_until_somebody_trains),
         cmocka_unit_test(numbers_that_are_not_finite_are_traced_to_their_op),
         cmocka_unit_test(in_bf16_it_learns_nearly_the_same),
+        cmocka_unit_test(the_time_for_plans_is_told_apart_and_comes_once),
         cmocka_unit_test(greedy_text_is_the_same_for_any_number_of_threads),
         cmocka_unit_test(a_cache_of_pages_gives_what_the_whole_text_gives),
         cmocka_unit_test(stop_strings_end_the_text_before_them),
