@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "cli/line.h"
 #include "cli/output.h"
+#include "cli/report.h"
 #include "cli/talk.h"
 
 typedef struct chat {
@@ -20,6 +21,7 @@ typedef struct chat {
     bool out_of_memory;
     uint64_t turn;
     uint64_t n_lines, n_answered, n_refused;
+    ig_generated all; /* the guesses of all answers */
 
     /* Of a conversation. */
     ig_chat_style style;       /* {0}: it is none */
@@ -73,6 +75,9 @@ static ig_status print_json(const chat *c, const char *prompt, const ig_generate
         (json_int_t)c->talker.seed, "first_token_ms", ig_json_real(result->first_token_ms),
         "decode_ms", ig_json_real(result->decode_ms));
     if (!root) return IG_FAIL(IG_ERR_MEMORY, "JSON: no memory for the result");
+    talk_add_rates(root, result);
+    if (c->talker.options->guess_ngram > 0)
+        json_object_set_new(root, "speculation", talk_guesses_json(&c->talker, result));
     (void)!ig_json_write(stdout, root, IG_JSON_LINE); /* a closed pipe is noticed at the end */
     json_decref(root);
     return IG_OK;
@@ -92,6 +97,9 @@ static ig_status make_answer(chat *c, const char *prompt, ig_generate_options *o
     if (status == IG_OK && c->talker.cli->json) IG_TRY(print_json(c, prompt, &result));
     if (!c->talker.cli->json && (status == IG_OK || result.n_tokens > 0)) putchar('\n');
     ig_cli_flush(c->talker.cli);
+    talk_say(&c->talker, &result);
+    c->all.n_guessed += result.n_guessed;
+    c->all.n_guessed_right += result.n_guessed_right;
     if (c->out_of_memory) return IG_FAIL(IG_ERR_MEMORY, "chat: no memory for the text");
     if (ig_cli_cancelled(c->talker.cli)) return IG_FAIL(IG_ERR_CANCELLED, "stopped");
     return status;
@@ -226,12 +234,21 @@ static ig_status converse(chat *c) {
     return end(c);
 }
 
+/* Beside the report, in the last line. */
+static ig_status tell_guesses(const chat *c) {
+    if (!c->talker.options || c->talker.options->guess_ngram == 0) return IG_OK;
+    return ig_run_result(c->talker.cli,
+                         json_pack("{s:o}", "speculation", talk_guesses_json(&c->talker, &c->all)));
+}
+
 static ig_status run(ig_cli *cli, const void *options) {
     const ig_allocator *a = &cli->allocator;
     chat c = {.talker = {.cli = cli}};
     ig_status status = talk_open(cli, options, &c.talker);
     if (status == IG_OK) status = ig_line_create(a, "> ", &c.line);
     if (status == IG_OK) status = converse(&c);
+    const ig_status told = tell_guesses(&c);
+    if (status == IG_OK) status = told;
     ig_line_destroy(c.line);
     forget(&c, 0);
     ig_ids_deinit(&c.ids);

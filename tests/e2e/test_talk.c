@@ -445,6 +445,30 @@ static void chat_answers_in_json_lines(void **state) {
     program_free(&result);
 }
 
+static void a_chat_tells_its_guesses_of_each_answer_and_of_all(void **state) {
+    (void)state;
+    program_result result =
+        chat_of("the caf\nthe mill\n",
+                (const char *const[]){"chat", "-m", model, "-n", "40", "-q", "--temp", "0",
+                                      "--json", "--spec-ngram", "2", NULL});
+    assert_int_equal(result.code, 0);
+    char *rest = result.out;
+    json_int_t guessed[3], accepted[3];
+    for (int i = 0; i < 3; i++) {
+        json_t *root = json_loads(strsep(&rest, "\n"), 0, NULL);
+        const json_t *guesses = json_object_get(root, "speculation");
+        assert_int_equal(json_integer_value(json_object_get(guesses, "ngram")), 2);
+        assert_true(json_is_number(json_object_get(guesses, "rate")));
+        assert_int_equal(json_is_number(json_object_get(root, "tokens_per_s")), i < 2);
+        guessed[i] = json_integer_value(json_object_get(guesses, "guessed"));
+        accepted[i] = json_integer_value(json_object_get(guesses, "accepted"));
+        json_decref(root);
+    }
+    assert_int_equal(guessed[2], guessed[0] + guessed[1]);
+    assert_int_equal(accepted[2], accepted[0] + accepted[1]);
+    program_free(&result);
+}
+
 /* The second answer to the same line, made with this seed, and the seed that it tells. */
 static json_t *second_answer(const char *seed, json_int_t *out_seed) {
     program_result result = chat_of(
@@ -675,6 +699,7 @@ int main(void) {
         cmocka_unit_test(chat_continues_each_line_until_the_end_or_exit),
         cmocka_unit_test(chat_says_which_context_it_has),
         cmocka_unit_test(chat_answers_in_json_lines),
+        cmocka_unit_test(a_chat_tells_its_guesses_of_each_answer_and_of_all),
         cmocka_unit_test(a_chat_tells_the_seed_that_it_drew),
         cmocka_unit_test(a_line_that_cannot_be_answered_does_not_end_a_chat),
         cmocka_unit_test(a_chat_without_an_answer_fails),
