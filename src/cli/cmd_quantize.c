@@ -260,7 +260,8 @@ const ig_command cmd_quantize = {
              "Norms, biases and other small tensors stay as they are. The output matrix becomes "
              "q6_k, and the mixtures (Q2_K, and names that end with _S, _M, _L or begin with IQ4) "
              "give some layers of attn_v and ffn_down more bits, the same ones as llama.cpp's of "
-             "these names. MXFP4_MOE has its experts in MXFP4 and the rest in Q8_0. Rows that are "
+             "these names, of which Q3_K, Q4_K and Q5_K mean those with _M. MXFP4_MOE has its "
+             "experts in MXFP4 and the rest in Q8_0. Rows that are "
              "no whole blocks get another type, and that is "
              "said.\n\n"
              "The file is replaced whole or not at all.",

@@ -1,6 +1,8 @@
 #include "format/recipe.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -26,10 +28,28 @@ const char *const ig_recipe_names[] = {"Q2_K",      "Q2_K_S", "Q3_K_S", "Q3_K_M"
 
 const ig_recipe *ig_recipe_at(size_t i) { return i < N_RECIPES ? &recipes[i] : NULL; }
 
+/* What llama-quantize calls some of them, too. */
+static const struct {
+    const char *name, *means;
+} aliases[] = {{"Q3_K", "Q3_K_M"}, {"Q4_K", "Q4_K_M"}, {"Q5_K", "Q5_K_M"}};
+
+/* By the number of its file type, as llama-quantize lists them; of two with the same, its own is
+ * the later one. */
+static const ig_recipe *find_number(const char *text) {
+    char *end;
+    const unsigned long number = strtoul(text, &end, 10);
+    if (!isdigit((unsigned char)*text) || *end) return NULL;
+    for (size_t i = N_RECIPES; i-- > 0;)
+        if (recipes[i].file_type == number) return &recipes[i];
+    return NULL;
+}
+
 const ig_recipe *ig_recipe_find(const char *name) {
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (strcasecmp(aliases[i].name, name) == 0) name = aliases[i].means;
     for (size_t i = 0; i < N_RECIPES; i++)
         if (strcasecmp(recipes[i].name, name) == 0) return &recipes[i];
-    return NULL;
+    return find_number(name);
 }
 
 static bool has(const char *name, const char *piece) { return strstr(name, piece) != NULL; }

@@ -16,9 +16,11 @@ typedef struct ig_recipe {
     uint32_t file_type; /* its number in general.file_type */
 } ig_recipe;
 
-extern const char *const ig_recipe_names[];        /* NULL at the end */
-const ig_recipe *ig_recipe_at(size_t i);           /* NULL: there are no more */
-const ig_recipe *ig_recipe_find(const char *name); /* in letters of either size; NULL: none */
+extern const char *const ig_recipe_names[]; /* NULL at the end */
+const ig_recipe *ig_recipe_at(size_t i);    /* NULL: there are no more */
+/* In letters of either size, by an alias ("Q4_K") or a number ("15") as llama-quantize takes them;
+ * NULL: none. */
+const ig_recipe *ig_recipe_find(const char *name);
 
 /* What a recipe asks of a model. */
 typedef struct ig_recipe_model {

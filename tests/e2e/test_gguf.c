@@ -137,7 +137,7 @@ static void any_number_of_threads_writes_the_same_bytes(void **state) {
     program_result a =
         RUN("quantize", "-q", "-t", "1", in, directory_path(state, "1", one), "Q4_K_M");
     program_result b =
-        RUN("quantize", "-q", "-t", "4", in, directory_path(state, "4", four), "q4_k_m");
+        RUN("quantize", "-q", "-t", "4", in, directory_path(state, "4", four), "q4_k");
     assert_int_equal(a.code, 0);
     assert_int_equal(b.code, 0);
     assert_non_null(strstr(a.out, ": Q4_K_M, "));

@@ -205,6 +205,22 @@ static void mixtures_give_tensors_the_types_that_their_names_promise(void **stat
     }
 }
 
+static void recipes_are_found_by_the_names_that_others_give_them(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *means; /* NULL: nothing */
+    } cases[] = {{"Q3_K", "Q3_K_M"}, {"q4_k", "Q4_K_M"},   {"Q5_K", "Q5_K_M"}, {"Q6_K", "Q6_K"},
+                 {"15", "Q4_K_M"},   {"38", "MXFP4_MOE"},  {"0", "F32"},       {"4", NULL},
+                 {"", NULL},         {"-1", NULL},         {"15x", NULL},      {"Q8_K", NULL},
+                 {" 15", NULL},      {"4294967311", NULL}, {"Q4", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ig_recipe *found = ig_recipe_find(cases[i].name);
+        if (!found != !cases[i].means || (found && strcmp(found->name, cases[i].means) != 0))
+            fail_msg("'%s' is %s, not %s", cases[i].name, found ? found->name : "none",
+                     cases[i].means ? cases[i].means : "none");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_keeps_what_its_bits_can),
@@ -213,6 +229,7 @@ int main(void) {
         cmocka_unit_test(every_small_model_is_a_gguf_file_of_its_architecture),
         cmocka_unit_test(a_small_model_is_the_same_every_time),
         cmocka_unit_test(mixtures_give_tensors_the_types_that_their_names_promise),
+        cmocka_unit_test(recipes_are_found_by_the_names_that_others_give_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
