@@ -153,6 +153,11 @@ const char *ig_cli_error(const ig_cli *cli, char out[IG_ERROR_BYTES]) {
     return out;
 }
 
+ig_status ig_cli_check(const ig_cli *cli) {
+    if (!cli->cache_weights || !cli->no_cache) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT, "--cache-weights, --no-cache: there is no cache to keep them");
+}
+
 int ig_cli_fail(const ig_cli *cli, ig_status status) {
     const int code = ig_exit_code(status);
     if (status == IG_ERR_CANCELLED && ferror(stdout)) return code; /* finish() says why */

@@ -82,6 +82,9 @@ ig_error_hint(ig_status status); /* what a person may do about it; "": nothing g
 enum { IG_ERROR_BYTES = 640 };
 const char *ig_cli_error(const ig_cli *cli, char out[IG_ERROR_BYTES]);
 
+/* Common options that contradict each other. */
+IG_MUST_CHECK ig_status ig_cli_check(const ig_cli *cli);
+
 /* Prints what went wrong and what to do next on stderr; returns the exit code. */
 int ig_cli_fail(const ig_cli *cli, ig_status status);
 

@@ -45,6 +45,7 @@ static int run_command(ig_cli *cli, int argc, char **argv) {
         return 0;
     }
     if (status == IG_OK) status = ig_opts_check(sets, 2);
+    if (status == IG_OK) status = ig_cli_check(cli);
     if (status == IG_OK) {
         if (command->cancels) ig_signals_catch();
         status = command->run(cli, options);

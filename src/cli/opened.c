@@ -160,6 +160,9 @@ static void say_threads(const ig_cli *cli, const model_options *o) {
 ig_status model_open(ig_cli *cli, const model_options *o, opened_model *out) {
     *out = (opened_model){.cli = cli, .options = o};
     ig_ctx_options options = ig_cli_ctx_options(cli);
+    if (cli->cache_weights && o->no_pack)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "--cache-weights, --no-pack: it is packed weights that are kept");
     IG_TRY(choose_device(cli, o, &options.device));
     IG_TRY(find_model(o->path, out->path));
     ig_run_model(cli, out->path);

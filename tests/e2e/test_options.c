@@ -119,6 +119,16 @@ static void what_cannot_be_is_refused_by_its_own_name(void **state) {
     check_error(RUN("chat", "-m", model, "-no-cnv"), 2, "-no-cnv: 'ingot generate' continues");
 }
 
+static void what_would_have_no_effect_together_is_refused_by_both_names(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"--cache-weights --no-cache", "--cache-weights, --no-cache: there is no cache"},
+        {"--no-pack --cache-weights", "--cache-weights, --no-pack: it is packed weights"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_error(generate_with(cases[i][0]), 2, cases[i][1]);
+}
+
 static void layers_on_a_gpu_are_said_to_be_the_device(void **state) {
     (void)state;
     static const char *const lines[] = {"-ngl 99", "-ngl all", "--gpu-layers auto"};
@@ -353,6 +363,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_so_anyway_is_accepted),
         cmocka_unit_test(what_cannot_be_is_refused_by_its_own_name),
+        cmocka_unit_test(what_would_have_no_effect_together_is_refused_by_both_names),
         cmocka_unit_test(layers_on_a_gpu_are_said_to_be_the_device),
         cmocka_unit_test(no_layers_on_a_gpu_is_stronger_than_a_variable),
         cmocka_unit_test(prompts_have_no_threads_of_their_own),
