@@ -153,6 +153,19 @@ const char *ig_cli_error(const ig_cli *cli, char out[IG_ERROR_BYTES]) {
     return out;
 }
 
+const char *ig_cli_outcome(const ig_cli *cli, ig_status status, char out[IG_ERROR_BYTES]) {
+    static const char stopped[] = "stopped", after[] = ": stopped";
+    ig_cli_error(cli, out);
+    if (!*out) snprintf(out, IG_ERROR_BYTES, "%s", ig_status_text(status));
+    if (status != IG_ERR_CANCELLED || strncmp(out, stopped, sizeof stopped - 1) == 0) return out;
+    const char *at = strstr(out, after);
+    if (at)
+        memmove(out, at + 2, strlen(at + 2) + 1);
+    else
+        memcpy(out, stopped, sizeof stopped);
+    return out;
+}
+
 ig_status ig_cli_check(const ig_cli *cli) {
     if (!cli->cache_weights || !cli->no_cache) return IG_OK;
     return IG_FAIL(IG_ERR_ARGUMENT, "--cache-weights, --no-cache: there is no cache to keep them");
@@ -162,8 +175,7 @@ int ig_cli_fail(const ig_cli *cli, ig_status status) {
     const int code = ig_exit_code(status);
     if (status == IG_ERR_CANCELLED && ferror(stdout)) return code; /* finish() says why */
     char text[IG_ERROR_BYTES];
-    ig_cli_error(cli, text);
-    if (!*text) snprintf(text, sizeof text, "%s", ig_status_text(status));
+    ig_cli_outcome(cli, status, text);
 
     const char *name = cli->command ? cli->command->name : "";
     const char *gap = *name ? " " : "";

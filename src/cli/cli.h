@@ -82,6 +82,10 @@ ig_error_hint(ig_status status); /* what a person may do about it; "": nothing g
 enum { IG_ERROR_BYTES = 640 };
 const char *ig_cli_error(const ig_cli *cli, char out[IG_ERROR_BYTES]);
 
+/* The same of a run that ended so.  Whoever was stopped hears that, and how far it came where that
+ * is known, not which op noticed. */
+const char *ig_cli_outcome(const ig_cli *cli, ig_status status, char out[IG_ERROR_BYTES]);
+
 /* Common options that contradict each other. */
 IG_MUST_CHECK ig_status ig_cli_check(const ig_cli *cli);
 

@@ -235,8 +235,8 @@ static json_t *error_of(const ig_cli *cli, ig_status status, int code) {
     char words[IG_ERROR_BYTES];
     if (status == IG_OK) return json_null();
     json_t *error = json_pack("{s:s, s:o, s:i, s:s}", "name", ig_error_name(status), "message",
-                              ig_json_text(ig_cli_error(cli, words)), "exit_code", code, "hint",
-                              ig_error_hint(status));
+                              ig_json_text(ig_cli_outcome(cli, status, words)), "exit_code", code,
+                              "hint", ig_error_hint(status));
     if (status != IG_ERR_MEMORY) return error;
     json_object_set_new(error, "estimate", needed_memory(cli));
     const uint64_t there = ig_memory_available(), allowed = cli->memory_bytes;

@@ -617,11 +617,10 @@ static void demo_into_a_place_that_is_no_folder_is_6(void **state) {
     check_error(RUN("demo", "-n1", "--out", deep), 6, "No such file or directory");
 }
 
-/* Starts a run that would take hours, sends the signal once it trains. */
-static int stop_with(const fixture *f, int number, char *said, size_t said_bytes) {
+/* Starts a run that would take long, sends the signal once it says how far it is. */
+static int stop_with(const char *const *args, int number, char *said, size_t said_bytes) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    const char *const args[] = {"demo", "--steps", "9999999", "--out", f->dir, NULL};
     const pid_t pid = program_start(INGOT_PROGRAM, args, &(program_options){.err_fd = ends[1]});
     close(ends[1]);
     const ssize_t first = read(ends[0], said, said_bytes - 1); /* the first progress line */
@@ -636,10 +635,22 @@ static int stop_with(const fixture *f, int number, char *said, size_t said_bytes
 
 static void stopped_in_the_middle_it_ends_with_130_or_143(void **state) {
     const fixture *f = *state;
+    const char *const args[] = {"demo", "--steps", "9999999", "--out", f->dir, NULL};
     char said[1024];
-    assert_int_equal(stop_with(f, SIGINT, said, sizeof said), 130);
+    assert_int_equal(stop_with(args, SIGINT, said, sizeof said), 130);
     assert_non_null(strstr(said, "nothing was saved"));
-    assert_int_equal(stop_with(f, SIGTERM, said, sizeof said), 143);
+    assert_int_equal(stop_with(args, SIGTERM, said, sizeof said), 143);
+}
+
+static void whatever_notices_it_the_word_is_stopped(void **state) {
+    const fixture *f = *state;
+    char text[PATH_BYTES], make[2 * PATH_BYTES], said[1024];
+    in_folder(f, "long.txt", text);
+    snprintf(make, sizeof make, "%s stories -q --bytes 3M >%s", INGOT_PROGRAM, text);
+    assert_int_equal(system(make), 0);
+    const char *const args[] = {"perplexity", "-f", text, NULL};
+    assert_int_equal(stop_with(args, SIGTERM, said, sizeof said), 143);
+    if (!strstr(said, "ingot perplexity: stopped.\n")) fail_msg("'%s'", said);
 }
 
 /* ---- Memory ---- */
@@ -739,6 +750,7 @@ int main(void) {
         cmocka_unit_test(demo_says_what_it_would_write_and_writes_nothing),
         cmocka_unit_test(demo_into_a_place_that_is_no_folder_is_6),
         cmocka_unit_test(stopped_in_the_middle_it_ends_with_130_or_143),
+        cmocka_unit_test(whatever_notices_it_the_word_is_stopped),
         cmocka_unit_test(a_failing_allocation_ends_with_4_and_nothing_worse),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

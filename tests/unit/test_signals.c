@@ -4,10 +4,30 @@
 
 #include "base/file.h"
 #include "check.h"
+#include "cli/cli.h"
 #include "cli/data.h"
 #include "cli/signals.h"
 #include "directory.h"
 #include "format/gguf_produce.h"
+
+static void whoever_was_stopped_is_told_that_and_how_far_it_came(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *told;
+    } cases[] = {{"captured_replay: cancelled", "stopped"},
+                 {"reshape: cancelled", "stopped"},
+                 {"bench: stopped", "stopped"},
+                 {"m.gguf: reading it was stopped", "stopped"},
+                 {"stopped after 3 tokens", "stopped after 3 tokens"},
+                 {"tokenizer bpe: stopped after 2 of 9 merges", "stopped after 2 of 9 merges"}};
+    const ig_cli cli = {0};
+    char text[IG_ERROR_BYTES];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        (void)!IG_FAIL(IG_ERR_CANCELLED, "%s", cases[i].words);
+        assert_string_equal(ig_cli_outcome(&cli, IG_ERR_CANCELLED, text), cases[i].told);
+        assert_string_equal(ig_cli_outcome(&cli, IG_ERR_IO, text), cases[i].words);
+    }
+}
 
 typedef void child_fn(const char *path);
 
@@ -140,6 +160,7 @@ int main(void) {
         IN_DIRECTORY(what_somebody_else_writes_stays),
         IN_DIRECTORY(text_to_train_with_is_named_too),
         cmocka_unit_test(one_that_comes_twice_at_once_is_one),
+        cmocka_unit_test(whoever_was_stopped_is_told_that_and_how_far_it_came),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
