@@ -19,6 +19,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "cli/talk.h"
 #include "ingot/bench.h"
 #include "ingot/report.h"
 #include "model/cost.h"
@@ -113,7 +114,7 @@ static ig_status write_text(const model_bench *b, test *t, double *out_rate) {
                                          .guess_ngram = t->ngram};
     IG_TRY(ig_session_truncate(b->model.session, 0, 0));
     IG_TRY(ig_adapter_generate(b->model.adapter, &options, &made));
-    *out_rate = (double)made.n_tokens / made.decode_ms * 1e3;
+    *out_rate = talk_rates_of(&made).made;
     t->guessed = made.n_guessed;
     t->right = made.n_guessed_right;
     return IG_OK;
