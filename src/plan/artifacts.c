@@ -170,11 +170,15 @@ bool ig_artifacts_keeps(const ig_artifacts *a, const ig_device *device) {
     return a && a->folder[0] && device->backend->save && device->info.flags & IG_CAN_COMPILE;
 }
 
+void ig_artifacts_warn(ig_artifacts *a) {
+    if (a->host && !a->told) a->host->log(a->host, IG_LOG_WARNING, ig_error_text());
+    a->told = true;
+}
+
 /* Nothing is read from a place that is not ours alone, nor is anything left there. */
 bool ig_artifacts_is_safe(ig_artifacts *a) {
     if (ig_dir_make_private(a->folder) == IG_OK) return true;
-    if (a->host && !a->told) a->host->log(a->host, IG_LOG_WARNING, ig_error_text());
-    a->told = true;
+    ig_artifacts_warn(a);
     return false;
 }
 
@@ -203,7 +207,10 @@ static void keep(ig_artifacts *a, const ig_device *device, const key *k,
                           .blob = blob.bytes,
                           .blob_bytes = blob.size};
     memcpy(part.name, k->part, sizeof part.name);
-    if (ig_entry_add(a->allocator, a->folder, k->file, &entry, &part, a->digests) != IG_OK) return;
+    if (ig_entry_add(a->allocator, a->folder, k->file, &entry, &part, a->digests) != IG_OK) {
+        ig_artifacts_warn(a);
+        return;
+    }
     a->counts.stored++;
     (void)!ig_entries_prune(a->allocator, a->folder, a->most_bytes, &removed);
     (void)open_entry(a, k->file); /* asked for again, it is at hand */

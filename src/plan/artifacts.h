@@ -39,9 +39,12 @@ typedef struct ig_artifacts {
     bool keeps_weights; /* packed ones, too */
     uint64_t weights_kept, found_bytes, kept_bytes;
 
-    const ig_host *host; /* is told, once, if the folder cannot be used */
+    const ig_host *host; /* is told, once, if the folder cannot be used or is full */
     bool told;
 } ig_artifacts;
+
+/* Tells why something is not kept, which was the last error. */
+void ig_artifacts_warn(ig_artifacts *artifacts);
 
 /* Whether the folder is there, or can be made, and belongs to the user alone. */
 bool ig_artifacts_is_safe(ig_artifacts *artifacts);

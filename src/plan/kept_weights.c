@@ -64,7 +64,10 @@ void ig_artifacts_keep_weight(ig_artifacts *a, const ig_operand *weight, const c
         .inputs = k.lines, .inputs_bytes = k.lines_bytes, .timeline = "[]", .timeline_bytes = 2};
     ig_entry_part part = {.inputs = "", .blob = packed, .blob_bytes = bytes};
     memcpy(part.name, k.part, sizeof part.name);
-    if (ig_entry_add(a->allocator, a->folder, k.file, &entry, &part, a->digests) != IG_OK) return;
+    if (ig_entry_add(a->allocator, a->folder, k.file, &entry, &part, a->digests) != IG_OK) {
+        ig_artifacts_warn(a);
+        return;
+    }
     a->weights_kept++;
     a->kept_bytes += bytes;
     (void)!ig_entries_prune(a->allocator, a->folder, a->most_bytes, &removed);

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "directory.h"
@@ -295,6 +296,27 @@ static int64_t weights(const json_t *r, const char *key) {
     return json_integer_value(json_object_get(json_object_get(r, "weight_cache"), key));
 }
 
+static void weights_that_a_full_disk_does_not_take_are_told(void **state) {
+    const fixture *f = *state;
+    char cache[PATH_BYTES], model[PATH_BYTES];
+    struct rlimit before, small;
+    fresh(f, "cache", cache);
+    make_llama(f, IG_Q4_0, model);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 4000;
+    setrlimit(RLIMIT_FSIZE, &small);
+    program_result said = run_with(cache, NULL,
+                                   ARGS("generate", "-m", model, "--device", "cpu", "-p", "line",
+                                        "-n", "2", "--temp", "0", "--cache-weights"));
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(said.code, 0);
+    const char *warning = strstr(said.err, ".weights");
+    assert_non_null(warning);
+    assert_null(strstr(warning + 1, ".weights")); /* once */
+    program_free(&said);
+}
+
 static void packed_weights_are_kept_if_somebody_wants_it(void **state) {
     const fixture *f = *state;
     char cache[PATH_BYTES], model[PATH_BYTES];
@@ -535,6 +557,7 @@ int main(void) {
         cmocka_unit_test(every_input_that_changed_is_a_miss_that_why_names),
         cmocka_unit_test(one_bit_of_a_weight_is_a_miss_that_why_names),
         cmocka_unit_test(models_of_every_type_that_it_reads_run_on_the_npu),
+        cmocka_unit_test(weights_that_a_full_disk_does_not_take_are_told),
         cmocka_unit_test(packed_weights_are_kept_if_somebody_wants_it),
         cmocka_unit_test(a_folder_that_others_may_write_to_is_not_used),
         cmocka_unit_test(what_was_found_sound_is_not_read_again_until_it_changes),
