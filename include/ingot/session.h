@@ -26,6 +26,7 @@ typedef struct ig_session_options {
     int64_t chunk;     /* rows that go through the model at once: 128, on a GPU 512, on an NPU the
                           largest of compile.batch_sizes, and those alone, where they are said */
     const char *cache_k, *cache_v; /* what keys and values are kept as: "f16", "f32", "q8_0" */
+    bool hidden; /* rows are handed their final hidden states; no logits are computed */
 } ig_session_options;
 
 /* NULL options are all defaults.  The caller owns the session; the adapter must outlive it. */
@@ -42,12 +43,15 @@ IG_API uint64_t ig_session_cache_bytes(const ig_session *session); /* of all pag
 /* One token: it becomes the next of its sequence. */
 typedef struct ig_session_row {
     int32_t sequence, token;
-    float *logits; /* room for those behind this token, [vocabulary]; NULL: not wanted */
+    union {            /* room for what the session hands out; NULL: not wanted */
+        float *logits; /* those behind this token, [vocabulary] */
+        float *hidden; /* where the session was made for it: its final hidden state, [d_model] */
+    };
 } ig_session_row;
 
 /*
  * Takes in rows, in order.  A token that is none, a sequence that is none or more
- * tokens than the context has room for is an error that says the numbers.  Logits
+ * tokens than the context has room for is an error that says the numbers.  Results
  * that are not finite are IG_ERR_NUMBER, and the words name the weight that is to
  * blame, if one is.  The context's cancel is asked before every chunk.  Whatever
  * fails, the sequences are as they were before.
@@ -55,12 +59,12 @@ typedef struct ig_session_row {
 IG_API IG_MUST_CHECK ig_status ig_session_run(ig_session *session, const ig_session_row *rows,
                                               int64_t count);
 
-/* The same with the tokens of one sequence; `logits` (or NULL) are those behind the last. */
+/* The same with the tokens of one sequence; `out` (or NULL) is what the last is handed. */
 IG_API IG_MUST_CHECK ig_status ig_session_feed(ig_session *session, int32_t sequence,
-                                               const int32_t *tokens, int64_t count, float *logits);
+                                               const int32_t *tokens, int64_t count, float *out);
 
-/* What the logits that were handed out last were made of: the final hidden state of that row,
- * [d_model], lent until the next run.  NULL: none were, or the memory is not the host's. */
+/* The final hidden state of the row that was handed something last, which logits are made of:
+ * [d_model], lent until the next run.  NULL: none was, or the memory is not the host's. */
 IG_API const float *ig_session_hidden(const ig_session *session);
 
 /* Tokens of a sequence so far, and which; lent until the next call.  0 and NULL: no such one. */

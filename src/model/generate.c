@@ -90,6 +90,9 @@ static ig_status find_session(run *r) {
         r->session = r->a->session;
         IG_TRY(ig_session_truncate(r->session, 0, 0));
     }
+    if (r->session->hidden)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "generate: the session hands out hidden states, not logits");
     IG_TRY(ig_session_check(r->session, r->sequence));
     r->held = ig_session_length(r->session, r->sequence);
     return IG_OK;

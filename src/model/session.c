@@ -43,8 +43,8 @@ static int64_t next_size(int64_t rows, bool gpu) {
 
 /*
  * From the smallest on: a token, a few sequences that grow together, pieces of a prompt.
- * A prompt wants the logits of one row, and none of its pieces but the last do; all of
- * them are a class of their own, but for so few rows that it makes no difference.
+ * A prompt wants the results of one row, and none of its pieces but the last do; all
+ * of them are a class of their own, but for so few rows that it makes no difference.
  */
 static void make_sizes(ig_session *s, int64_t chunk, bool gpu) {
     for (int64_t rows = 1; rows < chunk && rows <= 64; rows = next_size(rows, gpu)) {
@@ -78,7 +78,7 @@ static int read_sizes(const char *list, int64_t most, int64_t *out, int room) {
 }
 
 /* Where a device has programs for the numbers of rows that the user has listed, and for no others.
- * One row's logits alone are a number of rows, too. */
+ * One row's results alone are a number of rows, too. */
 static bool make_listed(ig_session *s, const char *list, int64_t most) {
     enum { SIZES = (IG_SESSION_CLASSES - 3) / 2 + 1 };
     int64_t sizes[SIZES];
@@ -167,7 +167,7 @@ static ig_status make_tensors(ig_row_class *c) {
 
 static void drop_class(ig_row_class *c) {
     ig_tensor **all[] = {&c->ids,      &c->positions, &c->row_seq, &c->store_at, &c->pick,
-                         &c->pick_seq, &c->pick_pos,  &c->logits,  &c->hidden};
+                         &c->pick_seq, &c->pick_pos,  &c->out,     &c->hidden};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         ig_tensor_release(*all[i]);
         *all[i] = NULL;
@@ -187,6 +187,7 @@ ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig
     static const ig_session_options defaults;
     int64_t sequences = 1;
     if (!a || !out) return IG_FAIL(IG_ERR_ARGUMENT, "session_create: NULL");
+    if (!options) options = &defaults;
     if (!a->arch->head)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s makes no text: 'ingot embed' is what it is for",
                        a->arch->name);
@@ -197,7 +198,9 @@ ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig
     s->arch = a->arch;
     s->config = a->config;
     s->model = a->model;
-    ig_status status = resolve(s, options ? options : &defaults, &sequences);
+    s->hidden = options->hidden;
+    s->width = s->hidden ? a->config.d_model : a->config.vocabulary;
+    ig_status status = resolve(s, options, &sequences);
     if (status == IG_OK) status = make_cache(s, sequences);
     if (status == IG_OK)
         *out = s;
@@ -322,7 +325,7 @@ ig_status ig_session_stretch(ig_session *s, int32_t sequence, int64_t length) {
  * be a step more for each token. */
 static bool leaves_out(const ig_row_class *c) { return c->picks > 0 && c->picks < c->rows; }
 
-/* What is captured: rows in, the logits of some of them out. */
+/* What is captured: rows in, the logits or hidden states of some of them out. */
 static ig_status forward(void *arg) {
     ig_row_class *c = arg;
     ig_session *s = c->session;
@@ -344,17 +347,20 @@ static ig_status forward(void *arg) {
     ig_tensor *hidden = ig_reshape(s->arch->hidden(s->model, &rows),
                                    IG_SHAPE(leaves_out(c) ? c->picks : c->rows, -1));
     if (c->picks == c->rows) hidden = ig_embedding(hidden, c->pick); /* those rows come first */
-    ig_tensor *logits = c->picks > 0 ? s->arch->head(s->model, hidden) : hidden;
+    ig_tensor *out = c->picks > 0 && !s->hidden ? s->arch->head(s->model, hidden) : hidden;
     ig_no_grad_end(s->ctx);
-    IG_TRY(ig_eval(&logits, 1)); /* the first failure, in its own words */
+    IG_TRY(ig_eval(&out, 1)); /* the first failure, in its own words */
     IG_TRY(stored);
     if (c->picks == 0) return IG_OK; /* keys and values are all that stays */
     ig_tensor_release(c->hidden);
-    ig_tensor_release(c->logits);
+    ig_tensor_release(c->out);
     c->hidden = ig_tensor_retain(hidden);
-    c->logits = ig_tensor_retain(logits);
+    c->out = ig_tensor_retain(out);
     return IG_OK;
 }
+
+/* Where its results go, by either name. */
+static float *room_of(const ig_session_row *row) { return row->logits; }
 
 /* Fills in the first n rows; those behind belong to nobody. */
 static ig_status fill(ig_session *s, const ig_row_class *c, const ig_session_row *rows, int64_t n) {
@@ -375,7 +381,7 @@ static ig_status fill(ig_session *s, const ig_row_class *c, const ig_session_row
         row_seq[i] = rows[i].sequence;
         positions[i] = (int32_t)s->pages.length[rows[i].sequence];
         IG_TRY(ig_session_append(s, rows[i].sequence, rows[i].token, &store_at[i]));
-        if (!rows[i].logits) continue;
+        if (!room_of(&rows[i])) continue;
         pick[picked] = (int32_t)i;
         pick_seq[picked] = row_seq[i];
         pick_pos[picked++] = positions[i];
@@ -394,17 +400,18 @@ static bool copy_finite(float *to, const float *from, size_t count) {
     return largest < 0x7f800000;
 }
 
-/* Hands out the logits, one row of them after the other. */
+/* Hands out the results, those of one row after the other. */
 static ig_status hand_out(const ig_row_class *c, const ig_session_row *rows, int64_t n) {
-    const size_t vocabulary = (size_t)c->session->config.vocabulary;
-    const float *logits = c->picks > 0 ? ig_tensor_map(c->logits) : NULL;
-    if (!logits && c->picks > 0)
+    const ig_session *s = c->session;
+    const float *from = c->picks > 0 ? ig_tensor_map(c->out) : NULL;
+    if (!from && c->picks > 0)
         return IG_FAIL(IG_ERR_UNSUPPORTED, "session: the device's memory is not the host's");
     for (int64_t i = 0; i < n; i++) {
-        if (!rows[i].logits) continue;
-        if (!copy_finite(rows[i].logits, logits, vocabulary))
-            return ig_adapter_explain_rows(c->session->adapter, "the logits");
-        logits += vocabulary;
+        if (!room_of(&rows[i])) continue;
+        if (!copy_finite(room_of(&rows[i]), from, (size_t)s->width))
+            return ig_adapter_explain_rows(s->adapter,
+                                           s->hidden ? "the hidden states" : "the logits");
+        from += s->width;
     }
     return IG_OK;
 }
@@ -413,7 +420,7 @@ static ig_status hand_out(const ig_row_class *c, const ig_session_row *rows, int
 static void note_handed(ig_session *s, const ig_row_class *c, const ig_session_row *rows,
                         int64_t n) {
     int64_t wanted = 0;
-    for (int64_t i = 0; i < n; i++) wanted += rows[i].logits != NULL;
+    for (int64_t i = 0; i < n; i++) wanted += room_of(&rows[i]) != NULL;
     if (wanted == 0 && c != s->handed) return;
     s->handed = wanted > 0 ? c : NULL; /* those that were there have been overwritten */
     s->n_handed = wanted;
@@ -424,7 +431,7 @@ const float *ig_session_hidden(const ig_session *s) {
     return rows ? rows + (s->n_handed - 1) * s->config.d_model : NULL;
 }
 
-/* The smallest class that takes the next rows with their logits.  Where it would compute many rows
+/* The smallest class that takes the next rows with their results.  Where it would compute many rows
  * for nobody, or there is none, the next smaller one takes the first of them. */
 static ig_row_class *class_for(ig_session *s, const ig_session_row *rows, int64_t count) {
     enum { FEW = 32 }; /* rows that cost little more than one: weights are read in any case */
@@ -433,7 +440,7 @@ static ig_row_class *class_for(ig_session *s, const ig_session_row *rows, int64_
     for (int i = 0; i < s->n_classes; i++) {
         ig_row_class *c = &s->classes[i];
         int64_t wanted = 0;
-        for (int64_t k = 0; k < count && k < c->rows; k++) wanted += rows[k].logits != NULL;
+        for (int64_t k = 0; k < count && k < c->rows; k++) wanted += room_of(&rows[k]) != NULL;
         if (wanted > c->picks) continue;
         const int64_t idle = c->rows - count;
         if (idle >= 0 && (c->rows <= FEW || 4 * idle <= c->rows || !below)) return c;
@@ -490,7 +497,7 @@ ig_status ig_session_run(ig_session *s, const ig_session_row *rows, int64_t coun
 }
 
 ig_status ig_session_feed(ig_session *s, int32_t sequence, const int32_t *tokens, int64_t count,
-                          float *logits) {
+                          float *out) {
     if (!s || count < 1 || !tokens) return IG_FAIL(IG_ERR_ARGUMENT, "session: no tokens");
     const ig_allocator *memory = ig_ctx_allocator(s->ctx);
     ig_session_row one = {.sequence = sequence};
@@ -498,7 +505,7 @@ ig_status ig_session_feed(ig_session *s, int32_t sequence, const int32_t *tokens
     if (!rows) return IG_FAIL(IG_ERR_MEMORY, "session: %lld tokens", (long long)count);
     for (int64_t i = 0; i < count; i++)
         rows[i] = (ig_session_row){.sequence = sequence, .token = tokens[i]};
-    rows[count - 1].logits = logits;
+    rows[count - 1].logits = out;
     const ig_status status = ig_session_run(s, rows, count);
     if (rows != &one) ig_free(memory, rows);
     return status;

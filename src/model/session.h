@@ -22,8 +22,8 @@ typedef struct ig_row_class {
     ig_session *session;
     int64_t rows, picks;
     ig_tensor *ids, *positions, *row_seq, *store_at; /* [1, rows], then [rows] */
-    ig_tensor *pick, *pick_seq, *pick_pos;           /* [picks]: rows whose logits are wanted */
-    ig_tensor *logits;                               /* [picks, vocabulary], of the newest replay */
+    ig_tensor *pick, *pick_seq, *pick_pos;           /* [picks]: rows whose results are wanted */
+    ig_tensor *out;                                  /* [picks, width], of the newest replay */
     ig_tensor *hidden;                               /* [picks, d_model]: what they are made of */
     ig_captured *work;
 } ig_row_class;
@@ -35,6 +35,8 @@ struct ig_session {
     ig_lm_config config; /* its context is the session's */
     void *model;
     ig_dtype cache_k, cache_v;
+    bool hidden;           /* rows are handed hidden states; else logits */
+    int64_t width;         /* of either */
     ig_kv_layer *layers;   /* n_layers, or none */
     ig_tensor *page_table; /* [sequences, pages of each] */
     ig_pages pages;
@@ -42,7 +44,7 @@ struct ig_session {
     int64_t *before; /* [sequences]: lengths to go back to when a run fails */
     ig_row_class classes[IG_SESSION_CLASSES]; /* with more and more rows */
     int n_classes;
-    const ig_row_class *handed; /* that logits were last handed out from, NULL: none, */
+    const ig_row_class *handed; /* that results were last handed out from, NULL: none, */
     int64_t n_handed;           /* and of how many rows */
 };
 

@@ -239,6 +239,32 @@ static void the_last_layer_computes_rows_whose_logits_are_asked_for(void **state
     ig_model_release(model);
 }
 
+static void rows_are_handed_hidden_states_where_a_session_is_made_for_them(void **state) {
+    (void)state;
+    enum { WIDTH = 256 };
+    static float logits[VOCABULARY], got[LENGTH][WIDTH];
+    ig_model *model = load("llama", IG_Q4_0);
+    engine plain = open_engine(model, 1, NULL),
+           e = open_engine(model, 1, &(ig_session_options){.hidden = true, .chunk = 30});
+    ig_session_row rows[LENGTH];
+    int32_t tokens[LENGTH];
+    fill(tokens, 0);
+    for (int i = 0; i < LENGTH; i++)
+        rows[i] = (ig_session_row){.token = tokens[i], .hidden = i % 40 > 10 ? got[i] : NULL};
+    OK(ig_session_run(e.session, rows, LENGTH));
+    for (int i = 0; i < LENGTH; i++) {
+        feed(&plain, 0, tokens + i, 1, logits);
+        if (rows[i].hidden)
+            assert_memory_equal(got[i], ig_session_hidden(plain.session), sizeof got[i]);
+    }
+    const ig_generate_options options = {.session = e.session, .sequence = 0};
+    assert_fails(ig_adapter_generate(e.adapter, &options, NULL), IG_ERR_ARGUMENT,
+                 "the session hands out hidden states, not logits");
+    close_engine(&plain);
+    close_engine(&e);
+    ig_model_release(model);
+}
+
 /* ---- sequences ---- */
 
 static void contexts_share_one_set_of_weights(void **state) {
@@ -484,6 +510,7 @@ int main(void) {
         cmocka_unit_test(logits_do_not_depend_on_threads_chunks_or_neighbours_for_any_type),
         cmocka_unit_test(logits_do_not_depend_on_how_many_grow_together),
         cmocka_unit_test(the_last_layer_computes_rows_whose_logits_are_asked_for),
+        cmocka_unit_test(rows_are_handed_hidden_states_where_a_session_is_made_for_them),
         cmocka_unit_test(contexts_share_one_set_of_weights),
         cmocka_unit_test(a_sequence_that_forgot_goes_on_as_if_it_had_never_known),
         cmocka_unit_test(a_fork_shares_what_was_and_parts_from_there),
