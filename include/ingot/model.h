@@ -232,14 +232,14 @@ IG_API size_t ig_logits_top(const float *logits, int64_t vocabulary, ig_logprob 
 /* ---- embeddings ---- */
 
 typedef enum ig_pooling {
-    IG_POOL_AS_FILE, /* what the file says; else the mean, of text models the last */
+    IG_POOL_AS_FILE, /* what the file says; else the mean, of models that make text the last */
     IG_POOL_MEAN,
     IG_POOL_CLS, /* the first token's */
     IG_POOL_LAST,
 } ig_pooling;
 
-/* A text as a vector [d_model] of length 1.  One that does not fit into the context is an error
- * with both numbers.  `out_tokens` (or NULL): how many it has. */
+/* A text as a vector [d_model] of length 1: ig_session_embed() in a session of the adapter's own,
+ * with default options. */
 IG_API IG_MUST_CHECK ig_status ig_adapter_embed(ig_adapter *adapter, const char *text, size_t bytes,
                                                 ig_pooling pooling, float *out,
                                                 int64_t *out_tokens);

@@ -67,6 +67,14 @@ IG_API IG_MUST_CHECK ig_status ig_session_feed(ig_session *session, int32_t sequ
  * [d_model], lent until the next run.  NULL: none was, or the memory is not the host's. */
 IG_API const float *ig_session_hidden(const ig_session *session);
 
+/* A text as a vector [d_model] of length 1, in a session that hands out hidden states; its first
+ * sequence begins anew.  A model that sees a text whole, as bert, has such sessions for this alone.
+ * A text that does not fit into the context is an error with both numbers.  `out_tokens` (or NULL):
+ * how many it has. */
+IG_API IG_MUST_CHECK ig_status ig_session_embed(ig_session *session, const char *text, size_t bytes,
+                                                ig_pooling pooling, float *out,
+                                                int64_t *out_tokens);
+
 /* Tokens of a sequence so far, and which; lent until the next call.  0 and NULL: no such one. */
 IG_API int64_t ig_session_length(const ig_session *session, int32_t sequence);
 IG_API const int32_t *ig_session_tokens(const ig_session *session, int32_t sequence);

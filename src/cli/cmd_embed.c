@@ -51,7 +51,7 @@ static void tell_vector(const embedder *e, int64_t tokens) {
 static ig_status embed_one(embedder *e, const char *text, size_t bytes) {
     int64_t tokens = 0;
     if (ig_cli_cancelled(e->model.cli)) return IG_FAIL(IG_ERR_CANCELLED, "stopped");
-    IG_TRY(ig_adapter_embed(e->model.adapter, text, bytes, (ig_pooling)e->options->pooling,
+    IG_TRY(ig_session_embed(e->model.session, text, bytes, (ig_pooling)e->options->pooling,
                             e->vector, &tokens));
     tell_vector(e, tokens);
     return IG_OK;
@@ -81,12 +81,30 @@ static ig_status embed_all(embedder *e) {
     return IG_OK;
 }
 
+/* A model that sees a text whole has it in one piece, keeps nothing of it, and runs op by op. */
+static void say_moot(const embedder *e) {
+    const model_options *o = &e->options->model;
+    const struct {
+        bool asked;
+        const char *name;
+    } moot[] = {
+        {o->chunk > 0, "ubatch-size"}, {o->batch > 0, "batch-size"}, {o->cache, "kv"},
+        {o->cache_k, "cache-type-k"},  {o->cache_v, "cache-type-v"}, {o->no_pack, "no-pack"}};
+    if (ig_adapter_makes_text(e->model.adapter)) return;
+    for (size_t i = 0; i < sizeof moot / sizeof moot[0]; i++)
+        if (moot[i].asked)
+            ig_cli_say(e->model.cli, "--%s: changes nothing, since %s sees a text whole",
+                       moot[i].name, ig_adapter_architecture(e->model.adapter));
+}
+
 static ig_status work(embedder *e) {
     ig_cli *cli = e->model.cli;
     const embed_options *o = e->options;
     e->width = ig_adapter_config(e->model.adapter).d_model;
     e->vector = ig_alloc(&cli->allocator, (size_t)e->width, sizeof *e->vector);
     if (!e->vector) return IG_FAIL(IG_ERR_MEMORY, "embed: %lld numbers", (long long)e->width);
+    say_moot(e);
+    IG_TRY(model_hidden_session(&e->model));
     if (cli->json) e->list = json_array();
     IG_TRY(model_read_text(cli, o->prompt, o->file, &e->text));
     IG_TRY(model_check_text(&e->model, e->text));
@@ -138,7 +156,9 @@ const ig_command cmd_embed = {
     .summary = "turn texts into vectors",
     .about = "Puts a text through a model and prints its embedding: the hidden states of its "
              "tokens, made into one vector of length 1. Texts that mean alike have vectors that "
-             "point alike. BERT models are made for it; of others the last token's state is taken.",
+             "point alike. BERT models are made for it. They see a text whole, so --ubatch-size, "
+             "--batch-size, --kv, --cache-type-k, --cache-type-v and --no-pack change nothing for "
+             "them; through others a text goes as a prompt does.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(embed_options),

@@ -189,21 +189,26 @@ static uint64_t cache_bytes(const opened_model *m, const ig_session_options *o) 
     return (uint64_t)(2 * width * (double)c.n_layers * tokens * each);
 }
 
-ig_status model_session(opened_model *m, int64_t ctx_len, int64_t sequences) {
+/* Makes the session that a command wants, and the options say the rest of. */
+static ig_status make_session(opened_model *m, ig_session_options wanted) {
     const model_options *o = m->options;
     if (m->session) return IG_OK;
     const int64_t own = ig_adapter_config(m->adapter).ctx_len;
-    const ig_session_options options = {.ctx_len = o->ctx_len > 0  ? o->ctx_len
-                                                   : ctx_len < own ? ctx_len
-                                                                   : own,
-                                        .sequences = sequences,
-                                        .chunk = o->chunk > 0      ? o->chunk
-                                                 : o->batch < 4096 ? o->batch
-                                                                   : 4096,
-                                        .cache_k = o->cache_k ? o->cache_k : o->cache,
-                                        .cache_v = o->cache_v ? o->cache_v : o->cache};
-    ig_run_estimate(m->cli, m->cli->run->estimate_bytes + cache_bytes(m, &options));
-    return ig_session_create(m->adapter, &options, &m->session);
+    if (wanted.ctx_len > own) wanted.ctx_len = own;
+    if (o->ctx_len > 0) wanted.ctx_len = o->ctx_len;
+    wanted.chunk = o->chunk > 0 ? o->chunk : o->batch < 4096 ? o->batch : 4096;
+    wanted.cache_k = o->cache_k ? o->cache_k : o->cache;
+    wanted.cache_v = o->cache_v ? o->cache_v : o->cache;
+    ig_run_estimate(m->cli, m->cli->run->estimate_bytes + cache_bytes(m, &wanted));
+    return ig_session_create(m->adapter, &wanted, &m->session);
+}
+
+ig_status model_session(opened_model *m, int64_t ctx_len, int64_t sequences) {
+    return make_session(m, (ig_session_options){.ctx_len = ctx_len, .sequences = sequences});
+}
+
+ig_status model_hidden_session(opened_model *m) {
+    return make_session(m, (ig_session_options){.hidden = true});
 }
 
 ig_status model_feed(opened_model *m, model_tokens tokens, float *logits) {

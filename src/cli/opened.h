@@ -40,6 +40,8 @@ IG_MUST_CHECK ig_status model_open(ig_cli *cli, const model_options *options, op
 /* The session as the options say, of at least `ctx_len` tokens unless they say otherwise (0: any),
  * with so many sequences. */
 IG_MUST_CHECK ig_status model_session(opened_model *model, int64_t ctx_len, int64_t sequences);
+/* One that hands out hidden states, of one sequence. */
+IG_MUST_CHECK ig_status model_hidden_session(opened_model *model);
 void model_close(opened_model *model); /* a zeroed one is fine */
 
 /* A prompt: of --prompt, or of a file or pipe (- is standard input), of which one must be given.

@@ -119,6 +119,7 @@ static void release_batch(ig_adapter *a) {
 void ig_adapter_destroy(ig_adapter *a) {
     if (!a) return;
     const ig_allocator *memory = ig_ctx_allocator(a->ctx);
+    ig_session_destroy(a->embedder);
     ig_session_destroy(a->session);
     release_batch(a);
     ig_optimizer_destroy(a->optimizer);

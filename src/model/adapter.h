@@ -25,7 +25,8 @@ struct ig_adapter {
     int64_t batch, ctx_rows;
     ig_tensor *ids, *targets, *positions;
 
-    ig_session *session; /* made with the first generation */
+    ig_session *session;  /* made with the first generation */
+    ig_session *embedder; /* with the first embedding */
 };
 
 /* ---- store.c: a model as a .oam's config ---- */

@@ -1,4 +1,10 @@
-/* Embeddings: a text goes through the model once, whole, and its hidden states become one vector.
+/*
+ * Embeddings: a text goes through the model, and its hidden states become one vector.
+ *
+ * A row of a model that makes text has seen those before it alone.  So the text goes
+ * through the session as a prompt does, in pieces whose states are added up and
+ * forgotten, and what that takes does not grow with the text.  Where every row sees
+ * all others, the text goes through whole.
  */
 #include <math.h>
 #include <string.h>
@@ -8,48 +14,17 @@
 #include "model/model.h"
 
 typedef struct embedding {
-    ig_adapter *a;
+    ig_session *session;
     ig_ids ids;
-    ig_tensor *rows, *positions; /* [1, n] and [n] */
-    float *hidden;               /* [n, d_model] */
+    int64_t begin, end;          /* tokens whose states count */
+    int64_t at_once;             /* tokens that go through together */
+    float *hidden;               /* [at_once, d_model] */
+    double *sum;                 /* [d_model], of those that count */
+    ig_session_row *piece;       /* [at_once] */
+    ig_tensor *rows, *positions; /* of a whole text: [1, n] and [n] */
 } embedding;
 
-static ig_status check(const ig_adapter *a, int64_t count) {
-    if (count < 1) return IG_FAIL(IG_ERR_ARGUMENT, "embed: the text has no tokens");
-    if (count <= a->config.ctx_len) return IG_OK;
-    return IG_FAIL(IG_ERR_ARGUMENT, "embed: the text has %lld tokens, the context %lld",
-                   (long long)count, (long long)a->config.ctx_len);
-}
-
-static ig_status make_rows(embedding *e) {
-    const int64_t n = (int64_t)e->ids.count;
-    ig_ctx *ctx = e->a->ctx;
-    IG_TRY(ig_tensor_create_from(ctx, (ig_desc){IG_I32, IG_SHAPE(1, n)}, e->ids.at, &e->rows));
-    IG_TRY(ig_tensor_create(ctx, (ig_desc){IG_I32, IG_SHAPE(n)}, &e->positions));
-    int32_t *positions = ig_tensor_map(e->positions);
-    if (!positions)
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "embed: the device's memory is not the host's");
-    for (int64_t i = 0; i < n; i++) positions[i] = (int32_t)i;
-    return IG_OK;
-}
-
-static ig_status run(embedding *e) {
-    const ig_adapter *a = e->a;
-    const size_t numbers = e->ids.count * (size_t)a->config.d_model;
-    const ig_rows rows = {.ids = e->rows, .positions = e->positions};
-    e->hidden = ig_alloc(ig_ctx_allocator(a->ctx), numbers, sizeof *e->hidden);
-    if (!e->hidden) return IG_FAIL(IG_ERR_MEMORY, "embed: %zu tokens", e->ids.count);
-    ig_scope_begin(a->ctx);
-    ig_no_grad_begin(a->ctx);
-    ig_tensor *hidden = a->arch->hidden(a->model, &rows);
-    const ig_status status = ig_tensor_read(hidden, e->hidden, numbers * sizeof *e->hidden);
-    ig_no_grad_end(a->ctx);
-    ig_scope_end(a->ctx);
-    IG_TRY(status);
-    for (size_t i = 0; i < numbers; i++)
-        if (!isfinite(e->hidden[i])) return ig_adapter_explain_rows(a, "the hidden states");
-    return IG_OK;
-}
+/* ---- which tokens count ---- */
 
 static ig_pooling resolve(const ig_adapter *a, ig_pooling pooling) {
     static const ig_pooling of_file[] = {[IG_POOLING_NONE] = IG_POOL_MEAN,
@@ -61,43 +36,136 @@ static ig_pooling resolve(const ig_adapter *a, ig_pooling pooling) {
     return of_file[a->source ? a->source->hyper.pooling : IG_POOLING_NONE];
 }
 
-/* The rows that count, added up, and brought to length 1. */
-static void pool(const embedding *e, ig_pooling pooling, float *out) {
-    const size_t d = (size_t)e->a->config.d_model, n = e->ids.count;
-    const size_t begin = pooling == IG_POOL_LAST ? n - 1 : 0, end = pooling == IG_POOL_CLS ? 1 : n;
-    double squares = 0;
-    for (size_t c = 0; c < d; c++) {
-        double sum = 0;
-        for (size_t i = begin; i < end; i++) sum += (double)e->hidden[i * d + c];
-        sum /= (double)(end - begin);
-        squares += sum * sum;
-        out[c] = (float)sum;
-    }
-    const double scale = squares > 0 ? 1 / sqrt(squares) : 0;
-    for (size_t c = 0; c < d; c++) out[c] = (float)((double)out[c] * scale);
+static ig_status choose(embedding *e, ig_pooling pooling) {
+    const int64_t count = (int64_t)e->ids.count, limit = ig_session_ctx_len(e->session);
+    pooling = resolve(e->session->adapter, pooling);
+    if (count < 1) return IG_FAIL(IG_ERR_ARGUMENT, "embed: the text has no tokens");
+    if (count > limit)
+        return IG_FAIL(IG_ERR_ARGUMENT, "embed: the text has %lld tokens, the context %lld",
+                       (long long)count, (long long)limit);
+    e->begin = pooling == IG_POOL_LAST ? count - 1 : 0;
+    e->end = pooling == IG_POOL_CLS ? 1 : count;
+    return IG_OK;
 }
 
-static ig_status embed(embedding *e, const char *text, size_t bytes) {
-    const unsigned flags = IG_ENCODE_ADD_SPECIAL;
-    IG_TRY(ig_tokenizer_encode(e->a->tokenizer, text, bytes, flags, &e->ids));
-    IG_TRY(check(e->a, (int64_t)e->ids.count));
+/* Takes in the states of the tokens from `first` on. */
+static void add_up(embedding *e, int64_t first, int64_t count) {
+    const int64_t d = e->session->config.d_model;
+    for (int64_t i = 0; i < count; i++) {
+        if (first + i < e->begin || first + i >= e->end) continue;
+        for (int64_t c = 0; c < d; c++) e->sum[c] += (double)e->hidden[i * d + c];
+    }
+}
+
+/* ---- through the model ---- */
+
+static ig_status make_room(embedding *e) {
+    const ig_session *s = e->session;
+    const ig_allocator *memory = ig_ctx_allocator(s->ctx);
+    const int64_t count = (int64_t)e->ids.count, chunk = ig_session_chunk(s);
+    const size_t d = (size_t)s->config.d_model;
+    e->at_once = s->arch->head && chunk < count ? chunk : count;
+    e->hidden = ig_alloc(memory, (size_t)e->at_once * d, sizeof *e->hidden);
+    e->sum = ig_alloc(memory, d, sizeof *e->sum);
+    e->piece = ig_alloc(memory, (size_t)e->at_once, sizeof *e->piece);
+    if (e->hidden && e->sum && e->piece) return IG_OK;
+    return IG_FAIL(IG_ERR_MEMORY, "embed: %lld tokens", (long long)count);
+}
+
+/* Tokens behind the last that counts change nothing. */
+static ig_status run_pieces(embedding *e) {
+    const int64_t d = e->session->config.d_model;
+    IG_TRY(ig_session_truncate(e->session, 0, 0));
+    for (int64_t at = 0; at < e->end; at += e->at_once) {
+        const int64_t n = e->end - at < e->at_once ? e->end - at : e->at_once;
+        for (int64_t i = 0; i < n; i++)
+            e->piece[i] = (ig_session_row){.token = e->ids.at[at + i],
+                                           .hidden = at + i >= e->begin ? e->hidden + i * d : NULL};
+        IG_TRY(ig_session_run(e->session, e->piece, n));
+        add_up(e, at, n);
+    }
+    return IG_OK;
+}
+
+static ig_status make_rows(embedding *e) {
+    const int64_t n = (int64_t)e->ids.count;
+    ig_ctx *ctx = e->session->ctx;
+    IG_TRY(ig_tensor_create_from(ctx, (ig_desc){IG_I32, IG_SHAPE(1, n)}, e->ids.at, &e->rows));
+    IG_TRY(ig_tensor_create(ctx, (ig_desc){IG_I32, IG_SHAPE(n)}, &e->positions));
+    int32_t *positions = ig_tensor_map(e->positions);
+    if (!positions)
+        return IG_FAIL(IG_ERR_UNSUPPORTED, "embed: the device's memory is not the host's");
+    for (int64_t i = 0; i < n; i++) positions[i] = (int32_t)i;
+    return IG_OK;
+}
+
+static ig_status run_whole(embedding *e) {
+    const ig_session *s = e->session;
+    const size_t numbers = e->ids.count * (size_t)s->config.d_model;
     IG_TRY(make_rows(e));
-    return run(e);
+    const ig_rows rows = {.ids = e->rows, .positions = e->positions};
+    ig_scope_begin(s->ctx);
+    ig_no_grad_begin(s->ctx);
+    ig_tensor *hidden = s->arch->hidden(s->model, &rows);
+    const ig_status status = ig_tensor_read(hidden, e->hidden, numbers * sizeof *e->hidden);
+    ig_no_grad_end(s->ctx);
+    ig_scope_end(s->ctx);
+    IG_TRY(status);
+    for (size_t i = 0; i < numbers; i++)
+        if (!isfinite(e->hidden[i]))
+            return ig_adapter_explain_rows(s->adapter, "the hidden states");
+    add_up(e, 0, (int64_t)e->ids.count);
+    return IG_OK;
+}
+
+/* The mean, brought to length 1. */
+static void scale(const embedding *e, float *out) {
+    const int64_t d = e->session->config.d_model;
+    double squares = 0;
+    for (int64_t c = 0; c < d; c++) {
+        const double mean = e->sum[c] / (double)(e->end - e->begin);
+        squares += mean * mean;
+        out[c] = (float)mean;
+    }
+    const double scale = squares > 0 ? 1 / sqrt(squares) : 0;
+    for (int64_t c = 0; c < d; c++) out[c] = (float)((double)out[c] * scale);
+}
+
+static ig_status embed(embedding *e, const char *text, size_t bytes, ig_pooling pooling) {
+    const ig_session *s = e->session;
+    const unsigned flags = IG_ENCODE_ADD_SPECIAL;
+    IG_TRY(ig_tokenizer_encode(s->adapter->tokenizer, text, bytes, flags, &e->ids));
+    IG_TRY(choose(e, pooling));
+    IG_TRY(make_room(e));
+    return s->arch->head ? run_pieces(e) : run_whole(e);
+}
+
+ig_status ig_session_embed(ig_session *s, const char *text, size_t bytes, ig_pooling pooling,
+                           float *out, int64_t *out_tokens) {
+    if (!s || !out || (!text && bytes > 0) || (unsigned)pooling > IG_POOL_LAST)
+        return IG_FAIL(IG_ERR_ARGUMENT, "embed: NULL, or no such pooling");
+    if (!s->hidden)
+        return IG_FAIL(IG_ERR_ARGUMENT, "embed: the session hands out logits, not hidden states");
+    const ig_allocator *memory = ig_ctx_allocator(s->ctx);
+    embedding e = {.session = s, .ids.allocator = memory};
+    const ig_status status = embed(&e, text, bytes, pooling);
+    if (status == IG_OK) {
+        scale(&e, out);
+        if (out_tokens) *out_tokens = (int64_t)e.ids.count;
+    }
+    ig_tensor_release(e.positions);
+    ig_tensor_release(e.rows);
+    ig_free(memory, e.piece);
+    ig_free(memory, e.sum);
+    ig_free(memory, e.hidden);
+    ig_ids_deinit(&e.ids);
+    return status;
 }
 
 ig_status ig_adapter_embed(ig_adapter *a, const char *text, size_t bytes, ig_pooling pooling,
                            float *out, int64_t *out_tokens) {
-    if (!a || !out || (!text && bytes > 0) || (unsigned)pooling > IG_POOL_LAST)
-        return IG_FAIL(IG_ERR_ARGUMENT, "embed: NULL, or no such pooling");
-    embedding e = {.a = a, .ids.allocator = ig_ctx_allocator(a->ctx)};
-    const ig_status status = embed(&e, text, bytes);
-    if (status == IG_OK) {
-        pool(&e, resolve(a, pooling), out);
-        if (out_tokens) *out_tokens = (int64_t)e.ids.count;
-    }
-    ig_free(ig_ctx_allocator(a->ctx), e.hidden);
-    ig_tensor_release(e.positions);
-    ig_tensor_release(e.rows);
-    ig_ids_deinit(&e.ids);
-    return status;
+    if (!a) return IG_FAIL(IG_ERR_ARGUMENT, "embed: NULL");
+    if (!a->embedder)
+        IG_TRY(ig_session_create(a, &(ig_session_options){.hidden = true}, &a->embedder));
+    return ig_session_embed(a->embedder, text, bytes, pooling, out, out_tokens);
 }

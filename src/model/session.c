@@ -188,7 +188,7 @@ ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig
     int64_t sequences = 1;
     if (!a || !out) return IG_FAIL(IG_ERR_ARGUMENT, "session_create: NULL");
     if (!options) options = &defaults;
-    if (!a->arch->head)
+    if (!a->arch->head && !options->hidden)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s makes no text: 'ingot embed' is what it is for",
                        a->arch->name);
     ig_session *s = ig_alloc(ig_ctx_allocator(a->ctx), 1, sizeof *s);
@@ -489,6 +489,8 @@ static ig_status check_rows(const ig_session *s, const ig_session_row *rows, int
 
 ig_status ig_session_run(ig_session *s, const ig_session_row *rows, int64_t count) {
     if (!s) return IG_FAIL(IG_ERR_ARGUMENT, "session_run: NULL");
+    if (!s->arch->head)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s sees a text whole, not row by row", s->arch->name);
     IG_TRY(check_rows(s, rows, count));
     const ig_status status = run_rows(s, rows, count);
     for (int32_t i = 0; status != IG_OK && i < s->pages.n_sequences; i++)

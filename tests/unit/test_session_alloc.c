@@ -1,6 +1,6 @@
 /*
- * A model file, a session of it, a prompt, an answer, the state saved and restored,
- * with every allocation failing once.
+ * A model file, a session of it, a prompt, an answer, the state saved and restored, or
+ * a text made into a vector, with every allocation failing once.
  *
  * However it ends, it ends with IG_OK and the same logits, or with IG_ERR_MEMORY and
  * words; and everything that was allocated has been freed.
@@ -27,22 +27,23 @@ typedef struct run {
     ig_model *file;
     ig_adapter *adapter;
     ig_session *session;
-    float logits[TOKENS];
+    float logits[TOKENS]; /* or a vector, which is shorter */
+    ig_status (*work)(struct run *r);
 } run;
 
 static ig_status open_all(run *r) {
     const ig_allocator memory = meter_allocator(r->meter);
-    const ig_session_options options = {.chunk = 32, .ctx_len = 128, .sequences = 2};
     IG_TRY(ig_model_load(r->model, &(ig_model_options){.allocator = memory}, &r->file));
     IG_TRY(ig_ctx_create(&(ig_ctx_options){.threads = 1, .allocator = memory}, &r->ctx));
-    IG_TRY(ig_adapter_from_model(r->ctx, r->file, &r->adapter));
-    return ig_session_create(r->adapter, &options, &r->session);
+    return ig_adapter_from_model(r->ctx, r->file, &r->adapter);
 }
 
 /* A prompt in chunks, two tokens behind it, the state into a file and from it, one token more. */
 static ig_status talk(run *r) {
+    const ig_session_options options = {.chunk = 32, .ctx_len = 128, .sequences = 2};
     int32_t tokens[PROMPT];
     for (int i = 0; i < PROMPT; i++) tokens[i] = (i * 37 + i * i) % TOKENS;
+    IG_TRY(ig_session_create(r->adapter, &options, &r->session));
     IG_TRY(ig_session_feed(r->session, 0, tokens, PROMPT, r->logits));
     IG_TRY(ig_session_feed(r->session, 0, tokens, 1, r->logits));
     IG_TRY(ig_session_fork(r->session, 0, 1));
@@ -52,9 +53,13 @@ static ig_status talk(run *r) {
     return ig_session_feed(r->session, 0, tokens + 2, 1, r->logits);
 }
 
+static ig_status embed(run *r) {
+    return ig_adapter_embed(r->adapter, "the cat sat", 11, IG_POOL_MEAN, r->logits, NULL);
+}
+
 static ig_status run_all(run *r) {
     ig_status status = open_all(r);
-    if (status == IG_OK) status = talk(r);
+    if (status == IG_OK) status = r->work(r);
     ig_session_destroy(r->session);
     ig_adapter_destroy(r->adapter);
     ig_ctx_destroy(r->ctx);
@@ -72,20 +77,29 @@ static void must_end_well(const run *r, ig_status status, const run *calm) {
     if (status == IG_OK) assert_memory_equal(r->logits, calm->logits, sizeof r->logits);
 }
 
-static void every_allocation_of_a_session_may_fail(void **state) {
+static void let_each_fail(void **state, const char *model, ig_status (*work)(run *r)) {
     char path[PATH_BYTES], saved[PATH_BYTES];
-    must(model_save("llama", IG_Q4_0, directory_path(state, "model.gguf", path)));
+    must(model_save(model, IG_Q4_0, directory_path(state, "model.gguf", path)));
     directory_path(state, "state", saved);
     meter none = {0};
-    run calm = {.meter = &none, .model = path, .state = saved};
+    run calm = {.meter = &none, .model = path, .state = saved, .work = work};
     must(run_all(&calm));
     assert_int_equal(none.held, 0);
     print_message("%d allocations\n", (int)none.asked);
     for (uint64_t n = 1; n <= none.asked; n += STRIDE) {
         meter m = {.fail_at = n};
-        run r = {.meter = &m, .model = path, .state = saved};
+        run r = {.meter = &m, .model = path, .state = saved, .work = work};
         must_end_well(&r, run_all(&r), &calm);
     }
+}
+
+static void every_allocation_of_a_session_may_fail(void **state) {
+    let_each_fail(state, "llama", talk);
+}
+
+static void every_allocation_of_an_embedding_may_fail(void **state) {
+    let_each_fail(state, "llama", embed);
+    let_each_fail(state, "bert", embed);
 }
 
 /* Other vocabularies, other weights: opening alone. */
@@ -113,6 +127,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(every_allocation_of_opening_a_model_may_fail),
         IN_DIRECTORY(every_allocation_of_a_session_may_fail),
+        IN_DIRECTORY(every_allocation_of_an_embedding_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
