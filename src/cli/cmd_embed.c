@@ -135,7 +135,8 @@ static const ig_opt opts[] = {
     {OPT_FLAG, 0, "lines", OPTION(lines),
      .help = "each line is a text of its own; an empty one has no vector, and keeps its number"},
     {OPT_CHOICE, 0, "pooling", OPTION(pooling),
-     .help = "how the tokens' vectors become one: as the file says, the mean, the first, the last",
+     .help = "how the tokens' vectors become one: the mean, the first, the last, or as the file "
+             "says; where it does not, the last, of BERT the mean",
      .value = "HOW", .initial = "file", .choices = poolings},
     {OPT_MOOT, 0, "embedding", .help = "vectors are made", .alias = "embeddings",
      .flags = OPT_HIDDEN},

@@ -26,19 +26,26 @@ typedef struct embedding {
 
 /* ---- which tokens count ---- */
 
-static ig_pooling resolve(const ig_adapter *a, ig_pooling pooling) {
-    static const ig_pooling of_file[] = {[IG_POOLING_NONE] = IG_POOL_MEAN,
-                                         [IG_POOLING_MEAN] = IG_POOL_MEAN,
+/* Where nothing is said, those that have seen all others: of models that make text, the last. */
+static ig_status resolve(const ig_adapter *a, ig_pooling *pooling) {
+    static const ig_pooling of_file[] = {[IG_POOLING_MEAN] = IG_POOL_MEAN,
                                          [IG_POOLING_CLS] = IG_POOL_CLS,
                                          [IG_POOLING_LAST] = IG_POOL_LAST};
-    if (pooling != IG_POOL_AS_FILE) return pooling;
-    if (a->arch->head) return IG_POOL_LAST; /* only the last row has seen all others */
-    return of_file[a->source ? a->source->hyper.pooling : IG_POOLING_NONE];
+    const int64_t said = a->source ? a->source->hyper.pooling : IG_POOLING_NONE;
+    if (*pooling != IG_POOL_AS_FILE) return IG_OK;
+    if (said > IG_POOLING_LAST)
+        return IG_FAIL(IG_ERR_FORMAT,
+                       "embed: the file's %s.pooling_type is %lld, which is not known; mean, cls "
+                       "or last has to be asked for",
+                       a->arch->name, (long long)said);
+    *pooling = of_file[said];
+    if (said == IG_POOLING_NONE) *pooling = a->arch->head ? IG_POOL_LAST : IG_POOL_MEAN;
+    return IG_OK;
 }
 
 static ig_status choose(embedding *e, ig_pooling pooling) {
     const int64_t count = (int64_t)e->ids.count, limit = ig_session_ctx_len(e->session);
-    pooling = resolve(e->session->adapter, pooling);
+    IG_TRY(resolve(e->session->adapter, &pooling));
     if (count < 1) return IG_FAIL(IG_ERR_ARGUMENT, "embed: the text has no tokens");
     if (count > limit)
         return IG_FAIL(IG_ERR_ARGUMENT, "embed: the text has %lld tokens, the context %lld",

@@ -32,7 +32,7 @@ struct ig_hyper {
     bool keeps_latent; /* the cache has these numbers, once for all heads, not keys and values */
     int64_t window;    /* positions that a row of a windowed layer sees; 0: all */
     int64_t window_period;     /* each such layer sees all the same; 0: none does */
-    int64_t pooling;           /* IG_POOLING_* */
+    int64_t pooling;           /* IG_POOLING_*, or one that is not known */
     bool layer_norm, parallel; /* as its architecture is, unless the file says otherwise */
     float norm_eps;
     float attention_scale;                              /* 0: 1 / sqrt(head) */

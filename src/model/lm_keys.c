@@ -103,6 +103,7 @@ static const struct {
     {"attention.sliding_window", offsetof(ig_hyper, window), IG_OPTIONAL, 0, MOST},
     {"rope.scaling.original_context_length", offsetof(ig_hyper, rope_ctx_len), IG_OPTIONAL, 1,
      MOST},
+    {"pooling_type", offsetof(ig_hyper, pooling), IG_OPTIONAL, 0, MOST},
 };
 
 static ig_status read_sizes(const ig_keys *keys, ig_hyper *h) {

@@ -1,7 +1,7 @@
 /*
  * Embeddings: of a model that makes text they are the states that logits are made of,
  * whatever the pieces a text goes through in, and take no more memory for a longer
- * one; and what cannot be is refused.
+ * one; which states count is as the file says; and what cannot be is refused.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -49,6 +49,16 @@ static int tear_down(void **state) {
 
 static void load(const char *name, ig_dtype type) {
     OK(model_save(name, type, path));
+    OK(ig_adapter_load(ctx, path, &adapter));
+}
+
+/* One more key, or no key; the model is as small as it can be. */
+static void load_with(const char *name, const char *key, const char *value) {
+    model_bytes made;
+    OK(model_make(name, IG_F32, &made));
+    if (key) OK(model_add(&made, key, value));
+    OK(model_write(&made, path));
+    free(made.bytes);
     OK(ig_adapter_load(ctx, path, &adapter));
 }
 
@@ -161,6 +171,39 @@ static void a_longer_text_takes_no_more_memory(void **state) {
     ig_session_destroy(session);
 }
 
+/* ---- which states count ---- */
+
+static void check_pooling(const char *value, ig_pooling want) {
+    static const ig_pooling all[] = {IG_POOL_MEAN, IG_POOL_CLS, IG_POOL_LAST};
+    float by_file[WIDTH], asked[WIDTH];
+    load_with("llama", value ? "llama.pooling_type" : NULL, value);
+    OK(ig_adapter_embed(adapter, text, strlen(text), IG_POOL_AS_FILE, by_file, NULL));
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        OK(ig_adapter_embed(adapter, text, strlen(text), all[i], asked, NULL));
+        assert_int_equal(memcmp(by_file, asked, sizeof asked) == 0, all[i] == want);
+    }
+    unload();
+}
+
+static void the_file_says_which_states_count(void **state) {
+    (void)state;
+    check_pooling(NULL, IG_POOL_LAST);
+    check_pooling("0", IG_POOL_LAST);
+    check_pooling("1", IG_POOL_MEAN);
+    check_pooling("2", IG_POOL_CLS);
+    check_pooling("3", IG_POOL_LAST);
+}
+
+/* Files of rerankers have 4: they make text all the same. */
+static void a_pooling_that_is_not_known_is_only_an_error_where_it_counts(void **state) {
+    (void)state;
+    float out[WIDTH];
+    load_with("llama", "llama.pooling_type", "4");
+    OK(ig_adapter_embed(adapter, "a", 1, IG_POOL_MEAN, out, NULL));
+    assert_int_equal(ig_adapter_embed(adapter, "a", 1, IG_POOL_AS_FILE, out, NULL), IG_ERR_FORMAT);
+    assert_non_null(strstr(ig_error_text(), "llama.pooling_type is 4"));
+}
+
 /* ---- what cannot be ---- */
 
 static void a_text_that_is_longer_than_the_context_is_refused(void **state) {
@@ -204,6 +247,8 @@ int main(void) {
         IN_CONTEXT(an_embedding_is_of_the_states_that_logits_are_made_of),
         IN_CONTEXT(an_embedding_computes_no_logits),
         IN_CONTEXT(a_longer_text_takes_no_more_memory),
+        IN_CONTEXT(the_file_says_which_states_count),
+        IN_CONTEXT(a_pooling_that_is_not_known_is_only_an_error_where_it_counts),
         IN_CONTEXT(a_text_that_is_longer_than_the_context_is_refused),
         IN_CONTEXT(what_a_session_is_not_made_for_is_refused),
     };

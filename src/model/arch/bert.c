@@ -31,12 +31,6 @@ static const ig_weight_row own[] = {
 
 static const ig_weight_row *const weights[] = {own, NULL};
 
-static ig_status read(const ig_keys *keys, ig_hyper *h) {
-    h->pooling = IG_POOLING_MEAN;
-    return ig_key_int(keys, "pooling_type", IG_OPTIONAL, IG_POOLING_NONE, IG_POOLING_LAST,
-                      &h->pooling);
-}
-
 static ig_tensor *attention(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
     const ig_lm_qkv heads = ig_lm_project(m, l, x);
     ig_tensor *y = ig_attention(heads.q, heads.k, heads.v, (ig_attention_options){0});
@@ -81,6 +75,5 @@ const ig_arch ig_arch_bert = {
     .name = "bert",
     .description = "BERT: embeddings of texts, for 'ingot embed'",
     .weights = weights,
-    .read = read,
     .hidden = hidden,
 };
