@@ -9,8 +9,9 @@
 /* Of a run that went well; frees the result. */
 static inline json_t *json_of(program_result result, const char *schema) {
     if (result.code != 0) fail_msg("exit %d: %s", result.code, result.err);
-    json_t *root = json_loads(result.out, 0, NULL);
-    if (!root) fail_msg("no JSON: %s", result.out);
+    json_error_t error;
+    json_t *root = json_loads(result.out, 0, &error);
+    if (!root) fail_msg("%s in '%s'", error.text, result.out);
     assert_string_equal(json_string_value(json_object_get(root, "schema")), schema);
     program_free(&result);
     return root;

@@ -10,11 +10,10 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "checks.h"
 #include "ingot/report.h"
-#include "program.h"
+#include "results.h"
 #include "xml.h"
 
 enum { PATH_BYTES = 256 };
@@ -30,17 +29,6 @@ typedef struct fixture {
 
 /* A small transformer: the same code as the large one, in a moment. */
 #define SMALL_GPT "-w", "gpt", "--d-model", "64", "--layers", "1", "-c", "16", "-b", "2"
-
-/* One JSON object of this schema on stdout; the caller drops the reference. */
-static json_t *json_of(program_result result, const char *schema) {
-    if (result.code != 0) fail_msg("exit %d: %s", result.code, result.err);
-    json_error_t error;
-    json_t *root = json_loads(result.out, 0, &error);
-    if (!root) fail_msg("%s in '%s'", error.text, result.out);
-    assert_string_equal(json_string_value(json_object_get(root, "schema")), schema);
-    program_free(&result);
-    return root;
-}
 
 static int64_t integer(const json_t *root, const char *key) {
     const json_t *value = json_object_get(root, key);

@@ -13,10 +13,9 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "checks.h"
-#include "program.h"
+#include "results.h"
 #include "xml.h"
 
 enum { PATH_BYTES = 256 };
@@ -38,17 +37,6 @@ static void check_output(program_result result, const char *words) {
                  result.err);
     assert_string_equal(result.err, "");
     program_free(&result);
-}
-
-/* One JSON object of this schema on stdout; the caller drops the reference. */
-static json_t *json_of(program_result result, const char *schema) {
-    if (result.code != 0) fail_msg("exit %d: %s", result.code, result.err);
-    json_error_t error;
-    json_t *root = json_loads(result.out, 0, &error);
-    if (!root) fail_msg("%s in '%s'", error.text, result.out);
-    assert_string_equal(json_string_value(json_object_get(root, "schema")), schema);
-    program_free(&result);
-    return root;
 }
 
 static int64_t integer(const json_t *root, const char *key) {

@@ -9,11 +9,10 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "checks.h"
 #include "models/models.h"
-#include "program.h"
+#include "results.h"
 
 enum { ARGS_MAX = 16, PATH_BYTES = 64 };
 
@@ -33,15 +32,6 @@ static int tear_down(void **state) {
     (void)state;
     unlink(model);
     return rmdir(dir);
-}
-
-static json_t *json_of(program_result result, const char *schema) {
-    if (result.code != 0) fail_msg("exit %d: %s", result.code, result.err);
-    json_t *root = json_loads(result.out, 0, NULL);
-    if (!root) fail_msg("no JSON: %s", result.out);
-    assert_string_equal(json_string_value(json_object_get(root, "schema")), schema);
-    program_free(&result);
-    return root;
 }
 
 /* Two tokens of a text, with further words on the command line: "-ngl 99". */

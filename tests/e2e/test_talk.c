@@ -21,10 +21,9 @@
 #include <utmp.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "checks.h"
-#include "program.h"
+#include "results.h"
 
 enum { TERMINAL_BYTES = 1 << 16, WAIT_MS = 60000 };
 
@@ -46,15 +45,6 @@ static char *output_of(program_result result) {
     char *out = strdup(result.out);
     program_free(&result);
     return out;
-}
-
-static json_t *json_of(program_result result, const char *schema) {
-    char *text = output_of(result);
-    json_t *root = json_loads(text, 0, NULL);
-    if (!root) fail_msg("no JSON: %s", text);
-    assert_string_equal(json_string_value(json_object_get(root, "schema")), schema);
-    free(text);
-    return root;
 }
 
 /* Learns one sentence by heart. */
