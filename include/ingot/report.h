@@ -66,6 +66,7 @@ IG_API size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes);
  *    "steps":[{"op","tag","level","chain","part","device","flop","bytes",
  *              "scratch":{"offset","bytes"},
  *              "in":[{"value","kind","buffer","offset","dtype","shape":[..],"bytes"}],"out":[..]}]}
+ * "op" has what the planner put behind a product in it, as in "matmul+silu" or "matmul+add".
  * "sum_bytes" is what all local values would take without sharing; "live_bytes" the most that is
  * alive at one level; a "buffer" of 0 is the arena.
  */

@@ -50,7 +50,8 @@ class Generated(c.Structure):
     _fields_ = [("n_prompt", c.c_int64), ("n_tokens", c.c_int64), ("n_guessed", c.c_int64),
                 ("n_guessed_right", c.c_int64), ("finish", c.c_int), ("prefill_ms", c.c_double),
                 ("decode_ms", c.c_double), ("first_token_ms", c.c_double),
-                ("tokenize_ms", c.c_double), ("detokenize_ms", c.c_double)]
+                ("tokenize_ms", c.c_double), ("detokenize_ms", c.c_double),
+                ("prefill_plan_ms", c.c_double), ("decode_plan_ms", c.c_double)]
 
 
 def check(status):
