@@ -45,27 +45,30 @@ static void describe_operand(ig_text *t, const ig_operand *o) {
     ig_text_add(t, "}");
 }
 
-void ig_step_title(const ig_planner *planner, const ig_step *step, char out[IG_TITLE_BYTES]) {
+const char *ig_step_title(const ig_planner *planner, const ig_step *step,
+                          char room[IG_TITLE_BYTES]) {
     static const ig_op activations[] = {
         [IG_ACTIVATION_RELU] = IG_OP_RELU,       [IG_ACTIVATION_TANH] = IG_OP_TANH,
         [IG_ACTIVATION_SIGMOID] = IG_OP_SIGMOID, [IG_ACTIVATION_SILU] = IG_OP_SILU,
         [IG_ACTIVATION_GELU_ERF] = IG_OP_GELU,   [IG_ACTIVATION_GELU_TANH] = IG_OP_GELU,
     };
-    ig_attrs_matmul attrs = {0};
-    if (step->op == IG_OP_MATMUL) ig_step_attrs(step, &attrs, sizeof attrs);
+    const char *name = ig_plan_step_name(planner, step);
+    if (step->op != IG_OP_MATMUL) return name;
+    ig_attrs_matmul attrs;
+    ig_step_attrs(step, &attrs, sizeof attrs);
     const bool is_active = attrs.activation != IG_ACTIVATION_NONE;
-    snprintf(out, IG_TITLE_BYTES, "%s%s%s%s", ig_plan_step_name(planner, step),
-             is_active ? "+" : "", is_active ? ig_op_name(activations[attrs.activation]) : "",
+    snprintf(room, IG_TITLE_BYTES, "%s%s%s%s", name, is_active ? "+" : "",
+             is_active ? ig_op_name(activations[attrs.activation]) : "",
              attrs.residual ? "+add" : "");
+    return room;
 }
 
 static void describe_step(ig_text *t, const ig_planner *planner, const ig_step *step,
                           const ig_segment *segment) {
     char title[IG_TITLE_BYTES];
-    ig_step_title(planner, step, title);
     ig_text_comma(t);
     ig_text_add(t, "{\"op\":");
-    ig_text_add_string(t, title);
+    ig_text_add_string(t, ig_step_title(planner, step, title));
     ig_text_add(t, ",\"tag\":\"%s\"", ig_tag_name(step->tag));
     ig_text_add(t, ",\"level\":%u,\"chain\":%u,\"part\":%u,\"device\":\"%s\"", step->level,
                 step->chain, segment->part, ig_segment_device(segment));

@@ -8,8 +8,9 @@
 enum { IG_TITLE_BYTES = 64 };
 
 /* What a step is called where all that it does is told: its name, and what was put behind it, as in
- * "matmul+silu" or "matmul+add". */
-void ig_step_title(const ig_planner *planner, const ig_step *step, char out[IG_TITLE_BYTES]);
+ * "matmul+silu" or "matmul+add", which is written to `room`. */
+const char *ig_step_title(const ig_planner *planner, const ig_step *step,
+                          char room[IG_TITLE_BYTES]);
 
 void ig_plan_describe(ig_text *t, const ig_planner *planner, const ig_plan *plan);
 

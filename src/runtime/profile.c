@@ -69,8 +69,8 @@ void ig_profile_end(ig_ctx *ctx) {
 /* "rms_norm", or "matmul+silu q4_0 [8192,2048]" where the step reads a weight of some size. */
 static void name_kind(const ig_ctx *ctx, const ig_step *step, char out[IG_PROFILE_NAME_BYTES]) {
     char title[IG_TITLE_BYTES];
-    ig_step_title(&ctx->planner, step, title);
-    int used = snprintf(out, IG_PROFILE_NAME_BYTES, "%s", title);
+    int used =
+        snprintf(out, IG_PROFILE_NAME_BYTES, "%s", ig_step_title(&ctx->planner, step, title));
     for (uint32_t i = 0; i < step->n_in && used < IG_PROFILE_NAME_BYTES; i++) {
         const ig_operand *o = &step->in[i];
         const ig_shape *shape = &o->desc.shape;
@@ -188,10 +188,9 @@ static void say_steps(ig_text *t, const ig_ctx *ctx) {
             }
         }
         char title[IG_TITLE_BYTES];
-        ig_step_title(&ctx->planner, step, title);
         ig_text_comma(t);
         ig_text_add(t, "{\"index\":%u,\"op\":", s);
-        ig_text_add_string(t, title);
+        ig_text_add_string(t, ig_step_title(&ctx->planner, step, title));
         ig_text_add_number(t, "calls", calls);
         ig_text_add_number(t, "ns", ns);
         ig_text_add_number(t, "bytes", ig_step_bytes(step));
