@@ -106,6 +106,26 @@ static void its_inputs_arrive_packed(void **state) {
     ig_tensor_release(x);
 }
 
+static void a_long_name_is_told_whole(void **state) {
+    static const char name[] =
+        "a name that somebody has generated, with more letters than any op of ours has: cube";
+    static char plan[1 << 14];
+    ig_ctx *ctx = *state;
+    probe p = {0};
+    ig_custom_op op = cube_op(&p);
+    op.name = name;
+    const uint32_t id = registered(ctx, op);
+    ig_tensor *x = FLOATS(ctx, IG_SHAPE(2), 1, 2);
+    must(ig_mode_set(ctx, IG_MODE_COMPILED));
+    for (int step = 0; step < 2; step++) {
+        HOLDS(call(ctx, id, x), 1, 8);
+        must(ig_step_end(ctx));
+    }
+    assert_true(ig_report_plan_json(ctx, 0, plan, sizeof plan) < sizeof plan);
+    assert_non_null(strstr(plan, name));
+    ig_tensor_release(x);
+}
+
 static void it_goes_on_working_when_others_are_registered(void **state) {
     ig_ctx *ctx = *state;
     probe p = {0};
@@ -538,6 +558,7 @@ int main(void) {
         TEST_WITH_CTX(a_custom_op_computes_what_its_function_says),
         TEST_WITH_CTX(its_inputs_arrive_packed),
         TEST_WITH_CTX(it_goes_on_working_when_others_are_registered),
+        TEST_WITH_CTX(a_long_name_is_told_whole),
         TEST_WITH_CTX(the_caller_s_struct_and_name_may_go),
         TEST_WITH_CTX(an_op_of_two_results_has_the_gradients_of_those_in_use),
         TEST_WITH_CTX(its_gradient_is_written_in_ops),
