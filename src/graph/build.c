@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "op/infer.h"
-#include "op/view.h"
+#include "graph/shape_rules.h"
+#include "graph/view.h"
 
 enum { MANY_INPUTS = 64 }; /* more than most ops have */
 

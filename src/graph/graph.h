@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "ingot/op.h"
-#include "tensor/layout.h"
+#include "graph/layout.h"
 
 typedef uint32_t ig_value; /* SSA id, from 1 */
 enum { IG_NO_VALUE = 0 };

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "op/cost.h"
+#include "graph/op_cost.h"
 
 void ig_attempts_describe(ig_text *t, const ig_attempt attempts[IG_ATTEMPTS]) {
     ig_text_comma(t);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/blocks.h"
-#include "op/view.h"
+#include "graph/view.h"
 #include "plan/lower.h"
 
 /* The value that a chain of views looks at. */

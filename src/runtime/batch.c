@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/blocks.h"
-#include "op/infer.h"
+#include "graph/shape_rules.h"
 #include "runtime/ctx.h"
 
 typedef struct dispatch {

@@ -1,5 +1,5 @@
 /* Gradients as a caller sees them: who asked for one, and where it is kept. */
-#include "autograd/backward.h"
+#include "graph/backward.h"
 #include "runtime/ctx.h"
 
 static ig_status check_leaf(const ig_tensor *t, const char *what) {

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "op/cost.h"
+#include "graph/op_cost.h"
 #include "plan/describe.h"
 #include "runtime/ctx.h"
 

@@ -4,7 +4,7 @@
  * this one op is looked up or made, and submitted.  While a capture is written
  * down, memory is promised only, and nothing is submitted.
  */
-#include "autograd/rules.h"
+#include "graph/grad_rules.h"
 #include "runtime/ctx.h"
 
 enum { FEW = 24 }; /* operands of most ops */

@@ -7,7 +7,7 @@
 #include "base/blocks.h"
 #include "base/half.h"
 #include "ingot/blocks.h"
-#include "op/infer.h"
+#include "graph/shape_rules.h"
 
 /* Before and after the elements; keeps their alignment. */
 static const size_t guard_bytes = 256;

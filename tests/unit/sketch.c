@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "backend/ref/ref.h"
-#include "op/infer.h"
+#include "graph/shape_rules.h"
 
 /* ---- a host and devices without a context ---- */
 

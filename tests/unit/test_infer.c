@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/blocks.h"
-#include "op/infer.h"
+#include "graph/shape_rules.h"
 
 /* A list of inputs, and how many they are. */
 #define IN(...) \

@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "op/infer.h"
-#include "op/view.h"
+#include "graph/shape_rules.h"
+#include "graph/view.h"
 
 enum { MOST = 1024, CHAINS = 3000, VIEWS_PER_CHAIN = 6 };
 

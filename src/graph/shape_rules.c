@@ -5,7 +5,7 @@
  * and checks the shapes that come out of it; a rule may scribble on `out`
  * before it knows that all is well.
  */
-#include "op/infer.h"
+#include "graph/shape_rules.h"
 
 #include <string.h>
 

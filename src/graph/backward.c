@@ -1,8 +1,8 @@
-#include "autograd/backward.h"
+#include "graph/backward.h"
 
 #include <string.h>
 
-#include "autograd/rules.h"
+#include "graph/grad_rules.h"
 
 typedef struct pass {
     ig_graph *g;

@@ -3,7 +3,7 @@
 #define IG_OP_VIEW_H
 
 #include "ingot/op.h"
-#include "tensor/layout.h"
+#include "graph/layout.h"
 
 /*
  * The layout of a view op's result, whose desc ig_infer() has given.  False: the

@@ -1,4 +1,4 @@
-#include "op/cost.h"
+#include "graph/op_cost.h"
 
 static uint64_t count(const ig_operand *o) { return (uint64_t)ig_shape_count(o->desc.shape); }
 

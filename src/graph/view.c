@@ -2,7 +2,7 @@
  * Views.  None of them touches an element: each is arithmetic on extents,
  * strides and the offset.
  */
-#include "op/view.h"
+#include "graph/view.h"
 
 typedef bool view_rule(const void *attrs, const ig_layout *in, ig_layout *out);
 

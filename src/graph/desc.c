@@ -1,5 +1,5 @@
 /* Shapes, dtypes and layouts as plain values. */
-#include "tensor/layout.h"
+#include "graph/layout.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * backend and is fused and planned like the forward pass.  In the formulas dy
  * stands for d(loss)/dy.
  */
-#include "autograd/rules.h"
+#include "graph/grad_rules.h"
 
 #include <string.h>
 
