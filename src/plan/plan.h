@@ -12,8 +12,8 @@
 #include "backend/mirror.h"
 #include "graph/graph.h"
 #include "ingot/ops.h"
-#include "plan/artifacts.h"
-#include "plan/progress.h"
+#include "plan/compile_cache.h"
+#include "plan/compile_progress.h"
 
 enum { IG_MAX_DEVICES = 4, IG_ATTEMPTS = 3, IG_REASON_BYTES = 256, IG_MODULE_BYTES = 64 };
 #define IG_NOT_THERE UINT64_MAX

@@ -12,7 +12,7 @@
 #include "base/team.h"
 #include "graph/build.h"
 #include "ingot/ingot.h"
-#include "plan/cache.h"
+#include "plan/plan_cache.h"
 #include "runtime/record.h"
 
 /* Memory of the host, counted, which a device may mirror.  Views and values share it. */

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "graph/op_cost.h"
-#include "plan/describe.h"
+#include "plan/plan_json.h"
 #include "runtime/ctx.h"
 
 /* Called by a backend's threads; `step` counts from the first of the program that runs. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "plan/describe.h"
+#include "plan/plan_json.h"
 #include "runtime/ctx.h"
 
 #ifndef INGOT_VERSION

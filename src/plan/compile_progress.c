@@ -1,4 +1,4 @@
-#include "plan/progress.h"
+#include "plan/compile_progress.h"
 
 void ig_progress_begin(ig_progress *p, uint64_t steps) {
     if (!p) return;

@@ -1,4 +1,4 @@
-#include "plan/describe.h"
+#include "plan/plan_json.h"
 
 #include <stdio.h>
 

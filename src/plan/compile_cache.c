@@ -1,4 +1,4 @@
-#include "plan/artifacts.h"
+#include "plan/compile_cache.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "plan/artifacts.h"
+#include "plan/compile_cache.h"
 
 enum { LINES_BYTES = 512 };
 

@@ -1,4 +1,4 @@
-#include "plan/cache.h"
+#include "plan/plan_cache.h"
 
 #include <stdio.h>
 #include <string.h>
