@@ -13,7 +13,7 @@
 #include "graph/build.h"
 #include "ingot/ingot.h"
 #include "plan/plan_cache.h"
-#include "runtime/record.h"
+#include "runtime/record/record.h"
 
 /* Memory of the host, counted, which a device may mirror.  Views and values share it. */
 typedef struct ig_storage {

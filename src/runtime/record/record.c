@@ -1,5 +1,5 @@
 /* Writing a step down while it runs. */
-#include "runtime/record.h"
+#include "runtime/record/record.h"
 
 #include <stdio.h>
 #include <string.h>
