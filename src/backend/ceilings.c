@@ -14,7 +14,7 @@
 
 #include "backend/cpu/ceilings.h"
 #include "base/alloc.h"
-#include "base/memory.h"
+#include "base/machine_memory.h"
 #include "base/team.h"
 
 enum {

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "base/blocks.h"
-#include "base/memory.h"
+#include "base/quant_blocks.h"
+#include "base/machine_memory.h"
 
 /* The system promises memory that it does not have and ends the process that uses it: what is large
  * is only asked for if it is there. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/digests.h"
-#include "base/entries.h"
+#include "base/cache_folder.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/report.h"

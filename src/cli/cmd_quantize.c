@@ -1,7 +1,7 @@
 /* ingot quantize IN OUT TYPE - a GGUF model with smaller weights. */
 #include <string.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/output.h"

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "cli/cmd_inspect.h"
 #include "cli/output.h"
 #include "cli/report.h"

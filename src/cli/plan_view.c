@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "ingot/op.h"
 
 const char *const plan_class_names[PLAN_CLASSES] = {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/dirs.h"
+#include "base/user_dirs.h"
 #include "ingot/device.h"
 #include "ingot/report.h"
 

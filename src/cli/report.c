@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
+#include "base/machine_memory.h"
 #include "cli/fault.h"
 #include "ingot/report.h"
 

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "format/quantize_fit.h"
 #include "format/quantize_k.h"
 #include "ingot/blocks.h"

@@ -20,7 +20,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "base/half.h"
+#include "base/f16.h"
 
 /* ---- Levels ---- */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 
 static const ig_recipe recipes[] = {
     {"Q2_K", IG_Q2_K, 10},      {"Q2_K_S", IG_Q2_K, 21},   {"Q3_K_S", IG_Q3_K, 11},

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 
 typedef struct call {
     const char *op;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "model/convert_parts.h"
 
 enum { NAME_BYTES = 64, MAX_NUMBER = 99999 };

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "model/adapter.h"
 #include "model/model.h"
 

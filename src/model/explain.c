@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "ingot/report.h"
 #include "model/adapter.h"
 #include "model/model.h"

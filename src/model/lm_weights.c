@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "ingot/batch.h"
 #include "model/lm.h"
 

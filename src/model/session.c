@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/half.h"
+#include "base/f16.h"
 #include "ingot/backend.h"
 #include "ingot/grad.h"
 #include "model/adapter.h"

@@ -6,8 +6,8 @@
 #include <xxhash.h>
 
 #include "base/clock.h"
-#include "base/dirs.h"
-#include "base/text.h"
+#include "base/user_dirs.h"
+#include "base/text_out.h"
 #include "plan/lower.h"
 
 enum { INPUTS_BYTES = 1024, MOST_OPEN = 256 };

@@ -14,7 +14,7 @@
 
 #include "backend/device.h"
 #include "base/digests.h"
-#include "base/entries.h"
+#include "base/cache_folder.h"
 
 enum { IG_ARTIFACT_FOLDER_BYTES = PATH_MAX };
 

@@ -1,7 +1,7 @@
 /* Packed weights on disk: an entry each, mapped as it lies. */
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text_out.h"
 #include "plan/compile_cache.h"
 
 enum { LINES_BYTES = 512 };

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "graph/view.h"
 #include "plan/lower.h"
 

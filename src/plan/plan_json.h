@@ -2,7 +2,7 @@
 #ifndef IG_PLAN_DESCRIBE_H
 #define IG_PLAN_DESCRIBE_H
 
-#include "base/text.h"
+#include "base/text_out.h"
 #include "plan/plan.h"
 
 enum { IG_TITLE_BYTES = 64 };

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/dirs.h"
+#include "base/user_dirs.h"
 
 enum { MOST_BYTES = 1 << 16 }; /* of the file */
 

@@ -2,7 +2,7 @@
  * Numbers of one float type as those of another, on their way into a tensor or out of it.  The host
  * converts, so that every device can be given whatever the caller has.
  */
-#include "base/half.h"
+#include "base/f16.h"
 #include "runtime/ctx.h"
 
 typedef struct converter {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/dirs.h"
+#include "base/user_dirs.h"
 #include "runtime/config.h"
 
 /* ---- what the host does for backends ---- */

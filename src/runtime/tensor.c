@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "base/random.h"
 #include "runtime/ctx.h"
 

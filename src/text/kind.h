@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#include "base/text.h"
+#include "base/text_out.h"
 #include "text/specials.h"
 #include "text/vocab.h"
 

@@ -5,7 +5,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "base/text.h"
+#include "base/text_out.h"
 #include "text/utf8.h"
 
 /* ---- The table ---- */

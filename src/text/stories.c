@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "base/text.h"
+#include "base/text_out.h"
 #include "text/stories_plots.h"
 
 enum {

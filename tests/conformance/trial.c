@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/blocks.h"
-#include "base/half.h"
+#include "base/quant_blocks.h"
+#include "base/f16.h"
 #include "ingot/blocks.h"
 #include "graph/shape_rules.h"
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "base/blocks.h"
-#include "base/half.h"
+#include "base/quant_blocks.h"
+#include "base/f16.h"
 #include "golden.h"
 #include "ingot/blocks.h"
 

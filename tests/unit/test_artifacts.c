@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/digests.h"
-#include "base/entries.h"
+#include "base/cache_folder.h"
 #include "directory.h"
 #include "unit/check.h"
 

@@ -1,7 +1,7 @@
 /* Tensors of block types: made, wrapped at any address, viewed by whole blocks, read as weights. */
 #include <stdlib.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "ingot/blocks.h"
 #include "unit/check.h"
 

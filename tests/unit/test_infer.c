@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "graph/shape_rules.h"
 
 /* A list of inputs, and how many they are. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "backend/cpu/cpu.h"
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "ingot/blocks.h"
 #include "ingot/report.h"
 #include "unit/check.h"

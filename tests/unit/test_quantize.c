@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "base/random.h"
 #include "check.h"
 #include "format/gguf.h"

@@ -10,8 +10,8 @@
 #define IG_BACKEND_CPU_DECODE_H
 
 #include "backend/cpu/loops.h"
-#include "base/blocks.h"
-#include "base/half.h"
+#include "base/quant_blocks.h"
+#include "base/f16.h"
 #include "ingot/blocks.h"
 
 /* What the nibbles of the table types stand for; those of MXFP4 are doubled. */

@@ -12,7 +12,7 @@
 #include "backend/cpu/paged_whole.h"
 #include "backend/cpu/vec_bytes.h"
 #include "backend/cpu/vec_tile.h"
-#include "base/half.h"
+#include "base/f16.h"
 #include "ingot/blocks.h"
 #include "ingot/op.h"
 

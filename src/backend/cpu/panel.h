@@ -17,8 +17,8 @@
 #include "backend/cpu/vec_bytes.h"
 #include "backend/cpu/vec_dot.h"
 #include "backend/cpu/vec_tile.h"
-#include "base/blocks.h"
-#include "base/half.h"
+#include "base/quant_blocks.h"
+#include "base/f16.h"
 #include "ingot/blocks.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include "backend/ref/ref.h"
 
 #include "backend/ref/kernel.h"
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 
 #define FAMILIES(X, real) \
     X(elementwise, real)  \

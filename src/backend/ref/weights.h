@@ -8,7 +8,7 @@
 #define IG_BACKEND_REF_WEIGHTS_H
 
 #include "backend/ref/kernel.h"
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "ingot/blocks.h"
 
 typedef struct ig_ref_weights {

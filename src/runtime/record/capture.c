@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "base/clock.h"
 #include "runtime/ctx.h"
 

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "runtime/ctx.h"
 
 /* The tensor that brings the memory a value lies in; false: it lies in the arena. */

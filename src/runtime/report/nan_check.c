@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 #include "runtime/ctx.h"
 
 void ig_finite_begin(ig_ctx *ctx) {

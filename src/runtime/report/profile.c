@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/text_out.h"
 #include "graph/op_cost.h"
 #include "plan/plan_json.h"
 #include "runtime/ctx.h"

@@ -20,7 +20,7 @@
 #include "backend/cpu/paged_ahead.h"
 #include "backend/cpu/sums.h"
 #include "backend/cpu/vec_math.h"
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 
 enum {
     KEYS = IG_PAGE_ROWS,

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "backend/cpu/loops.h"
-#include "base/blocks.h"
-#include "base/half.h"
+#include "base/quant_blocks.h"
+#include "base/f16.h"
 #include "ingot/blocks.h"
 
 typedef void store_fn(const float *x, char *dst, int64_t n);

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "backend/vulkan/kernels/setup.h"
-#include "base/half.h"
+#include "base/f16.h"
 
 static uint32_t bytes_of(ig_dtype dtype) { return (uint32_t)ig_bytes_of(dtype, 1); }
 

@@ -10,7 +10,7 @@
 #include "backend/vulkan/device.h"
 #include "backend/vulkan/kernel.h"
 #include "backend/vulkan/kernels/params.h"
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 
 static_assert(VK_RANK == IG_MAX_RANK, "params.h");
 static_assert(VK_F16 == (int)IG_F16 && VK_BF16 == (int)IG_BF16 && VK_I32 == (int)IG_I32 &&

@@ -1,6 +1,6 @@
 /* Updates of weights, gradients and moments, where they lie. */
 #include "backend/vulkan/kernels/setup.h"
-#include "base/half.h"
+#include "base/f16.h"
 
 /* Operands by place in the shader: inputs; `written` has a bit for those that are replaced. */
 static bool emit(const ig_step *step, vk_builder *b, vk_dispatch d, uint32_t operands,

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/entries.h"
+#include "base/cache_folder.h"
 
 static const char saving[] = ".saving"; /* file.h: what a writer has not finished */
 

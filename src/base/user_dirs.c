@@ -1,4 +1,4 @@
-#include "base/dirs.h"
+#include "base/user_dirs.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "base/entries.h"
+#include "base/cache_folder.h"
 
 #include <fcntl.h>
 #include <stdio.h>

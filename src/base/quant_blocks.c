@@ -3,11 +3,11 @@
  * element is worked out in float with the operations and the order that the
  * formats' own tools use, so that results are equal to the bit.
  */
-#include "base/blocks.h"
+#include "base/quant_blocks.h"
 
 #include <math.h>
 
-#include "base/half.h"
+#include "base/f16.h"
 #include "ingot/blocks.h"
 
 /* What a nibble of IQ4_NL and IQ4_XS stands for, and one of MXFP4 (times 2). */

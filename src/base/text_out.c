@@ -1,5 +1,5 @@
 /* Written piece by piece: JSON that needs no tree in memory. */
-#include "base/text.h"
+#include "base/text_out.h"
 
 #include <stdarg.h>
 #include <stdio.h>
