@@ -8,8 +8,8 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/signals.h"
-#include "format/gguf_produce.h"
-#include "format/recipe.h"
+#include "format/gguf/gguf_stream.h"
+#include "format/quantize/recipe.h"
 
 typedef struct quantize_options {
     const char *in, *out, *type;

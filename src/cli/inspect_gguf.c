@@ -6,7 +6,7 @@
 #include "cli/cmd_inspect.h"
 #include "cli/output.h"
 #include "cli/report.h"
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "model/session.h"
 
 enum { VALUE_BYTES = 200, KEY_BYTES = 160, SHOWN_ELEMENTS = 8, FULL_ELEMENTS = 16 };

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "cli/report.h"
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "ingot/grad.h"
 #include "models/models.h"
 

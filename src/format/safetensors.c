@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "format/json.h"
-#include "format/names.h"
+#include "format/name_table.h"
 
 enum {
     LENGTH_BYTES = 8,

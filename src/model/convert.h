@@ -12,8 +12,8 @@
 #ifndef IG_MODEL_CONVERT_H
 #define IG_MODEL_CONVERT_H
 
-#include "format/gguf_produce.h"
-#include "format/recipe.h"
+#include "format/gguf/gguf_stream.h"
+#include "format/quantize/recipe.h"
 
 typedef struct ig_conversion ig_conversion;
 

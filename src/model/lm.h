@@ -9,7 +9,7 @@
 #ifndef IG_MODEL_LM_H
 #define IG_MODEL_LM_H
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "model/arch.h"
 
 /* ---- What a file says of its model ---- */

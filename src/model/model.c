@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "format/gguf_layout.h"
+#include "format/gguf/gguf_layout.h"
 #include "model/adapter.h"
 #include "model/vocab.h"
 

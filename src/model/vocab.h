@@ -2,7 +2,7 @@
 #ifndef IG_MODEL_VOCAB_H
 #define IG_MODEL_VOCAB_H
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "text/vocab.h"
 
 /* Makes the tokenizer of a GGUF file.  `source`, the file's name, is for messages; `pre` is taken

@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #include "base/file.h"
-#include "format/oam.h"
+#include "format/oam/oam.h"
 #include "ingot/grad.h"
 #include "nn/checkpoint_items.h"
 

@@ -5,7 +5,7 @@
 #ifndef IG_NN_CHECKPOINT_ITEMS_H
 #define IG_NN_CHECKPOINT_ITEMS_H
 
-#include "format/oam.h"
+#include "format/oam/oam.h"
 #include "nn/optimizer.h"
 
 /* Weights first, so that a reader of these alone reads one stretch of the file. */

@@ -12,8 +12,8 @@
 #include "checks.h"
 #include "cli/cli.h"
 #include "directory.h"
-#include "format/gguf.h"
-#include "format/recipe.h"
+#include "format/gguf/gguf.h"
+#include "format/quantize/recipe.h"
 #include "models/models.h"
 #include "program.h"
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/gguf.h"
-#include "format/gguf_layout.h"
+#include "format/gguf/gguf.h"
+#include "format/gguf/gguf_layout.h"
 
 typedef struct gguf_bytes {
     uint8_t *bytes; /* malloc'd to the size, so that a sanitizer sees every read beyond */

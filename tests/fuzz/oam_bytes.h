@@ -12,8 +12,8 @@
 
 #include <xxhash.h>
 
-#include "format/oam.h"
-#include "format/oam_layout.h"
+#include "format/oam/oam.h"
+#include "format/oam/oam_layout.h"
 
 typedef struct oam_bytes {
     uint8_t *bytes; /* malloc'd to the size, so that a sanitizer sees every read beyond */

@@ -19,7 +19,7 @@
 #include <jansson.h>
 
 #include "backend/cpu/cpu.h"
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "ingot/session.h"
 #include "models/models.h"
 

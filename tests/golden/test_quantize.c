@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "../unit/check.h"
-#include "format/gguf.h"
-#include "format/quantize.h"
-#include "format/recipe.h"
+#include "format/gguf/gguf.h"
+#include "format/quantize/quantize.h"
+#include "format/quantize/recipe.h"
 
 static const char shared_data[] = TEST_DATA_DIR "/../../../shared/data/golden";
 

@@ -12,8 +12,8 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "format/gguf.h"
-#include "format/quantize.h"
+#include "format/gguf/gguf.h"
+#include "format/quantize/quantize.h"
 #include "models/vocab.h"
 
 enum {

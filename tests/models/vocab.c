@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "format/gguf_layout.h"
+#include "format/gguf/gguf_layout.h"
 
 enum { TOKEN_BYTES = 24, NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BYTE = 6 };
 

@@ -2,7 +2,7 @@
 #ifndef IG_TESTS_MODELS_VOCAB_H
 #define IG_TESTS_MODELS_VOCAB_H
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 
 enum { MODEL_TOKENS = 320 };
 

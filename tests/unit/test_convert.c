@@ -5,7 +5,7 @@
 
 #include "check.h"
 #include "directory.h"
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "model/convert.h"
 
 enum { MAX_TENSORS = 32, HEADER_BYTES = 8192 };

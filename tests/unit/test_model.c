@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "ingot/session.h"
 #include "models/models.h"
 

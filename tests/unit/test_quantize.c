@@ -5,9 +5,9 @@
 #include "base/quant_blocks.h"
 #include "base/random.h"
 #include "check.h"
-#include "format/gguf.h"
-#include "format/quantize.h"
-#include "format/recipe.h"
+#include "format/gguf/gguf.h"
+#include "format/quantize/quantize.h"
+#include "format/quantize/recipe.h"
 #include "ingot/blocks.h"
 #include "models/models.h"
 

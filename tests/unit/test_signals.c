@@ -8,7 +8,7 @@
 #include "cli/data.h"
 #include "cli/signals.h"
 #include "directory.h"
-#include "format/gguf_produce.h"
+#include "format/gguf/gguf_stream.h"
 
 static void whoever_was_stopped_is_told_that_and_how_far_it_came(void **state) {
     (void)state;

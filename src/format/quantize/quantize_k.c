@@ -5,12 +5,12 @@
  * scales and mins for that d and m, each group trying the neighbours of what it
  * wants; and d and m for these by least squares over the block.
  */
-#include "format/quantize_k.h"
+#include "format/quantize/quantize_k.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#include "format/quantize_fit.h"
+#include "format/quantize/quantize_fit.h"
 
 enum { MAX_GROUPS = 16, ROUNDS = 1 };
 

@@ -5,7 +5,7 @@
  * all the same.  Since the layout has one encoding (oam_layout.h), most checks
  * are "is it what it must be", and there is no way to overlap.
  */
-#include "format/oam.h"
+#include "format/oam/oam.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define XXH_STATIC_LINKING_ONLY /* for the size of XXH3_state_t */
 #include <xxhash.h>
 
-#include "format/oam_layout.h"
+#include "format/oam/oam_layout.h"
 
 typedef struct section {
     uint64_t offset, size, sum;

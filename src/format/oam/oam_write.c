@@ -4,7 +4,7 @@
  * leaving its sum in the index; the sums of the index, of the other sections, of
  * the table and of the header follow in that order, each covering the one before.
  */
-#include "format/oam.h"
+#include "format/oam/oam.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define XXH_STATIC_LINKING_ONLY /* for the size of XXH3_state_t */
 #include <xxhash.h>
 
-#include "format/oam_layout.h"
+#include "format/oam/oam_layout.h"
 
 struct ig_oam_writer {
     const ig_allocator *allocator;

@@ -5,11 +5,11 @@
  * cannot ask for much.  Offsets of tensors say nothing new: each must be exactly
  * where the one before it ends, padded.  So nothing overlaps and nothing hides.
  */
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 
 #include <inttypes.h>
 
-#include "format/gguf_part.h"
+#include "format/gguf/gguf_part.h"
 
 typedef struct cursor {
     const char *file; /* for messages */

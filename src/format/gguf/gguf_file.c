@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "format/gguf_part.h"
+#include "format/gguf/gguf_part.h"
 
 enum { MAX_PARTS = 99999, SPLIT_TAIL_BYTES = sizeof "-00001-of-00003.gguf" };
 

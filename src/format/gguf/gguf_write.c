@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "format/gguf_layout.h"
-#include "format/names.h"
+#include "format/gguf/gguf_layout.h"
+#include "format/name_table.h"
 
 /* Bytes that grow. */
 typedef struct buffer {

@@ -15,7 +15,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensor bytes are mapped as they are");
 

@@ -1,4 +1,4 @@
-#include "format/gguf_produce.h"
+#include "format/gguf/gguf_stream.h"
 
 #include <assert.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "base/quant_blocks.h"
 #include "base/file.h"
-#include "format/quantize.h"
+#include "format/quantize/quantize.h"
 
 enum {
     CHUNK = 1 << 14,   /* elements that a thread takes at a time: whole blocks of every type */

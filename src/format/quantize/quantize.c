@@ -1,12 +1,12 @@
 /* Blocks of one scale, plain types, and the table of all. */
-#include "format/quantize.h"
+#include "format/quantize/quantize.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/quant_blocks.h"
-#include "format/quantize_fit.h"
-#include "format/quantize_k.h"
+#include "format/quantize/quantize_fit.h"
+#include "format/quantize/quantize_k.h"
 #include "ingot/blocks.h"
 
 /* Element i in the low nibble of byte i, element i + n / 2 in its high one. */

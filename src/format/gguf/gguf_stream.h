@@ -9,7 +9,7 @@
 #define IG_FORMAT_GGUF_PRODUCE_H
 
 #include "base/team.h"
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 
 typedef struct ig_product ig_product;
 struct ig_product {

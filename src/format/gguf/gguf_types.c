@@ -1,7 +1,7 @@
 /* The numbers of types, and numbers of each type as int64_t or double. */
 #include <math.h>
 
-#include "format/gguf_layout.h"
+#include "format/gguf/gguf_layout.h"
 
 size_t gguf_type_bytes(uint32_t type) {
     static const uint8_t bytes[GGUF_N_TYPES] = {

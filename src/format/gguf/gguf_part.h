@@ -5,8 +5,8 @@
 #define IG_FORMAT_GGUF_PART_H
 
 #include "base/file.h"
-#include "format/gguf_layout.h"
-#include "format/names.h"
+#include "format/gguf/gguf_layout.h"
+#include "format/name_table.h"
 
 /* A file of a split model, or the only one. */
 typedef struct gguf_part {

@@ -1,4 +1,4 @@
-#include "format/recipe.h"
+#include "format/quantize/recipe.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "format/names.h"
+#include "format/name_table.h"
 
 #include <assert.h>
 #include <string.h>

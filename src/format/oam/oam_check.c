@@ -1,5 +1,5 @@
 /* What an .oam file may hold in its texts and names, the same when saving and when opening. */
-#include "format/oam_layout.h"
+#include "format/oam/oam_layout.h"
 
 #include <stdlib.h>
 #include <string.h>
