@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 enum { ENCODE_BYTES = 1000000 };
 

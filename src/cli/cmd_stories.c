@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/report.h"
-#include "text/stories.h"
+#include "cli/train/stories.h"
 
 typedef struct stories_options {
     uint64_t bytes;

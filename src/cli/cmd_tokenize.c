@@ -11,7 +11,7 @@
 #include "cli/output.h"
 #include "cli/report.h"
 #include "model/vocab.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 enum { TEXT_MOST = 256 << 20, READ_BYTES = 1 << 16 };
 

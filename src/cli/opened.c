@@ -15,7 +15,7 @@
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "model/model.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 const char *const model_caches[] = {"f16", "f32", "q8_0", NULL};
 

@@ -6,7 +6,7 @@
 #include "ingot/checkpoint.h"
 #include "ingot/model.h"
 #include "model/session.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 struct ig_adapter {
     ig_ctx *ctx;

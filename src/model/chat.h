@@ -3,8 +3,8 @@
 #define IG_MODEL_CHAT_H
 
 #include "ingot/model.h"
-#include "text/chat.h"
-#include "text/jinja.h"
+#include "text/chat/chat_formats.h"
+#include "text/jinja/jinja.h"
 
 /* How a conversation is written: as a template says, or else in a format of ours; {0}: it is none.
  */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "model/convert_parts.h"
-#include "text/pretokenizer.h"
+#include "text/tokenizer/pretokenizer.h"
 
 #define KEY(name) "tokenizer.ggml." name
 #define SPACE     "\xe2\x96\x81" /* U+2581, what SentencePiece writes for a space */

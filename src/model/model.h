@@ -7,7 +7,7 @@
 #include "ingot/model.h"
 #include "ingot/packing.h"
 #include "model/lm.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 struct ig_model {
     atomic_uint refs;

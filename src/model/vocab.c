@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "ingot/checkpoint.h"
-#include "text/pretokenizer.h"
+#include "text/tokenizer/pretokenizer.h"
 
 #define KEY(name) "tokenizer.ggml." name
 

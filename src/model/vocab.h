@@ -3,7 +3,7 @@
 #define IG_MODEL_VOCAB_H
 
 #include "format/gguf/gguf.h"
-#include "text/vocab.h"
+#include "text/tokenizer/vocab.h"
 
 /* Makes the tokenizer of a GGUF file.  `source`, the file's name, is for messages; `pre` is taken
  * instead of the file's own, unless NULL.  Arrays that do not fit together, and ids beyond the

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "text/jinja.h"
+#include "text/jinja/jinja.h"
 
 static const char variables_json[] =
     "{\"messages\":[{\"role\":\"system\",\"content\":\"Be brief.\"},"

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "text/tokenizer.h"
-#include "text/utf8.h"
+#include "text/tokenizer/tokenizer.h"
+#include "base/utf8.h"
 
 static void check_description(const ig_tokenizer *t) {
     const size_t bytes = ig_tokenizer_json(t, NULL, 0);

@@ -16,9 +16,9 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "text/pretokenizer.h"
-#include "text/utf8.h"
-#include "text/vocab.h"
+#include "text/tokenizer/pretokenizer.h"
+#include "base/utf8.h"
+#include "text/tokenizer/vocab.h"
 
 enum { LLAMA, GPT2, BERT, MODELS, BYTES = 256, MOST = 64 };
 

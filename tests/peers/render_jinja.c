@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/jinja.h"
+#include "text/jinja/jinja.h"
 
 static ig_tokenizer_data text_of(const json_t *variables, const char *name) {
     const json_t *text = json_object_get(variables, name);

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "text/chat.h"
-#include "text/vocab.h"
+#include "text/chat/chat_formats.h"
+#include "text/tokenizer/vocab.h"
 
 #define SAYS(who, what) \
     { who, what, sizeof(what) - 1 }

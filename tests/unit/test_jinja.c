@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "text/jinja.h"
+#include "text/jinja/jinja.h"
 #include "unit/meter.h"
 
 static const char variables_json[] =

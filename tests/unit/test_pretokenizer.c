@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "text/pretokenizer.h"
+#include "text/tokenizer/pretokenizer.h"
 
 /* Words with a bar between. */
 typedef struct words {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "text/stories.h"
+#include "cli/train/stories.h"
 #include "unit/check.h"
 
 enum { SIZE = 1 << 20, ROOM = SIZE + IG_STORY_BYTES };

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "text/tokenizer.h"
-#include "text/utf8.h"
-#include "text/words.h"
+#include "text/tokenizer/tokenizer.h"
+#include "base/utf8.h"
+#include "text/tokenizer/bpe_words.h"
 #include "unit/meter.h"
 
 static const char sample[] =

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "text/kind.h"
-#include "text/unicode.h"
-#include "text/utf8.h"
+#include "text/tokenizer/tokenizer_kind.h"
+#include "text/tokenizer/unicode.h"
+#include "base/utf8.h"
 
 enum { MOST = 64 };
 
