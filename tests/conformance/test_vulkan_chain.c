@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "backend/vulkan/chain.h"
-#include "backend/vulkan/device.h"
-#include "backend/vulkan/spirv.h"
+#include "backend/vulkan/program/chain.h"
+#include "backend/vulkan/host/vk_device.h"
+#include "backend/vulkan/spirv/spirv.h"
 #include "host.h"
 
 extern const ig_backend ig_vulkan_backend;

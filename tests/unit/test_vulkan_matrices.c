@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "backend/vulkan/matrices.h"
-#include "backend/vulkan/shaders.h"
+#include "backend/vulkan/spirv/coopmat.h"
+#include "backend/vulkan/shaders/shaders.h"
 
 /* Of SPIR-V; see its registry. */
 enum {

@@ -7,9 +7,9 @@
 #ifndef IG_BACKEND_VULKAN_KERNELS_SETUP_H
 #define IG_BACKEND_VULKAN_KERNELS_SETUP_H
 
-#include "backend/vulkan/device.h"
-#include "backend/vulkan/kernel.h"
-#include "backend/vulkan/kernels/params.h"
+#include "backend/vulkan/host/vk_device.h"
+#include "backend/vulkan/kernels/vk_kernel.h"
+#include "backend/vulkan/shaders/params.h"
 #include "base/quant_blocks.h"
 
 static_assert(VK_RANK == IG_MAX_RANK, "params.h");
