@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/cpu/ceilings.h"
+#include "backend/cpu/cpu_roofline.h"
 #include "base/alloc.h"
 #include "base/machine_memory.h"
 #include "base/team.h"

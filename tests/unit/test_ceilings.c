@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "backend/cpu/ceilings.h"
+#include "backend/cpu/cpu_roofline.h"
 #include "ingot/bench.h"
 
 static const double moment = 0.002; /* seconds: what is measured is not looked at here */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "backend/cpu/choice.h"
+#include "backend/cpu/exec/team_choice.h"
 
 enum { MICRO = 1000, MILLI = 1000000, ENOUGH = 100 /* runs, until it is settled */ };
 

@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "backend/cpu/pack.h"
+#include "backend/cpu/exec/pack.h"
 #include "base/file.h"
 #include "directory.h"
 #include "ingot/packing.h"

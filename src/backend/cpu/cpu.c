@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend/cpu/choice.h"
-#include "backend/cpu/pack.h"
+#include "backend/cpu/exec/team_choice.h"
+#include "backend/cpu/exec/pack.h"
 
 /* Multiply-adds per chunk: microseconds, so that a claim costs next to nothing, and no more than
  * 128 KiB of f32, so that a chain finds in the cache what it has just written. */

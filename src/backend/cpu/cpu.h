@@ -2,7 +2,7 @@
 #ifndef IG_BACKEND_CPU_CPU_H
 #define IG_BACKEND_CPU_CPU_H
 
-#include "backend/cpu/kernel.h"
+#include "backend/cpu/cpu_kernel.h"
 
 extern const ig_backend ig_cpu_backend;
 

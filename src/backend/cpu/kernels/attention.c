@@ -25,9 +25,9 @@
  *
  * q, k and v may be stored in halves: they become floats a block at a time.
  */
-#include "backend/cpu/gemm.h"
-#include "backend/cpu/sums.h"
-#include "backend/cpu/vec_math.h"
+#include "backend/cpu/gemm/gemm_f32.h"
+#include "backend/cpu/sum_row.h"
+#include "backend/cpu/simd/vec_math.h"
 
 enum { KEYS = 64, ROWS = 64 }; /* in a block */
 enum { STRETCH = 128 };        /* of the width of rows, that is packed or widened at once */

@@ -7,8 +7,8 @@
  * 0 for NaN.  There is one reader and one writer per dtype, not one function per
  * pair.
  */
-#include "backend/cpu/halves.h"
-#include "backend/cpu/vec_math.h"
+#include "backend/cpu/load_f16.h"
+#include "backend/cpu/simd/vec_math.h"
 
 enum { BLOCK = 256 }; /* elements that are converted at a time */
 

@@ -5,8 +5,8 @@
  * are packed, or repeat one element, are loaded as they lie; others are gathered
  * lane by lane, so that the arithmetic is the same for all.
  */
-#include "backend/cpu/activation.h"
-#include "backend/cpu/loops.h"
+#include "backend/cpu/simd/vec_activation.h"
+#include "backend/cpu/strided.h"
 
 typedef struct params {
     loop loop;

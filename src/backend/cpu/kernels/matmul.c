@@ -20,9 +20,9 @@
  * Where a is transposed, k counts samples: the product is the gradient of a weight.  If
  * it is small its sums are cut, too: parts.h.
  */
-#include "backend/cpu/finish.h"
-#include "backend/cpu/gemm.h"
-#include "backend/cpu/parts.h"
+#include "backend/cpu/gemm/epilogue.h"
+#include "backend/cpu/gemm/gemm_f32.h"
+#include "backend/cpu/sum_batch.h"
 
 /* Where the panels of b are that a unit reads. */
 typedef enum panel_kind {

@@ -7,10 +7,10 @@
  */
 #include <math.h>
 
-#include "backend/cpu/grouped.h"
-#include "backend/cpu/product.h"
-#include "backend/cpu/sums.h"
-#include "backend/cpu/vec_math.h"
+#include "backend/cpu/gemm/expert_groups.h"
+#include "backend/cpu/gemm/gemm_f32_dequant.h"
+#include "backend/cpu/sum_row.h"
+#include "backend/cpu/simd/vec_math.h"
 
 /* ---- route: logits [t, e] -> ids [t, k], weights [t, k] ---- */
 

@@ -5,7 +5,7 @@
  * Indices are not trusted: one that points outside gives NaN (0 for integers),
  * and adds to nothing.
  */
-#include "backend/cpu/parts.h"
+#include "backend/cpu/sum_batch.h"
 
 /* ---- pad and concat: the rows of the result, one after the other ---- */
 

@@ -6,7 +6,7 @@
  * With g = w dy the gradient is
  *     dx = r (g - xhat mean(g xhat) - mean(g))        without the last term for rms_norm
  */
-#include "backend/cpu/sums.h"
+#include "backend/cpu/sum_row.h"
 
 typedef struct params {
     places x, dy; /* their rows */

@@ -17,9 +17,9 @@
  * loaded by fours (paged_tile.h); one row's keys in blocks are turned around while others are
  * multiplied (paged_ahead.h).
  */
-#include "backend/cpu/paged_ahead.h"
-#include "backend/cpu/sums.h"
-#include "backend/cpu/vec_math.h"
+#include "backend/cpu/attention/paged_kv_q8_m1.h"
+#include "backend/cpu/sum_row.h"
+#include "backend/cpu/simd/vec_math.h"
 #include "base/quant_blocks.h"
 
 enum {

@@ -4,7 +4,7 @@
  */
 #include "base/random.h"
 
-#include "backend/cpu/loops.h"
+#include "backend/cpu/strided.h"
 
 typedef struct params {
     loop loop;

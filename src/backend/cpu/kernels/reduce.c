@@ -17,8 +17,8 @@
  */
 #include <math.h>
 
-#include "backend/cpu/parts.h"
-#include "backend/cpu/sums.h"
+#include "backend/cpu/sum_batch.h"
+#include "backend/cpu/sum_row.h"
 
 typedef struct params {
     places kept, terms; /* of the input: the results, and what each is made of */

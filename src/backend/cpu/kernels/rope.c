@@ -13,8 +13,8 @@
  */
 #include <math.h>
 
-#include "backend/cpu/loops.h"
-#include "backend/cpu/vec_math.h"
+#include "backend/cpu/strided.h"
+#include "backend/cpu/simd/vec_math.h"
 
 enum { BLOCK = 64, POWERS = 31 }; /* pairs at a time; bits of i */
 

@@ -3,8 +3,8 @@
  * Exponentials are taken around the row's largest element, so that none
  * overflows.  Rows are packed; where they lie is free.
  */
-#include "backend/cpu/sums.h"
-#include "backend/cpu/vec_math.h"
+#include "backend/cpu/sum_row.h"
+#include "backend/cpu/simd/vec_math.h"
 
 enum { EXP_COST = 16 };
 

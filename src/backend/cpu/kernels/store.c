@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "backend/cpu/loops.h"
+#include "backend/cpu/strided.h"
 #include "base/quant_blocks.h"
 #include "base/f16.h"
 #include "ingot/blocks.h"

@@ -3,7 +3,7 @@
  * strides, so the outputs are walked like any other operand.  An element is read
  * whole before any part of it is written.
  */
-#include "backend/cpu/loops.h"
+#include "backend/cpu/strided.h"
 
 typedef struct params {
     loop loop;

@@ -1,0 +1,63 @@
+#include "backend/cpu/exec/team_choice.h"
+
+enum {
+    TRIES = 4,           /* at first, the team's and one thread's in turns, */
+    TRY_RUNS = 4,        /* of so many runs behind the first each */
+    SOON = 1024,         /* runs until the next one, */
+    RARELY = 8192,       /* and if there is little hope */
+    WAIT_NS = 200000,    /* more than a barrier costs, but for the rarest */
+    SINGLE_NS = 2000000, /* a run that says enough by itself, */
+    SINGLE_TRIES = 2,    /* and of which two tries do */
+};
+
+/*
+ * Both are tried first, a few runs each, and then the other one now and again, the less often the
+ * worse it was, or at once when the one in use has become slower than the other was.  Somebody may
+ * be waiting for a run of milliseconds, a token say: of these one is enough to try.  A run so long
+ * that no wait could matter goes to the team.
+ */
+bool ig_cpu_choose_team(ig_cpu_choice *c, uint32_t n_barriers) {
+    const uint64_t alone = c->took_ns[0], team = c->took_ns[1];
+    const bool better = alone == 0 || team < alone, before = c->team;
+    const uint64_t least = better ? team : alone; /* what the work takes, without the waits */
+    const bool close = better ? alone < 2 * team : team < 2 * alone;
+    const bool single = least > SINGLE_NS;
+    c->is_first = c->runs == 0;
+    if (c->runs++ < c->until) return c->team;
+    c->is_single = false;
+    if (least > (uint64_t)n_barriers * WAIT_NS) {
+        c->team = true;
+    } else if (c->tries < (single ? SINGLE_TRIES : TRIES)) {
+        c->team = c->tries++ % 2 == 0;
+        c->is_single = single && !c->team;
+        c->until = c->runs + (c->is_single ? 0 : TRY_RUNS);
+    } else if (c->team == better && c->is_settled) { /* for long enough */
+        c->team = !better;
+        c->is_settled = c->is_hopeless = false;
+        c->is_single = single;
+        c->until = c->runs + (single ? 0 : TRY_RUNS);
+    } else {
+        c->team = better;
+        c->is_settled = true;
+        c->until = c->runs + (close && !c->is_hopeless ? SOON : RARELY);
+    }
+    c->is_first |= c->team != before;
+    return c->team;
+}
+
+/* A moving mean that interrupted runs cannot spoil: it falls faster than it rises.  The first run
+ * after a change finds its data in another processor's cache, or makes threads. */
+void ig_cpu_choice_took(ig_cpu_choice *c, uint64_t ns) {
+    uint64_t *mean = &c->took_ns[c->team];
+    const uint64_t other = c->took_ns[!c->team];
+    const bool hopeless = other > 0 && ns > 3 * other; /* no need to try it once more */
+    if (hopeless && !c->is_settled) {
+        c->is_hopeless = true;
+        c->until = c->runs;
+    }
+    if (c->is_first && !hopeless && !c->is_single) return;
+    if (*mean == 0 || c->is_single) *mean = ns;
+    if (ns > *mean * 2) ns = *mean * 2;
+    *mean = ns < *mean ? (*mean + ns) / 2 : (*mean * 7 + ns) / 8;
+    if (c->is_settled && other > 0 && *mean > other + other / 4) c->until = c->runs;
+}
