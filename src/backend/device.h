@@ -7,7 +7,7 @@
 #ifndef IG_BACKEND_DEVICE_H
 #define IG_BACKEND_DEVICE_H
 
-#include "backend/loader.h"
+#include "backend/plugin/loader.h"
 #include "ingot/backend.h"
 
 enum { IG_TAG_COUNT = IG_TAG_OPTIMIZER + 1 };

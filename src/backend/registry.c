@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backend/device.h"
-#include "backend/isolate.h"
+#include "backend/plugin/isolate.h"
 #include "base/text_out.h"
 
 extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend, ig_vulkan_backend;

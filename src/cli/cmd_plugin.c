@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backend/loader.h"
+#include "backend/plugin/loader.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/plugins.h"

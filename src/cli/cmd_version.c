@@ -1,6 +1,6 @@
 /* ingot version - what this program is, and what it was made with. */
 #include "backend/device.h"
-#include "backend/sets.h"
+#include "backend/isa_names.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/report.h"

@@ -1,7 +1,7 @@
 /* Which devices there are, for those who list them and those who try plugins. */
 #include <stdio.h>
 
-#include "backend/lone_host.h"
+#include "backend/standalone_host.h"
 #include "ingot/device.h"
 #include "runtime/config.h"
 #include "runtime/ctx.h"

@@ -12,7 +12,7 @@
 #ifndef IG_CONFORMANCE_TRIAL_H
 #define IG_CONFORMANCE_TRIAL_H
 
-#include "backend/ref/convert.h"
+#include "backend/ref/ref_convert.h"
 #include "cases.h"
 #include "host.h"
 

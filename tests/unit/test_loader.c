@@ -3,7 +3,7 @@
  *
  * tests/plugins/plugin.c makes one for each thing that can be wrong.
  */
-#include "backend/loader.h"
+#include "backend/plugin/loader.h"
 
 #include <fcntl.h>
 #include <stdio.h>

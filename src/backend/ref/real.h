@@ -8,7 +8,7 @@
 #ifndef IG_BACKEND_REF_REAL_H
 #define IG_BACKEND_REF_REAL_H
 
-#include "backend/ref/kernel.h"
+#include "backend/ref/ref_kernel.h"
 
 #define IG_REF_DTYPE (sizeof(IG_REAL) == sizeof(double) ? IG_F64 : IG_F32) /* of IG_REAL */
 

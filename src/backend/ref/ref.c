@@ -8,7 +8,7 @@
  */
 #include "backend/ref/ref.h"
 
-#include "backend/ref/kernel.h"
+#include "backend/ref/ref_kernel.h"
 #include "base/quant_blocks.h"
 
 #define FAMILIES(X, real) \

@@ -7,7 +7,7 @@
 #ifndef IG_BACKEND_REF_WEIGHTS_H
 #define IG_BACKEND_REF_WEIGHTS_H
 
-#include "backend/ref/kernel.h"
+#include "backend/ref/ref_kernel.h"
 #include "base/quant_blocks.h"
 #include "ingot/blocks.h"
 

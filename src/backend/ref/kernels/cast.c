@@ -1,5 +1,5 @@
 /* Between any two dtypes, by way of double: convert.h says how each one rounds. */
-#include "backend/ref/convert.h"
+#include "backend/ref/ref_convert.h"
 #include "backend/ref/real.h"
 
 static void cast(const ig_ref_launch *l) {

@@ -4,7 +4,7 @@
  * at all: it serves for every product.  Both may be stored in halves.  An activation
  * works on the sum as it would have been stored, and a residual is added to that.
  */
-#include "backend/ref/convert.h"
+#include "backend/ref/ref_convert.h"
 #include "backend/ref/functions.h"
 #include "backend/ref/real.h"
 

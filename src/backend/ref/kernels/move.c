@@ -7,7 +7,7 @@
  */
 #include <math.h>
 
-#include "backend/ref/convert.h"
+#include "backend/ref/ref_convert.h"
 #include "backend/ref/real.h"
 
 typedef struct axes {

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "backend/ref/convert.h"
+#include "backend/ref/ref_convert.h"
 #include "backend/ref/real.h"
 #include "backend/ref/weights.h"
 

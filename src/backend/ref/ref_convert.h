@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/ref/kernel.h"
+#include "backend/ref/ref_kernel.h"
 
 /*
  * A 16-bit float:   sign | exponent | mantissa

@@ -1,4 +1,4 @@
-#include "backend/loader.h"
+#include "backend/plugin/loader.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

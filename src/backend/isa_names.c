@@ -1,4 +1,4 @@
-#include "backend/sets.h"
+#include "backend/isa_names.h"
 
 #include "backend/cpu/cpu.h"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "backend/device.h"
-#include "backend/isolate.h"
-#include "backend/lone_host.h"
+#include "backend/plugin/isolate.h"
+#include "backend/standalone_host.h"
 
 enum { MOST_PROGRAMS = 1 << 14 };
 

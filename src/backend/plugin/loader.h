@@ -10,7 +10,7 @@
 #ifndef IG_BACKEND_LOADER_H
 #define IG_BACKEND_LOADER_H
 
-#include "backend/isolate.h"
+#include "backend/plugin/isolate.h"
 #include "base/alloc.h"
 #include "ingot/backend.h"
 

@@ -1,4 +1,4 @@
-#include "backend/lone_host.h"
+#include "backend/standalone_host.h"
 
 #include "base/alloc.h"
 #include "ingot/status.h"

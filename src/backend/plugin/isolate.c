@@ -1,4 +1,4 @@
-#include "backend/isolate.h"
+#include "backend/plugin/isolate.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
  * Weights that are stored in halves or blocks, read as the numbers they stand for:
  * base/blocks.c says which those are.
  */
-#include "backend/ref/convert.h"
+#include "backend/ref/ref_convert.h"
 #include "backend/ref/functions.h"
 #include "backend/ref/real.h"
 #include "backend/ref/weights.h"
