@@ -22,7 +22,7 @@
 #include "cli/talk.h"
 #include "ingot/bench.h"
 #include "ingot/report.h"
-#include "model/cost.h"
+#include "model/model_cost.h"
 
 enum { DEFAULT_PROMPT = 512, DEFAULT_MADE = 128, DEFAULT_RUNS = 5 };
 enum { START_TOKENS = 8, LIST_MAX = 8, TESTS_MAX = 2 + LIST_MAX * LIST_MAX };

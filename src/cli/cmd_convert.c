@@ -9,7 +9,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/signals.h"
-#include "model/convert.h"
+#include "model/convert/convert.h"
 
 typedef struct convert_options {
     const char *dir, *out, *type, *pre;

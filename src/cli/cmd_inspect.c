@@ -7,7 +7,7 @@
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "ingot/checkpoint.h"
-#include "model/model.h"
+#include "model/gguf/gguf_model.h"
 
 /* Added up over the tensors of one role. */
 typedef struct total {

@@ -17,7 +17,7 @@
 #include "ingot/bench.h"
 #include "ingot/grad.h"
 #include "ingot/report.h"
-#include "model/cost.h"
+#include "model/model_cost.h"
 
 enum { WARMUP = 6, PROFILED = 20, EVENTS = 1 << 18, CEILING_RUNS = 5, TITLE_BYTES = 160 };
 

@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/report.h"
-#include "model/vocab.h"
+#include "model/gguf/gguf_vocab.h"
 #include "base/utf8.h"
 
 enum { TEXT_MOST = 256 << 20, READ_BYTES = 1 << 16 };

@@ -7,7 +7,7 @@
 #include "cli/output.h"
 #include "cli/report.h"
 #include "format/gguf/gguf.h"
-#include "model/session.h"
+#include "model/session/session.h"
 
 enum { VALUE_BYTES = 200, KEY_BYTES = 160, SHOWN_ELEMENTS = 8, FULL_ELEMENTS = 16 };
 

@@ -14,7 +14,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/signals.h"
-#include "model/model.h"
+#include "model/gguf/gguf_model.h"
 #include "base/utf8.h"
 
 const char *const model_caches[] = {"f16", "f32", "q8_0", NULL};

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "cli/report.h"
-#include "model/guess.h"
+#include "model/draft_ngram.h"
 #include "text/sampler.h"
 
 /* "15+1.5" or "15-inf": what is added to the logit of token 15. */

@@ -8,7 +8,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "ingot/report.h"
-#include "model/cost.h"
+#include "model/model_cost.h"
 
 enum { EVENTS = 1 << 10 }; /* single ones are not looked at */
 

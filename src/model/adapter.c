@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "ingot/report.h"
-#include "model/model.h"
+#include "model/gguf/gguf_model.h"
 
 /* ---- making ---- */
 

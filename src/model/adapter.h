@@ -5,7 +5,7 @@
 #include "ingot/batch.h"
 #include "ingot/checkpoint.h"
 #include "ingot/model.h"
-#include "model/session.h"
+#include "model/session/session.h"
 #include "text/tokenizer/tokenizer.h"
 
 struct ig_adapter {

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "model/adapter.h"
-#include "model/model.h"
+#include "model/gguf/gguf_model.h"
 
 bool ig_adapter_chat_template(const ig_adapter *a, ig_tokenizer_data *out) {
     ig_gguf_text text;

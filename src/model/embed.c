@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "model/adapter.h"
-#include "model/model.h"
+#include "model/gguf/gguf_model.h"
 
 typedef struct embedding {
     ig_session *session;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "ingot/model.h"
-#include "model/arch.h"
+#include "model/arch/arch.h"
 
 extern const ig_arch ig_arch_llm, ig_arch_gpt, ig_arch_tinyllm, ig_arch_llama, ig_arch_internlm2,
     ig_arch_ernie4_5, ig_arch_exaone, ig_arch_exaone4, ig_arch_smollm3, ig_arch_arcee,

@@ -4,7 +4,7 @@
 
 #include "ingot/report.h"
 #include "model/adapter.h"
-#include "model/guess.h"
+#include "model/draft_ngram.h"
 #include "text/sampler.h"
 
 static double now_ms(void) {

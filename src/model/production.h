@@ -10,7 +10,7 @@
 #define IG_MODEL_PRODUCTION_H
 
 #include "ingot/batch.h"
-#include "model/arch.h"
+#include "model/arch/arch.h"
 
 typedef struct ig_production ig_production;
 

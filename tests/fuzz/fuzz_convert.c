@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "model/convert_parts.h"
+#include "model/convert/convert_parts.h"
 
 enum { TOKENS = 280 };
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "model/vocab.h"
+#include "model/gguf/gguf_vocab.h"
 
 static const char folder[] = TEST_DATA_DIR "/../../../shared/data/vocab";
 static const char separator[] = "\n__ggml_vocab_test__\n";

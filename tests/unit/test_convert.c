@@ -6,7 +6,7 @@
 #include "check.h"
 #include "directory.h"
 #include "format/gguf/gguf.h"
-#include "model/convert.h"
+#include "model/convert/convert.h"
 
 enum { MAX_TENSORS = 32, HEADER_BYTES = 8192 };
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "ingot/session.h"
-#include "model/guess.h"
+#include "model/draft_ngram.h"
 #include "models/models.h"
 
 enum { VOCABULARY = 320, MOST_TOKENS = 128 };

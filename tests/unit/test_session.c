@@ -18,7 +18,7 @@
 #include "ingot/report.h"
 #include "ingot/session.h"
 #include "model/adapter.h"
-#include "model/pages.h"
+#include "model/session/kv_pages.h"
 #include "models/models.h"
 #include "runtime/ctx.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "model/vocab.h"
+#include "model/gguf/gguf_vocab.h"
 #include "models/vocab.h"
 
 /* ---- Files in memory ---- */

@@ -2,7 +2,7 @@
  * bert: embeddings of texts.  Every row sees all rows of its text; LayerNorm stands
  * behind each part.  There is no head: the hidden states are what is asked for.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row own[] = {
     {"token_embd.weight", IG_LM(embed), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_ONCE},

@@ -3,7 +3,7 @@
  * no bias; rotary positions in neighbouring pairs, SwiGLU, scaled logits.  In cohere2 most layers
  * look back over a window only; the others see all, and know no positions.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row own[] = {
     {"ffn_gate.weight", IG_LAYER(gate), {IG_BY_FF, IG_BY_MODEL}, IG_EACH_LAYER},

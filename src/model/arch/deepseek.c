@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const char *const expert_keys[] = {IG_EXPERT_KEYS, NULL};
 

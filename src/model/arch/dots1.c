@@ -1,6 +1,6 @@
 /* dots1 and bailingmoe2 (Ling 2): norms of heads, and a mixture of experts behind layers without.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const char *const own_keys[] = {IG_EXPERT_KEYS, NULL};
 

@@ -3,7 +3,7 @@
  * exaone4: norms stand behind each part, and in heads.  The large one has windows in three of four
  * layers, and the fourth knows no positions.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
                                                ig_weights_gated, ig_weights_rope, NULL};

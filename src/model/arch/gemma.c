@@ -1,7 +1,7 @@
 /* gemma: as llama, with a scaled embedding and GELU gates; rotary pairs are of two halves. */
 #include <math.h>
 
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
                                                ig_weights_gated, NULL};

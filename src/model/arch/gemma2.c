@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
                                                ig_weights_gated, ig_weights_post_norms, NULL};

@@ -2,7 +2,7 @@
  * glm4: as llama, with gate and up in one matrix, norms before and behind each part, and biases of
  * queries, keys and values; a part of each head turns, in neighbouring pairs.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends,    ig_weights_attention,
                                                ig_weights_gate_up, ig_weights_post_norms,

@@ -2,7 +2,7 @@
  * glm4moe: GLM 4.5 and later.  Half of each head turns; experts behind layers without, chosen with
  * a bias; large ones have norms of heads.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const char *const own_keys[] = {IG_EXPERT_KEYS, NULL};
 

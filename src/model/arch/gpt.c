@@ -1,5 +1,5 @@
 /* gpt: GPT-2's block.  LayerNorm, learned positions, attention of all heads, GELU, biases. */
-#include "model/arch.h"
+#include "model/arch/arch.h"
 
 #include <math.h>
 

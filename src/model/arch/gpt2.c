@@ -1,5 +1,5 @@
 /* gpt2: learned positions, LayerNorm before each part, one matrix for q, k and v, biases, GELU. */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row own[] = {
     {"position_embd.weight", IG_LM(positions), {IG_BY_CONTEXT, IG_BY_MODEL}, IG_ONCE},

@@ -2,7 +2,7 @@
  * gpt-oss: a mixture of experts with biases everywhere.  Every second layer sees a window; each
  * head has a sink; gates and what they are multiplied with are limited.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row own[] = {
     {"attn_sinks.weight", IG_LAYER(sinks), {IG_BY_EACH_HEAD}, IG_EACH_LAYER},

@@ -2,7 +2,7 @@
  * gptneox: GPT-NeoX and Pythia.  LayerNorm, a part of each head turns, biases, GELU; both
  * parts of a layer see the same state, each through a norm of its own, unless the file says no.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends,
                                                ig_weights_attention,

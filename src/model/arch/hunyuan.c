@@ -1,5 +1,5 @@
 /* hunyuan-dense and hunyuan-moe: heads are normed when they have been turned. */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const dense_weights[] = {ig_weights_ends,
                                                      ig_weights_attention,

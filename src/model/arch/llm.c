@@ -2,7 +2,7 @@
  * llm: the Llama family's block.  RMSNorm, rotary positions, attention whose heads
  * share keys and values, SwiGLU; no biases.
  */
-#include "model/arch.h"
+#include "model/arch/arch.h"
 
 #include <math.h>
 

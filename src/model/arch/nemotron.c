@@ -2,7 +2,7 @@
  * nemotron and arcee: feed-forward parts without gates, whose activation is the square of relu.
  * nemotron has LayerNorm with biases, and turns a part of each head; arcee is as llama otherwise.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends,
                                                ig_weights_attention,

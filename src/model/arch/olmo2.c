@@ -2,7 +2,7 @@
  * olmo2: norms stand behind each part, and over all heads of queries and of keys; SwiGLU.  OLMo 3
  * has the same name, and windows in three of four layers.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_bare,
                                                ig_weights_row_norms, ig_weights_post_norms, NULL};

@@ -1,5 +1,5 @@
 /* olmoe: a mixture of experts whose weights are as the router has them; norms over all heads. */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends,      ig_weights_attention,
                                                ig_weights_row_norms, ig_weights_gated,

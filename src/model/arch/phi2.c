@@ -2,7 +2,7 @@
  * phi2 and falcon: attention and feed-forward have one LayerNorm, and both see the same state;
  * GELU.  phi2 turns a part of each head, and has biases, of the output too.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row own[] = {
     {"output_norm.bias", IG_LM(norm_bias), {IG_BY_MODEL}, IG_ONCE},

@@ -2,7 +2,7 @@
  * phi3: as llama, with one matrix for q, k and v and one for gate and up.  Long
  * contexts come by factors for each rotary pair (LongRoPE), others for short ones.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
                                                ig_weights_gate_up, ig_weights_rope, NULL};

@@ -1,5 +1,5 @@
 /* qwen2: as llama, with biases on queries, keys and values; rotary pairs are of two halves. */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row own[] = {
     {"output.bias", IG_LM(output_bias), {IG_BY_VOCABULARY}, IG_MAY_LACK},

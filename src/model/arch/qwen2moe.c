@@ -2,7 +2,7 @@
  * qwen2moe: qwen2 with a mixture of experts, whose weights are as the router has them.
  * Another expert has all rows, each by a gate of its own.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row own[] = {
     {"ffn_gate_inp_shexp.weight", IG_LAYER(shared_router), {IG_BY_MODEL}, IG_EACH_LAYER},

@@ -1,5 +1,5 @@
 /* qwen3: as llama, with a norm on each head's queries and keys; rotary pairs are of two halves. */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
                                                ig_weights_head_norms, ig_weights_gated, NULL};

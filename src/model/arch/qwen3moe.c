@@ -2,7 +2,7 @@
  * qwen3moe: qwen3 with a mixture of experts for its feed-forward part.  A router gives
  * each row to a few of many, and their results are added up by its weights.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends,       ig_weights_attention,
                                                ig_weights_head_norms, ig_weights_gated,

@@ -1,5 +1,5 @@
 /* seed_oss: qwen2 with another name for the second norm. */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
                                                ig_weights_biases, ig_weights_gated_late, NULL};

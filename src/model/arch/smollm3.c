@@ -1,5 +1,5 @@
 /* smollm3: as llama, but each fourth layer turns no heads. */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends,         ig_weights_attention,
                                                ig_weights_gated,        ig_weights_biases,

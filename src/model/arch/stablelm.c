@@ -1,5 +1,5 @@
 /* stablelm and orion: LayerNorm before each part, SwiGLU; in stablelm a part of each head turns. */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends,   ig_weights_attention,
                                                ig_weights_gated,  ig_weights_norm_biases,

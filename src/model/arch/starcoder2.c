@@ -1,5 +1,5 @@
 /* starcoder2: LayerNorm before each part, rotary positions, grouped attention, biases, GELU. */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends,
                                                ig_weights_attention,

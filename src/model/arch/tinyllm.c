@@ -3,7 +3,7 @@
  * head.  No token sees another: it learns which byte follows which.  The model of
  * examples/easy.c, as an architecture.
  */
-#include "model/arch.h"
+#include "model/arch/arch.h"
 
 #include "base/alloc.h"
 

@@ -1,5 +1,5 @@
 /* Weights that several architectures have. */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 const ig_weight_row ig_weights_ends[] = {
     {"token_embd.weight", IG_LM(embed), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_ONCE},

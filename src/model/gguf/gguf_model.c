@@ -2,7 +2,7 @@
  * Models of GGUF files.  All that can be wrong with a file is found here, before
  * there is a context: keys, weights and their shapes, the tokenizer's tables.
  */
-#include "model/model.h"
+#include "model/gguf/gguf_model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "format/gguf/gguf_layout.h"
 #include "model/adapter.h"
-#include "model/vocab.h"
+#include "model/gguf/gguf_vocab.h"
 
 bool ig_model_is_gguf(const char *path) { return ig_file_begins(path, GGUF_MAGIC, 4); }
 

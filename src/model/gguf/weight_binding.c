@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/quant_blocks.h"
 #include "ingot/batch.h"
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 enum { NAME_BYTES = 64 };
 static const int64_t any_extent = -1;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 enum { KEY_BYTES = 128, MOST = 1 << 24 };
 

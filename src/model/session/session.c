@@ -1,4 +1,4 @@
-#include "model/session.h"
+#include "model/session/session.h"
 
 #include <stdlib.h>
 #include <string.h>

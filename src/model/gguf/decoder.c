@@ -1,5 +1,5 @@
 /* What the forward passes of several architectures have in common. */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 ig_tensor *ig_lm_linear(ig_tensor *x, ig_tensor *weight, ig_tensor *bias) {
     return ig_matmul_with(x, weight, (ig_matmul_options){.transpose_b = true, .bias = bias});

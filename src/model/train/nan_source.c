@@ -7,7 +7,7 @@
 #include "base/quant_blocks.h"
 #include "ingot/report.h"
 #include "model/adapter.h"
-#include "model/model.h"
+#include "model/gguf/gguf_model.h"
 
 /* The first parameter that is not finite any more; NULL: all are. */
 static const char *broken_param(const ig_adapter *a) {

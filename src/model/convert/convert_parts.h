@@ -5,7 +5,7 @@
 #include "format/json.h"
 #include "format/safetensors.h"
 #include "ingot/checkpoint.h"
-#include "model/convert.h"
+#include "model/convert/convert.h"
 
 typedef struct convert_arch convert_arch;
 

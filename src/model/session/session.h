@@ -11,8 +11,8 @@
 #include "ingot/batch.h"
 #include "ingot/graph.h"
 #include "ingot/session.h"
-#include "model/arch.h"
-#include "model/pages.h"
+#include "model/arch/arch.h"
+#include "model/session/kv_pages.h"
 
 enum { IG_SESSION_CLASSES = 24, IG_SESSION_CTX_DEFAULT = 4096, IG_SESSION_CHUNK_DEFAULT = 128 };
 enum { IG_SESSION_CHUNK_GPU = 512 }; /* fewer rows leave most of a large one idle */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "model/adapter.h"
-#include "model/model.h"
+#include "model/gguf/gguf_model.h"
 
 /* The sizes, by the names they have in the config. */
 static const struct {

@@ -1,5 +1,5 @@
 /* What architectures share: layers with names, heads, attention with and without a cache. */
-#include "model/arch.h"
+#include "model/arch/arch.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "model/guess.h"
+#include "model/draft_ngram.h"
 
 #include <string.h>
 

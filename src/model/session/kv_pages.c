@@ -1,4 +1,4 @@
-#include "model/pages.h"
+#include "model/session/kv_pages.h"
 
 ig_status ig_pages_init(ig_pages *p, const ig_allocator *a, int32_t *table, int32_t n_sequences,
                         int32_t per_sequence, int32_t n_pages) {

@@ -2,7 +2,7 @@
 #ifndef IG_MODEL_COST_H
 #define IG_MODEL_COST_H
 
-#include "model/session.h"
+#include "model/session/session.h"
 
 typedef struct ig_token_cost {
     uint64_t body_bytes, head_bytes;       /* weights that are read, as they are stored */

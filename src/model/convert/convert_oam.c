@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "model/convert_parts.h"
+#include "model/convert/convert_parts.h"
 #include "text/tokenizer/token_spelling.h"
 
 enum { BYTES = 256, SPELT_BYTES = 512 }; /* a piece is part of a word, of 256 bytes at most */

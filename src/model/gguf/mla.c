@@ -10,7 +10,7 @@
  * queries, and V_h to what was found.  Older files have K and V in one matrix that cannot be
  * used that way; there, keys and values are made for each head and kept.
  */
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 
 /* Columns [begin, end) of the last dimension. */
 static ig_tensor *columns(ig_tensor *x, int64_t begin, int64_t end) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/quant_blocks.h"
-#include "model/convert_parts.h"
+#include "model/convert/convert_parts.h"
 
 enum { NAME_BYTES = 64, MAX_NUMBER = 99999 };
 

@@ -1,10 +1,10 @@
-#include "model/cost.h"
+#include "model/model_cost.h"
 
 #include <string.h>
 
 #include "base/quant_blocks.h"
 #include "model/adapter.h"
-#include "model/model.h"
+#include "model/gguf/gguf_model.h"
 
 /* A weight is the embedding, or the head, or both, if it has a row for each token. */
 static bool is_table(const ig_lm_config *c, ig_shape shape) {

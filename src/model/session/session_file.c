@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "model/adapter.h"
-#include "model/model.h"
+#include "model/gguf/gguf_model.h"
 
 typedef struct head {
     char magic[8];

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/convert_parts.h"
+#include "model/convert/convert_parts.h"
 
 enum { KEY_BYTES = 96 };
 

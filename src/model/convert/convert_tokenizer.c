@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/convert_parts.h"
+#include "model/convert/convert_parts.h"
 #include "text/tokenizer/pretokenizer.h"
 
 #define KEY(name) "tokenizer.ggml." name

@@ -6,7 +6,7 @@
 
 #include "ingot/model.h"
 #include "ingot/packing.h"
-#include "model/lm.h"
+#include "model/gguf/decoder.h"
 #include "text/tokenizer/tokenizer.h"
 
 struct ig_model {

@@ -1,11 +1,11 @@
-#include "model/convert.h"
+#include "model/convert/convert.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "model/convert_parts.h"
-#include "model/model.h"
+#include "model/convert/convert_parts.h"
+#include "model/gguf/gguf_model.h"
 
 static const convert_arch archs[] = {
     {"LlamaForCausalLM", "llama", "silu", .rotated = true, .interleaved = true},

@@ -4,7 +4,7 @@
  * A key that is missing has the default of its tokenizer model; one that is there
  * has to be of the right type and size.
  */
-#include "model/vocab.h"
+#include "model/gguf/gguf_vocab.h"
 
 #include <jansson.h>
 #include <stdlib.h>

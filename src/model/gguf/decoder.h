@@ -10,7 +10,7 @@
 #define IG_MODEL_LM_H
 
 #include "format/gguf/gguf.h"
-#include "model/arch.h"
+#include "model/arch/arch.h"
 
 /* ---- What a file says of its model ---- */
 
