@@ -9,7 +9,7 @@
 #include "cli/report.h"
 #include "format/gguf/gguf.h"
 #include "ingot/grad.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 
 enum { SEED = 1 }; /* of random weights: the same on every device, in every run */
 

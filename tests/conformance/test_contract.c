@@ -14,7 +14,7 @@
 #include "backend/ref/ref.h"
 #include "base/alloc.h"
 #include "base/random.h"
-#include "trial.h"
+#include "conformance/trial.h"
 
 extern const ig_backend ig_cpu_backend, ig_null_backend;
 

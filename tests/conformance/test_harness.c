@@ -12,8 +12,8 @@
 
 #include "backend/ref/ref.h"
 #include "base/alloc.h"
-#include "cases.h"
-#include "harness.h"
+#include "conformance/cases.h"
+#include "conformance/harness.h"
 
 typedef enum fault {
     NO_FAULT,

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "backend/ref/ref.h"
-#include "cases.h"
-#include "harness.h"
+#include "conformance/cases.h"
+#include "conformance/harness.h"
 
 extern const ig_backend ig_cpu_backend;
 

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "cases.h"
-#include "harness.h"
-#include "host.h"
+#include "conformance/cases.h"
+#include "conformance/harness.h"
+#include "conformance/conformance_host.h"
 
 extern const ig_backend ig_vulkan_backend;
 

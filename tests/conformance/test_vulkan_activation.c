@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "host.h"
+#include "conformance/conformance_host.h"
 
 extern const ig_backend ig_vulkan_backend;
 

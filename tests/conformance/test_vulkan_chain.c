@@ -16,7 +16,7 @@
 #include "backend/vulkan/program/chain.h"
 #include "backend/vulkan/host/vk_device.h"
 #include "backend/vulkan/spirv/spirv.h"
-#include "host.h"
+#include "conformance/conformance_host.h"
 
 extern const ig_backend ig_vulkan_backend;
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "checks.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "results.h"
 
 static char dir[32], model[64], bert[64];

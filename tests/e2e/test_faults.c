@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "directory.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "program.h"
 
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})

@@ -14,7 +14,7 @@
 #include "directory.h"
 #include "format/gguf/gguf.h"
 #include "format/quantize/recipe.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "program.h"
 
 #define RUN(...) program_run(INGOT_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}, NULL)

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "results.h"
 
 static char dir[32], model[64], chat_model[64], bert[64], text_file[64], cache[64], changed[64];

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "checks.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "results.h"
 
 enum { ARGS_MAX = 16, PATH_BYTES = 64 };

@@ -15,7 +15,7 @@
 
 #include "directory.h"
 #include "ingot/model.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "program.h"
 
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "results.h"
 
 static char dir[32], model[64];

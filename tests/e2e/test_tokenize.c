@@ -12,7 +12,7 @@
 #include <jansson.h>
 
 #include "directory.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "program.h"
 
 #define RUN(...) program_run(INGOT_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}, NULL)

@@ -16,7 +16,7 @@
 
 #include "golden.h"
 #include "ingot/session.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 
 enum { LENGTH = 70, MOST_LOGITS = 512 };
 

@@ -21,7 +21,7 @@
 #include "backend/cpu/cpu.h"
 #include "format/gguf/gguf.h"
 #include "ingot/session.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 
 enum { MOST_FILES = 64, MOST_TOKENS = 256, MOST_LOGITS = 4096, GREEDY = 24 };
 

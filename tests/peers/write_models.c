@@ -1,7 +1,7 @@
 /* write_models DIR TYPE: the small models of tests/models, one file each, for other programs. */
 #include <stdio.h>
 
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 
 static bool write_one(const char *folder, const char *name, const char *as, ig_dtype type) {
     char path[512];

@@ -17,7 +17,7 @@
 
 #include "ingot/report.h"
 #include "ingot/session.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "runtime/ctx.h"
 
 enum { WIDTH = 256, VOCABULARY = 320 }; /* what the models have */

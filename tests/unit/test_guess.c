@@ -10,7 +10,7 @@
 
 #include "ingot/session.h"
 #include "model/draft_ngram.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 
 enum { VOCABULARY = 320, MOST_TOKENS = 128 };
 

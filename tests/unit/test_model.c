@@ -17,7 +17,7 @@
 
 #include "format/gguf/gguf.h"
 #include "ingot/session.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 
 #define OK(call)                                                         \
     do {                                                                 \

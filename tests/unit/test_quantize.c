@@ -9,7 +9,7 @@
 #include "format/quantize/quantize.h"
 #include "format/quantize/recipe.h"
 #include "ingot/blocks.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 
 enum { N = 1024 };
 

@@ -19,7 +19,7 @@
 #include "ingot/session.h"
 #include "model/adapter.h"
 #include "model/session/kv_pages.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "runtime/ctx.h"
 
 enum { LENGTH = 100, VOCABULARY = 320 }; /* more than a page; what the models have */

@@ -9,7 +9,7 @@
 
 #include "directory.h"
 #include "ingot/session.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "unit/meter.h"
 
 enum { PROMPT = 70, TOKENS = 320 };

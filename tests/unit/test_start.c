@@ -11,7 +11,7 @@
 #include "ingot/packing.h"
 #include "ingot/report.h"
 #include "ingot/session.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "unit/meter.h"
 
 enum { PROMPT = 40, VOCABULARY = 320 }; /* of the models */

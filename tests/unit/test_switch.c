@@ -10,7 +10,7 @@
 #include "ingot/batch.h"
 #include "ingot/device.h"
 #include "ingot/session.h"
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 #include "unit/check.h"
 
 static const char plugins[] = TEST_PLUGIN_DIR "/far/far.so:" SIMNPU_PLUGIN;

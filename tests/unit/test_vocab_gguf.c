@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "model/gguf/gguf_vocab.h"
-#include "models/vocab.h"
+#include "model/synthetic/synthetic_vocab.h"
 
 /* ---- Files in memory ---- */
 

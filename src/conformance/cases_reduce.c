@@ -1,5 +1,5 @@
 /* Many to one: every set of axes, nothing to reduce, NaN and ties. */
-#include "cases.h"
+#include "conformance/cases.h"
 
 static const double with_nan[] = {1, 2, (double)NAN, -1, 0.5};
 static const double infinite[] = {-(double)INFINITY, -(double)INFINITY, 3, -(double)INFINITY};

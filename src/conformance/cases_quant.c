@@ -3,7 +3,7 @@
  * many, columns around the blocks that kernels are made of, rows of one block and of
  * several; tables of embeddings; and their elements as numbers.
  */
-#include "cases.h"
+#include "conformance/cases.h"
 
 #define BYTES(n) n / 64.0
 const double case_bytes[32] = {

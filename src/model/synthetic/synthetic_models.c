@@ -2,7 +2,7 @@
  * A model is a row of sizes and a set of features; its tensors are the rows of one
  * table that its architecture or its features ask for.
  */
-#include "models/models.h"
+#include "model/synthetic/synthetic_models.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "format/gguf/gguf.h"
 #include "format/quantize/quantize.h"
-#include "models/vocab.h"
+#include "model/synthetic/synthetic_vocab.h"
 
 enum {
     EMBEDDING = 256,

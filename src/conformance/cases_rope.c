@@ -1,5 +1,5 @@
 /* Rotary positions: both forms, there and back, partly turned, scaled, with factors. */
-#include "cases.h"
+#include "conformance/cases.h"
 
 #define ROPE(what, x, positions, base, scale, dims, form, inverse) \
     CASE(IG_OP_ROPE, what, IN(x, positions),                       \

@@ -3,7 +3,7 @@
  * keys, more, and fewer than rows; more keys than a block of a kernel has.  The same
  * over a cache in pages.
  */
-#include "cases.h"
+#include "conformance/cases.h"
 
 /* q [b, t, h, d], k [b, s, g, d], v [b, s, g, e], all laid out alike */
 #define SIDE(form, ...) OPERAND(.layout = form, SHAPE(__VA_ARGS__))

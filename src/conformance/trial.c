@@ -1,4 +1,4 @@
-#include "trial.h"
+#include "conformance/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Normalisations with and without weights: rows of one and of none, of zeros, far from zero. */
-#include "cases.h"
+#include "conformance/cases.h"
 
 static const double zeros[] = {0};
 

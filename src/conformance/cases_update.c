@@ -1,5 +1,5 @@
 /* Updates: results lie where an input lies, packed or not; first steps and late ones. */
-#include "cases.h"
+#include "conformance/cases.h"
 
 /* Slots: the step count and the rate, not in this order everywhere. */
 static const ig_slot first[] = {{.i = 1}, {.f = 1e-3}};

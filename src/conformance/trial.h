@@ -13,8 +13,8 @@
 #define IG_CONFORMANCE_TRIAL_H
 
 #include "backend/ref/ref_convert.h"
-#include "cases.h"
-#include "host.h"
+#include "conformance/cases.h"
+#include "conformance/conformance_host.h"
 
 enum { TRIAL_MAX_OUT = 3, TRIAL_BUFFERS = 1 + CASE_MAX_IN + TRIAL_MAX_OUT };
 

@@ -1,5 +1,5 @@
 /* Elements moved about: every axis, pieces of nothing, indices that repeat or point outside. */
-#include "cases.h"
+#include "conformance/cases.h"
 
 #define COPY(dtype)                                                                                \
     CASE(IG_OP_COPY, "an odd tail", IN(TYPED(dtype, 3, 37))),                                      \

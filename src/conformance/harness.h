@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-#include "host.h"
+#include "conformance/conformance_host.h"
 
 typedef struct conformance_count {
     uint32_t passed, refused, failed;

@@ -1,5 +1,5 @@
 /* Softmax and the loss on top of it: far out logits, masked ones, targets that are not there. */
-#include "cases.h"
+#include "conformance/cases.h"
 
 static const double masked[] = {1, -(double)INFINITY, 2, -(double)INFINITY, -1};
 static const double with_nan[] = {1, 2, (double)NAN, -1, 0.5, 3, 1, 2, 1, 0};

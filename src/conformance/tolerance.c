@@ -3,7 +3,7 @@
  * dtype times 1 + |want|: inputs of the cases are of the order of 1, so that is
  * about the rounding of one number.
  */
-#include "cases.h"
+#include "conformance/cases.h"
 
 case_tolerance case_tolerance_of(uint32_t op) {
     static const char moved[] = "elements are moved or chosen, not computed";

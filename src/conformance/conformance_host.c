@@ -1,4 +1,4 @@
-#include "host.h"
+#include "conformance/conformance_host.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Element by element: odd tails, one, none, many; every layout; every way to repeat. */
-#include "cases.h"
+#include "conformance/cases.h"
 
 /* Numbers at the edges of what a float holds.  Their count is odd, so that two lists of them, one
  * of another length, meet in every pair. */

@@ -2,7 +2,7 @@
  * Products: every combination of transposes, with and without bias; sizes around
  * the blocks that kernels are made of; batches that are there on one side only.
  */
-#include "cases.h"
+#include "conformance/cases.h"
 
 #define LAYOUT(form, ...) .layout = form, SHAPE(__VA_ARGS__)
 

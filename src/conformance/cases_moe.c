@@ -3,7 +3,7 @@
  * expert's; experts without rows, and offsets that go back or beyond; every type that
  * weights are stored in.
  */
-#include "cases.h"
+#include "conformance/cases.h"
 
 static const double equal[] = {1, 2, 2, 2, -1};
 static const double ids[] = {3, 0, 3, 1, -1, 3, 9, 0, 1, 2};

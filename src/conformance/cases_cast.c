@@ -2,7 +2,7 @@
  * Between any two dtypes: values that lie between two of the target's, that are
  * too large or too small for it, and bit patterns of every kind.
  */
-#include "cases.h"
+#include "conformance/cases.h"
 
 static const double numbers[] = {
     0.0,

@@ -1,4 +1,4 @@
-#include "models/vocab.h"
+#include "model/synthetic/synthetic_vocab.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-#include "harness.h"
+#include "conformance/harness.h"
 
 #include <float.h>
 #include <stdlib.h>
 
 #include "backend/ref/ref.h"
-#include "trial.h"
+#include "conformance/trial.h"
 
 enum { THREADS = 3, WORDS_BYTES = 256 };
 
