@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "cli/signals.h"
+#include "cli/app/signals.h"
 
 enum {
     MEASURED_BYTES = 1 << 18, /* of text, to learn how long a token is */

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
-#include "cli/fault.h"
-#include "cli/report.h"
-#include "cli/signals.h"
+#include "cli/app/cli.h"
+#include "cli/app/alloc_fault.h"
+#include "cli/app/report_file.h"
+#include "cli/app/signals.h"
 
 static const ig_command *const commands[] = {
 #define IG_COMMAND(name) &cmd_##name,

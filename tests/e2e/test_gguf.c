@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "checks.h"
-#include "cli/cli.h"
+#include "cli/app/cli.h"
 #include "directory.h"
 #include "format/gguf/gguf.h"
 #include "format/quantize/recipe.h"

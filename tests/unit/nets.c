@@ -1,6 +1,6 @@
 #include "unit/nets.h"
 
-#include "cli/workload.h"
+#include "cli/bench/workload.h"
 
 /* A rate that rises, then falls: no two steps have the same. */
 static double rate_at(int step) { return 0.02 * (1 + step % 10) / (5 + step); }

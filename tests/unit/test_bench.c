@@ -1,7 +1,7 @@
 /* Numbers of `ingot bench`: what was not measured is not told. */
 #include <math.h>
 
-#include "cli/cmd_bench.h"
+#include "cli/bench/cmd_bench.h"
 #include "unit/check.h"
 
 static void a_cost_that_is_not_above_zero_is_not_known(void **state) {

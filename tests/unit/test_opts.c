@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cli/opts.h"
+#include "cli/app/opts.h"
 
 typedef struct options {
     bool quiet, verbose;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "cli/plan_view.h"
+#include "cli/view/plan_view.h"
 #include "xml.h"
 
 /*

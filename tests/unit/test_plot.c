@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cli/plot.h"
+#include "cli/view/plot.h"
 #include "xml.h"
 
 enum { MANY = 20000 };

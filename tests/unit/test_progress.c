@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "cli/output.h"
-#include "cli/progress.h"
+#include "cli/app/output.h"
+#include "cli/app/progress.h"
 
 static ig_meter meter_of(int width, bool live, bool color, bool utf8) {
     const ig_term term = {.err_color = color, .live = live, .utf8 = utf8, .width = width};

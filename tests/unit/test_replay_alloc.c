@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/workload.h"
+#include "cli/bench/workload.h"
 #include "unit/meter.h"
 #include "unit/nets.h"
 

@@ -4,9 +4,9 @@
 
 #include "base/file.h"
 #include "check.h"
-#include "cli/cli.h"
+#include "cli/app/cli.h"
 #include "cli/data.h"
-#include "cli/signals.h"
+#include "cli/app/signals.h"
 #include "directory.h"
 #include "format/gguf/gguf_stream.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/cmd_train.h"
+#include "cli/train/cmd_train.h"
 
 static const double tolerance = 1e-12; /* a few roundings of numbers near 1 */
 

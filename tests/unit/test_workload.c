@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cli/workload.h"
+#include "cli/bench/workload.h"
 #include "ingot/context.h"
 #include "ingot/grad.h"
 

@@ -1,0 +1,17 @@
+/* cmd_bench_ops.h - the two halves of `ingot bench ops`: matmuls, and all else. */
+#ifndef IG_CLI_CMD_BENCH_OPS_H
+#define IG_CLI_CMD_BENCH_OPS_H
+
+#include "cli/bench/cmd_bench.h"
+
+typedef struct bench_ops {
+    ig_cli *cli;
+    int runs;
+    bench_device device;
+} bench_ops;
+
+/* Measures, then prints a table, or where there is a `root` adds "openblas", "matmul" and
+ * "geometric_mean_ratio" to it. */
+IG_MUST_CHECK ig_status bench_matmul(const bench_ops *bench, json_t *root);
+
+#endif

@@ -1,0 +1,402 @@
+/*
+ * ingot plan - what a step became: levels, chains, barriers, memory.
+ *
+ * Runs a few steps of a workload in Compiled mode, or a few tokens through a model,
+ * and shows the plan that they are replayed from, as a table, as a picture, or as a trace of who
+ * computed what when.  With a profile, each step's time stands beside its bytes and FLOP, and
+ * beside what the machine can do at most, measured in the same minute.
+ */
+#include <string.h>
+
+#include "cli/bench/cmd_bench.h"
+#include "cli/commands/loaded_model.h"
+#include "cli/app/output.h"
+#include "cli/view/plan_view.h"
+#include "cli/app/progress.h"
+#include "cli/app/report_file.h"
+#include "ingot/bench.h"
+#include "ingot/grad.h"
+#include "ingot/report.h"
+#include "model/model_cost.h"
+
+enum { WARMUP = 6, PROFILED = 20, EVENTS = 1 << 18, CEILING_RUNS = 5, TITLE_BYTES = 160 };
+
+typedef struct plan_options {
+    const char *workload, *model, *device, *dot, *svg, *trace;
+    int mode;
+    int64_t threads;
+    ig_workload_sizes sizes;
+    bool profile;
+} plan_options;
+
+static const char *const modes[] = {"compiled", "auto", NULL};
+static const ig_mode mode_of[] = {IG_MODE_COMPILED, IG_MODE_AUTO};
+
+typedef struct planner {
+    ig_cli *cli;
+    const plan_options *options;
+    const ig_workload_type *type;
+    ig_ctx *ctx;           /* the workload's, or lent by the model */
+    ig_workload *workload; /* one of the two */
+    model_options model_options;
+    opened_model model;
+    int64_t rows;            /* tokens that go through the model in a step */
+    double pairs, positions; /* of the profile's steps: that rows have seen, and that were read */
+    bench_device device;
+    char title[TITLE_BYTES];
+    plan_view view;
+    plan_layout *layout;               /* of the picture */
+    json_t *profile;                   /* NULL: none was asked for */
+    double step_ns;                    /* on the clock on the wall, while profiled */
+    double ceilings[IG_CEILING_COUNT]; /* of one thread; 0: not measured */
+} planner;
+
+/* ---- Running ---- */
+
+/* The same tokens again and again: what they are makes no difference to the plan. */
+static ig_status feed(planner *p) {
+    enum { MOST_ROWS = 4096 };
+    static const int32_t tokens[MOST_ROWS];
+    if (ig_session_length(p->model.session, 0) + p->rows > ig_session_ctx_len(p->model.session))
+        IG_TRY(ig_session_truncate(p->model.session, 0, 0));
+    const int64_t first = ig_session_length(p->model.session, 0);
+    p->pairs += ig_seen_by_rows(first, first + p->rows);
+    p->positions += (double)(first + p->rows);
+    return ig_session_feed(p->model.session, 0, tokens, p->rows, NULL);
+}
+
+static ig_status run_steps(planner *p, int64_t steps) {
+    for (int64_t i = 0; i < steps; i++) {
+        if (p->model.session) {
+            IG_TRY(feed(p));
+            continue;
+        }
+        double loss;
+        IG_TRY(ig_workload_next_batch(p->workload));
+        IG_TRY(ig_workload_step(p->workload, &loss));
+    }
+    return IG_OK;
+}
+
+static int64_t events_of_a_run(const ig_ctx *ctx, ig_status *status) {
+    json_t *profile = NULL;
+    *status = ig_json_profile(ctx, &profile);
+    const size_t events = json_array_size(json_object_get(profile, "events"));
+    json_decref(profile);
+    return (int64_t)events;
+}
+
+/* As many steps as there is room for the events of, but not more than are needed. */
+static ig_status take_profile(planner *p) {
+    ig_status status;
+    IG_TRY(ig_profile_begin(p->ctx, EVENTS));
+    IG_TRY(run_steps(p, 1));
+    ig_profile_end(p->ctx);
+    const int64_t events = events_of_a_run(p->ctx, &status);
+    IG_TRY(status);
+    int64_t steps = events > 0 ? EVENTS / 2 / events : PROFILED;
+    steps = steps < 1 ? 1 : steps > PROFILED ? PROFILED : steps;
+
+    IG_TRY(ig_profile_begin(p->ctx, EVENTS));
+    p->pairs = p->positions = 0;
+    const double began = ig_clock_seconds();
+    status = run_steps(p, steps);
+    p->step_ns = (ig_clock_seconds() - began) * 1e9 / (double)steps;
+    p->pairs /= (double)steps;
+    p->positions /= (double)steps;
+    ig_profile_end(p->ctx);
+    return status == IG_OK ? ig_json_profile(p->ctx, &p->profile) : status;
+}
+
+/* What attention reads and computes of a cache is known in a run alone: one layer's in each step.
+ */
+static void add_seen(planner *p) {
+    if (!p->model.session) return;
+    const ig_token_cost cost = ig_session_cost(p->model.session);
+    const double layers = (double)ig_adapter_config(p->model.adapter).n_layers;
+    for (uint32_t i = 0; i < p->view.n_steps; i++) {
+        plan_step *s = &p->view.steps[i];
+        if (strncmp(s->op, "attention_paged", strlen("attention_paged")) != 0) continue;
+        s->bytes += (uint64_t)(p->positions * (double)cost.cache_bytes / layers);
+        s->flop += (uint64_t)(2 * p->pairs * (double)cost.last_seen_products);
+    }
+}
+
+/* Of one thread, since times are a thread's too; the most of several, since neighbours on the
+ * machine can only take away. */
+static ig_status measure_ceilings(planner *p) {
+    const ig_ceiling_options options = {
+        .threads = 1, .seconds = 0.05, .allocator = p->cli->allocator};
+    for (ig_ceiling what = IG_CEILING_READ; what <= IG_CEILING_DOT; what++) {
+        double rates[CEILING_RUNS];
+        for (int i = 0; i < CEILING_RUNS; i++)
+            IG_TRY(ig_ceiling_measure(what, &options, &rates[i]));
+        p->ceilings[what] = bench_spread_of(rates, CEILING_RUNS).max;
+    }
+    return IG_OK;
+}
+
+static ig_status open_workload(planner *p) {
+    const plan_options *o = p->options;
+    IG_TRY(ig_workload_find(o->workload ? o->workload : ig_workload_char_mlp.name, &p->type));
+    ig_run_model(p->cli, p->type->name);
+    IG_TRY(bench_context(p->cli, o->device, o->threads, &p->ctx));
+    IG_TRY(ig_mode_set(p->ctx, mode_of[o->mode]));
+    IG_TRY(ig_workload_create(p->type, p->ctx, o->sizes, &p->workload));
+    p->rows = p->workload->sizes.batch;
+    return IG_OK;
+}
+
+static ig_status open_model(planner *p) {
+    const plan_options *o = p->options;
+    if (o->workload || o->sizes.width || o->sizes.layers)
+        return IG_FAIL(IG_ERR_ARGUMENT, "--model: brings its own sizes, and is no workload");
+    p->rows = o->sizes.batch > 0 ? o->sizes.batch : 1;
+    p->model_options = (model_options){.path = o->model,
+                                       .device = o->device,
+                                       .threads = o->threads,
+                                       .ctx_len = o->sizes.length,
+                                       .chunk = p->rows > 8 ? p->rows : 0};
+    IG_TRY(model_open(p->cli, &p->model_options, &p->model));
+    p->ctx = p->model.ctx;
+    return model_session(&p->model, 0, 1);
+}
+
+static const char *subject(const planner *p) {
+    return p->type ? p->type->name : ig_adapter_architecture(p->model.adapter);
+}
+
+static ig_status make_plan(planner *p) {
+    const plan_options *o = p->options;
+    json_t *plan;
+    IG_TRY(o->model ? open_model(p) : open_workload(p));
+    IG_TRY(run_steps(p, WARMUP));
+    IG_TRY(bench_device_of(p->ctx, &p->device));
+    IG_TRY(ig_json_plan(p->ctx, &plan));
+    IG_TRY(plan_view_init(&p->view, &p->cli->allocator, plan));
+    snprintf(p->title, sizeof p->title, "%s, %s %lld, %s %s, %lld threads", subject(p),
+             p->type ? "batch" : "rows", (long long)p->rows, p->device.name, p->device.isa,
+             (long long)p->device.threads);
+    if (!o->profile && !o->trace) return IG_OK;
+    IG_TRY(take_profile(p));
+    plan_view_add_times(&p->view, p->profile);
+    add_seen(p);
+    return o->profile ? measure_ceilings(p) : IG_OK;
+}
+
+/* ---- Files ---- */
+
+static void print_dot(FILE *to, const void *what) {
+    const planner *p = what;
+    plan_dot_print(to, &p->view, p->title);
+}
+
+static void print_svg(FILE *to, const void *what) {
+    const planner *p = what;
+    plan_svg_print(to, &p->view, p->layout, p->title);
+}
+
+static void print_trace(FILE *to, const void *what) {
+    const planner *p = what;
+    plan_trace_print(to, &p->view, p->profile, p->title);
+}
+
+static ig_status write_files(planner *p) {
+    const plan_options *o = p->options;
+    if (o->dot) IG_TRY(ig_run_write(p->cli, "dot", o->dot, print_dot, p));
+    if (o->trace) IG_TRY(ig_run_write(p->cli, "trace", o->trace, print_trace, p));
+    if (!o->svg) return IG_OK;
+    p->layout = plan_layout_create(&p->view);
+    if (!p->layout) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for its picture", o->svg);
+    return ig_run_write(p->cli, "svg", o->svg, print_svg, p);
+}
+
+/* ---- Results ---- */
+
+static double fill_of(const plan_view *v) {
+    return v->live_bytes > 0 ? (double)v->arena_bytes / (double)v->live_bytes : 1;
+}
+
+static void print_summary(const planner *p) {
+    const plan_view *v = &p->view;
+    char a[IG_UNIT_TEXT_BYTES], b[IG_UNIT_TEXT_BYTES], c[IG_UNIT_TEXT_BYTES];
+    const bool color = p->cli->term.out_color;
+    printf("%s%s%s\n\n", ig_term_style(color, IG_BOLD), p->title, ig_term_style(color, IG_PLAIN));
+    printf("  %u steps in %u chains on %u levels, %llu barriers", v->n_steps, v->n_chains,
+           v->n_levels, (unsigned long long)v->barriers);
+    printf("; %llu parts, %llu copies, %llu buffers\n", (unsigned long long)v->parts,
+           (unsigned long long)v->copies, (unsigned long long)v->buffers);
+    printf("  arena %s: %.2f times the most that lives at once (%s); without sharing %s\n",
+           ig_bytes_text(v->arena_bytes, a), fill_of(v), ig_bytes_text(v->live_bytes, b),
+           ig_bytes_text(v->sum_bytes, c));
+}
+
+static void print_steps(const plan_view *v) {
+    printf("\n  %5s %5s %5s  %-22s %-7s %-22s %12s %12s\n", "step", "level", "chain", "op",
+           "weight", "result", "bytes", "FLOP");
+    for (uint32_t i = 0; i < v->n_steps; i++) {
+        const plan_step *s = &v->steps[i];
+        char bytes[IG_UNIT_TEXT_BYTES], flop[IG_UNIT_TEXT_BYTES];
+        printf("  %5u %5u %5u  %-22s %-7s %-22s %12s %12s\n", i, s->level, s->chain, s->op,
+               s->weight, s->result, ig_count_text(s->bytes, bytes), ig_count_text(s->flop, flop));
+    }
+}
+
+/* How near a thread comes to a ceiling while it works at a step. */
+static double share(const planner *p, uint64_t amount, double ns, ig_ceiling what) {
+    return ns > 0 && p->ceilings[what] > 0 ? (double)amount / ns * 1e9 / p->ceilings[what] : 0;
+}
+
+/* What bounds a step's arithmetic: products of bytes are four times as many a second as of floats.
+ */
+static ig_ceiling arithmetic_of(const plan_step *s) {
+    return s->in_bytes ? IG_CEILING_DOT : IG_CEILING_FMA;
+}
+
+static void print_profile(const planner *p) {
+    const plan_view *v = &p->view;
+    double sum = 0;
+    for (uint32_t i = 0; i < v->n_steps; i++) sum += v->steps[i].ns;
+    printf("\n  %.1f us a step on the clock, watched; %.1f us in kernels, over %lld threads\n",
+           p->step_ns / 1e3, sum / 1e3, (long long)p->device.threads);
+    printf("  a thread reads %.1f GB/s and computes %.1f GFLOP/s at most, with weights in blocks "
+           "%.1f GOP/s of int8;\n  shares are of that (above 100 %% of the reading: it came from a "
+           "cache)\n",
+           p->ceilings[IG_CEILING_READ] / 1e9, p->ceilings[IG_CEILING_FMA] / 1e9,
+           p->ceilings[IG_CEILING_DOT] / 1e9);
+    printf("\n  %5s %5s %5s  %-22s %-7s %-18s %6s %9s %6s %12s %13s %7s %6s %8s %7s\n", "step",
+           "level", "chain", "op", "weight", "result", "calls", "us", "time", "bytes", "FLOP",
+           "GB/s", "of most", "GFLOP/s", "of most");
+    for (uint32_t i = 0; i < v->n_steps; i++) {
+        const plan_step *s = &v->steps[i];
+        char bytes[IG_UNIT_TEXT_BYTES], flop[IG_UNIT_TEXT_BYTES];
+        const double ns = s->ns > 0 ? s->ns : 1;
+        printf(
+            "  %5u %5u %5u  %-22s %-7s %-18s %6.0f %9.2f %4.1f %% %12s %13s %7.1f %5.0f %% %8.1f "
+            "%5.0f %%\n",
+            i, s->level, s->chain, s->op, s->weight, s->result, s->calls, s->ns / 1e3,
+            sum > 0 ? 100 * s->ns / sum : 0, ig_count_text(s->bytes, bytes),
+            ig_count_text(s->flop, flop), (double)s->bytes / ns,
+            100 * share(p, s->bytes, s->ns, IG_CEILING_READ), (double)s->flop / ns,
+            100 * share(p, s->flop, s->ns, arithmetic_of(s)));
+    }
+}
+
+static json_t *profile_json(const planner *p) {
+    json_t *steps = json_array();
+    for (uint32_t i = 0; i < p->view.n_steps; i++) {
+        const plan_step *s = &p->view.steps[i];
+        json_array_append_new(steps,
+                              json_pack("{s:I, s:s, s:s, s:o, s:o, s:I, s:I, s:s, s:o, s:o}",
+                                        "step", (json_int_t)i, "op", s->op, "weight", s->weight,
+                                        "calls", ig_json_real(s->calls), "ns", ig_json_real(s->ns),
+                                        "bytes", (json_int_t)s->bytes, "flop", (json_int_t)s->flop,
+                                        "arithmetic", s->in_bytes ? "int8" : "f32", "share_of_read",
+                                        ig_json_real(share(p, s->bytes, s->ns, IG_CEILING_READ)),
+                                        "share_of_arithmetic",
+                                        ig_json_real(share(p, s->flop, s->ns, arithmetic_of(s)))));
+    }
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "step_ns", ig_json_real(p->step_ns),
+                     "read_bytes_per_s", ig_json_real(p->ceilings[IG_CEILING_READ]),
+                     "fma_flop_per_s", ig_json_real(p->ceilings[IG_CEILING_FMA]), "int8_op_per_s",
+                     ig_json_real(p->ceilings[IG_CEILING_DOT]), "steps", steps);
+}
+
+static ig_status print_json(const planner *p) {
+    const plan_view *v = &p->view;
+    return ig_run_result(
+        p->cli, json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:o, s:I, s:O, s:o}", "schema",
+                          "ingot.plan.v1", "workload", subject(p), "mode", modes[p->options->mode],
+                          "batch", (json_int_t)p->rows, "threads", (json_int_t)p->device.threads,
+                          "device", p->device.name, "instruction_set", p->device.isa, "arena_fill",
+                          ig_json_real(fill_of(v)), "buffers", (json_int_t)v->buffers, "plan",
+                          v->plan, "profile", p->options->profile ? profile_json(p) : json_null()));
+}
+
+/* ---- The command ---- */
+
+static ig_status show(planner *p) {
+    IG_TRY(make_plan(p));
+    IG_TRY(write_files(p));
+    if (p->cli->json) return print_json(p);
+    print_summary(p);
+    if (p->options->profile)
+        print_profile(p);
+    else
+        print_steps(&p->view);
+    return IG_OK;
+}
+
+static ig_status run(ig_cli *cli, const void *options) {
+    planner p = {.cli = cli, .options = options};
+    const ig_status status = show(&p);
+    plan_layout_destroy(&p.view, p.layout);
+    plan_view_deinit(&p.view);
+    json_decref(p.profile);
+    ig_workload_destroy(p.workload);
+    if (!p.model.ctx) ig_ctx_destroy(p.ctx);
+    model_close(&p.model);
+    return status;
+}
+
+static const ig_opt opts[] = {
+    {OPT_TEXT, 'w', "workload", offsetof(plan_options, workload),
+     .help = "what to train; char-mlp if not said", .value = "NAME"},
+    {OPT_TEXT, 'm', "model", offsetof(plan_options, model),
+     .help = "a .gguf or .oam file to run instead", .value = "FILE", .flags = OPT_FILE},
+    {OPT_CHOICE, 0, "mode", offsetof(plan_options, mode),
+     .help = "when the step is recorded: the first, or the third", .value = "MODE",
+     .initial = "compiled", .choices = modes},
+    {OPT_INT, 'b', "batch", offsetof(plan_options, sizes.batch),
+     .help = "samples of a step, or tokens that go through a model at once", .value = "N", .low = 1,
+     .high = 4096},
+    {OPT_INT, 0, "d-model", offsetof(plan_options, sizes.width), .help = "width of tinyllm or gpt",
+     .value = "N", .low = 1, .high = 65536},
+    {OPT_INT, 0, "layers", offsetof(plan_options, sizes.layers), .help = "layers of tinyllm or gpt",
+     .value = "N", .low = 1, .high = 1000},
+    {OPT_INT, 'c', "ctx", offsetof(plan_options, sizes.length),
+     .help = "symbols of a sample of tinyllm or gpt, or a model's context", .value = "N", .low = 1,
+     .high = 1e6},
+    {OPT_FLAG, 0, "profile", offsetof(plan_options, profile),
+     .help = "time each step, and compare with what the machine can do"},
+    {OPT_TEXT, 0, "svg", offsetof(plan_options, svg), .help = "draw the plan into this file",
+     .value = "FILE", .flags = OPT_FILE | OPT_OUTPUT},
+    {OPT_TEXT, 0, "dot", offsetof(plan_options, dot), .help = "the same for graphviz",
+     .value = "FILE", .flags = OPT_FILE | OPT_OUTPUT},
+    {OPT_TEXT, 0, "trace", offsetof(plan_options, trace),
+     .help = "who computed what when, for chrome://tracing or ui.perfetto.dev", .value = "FILE",
+     .flags = OPT_FILE | OPT_OUTPUT},
+    {OPT_INT, 't', "threads", offsetof(plan_options, threads),
+     .help = "how many threads compute; 0: as many as there are processors", .value = "N",
+     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
+    {OPT_TEXT, 0, "device", offsetof(plan_options, device), .help = "where to compute",
+     .value = "NAME", .alias = "backend dev", .env = "INGOT_DEVICE"},
+    {0},
+};
+
+static const char *const examples[] = {
+    "ingot plan --svg plan.svg",
+    "The plan of a training step of char-mlp, as a table and as a picture.",
+    "ingot plan --workload gpt --layers 2 --profile",
+    "Where the time of a transformer's step goes, beside the machine's ceilings.",
+    "ingot plan --workload tinyllm --trace trace.json",
+    "What each thread did when.",
+    "ingot plan -m model.gguf --profile",
+    "Where the time goes when a model makes a token; with -b 64, when it reads a prompt.",
+    NULL,
+};
+
+const ig_command cmd_plan = {
+    .name = "plan",
+    .summary = "show what a step became: levels, chains, barriers, memory",
+    .about = "Trains a workload for a few steps in Compiled mode, or puts a few tokens through a "
+             "model, and shows the plan that the steps are replayed from: its levels and chains, "
+             "where threads wait for each other, how "
+             "much memory it takes and how well that is shared, and each of its steps. The plan "
+             "can be drawn, timed and traced.",
+    .examples = examples,
+    .opts = opts,
+    .options_bytes = sizeof(plan_options),
+    .cancels = true,
+    .run = run,
+};

@@ -1,0 +1,171 @@
+/*
+ * ingot tokenize - show the tokens of a text.
+ *
+ * A line for each token, with its id and what it stands for; with --ids the ids
+ * alone, in one line, for other programs.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "cli/app/cli.h"
+#include "cli/app/output.h"
+#include "cli/app/report_file.h"
+#include "model/gguf/gguf_vocab.h"
+#include "base/utf8.h"
+
+enum { TEXT_MOST = 256 << 20, READ_BYTES = 1 << 16 };
+
+typedef struct tokenize_options {
+    const char *model, *pre, *prompt;
+    bool ids, special;
+} tokenize_options;
+
+typedef struct tokenizing {
+    ig_cli *cli;
+    const tokenize_options *options;
+    ig_tokenizer *tokenizer;
+    char *input; /* what came from stdin */
+    size_t n_input, room;
+    ig_ids ids;
+} tokenizing;
+
+static ig_status read_stdin(tokenizing *z) {
+    for (size_t got = 1; got > 0; z->n_input += got) {
+        if (z->n_input > TEXT_MOST)
+            return IG_FAIL(IG_ERR_ARGUMENT, "standard input: a text of more than %d MiB",
+                           TEXT_MOST >> 20);
+        if (!IG_GROW(&z->cli->allocator, z->input, &z->room, z->n_input + READ_BYTES))
+            return IG_FAIL(IG_ERR_MEMORY, "standard input: no memory for the text");
+        got = fread(z->input + z->n_input, 1, READ_BYTES, stdin);
+    }
+    return ferror(stdin) ? IG_FAIL(IG_ERR_IO, "standard input: cannot be read") : IG_OK;
+}
+
+static ig_status encode(tokenizing *z) {
+    const tokenize_options *o = z->options;
+    if (!o->prompt) IG_TRY(read_stdin(z));
+    const char *text = o->prompt ? o->prompt : z->input;
+    const size_t n_bytes = o->prompt ? strlen(o->prompt) : z->n_input;
+    const unsigned flags = o->special ? IG_ENCODE_ADD_SPECIAL | IG_ENCODE_PARSE_SPECIAL : 0;
+    return ig_tokenizer_encode(z->tokenizer, text, n_bytes, flags, &z->ids);
+}
+
+/* ---- Results ---- */
+
+/* A piece as it can be shown: quoted, with escapes for what is no visible character. */
+static void print_piece(ig_tokenizer_data piece) {
+    putchar('"');
+    for (size_t at = 0, step; at < piece.n_bytes; at += step) {
+        const unsigned char c = (unsigned char)piece.bytes[at];
+        uint32_t point = 0;
+        const bool whole =
+            ig_utf8_next(piece.bytes + at, piece.n_bytes - at, &point, &step) == IG_UTF8_WHOLE;
+        const char *escape = c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\t' ? "\\t" : NULL;
+        if (!whole) step = 1;
+        if (escape)
+            fputs(escape, stdout);
+        else if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (!whole || point < ' ' || (point >= 0x7F && point < 0xA0))
+            for (size_t i = 0; i < step; i++) printf("\\x%02x", (unsigned char)piece.bytes[at + i]);
+        else
+            fwrite(piece.bytes + at, 1, step, stdout);
+    }
+    puts("\"");
+}
+
+static void print_lines(const tokenizing *z) {
+    for (size_t i = 0; i < z->ids.count; i++) {
+        printf("%7d  ", z->ids.at[i]);
+        print_piece(ig_tokenizer_piece(z->tokenizer, z->ids.at[i]));
+    }
+}
+
+static void print_ids(const tokenizing *z) {
+    for (size_t i = 0; i < z->ids.count; i++) printf("%s%d", i ? " " : "", z->ids.at[i]);
+    putchar('\n');
+}
+
+/* A piece as JSON has texts; bytes that are no UTF-8 as an array of numbers. */
+static json_t *piece_json(ig_tokenizer_data piece) {
+    json_t *text = json_stringn(piece.bytes, piece.n_bytes);
+    if (text) return text;
+    json_t *bytes = json_array();
+    for (size_t i = 0; i < piece.n_bytes; i++)
+        json_array_append_new(bytes, json_integer((unsigned char)piece.bytes[i]));
+    return bytes;
+}
+
+static ig_status print_json(const tokenizing *z) {
+    json_t *ids = json_array(), *pieces = json_array();
+    for (size_t i = 0; i < z->ids.count; i++) {
+        json_array_append_new(ids, json_integer(z->ids.at[i]));
+        json_array_append_new(pieces, piece_json(ig_tokenizer_piece(z->tokenizer, z->ids.at[i])));
+    }
+    return ig_run_result(z->cli,
+                         json_pack("{s:s, s:o, s:s, s:i, s:I, s:o, s:o}", "schema",
+                                   "ingot.tokenize.v1", "model", ig_json_text(z->options->model),
+                                   "tokenizer", ig_tokenizer_name(z->tokenizer), "vocabulary",
+                                   ig_tokenizer_vocabulary(z->tokenizer), "n_tokens",
+                                   (json_int_t)z->ids.count, "tokens", ids, "pieces", pieces));
+}
+
+static ig_status print_result(const tokenizing *z) {
+    if (z->cli->json) return print_json(z);
+    if (z->options->ids)
+        print_ids(z);
+    else
+        print_lines(z);
+    return IG_OK;
+}
+
+static ig_status run(ig_cli *cli, const void *options) {
+    tokenizing z = {.cli = cli, .options = options, .ids = {.allocator = &cli->allocator}};
+    ig_run_model(cli, z.options->model);
+    ig_status status =
+        ig_vocab_open(&cli->allocator, z.options->model, z.options->pre, &z.tokenizer);
+    if (status == IG_OK) status = encode(&z);
+    if (status == IG_OK) status = print_result(&z);
+    ig_ids_deinit(&z.ids);
+    ig_free(&cli->allocator, z.input);
+    ig_tokenizer_destroy(z.tokenizer);
+    return status;
+}
+
+static const ig_opt opts[] = {
+    {OPT_TEXT, 'm', "model", offsetof(tokenize_options, model), .value = "FILE",
+     .help = "the model, a .gguf or .oam file", .flags = OPT_REQUIRED | OPT_FILE},
+    {OPT_TEXT, 'p', "prompt", offsetof(tokenize_options, prompt), .value = "TEXT",
+     .help = "the text; without it, standard input is read"},
+    {OPT_FLAG, 0, "ids", offsetof(tokenize_options, ids),
+     .help = "print the ids alone, in one line"},
+    {OPT_FLAG, 0, "special", offsetof(tokenize_options, special),
+     .help = "names of special tokens are these tokens, and BOS and EOS are added as the model "
+             "wants it"},
+    {OPT_TEXT, 0, "pre", offsetof(tokenize_options, pre), .value = "NAME",
+     .help = "split the text as this pre-tokenizer does, not as the one that the file names"},
+    {0},
+};
+
+static const char *const examples[] = {
+    "ingot tokenize -m model.gguf -p 'Hello, world'",
+    "Each token with its id.",
+    "ingot tokenize -m model.gguf --ids < letter.txt",
+    "The ids alone.",
+    "ingot tokenize -m model.gguf --json < letter.txt | jq .n_tokens",
+    "How many there are.",
+    NULL,
+};
+
+const ig_command cmd_tokenize = {
+    .name = "tokenize",
+    .summary = "show the tokens of a text",
+    .about = "Shows how a model's tokenizer cuts a text: every token's id and what it stands for. "
+             "The weights are not read.\n\n"
+             "Without --special the text is plain text: the names of special tokens in it mean "
+             "nothing, and no token is put before or behind it.",
+    .examples = examples,
+    .opts = opts,
+    .options_bytes = sizeof(tokenize_options),
+    .run = run,
+};
