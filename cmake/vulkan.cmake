@@ -22,11 +22,11 @@ if(vulkan_missing)
     message(FATAL_ERROR "Vulkan backend: ${vulkan_missing}")
   endif()
   message(STATUS "Vulkan backend: left out: ${vulkan_missing}")
-  list(FILTER sources EXCLUDE REGEX "src/backend/vulkan/")
+  list(FILTER sources EXCLUDE REGEX "src/backend/vulkan/[a-z]+/")
 else()
   message(STATUS "Vulkan backend: built with ${GLSLC}")
-  list(FILTER sources EXCLUDE REGEX "src/backend/vulkan_absent\\.c$")
-  set(vulkan_kernels ${PROJECT_SOURCE_DIR}/src/backend/vulkan/kernels)
+  list(FILTER sources EXCLUDE REGEX "src/backend/vulkan/absent\\.c$")
+  set(vulkan_kernels ${PROJECT_SOURCE_DIR}/src/backend/vulkan/shaders)
   set(vulkan_include ${PROJECT_BINARY_DIR}/generated)
   set(vulkan_code ${vulkan_include}/backend/vulkan/shaders)
   file(MAKE_DIRECTORY ${vulkan_code}/addressed ${vulkan_code}/bound)
@@ -40,7 +40,7 @@ else()
     # Functions of chain are called by name when programs are made; elementwise computes the same by
     # itself, to the last bit if a driver is given the same words; and glslc falls over matrices that
     # are added up.
-    if(name MATCHES "^(chain|elementwise|matmul_matrix)$")
+    if(name MATCHES "^(chain|elementwise|matmul_coopmat)$")
       set(optimise -O0)
     endif()
     set(addressed_flags ${optimise} --target-env=vulkan1.2)
@@ -58,7 +58,7 @@ else()
   endforeach()
   file(CONFIGURE OUTPUT ${vulkan_code}/words.h CONTENT "${vulkan_words}" @ONLY)
   list(APPEND sources ${vulkan_headers})
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/vulkan/api.c PROPERTIES
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/vulkan/host/api.c PROPERTIES
     COMPILE_DEFINITIONS INGOT_DEBUG=$<CONFIG:Debug>)
 endif()
 add_custom_target(shaders DEPENDS ${vulkan_headers}) # what is generated, for those who only read
