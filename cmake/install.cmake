@@ -26,12 +26,13 @@ file(RELATIVE_PATH pc_to_prefix /prefix/${pc_dir} /prefix)
 configure_file(cmake/ingot.pc.in cmake/ingot.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/cmake/ingot.pc DESTINATION ${pc_dir})
 
-file(GLOB man_pages CONFIGURE_DEPENDS docs/man/*.1)
-install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-
-# The program writes its own completions, so a cross build has none.
+# The program writes its own manual page and completions, so a cross build has none.
 if(NOT CMAKE_CROSSCOMPILING AND NOT INGOT_SANITIZE)
-  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/completions)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/completions ${PROJECT_BINARY_DIR}/man)
+  set(man_page ${PROJECT_BINARY_DIR}/man/ingot.1)
+  add_custom_command(OUTPUT ${man_page} COMMAND ingot_program help --man > ${man_page} VERBATIM)
+  add_custom_target(man_page ALL DEPENDS ${man_page})
+  install(FILES ${man_page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   function(add_completion shell file destination)
     set(path ${PROJECT_BINARY_DIR}/completions/${file})
     add_custom_command(OUTPUT ${path} COMMAND ingot_program completion ${shell} > ${path} VERBATIM)

@@ -1,5 +1,5 @@
 /*
- * Training that goes on elsewhere: the weights, the optimiser and the loss stay
+ * Training that continues on another device: the weights, the optimizer and the loss stay
  * what they are when the device changes.
  */
 #include <ingot/ingot.h>
@@ -10,7 +10,7 @@ enum { WIDTH = 16, STEPS = 10 };
 static ig_status train(ig_module *net, ig_optimizer *optimizer, ig_tensor *x) {
     double loss = 0;
     for (int i = 0; i < STEPS; i++) {
-        ig_tensor *error = ig_mse(ig_module_call(net, x), x); /* y = x is to be learnt */
+        ig_tensor *error = ig_mse(ig_module_call(net, x), x); /* y = x is to be learned */
         IG_TRY(ig_backward(error));
         IG_TRY(ig_optimizer_step(optimizer));
         ig_optimizer_zero_grad(optimizer);

@@ -41,7 +41,7 @@ static ig_status add(ig_module *parent, const char *name, ig_status made, ig_mod
 
 /* Its parameters: embed.weight, 0.norm.weight, 0.up.weight, 0.up.bias, ... head.bias */
 static ig_status tiny_llm_create(ig_ctx *ctx, tiny_llm *m) {
-    IG_TRY(ig_sequence_create(ctx, &m->self));
+    IG_TRY(ig_sequential_create(ctx, &m->self));
     IG_TRY(add(m->self, "embed", ig_embedding_create(ctx, BYTES, WIDTH, &m->embed), &m->embed));
     for (int i = 0; i < LAYERS; i++) {
         block *b = &m->layers[i];
@@ -73,7 +73,7 @@ static ig_status train(ig_module *model, ig_optimizer *optimizer, ig_tensor *inp
     return IG_OK;
 }
 
-/* Spells from the first letter on: each byte is the likeliest after the one before. */
+/* Spells from the first letter: each byte is the most likely one after the byte before it. */
 static ig_status spell(ig_ctx *ctx, ig_module *model) {
     ig_tensor *x;
     int32_t byte = (unsigned char)text[0];
@@ -104,7 +104,7 @@ int main(void) {
     ig_status status = ig_ctx_create(NULL, &ctx);
     if (status == IG_OK) status = tiny_llm_create(ctx, &model);
     if (status == IG_OK)
-        status = ig_adamw_create(model.self, &(ig_adamw_options){.rate = 3e-4}, &optimizer);
+        status = ig_adamw_create(model.self, &(ig_adamw_options){.lr = 3e-4}, &optimizer);
     if (status == IG_OK) status = ig_tensor_create_from(ctx, ids, now, &input);
     if (status == IG_OK) status = ig_tensor_create_from(ctx, ids, next, &target);
     if (status == IG_OK) status = train(model.self, optimizer, input, target);

@@ -20,9 +20,9 @@ static ig_status forward(void *arg) {
     return ig_eval(&l->y, 1);
 }
 
-static void show_progress(void *user, const char *what, uint64_t done, uint64_t total) {
+static void show_progress(void *user, ig_progress_event event, uint64_t done, uint64_t total) {
     (void)user;
-    printf("%s: %3.0f %%\n", what, 100 * (double)done / (double)total);
+    printf("%s: %3.0f %%\n", ig_progress_name(event), 100 * (double)done / (double)total);
 }
 
 static ig_status run(ig_ctx *ctx) {

@@ -8,7 +8,7 @@ enum { SKIPPED = 77 };
 
 int main(int argc, char **argv) {
     for (ig_isa isa = 0; argc == 2 && isa < IG_ISA_COUNT; isa++)
-        if (strcmp(argv[1], ig_isa_name(isa)) == 0 && ig_isa_available(isa)) return 0;
+        if (strcmp(argv[1], ig_cpu_isa_name(isa)) == 0 && ig_isa_available(isa)) return 0;
     printf("this machine does not have %s\n", argc == 2 ? argv[1] : "a set without a name");
     return SKIPPED;
 }

@@ -1,6 +1,8 @@
 /* The public headers as C++ sees them: this file has only to compile. */
 #include "ingot/backend.h"
+#include "ingot/conformance.h"
 #include "ingot/ingot.h"
+#include "ingot/testing.h"
 
 static_assert(IG_SHAPE(4, 3).rank == 2 && IG_SHAPE(4, 3).dim[1] == 3, "IG_SHAPE");
 

@@ -1,8 +1,8 @@
 /*
- * analyzer.h - for clang-tidy alone: IG_FAIL returns the code that it is given.
+ * analyzer.h - only for clang-tidy: makes IG_FAIL return the code that it is given.
  *
- * The library's function does that where the analyzer cannot see it, and without
- * knowing it would go on after every failure as if nothing had happened.
+ * The library's function does so, but the analyzer cannot see it and would continue after every
+ * failure as if nothing had happened.
  */
 #include "ingot/backend.h"
 

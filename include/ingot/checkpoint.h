@@ -1,8 +1,8 @@
 /*
- * checkpoint.h - .oam files: config, weights, optimiser state, progress.
+ * checkpoint.h - .oam files: config, weights, optimizer state, progress.
  *
- * Saving replaces the file whole or not at all.  Loading goes by name and
- * changes nothing unless everything fits.  docs/oam.md has the bytes.
+ * Saving replaces the file atomically.  Loading matches tensors by name and changes
+ * nothing unless everything fits.  docs/oam.md describes the format.
  */
 #ifndef INGOT_CHECKPOINT_H
 #define INGOT_CHECKPOINT_H
@@ -13,41 +13,40 @@
 extern "C" {
 #endif
 
-/* All may be NULL.  The texts are JSON objects and come back as they were given. */
+/* All may be NULL.  The strings are JSON objects, returned verbatim. */
 typedef struct ig_checkpoint_options {
-    ig_optimizer *optimizer; /* its state goes along, so that training can go on */
-    const char *config;      /* what the model is */
-    const char *progress;    /* how far training is */
+    ig_optimizer *optimizer; /* saves its state, so that training can resume */
+    const char *config;      /* of the model */
+    const char *progress;    /* of training */
 } ig_checkpoint_options;
 
-/* Writes all parameters of a module; the file is replaced whole or not at all.  NULL options:
- * weights alone. */
+/* Writes all parameters of a module, replacing the file atomically.  NULL options: weights only. */
 IG_API IG_MUST_CHECK ig_status ig_checkpoint_save(const char *path, ig_module *module,
                                                   const ig_checkpoint_options *options);
 
 /*
- * Fills the parameters of `module`, which must be the file's by name, dtype and
- * shape, none missing and none left over.  With an optimiser, its state,
- * hyper-parameters and step count and the context's step count too, so that
- * training goes on as if it had not stopped: the file must have them then, of the
- * same kind of optimiser, and the context the file's seed (ig_checkpoint_seed).
- * The optimiser must be one of `module`.
+ * Loads the parameters of `module`, which must match the file's by name, dtype and
+ * shape, none missing and none left over.  With an optimizer, also loads its state,
+ * hyperparameters and step count and the context's step count, so that training
+ * resumes as if it had not stopped: the file must then hold them for the same type of
+ * optimizer, and the context must have the file's seed (ig_checkpoint_seed).  The
+ * optimizer must be one of `module`.
  */
 IG_API IG_MUST_CHECK ig_status ig_checkpoint_load(const char *path, ig_module *module,
                                                   ig_optimizer *optimizer /* NULL: weights */);
 
-/* A .oam file, mapped and checked but for the tensors' bytes; what the accessors return is lent. */
+/* A mapped .oam file, checked except for the tensors' bytes; accessors return borrowed memory. */
 typedef struct ig_checkpoint ig_checkpoint;
 
 typedef enum ig_checkpoint_role { IG_ROLE_WEIGHT, IG_ROLE_OPTIMIZER } ig_checkpoint_role;
 
 typedef struct ig_checkpoint_tensor {
-    const char *name; /* of optimiser state: the parameter's, then "#mean" or "#variance" */
+    const char *name; /* of optimizer state: the parameter's, then "#mean" or "#variance" */
     ig_checkpoint_role role;
     ig_desc desc;
-    const void *bytes; /* in the mapped file, 64-byte aligned; verify tells if they are whole */
+    const void *bytes; /* in the mapped file, 64-byte aligned; ig_checkpoint_verify() checks them */
     uint64_t n_bytes;
-    uint64_t offset, checksum; /* from the begin of the file; XXH3-64 */
+    uint64_t offset, checksum; /* from the beginning of the file; XXH3-64 */
 } ig_checkpoint_tensor;
 
 /* The caller owns it until it is closed. */
@@ -55,20 +54,20 @@ IG_API IG_MUST_CHECK ig_status ig_checkpoint_open(const char *path, ig_checkpoin
 IG_API void ig_checkpoint_close(ig_checkpoint *checkpoint);
 
 /*
- * As ig_checkpoint_load() for weights alone, but they are not copied: parameters
- * lie in the mapped file, which stays open as long as they do.  Where they are
- * written to, pages become the process's own; the file does not change.
+ * Like ig_checkpoint_load() for weights alone, without copying: parameters refer to
+ * the mapped file, which stays open as long as they do.  Writing to a parameter
+ * copies its OS pages; the file does not change.
  */
 IG_API IG_MUST_CHECK ig_status ig_checkpoint_adopt(ig_checkpoint *checkpoint, ig_module *module);
 
-/* The rest of it: the optimiser's state and the step counts. */
+/* Loads the rest: the optimizer's state and the step counts. */
 IG_API IG_MUST_CHECK ig_status ig_checkpoint_load_optimizer(const ig_checkpoint *checkpoint,
                                                             ig_optimizer *optimizer);
 
-/* Reads every byte and compares the checksums; names what is damaged first. */
+/* Reads every byte and compares the checksums; the error names the first corrupt tensor. */
 IG_API IG_MUST_CHECK ig_status ig_checkpoint_verify(const ig_checkpoint *checkpoint);
 
-/* What the file says; texts and bytes are lent until it is closed. */
+/* Contents of the file; strings and bytes are borrowed until it is closed. */
 IG_API uint32_t ig_checkpoint_version(const ig_checkpoint *checkpoint);
 IG_API const char *ig_checkpoint_config(const ig_checkpoint *checkpoint);    /* "{}" if none */
 IG_API const char *ig_checkpoint_progress(const ig_checkpoint *checkpoint);  /* "{}" if none */

@@ -1,8 +1,8 @@
 /*
  * context.h - the one object everything else hangs from.
  *
- * There is no global state and nothing to initialise first: two contexts share
- * nothing.  A context and what was made from it belong to one thread at a time.
+ * There is no global state and nothing to initialize first: two contexts share
+ * nothing.  A context and everything created from it belong to one thread at a time.
  */
 #ifndef INGOT_CONTEXT_H
 #define INGOT_CONTEXT_H
@@ -13,114 +13,156 @@
 extern "C" {
 #endif
 
-/* Where a context takes its memory from.  Both functions may be called from several threads. */
+/* The allocator of a context.  Both functions may be called from several threads. */
 typedef struct ig_allocator {
-    void *(*alloc)(void *user, size_t bytes, size_t alignment); /* NULL: none left */
+    void *(*alloc)(void *user, size_t bytes, size_t alignment); /* NULL: out of memory */
     void (*free)(void *user, void *p);                          /* never NULL */
     void *user;
 } ig_allocator;
 
-/* How devices that compile programs shall do it; what a device does not know it ignores. */
+/* A string with its length, without a 0 at its end.  Borrowed: the function that returns one says
+ * from what and for how long. */
+typedef struct ig_string_view {
+    const char *bytes;
+    size_t n_bytes;
+} ig_string_view;
+
+/* A string that grows and ends with a 0, once there are bytes.  {0} is empty, with malloc's memory;
+ * the owner deinits it. */
+typedef struct ig_string {
+    const ig_allocator *allocator; /* borrowed; NULL: malloc's */
+    char *bytes;
+    size_t n_bytes, room;
+} ig_string;
+/* Frees the bytes, and leaves an empty string with the same allocator. */
+IG_API void ig_string_deinit(ig_string *string);
+
+/* Options for devices that compile programs.  A level or a precision that the device does not read
+ * is IG_ERR_ARGUMENT; config.json's are for the devices that do. */
 typedef struct ig_compile_options {
-    int optimization_level;  /* 1: fast to compile, 3: fast to run */
-    const char *precision;   /* "f32", "bf16", "int8" */
-    const char *batch_sizes; /* "1,8,64": rows that there shall be programs for */
+    int optimization_level;  /* 1: compile fast, 3: run fast */
+    const char *precision;   /* "f32", "f16" or "fp16", "bf16", "int8" */
+    const char *batch_sizes; /* "1,8,64": batch sizes to compile programs for */
 } ig_compile_options;
+
+/* What a long job reports.  COMPILE and PACK count the steps of a plan and never decrease; LOAD and
+ * WEIGHTS_* count bytes, PROGRAMS_* programs. */
+typedef enum ig_progress_event {
+    IG_PROGRESS_LOAD,            /* a file that is not mapped is read, or its checksums are */
+    IG_PROGRESS_COMPILE,         /* the device compiles a plan */
+    IG_PROGRESS_PACK,            /* weights are packed for a device that does not compile */
+    IG_PROGRESS_PROGRAMS_CACHED, /* the compile cache provided programs */
+    IG_PROGRESS_PROGRAMS_STORED,
+    IG_PROGRESS_WEIGHTS_CACHED, /* the compile cache provided packed weights */
+    IG_PROGRESS_WEIGHTS_STORED,
+} ig_progress_event;
+
+IG_API const char *ig_progress_name(ig_progress_event event); /* "load", "compile", ...; static */
 
 /* Zero means the default, for every field here and in every options struct. */
 typedef struct ig_ctx_options {
-    /* "auto", "cpu", "gpu:1", "npu", "vulkan:0": device.h.  Else INGOT_DEVICE, else RM_DEVICE, else
-     * what the user's config.json says, else "auto". */
+    /* "auto", "cpu", "gpu:1", "npu", "vulkan:0": see device.h.  NULL: INGOT_DEVICE, else RM_DEVICE,
+     * else the user's config.json, else "auto". */
     const char *device;
-    int threads;   /* as many as the process may use */
-    uint64_t seed; /* of parameters that are drawn, and of dropout */
-    bool strict; /* another device than the one asked for is an error; so too if config.json says */
-    bool verbose; /* what happens goes to stderr, where there is no log(); likewise */
+    int threads;   /* 0: as many as the process may use */
+    uint64_t seed; /* of parameter initialization and dropout */
+    bool strict;   /* a fallback to another device is an error; config.json can set it, too */
+    bool verbose;  /* log to stderr unless there is a log(); config.json can set it, too */
 
-    /* What happens, in words.  NULL: silence. */
+    /* Receives log messages.  NULL: no logging. */
     void (*log)(void *user, ig_log_level level, const char *text);
-    /* How far a long job is: "compile" and "pack", of a plan's programs, never goes back; "from the
-     * cache" is how many programs of a plan were there already, "to the cache" how many of it are
-     * kept now; "weights from the cache" and "weights to the cache" are bytes so far.  NULL: nobody
-     * asks. */
-    void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
-    /* Asked between steps of a long job and before every run; true: it ends with
+    /* Progress of a long job.  NULL: no callback. */
+    void (*progress)(void *user, ig_progress_event event, uint64_t done, uint64_t total);
+    /* Called between steps of a long job and before every run; true ends it with
      * IG_ERR_CANCELLED. */
     bool (*cancel)(void *user);
     void *user; /* of these three, and of accept_plugin */
 
     ig_allocator allocator; /* both functions or neither */
 
-    /* Plugins to look for besides INGOT_PLUGIN_PATH and those of the installation: absolute paths
-     * of folders and libraries, with ':' between.  "/a/b.so#sha256=9f86..." is that very file. */
+    /* Plugins besides INGOT_PLUGIN_PATH and those of the installation: absolute paths of folders
+     * and libraries, separated by ':'.  "/a/b.so#sha256=9f86..." pins the file's content. */
     const char *plugins;
-    /* Asked before a plugin is loaded; false: it is not, for the reason given to IG_FAIL().  NULL:
-     * all that are safe to load are. */
+    /* Called before a plugin is loaded; false rejects it for the reason given to IG_FAIL().  NULL:
+     * accepts every plugin whose file is safe to load. */
     bool (*accept_plugin)(void *user, const char *path);
-    /* Each plugin runs in a process of its own: one that crashes, or gives no answer for a minute
-     * (INGOT_PLUGIN_SECONDS), is a device that failed, and another one goes on. */
+    /* Runs each plugin in its own process: if it crashes, or hangs for a minute
+     * (INGOT_PLUGIN_SECONDS), its device has failed and another device takes over. */
     bool isolate_plugins;
 
-    /* The first thing when the context is destroyed: the last moment to ask for its report. */
-    void (*closing)(void *user, const ig_ctx *ctx);
+    /* Called first when the context is destroyed: the last chance to get its report. */
+    void (*on_destroy)(void *user, const ig_ctx *ctx);
 
-    ig_compile_options compile; /* each field, else what config.json says */
-    const char *cache_dir; /* of compiled programs; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else
-                              what config.json says, else $XDG_CACHE_HOME/ingot */
-    bool no_cache;         /* nothing is read from there or kept */
-    bool cache_weights;    /* weights that a device has packed are kept there, too */
-    uint64_t cache_bytes; /* of all programs; the least recently used go.  IG_CACHE_BYTES_DEFAULT */
+    ig_compile_options compile; /* unset fields: config.json's */
+    const char *cache_dir; /* of the compile cache; NULL: INGOT_CACHE_DIR, else RM_CACHE_DIR, else
+                              config.json's, else $XDG_CACHE_HOME/ingot */
+    bool no_cache;         /* neither reads nor writes the compile cache */
+    bool cache_packed_weights; /* stores packed weights in the compile cache, too */
+    uint64_t cache_bytes;      /* limit of the compile cache, which evicts the least recently used
+                                  programs; 0: IG_CACHE_BYTES_DEFAULT */
 
-    uint64_t memory_bytes; /* that tensors, plans and packed weights may take on each device; more
-                              is IG_ERR_MEMORY, but weights are read as they lie instead.  As much
-                              as there is */
+    uint64_t memory_bytes; /* limit for tensors, plans and packed weights on each device; beyond it
+                              weights stay unpacked and anything else is IG_ERR_MEMORY.  0: none */
+    /* Uses a device whose self-test gives wrong numbers, which is IG_ERR_DEVICE otherwise. `device`
+     * must name its backend ("null", "vendor:1"), not a class of devices. */
+    bool unsafe_device;
 } ig_ctx_options;
 
 #define IG_CACHE_BYTES_DEFAULT (UINT64_C(4) << 30)
 
 /*
- * NULL options are all defaults.  What they leave open is taken from the
- * environment, and then from $XDG_CONFIG_HOME/ingot/config.json (~/.config/...):
+ * NULL options: all defaults.  Unset options come from the environment, then from
+ * $XDG_CONFIG_HOME/ingot/config.json (~/.config/...):
  *     {"device": "npu", "plugins": ["/opt/vendor/npu.so"], "cache_dir": "/var/cache/ingot",
  *      "compile_options": {"optimization_level": 3, "precision": "bf16", "batch_sizes": [1, 8]},
  *      "strict": true, "verbose": true}
  */
 IG_API IG_MUST_CHECK ig_status ig_ctx_create(const ig_ctx_options *options, ig_ctx **out);
 
-/* The folder below which a context with these options keeps compiled programs. */
+/* The folder of the compile cache of a context with these options. */
 IG_API IG_MUST_CHECK ig_status ig_cache_dir(const ig_ctx_options *options, char *out,
                                             size_t out_bytes);
 
-/* Tensors, modules and optimisers of the context must have been released before. */
+/* Tensors, modules and optimizers of the context must be released first. */
 IG_API void ig_ctx_destroy(ig_ctx *ctx);
 
 /*
- * Goes on with another device, between two steps: tensors, optimisers, captures
- * and sessions stay what they are, and what they compute next is computed there.
- * If this fails, everything is as it was.  The memory of the old device is given
- * back.
+ * Switches to another device, between two steps: tensors, optimizers, captures and
+ * sessions remain valid and run there from now on.  On failure nothing changes.
+ * Releases the memory of the old device.
  */
 IG_API IG_MUST_CHECK ig_status ig_switch_device(ig_ctx *ctx, const char *device);
 
-/* Gives back the memory that is kept to be used again; what is in use stays. */
+/* Waits for all that the device was given.  At the end of a stage it makes the clock show the
+ * stage's own time on a device that works asynchronously. */
+IG_API IG_MUST_CHECK ig_status ig_ctx_synchronize(ig_ctx *ctx);
+
+/* Releases pooled memory that is not in use. */
 IG_API void ig_ctx_release_memory(ig_ctx *ctx);
 
-/* As the context was made. */
+/* Properties of the context. */
 IG_API uint64_t ig_ctx_seed(const ig_ctx *ctx);
-IG_API const char *ig_ctx_device(const ig_ctx *ctx);    /* as it was resolved, "cpu:0" say; lent */
-IG_API uint32_t ig_ctx_device_class(const ig_ctx *ctx); /* of it: ig_device_class of backend.h */
-IG_API const char *ig_ctx_batch_sizes(const ig_ctx *ctx); /* of the compile options; "": not said */
-IG_API const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx); /* lent */
-/* For who works long on a context's behalf: calls progress() of its options, where there is one.
- * False: cancel() says that it is to end. */
-IG_API bool ig_ctx_tell(const ig_ctx *ctx, const char *what, uint64_t done, uint64_t total);
+IG_API const char *ig_ctx_device(const ig_ctx *ctx);    /* as resolved, such as "cpu:0"; borrowed */
+IG_API uint32_t ig_ctx_device_class(const ig_ctx *ctx); /* ig_device_class of backend.h */
+IG_API const char *ig_ctx_batch_sizes(const ig_ctx *ctx); /* of the compile options; "": unset */
+IG_API const ig_allocator *ig_ctx_allocator(const ig_ctx *ctx); /* borrowed */
+/* For long jobs outside the library: calls progress() of the context's options, if set.  False:
+ * cancel() asks the job to end. */
+IG_API bool ig_ctx_progress(const ig_ctx *ctx, ig_progress_event event, uint64_t done,
+                            uint64_t total);
+
+/* Attaches data of the caller's to the context.  The key is an address of the caller's own, such as
+ * that of a static variable, and is used once.  The context owns the data: ig_ctx_destroy() calls
+ * destroy(data) last, newest first; NULL: no callback.  On failure the caller owns them. */
+IG_API IG_MUST_CHECK ig_status ig_ctx_attach(ig_ctx *ctx, const void *key, void *data,
+                                             void (*destroy)(void *data));
+IG_API void *ig_ctx_attached(const ig_ctx *ctx, const void *key); /* borrowed; NULL: none */
 
 /*
- * Tensors that ops make between begin and end go at end, unless retained; scopes
- * nest.  Outside of every scope they go when the next step begins: with the
- * first op after an optimiser's step or an ig_step_end().  The end of an
- * outermost scope in which something was computed ends a step, too: what was made
- * before it, outside of it, then goes with the next op as well.
+ * The end of a scope releases the tensors that ops created since its beginning,
+ * unless retained; scopes nest.  Tensors outside all scopes are released when the next
+ * step begins: with the first op after an optimizer step or an ig_ctx_step_end().  The
+ * end of an outermost scope in which an op ran also ends a step.
  */
 IG_API void ig_scope_begin(ig_ctx *ctx);
 IG_API void ig_scope_end(ig_ctx *ctx);

@@ -1,23 +1,29 @@
 /*
- * ingot.h - the whole public API.  Start with context.h, then tensor.h and ops.h.
+ * ingot.h - the entire public API.  Start with context.h, then tensor.h and ops.h.
  */
 #ifndef INGOT_H
 #define INGOT_H
 
-#include "ingot/batch.h"      /* the production route */
-#include "ingot/bench.h"      /* what the machine can do at most */
+#include "ingot/arch.h"       /* architectures of your own */
+#include "ingot/batch.h"      /* dispatches by hand */
+#include "ingot/bench.h"      /* the roofline of the machine */
+#include "ingot/chat.h"       /* chat templates */
 #include "ingot/checkpoint.h" /* .oam files */
 #include "ingot/context.h"    /* ig_ctx: device, threads, memory, scopes */
+#include "ingot/convert.h"    /* GGUF from folders, quantization */
+#include "ingot/data.h"       /* training text in windows */
+#include "ingot/gguf.h"       /* keys and tensors of GGUF files */
 #include "ingot/grad.h"       /* backward, modes, steps */
-#include "ingot/graph.h"      /* capture and replay by hand */
+#include "ingot/graph.h"      /* explicit capture and replay */
 #include "ingot/model.h"      /* models by name and by file */
-#include "ingot/nn.h"         /* layers, optimisers */
-#include "ingot/ops.h"        /* what can be computed */
-#include "ingot/packing.h"    /* weights as devices like them */
-#include "ingot/report.h"     /* what happened */
-#include "ingot/session.h"    /* texts going through a model */
-#include "ingot/status.h"     /* how calls fail */
+#include "ingot/nn.h"         /* layers, optimizers */
+#include "ingot/ops.h"        /* ops */
+#include "ingot/packing.h"    /* packed weights */
+#include "ingot/report.h"     /* counters, timeline, profile */
+#include "ingot/session.h"    /* inference over a paged KV cache */
+#include "ingot/status.h"     /* errors */
 #include "ingot/tensor.h"     /* dtype, shape, tensor */
+#include "ingot/tokenizer.h"  /* text to tokens and back */
 
-/* Not here: backend.h, for those who write one. */
+/* Not included: backend.h and conformance.h, for authors of backends; device.h; testing.h. */
 #endif

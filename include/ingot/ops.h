@@ -1,14 +1,14 @@
 /*
- * ops.h - what can be computed.
+ * ops.h - ops on tensors.
  *
- * Ops never return NULL, so they nest: one whose inputs do not fit returns a
- * poisoned tensor, and so does every op that is given one.  The first such
- * failure is reported, with its words, by the next call that evaluates: read,
- * backward, an optimiser's step, ig_eval().  After that the context goes on as
- * before.  The tensor that an op returns belongs to the innermost scope.
+ * Ops never return NULL, so calls nest: an op whose inputs do not fit returns a
+ * poisoned tensor, and so does every op with a poisoned input.  The next call that
+ * evaluates reports the first such failure: read, backward, an optimizer's step,
+ * ig_eval().  Then the context continues normally.  The innermost scope owns the
+ * tensor that an op returns.
  *
- * Negative axes count from the last dimension.  Indices that point outside of
- * what they index give NaN (0 for integers), and add to nothing.
+ * Negative axes count from the last dimension.  Out-of-range indices yield NaN (0 for
+ * integers) and scatter nothing.
  */
 #ifndef INGOT_OPS_H
 #define INGOT_OPS_H
@@ -20,14 +20,14 @@
 extern "C" {
 #endif
 
-/* Element by element; shapes broadcast, as in NumPy. */
+/* Elementwise; shapes broadcast as in NumPy. */
 IG_API ig_tensor *ig_add(ig_tensor *a, ig_tensor *b);
 IG_API ig_tensor *ig_sub(ig_tensor *a, ig_tensor *b);
 IG_API ig_tensor *ig_mul(ig_tensor *a, ig_tensor *b);
 IG_API ig_tensor *ig_div(ig_tensor *a, ig_tensor *b);
 IG_API ig_tensor *ig_equal(ig_tensor *a, ig_tensor *b); /* 1 or 0; nothing flows back */
 
-/* Element by element. */
+/* Elementwise. */
 IG_API ig_tensor *ig_scale(ig_tensor *x, double scale, double shift); /* scale x + shift */
 IG_API ig_tensor *ig_neg(ig_tensor *x);
 IG_API ig_tensor *ig_exp(ig_tensor *x);
@@ -41,129 +41,131 @@ IG_API ig_tensor *ig_silu(ig_tensor *x);     /* x sigmoid(x) */
 IG_API ig_tensor *ig_softplus(ig_tensor *x); /* log(1 + exp(x)) */
 IG_API ig_tensor *ig_positive(ig_tensor *x); /* 1 where x > 0, else 0; nothing flows back */
 IG_API ig_tensor *ig_cast(ig_tensor *x, ig_dtype dtype);
-/* x, rounded to what `dtype` can hold; what flows back is not. */
+/* x rounded to the precision of `dtype`; the gradient is not rounded. */
 IG_API ig_tensor *ig_round_to(ig_tensor *x, ig_dtype dtype);
-IG_API ig_tensor *ig_copy(ig_tensor *x); /* the same elements, packed, in memory of their own */
+IG_API ig_tensor *ig_copy(ig_tensor *x); /* contiguous, in new memory */
 
-/* Zeroes a share `p` of the elements, others, every step, and divides the rest by 1 - p. */
+/* Zeroes a fraction `p` of the elements, drawn every step, and divides the rest by 1 - p. */
 IG_API ig_tensor *ig_dropout(ig_tensor *x, double p);
 
-/* A tensor that is `value` everywhere; takes the memory of one element. */
+/* A tensor filled with `value`; takes the memory of one element. */
 IG_API ig_tensor *ig_full(ig_ctx *ctx, ig_desc desc, double value);
 
-/* Views: other shapes on the same bytes.  A reshape copies where strides cannot express it. */
-IG_API ig_tensor *ig_reshape(ig_tensor *x, ig_shape shape); /* one extent may be -1: what is left */
+/* Views of the same memory.  reshape copies if strides cannot express the result. */
+IG_API ig_tensor *ig_reshape(ig_tensor *x, ig_shape shape); /* one extent may be -1: inferred */
 IG_API ig_tensor *ig_transpose(ig_tensor *x, int axis_a, int axis_b);
 /* Dimension d of the result is dimension axes[d] of x; n_axes is the rank of x. */
 IG_API ig_tensor *ig_permute(ig_tensor *x, const int *axes, int n_axes);
 IG_API ig_tensor *ig_slice(ig_tensor *x, int axis, int64_t begin, int64_t end); /* [begin, end) */
 IG_API ig_tensor *ig_broadcast(ig_tensor *x, ig_shape shape);
 
-/* Elements moved about. */
+/* Data movement. */
 IG_API ig_tensor *ig_pad(ig_tensor *x, int axis, int64_t before, int64_t after); /* with zeros */
 IG_API ig_tensor *ig_concat(ig_tensor *const *x, int count, int axis);
 IG_API ig_tensor *ig_gather(ig_tensor *x, ig_tensor *index, int axis);
 IG_API ig_tensor *ig_scatter_add(ig_tensor *x, ig_tensor *index, ig_tensor *src, int axis);
 IG_API ig_tensor *ig_embedding(ig_tensor *table, ig_tensor *ids); /* [v, d], [...] -> [..., d] */
 
-/* Over some axes; with n_axes 0, over all.  IG_KEEP leaves reduced dimensions in, as 1. */
-typedef enum ig_keep { IG_DROP, IG_KEEP } ig_keep;
-IG_API ig_tensor *ig_sum(ig_tensor *x, const int *axes, int n_axes, ig_keep keep);
-IG_API ig_tensor *ig_mean(ig_tensor *x, const int *axes, int n_axes, ig_keep keep);
-IG_API ig_tensor *ig_max(ig_tensor *x, const int *axes, int n_axes, ig_keep keep);
-IG_API ig_tensor *ig_argmax(ig_tensor *x, int axis); /* i32, without the axis */
+/* Over the given axes; n_axes 0: over all.  IG_KEEP_DIM keeps reduced dimensions, with extent 1. */
+typedef enum ig_keepdim { IG_DROP_DIM, IG_KEEP_DIM } ig_keepdim;
+IG_API ig_tensor *ig_sum(ig_tensor *x, const int *axes, int n_axes, ig_keepdim keep);
+IG_API ig_tensor *ig_mean(ig_tensor *x, const int *axes, int n_axes, ig_keepdim keep);
+IG_API ig_tensor *ig_max(ig_tensor *x, const int *axes, int n_axes, ig_keepdim keep);
+IG_API ig_tensor *ig_argmax(ig_tensor *x, int axis); /* i32; the axis is removed */
 
-/* Along one axis: exp(x) as shares of its sum, and the logarithm of that. */
+/* Along one axis. */
 IG_API ig_tensor *ig_softmax(ig_tensor *x, int axis);
 IG_API ig_tensor *ig_log_softmax(ig_tensor *x, int axis);
 
-/* Losses: scalars.  Logits [..., n] and targets [...] in i32; the mean over all rows. */
+/* Losses: scalars.  Logits [..., n] and i32 targets [...]; the mean over all rows. */
 IG_API ig_tensor *ig_cross_entropy(ig_tensor *logits, ig_tensor *targets);
 IG_API ig_tensor *ig_mse(ig_tensor *got, ig_tensor *want);
 
-/* Along the last dimension n; w and b are [n], or NULL: ones and zeros. */
+/* Along the last dimension n; w and b are [n]; NULL: ones and zeros. */
 IG_API ig_tensor *ig_rms_norm(ig_tensor *x, ig_tensor *w, float eps);
 IG_API ig_tensor *ig_layer_norm(ig_tensor *x, ig_tensor *w, ig_tensor *b, float eps);
 
 /* [..., m, k] x [..., k, n] -> [..., m, n]; leading dimensions broadcast. */
 IG_API ig_tensor *ig_matmul(ig_tensor *a, ig_tensor *b);
 
-/* The same with either side transposed, plus a bias [n] unless it is NULL. */
+/* The same with either side transposed, plus a bias [n] if not NULL. */
 typedef struct ig_matmul_options {
     bool transpose_a, transpose_b;
     ig_tensor *bias;
 } ig_matmul_options;
 IG_API ig_tensor *ig_matmul_with(ig_tensor *a, ig_tensor *b, ig_matmul_options options);
 
-/* x [..., t, h, d] turned by positions [t] or [..., t] (i32); factors [dims / 2] or NULL. */
+/* RoPE: x [..., t, h, d], positions [t] or [..., t] (i32), freq_factors [rotary_dims / 2] or NULL.
+ */
 typedef struct ig_rope_options {
-    float base, scale; /* 10000, 1 */
-    int dims;          /* all d */
-    ig_rope_form form;
-    ig_tensor *factors;
-    float magnitude; /* 1: of what turns */
+    float freq_base, freq_scale; /* 0: 10000, 1 */
+    int rotary_dims;             /* 0: all d */
+    ig_rope_type type;
+    ig_tensor *freq_factors;
+    float mscale; /* 0: 1; multiplies the rotated elements */
 } ig_rope_options;
 IG_API ig_tensor *ig_rope(ig_tensor *x, ig_tensor *positions, ig_rope_options options);
 
 /* q [b, t, h, d], k [b, s, g, d], v [b, s, g, e] -> [b, t, h, e]; g divides h. */
 typedef struct ig_attention_options {
-    float scale; /* 1 / sqrt(d) */
-    bool causal; /* row i of t sees the keys up to i + s - t */
+    float scale; /* 0: 1 / sqrt(d) */
+    bool causal; /* query i of t attends to keys up to i + s - t */
 } ig_attention_options;
 IG_API ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v,
                                ig_attention_options options);
 
-/* The same over a paged cache: q [r, h, d], pages [p, 64, g, d] and [p, 64, g, e], the table of
- * each sequence's pages [s, m], and of each row its sequence [r] and its position there [r], in
- * i32. Pages are F32, F16, BF16 or Q8_0.  Nothing flows back.  With sinks [h], the weights of head
- * i sum up to less than 1, as if there were a position of score sinks[i] and values 0. */
-typedef struct ig_paged {
-    ig_tensor *k_pages, *v_pages, *page_table, *row_seq, *row_pos;
-    uint32_t window;  /* a row sees so many positions, its own the last; 0: all */
-    float softcap;    /* scores become softcap tanh(score / softcap); 0: they stay */
-    ig_tensor *sinks; /* NULL: there are none */
-} ig_paged;
-IG_API ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale);
+/* Attention over a paged KV cache: q [r, h, d], pages [p, 64, g, d] and [p, 64, g, e], page table
+ * [sequences, m], and for each token its sequence [r] and position [r], all i32.  Pages are F32,
+ * F16, BF16 or Q8_0.  No gradient.  Attention sinks [h] act as one more key of score sinks[i] and
+ * value 0. */
+typedef struct ig_paged_kv {
+    ig_tensor *k_pages, *v_pages, *page_table, *token_seq, *token_pos;
+    uint32_t
+        window;    /* sliding window: positions that a token attends to, its own included; 0: all */
+    float softcap; /* scores become softcap tanh(score / softcap); 0: off */
+    ig_tensor *sinks; /* NULL: none */
+} ig_paged_kv;
+IG_API ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged_kv cache, float scale);
 
 /*
- * Mixtures of experts: each of t rows goes to a few of e experts, and all shapes
- * stay what they are whatever was chosen.  op.def says what each step gives.
+ * Mixture of experts (MoE): each of t tokens goes to k of e experts; shapes do not
+ * depend on the routing.  op.def defines each step.
  *
- *     routed = ig_route(logits, {.count = k})            of logits [t, e]
+ *     routed = ig_route(logits, {.top_k = k})            logits [t, e]
  *     groups = ig_group_rows(routed.ids, e)
- *     y = ig_embedding(x, groups.rows)                   x [t, d] -> rows by expert
+ *     y = ig_embedding(x, groups.rows)                   x [t, d] -> rows grouped by expert
  *     y = ig_matmul_grouped(y, w, groups.offsets)        w [e, n, d], of any type
- *     y = ig_combine(y, groups.places, routed.weights)   -> [t, n]
+ *     y = ig_combine(y, groups.inverse, routed.weights)   -> [t, n]
  */
 typedef struct ig_route_options {
-    int count;        /* experts for each row */
-    bool renormalise; /* their weights sum up to 1 */
+    int top_k;      /* experts per token */
+    bool norm_topk; /* normalize their weights to sum 1 */
 } ig_route_options;
 typedef struct ig_routed {
     ig_tensor *ids, *weights;
 } ig_routed;
 IG_API ig_routed ig_route(ig_tensor *logits, ig_route_options options);
 
-/* Rows by expert, [t k]: which row each is, where each row's went, [t, k], and where each expert's
- * begin, [e + 1]; then the products of each with its own matrix, and the sums by weight. */
+/* Grouping by expert: rows [t k] are the source tokens, inverse [t, k] the grouped row of each
+ * choice, offsets [e + 1] the first row of each expert. */
 typedef struct ig_groups {
-    ig_tensor *rows, *places, *offsets;
+    ig_tensor *rows, *inverse, *offsets;
 } ig_groups;
 IG_API ig_groups ig_group_rows(ig_tensor *ids, int64_t experts);
 IG_API ig_tensor *ig_matmul_grouped(ig_tensor *x, ig_tensor *w, ig_tensor *offsets);
-IG_API ig_tensor *ig_combine(ig_tensor *y, ig_tensor *places, ig_tensor *weights);
+IG_API ig_tensor *ig_combine(ig_tensor *y, ig_tensor *inverse, ig_tensor *weights);
 
-/* Runs what is needed for these tensors; reports the first failure among their makers. */
+/* Runs the ops that these tensors depend on; reports the first failure among them. */
 IG_API IG_MUST_CHECK ig_status ig_eval(ig_tensor *const *tensors, int count);
 
-/* For functions that return tensors as ops do: makes the thread's last failure stick to the
- * context, unless an earlier one does, and returns a poisoned tensor. if (heads < 1) return
- * ig_poison(ctx, IG_FAIL(IG_ERR_ARGUMENT, "heads: %d", heads)); */
+/* For functions that return tensors as ops do: records the thread's last failure in the context,
+ * unless an earlier one is pending, and returns a poisoned tensor:
+ * if (heads < 1) return ig_poison(ctx, IG_FAIL(IG_ERR_ARGUMENT, "heads: %d", heads)); */
 IG_API ig_tensor *ig_poison(ig_ctx *ctx, ig_status status);
 
-/* ---- Updates: they write to tensors that a caller owns.  Optimisers are made of them. ---- */
+/* ---- Updates: ops that write to tensors in place, as optimizers need ---- */
 
-/* A number that changes from run to run without a new recording; ops name it by its index. */
+/* A scalar that may change from run to run without re-recording; ops refer to it by index. */
 IG_API IG_MUST_CHECK ig_status ig_slot_create(ig_ctx *ctx, uint32_t *out);
 IG_API void ig_slot_set_real(ig_ctx *ctx, uint32_t slot, double value);
 IG_API void ig_slot_set_count(ig_ctx *ctx, uint32_t slot, int64_t value);
@@ -173,56 +175,56 @@ IG_API IG_MUST_CHECK ig_status ig_assign(ig_tensor *dst, ig_tensor *src);     /*
 IG_API IG_MUST_CHECK ig_status ig_accumulate(ig_tensor *dst, ig_tensor *src); /* dst += src */
 IG_API IG_MUST_CHECK ig_status ig_adamw(ig_tensor *weight, ig_tensor *grad, ig_tensor *mean,
                                         ig_tensor *variance, ig_attrs_adamw attrs);
-/* One step of an optimiser, as op.def has the formula; the gradient stays as it is. */
+/* One optimizer step by the formula in op.def; the gradient is unchanged. */
 IG_API IG_MUST_CHECK ig_status ig_sgd(ig_tensor *weight, ig_tensor *grad,
                                       ig_tensor *momentum, /* NULL: none */
                                       ig_attrs_sgd attrs);
-/* Row index[i] of dst [n, ...] becomes rows[i]; an index that points nowhere is skipped.  F32 rows
- * may go to an F16, BF16 or Q8_0 dst. */
+/* Sets row index[i] of dst [n, ...] to rows[i]; skips out-of-range indices.  Converts F32 rows to
+ * an F16, BF16 or Q8_0 dst. */
 IG_API IG_MUST_CHECK ig_status ig_store_rows(ig_tensor *dst, ig_tensor *rows, ig_tensor *index);
-/* The norm of all elements of all tensors together, a scalar. */
+/* The L2 norm over all elements of all tensors, a scalar. */
 IG_API ig_tensor *ig_global_norm(ig_tensor *const *x, int count);
-/* Scales a gradient down, in place, where that norm is above the limit. */
+/* Scales a gradient down in place if that norm exceeds the limit. */
 IG_API IG_MUST_CHECK ig_status ig_clip(ig_tensor *grad, ig_tensor *norm, float limit);
 
-/* ---- Ops of one's own ---- */
+/* ---- Custom ops ---- */
 
-/* An operand of a custom op: packed, in host memory. */
+/* An operand of a custom op: contiguous, in host memory. */
 typedef struct ig_custom_operand {
     ig_desc desc;
     void *bytes;
 } ig_custom_operand;
 
 typedef struct ig_custom_op {
-    const char *name; /* kept; for errors and reports */
+    const char *name; /* copied; for errors and reports */
     uint32_t n_out;   /* 1 to IG_MAX_OUT */
     /* Dtypes and shapes of the results, or an IG_FAIL with the reason. */
     ig_status (*infer)(void *user, const ig_desc *in, uint32_t n_in, ig_desc *out);
-    /* Writes the outputs.  An error is reported by the call that evaluates.  It runs in the midst
-     * of a step and works on the bytes alone: calling ops, reads, writes, scopes or steps of the
-     * context from here is an error. */
+    /* Writes the outputs.  The call that evaluates reports errors.  It runs during a step and may
+     * only access the bytes: calling ops, reads, writes, scopes or steps of the context from here
+     * is an error. */
     ig_status (*run)(void *user, const ig_custom_operand *in, uint32_t n_in,
                      const ig_custom_operand *out);
     /*
-     * The gradients of the inputs, written in ops, or NULL where nothing flows;
-     * dout[i] is NULL where output i was not used.  Without this function a
-     * backward through the op is an error.
+     * The gradients of the inputs, built from ops; NULL for inputs without one.
+     * dout[i] is NULL if output i was not used.  Without this function, backward
+     * through the op is an error.
      */
     ig_status (*grad)(void *user, ig_tensor *const *in, uint32_t n_in, ig_tensor *const *out,
                       ig_tensor *const *dout, ig_tensor **din);
     void *user;
 } ig_custom_op;
 
-/* The context keeps a copy until it goes. */
+/* The context keeps a copy. */
 IG_API IG_MUST_CHECK ig_status ig_custom_register(ig_ctx *ctx, const ig_custom_op *op,
                                                   uint32_t *out_id);
 
-/* Calls op `id`; its n_out results go to `out`, poisoned ones if it does not fit. */
+/* Calls op `id` and writes its n_out results to `out`, poisoned if the inputs do not fit. */
 IG_API void ig_custom(ig_ctx *ctx, uint32_t id, ig_tensor *const *in, uint32_t n_in,
                       ig_tensor **out);
 
-/* Ops between begin and end, and their gradients, are part of this: builders of models say so.
- * Where several nest, the outermost counts; elsewhere an op's own kind does. */
+/* Tags the ops between begin and end, and their gradients, as part of a module.  The outermost tag
+ * wins; untagged ops have the tag of their op family. */
 IG_API void ig_tag_begin(ig_ctx *ctx, ig_tag tag);
 IG_API void ig_tag_end(ig_ctx *ctx);
 

@@ -1,12 +1,11 @@
 /*
- * session.h - texts going through a model, row by row.
+ * session.h - inference over a paged KV cache.
  *
- * A session keeps the keys and values of several texts, called sequences, in
- * pages, and takes in tokens of any of them together.  The work is captured once
- * for some numbers of rows (one, a few, a chunk of a prompt) and replayed from then
- * on.  What comes out for a row depends on its own text alone: the bits are the same
- * however its tokens were cut into calls, whatever rows of other texts went beside
- * it, and for any number of threads.
+ * A session holds the KV cache of several sequences in pages and runs tokens of any
+ * of them in one batch.  It captures the forward pass once per bucket of batch sizes
+ * (one token, a few, a micro-batch of a prompt) and replays it.  Results are
+ * bit-identical however a sequence is split into calls, whatever other sequences are
+ * in the batch, and for any number of threads.
  */
 #ifndef INGOT_SESSION_H
 #define INGOT_SESSION_H
@@ -19,92 +18,119 @@ extern "C" {
 
 typedef struct ig_session ig_session;
 
-/* Zero is the default. */
+/* Default tokens per forward pass. */
+enum { IG_SESSION_UBATCH_DEFAULT = 128 };
+
+/* 0: the default. */
 typedef struct ig_session_options {
-    int64_t ctx_len;   /* tokens that a text may have: the model's own, but at most 4096 */
-    int64_t sequences; /* texts side by side: 1 */
-    int64_t chunk;     /* rows that go through the model at once: 128, on a GPU 512, on an NPU the
-                          largest of compile.batch_sizes, and those alone, where they are said */
-    const char *cache_k, *cache_v; /* what keys and values are kept as: "f16", "f32", "q8_0" */
-    bool hidden; /* rows are handed their final hidden states; no logits are computed */
+    int64_t ctx_len;     /* context length: the model's, or less where its KV cache would
+                            take more than 3/4 of the available memory */
+    int64_t n_sequences; /* sequences: 1 */
+    int64_t ubatch;      /* tokens per forward pass: 128, on a GPU 512, on an NPU with
+                            compile.batch_sizes the largest of these, which are the only buckets */
+    const char *cache_type_k, *cache_type_v; /* KV cache dtype: "f16" (NULL), "f32", "q8_0" */
+    bool hidden;                             /* output final hidden states instead of logits */
 } ig_session_options;
 
-/* NULL options are all defaults.  The caller owns the session; the adapter must outlive it. */
+/* NULL options: all defaults.  The caller owns the session; the adapter must outlive it. */
 IG_API IG_MUST_CHECK ig_status ig_session_create(ig_adapter *adapter,
                                                  const ig_session_options *options,
                                                  ig_session **out);
 IG_API void ig_session_destroy(ig_session *session);
 
-/* As it was made: what options left open is resolved. */
+/* The resolved options. */
 IG_API int64_t ig_session_ctx_len(const ig_session *session);
 IG_API int64_t ig_session_sequences(const ig_session *session);
-IG_API uint64_t ig_session_cache_bytes(const ig_session *session); /* of all pages */
+IG_API int64_t ig_session_ubatch(const ig_session *session);
+IG_API uint64_t ig_session_cache_bytes(const ig_session *session); /* KV cache, all pages */
 
-/* One token: it becomes the next of its sequence. */
-typedef struct ig_session_row {
-    int32_t sequence, token;
-    union {            /* room for what the session hands out; NULL: not wanted */
-        float *logits; /* those behind this token, [vocabulary] */
-        float *hidden; /* where the session was made for it: its final hidden state, [d_model] */
+/* One token, appended to its sequence. */
+typedef struct ig_session_token {
+    int32_t sequence, id;
+    union {            /* output buffer; NULL: no output for this token */
+        float *logits; /* [vocabulary] */
+        float *hidden; /* with options.hidden: [d_model] */
     };
-} ig_session_row;
+} ig_session_token;
 
 /*
- * Takes in rows, in order.  A token that is none, a sequence that is none or more
- * tokens than the context has room for is an error that says the numbers.  Results
- * that are not finite are IG_ERR_NUMBER, and the words name the weight that is to
- * blame, if one is.  The context's cancel is asked before every chunk.  Whatever
- * fails, the sequences are as they were before.
+ * Runs tokens in order.  An invalid token or sequence, or more tokens than the context
+ * holds, is an error that names the values.  NaN or Inf in the output is
+ * IG_ERR_NOT_FINITE and names the device, or IG_ERR_FORMAT and names the tensor of the file that
+ * causes it (IG_ERR_NOT_FINITE if the weights are not of a GGUF file).  Calls cancel()
+ * of the context before every micro-batch.  On failure the sequences are unchanged.
  */
-IG_API IG_MUST_CHECK ig_status ig_session_run(ig_session *session, const ig_session_row *rows,
+IG_API IG_MUST_CHECK ig_status ig_session_run(ig_session *session, const ig_session_token *tokens,
                                               int64_t count);
 
-/* The same with the tokens of one sequence; `out` (or NULL) is what the last is handed. */
+/* The same for tokens of one sequence; `out` (or NULL) receives the output of the last token. */
 IG_API IG_MUST_CHECK ig_status ig_session_feed(ig_session *session, int32_t sequence,
                                                const int32_t *tokens, int64_t count, float *out);
 
-/* The final hidden state of the row that was handed something last, which logits are made of:
- * [d_model], lent until the next run.  NULL: none was, or the memory is not the host's. */
+/* The final hidden state [d_model] of the last token with output; borrowed until the next run.
+ * NULL: none, or it is not in host memory. */
 IG_API const float *ig_session_hidden(const ig_session *session);
 
-/* A text as a vector [d_model] of length 1, in a session that hands out hidden states; its first
- * sequence begins anew.  A model that sees a text whole, as bert, has such sessions for this alone.
- * A text that does not fit into the context is an error with both numbers.  `out_tokens` (or NULL):
- * how many it has. */
+/* Embeds a text as a unit vector [d_model] in a session with options.hidden; clears sequence 0.
+ * Sessions of encoders such as bert support only this.  A text longer than the context is an
+ * error.  `out_tokens` (or NULL): its number of tokens. */
 IG_API IG_MUST_CHECK ig_status ig_session_embed(ig_session *session, const char *text, size_t bytes,
                                                 ig_pooling pooling, float *out,
                                                 int64_t *out_tokens);
 
-/* Tokens of a sequence so far, and which; lent until the next call.  0 and NULL: no such one. */
+/* Length and tokens of a sequence; borrowed until the next call.  0 and NULL: no such sequence. */
 IG_API int64_t ig_session_length(const ig_session *session, int32_t sequence);
 IG_API const int32_t *ig_session_tokens(const ig_session *session, int32_t sequence);
 
-/* Forgets all but the first `length` tokens. */
+/* Removes all but the first `length` tokens. */
 IG_API IG_MUST_CHECK ig_status ig_session_truncate(ig_session *session, int32_t sequence,
                                                    int64_t length);
-/* Makes `to` go on from where `from` is.  Whole pages are shared, not copied. */
+/* Makes `to` a copy of `from`.  Full pages are shared, not copied. */
 IG_API IG_MUST_CHECK ig_status ig_session_fork(ig_session *session, int32_t from, int32_t to);
 
-/* A sequence as a file with checksums, replaced whole or not at all; and back, into a session of
- * the same model, whose caches have the same types.  A file that does not fit is an error. */
+/* Saves a sequence to a file with checksums, replacing it atomically, and loads it into a session
+ * of the same model with the same KV cache dtypes. */
 IG_API IG_MUST_CHECK ig_status ig_session_save(ig_session *session, int32_t sequence,
                                                const char *path);
 IG_API IG_MUST_CHECK ig_status ig_session_load(ig_session *session, int32_t sequence,
                                                const char *path);
 
+/* ---- measuring ---- */
+
+/* What one token costs: bytes that are read, and multiply-adds (MACs).  The output head is counted
+ * apart, since of a prompt only the last token needs it, and so is the last layer, which computes
+ * only keys and values for tokens without output.  Of an embedding a token reads one row, which is
+ * left out; of experts the selected ones count. */
+typedef struct ig_token_cost {
+    uint64_t body_bytes, head_bytes;           /* weights, as stored */
+    uint64_t body_macs, head_macs;             /* with weights */
+    uint64_t body_float_macs, head_float_macs; /* of these, with weights that are not quantized */
+    uint64_t last_layer_macs;     /* of the body's: in the last layer, for tokens with output */
+    uint64_t attention_macs;      /* per position that a token sees, in all layers but the last */
+    uint64_t last_attention_macs; /* the same in the last layer, for tokens with output */
+    uint64_t kv_bytes;            /* of the KV cache, per position, in all layers */
+} ig_token_cost;
+IG_API ig_token_cost ig_session_cost(const ig_session *session);
+
+/* Makes a sequence `length` tokens long without computing them: the following pages repeat its
+ * first one.  To measure what a long context costs; the output has no meaning.  Its length must be
+ * a multiple of IG_PAGE_TOKENS, and at least that. */
+IG_API IG_MUST_CHECK ig_status ig_session_fake_length(ig_session *session, int32_t sequence,
+                                                      int64_t length);
+
 /* ---- prompts from a stream ---- */
 
-/* A prompt is read and answered, then the next, each as if it were the first. */
+/* Answers one prompt after the other, each in an empty context. */
 typedef struct ig_input_session {
-    /* The next prompt, lent until the next call; false: there are no more. */
+    /* The next prompt, borrowed until the next call; false: no more prompts. */
     bool (*next)(void *user, const char **text, size_t *bytes);
-    /* Behind each answer, may be NULL; false: enough. */
-    bool (*answered)(void *user, const ig_generated *made);
+    /* Called after each answer; may be NULL; false: stop. */
+    bool (*on_answer)(void *user, const ig_generated *made);
     void *user;
-    ig_generate_options generate; /* but for the prompt; at most 1024 tokens if it does not say */
+    ig_generate_options generate; /* except the prompt; max_tokens 0: 1024 */
 } ig_input_session;
 
-/* Until there are no more prompts, or somebody has enough, or something fails. */
+/* Runs until there are no more prompts, a callback stops it, or an error occurs. */
 IG_API IG_MUST_CHECK ig_status ig_input_session_run(ig_adapter *adapter,
                                                     const ig_input_session *input);
 

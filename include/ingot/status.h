@@ -1,10 +1,9 @@
 /*
- * status.h - how Ingot calls fail.
+ * status.h - errors.
  *
- * A call that can fail returns an ig_status and writes its results through
- * trailing `out` pointers, which it leaves untouched on failure.  What went
- * wrong, in words, is kept per thread until the next failure: ig_error_text().
- * Nothing is allocated on the way, so a failing call can always report.
+ * A call that can fail returns an ig_status and writes its results through trailing
+ * `out` pointers, which it leaves untouched on failure.  ig_error_text() is the
+ * message of the thread's last failure.  Reporting an error does not allocate.
  */
 #ifndef INGOT_STATUS_H
 #define INGOT_STATUS_H
@@ -13,22 +12,22 @@
 extern "C" {
 #endif
 
-/* Plugins return these numbers: new codes go to the end. */
-#define IG_STATUS_CODES(X)                                  \
-    X(OK, "ok")                                             \
-    X(ERR_ARGUMENT, "invalid argument")                     \
-    X(ERR_SHAPE, "shapes do not fit")                       \
-    X(ERR_UNSUPPORTED, "no backend can do this")            \
-    X(ERR_MEMORY, "out of memory")                          \
-    X(ERR_IO, "input or output failed")                     \
-    X(ERR_FORMAT, "the file is damaged or of another kind") \
-    X(ERR_DEVICE, "the device failed")                      \
-    X(ERR_CANCELLED, "cancelled by the caller")             \
-    X(ERR_SPLIT, "too many steps for one program")          \
-    X(ERR_STATE, "not now: something must happen first")    \
-    X(ERR_NUMBER, "a number is not finite")                 \
-    X(ERR_MODEL, "there is no such architecture")           \
-    X(ERR_DEPENDENCY, "a library that is needed is missing")
+/* Plugins return these numbers: append only. */
+#define IG_STATUS_CODES(X)                                     \
+    X(OK, "ok")                                                \
+    X(ERR_ARGUMENT, "invalid argument")                        \
+    X(ERR_SHAPE, "shapes do not fit")                          \
+    X(ERR_UNSUPPORTED, "no backend can do this")               \
+    X(ERR_MEMORY, "out of memory")                             \
+    X(ERR_IO, "input or output failed")                        \
+    X(ERR_FORMAT, "the file is corrupt or has another format") \
+    X(ERR_DEVICE, "the device failed")                         \
+    X(ERR_CANCELLED, "cancelled by the caller")                \
+    X(ERR_SPLIT, "too many steps for one program")             \
+    X(ERR_STATE, "not now: something must happen first")       \
+    X(ERR_NOT_FINITE, "a value is not finite")                 \
+    X(ERR_MODEL, "there is no such architecture")              \
+    X(ERR_DEPENDENCY, "a required library is missing")
 
 typedef enum ig_status {
 #define X(code, text) IG_##code,
@@ -40,8 +39,8 @@ typedef enum ig_status {
 #define IG_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define IG_API               __attribute__((visibility("default"))) /* the library exports these alone */
 
-/* The last failure on this thread, e.g. "matmul: [4,3] x [2,5] (infer.c:41)"; lent until the next.
- * And what a code means, in words that are always there. */
+/* The message of this thread's last failure, such as "matmul: [4,3] x [2,5] (matmul.c:41)";
+ * borrowed until the next failure.  ig_status_text() describes a code; static. */
 IG_API const char *ig_error_text(void);
 IG_API const char *ig_status_text(ig_status status);
 

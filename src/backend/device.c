@@ -1,13 +1,13 @@
-/* The defaults of backend.h: host memory, one device, synchronous. */
+/* Defaults for backend.h: host memory, one device, synchronous. */
 #include "backend/device.h"
 
 #include <stdio.h>
 
-#include "base/quant_blocks.h"
 #include "base/machine_memory.h"
+#include "base/quant_blocks.h"
 
-/* The system promises memory that it does not have and ends the process that uses it: what is large
- * is only asked for if it is there. */
+/* Systems overcommit memory and kill the process that uses it: check large requests against what
+ * is available. */
 static ig_status check_room(const ig_device *device, uint64_t bytes) {
     enum { LARGE = 64 << 20 };
     const uint64_t available = bytes >= LARGE ? ig_memory_available() : UINT64_MAX;
@@ -16,7 +16,7 @@ static ig_status check_room(const ig_device *device, uint64_t bytes) {
                    device->name, (unsigned long long)bytes, (unsigned long long)available);
 }
 
-/* A plugin's answer may be any number. */
+/* Checks a plugin's return value: it may be any number. */
 static ig_status sane(const ig_device *device, const char *function, ig_status status) {
     if ((unsigned)status < IG_STATUS_COUNT) return status;
     return IG_FAIL(IG_ERR_DEVICE, "%s: %s() gave status %d", device->name, function, (int)status);
@@ -57,7 +57,7 @@ static ig_status check_limit(const ig_device *device, uint64_t bytes) {
         snprintf(packed, sizeof packed, "; packed weights take %llu",
                  (unsigned long long)device->packed);
     return IG_FAIL(IG_ERR_MEMORY,
-                   "%s: a buffer of %llu bytes, but of %llu that it may take %llu are left%s",
+                   "%s: a buffer of %llu bytes exceeds the limit: of %llu bytes, %llu are left%s",
                    device->name, (unsigned long long)bytes, (unsigned long long)device->limit,
                    (unsigned long long)left, packed);
 }
@@ -126,7 +126,7 @@ uint64_t ig_device_scratch(const ig_device *device, const ig_step *step) {
 
 bool ig_device_goes_by_row(const ig_device *device, const ig_step *step) {
     const ig_backend *b = device->backend;
-    return b->goes_by_row && b->goes_by_row(device->handle, step);
+    return b->can_chunk_rows && b->can_chunk_rows(device->handle, step);
 }
 
 ig_status ig_device_override(ig_device *device, ig_tag tag, ig_compile_fn *compile) {

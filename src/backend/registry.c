@@ -1,6 +1,6 @@
 /*
- * Which backends there are, and how a device string finds one of them.  Building
- * one in is one line in the table below; a plugin needs none.
+ * The list of backends, and finding a device by name. A built-in backend is a row in backends.def;
+ * a plugin needs none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,26 +10,27 @@
 #include "backend/device.h"
 #include "backend/plugin/isolate.h"
 #include "base/text_out.h"
+#include "ingot/device.h"
 
-extern const ig_backend ig_cpu_backend, ig_ref_backend, ig_null_backend, ig_vulkan_backend;
+#define IG_BACKEND(name) extern const ig_backend ig_##name##_backend;
+#include "backend/backends.def"
 
-enum { MOST_DEVICES = 256 }; /* of one backend: a plugin may say anything */
+enum { MOST_DEVICES = 256 }; /* limit per backend: a plugin may return any number */
 enum { SKIPPED_BYTES = 400 };
 
-static const ig_backend *const backends[] = {&ig_cpu_backend, &ig_ref_backend, &ig_null_backend,
-                                             &ig_vulkan_backend};
+static const ig_backend *const backends[] = {
+#define IG_BACKEND(name) &ig_##name##_backend,
+#include "backend/backends.def"
+};
 static const ig_backend_list built_in = {backends, sizeof backends / sizeof backends[0]};
 
-const char *ig_backend_built_in(uint32_t number) {
-    const bool stands_in = *INGOT_NO_VULKAN; /* vulkan_absent.c */
-    for (uint32_t i = 0; i < built_in.count; i++) {
-        if (stands_in && built_in.at[i] == &ig_vulkan_backend) continue;
-        if (number-- == 0) return built_in.at[i]->name;
-    }
-    return NULL;
+const char *ig_backend_name(size_t i) { return i < built_in.count ? built_in.at[i]->name : NULL; }
+
+const char *ig_backend_version(size_t i) {
+    return i < built_in.count ? built_in.at[i]->version : NULL;
 }
 
-/* "auto cpu ref null" */
+/* "auto cpu vulkan ref null" */
 static const char *names(ig_backend_list list, char *out, size_t bytes) {
     size_t used = (size_t)snprintf(out, bytes, "auto");
     for (uint32_t i = 0; i < list.count && used < bytes; i++)
@@ -39,11 +40,11 @@ static const char *names(ig_backend_list list, char *out, size_t bytes) {
 
 static ig_status unknown(ig_backend_list list, const char *name) {
     char text[256];
-    return IG_FAIL(IG_ERR_DEVICE, "device %s: there is none; there are: %s", name,
+    return IG_FAIL(IG_ERR_DEVICE, "device %s: no such device; known: %s", name,
                    names(list, text, sizeof text));
 }
 
-/* If not, the thread's error says why: in the backend's words, should it have any. */
+/* If not, the thread's error has the reason, from the backend if it gives one. */
 static bool is_available(const ig_backend *backend, const ig_host *host) {
     if (!backend->is_available) return true;
     (void)IG_FAIL(IG_ERR_DEVICE, "%s is not available", backend->name);
@@ -60,7 +61,7 @@ uint32_t ig_backend_count(const ig_backend *backend, const ig_host *host) {
 
 /* ---- device strings ---- */
 
-/* "vulkan:1": a word, and a number that is 0 where there is none. */
+/* "vulkan:1": a name and an index (default 0). */
 typedef struct wish {
     const char *text;
     size_t word; /* length */
@@ -79,13 +80,13 @@ static ig_status parse(const char *name, wish *out) {
         errno = 0;
         index = strtoul(colon + 1, &end, 10);
         if (colon[1] < '0' || colon[1] > '9' || *end || errno || index > UINT32_MAX)
-            return IG_FAIL(IG_ERR_DEVICE, "device %s: the part after ':' is a number", name);
+            return IG_FAIL(IG_ERR_DEVICE, "device %s: expected a device index after ':'", name);
     }
     *out = (wish){name, colon ? (size_t)(colon - name) : strlen(name), (uint32_t)index};
     return IG_OK;
 }
 
-/* "auto" is the first that is available; where none is, the last, so that it says why. */
+/* "auto" is the first available backend; if none is, the last one, for its error message. */
 static const ig_backend *find(ig_backend_list list, const ig_host *host, const wish *w) {
     const bool automatic = strcmp(w->text, "auto") == 0;
     for (uint32_t i = 0; i < list.count; i++) {
@@ -110,9 +111,12 @@ static void ask_info(ig_device *device) {
     device->info = (ig_device_info){.struct_size = sizeof device->info,
                                     .device_class = IG_DEVICE_CPU,
                                     .alignment = IG_ALIGNMENT};
-    if (device->backend->info) device->backend->info(device->handle, &device->info);
+    if (device->backend->info)
+        device->backend->info(device->handle, &device->info);
+    else
+        device->info.flags = IG_CAN_COMPILE; /* compile() is the only function it has */
     if (device->info.alignment == 0) device->info.alignment = IG_ALIGNMENT;
-    device->info.name[sizeof device->info.name - 1] = '\0'; /* whatever a plugin wrote */
+    device->info.name[sizeof device->info.name - 1] = '\0'; /* a plugin may not terminate it */
     device->info.architecture[sizeof device->info.architecture - 1] = '\0';
 }
 
@@ -142,16 +146,22 @@ ig_status ig_device_open_at(const ig_backend *backend, uint32_t index, const ig_
     }
     ask_info(device);
     const uint32_t alignment = device->info.alignment;
+    if ((device->info.flags & (IG_CAN_COMPILE | IG_NO_EAGER)) == IG_NO_EAGER) {
+        ig_device_close(device);
+        return IG_FAIL(IG_ERR_DEVICE, "%s:%u: info() has IG_NO_EAGER without IG_CAN_COMPILE",
+                       backend->name, index);
+    }
     if (alignment > IG_ALIGNMENT || (alignment & (alignment - 1)) != 0) {
         ig_device_close(device);
-        return IG_FAIL(IG_ERR_DEVICE, "%s:%u: offsets are multiples of %d, it asks for %u",
+        return IG_FAIL(IG_ERR_DEVICE,
+                       "%s:%u: buffer offsets are multiples of %d; info() requires %u",
                        backend->name, index, IG_ALIGNMENT, alignment);
     }
     *out = device;
     return IG_OK;
 }
 
-/* Device number `index` of a class, counted over all backends that have any. */
+/* Device `index` of a class, counted over all backends. */
 static ig_status open_of_class(ig_backend_list list, const ig_host *host,
                                const ig_allocator *allocator, const wish *w, ig_device **out) {
     const uint32_t wanted = is_word(w, "gpu") ? IG_DEVICE_GPU : IG_DEVICE_NPU;
@@ -163,7 +173,7 @@ static ig_status open_of_class(ig_backend_list list, const ig_host *host,
             ig_device *device = NULL;
             const ig_status status = ig_device_open_at(list.at[i], j, host, allocator, &device);
             if (status == IG_ERR_MEMORY) return status;
-            if (status != IG_OK) break; /* of this backend, no device can be counted on */
+            if (status != IG_OK) break; /* this backend's devices cannot be counted */
             if (device->info.device_class == wanted && seen++ == w->index) {
                 *out = device;
                 return IG_OK;
@@ -212,7 +222,7 @@ void ig_device_close(ig_device *device) {
 
 /* ---- the registry of a context ---- */
 
-/* Plugins whose names are free come behind what is built in. */
+/* Appends plugins whose names are not taken to the built-in backends. */
 static ig_status load_plugins(ig_registry *r) {
     if (r->loaded) return IG_OK;
     IG_TRY(ig_plugins_load(&r->plugins, r->allocator, r->places));
@@ -238,7 +248,8 @@ ig_status ig_registry_list(ig_registry *r, ig_backend_list *out) {
     return IG_OK;
 }
 
-/* The thread's error, with why plugins were left out: the device that is missed may be theirs. */
+/* Appends to the thread's error why plugins were skipped: the requested device may be one of
+ * theirs. */
 static ig_status add_skipped(const ig_registry *r) {
     char words[SKIPPED_BYTES], error[SKIPPED_BYTES];
     ig_text t = ig_text_begin(words, sizeof words);

@@ -19,9 +19,8 @@ static void heap_free(void *user, void *p) {
 const ig_allocator ig_heap = {heap_alloc, heap_free, NULL};
 
 /*
- * Zeroes memory of the heap.  Whole pages of a large piece are given back to the
- * system instead, which brings zeros when they are touched: memory that is
- * filled from elsewhere, or never, costs nothing.
+ * Zeroes heap memory. Whole OS pages of a large block go back to the system, which returns zero
+ * pages on the next touch, so memory that is never read costs nothing.
  */
 static void zero_heap(char *p, size_t bytes) {
     enum { LARGE = 1 << 20 };
@@ -40,8 +39,9 @@ void *ig_alloc(const ig_allocator *a, size_t count, size_t bytes_each) {
     size_t bytes;
     if (__builtin_mul_overflow(count, bytes_each, &bytes)) return NULL;
     if (bytes == 0) bytes = 1;
+    if (!a) a = &ig_heap;
     void *p = a->alloc(a->user, bytes, IG_ALIGNMENT);
-    if (p && a->free == heap_free) /* what goes back to the heap came from it */
+    if (p && a->free == heap_free) /* only heap_alloc()'s memory goes to free() */
         zero_heap(p, bytes);
     else if (p)
         memset(p, 0, bytes);
@@ -49,6 +49,7 @@ void *ig_alloc(const ig_allocator *a, size_t count, size_t bytes_each) {
 }
 
 void ig_free(const ig_allocator *a, void *p) {
+    if (!a) a = &ig_heap;
     if (p) a->free(a->user, p);
 }
 
@@ -62,6 +63,11 @@ char *ig_copy_text(const ig_allocator *a, const char *text) {
     const size_t bytes = strlen(text) + 1;
     char *copy = ig_alloc(a, bytes, 1);
     return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+void ig_string_deinit(ig_string *string) {
+    ig_free(string->allocator, string->bytes);
+    *string = (ig_string){.allocator = string->allocator};
 }
 
 bool ig_grow(const ig_allocator *a, void **items, size_t *capacity, size_t wanted,

@@ -1,32 +1,32 @@
 /*
  * alloc.h - the only way to the heap.
  *
- * Every object knows the allocator it came from, a context's most often, so a
- * test can count its allocations and let any of them fail.
+ * Every object records its allocator, usually the context's, so a test can count allocations and
+ * make any of them fail.
  */
 #ifndef IG_BASE_ALLOC_H
 #define IG_BASE_ALLOC_H
 
 #include "ingot/context.h"
 
-enum { IG_ALIGNMENT = 64 }; /* of everything: a cache line, the widest vector */
+enum { IG_ALIGNMENT = 64 }; /* a cache line and the widest vector */
 enum { IG_LARGE_PAGE = 1 << 21 };
 
 extern const ig_allocator ig_heap; /* the C library's */
 
-/* Zeroed room for `count` things; NULL if there is none or the product overflows. */
+/* Zeroed memory for `count` elements; NULL: out of memory, or the size overflows. In these three
+ * functions a NULL allocator is ig_heap. */
 void *ig_alloc(const ig_allocator *a, size_t count, size_t bytes_each);
 void ig_free(const ig_allocator *a, void *p);
 
-char *ig_copy_text(const ig_allocator *a, const char *text); /* NULL: no memory */
+char *ig_copy_text(const ig_allocator *a, const char *text); /* NULL: out of memory */
 
-/* Memory that will be read at length: large pages, if there are any, for whole ones of it that
- * nobody has written to yet; NULL is fine.  Each stands for 512 others where addresses are
- * translated. */
+/* Asks the system for huge pages. Only complete OS pages that were never written get one. NULL is
+ * fine. A huge page replaces 512 TLB entries. */
 void ig_ask_large_pages(void *p, size_t bytes);
 
-/* Makes room for `wanted` items behind *items, keeping what is there; false: no memory, and
- * nothing has changed.  New items are zero. */
+/* Makes room for `wanted` elements in *items, keeping the existing ones; false: out of memory, and
+ * nothing has changed. New elements are zero. */
 bool ig_grow(const ig_allocator *a, void **items, size_t *capacity, size_t wanted,
              size_t bytes_each);
 #define IG_GROW(a, items, capacity, wanted) \

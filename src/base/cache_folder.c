@@ -9,18 +9,18 @@
 
 #include "ingot/backend.h"
 
-enum { FORMAT = 2, PIECES = 6 + 4 * IG_ENTRY_MOST_PARTS }; /* each put() makes two */
+enum { FORMAT = 2, PIECES = 6 + 4 * IG_ENTRY_MOST_PARTS }; /* each put() adds two */
 
 typedef struct header {
     char magic[8];
     uint32_t format, abi;
     char name[32];             /* the key, in hex */
     uint64_t inputs, timeline; /* bytes */
-    uint64_t n_parts, bytes;   /* all that follows */
-    uint64_t checksum;         /* of that */
+    uint64_t n_parts, bytes;   /* everything after the header */
+    uint64_t checksum;         /* of those bytes */
 } header;
 
-/* As it lies in the file; offsets count from behind the header. */
+/* As stored in the file; offsets count from the end of the header. */
 typedef struct record {
     char name[32];
     uint64_t inputs_at, inputs_bytes, blob_at, blob_bytes;
@@ -32,7 +32,7 @@ static const char magic[8] = {'I', 'G', 'P', 'R', 'O', 'G', '\r', '\n'};
 
 /* ---- names ---- */
 
-void ig_entry_name(const char *inputs, size_t bytes, char out[IG_ENTRY_NAME_BYTES]) {
+void ig_cache_entry_name(const char *inputs, size_t bytes, char out[IG_ENTRY_NAME_BYTES]) {
     const XXH128_hash_t hash = XXH3_128bits(inputs, bytes);
     snprintf(out, IG_ENTRY_NAME_BYTES, "%016llx%016llx", (unsigned long long)hash.high64,
              (unsigned long long)hash.low64);
@@ -44,12 +44,12 @@ static bool is_extension(const char *s) {
            strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789") == length && strcmp(s, "saving") != 0;
 }
 
-void ig_entry_file(const char *name, const char *extension, char out[IG_ENTRY_FILE_BYTES]) {
+void ig_cache_entry_file(const char *name, const char *extension, char out[IG_ENTRY_FILE_BYTES]) {
     snprintf(out, IG_ENTRY_FILE_BYTES, "%.32s.%s", name,
              extension && is_extension(extension) ? extension : "program");
 }
 
-/* "NAME.EXTENSION", and nothing that leads elsewhere. */
+/* "NAME.EXTENSION" without path separators. */
 static bool is_file(const char *file) {
     return strspn(file, "0123456789abcdef") == 32 && file[32] == '.' && is_extension(file + 33);
 }
@@ -65,7 +65,7 @@ static const char *body_of(const ig_file_map *map) {
     return (const char *)map->bytes + sizeof(header);
 }
 
-static record record_at(const ig_entry *e, uint32_t i) {
+static record record_at(const ig_cache_entry *e, uint32_t i) {
     record r;
     const char *first = body_of(&e->map) + e->inputs_bytes + e->timeline_bytes;
     memcpy(&r, first + i * sizeof r, sizeof r);
@@ -76,7 +76,7 @@ static bool is_within(uint64_t at, uint64_t bytes, uint64_t all) {
     return at <= all && bytes <= all - at;
 }
 
-/* Lengths are added up without running over, and the inputs must be those of the name. */
+/* Sums lengths with overflow checks; the inputs must hash to the name. */
 static bool check(const ig_file_map *map, const char *name, header *h) {
     char key[IG_ENTRY_NAME_BYTES];
     if (map->size < sizeof *h) return false;
@@ -88,13 +88,13 @@ static bool check(const ig_file_map *map, const char *name, header *h) {
         h->n_parts > IG_ENTRY_MOST_PARTS ||
         h->n_parts * sizeof(record) > left - h->inputs - h->timeline)
         return false;
-    ig_entry_name(body_of(map), h->inputs, key);
+    ig_cache_entry_name(body_of(map), h->inputs, key);
     return memcmp(key, name, sizeof h->name) == 0;
 }
 
 static ig_digest digest_of(XXH128_hash_t hash) { return (ig_digest){hash.high64, hash.low64}; }
 
-/* Reads all of it, unless that was done before and the file has not changed since. */
+/* Verifies the checksum, unless it was verified before and the file has not changed since. */
 static bool check_sum(const ig_file_map *map, const header *h, const char *path, ig_digests *d) {
     if (d && ig_digests_knows(d, path)) return true;
     if (XXH3_64bits(body_of(map), map->size - sizeof *h) != h->checksum) return false;
@@ -102,7 +102,7 @@ static bool check_sum(const ig_file_map *map, const header *h, const char *path,
     return true;
 }
 
-static bool check_parts(const ig_entry *e) {
+static bool check_parts(const ig_cache_entry *e) {
     const uint64_t all = e->map.size - sizeof(header);
     for (uint32_t i = 0; i < e->n_parts; i++) {
         const record r = record_at(e, i);
@@ -114,10 +114,10 @@ static bool check_parts(const ig_entry *e) {
 }
 
 static ig_status open_entry(const char *folder, const char *file, ig_digests *digests,
-                            ig_entry *out) {
+                            ig_cache_entry *out) {
     char path[PATH_MAX];
     header h;
-    ig_entry e = {0};
+    ig_cache_entry e = {0};
     if (!path_of(folder, file, path)) return IG_FAIL(IG_ERR_IO, "%s: there is no such entry", file);
     IG_TRY(ig_file_map_open(path, &e.map));
     bool sound = check(&e.map, file, &h) && check_sum(&e.map, &h, path, digests);
@@ -137,50 +137,52 @@ static ig_status open_entry(const char *folder, const char *file, ig_digests *di
     return IG_OK;
 }
 
-ig_status ig_entry_look(const char *folder, const char *file, ig_entry *out) {
+ig_status ig_cache_entry_look(const char *folder, const char *file, ig_cache_entry *out) {
     return open_entry(folder, file, NULL, out);
 }
 
-/* Every now and then: a file that is marked is another one for those who know it by its times. */
+/* At most once an hour: touching a file changes its times, and digests are remembered by them. */
 static void mark_used(const char *path) {
     struct stat s;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     if (stat(path, &s) == 0 && now.tv_sec - s.st_mtim.tv_sec > mark_every)
-        (void)utimensat(AT_FDCWD, path, NULL, 0); /* who cannot has it pruned earlier */
+        (void)utimensat(AT_FDCWD, path, NULL,
+                        0); /* without permission, the entry is pruned earlier */
 }
 
-ig_status ig_entry_open(const char *folder, const char *file, ig_digests *digests, ig_entry *out) {
+ig_status ig_cache_entry_open(const char *folder, const char *file, ig_digests *digests,
+                              ig_cache_entry *out) {
     char path[PATH_MAX];
     IG_TRY(open_entry(folder, file, digests, out));
     if (path_of(folder, file, path)) mark_used(path);
     return IG_OK;
 }
 
-void ig_entry_close(ig_entry *entry) {
+void ig_cache_entry_close(ig_cache_entry *entry) {
     ig_file_map_close(&entry->map);
-    *entry = (ig_entry){0};
+    *entry = (ig_cache_entry){0};
 }
 
-bool ig_entry_is_sound(const ig_entry *e) {
+bool ig_cache_entry_is_sound(const ig_cache_entry *e) {
     header h;
     memcpy(&h, e->map.bytes, sizeof h);
     return XXH3_64bits(body_of(&e->map), e->map.size - sizeof h) == h.checksum;
 }
 
-ig_entry_part ig_entry_part_at(const ig_entry *e, uint32_t i) {
+ig_cache_entry_part ig_cache_entry_part_at(const ig_cache_entry *e, uint32_t i) {
     const record r = record_at(e, i);
-    ig_entry_part part = {.inputs = body_of(&e->map) + r.inputs_at,
-                          .inputs_bytes = r.inputs_bytes,
-                          .blob = body_of(&e->map) + r.blob_at,
-                          .blob_bytes = r.blob_bytes};
+    ig_cache_entry_part part = {.inputs = body_of(&e->map) + r.inputs_at,
+                                .inputs_bytes = r.inputs_bytes,
+                                .blob = body_of(&e->map) + r.blob_at,
+                                .blob_bytes = r.blob_bytes};
     memcpy(part.name, r.name, sizeof r.name);
     return part;
 }
 
-bool ig_entry_find(const ig_entry *e, const char *part, ig_entry_part *out) {
+bool ig_cache_entry_find(const ig_cache_entry *e, const char *part, ig_cache_entry_part *out) {
     for (uint32_t i = 0; i < e->n_parts; i++) {
-        *out = ig_entry_part_at(e, i);
+        *out = ig_cache_entry_part_at(e, i);
         if (strcmp(out->name, part) == 0) return true;
     }
     return false;
@@ -188,7 +190,7 @@ bool ig_entry_find(const ig_entry *e, const char *part, ig_entry_part *out) {
 
 /* ---- writing ---- */
 
-/* A file as the pieces that it is made of. */
+/* A file to be written, as pieces. */
 typedef struct draft {
     header header;
     record records[IG_ENTRY_MOST_PARTS];
@@ -199,7 +201,7 @@ typedef struct draft {
     size_t n_pieces;
 } draft;
 
-/* Appends a piece, and says where behind the header it lies.  Blobs begin at whole words. */
+/* Appends a piece and returns its offset. Blobs are aligned to 8 bytes. */
 static uint64_t put(draft *d, const void *bytes, uint64_t count, bool aligned) {
     static const char zeros[64];
     const uint64_t gap = aligned ? -(sizeof(header) + d->header.bytes) & 63u : 0;
@@ -212,8 +214,8 @@ static uint64_t put(draft *d, const void *bytes, uint64_t count, bool aligned) {
     return at;
 }
 
-/* A blob that is there already is not written again. */
-static bool share_blob(const draft *d, const ig_entry_part *parts, uint32_t i, record *r) {
+/* An identical blob is stored once. */
+static bool share_blob(const draft *d, const ig_cache_entry_part *parts, uint32_t i, record *r) {
     for (uint32_t j = 0; j < i; j++)
         if (parts[j].blob_bytes == parts[i].blob_bytes &&
             memcmp(parts[j].blob, parts[i].blob, parts[i].blob_bytes) == 0) {
@@ -223,7 +225,8 @@ static bool share_blob(const draft *d, const ig_entry_part *parts, uint32_t i, r
     return false;
 }
 
-static void arrange(draft *d, const ig_entry *e, const ig_entry_part *parts, uint32_t n_parts) {
+static void arrange(draft *d, const ig_cache_entry *e, const ig_cache_entry_part *parts,
+                    uint32_t n_parts) {
     d->header.inputs = e->inputs_bytes;
     d->header.timeline = e->timeline_bytes;
     d->header.n_parts = n_parts;
@@ -253,7 +256,7 @@ static void sum_up(draft *d, XXH3_state_t *state) {
     d->header.checksum = XXH3_64bits_digest(state);
 }
 
-/* Of the file as it will be: header and pieces. */
+/* Of the complete file: header and pieces. */
 static ig_digest digest_draft(const draft *d, XXH3_state_t *state) {
     XXH3_128bits_reset(state);
     XXH3_128bits_update(state, &d->header, sizeof d->header);
@@ -273,29 +276,31 @@ static ig_status write_draft(const ig_allocator *a, const char *path, const draf
     return status;
 }
 
-/* The parts that stay, and the new one behind them. */
-static uint32_t gather_parts(const ig_entry *old, const ig_entry_part *new,
-                             ig_entry_part out[IG_ENTRY_MOST_PARTS]) {
+/* The parts that stay, then the new one. */
+static uint32_t gather_parts(const ig_cache_entry *old, const ig_cache_entry_part *new,
+                             ig_cache_entry_part out[IG_ENTRY_MOST_PARTS]) {
     uint32_t count = 0;
     for (uint32_t i = old->n_parts == IG_ENTRY_MOST_PARTS; i < old->n_parts; i++) {
-        out[count] = ig_entry_part_at(old, i);
+        out[count] = ig_cache_entry_part_at(old, i);
         count += strcmp(out[count].name, new->name) != 0;
     }
     out[count++] = *new;
     return count;
 }
 
-ig_status ig_entry_add(const ig_allocator *a, const char *folder, const char *file,
-                       const ig_entry *entry, const ig_entry_part *part, ig_digests *digests) {
+ig_status ig_cache_entry_add(const ig_allocator *a, const char *folder, const char *file,
+                             const ig_cache_entry *entry, const ig_cache_entry_part *part,
+                             ig_digests *digests) {
     char path[PATH_MAX];
-    if (!path_of(folder, file, path)) return IG_FAIL(IG_ERR_IO, "%s/%s: cannot be", folder, file);
+    if (!path_of(folder, file, path))
+        return IG_FAIL(IG_ERR_IO, "%s/%s: the path is too long", folder, file);
     draft *d = ig_alloc(a, 1, sizeof *d);
-    ig_entry_part *parts = ig_alloc(a, IG_ENTRY_MOST_PARTS, sizeof *parts);
+    ig_cache_entry_part *parts = ig_alloc(a, IG_ENTRY_MOST_PARTS, sizeof *parts);
     XXH3_state_t *state = XXH3_createState();
-    ig_entry old = {0};
+    ig_cache_entry old = {0};
     ig_status status = d && parts && state ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "%s: an entry", file);
     if (status == IG_OK) {
-        if (ig_entry_look(folder, file, &old) != IG_OK) old = (ig_entry){0};
+        if (ig_cache_entry_look(folder, file, &old) != IG_OK) old = (ig_cache_entry){0};
         d->header.format = FORMAT;
         d->header.abi = IG_BACKEND_ABI;
         memcpy(d->header.magic, magic, sizeof magic);
@@ -306,7 +311,7 @@ ig_status ig_entry_add(const ig_allocator *a, const char *folder, const char *fi
     }
     if (status == IG_OK && digests)
         ig_digests_learn(digests, path, sizeof d->header + d->header.bytes, digest_draft(d, state));
-    ig_entry_close(&old);
+    ig_cache_entry_close(&old);
     XXH3_freeState(state);
     ig_free(a, parts);
     ig_free(a, d);

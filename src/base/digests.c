@@ -10,10 +10,10 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/user_dirs.h"
 #include "base/file.h"
+#include "base/user_dirs.h"
 
-/* What a file is known by. */
+/* The identity of a file. */
 typedef struct identity {
     uint64_t device, inode, size;
     int64_t mtime_ns, ctime_ns;
@@ -24,14 +24,14 @@ typedef struct part {
     ig_digest digest;
 } part;
 
-/* A file that is mapped, and what is known of it. */
+/* A mapped file and its known digests. */
 typedef struct source {
     char *path;
     identity id;
     part *parts;
     size_t n_parts, room;
-    size_t last;  /* found; the next to be asked for is most often behind it */
-    bool renamed; /* into place, whole */
+    size_t last;  /* the last hit; the next query is usually for its successor */
+    bool renamed; /* replaced atomically */
     bool changed;
 } source;
 
@@ -44,7 +44,7 @@ typedef struct mapping {
 struct ig_digests {
     const ig_allocator *allocator;
     char folder[PATH_MAX];
-    source *sources; /* of all looks; those that are mapped no more stay, to be written */
+    source *sources; /* of all looks; files no longer mapped stay, to be written */
     size_t n_sources, sources_room;
     mapping *mappings; /* of the last look, ascending */
     size_t n_mappings, mappings_room;
@@ -53,15 +53,15 @@ struct ig_digests {
 
 typedef struct file_head {
     char magic[8];
-    uint64_t checksum; /* of all that follows it */
+    uint64_t checksum; /* of everything after it */
     identity id;
     uint64_t path_bytes, n_parts;
 } file_head;
 
 static const char magic[8] = {'I', 'G', 'D', 'I', 'G', 'S', '1', '\n'};
 static const char suffix[] = ".digests";
-/* A file system's clock may be as coarse as this.  What was renamed into place only damage changes,
- * and so the tick of the kernel's clock is enough for it. */
+/* The coarsest timestamps of a file system. A file that is only replaced by rename needs just one
+ * tick of the kernel's clock. */
 static const int64_t settled_ns = 2000000000, settled_renamed_ns = 20000000;
 
 /* ---- files ---- */
@@ -91,7 +91,7 @@ static bool file_of(const char *folder, const identity *id, char out[PATH_MAX]) 
     return length > 0 && length < PATH_MAX;
 }
 
-/* The head of a file of ours, if the file is as it was written. */
+/* The header of a digest file, if the file is valid. */
 static bool read_head(const ig_file_map *map, file_head *h) {
     if (map->size < sizeof *h) return false;
     memcpy(h, map->bytes, sizeof *h);
@@ -108,7 +108,7 @@ static part part_at(const ig_file_map *map, const file_head *h, uint64_t i) {
     return p;
 }
 
-/* What was remembered of it; nothing, if that is damaged. */
+/* Loads the remembered digests; none, if the file is damaged. */
 static void recall(ig_digests *d, source *s) {
     char path[PATH_MAX];
     ig_file_map map;
@@ -143,8 +143,8 @@ static ig_status write_source(const ig_digests *d, const source *s, const char *
     return status;
 }
 
-/* Only of a file that is what it was, and has been for a while: two changes within one tick of a
- * clock look like none. */
+/* Only if the file has not changed for a while: two changes within one clock tick look like none.
+ */
 static void keep(const ig_digests *d, const source *s) {
     char path[PATH_MAX];
     identity now;
@@ -171,7 +171,7 @@ static bool find_source(ig_digests *d, const char *path, const identity *id, siz
     return true;
 }
 
-/* "7f..-7f.. r--p 00001000 fe:01 1234  /a/model.gguf": read only, and still the file of that name.
+/* "7f..-7f.. r--p 00001000 fe:01 1234  /a/model.gguf": read-only, and still the file of that name.
  */
 static void take_line(ig_digests *d, const char *line) {
     uintptr_t begin, end;

@@ -1,11 +1,10 @@
 /*
- * digests.h - digests of bytes, remembered where they lie in a file that has not changed.
+ * digests.h - digests of mapped file ranges, remembered between runs.
  *
- * Weights are a mapped file most often, and reading all of it just to know what
- * it is takes longer than everything else at a start.  A file is known again by
- * device, inode, size, mtime and ctime; of each part that was asked for, the
- * digest is kept in a folder.  It is a hint: ig_digests_verify() reads the files
- * and throws away what is not true.
+ * Weights are usually a mapped file, and hashing all of it takes longer than the rest of a start. A
+ * file is identified by device, inode, size, mtime and ctime, and a folder keeps the digest of each
+ * range that was asked for. It is a hint: ig_digests_verify() reads the files again and removes
+ * wrong digests.
  *
  *     folder/<identity>.digests     magic, checksum, identity, path, [offset, bytes, digest]...
  */
@@ -20,29 +19,29 @@ typedef struct ig_digest {
 
 typedef struct ig_digests ig_digests;
 
-/* The folder is made when something is to be kept; "": nothing is. */
+/* The folder is created when something is stored; "": nothing is. */
 IG_MUST_CHECK ig_status ig_digests_create(const ig_allocator *a, const char *folder,
                                           ig_digests **out);
-/* Writes what is new.  NULL is fine. */
+/* Writes new digests. NULL is fine. */
 void ig_digests_destroy(ig_digests *digests);
 
-/* Looks anew at what is mapped where.  Until the next time, no file may be unmapped. */
+/* Reads the process's mappings again. Until the next call, no file may be unmapped. */
 void ig_digests_look(ig_digests *digests);
 
 ig_digest ig_digests_of(ig_digests *digests, const void *bytes, size_t count);
-/* Of a whole file that is written elsewhere and renamed into place, never changed where it lies:
- * whether its digest is known, and what it is. */
+/* For a file that is only replaced by rename, never modified in place: whether its digest is
+ * known, and the digest. */
 bool ig_digests_knows(ig_digests *digests, const char *path);
 void ig_digests_learn(ig_digests *digests, const char *path, uint64_t bytes, ig_digest digest);
-uint64_t ig_digests_read(const ig_digests *digests); /* bytes that had to be read for it so far */
+uint64_t ig_digests_read(const ig_digests *digests); /* bytes hashed so far */
 
 typedef struct ig_digests_state {
-    size_t sound, stale, wrong; /* files: stale ones have changed since */
+    size_t sound, stale, wrong; /* files; a stale one has changed since */
 } ig_digests_state;
 
-/* Reads all files that are still there; what is stale or wrong is removed. */
+/* Reads all files that still exist; removes stale and wrong digests. */
 ig_digests_state ig_digests_verify(const char *folder);
-/* The same without reading them: removes what is stale. */
+/* Removes stale digests without reading the files. */
 void ig_digests_prune(const char *folder);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * half.h - 16-bit floats as numbers: exact one way, rounded to nearest (ties to
- * even) the other.  Infinities and NaNs stay what they are.
+ * f16.h - F16 and BF16 conversions: exact to F32, round to nearest even from F32. Infinities and
+ * NaNs are kept.
  */
-#ifndef IG_BASE_HALF_H
-#define IG_BASE_HALF_H
+#ifndef IG_BASE_F16_H
+#define IG_BASE_F16_H
 
 #include <stdint.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static inline float ig_f16_to_f32(uint16_t h) {
     return ig_float_of_bits(sign | high | mantissa << 13);
 }
 
-/* Below the least normal number, adding 0.5 leaves the count of 2^-24 in the last bits. */
+/* For subnormals, adding 0.5 leaves the multiple of 2^-24 in the last bits. */
 static inline uint16_t ig_f32_to_f16(float x) {
     const uint32_t bits = ig_bits_of_float(x), sign = bits >> 16 & 0x8000;
     const uint32_t abs = bits & 0x7fffffff;

@@ -43,7 +43,7 @@ static ig_status map_descriptor(int fd, const char *path, ig_file_watch watch, s
     return IG_OK;
 }
 
-enum { PIECE = 16 << 20 }; /* bytes between two words about how far it is */
+enum { PIECE = 16 << 20 }; /* bytes between two progress calls */
 
 static ig_status tell(ig_file_watch watch, const char *path, size_t done, size_t total) {
     if (!watch.tell || watch.tell(watch.user, done, total)) return IG_OK;
@@ -81,13 +81,13 @@ typedef ig_status get_fn(int fd, const char *path, ig_file_watch watch, size_t b
                          ig_file_map *out);
 
 static ig_status open_file(const char *path, get_fn *get, ig_file_watch watch, ig_file_map *out) {
-    /* Without O_NONBLOCK the open of a pipe would wait for somebody to write to it. */
+    /* Without O_NONBLOCK, opening a pipe would wait for a writer. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return io_error(path, "open it");
     size_t bytes = 0;
     ig_status status = size_of(fd, path, &bytes);
     if (status == IG_OK && bytes == 0)
-        *out = (ig_file_map){"", 0}; /* There is no mapping of nothing. */
+        *out = (ig_file_map){"", 0}; /* an empty file cannot be mapped */
     else if (status == IG_OK)
         status = get(fd, path, watch, bytes, out);
     close(fd);
@@ -152,15 +152,15 @@ static const char suffix[] = ".saving";
 
 struct ig_file_writer {
     const ig_allocator *allocator;
-    char *path;                        /* for messages, and links resolved */
-    char *temporary;                   /* path and suffix */
-    const char *name, *temporary_name; /* the last parts of these: what the directory calls them */
+    char *path;                        /* for messages, with links resolved */
+    char *temporary;                   /* path plus suffix */
+    const char *name, *temporary_name; /* their last components, for *at() calls */
     uint64_t size;
     int directory, fd;   /* -1: not open */
-    bool owns_temporary; /* created or taken over, and not renamed yet */
+    bool owns_temporary; /* created or taken over, not yet renamed */
 };
 
-/* With the sizes, where it is a matter of sizes. */
+/* Adds the sizes to the message where they matter. */
 static ig_status write_error(const ig_file_writer *w, const char *what) {
     const int error = errno;
     const unsigned long long size = w->size;
@@ -180,7 +180,7 @@ static ig_status write_error(const ig_file_writer *w, const char *what) {
     return io_error(w->path, what);
 }
 
-/* Devices and directories are not replaced; of a link, that which it points to. */
+/* Devices and directories are not replaced; a link is followed. */
 static ig_status resolve_path(const ig_allocator *a, const char *path, char **out) {
     char target[PATH_MAX];
     struct stat info;
@@ -205,7 +205,7 @@ static ig_status open_directory(ig_file_writer *w) {
     w->temporary = ig_alloc(w->allocator, bytes, 1);
     if (!w->temporary) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for its name", w->path);
 
-    /* Cut before the name, the same text is the directory's. */
+    /* The same text, cut before the name, is the directory. */
     memcpy(w->temporary, w->path, name_at);
     w->directory = open(name_at ? w->temporary : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (w->directory < 0) return io_error(w->path, "open the directory of");
@@ -222,9 +222,9 @@ static bool is_named(const ig_file_writer *w) {
 }
 
 /*
- * Creates the temporary file or takes over what a killed writer left.  Between
- * our open and our lock another writer may have renamed the file that we opened;
- * then the name is free again, or another file's, and we start anew.
+ * Creates the temporary file or takes over that of a killed writer. Between open and lock, another
+ * writer may have renamed the file that we opened; then the name is free or another file's, and we
+ * start again.
  */
 static ig_status open_temporary(ig_file_writer *w) {
     assert(w->temporary_name);
@@ -232,9 +232,9 @@ static ig_status open_temporary(ig_file_writer *w) {
     for (;;) {
         w->fd = openat(w->directory, w->temporary_name, flags, 0666);
         if (w->fd < 0) return io_error(w->temporary, "create it");
-        /* A file system without locks only loses the protection from a second writer. */
+        /* Without file locks, only the protection from a second writer is lost. */
         if (flock(w->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-            return IG_FAIL(IG_ERR_IO, "%s: is being saved by somebody else right now", w->path);
+            return IG_FAIL(IG_ERR_IO, "%s: another process is writing it right now", w->path);
         if (is_named(w)) break;
         close(w->fd);
         w->fd = -1;
@@ -249,7 +249,7 @@ static ig_status open_temporary(ig_file_writer *w) {
 /* A private file stays private. */
 static ig_status copy_permissions(const ig_file_writer *w) {
     struct stat info;
-    if (fstatat(w->directory, w->name, &info, 0) != 0) return IG_OK; /* There is none yet. */
+    if (fstatat(w->directory, w->name, &info, 0) != 0) return IG_OK; /* no previous file */
     if (fchmod(w->fd, info.st_mode & 0777) != 0) return write_error(w, "set the permissions of");
     return IG_OK;
 }
@@ -263,7 +263,7 @@ static ig_status reserve(const ig_file_writer *w) {
     do {
         failed = fallocate(w->fd, 0, 0, (off_t)w->size);
     } while (failed != 0 && errno == EINTR);
-    /* Where space cannot be reserved the size is set alone, and writing finds out. */
+    /* If space cannot be reserved, only the size is set, and a later write fails instead. */
     if (failed != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
         failed = ftruncate(w->fd, (off_t)w->size);
     return failed != 0 ? write_error(w, "write") : IG_OK;
@@ -319,7 +319,7 @@ ig_status ig_file_writer_commit(ig_file_writer *w) {
     if (renameat(w->directory, w->temporary_name, w->directory, w->name) != 0)
         return write_error(w, "replace");
     w->owns_temporary = false;
-    /* EINVAL: this file system has nothing to bring to the disk here. */
+    /* EINVAL: this file system cannot fsync a directory. */
     if (!sync_to_disk(w->directory) && errno != EINVAL)
         return write_error(w, "bring to the disk the directory of");
     return IG_OK;

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* Memory that holds nothing but copies of files counts as available: sysconf() does not tell. */
+/* Page cache counts as available, which sysconf() does not tell. */
 static uint64_t of_system(void) {
     char line[128];
     unsigned long long kib = 0;
@@ -14,12 +14,12 @@ static uint64_t of_system(void) {
     return kib > 0 ? (uint64_t)kib << 10 : UINT64_MAX;
 }
 
-/* In a container, the group that the process sees as the whole. */
+/* The limit of the process's cgroup. */
 static uint64_t of_group(void) {
     unsigned long long bytes = 0;
     FILE *file = fopen("/sys/fs/cgroup/memory.max", "re");
     if (!file) return UINT64_MAX;
-    const int numbers = fscanf(file, "%llu", &bytes); /* "max": there is no limit */
+    const int numbers = fscanf(file, "%llu", &bytes); /* "max": no limit */
     fclose(file);
     return numbers == 1 ? bytes : UINT64_MAX;
 }

@@ -1,11 +1,11 @@
-/* memory.h - how much memory the machine can still give. */
-#ifndef IG_BASE_MEMORY_H
-#define IG_BASE_MEMORY_H
+/* machine_memory.h - available memory of the machine. */
+#ifndef IG_BASE_MACHINE_MEMORY_H
+#define IG_BASE_MACHINE_MEMORY_H
 
 #include <stdint.h>
 
-/* Bytes that can be had without swapping: what the system says, or what the limit of the process's
- * group allows, whichever is less.  UINT64_MAX: nobody tells. */
+/* Bytes available without swapping: the system's or the cgroup's limit, whichever is lower.
+ * UINT64_MAX: unknown. */
 uint64_t ig_memory_available(void);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * Decoding, in the plainest form: what every block type means is said here.  Each
- * element is worked out in float with the operations and the order that the
- * formats' own tools use, so that results are equal to the bit.
+ * Reference dequantization: the definition of every block type. Each element is computed in FP32
+ * with the operations and the order of the formats' own tools, so results are bit-exact.
  */
 #include "base/quant_blocks.h"
 
@@ -10,12 +9,12 @@
 #include "base/f16.h"
 #include "ingot/blocks.h"
 
-/* What a nibble of IQ4_NL and IQ4_XS stands for, and one of MXFP4 (times 2). */
+/* Values of the nibbles of IQ4_NL and IQ4_XS, and of MXFP4 (times 2). */
 static const int8_t iq4_value[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                      1,    13,   25,  38,  53,  69,  89,  113};
 static const int8_t mxfp4_value[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-/* Element i of `n`, in halves. */
+/* Element i of `n`: low nibbles first, then high nibbles. */
 static int nibble(const uint8_t *q, int i, int n) {
     return i < n / 2 ? q[i] & 15 : q[i - n / 2] >> 4;
 }
@@ -56,7 +55,7 @@ static void decode_iq4_nl(const ig_block_iq4_nl *b, float *y) {
     for (int i = 0; i < IG_BLOCK; i++) y[i] = d * (float)iq4_value[nibble(b->q, i, IG_BLOCK)];
 }
 
-/* Half of 2^(exponent - 127): the values are doubled. */
+/* 2^(exponent - 127) / 2, because the table has doubled values. */
 static float mxfp4_scale(uint8_t exponent) {
     return ig_float_of_bits(exponent < 2 ? 0x00200000u << exponent
                                          : (uint32_t)(exponent - 1) << 23);
@@ -195,16 +194,16 @@ int64_t ig_elements_of(ig_dtype dtype, int64_t bytes) {
     return bytes / sizes[dtype].bytes * sizes[dtype].block;
 }
 
-bool ig_blocks_can_decode(ig_dtype dtype) { return decoders[dtype] != NULL; }
+bool ig_blocks_can_dequantize(ig_dtype dtype) { return decoders[dtype] != NULL; }
 
-void ig_blocks_decode(ig_dtype dtype, const void *blocks, float *out, int64_t n) {
+void ig_blocks_dequantize(ig_dtype dtype, const void *blocks, float *out, int64_t n) {
     const int64_t block = sizes[dtype].block, bytes = sizes[dtype].bytes;
     assert(decoders[dtype] && n % block == 0);
     for (int64_t i = 0; i < n / block; i++)
         decoders[dtype]((const char *)blocks + i * bytes, out + i * block);
 }
 
-/* As bits, magnitudes are ordered like numbers, then infinity, then NaN. */
+/* As integers, magnitudes sort like floats, then infinity, then NaN. */
 static uint32_t largest_magnitude(const float *x) {
     uint32_t largest = 0;
     for (int i = 0; i < IG_BLOCK; i++) {
@@ -214,7 +213,7 @@ static uint32_t largest_magnitude(const float *x) {
     return largest;
 }
 
-void ig_blocks_encode_q8_0(const float *x, void *blocks, int64_t n) {
+void ig_blocks_quantize_q8_0(const float *x, void *blocks, int64_t n) {
     ig_block_q8_0 *b = blocks;
     assert(n % IG_BLOCK == 0);
     for (; n > 0; n -= IG_BLOCK, x += IG_BLOCK, b++) {

@@ -1,9 +1,9 @@
 /*
- * random.h - numbers drawn by counting.
+ * random.h - counter-based random numbers.
  *
- * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"):
- * number i of a stream is a function of i, so any thread, device or replay can
- * draw it alone.  Stream = key (the seed) and the upper counter words.
+ * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"): number i of a
+ * stream is a function of i, so any thread, device or replay can compute it independently. Stream =
+ * key (the seed) and the upper counter words.
  */
 #ifndef IG_BASE_RANDOM_H
 #define IG_BASE_RANDOM_H
@@ -26,9 +26,8 @@ static inline ig_philox ig_philox_block(uint32_t seed0, uint32_t seed1, ig_philo
     return c;
 }
 
-/* 32 random bits: number `i` of stream (seed, step, ordinal), the one that random ops draw from.
- * Numbers 4j to 4j + 3 come from one block, whose counter is {j, j >> 32 ^ step >> 32 << 16,
- * step, ordinal}. */
+/* 32 random bits: number `i` of stream (seed, step, ordinal), as used by random ops. Numbers 4j to
+ * 4j + 3 come from one block, whose counter is {j, j >> 32 ^ step >> 32 << 16, step, ordinal}. */
 static inline ig_philox ig_random_block(const uint32_t seed[2], uint64_t step, uint32_t ordinal,
                                         uint64_t j) {
     const uint32_t high = (uint32_t)(j >> 32) ^ (uint32_t)(step >> 32) << 16;
@@ -41,7 +40,7 @@ static inline uint32_t ig_random_bits(const uint32_t seed[2], uint64_t step, uin
     return ig_random_block(seed, step, ordinal, i / 4).word[i % 4];
 }
 
-/* Dropout keeps element i where its bits are at least this. */
+/* Dropout keeps element i if its bits are at least this. */
 static inline uint32_t ig_random_threshold(float p) {
     return p >= 1 ? UINT32_MAX : (uint32_t)((double)p * 4294967296.0);
 }

@@ -1,4 +1,4 @@
-/* sha256.h - SHA-256 as FIPS 180-4 has it: for pins that people write into a config. */
+/* sha256.h - SHA-256 (FIPS 180-4), for digests pinned in a config. */
 #ifndef IG_BASE_SHA256_H
 #define IG_BASE_SHA256_H
 

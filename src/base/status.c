@@ -1,4 +1,4 @@
-/* The words of the last failure, kept per thread without allocating. */
+/* The text of the last failure, kept per thread without allocating. */
 #include "ingot/status.h"
 
 #include <stdarg.h>
@@ -9,8 +9,8 @@ enum { TEXT_BYTES = 512 };
 
 static _Thread_local char last_error[TEXT_BYTES];
 
-/* Without a file, the words come from elsewhere and name their place already.  They may quote
- * the last failure: it is overwritten only when all is written. */
+/* Without a file, the text comes from elsewhere and already names its source line. It may quote
+ * the last failure, so that is overwritten last. */
 ig_status ig_fail(ig_status code, const char *file, int line, const char *fmt, ...) {
     char text[TEXT_BYTES];
     va_list args;

@@ -18,8 +18,8 @@ typedef struct worker {
     pthread_t thread;
 } worker;
 
-/* A word that threads wait on, a cache line apart from others.  Waking costs a call of the system,
- * so it is done only where somebody sleeps. */
+/* A futex word, a cache line apart from others. Waking is a system call, so it is made only if a
+ * thread sleeps. */
 typedef struct gate {
     _Alignas(64) _Atomic uint32_t word;
     _Atomic uint32_t sleepers;
@@ -27,14 +27,14 @@ typedef struct gate {
 
 struct ig_team {
     const ig_allocator *allocator;
-    uint32_t wanted, threads; /* asked for; and running, the caller counted in */
+    uint32_t wanted, threads; /* requested; running, including the caller */
     bool started;
     worker *workers;
     ig_team_task *fn;
     void *task;
-    gate round;   /* grows with every run */
-    gate working; /* threads that have not finished the run */
-    gate meeting; /* barriers passed, and in the last bits who has arrived at the next one */
+    gate round;   /* incremented with every run */
+    gate working; /* threads still in the run */
+    gate meeting; /* barriers passed; the low bits count arrivals at the next one */
     _Alignas(64) _Atomic uint32_t quit;
 };
 
@@ -46,14 +46,14 @@ static void pause_briefly(void) {
 #endif
 }
 
-/* After the word has changed.  Both this and a sleeper's look at the word are in one order that all
- * threads agree on: either the sleeper sees the change or this sees the sleeper. */
+/* Called after the word has changed. The change and the sleeper's check are sequentially
+ * consistent: either the sleeper sees the change or this sees the sleeper. */
 static void wake_all(gate *g) {
     if (atomic_load(&g->sleepers) > 0)
         syscall(SYS_futex, (uint32_t *)&g->word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Returns when the word, without its last bits, is something else than `value`. */
+/* Returns when the word, without its low bits, differs from `value`. */
 static void wait_while(gate *g, uint32_t value, int bits) {
     for (int i = 0; i < SPINS; i++) {
         if (atomic_load_explicit(&g->word, memory_order_acquire) >> bits != value) return;
@@ -76,16 +76,27 @@ static void *work(void *arg) {
     }
 }
 
-/* Threads that the system refuses are done without. */
+/* Kernels keep panels of up to 250 KiB on the stack, and the default size of a thread's stack is
+ * the limit of the process (ulimit -s), which may be less.  Pages that are not touched take none.
+ */
+enum { STACK_BYTES = 2 << 20 };
+
+/* Continues without threads that the system refuses. */
 static void start(ig_team *team) {
+    pthread_attr_t attributes;
+    size_t bytes = 0;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_getstacksize(&attributes, &bytes) != 0 || bytes < STACK_BYTES)
+        (void)!pthread_attr_setstacksize(&attributes, STACK_BYTES);
     team->started = true;
     team->threads = 1;
     for (uint32_t i = 1; i < team->wanted; i++) {
         worker *w = &team->workers[i];
         *w = (worker){.team = team, .id = i};
-        if (pthread_create(&w->thread, NULL, work, w) != 0) break;
+        if (pthread_create(&w->thread, &attributes, work, w) != 0) break;
         team->threads++;
     }
+    pthread_attr_destroy(&attributes);
 }
 
 void ig_team_run(ig_team *team, ig_team_task *fn, void *task) {
@@ -105,7 +116,7 @@ void ig_team_run(ig_team *team, ig_team_task *fn, void *task) {
         wait_while(&team->working, left, 0);
 }
 
-/* Who comes counts itself in; the last one begins the next round, with nobody in it. */
+/* Each arriving thread increments the count; the last one resets it and starts the next round. */
 void ig_team_barrier(ig_team *team) {
     if (team->threads == 1) return;
     const uint32_t word = atomic_fetch_add_explicit(&team->meeting.word, 1, memory_order_acq_rel);

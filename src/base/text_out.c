@@ -1,4 +1,4 @@
-/* Written piece by piece: JSON that needs no tree in memory. */
+/* Incremental text and JSON output without a tree in memory. */
 #include "base/text_out.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 #include "base/utf8.h"
 
-/* What a first byte promises: how many follow, and between which the second must lie. */
+/* What a first byte implies: the number of following bytes, and the range of the second. */
 typedef struct promise {
     size_t follow;
     uint8_t low, high;
@@ -30,7 +30,7 @@ ig_utf8_found ig_utf8_next(const char *text, size_t n_bytes, uint32_t *point, si
         const uint8_t next = p[*bytes];
         if (next < want.low || next > want.high) return IG_UTF8_NONE;
         c = c << 6 | (next & 0x3F);
-        want.low = 0x80, want.high = 0xBF; /* of all after the second */
+        want.low = 0x80, want.high = 0xBF; /* range of the bytes after the second */
     }
     *point = c;
     return IG_UTF8_WHOLE;

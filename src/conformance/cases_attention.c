@@ -1,11 +1,10 @@
 /*
- * Attention and its gradients: grouped heads, causal rows when there are as many
- * keys, more, and fewer than rows; more keys than a block of a kernel has.  The same
- * over a cache in pages.
+ * Attention and its gradient: GQA; causal with as many keys as queries, more, and fewer; more keys
+ * than a kernel's KV block. The same over a paged KV cache.
  */
 #include "conformance/cases.h"
 
-/* q [b, t, h, d], k [b, s, g, d], v [b, s, g, e], all laid out alike */
+/* q [b, t, h, d], k [b, s, g, d], v [b, s, g, e], all in the same layout */
 #define SIDE(form, ...) OPERAND(.layout = form, SHAPE(__VA_ARGS__))
 #define QKV(form, b, t, s, h, g, d, e) \
     SIDE(form, b, t, h, d), SIDE(form, b, s, g, d), SIDE(form, b, s, g, e)
@@ -19,7 +18,7 @@
              ATTRS(ig_attrs_attention, scale, causal), .derived_by = IG_OP_ATTENTION, \
              .derived = 3)
 
-/* The same in halves; results and gradients are F32. */
+/* The same in F16 and BF16; results and gradients are F32. */
 #define HALF_SIDE(type, form, ...) OPERAND(DTYPE(type), .layout = form, SHAPE(__VA_ARGS__))
 #define HALF_QKV(type, form, b, t, s, h, g, d, e)                         \
     HALF_SIDE(type, form, b, t, h, d), HALF_SIDE(type, form, b, s, g, d), \
@@ -33,16 +32,17 @@
              ATTRS(ig_attrs_attention, 0, causal), .derived_by = IG_OP_ATTENTION, .derived = 3)
 
 /*
- * Over a cache.  A text is a table of pages for some sequences, and rows with their sequence and
- * position, of which a case takes the first few:
+ * Over a paged KV cache. A setup is a page table of some sequences, and tokens with their sequence
+ * and position, of which a case uses the first few:
  *
- *   SHORT   two sequences on pages in disorder; the last page of the second lies nowhere
- *   MIDDLE  seven pages: two spans of a kernel, the second of which is not whole
- *   LONG    eleven pages, more than two spans; rows of one sequence from 600 on, some seen twice,
- *           and a second one that breaks off behind its sixth page
- *   BORDER  rows before, at and behind the ends of spans
- *   DEEP    rows far into a sequence of 24 pages, one before them; the other ends early
- *   PROMPT  rows that follow each other, over the end of a page
+ *     SHORT   two sequences with pages out of order; the last page of the second is missing
+ *     MIDDLE  seven pages: two KV spans of a kernel, the second one partial
+ *     LONG    eleven pages, more than two spans; tokens of one sequence from 600 on, some visited
+ *             twice, and a second sequence that ends after its sixth page
+ *     BORDER  tokens before, at and after the boundaries of spans
+ *     DEEP    tokens far into a sequence of 24 pages, and an early one; the other sequence ends
+ *             early
+ *     PROMPT  consecutive tokens across a page boundary
  */
 enum { SHORT_PAGES = 5, SHORT_TEXTS = 2 };
 static const double SHORT_table[] = {2, 0, 3, 1, 4, -1};
@@ -77,8 +77,8 @@ static const double PROMPT_table[] = {1, 0};
 static const double PROMPT_sequence[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 static const double PROMPT_position[] = {56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67};
 
-/* Rows of 8 and of 5 numbers for the 64 positions of a page.  Those that are not finite are for the
- * rows that see them, and no others. */
+/* Rows of 8 and of 5 values for the 64 positions of a page. Only tokens that attend to a NaN or
+ * Inf may be affected by it. */
 static const double odd_eights[64 * 8] = {[3] = 2,
                                           [57 * 8 + 1] = -3,
                                           [60 * 8] = (double)INFINITY,
@@ -90,7 +90,7 @@ static const double odd_fives[64 * 5] = {[3] = 2,
                                          [61 * 5 + 4] = (double)NAN,
                                          [62 * 5 + 2] = -(double)INFINITY};
 
-/* Over keys and values that are stored as such lists. */
+/* Over keys and values from these lists. */
 #define ODD(what, r, h, keys, values, width, ...)                         \
     OVER(what, PROMPT, r, TYPED(IG_F32, r, h, width),                     \
          OPERAND(DTYPE(IG_F32), keys, SHAPE(PROMPT_PAGES, 64, 1, width)), \
@@ -103,16 +103,16 @@ static const double odd_fives[64 * 5] = {[3] = 2,
             LIST(text##_sequence, r), LIST(text##_position, r)),                           \
          ATTRS(ig_attrs_paged, .causal = 1, __VA_ARGS__))
 
-/* r rows of h heads, over g heads of keys of d and values of e numbers; and what else there is. */
+/* r tokens with h heads, over g KV heads with head widths d (keys) and e (values); then options. */
 #define PAGED(what, text, r, h, g, d, e, ...)                                                      \
     OVER(what, text, r, REAL(r, h, d), REAL(text##_PAGES, 64, g, d), REAL(text##_PAGES, 64, g, e), \
          __VA_ARGS__)
-/* The same with F32 rows and a cache of other types. */
+/* The same with F32 queries and a KV cache of other dtypes. */
 #define CACHED(what, text, k_type, v_type, r, h, g, d, e, ...)                         \
     OVER(what, text, r, TYPED(IG_F32, r, h, d), TYPED(k_type, text##_PAGES, 64, g, d), \
          TYPED(v_type, text##_PAGES, 64, g, e), __VA_ARGS__)
 
-/* And with a sink for each head, some of which outweigh what there is to see. */
+/* The same with a sink per head, some of which outweigh all keys. */
 #define SUNK(what, text, k_type, v_type, r, h, g, d, e, ...)                      \
     CASE(IG_OP_ATTENTION_PAGED, what,                                             \
          IN(TYPED(IG_F32, r, h, d), TYPED(k_type, text##_PAGES, 64, g, d),        \
@@ -128,19 +128,19 @@ static const ig_case cases[] = {
     HALF_ATTENTION(IG_BF16, PACKED, 0, 1, 3, 66, 2, 2, 130, 140),
     HALF_ATTENTION(IG_F16, PACKED, 1, 1, 65, 65, 2, 2, 16, 33),
     CACHED("seven pages", MIDDLE, IG_F32, IG_F32, 3, 4, 2, 16, 16, .window = 0),
-    CACHED("seven pages of halves", MIDDLE, IG_F16, IG_F16, 3, 4, 2, 16, 16, .window = 200),
+    CACHED("seven pages of f16", MIDDLE, IG_F16, IG_F16, 3, 4, 2, 16, 16, .window = 200),
     CACHED("long texts", LONG, IG_F32, IG_F32, 10, 4, 2, 8, 12, .window = 0),
-    CACHED("long texts in halves", LONG, IG_F16, IG_F16, 10, 4, 2, 24, 20, .window = 300),
+    CACHED("long contexts in f16", LONG, IG_F16, IG_F16, 10, 4, 2, 24, 20, .window = 300),
     CACHED("long texts in blocks", LONG, IG_Q8_0, IG_Q8_0, 10, 3, 1, 32, 64, .softcap = 3),
     CACHED("one row of a long text", LONG, IG_F16, IG_F16, 1, 8, 2, 64, 64, .window = 0),
     CACHED("long texts, a head of keys each", LONG, IG_F32, IG_F32, 10, 32, 32, 5, 7, .window = 70),
-    CACHED("a prompt in halves", LONG, IG_F16, IG_F16, 80, 4, 2, 64, 64, .window = 0),
+    CACHED("a prompt in f16", LONG, IG_F16, IG_F16, 80, 4, 2, 64, 64, .window = 0),
     CACHED("a prompt in floats, heads in threes", LONG, IG_F32, IG_F32, 70, 6, 2, 24, 40,
            .window = 300),
     CACHED("a prompt of wide heads", LONG, IG_F16, IG_F16, 66, 4, 2, 96, 80, .window = 0),
     CACHED("a prompt of the widest heads", LONG, IG_F16, IG_F16, 66, 2, 1, 128, 128, .window = 0),
     CACHED("a prompt in blocks", LONG, IG_Q8_0, IG_Q8_0, 70, 3, 1, 32, 64, .softcap = 3),
-    CACHED("a prompt in brain halves", LONG, IG_BF16, IG_BF16, 65, 2, 2, 16, 8, .window = 40),
+    CACHED("a prompt in bf16", LONG, IG_BF16, IG_BF16, 65, 2, 2, 16, 8, .window = 40),
     ODD("values that are not finite, a prompt", 12, 8, BETWEEN(-2, 2), NUMBERS(odd_eights), 8,
         .window = 0),
     ODD("values that are not finite, a prompt with a window", 12, 8, BETWEEN(-2, 2),
@@ -165,7 +165,7 @@ static const ig_case cases[] = {
            .scale = 0.0625f),
     CACHED("heads of 64, six for one of keys", BORDER, IG_Q8_0, IG_Q8_0, 8, 6, 1, 64, 64,
            .window = 0),
-    CACHED("heads of 280 in halves", BORDER, IG_F16, IG_F16, 8, 2, 1, 280, 16, .window = 0),
+    CACHED("heads of 280 in f16", BORDER, IG_F16, IG_F16, 8, 2, 1, 280, 16, .window = 0),
     CACHED("heads of 288 in blocks", BORDER, IG_Q8_0, IG_Q8_0, 2, 2, 1, 288, 32, .window = 0),
     CACHED("heads of 72, seven for one of keys", BORDER, IG_BF16, IG_BF16, 8, 7, 1, 72, 40,
            .window = 0),
@@ -178,14 +178,13 @@ static const ig_case cases[] = {
     CACHED("a window of more than a page", SHORT, IG_F32, IG_F32, 7, 4, 2, 8, 8, .window = 70),
     CACHED("a window of one", SHORT, IG_F32, IG_F32, 7, 2, 2, 8, 8, .window = 1),
     CACHED("capped scores", SHORT, IG_F32, IG_F32, 7, 4, 2, 8, 8, .softcap = 0.75f),
-    CACHED("halves", SHORT, IG_F16, IG_F16, 7, 6, 2, 20, 12, .window = 0),
-    CACHED("brain halves", SHORT, IG_BF16, IG_BF16, 7, 6, 2, 16, 16, .window = 40),
+    CACHED("f16", SHORT, IG_F16, IG_F16, 7, 6, 2, 20, 12, .window = 0),
+    CACHED("bf16", SHORT, IG_BF16, IG_BF16, 7, 6, 2, 16, 16, .window = 40),
     CACHED("blocks", SHORT, IG_Q8_0, IG_Q8_0, 7, 6, 2, 64, 32, .window = 0),
     CACHED("blocks, more heads than walk together", SHORT, IG_Q8_0, IG_Q8_0, 3, 67, 1, 32, 32,
            .window = 0),
-    CACHED("keys in halves, values in blocks", SHORT, IG_F16, IG_Q8_0, 7, 4, 2, 40, 32,
-           .window = 9),
-    CACHED("keys in floats, values in halves", SHORT, IG_F32, IG_F16, 7, 4, 2, 40, 8, .softcap = 2),
+    CACHED("f16 keys, q8_0 values", SHORT, IG_F16, IG_Q8_0, 7, 4, 2, 40, 32, .window = 9),
+    CACHED("f32 keys, f16 values", SHORT, IG_F32, IG_F16, 7, 4, 2, 40, 8, .softcap = 2),
     CACHED("keys in blocks, values in floats", SHORT, IG_Q8_0, IG_F32, 7, 4, 4, 32, 5, .window = 0),
     CACHED("many pages", DEEP, IG_F32, IG_F32, 4, 2, 1, 16, 16, .window = 0),
     CACHED("many pages, a window over several", DEEP, IG_F16, IG_F16, 4, 2, 1, 16, 16,
@@ -194,7 +193,7 @@ static const ig_case cases[] = {
     SUNK("sinks, a window and a cap", SHORT, IG_F16, IG_F16, 7, 6, 2, 20, 12, .window = 5,
          .softcap = 2),
     SUNK("sinks, one row of a long text", LONG, IG_F16, IG_F16, 1, 8, 2, 64, 64, .window = 0),
-    SUNK("sinks, a prompt in halves", LONG, IG_F16, IG_F16, 80, 4, 2, 64, 64, .window = 0),
+    SUNK("sinks, a prompt in f16", LONG, IG_F16, IG_F16, 80, 4, 2, 64, 64, .window = 0),
     SUNK("sinks, a prompt in blocks", LONG, IG_Q8_0, IG_Q8_0, 70, 3, 1, 32, 64, .window = 128),
     SUNK("sinks, many pages in blocks", DEEP, IG_Q8_0, IG_Q8_0, 4, 8, 1, 64, 64, .window = 0),
     PAGED("rows of two sequences", SHORT, 7, 2, 2, 8, 8, .window = 0),
@@ -237,4 +236,46 @@ static const ig_case cases[] = {
          ATTRS(ig_attrs_attention, 0, 1), .derived_by = IG_OP_ATTENTION, .derived = 3),
 };
 
-const case_table cases_attention = CASE_TABLE(cases);
+/* ---- tolerances ---- */
+
+static const char shares[] = "scores are sums, their exponentials are summed up again";
+static const case_tolerance tolerances[] = {
+    {IG_OP_ATTENTION, 64, shares},
+    {IG_OP_ATTENTION_PAGED, 64, shares},
+    {IG_OP_ATTENTION_GRAD, 128, shares},
+};
+
+/* ---- gradients ---- */
+
+#define P(i) in->p[i]
+
+static ig_tensor *grad_attention(const grad_inputs *in) {
+    return ig_attention(P(0), P(1), P(2), (ig_attention_options){0});
+}
+static ig_tensor *grad_attention_causal(const grad_inputs *in) {
+    return ig_attention(P(0), P(1), P(2), (ig_attention_options){.causal = true, .scale = 0.7f});
+}
+static ig_tensor *
+grad_attention_of_views(const grad_inputs *in) { /* [b, h, t, d], the layout of other frameworks */
+    return ig_attention(ig_transpose(P(0), 1, 2), ig_transpose(P(1), 1, 2),
+                        ig_transpose(P(2), 1, 2), (ig_attention_options){.causal = true});
+}
+static ig_tensor *grad_attention_to_itself(const grad_inputs *in) {
+    return ig_attention(P(0), P(0), P(0), (ig_attention_options){.causal = true});
+}
+
+static const grad_case grads[] = {
+    GRAD(IG_OP_ATTENTION, "all see all", grad_attention, PARAM(2, 3, 2, 4), PARAM(2, 5, 2, 4),
+         PARAM(2, 5, 2, 3)),
+    GRAD(IG_OP_ATTENTION, "grouped, causal", grad_attention_causal, PARAM(1, 4, 4, 3),
+         PARAM(1, 4, 2, 3), PARAM(1, 4, 2, 3)),
+    GRAD(IG_OP_ATTENTION, "grouped, causal, more keys", grad_attention_causal, PARAM(2, 2, 4, 3),
+         PARAM(2, 5, 2, 3), PARAM(2, 5, 2, 2)),
+    GRAD(IG_OP_ATTENTION, "causal, rows that see no key", grad_attention_causal, PARAM(1, 4, 2, 3),
+         PARAM(1, 2, 1, 3), PARAM(1, 2, 1, 3)),
+    GRAD(IG_OP_ATTENTION, "of views", grad_attention_of_views, PARAM(1, 4, 3, 2), PARAM(1, 2, 3, 2),
+         PARAM(1, 2, 3, 2)),
+    GRAD(IG_OP_ATTENTION, "to itself", grad_attention_to_itself, PARAM(1, 4, 2, 3)),
+};
+
+const case_table cases_attention = {CASES(cases), TOLERANCES(tolerances), GRADS(grads)};

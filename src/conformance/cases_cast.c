@@ -1,6 +1,6 @@
 /*
- * Between any two dtypes: values that lie between two of the target's, that are
- * too large or too small for it, and bit patterns of every kind.
+ * Casts between any two dtypes: values between two of the target's, overflow, underflow, and all
+ * kinds of bit patterns.
  */
 #include "conformance/cases.h"
 
@@ -15,19 +15,19 @@ static const double numbers[] = {
     -0.5,
     1.5,
     -1.999,
-    1 + 0x1p-11,           /* halfway between two of F16: the even one is below, */
+    1 + 0x1p-11,           /* halfway between two F16 values: ties to the even one below, */
     1 + 3 * 0x1p-11,       /* and here above */
-    1 + 0x1p-11 + 0x1p-40, /* just above halfway, unless it is rounded to F32 first */
-    1 + 0x1p-8,            /* halfway for BF16 */
+    1 + 0x1p-11 + 0x1p-40, /* just above halfway, but not if first rounded to F32 */
+    1 + 0x1p-8,            /* halfway between two BF16 values */
     1 + 3 * 0x1p-8,
     1 + 0x1p-8 + 0x1p-40,
-    65504, /* the largest of F16, */
+    65504, /* the largest F16, */
     65519.9,
-    65520, /* and what rounds to infinity */
+    65520, /* and the first that rounds to infinity */
     -65520,
     1e6,
-    0x1p-14, /* the least normal one of F16, */
-    0x1p-24, /* the least of all, */
+    0x1p-14, /* the least normal F16, */
+    0x1p-24, /* the least subnormal, */
     0x1p-25, /* and half of it, which rounds to 0 */
     0x1.8p-25,
     3.3e38,
@@ -73,4 +73,28 @@ static const ig_case cases[] = {
     CASTS(IG_F32), CASTS(IG_F16), CASTS(IG_BF16), CASTS(IG_F64), CASTS(IG_I32),
 };
 
-const case_table cases_cast = CASE_TABLE(cases);
+/* ---- tolerances ---- */
+
+static const char once[] = "one operation, which IEEE 754 rounds correctly";
+static const case_tolerance tolerances[] = {
+    {IG_OP_CAST, 0, once},
+};
+
+/* ---- gradients ---- */
+
+#define P(i) in->p[i]
+
+static ig_tensor *grad_cast(const grad_inputs *in) {
+    return ig_cast(ig_cast(P(0), IG_F32), ig_tensor_desc(P(0)).dtype);
+}
+
+static const grad_case grads[] = {
+    /* Values that, with their differences, are exact in F32. */
+    {.op = IG_OP_CAST,
+     .what = "there and back",
+     .build = grad_cast,
+     .params = {PARAM_IN(1, 1, 2, 3)},
+     .step = 0x1p-10},
+};
+
+const case_table cases_cast = {CASES(cases), TOLERANCES(tolerances), GRADS(grads)};

@@ -1,8 +1,8 @@
-/* Element by element: odd tails, one, none, many; every layout; every way to repeat. */
+/* Elementwise ops: odd tails, one element, none, many; every layout; every broadcast. */
 #include "conformance/cases.h"
 
-/* Numbers at the edges of what a float holds.  Their count is odd, so that two lists of them, one
- * of another length, meet in every pair. */
+/* Edge values of floats. Their count is odd, so that two lists of different lengths pair every
+ * value with every other. */
 static const double edges[] = {
     0.0,
     -0.0,
@@ -73,8 +73,6 @@ static const double roots[] = {0.0, 1, (double)INFINITY, (double)NAN, -1, 1e-40,
         CASE(op, "one slope for all", IN(REAL(31, 65), REPEATED(3, 31, 65)), __VA_ARGS__),      \
         CASE(op, "far out", IN(RANGE(-50, 50, 9, 33), REAL(9, 33)), __VA_ARGS__)
 
-#define ERF                        ATTRS(ig_attrs_gelu, IG_GELU_ERF)
-#define TANH                       ATTRS(ig_attrs_gelu, IG_GELU_TANH)
 #define FILLED(what, dtype, value) CASE(IG_OP_FILL, what, ATTRS(ig_attrs_fill, value, dtype, 0))
 
 /* Step and seed of dropout. */
@@ -84,47 +82,26 @@ static const ig_slot first_step[] = {{.i = 0}}, late_step[] = {{.i = 5}, {.i = 1
          SLOTS(slots))
 
 static const ig_case cases[] = {
-    BINARY(IG_OP_ADD),
-    BINARY(IG_OP_SUB),
-    BINARY(IG_OP_MUL),
-    BINARY(IG_OP_DIV),
-    BINARY(IG_OP_EQUAL),
+#define EDGES(ID, ...) CASE(IG_OP_##ID, "edges", IN(LISTED(edges, 7, 17)), __VA_ARGS__)
+#define FORM(form)     ATTRS(ig_attrs_gelu, IG_GELU_##form)
+#define IG_FN1(ID, name, cost, low, high, epsilons) \
+    UNARY(IG_OP_##ID, low, high, NO_ATTRS), EDGES(ID, NO_ATTRS),
+#define IG_FN1_OF(ID, form, name, cost, low, high, epsilons) \
+    UNARY(IG_OP_##ID, low, high, FORM(form)), EDGES(ID, FORM(form)),
+#define IG_FN2(ID, name, cost, epsilons)            BINARY(IG_OP_##ID),
+#define IG_SLOPE(ID, name, cost, epsilons)          GRADIENT(IG_OP_##ID, NO_ATTRS),
+#define IG_SLOPE_OF(ID, form, name, cost, epsilons) GRADIENT(IG_OP_##ID, FORM(form)),
+#include "ingot/function.def"
     CASE(IG_OP_EQUAL, "many are", IN(WHOLES(0, 2, 19, 33), WHOLES(0, 2, 19, 33))),
     CASE(IG_OP_EQUAL, "integers", IN(INDEX(0, 2, 19, 33), INDEX(0, 2, 19, 33))),
     CASE(IG_OP_EQUAL, "no integers", IN(INDEX(0, 2, 0), INDEX(0, 2, 0))),
-
+    CASE(IG_OP_LOG, "roots", IN(LISTED(roots, 7, 17))),
+    CASE(IG_OP_LOG, "near 1", IN(RANGE(0.9, 1.1, 9, 33))),
+    CASE(IG_OP_SQRT, "roots", IN(LISTED(roots, 7, 17))),
+    CASE(IG_OP_TANH, "near 0", IN(RANGE(-1e-3, 1e-3, 9, 33))),
     UNARY(IG_OP_SCALE, -2, 2, ATTRS(ig_attrs_scale, -1.5, 0.25)),
     CASE(IG_OP_SCALE, "by what no float holds", IN(REAL(7, 33)), ATTRS(ig_attrs_scale, 0.1, 1e-3)),
     CASE(IG_OP_SCALE, "edges", IN(LISTED(edges, 7, 17)), ATTRS(ig_attrs_scale, 2, 0)),
-    UNARY(IG_OP_NEG, -2, 2, NO_ATTRS),
-    CASE(IG_OP_NEG, "edges", IN(LISTED(edges, 7, 17))),
-    UNARY(IG_OP_EXP, -10, 10, NO_ATTRS),
-    CASE(IG_OP_EXP, "edges", IN(LISTED(edges, 7, 17))),
-    UNARY(IG_OP_LOG, 1e-3, 50, NO_ATTRS),
-    CASE(IG_OP_LOG, "roots", IN(LISTED(roots, 7, 17))),
-    CASE(IG_OP_LOG, "near 1", IN(RANGE(0.9, 1.1, 9, 33))),
-    UNARY(IG_OP_SQRT, 0, 50, NO_ATTRS),
-    CASE(IG_OP_SQRT, "roots", IN(LISTED(roots, 7, 17))),
-    UNARY(IG_OP_TANH, -5, 5, NO_ATTRS),
-    CASE(IG_OP_TANH, "edges", IN(LISTED(edges, 7, 17))),
-    CASE(IG_OP_TANH, "near 0", IN(RANGE(-1e-3, 1e-3, 9, 33))),
-    UNARY(IG_OP_SIGMOID, -10, 10, NO_ATTRS),
-    CASE(IG_OP_SIGMOID, "edges", IN(LISTED(edges, 7, 17))),
-    UNARY(IG_OP_RELU, -2, 2, NO_ATTRS),
-    CASE(IG_OP_RELU, "edges", IN(LISTED(edges, 7, 17))),
-    UNARY(IG_OP_GELU, -6, 6, ERF),
-    CASE(IG_OP_GELU, "edges", IN(LISTED(edges, 7, 17)), ERF),
-    UNARY(IG_OP_GELU, -6, 6, TANH),
-    CASE(IG_OP_GELU, "edges", IN(LISTED(edges, 7, 17)), TANH),
-    UNARY(IG_OP_SILU, -10, 10, NO_ATTRS),
-    CASE(IG_OP_SILU, "edges", IN(LISTED(edges, 7, 17))),
-    UNARY(IG_OP_SOFTPLUS, -10, 10, NO_ATTRS),
-    CASE(IG_OP_SOFTPLUS, "edges", IN(LISTED(edges, 7, 17))),
-    UNARY(IG_OP_POSITIVE, -2, 2, NO_ATTRS),
-    CASE(IG_OP_POSITIVE, "edges", IN(LISTED(edges, 7, 17))),
-    GRADIENT(IG_OP_GELU_GRAD, ERF),
-    GRADIENT(IG_OP_GELU_GRAD, TANH),
-    GRADIENT(IG_OP_SILU_GRAD, NO_ATTRS),
 
     FILLED("a fraction", IG_F32, 0.1),
     FILLED("NaN", IG_F32, (double)NAN),
@@ -148,4 +125,70 @@ static const ig_case cases[] = {
     DROPOUT("one for all", REPEATED(3, 7, 33), 0.3f, 0, 0, first_step),
 };
 
-const case_table cases_elementwise = CASE_TABLE(cases);
+/* ---- tolerances ---- */
+
+static const char once[] = "one operation, which IEEE 754 rounds correctly";
+static const char function[] = "a few polynomials and products of vector kernels in a row";
+static const char moved[] = "elements are moved or chosen, not computed";
+static const char twice[] = "a product and a sum or two, each rounded";
+static const case_tolerance tolerances[] = {
+#define ROW(ID, epsilons)                                    {IG_OP_##ID, epsilons, (epsilons) > 0 ? function : once},
+#define IG_FN1(ID, name, cost, low, high, epsilons)          ROW(ID, epsilons)
+#define IG_FN1_OF(ID, form, name, cost, low, high, epsilons) ROW(ID, epsilons)
+#define IG_FN2(ID, name, cost, epsilons)                     ROW(ID, epsilons)
+#define IG_SLOPE(ID, name, cost, epsilons)                   ROW(ID, epsilons)
+#define IG_SLOPE_OF(ID, form, name, cost, epsilons)          ROW(ID, epsilons)
+#include "ingot/function.def"
+    {IG_OP_SCALE, 2, twice},
+    {IG_OP_FILL, 0, moved},
+    {IG_OP_DROPOUT, 2, twice},
+};
+
+/* ---- gradients ---- */
+
+#define P(i) in->p[i]
+
+#define IG_FN1(ID, name, cost, low, high, epsilons) \
+    static ig_tensor *grad_##name(const grad_inputs *in) { return ig_##name(P(0)); }
+#include "ingot/function.def"
+
+static ig_tensor *grad_add(const grad_inputs *in) { return ig_add(P(0), P(1)); }
+static ig_tensor *grad_sub(const grad_inputs *in) { return ig_sub(P(0), P(1)); }
+static ig_tensor *grad_mul(const grad_inputs *in) { return ig_mul(P(0), P(1)); }
+static ig_tensor *grad_divide(const grad_inputs *in) { return ig_div(P(0), P(1)); }
+static ig_tensor *grad_scale(const grad_inputs *in) { return ig_scale(P(0), -1.5, 0.25); }
+static ig_tensor *grad_gelu_erf(const grad_inputs *in) { return ig_gelu(P(0), IG_GELU_ERF); }
+static ig_tensor *grad_gelu_tanh(const grad_inputs *in) { return ig_gelu(P(0), IG_GELU_TANH); }
+static ig_tensor *grad_dropout(const grad_inputs *in) { return ig_dropout(P(0), 0.4); }
+/* The same element gets an independent dropout mask in each. */
+static ig_tensor *grad_dropout_twice(const grad_inputs *in) {
+    return ig_mul(ig_dropout(P(0), 0.4), ig_dropout(ig_exp(P(0)), 0.3));
+}
+static ig_tensor *grad_used_twice(const grad_inputs *in) {
+    return ig_add(ig_mul(P(0), P(0)), ig_exp(P(0)));
+}
+
+static const grad_case grads[] = {
+/* Functions defined only for positive values are tested away from 0. */
+#define IG_FN1(ID, name, cost, low, high, epsilons) \
+    GRAD(IG_OP_##ID, "plain", grad_##name, PARAM_IN((low) < 0 ? 0 : 0.5, (low) < 0 ? 0 : 3, 3, 5)),
+#include "ingot/function.def"
+    GRAD(IG_OP_ADD, "alike", grad_add, PARAM(2, 3), PARAM(2, 3)),
+    GRAD(IG_OP_ADD, "a row", grad_add, PARAM(2, 3), PARAM(3)),
+    GRAD(IG_OP_ADD, "both broadcast", grad_add, PARAM(2, 1, 3), PARAM(4, 1)),
+    GRAD(IG_OP_ADD, "a scalar", grad_add, PARAM(2, 3), SCALAR_PARAM),
+    GRAD(IG_OP_SUB, "a row on the left", grad_sub, PARAM(3), PARAM(2, 3)),
+    GRAD(IG_OP_SUB, "a column", grad_sub, PARAM(2, 3), PARAM(2, 1)),
+    GRAD(IG_OP_MUL, "a column", grad_mul, PARAM(2, 3), PARAM(2, 1)),
+    GRAD(IG_OP_MUL, "both broadcast", grad_mul, PARAM(2, 1, 3), PARAM(4, 1)),
+    GRAD(IG_OP_DIV, "a row below", grad_divide, PARAM(2, 3), PARAM_IN(1, 2, 3)),
+    GRAD(IG_OP_DIV, "a column above", grad_divide, PARAM(2, 1), PARAM_IN(-2, -1, 2, 3)),
+    GRAD(IG_OP_SCALE, "and shift", grad_scale, PARAM(2, 3)),
+    GRAD(IG_OP_GELU, "exact", grad_gelu_erf, PARAM(3, 5)),
+    GRAD(IG_OP_GELU, "approximate", grad_gelu_tanh, PARAM(3, 5)),
+    GRAD(IG_OP_DROPOUT, "the same elements", grad_dropout, PARAM(4, 5)),
+    GRAD(IG_OP_DROPOUT, "two in a step", grad_dropout_twice, PARAM(4, 5)),
+    GRAD(IG_OP_MUL, "a tensor used twice", grad_used_twice, PARAM(2, 3)),
+};
+
+const case_table cases_elementwise = {CASES(cases), TOLERANCES(tolerances), GRADS(grads)};

@@ -1,6 +1,6 @@
 /*
- * Products: every combination of transposes, with and without bias; sizes around
- * the blocks that kernels are made of; batches that are there on one side only.
+ * Matmul: every combination of transposes, with and without bias; sizes around the kernels' block
+ * sizes; batches on one side only.
  */
 #include "conformance/cases.h"
 
@@ -13,7 +13,7 @@
     CASE(IG_OP_MATMUL, what, IN(a, b, bias), \
          ATTRS(ig_attrs_matmul, .transpose_a = ta, .transpose_b = tb))
 
-/* Through an activation, with and without bias. */
+/* With an activation, with and without bias. */
 #define ACTIVATED(what, function)                                                         \
     CASE(IG_OP_MATMUL, what, IN(REAL(17, 33), REAL(33, 19)),                              \
          ATTRS(ig_attrs_matmul, .activation = function)),                                 \
@@ -32,17 +32,17 @@
         BIASED(#m " x " #n " x " #k ", bias", REAL(m, k), REAL(k, n), REAL(n), 0, 0),   \
         BIASED(#m " x " #n " x " #k ", b transposed, bias", REAL(m, k), REAL(n, k), REAL(n), 0, 1)
 
-/* All forms of a product, without bias: for those that take long. */
+/* All transposes, without bias: for slow sizes. */
 #define FORMS(m, n, k)                                                               \
     MATMUL(#m " x " #n " x " #k, REAL(m, k), REAL(k, n), 0, 0),                      \
         MATMUL(#m " x " #n " x " #k ", b transposed", REAL(m, k), REAL(n, k), 0, 1), \
         MATMUL(#m " x " #n " x " #k ", a transposed", REAL(k, m), REAL(k, n), 1, 0), \
         MATMUL(#m " x " #n " x " #k ", both transposed", REAL(k, m), REAL(n, k), 1, 1)
 
-/* More products than the tolerance is for, but smaller ones. */
+/* Longer sums than the tolerance allows for, so with smaller values. */
 #define HALF(...) RANGE(-0.5, 0.5, __VA_ARGS__)
 
-/* Factors that are stored in halves, with sums in f32. */
+/* 16-bit operands with F32 accumulation. */
 #define HALVES(what, a, b, type_a, type_b, ta, tb)                 \
     CASE(IG_OP_MATMUL, what ", " #type_a " x " #type_b,            \
          IN(OPERAND(DTYPE(type_a), a), OPERAND(DTYPE(type_b), b)), \
@@ -84,7 +84,7 @@ static const ig_case cases[] = {
     SIZE(129, 1, 64),
     SIZE(130, 70, 129),
     SIZE(8, 48, 300),
-    SIZE(5, 7, 0), /* sums of nothing */
+    SIZE(5, 7, 0), /* K = 0: empty sums */
     SIZE(0, 3, 4),
     SIZE(4, 0, 3),
 
@@ -123,7 +123,7 @@ static const ig_case cases[] = {
     ACTIVATED("gelu", IG_ACTIVATION_GELU_ERF),
     ACTIVATED("approximate gelu", IG_ACTIVATION_GELU_TANH),
 
-    /* large enough for tiles of a GPU: with odd sizes, and with what lies evenly */
+    /* large enough for GPU tiles: with odd and with aligned sizes */
     FORMS(515, 517, 33),
     FORMS(520, 520, 40),
     FORMS(1416, 1400, 24),
@@ -135,7 +135,7 @@ static const ig_case cases[] = {
     MATMUL("in parts, b transposed", HALF(400, 600), HALF(300, 600), 0, 1),
     MATMUL("in parts, a transposed", HALF(600, 400), HALF(600, 300), 1, 0),
     BIASED("in parts, bias", HALF(400, 600), HALF(300, 600), REAL(300), 0, 1),
-    /* deep enough for units that multiply matrices */
+    /* K large enough for cooperative matrices */
     CASE(IG_OP_MATMUL, "in parts, f32 x f16",
          IN(OPERAND(DTYPE(IG_F32), BETWEEN(-0.5, 0.5), SHAPE(400, 640)),
             OPERAND(DTYPE(IG_F16), BETWEEN(-0.5, 0.5), SHAPE(300, 640))),
@@ -169,7 +169,7 @@ static const ig_case cases[] = {
     CASE(IG_OP_MATMUL, "residual of a product in parts",
          IN(HALF(128, 2048), HALF(2048, 256), REAL(128, 256)),
          ATTRS(ig_attrs_matmul, .residual = 1)),
-    CASE(IG_OP_MATMUL, "residual of halves",
+    CASE(IG_OP_MATMUL, "residual in f16",
          IN(TYPED(IG_BF16, 9, 33), TYPED(IG_BF16, 40, 33), TYPED(IG_F32, 9, 40)),
          ATTRS(ig_attrs_matmul, .transpose_b = 1, .residual = 1)),
     CASE(IG_OP_MATMUL, "residual of sums of nothing", IN(REAL(5, 0), REAL(0, 7), REAL(5, 7)),
@@ -182,4 +182,61 @@ static const ig_case cases[] = {
     HALF_SIZES(IG_F16, IG_BF16),
 };
 
-const case_table cases_matmul = CASE_TABLE(cases);
+/* ---- tolerances ---- */
+
+static const case_tolerance tolerances[] = {
+    {IG_OP_MATMUL, 256, "300 products of up to 4 in one chain: partial sums of about 30"},
+};
+
+/* ---- gradients ---- */
+
+#define P(i) in->p[i]
+
+static ig_tensor *grad_matmul(const grad_inputs *in) { return ig_matmul(P(0), P(1)); }
+static ig_tensor *grad_matmul_nt(const grad_inputs *in) {
+    return ig_matmul_with(P(0), P(1), (ig_matmul_options){.transpose_b = true});
+}
+static ig_tensor *grad_matmul_tn(const grad_inputs *in) {
+    return ig_matmul_with(P(0), P(1), (ig_matmul_options){.transpose_a = true});
+}
+static ig_tensor *grad_matmul_tt(const grad_inputs *in) {
+    return ig_matmul_with(P(0), P(1),
+                          (ig_matmul_options){.transpose_a = true, .transpose_b = true});
+}
+static ig_tensor *grad_linear(const grad_inputs *in) {
+    return ig_matmul_with(P(0), P(1), (ig_matmul_options){.transpose_b = true, .bias = P(2)});
+}
+static ig_tensor *grad_linear_tt(const grad_inputs *in) {
+    return ig_matmul_with(
+        P(0), P(1), (ig_matmul_options){.transpose_a = true, .transpose_b = true, .bias = P(2)});
+}
+static ig_tensor *grad_matmul_of_views(const grad_inputs *in) {
+    return ig_matmul(ig_transpose(P(0), -1, -2), ig_slice(P(1), 0, 1, 4));
+}
+static ig_tensor *grad_square(const grad_inputs *in) {
+    return ig_matmul(P(0), ig_transpose(P(0), 0, 1));
+}
+
+static const grad_case grads[] = {
+    GRAD(IG_OP_MATMUL, "two matrices", grad_matmul, PARAM(2, 3), PARAM(3, 4)),
+    GRAD(IG_OP_MATMUL, "b transposed", grad_matmul_nt, PARAM(2, 3), PARAM(4, 3)),
+    GRAD(IG_OP_MATMUL, "a transposed", grad_matmul_tn, PARAM(3, 2), PARAM(3, 4)),
+    GRAD(IG_OP_MATMUL, "both transposed", grad_matmul_tt, PARAM(3, 2), PARAM(4, 3)),
+    GRAD(IG_OP_MATMUL, "a batch", grad_matmul, PARAM(2, 2, 3), PARAM(2, 3, 2)),
+    GRAD(IG_OP_MATMUL, "a batch, both transposed", grad_matmul_tt, PARAM(2, 3, 2), PARAM(2, 4, 3)),
+    GRAD(IG_OP_MATMUL, "one matrix for all", grad_matmul, PARAM(2, 2, 3), PARAM(3, 2)),
+    GRAD(IG_OP_MATMUL, "one matrix for all, transposed", grad_matmul_nt, PARAM(2, 2, 3),
+         PARAM(2, 3)),
+    GRAD(IG_OP_MATMUL, "one for all, a transposed", grad_matmul_tn, PARAM(2, 3, 2), PARAM(3, 2)),
+    GRAD(IG_OP_MATMUL, "one for all, both transposed", grad_matmul_tt, PARAM(2, 3, 2), PARAM(2, 3)),
+    GRAD(IG_OP_MATMUL, "one on the left for all", grad_matmul, PARAM(2, 3), PARAM(2, 3, 2)),
+    GRAD(IG_OP_MATMUL, "both broadcast", grad_matmul, PARAM(2, 1, 2, 3), PARAM(3, 3, 2)),
+    GRAD(IG_OP_MATMUL, "both broadcast, a transposed", grad_matmul_tn, PARAM(2, 1, 3, 2),
+         PARAM(3, 3, 2)),
+    GRAD(IG_OP_MATMUL, "bias", grad_linear, PARAM(2, 2, 3), PARAM(4, 3), PARAM(4)),
+    GRAD(IG_OP_MATMUL, "bias, both transposed", grad_linear_tt, PARAM(3, 2), PARAM(4, 3), PARAM(4)),
+    GRAD(IG_OP_MATMUL, "of views", grad_matmul_of_views, PARAM(2, 3, 2), PARAM(5, 2)),
+    GRAD(IG_OP_MATMUL, "by itself, transposed", grad_square, PARAM(3, 2)),
+};
+
+const case_table cases_matmul = {CASES(cases), TOLERANCES(tolerances), GRADS(grads)};

@@ -1,14 +1,13 @@
 /*
- * Mixtures of experts: equal logits, one expert and all of them; ids that are no
- * expert's; experts without rows, and offsets that go back or beyond; every type that
- * weights are stored in.
+ * MoE: equal logits, one expert and all of them; invalid expert ids; experts without tokens;
+ * offsets that decrease or are out of range; every weight dtype.
  */
 #include "conformance/cases.h"
 
 static const double equal[] = {1, 2, 2, 2, -1};
 static const double ids[] = {3, 0, 3, 1, -1, 3, 9, 0, 1, 2};
-static const double offsets[] = {0, 3, 3, 10, 17};  /* the second has no rows */
-static const double uneven[] = {2, 5, 4, 9, 90, 3}; /* back, and beyond the end */
+static const double offsets[] = {0, 3, 3, 10, 17};  /* expert 1 has no rows */
+static const double uneven[] = {2, 5, 4, 9, 90, 3}; /* decreasing, and out of range */
 static const double far_out[] = {-5, 4, 2147483647, 6};
 static const double places[] = {4, 0, 2, -1, 6, 99, 1, 3};
 
@@ -20,7 +19,7 @@ static const double places[] = {4, 0, 2, -1, 6, 99, 1, 3};
 #define OFFSETS(list, count) OPERAND(DTYPE(IG_I32), NUMBERS(list), SHAPE(count))
 #define PLACES(...)          OPERAND(DTYPE(IG_I32), NUMBERS(places), SHAPE(__VA_ARGS__))
 
-/* Rows times each expert's matrix, both ways round, and the gradient. */
+/* Rows times their expert's matrix, transposed and not, and the gradient. */
 #define GROUPED(what, list, s, e, n, k)                                                          \
     CASE(IG_OP_MATMUL_GROUPED, what, IN(REAL(s, k), REAL(e, n, k), OFFSETS(list, (e) + 1)),      \
          ATTRS(ig_attrs_grouped, 1)),                                                            \
@@ -36,7 +35,7 @@ static const double places[] = {4, 0, 2, -1, 6, 99, 1, 3};
 
 static const ig_case cases[] = {
     ROUTE("some", REAL(7, 19), 4, 0),
-    ROUTE("some, renormalised", REAL(7, 19), 4, 1),
+    ROUTE("some, renormalized", REAL(7, 19), 4, 1),
     ROUTE("one", REAL(7, 5), 1, 0),
     ROUTE("all", REAL(3, 5), 5, 1),
     ROUTE("of one", REAL(3, 1), 1, 0),
@@ -79,4 +78,49 @@ static const ig_case cases[] = {
     CASE(IG_OP_COMBINE, "of none", IN(REAL(3, 5), PLACES(4, 0), REAL(4, 0))),
 };
 
-const case_table cases_moe = CASE_TABLE(cases);
+/* ---- tolerances ---- */
+
+static const char moved[] = "elements are moved or chosen, not computed";
+static const char twice[] = "a product and a sum or two, each rounded";
+static const char row[] = "sums along a row, then functions of them";
+static const case_tolerance tolerances[] = {
+    {IG_OP_ROUTE, 16, row},
+    {IG_OP_GROUP_ROWS, 0, moved},
+    {IG_OP_MATMUL_GROUPED, 256, "as matmul"},
+    {IG_OP_MATMUL_GROUPED_GRAD, 256, "as matmul"},
+    {IG_OP_COMBINE, 4, twice},
+};
+
+/* ---- gradients ---- */
+
+#define P(i) in->p[i]
+
+static ig_tensor *grad_route_weights(const grad_inputs *in) {
+    return ig_route(P(0), (ig_route_options){.top_k = 2}).weights;
+}
+static ig_tensor *grad_route_renormalized(const grad_inputs *in) {
+    return ig_route(P(0), (ig_route_options){.top_k = 3, .norm_topk = true}).weights;
+}
+static ig_tensor *grad_grouped(const grad_inputs *in) { /* five rows; expert 1 has none */
+    return ig_matmul_grouped(P(0), P(1), in->index);
+}
+static ig_tensor *grad_combine(const grad_inputs *in) { return ig_combine(P(0), in->index, P(1)); }
+/* x [4, 3] and logits [4, 5]: top-2 experts per token, w [5, 2, 3]. */
+static ig_tensor *grad_mixture(const grad_inputs *in) {
+    const ig_routed routed = ig_route(P(1), (ig_route_options){.top_k = 2, .norm_topk = true});
+    const ig_groups groups = ig_group_rows(routed.ids, 5);
+    ig_tensor *y = ig_matmul_grouped(ig_embedding(P(0), groups.rows), P(2), groups.offsets);
+    return ig_combine(ig_silu(y), groups.inverse, routed.weights);
+}
+
+static const grad_case grads[] = {
+    GRAD(IG_OP_ROUTE, "of all", grad_route_weights, PARAM(3, 5)),
+    GRAD(IG_OP_ROUTE, "renormalized", grad_route_renormalized, PARAM(3, 5)),
+    GRAD_INDEXED(IG_OP_MATMUL_GROUPED, "three experts", grad_grouped, EXTENTS(4),
+                 INDICES(0, 2, 2, 5), PARAM(5, 3), PARAM(3, 2, 3)),
+    GRAD_INDEXED(IG_OP_COMBINE, "two each", grad_combine, EXTENTS(3, 2), INDICES(4, 0, 2, 2, 1, 3),
+                 PARAM(6, 4), PARAM(3, 2)),
+    GRAD(IG_OP_COMBINE, "a whole mixture", grad_mixture, PARAM(4, 3), PARAM(4, 5), PARAM(5, 2, 3)),
+};
+
+const case_table cases_moe = {CASES(cases), TOLERANCES(tolerances), GRADS(grads)};

@@ -1,4 +1,4 @@
-/* Elements moved about: every axis, pieces of nothing, indices that repeat or point outside. */
+/* Data movement: every axis, empty pieces, repeated and out-of-range indices. */
 #include "conformance/cases.h"
 
 #define COPY(dtype)                                                                                \
@@ -33,7 +33,7 @@
 #define EMBEDDING_GRAD(what, rows, ids, dy) \
     CASE(IG_OP_EMBEDDING_GRAD, what, IN(ids, dy), ATTRS(ig_attrs_rows, rows))
 
-/* Macro arguments that hold commas. */
+/* Macro arguments that contain commas. */
 #define INDEX_SCALAR OPERAND(DTYPE(IG_I32), BETWEEN(2, 2))
 #define INDEX_SLICED OPERAND(DTYPE(IG_I32), BETWEEN(0, 6), .layout = SLICED, SHAPE(5, 9))
 #define INDEX_ROW    OPERAND(DTYPE(IG_I32), BETWEEN(0, 6), .repeat = 2, SHAPE(9, 19))
@@ -115,4 +115,97 @@ static const ig_case cases[] = {
     EMBEDDING_GRAD("one slope for all", 11, INDEX(0, 10, 9), REPEATED(3, 9, 17)),
 };
 
-const case_table cases_move = CASE_TABLE(cases);
+/* ---- tolerances ---- */
+
+static const char moved[] = "elements are moved or chosen, not computed";
+static const char sum[] = "some hundred terms of the order of 1, summed in any order";
+static const case_tolerance tolerances[] = {
+    {IG_OP_COPY, 0, moved},          {IG_OP_PAD, 0, moved},        {IG_OP_CONCAT, 0, moved},
+    {IG_OP_GATHER, 0, moved},        {IG_OP_SCATTER_ADD, 16, sum}, {IG_OP_EMBEDDING, 0, moved},
+    {IG_OP_EMBEDDING_GRAD, 16, sum},
+};
+
+/* ---- gradients ---- */
+
+#define P(i) in->p[i]
+
+static ig_tensor *grad_copy(const grad_inputs *in) { return ig_copy(ig_transpose(P(0), 0, 1)); }
+static ig_tensor *grad_reshape(const grad_inputs *in) { return ig_reshape(P(0), IG_SHAPE(3, -1)); }
+static ig_tensor *grad_reshape_copies(const grad_inputs *in) {
+    return ig_exp(ig_reshape(ig_transpose(P(0), 0, 1), IG_SHAPE(12)));
+}
+static ig_tensor *grad_transpose(const grad_inputs *in) {
+    return ig_exp(ig_transpose(P(0), 0, -1));
+}
+static ig_tensor *grad_permute(const grad_inputs *in) {
+    return ig_exp(ig_permute(P(0), (const int[]){2, 0, 1}, 3));
+}
+static ig_tensor *grad_slice(const grad_inputs *in) { return ig_exp(ig_slice(P(0), 1, 1, 3)); }
+static ig_tensor *grad_slices(const grad_inputs *in) { /* they overlap */
+    return ig_mul(ig_slice(P(0), 1, 0, 3), ig_slice(P(0), 1, 1, 4));
+}
+static ig_tensor *grad_slice_of_nothing(const grad_inputs *in) {
+    return ig_add(ig_sum(ig_slice(P(0), 0, 1, 1), NULL, 0, IG_DROP_DIM), P(0));
+}
+static ig_tensor *grad_broadcast(const grad_inputs *in) {
+    return ig_exp(ig_broadcast(P(0), IG_SHAPE(2, 3, 4)));
+}
+static ig_tensor *grad_pad_first(const grad_inputs *in) { return ig_exp(ig_pad(P(0), 0, 1, 2)); }
+static ig_tensor *grad_pad_last(const grad_inputs *in) { return ig_exp(ig_pad(P(0), -1, 2, 0)); }
+static ig_tensor *grad_concat(const grad_inputs *in) {
+    return ig_exp(ig_concat((ig_tensor *const[]){P(0), P(1), P(0)}, 3, 1));
+}
+static ig_tensor *grad_gather_rows(const grad_inputs *in) {
+    return ig_exp(ig_gather(P(0), in->index, 0));
+}
+static ig_tensor *grad_gather_columns(const grad_inputs *in) {
+    return ig_exp(ig_gather(P(0), in->index, 1));
+}
+static ig_tensor *grad_scatter_add(const grad_inputs *in) {
+    return ig_exp(ig_scatter_add(P(0), in->index, P(1), 1));
+}
+static ig_tensor *grad_embedding(const grad_inputs *in) {
+    return ig_exp(ig_embedding(P(0), in->index));
+}
+static ig_tensor *grad_used_by_itself_and_a_view(const grad_inputs *in) {
+    return ig_mul(P(0), ig_tanh(ig_transpose(P(0), 0, 1)));
+}
+static ig_tensor *grad_sum_of_a_broadcast_slice(const grad_inputs *in) {
+    ig_tensor *wide = ig_broadcast(P(0), IG_SHAPE(4, 3, 5));
+    return ig_mean(ig_mul(ig_slice(wide, 0, 1, 3), P(1)), (const int[]){2}, 1, IG_DROP_DIM);
+}
+static ig_tensor *grad_custom(const grad_inputs *in) {
+    ig_tensor *out = NULL;
+    ig_custom(in->ctx, in->custom, &in->p[0], 1, &out);
+    return ig_tanh(out);
+}
+
+static const grad_case grads[] = {
+    GRAD(IG_OP_COPY, "of a view", grad_copy, PARAM(2, 3)),
+    GRAD(IG_OP_RESHAPE, "what is left", grad_reshape, PARAM(2, 6)),
+    GRAD(IG_OP_RESHAPE, "of a view, which copies", grad_reshape_copies, PARAM(3, 4)),
+    GRAD(IG_OP_TRANSPOSE, "first and last", grad_transpose, PARAM(2, 3, 4)),
+    GRAD(IG_OP_TRANSPOSE, "a permutation", grad_permute, PARAM(2, 3, 4)),
+    GRAD(IG_OP_SLICE, "the middle", grad_slice, PARAM(2, 4)),
+    GRAD(IG_OP_SLICE, "two that overlap", grad_slices, PARAM(2, 4)),
+    GRAD(IG_OP_SLICE, "of nothing", grad_slice_of_nothing, PARAM(3)),
+    GRAD(IG_OP_BROADCAST, "new and broadcast", grad_broadcast, PARAM(3, 1)),
+    GRAD(IG_OP_PAD, "the first", grad_pad_first, PARAM(2, 3)),
+    GRAD(IG_OP_PAD, "before the last", grad_pad_last, PARAM(2, 3)),
+    GRAD(IG_OP_CONCAT, "three, one twice", grad_concat, PARAM(2, 3), PARAM(2, 1)),
+    GRAD_INDEXED(IG_OP_GATHER, "rows, one twice", grad_gather_rows, EXTENTS(3, 2),
+                 INDICES(2, 0, 0, 1, 2, 0), PARAM(3, 2)),
+    GRAD_INDEXED(IG_OP_GATHER, "columns", grad_gather_columns, EXTENTS(2, 3),
+                 INDICES(2, 0, 0, 1, 2, 1), PARAM(2, 4)),
+    GRAD_INDEXED(IG_OP_SCATTER_ADD, "two to one", grad_scatter_add, EXTENTS(2, 3),
+                 INDICES(2, 0, 0, 1, 2, 1), PARAM(2, 4), PARAM(2, 3)),
+    GRAD_INDEXED(IG_OP_EMBEDDING, "some twice", grad_embedding, EXTENTS(2, 3),
+                 INDICES(2, 0, 2, 3, 2, 0), PARAM(5, 3)),
+    GRAD(IG_OP_TRANSPOSE, "used as it is and as a view", grad_used_by_itself_and_a_view,
+         PARAM(3, 3)),
+    GRAD(IG_OP_BROADCAST, "a slice of a broadcast", grad_sum_of_a_broadcast_slice, PARAM(3, 1),
+         PARAM(5)),
+    GRAD(IG_OP_CUSTOM, "a rule of the program's own", grad_custom, PARAM_IN(-1, 1, 2, 3)),
+};
+
+const case_table cases_move = {CASES(cases), TOLERANCES(tolerances), GRADS(grads)};

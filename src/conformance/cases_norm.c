@@ -1,4 +1,4 @@
-/* Normalisations with and without weights: rows of one and of none, of zeros, far from zero. */
+/* Norms with and without weights: one row, no rows, rows of zeros, rows with a large mean. */
 #include "conformance/cases.h"
 
 static const double zeros[] = {0};
@@ -52,4 +52,41 @@ static const ig_case cases[] = {
     CASE(IG_OP_LAYER_NORM, "far from zero", IN(RANGE(99, 101, 3, 37)), EPS),
 };
 
-const case_table cases_norm = CASE_TABLE(cases);
+/* ---- tolerances ---- */
+
+static const char row[] = "sums along a row, then functions of them";
+static const case_tolerance tolerances[] = {
+    {IG_OP_RMS_NORM, 16, row},
+    {IG_OP_RMS_NORM_GRAD, 32, row},
+    {IG_OP_LAYER_NORM, 128, "as rms_norm; a mean of 100 costs two digits before that"},
+    {IG_OP_LAYER_NORM_GRAD, 32, row},
+};
+
+/* ---- gradients ---- */
+
+#define P(i) in->p[i]
+
+static ig_tensor *grad_rms_norm(const grad_inputs *in) { return ig_rms_norm(P(0), P(1), 1e-3f); }
+static ig_tensor *grad_rms_norm_plain(const grad_inputs *in) {
+    return ig_rms_norm(P(0), NULL, 1e-3f);
+}
+static ig_tensor *grad_layer_norm(const grad_inputs *in) {
+    return ig_layer_norm(P(0), P(1), P(2), 1e-3f);
+}
+static ig_tensor *grad_layer_norm_weighted(const grad_inputs *in) {
+    return ig_layer_norm(P(0), P(1), NULL, 1e-3f);
+}
+static ig_tensor *grad_layer_norm_plain(const grad_inputs *in) {
+    return ig_layer_norm(ig_transpose(P(0), 0, 1), NULL, NULL, 1e-3f);
+}
+
+static const grad_case grads[] = {
+    GRAD(IG_OP_RMS_NORM, "weighted", grad_rms_norm, PARAM(2, 2, 5), PARAM(5)),
+    GRAD(IG_OP_RMS_NORM, "plain", grad_rms_norm_plain, PARAM(3, 5)),
+    GRAD(IG_OP_LAYER_NORM, "weighted and shifted", grad_layer_norm, PARAM(2, 2, 5), PARAM(5),
+         PARAM(5)),
+    GRAD(IG_OP_LAYER_NORM, "weighted", grad_layer_norm_weighted, PARAM(3, 5), PARAM(5)),
+    GRAD(IG_OP_LAYER_NORM, "plain, of a view", grad_layer_norm_plain, PARAM(3, 5)),
+};
+
+const case_table cases_norm = {CASES(cases), TOLERANCES(tolerances), GRADS(grads)};

@@ -1,7 +1,6 @@
 /*
- * Weights in halves and blocks of every type: products of one row, of a few and of
- * many, columns around the blocks that kernels are made of, rows of one block and of
- * several; tables of embeddings; and their elements as numbers.
+ * Weights in 16-bit floats and all quantized types: matmuls with M = 1, small and large M, N around
+ * the kernels' block sizes, rows of one block and of several; embeddings; and dequantization.
  */
 #include "conformance/cases.h"
 
@@ -85,4 +84,4 @@ static const ig_case cases[] = {
          ATTRS(ig_attrs_matmul, .transpose_b = 1)),
 };
 
-const case_table cases_quant = CASE_TABLE(cases);
+const case_table cases_quant = {CASES(cases)};

@@ -1,4 +1,4 @@
-/* Many to one: every set of axes, nothing to reduce, NaN and ties. */
+/* Reductions: every set of axes, empty dimensions, NaN and ties. */
 #include "conformance/cases.h"
 
 static const double with_nan[] = {1, 2, (double)NAN, -1, 0.5};
@@ -78,4 +78,51 @@ static const ig_case cases[] = {
          IN(LAID(TRANSPOSED, 7, 9), LAID(SLICED, 3, 5), LAID(STRIDED, 9))),
 };
 
-const case_table cases_reduce = CASE_TABLE(cases);
+/* ---- tolerances ---- */
+
+static const char moved[] = "elements are moved or chosen, not computed";
+static const char sum[] = "some hundred terms of the order of 1, summed in any order";
+static const case_tolerance tolerances[] = {
+    {IG_OP_SUM, 64, sum},     {IG_OP_MEAN, 16, sum}, {IG_OP_MAX, 0, moved},
+    {IG_OP_ARGMAX, 0, moved}, {IG_OP_MSE, 16, sum},  {IG_OP_GLOBAL_NORM, 16, sum},
+};
+
+/* ---- gradients ---- */
+
+#define P(i) in->p[i]
+
+static ig_tensor *grad_sum_all(const grad_inputs *in) {
+    return ig_exp(ig_sum(P(0), NULL, 0, IG_DROP_DIM));
+}
+static ig_tensor *grad_sum_some(const grad_inputs *in) {
+    return ig_exp(ig_sum(P(0), (const int[]){0, -1}, 2, IG_DROP_DIM));
+}
+static ig_tensor *grad_sum_kept(const grad_inputs *in) {
+    return ig_exp(ig_sum(P(0), (const int[]){1}, 1, IG_KEEP_DIM));
+}
+static ig_tensor *grad_mean_some(const grad_inputs *in) {
+    return ig_exp(ig_mean(P(0), (const int[]){1}, 1, IG_DROP_DIM));
+}
+static ig_tensor *grad_mean_all(const grad_inputs *in) {
+    return ig_exp(ig_mean(P(0), NULL, 0, IG_KEEP_DIM));
+}
+static ig_tensor *grad_max_last(const grad_inputs *in) {
+    return ig_exp(ig_max(P(0), (const int[]){-1}, 1, IG_DROP_DIM));
+}
+static ig_tensor *grad_max_some(const grad_inputs *in) {
+    return ig_exp(ig_max(P(0), (const int[]){0, 2}, 2, IG_KEEP_DIM));
+}
+static ig_tensor *grad_mse(const grad_inputs *in) { return ig_mse(P(0), P(1)); }
+
+static const grad_case grads[] = {
+    GRAD(IG_OP_SUM, "all", grad_sum_all, PARAM_IN(-0.5, 0.5, 2, 3)),
+    GRAD(IG_OP_SUM, "first and last", grad_sum_some, PARAM(2, 3, 2)),
+    GRAD(IG_OP_SUM, "kept", grad_sum_kept, PARAM(2, 3, 2)),
+    GRAD(IG_OP_MEAN, "the middle", grad_mean_some, PARAM(2, 3, 2)),
+    GRAD(IG_OP_MEAN, "all, kept", grad_mean_all, PARAM(2, 3)),
+    GRAD(IG_OP_MAX, "the last", grad_max_last, PARAM(3, 5)),
+    GRAD(IG_OP_MAX, "first and last, kept", grad_max_some, PARAM(2, 3, 2)),
+    GRAD(IG_OP_MSE, "both sides", grad_mse, PARAM(2, 3), PARAM(2, 3)),
+};
+
+const case_table cases_reduce = {CASES(cases), TOLERANCES(tolerances), GRADS(grads)};

@@ -1,4 +1,4 @@
-/* Rotary positions: both forms, there and back, partly turned, scaled, with factors. */
+/* RoPE: both types, forward and inverse, partial, scaled, with frequency factors. */
 #include "conformance/cases.h"
 
 #define ROPE(what, x, positions, base, scale, dims, form, inverse) \
@@ -45,8 +45,50 @@
         FACTORS(words ", factors, partly", REAL(2, 5, 3, 11), INDEX(0, 50, 2, 5), 3, 6, form)
 
 static const ig_case cases[] = {
-    FORM("pairs", IG_ROPE_PAIRS),
-    FORM("halves", IG_ROPE_HALVES),
+    FORM("pairs", IG_ROPE_INTERLEAVED),
+    FORM("neox", IG_ROPE_NEOX),
 };
 
-const case_table cases_rope = CASE_TABLE(cases);
+/* ---- tolerances ---- */
+
+static const char turned[] = "two products; the angle is given to no better than its dtype";
+static const case_tolerance tolerances[] = {
+    {IG_OP_ROPE, 16, turned},
+};
+
+/* ---- gradients ---- */
+
+#define P(i) in->p[i]
+
+static ig_tensor *grad_rope_pairs(const grad_inputs *in) {
+    return ig_rope(P(0), in->index, (ig_rope_options){.type = IG_ROPE_INTERLEAVED});
+}
+static ig_tensor *grad_rope_neox(const grad_inputs *in) {
+    return ig_rope(P(0), in->index, (ig_rope_options){.type = IG_ROPE_NEOX, .freq_base = 100});
+}
+static ig_tensor *grad_rope_partly(const grad_inputs *in) {
+    return ig_rope(P(0), in->index,
+                   (ig_rope_options){.type = IG_ROPE_NEOX, .rotary_dims = 4, .freq_scale = 0.5f});
+}
+static ig_tensor *grad_rope_magnified(const grad_inputs *in) {
+    return ig_rope(P(0), in->index, (ig_rope_options){.mscale = 1.25f});
+}
+static ig_tensor *grad_rope_factors(const grad_inputs *in) {
+    return ig_rope(P(0), in->index,
+                   (ig_rope_options){.type = IG_ROPE_INTERLEAVED, .freq_factors = in->fixed});
+}
+
+static const grad_case grads[] = {
+    GRAD_INDEXED(IG_OP_ROPE, "pairs", grad_rope_pairs, EXTENTS(3), INDICES(0, 1, 5),
+                 PARAM(2, 3, 2, 4)),
+    GRAD_INDEXED(IG_OP_ROPE, "NeoX, positions of each row", grad_rope_neox, EXTENTS(2, 3),
+                 INDICES(0, 1, 5, 2, 2, 7), PARAM(2, 3, 2, 4)),
+    GRAD_INDEXED(IG_OP_ROPE, "partly", grad_rope_partly, EXTENTS(3), INDICES(0, 1, 5),
+                 PARAM(1, 3, 2, 7)),
+    GRAD_INDEXED(IG_OP_ROPE, "magnified", grad_rope_magnified, EXTENTS(3), INDICES(0, 1, 5),
+                 PARAM(1, 3, 2, 4)),
+    GRAD_INDEXED(IG_OP_ROPE, "factors", grad_rope_factors, EXTENTS(3), INDICES(0, 1, 5),
+                 PARAM(1, 3, 1, 8)),
+};
+
+const case_table cases_rope = {CASES(cases), TOLERANCES(tolerances), GRADS(grads)};

@@ -1,4 +1,4 @@
-/* Softmax and the loss on top of it: far out logits, masked ones, targets that are not there. */
+/* Softmax and cross-entropy: extreme logits, masked ones, targets out of range. */
 #include "conformance/cases.h"
 
 static const double masked[] = {1, -(double)INFINITY, 2, -(double)INFINITY, -1};
@@ -53,4 +53,37 @@ static const ig_case cases[] = {
          IN(LAID(TRANSPOSED, 17, 33), INDEX(0, 32, 17), REPEATED(1, 17))),
 };
 
-const case_table cases_softmax = CASE_TABLE(cases);
+/* ---- tolerances ---- */
+
+static const char row[] = "sums along a row, then functions of them";
+static const case_tolerance tolerances[] = {
+    {IG_OP_SOFTMAX, 16, row},
+    {IG_OP_LOG_SOFTMAX, 16, row},
+    {IG_OP_CROSS_ENTROPY, 16, row},
+    {IG_OP_CROSS_ENTROPY_GRAD, 16, row},
+};
+
+/* ---- gradients ---- */
+
+#define P(i) in->p[i]
+
+static ig_tensor *grad_softmax_last(const grad_inputs *in) { return ig_softmax(P(0), -1); }
+static ig_tensor *grad_softmax_first(const grad_inputs *in) { return ig_softmax(P(0), 0); }
+static ig_tensor *grad_log_softmax_last(const grad_inputs *in) { return ig_log_softmax(P(0), -1); }
+static ig_tensor *grad_log_softmax_first(const grad_inputs *in) { return ig_log_softmax(P(0), 0); }
+static ig_tensor *grad_cross_entropy(const grad_inputs *in) {
+    return ig_cross_entropy(P(0), in->index);
+}
+
+static const grad_case grads[] = {
+    GRAD(IG_OP_SOFTMAX, "the last", grad_softmax_last, PARAM(3, 5)),
+    GRAD(IG_OP_SOFTMAX, "the first", grad_softmax_first, PARAM(3, 5)),
+    GRAD(IG_OP_LOG_SOFTMAX, "the last", grad_log_softmax_last, PARAM(3, 5)),
+    GRAD(IG_OP_LOG_SOFTMAX, "the first", grad_log_softmax_first, PARAM(3, 5)),
+    GRAD_INDEXED(IG_OP_CROSS_ENTROPY, "rows", grad_cross_entropy, EXTENTS(4), INDICES(2, 0, 4, 1),
+                 PARAM(4, 5)),
+    GRAD_INDEXED(IG_OP_CROSS_ENTROPY, "a batch", grad_cross_entropy, EXTENTS(2, 2),
+                 INDICES(2, 0, 4, 1), PARAM(2, 2, 5)),
+};
+
+const case_table cases_softmax = {CASES(cases), TOLERANCES(tolerances), GRADS(grads)};

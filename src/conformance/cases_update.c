@@ -1,7 +1,7 @@
-/* Updates: results lie where an input lies, packed or not; first steps and late ones. */
+/* In-place updates: results alias an input, packed or not; first and late steps. */
 #include "conformance/cases.h"
 
-/* Slots: the step count and the rate, not in this order everywhere. */
+/* Slots: step count and learning rate, not in this order everywhere. */
 static const ig_slot first[] = {{.i = 1}, {.f = 1e-3}};
 static const ig_slot late[] = {{.f = 0.05}, {.i = 0}, {.i = 1000}};
 
@@ -30,7 +30,7 @@ static const ig_slot late[] = {{.f = 0.05}, {.i = 0}, {.i = 1000}};
 #define CLIP(what, limit, norm, operand) \
     CASE(IG_OP_CLIP, what, IN(operand, NORM_OF(norm)), ATTRS(ig_attrs_clip, limit))
 
-/* F32 rows into a cache of another type. */
+/* F32 rows into a KV cache of another dtype. */
 #define STORED(type)                                                                      \
     CASE(IG_OP_STORE_ROWS, "into " #type,                                                 \
          IN(TYPED(type, 9, 3, 32), TYPED(IG_F32, 6, 3, 32), INDEX(-2, 11, 6)), NO_ATTRS), \
@@ -106,4 +106,15 @@ static const ig_case cases[] = {
     CLIP("transposed", 1, 12.5, LAID(TRANSPOSED, 9, 17)),
 };
 
-const case_table cases_update = CASE_TABLE(cases);
+/* ---- tolerances ---- */
+
+static const char moved[] = "elements are moved or chosen, not computed";
+static const char once[] = "one operation, which IEEE 754 rounds correctly";
+static const char twice[] = "a product and a sum or two, each rounded";
+static const char fused[] = "a few functions and products in a row";
+static const case_tolerance tolerances[] = {
+    {IG_OP_STORE_ROWS, 0, moved}, {IG_OP_ASSIGN, 0, moved}, {IG_OP_ACCUMULATE, 0, once},
+    {IG_OP_ADAMW, 8, fused},      {IG_OP_SGD, 4, twice},    {IG_OP_CLIP, 4, twice},
+};
+
+const case_table cases_update = {CASES(cases), TOLERANCES(tolerances)};

@@ -11,7 +11,7 @@ enum { THREADS = 3, WORDS_BYTES = 256 };
 typedef struct session {
     conformance_subject *subjects;
     size_t count;
-    test_host oracle_host;
+    ig_test_host oracle_host;
     ig_backend_device oracle;
     conformance_options options;
 } session;
@@ -21,7 +21,7 @@ typedef struct session {
 typedef struct answer {
     trial oracle;
     trial_result want;
-    double least; /* errors below this do not count */
+    double least; /* smaller absolute errors are ignored */
 } answer;
 
 static ig_status ask_oracle(session *s, const trial *t, ig_dtype real, answer *out) {
@@ -38,7 +38,7 @@ static void answer_deinit(answer *a) {
     trial_deinit(&a->oracle);
 }
 
-/* Inputs that are results of another op: what attention left for its gradient. */
+/* Computes inputs that are results of another op: what attention saves for its gradient. */
 static ig_status derive(session *s, const ig_case *c, ig_dtype real, trial *t) {
     const ig_case forward = {.op = c->derived_by, .attrs = c->attrs, .in = c->in, .n_in = 3};
     trial before;
@@ -71,7 +71,7 @@ static bool close_enough(double got, double want, ig_dtype dtype, double epsilon
            (fabs(got - want) <= epsilons * epsilon * (1 + fabs(want)) || fabs(got - want) < least);
 }
 
-/* Says which element of which output is not what the oracle has; false: there is none. */
+/* Describes the first element that differs from the oracle; false: none does. */
 static bool differs(const trial *t, const trial_result *got, const answer *a, char *words) {
     const double epsilons = case_tolerance_of(t->step.op).epsilons;
     for (uint32_t k = 0; k < t->step.n_out; k++) {
@@ -79,7 +79,7 @@ static bool differs(const trial *t, const trial_result *got, const answer *a, ch
         const ig_ref_view w = trial_view(&a->oracle.out[k], a->want.memory);
         const int64_t n = ig_shape_count(y.shape), block = trial_block(y.dtype);
         for (int64_t i = 0; i < n; i += block) {
-            if (block > 1) { /* blocks are stored by a rule that leaves no choice */
+            if (block > 1) { /* quantization is exactly specified: compare blocks bit for bit */
                 if (memcmp(trial_at(&y, i), trial_at(&w, i), trial_block_bytes(y.dtype)) == 0)
                     continue;
                 snprintf(words, WORDS_BYTES, "output %u: the block of element %lld differs", k,
@@ -96,7 +96,7 @@ static bool differs(const trial *t, const trial_result *got, const answer *a, ch
     return false;
 }
 
-/* The elements of two runs of the same trial, bit for bit. */
+/* Compares the elements of two runs of a trial bit for bit. */
 static bool bits_differ(const trial *t, const trial_result *a, const trial_result *b, char *words) {
     for (uint32_t k = 0; k < t->step.n_out; k++) {
         const ig_ref_view x = trial_view(&t->out[k], a->memory);
@@ -130,14 +130,14 @@ static verdict failed(ig_status status, char *words) {
     return FAILED;
 }
 
-/* A program on a seat: what lies in memory before it, and which of its runs counts. */
+/* A run on a seat: the fill pattern of outputs and scratch, and how often the program runs. */
 typedef struct attempt {
     int seat;
     trial_garbage garbage;
     trial_runs runs;
 } attempt;
 
-/* An attempt, compared with the oracle. */
+/* Runs an attempt and compares the result with the oracle. */
 static verdict run_on(const conformance_subject *subject, attempt by, trial *t, const answer *a,
                       trial_result *got, char *words) {
     const ig_status status =
@@ -153,7 +153,8 @@ static verdict run_on(const conformance_subject *subject, attempt by, trial *t, 
     return FAILED;
 }
 
-/* Where both are the same device, first and second runs of a program are compared too. */
+/* Runs the case on both seats and compares their bits; with one device, the first and second run
+ * of a program. */
 static verdict run_seats(const conformance_subject *subject, trial *t, const answer *a,
                          const conformance_options *how, char *words) {
     const attempt first = how->one_device ? (attempt){1, GARBAGE_HUGE, RUN_ONCE}
@@ -183,7 +184,7 @@ static void count(conformance_count *c, verdict v) {
     c->failed += v == FAILED;
 }
 
-/* A case in one of its dtypes, and the dtype that it is counted under. */
+/* A case with a choice of dtype, and the dtype that it is reported under. */
 typedef struct typed_case {
     const ig_case *c;
     ig_dtype real, reported;
@@ -212,7 +213,7 @@ static void run_subject(const session *s, conformance_subject *subject, typed_ca
     report(s, subject, typed, v, words);
 }
 
-/* The oracle takes its time: it is asked once, and not at all if nobody takes the case. */
+/* The oracle is slow: it runs once, and only if a backend supports the case. */
 static void run_trial(session *s, typed_case typed, trial *t) {
     answer a;
     bool wanted = false;
@@ -248,7 +249,7 @@ static void run_typed(session *s, typed_case typed) {
 
 /* ---- all of them ---- */
 
-/* A case with real operands runs for each real dtype; others have dtypes of their own. */
+/* A case with real operands runs in F32 and F64; others have fixed dtypes. */
 static void run_cases(session *s, const case_table *table) {
     for (const ig_case *c = table->cases; c < table->cases + table->count; c++) {
         if (s->options.op && strcmp(s->options.op, ig_op_name(c->op)) != 0) continue;
@@ -258,7 +259,7 @@ static void run_cases(session *s, const case_table *table) {
             run_typed(s, (typed_case){c, IG_F32, IG_F32});
             run_typed(s, (typed_case){c, IG_F64, IG_F64});
         } else {
-            const ig_attrs_fill *fill = c->attrs; /* the one op without an input */
+            const ig_attrs_fill *fill = c->attrs; /* the only op without inputs */
             const ig_dtype own = c->n_in > 0 ? (ig_dtype)(c->in[0].type - 1) : fill->dtype;
             run_typed(s, (typed_case){c, IG_DTYPE_COUNT, own});
         }
@@ -283,7 +284,7 @@ static void close_seat(conformance_subject *subject, conformance_seat *at) {
     trial_close(subject->backend, &at->plain, at->device);
     subject->result.leaked += at->host.live;
     subject->result.warnings += at->host.warnings;
-    host_deinit(&at->host);
+    ig_test_host_deinit(&at->host);
 }
 
 ig_status conformance_open(conformance_subject *subject, const char *name,
@@ -292,10 +293,10 @@ ig_status conformance_open(conformance_subject *subject, const char *name,
     *subject = (conformance_subject){.name = name, .backend = backend};
     for (int i = 0; i < CONFORMANCE_SEATS; i++) {
         conformance_seat *at = &subject->seats[i];
-        host_init(&at->host, threads[i]);
+        ig_test_host_init(&at->host, threads[i]);
         const ig_status status = trial_open(backend, &at->host, &at->plain, &at->device);
         if (status == IG_OK) continue;
-        host_deinit(&at->host);
+        ig_test_host_deinit(&at->host);
         while (i-- > 0) close_seat(subject, &subject->seats[i]);
         return status;
     }
@@ -307,10 +308,10 @@ ig_status conformance_open(conformance_subject *subject, const char *name,
 
 void conformance_run_all(conformance_subject *subjects, size_t count, conformance_options options) {
     session s = {.subjects = subjects, .count = count, .options = options};
-    host_init(&s.oracle_host, 1);
+    ig_test_host_init(&s.oracle_host, 1);
     s.oracle.host = &s.oracle_host.base;
     for (const case_table *const *table = case_tables; *table; table++) run_cases(&s, *table);
-    host_deinit(&s.oracle_host);
+    ig_test_host_deinit(&s.oracle_host);
     for (conformance_subject *subject = subjects; subject < subjects + count; subject++) {
         if (options.out) print(subject, options.out);
         for (int i = 0; i < CONFORMANCE_SEATS; i++) close_seat(subject, &subject->seats[i]);

@@ -1,71 +1,71 @@
 /*
- * harness.h - all cases against a backend, or against several at once.
+ * harness.h - runs all cases on one or several backends.
  *
- * Each case runs on the backend with one thread and with three, each time in
- * fresh memory; the reference backend in double is the oracle.  A case passes
- * when every run gave numbers within the op's tolerance, the same bits whatever
- * the threads and whatever lay in the outputs before, and wrote nowhere else.
+ * Each case runs on the backend with one thread and with three, each time in fresh memory; the
+ * reference backend in double is the oracle. A case passes if every run is within the op's
+ * tolerance, gives the same bits for any number of threads and any previous contents of the
+ * outputs, and writes nowhere else.
  *
- * A backend may turn a case down (another layout or dtype than its kernels
- * take): that is no failure.  An op and dtype of which no case passed is not
- * offered.
+ * A backend may refuse a case (an unsupported layout or dtype): that is no failure. An op and dtype
+ * without a passed case is not offered.
  */
 #ifndef IG_CONFORMANCE_HARNESS_H
 #define IG_CONFORMANCE_HARNESS_H
 
 #include <stdio.h>
 
-#include "conformance/conformance_host.h"
+#include "backend/standalone_host.h"
 
 typedef struct conformance_count {
     uint32_t passed, refused, failed;
 } conformance_count;
 
 typedef struct conformance {
-    /* By op and dtype: the real type of the case, or the one that its first operand has always. */
+    /* By op and dtype: the case's real dtype, or the fixed dtype of its first operand. */
     conformance_count at[IG_OP_COUNT][IG_DTYPE_COUNT];
     conformance_count all;
-    uint64_t claimed; /* dtypes that the device's capabilities list */
-    uint64_t shown;   /* dtypes of the operands of cases that passed */
-    int64_t leaked;   /* allocations of the host that did not come back */
+    uint64_t claimed; /* dtypes in the device's info */
+    uint64_t shown;   /* dtypes of operands in passed cases */
+    int64_t leaked;   /* host allocations not freed */
     int64_t warnings; /* in the log */
 } conformance;
 
 typedef struct conformance_options {
-    FILE *out;      /* one line per op and dtype, and each failure with the values that clash */
-    const char *op; /* cases of this op alone; NULL: of all */
-    double least;   /* errors below this do not count: for devices without subnormal numbers */
-    int64_t most_elements; /* cases whose operands have more are left out; 0: none is */
-    bool one_device;       /* all runs on the second team's: where no thread computes anything */
-    bool once;             /* one run of each case, which does not compare runs */
+    FILE *out;      /* one line per op and dtype, and each failure with its values */
+    const char *op; /* run only this op's cases; NULL: all */
+    double least;   /* smaller absolute errors are ignored: for devices that flush subnormals */
+    int64_t most_elements; /* skip cases with more elements in all operands; 0: no limit */
+    bool one_device; /* run everything on the second seat: for devices that do not compute on the
+                        team */
+    bool once;       /* run each case once, without comparing runs */
 } conformance_options;
 
-/* Fails only if the device does not open; what the cases gave is in `result`. */
+/* Fails only if the device does not open; case results are in `result`. */
 IG_MUST_CHECK ig_status conformance_run(const ig_backend *backend, conformance_options options,
                                         conformance *result);
 
 enum { CONFORMANCE_SEATS = 2 }; /* one thread, three threads */
 
-/* A backend as one team of threads sees it. */
+/* A backend with one team of threads. */
 typedef struct conformance_seat {
-    test_host host;
+    ig_test_host host;
     ig_backend_device plain, *device;
 } conformance_seat;
 
-/* A backend that is open, so it stays where it is in memory. */
+/* An open backend; must not be moved in memory. */
 typedef struct conformance_subject {
-    const char *name; /* how it is called in what is printed */
+    const char *name; /* printed name */
     const ig_backend *backend;
     conformance_seat seats[CONFORMANCE_SEATS];
     conformance result;
 } conformance_subject;
 
-/* Opens a device for each team of threads.  The name and the backend outlive the subject. */
+/* Opens a device for each team of threads. The name and the backend must outlive the subject. */
 IG_MUST_CHECK ig_status conformance_open(conformance_subject *subject, const char *name,
                                          const ig_backend *backend);
 
-/* Every case on every subject; then closes them.  The oracle, which takes most of the time, is
- * asked once for all of them. */
+/* Runs every case on every subject, then closes them. The oracle, which takes most of the time,
+ * runs once per case. */
 void conformance_run_all(conformance_subject *subjects, size_t count, conformance_options options);
 
 #endif

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/quant_blocks.h"
 #include "base/f16.h"
-#include "ingot/blocks.h"
+#include "base/quant_blocks.h"
 #include "graph/shape_rules.h"
+#include "ingot/blocks.h"
 
-/* Before and after the elements; keeps their alignment. */
+/* Size of the guard before and after the elements; keeps their alignment. */
 static const size_t guard_bytes = 256;
 
-enum { GAP = 0xff }; /* in every byte of guards and gaps: NaN for floats, -1 for integers */
+enum { GAP = 0xff }; /* fills guards and gaps: NaN for floats, -1 for integers */
 
 static char *must_alloc(size_t bytes) {
     char *p = ig_alloc(&ig_heap, bytes, 1);
@@ -42,7 +42,7 @@ ig_ref_view trial_view(const ig_operand *o, const trial_memory *memory) {
 
 /* ---- layouts ---- */
 
-/* Which dimension lies how far out: order[0] is the outermost in memory. */
+/* The order of the dimensions in memory: order[0] is the outermost. */
 static void order_in_memory(case_layout layout, int rank, int *order) {
     for (int d = 0; d < rank; d++) order[d] = layout == COLUMN_MAJOR ? rank - 1 - d : d;
     if (layout == TRANSPOSED && rank >= 2) {
@@ -55,14 +55,14 @@ static void order_in_memory(case_layout layout, int rank, int *order) {
     }
 }
 
-/* Gives the operand its strides and its offset; returns the bytes of its memory with guards. */
+/* Sets the operand's strides and offset; returns the bytes of its memory with guards. */
 static size_t lay_out(ig_operand *o, case_layout layout, uint32_t repeat) {
     const int rank = o->desc.shape.rank;
     const ig_dtype dtype = o->desc.dtype;
     int order[IG_MAX_RANK] = {0};
     order_in_memory(layout, rank, order);
 
-    int64_t elements = 1, first = 0; /* of all memory, and before the operand's own */
+    int64_t elements = 1, first = 0; /* total in memory, and before the operand's first */
     for (int i = rank - 1; i >= 0; i--) {
         const int d = order[i];
         const int64_t step = layout == STRIDED && i == rank - 1 ? 2 : 1;
@@ -75,8 +75,8 @@ static size_t lay_out(ig_operand *o, case_layout layout, uint32_t repeat) {
         first += sliced ? elements : 0;
         elements *= o->desc.shape.dim[d] * step + (sliced ? 2 : 0);
     }
-    if (ig_shape_count(o->desc.shape) == 0) first = 0; /* an empty slice begins where it lies in */
-    const size_t odd = trial_block(dtype) > 1;         /* blocks may lie anywhere */
+    if (ig_shape_count(o->desc.shape) == 0) first = 0; /* an empty slice has no offset */
+    const size_t odd = trial_block(dtype) > 1;         /* blocks need no alignment */
     o->offset = guard_bytes + odd + (uint64_t)ig_bytes_of(dtype, first);
     return 2 * guard_bytes + odd + (size_t)ig_bytes_of(dtype, elements);
 }
@@ -89,7 +89,7 @@ static trial_memory gap_filled(size_t size) {
 
 /* ---- values ---- */
 
-/* 64 random bits that belong to a place of an input: the finaliser of splitmix64. */
+/* 64 pseudo-random bits for an element of an input: the finalizer of splitmix64. */
 static uint64_t bits_at(uint32_t input, int64_t place) {
     uint64_t x = ((uint64_t)place + 1) * 0x9e3779b97f4a7c15u + ((uint64_t)input << 56);
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -101,12 +101,12 @@ static double draw(const case_operand *spec, uint32_t input, int64_t place) {
     if (spec->list) return spec->list[place % spec->list_count];
     double low = spec->low, high = spec->high;
     if (low == 0 && high == 0) low = -2, high = 2;
-    const double u = ldexp((double)(bits_at(input, place) >> 11), -53); /* from 0 to 1 */
-    const bool whole = spec->values == WHOLE || spec->type == 1 + IG_I32;
+    const double u = ldexp((double)(bits_at(input, place) >> 11), -53); /* in [0, 1) */
+    const bool whole = spec->values == INTEGER || spec->type == 1 + IG_I32;
     return whole ? floor(low + (high - low + 1) * u) : low + (high - low) * u;
 }
 
-/* All patterns of 16 bits one after the other; random ones of 32 and 64. */
+/* All 16-bit patterns in order; random ones of 32 and 64 bits. */
 static void put_bits(const ig_ref_view *v, int64_t place, uint32_t input) {
     const size_t size = trial_block_bytes(v->dtype);
     const uint64_t bits = bits_at(input, place);
@@ -114,7 +114,7 @@ static void put_bits(const ig_ref_view *v, int64_t place, uint32_t input) {
     memcpy(v->at + (size_t)place * size, size == 2 ? (const void *)&small : &bits, size);
 }
 
-/* Where a block has a scale, an F16, and what it is at most so that elements reach about 2. */
+/* The offset of an F16 scale in a block, and its maximum, chosen so that elements reach about 2. */
 typedef struct scale_place {
     size_t at;
     float most;
@@ -148,14 +148,14 @@ static void fill_block(const ig_ref_view *v, int64_t i, uint32_t input) {
     }
     for (int s = 0; s < 2; s++) {
         const scale_place scale = scales[v->dtype][s];
-        const float share = ldexpf((float)(bits_at(input, place + s) >> 40), -24); /* 0 to 1 */
+        const float share = ldexpf((float)(bits_at(input, place + s) >> 40), -24); /* in [0, 1) */
         const uint16_t half = ig_f32_to_f16(scale.most * (0.5f + share / 2));
         if (scale.most != 0) memcpy(block + scale.at, &half, sizeof half);
     }
     if (v->dtype == IG_MXFP4) *block = (char)(124 + place / IG_BLOCK % 3);
 }
 
-/* A value belongs to a place, so that a repeated element has just one. */
+/* The value depends on the address, so a broadcast element has only one. */
 static void fill(const ig_ref_view *v, const case_operand *spec, uint32_t input) {
     const int64_t block = trial_block(v->dtype);
     const int64_t n = ig_shape_count(v->shape);
@@ -172,7 +172,7 @@ static void fill(const ig_ref_view *v, const case_operand *spec, uint32_t input)
 
 /* ---- building a trial ---- */
 
-/* Which input an output overwrites; -1: none. */
+/* The input that an output overwrites; -1: none. */
 static int alias_of(uint32_t op, uint32_t output) {
     static const int8_t adamw[] = {0, 2, 3}, sgd[] = {0, 2, 2};
     assert(output < TRIAL_MAX_OUT);
@@ -186,7 +186,7 @@ static uint32_t outputs_of(const ig_case *c, uint32_t n_in) {
     return c->op == IG_OP_SGD ? n_in - 1 : ig_op_find(c->op)->out_max;
 }
 
-/* Outputs lie packed in buffers of their own, or where the input lies that they overwrite. */
+/* Outputs are packed in buffers of their own, or alias the input that they overwrite. */
 static void add_outputs(trial *t, const ig_desc *descs) {
     for (uint32_t k = 0; k < t->step.n_out; k++) {
         const int alias = alias_of(t->step.op, k);
@@ -195,7 +195,7 @@ static void add_outputs(trial *t, const ig_desc *descs) {
             t->in[alias].kind = IG_KIND_STATE;
             *o = t->in[alias];
         } else {
-            *o = (ig_operand){.desc = descs[k], .kind = IG_KIND_OUTPUT, .vary_dim = -1};
+            *o = (ig_operand){.desc = descs[k], .kind = IG_KIND_OUTPUT, .dynamic_dim = -1};
             const size_t size = lay_out(o, PACKED, 0);
             o->buffer = t->n_buffers;
             t->memory[t->n_buffers++] = gap_filled(size);
@@ -207,8 +207,11 @@ static void add_outputs(trial *t, const ig_desc *descs) {
 
 static ig_operand *add_input(trial *t, ig_desc desc, case_layout layout, uint32_t repeat) {
     ig_operand *o = &t->in[t->step.n_in];
-    *o = (ig_operand){
-        .value = t->step.n_in++, .desc = desc, .kind = IG_KIND_INPUT, .vary_dim = -1, .alias = -1};
+    *o = (ig_operand){.value = t->step.n_in++,
+                      .desc = desc,
+                      .kind = IG_KIND_INPUT,
+                      .dynamic_dim = -1,
+                      .alias = -1};
     const size_t size = lay_out(o, layout, repeat);
     o->buffer = t->n_buffers;
     t->memory[t->n_buffers++] = gap_filled(size);
@@ -294,7 +297,7 @@ void trial_result_deinit(trial_result *r) { release(r->memory); }
 
 /* ---- running it ---- */
 
-/* Everything before a run: inputs as they are, outputs and scratch full of garbage. */
+/* Sets up memory before a run: inputs, and garbage in outputs and scratch. */
 static void prepare(const trial *t, trial_garbage garbage, trial_memory *out) {
     for (uint32_t b = 0; b < t->n_buffers; b++) {
         out[b] = (trial_memory){must_alloc(t->memory[b].size), t->memory[b].size};
@@ -304,7 +307,7 @@ static void prepare(const trial *t, trial_garbage garbage, trial_memory *out) {
     }
 }
 
-/* Where the backend has memory of its own, what is in `memory` goes there and back. */
+/* If the backend has memory of its own, copies `memory` to it and back. */
 static ig_status submit(const trial *t, const ig_backend *backend, ig_backend_device *device,
                         ig_backend_program *program, trial_memory *memory) {
     ig_backend_buffer *buffers[TRIAL_BUFFERS] = {0};
@@ -396,7 +399,7 @@ int trial_find_stray_write(const trial *t, const trial_result *r, trial_garbage 
     return stray;
 }
 
-ig_status trial_open(const ig_backend *backend, test_host *host, ig_backend_device *plain,
+ig_status trial_open(const ig_backend *backend, ig_test_host *host, ig_backend_device *plain,
                      ig_backend_device **out) {
     *plain = (ig_backend_device){&host->base};
     *out = plain;

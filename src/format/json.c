@@ -6,24 +6,26 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json_parse.h"
 
-enum { MAX_BYTES = 256 << 20 }; /* the largest tokenizer.json has some 40 MB */
+enum { MAX_BYTES = 256 << 20 }; /* the largest tokenizer.json files have about 40 MB */
 
-ig_status ig_json_parse(const char *file, const char *what, const void *bytes, size_t n_bytes,
-                        json_t **out) {
-    json_error_t error;
-    json_t *json = json_loadb(bytes, n_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!json && json_error_code(&error) == json_error_out_of_memory)
-        return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to read %s", file, what);
-    if (!json)
-        return IG_FAIL(IG_ERR_FORMAT, "%s: %s is not JSON: %s (line %d, column %d)", file, what,
-                       error.text, error.line, error.column);
+static ig_status parse(const char *file, const char *what, const void *bytes, size_t n_bytes,
+                       size_t flags, json_t **out) {
+    json_t *json = NULL;
+    IG_TRY(ig_json_decode(IG_ERR_FORMAT, file, what, bytes, n_bytes, JSON_REJECT_DUPLICATES | flags,
+                          &json));
     if (json_is_object(json)) {
         *out = json;
         return IG_OK;
     }
     json_decref(json);
     return IG_FAIL(IG_ERR_FORMAT, "%s: %s is not a JSON object", file, what);
+}
+
+ig_status ig_json_parse(const char *file, const char *what, const void *bytes, size_t n_bytes,
+                        json_t **out) {
+    return parse(file, what, bytes, n_bytes, 0, out);
 }
 
 char *ig_json_path(const ig_allocator *a, const char *dir, const char *name) {
@@ -51,14 +53,24 @@ static ig_status open_file(const ig_allocator *a, const char *dir, const char *n
     return status;
 }
 
-ig_status ig_json_load(const ig_allocator *a, const char *dir, const char *name, json_t **out) {
+static ig_status load(const ig_allocator *a, const char *dir, const char *name, size_t flags,
+                      json_t **out) {
     ig_file_map map = {0};
     char *path = NULL;
     IG_TRY(open_file(a, dir, name, &map, &path));
-    const ig_status status = ig_json_parse(path, "it", map.bytes, (size_t)map.size, out);
+    const ig_status status = parse(path, "it", map.bytes, (size_t)map.size, flags, out);
     ig_file_map_close(&map);
     ig_free(a, path);
     return status;
+}
+
+ig_status ig_json_load(const ig_allocator *a, const char *dir, const char *name, json_t **out) {
+    return load(a, dir, name, 0, out);
+}
+
+ig_status ig_json_load_reals(const ig_allocator *a, const char *dir, const char *name,
+                             json_t **out) {
+    return load(a, dir, name, JSON_DECODE_INT_AS_REAL, out);
 }
 
 ig_status ig_json_load_text(const ig_allocator *a, const char *dir, const char *name, char **out) {

@@ -7,7 +7,7 @@
 
 bool ig_names_init(ig_names *names, const ig_allocator *a, size_t count) {
     size_t n_places = 8;
-    while (n_places / 2 < count) n_places *= 2; /* half of them stay free */
+    while (n_places / 2 < count) n_places *= 2; /* at most half full */
     ig_name *places = ig_alloc(a, n_places, sizeof *places);
     if (!places) return false;
     *names = (ig_names){places, n_places};
@@ -19,8 +19,8 @@ void ig_names_deinit(ig_names *names, const ig_allocator *a) {
     *names = (ig_names){0};
 }
 
-/* Where the name is, or the free place where it would be.  The table's own address is the seed:
- * nobody can write a file whose names all fall into one place. */
+/* The slot of a name, or the free slot to insert it. The table's own address seeds the hash, so a
+ * crafted file cannot make all its names collide. */
 static ig_name *place_of(const ig_names *names, const char *bytes, size_t n_bytes) {
     const uint64_t seed = (uintptr_t)names->places;
     size_t i = (size_t)XXH3_64bits_withSeed(bytes, n_bytes, seed);

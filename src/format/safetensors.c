@@ -15,7 +15,7 @@
 enum {
     LENGTH_BYTES = 8,
     MAX_HEADER_BYTES = 100 << 20, /* the reference reader's limit */
-    MAX_TENSORS = 200000,         /* the largest mixtures of experts have some 50,000 */
+    MAX_TENSORS = 200000,         /* the largest MoE models have about 50,000 */
     MAX_NAME_BYTES = 1024,
     MAX_SHARDS = 10000,
 };
@@ -41,7 +41,7 @@ enum { FOREIGN = -1 };
 
 static const struct {
     const char *name;
-    int dtype; /* ours, or FOREIGN */
+    int dtype; /* an ig_dtype, or FOREIGN */
     uint64_t bytes;
 } types[] = {
     {"F32", IG_F32, 4},   {"F16", IG_F16, 2},      {"BF16", IG_BF16, 2},    {"F64", IG_F64, 8},
@@ -123,7 +123,7 @@ static int by_place(const void *a, const void *b) {
     return x->n_bytes < y->n_bytes ? -1 : x->n_bytes > y->n_bytes;
 }
 
-/* No hole, no overlap, nothing left over.  Leaves the tensors in the order of their bytes. */
+/* The tensors must tile the data without holes or overlap. Sorts them by offset. */
 static ig_status check_tiling(const char *file, ig_safetensor *tensors, size_t count,
                               const uint8_t *data, uint64_t data_bytes) {
     if (count > 1) qsort(tensors, count, sizeof *tensors, by_place);
@@ -166,7 +166,7 @@ static ig_status read_header(const char *file, const uint8_t *bytes, uint64_t si
     return ig_json_parse(file, "the header", bytes + LENGTH_BYTES, (size_t)n, out);
 }
 
-/* Appends the tensors of a file; the header goes to the newest shard. */
+/* Appends the tensors of a file; the newest shard owns the header. */
 static ig_status add_tensors(ig_safetensors *s, const char *file, const uint8_t *bytes,
                              uint64_t size) {
     json_t **header = &s->shards[s->n_shards - 1].header, *entry;
@@ -188,7 +188,8 @@ static ig_status add_tensors(ig_safetensors *s, const char *file, const uint8_t 
             return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for %s", file, name);
         IG_TRY(read_tensor(file, name, entry, data, data_bytes, &s->tensors[s->count++]));
     }
-    ig_safetensor *added = s->tensors ? s->tensors + first : NULL; /* there may be none at all */
+    ig_safetensor *added =
+        s->tensors ? s->tensors + first : NULL; /* the file may have no tensors */
     return check_tiling(file, added, s->count - first, data, data_bytes);
 }
 
@@ -225,7 +226,7 @@ ig_status ig_safetensors_open(const ig_allocator *a, const char *name, const voi
 
 /* ---- A folder ---- */
 
-/* A plain name of a file in the folder: no way up, no way into another. */
+/* A plain file name within the folder: no separators, no "..". */
 static bool is_shard_name(const char *name) {
     static const char tail[] = ".safetensors";
     const size_t length = strlen(name), tail_length = sizeof tail - 1;
@@ -242,7 +243,7 @@ static ig_status add_file(ig_safetensors *s, const char *dir, const char *name) 
     return add_tensors(s, last->path, last->map.bytes, last->map.size);
 }
 
-/* Whether the name was met before, among the shards so far. */
+/* Whether a shard of that name is already open. */
 static bool is_open(const ig_safetensors *s, const char *name) {
     for (size_t i = 0; i < s->n_shards; i++) {
         const char *slash = strrchr(s->shards[i].path, '/');
@@ -271,7 +272,7 @@ static ig_status add_shards(ig_safetensors *s, const char *dir, const json_t *ma
     return IG_OK;
 }
 
-/* What the index promises must be there. */
+/* Every tensor of the index must exist. */
 static ig_status check_promises(const ig_safetensors *s, const char *dir, const json_t *map) {
     const char *tensor;
     json_t *value;

@@ -1,9 +1,9 @@
 /*
  * safetensors.h - .safetensors files and folders of them: bytes -> named tensors.
  *
- * A file is a length (u64), a JSON object of that length that says where each
- * tensor lies, and the tensors, which must tile the rest exactly.  Reading trusts
- * nothing; memory goes with the bytes of the JSON.  Files are only read.
+ * A file is a length (u64), a JSON object of that length with the location of each tensor, and the
+ * tensors, which must tile the rest exactly. Reading trusts nothing; memory is bounded by the size
+ * of the JSON. Read-only.
  */
 #ifndef IG_FORMAT_SAFETENSORS_H
 #define IG_FORMAT_SAFETENSORS_H
@@ -12,11 +12,11 @@
 #include "ingot/tensor.h"
 
 typedef struct ig_safetensor {
-    const char *name;  /* ends with 0 */
-    const char *type;  /* as the file writes it: "BF16" */
-    bool readable;     /* desc.dtype says the same; else it is no type of ours */
-    ig_desc desc;      /* its shape is right in any case */
-    const void *bytes; /* at any address: writers do not align them all */
+    const char *name;  /* 0-terminated */
+    const char *type;  /* as in the file: "BF16" */
+    bool readable;     /* desc.dtype is valid; otherwise the type is not supported */
+    ig_desc desc;      /* its shape is valid even if `readable` is false */
+    const void *bytes; /* not necessarily aligned */
     uint64_t n_bytes;
 } ig_safetensor;
 
@@ -27,10 +27,9 @@ IG_MUST_CHECK ig_status ig_safetensors_open(const ig_allocator *a, const char *n
                                             const void *bytes, uint64_t size, ig_safetensors **out);
 
 /*
- * The model of a folder: model.safetensors, or the shards that
- * model.safetensors.index.json names, mapped.  A shard's name is the name of a
- * file in that folder and nothing else; links there are followed, as they were
- * put by whoever made the folder.
+ * The model of a folder: model.safetensors, or the shards listed in model.safetensors.index.json,
+ * mapped. A shard must be a plain file name in that folder; symlinks there are followed, because
+ * the author of the folder created them.
  */
 IG_MUST_CHECK ig_status ig_safetensors_open_dir(const ig_allocator *a, const char *dir,
                                                 ig_safetensors **out);

@@ -7,9 +7,9 @@
 typedef struct pass {
     ig_graph *g;
     const ig_backward_args *args;
-    ig_graph_mark mark; /* before the first gradient */
-    ig_value *grads;    /* of every value below the mark */
-    bool *wanted;       /* of the inputs of one node */
+    ig_graph_mark mark; /* state of the graph before the first gradient */
+    ig_value *grads;    /* gradient of each value below the mark */
+    bool *wanted;       /* for the inputs of one node */
     ig_value *din;
 } pass;
 
@@ -24,12 +24,12 @@ static bool has_grad(const pass *p, const ig_node *node) {
     return false;
 }
 
-/* Everything that the rule may read is still as it was. */
+/* Checks that no value the rule may read has been overwritten since. */
 static ig_status check(const pass *p, const ig_node *node) {
     if (node->spent)
         return IG_FAIL(IG_ERR_STATE,
                        "backward: %s belongs to a loss that a backward has gone through already; "
-                       "add the losses up and go back once",
+                       "sum the losses and call ig_backward() once",
                        ig_op_name(node->op));
     const ig_value *in = ig_node_in(p->g, node);
     for (uint32_t i = 0; i < node->n_in; i++)
@@ -37,7 +37,7 @@ static ig_status check(const pass *p, const ig_node *node) {
     return IG_OK;
 }
 
-/* The second use of a value adds to its gradient. */
+/* Sets the gradient of a value, or adds to it if the value has several uses. */
 static void add_to(const pass *p, ig_value v, ig_value d) {
     const ig_value before = p->grads[v];
     p->grads[v] = before == IG_NO_VALUE ? d : ig_build_binary(p->g, IG_OP_ADD, before, d);
@@ -45,9 +45,8 @@ static void add_to(const pass *p, ig_value v, ig_value d) {
 }
 
 /*
- * A rule may hand on the gradient it was given, or one value for two inputs.
- * Each gradient that waits has to be dropped by itself, so such a one gets a
- * name of its own: a view of the same bytes.
+ * A rule may return a gradient that it was given, or the same value for two inputs. Each pending
+ * gradient is dropped separately, so such a value gets an id of its own: a view of the same memory.
  */
 static ig_value own(const pass *p, uint32_t i, size_t first) {
     bool shared = p->din[i] < first;
@@ -55,7 +54,7 @@ static ig_value own(const pass *p, uint32_t i, size_t first) {
     return shared ? ig_build_reshape(p->g, p->din[i], ig_value_shape(p->g, p->din[i])) : p->din[i];
 }
 
-/* Of what was built since `first`, only gradients that wait for a node further back stay. */
+/* Drops the values built since `first`, except pending gradients of the node's inputs. */
 static void tidy(const pass *p, const ig_node *node, size_t first) {
     const ig_value *in = ig_node_in(p->g, node);
     for (size_t v = first; v < p->g->n_values; v++) {
@@ -71,7 +70,7 @@ static void tidy(const pass *p, const ig_node *node, size_t first) {
 
 static ig_status go_through(const pass *p, uint32_t id) {
     ig_graph *g = p->g;
-    const ig_node node = g->nodes[id]; /* a copy: the array grows while rules build */
+    const ig_node node = g->nodes[id]; /* a copy: rules may reallocate the array */
     const size_t first = g->n_values;
     IG_TRY(check(p, &node));
     for (uint32_t i = 0; i < node.n_in; i++) {
@@ -81,12 +80,12 @@ static ig_status go_through(const pass *p, uint32_t id) {
     ig_value out[IG_MAX_OUT];
     for (uint32_t i = 0; i < node.n_out; i++) out[i] = node.out + i;
 
-    /* Rules read attributes and inputs while the pools grow, so they get copies too. */
+    /* The rule reads attributes and inputs while the pools may be reallocated: copy them, too. */
     _Alignas(16) char attrs[IG_ATTRS_MAX];
     memcpy(attrs, ig_node_attrs(g, &node), ig_op_find(node.op)->attrs_bytes);
     ig_value *in = p->din + node.n_in;
     const ig_tag tag = g->tag;
-    g->tag = (ig_tag)node.tag; /* a gradient is part of what its op is part of */
+    g->tag = (ig_tag)node.tag; /* gradients inherit the tag of the forward op */
     memcpy(in, ig_node_in(g, &node), node.n_in * sizeof *in);
     ig_grad_rules[node.op](&(ig_grad){g, id, (ig_op)node.op, attrs, node.n_in, node.n_out, in, out,
                                       &p->grads[node.out], p->wanted, p->din});
@@ -118,13 +117,14 @@ static ig_status walk(const pass *p) {
     p->grads[loss] = ig_build_full(g, ig_value_at(g, loss)->layout.desc, 1);
     IG_TRY(ig_graph_take_error(g));
 
-    /* Values ascend, so the one at hand has the gradients of all its uses.  Leaves lie between. */
+    /* Ids ascend and this walk descends, so value v has the gradients of all its uses. Leaves lie
+     * between the nodes' outputs. */
     uint32_t node = (uint32_t)p->mark.n_nodes;
     for (ig_value v = (ig_value)p->mark.n_values - 1; v > 0; v--) {
         const uint32_t of = ig_value_at(g, v)->node;
         if (is_leaf_with_grad(p, v) && !p->args->adds(p->args->user, v)) {
             IG_TRY(sink(p, v));
-        } else if (of != IG_NO_NODE && of < node) { /* the last of its outputs */
+        } else if (of != IG_NO_NODE && of < node) { /* the last output of its node */
             node = of;
             if (has_grad(p, &g->nodes[node])) IG_TRY(go_through(p, node));
         }

@@ -1,22 +1,22 @@
-/* backward.h - from a loss to the gradients of what it came from. */
-#ifndef IG_AUTOGRAD_BACKWARD_H
-#define IG_AUTOGRAD_BACKWARD_H
+/* backward.h - reverse-mode differentiation: builds the gradients of a loss. */
+#ifndef IG_GRAPH_BACKWARD_H
+#define IG_GRAPH_BACKWARD_H
 
 #include "graph/graph.h"
 
-/* What to do with the gradient of a leaf that asked for one; its failure ends the backward. */
+/* Receives the gradient of a leaf that requires one; a failure ends the backward pass. */
 typedef ig_status ig_grad_sink(void *user, ig_value leaf, ig_value grad);
 
-/* Whether the sink will add the leaf's gradient to one that it has already. */
+/* Whether the sink will accumulate the leaf's gradient into an existing one. */
 typedef bool ig_grad_adds(void *user, ig_value leaf);
 
-/* Asked of every value that a rule may read: an error if it has been overwritten since. */
+/* Called for every value that a rule may read: fails if it has been overwritten since. */
 typedef ig_status ig_grad_check(void *user, const ig_value_info *value);
 
 typedef struct ig_backward_args {
-    ig_value loss;    /* one element */
-    bool keep_nodes;  /* what is built here stays in the graph: it is recorded */
-    bool keep_memory; /* nothing is dropped: what is built has not run */
+    ig_value loss;    /* a single element */
+    bool keep_nodes;  /* the new nodes stay in the graph: it is being recorded */
+    bool keep_memory; /* nothing is dropped: the new nodes have not run yet */
     ig_grad_check *check;
     ig_grad_adds *adds;
     ig_grad_sink *sink;
@@ -24,12 +24,10 @@ typedef struct ig_backward_args {
 } ig_backward_args;
 
 /*
- * Builds the gradients of the nodes behind `loss`, newest first, and hands those
- * of leaves to the sink: those that are added to others at the end, when nothing can
- * fail any more but adding.  Memory is dropped as soon as nothing needs it: of
- * each node's outputs when its rule has run, and of gradients when they have
- * been used.  The nodes are spent afterwards; what was built here is cut off,
- * unless it is to stay.
+ * Builds the gradients of the nodes that `loss` depends on, in reverse order, and passes those of
+ * leaves to the sink: accumulated ones last, when only the accumulation can still fail. Memory is
+ * dropped as early as possible: a node's outputs after its rule, gradients after their last use.
+ * Afterwards the nodes are spent, and the new nodes are removed unless keep_nodes.
  */
 IG_MUST_CHECK ig_status ig_graph_backward(ig_graph *g, ig_backward_args args);
 

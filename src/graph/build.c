@@ -5,9 +5,9 @@
 #include "graph/shape_rules.h"
 #include "graph/view.h"
 
-enum { MANY_INPUTS = 64 }; /* more than most ops have */
+enum { MANY_INPUTS = 64 }; /* more inputs are allocated on the heap */
 
-/* Room for one more node with all that belongs to it. */
+/* Reserves memory for a node, its outputs, inputs and attributes. */
 static bool reserve(ig_graph *g, const ig_build_args *a, size_t attrs_bytes) {
     const ig_allocator *al = g->allocator;
     return IG_GROW(al, g->nodes, &g->nodes_room, g->n_nodes + 1) &&
@@ -25,15 +25,14 @@ static ig_status describe(const ig_graph *g, const ig_build_args *a, const void 
     ig_desc few[MANY_INPUTS], *in = few;
     if (a->n_in > MANY_INPUTS) in = ig_alloc(g->allocator, a->n_in, sizeof *in);
     if (!in) return IG_FAIL(IG_ERR_MEMORY, "%s: %u inputs", ig_op_name(a->op), a->n_in);
-    few[0] = (ig_desc){0}; /* compilers worry about ops without inputs */
+    few[0] = (ig_desc){0}; /* silences a warning about ops without inputs */
     for (uint32_t i = 0; i < a->n_in; i++) in[i] = g->values[a->in[i]].layout.desc;
     const ig_status status = ig_infer(a->op, attrs, in, a->n_in, out, a->n_out);
     if (in != few) ig_free(g->allocator, in);
     return status;
 }
 
-/* Writes the node down; there is room. */
-/* What an op is part of by itself. */
+/* The default tag of an op. */
 static ig_tag tag_of(ig_op op) {
     static const uint8_t tags[IG_OP_COUNT] = {
         [IG_OP_MATMUL] = IG_TAG_MATMUL,
@@ -67,7 +66,7 @@ static uint32_t append(ig_graph *g, const ig_build_args *a, const void *attrs,
                       .n_out = a->n_out};
     if (info->attrs_bytes) memcpy(&g->attrs[g->n_attrs], attrs, info->attrs_bytes);
     if (a->n_in) memcpy(&g->inputs[g->n_inputs], a->in, a->n_in * sizeof *a->in);
-    g->n_attrs += (info->attrs_bytes + 7u) & ~7u; /* structs start at multiples of eight */
+    g->n_attrs += (info->attrs_bytes + 7u) & ~7u; /* attribute structs are aligned to 8 bytes */
     g->n_inputs += a->n_in;
 
     for (uint32_t i = 0; i < a->n_out; i++) {
@@ -77,7 +76,7 @@ static uint32_t append(ig_graph *g, const ig_build_args *a, const void *attrs,
     return id;
 }
 
-/* A view shows the memory of its input; an update's results lie where its inputs lay. */
+/* A view aliases its input's memory; an update's results alias its inputs. */
 static bool lay(ig_graph *g, const ig_node *node) {
     const uint32_t traits = ig_op_find(node->op)->traits;
     ig_value_info *out = &g->values[node->out];
@@ -115,7 +114,7 @@ ig_value ig_build_op(ig_graph *g, ig_build_args a) {
 
     const ig_graph_mark mark = ig_graph_get_mark(g);
     const uint32_t node = append(g, &a, attrs, desc);
-    if (!lay(g, &g->nodes[node])) { /* a reshape that strides cannot express */
+    if (!lay(g, &g->nodes[node])) { /* a reshape that no strides can express */
         ig_graph_cut(g, mark);
         const ig_value packed = ig_build_unary(g, IG_OP_COPY, a.in[0]);
         a.in = &packed;

@@ -1,27 +1,27 @@
 /*
- * build.h - writing a graph down, op by op.
+ * build.h - building a graph, op by op.
  *
- * The language that gradient rules are written in.  Shapes of values are known
- * as soon as they are built: ig_value_shape().
+ * Gradient rules are written with these functions. The shape of a value is known as soon as it is
+ * built: ig_value_shape().
  */
 #ifndef IG_GRAPH_BUILD_H
 #define IG_GRAPH_BUILD_H
 
 #include "graph/graph.h"
 
-/* One op to be built.  NULL attrs are all zero; n_out 0 is the op's least. */
+/* One op to build. NULL attrs are all zero; n_out 0 is the op's minimum. */
 typedef struct ig_build_args {
     ig_op op;
     const void *attrs;
     const ig_value *in;
     uint32_t n_in, n_out;
-    const ig_desc *desc; /* of CUSTOM: of its outputs; else NULL, the op's rule gives them */
+    const ig_desc *desc; /* of CUSTOM: its outputs; else NULL: the op's shape rule infers them */
 } ig_build_args;
 
-/* A shape as reshape and broadcast are told it; of one from outside, what fits in. */
+/* The shape attribute of reshape and broadcast; truncates an invalid rank. */
 ig_attrs_shape ig_shape_attrs(ig_shape shape);
 
-/* Returns the first output; the others have the ids after it. */
+/* Returns the first output; the others have the next ids. */
 ig_value ig_build_op(ig_graph *g, ig_build_args args);
 ig_value ig_build(ig_graph *g, ig_op op, const void *attrs, const ig_value *in, uint32_t n_in);
 

@@ -9,7 +9,7 @@ bool ig_shape_valid(ig_shape shape) {
     if (shape.rank < 0 || shape.rank > IG_MAX_RANK) return false;
     int64_t n = 1;
     for (int d = 0; d < shape.rank; d++) {
-        /* Zeros do not count, so that the strides of an empty shape fit as well. */
+        /* Zero extents count as 1, so that the strides of an empty shape fit, too. */
         const int64_t extent = shape.dim[d] == 0 ? 1 : shape.dim[d];
         if (extent < 0 || __builtin_mul_overflow(n, extent, &n)) return false;
     }

@@ -1,10 +1,10 @@
-/* rules.h - what a gradient rule is given and gives. */
-#ifndef IG_AUTOGRAD_RULES_H
-#define IG_AUTOGRAD_RULES_H
+/* grad_rules.h - inputs and outputs of a gradient rule. */
+#ifndef IG_GRAPH_GRAD_RULES_H
+#define IG_GRAPH_GRAD_RULES_H
 
 #include "graph/build.h"
 
-/* One recorded op on the way back.  IG_NO_VALUE among gradients: nothing flows there. */
+/* One node in the backward pass. IG_NO_VALUE in place of a gradient: none. */
 typedef struct ig_grad {
     ig_graph *g;
     uint32_t node;
@@ -12,16 +12,21 @@ typedef struct ig_grad {
     const void *attrs;
     uint32_t n_in, n_out;
     const ig_value *in, *out;
-    const ig_value *dout; /* of every output; at least one is a value */
-    const bool *wanted;   /* of every input: whether anybody asks for its gradient */
-    ig_value *din;        /* of every input; the rule fills in what it has */
+    const ig_value *dout; /* gradients of the outputs; at least one is a value */
+    const bool *wanted;   /* for each input, whether its gradient is needed */
+    ig_value *din;        /* gradients of the inputs, set by the rule */
 } ig_grad;
 
-/* A rule adds the nodes that compute the gradients of the inputs; errors stick to the graph. */
+/* Adds the nodes that compute the gradients of the inputs; errors stick to the graph. */
 typedef void ig_grad_rule(const ig_grad *r);
+#define IG_OP(ID, name, in_min, in_max, out_min, out_max, attrs, shape, grad, build, traits) \
+    ig_grad_rule ig_grad_##grad;
+#include "ingot/op.def"
+
+/* By op. */
 extern ig_grad_rule *const ig_grad_rules[IG_OP_COUNT];
 
-/* Whether anything flows back through the op at all. */
+/* Whether the op is differentiable. */
 bool ig_grad_flows(ig_op op);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * Views.  None of them touches an element: each is arithmetic on extents,
- * strides and the offset.
+ * Views. They never touch elements: each is arithmetic on extents, strides and offset.
  */
 #include "graph/view.h"
 
 typedef bool view_rule(const void *attrs, const ig_layout *in, ig_layout *out);
 
-/* The stride of the innermost of dimensions [first, end), if they lie packed within each other. */
+/* The stride of the innermost of dimensions [first, end), if they are contiguous within each
+ * other. */
 static bool run_stride(const ig_layout *in, int first, int end, int64_t *out) {
-    int64_t expected = -1; /* of the next dimension outwards */
+    int64_t expected = -1; /* of the next outer dimension */
     *out = 1;
     for (int d = end - 1; d >= first; d--) {
         if (in->desc.shape.dim[d] == 1) continue;
@@ -22,11 +22,11 @@ static bool run_stride(const ig_layout *in, int first, int end, int64_t *out) {
 }
 
 /*
- * Runs of dimensions of the old shape that lie packed within each other are
- * matched with runs of the new one of the same number of elements:
+ * Matches groups of contiguous dimensions of the old shape with groups of the new shape that have
+ * the same number of elements:
  *
- *     old [4, 6, 5]  strides [60, 5, 1]     [4] and [6, 5] are packed runs
- *     new [4, 3, 10] strides [60, 10, 1]    [3, 10] cuts the second anew
+ *     old [4, 6, 5]  strides [60, 5, 1]     [4] and [6, 5] are contiguous groups
+ *     new [4, 3, 10] strides [60, 10, 1]    [3, 10] regroups the second
  */
 static bool view_reshape(const void *attrs, const ig_layout *in, ig_layout *out) {
     (void)attrs;
@@ -66,7 +66,7 @@ static bool view_transpose(const void *attrs, const ig_layout *in, ig_layout *ou
 static bool view_slice(const void *attrs, const ig_layout *in, ig_layout *out) {
     const ig_attrs_slice *s = attrs;
     for (int d = 0; d < in->desc.shape.rank; d++) out->stride[d] = in->stride[d];
-    /* The first of no elements may lie outside of the memory: it stays where the input's is. */
+    /* An empty slice keeps its input's offset: its own could be out of bounds. */
     if (ig_shape_count(out->desc.shape) > 0) out->offset += s->begin * in->stride[s->axis];
     return true;
 }

@@ -1,10 +1,9 @@
 /*
- * Embeddings: a text goes through the model, and its hidden states become one vector.
+ * Embeddings: runs a text through the model and pools its hidden states into one vector.
  *
- * A row of a model that makes text has seen those before it alone.  So the text goes
- * through the session as a prompt does, in pieces whose states are added up and
- * forgotten, and what that takes does not grow with the text.  Where every row sees
- * all others, the text goes through whole.
+ * A causal model prefills the text through the session, ubatch by ubatch, and pools the hidden
+ * states as they come, so memory does not grow with the text. An encoder (bidirectional attention)
+ * needs the whole text at once.
  */
 #include <math.h>
 #include <string.h>
@@ -15,28 +14,29 @@
 
 typedef struct embedding {
     ig_session *session;
-    ig_ids ids;
-    int64_t begin, end;          /* tokens whose states count */
-    int64_t at_once;             /* tokens that go through together */
+    ig_tokens ids;
+    int64_t begin, end;          /* tokens that are pooled */
+    int64_t at_once;             /* tokens per ubatch */
     float *hidden;               /* [at_once, d_model] */
-    double *sum;                 /* [d_model], of those that count */
-    ig_session_row *piece;       /* [at_once] */
-    ig_tensor *rows, *positions; /* of a whole text: [1, n] and [n] */
+    double *sum;                 /* [d_model], over the pooled tokens */
+    ig_session_token *piece;     /* [at_once] */
+    ig_tensor *rows, *positions; /* encoder: the whole text, [1, n] and [n] */
 } embedding;
 
 /* ---- which tokens count ---- */
 
-/* Where nothing is said, those that have seen all others: of models that make text, the last. */
+/* The default is the file's pooling_type; without one, the last token for a causal model (only it
+ * attends to all others), and the mean for an encoder. */
 static ig_status resolve(const ig_adapter *a, ig_pooling *pooling) {
     static const ig_pooling of_file[] = {[IG_POOLING_MEAN] = IG_POOL_MEAN,
                                          [IG_POOLING_CLS] = IG_POOL_CLS,
                                          [IG_POOLING_LAST] = IG_POOL_LAST};
     const int64_t said = a->source ? a->source->hyper.pooling : IG_POOLING_NONE;
-    if (*pooling != IG_POOL_AS_FILE) return IG_OK;
+    if (*pooling != IG_POOL_DEFAULT) return IG_OK;
     if (said > IG_POOLING_LAST)
         return IG_FAIL(IG_ERR_FORMAT,
-                       "embed: the file's %s.pooling_type is %lld, which is not known; mean, cls "
-                       "or last has to be asked for",
+                       "embed: the file's %s.pooling_type is %lld, expected mean, cls or "
+                       "last; request one of them",
                        a->arch->name, (long long)said);
     *pooling = of_file[said];
     if (said == IG_POOLING_NONE) *pooling = a->arch->head ? IG_POOL_LAST : IG_POOL_MEAN;
@@ -48,14 +48,14 @@ static ig_status choose(embedding *e, ig_pooling pooling) {
     IG_TRY(resolve(e->session->adapter, &pooling));
     if (count < 1) return IG_FAIL(IG_ERR_ARGUMENT, "embed: the text has no tokens");
     if (count > limit)
-        return IG_FAIL(IG_ERR_ARGUMENT, "embed: the text has %lld tokens, the context %lld",
+        return IG_FAIL(IG_ERR_ARGUMENT, "embed: the text has %lld tokens, but the context is %lld",
                        (long long)count, (long long)limit);
     e->begin = pooling == IG_POOL_LAST ? count - 1 : 0;
     e->end = pooling == IG_POOL_CLS ? 1 : count;
     return IG_OK;
 }
 
-/* Takes in the states of the tokens from `first` on. */
+/* Adds the hidden states of the tokens from `first` on. */
 static void add_up(embedding *e, int64_t first, int64_t count) {
     const int64_t d = e->session->config.d_model;
     for (int64_t i = 0; i < count; i++) {
@@ -69,7 +69,7 @@ static void add_up(embedding *e, int64_t first, int64_t count) {
 static ig_status make_room(embedding *e) {
     const ig_session *s = e->session;
     const ig_allocator *memory = ig_ctx_allocator(s->ctx);
-    const int64_t count = (int64_t)e->ids.count, chunk = ig_session_chunk(s);
+    const int64_t count = (int64_t)e->ids.count, chunk = ig_session_ubatch(s);
     const size_t d = (size_t)s->config.d_model;
     e->at_once = s->arch->head && chunk < count ? chunk : count;
     e->hidden = ig_alloc(memory, (size_t)e->at_once * d, sizeof *e->hidden);
@@ -79,15 +79,15 @@ static ig_status make_room(embedding *e) {
     return IG_FAIL(IG_ERR_MEMORY, "embed: %lld tokens", (long long)count);
 }
 
-/* Tokens behind the last that counts change nothing. */
+/* Tokens after the last pooled one have no effect and are skipped. */
 static ig_status run_pieces(embedding *e) {
     const int64_t d = e->session->config.d_model;
     IG_TRY(ig_session_truncate(e->session, 0, 0));
     for (int64_t at = 0; at < e->end; at += e->at_once) {
         const int64_t n = e->end - at < e->at_once ? e->end - at : e->at_once;
         for (int64_t i = 0; i < n; i++)
-            e->piece[i] = (ig_session_row){.token = e->ids.at[at + i],
-                                           .hidden = at + i >= e->begin ? e->hidden + i * d : NULL};
+            e->piece[i] = (ig_session_token){
+                .id = e->ids.at[at + i], .hidden = at + i >= e->begin ? e->hidden + i * d : NULL};
         IG_TRY(ig_session_run(e->session, e->piece, n));
         add_up(e, at, n);
     }
@@ -110,7 +110,7 @@ static ig_status run_whole(embedding *e) {
     const ig_session *s = e->session;
     const size_t numbers = e->ids.count * (size_t)s->config.d_model;
     IG_TRY(make_rows(e));
-    const ig_rows rows = {.ids = e->rows, .positions = e->positions};
+    const ig_ubatch rows = {.ids = e->rows, .positions = e->positions};
     ig_scope_begin(s->ctx);
     ig_no_grad_begin(s->ctx);
     ig_tensor *hidden = s->arch->hidden(s->model, &rows);
@@ -125,7 +125,7 @@ static ig_status run_whole(embedding *e) {
     return IG_OK;
 }
 
-/* The mean, brought to length 1. */
+/* The mean, normalized to length 1. */
 static void scale(const embedding *e, float *out) {
     const int64_t d = e->session->config.d_model;
     double squares = 0;
@@ -140,8 +140,8 @@ static void scale(const embedding *e, float *out) {
 
 static ig_status embed(embedding *e, const char *text, size_t bytes, ig_pooling pooling) {
     const ig_session *s = e->session;
-    const unsigned flags = IG_ENCODE_ADD_SPECIAL;
-    IG_TRY(ig_tokenizer_encode(s->adapter->tokenizer, text, bytes, flags, &e->ids));
+    const unsigned flags = IG_TOKENIZE_ADD_SPECIAL;
+    IG_TRY(ig_tokenize(s->adapter->tokenizer, text, bytes, flags, &e->ids));
     IG_TRY(choose(e, pooling));
     IG_TRY(make_room(e));
     return s->arch->head ? run_pieces(e) : run_whole(e);
@@ -152,7 +152,7 @@ ig_status ig_session_embed(ig_session *s, const char *text, size_t bytes, ig_poo
     if (!s || !out || (!text && bytes > 0) || (unsigned)pooling > IG_POOL_LAST)
         return IG_FAIL(IG_ERR_ARGUMENT, "embed: NULL, or no such pooling");
     if (!s->hidden)
-        return IG_FAIL(IG_ERR_ARGUMENT, "embed: the session hands out logits, not hidden states");
+        return IG_FAIL(IG_ERR_ARGUMENT, "embed: the session returns logits, not hidden states");
     const ig_allocator *memory = ig_ctx_allocator(s->ctx);
     embedding e = {.session = s, .ids.allocator = memory};
     const ig_status status = embed(&e, text, bytes, pooling);
@@ -165,7 +165,7 @@ ig_status ig_session_embed(ig_session *s, const char *text, size_t bytes, ig_poo
     ig_free(memory, e.piece);
     ig_free(memory, e.sum);
     ig_free(memory, e.hidden);
-    ig_ids_deinit(&e.ids);
+    ig_tokens_deinit(&e.ids);
     return status;
 }
 

@@ -1,19 +1,13 @@
-/* Generation: prompt in, text out, piece by piece. */
+/* Generation: tokenize, prefill, decode token by token, and stream the text. */
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "ingot/report.h"
 #include "model/adapter.h"
 #include "model/draft_ngram.h"
 #include "text/sampler.h"
 
-static double now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-/* Text that is held back as long as it may be the beginning of a stop string. */
+/* Holds text back while it may be the beginning of a stop string. */
 typedef struct outlet {
     const ig_generate_options *o;
     char *held;
@@ -21,7 +15,7 @@ typedef struct outlet {
     bool stopped, closed; /* by a stop string, by the caller */
 } outlet;
 
-/* How many of the last bytes of `text` could begin `stop`. */
+/* The number of last bytes of `text` that may begin `stop`. */
 static size_t could_begin(const char *text, size_t n, const char *stop) {
     const size_t length = strlen(stop);
     for (size_t k = length - 1 < n ? length - 1 : n; length > 0 && k > 0; k--)
@@ -43,7 +37,7 @@ static void hand_out(outlet *u, size_t bytes) {
     u->n_held -= bytes;
 }
 
-static ig_status put(outlet *u, const ig_allocator *memory, ig_tokenizer_data text) {
+static ig_status put(outlet *u, const ig_allocator *memory, ig_string_view text) {
     size_t keep = 0;
     if (!IG_GROW(memory, u->held, &u->room, u->n_held + text.n_bytes))
         return IG_FAIL(IG_ERR_MEMORY, "generate: %zu bytes of text", text.n_bytes);
@@ -68,20 +62,20 @@ typedef struct run {
     ig_generated *out;
     ig_session *session;
     int32_t sequence;
-    int64_t held; /* tokens of the sequence before the prompt */
+    int64_t held; /* tokens in the KV cache before the prompt */
     ig_sampler *sampler;
-    ig_ids prompt;
-    ig_decoder decoder;
-    float *logits; /* [1 + guess_most, vocabulary] */
-    /* The rows that went through the model last: a token and what was guessed to follow. */
-    int64_t before; /* tokens of the sequence before them */
-    int64_t guess_most, n_guesses, right;
-    int32_t guesses[IG_GUESS_MOST];
+    ig_tokens prompt;
+    ig_detokenizer *decoder;
+    float *logits; /* [1 + draft_max, vocab_size] */
+    /* The last ubatch: a token and its draft tokens. */
+    int64_t before; /* sequence length before the ubatch */
+    int64_t draft_max, n_draft, n_accepted;
+    int32_t draft[IG_DRAFT_MAX];
     outlet outlet;
     double start;
 } run;
 
-/* The caller's session goes on from where it is; the adapter's own begins anew. */
+/* The caller's session continues from its position; the adapter's own starts empty. */
 static ig_status find_session(run *r) {
     r->session = r->o->session;
     r->sequence = r->session ? r->o->sequence : 0;
@@ -91,48 +85,50 @@ static ig_status find_session(run *r) {
         IG_TRY(ig_session_truncate(r->session, 0, 0));
     }
     if (r->session->hidden)
-        return IG_FAIL(IG_ERR_ARGUMENT,
-                       "generate: the session hands out hidden states, not logits");
+        return IG_FAIL(IG_ERR_ARGUMENT, "generate: the session returns hidden states, not logits");
     IG_TRY(ig_session_check(r->session, r->sequence));
     r->held = ig_session_length(r->session, r->sequence);
     return IG_OK;
 }
 
 static ig_status take_tokens(run *r) {
-    for (size_t i = 0; i < r->o->n_tokens; i++) IG_TRY(ig_ids_add(&r->prompt, r->o->tokens[i]));
+    for (size_t i = 0; i < r->o->n_prompt_tokens; i++)
+        IG_TRY(ig_tokens_add(&r->prompt, r->o->prompt_tokens[i]));
     return IG_OK;
 }
 
-/* Where a text begins, its model may want a token before it. */
+/* Adds BOS at the beginning of a sequence if the model wants it. */
 static ig_status take_text(run *r) {
     const ig_tokenizer *tokenizer = r->a->tokenizer;
-    const unsigned begins = r->held == 0 ? IG_ENCODE_ADD_SPECIAL : IG_ENCODE_CONTINUES;
-    const unsigned flags = begins | IG_ENCODE_GOES_ON | (r->o->plain ? 0 : IG_ENCODE_PARSE_SPECIAL);
-    return ig_tokenizer_encode(tokenizer, r->o->prompt, r->o->prompt_bytes, flags, &r->prompt);
+    const unsigned begins = r->held == 0 ? IG_TOKENIZE_ADD_SPECIAL : IG_TOKENIZE_CONTINUES;
+    const unsigned flags =
+        begins | IG_TOKENIZE_NO_EOS | (r->o->no_parse_special ? 0 : IG_TOKENIZE_PARSE_SPECIAL);
+    return ig_tokenize(tokenizer, r->o->prompt, r->o->prompt_bytes, flags, &r->prompt);
 }
 
 static ig_status encode_prompt(run *r) {
     const ig_allocator *memory = ig_ctx_allocator(r->a->ctx);
     const int64_t limit = ig_session_ctx_len(r->session);
     r->prompt.allocator = memory;
-    const size_t rows = 1 + (size_t)r->guess_most;
+    const size_t rows = 1 + (size_t)r->draft_max;
     r->logits = ig_alloc(memory, rows * (size_t)r->a->config.vocabulary, sizeof *r->logits);
     if (!r->logits)
         return IG_FAIL(IG_ERR_MEMORY, "generate: no memory for the logits of %lld tokens",
                        (long long)r->a->config.vocabulary);
-    const double began = now_ms();
-    IG_TRY(r->o->n_tokens > 0 ? take_tokens(r) : take_text(r));
-    r->out->tokenize_ms = now_ms() - began;
+    const double began = ig_clock_ms();
+    IG_TRY(r->o->n_prompt_tokens > 0 ? take_tokens(r) : take_text(r));
+    r->out->tokenize_ms = ig_clock_ms() - began;
     const int32_t bos = ig_tokenizer_special(r->a->tokenizer, IG_SPECIAL_BOS);
-    if (r->prompt.count == 0) /* something has to come first */
-        IG_TRY(ig_ids_add(&r->prompt, bos >= 0 ? bos : 0));
+    if (r->prompt.count == 0) /* the model needs at least one token */
+        IG_TRY(ig_tokens_add(&r->prompt, bos >= 0 ? bos : 0));
     const int64_t count = (int64_t)r->prompt.count;
     if (count >= limit - r->held)
-        return IG_FAIL(IG_ERR_ARGUMENT,
-                       "the prompt has %lld tokens, the context %lld, of which %lld are taken: no "
-                       "room for more",
-                       (long long)count, (long long)limit, (long long)r->held);
-    r->out->n_prompt = count;
+        return IG_FAIL(
+            IG_ERR_ARGUMENT,
+            "the prompt has %lld tokens, but the context is %lld, of which %lld are taken: no "
+            "room for more",
+            (long long)count, (long long)limit, (long long)r->held);
+    r->out->n_prompt_tokens = count;
     return IG_OK;
 }
 
@@ -144,30 +140,33 @@ static ig_status prefill(run *r) {
     IG_TRY(ig_sampler_create(ig_ctx_allocator(r->a->ctx), &r->o->sampling, r->a->config.vocabulary,
                              &r->sampler));
     for (int64_t i = 0; i < r->held; i++) ig_sampler_accept(r->sampler, before[i]);
-    for (int64_t i = 0; i < r->out->n_prompt; i++) ig_sampler_accept(r->sampler, r->prompt.at[i]);
-    IG_TRY(ig_session_feed(r->session, r->sequence, r->prompt.at, r->out->n_prompt, r->logits));
+    for (int64_t i = 0; i < r->out->n_prompt_tokens; i++)
+        ig_sampler_accept(r->sampler, r->prompt.at[i]);
+    IG_TRY(
+        ig_session_feed(r->session, r->sequence, r->prompt.at, r->out->n_prompt_tokens, r->logits));
+    IG_TRY(ig_ctx_synchronize(r->a->ctx)); /* else decode timing includes prefill */
     r->out->prefill_plan_ms = plan_ms(r) - planned;
-    r->out->prefill_ms = now_ms() - r->start;
+    r->out->prefill_ms = ig_clock_ms() - r->start;
     return IG_OK;
 }
 
 static bool goes_on(const run *r, int64_t most) {
-    return r->out->n_tokens < most && !r->outlet.stopped && !r->outlet.closed;
+    return r->out->n_generated < most && !r->outlet.stopped && !r->outlet.closed;
 }
 
-/* One token: drawn, told, its text handed on.  One that ends the text has none. */
+/* Samples a token and streams its text. EOS has no text. */
 static ig_status next_token(run *r, int32_t *out) {
-    float *logits = r->logits + r->right * r->a->config.vocabulary;
+    float *logits = r->logits + r->n_accepted * r->a->config.vocabulary;
     const int32_t id = ig_sampler_next(r->sampler, logits);
-    const bool ends = !r->o->ignore_end && ig_tokenizer_is_end(r->a->tokenizer, id);
+    const bool ends = !r->o->ignore_eos && ig_tokenizer_is_eog(r->a->tokenizer, id);
     ig_sampler_accept(r->sampler, id);
-    if (r->out->n_tokens++ == 0) r->out->first_token_ms = now_ms() - r->start;
+    if (r->out->n_generated++ == 0) r->out->first_token_ms = ig_clock_ms() - r->start;
     if (r->o->token) r->o->token(r->o->user, id, logits);
     *out = id;
     if (!ends) {
-        const double began = now_ms();
-        const ig_tokenizer_data text = ig_decoder_next(&r->decoder, id);
-        r->out->detokenize_ms += now_ms() - began;
+        const double began = ig_clock_ms();
+        const ig_string_view text = ig_detokenizer_next(r->decoder, id);
+        r->out->detokenize_ms += ig_clock_ms() - began;
         return put(&r->outlet, ig_ctx_allocator(r->a->ctx), text);
     }
     hand_out(&r->outlet, r->outlet.n_held);
@@ -175,66 +174,67 @@ static ig_status next_token(run *r, int32_t *out) {
     return IG_OK;
 }
 
-/* Guesses from the first wrong one on leave the sequence. */
+/* Removes rejected draft tokens from the KV cache. */
 static ig_status forget_wrong(run *r) {
-    if (r->right == r->n_guesses) return IG_OK;
-    return ig_session_truncate(r->session, r->sequence, r->before + 1 + r->right);
+    if (r->n_accepted == r->n_draft) return IG_OK;
+    return ig_session_truncate(r->session, r->sequence, r->before + 1 + r->n_accepted);
 }
 
-/* The token that was drawn goes through the model, together with what may follow it. */
+/* Runs the sampled token through the model, together with draft tokens. */
 static ig_status feed(run *r, int32_t id, int64_t most) {
-    ig_session_row rows[1 + IG_GUESS_MOST];
+    ig_session_token rows[1 + IG_DRAFT_MAX];
     IG_TRY(forget_wrong(r));
     const int64_t length = ig_session_length(r->session, r->sequence);
     const int64_t room = ig_session_ctx_len(r->session) - length - 1;
-    int64_t want = most - r->out->n_tokens - 1; /* the last one needs no successor */
-    if (want > r->guess_most) want = r->guess_most;
+    int64_t want = most - r->out->n_generated - 1; /* the last token needs no logits */
+    if (want > r->draft_max) want = r->draft_max;
     if (want > room) want = room;
     r->before = length;
-    r->right = r->n_guesses = 0;
-    rows[0] = (ig_session_row){.sequence = r->sequence, .token = id, .logits = r->logits};
-    if (want > 0 && ig_guess_next(ig_session_tokens(r->session, r->sequence), length, id,
-                                  r->o->guess_ngram, r->guesses, want))
-        r->n_guesses = want;
-    for (int64_t i = 0; i < r->n_guesses; i++)
-        rows[1 + i] = (ig_session_row){.sequence = r->sequence,
-                                       .token = r->guesses[i],
-                                       .logits = r->logits + (1 + i) * r->a->config.vocabulary};
-    r->out->n_guessed += r->n_guesses;
-    return ig_session_run(r->session, rows, 1 + r->n_guesses);
+    r->n_accepted = r->n_draft = 0;
+    rows[0] = (ig_session_token){.sequence = r->sequence, .id = id, .logits = r->logits};
+    if (want > 0 && ig_draft_ngram(ig_session_tokens(r->session, r->sequence), length, id,
+                                   r->o->draft_ngram, r->draft, want))
+        r->n_draft = want;
+    for (int64_t i = 0; i < r->n_draft; i++)
+        rows[1 + i] = (ig_session_token){.sequence = r->sequence,
+                                         .id = r->draft[i],
+                                         .logits = r->logits + (1 + i) * r->a->config.vocabulary};
+    r->out->n_drafted += r->n_draft;
+    return ig_session_run(r->session, rows, 1 + r->n_draft);
 }
 
-/* Token by token, until there is enough. */
+/* Decodes until the limit, EOS or a stop string. */
 static ig_status make_tokens(run *r) {
-    const int64_t room = ig_session_ctx_len(r->session) - r->held - r->out->n_prompt;
+    const int64_t room = ig_session_ctx_len(r->session) - r->held - r->out->n_prompt_tokens;
     const int64_t most = r->o->max_tokens > 0 && r->o->max_tokens < room ? r->o->max_tokens : room;
     while (goes_on(r, most)) {
         int32_t id;
         IG_TRY(next_token(r, &id));
         if (!goes_on(r, most)) break;
-        if (r->right < r->n_guesses && r->guesses[r->right] == id) {
-            r->right++; /* it went through already */
-            r->out->n_guessed_right++;
+        if (r->n_accepted < r->n_draft && r->draft[r->n_accepted] == id) {
+            r->n_accepted++; /* a draft token: already in the KV cache */
+            r->out->n_accepted++;
         } else {
             IG_TRY(feed(r, id, most));
         }
     }
     IG_TRY(forget_wrong(r));
     if (r->outlet.stopped) return IG_OK;
-    IG_TRY(put(&r->outlet, ig_ctx_allocator(r->a->ctx), ig_decoder_end(&r->decoder)));
+    IG_TRY(put(&r->outlet, ig_ctx_allocator(r->a->ctx), ig_detokenizer_end(r->decoder)));
     hand_out(&r->outlet, r->outlet.n_held);
     return IG_OK;
 }
 
-/* Tokens that were made before it failed took their time, too. */
+/* Counts the time of a failed run, too. */
 static ig_status decode(run *r) {
-    IG_TRY(ig_decoder_init(r->a->tokenizer, 0, &r->decoder));
-    const double begin = now_ms(), planned = plan_ms(r);
-    const ig_status status = make_tokens(r);
-    r->out->decode_ms = now_ms() - begin;
+    IG_TRY(ig_detokenizer_create(r->a->tokenizer, 0, &r->decoder));
+    const double begin = ig_clock_ms(), planned = plan_ms(r);
+    ig_status status = make_tokens(r);
+    if (status == IG_OK) status = ig_ctx_synchronize(r->a->ctx);
+    r->out->decode_ms = ig_clock_ms() - begin;
     r->out->decode_plan_ms = plan_ms(r) - planned;
     r->out->finish = r->outlet.stopped  ? IG_FINISH_STOP
-                     : r->outlet.closed ? IG_FINISH_CALLER
+                     : r->outlet.closed ? IG_FINISH_CANCELLED
                                         : IG_FINISH_LENGTH;
     return status;
 }
@@ -243,13 +243,13 @@ ig_status ig_adapter_generate(ig_adapter *a, const ig_generate_options *options,
                               ig_generated *out) {
     ig_generated unused;
     if (!a || !options) return IG_FAIL(IG_ERR_ARGUMENT, "generate: NULL");
-    run r = {.a = a, .o = options, .out = out ? out : &unused, .start = now_ms()};
-    if (options->guess_ngram < 0 || options->guess_most < 0 || options->guess_most > IG_GUESS_MOST)
-        return IG_FAIL(IG_ERR_ARGUMENT, "generate: %lld guesses by %lld tokens: at most %d",
-                       (long long)options->guess_most, (long long)options->guess_ngram,
-                       IG_GUESS_MOST);
-    if (options->guess_ngram > 0)
-        r.guess_most = options->guess_most > 0 ? options->guess_most : IG_GUESS_DEFAULT;
+    run r = {.a = a, .o = options, .out = out ? out : &unused, .start = ig_clock_ms()};
+    if (options->draft_ngram < 0 || options->draft_max < 0 || options->draft_max > IG_DRAFT_MAX)
+        return IG_FAIL(
+            IG_ERR_ARGUMENT, "generate: %lld draft tokens by %lld-grams: the maximum is %d",
+            (long long)options->draft_max, (long long)options->draft_ngram, IG_DRAFT_MAX);
+    if (options->draft_ngram > 0)
+        r.draft_max = options->draft_max > 0 ? options->draft_max : IG_DRAFT_DEFAULT;
     const ig_allocator *memory = ig_ctx_allocator(a->ctx);
     *r.out = (ig_generated){0};
     r.outlet.o = options;
@@ -259,8 +259,8 @@ ig_status ig_adapter_generate(ig_adapter *a, const ig_generate_options *options,
     if (status == IG_OK) status = decode(&r);
     ig_free(memory, r.outlet.held);
     ig_free(memory, r.logits);
-    ig_decoder_deinit(&r.decoder);
-    ig_ids_deinit(&r.prompt);
+    ig_detokenizer_destroy(r.decoder);
+    ig_tokens_deinit(&r.prompt);
     ig_sampler_destroy(r.sampler);
     return status;
 }

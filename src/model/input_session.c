@@ -1,4 +1,4 @@
-/* The streaming session: a prompt, its answer, and from the begin again, until no prompt comes. */
+/* The streaming session: reads a prompt and answers until there is no more input. */
 #include "ingot/session.h"
 #include "model/adapter.h"
 
@@ -10,10 +10,10 @@ ig_status ig_input_session_run(ig_adapter *a, const ig_input_session *in) {
     if (options.max_tokens == 0) options.max_tokens = MOST_TOKENS;
     while (in->next(in->user, &options.prompt, &options.prompt_bytes)) {
         ig_generated made;
-        if (options.session) /* no prompt knows of those before it */
+        if (options.session) /* each prompt starts with an empty context */
             IG_TRY(ig_session_truncate(options.session, options.sequence, 0));
         IG_TRY(ig_adapter_generate(a, &options, &made));
-        if (in->answered && !in->answered(in->user, &made)) break;
+        if (in->on_answer && !in->on_answer(in->user, &made)) break;
     }
     return IG_OK;
 }

@@ -1,10 +1,10 @@
-/* What logits say of tokens. */
+/* Log-probabilities from logits. */
 #include <math.h>
 #include <string.h>
 
 #include "ingot/model.h"
 
-/* log(sum of exp): what has to be taken off a logit to make it the logarithm of a probability. */
+/* log(sum(exp(logits))): subtracted from a logit, it gives the log-probability. */
 static double log_sum(const float *logits, int64_t n) {
     float largest = -INFINITY;
     double sum = 0;
@@ -25,7 +25,7 @@ size_t ig_logits_top(const float *logits, int64_t vocabulary, ig_logprob *out, s
     size_t n = 0;
     for (int64_t i = 0; i < vocabulary; i++) {
         const double logprob = isnan(logits[i]) ? -INFINITY : (double)logits[i] - all;
-        size_t at = n; /* behind all that are as likely */
+        size_t at = n; /* after all with the same probability */
         while (at > 0 && out[at - 1].logprob < logprob) at--;
         if (at == room) continue;
         const size_t moved = (n < room ? n : room - 1) - at;

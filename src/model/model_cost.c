@@ -1,12 +1,11 @@
-#include "model/model_cost.h"
-
+/* Cost of a token: bytes that must be read, and multiply-adds. */
 #include <string.h>
 
 #include "base/quant_blocks.h"
 #include "model/adapter.h"
 #include "model/gguf/gguf_model.h"
 
-/* A weight is the embedding, or the head, or both, if it has a row for each token. */
+/* A weight with a row per vocabulary entry is the embedding, the output head, or both (tied). */
 static bool is_table(const ig_lm_config *c, ig_shape shape) {
     return shape.rank == 2 && shape.dim[0] == c->vocabulary && shape.dim[1] == c->d_model;
 }
@@ -18,8 +17,8 @@ static void add(const ig_session *s, const char *name, ig_desc desc, ig_token_co
     if (is_table(&s->config, desc.shape)) {
         if (cost->head_bytes > 0 && strstr(name, "emb")) return;
         cost->head_bytes = bytes;
-        cost->head_products = count;
-        cost->head_floats = in_floats ? count : 0;
+        cost->head_macs = count;
+        cost->head_float_macs = in_floats ? count : 0;
         return;
     }
     const ig_model *source = s->adapter->source;
@@ -30,12 +29,12 @@ static void add(const ig_session *s, const char *name, ig_desc desc, ig_token_co
         count = count / all * used;
     }
     cost->body_bytes += bytes;
-    if (desc.shape.rank < 2) return; /* biases, and what norms are multiplied by */
-    cost->body_products += count;
-    if (in_floats) cost->body_floats += count;
+    if (desc.shape.rank < 2) return; /* biases and norm weights */
+    cost->body_macs += count;
+    if (in_floats) cost->body_float_macs += count;
 }
 
-/* All of a layer but what makes queries, keys and values of its rows; layers are alike. */
+/* The multiply-adds of the last layer without its QKV projections; all layers are alike. */
 static uint64_t last_products(const ig_lm_config *c, uint64_t body) {
     const int64_t k = ig_lm_key_width(c), v = ig_lm_value_width(c);
     const uint64_t heads = (uint64_t)(c->n_heads * k + c->n_kv_heads * (k + v));
@@ -43,7 +42,7 @@ static uint64_t last_products(const ig_lm_config *c, uint64_t body) {
     return layer > all_rows ? layer - all_rows : 0;
 }
 
-/* Of a row with a position that it sees, in a layer. */
+/* Multiply-adds per token, layer and visible KV position. */
 static uint64_t seen_products(const ig_lm_config *c) {
     return (uint64_t)(c->n_heads * (ig_lm_key_width(c) + ig_lm_value_width(c)));
 }
@@ -60,10 +59,10 @@ ig_token_cost ig_session_cost(const ig_session *s) {
         const ig_param param = ig_module_param(a->root, i);
         add(s, param.path, ig_tensor_desc(param.tensor), &cost);
     }
-    cost.last_products = last_products(&s->config, cost.body_products);
-    cost.last_seen_products = seen_products(&s->config);
-    cost.seen_products = cost.last_seen_products * (uint64_t)(s->config.n_layers - 1);
-    const uint64_t positions = (uint64_t)s->pages.n_pages * IG_PAGE_ROWS;
-    if (positions > 0) cost.cache_bytes = ig_session_cache_bytes(s) / positions;
+    cost.last_layer_macs = last_products(&s->config, cost.body_macs);
+    cost.last_attention_macs = seen_products(&s->config);
+    cost.attention_macs = cost.last_attention_macs * (uint64_t)(s->config.n_layers - 1);
+    const uint64_t positions = (uint64_t)s->pages.n_pages * IG_PAGE_TOKENS;
+    if (positions > 0) cost.kv_bytes = ig_session_cache_bytes(s) / positions;
     return cost;
 }

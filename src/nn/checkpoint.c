@@ -1,10 +1,10 @@
 /*
- * Checkpoints: a module's parameters and an optimiser's state, to a file and back.
+ * Checkpoints: saves and loads a module's parameters and an optimizer's state.
  *
- * Saving lets the tensors pass one by one through a buffer as large as the
- * largest of them, so it never needs the model twice.  Loading first asks all
- * questions that can be answered no (names, dtypes, shapes, the optimiser's
- * numbers, the checksums of all that will be used) and only then begins to write.
+ * Saving copies the tensors one by one through a buffer of the size of the largest, so it never
+ * needs memory for a second model. Loading first checks everything that can fail (names, dtypes,
+ * shapes, the optimizer's hyperparameters, the checksums of all data it will use), and only then
+ * writes.
  */
 #include "ingot/checkpoint.h"
 
@@ -27,7 +27,7 @@ typedef struct saving {
     char *optimizer_text;
     ig_oam_writer *oam;
     ig_file_writer *file;
-    void *buffer; /* of the largest tensor */
+    void *buffer; /* of the size of the largest tensor */
 } saving;
 
 static ig_status prepare(saving *s, ig_module *module, const ig_checkpoint_options *options) {
@@ -40,7 +40,7 @@ static ig_status prepare(saving *s, ig_module *module, const ig_checkpoint_optio
         .progress = options->progress,
         .optimizer = s->optimizer_text,
         .seed = ig_ctx_seed(ig_module_ctx(module)),
-        .step = ig_step_count(ig_module_ctx(module)),
+        .step = ig_ctx_step_count(ig_module_ctx(module)),
         .entries = s->items.entries,
         .count = s->items.count,
     };
@@ -95,7 +95,7 @@ ig_status ig_checkpoint_save(const char *path, ig_module *module,
 /* ---- Opening ---- */
 
 struct ig_checkpoint {
-    _Atomic uint32_t refs; /* the opener's, and one for each parameter that lies in the file */
+    _Atomic uint32_t refs; /* one for the opener, and one per parameter backed by the mapped file */
     char *path;
     ig_file_map map;
     ig_oam *oam;
@@ -161,7 +161,8 @@ ig_checkpoint_tensor ig_checkpoint_get(const ig_checkpoint *c, size_t i) {
 
 enum { MOST_LISTED = 3, LIST_BYTES = 360 };
 
-/* What does not fit, the first few in words: "a: file has [2] f32, model has [3] f32; b: ..." */
+/* Collects mismatches and describes the first few: "a: file has [2] f32, model has [3] f32; b:
+ * ..." */
 typedef struct mismatches {
     char text[LIST_BYTES];
     size_t used, count;
@@ -173,7 +174,7 @@ static const char *desc_text(ig_desc desc, char *out, size_t out_bytes) {
     return out;
 }
 
-/* NULL: that side does not have it. */
+/* NULL: missing on that side. */
 static void add_mismatch(mismatches *m, const char *name, const ig_desc *file,
                          const ig_desc *model) {
     if (m->count++ >= MOST_LISTED || m->used >= LIST_BYTES) return;
@@ -197,14 +198,14 @@ typedef struct loading {
     checkpoint_items items;
     checkpoint_optimizer numbers;
     size_t *at;  /* item i is this tensor of the file */
-    bool *taken; /* tensor k of the file is an item's */
+    bool *taken; /* tensor k of the file matches an item */
 } loading;
 
 static bool desc_equal(ig_desc a, ig_desc b) {
     return a.dtype == b.dtype && ig_shape_equal(a.shape, b.shape);
 }
 
-/* Finds the tensor of every item, by name; none may be left over, of those that are asked for. */
+/* Matches every item to a tensor by name; no requested tensor may be left over. */
 static ig_status match(const ig_checkpoint *c, loading *l, bool weights_only) {
     mismatches m = {0};
     for (size_t i = 0; i < l->items.count; i++) {
@@ -228,18 +229,18 @@ static ig_status match(const ig_checkpoint *c, loading *l, bool weights_only) {
 static ig_status check_optimizer(const ig_checkpoint *c, loading *l, const ig_ctx *ctx,
                                  const ig_optimizer *opt) {
     const char *text = ig_oam_optimizer(c->oam);
-    if (!text) return IG_FAIL(IG_ERR_ARGUMENT, "%s: has no state of an optimiser", c->path);
+    if (!text) return IG_FAIL(IG_ERR_ARGUMENT, "%s: has no state of an optimizer", c->path);
     IG_TRY(checkpoint_optimizer_read(c->path, text, opt, &l->numbers));
     if (ig_oam_seed(c->oam) != ig_ctx_seed(ctx))
         return IG_FAIL(IG_ERR_ARGUMENT,
                        "%s: was trained with seed %" PRIu64 ", this context has %" PRIu64
-                       ": random numbers would go on differently",
+                       ": random numbers would continue differently",
                        c->path, ig_oam_seed(c->oam), ig_ctx_seed(ctx));
     return IG_OK;
 }
 
-/* Compares the bytes of items from `first` on with their checksums, which reads them all.  What
- * takes no time is not told. */
+/* Verifies the checksums of items from `first` on, which reads all their bytes. Progress is
+ * reported only if it takes a while. */
 static ig_status check_bytes(const ig_checkpoint *c, const loading *l, const ig_ctx *ctx,
                              size_t first) {
     static const uint64_t worth_telling = 64 << 20;
@@ -248,13 +249,13 @@ static ig_status check_bytes(const ig_checkpoint *c, const loading *l, const ig_
     for (size_t i = first; i < l->items.count; i++) {
         IG_TRY(ig_oam_verify_tensor(c->oam, l->at[i]));
         done += ig_oam_get(c->oam, l->at[i]).n_bytes;
-        if (total >= worth_telling && !ig_ctx_tell(ctx, "load", done, total))
+        if (total >= worth_telling && !ig_ctx_progress(ctx, IG_PROGRESS_LOAD, done, total))
             return IG_FAIL(IG_ERR_CANCELLED, "%s: cancelled", c->path);
     }
     return IG_OK;
 }
 
-/* All that can fail because of what the file is.  Changes nothing but `l`. */
+/* All checks that depend on the file. Changes nothing but `l`. */
 static ig_status check_all(const ig_checkpoint *c, loading *l, ig_module *module,
                            const ig_optimizer *opt, size_t first) {
     IG_TRY(checkpoint_items_init(&l->items, c->path, module, opt));
@@ -277,15 +278,15 @@ static ig_status fill(const ig_checkpoint *c, const loading *l, ig_ctx *ctx, ig_
         IG_TRY(ig_tensor_write(l->items.tensors[i], t.bytes, (size_t)t.n_bytes));
     }
     if (!opt) return IG_OK;
-    IG_TRY(ig_optimizer_set_hypers(opt, l->numbers.hypers));
+    IG_TRY(ig_optimizer_set_hparams(opt, l->numbers.hypers));
     IG_TRY(ig_optimizer_set_steps(opt, l->numbers.steps));
-    ig_step_set_count(ctx, ig_oam_step(c->oam));
+    ig_ctx_set_step_count(ctx, ig_oam_step(c->oam));
     return IG_OK;
 }
 
 static void release_weight(void *checkpoint) { ig_checkpoint_close(checkpoint); }
 
-/* The file's bytes become the parameters' memory. */
+/* Makes the mapped file the parameters' memory. */
 static ig_status adopt(ig_checkpoint *c, const loading *l) {
     for (size_t i = 0; i < l->items.count; i++) {
         const ig_checkpoint_tensor t = ig_oam_get(c->oam, l->at[i]);
@@ -326,11 +327,11 @@ ig_status ig_checkpoint_adopt(ig_checkpoint *c, ig_module *module) {
     if (!c || !module) return IG_FAIL(IG_ERR_ARGUMENT, "checkpoint_adopt: NULL");
     ig_ctx *ctx = ig_module_ctx(module);
     loading l = {.allocator = ig_ctx_allocator(ctx)};
-    IG_TRY(ig_file_map_make_writable(&c->map, c->path)); /* before its pages come in */
+    IG_TRY(ig_file_map_make_writable(&c->map, c->path)); /* before its pages are read */
     ig_status status = check_all(c, &l, module, NULL, 0);
     if (status == IG_OK) status = adopt(c, &l);
     if (status == IG_ERR_UNSUPPORTED)
-        status = fill(c, &l, ctx, NULL, 0); /* not the host's memory */
+        status = fill(c, &l, ctx, NULL, 0); /* the device does not use host memory */
     loading_deinit(&l);
     return status;
 }

@@ -1,9 +1,8 @@
 /*
- * Layers: modules that are one op each, with the parameters of that op.
+ * Layers: modules of one op each, with its parameters.
  *
- * Weights are drawn as PyTorch draws them: of a linear layer uniformly within
- * 1 / sqrt(n_in), bias too (Kaiming's bound for a = sqrt(5)); of an embedding
- * from the standard normal distribution; norms start as the identity.
+ * Initialization as in PyTorch: linear weights and biases uniform in +-1 / sqrt(n_in) (Kaiming's
+ * bound for a = sqrt(5)), embeddings from the standard normal distribution, norms as the identity.
  */
 #include <math.h>
 
@@ -13,9 +12,9 @@
 
 static const float default_eps = 1e-5f;
 
-/* The data of every layer here; each uses what it needs. */
+/* The data of all layers here; each uses a subset. */
 typedef struct layer {
-    ig_tensor *weight, *bias; /* lent by the module; NULL: without */
+    ig_tensor *weight, *bias; /* borrowed from the module; NULL: none */
     float eps;
     double p;
 } layer;
@@ -26,7 +25,7 @@ static ig_status add_param(ig_module *module, const char *name, ig_shape shape, 
     return ig_module_add_param(module, name, (ig_desc){IG_F32, shape}, out);
 }
 
-/* Hands the module out, or takes it back after a failure. */
+/* Returns the module, or destroys it after a failure. */
 static ig_status finish(ig_status status, ig_module *module, ig_module **out) {
     if (status == IG_OK)
         *out = module;
@@ -47,16 +46,16 @@ static ig_status write_ones(ig_tensor *tensor, int64_t count) {
 
 /* ---- linear ---- */
 
-/* x W^T + b of rows; both may be multiplied in 16 bits, the sums are F32. */
+/* x W^T + b; operands may be 16-bit floats, accumulation is F32. */
 static ig_tensor *multiply(const ig_module *module, ig_tensor *x) {
     const layer *l = ig_module_data(module);
-    const ig_dtype dtype = ig_module_compute(module);
+    const ig_dtype dtype = ig_module_compute_dtype(module);
     const ig_matmul_options options = {.transpose_b = true, .bias = l->bias};
     if (dtype == IG_F32) return ig_matmul_with(x, l->weight, options);
     return ig_matmul_with(ig_cast(x, dtype), ig_cast(l->weight, dtype), options);
 }
 
-/* A lone row [n_in] is a matrix of one row on the way. */
+/* A vector [n_in] is handled as a matrix of one row. */
 static ig_tensor *linear_forward(ig_module *module, ig_tensor *x) {
     if (!x || ig_tensor_desc(x).shape.rank != 1) return multiply(module, x);
     return ig_reshape(multiply(module, ig_reshape(x, IG_SHAPE(1, -1))), IG_SHAPE(-1));
@@ -113,13 +112,14 @@ static ig_tensor *layer_norm_forward(ig_module *module, ig_tensor *x) {
     return ig_layer_norm(x, l->weight, l->bias, l->eps);
 }
 
-/* Both have a weight of ones. */
+/* Both norms have a weight initialized to ones. */
 static ig_status norm_create(ig_ctx *ctx, const char *name, ig_forward_fn *forward, int64_t width,
                              float eps, ig_module **out) {
     if (width < 1)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: width %lld is below 1", name, (long long)width);
     if (!(eps >= 0) || !isfinite(eps))
-        return IG_FAIL(IG_ERR_ARGUMENT, "%s: eps %g is no small number", name, (double)eps);
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: eps %g must be finite and at least 0", name,
+                       (double)eps);
     ig_module *module;
     IG_TRY(ig_module_create_with(ctx, forward, sizeof(layer), &module));
 
@@ -150,7 +150,7 @@ static ig_tensor *dropout_forward(ig_module *module, ig_tensor *x) {
 
 ig_status ig_dropout_create(ig_ctx *ctx, double p, ig_module **out) {
     if (!(p >= 0 && p < 1))
-        return IG_FAIL(IG_ERR_ARGUMENT, "dropout: a share of %g is not from 0 to below 1", p);
+        return IG_FAIL(IG_ERR_ARGUMENT, "dropout: p is %g, expected 0 <= p < 1", p);
     ig_module *module;
     IG_TRY(ig_module_create_with(ctx, dropout_forward, sizeof(layer), &module));
     ((layer *)ig_module_data(module))->p = p;
@@ -166,6 +166,6 @@ static ig_tensor *sequence_forward(ig_module *module, ig_tensor *x) {
     return x;
 }
 
-ig_status ig_sequence_create(ig_ctx *ctx, ig_module **out) {
+ig_status ig_sequential_create(ig_ctx *ctx, ig_module **out) {
     return ig_module_create(ctx, sequence_forward, NULL, out);
 }

@@ -7,9 +7,9 @@
  *     layers    0.weight         0.bias
  *     0         weight           bias
  *
- * What is added somewhere enters the lists of all modules above, in the midst
- * of them if its place is there.  All that can fail is done first, in the spare
- * room behind each list; entries then turn into their place without memory.
+ * Adding a module or parameter inserts its entries into the lists of all ancestors, at
+ * the position of its owner.  Everything that can fail happens first, in the spare room
+ * after each list; the entries are then rotated into place without allocating.
  */
 #include "nn/module.h"
 
@@ -20,28 +20,28 @@
 #include "ingot/grad.h"
 #include "ingot/ops.h"
 
-/* A child, or a parameter of the module's own. */
+/* A child module, or a parameter. */
 typedef struct member {
     ig_module *child; /* owned; NULL: a parameter */
     ig_tensor *param; /* owned; NULL: a child */
-    const char *name; /* lent by the child, or by the list of parameters */
+    const char *name; /* borrowed from the child, or from the list of parameters */
 } member;
 
 struct ig_module {
     ig_ctx *ctx;
     ig_forward_fn *forward;
     void *data;
-    void *own_data; /* NULL: the data are the caller's */
+    void *own_data; /* NULL: the caller owns the data */
     bool training;
     ig_dtype compute;
 
     ig_module *parent;
-    char *name; /* as the parent calls it; owned */
+    char *name; /* name in the parent; owned */
 
     member *members;
     size_t n_members, member_capacity;
 
-    ig_param *params; /* with paths owned, tensors lent; beyond n_params, all zero */
+    ig_param *params; /* paths owned, tensors borrowed; zeroed beyond n_params */
     size_t n_params, param_capacity;
 };
 
@@ -53,7 +53,7 @@ static size_t member_params(const member *m) { return m->child ? m->child->n_par
 
 /* ---- Names ---- */
 
-/* "name" or "name.path"; NULL: no memory. */
+/* "name" or "name.path"; NULL: out of memory. */
 static char *join(const ig_allocator *memory, const char *name, const char *path) {
     if (!path) return ig_copy_text(memory, name);
     const size_t bytes = strlen(name) + strlen(path) + 2;
@@ -65,7 +65,7 @@ static char *join(const ig_allocator *memory, const char *name, const char *path
 static ig_status check_name(const ig_module *module, const char *name) {
     if (!name || !*name) return IG_FAIL(IG_ERR_ARGUMENT, "module: a name is empty");
     if (strchr(name, '.'))
-        return IG_FAIL(IG_ERR_ARGUMENT, "module: name \"%s\": dots are what joins names", name);
+        return IG_FAIL(IG_ERR_ARGUMENT, "module: name \"%s\": dots are not allowed", name);
     for (size_t i = 0; i < module->n_members; i++)
         if (strcmp(module->members[i].name, name) == 0)
             return IG_FAIL(IG_ERR_ARGUMENT, "module: there is a \"%s\" already", name);
@@ -74,7 +74,7 @@ static ig_status check_name(const ig_module *module, const char *name) {
 
 /* ---- The lists of parameters: prepare, then either commit or drop ---- */
 
-/* Frees the spare entries again. */
+/* Frees the spare entries. */
 static void drop(ig_module *module, size_t count) {
     for (ig_module *m = module; m; m = m->parent) {
         const size_t room = m->param_capacity - m->n_params;
@@ -87,8 +87,8 @@ static void drop(ig_module *module, size_t count) {
 }
 
 /*
- * Writes `count` entries, those of a child or the one parameter `added`, behind
- * the lists of `module` and of all above it; paths grow by a name on each level.
+ * Writes `count` entries, those of a child or the single parameter `added`, after the lists of
+ * `module` and all its ancestors; paths grow by a name on each level.
  */
 static ig_status prepare(ig_module *module, const char *name, const ig_param *added, size_t count) {
     const ig_param *below = added;
@@ -117,7 +117,7 @@ static void reverse(ig_param *params, size_t count) {
     }
 }
 
-/* Where in its list the entries end that come from the first `n` members. */
+/* The end of the first `n` members' entries in the list. */
 static size_t end_of(const ig_module *module, size_t n) {
     size_t end = 0;
     for (size_t i = 0; i < n; i++) end += member_params(&module->members[i]);
@@ -130,8 +130,8 @@ static size_t index_of(const ig_module *parent, const ig_module *child) {
     return i;
 }
 
-/* Takes the spare entries into the lists.  The new member is not counted yet, nor are its
- * parameters in the members above, so ends are those before the change. */
+/* Moves the spare entries into the lists. The new member is not counted yet, nor are its
+ * parameters in the ancestors' members, so ends are those before the change. */
 static void commit(ig_module *module, size_t count) {
     size_t place = module->n_params;
     for (ig_module *m = module; m; m = m->parent) {
@@ -145,7 +145,7 @@ static void commit(ig_module *module, size_t count) {
     }
 }
 
-/* Errors call a tensor by its path from the root, which is what was prepared there. */
+/* Error messages name a tensor by its path from the root, which is the entry prepared there. */
 static ig_status rename_tensors(const ig_module *module, const ig_param *added, size_t count) {
     const ig_module *root = module;
     while (root->parent) root = root->parent;
@@ -153,7 +153,7 @@ static ig_status rename_tensors(const ig_module *module, const ig_param *added, 
     for (size_t i = 0; i < count; i++) {
         const ig_status status = ig_tensor_set_name(named[i].tensor, named[i].path);
         if (status == IG_OK) continue;
-        /* Back to the names they had; one that cannot have it keeps the longer. */
+        /* Restores the old names; on failure the longer name stays. */
         while (i-- > 0)
             if (ig_tensor_set_name(added[i].tensor, added[i].path) != IG_OK) break;
         return status;
@@ -161,7 +161,7 @@ static ig_status rename_tensors(const ig_module *module, const ig_param *added, 
     return IG_OK;
 }
 
-/* Enters new parameters under `name` of `module` into all lists, or into none. */
+/* Adds new parameters as `name` of `module` to all lists, or to none. */
 static ig_status enter(ig_module *module, const char *name, const ig_param *added, size_t count) {
     if (count == 0) return IG_OK;
     IG_TRY(prepare(module, name, added, count));
@@ -175,7 +175,7 @@ static ig_status enter(ig_module *module, const char *name, const ig_param *adde
 
 /* ---- Create and destroy ---- */
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static ig_module *module_new(ig_ctx *ctx, ig_forward_fn *forward) {
     ig_module *module = ig_alloc(ig_ctx_allocator(ctx), 1, sizeof *module);
     if (!module) return NULL;
@@ -210,7 +210,7 @@ ig_status ig_module_create_with(ig_ctx *ctx, ig_forward_fn *forward, size_t data
 }
 
 void ig_module_destroy(ig_module *module) {
-    if (!module || module->parent) return; /* what was added somewhere goes with its parent */
+    if (!module || module->parent) return; /* a child is destroyed with its parent */
     const ig_allocator *memory = memory_of(module);
     for (size_t i = module->n_members; i-- > 0;) {
         member *m = &module->members[i];
@@ -324,7 +324,7 @@ void ig_module_set_training(ig_module *module, bool training) {
 
 bool ig_module_training(const ig_module *module) { return module->training; }
 
-ig_status ig_module_set_compute(ig_module *module, ig_dtype dtype) {
+ig_status ig_module_set_compute_dtype(ig_module *module, ig_dtype dtype) {
     if (!module) return IG_FAIL(IG_ERR_ARGUMENT, "set_compute: no module");
     if (dtype == IG_F16)
         return IG_FAIL(IG_ERR_ARGUMENT,
@@ -336,7 +336,7 @@ ig_status ig_module_set_compute(ig_module *module, ig_dtype dtype) {
     return IG_OK;
 }
 
-ig_dtype ig_module_compute(const ig_module *module) { return module->compute; }
+ig_dtype ig_module_compute_dtype(const ig_module *module) { return module->compute; }
 
 size_t ig_module_child_count(const ig_module *module) {
     size_t count = 0;

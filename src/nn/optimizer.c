@@ -1,10 +1,9 @@
 /*
- * Optimisers: what an update needs from step to step, for all parameters of a module.
+ * Optimizers: state kept between steps, for all parameters of a module.
  *
- * The arithmetic is in the ops adamw and sgd, so it runs where the model runs.
- * Rate and step count are slots: they change without a new recording.  The two
- * kinds differ in a row of a table: their hyper-parameters, with the range of
- * each, and the function that calls the op.
+ * The arithmetic is in the ops adamw and sgd, so it runs on the model's device. Learning rate and
+ * step count are slots: they change without a new recording. Each type of optimizer is a row of a
+ * table: its hyperparameters with their ranges, and the function that builds the op.
  */
 #include "nn/optimizer.h"
 
@@ -19,10 +18,10 @@
 
 enum { MAX_STATES = 2 };
 
-/* A hyper-parameter; one that is 0 in the options has the default. */
+/* A hyperparameter; 0 in the options means the default. */
 typedef struct hyper {
     const char *name;
-    double standard, low, below; /* allowed: [low, below), as a float too */
+    double standard, low, below; /* valid range: [low, below), also after rounding to float */
 } hyper;
 
 typedef ig_status update_fn(const ig_optimizer *opt, ig_param param, ig_tensor *grad,
@@ -38,14 +37,14 @@ typedef struct kind {
 
 struct ig_optimizer {
     ig_ctx *ctx;
-    ig_module *module; /* lent */
+    ig_module *module; /* borrowed */
     const kind *kind;
-    double hyper[IG_HYPER_MAX];    /* [0] is the rate of both kinds */
-    uint32_t rate_slot, step_slot; /* the count of steps is in its slot, where replays advance it */
+    double hyper[IG_HYPER_MAX];  /* [0] is the learning rate of both optimizers */
+    uint32_t lr_slot, step_slot; /* the step count is in its slot, where replays increment it */
 
     size_t n_params, n_states;
     ig_tensor **states; /* [n_params, n_states]; owned */
-    ig_tensor **grads;  /* room for n_params: what clip hands to global_norm */
+    ig_tensor **grads;  /* n_params elements: the arguments of global_norm in clipping */
 };
 
 enum { RATE = 0 };
@@ -54,24 +53,27 @@ enum { SGD_MOMENTUM = 1, SGD_DECAY, SGD_NESTEROV };
 
 /* ---- The two kinds ---- */
 
+ig_attrs_adamw ig_optimizer_adamw(const ig_optimizer *opt) {
+    return (ig_attrs_adamw){.beta1 = (float)opt->hyper[ADAMW_BETA1],
+                            .beta2 = (float)opt->hyper[ADAMW_BETA2],
+                            .eps = (float)opt->hyper[ADAMW_EPS],
+                            .weight_decay = (float)opt->hyper[ADAMW_DECAY],
+                            .lr_slot = opt->lr_slot,
+                            .step_slot = opt->step_slot};
+}
+
 static ig_status adamw_update(const ig_optimizer *opt, ig_param param, ig_tensor *grad,
                               ig_tensor *const *state) {
-    return ig_adamw(param.tensor, grad, state[0], state[1],
-                    (ig_attrs_adamw){.beta1 = (float)opt->hyper[ADAMW_BETA1],
-                                     .beta2 = (float)opt->hyper[ADAMW_BETA2],
-                                     .eps = (float)opt->hyper[ADAMW_EPS],
-                                     .decay = (float)opt->hyper[ADAMW_DECAY],
-                                     .rate_slot = opt->rate_slot,
-                                     .step_slot = opt->step_slot});
+    return ig_adamw(param.tensor, grad, state[0], state[1], ig_optimizer_adamw(opt));
 }
 
 static ig_status sgd_update(const ig_optimizer *opt, ig_param param, ig_tensor *grad,
                             ig_tensor *const *state) {
     return ig_sgd(param.tensor, grad, opt->n_states > 0 ? state[0] : NULL,
                   (ig_attrs_sgd){.momentum = (float)opt->hyper[SGD_MOMENTUM],
-                                 .decay = (float)opt->hyper[SGD_DECAY],
+                                 .weight_decay = (float)opt->hyper[SGD_DECAY],
                                  .nesterov = opt->hyper[SGD_NESTEROV] != 0,
-                                 .rate_slot = opt->rate_slot});
+                                 .lr_slot = opt->lr_slot});
 }
 
 static const kind adamw_kind = {
@@ -97,7 +99,7 @@ static const kind sgd_kind = {
      {"nesterov", 0, 0, 2}},
 };
 
-/* Without momentum sgd has nothing to remember. */
+/* sgd without momentum has no state. */
 static size_t states_needed(const kind *k, const double *values) {
     if (k == &sgd_kind && values[SGD_MOMENTUM] == 0) return 0;
     size_t count = 0;
@@ -109,7 +111,7 @@ static ig_status check_values(const kind *k, const double *values) {
     for (size_t i = 0; i < k->n_hypers; i++) {
         const hyper *h = &k->hypers[i];
         if (!(values[i] >= h->low && (float)values[i] < h->below))
-            return IG_FAIL(IG_ERR_ARGUMENT, "%s: %s is %g, not from %g to below %g", k->name,
+            return IG_FAIL(IG_ERR_ARGUMENT, "%s: %s is %g, expected %g to below %g", k->name,
                            h->name, values[i], h->low, h->below);
     }
     if (k == &sgd_kind && values[SGD_NESTEROV] != 0 && values[SGD_MOMENTUM] == 0)
@@ -133,7 +135,7 @@ static ig_status create_states(ig_optimizer *opt) {
     return IG_OK;
 }
 
-/* `values` are those of the options: 0 is the default. */
+/* `values` are those of the options: 0 means the default. */
 static ig_status create(const kind *k, ig_module *module, double *values, ig_optimizer **out) {
     if (!module || !out) return IG_FAIL(IG_ERR_ARGUMENT, "%s: no module, or no place", k->name);
     if (ig_module_param_count(module) == 0)
@@ -154,7 +156,7 @@ static ig_status create(const kind *k, ig_module *module, double *values, ig_opt
     opt->n_states = states_needed(k, values);
 
     ig_status status = create_states(opt);
-    if (status == IG_OK) status = ig_slot_create(ctx, &opt->rate_slot);
+    if (status == IG_OK) status = ig_slot_create(ctx, &opt->lr_slot);
     if (status == IG_OK) status = ig_slot_create(ctx, &opt->step_slot);
     if (status == IG_OK)
         *out = opt;
@@ -166,13 +168,13 @@ static ig_status create(const kind *k, ig_module *module, double *values, ig_opt
 ig_status ig_adamw_create(ig_module *module, const ig_adamw_options *options, ig_optimizer **out) {
     const ig_adamw_options o = options ? *options : (ig_adamw_options){0};
     return create(&adamw_kind, module,
-                  (double[IG_HYPER_MAX]){o.rate, o.beta1, o.beta2, o.eps, o.decay}, out);
+                  (double[IG_HYPER_MAX]){o.lr, o.beta1, o.beta2, o.eps, o.weight_decay}, out);
 }
 
 ig_status ig_sgd_create(ig_module *module, const ig_sgd_options *options, ig_optimizer **out) {
     const ig_sgd_options o = options ? *options : (ig_sgd_options){0};
     return create(&sgd_kind, module,
-                  (double[IG_HYPER_MAX]){o.rate, o.momentum, o.decay, o.nesterov}, out);
+                  (double[IG_HYPER_MAX]){o.lr, o.momentum, o.weight_decay, o.nesterov}, out);
 }
 
 void ig_optimizer_destroy(ig_optimizer *opt) {
@@ -187,7 +189,7 @@ void ig_optimizer_destroy(ig_optimizer *opt) {
 
 /* ---- A step ---- */
 
-/* State goes by the number of a parameter, which holds while nothing is added. */
+/* State is indexed by parameter, so no parameter may have been added. */
 static ig_status check_module(const ig_optimizer *opt) {
     const size_t count = ig_module_param_count(opt->module);
     if (count == opt->n_params) return IG_OK;
@@ -201,14 +203,14 @@ static ig_status update_all(const ig_optimizer *opt) {
         ig_tensor *grad = ig_tensor_grad(param.tensor);
         if (grad) IG_TRY(opt->kind->update(opt, param, grad, opt->states + i * opt->n_states));
     }
-    return ig_step_end(opt->ctx);
+    return ig_ctx_step_end(opt->ctx);
 }
 
-/* A step that fails does not count. */
+/* A failed step is not counted. */
 ig_status ig_optimizer_step(ig_optimizer *opt) {
     IG_TRY(check_module(opt));
     const int64_t steps = ig_optimizer_steps(opt);
-    ig_slot_set_real(opt->ctx, opt->rate_slot, opt->hyper[RATE]);
+    ig_slot_set_real(opt->ctx, opt->lr_slot, opt->hyper[RATE]);
     ig_slot_set_count(opt->ctx, opt->step_slot, steps + 1);
     const ig_status status = update_all(opt);
     if (status != IG_OK) ig_slot_set_count(opt->ctx, opt->step_slot, steps);
@@ -222,7 +224,7 @@ void ig_optimizer_zero_grad(ig_optimizer *opt) {
 
 static ig_status clip(ig_optimizer *opt, double limit, ig_tensor **out_norm) {
     if (!(limit >= 0))
-        return IG_FAIL(IG_ERR_ARGUMENT, "clip: a norm of %g cannot be the limit", limit);
+        return IG_FAIL(IG_ERR_ARGUMENT, "clip: the maximum norm %g must be positive", limit);
     IG_TRY(check_module(opt));
     int count = 0;
     for (size_t i = 0; i < opt->n_params && count < INT_MAX; i++) {
@@ -239,7 +241,7 @@ static ig_status clip(ig_optimizer *opt, double limit, ig_tensor **out_norm) {
     return IG_OK;
 }
 
-ig_tensor *ig_optimizer_clip(ig_optimizer *opt, double limit) {
+ig_tensor *ig_optimizer_clip_grad_norm(ig_optimizer *opt, double limit) {
     ig_tensor *norm = NULL;
     const ig_status status = clip(opt, limit, &norm);
     return status == IG_OK ? norm : ig_poison(opt->ctx, status);
@@ -247,12 +249,12 @@ ig_tensor *ig_optimizer_clip(ig_optimizer *opt, double limit) {
 
 /* ---- Looking in, and restoring ---- */
 
-void ig_optimizer_set_rate(ig_optimizer *opt, double rate) {
+void ig_optimizer_set_lr(ig_optimizer *opt, double rate) {
     opt->hyper[RATE] = rate;
-    ig_slot_set_real(opt->ctx, opt->rate_slot, rate); /* for replays, which do not come by here */
+    ig_slot_set_real(opt->ctx, opt->lr_slot, rate); /* for replays, which do not run this code */
 }
 
-double ig_optimizer_rate(const ig_optimizer *opt) { return opt->hyper[RATE]; }
+double ig_optimizer_lr(const ig_optimizer *opt) { return opt->hyper[RATE]; }
 
 int64_t ig_optimizer_steps(const ig_optimizer *opt) {
     return ig_slot_count(opt->ctx, opt->step_slot);
@@ -282,26 +284,26 @@ ig_tensor *ig_optimizer_state(const ig_optimizer *opt, size_t param, size_t stat
     return opt->states[param * opt->n_states + state];
 }
 
-size_t ig_optimizer_hyper_count(const ig_optimizer *opt) { return opt->kind->n_hypers; }
+size_t ig_optimizer_hparam_count(const ig_optimizer *opt) { return opt->kind->n_hypers; }
 
-const char *ig_optimizer_hyper_name(const ig_optimizer *opt, size_t i) {
+const char *ig_optimizer_hparam_name(const ig_optimizer *opt, size_t i) {
     return i < opt->kind->n_hypers ? opt->kind->hypers[i].name : NULL;
 }
 
-double ig_optimizer_hyper(const ig_optimizer *opt, size_t i) {
+double ig_optimizer_hparam(const ig_optimizer *opt, size_t i) {
     return i < opt->kind->n_hypers ? opt->hyper[i] : 0;
 }
 
-ig_status ig_optimizer_check_hypers(const ig_optimizer *opt, const double *values) {
+ig_status ig_optimizer_check_hparams(const ig_optimizer *opt, const double *values) {
     IG_TRY(check_values(opt->kind, values));
     if (states_needed(opt->kind, values) != opt->n_states)
-        return IG_FAIL(IG_ERR_ARGUMENT, "%s: made with momentum %g, which cannot become %g",
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: its momentum is %g and cannot change to %g",
                        opt->kind->name, opt->hyper[SGD_MOMENTUM], values[SGD_MOMENTUM]);
     return IG_OK;
 }
 
-ig_status ig_optimizer_set_hypers(ig_optimizer *opt, const double *values) {
-    IG_TRY(ig_optimizer_check_hypers(opt, values));
+ig_status ig_optimizer_set_hparams(ig_optimizer *opt, const double *values) {
+    IG_TRY(ig_optimizer_check_hparams(opt, values));
     for (size_t i = 0; i < opt->kind->n_hypers; i++) opt->hyper[i] = values[i];
     return IG_OK;
 }

@@ -2,13 +2,13 @@
 
 void ig_progress_begin(ig_progress *p, uint64_t steps) {
     if (!p) return;
-    if (p->steps != steps) p->told = 0; /* the same plan, made anew for another device, goes on */
+    if (p->steps != steps) p->reported = 0; /* continue the progress of the earlier attempt */
     p->steps = steps;
 }
 
-void ig_progress_part(ig_progress *p, const char *what, uint64_t first, uint64_t count) {
+void ig_progress_part(ig_progress *p, ig_progress_event event, uint64_t first, uint64_t count) {
     if (!p) return;
-    p->what = what;
+    p->event = event;
     p->first = first;
     p->count = count;
 }
@@ -18,17 +18,20 @@ bool ig_progress_tell(ig_progress *p, uint64_t done, uint64_t total) {
         const double part = (double)(done < total ? done : total) / (double)total;
         const double whole =
             ((double)p->first + part * (double)p->count) / (double)p->steps * IG_PROGRESS_WHOLE;
-        if (whole > (double)p->told) p->told = (uint64_t)whole;
-        if (p->told >= IG_PROGRESS_WHOLE) p->told = IG_PROGRESS_WHOLE - 1; /* that is for the end */
-        if (p->tell) p->tell(p->user, p->what, p->told, IG_PROGRESS_WHOLE);
+        if (whole > (double)p->reported) p->reported = (uint64_t)whole;
+        if (p->reported >= IG_PROGRESS_WHOLE)
+            p->reported = IG_PROGRESS_WHOLE - 1; /* the last unit is reported at the end */
+        if (p->tell) p->tell(p->user, p->event, p->reported, IG_PROGRESS_WHOLE);
     }
     return !(p->cancel && p->cancel(p->user));
 }
 
 void ig_progress_end(ig_progress *p, uint64_t from_cache, uint64_t to_cache) {
     if (!p) return;
-    if (p->tell && p->told > 0) p->tell(p->user, p->what, IG_PROGRESS_WHOLE, IG_PROGRESS_WHOLE);
-    if (p->tell && from_cache > 0) p->tell(p->user, "from the cache", from_cache, from_cache);
-    if (p->tell && to_cache > 0) p->tell(p->user, "to the cache", to_cache, to_cache);
-    p->told = p->steps = 0;
+    if (p->tell && p->reported > 0)
+        p->tell(p->user, p->event, IG_PROGRESS_WHOLE, IG_PROGRESS_WHOLE);
+    if (p->tell && from_cache > 0)
+        p->tell(p->user, IG_PROGRESS_PROGRAMS_CACHED, from_cache, from_cache);
+    if (p->tell && to_cache > 0) p->tell(p->user, IG_PROGRESS_PROGRAMS_STORED, to_cache, to_cache);
+    p->reported = p->steps = 0;
 }

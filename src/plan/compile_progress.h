@@ -1,32 +1,34 @@
 /*
- * progress.h - how far the programs of a plan are.
+ * compile_progress.h - compile progress of a plan.
  *
- * A backend says how much of one program is done; whoever watches sees the whole
- * plan, by its steps, and never a number that goes back.
+ * A backend reports the progress of one program; the callback sees that of the whole plan, weighted
+ * by steps, and never decreasing.
  */
-#ifndef IG_PLAN_PROGRESS_H
-#define IG_PLAN_PROGRESS_H
+#ifndef IG_PLAN_COMPILE_PROGRESS_H
+#define IG_PLAN_COMPILE_PROGRESS_H
 
 #include "ingot/backend.h"
+#include "ingot/context.h"
 
-/* What a backend's compile() is handed.  Functions may be NULL, and so may a pointer to it. */
+/* Passed to a backend's compile(). Functions and the pointer itself may be NULL. */
 struct ig_progress {
-    void (*tell)(void *user, const char *what, uint64_t done, uint64_t total);
+    void (*tell)(void *user, ig_progress_event event, uint64_t done, uint64_t total);
     bool (*cancel)(void *user);
     void *user;
-    const char *what;             /* "compile", or "pack" where there is no compiler */
-    uint64_t steps, first, count; /* of the plan; those of the program at hand */
-    uint64_t told;                /* of IG_PROGRESS_WHOLE */
+    ig_progress_event event;      /* IG_PROGRESS_COMPILE, or _PACK where there is no compiler */
+    uint64_t steps, first, count; /* of the plan; of the current program */
+    uint64_t reported;            /* of IG_PROGRESS_WHOLE */
 };
 
 enum { IG_PROGRESS_WHOLE = 1000 };
 
-/* A plan of so many steps; then each of its programs. */
+/* Starts a plan of `steps` steps, then each of its programs. */
 void ig_progress_begin(ig_progress *progress, uint64_t steps);
-void ig_progress_part(ig_progress *progress, const char *what, uint64_t first, uint64_t count);
-/* false: stop.  A total of 0 only asks. */
+void ig_progress_part(ig_progress *progress, ig_progress_event event, uint64_t first,
+                      uint64_t count);
+/* false: stop. total 0: only polls for cancellation. */
 bool ig_progress_tell(ig_progress *progress, uint64_t done, uint64_t total);
-/* All are there, so many of them from the cache; and so many are kept there now. */
+/* All programs are ready: the number from the compile cache; and the number stored there. */
 void ig_progress_end(ig_progress *progress, uint64_t from_cache, uint64_t to_cache);
 
 #endif

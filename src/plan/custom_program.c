@@ -4,8 +4,8 @@
 typedef struct custom_program {
     ig_backend_program base;
     const ig_allocator *allocator;
-    ig_custom_guard *guard; /* NULL: nobody asks */
-    ig_custom_op op;        /* a copy: the context's list moves when it grows */
+    ig_custom_guard *guard; /* NULL: no guard */
+    ig_custom_op op;        /* a copy: the context's list may move */
     uint32_t n_in, n_out;
     ig_operand *operands; /* inputs, then outputs */
     ig_custom_operand *seen;
@@ -24,9 +24,7 @@ static ig_status submit(ig_backend_program *program, ig_backend_buffer *const *b
     if (!p->guard) return status;
     p->guard->running = false;
     if (status != IG_OK || !p->guard->called) return status;
-    return IG_FAIL(IG_ERR_STATE,
-                   "%s: its run() called something of the context in the midst of a run",
-                   p->op.name);
+    return IG_FAIL(IG_ERR_STATE, "%s: its run() called the context during a run", p->op.name);
 }
 
 static void destroy(ig_backend_program *program) {

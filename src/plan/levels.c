@@ -13,15 +13,15 @@
 
 #define NOBODY UINT32_MAX
 
-/* Memory, as far as levels care: by whom, and how deep, it was last written and read. */
-typedef struct region {
-    uint32_t writer; /* a step; NOBODY: not here */
-    int64_t read;    /* the deepest level; -1: nobody */
+/* The last writer and readers of a memory, by level and chain. */
+typedef struct access {
+    uint32_t writer; /* a step; NOBODY: none in this plan */
+    int64_t read;    /* the deepest level that reads it; -1: none */
     uint32_t read_chain;
     bool many_read; /* several chains of that level read it */
-} region;
+} access;
 
-/* The deepest things a step depends on. */
+/* The deepest dependency of a step. */
 typedef struct depth {
     int64_t level;
     uint32_t chain; /* NOBODY: several */
@@ -34,26 +34,26 @@ static void deepen(depth *d, int64_t level, uint32_t chain) {
         d->chain = NOBODY;
 }
 
-static void after_writer(const ig_plan *p, depth *d, const region *r) {
+static void after_writer(const ig_plan *p, depth *d, const access *r) {
     if (r->writer != NOBODY) deepen(d, p->steps[r->writer].level, p->steps[r->writer].chain);
 }
 
-static depth depth_of(const ig_lowering *l, const region *regions, const ig_step *step) {
+static depth depth_of(const ig_lowering *l, const access *accesses, const ig_step *step) {
     depth d = {-1, NOBODY};
     for (uint32_t i = 0; i < step->n_in; i++)
-        after_writer(l->plan, &d, &regions[ig_memory_of(l, &step->in[i])]);
+        after_writer(l->plan, &d, &accesses[ig_memory_of(l, &step->in[i])]);
     for (uint32_t i = 0; i < step->n_out; i++) {
-        const region *r = &regions[ig_memory_of(l, &step->out[i])];
+        const access *r = &accesses[ig_memory_of(l, &step->out[i])];
         after_writer(l->plan, &d, r);
         if (r->read >= 0) deepen(&d, r->read, r->many_read ? NOBODY : r->read_chain);
     }
     return d;
 }
 
-static void mark(const ig_lowering *l, region *regions, uint32_t i) {
+static void mark(const ig_lowering *l, access *accesses, uint32_t i) {
     const ig_step *step = &l->plan->steps[i];
     for (uint32_t k = 0; k < step->n_in; k++) {
-        region *r = &regions[ig_memory_of(l, &step->in[k])];
+        access *r = &accesses[ig_memory_of(l, &step->in[k])];
         if (r->read < step->level) {
             r->read = step->level;
             r->read_chain = step->chain;
@@ -63,8 +63,8 @@ static void mark(const ig_lowering *l, region *regions, uint32_t i) {
         }
     }
     for (uint32_t k = 0; k < step->n_out; k++) {
-        region *r = &regions[ig_memory_of(l, &step->out[k])];
-        *r = (region){.writer = i, .read = -1};
+        access *r = &accesses[ig_memory_of(l, &step->out[k])];
+        *r = (access){.writer = i, .read = -1};
     }
 }
 
@@ -76,15 +76,15 @@ static int64_t rows_of(const ig_operand *o) {
     return rows;
 }
 
-static ig_attrs_matmul product_of(const ig_step *step) {
+static ig_attrs_matmul matmul_attrs(const ig_step *step) {
     ig_attrs_matmul attrs;
     ig_step_attrs(step, &attrs, sizeof attrs);
     return attrs;
 }
 
-/* Whether step i reads, of some of its inputs, just the rows that it writes.  Of products that
- * depends on the device: many are faster when several rows are cut by columns. */
-static bool goes_by_row(const ig_lowering *l, uint32_t i) {
+/* Whether step i can be chunked by rows. For matmuls the device decides: with a large M, splitting
+ * by columns is faster for many of them. */
+static bool can_chunk_rows(const ig_lowering *l, uint32_t i) {
     static const bool rowwise[IG_OP_COUNT] = {
         [IG_OP_SOFTMAX] = true,
         [IG_OP_LOG_SOFTMAX] = true,
@@ -96,22 +96,22 @@ static bool goes_by_row(const ig_lowering *l, uint32_t i) {
     };
     const ig_step *step = &l->plan->steps[i];
     if (step->op == IG_OP_MATMUL)
-        return !product_of(step).transpose_a &&
+        return !matmul_attrs(step).transpose_a &&
                ig_device_goes_by_row(l->planner->devices[l->places[i].device], step);
     return rowwise[step->op] || ig_op_find(step->op)->traits & IG_ELEMENTWISE;
 }
 
-/* Whether row r of the result needs, of input i, row r alone: of a product's a and of what is added
- * to it; else of an input like the result. */
+/* Whether row r of the result depends only on row r of input i: input a and the residual of a
+ * matmul; otherwise an input with the shape of the result. */
 static bool reads_own_row(const ig_step *step, uint32_t i) {
     const ig_operand *in = &step->in[i], *out = &step->out[0];
     if (step->op == IG_OP_MATMUL && i == 0) return rows_of(in) == rows_of(out);
-    if (step->op == IG_OP_MATMUL && !(product_of(step).residual && i == step->n_in - 1))
+    if (step->op == IG_OP_MATMUL && !(matmul_attrs(step).residual && i == step->n_in - 1))
         return false;
     return ig_shape_equal(in->desc.shape, out->desc.shape);
 }
 
-/* Whether the operand shows just what the step has written, row for row. */
+/* Whether the operand covers exactly what the step writes, row by row. */
 static bool shows_rows_of(const ig_lowering *l, const ig_operand *o, const ig_step *writer) {
     for (uint32_t i = 0; i < writer->n_out; i++) {
         const ig_operand *out = &writer->out[i];
@@ -123,36 +123,36 @@ static bool shows_rows_of(const ig_lowering *l, const ig_operand *o, const ig_st
     return false;
 }
 
-/* Whether step i can follow the chain whose last one is step `last`, row by row. */
-static bool fits_chain(const ig_lowering *l, const region *regions, uint32_t at, uint32_t last) {
+/* Whether step i can extend the chain that ends with step `last`, row by row. */
+static bool fits_chain(const ig_lowering *l, const access *accesses, uint32_t at, uint32_t last) {
     const ig_step *steps = l->plan->steps, *step = &steps[at], *before = &steps[last];
-    if (!goes_by_row(l, at) || !goes_by_row(l, last)) return false;
+    if (!can_chunk_rows(l, at) || !can_chunk_rows(l, last)) return false;
     if (step->out[0].desc.shape.rank < 1 || rows_of(&step->out[0]) != rows_of(&before->out[0]))
         return false;
     for (uint32_t i = 0; i < step->n_in + step->n_out; i++) {
         const ig_operand *o = ig_step_operand(step, i);
-        const region *r = &regions[ig_memory_of(l, o)];
+        const access *r = &accesses[ig_memory_of(l, o)];
         const bool in_chain = r->writer != NOBODY && steps[r->writer].chain == before->chain;
         if (in_chain && !shows_rows_of(l, o, &steps[r->writer])) return false;
         if (in_chain && i < step->n_in && !reads_own_row(step, i)) return false;
         if (i >= step->n_in && r->read == before->level)
-            return false; /* others may read it whole */
+            return false; /* other steps may read all of it */
     }
     return true;
 }
 
-/* Puts step i into the chain it depends on, or into a new one a level deeper. */
-static void settle(const ig_lowering *l, const region *regions, uint32_t i, uint32_t floor,
+/* Adds step i to the chain it depends on, or starts a new one a level deeper. */
+static void settle(const ig_lowering *l, const access *accesses, uint32_t i, uint32_t floor,
                    uint32_t *n_chains, uint32_t *last_of) {
     ig_plan *p = l->plan;
     ig_step *step = &p->steps[i];
-    const depth d = depth_of(l, regions, step);
+    const depth d = depth_of(l, accesses, step);
     if (d.level >= floor && d.chain != NOBODY) {
         const uint32_t before = last_of[d.chain];
         const bool same_place = l->places[before].device == l->places[i].device &&
-                                l->places[before].part == l->places[i].part &&
+                                l->places[before].region == l->places[i].region &&
                                 l->places[i].device != IG_ON_HOST;
-        if (same_place && fits_chain(l, regions, i, before)) {
+        if (same_place && fits_chain(l, accesses, i, before)) {
             step->chain = d.chain;
             step->level = p->steps[before].level;
             last_of[d.chain] = i;
@@ -166,7 +166,7 @@ static void settle(const ig_lowering *l, const region *regions, uint32_t i, uint
 
 /* ---- order ---- */
 
-/* By level, then by device and chain, then as they were; chains are numbered anew in that order. */
+/* By level, then device, then chain, then step order; chains are renumbered accordingly. */
 static ig_status sort(ig_lowering *l, uint32_t n_chains) {
     ig_plan *p = l->plan;
     const ig_allocator *a = p->allocator;
@@ -182,7 +182,7 @@ static ig_status sort(ig_lowering *l, uint32_t n_chains) {
         size[p->steps[i].chain]++;
     }
     for (uint32_t i = 0; ok && i < p->n_levels; i++) at_level[i + 1] += at_level[i];
-    /* A chain's place: where its first step comes, those of one device together. */
+    /* Chains are ordered by their first step, grouped by device. */
     for (uint32_t d = 0; ok && d <= l->planner->n_devices; d++)
         for (uint32_t i = 0; i < n; i++) {
             const ig_step *s = &p->steps[i];
@@ -215,23 +215,24 @@ static ig_status sort(ig_lowering *l, uint32_t n_chains) {
 ig_status ig_lower_levels(ig_lowering *l) {
     ig_plan *p = l->plan;
     const size_t count = ig_memory_count(l);
-    region *regions = ig_alloc(p->allocator, count, sizeof *regions);
+    access *accesses = ig_alloc(p->allocator, count, sizeof *accesses);
     uint32_t *last_of = ig_alloc(p->allocator, p->n_steps, sizeof *last_of);
-    if (!regions || !last_of) {
+    if (!accesses || !last_of) {
         ig_free(p->allocator, last_of);
-        ig_free(p->allocator, regions);
+        ig_free(p->allocator, accesses);
         return IG_FAIL(IG_ERR_MEMORY, "plan: %zu values", count);
     }
-    for (size_t i = 0; i < count; i++) regions[i] = (region){.writer = NOBODY, .read = -1};
-    uint32_t floor = 0, part = 0, n_chains = 0; /* floor: the first level of the part */
+    for (size_t i = 0; i < count; i++) accesses[i] = (access){.writer = NOBODY, .read = -1};
+    uint32_t floor = 0, region = 0, n_chains = 0; /* floor: the first level of the region */
     for (uint32_t i = 0; i < p->n_steps; i++) {
-        for (; part < l->places[i].part; part++) p->part_levels[part + 1] = floor = p->n_levels;
-        settle(l, regions, i, floor, &n_chains, last_of);
-        mark(l, regions, i);
+        for (; region < l->places[i].region; region++)
+            p->region_levels[region + 1] = floor = p->n_levels;
+        settle(l, accesses, i, floor, &n_chains, last_of);
+        mark(l, accesses, i);
         if (p->n_levels <= p->steps[i].level) p->n_levels = p->steps[i].level + 1;
     }
-    for (; part + 1 < p->n_parts; part++) p->part_levels[part + 1] = p->n_levels;
+    for (; region + 1 < p->n_regions; region++) p->region_levels[region + 1] = p->n_levels;
     ig_free(p->allocator, last_of);
-    ig_free(p->allocator, regions);
+    ig_free(p->allocator, accesses);
     return p->n_steps > 1 ? sort(l, n_chains) : IG_OK;
 }

@@ -1,4 +1,4 @@
-/* Packed weights on disk: an entry each, mapped as it lies. */
+/* Packed weights on disk: one entry each, mapped when used. */
 #include <string.h>
 
 #include "base/text_out.h"
@@ -6,18 +6,18 @@
 
 enum { LINES_BYTES = 512 };
 
-/* What an entry is called, and the lines that say why. */
+/* The name of an entry and the inputs of its key. */
 typedef struct weight_key {
     char lines[LINES_BYTES], file[IG_ENTRY_FILE_BYTES], part[IG_ENTRY_NAME_BYTES];
     size_t lines_bytes;
 } weight_key;
 
-static bool make_key(ig_artifacts *a, const ig_operand *w, const char *layout, uint64_t bytes,
-                     weight_key *k) {
+static bool make_key(ig_compile_cache *cache, const ig_operand *w, const char *layout,
+                     uint64_t bytes, weight_key *k) {
     char name[IG_ENTRY_NAME_BYTES], shape[IG_SHAPE_TEXT_BYTES];
-    if (!a->keeps_weights || !a->folder[0] || !a->digests || !w->host) return false;
+    if (!cache->keeps_weights || !cache->folder[0] || !cache->digests || !w->host) return false;
     const uint64_t span = ig_operand_span(w);
-    const ig_digest digest = ig_digests_of(a->digests, w->host, span);
+    const ig_digest digest = ig_digests_of(cache->digests, w->host, span);
     ig_text t = ig_text_begin(k->lines, sizeof k->lines);
     ig_text_add(&t, "abi=%d\nlayout=%s\npacked_bytes=%llu\n", IG_BACKEND_ABI, layout,
                 (unsigned long long)bytes);
@@ -26,49 +26,51 @@ static bool make_key(ig_artifacts *a, const ig_operand *w, const char *layout, u
     ig_text_add(&t, "weights=%016llx%016llx\n", (unsigned long long)digest.high,
                 (unsigned long long)digest.low);
     k->lines_bytes = t.used;
-    ig_entry_name(k->lines, k->lines_bytes, name);
-    ig_entry_file(name, "weights", k->file);
-    ig_entry_name("", 0, k->part); /* packed once for all batch sizes */
+    ig_cache_entry_name(k->lines, k->lines_bytes, name);
+    ig_cache_entry_file(name, "weights", k->file);
+    ig_cache_entry_name("", 0, k->part); /* one layout for all batch sizes */
     return t.used < sizeof k->lines;
 }
 
-bool ig_artifacts_find_weight(ig_artifacts *a, const ig_operand *weight, const char *layout,
-                              uint64_t bytes, ig_entry *entry, const void **out) {
+bool ig_compile_cache_find_weight(ig_compile_cache *cache, const ig_operand *weight,
+                                  const char *layout, uint64_t bytes, ig_cache_entry *entry,
+                                  const void **out) {
     weight_key k;
-    ig_entry_part part;
-    if (!make_key(a, weight, layout, bytes, &k)) return false;
-    if (!ig_artifacts_is_safe(a)) return false;
-    const ig_status status = ig_entry_open(a->folder, k.file, a->digests, entry);
+    ig_cache_entry_part part;
+    if (!make_key(cache, weight, layout, bytes, &k)) return false;
+    if (!ig_compile_cache_is_safe(cache)) return false;
+    const ig_status status = ig_cache_entry_open(cache->folder, k.file, cache->digests, entry);
     if (status == IG_ERR_FORMAT) {
-        a->counts.damaged++;
-        (void)ig_entry_remove(a->folder, k.file);
+        cache->counts.damaged++;
+        (void)ig_cache_entry_remove(cache->folder, k.file);
     }
     if (status != IG_OK) return false;
-    if (!ig_entry_find(entry, k.part, &part) || part.blob_bytes != bytes) {
-        ig_entry_close(entry);
+    if (!ig_cache_entry_find(entry, k.part, &part) || part.blob_bytes != bytes) {
+        ig_cache_entry_close(entry);
         return false;
     }
-    a->counts.weights_found++;
-    a->found_bytes += bytes;
+    cache->counts.weights_found++;
+    cache->found_bytes += bytes;
     *out = part.blob;
     return true;
 }
 
-void ig_artifacts_keep_weight(ig_artifacts *a, const ig_operand *weight, const char *layout,
-                              const void *packed, uint64_t bytes) {
+void ig_compile_cache_store_weight(ig_compile_cache *cache, const ig_operand *weight,
+                                   const char *layout, const void *packed, uint64_t bytes) {
     weight_key k;
     size_t removed;
-    if (!make_key(a, weight, layout, bytes, &k) || !ig_artifacts_is_safe(a)) return;
-    a->counts.weights_packed++;
-    const ig_entry entry = {
+    if (!make_key(cache, weight, layout, bytes, &k) || !ig_compile_cache_is_safe(cache)) return;
+    cache->counts.weights_packed++;
+    const ig_cache_entry entry = {
         .inputs = k.lines, .inputs_bytes = k.lines_bytes, .timeline = "[]", .timeline_bytes = 2};
-    ig_entry_part part = {.inputs = "", .blob = packed, .blob_bytes = bytes};
+    ig_cache_entry_part part = {.inputs = "", .blob = packed, .blob_bytes = bytes};
     memcpy(part.name, k.part, sizeof part.name);
-    if (ig_entry_add(a->allocator, a->folder, k.file, &entry, &part, a->digests) != IG_OK) {
-        ig_artifacts_warn(a);
+    if (ig_cache_entry_add(cache->allocator, cache->folder, k.file, &entry, &part,
+                           cache->digests) != IG_OK) {
+        ig_compile_cache_warn(cache);
         return;
     }
-    a->weights_kept++;
-    a->kept_bytes += bytes;
-    (void)!ig_entries_prune(a->allocator, a->folder, a->most_bytes, &removed);
+    cache->weights_kept++;
+    cache->kept_bytes += bytes;
+    (void)!ig_cache_entries_prune(cache->allocator, cache->folder, cache->most_bytes, &removed);
 }

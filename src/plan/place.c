@@ -1,7 +1,7 @@
 /*
- * From nodes to steps.  Operands get their final shapes and strides here, and
- * every step the first device that can run it: as it is, or after copies of the
- * inputs that do not lie as the kernel needs them.
+ * Converts nodes to steps: settles the shapes and strides of operands, and assigns each step the
+ * first device that can run it, as it is or with copies of inputs whose layout or dtype the kernel
+ * does not accept.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "graph/view.h"
 #include "plan/lower.h"
 
-/* The value that a chain of views looks at. */
+/* The base value of a chain of views. */
 static ig_value root_of(const ig_graph *g, ig_value v) {
     for (;;) {
         const uint32_t node = ig_value_at(g, v)->node;
@@ -19,14 +19,14 @@ static ig_value root_of(const ig_graph *g, ig_value v) {
     }
 }
 
-/* 1 + the place of a value's memory among the bound ones; 0: it is in the arena. */
+/* 1 + the index of a value's bound memory; 0: in the arena. */
 static uint32_t buffer_of(const ig_plan_args *args, ig_value base) {
     for (uint32_t i = 0; i < args->n_bound; i++)
         if (args->bound[i] == base) return i + 1;
     return IG_ARENA;
 }
 
-/* Strides of no elements mean nothing; kernels that look at them shall find packed ones. */
+/* Strides of empty tensors are arbitrary; kernels should see contiguous ones. */
 static void pack_if_empty(ig_operand *o) {
     if (ig_shape_count(o->desc.shape) > 0) return;
     const ig_layout layout = ig_layout_packed(o->desc);
@@ -42,7 +42,7 @@ static ig_operand operand_of(const ig_lowering *l, ig_value v) {
                     .buffer = buffer_of(l->args, info->base),
                     .offset = (uint64_t)ig_bytes_of(info->layout.desc.dtype, info->layout.offset),
                     .desc = info->layout.desc,
-                    .vary_dim = -1,
+                    .dynamic_dim = -1,
                     .alias = -1};
     memcpy(o.stride, info->layout.stride, sizeof o.stride);
     pack_if_empty(&o);
@@ -56,7 +56,7 @@ static ig_operand operand_of(const ig_lowering *l, ig_value v) {
     return o;
 }
 
-static void stretch(ig_operand *o, ig_shape shape) {
+static void broadcast_operand(ig_operand *o, ig_shape shape) {
     ig_layout layout = {.desc = o->desc};
     memcpy(layout.stride, o->stride, sizeof layout.stride);
     layout = ig_view_broadcast(&layout, shape);
@@ -65,18 +65,18 @@ static void stretch(ig_operand *o, ig_shape shape) {
     pack_if_empty(o);
 }
 
-/* Inputs as the op sees them: broadcast to the result, or, of a matmul, to its batch. */
+/* Broadcasts inputs to the result, or matmul inputs to its batch. */
 static void broadcast_inputs(ig_op op, ig_operand *in, ig_shape result) {
     if (ig_op_find(op)->traits & IG_BROADCASTS) {
-        stretch(&in[0], result);
-        stretch(&in[1], result);
+        broadcast_operand(&in[0], result);
+        broadcast_operand(&in[1], result);
     }
     for (int i = 0; op == IG_OP_MATMUL && i < 2; i++) {
         const ig_shape own = in[i].desc.shape;
-        if (own.rank == 2) continue; /* one matrix for all */
+        if (own.rank == 2) continue; /* one matrix for the whole batch */
         ig_shape shape = result;
         for (int d = 1; d <= 2; d++) shape.dim[shape.rank - d] = own.dim[own.rank - d];
-        stretch(&in[i], shape);
+        broadcast_operand(&in[i], shape);
     }
 }
 
@@ -98,22 +98,22 @@ static ig_step *append(ig_lowering *l, ig_op op, uint32_t n_in, uint32_t n_out) 
     return &p->steps[i];
 }
 
-/* What is done to the inputs of a step before it: all are packed; halves that are multiplied
- * become f32, too, where a device has no kernel for them. */
+/* How the inputs of a step are prepared: made contiguous, or also converted from 16-bit floats to
+ * f32 if the device has no kernel for them. */
 typedef enum input_form { AS_PACKED, AS_F32 } input_form;
 
-static bool is_half_factor(const ig_step *step, uint32_t input) {
+static bool is_f16_factor(const ig_step *step, uint32_t input) {
     const ig_dtype dtype = step->in[input].desc.dtype;
     const bool multiplies =
         step->op == IG_OP_MATMUL || step->op == IG_OP_ATTENTION || step->op == IG_OP_ATTENTION_GRAD;
     return multiplies && (dtype == IG_F16 || dtype == IG_BF16);
 }
 
-/* The operand, packed, as a value of its own in the arena. */
+/* A packed copy of the operand, as a new value in the arena. */
 static ig_operand packed_copy(const ig_step *step, uint32_t input, input_form form,
                               uint32_t value) {
     ig_operand copy = step->in[input];
-    if (form == AS_F32 && is_half_factor(step, input)) copy.desc.dtype = IG_F32;
+    if (form == AS_F32 && is_f16_factor(step, input)) copy.desc.dtype = IG_F32;
     const ig_layout layout = ig_layout_packed(copy.desc);
     copy.value = value;
     copy.buffer = IG_ARENA;
@@ -130,7 +130,7 @@ static bool is_overwritten(const ig_step *step, uint32_t input) {
 }
 
 static bool needs_copy(const ig_step *step, uint32_t input, input_form form) {
-    if (form == AS_F32 && is_half_factor(step, input)) return true;
+    if (form == AS_F32 && is_f16_factor(step, input)) return true;
     return !ig_operand_is_packed(&step->in[input]) && !is_overwritten(step, input);
 }
 
@@ -138,8 +138,8 @@ static ig_op copy_op(const ig_step *step, uint32_t input, const ig_operand *to) 
     return to->desc.dtype == step->in[input].desc.dtype ? IG_OP_COPY : IG_OP_CAST;
 }
 
-/* Puts a copy before the step for every input that needs one.  `at` is the step's place; it moves
- * up by as many. */
+/* Inserts a copy before the step for every input that needs one. `at` is the step's index and
+ * advances by the number of copies. */
 static void insert_copies(ig_lowering *l, uint32_t at, input_form form) {
     ig_plan *p = l->plan;
     ig_step step = p->steps[at];
@@ -171,7 +171,7 @@ static bool all_packed(const ig_step *step) {
     return true;
 }
 
-/* Whether the device can make the copies that the step needs. */
+/* Whether the device can run the copies that the step needs. */
 static bool can_copy(const ig_device *device, const ig_step *step, input_form form) {
     for (uint32_t i = 0; i < step->n_in; i++) {
         if (!needs_copy(step, i, form)) continue;
@@ -192,9 +192,8 @@ static bool can_copy(const ig_device *device, const ig_step *step, input_form fo
     return true;
 }
 
-/* Whether the device could run the step if its inputs had this form, and bring them into it.  The
- * inputs as they would be are written where the copies' operands will come: there is room for two
- * each. */
+/* Whether the device can run the step with inputs of this form and make the copies. The converted
+ * inputs are written to the room reserved for the copies' operands. */
 static bool can_run_as(const ig_lowering *l, const ig_device *device, const ig_step *step,
                        input_form form) {
     ig_operand *in = &l->plan->operands[l->plan->n_operands];
@@ -206,18 +205,16 @@ static bool can_run_as(const ig_lowering *l, const ig_device *device, const ig_s
     return ig_device_can_run(device, &as_if);
 }
 
-static ig_status nowhere(const ig_lowering *l, const ig_step *step) {
+static ig_status no_device(const ig_lowering *l, const ig_step *step, const char *why) {
     const ig_planner *planner = l->planner;
-    const ig_operand *first = ig_step_operand(step, 0);
     char shape[IG_SHAPE_TEXT_BYTES];
-    return IG_FAIL(IG_ERR_UNSUPPORTED, "%s: %s has no kernel for %s of %s %s%s",
-                   planner->strict && planner->n_devices > 1 ? "strict" : "plan",
-                   planner->devices[0]->name, ig_op_name(step->op),
-                   ig_dtype_name(first->desc.dtype), ig_shape_text(first->desc.shape, shape),
+    return IG_FAIL(IG_ERR_UNSUPPORTED, "%s: %s %s%s",
+                   planner->strict && planner->n_devices > 1 ? "strict" : "plan", why,
+                   ig_shape_text(ig_step_operand(step, 0)->desc.shape, shape),
                    planner->strict ? ", and no other device may be used" : "");
 }
 
-/* A custom op reads packed host memory; the first device that can makes the copies. */
+/* A custom op reads packed host memory; the first device that can run the copies makes them. */
 static ig_status place_custom(ig_lowering *l, uint32_t at) {
     const ig_planner *planner = l->planner;
     const ig_step *step = &l->plan->steps[at];
@@ -241,57 +238,71 @@ static ig_status place_custom(ig_lowering *l, uint32_t at) {
     return IG_OK;
 }
 
-/* Single ops pass by a device that runs whole programs only: that level is not offered, and going
- * elsewhere is no fallback. */
+/* A device that only runs compiled programs is skipped for single ops; this counts as "not
+ * offered", not as a fallback. */
 static bool passes_by(const ig_lowering *l, uint32_t device) {
     return l->args->alone && l->planner->devices[device]->info.flags & IG_NO_EAGER &&
            device + 1 < l->planner->n_devices;
 }
 
-static void say_why(const ig_lowering *l, ig_place *p, uint32_t first, const ig_bar *bar,
-                    const ig_step *step) {
-    const char *name = l->planner->devices[first]->name;
-    if (bar && bar->first > first)
-        snprintf(p->why, sizeof p->why, "%s", bar->why);
-    else if (p->device > first)
-        snprintf(p->why, sizeof p->why, "%s has no kernel for %s of %s", name, ig_op_name(step->op),
-                 ig_dtype_name(ig_step_operand(step, 0)->desc.dtype));
-}
-
-/* Without a can_run(), compile() says why not, in its own words, and an override may do what it
- * does not: the step goes there, and comes back barred if nothing helps. */
+/* A device without can_run() gets the step: compile() reports its own reason, an override may
+ * still run it, and otherwise the step comes back barred. */
 static bool speaks_for_itself(const ig_device *device, const ig_step *step) {
     return !device->backend->can_run && ig_step_known(step);
 }
 
-/* Chooses a device for the last step. */
+/* Whether the device accepts the step as it is; otherwise `why` is the reason, which a backend may
+ * give in can_run(). */
+static bool asks(const ig_device *device, const ig_step *step, char why[IG_REASON_BYTES]) {
+    (void)ig_fail(IG_ERR_UNSUPPORTED, NULL, 0, "%s", "");
+    if (ig_device_can_run(device, step)) return true;
+    ig_refusal_explain(device, step, device->backend->can_run ? ig_error_text() : "", why);
+    return false;
+}
+
+/* The first device from `first` on that runs the last step, with copies of inputs if needed; the
+ * device count: none. `why` is the reason of the first one that refuses. */
+static ig_status choose(ig_lowering *l, uint32_t first, uint32_t n_devices, uint32_t *out,
+                        char why[IG_REASON_BYTES]) {
+    const uint32_t at = l->plan->n_steps - 1;
+    const ig_step *step = &l->plan->steps[at];
+    for (*out = first; *out < n_devices; ++*out) {
+        const ig_device *device = l->planner->devices[*out];
+        char reason[IG_REASON_BYTES];
+        if (asks(device, step, reason)) break;
+        input_form form = AS_PACKED;
+        while (form <= AS_F32 && !can_run_as(l, device, step, form)) form++;
+        if (form <= AS_F32) insert_copies(l, at, form);
+        if (form <= AS_F32 || speaks_for_itself(device, step)) break;
+        if (!*why) memcpy(why, reason, sizeof reason);
+        IG_TRY(ig_refusal_add_step(l, device, step, reason));
+    }
+    return IG_OK;
+}
+
+/* Assigns a device to the last step. */
 static ig_status place(ig_lowering *l, uint32_t node) {
     const ig_planner *planner = l->planner;
     const uint32_t at = l->plan->n_steps - 1;
     const ig_step *step = &l->plan->steps[at];
     const ig_bar *bar = l->bars ? &l->bars[node] : NULL;
-    uint32_t first = 0; /* choice */
+    char why[IG_REASON_BYTES] = "";
+    uint32_t first = 0, chosen; /* choice */
     if (step->op == IG_OP_CUSTOM) return place_custom(l, at);
     while (passes_by(l, first)) first++;
     const uint32_t n_devices = planner->strict ? first + 1 : planner->n_devices;
-    uint32_t chosen = bar && bar->first > first ? bar->first : first;
-    for (; chosen < n_devices; chosen++) {
-        const ig_device *device = planner->devices[chosen];
-        if (ig_device_can_run(device, step)) break;
-        input_form form = AS_PACKED;
-        while (form <= AS_F32 && !can_run_as(l, device, step, form)) form++;
-        if (form <= AS_F32) insert_copies(l, at, form);
-        if (form <= AS_F32 || speaks_for_itself(device, step)) break;
-    }
-    if (chosen >= n_devices) return nowhere(l, step);
+    const bool barred = bar && bar->first > first;
+    if (barred) memcpy(why, bar->why, sizeof why);
+    IG_TRY(choose(l, barred ? bar->first : first, n_devices, &chosen, why));
+    if (chosen >= n_devices) return no_device(l, step, why);
     for (uint32_t i = at; i < l->plan->n_steps; i++) {
         l->places[i].device = chosen;
-        say_why(l, &l->places[i], first, bar, &l->plan->steps[i]);
+        if (chosen > first) memcpy(l->places[i].why, why, sizeof why);
     }
     return IG_OK;
 }
 
-/* What nobody in the plan computes must be bound, or it would be read where others lie. */
+/* A value that no step computes must be bound; otherwise reads would see other values. */
 static ig_status check_bound(const ig_lowering *l, const ig_node *node) {
     const ig_graph *g = l->args->graph;
     for (uint32_t i = 0; i < node->n_in; i++) {
@@ -327,13 +338,13 @@ static ig_status lower_node(ig_lowering *l, const ig_node *node) {
 ig_status ig_lower_place(ig_lowering *l) {
     const ig_plan_args *args = l->args;
     const ig_graph *g = args->graph;
-    uint32_t part = 0;
+    uint32_t region = 0;
     for (uint32_t i = args->first; i < args->first + args->count; i++) {
         const uint32_t first = l->plan->n_steps;
-        while (part < args->n_cuts && args->cuts[part] <= i) part++;
+        while (region < args->n_graph_breaks && args->graph_breaks[region] <= i) region++;
         if (!(ig_op_find(g->nodes[i].op)->traits & IG_VIEWS)) IG_TRY(lower_node(l, &g->nodes[i]));
         for (uint32_t s = first; s < l->plan->n_steps; s++) {
-            l->places[s].part = part;
+            l->places[s].region = region;
             l->places[s].node = i - args->first;
         }
     }

@@ -1,12 +1,12 @@
-/* A plan from pass to pass; and its end. */
+/* Creates a plan, pass by pass, and destroys it. */
 #include "plan/plan.h"
 
 #include <stdio.h>
 
 #include "plan/lower.h"
 
-/* Room for all that the passes may write: a copy for every input; and a product that an add joins
- * gets its operands anew. */
+/* Reserves room for everything the passes may write: a copy of every input, and new operands for a
+ * matmul that an add is fused into. */
 static ig_status reserve(ig_lowering *l) {
     const ig_graph *g = l->args->graph;
     const ig_allocator *a = l->planner->allocator;
@@ -20,8 +20,9 @@ static ig_status reserve(ig_lowering *l) {
     l->plan->operands = ig_alloc(a, operands, sizeof *l->plan->operands);
     l->plan->attrs = ig_alloc(a, steps, IG_ATTRS_MAX);
     l->places = ig_alloc(a, steps, sizeof *l->places);
-    l->plan->part_levels = ig_alloc(a, l->plan->n_parts, sizeof *l->plan->part_levels);
-    if (l->plan->steps && l->plan->operands && l->plan->attrs && l->places && l->plan->part_levels)
+    l->plan->region_levels = ig_alloc(a, l->plan->n_regions, sizeof *l->plan->region_levels);
+    if (l->plan->steps && l->plan->operands && l->plan->attrs && l->places &&
+        l->plan->region_levels)
         return IG_OK;
     return IG_FAIL(IG_ERR_MEMORY, "plan: %zu steps", steps);
 }
@@ -40,17 +41,17 @@ static ig_status lower(ig_lowering *l) {
     IG_TRY(ig_lower_levels(l));
     IG_TRY(ig_lower_memory(l));
     IG_TRY(ig_lower_wrap(l));
-    return l->again ? IG_OK : ig_lower_moves(l);
+    return l->again ? IG_OK : ig_lower_transfers(l);
 }
 
-/* One attempt.  Where it ends with something barred, the plan is of no use. */
+/* One attempt; useless if it ends with a barred node. */
 static ig_status attempt(ig_lowering *l) {
     const ig_allocator *a = l->planner->allocator;
     l->plan = ig_alloc(a, 1, sizeof *l->plan);
     if (!l->plan) return IG_FAIL(IG_ERR_MEMORY, "plan");
     l->plan->allocator = a;
     l->plan->planner = l->planner;
-    l->plan->n_parts = l->args->n_cuts + 1;
+    l->plan->n_regions = l->args->n_graph_breaks + 1;
     l->again = false;
     l->n_inserted = 0;
     const ig_status status = lower(l);
@@ -85,17 +86,17 @@ void ig_plan_destroy(ig_plan *plan) {
         for (uint32_t j = 0; j < s->n_programs; j++)
             if (s->programs[j]->destroy) s->programs[j]->destroy(s->programs[j]);
         ig_free(plan->allocator, s->programs);
-        ig_stand_in_destroy(plan->allocator, s->stand_in);
+        ig_failover_destroy(plan->allocator, s->failover);
         ig_free(plan->allocator, s->left);
-        ig_undo_deinit(plan, &s->undo);
+        ig_rollback_deinit(plan, &s->rollback);
     }
     ig_free(plan->allocator, plan->segments);
     ig_free(plan->allocator, plan->refusals);
-    ig_free(plan->allocator, plan->moves);
+    ig_free(plan->allocator, plan->transfers);
     ig_free(plan->allocator, plan->touches);
-    ig_free(plan->allocator, (void *)plan->far_buffers);
-    ig_free(plan->allocator, plan->part_levels);
-    ig_free(plan->allocator, plan->homes);
+    ig_free(plan->allocator, (void *)plan->remote_buffers);
+    ig_free(plan->allocator, plan->region_levels);
+    ig_free(plan->allocator, plan->placements);
     ig_free(plan->allocator, plan->attrs);
     ig_free(plan->allocator, plan->operands);
     ig_free(plan->allocator, plan->steps);

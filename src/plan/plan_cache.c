@@ -6,7 +6,7 @@
 
 enum { FIRST_ROOM = 64 };
 
-/* What a key says of an operand, followed by its extents and strides. */
+/* The key of an operand, followed by its extents and strides. */
 typedef struct operand_key {
     uint32_t dtype, rank, buffer;
     int64_t offset;
@@ -34,24 +34,24 @@ static char *put_operand(char *to, const ig_plan_args *args, ig_value v) {
     return put(to, layout->stride, rank * sizeof(int64_t));
 }
 
-/* Writes the key into cache->key; 0: no memory. */
+/* Writes the key into cache->key; 0: out of memory. */
 static size_t write_key(ig_plan_cache *cache, const ig_plan_args *args) {
     const ig_graph *g = args->graph;
     const ig_node *node = &g->nodes[args->first];
-    const uint32_t head[] = {node->op, node->tag, node->n_in, node->n_out};
+    const uint32_t header[] = {node->op, node->tag, node->n_in, node->n_out};
     const size_t attrs_bytes = ig_op_find(node->op)->attrs_bytes;
     const size_t most =
-        sizeof head + attrs_bytes + ((size_t)node->n_in + node->n_out) * MOST_OPERAND_BYTES;
+        sizeof header + attrs_bytes + ((size_t)node->n_in + node->n_out) * MOST_OPERAND_BYTES;
     if (!IG_GROW(cache->allocator, cache->key, &cache->key_room, most)) return 0;
 
-    char *to = put(cache->key, head, sizeof head);
+    char *to = put(cache->key, header, sizeof header);
     if (attrs_bytes) to = put(to, ig_node_attrs(g, node), attrs_bytes);
     for (uint32_t i = 0; i < node->n_in; i++) to = put_operand(to, args, ig_node_in(g, node)[i]);
     for (uint32_t i = 0; i < node->n_out; i++) to = put_operand(to, args, node->out + i);
     return (size_t)(to - cache->key);
 }
 
-/* Where in the table the entry with the key stands, or would. */
+/* The slot of the entry with the key, or the empty slot for it. */
 static uint32_t *find(const ig_plan_cache *cache, uint64_t hash, const char *key, size_t bytes) {
     for (size_t i = hash;; i++) {
         uint32_t *at = &cache->table[i & (cache->room - 1)];
@@ -68,7 +68,7 @@ static bool same_past(const ig_past *a, const ig_past *b) {
            memcmp(a->was.attempts, b->was.attempts, sizeof a->was.attempts) == 0;
 }
 
-/* For want of memory something may be forgotten. */
+/* Out of memory only loses an old entry. */
 static void add_past(ig_plan_cache *cache, const ig_past *new) {
     size_t i = 0;
     while (i < cache->n_past && !same_past(&cache->past[i], new)) i++;
@@ -102,7 +102,7 @@ static void remember(ig_plan_cache *cache, const ig_plan *plan) {
         }
         p.plans = 1;
         p.n_runs = s->n_runs;
-        p.moved_bytes = s->moved_bytes;
+        p.moved_bytes = s->transferred_bytes;
         p.lost_ns = s->lost_ns;
         add_past(cache, &p);
     }
@@ -117,7 +117,7 @@ static void clear(ig_plan_cache *cache) {
     cache->count = 0;
 }
 
-/* Keeps a quarter free.  When there are too many, all go: what is needed comes back. */
+/* Keeps a quarter of the table free. When there are too many plans, all are dropped. */
 static bool make_room(ig_plan_cache *cache) {
     if (cache->count >= IG_PLAN_CACHE_MOST) {
         for (size_t i = 0; i < cache->count; i++) remember(cache, cache->entries[i].plan);

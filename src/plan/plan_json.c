@@ -18,14 +18,15 @@ void ig_attempts_describe(ig_text *t, const ig_attempt attempts[IG_ATTEMPTS]) {
     ig_text_add(t, "]");
 }
 
-/* What is brought from one memory to the other in each run, as far as the plan knows: the arena's.
- */
-static void describe_moves(ig_text *t, const ig_plan *plan, const ig_segment *s) {
-    ig_text_add(t, ",\"moves\":[");
-    for (uint32_t i = s->moves; i < s->moves + s->n_moves + s->n_after; i++) {
+/* Transfers of each run between host and device: those of the arena, which are known when
+ * planning. */
+static void describe_transfers(ig_text *t, const ig_plan *plan, const ig_segment *s) {
+    ig_text_add(t, ",\"transfers\":[");
+    for (uint32_t i = s->transfers; i < s->transfers + s->n_transfers + s->n_after; i++) {
         ig_text_comma(t);
-        ig_text_add(t, "{\"to\":\"%s\"", plan->moves[i].to_device ? plan->far->name : "host");
-        ig_text_add_number(t, "bytes", plan->moves[i].bytes);
+        ig_text_add(t, "{\"to\":\"%s\"",
+                    plan->transfers[i].to_device ? plan->remote->name : "host");
+        ig_text_add_number(t, "bytes", plan->transfers[i].bytes);
         ig_text_add(t, "}");
     }
     ig_text_add(t, "]");
@@ -70,8 +71,8 @@ static void describe_step(ig_text *t, const ig_planner *planner, const ig_step *
     ig_text_add(t, "{\"op\":");
     ig_text_add_string(t, ig_step_title(planner, step, title));
     ig_text_add(t, ",\"tag\":\"%s\"", ig_tag_name(step->tag));
-    ig_text_add(t, ",\"level\":%u,\"chain\":%u,\"part\":%u,\"device\":\"%s\"", step->level,
-                step->chain, segment->part, ig_segment_device(segment));
+    ig_text_add(t, ",\"level\":%u,\"chain\":%u,\"region\":%u,\"device\":\"%s\"", step->level,
+                step->chain, segment->region, ig_segment_device(segment));
     ig_text_add_number(t, "flop", ig_step_flop(step));
     ig_text_add_number(t, "bytes", ig_step_bytes(step));
     ig_text_add(t, ",\"scratch\":{\"offset\":%llu,\"bytes\":%llu},\"in\":[",
@@ -106,7 +107,7 @@ void ig_plan_describe(ig_text *t, const ig_planner *planner, const ig_plan *plan
     ig_text_add_number(t, "levels", plan->n_levels);
     ig_text_add_number(t, "barriers", plan->n_levels > 0 ? plan->n_levels - 1 : 0);
     ig_text_add_number(t, "chains", chain_count(plan));
-    ig_text_add_number(t, "parts", plan->n_parts);
+    ig_text_add_number(t, "regions", plan->n_regions);
     ig_text_add_number(t, "copies", plan->n_copies);
     ig_text_add_number(t, "arena_bytes", plan->arena_bytes);
     ig_text_add_number(t, "live_bytes", plan->live_bytes);
@@ -115,10 +116,10 @@ void ig_plan_describe(ig_text *t, const ig_planner *planner, const ig_plan *plan
     for (uint32_t i = 0; i < plan->n_segments; i++) {
         const ig_segment *s = &plan->segments[i];
         ig_text_comma(t);
-        ig_text_add(t, "{\"first\":%u,\"count\":%u,\"part\":%u,\"device\":\"%s\"", s->first,
-                    s->count, s->part, ig_segment_device(s));
-        ig_attempts_describe(t, s->attempts);
-        if (plan->far) describe_moves(t, plan, s);
+        ig_text_add(t, "{\"first\":%u,\"count\":%u,\"region\":%u,\"device\":\"%s\"", s->first,
+                    s->count, s->region, ig_segment_device(s));
+        ig_attempts_describe(t, ig_segment_attempts(s));
+        if (plan->remote) describe_transfers(t, plan, s);
         ig_text_add(t, "}");
     }
     ig_text_add(t, "],\"steps\":[");

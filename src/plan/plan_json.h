@@ -1,14 +1,14 @@
-/* describe.h - a plan in words: the JSON of report.h. */
-#ifndef IG_PLAN_DESCRIBE_H
-#define IG_PLAN_DESCRIBE_H
+/* plan_json.h - a plan as the JSON of report.h. */
+#ifndef IG_PLAN_PLAN_JSON_H
+#define IG_PLAN_PLAN_JSON_H
 
 #include "base/text_out.h"
 #include "plan/plan.h"
 
 enum { IG_TITLE_BYTES = 64 };
 
-/* What a step is called where all that it does is told: its name, and what was put behind it, as in
- * "matmul+silu" or "matmul+add", which is written to `room`. */
+/* The full name of a step, with its fused epilogue, as in "matmul+silu" or "matmul+add"; written to
+ * `room`. */
 const char *ig_step_title(const ig_planner *planner, const ig_step *step,
                           char room[IG_TITLE_BYTES]);
 

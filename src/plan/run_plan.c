@@ -1,10 +1,9 @@
 /*
  * Running a plan: segment after segment, each on its device.
  *
- * The first run of a program is when a device shows whether it can do what it
- * said.  What such a segment overwrites is kept before; if it fails, that is put
- * back and the next level of the ladder takes the segment over, or another device.
- * A program that fails later is left for another device at once.
+ * The first run of a program shows whether a device can do what it claimed. Data that such a
+ * segment overwrites is saved first; on failure it is restored, and the next level of the ladder or
+ * another device takes over. A program that fails later goes to another device at once.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,47 +13,48 @@
 
 /* ---- between two memories ---- */
 
-static ig_status make_moves(const ig_plan *plan, uint32_t first, uint32_t count,
-                            const ig_mirror *arena) {
+static ig_status run_transfers(const ig_plan *plan, uint32_t first, uint32_t count,
+                               const ig_mirror *arena) {
     for (uint32_t i = first; i < first + count; i++) {
-        const ig_move *m = &plan->moves[i];
-        IG_TRY(ig_mirror_move(arena, plan->far, m->to_device, m->offset, m->bytes));
+        const ig_transfer *m = &plan->transfers[i];
+        IG_TRY(ig_mirror_move(arena, plan->remote, m->to_device, m->offset, m->bytes));
     }
     return IG_OK;
 }
 
-/* What the segment touches is up to date where it runs. */
+/* Brings the segment's inputs up to date on its side. */
 static ig_status bring(const ig_plan *plan, const ig_segment *s, ig_run_args args) {
-    const bool far = ig_segment_is_far(s);
+    const bool remote = ig_segment_is_remote(s);
     for (uint32_t i = s->touches; i < s->touches + s->n_touches; i++) {
         const uint32_t buffer = plan->touches[i].buffer;
         ig_mirror *m = args.mirrors[buffer];
         if (!m) continue;
-        if (!far) IG_TRY(ig_mirror_to_host(m, plan->far));
-        if (far && !ig_mirror_is_there(m)) IG_TRY(ig_mirror_to_device(m, plan->far));
-        plan->far_buffers[buffer] = m->buffer;
+        if (!remote) IG_TRY(ig_mirror_to_host(m, plan->remote));
+        if (remote && !ig_mirror_is_there(m)) IG_TRY(ig_mirror_to_device(m, plan->remote));
+        plan->remote_buffers[buffer] = m->buffer;
     }
-    if (far || s->n_moves > 0) IG_TRY(ig_mirror_reserve(args.mirrors[IG_ARENA], plan->far));
-    plan->far_buffers[IG_ARENA] = args.mirrors[IG_ARENA]->buffer;
-    return make_moves(plan, s->moves, s->n_moves, args.mirrors[IG_ARENA]);
+    if (remote || s->n_transfers > 0)
+        IG_TRY(ig_mirror_reserve(args.mirrors[IG_ARENA], plan->remote));
+    plan->remote_buffers[IG_ARENA] = args.mirrors[IG_ARENA]->buffer;
+    return run_transfers(plan, s->transfers, s->n_transfers, args.mirrors[IG_ARENA]);
 }
 
-/* Results in the arena come to the host when somebody looks at them. */
+/* Results in the arena are copied to the host when accessed. */
 static ig_status bring_home(const ig_plan *plan, const ig_segment *s, ig_mirror *arena) {
-    const ig_move *after = plan->moves + s->moves + s->n_moves;
+    const ig_transfer *after = plan->transfers + s->transfers + s->n_transfers;
     for (uint32_t i = 0; i < s->n_after; i++)
-        IG_TRY(ig_mirror_move_late(arena, plan->far, after[i].offset, after[i].bytes));
+        IG_TRY(ig_mirror_move_late(arena, plan->remote, after[i].offset, after[i].bytes));
     return IG_OK;
 }
 
-/* What it has written is old on the other side. */
+/* Marks the other side of everything written as out of date. */
 static ig_status leave(const ig_plan *plan, const ig_segment *s, ig_run_args args) {
-    const bool far = ig_segment_is_far(s);
+    const bool remote = ig_segment_is_remote(s);
     for (uint32_t i = s->touches; i < s->touches + s->n_touches; i++) {
         ig_mirror *m = plan->touches[i].written ? args.mirrors[plan->touches[i].buffer] : NULL;
-        if (m && far && !s->stand_in) ig_mirror_wrote_device(m); /* a stand-in writes here */
-        if (m && !far) ig_mirror_wrote_host(m);
-        if (m && far && m->shared) IG_TRY(ig_mirror_to_host(m, plan->far));
+        if (m && remote && !s->failover) ig_mirror_wrote_device(m); /* a failover writes here */
+        if (m && !remote) ig_mirror_wrote_host(m);
+        if (m && remote && m->shared) IG_TRY(ig_mirror_to_host(m, plan->remote));
     }
     return bring_home(plan, s, args.mirrors[IG_ARENA]);
 }
@@ -75,28 +75,28 @@ static ig_status submit(const ig_segment *s, ig_backend_buffer *const *buffers, 
     return IG_OK;
 }
 
-/* On the device, too, everything is as it was before the run that failed. */
+/* Restores the device side to the state before the failed run. */
 static ig_status renew(const ig_plan *plan, const ig_segment *s, ig_run_args args) {
-    for (uint32_t i = s->touches; ig_segment_is_far(s) && i < s->touches + s->n_touches; i++) {
+    for (uint32_t i = s->touches; ig_segment_is_remote(s) && i < s->touches + s->n_touches; i++) {
         ig_mirror *m = args.mirrors[plan->touches[i].buffer];
-        if (m) IG_TRY(ig_mirror_to_device(m, plan->far));
+        if (m) IG_TRY(ig_mirror_to_device(m, plan->remote));
     }
     return IG_OK;
 }
 
-/* Submits until a level or another device works; the thread's error is the last one's. */
+/* Submits until a level or a device succeeds; the error is that of the last attempt. */
 static ig_status try_levels(const ig_plan *plan, ig_segment *s, ig_backend_buffer *const *buffers,
-                            ig_run_args args, const ig_undo *u) {
+                            ig_run_args args, const ig_rollback *u) {
     ig_status status = IG_OK;
-    while (status == IG_OK && !s->stand_in) {
+    while (status == IG_OK && !s->failover) {
         (void)IG_FAIL(IG_ERR_DEVICE, "%s: submit() failed and gave no reason", s->device->name);
         const ig_status ran = submit(s, buffers, args);
         const ig_status synced = ran == IG_OK ? ig_device_sync(s->device) : ran;
         s->ran = synced == IG_OK;
         if (s->ran) break;
         status = ig_segment_descend(plan, s, synced);
-        ig_status back = ig_undo_put_back(plan, s, args, u);
-        if (back == IG_OK && !s->stand_in) back = renew(plan, s, args);
+        ig_status back = ig_rollback_restore(plan, s, args, u);
+        if (back == IG_OK && !s->failover) back = renew(plan, s, args);
         if (status == IG_OK) status = back;
     }
     return status;
@@ -104,14 +104,14 @@ static ig_status try_levels(const ig_plan *plan, ig_segment *s, ig_backend_buffe
 
 static ig_status submit_first(const ig_plan *plan, ig_segment *s, ig_backend_buffer *const *buffers,
                               ig_run_args args) {
-    ig_undo u = {0};
-    ig_status status = ig_undo_all(plan, s, &u);
-    if (status == IG_OK) status = ig_undo_save(plan, s, args, &u);
+    ig_rollback u = {0};
+    ig_status status = ig_rollback_all(plan, s, &u);
+    if (status == IG_OK) status = ig_rollback_save(plan, s, args, &u);
     if (status == IG_OK) status = try_levels(plan, s, buffers, args, &u);
-    ig_undo_deinit(plan, &u);
-    if (status == IG_OK && s->stand_in) return ig_stand_in_run(plan, s, args);
-    if (status == IG_OK && !(s->device->info.flags & IG_COSTLY_STATE))
-        status = ig_undo_needed(plan, s, &s->undo);
+    ig_rollback_deinit(plan, &u);
+    if (status == IG_OK && s->failover) return ig_failover_run(plan, s, args);
+    if (status == IG_OK && !(s->device->info.flags & IG_STATE_BACKUP_ONCE))
+        status = ig_rollback_needed(plan, s, &s->rollback);
     return status;
 }
 
@@ -121,31 +121,31 @@ static bool is_fallible(const ig_segment *s) {
 
 static bool is_proven(const ig_segment *s) { return s->ran || !is_fallible(s); }
 
-/* Whether what the segment reads is still there after part of it has run, or was kept. */
+/* Whether the inputs of the segment still exist after a partial run, or were saved. */
 static ig_status check_again(const ig_plan *plan, const ig_segment *s) {
-    ig_undo needed = {0};
-    if (!(s->device->info.flags & IG_COSTLY_STATE)) return IG_OK;
-    const ig_status status = ig_undo_needed(plan, s, &needed);
+    ig_rollback needed = {0};
+    if (!(s->device->info.flags & IG_STATE_BACKUP_ONCE)) return IG_OK;
+    const ig_status status = ig_rollback_needed(plan, s, &needed);
     const bool lost = needed.count > 0;
-    ig_undo_deinit(plan, &needed);
+    ig_rollback_deinit(plan, &needed);
     if (status != IG_OK || !lost) return status;
     return ig_fail(IG_ERR_DEVICE, NULL, 0,
                    "it has overwritten what it needs to run again, and its state is not copied "
-                   "before every run: go on from the last checkpoint, or on another device");
+                   "before every run: resume from the last checkpoint, or use another device");
 }
 
-/* What a run that failed has left behind is undone, if that can be. */
-static ig_status undo(const ig_plan *plan, ig_segment *s, ig_run_args args) {
+/* Undoes a failed run, if possible. */
+static ig_status roll_back(const ig_plan *plan, ig_segment *s, ig_run_args args) {
     IG_TRY(check_again(plan, s));
-    IG_TRY(ig_device_sync(s->device)); /* what it was given before must have been done */
-    return ig_undo_put_back(plan, s, args, &s->undo);
+    IG_TRY(ig_device_sync(s->device)); /* earlier submissions must have completed */
+    return ig_rollback_restore(plan, s, args, &s->rollback);
 }
 
-/* A program that has worked before fails: another device takes over what is left of it. */
+/* A proven program fails: another device takes over the rest. */
 static ig_status recover(const ig_plan *plan, ig_segment *s, ig_run_args args, ig_status failed) {
     char reason[IG_REASON_BYTES];
     snprintf(reason, sizeof reason, "%s", ig_error_text());
-    ig_status status = undo(plan, s, args);
+    ig_status status = roll_back(plan, s, args);
     if (status != IG_OK) {
         char why[IG_REASON_BYTES];
         snprintf(why, sizeof why, "%s", ig_error_text());
@@ -153,19 +153,19 @@ static ig_status recover(const ig_plan *plan, ig_segment *s, ig_run_args args, i
         return IG_FAIL(failed, "%s: %s; %s", s->device->name, reason, why);
     }
     IG_TRY(ig_segment_recover(plan, s, failed, reason));
-    status = ig_stand_in_run(plan, s, args);
+    status = ig_failover_run(plan, s, args);
     if (status == IG_OK) return IG_OK;
     snprintf(reason, sizeof reason, "%s", ig_error_text());
-    return IG_FAIL(status, "%s: %s; nor can another device go on: %s", s->device->name, s->fallback,
-                   reason);
+    return IG_FAIL(status, "%s: %s; and no other device can continue: %s", s->device->name,
+                   s->fallback, reason);
 }
 
-/* A program that has worked before.  Where something is kept for it, it is waited for: a failure
- * must be known before that is given up. */
+/* Runs a proven program. If inputs were saved for it, waits for it, because a failure must be
+ * known before they are discarded. */
 static ig_status submit_proven(const ig_plan *plan, ig_segment *s,
                                ig_backend_buffer *const *buffers, ig_run_args args) {
-    const bool keeps = s->undo.count > 0;
-    if (keeps) IG_TRY(ig_undo_save(plan, s, args, &s->undo));
+    const bool keeps = s->rollback.count > 0;
+    if (keeps) IG_TRY(ig_rollback_save(plan, s, args, &s->rollback));
     ig_status status = submit(s, buffers, args);
     if (status == IG_OK && keeps) status = ig_device_sync(s->device);
     if (status == IG_OK || !is_fallible(s)) return status;
@@ -174,46 +174,45 @@ static ig_status submit_proven(const ig_plan *plan, ig_segment *s,
 
 static ig_status run_on(const ig_plan *plan, ig_segment *s, ig_backend_buffer *const *buffers,
                         ig_run_args args) {
-    if (s->stand_in) return ig_stand_in_run(plan, s, args);
+    if (s->failover) return ig_failover_run(plan, s, args);
     if (is_proven(s)) return submit_proven(plan, s, buffers, args);
     return submit_first(plan, s, buffers, args);
 }
 
 static ig_status run_segment(const ig_plan *plan, ig_segment *s, ig_run_args args) {
     ig_backend_buffer *const *buffers = args.buffers;
-    const uint64_t moved = plan->far ? plan->far->moved_bytes : 0;
+    const uint64_t moved = plan->remote ? plan->remote->moved_bytes : 0;
     const bool watched = s->fallback[0] || is_fallible(s);
     const uint64_t begin = watched ? ig_clock_ns() : 0;
-    if (plan->far) IG_TRY(bring(plan, s, args));
-    if (ig_segment_is_far(s)) buffers = plan->far_buffers;
+    if (plan->remote) IG_TRY(bring(plan, s, args));
+    if (ig_segment_is_remote(s)) buffers = plan->remote_buffers;
     IG_TRY(run_on(plan, s, buffers, args));
-    if (plan->far) IG_TRY(leave(plan, s, args));
-    if (plan->far) s->moved_bytes += plan->far->moved_bytes - moved;
+    if (plan->remote) IG_TRY(leave(plan, s, args));
+    if (plan->remote) s->transferred_bytes += plan->remote->moved_bytes - moved;
     if (s->fallback[0] && watched) s->lost_ns += ig_clock_ns() - begin;
     s->n_runs++;
     return IG_OK;
 }
 
-/* What an earlier run left in the arena is gone, and where its buffers were means nothing; what an
- * earlier part did stays. */
-static ig_status begin_part(const ig_plan *plan, uint32_t part, ig_run_args args) {
+/* The first region resets arena and addresses of the last run; later regions continue with them. */
+static ig_status begin_region(const ig_plan *plan, uint32_t region, ig_run_args args) {
     ig_mirror *arena = args.mirrors[IG_ARENA];
-    if (part > 0) return ig_mirror_catch_up(arena, plan->far, 0, arena->bytes);
+    if (region > 0) return ig_mirror_catch_up(arena, plan->remote, 0, arena->bytes);
     arena->n_late = 0;
-    memset(plan->far_buffers, 0, args.n_buffers * sizeof *plan->far_buffers);
+    memset(plan->remote_buffers, 0, args.n_buffers * sizeof *plan->remote_buffers);
     return IG_OK;
 }
 
-ig_status ig_plan_run_part(const ig_plan *plan, uint32_t part, ig_run_args args) {
-    assert(!plan->far || args.mirrors);
-    if (plan->far) IG_TRY(begin_part(plan, part, args));
+ig_status ig_plan_run_region(const ig_plan *plan, uint32_t region, ig_run_args args) {
+    assert(!plan->remote || args.mirrors);
+    if (plan->remote) IG_TRY(begin_region(plan, region, args));
     for (uint32_t i = 0; i < plan->n_segments; i++)
-        if (plan->segments[i].part == part) IG_TRY(run_segment(plan, &plan->segments[i], args));
+        if (plan->segments[i].region == region) IG_TRY(run_segment(plan, &plan->segments[i], args));
     return IG_OK;
 }
 
 ig_status ig_plan_run(const ig_plan *plan, ig_run_args args) {
-    for (uint32_t part = 0; part < plan->n_parts; part++)
-        IG_TRY(ig_plan_run_part(plan, part, args));
+    for (uint32_t region = 0; region < plan->n_regions; region++)
+        IG_TRY(ig_plan_run_region(plan, region, args));
     return IG_OK;
 }

@@ -1,14 +1,12 @@
 /*
- * What need not be computed, is not.  A few rewrites on steps in graph order, none
- * of which changes a bit of any result:
+ * Removes redundant work. Rewrites on steps in graph order, all bit-exact:
  *
- *   the same again   equal op, attributes and inputs: the first result serves for both
- *   constants        a number scaled is another number
- *   to its place     assign(state, x): x is computed where the state lies
- *   activation       matmul, then an activation that nobody else needs the input of:
- *                    one step
- *   residual         matmul, then an add of something that was there before it: one step
- *   nobody reads it  gone
+ *   common subexpression   equal op, attributes and inputs: one result serves both
+ *   constant folding       a scaled constant is a constant
+ *   in place               assign(state, x): x is computed in the state's memory
+ *   activation             fuses an activation into the matmul whose only consumer it is
+ *   residual               fuses an add of an earlier value into a matmul
+ *   dead steps             removed
  */
 #include <string.h>
 #include <xxhash.h>
@@ -17,17 +15,17 @@
 
 #define NOBODY UINT32_MAX
 
-/* What is known of a memory. */
+/* Use of a memory. */
 typedef struct fact {
-    uint32_t writer;  /* the one step that makes it; NOBODY: none here, or it is updated */
+    uint32_t writer;  /* the only step that writes it; NOBODY: none, or it is updated */
     uint32_t readers; /* operands that read it */
-    bool fixed;       /* kept, bound or updated: it has to be where it is */
+    bool fixed;       /* kept, bound or updated: must not move */
 } fact;
 
 typedef struct rewrite {
     ig_lowering *l;
     fact *facts;
-    bool *gone; /* steps */
+    bool *removed; /* steps */
 } rewrite;
 
 static ig_operand *input(const ig_step *step, uint32_t i) { return (ig_operand *)&step->in[i]; }
@@ -57,10 +55,10 @@ static void gather(rewrite *r) {
 static void drop(rewrite *r, uint32_t i) {
     const ig_step *step = &r->l->plan->steps[i];
     for (uint32_t j = 0; j < step->n_in; j++) fact_of(r, &step->in[j])->readers--;
-    r->gone[i] = true;
+    r->removed[i] = true;
 }
 
-/* Whether all that the step makes is for others in the plan alone. */
+/* Whether all results of the step are local to the plan. */
 static bool is_local(const rewrite *r, const ig_step *step) {
     if (ig_op_find(step->op)->traits & IG_UPDATES || step->op == IG_OP_CUSTOM) return false;
     for (uint32_t j = 0; j < step->n_out; j++)
@@ -94,7 +92,7 @@ static uint64_t hash_of(const ig_step *step) {
     return hash;
 }
 
-/* Reads of what step `from` makes go to what step `to` makes. */
+/* Redirects readers of step `from` to the results of step `to`. */
 static void redirect(rewrite *r, uint32_t from, uint32_t to) {
     const ig_plan *p = r->l->plan;
     for (uint32_t o = 0; o < p->steps[from].n_out; o++) {
@@ -132,7 +130,7 @@ static ig_status merge_equal(rewrite *r) {
 
 /* ---- constants ---- */
 
-/* Kernels may round after each operation or only at the end: a number that would differ stays. */
+/* A kernel may round after each operation or only once: folds only if both give the same. */
 static bool scale_number(ig_attrs_scale by, ig_attrs_fill *fill) {
     const float rounded = (float)by.scale * (float)fill->value + (float)by.shift;
     const double x = fill->dtype == IG_F32 ? (double)(float)fill->value : fill->value;
@@ -144,7 +142,7 @@ static bool scale_number(ig_attrs_scale by, ig_attrs_fill *fill) {
 
 static void fold_constant(rewrite *r, uint32_t i) {
     ig_step *step = &r->l->plan->steps[i];
-    if (step->op != IG_OP_SCALE || r->gone[i] || step->out[0].desc.shape.rank != 0) return;
+    if (step->op != IG_OP_SCALE || r->removed[i] || step->out[0].desc.shape.rank != 0) return;
     const uint32_t writer = fact_of(r, &step->in[0])->writer;
     if (writer == NOBODY || r->l->plan->steps[writer].op != IG_OP_FILL) return;
     ig_attrs_scale by;
@@ -169,24 +167,24 @@ static bool untouched(const rewrite *r, uint32_t from, uint32_t to, const ig_ope
     const uint32_t memory = ig_memory_of(r->l, o);
     for (uint32_t i = from; i < to; i++) {
         const ig_step *step = &r->l->plan->steps[i];
-        for (uint32_t j = 0; !r->gone[i] && j < step->n_in + step->n_out; j++)
+        for (uint32_t j = 0; !r->removed[i] && j < step->n_in + step->n_out; j++)
             if (ig_memory_of(r->l, ig_step_operand(step, j)) == memory) return false;
     }
     return true;
 }
 
-/* The step that makes x writes it where the state lies; reads of x read the state. */
+/* The producer of x writes it in the state's memory; readers of x read the state. */
 static void write_in_place(rewrite *r, uint32_t i) {
     ig_plan *p = r->l->plan;
     const ig_step *assign = &p->steps[i];
-    if (assign->op != IG_OP_ASSIGN || r->gone[i]) return;
+    if (assign->op != IG_OP_ASSIGN || r->removed[i]) return;
     const ig_operand *state = &assign->out[0], *x = &assign->in[1];
     const fact *f = fact_of(r, x);
     if (f->writer == NOBODY || f->fixed || f->readers != 1 || x->buffer != IG_ARENA) return;
     const ig_step *maker = &p->steps[f->writer];
     const uint32_t from = f->writer;
     if (maker->n_out != 1 || !is_local(r, maker) || ig_op_find(maker->op)->traits & IG_UPDATES ||
-        r->l->places[from].part != r->l->places[i].part || !ig_operand_is_packed(state) ||
+        r->l->places[from].region != r->l->places[i].region || !ig_operand_is_packed(state) ||
         !ig_operand_is_packed(x) || x->offset != 0 ||
         ig_shape_count(maker->out[0].desc.shape) != ig_shape_count(x->desc.shape) ||
         !untouched(r, from, i, state))
@@ -216,108 +214,108 @@ static uint32_t activation_of(const ig_step *step) {
     }
 }
 
-/* The matmul whose result step i alone reads, as its input `side`; NULL: there is none. */
-static ig_step *product_before(const rewrite *r, uint32_t i, uint32_t side) {
+/* The matmul whose only reader is step i, as its input `side`; NULL: none. */
+static ig_step *matmul_before(const rewrite *r, uint32_t i, uint32_t side) {
     const ig_step *step = &r->l->plan->steps[i];
     const fact *f = fact_of(r, &step->in[side]);
     if (f->writer == NOBODY || f->fixed || f->readers != 1) return NULL;
     const ig_place *here = &r->l->places[i], *there = &r->l->places[f->writer];
-    ig_step *product = &r->l->plan->steps[f->writer];
-    const bool joins =
-        product->op == IG_OP_MATMUL && ig_operand_is_packed(&step->in[side]) &&
-        there->part == here->part && there->device == here->device &&
-        ig_shape_count(product->out[0].desc.shape) == ig_shape_count(step->out[0].desc.shape);
-    return joins ? product : NULL;
+    ig_step *matmul = &r->l->plan->steps[f->writer];
+    const bool can_fuse =
+        matmul->op == IG_OP_MATMUL && ig_operand_is_packed(&step->in[side]) &&
+        there->region == here->region && there->device == here->device &&
+        ig_shape_count(matmul->out[0].desc.shape) == ig_shape_count(step->out[0].desc.shape);
+    return can_fuse ? matmul : NULL;
 }
 
-/* The product makes what step i makes, which goes. */
-static void take_over(rewrite *r, ig_step *product, uint32_t i) {
+/* The matmul writes the result of step i, which is removed. */
+static void take_over(rewrite *r, ig_step *matmul, uint32_t i) {
     const ig_operand y = r->l->plan->steps[i].out[0];
-    ig_operand *out = output(product, 0);
+    ig_operand *out = output(matmul, 0);
     out->value = y.value;
     out->buffer = y.buffer;
     out->offset = y.offset;
     out->kind = y.kind;
     drop(r, i);
-    fact_of(r, &y)->writer = (uint32_t)(product - r->l->plan->steps);
+    fact_of(r, &y)->writer = (uint32_t)(matmul - r->l->plan->steps);
 }
 
 static bool can_run(const rewrite *r, uint32_t i, const ig_step *as) {
     return ig_device_can_run(r->l->planner->devices[r->l->places[i].device], as);
 }
 
-static void join_activation(rewrite *r, uint32_t i) {
+static void fuse_activation(rewrite *r, uint32_t i) {
     const ig_step *step = &r->l->plan->steps[i];
-    const uint32_t activation = r->gone[i] ? IG_ACTIVATION_NONE : activation_of(step);
+    const uint32_t activation = r->removed[i] ? IG_ACTIVATION_NONE : activation_of(step);
     if (activation == IG_ACTIVATION_NONE) return;
-    ig_step *product = product_before(r, i, 0);
-    if (!product) return;
+    ig_step *matmul = matmul_before(r, i, 0);
+    if (!matmul) return;
     ig_attrs_matmul attrs;
-    memcpy(&attrs, product->attrs, sizeof attrs);
+    memcpy(&attrs, matmul->attrs, sizeof attrs);
     if (attrs.activation != IG_ACTIVATION_NONE || attrs.residual) return;
     attrs.activation = activation;
-    ig_step joint = *product;
-    joint.attrs = &attrs;
-    if (!can_run(r, i, &joint)) return;
-    memcpy((void *)product->attrs, &attrs, sizeof attrs);
-    take_over(r, product, i);
+    ig_step fused = *matmul;
+    fused.attrs = &attrs;
+    if (!can_run(r, i, &fused)) return;
+    memcpy((void *)matmul->attrs, &attrs, sizeof attrs);
+    take_over(r, matmul, i);
 }
 
 /* ---- residuals ---- */
 
-/* Whether the operand, which step i reads, is the same when the product runs: it lies packed, as
- * the result does, and nobody writes it from then on. */
-static bool is_there_before(const rewrite *r, const ig_operand *o, const ig_step *product,
+/* Whether the operand of step i has the same value when the matmul runs: packed like the result
+ * and not written in between. */
+static bool is_there_before(const rewrite *r, const ig_operand *o, const ig_step *matmul,
                             uint32_t i) {
     const fact *f = fact_of(r, o);
     const ig_operand *y = &r->l->plan->steps[i].out[0];
     return ig_operand_is_packed(o) && o->desc.dtype == y->desc.dtype &&
            ig_shape_equal(o->desc.shape, y->desc.shape) &&
-           (f->writer == NOBODY || &r->l->plan->steps[f->writer] < product);
+           (f->writer == NOBODY || &r->l->plan->steps[f->writer] < matmul);
 }
 
-/* x + product: the product's operands are written anew, with one more. */
-static bool join_residual_at(rewrite *r, uint32_t i, uint32_t side) {
+/* x + matmul: adds x as an operand of the matmul. */
+static bool fuse_residual_at(rewrite *r, uint32_t i, uint32_t side) {
     ig_plan *p = r->l->plan;
     const ig_operand *residual = &p->steps[i].in[1 - side];
-    ig_step *product = product_before(r, i, side);
-    if (!product || !is_there_before(r, residual, product, i)) return false;
+    ig_step *matmul = matmul_before(r, i, side);
+    if (!matmul || !is_there_before(r, residual, matmul, i)) return false;
     ig_attrs_matmul attrs;
-    memcpy(&attrs, product->attrs, sizeof attrs);
+    memcpy(&attrs, matmul->attrs, sizeof attrs);
     if (attrs.residual) return false;
     attrs.residual = 1;
 
     ig_operand *operands = &p->operands[p->n_operands];
-    memcpy(operands, product->in, product->n_in * sizeof *operands);
-    ig_operand *last = &operands[product->n_in];
+    memcpy(operands, matmul->in, matmul->n_in * sizeof *operands);
+    ig_operand *last = &operands[matmul->n_in];
     *last = *residual;
-    last->desc = product->out[0].desc; /* which may be of another shape, but lies the same */
-    memcpy(last->stride, product->out[0].stride, sizeof last->stride);
-    last[1] = product->out[0];
-    ig_step joint = *product;
-    joint.attrs = &attrs;
-    joint.in = operands;
-    joint.out = operands + ++joint.n_in;
-    if (!can_run(r, i, &joint)) return false;
-    p->n_operands += joint.n_in + 1;
-    joint.attrs = memcpy((void *)product->attrs, &attrs, sizeof attrs);
-    *product = joint;
+    last->desc = matmul->out[0].desc; /* another shape, same layout */
+    memcpy(last->stride, matmul->out[0].stride, sizeof last->stride);
+    last[1] = matmul->out[0];
+    ig_step fused = *matmul;
+    fused.attrs = &attrs;
+    fused.in = operands;
+    fused.out = operands + ++fused.n_in;
+    if (!can_run(r, i, &fused)) return false;
+    p->n_operands += fused.n_in + 1;
+    fused.attrs = memcpy((void *)matmul->attrs, &attrs, sizeof attrs);
+    *matmul = fused;
     fact_of(r, residual)->readers++;
-    take_over(r, product, i);
+    take_over(r, matmul, i);
     return true;
 }
 
-static void join_residual(rewrite *r, uint32_t i) {
-    if (r->gone[i] || r->l->plan->steps[i].op != IG_OP_ADD) return;
-    if (!join_residual_at(r, i, 1)) join_residual_at(r, i, 0);
+static void fuse_residual(rewrite *r, uint32_t i) {
+    if (r->removed[i] || r->l->plan->steps[i].op != IG_OP_ADD) return;
+    if (!fuse_residual_at(r, i, 1)) fuse_residual_at(r, i, 0);
 }
 
-/* ---- nobody reads it ---- */
+/* ---- unused values ---- */
 
 static void drop_unread(rewrite *r) {
     for (uint32_t i = r->l->plan->n_steps; i-- > 0;) {
         const ig_step *step = &r->l->plan->steps[i];
-        bool read = r->gone[i] || !is_local(r, step);
+        bool read = r->removed[i] || !is_local(r, step);
         for (uint32_t j = 0; j < step->n_out; j++) read |= fact_of(r, &step->out[j])->readers > 0;
         if (!read) drop(r, i);
     }
@@ -327,7 +325,7 @@ static void close_ranks(rewrite *r) {
     ig_plan *p = r->l->plan;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < p->n_steps; i++) {
-        if (r->gone[i]) continue;
+        if (r->removed[i]) continue;
         p->steps[kept] = p->steps[i];
         r->l->places[kept++] = r->l->places[i];
     }
@@ -340,22 +338,22 @@ ig_status ig_lower_simplify(ig_lowering *l) {
     rewrite r = {l, ig_alloc(p->allocator, ig_memory_count(l), sizeof(fact)),
                  ig_alloc(p->allocator, p->n_steps, sizeof(bool))};
     ig_status status = IG_OK;
-    if (!r.facts || !r.gone) status = IG_FAIL(IG_ERR_MEMORY, "plan: %u steps", p->n_steps);
+    if (!r.facts || !r.removed) status = IG_FAIL(IG_ERR_MEMORY, "plan: %u steps", p->n_steps);
     if (status == IG_OK) {
         gather(&r);
         status = merge_equal(&r);
     }
     for (uint32_t i = 0; status == IG_OK && i < p->n_steps; i++) {
         fold_constant(&r, i);
-        join_activation(&r, i);
-        join_residual(&r, i);
+        fuse_activation(&r, i);
+        fuse_residual(&r, i);
         write_in_place(&r, i);
     }
     if (status == IG_OK) {
         drop_unread(&r);
         close_ranks(&r);
     }
-    ig_free(p->allocator, r.gone);
+    ig_free(p->allocator, r.removed);
     ig_free(p->allocator, r.facts);
     return status;
 }

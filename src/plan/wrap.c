@@ -3,14 +3,16 @@
  *
  * Each segment climbs down the ladder compile -> kernel_override -> eager, and
  * all three rungs are written into its timeline, with the backend's own words
- * for what failed.  A level that a backend does not offer is no failure.
+ * for what failed.  A level that a backend does not offer is no failure: a device
+ * without a compiler (IG_CAN_COMPILE) has "not offered" there and starts with the
+ * override.
  *
- * The largest run of steps on a device is offered first.  Where the backend
- * answers SPLIT, it is offered the runs of one tag, then single steps.  Overrides
- * are for a tag: where compile() turns a run down and one is registered for some
- * of its steps, the run is cut where the tag changes, and each piece goes its own
- * way.  Steps that fail on every level are barred from the device, and the plan
- * is made anew with the next one in its place.
+ * The longest segment of steps on a device is offered first.  Where the backend
+ * answers SPLIT, it is offered the segments of one tag, then single steps.  Overrides
+ * are for a tag: where compile() refuses a segment and one is registered for some
+ * of its steps, the segment is split where the tag changes, and each piece climbs down
+ * by itself.  Steps that fail on every level are barred from the device, and the plan
+ * is rebuilt with the next one instead.
  */
 #include <stdio.h>
 #include <string.h>
@@ -35,12 +37,12 @@ static ig_status ask(const ig_planner *planner, ig_device *device, ig_compile_fn
     ig_backend_program *program = NULL;
     /* Single steps are worth a file only to a device that runs nothing but programs. */
     const bool worth = count > 1 || device->info.flags & IG_NO_EAGER;
-    const bool kept =
-        fn == device->backend->compile && worth && ig_artifacts_keeps(planner->artifacts, device);
+    const bool kept = fn == device->backend->compile && worth &&
+                      ig_compile_cache_keeps(planner->compile_cache, device);
     (void)IG_FAIL(IG_ERR_DEVICE, "%s: compile() failed and gave no reason", device->name);
     const ig_status status =
-        kept ? ig_artifacts_compile(planner->artifacts, device, steps, count, planner->progress,
-                                    &program)
+        kept ? ig_compile_cache_compile(planner->compile_cache, device, steps, count,
+                                        planner->progress, &program)
              : fn(device->handle, steps, count, (ig_blob){0}, planner->progress, &program);
     if ((unsigned)status >= IG_STATUS_COUNT)
         return IG_FAIL(IG_ERR_DEVICE, "%s: compile() gave status %d", device->name, (int)status);
@@ -60,6 +62,8 @@ static ig_compile_fn *override_of(const ig_device *device, const ig_step *step) 
     return step->tag < IG_TAG_COUNT ? device->overrides[step->tag] : NULL;
 }
 
+static bool offers_compile(const ig_segment *s) { return s->device->info.flags & IG_CAN_COMPILE; }
+
 static bool offers_eager(const ig_segment *s) { return !(s->device->info.flags & IG_NO_EAGER); }
 
 static void destroy_programs(ig_segment *s) {
@@ -68,7 +72,7 @@ static void destroy_programs(ig_segment *s) {
     s->n_programs = 0;
 }
 
-/* Failures that another way of compiling would not mend. */
+/* Failures that another level would not fix. */
 static bool is_final(ig_status status) {
     return status == IG_ERR_MEMORY || status == IG_ERR_CANCELLED;
 }
@@ -86,14 +90,14 @@ static ig_status eager(const ig_planner *planner, ig_segment *s, const ig_step *
     return IG_OK;
 }
 
-/* Steps from the first on that have its tag. */
+/* The number of leading steps with the first one's tag. */
 static uint32_t run_of_tag(const ig_segment *s, const ig_step *steps) {
     uint32_t same = 1;
     while (same < s->count && steps[same].tag == steps[0].tag) same++;
     return same;
 }
 
-/* Cuts the segment off where the tag changes, if that gives an override something to do. */
+/* Ends the segment where the tag changes, if an override could then apply. */
 static bool cut_for_override(ig_segment *s, const ig_step *steps) {
     bool any = false;
     const uint32_t same = run_of_tag(s, steps);
@@ -103,14 +107,20 @@ static bool cut_for_override(ig_segment *s, const ig_step *steps) {
     return true;
 }
 
-/* One program for the segment, or for as much of it as the backend takes at once. */
-static ig_status compile_most(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
+/* One program for the segment, or for as much of it as the backend accepts. */
+static ig_status compile_split(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
     ig_status status = compile(planner, s, steps, s->count, &s->programs[0]);
     while (status == IG_ERR_SPLIT && s->count > 1) {
         const uint32_t same = run_of_tag(s, steps);
         s->count = same < s->count ? same : 1;
         status = compile(planner, s, steps, s->count, &s->programs[0]);
     }
+    return status;
+}
+
+/* The same, up to where an override applies. */
+static ig_status compile_most(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
+    ig_status status = compile_split(planner, s, steps);
     if (status != IG_OK && !is_final(status) && cut_for_override(s, steps))
         status = compile(planner, s, steps, s->count, &s->programs[0]);
     return status;
@@ -125,7 +135,7 @@ static void note_compiled(ig_segment *s, const ig_step *steps) {
     note(s, EAGER, false, "skipped: compile selected");
 }
 
-/* The level below compile. */
+/* The second level: kernel_override. */
 static ig_status try_override(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
     ig_compile_fn *override = override_of(s->device, steps);
     note(s, OVERRIDE, false, "no override registered");
@@ -138,7 +148,7 @@ static ig_status try_override(const ig_planner *planner, ig_segment *s, const ig
     return IG_OK;
 }
 
-/* The level below that. */
+/* The third level: eager. */
 static ig_status try_eager(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
     if (!offers_eager(s)) {
         note(s, EAGER, false, "not offered");
@@ -147,6 +157,28 @@ static ig_status try_eager(const ig_planner *planner, ig_segment *s, const ig_st
     const ig_status status = eager(planner, s, steps);
     note(s, EAGER, status == IG_OK, status == IG_OK ? "" : ig_error_text());
     return status;
+}
+
+/* Eager on a device without a compiler: kernels of several steps in one list, which costs a single
+ * submit.  Where the backend takes no list of these steps, one program per step; the attempt keeps
+ * the reason. */
+static ig_status try_eager_list(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
+    const ig_status status = compile_split(planner, s, steps);
+    if (is_final(status)) return status;
+    if (status == IG_OK) {
+        s->n_programs = 1;
+        note(s, EAGER, true, "");
+        return IG_OK;
+    }
+    char reason[IG_REASON_BYTES];
+    snprintf(reason, sizeof reason, "%s", ig_error_text());
+    if (s->count == 1) {
+        note(s, EAGER, false, reason);
+        return status;
+    }
+    IG_TRY(try_eager(planner, s, steps));
+    note(s, EAGER, true, reason);
+    return IG_OK;
 }
 
 /* An offered level that failed is a fallback, and strict has none. */
@@ -158,7 +190,18 @@ static ig_status refuse_fallback(const ig_planner *planner, const ig_segment *s,
                    reason);
 }
 
+/* On a device without a compiler an override comes first, then eager. */
+static ig_status wrap_uncompiled(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
+    note(s, COMPILE, false, "not offered");
+    (void)cut_for_override(s, steps);
+    const ig_status status = try_override(planner, s, steps);
+    if (status == IG_OK || is_final(status)) return status;
+    if (override_of(s->device, steps)) IG_TRY(refuse_fallback(planner, s, OVERRIDE));
+    return try_eager_list(planner, s, steps);
+}
+
 static ig_status wrap(const ig_planner *planner, ig_segment *s, const ig_step *steps) {
+    if (!offers_compile(s)) return wrap_uncompiled(planner, s, steps);
     ig_status status = compile_most(planner, s, steps);
     if (status == IG_OK) {
         note_compiled(s, steps);
@@ -172,11 +215,23 @@ static ig_status wrap(const ig_planner *planner, ig_segment *s, const ig_step *s
     return try_eager(planner, s, steps);
 }
 
-/* The device is of no more use for this segment.  Where no other one is, the failure names it. */
+/* Hands the segment to another device. If there is none, the failure names this one. */
 static ig_status take_over(const ig_plan *plan, ig_segment *s, const char *reason) {
-    const ig_status status = ig_stand_in_create(plan, s, reason);
+    const ig_status status = ig_failover_create(plan, s, reason);
     if (status == IG_OK || is_final(status)) return status;
     return IG_FAIL(IG_ERR_DEVICE, "%s: %s", s->device->name, reason);
+}
+
+const ig_attempt *ig_device_attempts(const ig_device *device) {
+    static const ig_attempt compiled[IG_ATTEMPTS] = {
+        {.level = "compile", .ok = true, .selected = true},
+        {.level = "kernel_override", .reason = "no override registered"},
+        {.level = "eager", .reason = "skipped: compile selected"}};
+    static const ig_attempt listed[IG_ATTEMPTS] = {
+        {.level = "compile", .reason = "not offered"},
+        {.level = "kernel_override", .reason = "no override registered"},
+        {.level = "eager", .ok = true, .selected = true}};
+    return device->info.flags & IG_CAN_COMPILE ? compiled : listed;
 }
 
 static int selected_level(const ig_segment *s) {
@@ -193,6 +248,7 @@ ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status statu
     const ig_step *steps = &plan->steps[s->first];
     char reason[IG_REASON_BYTES];
     const int level = selected_level(s);
+    const bool was_list = s->n_programs == 1; /* all steps in one program */
     snprintf(reason, sizeof reason, "%s", ig_error_text());
     if (is_final(status)) return status;
     note(s, level, false, reason);
@@ -200,7 +256,7 @@ ig_status ig_segment_descend(const ig_plan *plan, ig_segment *s, ig_status statu
     IG_TRY(refuse_fallback(plan->planner, s, level));
     status = IG_ERR_DEVICE;
     if (level < OVERRIDE) status = try_override(plan->planner, s, steps);
-    if (level < EAGER && status != IG_OK && s->count > 1 && !is_final(status))
+    if (was_list && status != IG_OK && s->count > 1 && !is_final(status))
         status = try_eager(plan->planner, s, steps);
     if (status == IG_OK || is_final(status)) return status;
     return take_over(plan, s, reason);
@@ -218,14 +274,11 @@ ig_status ig_segment_recover(const ig_plan *plan, ig_segment *s, ig_status statu
 /* ---- no level works ---- */
 
 static ig_status remember(ig_lowering *l, const ig_segment *s) {
-    const ig_allocator *a = l->planner->allocator;
-    if (!IG_GROW(a, l->refusals, &l->refusals_room, l->n_refusals + 1))
-        return IG_FAIL(IG_ERR_MEMORY, "plan: %zu refusals", l->n_refusals);
-    ig_refusal *r = &l->refusals[l->n_refusals++];
-    ig_segment_name(l->plan, s, r->module);
-    snprintf(r->device, sizeof r->device, "%s", s->device->name);
-    memcpy(r->attempts, s->attempts, sizeof r->attempts);
-    return IG_OK;
+    ig_refusal r = {0};
+    ig_segment_name(l->plan, s, r.module);
+    snprintf(r.device, sizeof r.device, "%s", s->device->name);
+    memcpy(r.attempts, s->attempts, sizeof r.attempts);
+    return ig_refusal_add(l, &r);
 }
 
 static void bar(ig_lowering *l, uint32_t step, const char *why) {
@@ -235,7 +288,7 @@ static void bar(ig_lowering *l, uint32_t step, const char *why) {
     l->again = true;
 }
 
-/* Bars the steps that the device cannot do even alone; if it can each, all of them. */
+/* Bars the steps that the device cannot run even alone; if it can run each, all of them. */
 static ig_status bar_segment(ig_lowering *l, const ig_segment *s) {
     const ig_allocator *a = l->planner->allocator;
     if (!l->bars) l->bars = ig_alloc(a, l->args->count, sizeof *l->bars);
@@ -258,7 +311,7 @@ static ig_status bar_segment(ig_lowering *l, const ig_segment *s) {
     return IG_OK;
 }
 
-/* Another device may do what this one cannot. */
+/* Tries the next device. */
 static ig_status go_elsewhere(ig_lowering *l, const ig_segment *s, ig_status status) {
     const bool last = l->places[s->first].device + 1 >= l->planner->n_devices;
     if (is_final(status) || l->planner->strict || last) return status;
@@ -267,7 +320,7 @@ static ig_status go_elsewhere(ig_lowering *l, const ig_segment *s, ig_status sta
 
 /* ---- segments ---- */
 
-/* A custom op: its function is called, and no backend is asked. */
+/* A custom op: runs its function without a backend. */
 static ig_status wrap_custom(const ig_lowering *l, ig_segment *s, const ig_step *step) {
     ig_attrs_custom attrs;
     ig_step_attrs(step, &attrs, sizeof attrs);
@@ -280,15 +333,15 @@ static ig_status wrap_custom(const ig_lowering *l, ig_segment *s, const ig_step 
     return IG_OK;
 }
 
-/* The next segment: steps on one device, or a single custom op. */
+/* Forms the next segment: steps on one device, or a single custom op. */
 static ig_status add_segment(ig_lowering *l, uint32_t first) {
     ig_plan *p = l->plan;
     const uint32_t where = l->places[first].device;
     ig_segment *s = &p->segments[p->n_segments++];
-    *s = (ig_segment){.first = first, .count = 1, .part = l->places[first].part};
+    *s = (ig_segment){.first = first, .count = 1, .region = l->places[first].region};
     while (where != IG_ON_HOST && first + s->count < p->n_steps &&
            l->places[first + s->count].device == where &&
-           l->places[first + s->count].part == s->part)
+           l->places[first + s->count].region == s->region)
         s->count++;
     s->device = where == IG_ON_HOST ? NULL : l->planner->devices[where];
     memcpy(s->fallback, l->places[first].why, sizeof s->fallback);
@@ -296,12 +349,14 @@ static ig_status add_segment(ig_lowering *l, uint32_t first) {
     if (!s->programs) return IG_FAIL(IG_ERR_MEMORY, "plan: %u programs", s->count);
     if (!s->device) return wrap_custom(l, s, &p->steps[first]);
     ig_progress_part(l->planner->progress,
-                     s->device->info.flags & IG_CAN_COMPILE ? "compile" : "pack", first, s->count);
+                     s->device->info.flags & IG_CAN_COMPILE ? IG_PROGRESS_COMPILE
+                                                            : IG_PROGRESS_PACK,
+                     first, s->count);
     const ig_status status = wrap(l->planner, s, &p->steps[first]);
     return status == IG_OK ? IG_OK : go_elsewhere(l, s, status);
 }
 
-/* Every device that runs some of the steps sees all of them before it compiles any. */
+/* Shows every device all of its steps before it compiles any. */
 static ig_status prepare(const ig_lowering *l) {
     const ig_plan *p = l->plan;
     for (uint32_t d = 0; d < l->planner->n_devices; d++) {
@@ -320,15 +375,15 @@ static ig_status prepare(const ig_lowering *l) {
 
 static bool keeps_any(const ig_lowering *l) {
     for (uint32_t d = 0; d < l->planner->n_devices; d++)
-        if (ig_artifacts_keeps(l->planner->artifacts, l->planner->devices[d])) return true;
+        if (ig_compile_cache_keeps(l->planner->compile_cache, l->planner->devices[d])) return true;
     return false;
 }
 
 ig_status ig_lower_wrap(ig_lowering *l) {
     ig_plan *p = l->plan;
-    ig_artifacts *a = l->planner->artifacts;
-    const ig_entry_counts before = a ? a->counts : (ig_entry_counts){0};
-    if (a && (a->keeps_weights || keeps_any(l))) ig_artifacts_look(a);
+    ig_compile_cache *a = l->planner->compile_cache;
+    const ig_cache_entry_counts before = a ? a->counts : (ig_cache_entry_counts){0};
+    if (a && (a->keeps_weights || keeps_any(l))) ig_compile_cache_look(a);
     IG_TRY(prepare(l));
     ig_progress_begin(l->planner->progress, p->n_steps);
     p->segments = ig_alloc(p->allocator, p->n_steps, sizeof *p->segments);
@@ -339,7 +394,7 @@ ig_status ig_lower_wrap(ig_lowering *l) {
         first += s->count;
         p->n_submits += s->n_programs;
     }
-    const ig_entry_counts now = a ? a->counts : before;
+    const ig_cache_entry_counts now = a ? a->counts : before;
     if (!l->again)
         ig_progress_end(l->planner->progress, now.hits - before.hits, now.stored - before.stored);
     return IG_OK;

@@ -8,18 +8,19 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/json_parse.h"
 #include "base/user_dirs.h"
 
-enum { MOST_BYTES = 1 << 16 }; /* of the file */
+enum { MOST_BYTES = 1 << 16 }; /* of the config file */
 
-/* The file as it is read, with what messages need to say where. */
+/* The file's text, with what error messages need for its location. */
 typedef struct source {
     const ig_allocator *allocator;
     const char *path, *text;
     size_t n_bytes;
 } source;
 
-/* The line in which a key stands: the first quoted text like it. */
+/* The line of a key: the first quoted text equal to it. */
 static int line_of(const source *s, const char *key) {
     const size_t length = strlen(key);
     int line = 1;
@@ -29,7 +30,7 @@ static int line_of(const source *s, const char *key) {
             s->text[i + 1 + length] == '"')
             return line;
     }
-    return 1; /* it is written with escapes */
+    return 1; /* the key is written with escapes */
 }
 
 /* ---- the settings ---- */
@@ -40,31 +41,31 @@ static ig_status wrong(const source *s, const char *key, const char *what) {
 
 static ig_status take_text(const source *s, const char *key, const json_t *value, void *out) {
     char **text = out;
-    if (json_string_length(value) == 0) return wrong(s, key, "is no text");
+    if (json_string_length(value) == 0) return wrong(s, key, "is not a string");
     *text = ig_copy_text(s->allocator, json_string_value(value));
     return *text ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "%s: %s", s->path, key);
 }
 
 static ig_status take_path(const source *s, const char *key, const json_t *value, void *out) {
     const char *path = json_string_value(value);
-    if (!path || path[0] != '/') return wrong(s, key, "is no absolute path");
+    if (!path || path[0] != '/') return wrong(s, key, "is not an absolute path");
     return take_text(s, key, value, out);
 }
 
 static ig_status take_bool(const source *s, const char *key, const json_t *value, void *out) {
-    if (!json_is_boolean(value)) return wrong(s, key, "is neither true nor false");
+    if (!json_is_boolean(value)) return wrong(s, key, "is not true or false");
     *(bool *)out = json_is_true(value);
     return IG_OK;
 }
 
 static ig_status take_level(const source *s, const char *key, const json_t *value, void *out) {
     const json_int_t level = json_integer_value(value);
-    if (level < 1 || level > 3) return wrong(s, key, "is no number from 1 to 3");
+    if (level < 1 || level > 3) return wrong(s, key, "is not a number from 1 to 3");
     *(int *)out = (int)level;
     return IG_OK;
 }
 
-/* Items with a separator between: ["/a", "/b.so"] becomes "/a:/b.so", and [1, 8] "1,8". */
+/* Joins items with a separator: ["/a", "/b.so"] becomes "/a:/b.so", and [1, 8] "1,8". */
 static ig_status join(const source *s, const json_t *list, char between, char **out) {
     enum { NUMBER_BYTES = 24 };
     size_t bytes = 1, used = 0, i;
@@ -86,11 +87,11 @@ static ig_status join(const source *s, const json_t *list, char between, char **
 static ig_status take_plugins(const source *s, const char *key, const json_t *list, void *out) {
     size_t i;
     const json_t *item;
-    if (!json_is_array(list)) return wrong(s, key, "is no list");
+    if (!json_is_array(list)) return wrong(s, key, "is not a list");
     json_array_foreach(list, i, item) {
         if (!json_is_string(item) || json_string_value(item)[0] != '/')
-            return IG_FAIL(IG_ERR_FORMAT, "%s:%d: plugins: number %zu is no absolute path", s->path,
-                           line_of(s, key), i + 1);
+            return IG_FAIL(IG_ERR_FORMAT, "%s:%d: plugins: entry %zu is not an absolute path",
+                           s->path, line_of(s, key), i + 1);
     }
     return join(s, list, ':', out);
 }
@@ -99,9 +100,9 @@ static ig_status take_batches(const source *s, const char *key, const json_t *li
     size_t i;
     const json_t *item;
     if (json_is_string(list)) return take_text(s, key, list, out);
-    if (!json_is_array(list)) return wrong(s, key, "is no list");
+    if (!json_is_array(list)) return wrong(s, key, "is not a list");
     json_array_foreach(list, i, item) if (json_integer_value(item) < 1) return wrong(
-        s, key, "is no list of whole numbers from 1 on");
+        s, key, "is not a list of positive integers");
     return join(s, list, ',', out);
 }
 
@@ -131,9 +132,9 @@ static ig_status take_compile_options(const source *s, const char *key, const js
         {"precision", take_text, offsetof(ig_config, precision)},
         {"batch_sizes", take_batches, offsetof(ig_config, batch_sizes)},
         {0}};
-    if (!json_is_object(value)) return wrong(s, key, "is no object");
+    if (!json_is_object(value)) return wrong(s, key, "is not an object");
     return take_all(s, value, all, out,
-                    "there are \"optimization_level\", \"precision\" and \"batch_sizes\"");
+                    "known keys: \"optimization_level\", \"precision\" and \"batch_sizes\"");
 }
 
 static ig_status take(const source *s, const json_t *root, ig_config *out) {
@@ -144,9 +145,9 @@ static ig_status take(const source *s, const json_t *root, ig_config *out) {
                                   {"verbose", take_bool, offsetof(ig_config, verbose)},
                                   {"strict", take_bool, offsetof(ig_config, strict)},
                                   {0}};
-    if (!json_is_object(root)) return IG_FAIL(IG_ERR_FORMAT, "%s:1: is no JSON object", s->path);
+    if (!json_is_object(root)) return IG_FAIL(IG_ERR_FORMAT, "%s:1: is not a JSON object", s->path);
     return take_all(s, root, all, out,
-                    "there are \"device\", \"plugins\", \"cache_dir\", \"compile_options\", "
+                    "known keys: \"device\", \"plugins\", \"cache_dir\", \"compile_options\", "
                     "\"verbose\" and \"strict\"");
 }
 
@@ -160,16 +161,16 @@ ig_status ig_config_read(const ig_allocator *allocator, ig_config *out) {
     char *text = ig_alloc(allocator, MOST_BYTES, 1);
     ig_status status = IG_OK;
     size_t bytes = 0;
-    json_error_t error;
     if (!text) status = IG_FAIL(IG_ERR_MEMORY, "%s", path);
     if (status == IG_OK && !file) status = IG_FAIL(IG_ERR_IO, "%s: cannot open it", path);
     if (status == IG_OK) bytes = fread(text, 1, MOST_BYTES, file);
     if (status == IG_OK && bytes == MOST_BYTES)
         status = IG_FAIL(IG_ERR_FORMAT, "%s: is longer than %d bytes", path, MOST_BYTES);
-    json_t *root = status == IG_OK ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
-    if (status == IG_OK && !root)
-        status = IG_FAIL(IG_ERR_FORMAT, "%s:%d: %s", path, error.line, error.text);
-    if (root) status = take(&(source){allocator, path, text, bytes}, root, out);
+    json_t *root = NULL;
+    if (status == IG_OK)
+        status =
+            ig_json_decode(IG_ERR_FORMAT, path, "it", text, bytes, JSON_REJECT_DUPLICATES, &root);
+    if (status == IG_OK) status = take(&(source){allocator, path, text, bytes}, root, out);
     if (status != IG_OK) ig_config_deinit(allocator, out);
     json_decref(root);
     ig_free(allocator, text);
@@ -186,7 +187,7 @@ void ig_config_deinit(const ig_allocator *allocator, ig_config *config) {
     *config = (ig_config){0};
 }
 
-/* ---- who is obeyed ---- */
+/* ---- precedence ---- */
 
 static const char *first_set(const char *a, const char *b, const char *c, const char *d) {
     return a && *a ? a : b && *b ? b : c && *c ? c : d;

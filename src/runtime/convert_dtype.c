@@ -1,9 +1,9 @@
 /*
- * Numbers of one float type as those of another, on their way into a tensor or out of it.  The host
- * converts, so that every device can be given whatever the caller has.
+ * Converts between float dtypes when the caller reads or writes a tensor. The host converts, so
+ * every device accepts whatever dtype the caller has.
  */
 #include "base/f16.h"
-#include "runtime/ctx.h"
+#include "runtime/tensor.h"
 
 typedef struct converter {
     double (*load)(const void *at, int64_t i);
@@ -37,14 +37,15 @@ static bool is_float(ig_dtype dtype) {
     return (uint32_t)dtype < IG_DTYPE_COUNT && converters[dtype].load;
 }
 
-/* Both are floats, and `bytes` is what the tensor's elements take as the other one. */
+/* Both dtypes are floats, and `bytes` is the size of the tensor's elements in the other one. */
 static ig_status check(const ig_tensor *t, ig_dtype dtype, size_t bytes, const char *what) {
     const ig_desc own = ig_tensor_desc(t);
     uint64_t needed = 0;
     char shape[IG_SHAPE_TEXT_BYTES];
     if (!is_float(own.dtype) || !is_float(dtype))
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "%s: %s and %s: floats are converted, and nothing else",
-                       what, ig_dtype_name(own.dtype), ig_dtype_name(dtype));
+        return IG_FAIL(IG_ERR_UNSUPPORTED,
+                       "%s: cannot convert between %s and %s: both must be floats", what,
+                       ig_dtype_name(own.dtype), ig_dtype_name(dtype));
     (void)ig_desc_bytes((ig_desc){dtype, own.shape}, &needed);
     if (bytes == needed) return IG_OK;
     return IG_FAIL(IG_ERR_ARGUMENT, "%s: %zu bytes; %s of %s takes %llu", what, bytes,
@@ -52,10 +53,10 @@ static ig_status check(const ig_tensor *t, ig_dtype dtype, size_t bytes, const c
                    (unsigned long long)needed);
 }
 
-/* The tensor's own numbers, packed, on their way. */
+/* Allocates a buffer for the tensor's elements in its own dtype, packed. */
 static ig_status reserve(const ig_tensor *t, const char *what, void **out, uint64_t *out_bytes) {
     (void)ig_desc_bytes(ig_tensor_desc(t), out_bytes);
-    *out = ig_alloc(&t->ctx->allocator, *out_bytes, 1);
+    *out = ig_alloc(ig_ctx_allocator(t->ctx), *out_bytes, 1);
     if (*out) return IG_OK;
     return IG_FAIL(IG_ERR_MEMORY, "%s: %llu bytes", what, (unsigned long long)*out_bytes);
 }
@@ -75,7 +76,7 @@ ig_status ig_tensor_write_as(ig_tensor *tensor, ig_dtype dtype, const void *src,
     IG_TRY(reserve(tensor, "write_as", &packed, &bytes));
     convert(own.dtype, packed, dtype, src, ig_shape_count(own.shape));
     const ig_status status = ig_tensor_write(tensor, packed, bytes);
-    ig_free(&tensor->ctx->allocator, packed);
+    ig_free(ig_ctx_allocator(tensor->ctx), packed);
     return status;
 }
 
@@ -90,6 +91,6 @@ ig_status ig_tensor_read_as(ig_tensor *tensor, ig_dtype dtype, void *dst, size_t
     IG_TRY(reserve(tensor, "read_as", &packed, &bytes));
     const ig_status status = ig_tensor_read(tensor, packed, bytes);
     if (status == IG_OK) convert(dtype, dst, own.dtype, packed, ig_shape_count(own.shape));
-    ig_free(&tensor->ctx->allocator, packed);
+    ig_free(ig_ctx_allocator(tensor->ctx), packed);
     return status;
 }

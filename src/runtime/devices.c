@@ -1,10 +1,12 @@
-/* Which devices there are, for those who list them and those who try plugins. */
+/* Lists devices and probes plugins. */
 #include <stdio.h>
+#include <string.h>
 
 #include "backend/standalone_host.h"
+#include "base/alloc.h"
 #include "ingot/device.h"
+#include "plan/plan.h"
 #include "runtime/config.h"
-#include "runtime/ctx.h"
 
 /* ---- listing ---- */
 
@@ -20,7 +22,7 @@ static const char *plugin_of(const listing *l, const ig_backend *backend) {
     return "";
 }
 
-/* The last failure without the place in the source, which is the library's business. */
+/* The last failure without its source location, which is internal to the library. */
 static const char *reason_of(char out[IG_REASON_BYTES]) {
     snprintf(out, IG_REASON_BYTES, "%s", ig_error_text());
     char *place = strrchr(out, '(');
@@ -37,7 +39,7 @@ static void list_device(const listing *l, const ig_backend *backend, uint32_t in
                              .plugin = plugin_of(l, backend),
                              .reason = reason};
     ig_device *device = NULL;
-    if (ig_device_open_at(backend, index, &ig_lone_host, &ig_heap, &device) == IG_OK) {
+    if (ig_device_open_at(backend, index, &ig_standalone_host, &ig_heap, &device) == IG_OK) {
         entry.available = true;
         entry.info = device->info;
     } else {
@@ -50,9 +52,9 @@ static void list_device(const listing *l, const ig_backend *backend, uint32_t in
 static void list_backend(const listing *l, const ig_backend *backend) {
     char reason[IG_REASON_BYTES];
     (void)IG_FAIL(IG_ERR_DEVICE, "%s is not available", backend->name);
-    const bool there = !backend->is_available || backend->is_available(&ig_lone_host);
+    const bool there = !backend->is_available || backend->is_available(&ig_standalone_host);
     if (there) (void)IG_FAIL(IG_ERR_DEVICE, "%s has no device", backend->name);
-    const uint32_t count = there ? ig_backend_count(backend, &ig_lone_host) : 0;
+    const uint32_t count = there ? ig_backend_count(backend, &ig_standalone_host) : 0;
     for (uint32_t i = 0; i < count; i++) list_device(l, backend, i);
     if (count > 0) return;
     l->fn(l->user, &(ig_device_entry){.name = backend->name,
@@ -83,7 +85,7 @@ ig_status ig_devices_each(const ig_ctx_options *options, ig_device_entry_fn *fn,
     ig_config config;
     IG_TRY(ig_config_read(a, &config));
     ig_registry registry = {.allocator = a,
-                            .host = &ig_lone_host,
+                            .host = &ig_standalone_host,
                             .places = {ig_config_settle(&config, options).plugins,
                                        options->accept_plugin, options->user,
                                        options->isolate_plugins}};
@@ -103,10 +105,10 @@ ig_status ig_plugin_probe(const char *path) {
     if (!path) return IG_FAIL(IG_ERR_ARGUMENT, "plugin_probe: NULL");
     IG_TRY(ig_plugin_open(path, &plugin));
     const ig_backend *b = &plugin.backend;
-    const bool there = !b->is_available || b->is_available(&ig_lone_host);
-    const uint32_t count = there ? ig_backend_count(b, &ig_lone_host) : 0;
+    const bool there = !b->is_available || b->is_available(&ig_standalone_host);
+    const uint32_t count = there ? ig_backend_count(b, &ig_standalone_host) : 0;
     const ig_status status =
-        count > 0 ? ig_device_open_at(b, 0, &ig_lone_host, &ig_heap, &device) : IG_OK;
+        count > 0 ? ig_device_open_at(b, 0, &ig_standalone_host, &ig_heap, &device) : IG_OK;
     ig_device_close(device);
     ig_plugin_close(&plugin);
     return status;

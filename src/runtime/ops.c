@@ -1,7 +1,11 @@
-/* The ops of ops.h: each turns its arguments into attributes and applies a row of op.def. */
+/* The ops of ops.h: each turns its arguments into attributes and applies one row of op.def. */
 #include "ingot/ops.h"
 
-#include "runtime/ctx.h"
+#include "graph/build.h"
+#include "runtime/apply.h"
+#include "runtime/record/record.h"
+#include "runtime/slots.h"
+#include "runtime/tape.h"
 
 #define COUNT(array) (uint32_t)(sizeof(array) / sizeof((array)[0]))
 
@@ -13,24 +17,16 @@ static ig_tensor *binary(ig_op op, ig_tensor *a, ig_tensor *b) {
     return ig_apply_one(op, NULL, (ig_tensor *[]){a, b}, 2);
 }
 
-ig_tensor *ig_add(ig_tensor *a, ig_tensor *b) { return binary(IG_OP_ADD, a, b); }
-ig_tensor *ig_sub(ig_tensor *a, ig_tensor *b) { return binary(IG_OP_SUB, a, b); }
-ig_tensor *ig_mul(ig_tensor *a, ig_tensor *b) { return binary(IG_OP_MUL, a, b); }
-ig_tensor *ig_div(ig_tensor *a, ig_tensor *b) { return binary(IG_OP_DIV, a, b); }
-ig_tensor *ig_equal(ig_tensor *a, ig_tensor *b) { return binary(IG_OP_EQUAL, a, b); }
-ig_tensor *ig_mse(ig_tensor *got, ig_tensor *want) { return binary(IG_OP_MSE, got, want); }
-
-ig_tensor *ig_neg(ig_tensor *x) { return unary(IG_OP_NEG, NULL, x); }
-ig_tensor *ig_exp(ig_tensor *x) { return unary(IG_OP_EXP, NULL, x); }
-ig_tensor *ig_log(ig_tensor *x) { return unary(IG_OP_LOG, NULL, x); }
-ig_tensor *ig_sqrt(ig_tensor *x) { return unary(IG_OP_SQRT, NULL, x); }
-ig_tensor *ig_tanh(ig_tensor *x) { return unary(IG_OP_TANH, NULL, x); }
-ig_tensor *ig_sigmoid(ig_tensor *x) { return unary(IG_OP_SIGMOID, NULL, x); }
-ig_tensor *ig_relu(ig_tensor *x) { return unary(IG_OP_RELU, NULL, x); }
-ig_tensor *ig_silu(ig_tensor *x) { return unary(IG_OP_SILU, NULL, x); }
-ig_tensor *ig_softplus(ig_tensor *x) { return unary(IG_OP_SOFTPLUS, NULL, x); }
-ig_tensor *ig_positive(ig_tensor *x) { return unary(IG_OP_POSITIVE, NULL, x); }
-ig_tensor *ig_copy(ig_tensor *x) { return unary(IG_OP_COPY, NULL, x); }
+/* Builders generated from op.def. */
+#define BUILD_UNARY(ID, name) \
+    ig_tensor *ig_##name(ig_tensor *x) { return unary(IG_OP_##ID, NULL, x); }
+#define BUILD_BINARY(ID, name) \
+    ig_tensor *ig_##name(ig_tensor *a, ig_tensor *b) { return binary(IG_OP_##ID, a, b); }
+#define BUILD_OWN(ID, name)
+#define BUILD_NONE(ID, name)
+#define IG_OP(ID, name, in_min, in_max, out_min, out_max, attrs, shape, grad, build, traits) \
+    BUILD_##build(ID, name)
+#include "ingot/op.def"
 
 ig_tensor *ig_scale(ig_tensor *x, double scale, double shift) {
     return unary(IG_OP_SCALE, &(ig_attrs_scale){scale, shift}, x);
@@ -56,9 +52,11 @@ ig_tensor *ig_dropout(ig_tensor *x, double p) {
     if (!(p >= 0 && p <= 1))
         return ig_poisoned(ctx, IG_FAIL(IG_ERR_ARGUMENT, "dropout: p is %g; from 0 to 1", p));
     if (!ctx || p == 0) return unary(IG_OP_SCALE, &(ig_attrs_scale){1, 0}, x);
-    const uint64_t seed = ctx->options.seed;
-    const ig_attrs_dropout attrs = {
-        (float)p, {(uint32_t)seed, (uint32_t)(seed >> 32)}, ctx->n_random++, IG_SLOT_STEP};
+    const uint64_t seed = ig_ctx_seed(ctx);
+    const ig_attrs_dropout attrs = {(float)p,
+                                    {(uint32_t)seed, (uint32_t)(seed >> 32)},
+                                    ig_ctx_tape(ctx)->n_random++,
+                                    IG_SLOT_STEP};
     return unary(IG_OP_DROPOUT, &attrs, x);
 }
 
@@ -77,8 +75,8 @@ static int32_t axis_of(const ig_tensor *x, int axis) { return axis < 0 ? axis + 
 
 static bool is_usable(const ig_tensor *x) { return x && x->alive == IG_TENSOR_ALIVE && x->storage; }
 
-/* What an op returns for an axis that is not there.  A tensor that is no good is the worse fault:
- * applying the op to it says so. */
+/* Reports an axis out of range. An invalid tensor is the worse fault: applying the op to it
+ * reports that. */
 static ig_tensor *without_axis(ig_op op, ig_tensor *x, int axis) {
     static const char zeros[IG_ATTRS_MAX];
     char text[IG_SHAPE_TEXT_BYTES];
@@ -87,7 +85,7 @@ static ig_tensor *without_axis(ig_op op, ig_tensor *x, int axis) {
                                        ig_shape_text(x->layout.desc.shape, text)));
 }
 
-/* Replaces an extent of -1 by what is left of `count` elements. */
+/* Replaces an extent of -1 by the remaining factor of `count` elements. */
 static void complete(ig_shape *shape, int64_t count) {
     int64_t known = 1;
     int open = -1;
@@ -140,9 +138,9 @@ ig_tensor *ig_pad(ig_tensor *x, int axis, int64_t before, int64_t after) {
 }
 
 ig_tensor *ig_concat(ig_tensor *const *x, int count, int axis) {
-    if (!x || count < 1 || count >= IG_MANY) {
+    if (!x || count < 1 || count >= IG_VARIADIC) {
         (void)IG_FAIL(IG_ERR_ARGUMENT, "concat: %d tensors", count);
-        return ig_nowhere();
+        return ig_null_tensor();
     }
     return ig_apply_one(IG_OP_CONCAT, &(ig_attrs_axis){axis_of(x[0], axis)}, x, (uint32_t)count);
 }
@@ -157,15 +155,11 @@ ig_tensor *ig_scatter_add(ig_tensor *x, ig_tensor *index, ig_tensor *src, int ax
     return ig_apply_one(IG_OP_SCATTER_ADD, &(ig_attrs_axis){axis_of(x, axis)}, in, COUNT(in));
 }
 
-ig_tensor *ig_embedding(ig_tensor *table, ig_tensor *ids) {
-    return binary(IG_OP_EMBEDDING, table, ids);
-}
-
 /* ---- many to one ---- */
 
-static ig_tensor *reduce(ig_op op, ig_tensor *x, const int *axes, int n_axes, ig_keep keep) {
+static ig_tensor *reduce(ig_op op, ig_tensor *x, const int *axes, int n_axes, ig_keepdim keep) {
     const int rank = rank_of(x);
-    ig_attrs_reduce attrs = {.keep = keep == IG_KEEP};
+    ig_attrs_reduce attrs = {.keep = keep == IG_KEEP_DIM};
     if (n_axes == 0) attrs.axes = (1u << rank) - 1;
     for (int i = 0; i < n_axes; i++) {
         const int32_t axis = axis_of(x, axes[i]);
@@ -175,13 +169,13 @@ static ig_tensor *reduce(ig_op op, ig_tensor *x, const int *axes, int n_axes, ig
     return unary(op, &attrs, x);
 }
 
-ig_tensor *ig_sum(ig_tensor *x, const int *axes, int n_axes, ig_keep keep) {
+ig_tensor *ig_sum(ig_tensor *x, const int *axes, int n_axes, ig_keepdim keep) {
     return reduce(IG_OP_SUM, x, axes, n_axes, keep);
 }
-ig_tensor *ig_mean(ig_tensor *x, const int *axes, int n_axes, ig_keep keep) {
+ig_tensor *ig_mean(ig_tensor *x, const int *axes, int n_axes, ig_keepdim keep) {
     return reduce(IG_OP_MEAN, x, axes, n_axes, keep);
 }
-ig_tensor *ig_max(ig_tensor *x, const int *axes, int n_axes, ig_keep keep) {
+ig_tensor *ig_max(ig_tensor *x, const int *axes, int n_axes, ig_keepdim keep) {
     return reduce(IG_OP_MAX, x, axes, n_axes, keep);
 }
 
@@ -189,7 +183,7 @@ ig_tensor *ig_argmax(ig_tensor *x, int axis) {
     return unary(IG_OP_ARGMAX, &(ig_attrs_axis){axis_of(x, axis)}, x);
 }
 
-/* Rows are along the last dimension; another axis is brought there and back. */
+/* Kernels work along the last dimension; another axis is moved there and back. */
 static ig_tensor *along(ig_op op, ig_tensor *x, int axis) {
     if (axis_of(x, axis) == rank_of(x) - 1) return unary(op, NULL, x);
     return ig_transpose(unary(op, NULL, ig_transpose(x, axis, -1)), axis, -1);
@@ -199,14 +193,14 @@ ig_tensor *ig_softmax(ig_tensor *x, int axis) { return along(IG_OP_SOFTMAX, x, a
 ig_tensor *ig_log_softmax(ig_tensor *x, int axis) { return along(IG_OP_LOG_SOFTMAX, x, axis); }
 
 ig_tensor *ig_cross_entropy(ig_tensor *logits, ig_tensor *targets) {
-    return ig_mean(binary(IG_OP_CROSS_ENTROPY, logits, targets), NULL, 0, IG_DROP);
+    return ig_mean(binary(IG_OP_CROSS_ENTROPY, logits, targets), NULL, 0, IG_DROP_DIM);
 }
 
 ig_tensor *ig_rms_norm(ig_tensor *x, ig_tensor *w, float eps) {
     return ig_apply_one(IG_OP_RMS_NORM, &(ig_attrs_norm){eps}, (ig_tensor *[]){x, w}, w ? 2 : 1);
 }
 
-/* With a bias and no weight, the weight is ones. */
+/* A bias without a weight gets a weight of ones. */
 ig_tensor *ig_layer_norm(ig_tensor *x, ig_tensor *w, ig_tensor *b, float eps) {
     if (b && !w) w = ig_full(ig_tensor_ctx(b), ig_tensor_desc(b), 1);
     return ig_apply_one(IG_OP_LAYER_NORM, &(ig_attrs_norm){eps}, (ig_tensor *[]){x, w, b},
@@ -227,17 +221,17 @@ ig_tensor *ig_matmul_with(ig_tensor *a, ig_tensor *b, ig_matmul_options options)
 }
 
 ig_tensor *ig_rope(ig_tensor *x, ig_tensor *positions, ig_rope_options options) {
-    if (options.dims < 0 || (unsigned)options.form > IG_ROPE_HALVES)
+    if (options.rotary_dims < 0 || (unsigned)options.type > IG_ROPE_NEOX)
         return ig_poisoned(ig_tensor_ctx(x), IG_FAIL(IG_ERR_ARGUMENT, "rope: %d dims, form %d",
-                                                     options.dims, (int)options.form));
-    const ig_attrs_rope attrs = {options.base == 0 ? 10000 : options.base,
-                                 options.scale == 0 ? 1 : options.scale,
-                                 (uint32_t)options.dims,
-                                 options.form,
+                                                     options.rotary_dims, (int)options.type));
+    const ig_attrs_rope attrs = {options.freq_base == 0 ? 10000 : options.freq_base,
+                                 options.freq_scale == 0 ? 1 : options.freq_scale,
+                                 (uint32_t)options.rotary_dims,
+                                 options.type,
                                  0,
-                                 options.magnitude};
-    return ig_apply_one(IG_OP_ROPE, &attrs, (ig_tensor *[]){x, positions, options.factors},
-                        options.factors ? 3 : 2);
+                                 options.mscale};
+    return ig_apply_one(IG_OP_ROPE, &attrs, (ig_tensor *[]){x, positions, options.freq_factors},
+                        options.freq_factors ? 3 : 2);
 }
 
 /* The log-sum-exp is always computed: the gradient needs it. */
@@ -251,10 +245,14 @@ ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v, ig_attention_o
     return out;
 }
 
-ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale) {
-    ig_tensor *in[] = {
-        q,          cache.k_pages, cache.v_pages, cache.page_table, cache.row_seq, cache.row_pos,
-        cache.sinks};
+ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged_kv cache, float scale) {
+    ig_tensor *in[] = {q,
+                       cache.k_pages,
+                       cache.v_pages,
+                       cache.page_table,
+                       cache.token_seq,
+                       cache.token_pos,
+                       cache.sinks};
     const ig_attrs_paged attrs = {scale, 1, cache.window, cache.softcap};
     return ig_apply_one(IG_OP_ATTENTION_PAGED, &attrs, in, cache.sinks ? 7 : 6);
 }
@@ -262,12 +260,12 @@ ig_tensor *ig_attention_paged(ig_tensor *q, ig_paged cache, float scale) {
 /* ---- mixtures of experts ---- */
 
 ig_routed ig_route(ig_tensor *logits, ig_route_options options) {
-    const ig_attrs_route attrs = {(uint32_t)options.count, options.renormalise};
+    const ig_attrs_route attrs = {(uint32_t)options.top_k, options.norm_topk};
     ig_tensor *out[2];
     ig_ctx *ctx = ig_tensor_ctx(logits);
-    if (options.count < 1) {
+    if (options.top_k < 1) {
         out[0] = out[1] =
-            ig_poisoned(ctx, IG_FAIL(IG_ERR_ARGUMENT, "route: to %d experts", options.count));
+            ig_poisoned(ctx, IG_FAIL(IG_ERR_ARGUMENT, "route: to %d experts", options.top_k));
         return (ig_routed){out[0], out[1]};
     }
     ig_apply(
@@ -301,12 +299,12 @@ ig_status ig_eval(ig_tensor *const *tensors, int count) {
         IG_TRY(ig_tensor_check(tensors[i], NULL, "eval"));
         ig_ctx *ctx = tensors[i]->ctx;
         if (!tensors[i]->storage) {
-            IG_TRY(ig_graph_take_error(&ctx->graph));
+            IG_TRY(ig_graph_take_error(&ig_ctx_tape(ctx)->graph));
             return ig_tensor_missing(tensors[i], "eval");
         }
-        if (ctx->recorder.deferring) continue; /* nobody looks at it before it runs */
+        if (ig_ctx_recorder(ctx)->deferring) continue; /* it has not run yet */
         IG_TRY(ig_replay_read(ctx, tensors[i]));
-        IG_TRY(ig_device_sync(ctx->planner.devices[0]));
+        IG_TRY(ig_device_sync(ig_ctx_devices(ctx)->planner.devices[0]));
     }
     return IG_OK;
 }
@@ -327,28 +325,28 @@ ig_status ig_store_rows(ig_tensor *dst, ig_tensor *rows, ig_tensor *index) {
 
 static ig_status check_slot(const ig_tensor *t, uint32_t slot, const char *what) {
     IG_TRY(ig_tensor_check(t, NULL, what));
-    if (slot > IG_SLOT_STEP && slot < t->ctx->n_slots) return IG_OK;
+    if (slot > IG_SLOT_STEP && slot < ig_ctx_slots(t->ctx)->count) return IG_OK;
     return IG_FAIL(IG_ERR_ARGUMENT, "%s: slot %u was not made by ig_slot_create()", what, slot);
 }
 
 ig_status ig_adamw(ig_tensor *weight, ig_tensor *grad, ig_tensor *mean, ig_tensor *variance,
                    ig_attrs_adamw attrs) {
     ig_tensor *in[] = {weight, grad, mean, variance};
-    IG_TRY(check_slot(weight, attrs.rate_slot, "adamw"));
+    IG_TRY(check_slot(weight, attrs.lr_slot, "adamw"));
     IG_TRY(check_slot(weight, attrs.step_slot, "adamw"));
     return ig_apply_update(IG_OP_ADAMW, &attrs, in, 4, 3);
 }
 
 ig_status ig_sgd(ig_tensor *weight, ig_tensor *grad, ig_tensor *momentum, ig_attrs_sgd attrs) {
     ig_tensor *in[] = {weight, grad, momentum};
-    IG_TRY(check_slot(weight, attrs.rate_slot, "sgd"));
+    IG_TRY(check_slot(weight, attrs.lr_slot, "sgd"));
     return ig_apply_update(IG_OP_SGD, &attrs, in, momentum ? 3 : 2, momentum ? 2 : 1);
 }
 
 ig_tensor *ig_global_norm(ig_tensor *const *x, int count) {
-    if (!x || count < 1 || count >= IG_MANY) {
+    if (!x || count < 1 || count >= IG_VARIADIC) {
         (void)IG_FAIL(IG_ERR_ARGUMENT, "global_norm: %d tensors", count);
-        return ig_nowhere();
+        return ig_null_tensor();
     }
     return ig_apply_one(IG_OP_GLOBAL_NORM, NULL, x, (uint32_t)count);
 }

@@ -1,15 +1,32 @@
 /*
- * Running a node: Dynamic mode.  The graph calls run_node() for each node that is
- * built, forward, backward or update alike; its outputs get memory, a plan of
- * this one op is looked up or made, and submitted.  While a capture is written
- * down, memory is promised only, and nothing is submitted.
+ * Runs nodes: Dynamic mode. The graph calls run_node() for each node that is built (forward,
+ * backward or update): outputs get memory, a plan for this one op is looked up or made, and
+ * submitted. During a capture, memory is only reserved and nothing is submitted.
  */
 #include "graph/grad_rules.h"
 #include "runtime/ctx.h"
 
 enum { FEW = 24 }; /* operands of most ops */
 
-/* The memory that a node touches, each base value once. */
+ig_run_args ig_ctx_run_args(ig_ctx *ctx, ig_backend_buffer *const *buffers,
+                            ig_mirror *const *mirrors, size_t count) {
+    return (ig_run_args){.buffers = buffers,
+                         .n_buffers = (uint32_t)count,
+                         .slots = ctx->slots.at,
+                         .n_slots = (uint32_t)ctx->slots.count,
+                         .first_step = &ctx->profile.first_step,
+                         .mirrors = mirrors};
+}
+
+void ig_ctx_count_run(ig_ctx *ctx, const ig_plan *plan, uint64_t n_ops) {
+    ig_counters *c = &ctx->counters;
+    c->ops += n_ops;
+    c->submits += plan->n_submits;
+    c->dispatches += plan->n_steps;
+    c->copies += plan->n_copies;
+}
+
+/* The memory used by a node, each base value once. */
 typedef struct binding {
     ig_value *bound;
     ig_backend_buffer **buffers; /* [0] is the arena */
@@ -27,7 +44,7 @@ static void bind(binding *b, const ig_value_info *info) {
 }
 
 static bool carries_grad(const ig_ctx *ctx, const ig_graph *g, const ig_node *node) {
-    if (ctx->no_grad || !ig_grad_flows((ig_op)node->op)) return false;
+    if (ctx->tape.no_grad || !ig_grad_flows((ig_op)node->op)) return false;
     for (uint32_t i = 0; i < node->n_in; i++)
         if (ig_value_at(g, ig_node_in(g, node)[i])->carries_grad) return true;
     return false;
@@ -36,12 +53,12 @@ static bool carries_grad(const ig_ctx *ctx, const ig_graph *g, const ig_node *no
 static ig_status check_inputs(const ig_graph *g, const ig_node *node) {
     for (uint32_t i = 0; i < node->n_in; i++)
         if (!ig_value_at(g, ig_node_in(g, node)[i])->memory)
-            return IG_FAIL(IG_ERR_STATE, "%s: an input was given up by a backward",
+            return IG_FAIL(IG_ERR_STATE, "%s: an input was freed by a backward",
                            ig_op_name(node->op));
     return IG_OK;
 }
 
-/* Views and updates share the memory of an input; other outputs get their own. */
+/* Views and updates share the memory of an input; other outputs get new memory. */
 static ig_status give_memory(ig_ctx *ctx, ig_graph *g, const ig_node *node, uint32_t traits) {
     const bool carries = carries_grad(ctx, g, node);
     for (uint32_t i = 0; i < node->n_out; i++) {
@@ -57,14 +74,14 @@ static ig_status give_memory(ig_ctx *ctx, ig_graph *g, const ig_node *node, uint
         }
         ig_storage *storage = NULL;
         (void)ig_desc_bytes(out->layout.desc, &bytes);
-        IG_TRY(ctx->recorder.deferring ? ig_storage_promise(ctx, bytes, &storage)
-                                       : ig_storage_create(ctx, bytes, &storage));
+        IG_TRY(ctx->recorder.deferring ? ig_storage_reserve(&ctx->memory, bytes, &storage)
+                                       : ig_storage_create(&ctx->memory, bytes, &storage));
         out->memory = storage;
     }
     return IG_OK;
 }
 
-/* Only what an update has done makes the next version: one that failed has overwritten nothing. */
+/* Only an update that ran creates the next version: a failed one has overwritten nothing. */
 static void count_versions(ig_graph *g, const ig_node *node) {
     for (uint32_t i = 0; i < node->n_out; i++) {
         ig_value_info *out = ig_value_at(g, node->out + i);
@@ -76,16 +93,13 @@ static ig_status submit(ig_ctx *ctx, const ig_graph *g, uint32_t id, const bindi
     const ig_plan *plan = NULL;
     const ig_plan_args args = {
         .graph = g, .first = id, .count = 1, .bound = b->bound, .n_bound = b->count, .alone = true};
-    IG_TRY(ig_plan_cache_get(&ctx->cache, &ctx->planner, args, &plan));
-    IG_TRY(ig_arena_reserve(ctx, plan->arena_bytes));
-    b->buffers[IG_ARENA] = ctx->arena.buffer;
-    b->mirrors[IG_ARENA] = &ctx->arena.mirror;
-    ig_profile_run(ctx, NULL);
+    IG_TRY(ig_plan_cache_get(&ctx->plan_cache, &ctx->devices.planner, args, &plan));
+    IG_TRY(ig_arena_reserve(&ctx->memory, plan->arena_bytes));
+    b->buffers[IG_ARENA] = ctx->memory.arena.buffer;
+    b->mirrors[IG_ARENA] = &ctx->memory.arena.mirror;
+    ig_profile_run(&ctx->profile, NULL);
     IG_TRY(ig_plan_run(plan, ig_ctx_run_args(ctx, b->buffers, b->mirrors, b->count + 1)));
-    ctx->counters.ops++;
-    ctx->counters.submits += plan->n_submits;
-    ctx->counters.dispatches += plan->n_steps;
-    ctx->counters.copies += plan->n_copies;
+    ig_ctx_count_run(ctx, plan, 1);
     return IG_OK;
 }
 
@@ -121,7 +135,7 @@ static ig_status run_node(void *user, ig_graph *g, uint32_t id) {
     ig_ctx *ctx = user;
     const ig_node *node = &g->nodes[id];
     const uint32_t traits = ig_op_find(node->op)->traits;
-    if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
+    if (ig_ctx_is_cancelled(ctx))
         return IG_FAIL(IG_ERR_CANCELLED, "%s: cancelled", ig_op_name(node->op));
     if (ctx->recorder.failed) return ig_capture_failed(ctx);
     IG_TRY(check_inputs(g, node));
@@ -131,18 +145,18 @@ static ig_status run_node(void *user, ig_graph *g, uint32_t id) {
         return IG_OK;
     }
     if (!ctx->recorder.deferring) IG_TRY(compute(ctx, g, id));
-    if (ctx->finite.watching) ig_finite_look(ctx, g, node);
+    if (ctx->nan_check.watching) ig_nan_check_look(&ctx->nan_check, &ctx->memory, g, node);
     if (traits & IG_UPDATES) count_versions(g, node);
     return IG_OK;
 }
 
 ig_status ig_tape_run(ig_ctx *ctx) {
-    ig_graph *g = &ctx->graph;
+    ig_graph *g = &ctx->tape.graph;
     for (uint32_t id = 0; id < g->n_nodes; id++) {
         const ig_node *node = &g->nodes[id];
         if (ig_op_find(node->op)->traits & IG_VIEWS) continue;
         for (uint32_t i = 0; i < node->n_out; i++)
-            IG_TRY(ig_storage_fulfil(ctx, ig_value_at(g, node->out + i)->memory));
+            IG_TRY(ig_storage_commit(&ctx->memory, ig_value_at(g, node->out + i)->memory));
         IG_TRY(compute(ctx, g, id));
     }
     return IG_OK;
@@ -150,7 +164,7 @@ ig_status ig_tape_run(ig_ctx *ctx) {
 
 static void drop(void *user, ig_value_info *value) {
     ig_ctx *ctx = user;
-    ig_storage_release(ctx, value->memory);
+    ig_storage_release(&ctx->memory, value->memory);
     ig_tensor_release(value->source);
     value->memory = value->source = NULL;
 }
@@ -161,10 +175,10 @@ static ig_status custom_grad(void *user, ig_graph *g, uint32_t id, const ig_valu
     ig_ctx *ctx = user;
     const ig_node node = g->nodes[id];
     const ig_attrs_custom *attrs = ig_node_attrs(g, &node);
-    const ig_custom_op *op = &ctx->customs[attrs->id];
+    const ig_custom_op *op = &ctx->custom_ops.at[attrs->id];
     if (!op->grad)
         return IG_FAIL(IG_ERR_UNSUPPORTED, "backward: %s has no gradient function", op->name);
-    assert(node.n_in <= IG_CUSTOM_MOST_IN); /* ig_custom() has seen to it */
+    assert(node.n_in <= IG_CUSTOM_MOST_IN); /* checked by ig_custom() */
     ig_tensor *in[IG_CUSTOM_MOST_IN], *d_in[IG_CUSTOM_MOST_IN] = {0};
     ig_tensor *out[IG_MAX_OUT], *d_out[IG_MAX_OUT] = {0};
     const size_t met = ig_record_met(ctx);
@@ -188,7 +202,7 @@ static ig_status custom_grad(void *user, ig_graph *g, uint32_t id, const ig_valu
         if (status == IG_OK) din[i] = ig_value_of(ctx, d_in[i]);
     }
     ig_scope_end(ctx);
-    /* A replay does not come by here: nobody would say which tensor it is then. */
+    /* Replays skip this code, so the recording cannot know which tensor it is. */
     if (ig_record_met(ctx) != met && !ctx->recorder.capturing)
         ig_record_refuse(ctx, "backward: the gradient of a custom op reads a tensor that the step "
                               "has not met");

@@ -6,23 +6,23 @@
 
 #include "base/random.h"
 
-enum { STREAM = 0x5A3 }; /* the ordinal of its random numbers: no op of a step has this one */
+enum { STREAM = 0x5A3 }; /* the ordinal of the sampler's random numbers; ops use other ones */
 
 typedef struct candidate {
-    float logit; /* never NaN nor infinite */
+    float logit; /* finite */
     int32_t id;
 } candidate;
 
 struct ig_sampler {
     const ig_allocator *allocator;
-    ig_sampling sampling; /* resolved: no zeros that mean something else */
+    ig_sampling sampling; /* resolved: zeros replaced by their defaults */
     int32_t vocabulary;
     candidate *candidates; /* [vocabulary] */
-    int32_t *recent;       /* [repeat_last], a ring of the tokens looked back at */
-    int32_t *repeats;      /* [vocabulary], how often each stands in the ring */
+    int32_t *recent;       /* [repeat_last_n], ring buffer of recent tokens */
+    int32_t *repeats;      /* [vocabulary], count of each token in the ring */
     float *biases;         /* [vocabulary]; NULL: none */
     candidate *order;      /* [vocabulary], for typical; NULL: off */
-    double mu;             /* of mirostat: the most surprise allowed, in bits */
+    double mu;             /* mirostat: maximum surprise, in bits */
     uint64_t n_accepted, n_drawn;
 };
 
@@ -39,7 +39,7 @@ static ig_sampling resolve(const ig_sampling *s) {
         .top_p = or_default(s->top_p, 0.95),
         .min_p = or_default(s->min_p, 0.05),
         .repeat_penalty = or_default(s->repeat_penalty, 1),
-        .repeat_last = s->repeat_last ? s->repeat_last : 64,
+        .repeat_last_n = s->repeat_last_n ? s->repeat_last_n : 64,
         .seed = s->seed,
         .typical_p = or_default(s->typical_p, 1),
         .frequency_penalty = s->frequency_penalty,
@@ -85,16 +85,16 @@ static ig_status check_biases(const ig_sampling *s, int64_t vocabulary) {
             return IG_FAIL(IG_ERR_ARGUMENT, "sampling: a bias for token %d, not below %lld",
                            b.token, (long long)vocabulary);
         if (isnan(b.bias))
-            return IG_FAIL(IG_ERR_ARGUMENT, "sampling: the bias of token %d is no number", b.token);
+            return IG_FAIL(IG_ERR_ARGUMENT, "sampling: the bias of token %d is NaN", b.token);
     }
     return IG_OK;
 }
 
 static size_t ring_length(const ig_sampling *s) {
-    return s->repeat_last > 0 ? (size_t)s->repeat_last : 0;
+    return s->repeat_last_n > 0 ? (size_t)s->repeat_last_n : 0;
 }
 
-/* Memory for what the options ask for; false: there is none. */
+/* Allocates what the options need; false: out of memory. */
 static bool reserve(ig_sampler *s) {
     const ig_allocator *a = s->allocator;
     const size_t n = (size_t)s->vocabulary;
@@ -107,11 +107,16 @@ static bool reserve(ig_sampler *s) {
     return true;
 }
 
+ig_status ig_sampling_check(const ig_sampling *sampling, int64_t vocabulary) {
+    const ig_sampling resolved = resolve(sampling);
+    IG_TRY(check(&resolved, vocabulary));
+    return check_biases(&resolved, vocabulary);
+}
+
 ig_status ig_sampler_create(const ig_allocator *a, const ig_sampling *sampling, int64_t vocabulary,
                             ig_sampler **out) {
     const ig_sampling resolved = resolve(sampling);
-    IG_TRY(check(&resolved, vocabulary));
-    IG_TRY(check_biases(&resolved, vocabulary));
+    IG_TRY(ig_sampling_check(sampling, vocabulary));
     ig_sampler *s = ig_alloc(a, 1, sizeof *s);
     if (!s) return IG_FAIL(IG_ERR_MEMORY, "sampling: no memory");
     *s = (ig_sampler){.allocator = a,
@@ -156,7 +161,7 @@ static bool is_better(candidate a, candidate b) {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-/* Moves heap[at] down to its place; no parent is better than its children, so the worst is at 0. */
+/* Sifts heap[at] down. Parents are never better than their children, so the worst is at 0. */
 static void sift_down(candidate *heap, int32_t count, int32_t at) {
     const candidate moved = heap[at];
     for (;;) {
@@ -170,7 +175,7 @@ static void sift_down(candidate *heap, int32_t count, int32_t at) {
     heap[at] = moved;
 }
 
-/* Brings the best `keep` of `count` to the front, the best first. */
+/* Moves the best `keep` of `count` to the front, best first. */
 static void take_best(candidate *c, int32_t count, int32_t keep) {
     for (int32_t i = keep / 2; i-- > 0;) sift_down(c, keep, i);
     for (int32_t i = keep; i < count; i++) {
@@ -178,7 +183,7 @@ static void take_best(candidate *c, int32_t count, int32_t keep) {
         c[0] = c[i];
         sift_down(c, keep, 0);
     }
-    for (int32_t last = keep - 1; last > 0; last--) { /* the worst of those left goes behind them */
+    for (int32_t last = keep - 1; last > 0; last--) { /* the worst goes last */
         const candidate worst = c[0];
         c[0] = c[last];
         c[last] = worst;
@@ -198,7 +203,7 @@ static double sum_weights(const candidate *c, int32_t count, double temperature)
     return sum;
 }
 
-/* The fewest whose probabilities sum to `p`. */
+/* Top-p: the smallest prefix whose probabilities sum to `p`. */
 static int32_t cut_top_p(const candidate *c, int32_t count, double p) {
     if (p < 0 || p >= 1) return count;
     const double wanted = p * sum_weights(c, count, 1);
@@ -211,13 +216,13 @@ static int32_t cut_top_p(const candidate *c, int32_t count, double p) {
 }
 
 /*
- * Those whose surprise, -log of their probability, is nearest to the mean one, the
- * fewest that sum to more than `p`.  They stay in the order of their likeliness.
+ * Locally typical sampling: keeps the tokens whose surprise (-log p) is nearest to the entropy, as
+ * few as sum to more than `p`. They stay sorted by probability.
  */
 static int32_t cut_typical(candidate *c, candidate *order, int32_t count, double p) {
     if (p >= 1 || count <= 1) return count;
     const double sum = sum_weights(c, count, 1);
-    double mean = 0; /* the entropy */
+    double mean = 0; /* entropy */
     for (int32_t i = 0; i < count; i++) {
         const double q = weight(c[0], c[i], 1) / sum;
         if (q > 0) mean -= q * log(q);
@@ -230,7 +235,7 @@ static int32_t cut_typical(candidate *c, candidate *order, int32_t count, double
     take_best(order, count, count);
 
     double taken = 0;
-    for (int32_t i = 0; i < count && taken <= p; i++) { /* marks those that stay */
+    for (int32_t i = 0; i < count && taken <= p; i++) { /* marks the kept ones */
         candidate *kept = &c[order[i].id];
         taken += weight(c[0], *kept, 1) / sum;
         kept->id = ~kept->id;
@@ -241,7 +246,7 @@ static int32_t cut_typical(candidate *c, candidate *order, int32_t count, double
     return n;
 }
 
-/* Those at least `p` times as likely as the best. */
+/* Min-p: tokens with at least `p` times the probability of the best. */
 static int32_t cut_min_p(const candidate *c, int32_t count, double p) {
     if (p < 0) return count;
     int32_t kept = 1;
@@ -251,14 +256,14 @@ static int32_t cut_min_p(const candidate *c, int32_t count, double p) {
 
 /* ---- The next token ---- */
 
-/* Impossible and certain stay so, as the least and greatest numbers that can be subtracted. */
+/* Clamps to finite range, so that differences of logits stay finite. */
 static float bounded(double logit) {
     if (isnan(logit) || logit < -FLT_MAX) return -FLT_MAX;
     return logit > FLT_MAX ? FLT_MAX : (float)logit;
 }
 
-/* A token that was looked back at `times` times. */
-static float penalised(const ig_sampling *s, float logit, int32_t times) {
+/* The logit of a token that occurs `times` times in the ring. */
+static float penalized(const ig_sampling *s, float logit, int32_t times) {
     const double scaled =
         logit > 0 ? (double)logit / s->repeat_penalty : (double)logit * s->repeat_penalty;
     return bounded(scaled - times * s->frequency_penalty - s->presence_penalty);
@@ -268,12 +273,12 @@ static void gather(ig_sampler *s, const float *logits) {
     for (int32_t id = 0; id < s->vocabulary; id++) {
         float logit = bounded((double)logits[id]);
         if (s->biases) logit = bounded((double)logit + (double)s->biases[id]);
-        if (s->repeats[id] > 0) logit = penalised(&s->sampling, logit, s->repeats[id]);
+        if (s->repeats[id] > 0) logit = penalized(&s->sampling, logit, s->repeats[id]);
         s->candidates[id] = (candidate){logit, id};
     }
 }
 
-/* In [0, 1): 53 bits of the next block of the stream. */
+/* Uniform in [0, 1): 53 bits of the next block of the stream. */
 static double draw(ig_sampler *s) {
     const uint32_t seed[2] = {(uint32_t)s->sampling.seed, (uint32_t)(s->sampling.seed >> 32)};
     const ig_philox block = ig_random_block(seed, s->n_drawn++, STREAM, 0);
@@ -281,7 +286,7 @@ static double draw(ig_sampler *s) {
     return (double)(bits >> 11) * 0x1p-53;
 }
 
-/* One of the first `count`, by its probability; the index. */
+/* Samples among the first `count` by probability; returns the index. */
 static int32_t pick(ig_sampler *s, int32_t count) {
     const candidate *c = s->candidates;
     const double temperature = s->sampling.temperature;
@@ -295,8 +300,8 @@ static int32_t pick(ig_sampler *s, int32_t count) {
 }
 
 /*
- * Mirostat 2 (Basu et al., 2021): of those that surprise by no more than mu bits.
- * What the one drawn says of the surprise steers mu towards tau.
+ * Mirostat 2 (Basu et al., 2021): samples among tokens with a surprise of at most mu bits, then
+ * moves mu so that the mean surprise approaches tau.
  */
 static int32_t pick_mirostat(ig_sampler *s) {
     candidate *c = s->candidates;

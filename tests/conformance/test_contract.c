@@ -40,13 +40,13 @@ typedef struct program {
     uint64_t arena_bytes; /* all values live in the arena */
 } program;
 
-static ig_operand value(program *p, ig_kind kind, ig_shape shape) {
+static ig_operand value(program *p, ig_operand_kind kind, ig_shape shape) {
     ig_operand o = {.value = p->n_values++,
                     .buffer = IG_ARENA,
                     .offset = p->arena_bytes,
                     .desc = {IG_F32, shape},
                     .kind = (uint16_t)kind,
-                    .vary_dim = -1,
+                    .dynamic_dim = -1,
                     .alias = -1};
     int64_t stride = 1;
     for (int d = shape.rank - 1; d >= 0; d--) {
@@ -135,12 +135,12 @@ static results build(program *p) {
     return r;
 }
 
-/* Runs it with so many threads; gives the arena, which the caller frees. */
+/* Runs it on `threads` threads; returns the arena, which the caller frees. */
 static float *run(const ig_backend *backend, program *p, uint32_t threads) {
     static const uint32_t seed[2] = {3, 5};
-    test_host host;
+    ig_test_host host;
     ig_backend_device plain, *device;
-    host_init(&host, threads);
+    ig_test_host_init(&host, threads);
     assert_int_equal(trial_open(backend, &host, &plain, &device), IG_OK);
     uint64_t bytes = p->arena_bytes;
     for (uint32_t i = 0; i < p->n_steps; i++) {
@@ -162,7 +162,7 @@ static float *run(const ig_backend *backend, program *p, uint32_t threads) {
     made->destroy(made);
     trial_close(backend, &plain, device);
     assert_int_equal(host.live, 0);
-    host_deinit(&host);
+    ig_test_host_deinit(&host);
     return arena;
 }
 
@@ -182,7 +182,7 @@ static void levels_and_chains_give_what_one_step_after_the_other_gives(void **st
     expect_close(alone, want, &r.sum);
     expect_close(alone, want, &r.max);
     expect_close(alone, want, &r.last);
-    for (uint32_t threads = 2; threads <= HOST_MAX_THREADS; threads += 3) {
+    for (uint32_t threads = 2; threads <= IG_TEST_HOST_THREADS; threads += 3) {
         float *together = run(&ig_cpu_backend, &p, threads);
         assert_memory_equal(alone, together, p.arena_bytes);
         ig_free(&ig_heap, together);
@@ -207,7 +207,7 @@ static void simple(simple_step *s) {
                                       .offset = (uint64_t)i * ALIGNMENT,
                                       .desc = {IG_F32, IG_SHAPE(2, 3)},
                                       .stride = {3, 1},
-                                      .vary_dim = -1,
+                                      .dynamic_dim = -1,
                                       .alias = -1};
     s->step = (ig_step){.size = sizeof(ig_step),
                         .op = IG_OP_RMS_NORM,
@@ -223,10 +223,10 @@ typedef enum answer { TAKEN, REFUSED } answer;
 
 /* can_run() and compile() say the same, and a refusal makes no program. */
 static void expect_answer(const ig_backend *backend, const ig_step *step, answer want) {
-    test_host host;
+    ig_test_host host;
     ig_backend_device plain, *device;
     ig_backend_program *made = NULL;
-    host_init(&host, 1);
+    ig_test_host_init(&host, 1);
     assert_int_equal(trial_open(backend, &host, &plain, &device), IG_OK);
     assert_int_equal(backend->can_run(device, step), want == TAKEN);
     const ig_status status = backend->compile(device, step, 1, (ig_blob){0}, NULL, &made);
@@ -236,7 +236,7 @@ static void expect_answer(const ig_backend *backend, const ig_step *step, answer
     if (want == REFUSED) assert_non_null(strstr(ig_error_text(), backend->name));
     trial_close(backend, &plain, device);
     assert_int_equal(host.live, 0);
-    host_deinit(&host);
+    ig_test_host_deinit(&host);
 }
 
 static void attributes_that_are_newer_are_taken_only_while_they_are_zero(void **state) {
@@ -273,9 +273,9 @@ static void ops_and_dtypes_that_are_newer_are_refused(void **state) {
 
 static void null_takes_every_step_and_writes_nothing(void **state) {
     (void)state;
-    test_host host;
+    ig_test_host host;
     ig_backend_device plain, *device;
-    host_init(&host, 1);
+    ig_test_host_init(&host, 1);
     assert_int_equal(trial_open(&ig_null_backend, &host, &plain, &device), IG_OK);
     for (const case_table *const *table = case_tables; *table; table++)
         for (size_t i = 0; i < (*table)->count; i++) {
@@ -295,16 +295,16 @@ static void null_takes_every_step_and_writes_nothing(void **state) {
         }
     trial_close(&ig_null_backend, &plain, device);
     assert_int_equal(host.live, 0);
-    host_deinit(&host);
+    ig_test_host_deinit(&host);
 }
 
 static void null_counts_its_memory(void **state) {
     (void)state;
-    test_host host;
+    ig_test_host host;
     ig_backend_device plain, *device;
     ig_backend_buffer *buffers[2];
     ig_memory_stats stats;
-    host_init(&host, 1);
+    ig_test_host_init(&host, 1);
     assert_int_equal(trial_open(&ig_null_backend, &host, &plain, &device), IG_OK);
     for (uint64_t i = 0; i < 2; i++)
         assert_int_equal(ig_null_backend.buffer_alloc(device, 100, &buffers[i]), IG_OK);
@@ -319,7 +319,7 @@ static void null_counts_its_memory(void **state) {
     ig_null_backend.buffer_free(device, buffers[1]);
     trial_close(&ig_null_backend, &plain, device);
     assert_int_equal(host.live, 0);
-    host_deinit(&host);
+    ig_test_host_deinit(&host);
 }
 
 int main(void) {

@@ -15,7 +15,8 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "grad_cases.h"
+#include "conformance/cases.h"
+#include "graph/grad_rules.h"
 
 /*
  * Of 1 + |gradient|.  A difference of 2e-6 in x leaves, of a loss of the order of
@@ -28,6 +29,12 @@ static const double float_tolerance = 1e-4;
 
 enum { MAX_ELEMENTS = 256 };
 
+/* The device that is compared with the reference: that of INGOT_DEVICE, or the CPU. */
+static const char *device_under_test(void) {
+    const char *device = getenv("INGOT_DEVICE");
+    return device && *device ? device : "cpu";
+}
+
 /* ---- the inputs of a case ---- */
 
 typedef struct check {
@@ -37,6 +44,16 @@ typedef struct check {
     ig_dtype dtype;
     double x[GRAD_MAX_PARAMS][MAX_ELEMENTS];
 } check;
+
+typedef void case_fn(const grad_case *c);
+
+/* Every case of an op that has a gradient; CONFORMANCE_OP: of this op alone. */
+static void each_case(case_fn *fn) {
+    const char *only = getenv("CONFORMANCE_OP");
+    for (const case_table *const *t = case_tables; *t; t++)
+        for (const grad_case *c = (*t)->grads; c && c < (*t)->grads + (*t)->n_grads; c++)
+            if (ig_grad_flows(c->op) && (!only || strcmp(only, ig_op_name(c->op)) == 0)) fn(c);
+}
 
 static double draw(uint32_t param, int64_t i, double low, double high) {
     const uint32_t seed[2] = {param, 0x96ad};
@@ -148,14 +165,14 @@ static ig_tensor *weighed(const check *k, ig_tensor *y) {
     const int64_t n = ig_shape_count(ig_tensor_desc(y).shape);
     assert_true(n <= MAX_ELEMENTS);
     ig_tensor *weights = ig_slice(k->weights, 0, 0, n);
-    return ig_sum(ig_mul(ig_reshape(y, IG_SHAPE(n)), weights), NULL, 0, IG_DROP);
+    return ig_sum(ig_mul(ig_reshape(y, IG_SHAPE(n)), weights), NULL, 0, IG_DROP_DIM);
 }
 
 static void fail_case(const check *k, const char *words) {
     fail_msg("%s, %s: %s", ig_op_name(k->c->op), k->c->what, words);
 }
 
-/* Every call is step 0 anew, so that dropout drops the same elements. */
+/* Every call is step 0 again, so that dropout drops the same elements. */
 static double loss_of(check *k) {
     double loss = 0;
     ig_no_grad_begin(k->in.ctx);
@@ -164,7 +181,7 @@ static double loss_of(check *k) {
         fail_case(k, ig_error_text());
     ig_scope_end(k->in.ctx);
     ig_no_grad_end(k->in.ctx);
-    ig_step_set_count(k->in.ctx, 0);
+    ig_ctx_set_step_count(k->in.ctx, 0);
     return loss;
 }
 
@@ -172,7 +189,7 @@ static void backward(check *k) {
     ig_scope_begin(k->in.ctx);
     if (ig_backward(weighed(k, k->c->build(&k->in))) != IG_OK) fail_case(k, ig_error_text());
     ig_scope_end(k->in.ctx);
-    ig_step_set_count(k->in.ctx, 0);
+    ig_ctx_set_step_count(k->in.ctx, 0);
 }
 
 static double difference(check *k, int param, int64_t i) {
@@ -196,50 +213,53 @@ static void compare(const check *k, int param, int64_t i, double got, double wan
     fail_case(k, words);
 }
 
+static void compare_with_differences(const grad_case *c) {
+    check k;
+    double grad[MAX_ELEMENTS] = {0};
+    begin(&k, c, "ref", IG_F64);
+    backward(&k);
+    for (int p = 0; p < GRAD_MAX_PARAMS && c->params[p].used; p++) {
+        if (!ig_tensor_grad(k.in.p[p])) fail_case(&k, "a parameter has no gradient");
+        get(ig_tensor_grad(k.in.p[p]), grad);
+        const int64_t n = ig_shape_count(c->params[p].shape);
+        for (int64_t i = 0; i < n; i++) compare(&k, p, i, grad[i], difference(&k, p, i), tolerance);
+    }
+    end(&k);
+}
+
 static void gradients_are_what_central_differences_give(void **state) {
     (void)state;
-    for (const grad_case *c = grad_cases; c < grad_cases + grad_case_count; c++) {
-        check k;
-        double grad[MAX_ELEMENTS] = {0};
-        begin(&k, c, "ref", IG_F64);
-        backward(&k);
-        for (int p = 0; p < GRAD_MAX_PARAMS && c->params[p].used; p++) {
-            if (!ig_tensor_grad(k.in.p[p])) fail_case(&k, "a parameter has no gradient");
-            get(ig_tensor_grad(k.in.p[p]), grad);
-            const int64_t n = ig_shape_count(c->params[p].shape);
-            for (int64_t i = 0; i < n; i++)
-                compare(&k, p, i, grad[i], difference(&k, p, i), tolerance);
-        }
-        end(&k);
+    each_case(compare_with_differences);
+}
+
+static void compare_with_reference(const grad_case *c) {
+    check ref, device;
+    double want[MAX_ELEMENTS] = {0}, got[MAX_ELEMENTS] = {0};
+    begin(&ref, c, "ref", IG_F64);
+    begin(&device, c, device_under_test(), IG_F32);
+    backward(&ref);
+    backward(&device);
+    for (int p = 0; p < GRAD_MAX_PARAMS && c->params[p].used; p++) {
+        get(ig_tensor_grad(ref.in.p[p]), want);
+        get(ig_tensor_grad(device.in.p[p]), got);
+        const int64_t n = ig_shape_count(c->params[p].shape);
+        for (int64_t i = 0; i < n; i++) compare(&device, p, i, got[i], want[i], float_tolerance);
     }
+    end(&ref);
+    end(&device);
 }
 
 /* On whatever instruction set is asked for from outside. */
-static void cpu_in_float_gives_the_gradients_of_the_reference_in_double(void **state) {
+static void a_device_in_float_gives_the_gradients_of_the_reference_in_double(void **state) {
     (void)state;
-    for (const grad_case *c = grad_cases; c < grad_cases + grad_case_count; c++) {
-        check ref, cpu;
-        double want[MAX_ELEMENTS] = {0}, got[MAX_ELEMENTS] = {0};
-        begin(&ref, c, "ref", IG_F64);
-        begin(&cpu, c, "cpu", IG_F32);
-        backward(&ref);
-        backward(&cpu);
-        for (int p = 0; p < GRAD_MAX_PARAMS && c->params[p].used; p++) {
-            get(ig_tensor_grad(ref.in.p[p]), want);
-            get(ig_tensor_grad(cpu.in.p[p]), got);
-            const int64_t n = ig_shape_count(c->params[p].shape);
-            for (int64_t i = 0; i < n; i++) compare(&cpu, p, i, got[i], want[i], float_tolerance);
-        }
-        end(&ref);
-        end(&cpu);
-    }
+    each_case(compare_with_reference);
 }
 
 static void a_second_backward_adds_to_the_gradient(void **state) {
     (void)state;
     check k;
     double once[MAX_ELEMENTS] = {0}, twice[MAX_ELEMENTS] = {0};
-    begin(&k, &grad_cases[0], "ref", IG_F64);
+    begin(&k, cases_norm.grads, "ref", IG_F64);
     backward(&k);
     get(ig_tensor_grad(k.in.p[0]), once);
     backward(&k);
@@ -252,12 +272,13 @@ static void a_second_backward_adds_to_the_gradient(void **state) {
 static void every_gradient_rule_has_a_case(void **state) {
     (void)state;
     static const char *const rules[IG_OP_COUNT] = {
-#define IG_OP(ID, name, in_min, in_max, out_min, out_max, attrs, infer, grad, traits) #grad,
+#define IG_OP(ID, name, in_min, in_max, out_min, out_max, attrs, shape, grad, build, traits) #grad,
 #include "ingot/op.def"
     };
     for (int op = 0; op < IG_OP_COUNT; op++) {
         bool covered = strcmp(rules[op], "none") == 0 || strcmp(rules[op], "refuse") == 0;
-        for (size_t i = 0; i < grad_case_count; i++) covered |= (int)grad_cases[i].op == op;
+        for (const case_table *const *t = case_tables; *t; t++)
+            for (size_t i = 0; i < (*t)->n_grads; i++) covered |= (int)(*t)->grads[i].op == op;
         if (!covered) fail_msg("%s has a gradient rule but no case", ig_op_name((uint32_t)op));
     }
 }
@@ -266,7 +287,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_gradient_rule_has_a_case),
         cmocka_unit_test(gradients_are_what_central_differences_give),
-        cmocka_unit_test(cpu_in_float_gives_the_gradients_of_the_reference_in_double),
+        cmocka_unit_test(a_device_in_float_gives_the_gradients_of_the_reference_in_double),
         cmocka_unit_test(a_second_backward_adds_to_the_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

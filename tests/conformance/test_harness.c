@@ -93,7 +93,7 @@ static ig_status compile_with(fault which, ig_backend_device *device, const ig_s
     return IG_OK;
 }
 
-/* A backend's compile() is told nothing of its backend: each fault has one of its own. */
+/* A backend's compile() does not learn which backend it is: each fault has one of its own. */
 #define COMPILE(name, which)                                                                \
     static ig_status name(ig_backend_device *device, const ig_step *steps, uint32_t count,  \
                           ig_blob saved, ig_progress *progress, ig_backend_program **out) { \

@@ -1,12 +1,14 @@
 /*
  * Every case of every op: the reference in float against itself in double, then
- * the CPU backend with each instruction set that this machine has.
+ * the CPU backend with each instruction set that this machine has, then the other
+ * backends of backends.def.  CONFORMANCE_OP: of this op alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -14,11 +16,14 @@
 #include "conformance/cases.h"
 #include "conformance/harness.h"
 
-extern const ig_backend ig_cpu_backend;
+#define IG_BACKEND(name) extern const ig_backend ig_##name##_backend;
+#include "backend/backends.def"
 
 static const char *const isas[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx", "amx-emulated"};
 
 static bool is_step(int op) {
+    const char *only = getenv("CONFORMANCE_OP");
+    if (only && strcmp(only, ig_op_name((uint32_t)op)) != 0) return false;
     return op != IG_OP_CUSTOM && !(ig_op_find((uint32_t)op)->traits & IG_VIEWS);
 }
 
@@ -51,7 +56,7 @@ static void check(const conformance *c, ig_dtype everywhere) {
     assert_int_equal(c->all.failed, 0);
     assert_int_equal(c->leaked, 0);
     assert_true(c->claimed != 0);
-    assert_int_equal(c->claimed & ~c->shown, 0);
+    if (!getenv("CONFORMANCE_OP")) assert_int_equal(c->claimed & ~c->shown, 0);
 }
 
 /* Cases of more elements may be left to others: those of large products take minutes under
@@ -61,9 +66,12 @@ static int64_t most_elements(void) {
     return most ? atoll(most) : 0;
 }
 
-/* The reference and the CPU backend with each instruction set, through all cases together. */
+enum { MOST_OTHERS = 16 };
+
+/* The reference, the CPU backend with each instruction set, and other backends, through all cases
+ * together. */
 static struct {
-    conformance_subject subjects[1 + COUNT(isas)];
+    conformance_subject subjects[1 + COUNT(isas) + MOST_OTHERS];
     char names[1 + COUNT(isas)][32];
     size_t count;
 } all;
@@ -82,6 +90,30 @@ static void open_cpu(const char *isa) {
     all.count++;
 }
 
+/* Vulkan has a test of its own, and null computes nothing. */
+static bool is_other(const ig_backend *backend) {
+    static const char *const known[] = {"cpu", "ref", "vulkan", "null"};
+    for (size_t i = 0; i < COUNT(known); i++)
+        if (strcmp(backend->name, known[i]) == 0) return false;
+    return true;
+}
+
+static void open_others(void) {
+    static const ig_backend *const backends[] = {
+#define IG_BACKEND(name) &ig_##name##_backend,
+#include "backend/backends.def"
+    };
+    for (size_t i = 0; i < COUNT(backends) && all.count < COUNT(all.subjects); i++) {
+        if (!is_other(backends[i])) continue;
+        const ig_status status =
+            conformance_open(&all.subjects[all.count], backends[i]->name, backends[i]);
+        if (status == IG_OK)
+            all.count++;
+        else
+            printf("%s skipped: %s\n", backends[i]->name, ig_error_text());
+    }
+}
+
 /* Of a set that was asked for from outside, that one alone: the reference was run without. */
 static int run_all(void **state) {
     (void)state;
@@ -95,8 +127,11 @@ static int run_all(void **state) {
     for (size_t i = 0; i < COUNT(isas); i++)
         if (!asked || strcmp(only, isas[i]) == 0) open_cpu(isas[i]);
     if (!asked) unsetenv("INGOT_ISA");
+    if (!asked) open_others();
     conformance_run_all(all.subjects, all.count,
-                        (conformance_options){.out = stdout, .most_elements = most_elements()});
+                        (conformance_options){.out = stdout,
+                                              .op = getenv("CONFORMANCE_OP"),
+                                              .most_elements = most_elements()});
     return 0;
 }
 
@@ -121,11 +156,23 @@ static void cpu_agrees_with_the_reference_on_every_instruction_set(void **state)
     if (sets == 0) skip(); /* a set was asked for that this machine lacks */
 }
 
+static void other_backends_agree_with_the_reference_in_what_they_run(void **state) {
+    (void)state;
+    for (size_t i = 0; i < all.count; i++) {
+        const conformance *c = &all.subjects[i].result;
+        if (!is_other(all.subjects[i].backend)) continue;
+        assert_int_equal(c->all.failed, 0);
+        assert_int_equal(c->leaked, 0);
+        if (!getenv("CONFORMANCE_OP")) assert_true(c->all.passed > 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_has_a_case_and_a_tolerance_with_a_reason),
         cmocka_unit_test(reference_in_float_agrees_with_itself_in_double),
         cmocka_unit_test(cpu_agrees_with_the_reference_on_every_instruction_set),
+        cmocka_unit_test(other_backends_agree_with_the_reference_in_what_they_run),
     };
     return cmocka_run_group_tests(tests, run_all, NULL);
 }

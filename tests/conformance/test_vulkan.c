@@ -11,14 +11,14 @@
 
 #include <cmocka.h>
 
+#include "backend/standalone_host.h"
 #include "conformance/cases.h"
 #include "conformance/harness.h"
-#include "conformance/conformance_host.h"
 
 extern const ig_backend ig_vulkan_backend;
 
 /* A GPU may take subnormal numbers for 0, and so be wrong by less than this. */
-static double least_of(const test_host *host) {
+static double least_of(const ig_test_host *host) {
     ig_backend_device *device;
     ig_device_info info = {.struct_size = sizeof info};
     assert_int_equal(ig_vulkan_backend.open(&host->base, 0, &device), IG_OK);
@@ -29,12 +29,12 @@ static double least_of(const test_host *host) {
 
 static void every_case_agrees_with_the_reference(void **state) {
     (void)state;
-    test_host host;
+    ig_test_host host;
     conformance c;
-    host_init(&host, 1);
+    ig_test_host_init(&host, 1);
     if (!ig_vulkan_backend.is_available(&host.base)) {
         printf("vulkan: skipped: %s\n", ig_error_text());
-        host_deinit(&host);
+        ig_test_host_deinit(&host);
         skip();
     }
     const char *most = getenv("CONFORMANCE_MOST"); /* elements of a case */
@@ -45,7 +45,7 @@ static void every_case_agrees_with_the_reference(void **state) {
                                         .one_device = true,
                                         .once = getenv("CONFORMANCE_ONCE") != NULL,
                                         .most_elements = most ? atoll(most) : 0};
-    host_deinit(&host);
+    ig_test_host_deinit(&host);
     assert_int_equal(conformance_run(&ig_vulkan_backend, loudly, &c), IG_OK);
     assert_int_equal(c.all.failed, 0);
     assert_int_equal(c.leaked, 0);

@@ -1,6 +1,6 @@
 /*
- * An activation that Vulkan's product does along with it is, to the last bit, the
- * step by itself behind the product: with every kernel for products.  Skipped without
+ * An activation fused into a Vulkan matmul is bit-exact with the activation as a step
+ * of its own: for every matmul kernel.  Skipped without
  * a device.
  */
 #include <math.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "conformance/conformance_host.h"
+#include "backend/standalone_host.h"
 
 extern const ig_backend ig_vulkan_backend;
 
@@ -25,10 +25,13 @@ static const struct {
     int64_t rows, k, columns;
     ig_dtype weights;
 } products[] = {
-    {"matvec", 3, 96, 80, IG_F32},           {"matvec of halves", 1, 256, 200, IG_F16},
-    {"matmul_small", 32, 48, 100, IG_F32},   {"matmul", 40, 1100, 90, IG_F32},
-    {"matmul_wide", 520, 64, 520, IG_F32},   {"matmul_wide in parts", 128, 2048, 256, IG_F32},
-    {"matmul_matrix", 64, 256, 256, IG_F16},
+    {"matvec", 3, 96, 80, IG_F32},
+    {"matvec of f16", 1, 256, 200, IG_F16},
+    {"matmul_small", 32, 48, 100, IG_F32},
+    {"matmul", 40, 1100, 90, IG_F32},
+    {"matmul_wide", 520, 64, 520, IG_F32},
+    {"matmul_wide in parts", 128, 2048, 256, IG_F32},
+    {"matmul_coopmat", 64, 256, 256, IG_F16},
 };
 
 static const struct {
@@ -47,7 +50,7 @@ enum { PRODUCTS = sizeof products / sizeof products[0] };
 enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
 enum { GIVEN = IG_ARENA + 1, WEIGHTS, BUFFERS, MOST = 1 << 19 }; /* elements of an operand */
 
-/* The sum is made at 0 of the arena, and behind it what an activation by itself makes of it. */
+/* The sum is at 0 of the arena, and after it the result of the activation by itself. */
 typedef struct pair {
     ig_operand product[4], element[2];
     ig_attrs_matmul attrs;
@@ -61,7 +64,7 @@ static ig_operand packed(uint32_t value, uint32_t buffer, uint64_t offset, ig_dt
                     .buffer = buffer,
                     .offset = offset,
                     .desc = {dtype, shape},
-                    .vary_dim = -1,
+                    .dynamic_dim = -1,
                     .alias = -1};
     int64_t stride = 1;
     for (int d = shape.rank; d-- > 0; stride *= shape.dim[d]) o.stride[d] = stride;
@@ -110,12 +113,12 @@ static void run(ig_backend_device *device, const ig_step *step, ig_backend_buffe
 /* Sums of about 1, of either sign. */
 static void fill(ig_backend_device *device, ig_backend_buffer *buffer, ig_dtype dtype, int64_t k) {
     static float numbers[MOST];
-    static uint16_t halves[MOST];
+    static uint16_t f16[MOST];
     for (size_t i = 0; i < MOST; i++) {
         numbers[i] = sinf((float)i) * 2 / sqrtf((float)k);
-        halves[i] = (uint16_t)(0x2c00 + i * 40503 % 0x0800 + (i * 7 / 3 % 2 == 0 ? 0x8000 : 0));
+        f16[i] = (uint16_t)(0x2c00 + i * 40503 % 0x0800 + (i * 7 / 3 % 2 == 0 ? 0x8000 : 0));
     }
-    assert_int_equal(dtype == IG_F16 ? vk->write(device, buffer, 0, halves, sizeof halves)
+    assert_int_equal(dtype == IG_F16 ? vk->write(device, buffer, 0, f16, sizeof f16)
                                      : vk->write(device, buffer, 0, numbers, sizeof numbers),
                      IG_OK);
 }
@@ -140,20 +143,19 @@ static void compare(ig_backend_device *device, size_t i, size_t a) {
     assert_int_equal(vk->read(device, buffers[IG_ARENA], 0, with, bytes), IG_OK);
     for (size_t j = 0; j < count; j++)
         if (memcmp(&with[j], &behind[j], sizeof with[j]) != 0)
-            fail_msg("%s, %s: element %zu is %.9g with the product, %.9g behind it",
-                     products[i].kernel, ig_op_name(activations[a].op), j, (double)with[j],
-                     (double)behind[j]);
+            fail_msg("%s, %s: element %zu is %.9g fused, %.9g by itself", products[i].kernel,
+                     ig_op_name(activations[a].op), j, (double)with[j], (double)behind[j]);
     for (int b = 0; b < BUFFERS; b++) vk->buffer_free(device, buffers[b]);
 }
 
-static void an_activation_with_a_product_is_the_step_behind_it(void **state) {
+static void an_activation_fused_into_a_matmul_equals_its_own_step(void **state) {
     (void)state;
-    test_host host;
+    ig_test_host host;
     ig_backend_device *device;
-    host_init(&host, 1);
+    ig_test_host_init(&host, 1);
     if (!vk->is_available(&host.base)) {
         printf("vulkan: skipped: %s\n", ig_error_text());
-        host_deinit(&host);
+        ig_test_host_deinit(&host);
         skip();
     }
     assert_int_equal(vk->open(&host.base, 0, &device), IG_OK);
@@ -162,12 +164,12 @@ static void an_activation_with_a_product_is_the_step_behind_it(void **state) {
     vk->close(device);
     assert_int_equal(host.live, 0);
     assert_int_equal(host.warnings, 0);
-    host_deinit(&host);
+    ig_test_host_deinit(&host);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_activation_with_a_product_is_the_step_behind_it),
+        cmocka_unit_test(an_activation_fused_into_a_matmul_equals_its_own_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

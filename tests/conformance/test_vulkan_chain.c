@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "backend/vulkan/program/chain.h"
+#include "backend/standalone_host.h"
 #include "backend/vulkan/host/vk_device.h"
+#include "backend/vulkan/program/chain.h"
 #include "backend/vulkan/spirv/spirv.h"
-#include "conformance/conformance_host.h"
 
 extern const ig_backend ig_vulkan_backend;
 
@@ -26,7 +26,7 @@ enum { ROWS = 5, COLUMNS = 103, N = ROWS * COLUMNS, MOST_STEPS = 12, VALUES = 16
 
 /* Steps on values that lie side by side in one buffer, and what they are compiled on. */
 typedef struct net {
-    test_host host;
+    ig_test_host host;
     ig_backend_device *device;
     ig_backend_buffer *buffer;
     ig_operand operands[MOST_STEPS][3];
@@ -38,10 +38,10 @@ typedef struct net {
 
 static void net_open(net *n) {
     *n = (net){0};
-    host_init(&n->host, 2);
+    ig_test_host_init(&n->host, 2);
     if (!vk->is_available(&n->host.base)) {
         printf("vulkan: skipped: %s\n", ig_error_text());
-        host_deinit(&n->host);
+        ig_test_host_deinit(&n->host);
         skip();
     }
     assert_int_equal(vk->open(&n->host.base, 0, &n->device), IG_OK);
@@ -53,7 +53,7 @@ static void net_close(net *n) {
     vk->close(n->device);
     assert_int_equal(n->host.live, 0);
     assert_int_equal(n->host.warnings, 0); /* of the validation layer */
-    host_deinit(&n->host);
+    ig_test_host_deinit(&n->host);
 }
 
 /* Value number `value`, as rows of columns. */
@@ -62,7 +62,7 @@ static ig_operand whole(uint32_t value) {
                         .offset = (uint64_t)value * N * sizeof(float),
                         .desc = {IG_F32, IG_SHAPE(ROWS, COLUMNS)},
                         .stride = {COLUMNS, 1},
-                        .vary_dim = -1,
+                        .dynamic_dim = -1,
                         .kind = IG_KIND_LOCAL,
                         .alias = -1};
 }
@@ -95,7 +95,7 @@ static void add(net *n, ig_op op, uint32_t level, uint32_t chain, ig_operand a, 
                             .out = o + inputs};
 }
 
-/* Numbers of all sizes and both signs, and those that are none. */
+/* Numbers of all sizes and both signs, infinities and NaN. */
 static void fill(float *x) {
     static const uint32_t odd[] = {0x7fc00000, 0x7f800000, 0xff800000, 0x80000000, 0x00000001,
                                    0x807fffff, 0x7f7fffff, 0x00800000, 0x42b17218, 0xc2ce8ed0};
@@ -287,7 +287,7 @@ static void free_idle(const ig_host *host) {
 }
 
 /* A buffer that was given back may come again by the same name, elsewhere. */
-static void buffers_that_come_again_are_looked_at_anew(void **state) {
+static void buffers_used_again_are_checked_again(void **state) {
     (void)state;
     enum { TURNS = 12 };
     static float in[N], out[N];
@@ -320,8 +320,8 @@ static void buffers_that_come_again_are_looked_at_anew(void **state) {
 /* ---- extents from slots ---- */
 
 static ig_operand varying(ig_operand o, uint16_t slot) {
-    o.vary_dim = 0;
-    o.vary_slot = slot;
+    o.dynamic_dim = 0;
+    o.dynamic_slot = slot;
     return o;
 }
 
@@ -371,7 +371,7 @@ static void other_extents_from_slots_are_refused(void **state) {
     add(&n, IG_OP_ADD, 0, 0, varying(whole(0), 1), varying(whole(1), 2), varying(whole(6), 1));
     add(&n, IG_OP_NEG, 0, 0, varying(whole(0), 1), whole(0), whole(6));
     add(&n, IG_OP_NEG, 0, 0, varying(whole(0), 1), whole(0), varying(whole(6), 1));
-    n.operands[2][0].vary_dim = 1;
+    n.operands[2][0].dynamic_dim = 1;
     add(&n, IG_OP_SOFTMAX, 0, 0, varying(whole(0), 1), whole(0), varying(whole(6), 1));
     for (uint32_t i = 0; i < n.count; i++) assert_false(vk->can_run(n.device, &n.steps[i]));
     net_close(&n);
@@ -400,7 +400,7 @@ static void shaders_that_are_written_are_valid(void **state) {
         printf("vulkan: skipped: spirv-val is not installed\n");
         skip();
     }
-    host_init(&n.host, 1);
+    ig_test_host_init(&n.host, 1);
     n.count = 0;
     add(&n, IG_OP_SCALE, 0, 0, whole(0), whole(0), whole(6));
     add(&n, IG_OP_SUB, 0, 0, whole(6), with_strides(1, 1, ROWS), whole(7));
@@ -415,18 +415,18 @@ static void shaders_that_are_written_are_valid(void **state) {
         n.host.base.free(&n.host.base, shader.words);
     }
     assert_int_equal(n.host.live, 0);
-    host_deinit(&n.host);
+    ig_test_host_deinit(&n.host);
 }
 
-/* glslc leaves no names in modules that it optimises; a body may be too long. */
+/* glslc leaves no names in modules that it optimizes; a body may be too long. */
 static void what_cannot_be_written_is_a_status(void **state) {
     (void)state;
     enum { TOO_MANY = 2000 };
     static spv_writer w;
-    test_host host;
+    ig_test_host host;
     uint32_t *words = NULL;
     size_t count;
-    host_init(&host, 1);
+    ig_test_host_init(&host, 1);
     spv_begin(&w, &vk_shaders[VK_SHADER_elementwise], "chain(");
     assert_int_equal(spv_finish(&w, &host.base, &words, &count), IG_ERR_UNSUPPORTED);
     assert_non_null(strstr(ig_error_text(), "writing a shader from elementwise: chain("));
@@ -439,7 +439,7 @@ static void what_cannot_be_written_is_a_status(void **state) {
     assert_int_equal(spv_finish(&w, &host.base, &words, &count), IG_ERR_UNSUPPORTED);
     assert_non_null(strstr(ig_error_text(), "too long"));
     assert_int_equal(host.live, 0);
-    host_deinit(&host);
+    ig_test_host_deinit(&host);
 }
 
 int main(void) {
@@ -450,7 +450,7 @@ int main(void) {
         cmocka_unit_test(long_chains_are_cut),
         cmocka_unit_test(barriers_stand_only_where_a_hazard_is),
         cmocka_unit_test(a_replay_records_nothing),
-        cmocka_unit_test(buffers_that_come_again_are_looked_at_anew),
+        cmocka_unit_test(buffers_used_again_are_checked_again),
         cmocka_unit_test(extents_come_from_slots_and_nothing_is_recorded_again),
         cmocka_unit_test(other_extents_from_slots_are_refused),
         cmocka_unit_test(shaders_that_are_written_are_valid),

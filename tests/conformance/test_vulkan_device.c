@@ -12,23 +12,23 @@
 
 #include <cmocka.h>
 
-#include "conformance/conformance_host.h"
+#include "backend/standalone_host.h"
 
 extern const ig_backend ig_vulkan_backend;
 
 static const ig_backend *const vk = &ig_vulkan_backend;
 
 typedef struct session {
-    test_host host; /* first: trace() gets its address */
+    ig_test_host host; /* first: trace() gets its address */
     ig_backend_device *device;
     uint32_t traced; /* calls of trace() */
 } session;
 
 static void open_device(session *s) {
-    host_init(&s->host, 2);
+    ig_test_host_init(&s->host, 2);
     if (!vk->is_available(&s->host.base)) {
         printf("vulkan: skipped: %s\n", ig_error_text());
-        host_deinit(&s->host);
+        ig_test_host_deinit(&s->host);
         skip();
     }
     assert_int_equal(vk->open(&s->host.base, 0, &s->device), IG_OK);
@@ -39,18 +39,18 @@ static void close_device(session *s) {
     vk->close(s->device);
     assert_int_equal(s->host.live, 0);
     assert_int_equal(s->host.warnings, 0);
-    host_deinit(&s->host);
+    ig_test_host_deinit(&s->host);
 }
 
 /* ---- drivers ---- */
 
-/* A list of drivers that the loader is told to use instead of the machine's. */
+/* A list of drivers for the loader to use instead of the machine's. */
 static void with_drivers(const char *list, const char *words) {
-    test_host host;
+    ig_test_host host;
     ig_backend_device *device = NULL;
     static const char *const names[] = {"VK_ICD_FILENAMES", "VK_DRIVER_FILES"};
     char *before[2];
-    host_init(&host, 1);
+    ig_test_host_init(&host, 1);
     for (int i = 0; i < 2; i++) {
         const char *value = getenv(names[i]);
         before[i] = value ? strdup(value) : NULL;
@@ -69,7 +69,7 @@ static void with_drivers(const char *list, const char *words) {
             unsetenv(names[i]);
         free(before[i]);
     }
-    host_deinit(&host);
+    ig_test_host_deinit(&host);
 }
 
 static void without_a_driver_it_is_not_available_and_says_why(void **state) {
@@ -93,12 +93,12 @@ static void a_driver_that_cannot_be_loaded_is_as_none(void **state) {
 
 static void a_filter_that_no_device_meets_leaves_none(void **state) {
     (void)state;
-    test_host host;
-    host_init(&host, 1);
+    ig_test_host host;
+    ig_test_host_init(&host, 1);
     setenv("INGOT_VULKAN_DEVICE", "no such device", 1);
     assert_int_equal(vk->count(&host.base), 0);
     unsetenv("INGOT_VULKAN_DEVICE");
-    host_deinit(&host);
+    ig_test_host_deinit(&host);
 }
 
 static void a_device_is_found_by_a_part_of_its_name(void **state) {
@@ -194,7 +194,7 @@ static void make_sgd(step_of_sgd *s) {
                                       .buffer = 1 + (uint32_t)i % 2,
                                       .desc = {IG_F32, IG_SHAPE(N)},
                                       .stride = {1},
-                                      .vary_dim = -1,
+                                      .dynamic_dim = -1,
                                       .alias = i == 2 ? 0 : -1};
     s->step = (ig_step){.size = sizeof(ig_step),
                         .op = IG_OP_SGD,
@@ -249,7 +249,7 @@ static void runs_copies_and_slots_keep_their_order(void **state) {
 }
 
 /* Also where the host does not see them, and runs bring them along because they were read before:
- * reads of other places, writes and runs that nobody asks about come in between. */
+ * reads of other places, writes, and runs whose results are not read come in between. */
 static void a_few_bytes_are_those_of_the_last_run(void **state) {
     (void)state;
     enum { RUNS = 40 };
@@ -413,7 +413,7 @@ static void a_kernel_reaches_beyond_the_range_of_a_binding(void **state) {
     for (int i = 0; i < 2; i++)
         operands[i] = (ig_operand){.desc = {IG_F32, IG_SHAPE(COUNT)},
                                    .stride = {1},
-                                   .vary_dim = -1,
+                                   .dynamic_dim = -1,
                                    .kind = IG_KIND_LOCAL,
                                    .alias = i == 1 ? 0 : -1};
     const ig_step step = {.size = sizeof step,

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "conformance/conformance_host.h"
+#include "backend/standalone_host.h"
 
 extern const ig_backend ig_vulkan_backend;
 
@@ -23,7 +23,7 @@ enum { N = 1000 };
 
 /* exp, and neg of that */
 typedef struct net {
-    test_host host;
+    ig_test_host host;
     ig_backend_device *device;
     ig_backend_buffer *buffer; /* three values */
     ig_operand operands[4];
@@ -43,10 +43,10 @@ static void clear_fault(void) {
 }
 
 static void skip_without_device(void) {
-    test_host host;
-    host_init(&host, 1);
+    ig_test_host host;
+    ig_test_host_init(&host, 1);
     const bool there = vk->is_available(&host.base);
-    host_deinit(&host);
+    ig_test_host_deinit(&host);
     if (there) return;
     printf("vulkan: skipped: %s\n", ig_error_text());
     skip();
@@ -56,14 +56,14 @@ static void init(net *n, const char *fault) {
     static const int from[] = {0, 1, 1, 2}; /* the values of in, out, in, out */
     skip_without_device();
     *n = (net){0};
-    host_init(&n->host, 2);
+    ig_test_host_init(&n->host, 2);
     set_fault(fault);
     for (int i = 0; i < 4; i++)
         n->operands[i] = (ig_operand){.value = (uint32_t)from[i],
                                       .offset = (uint64_t)from[i] * N * sizeof(float),
                                       .desc = {IG_F32, IG_SHAPE(N)},
                                       .stride = {1},
-                                      .vary_dim = -1,
+                                      .dynamic_dim = -1,
                                       .kind = IG_KIND_LOCAL,
                                       .alias = -1};
     for (int i = 0; i < 2; i++)
@@ -80,7 +80,7 @@ static void deinit(net *n) {
     if (n->device) vk->close(n->device);
     assert_int_equal(n->host.live, 0);
     assert_int_equal(n->host.warnings, 0); /* of the validation layer */
-    host_deinit(&n->host);
+    ig_test_host_deinit(&n->host);
     clear_fault();
 }
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "conformance/conformance_host.h"
+#include "backend/standalone_host.h"
 
 extern const ig_backend ig_vulkan_backend;
 
@@ -40,7 +40,7 @@ static ig_operand operand(const steps_of_join *j, uint32_t value, int64_t rows, 
                         .offset = j->at[value],
                         .desc = {IG_F32, IG_SHAPE(rows, columns)},
                         .stride = {columns, 1},
-                        .vary_dim = -1,
+                        .dynamic_dim = -1,
                         .alias = -1};
 }
 
@@ -104,13 +104,13 @@ static float error_of(const float *got, const float *want, size_t count) {
 static const float most_error = 1e-6f;
 
 /* The device, or the test is skipped. */
-static ig_backend_device *open_device(test_host *host, ig_backend_buffer *buffers[2]) {
+static ig_backend_device *open_device(ig_test_host *host, ig_backend_buffer *buffers[2]) {
     ig_backend_device *device;
     static float given[ARENA / sizeof(float)];
-    host_init(host, 1);
+    ig_test_host_init(host, 1);
     if (!vk->is_available(&host->base)) {
         printf("vulkan: skipped: %s\n", ig_error_text());
-        host_deinit(host);
+        ig_test_host_deinit(host);
         skip();
     }
     assert_int_equal(vk->open(&host->base, 0, &device), IG_OK);
@@ -121,18 +121,18 @@ static ig_backend_device *open_device(test_host *host, ig_backend_buffer *buffer
     return device;
 }
 
-static void close_device(test_host *host, ig_backend_device *device,
+static void close_device(ig_test_host *host, ig_backend_device *device,
                          ig_backend_buffer *buffers[2]) {
     for (int i = 0; i < 2; i++) vk->buffer_free(device, buffers[i]);
     vk->close(device);
     assert_int_equal(host->live, 0);
     assert_int_equal(host->warnings, 0);
-    host_deinit(host);
+    ig_test_host_deinit(host);
 }
 
 /* All steps at once and one by one leave the same value `last`, and also `also` if that is one. */
 static void compare(const uint64_t at[VALUES], uint32_t last_op, uint32_t also) {
-    test_host host;
+    ig_test_host host;
     ig_backend_buffer *buffers[2];
     steps_of_join j;
     static float once[ARENA / sizeof(float)], single[ARENA / sizeof(float)];
@@ -189,7 +189,7 @@ static void a_value_that_is_made_next_to_the_product_is_waited_for(void **state)
 /* Both work the norm out for themselves; that one of them stores it is nothing to the other. */
 static void products_of_one_norm_do_not_wait_for_each_other(void **state) {
     (void)state;
-    test_host host;
+    ig_test_host host;
     ig_backend_buffer *buffers[2];
     ig_device_counters counters;
     steps_of_join j;

@@ -1,4 +1,4 @@
-/* checks.h - what most tests of the program ask of a run.  Include it behind cmocka.h. */
+/* checks.h - common checks of a program run. Include it after cmocka.h. */
 #ifndef IG_TESTS_CHECKS_H
 #define IG_TESTS_CHECKS_H
 
@@ -6,7 +6,7 @@
 
 #include "program.h"
 
-/* The code and a phrase on stderr; nothing on stdout.  Frees the result. */
+/* Checks the exit code and a phrase on stderr, with nothing on stdout. Frees the result. */
 static inline void check_error(program_result result, int code, const char *words) {
     if (result.code != code || !strstr(result.err, words))
         fail_msg("exit %d (wanted %d), stderr '%s' (wanted '%s')", result.code, code, result.err,

@@ -9,7 +9,7 @@
 
 enum { ARGS_MAX = 64, SECONDS_MAX = 300 };
 
-/* The variables that change what ingot prints; a test that wants one sets it itself. */
+/* Variables that change the output of ingot; a test that needs one sets it. */
 static const char *const cleared[] = {
     "NO_COLOR",      "CLICOLOR_FORCE", "INGOT_DEVICE",         "RM_DEVICE",
     "INGOT_THREADS", "COLUMNS",        "INGOT_TEST_FAIL_ALLOC"};
@@ -22,7 +22,7 @@ static void become(const char *path, const char *const *args, const program_opti
     }
     char *argv[ARGS_MAX] = {(char *)path};
     for (int i = 0; args[i] && i < ARGS_MAX - 2; i++) argv[i + 1] = (char *)args[i];
-    alarm(SECONDS_MAX); /* stays set across exec: nothing hangs for ever */
+    alarm(SECONDS_MAX); /* kept across exec: nothing hangs forever */
     execv(path, argv);
     _exit(127);
 }

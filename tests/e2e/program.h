@@ -1,5 +1,5 @@
 /*
- * program.h - runs a program from outside, and keeps what it said.
+ * program.h - runs a program and collects its output.
  */
 #ifndef IG_TESTS_PROGRAM_H
 #define IG_TESTS_PROGRAM_H
@@ -12,23 +12,23 @@ typedef struct program_result {
     char *out, *err;
 } program_result;
 
-/* How to start it; zero is plain. */
+/* How to start it; zero: defaults. */
 typedef struct program_options {
-    const char *const *env; /* "NAME=value", added to ours; NULL at the end */
-    int out_fd, err_fd;     /* above 0: goes there, and is not kept */
-    int in_fd;              /* above 0: standard input comes from there */
+    const char *const *env; /* "NAME=value", added to the test's environment; NULL at the end */
+    int out_fd, err_fd;     /* above 0: the stream goes there and is not collected */
+    int in_fd;              /* above 0: standard input */
 } program_options;
 
-/* `args` ends with NULL and does not begin with the program's name. */
+/* `args` ends with NULL and does not include the program's name. */
 program_result program_run(const char *path, const char *const *args,
                            const program_options *options);
 void program_free(program_result *result);
 
-/* Starts it and does not wait; the caller does. */
+/* Starts it without waiting; the caller waits. */
 pid_t program_start(const char *path, const char *const *args, const program_options *options);
-int program_wait(pid_t pid); /* the code, as above */
+int program_wait(pid_t pid); /* exit code, as in program_result */
 
-/* All bytes up to the end of the file; the caller frees.  A final 0 is added. */
+/* Reads to the end of the file; the caller frees. Appends a 0. */
 char *program_read_all(int fd, size_t *out_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* results.h - what a run prints with --json.  Include it behind cmocka.h. */
+/* results.h - parses the output of --json. Include it after cmocka.h. */
 #ifndef IG_TESTS_RESULTS_H
 #define IG_TESTS_RESULTS_H
 
@@ -6,7 +6,7 @@
 
 #include "program.h"
 
-/* Of a run that went well; frees the result. */
+/* The JSON of a successful run; frees the result. */
 static inline json_t *json_of(program_result result, const char *schema) {
     if (result.code != 0) fail_msg("exit %d: %s", result.code, result.err);
     json_error_t error;
@@ -19,7 +19,7 @@ static inline json_t *json_of(program_result result, const char *schema) {
 
 static inline double real_at(const json_t *root, const char *object, const char *key) {
     const json_t *value = json_object_get(json_object_get(root, object), key);
-    if (!json_is_number(value)) fail_msg("%s.%s is no number", object, key);
+    if (!json_is_number(value)) fail_msg("%s.%s is not a number", object, key);
     return json_number_value(value);
 }
 

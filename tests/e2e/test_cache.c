@@ -1,7 +1,7 @@
 /*
- * The compile cache from outside: compiled once whoever asks, found again wherever
- * it is copied to, missed for every input that changed and for no other reason, and
- * whole whenever somebody is killed.
+ * The compile cache as seen by processes: compiled once for all of them, valid after being copied
+ * elsewhere, missed for every changed input and for no other reason, and complete whenever a
+ * process is killed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@
 
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* A folder with two models, one a step further than the other. */
+/* A folder with two models, one trained one step more than the other. */
 typedef struct fixture {
     char directory[256], model[PATH_BYTES], other[PATH_BYTES];
 } fixture;
@@ -100,7 +100,7 @@ static int64_t cached(const json_t *r, const char *key) {
     return json_integer_value(json_object_get(json_object_get(r, "compile_cache"), key));
 }
 
-/* A cache of its own for a test, empty. */
+/* Creates an empty cache for a test. */
 static const char *fresh(const fixture *f, const char *name, char out[PATH_BYTES]) {
     shell("rm -rf %s", in_folder(f, name, out));
     return out;
@@ -108,7 +108,7 @@ static const char *fresh(const fixture *f, const char *name, char out[PATH_BYTES
 
 /* ---- hits ---- */
 
-/* Where the first event of this name stands in the report; -1: nowhere. */
+/* Index of the first event of this name in the report; -1: none. */
 static int event_at(const json_t *report, const char *name) {
     size_t i;
     const json_t *event;
@@ -166,7 +166,7 @@ static void neither_home_nor_host_nor_folder_is_part_of_a_key(void **state) {
 
 /* ---- misses ---- */
 
-/* The inputs that `cache why` names for the last used entry. */
+/* Asserts that `cache why` names the input for the most recently used entry. */
 static void assert_named(const char *cache, const char *name) {
     json_t *why = json_with(cache, NULL, ARGS("cache", "why", "--json"));
     const json_t *differ = json_object_get(why, "differ");
@@ -211,7 +211,7 @@ static void every_input_that_changed_is_a_miss_that_why_names(void **state) {
     }
 }
 
-/* A llama whose matrices are of the type, as a GGUF file. */
+/* Creates a llama GGUF file with matrices of this type. */
 static const char *make_llama(const fixture *f, ig_dtype type, char path[PATH_BYTES]) {
     char name[32];
     snprintf(name, sizeof name, "%s.gguf", ig_dtype_name(type));
@@ -226,7 +226,7 @@ static void one_bit_of_a_weight_is_a_miss_that_why_names(void **state) {
     fresh(f, "cache", cache);
     make_llama(f, IG_F32, model);
     json_decref(json_with(cache, NULL, ARGS(GENERATE(model))));
-    FILE *file = fopen(model, "r+b"); /* the last bytes are of the last matrix */
+    FILE *file = fopen(model, "r+b"); /* the last bytes belong to the last matrix */
     fseek(file, -4096, SEEK_END);
     const int byte = fgetc(file);
     fseek(file, -4096, SEEK_END);
@@ -234,7 +234,7 @@ static void one_bit_of_a_weight_is_a_miss_that_why_names(void **state) {
     fclose(file);
     json_t *r = json_with(cache, NULL, ARGS(GENERATE(model)));
     assert_true(cached(r, "misses") > 0);
-    assert_true(cached(r, "hits") > 0); /* the other layers are what they were */
+    assert_true(cached(r, "hits") > 0); /* the other layers are unchanged */
     json_decref(r);
     json_t *list = json_with(cache, NULL, ARGS("cache", "ls", "--json"));
     size_t i, named = 0;
@@ -252,8 +252,8 @@ static void one_bit_of_a_weight_is_a_miss_that_why_names(void **state) {
     json_decref(list);
 }
 
-/* The types that the device takes, prompt and answer: most of the model runs there, and another
- * type is another program. */
+/* Each dtype that the device supports, prefill and decode: most of the model runs there, and
+ * another dtype gives another program. */
 static void models_of_every_type_that_it_reads_run_on_the_npu(void **state) {
     const fixture *f = *state;
     static const ig_dtype types[] = {IG_F32, IG_BF16, IG_Q8_0};
@@ -296,7 +296,7 @@ static int64_t weights(const json_t *r, const char *key) {
     return json_integer_value(json_object_get(json_object_get(r, "weight_cache"), key));
 }
 
-static void weights_that_a_full_disk_does_not_take_are_told(void **state) {
+static void a_full_cache_disk_is_reported(void **state) {
     const fixture *f = *state;
     char cache[PATH_BYTES], model[PATH_BYTES];
     struct rlimit before, small;
@@ -317,7 +317,7 @@ static void weights_that_a_full_disk_does_not_take_are_told(void **state) {
     program_free(&said);
 }
 
-static void packed_weights_are_kept_if_somebody_wants_it(void **state) {
+static void packed_weights_are_cached_on_request(void **state) {
     const fixture *f = *state;
     char cache[PATH_BYTES], model[PATH_BYTES];
     fresh(f, "cache", cache);
@@ -325,7 +325,7 @@ static void packed_weights_are_kept_if_somebody_wants_it(void **state) {
     json_t *plain = json_with(cache, NULL, ARGS(ON_CPU(model)));
     assert_int_equal(weights(plain, "stored"), 0);
     program_result said = run_with(cache, NULL, ARGS(ON_CPU(model), "--cache-weights"));
-    assert_non_null(strstr(said.err, "of weights went to the cache"));
+    assert_non_null(strstr(said.err, "of weights stored in the cache"));
     json_t *first = json_loads(said.out, JSON_ALLOW_NUL, NULL);
     program_free(&said);
     assert_true(weights(first, "stored") > 0);
@@ -346,7 +346,7 @@ static void packed_weights_are_kept_if_somebody_wants_it(void **state) {
     json_t *why = json_with(cache, NULL, ARGS("cache", "why", "--json"));
     const json_t *inputs = json_object_get(why, "inputs");
     assert_true(json_string_length(json_object_get(inputs, "shapes")) > 0);
-    assert_null(json_object_get(inputs, "backend")); /* a layout is any backend's that knows it */
+    assert_null(json_object_get(inputs, "backend")); /* backends share layouts */
     json_decref(why);
     shell("for f in %s/programs/*.weights; do printf XXXXXXXX | dd of=$f bs=1 seek=900 "
           "conv=notrunc 2>/dev/null; done",
@@ -363,8 +363,8 @@ static void packed_weights_are_kept_if_somebody_wants_it(void **state) {
     json_decref(plain);
 }
 
-/* Whoever else may write there might have left something: it is neither read nor added to, and the
- * user is told. */
+/* Another user who may write there might have left something: the folder is neither read nor added
+ * to, and the program warns. */
 static void a_folder_that_others_may_write_to_is_not_used(void **state) {
     const fixture *f = *state;
     char cache[PATH_BYTES], model[PATH_BYTES];
@@ -381,8 +381,8 @@ static void a_folder_that_others_may_write_to_is_not_used(void **state) {
     shell("chmod 700 %s/programs", cache);
 }
 
-/* The second run reads the entries once more, since they were too new to be remembered; the third
- * does not, and neither is fooled by a file that changes after that. */
+/* The second run verifies the entries again, since they were too new to be trusted; the third does
+ * not. Both notice a file that changes after that. */
 static void what_was_found_sound_is_not_read_again_until_it_changes(void **state) {
     const fixture *f = *state;
     char cache[PATH_BYTES], model[PATH_BYTES];
@@ -408,7 +408,7 @@ static void what_was_found_sound_is_not_read_again_until_it_changes(void **state
     json_decref(before);
 }
 
-static void nothing_is_kept_or_used_where_nobody_wants_it(void **state) {
+static void nothing_is_cached_or_used_with_the_cache_off(void **state) {
     const fixture *f = *state;
     char cache[PATH_BYTES];
     fresh(f, "cache", cache);
@@ -491,7 +491,7 @@ static void killed_at_any_moment_nothing_is_damaged_and_nothing_is_left(void **s
 
 /* ---- what is seen ---- */
 
-/* "compile: 45% ..." lines; returns how many, and checks that they never go back. */
+/* Counts "compile: 45% ..." lines and asserts that they never decrease. */
 static int count_percents(const char *text) {
     int count = 0, last = 0;
     for (const char *at = text; (at = strstr(at, "compile")); at++) {
@@ -557,11 +557,11 @@ int main(void) {
         cmocka_unit_test(every_input_that_changed_is_a_miss_that_why_names),
         cmocka_unit_test(one_bit_of_a_weight_is_a_miss_that_why_names),
         cmocka_unit_test(models_of_every_type_that_it_reads_run_on_the_npu),
-        cmocka_unit_test(weights_that_a_full_disk_does_not_take_are_told),
-        cmocka_unit_test(packed_weights_are_kept_if_somebody_wants_it),
+        cmocka_unit_test(a_full_cache_disk_is_reported),
+        cmocka_unit_test(packed_weights_are_cached_on_request),
         cmocka_unit_test(a_folder_that_others_may_write_to_is_not_used),
         cmocka_unit_test(what_was_found_sound_is_not_read_again_until_it_changes),
-        cmocka_unit_test(nothing_is_kept_or_used_where_nobody_wants_it),
+        cmocka_unit_test(nothing_is_cached_or_used_with_the_cache_off),
         cmocka_unit_test(eight_at_once_compile_once),
         cmocka_unit_test(killed_at_any_moment_nothing_is_damaged_and_nothing_is_left),
         cmocka_unit_test(progress_is_shown_and_the_second_run_says_where_programs_came_from),

@@ -1,4 +1,4 @@
-/* `ingot embed`: options mean what they mean for prompts, or are said to mean nothing. */
+/* `ingot embed`: options have their usual meaning, or a warning says that they have no effect. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,8 +45,10 @@ static json_t *vector_of(const char *option, const char *value) {
 
 static void a_text_that_is_longer_than_the_context_is_refused(void **state) {
     (void)state;
-    check_error(RUN("embed", "-m", model, "-p", "Hello", "-c", "2"), 2, "tokens, the context 2");
-    check_error(RUN("embed", "-m", bert, "-p", "Hello", "-c", "2"), 2, "tokens, the context 2");
+    check_error(RUN("embed", "-m", model, "-p", "Hello", "-c", "2"), 2,
+                "tokens, but the context is 2");
+    check_error(RUN("embed", "-m", bert, "-p", "Hello", "-c", "2"), 2,
+                "tokens, but the context is 2");
     check_error(RUN("embed", "-m", bert, "-p", "a", "-c", "129"), 2, "made for 1 to 128");
 }
 
@@ -65,13 +67,13 @@ static void options_that_change_nothing_for_bert_are_named(void **state) {
     (void)state;
     program_result r = RUN("embed", "-m", bert, "-p", "a", "-ub", "4", "--kv", "f32", "--no-pack");
     assert_int_equal(r.code, 0);
-    assert_non_null(strstr(r.err, "--ubatch-size: changes nothing, since bert sees a text whole"));
-    assert_non_null(strstr(r.err, "--kv: changes nothing"));
-    assert_non_null(strstr(r.err, "--no-pack: changes nothing"));
+    assert_non_null(strstr(r.err, "--ubatch-size: no effect, because bert is an encoder"));
+    assert_non_null(strstr(r.err, "--kv: no effect"));
+    assert_non_null(strstr(r.err, "--no-pack: no effect"));
     program_free(&r);
     r = RUN("embed", "-m", model, "-p", "a", "-ub", "4", "--kv", "f32", "--no-pack");
     assert_int_equal(r.code, 0);
-    assert_null(strstr(r.err, "changes nothing"));
+    assert_null(strstr(r.err, "no effect"));
     program_free(&r);
 }
 

@@ -1,6 +1,5 @@
 /*
- * A program that says nothing obeys the environment and the user's config; what it
- * says itself it does.
+ * Options that are not given come from the environment and the user's config; given options win.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +31,7 @@ static void put_config(void **state, const char *bytes, size_t n_bytes) {
     fclose(file);
 }
 
-/* With the folder as the place of configs and caches. */
+/* Runs with the folder as the location of configs and caches. */
 static program_result run_at(void **state, const char *program, const char *const *args,
                              const char *a, const char *b) {
     char config[2 * PATH_BYTES], cache[2 * PATH_BYTES];
@@ -97,7 +96,7 @@ static void a_wrong_name_in_the_environment_lists_what_there_is(void **state) {
     program_free(&r);
     r = run_example(state, "basic_usage", NULL, "RM_DEVICE=abacus");
     assert_int_equal(r.code, 1);
-    assert_non_null(strstr(r.err, "device abacus: there is none; there are: auto cpu ref"));
+    assert_non_null(strstr(r.err, "device abacus: no such device; known: auto cpu vulkan ref"));
     program_free(&r);
     clean(state);
 }
@@ -138,8 +137,8 @@ static void the_cache_is_where_the_environment_says(void **state) {
     }
 }
 
-/* Every key at once, for a program that says the device and the precision itself. */
-static void what_nobody_says_is_taken_from_the_config(void **state) {
+/* Every key at once, for a program that sets the device and the precision itself. */
+static void options_not_given_come_from_the_config(void **state) {
     char config[4 * PATH_BYTES], place[2 * PATH_BYTES];
     snprintf(config, sizeof config,
              "{\"device\": \"ref\", \"cache_dir\": \"%s/conf\", \"strict\": true,\n"
@@ -171,28 +170,30 @@ static void a_wrong_config_is_an_error_with_file_and_line(void **state) {
         size_t n_bytes;
         const char *words;
     } rows[] = {
-        {TEXT("{\n  \"device\": 3\n}"), "ingot/config.json:2: device: is no text"},
-        {TEXT("{\n\n  \"devise\": \"cpu\"}"), "ingot/config.json:3: devise: there are \"device\""},
+        {TEXT("{\n  \"device\": 3\n}"), "ingot/config.json:2: device: is not a string"},
+        {TEXT("{\n\n  \"devise\": \"cpu\"}"),
+         "ingot/config.json:3: devise: known keys: \"device\""},
         {TEXT("{\n  \"plugins\": [\"here.so\"]}"),
-         "config.json:2: plugins: number 1 is no absolute"},
-        {TEXT("{\n  \"device\": \"cpu\",\n  oops}"), "config.json:3: "},
-        {TEXT("{\"device\": \"cpu\", \"device\": \"ref\"}"), "config.json:1: "},
-        {TEXT("[]"), "config.json:1: is no JSON object"},
-        {TEXT(""), "config.json:1: "},
-        {TEXT("\0\xff\xfe"), "config.json:1: "},
-        {TEXT("{\"device\": \"abacus\"}"), "device abacus: there is none"},
-        {TEXT("{\"device\": \"\"}"), "config.json:1: device: is no text"},
-        {TEXT("{\n \"cache_dir\": \"here\"}"), "config.json:2: cache_dir: is no absolute path"},
-        {TEXT("{\"strict\": 1}"), "config.json:1: strict: is neither true nor false"},
-        {TEXT("{\"verbose\": \"yes\"}"), "config.json:1: verbose: is neither"},
-        {TEXT("{\"plugins\": \"/a.so\"}"), "config.json:1: plugins: is no list"},
-        {TEXT("{\"compile_options\": 3}"), "config.json:1: compile_options: is no object"},
+         "config.json:2: plugins: entry 1 is not an absolute"},
+        {TEXT("{\n  \"device\": \"cpu\",\n  oops}"),
+         "config.json: it is not JSON: expected a key (line 3, "},
+        {TEXT("{\"device\": \"cpu\", \"device\": \"ref\"}"), "(line 1, "},
+        {TEXT("[]"), "config.json:1: is not a JSON object"},
+        {TEXT(""), "(line 1, "},
+        {TEXT("\0\xff\xfe"), "(line 1, "},
+        {TEXT("{\"device\": \"abacus\"}"), "device abacus: no such device"},
+        {TEXT("{\"device\": \"\"}"), "config.json:1: device: is not a string"},
+        {TEXT("{\n \"cache_dir\": \"here\"}"), "config.json:2: cache_dir: is not an absolute path"},
+        {TEXT("{\"strict\": 1}"), "config.json:1: strict: is not true or false"},
+        {TEXT("{\"verbose\": \"yes\"}"), "config.json:1: verbose: is not true"},
+        {TEXT("{\"plugins\": \"/a.so\"}"), "config.json:1: plugins: is not a list"},
+        {TEXT("{\"compile_options\": 3}"), "config.json:1: compile_options: is not an object"},
         {TEXT("{\"compile_options\":\n {\"level\": 3}}"),
-         "config.json:2: level: there are \"optimization_level\""},
+         "config.json:2: level: known keys: \"optimization_level\""},
         {TEXT("{\"compile_options\": {\"optimization_level\": 4}}"),
-         "optimization_level: is no number from 1 to 3"},
+         "optimization_level: is not a number from 1 to 3"},
         {TEXT("{\"compile_options\": {\"batch_sizes\": [1, \"2\"]}}"),
-         "batch_sizes: is no list of whole numbers"},
+         "batch_sizes: is not a list of positive integers"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         put_config(state, rows[i].bytes, rows[i].n_bytes);
@@ -217,7 +218,7 @@ int main(void) {
         IN_DIRECTORY(argument_beats_environment_beats_config_beats_default),
         IN_DIRECTORY(a_wrong_name_in_the_environment_lists_what_there_is),
         IN_DIRECTORY(the_cache_is_where_the_environment_says),
-        IN_DIRECTORY(what_nobody_says_is_taken_from_the_config),
+        IN_DIRECTORY(options_not_given_come_from_the_config),
         IN_DIRECTORY(a_wrong_config_is_an_error_with_file_and_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

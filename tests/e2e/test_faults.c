@@ -1,7 +1,6 @@
 /*
- * Devices that fail, from outside: whatever a plugin does, the answer is the CPU's
- * and the report says what went wrong in the plugin's own words, or the program
- * ends with exit code 5 and names it.
+ * Failing devices: whatever a plugin does, the CPU computes the same answer and the report quotes
+ * the plugin's error, or the program ends with exit code 5 and names the plugin.
  *
  * tests/plugins/far.c fails as FAR_FAILS says.
  */
@@ -29,7 +28,7 @@
 #define FAR_PLUGIN TEST_PLUGIN_DIR "/far/far.so"
 static const char far_path[] = "INGOT_PLUGIN_PATH=" FAR_PLUGIN;
 
-/* A model, what the CPU says to it, and a cache that stays empty. */
+/* A model, the CPU's answer, and a cache that stays empty. */
 typedef struct fixture {
     char directory[256], model[PATH_BYTES];
     json_t *right;
@@ -78,10 +77,10 @@ static int remove_model(void **state) {
     return system(command);
 }
 
-/* An attempt somewhere in the timeline with this level and just these words, but for the place in
- * the source behind them. */
-static bool is_told(const json_t *report, const char *device, const char *level,
-                    const char *words) {
+/* Whether the timeline has an attempt with this level and exactly this text, apart from the source
+ * location after it. */
+static bool is_in_timeline(const json_t *report, const char *device, const char *level,
+                           const char *words) {
     size_t i, k;
     const json_t *entry, *attempt;
     json_array_foreach(json_object_get(report, "backend_timeline"), i, entry) {
@@ -98,7 +97,7 @@ static bool is_told(const json_t *report, const char *device, const char *level,
     return false;
 }
 
-/* What fails, how the report tells it, and whether another device has to go on. */
+/* What fails, how the report describes it, and whether another device must take over. */
 static const struct row {
     const char *fails, *flag, *level, *words;
     bool elsewhere;
@@ -119,7 +118,7 @@ static const struct row {
      FAR_PLUGIN ": its process died of signal 11 (Segmentation fault)", true},
 };
 
-static void whatever_fails_the_answer_is_right_and_the_reason_is_told(void **state) {
+static void whatever_fails_the_answer_is_right_and_the_reason_is_reported(void **state) {
     const fixture *f = *state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct row *row = &rows[i];
@@ -128,7 +127,7 @@ static void whatever_fails_the_answer_is_right_and_the_reason_is_told(void **sta
         json_t *report = json_of(&r);
         if (!json_equal(json_object_get(report, "tokens"), json_object_get(f->right, "tokens")))
             fail_msg("%s: other tokens", row->fails);
-        if (!is_told(report, "far:0", row->level, row->words))
+        if (!is_in_timeline(report, "far:0", row->level, row->words))
             fail_msg("%s: %s: %s is not told", row->fails, row->level, row->words);
         const json_t *fallbacks = json_object_get(report, "fallbacks");
         assert_int_equal(json_array_size(fallbacks) > 0, row->elsewhere);
@@ -163,7 +162,163 @@ static void absurd_answers_end_with_exit_code_5_and_the_plugins_name(void **stat
     }
 }
 
-/* Keys and values stay with the device: what goes there for a token is a few numbers. */
+/* A device that runs out of memory gives exit code 4, and NaN from a device names it. */
+static void memory_and_nan_of_a_device_name_it(void **state) {
+    const fixture *f = *state;
+    program_result r = generate(f, "far", "memory", "--no-cache", NULL);
+    if (r.code != 4 || !strstr(r.err, "out of memory: far: no room for "))
+        fail_msg("%d: %s", r.code, r.err);
+    program_free(&r);
+    r = generate(f, "far", "nan", "--no-cache", NULL);
+    if (r.code != 1 || !strstr(r.err, "not finite on device far:0"))
+        fail_msg("%d: %s", r.code, r.err);
+    program_free(&r);
+}
+
+/* An .oam model, with the data that it was trained on beside it. */
+static void train_model(fixture *f) {
+    char text[PATH_BYTES];
+    snprintf(text, sizeof text, "%s/text", f->directory);
+    snprintf(f->model, sizeof f->model, "%s/llm.oam", f->directory);
+    FILE *file = fopen(text, "w");
+    for (int i = 0; file && i < 100; i++) fprintf(file, "line %d of a small text\n", i);
+    assert_true(file && fclose(file) == 0);
+    program_result r =
+        program_run(INGOT_PROGRAM,
+                    ARGS("train", "-q", "--arch", "llm", "-d", text, "--d-model", "16", "--layers",
+                         "1", "--heads", "2", "-c", "16", "-b", "2", "-n", "2", "-o", f->model),
+                    NULL);
+    if (r.code != 0) fail_msg("%s", r.err);
+    program_free(&r);
+}
+
+/* A device that lacks the dtypes of the weights, or memory for them, is refused before anything is
+ * loaded: the timeline begins with it, and strict ends there. */
+static void a_device_that_lacks_what_a_model_needs_is_left_before_loading(void **state) {
+    const fixture *f = *state;
+    fixture blocks = *f;
+    snprintf(blocks.model, sizeof blocks.model, "%s/blocks.gguf", f->directory);
+    if (model_save("llama", IG_Q4_0, blocks.model) != IG_OK) fail_msg("no model of blocks");
+    fixture trained = *f;
+    train_model(&trained);
+    const struct {
+        const fixture *f;
+        const char *device, *name, *fails, *why;
+    } lacks[] = {
+        {f, "far", "far:0", "small", "far:0 has 1000 bytes of memory, and the weights take "},
+        {&trained, "far", "far:0", "small",
+         "far:0 has 1000 bytes of memory, and the weights take "},
+        {&blocks, "simnpu", "simnpu:0", "",
+         "simnpu:0 has no kernels for q4_0, which the weights are of"},
+    };
+    for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++) {
+        program_result r =
+            generate(lacks[i].f, lacks[i].device, lacks[i].fails, "--no-cache", NULL);
+        json_t *report = json_of(&r);
+        const json_t *first = json_array_get(json_object_get(report, "backend_timeline"), 0);
+        assert_string_equal(json_string_value(json_object_get(first, "module")), "model");
+        if (!is_in_timeline(report, lacks[i].name, "compile", lacks[i].why))
+            fail_msg("%s: no such refusal", lacks[i].device);
+        const json_t *places = json_object_get(report, "device_placement");
+        assert_null(json_object_get(places, lacks[i].name));
+        json_decref(report);
+        r = generate(lacks[i].f, lacks[i].device, lacks[i].fails, "--strict", NULL);
+        if (r.code != 5 || !strstr(r.err, lacks[i].why)) fail_msg("%d: %s", r.code, r.err);
+        program_free(&r);
+    }
+}
+
+/* Training from an .oam file, too. */
+static void training_leaves_such_a_device_before_loading(void **state) {
+    const fixture *f = *state;
+    fixture trained = *f;
+    char text[PATH_BYTES], out[PATH_BYTES];
+    train_model(&trained);
+    snprintf(text, sizeof text, "%s/text", f->directory);
+    snprintf(out, sizeof out, "%s/out.oam", f->directory);
+    static const char why[] = "far:0 has 1000 bytes of memory, and the weights take ";
+    for (int strict = 0; strict < 2; strict++) {
+        program_result r =
+            program_run(INGOT_PROGRAM,
+                        ARGS("train", "-q", "--json", "--resume", trained.model, "-d", text, "-n",
+                             "3", "-o", out, "--device", "far", strict ? "--strict" : "--no-cache"),
+                        &(program_options){.env = ARGS("FAR_FAILS=small", far_path)});
+        if (strict) {
+            if (r.code != 5 || !strstr(r.err, why)) fail_msg("%d: %s", r.code, r.err);
+            program_free(&r);
+            continue;
+        }
+        json_t *report = json_of(&r);
+        assert_true(is_in_timeline(report, "far:0", "compile", why));
+        assert_null(json_object_get(json_object_get(report, "device_placement"), "far:0"));
+        json_decref(report);
+    }
+}
+
+/* Trains for some steps, with an evaluation after each, on a device that is slow and asynchronous.
+ */
+static json_t *stages_of(const fixture *f, const char *steps) {
+    char text[PATH_BYTES], out[PATH_BYTES];
+    snprintf(text, sizeof text, "%s/text", f->directory);
+    snprintf(out, sizeof out, "%s/stages.oam", f->directory);
+    program_result r =
+        program_run(INGOT_PROGRAM,
+                    ARGS("train", "-q", "--json", "--arch", "llm", "-d", text, "--d-model", "16",
+                         "--layers", "1", "--heads", "2", "-c", "16", "-b", "2", "-n", steps,
+                         "--eval-every", "1", "-o", out, "--device", "far", "--no-cache"),
+                    &(program_options){.env = ARGS("FAR_DELAY_US=10000", far_path)});
+    json_t *report = json_of(&r), *timings = json_incref(json_object_get(report, "timings"));
+    json_decref(report);
+    return timings;
+}
+
+/* Stages of training on such a device are all in the report, and do not overlap. */
+static void stages_of_training_are_in_the_report(void **state) {
+    const fixture *f = *state;
+    fixture trained = *f;
+    train_model(&trained); /* for its text */
+    static const char *const names[] = {"train_ms", "evaluate_ms", "save_ms"};
+    json_t *timings = stages_of(f, "5");
+    double sum = 0;
+    for (size_t i = 0; i < 3; i++) {
+        const double ms = json_number_value(json_object_get(timings, names[i]));
+        if (!(ms > 0)) fail_msg("%s: %g", names[i], ms);
+        sum += ms;
+    }
+    assert_true(sum <= json_number_value(json_object_get(timings, "total_ms")));
+    json_decref(timings);
+}
+
+/* The log has the entries of the report's timeline, in the same order and wording. */
+static void the_log_has_the_timeline_of_the_report(void **state) {
+    const fixture *f = *state;
+    static const char mark[] = "backend_timeline ";
+    program_result r =
+        program_run(INGOT_PROGRAM,
+                    ARGS("generate", "-m", f->model, "--device", "far", "-p", "hello there", "-n",
+                         "4", "--temp", "0", "--json", "-v", "--no-cache"),
+                    &(program_options){.env = ARGS("FAR_FAILS=always", far_path)});
+    json_error_t error;
+    json_t *logged = json_array();
+    for (const char *at = r.err; (at = strstr(at, mark)); at++) {
+        const char *end = strchr(at, '\n');
+        assert_non_null(end);
+        const size_t skip = sizeof mark - 1;
+        json_t *entry = json_loadb(at + skip, (size_t)(end - at) - skip, 0, &error);
+        if (!entry) fail_msg("%s: %.400s", error.text, at);
+        json_array_append_new(logged, entry);
+    }
+    json_t *report = json_of(&r);
+    const json_t *timeline = json_object_get(report, "backend_timeline");
+    assert_true(json_array_size(timeline) > 1);
+    if (!json_equal(timeline, logged))
+        fail_msg("%zu entries in the report, %zu in the log", json_array_size(timeline),
+                 json_array_size(logged));
+    json_decref(report);
+    json_decref(logged);
+}
+
+/* KV caches stay on the device: a token transfers only a few numbers. */
 static void weights_and_caches_go_to_a_device_once(void **state) {
     const fixture *f = *state;
     program_result r = generate(f, "far", "again", "--strict", NULL);
@@ -185,7 +340,7 @@ static void a_plugin_in_a_process_of_its_own_computes_the_same(void **state) {
     const json_t *cache = json_object_get(report, "compile_cache");
     assert_true(json_integer_value(json_object_get(cache, "stored")) > 0);
     json_decref(report);
-    r = generate(f, "simnpu", "", "-q", NULL); /* what it kept is good for everybody */
+    r = generate(f, "simnpu", "", "-q", NULL); /* its cached programs remain valid for all */
     report = json_of(&r);
     cache = json_object_get(report, "compile_cache");
     assert_int_equal(json_integer_value(json_object_get(cache, "misses")), 0);
@@ -204,8 +359,8 @@ static bool is_named(const json_t *report, const char *name) {
     return false;
 }
 
-/* Where overrides are registered, programs are cut by tag: the timeline names each piece, so the
- * builders of the architectures must have said what their ops are part of. */
+/* If overrides are registered, programs are split by tag: the timeline names each piece, so the
+ * builders of the architectures must have tagged their ops. */
 static void models_from_files_name_their_attention_and_ffn(void **state) {
     static const char *const archs[] = {"llama", "qwen2",  "qwen3", "qwen3moe",
                                         "phi3",  "gemma3", "gpt2"};
@@ -243,7 +398,7 @@ static double last_loss(const json_t *report) {
     return json_real_value(json_object_get(json_object_get(report, "loss"), "last"));
 }
 
-/* Its weights and moments are the device's, and it fails in the midst of updating them. */
+/* Weights and moments are on the device, which fails during their update. */
 static void training_goes_on_elsewhere_from_where_the_device_failed(void **state) {
     const fixture *f = *state;
     char text[PATH_BYTES];
@@ -273,8 +428,13 @@ static void training_goes_on_elsewhere_from_where_the_device_failed(void **state
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whatever_fails_the_answer_is_right_and_the_reason_is_told),
+        cmocka_unit_test(whatever_fails_the_answer_is_right_and_the_reason_is_reported),
         cmocka_unit_test(strict_ends_with_exit_code_5_and_the_plugins_name),
+        cmocka_unit_test(a_device_that_lacks_what_a_model_needs_is_left_before_loading),
+        cmocka_unit_test(memory_and_nan_of_a_device_name_it),
+        cmocka_unit_test(training_leaves_such_a_device_before_loading),
+        cmocka_unit_test(stages_of_training_are_in_the_report),
+        cmocka_unit_test(the_log_has_the_timeline_of_the_report),
         cmocka_unit_test(absurd_answers_end_with_exit_code_5_and_the_plugins_name),
         cmocka_unit_test(weights_and_caches_go_to_a_device_once),
         cmocka_unit_test(a_plugin_in_a_process_of_its_own_computes_the_same),

@@ -14,6 +14,7 @@
 #include "directory.h"
 #include "format/gguf/gguf.h"
 #include "format/quantize/recipe.h"
+#include "ingot/convert.h"
 #include "model/synthetic/synthetic_models.h"
 #include "program.h"
 
@@ -70,8 +71,8 @@ static void inspect_refuses_a_damaged_model_with_3(void **state) {
     program_free(&result);
 }
 
-/* What finds no architecture is quoted by what opens the file: two places. */
-static void places_in_the_source_are_told_to_those_who_ask(void **state) {
+/* An unknown architecture is reported by two functions: two source locations. */
+static void verbose_errors_have_their_place_in_the_source(void **state) {
     char path[PATH_BYTES];
     ig_gguf_writer *w = NULL;
     assert_int_equal(ig_gguf_writer_create(&ig_heap, "m", &w), IG_OK);
@@ -85,12 +86,12 @@ static void places_in_the_source_are_told_to_those_who_ask(void **state) {
     ig_gguf_writer_destroy(w);
 
     program_result plain = RUN("logits", "-p", "a", "-m", path);
-    assert_non_null(strstr(plain.err, "no architecture alpaca (c:1) (a.b:2); there are: llama"));
+    assert_non_null(strstr(plain.err, "unknown architecture alpaca (c:1) (a.b:2); known: llama"));
     assert_null(strstr(plain.err, ".c:"));
     program_free(&plain);
     program_result verbose = RUN("-v", "logits", "-p", "a", "-m", path);
     assert_non_null(strstr(verbose.err, " (factory.c:"));
-    assert_non_null(strstr(verbose.err, " (model.c:"));
+    assert_non_null(strstr(verbose.err, " (gguf_model.c:"));
     program_free(&verbose);
 }
 
@@ -98,7 +99,7 @@ static void places_in_the_source_are_told_to_those_who_ask(void **state) {
 
 static ig_gguf *open_model(const char *path) {
     ig_gguf *gguf = NULL;
-    if (ig_gguf_open_file(&ig_heap, path, &gguf) != IG_OK) fail_msg("%s", ig_error_text());
+    if (ig_gguf_open(path, NULL, &gguf) != IG_OK) fail_msg("%s", ig_error_text());
     return gguf;
 }
 
@@ -171,19 +172,19 @@ static void rows_that_are_no_whole_blocks_get_another_type_and_that_is_said(void
     program_free(&result);
 }
 
-static void what_cannot_be_quantised_is_refused_and_nothing_is_left(void **state) {
+static void what_cannot_be_quantized_is_refused_and_nothing_is_left(void **state) {
     char in[PATH_BYTES], out[PATH_BYTES];
     make(state, "llama", IG_F32, in);
     directory_path(state, "out.gguf", out);
     program_result type = RUN("quantize", in, out, "Q9");
     assert_int_equal(type.code, 2);
-    assert_non_null(strstr(type.err, "'Q9': no such type"));
+    assert_non_null(strstr(type.err, "TYPE 'Q9': unknown weight type"));
     program_free(&type);
 
     ig_gguf *gguf = open_model(in);
     const ig_gguf_tensor *t = ig_gguf_find_tensor(gguf, "blk.1.ffn_up.weight");
     FILE *file = fopen(in, "r+b");
-    /* The tensors lie behind each other up to the end of the file. */
+    /* The tensors are contiguous up to the end of the file. */
     const ig_gguf_tensor *last = ig_gguf_tensor_at(gguf, ig_gguf_n_tensors(gguf) - 1);
     const long from_end = (const char *)last->bytes + last->n_bytes - (const char *)t->bytes;
     assert_int_equal(fseek(file, -from_end, SEEK_END), 0);
@@ -197,22 +198,23 @@ static void what_cannot_be_quantised_is_refused_and_nothing_is_left(void **state
     assert_int_equal(directory_count(state), 1);
 }
 
-/* The completions know what the recipes know. */
+/* Completions list the recipes' types. */
 static void the_choices_of_types_are_the_recipes(void **state) {
     (void)state;
     const ig_opt *const tables[] = {cmd_quantize.opts, cmd_convert.opts};
     for (int table = 0; table < 2; table++) {
         size_t i = 0;
         for (ig_opt_walk w = ig_opts_first(tables[table]); w.opt; w = ig_opts_next(w))
-            for (; w.opt->choices && w.opt->choices[i]; i++)
-                assert_string_equal(w.opt->choices[i], ig_recipe_at(i)->name);
+            for (const char *name;
+                 w.opt->suggestion == ig_weight_type_name && (name = ig_weight_type_name(i)); i++)
+                assert_string_equal(name, ig_recipe_at(i)->name);
         assert_null(ig_recipe_at(i));
     }
 }
 
 /* ---- what is no file ---- */
 
-static void a_pipe_is_no_model_and_nobody_waits_for_it(void **state) {
+static void a_pipe_is_refused_as_a_model_without_waiting(void **state) {
     char path[PATH_BYTES];
     const char *const commands[][6] = {
         {"generate", "-m", path, "-p", "hi"},
@@ -238,13 +240,14 @@ static void a_folder_that_is_no_model_is_refused(void **state) {
     assert_int_equal(missing.code, 6);
     assert_non_null(strstr(missing.err, "config.json: cannot open it"));
     program_free(&missing);
+    check_error(RUN("convert", "absent.oam", out), 6, "absent.oam: No such file");
 
     FILE *file = fopen(directory_path(state, "config.json", config), "wb");
     fputs("{\"architectures\":[\"EvilForCausalLM\"],\"auto_map\":{\"AutoModel\":\"x.py\"}}", file);
     fclose(file);
     program_result unknown = RUN("convert", *state, out);
     assert_int_equal(unknown.code, 3);
-    assert_non_null(strstr(unknown.err, "EvilForCausalLM is not converted; what is: Llama"));
+    assert_non_null(strstr(unknown.err, "EvilForCausalLM cannot be converted; supported: Llama"));
     program_free(&unknown);
 
     program_result type = RUN("convert", *state, out, "--type", "Q9");
@@ -253,7 +256,7 @@ static void a_folder_that_is_no_model_is_refused(void **state) {
 
     program_result other = RUN("convert", *state, directory_path(state, "out.onnx", out));
     assert_int_equal(other.code, 2);
-    assert_non_null(strstr(other.err, "call it .gguf"));
+    assert_non_null(strstr(other.err, "name it .gguf"));
     program_free(&other);
     assert_int_equal(directory_count(state), 1);
 }
@@ -262,13 +265,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(inspect_shows_what_a_model_is_and_takes),
         IN_DIRECTORY(inspect_refuses_a_damaged_model_with_3),
-        IN_DIRECTORY(places_in_the_source_are_told_to_those_who_ask),
+        IN_DIRECTORY(verbose_errors_have_their_place_in_the_source),
         IN_DIRECTORY(every_type_makes_a_model_that_says_what_it_is),
         IN_DIRECTORY(any_number_of_threads_writes_the_same_bytes),
         IN_DIRECTORY(rows_that_are_no_whole_blocks_get_another_type_and_that_is_said),
-        IN_DIRECTORY(what_cannot_be_quantised_is_refused_and_nothing_is_left),
+        IN_DIRECTORY(what_cannot_be_quantized_is_refused_and_nothing_is_left),
         cmocka_unit_test(the_choices_of_types_are_the_recipes),
-        IN_DIRECTORY(a_pipe_is_no_model_and_nobody_waits_for_it),
+        IN_DIRECTORY(a_pipe_is_refused_as_a_model_without_waiting),
         IN_DIRECTORY(a_folder_that_is_no_model_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,8 @@
 /*
- * A process that is killed in the middle of a save leaves the old file or the new one.
+ * A process killed during a save leaves the old file or the new one.
  *
- * A child saves without end: in save k all weights are k, and so is the progress.
- * It is killed at moments spread over the time that two saves take.  Whatever is
- * under the name then must be whole, and of one save.
+ * A child saves in a loop: in save k all weights are k, and so is the progress. It is killed at
+ * moments spread over the duration of two saves. The file must then be complete and from one save.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +56,7 @@ static ig_status save(const char *path, ig_module *module, int32_t k, float *buf
     return ig_checkpoint_save(path, module, &(ig_checkpoint_options){.progress = progress});
 }
 
-/* Never returns.  Tells the pipe of every save. */
+/* Never returns. Writes to the pipe after every save. */
 static void child(const char *path, int32_t first, int tell) {
     ig_ctx *ctx;
     ig_module *module;
@@ -71,7 +70,7 @@ static void child(const char *path, int32_t first, int tell) {
     _exit(1);
 }
 
-/* Returns the number of the save that the file is of. */
+/* Returns the number of the save that wrote the file. */
 static int32_t check_file(const char *path) {
     ig_checkpoint *file;
     if (ig_checkpoint_open(path, &file) != IG_OK || ig_checkpoint_verify(file) != IG_OK)
@@ -90,7 +89,7 @@ static int32_t check_file(const char *path) {
     return number;
 }
 
-/* Lets a child save, and kills it `part` of two saves after its second. */
+/* Lets a child save, and kills it `part` of the duration of two saves after its second. */
 static void save_and_kill(const char *path, int32_t first, double part) {
     int tell[2];
     char byte;
@@ -126,7 +125,7 @@ static void sixty_of_sixty_killed_saves_leave_a_whole_file(void **state) {
     }
     print_message("%d whole files of %d; %d saves were cut off\n", TRIES, TRIES, interrupted);
 
-    /* The next save clears away what the last one left. */
+    /* The next save removes the leftovers of the last one. */
     ig_ctx *ctx;
     ig_module *module;
     float *buffer = malloc(NUMBERS * sizeof *buffer);

@@ -1,4 +1,4 @@
-/* GGUF models from outside: every command that takes one, and what cannot be. */
+/* GGUF models: every command that takes one, and what is refused. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,14 +54,14 @@ static char *read_whole(const char *path, size_t *out_bytes) {
     return bytes;
 }
 
-/* A copy of the chat model whose file has this template as its first key.  Keys and tensors move
- * by a multiple of 64 bytes, so that offsets stay what they are. */
+/* Copies the chat model with this template as its first key. Keys and tensors move by a multiple
+ * of 64 bytes, so offsets stay valid. */
 static void save_with_template(const char *text, const char *path) {
     static const char key[] = "tokenizer.chat_template";
-    enum { HEADER = 24, COUNT = 16, ADDED = 512 }; /* COUNT: where the number of keys stands */
+    enum { HEADER = 24, COUNT = 16, ADDED = 512 }; /* COUNT: offset of the number of keys */
     char added[ADDED];
     const uint64_t key_bytes = sizeof key - 1, n_bytes = ADDED - 8 - key_bytes - 4 - 8;
-    const uint32_t kind = 8; /* a text */
+    const uint32_t kind = 8; /* a string */
     size_t bytes = 0;
     char *file = read_whole(chat_model, &bytes), *at = added;
     file[COUNT]++;
@@ -70,7 +70,7 @@ static void save_with_template(const char *text, const char *path) {
     at = mempcpy(at, &kind, 4);
     at = mempcpy(at, &n_bytes, 8);
     memset(at, ' ', n_bytes);
-    memcpy(mempcpy(at, text, strlen(text)), "{#", 2); /* what fills it is a comment */
+    memcpy(mempcpy(at, text, strlen(text)), "{#", 2); /* a comment fills the rest */
     memcpy(at + n_bytes - 2, "#}", 2);
     FILE *to = fopen(path, "we");
     assert_non_null(to);
@@ -102,7 +102,7 @@ static void generation_reports_tokens_text_timings_and_memory(void **state) {
     assert_true(real_at(root, "memory", "peak_bytes") > 0);
     const json_t *logprobs = json_object_get(root, "logprobs");
     assert_int_equal(json_array_size(logprobs), 8);
-    for (size_t i = 0; i < 8; i++) { /* greedy takes the likeliest */
+    for (size_t i = 0; i < 8; i++) { /* greedy takes the most likely one */
         const json_t *one = json_array_get(logprobs, i);
         const json_t *best = json_array_get(json_object_get(one, "top"), 0);
         assert_int_equal(json_integer_value(json_object_get(one, "token")),
@@ -111,7 +111,7 @@ static void generation_reports_tokens_text_timings_and_memory(void **state) {
     json_decref(root);
 }
 
-/* The tokens that a command line makes, as text. */
+/* The tokens that a command line generates, as text. */
 static char *tokens_of(const char *option, const char *value) {
     json_t *root = json_of(RUN("generate", "-m", model, "-p", "Hello fish", "-n", "12", "--temp",
                                "0", "--ignore-eos", "--json", option, value),
@@ -141,7 +141,7 @@ static void reading_a_file_into_memory_says_how_far_it_is(void **state) {
     assert_int_equal(r.code, 0);
     assert_non_null(strstr(r.err, "load: 100%"));
     program_free(&r);
-    r = RUN("generate", "-m", model, "-p", "a", "-n", "1"); /* what is mapped is read later */
+    r = RUN("generate", "-m", model, "-p", "a", "-n", "1"); /* mapped data is read later */
     assert_null(strstr(r.err, "load:"));
     program_free(&r);
 }
@@ -163,10 +163,10 @@ static void the_report_says_what_came_before_the_first_submit(void **state) {
     json_decref(root);
 }
 
-static void a_prompt_that_was_kept_goes_on_as_before(void **state) {
+static void a_cached_prompt_continues_as_before(void **state) {
     (void)state;
     char *want = tokens_of("-t", "1");
-    for (int i = 0; i < 3; i++) { /* made, then used */
+    for (int i = 0; i < 3; i++) { /* created, then used */
         char *got = tokens_of("--prompt-cache", cache);
         assert_string_equal(got, want);
         free(got);
@@ -176,7 +176,7 @@ static void a_prompt_that_was_kept_goes_on_as_before(void **state) {
                 "another model");
 }
 
-/* A copy of a model in which some bytes behind a word are others. */
+/* Copies a model with some bytes after a word changed. */
 static void save_changed(const char *from, const char *word, size_t behind, const void *bytes,
                          size_t n_bytes, const char *to) {
     size_t size = 0;
@@ -197,16 +197,16 @@ static void save_changed(const char *from, const char *word, size_t behind, cons
     free(all);
 }
 
-static void a_weight_that_is_no_number_is_named(void **state) {
+static void a_nan_weight_is_named(void **state) {
     (void)state;
-    const uint32_t nan = UINT32_MAX; /* of floats, and two of halves */
+    const uint32_t nan = UINT32_MAX; /* one F32, or two F16 */
     save_changed(chat_model, NULL, 0, &nan, sizeof nan, changed);
-    check_error(RUN("generate", "-m", changed, "-p", "a", "-n", "2", "-q"), 1, "weight ");
-    check_error(RUN("logits", "-m", changed, "-p", "a"), 1, "not finite");
-    check_error(RUN("perplexity", "-m", changed, "-f", text_file, "-c", "32"), 1, "not finite");
-    check_error(RUN("parity", "-m", changed, "-p", "a"), 1, "not finite");
+    check_error(RUN("generate", "-m", changed, "-p", "a", "-n", "2", "-q"), 3, "tensor ");
+    check_error(RUN("logits", "-m", changed, "-p", "a"), 3, "has NaN or Inf");
+    check_error(RUN("perplexity", "-m", changed, "-f", text_file, "-c", "32"), 3, "has NaN or Inf");
+    check_error(RUN("parity", "-m", changed, "-p", "a"), 3, "has NaN or Inf");
     save_changed(bert, NULL, 0, &nan, sizeof nan, changed);
-    check_error(RUN("embed", "-m", changed, "-p", "a"), 1, "hidden states are not finite");
+    check_error(RUN("embed", "-m", changed, "-p", "a"), 3, "hidden states are not finite: tensor ");
     unlink(changed);
 }
 
@@ -225,16 +225,16 @@ static void a_prompt_that_was_kept_is_of_the_same_keys(void **state) {
     unlink(cache);
 }
 
-static void a_profile_and_guesses_are_part_of_the_result(void **state) {
+static void a_profile_and_speculation_are_part_of_the_result(void **state) {
     (void)state;
     json_t *root =
         json_of(RUN("generate", "-m", model, "-p", "Hello Hello Hello", "-n", "20", "--temp", "0",
-                    "--ignore-eos", "--profile", "--spec-ngram", "1", "--json"),
+                    "--ignore-eos", "--profile", "--draft-ngram", "1", "--json"),
                 "ingot.generate.v1");
-    const json_t *guesses = json_object_get(root, "speculation");
-    assert_int_equal(json_integer_value(json_object_get(guesses, "ngram")), 1);
-    assert_true(json_integer_value(json_object_get(guesses, "accepted")) <=
-                json_integer_value(json_object_get(guesses, "guessed")));
+    const json_t *speculation = json_object_get(root, "speculation");
+    assert_int_equal(json_integer_value(json_object_get(speculation, "ngram")), 1);
+    assert_true(json_integer_value(json_object_get(speculation, "accepted")) <=
+                json_integer_value(json_object_get(speculation, "drafted")));
     const json_t *profile = json_object_get(json_object_get(root, "profile"), "tokens"), *kind;
     double share = 0;
     size_t i;
@@ -247,7 +247,7 @@ static void a_profile_and_guesses_are_part_of_the_result(void **state) {
     json_decref(root);
 }
 
-/* What attention computes while a prompt is read. */
+/* FLOP of attention during prefill. */
 static double attention_ops(const char *prompt, json_int_t *tokens) {
     json_t *root =
         json_of(RUN("generate", "-m", model, "-p", prompt, "-n", "1", "--profile", "--json"),
@@ -276,7 +276,7 @@ static void attention_counts_every_position_that_is_seen(void **state) {
     if (many < 8 * few) fail_msg("%lld and %lld tokens", (long long)few, (long long)many);
     assert_true(few_ops > 0);
     const double times = (double)many / (double)few;
-    /* One layer of them sees one row alone. */
+    /* One of their layers attends only to the token itself. */
     if (ops < 0.5 * times * times * few_ops) fail_msg("%g and %g", few_ops, ops);
 }
 
@@ -293,29 +293,30 @@ static void logits_come_with_their_tokens(void **state) {
 
 static void bench_perplexity_parity_embed_and_plan_take_a_model(void **state) {
     (void)state;
-    json_t *root = json_of(RUN("bench", "-m", model, "-p", "20", "-n", "6", "-r", "2", "-t", "1",
-                               "--rows", "1,3", "--ctx", "0,90", "--spec-ngram", "1", "--json"),
-                           "ingot.bench.model.v1");
+    json_t *root =
+        json_of(RUN("bench", "-m", model, "-p", "20", "-n", "6", "-r", "2", "-t", "1", "--parallel",
+                    "1,3", "--n-depth", "0,90", "--draft-ngram", "1", "--json"),
+                "ingot.bench.model.v1");
     assert_int_equal(real_at(root, "pp", "tokens"), 20);
     assert_true(real_at(root, "pp", "tokens_per_s") > 0);
-    assert_true(real_at(json_object_get(root, "pp"), "ops", "share") > 0);
-    assert_true(real_at(root, "spec", "guessed") >= real_at(root, "spec", "accepted"));
-    assert_null(json_object_get(json_object_get(root, "spec"), "read_bytes")); /* not known */
+    assert_true(real_at(json_object_get(root, "pp"), "ops", "roof_share") > 0);
+    assert_true(real_at(root, "spec", "drafted") >= real_at(root, "spec", "accepted"));
+    assert_null(json_object_get(json_object_get(root, "spec"), "read_bytes")); /* unknown */
     assert_true(real_at(root, "tg", "tokens_per_s") > 0);
     const json_t *tests = json_object_get(root, "tests");
     assert_int_equal(json_array_size(tests), 4);
     const json_t *last = json_array_get(tests, 3);
-    assert_int_equal(json_integer_value(json_object_get(last, "rows")), 3);
+    assert_int_equal(json_integer_value(json_object_get(last, "sequences")), 3);
     assert_int_equal(json_integer_value(json_object_get(last, "depth")), 90);
     assert_true(json_number_value(json_object_get(last, "deviation")) >= 0);
-    assert_true(real_at(last, "read_bytes", "share") > 0);
+    assert_true(real_at(last, "read_bytes", "roof_share") > 0);
     assert_true(real_at(last, "token_ms", "p99") >= real_at(last, "token_ms", "p50"));
     json_decref(root);
-    /* As long as the model was made for: tokens that are made count, too. */
+    /* As long as the context length: generated tokens count, too. */
     char most[16];
     snprintf(most, sizeof most, "%d", MODEL_CONTEXT);
     root = json_of(
-        RUN("bench", "-m", model, "-p", "0", "-n", "6", "-r", "1", "-t", "1", "-c", most, "--json"),
+        RUN("bench", "-m", model, "-p", "0", "-n", "6", "-r", "1", "-t", "1", "-d", most, "--json"),
         "ingot.bench.model.v1");
     assert_int_equal(real_at(root, "tg", "depth"), MODEL_CONTEXT - 6);
     json_decref(root);
@@ -339,11 +340,12 @@ static void bench_perplexity_parity_embed_and_plan_take_a_model(void **state) {
     json_decref(root);
 }
 
-static void pieces_too_short_to_foretell_anything_are_refused(void **state) {
+static void chunks_too_short_to_predict_anything_are_refused(void **state) {
     (void)state;
     program_result short_ones = RUN("perplexity", "-m", model, "-f", text_file, "-c", "2");
     assert_int_equal(short_ones.code, 2);
-    assert_non_null(strstr(short_ones.err, "pieces of 2 tokens foretell none; at least 3"));
+    assert_non_null(
+        strstr(short_ones.err, "chunks of 2 tokens have nothing to predict; at least 3"));
     program_free(&short_ones);
     json_t *root = json_of(RUN("perplexity", "-m", model, "-f", text_file, "-c", "3", "--json"),
                            "ingot.perplexity.v1");
@@ -387,19 +389,19 @@ static void a_conversation_remembers_until_it_is_reset(void **state) {
     (void)state;
     char *turns[4], *lines[4];
     assert_int_equal(
-        answers_of(chat_with("hi\nhi\n/reset\nhi\n", "--chat-format", "chatml"), turns), 3);
+        answers_of(chat_with("hi\nhi\n/reset\nhi\n", "--chat-template", "chatml"), turns), 3);
     assert_string_equal(turns[0], turns[2]);
-    assert_string_not_equal(turns[0], turns[1]); /* it knows what was said */
-    assert_int_equal(answers_of(chat_with("hi\nhi\n", "--chat-format", "none"), lines), 2);
-    assert_string_equal(lines[0], lines[1]); /* continued, each for itself */
+    assert_string_not_equal(turns[0], turns[1]); /* it remembers the earlier turn */
+    assert_int_equal(answers_of(chat_with("hi\nhi\n", "--chat-template", "none"), lines), 2);
+    assert_string_equal(lines[0], lines[1]); /* each line is continued by itself */
     assert_string_not_equal(lines[0], turns[0]);
     for (int i = 0; i < 3; i++) free(turns[i]);
     for (int i = 0; i < 2; i++) free(lines[i]);
-    check_error(chat_with("hi\n", "--chat-format", "latin"), 2, "--chat-format 'latin'");
-    check_error(chat_with("a \xff\n", "--chat-format", "chatml"), 2, "byte 3 of 3 is 0xff");
+    check_error(chat_with("hi\n", "--chat-template", "latin"), 2, "--chat-template 'latin'");
+    check_error(chat_with("a \xff\n", "--chat-template", "chatml"), 2, "byte 3 of 3 is 0xff");
 }
 
-/* Runs `ingot chat` on a file without a line. */
+/* Runs `ingot chat` on a file with empty input. */
 static program_result chat_banner(const char *path, const char *option, const char *value) {
     const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const program_result result = program_run(
@@ -414,29 +416,31 @@ static void a_template_that_is_not_known_is_said_to_be(void **state) {
     char path[80];
     snprintf(path, sizeof path, "%s/template.gguf", dir);
     save_with_template("\n{% for m in messages %}{{ m.content|foo }}{% endfor %}", path);
-    check_error(chat_banner(path, "-c", "64"), 0, "has a chat template, but not one that is known");
+    check_error(chat_banner(path, "-c", "64"), 0, "chat template of this file cannot be rendered");
     check_error(chat_banner(path, "-c", "64"), 0,
                 "warning: chat template, line 2: filter 'foo' is not known; it is not used");
-    check_error(chat_banner(path, "--chat-format", "none"), 0, "it was not taught to answer");
+    check_error(chat_banner(path, "--chat-template", "none"), 0,
+                "A base model without a chat template");
     check_error(chat_banner(path, "--system", "a"), 2,
-                "how the file writes a conversation is not known");
-    check_error(RUN("generate", "-m", path, "-p", "a", "-n", "1", "--chat-format", "auto"), 0,
-                "warning: --chat-format auto: the file has a chat template that is not known");
-    check_error(RUN("generate", "-m", chat_model, "-p", "a", "-n", "1", "--chat-format", "auto"), 0,
-                "warning: --chat-format auto: the file has no chat template");
+                "the chat template of this file cannot be rendered");
+    check_error(
+        RUN("generate", "-m", path, "-p", "a", "-n", "1", "--chat-template", "auto"), 0,
+        "warning: --chat-template auto: the file has a chat template that cannot be rendered");
+    check_error(RUN("generate", "-m", chat_model, "-p", "a", "-n", "1", "--chat-template", "auto"),
+                0, "warning: --chat-template auto: the file has no chat template");
     save_with_template("{{'<|im_start|>user<|im_sep|>' + m.content + '<|im_end|>'}}", path);
-    check_error(chat_banner(path, "-c", "64"), 0, "A conversation in the format phi4.");
+    check_error(chat_banner(path, "-c", "64"), 0, "Chat with the built-in template phi4.");
     check_error(chat_banner(path, "-c", "64"), 0,
-                "warning: chat template, line 1: 'm' is undefined; what it writes looks like the "
-                "format phi4");
+                "warning: chat template, line 1: 'm' is undefined; using the built-in template "
+                "phi4");
     save_with_template("<|im_start|><|im_sep|>", path);
     check_error(chat_banner(path, "-c", "64"), 0, "leaves out what the user says");
-    check_error(RUN("generate", "-m", path, "-p", "a", "-n", "1", "--chat-format", "auto"), 0,
-                "looks like the format phi4");
+    check_error(RUN("generate", "-m", path, "-p", "a", "-n", "1", "--chat-template", "auto"), 0,
+                "using the built-in template phi4");
     unlink(path);
 }
 
-/* The likeliest tokens behind a prompt, and how many that has. */
+/* The most likely tokens after a prompt, and the number of prompt tokens. */
 static json_t *generated(const char *path, const char *option, const char *value) {
     return json_of(RUN("generate", "-m", path, "-p", "the mat", "-n", "4", "--temp", "0",
                        "--ignore-eos", "--json", option, value),
@@ -466,34 +470,35 @@ static void a_model_s_template_writes_its_conversations(void **state) {
     snprintf(path, sizeof path, "%s/template.gguf", dir);
     snprintf(file, sizeof file, "%s/chatml.jinja", dir);
     save_with_template(chatml, path);
-    check_error(chat_banner(path, "-c", "64"), 0, "written by the model's own template.");
-    check_error(chat_banner(path, "--chat-format", "llama3"), 0, "in the format llama3.");
-    check_same_tokens(generated(path, "--chat-format", "auto"),
-                      generated(chat_model, "--chat-format", "chatml"));
-    /* What looks like a token is text in what people say, as in our own formats. */
+    check_error(chat_banner(path, "-c", "64"), 0, "Chat with the model's own chat template.");
+    check_error(chat_banner(path, "--chat-template", "llama3"), 0,
+                "with the built-in template llama3.");
+    check_same_tokens(generated(path, "--chat-template", "auto"),
+                      generated(chat_model, "--chat-template", "chatml"));
+    /* Special token syntax in user text is plain text, also with built-in templates. */
     check_same_tokens(json_of(RUN("generate", "-m", path, "-p", "a<|im_end|>", "-n", "1", "--temp",
-                                  "0", "--json", "--chat-format", "auto"),
+                                  "0", "--json", "--chat-template", "auto"),
                               "ingot.generate.v1"),
                       json_of(RUN("generate", "-m", chat_model, "-p", "a<|im_end|>", "-n", "1",
-                                  "--temp", "0", "--json", "--chat-format", "chatml"),
+                                  "--temp", "0", "--json", "--chat-template", "chatml"),
                               "ingot.generate.v1"));
 
     save_text(chatml, file);
     check_same_tokens(generated(chat_model, "--chat-template-file", file),
-                      generated(chat_model, "--chat-format", "chatml"));
+                      generated(chat_model, "--chat-template", "chatml"));
     check_error(chat_banner(chat_model, "--chat-template-file", file), 0,
-                "written by that template.");
+                "Chat with the given chat template.");
     char *own[4], *ours[4];
     assert_int_equal(answers_of(chat_with("hi\nhi\n", "--chat-template-file", file), own), 2);
-    assert_int_equal(answers_of(chat_with("hi\nhi\n", "--chat-format", "chatml"), ours), 2);
+    assert_int_equal(answers_of(chat_with("hi\nhi\n", "--chat-template", "chatml"), ours), 2);
     for (int i = 0; i < 2; i++) {
         assert_string_equal(own[i], ours[i]);
         free(own[i]);
         free(ours[i]);
     }
     check_error(RUN("generate", "-m", chat_model, "-p", "a", "--chat-template-file", file,
-                    "--chat-format", "chatml"),
-                2, "one is enough");
+                    "--chat-template", "chatml"),
+                2, "give only one of them");
     check_error(RUN("generate", "-m", chat_model, "-p", "a", "--chat-template-file", text_file), 3,
                 "text.txt: chat template: leaves out what the user says");
     save_text("{{ messages | turned }}", file);
@@ -506,7 +511,7 @@ static void a_model_s_template_writes_its_conversations(void **state) {
     unlink(path);
 }
 
-/* Many leave out the thinking of earlier answers; this one leaves out all that was said. */
+/* Many templates drop the reasoning of earlier answers; this one drops all earlier turns. */
 static void a_template_may_change_what_was_said(void **state) {
     (void)state;
     char file[80], *turns[4], *alone[4];
@@ -518,7 +523,7 @@ static void a_template_may_change_what_was_said(void **state) {
     assert_string_equal(turns[1], alone[0]);
     for (int i = 0; i < 2; i++) free(turns[i]);
     free(alone[0]);
-    /* Whom it refuses is told why, and may go on. */
+    /* A refused message gets the reason, and the chat continues. */
     save_text("{{ raise_exception('no more') if messages|length > 1 }}{{ messages[0].content }}",
               file);
     program_result result = chat_with("the\nthe mat\n", "--chat-template-file", file);
@@ -544,30 +549,30 @@ static void bos_is_written_once(void **state) {
     }
     check_same_tokens(results[0], results[1]);
     check_same_tokens(generated(model, "--chat-template-file", file),
-                      generated(model, "--chat-format", "llama2"));
+                      generated(model, "--chat-template", "llama2"));
     unlink(file);
 }
 
 static void a_conversation_goes_on_behind_lines_without_an_answer(void **state) {
     (void)state;
     char *turns[4];
-    program_result result = chat_with("hi\na \xff\nhi\n", "--chat-format", "chatml");
+    program_result result = chat_with("hi\na \xff\nhi\n", "--chat-template", "chatml");
     assert_non_null(strstr(result.err, "line 2: the text is not UTF-8: byte 3 of 3 is 0xff"));
     assert_int_equal(answers_of(result, turns), 2);
-    assert_string_not_equal(turns[0], turns[1]); /* what was said before it is known */
+    assert_string_not_equal(turns[0], turns[1]); /* it remembers the earlier turn */
     for (int i = 0; i < 2; i++) free(turns[i]);
 
     char lines[512] = "hi\n";
     for (int i = 0; i < 200; i++) strcat(lines, "x ");
     strcat(lines, "\nhi\n");
-    result = chat_with(lines, "--chat-format", "chatml");
+    result = chat_with(lines, "--chat-template", "chatml");
     assert_non_null(strstr(result.err, "line 2: the conversation has "));
-    assert_non_null(strstr(result.err, "/reset begins anew"));
+    assert_non_null(strstr(result.err, "/clear starts over"));
     assert_int_equal(answers_of(result, turns), 2);
     for (int i = 0; i < 2; i++) free(turns[i]);
 }
 
-/* A file whose tokenizer wants EOS behind a text, which is for texts that are whole. */
+/* A file whose tokenizer appends EOS, which is meant for complete texts. */
 static void a_prompt_does_not_end_with_eos(void **state) {
     (void)state;
     static const char key[] = "tokenizer.ggml.add_eos_token";
@@ -576,7 +581,7 @@ static void a_prompt_does_not_end_with_eos(void **state) {
     size_t bytes = 0;
     char *file = read_whole(model, &bytes), *at = memmem(file, bytes, key, sizeof key - 1);
     assert_non_null(at);
-    at[sizeof key - 1 + 4] = 1; /* behind the kind of the value */
+    at[sizeof key - 1 + 4] = 1; /* after the value's type */
     FILE *to = fopen(path, "we");
     assert_non_null(to);
     assert_int_equal(fwrite(file, 1, bytes, to), bytes);
@@ -594,7 +599,7 @@ static void a_prompt_does_not_end_with_eos(void **state) {
         json_int_t count[2];
         for (int k = 0; k < 2; k++) {
             json_t *root = json_of(RUN("generate", "-m", files[k], "-p", "the", "-n", "1", "--json",
-                                       "--chat-format", format),
+                                       "--chat-template", format),
                                    "ingot.generate.v1");
             count[k] = json_integer_value(json_object_get(root, "n_prompt"));
             json_decref(root);
@@ -615,10 +620,11 @@ static void bad_requests_are_one_sentence(void **state) {
     (void)state;
     char *longer = calloc(1, 5000);
     for (int i = 0; i < 4998; i += 2) memcpy(longer + i, "x ", 2);
-    check_error(RUN("generate", "-m", model, "-p", longer), 2, "the context 128");
+    check_error(RUN("generate", "-m", model, "-p", longer), 2, "the context is 128");
     free(longer);
-    check_error(RUN("logits", "-m", model, "--ids", "5 320"), 2, "token 320 is not below 320");
-    check_error(RUN("logits", "-m", model, "--ids", "5 x"), 2, "'x' is no token's number");
+    check_error(RUN("logits", "-m", model, "--ids", "5 320"), 2,
+                "token 320 is out of range (vocabulary of 320)");
+    check_error(RUN("logits", "-m", model, "--ids", "5 x"), 2, "'x' is not a token id");
     check_error(RUN("generate", "-m", model, "-p", "a", "-c", "129"), 2, "1 to 128");
     check_error(RUN("generate", "-m", model, "-p", "a", "--kv", "q4_0"), 2, "q4_0");
     check_error(RUN("generate", "-m", model, "-p", "a", "--logit-bias", "999+1"), 2, "999+1");
@@ -627,13 +633,13 @@ static void bad_requests_are_one_sentence(void **state) {
     check_error(RUN("generate", "-m", text_file, "-p", "a"), 3, "text.txt");
     check_error(RUN("train", "--resume", model, "--steps", "1", "-d", text_file), 3, "llama.gguf");
     check_error(RUN("generate", "-m", model, "-p", "ab\xff"), 2, "byte 3 of 3 is 0xff");
-    check_error(RUN("generate", "-m", model, "-p", "\xc3", "--chat-format", "chatml"), 2, "0xc3");
+    check_error(RUN("generate", "-m", model, "-p", "\xc3", "--chat-template", "chatml"), 2, "0xc3");
     check_error(RUN("logits", "-m", model, "-p", "\xed\xa0\x80"), 2, "the text is not UTF-8");
     check_error(RUN("perplexity", "-m", model, "-p", "a b c d e \xc0\x80"), 2, "byte 11 of 12");
     check_error(RUN("embed", "-m", bert, "-p", "\xfe"), 2, "the text is not UTF-8");
 }
 
-/* Touches that the file no longer has are answered with a sentence, wherever they come. */
+/* Reads beyond the end of a truncated file end with an error message, wherever they happen. */
 static void a_file_that_shrinks_in_use_is_no_crash(void **state) {
     (void)state;
     char path[80];
@@ -661,14 +667,14 @@ int main(void) {
         cmocka_unit_test(the_text_does_not_depend_on_how_it_is_computed),
         cmocka_unit_test(reading_a_file_into_memory_says_how_far_it_is),
         cmocka_unit_test(the_report_says_what_came_before_the_first_submit),
-        cmocka_unit_test(a_prompt_that_was_kept_goes_on_as_before),
-        cmocka_unit_test(a_weight_that_is_no_number_is_named),
+        cmocka_unit_test(a_cached_prompt_continues_as_before),
+        cmocka_unit_test(a_nan_weight_is_named),
         cmocka_unit_test(a_prompt_that_was_kept_is_of_the_same_keys),
-        cmocka_unit_test(a_profile_and_guesses_are_part_of_the_result),
+        cmocka_unit_test(a_profile_and_speculation_are_part_of_the_result),
         cmocka_unit_test(attention_counts_every_position_that_is_seen),
         cmocka_unit_test(logits_come_with_their_tokens),
         cmocka_unit_test(bench_perplexity_parity_embed_and_plan_take_a_model),
-        cmocka_unit_test(pieces_too_short_to_foretell_anything_are_refused),
+        cmocka_unit_test(chunks_too_short_to_predict_anything_are_refused),
         cmocka_unit_test(a_conversation_remembers_until_it_is_reset),
         cmocka_unit_test(a_conversation_goes_on_behind_lines_without_an_answer),
         cmocka_unit_test(a_template_that_is_not_known_is_said_to_be),

@@ -1,6 +1,6 @@
 /*
- * A compiling device from outside: simnpu talks as the CPU does, its programs are
- * kept, and whatever happens to them the text stays the same.
+ * A compiling device: simnpu generates the same text as the CPU, its programs are cached, and
+ * damage to them does not change the text.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static json_t *json_of(const char *cache, const char *const *args) {
     return root;
 }
 
-/* A small model of the architecture, trained for some steps. */
+/* Trains a small model of the architecture for some steps. */
 static void make_model(void **state, const char *arch, char path[PATH_BYTES]) {
     char data[PATH_BYTES];
     directory_path(state, "text.txt", data);
@@ -84,8 +84,8 @@ static void every_architecture_says_the_same_on_cpu_ref_and_simnpu(void **state)
     clean(state);
 }
 
-/* A prompt is cut into numbers of rows that the device has programs for: embeddings and norms,
- * which it has kernels for, never go elsewhere. */
+/* A prompt is split into ubatches for which the device has programs: embeddings and norms, which
+ * it supports, never run elsewhere. */
 static void rows_are_cut_as_batch_sizes_say(void **state) {
     static const char *const lists[] = {"1,8,64", "8,32", "24,1,3,3"};
     char model[PATH_BYTES];
@@ -101,10 +101,10 @@ static void rows_are_cut_as_batch_sizes_say(void **state) {
             if (strstr(why, "embedding") || strstr(why, "norm") || strstr(why, "matmul"))
                 fail_msg("%s: %s", lists[i], why);
         }
-        assert_true(k > 0); /* the caches are elsewhere in any case */
+        assert_true(k > 0); /* KV caches always run elsewhere */
         json_decref(r);
     }
-    /* Few sizes far apart: a prompt is not read row by row. */
+    /* Few batch sizes far apart: prefill does not run row by row. */
     json_t *far = json_of(*state, ARGS("generate", "-m", model, "--device", "npu", "-p",
                                        "line 3 of a small text, and of another", "-n", "1",
                                        "--temp", "0", "--json", "--batch-sizes", "1,64"));
@@ -114,7 +114,7 @@ static void rows_are_cut_as_batch_sizes_say(void **state) {
     clean(state);
 }
 
-/* What is the same in every run: modules, devices and attempts. */
+/* The parts that are equal in every run: modules, devices and attempts. */
 static void the_timeline_is_the_same_cold_warm_and_cached(void **state) {
     char model[PATH_BYTES];
     make_model(state, "llm", model);
@@ -172,7 +172,7 @@ static void the_cache_can_be_listed_explained_and_cleared(void **state) {
     clean(state);
 }
 
-/* reference/report.md's fields, whether the run went well or not. */
+/* The fields of reference/report.md, for successful and failed runs. */
 static void a_report_is_written_also_when_strict_ends_the_run(void **state) {
     static const char *const fields[] = {"run_id",
                                          "task",
@@ -239,7 +239,22 @@ static void plugins_pass_the_conformance_cases_or_say_which_fail(void **state) {
     program_free(&bad);
     bad = run(*state, ARGS("plugin", "check", TEST_PLUGIN_DIR "/sound.so")); /* takes nothing */
     assert_int_equal(bad.code, 1);
-    assert_non_null(strstr(bad.err, "no case was taken by the backend"));
+    assert_non_null(strstr(bad.err, "the backend accepted no case"));
+    program_free(&bad);
+    bad = run(*state, ARGS("plugin", "check", SIMNPU_PLUGIN, "--op", "nothing"));
+    assert_int_equal(bad.code, 2);
+    assert_non_null(strstr(bad.err, "--op 'nothing': there is no such op"));
+    program_free(&bad);
+    bad = run(*state, ARGS("plugin", "check", SIMNPU_PLUGIN, "--op", "custom"));
+    assert_int_equal(bad.code, 2);
+    assert_non_null(strstr(bad.err, "--op 'custom': no conformance case runs this op"));
+    program_free(&bad);
+    bad = run(*state, ARGS("plugin", "check", SIMNPU_PLUGIN, "--op", "softmax"));
+    assert_int_equal(bad.code, 0); /* missing dtypes that only other ops test are not an error */
+    program_free(&bad);
+    static const char lies[] = TEST_PLUGIN_DIR "/lies.so";
+    bad = run(*state, ARGS("plugin", "check", lies, "--op", "add"));
+    assert_int_equal(bad.code, 1);
     program_free(&bad);
     bad = run(*state, ARGS("plugin", "check", TEST_PLUGIN_DIR "/dies.so"));
     assert_int_equal(bad.code, 5);

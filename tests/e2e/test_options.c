@@ -1,4 +1,4 @@
-/* Options from outside: those that people know from elsewhere, and values that cannot be meant. */
+/* Options: names known from other programs, and invalid values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "checks.h"
+#include "ingot/chat.h"
 #include "model/synthetic/synthetic_models.h"
 #include "results.h"
 
@@ -34,7 +35,7 @@ static int tear_down(void **state) {
     return rmdir(dir);
 }
 
-/* Two tokens of a text, with further words on the command line: "-ngl 99". */
+/* Generates two tokens, with additional arguments: "-ngl 99". */
 static program_result generate_in(const char *variable, const char *words) {
     const char *args[ARGS_MAX] = {"generate", "-m", model, "-p", "Hello", "-n", "2", "--temp", "0"};
     char copy[128];
@@ -89,31 +90,31 @@ static void what_is_so_anyway_is_accepted(void **state) {
 static void what_cannot_be_is_refused_by_its_own_name(void **state) {
     (void)state;
     static const char *const cases[][2] = {
-        {"-hf a/b", "-hf: nothing is downloaded here; give a file with -m"},
-        {"-md x", "-md: there is no second model"},
-        {"-sm none", "-sm: a model runs whole on one device"},
-        {"-ts 1,2", "-ts: a model runs whole on one device"},
-        {"-np 2", "-np: one text is made at a time"},
-        {"-cnv", "-cnv: 'ingot chat' holds a conversation"},
-        {"--list-devices", "--list-devices: 'ingot devices' lists them"},
-        {"--lora=x", "--lora: adapters are not applied"},
+        {"-hf a/b", "-hf: Ingot does not download models; give a file with -m"},
+        {"-md x", "-md: draft models are not supported"},
+        {"-sm none", "-sm: a model runs on one device"},
+        {"-ts 1,2", "-ts: a model runs on one device"},
+        {"-np 2", "-np: one sequence is generated at a time"},
+        {"-cnv", "-cnv: use 'ingot chat' for a conversation"},
+        {"--list-devices", "--list-devices: use 'ingot devices'"},
+        {"--lora=x", "--lora: LoRA adapters are not supported"},
         {"-fa=maybe", "-fa 'maybe': must be one of on, off, auto"},
         {"--mmap=1", "--mmap: takes no value"},
-        {"-ngl many", "--n-gpu-layers 'many': a whole number, auto or all"},
-        {"-ngl 0 --device vulkan", "--n-gpu-layers 0, --device vulkan: one says the CPU"},
+        {"-ngl many", "--n-gpu-layers 'many': expected an integer, 'auto' or 'all'"},
+        {"-ngl 0 --device vulkan", "--n-gpu-layers 0, --device vulkan: contradict each other"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_error(generate_with(cases[i][0]), 2, cases[i][1]);
-    check_error(generate_with("--embedding"), 2, "--embedding: 'ingot embed' makes vectors");
-    check_error(RUN("-hf", "a/b"), 2, "-hf: nothing is downloaded");
+    check_error(generate_with("--embedding"), 2, "--embedding: use 'ingot embed'");
+    check_error(RUN("-hf", "a/b"), 2, "-hf: Ingot does not download");
     check_error(RUN("chat", "-m", model, "-no-cnv"), 2, "-no-cnv: 'ingot generate' continues");
 }
 
 static void what_would_have_no_effect_together_is_refused_by_both_names(void **state) {
     (void)state;
     static const char *const cases[][2] = {
-        {"--cache-weights --no-cache", "--cache-weights, --no-cache: there is no cache"},
-        {"--no-pack --cache-weights", "--cache-weights, --no-pack: it is packed weights"},
+        {"--cache-weights --no-cache", "--cache-weights, --no-cache: contradict"},
+        {"--no-pack --cache-weights", "--cache-weights, --no-pack: only packed weights"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_error(generate_with(cases[i][0]), 2, cases[i][1]);
@@ -150,7 +151,9 @@ static void no_layers_on_a_gpu_is_stronger_than_a_variable(void **state) {
         json_decref(root);
     }
     check_error(generate_in("INGOT_DEVICE=vulkan", "-ngl 0 --device vulkan"), 2,
-                "one says the CPU");
+                "contradict each other");
+    check_error(RUN("parity", "-m", model, "-ngl", "0", "--devices", "ref,vulkan"), 2,
+                "--n-gpu-layers 0, --device vulkan: contradict each other");
 }
 
 static int64_t threads_of(const char *words, const char *says) {
@@ -166,12 +169,12 @@ static int64_t threads_of(const char *words, const char *says) {
 
 static void prompts_have_no_threads_of_their_own(void **state) {
     (void)state;
-    assert_int_equal(threads_of("--json -t 3 -tb 2", "here --threads 3"), 3);
-    assert_int_equal(threads_of("--json -tb 2 -t 3", "--threads-batch 2: prompts"), 3);
+    assert_int_equal(threads_of("--json -t 3 -tb 2", "--threads is 3"), 3);
+    assert_int_equal(threads_of("--json -tb 2 -t 3", "--threads-batch 2: prefill"), 3);
     assert_int_equal(threads_of("--json -tb 3", NULL), 3);
     assert_int_equal(threads_of("--json -t 3 -tb 3", NULL), 3);
     assert_int_equal(threads_of("--json -t 3", NULL), 3);
-    check_error(RUN("bench", "overhead", "-tb", "1"), 2, "--threads-batch: means nothing to");
+    check_error(RUN("bench", "overhead", "-tb", "1"), 2, "--threads-batch: does not apply to");
 }
 
 /* ---- values ---- */
@@ -200,10 +203,9 @@ static void minus_one_draws_a_seed_and_lifts_the_limit(void **state) {
 static void lists_are_checked_before_anything_runs(void **state) {
     (void)state;
     check_error(generate_with("--precision int4"), 2,
-                "--precision 'int4': must be one of f32, bf16, int8");
-    check_error(generate_with("--batch-sizes 1,x"), 2,
-                "--batch-sizes '1,x': must be whole numbers");
-    check_error(RUN("logits", "-m", model, "--ids", "1,,2"), 2, "--ids: ',2' is no token's number");
+                "--precision 'int4': must be one of f32, f16, fp16, bf16, int8");
+    check_error(generate_with("--batch-sizes 1,x"), 2, "--batch-sizes '1,x': must be integers");
+    check_error(RUN("logits", "-m", model, "--ids", "1,,2"), 2, "--ids: ',2' is not a token id");
     check_error(RUN("logits", "-m", model, "--ids", "1,2,"), 2, "ends with a comma");
     static const char *const good[] = {"1,2", "1 2", " 1 , 2 ", "1\n2\n"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
@@ -214,14 +216,42 @@ static void lists_are_checked_before_anything_runs(void **state) {
 static void help_offers_what_is_taken(void **state) {
     (void)state;
     program_result r =
-        program_run(INGOT_PROGRAM, (const char *const[]){"train", "--help", NULL},
+        program_run(INGOT_PROGRAM, (const char *const[]){"train", "--help-all", NULL},
                     &(program_options){.env = (const char *const[]){"COLUMNS=100", NULL}});
     assert_int_equal(r.code, 0);
     assert_non_null(strstr(r.out, "(f32, bf16)"));
-    assert_non_null(strstr(r.out, "(auto, cpu, vulkan, ref)"));
+    assert_non_null(strstr(r.out, "(auto, cpu, vulkan, ref, null)"));
     program_free(&r);
     check_error(RUN("train", "-d", model, "--dtype", "f61"), 2,
                 "--dtype 'f61': must be f32 or bf16");
+}
+
+static void a_default_is_shown_once_and_in_one_form(void **state) {
+    (void)state;
+    program_result r = RUN("help", "--man");
+    assert_int_equal(r.code, 0);
+    assert_null(strstr(r.out, "(default "));
+    assert_non_null(strstr(r.out, "micro\\-batch: tokens per prefill chunk (default: 128)\n"));
+    char *rest = NULL;
+    for (char *line = strtok_r(r.out, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        const char *first = strstr(line, "(default: ");
+        if (first && strstr(first + 1, "(default: ")) fail_msg("two defaults: %s", line);
+    }
+    program_free(&r);
+}
+
+static void chat_templates_are_those_of_the_library(void **state) {
+    (void)state;
+    char want[512] = "\"auto none";
+    for (size_t i = 0; ig_chat_builtin_name(i); i++) {
+        const size_t used = strlen(want);
+        snprintf(want + used, sizeof want - used, " %s", ig_chat_builtin_name(i));
+    }
+    strncat(want, "\"", sizeof want - strlen(want) - 1);
+    program_result r = RUN("completion", "bash");
+    assert_int_equal(r.code, 0);
+    if (!strstr(r.out, want)) fail_msg("the completion lacks %s", want);
+    program_free(&r);
 }
 
 /* ---- files ---- */
@@ -233,7 +263,7 @@ static void write_file(const char *path, const char *text) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* A little text to train on, and a checkpoint of it; the caller unlinks both. */
+/* Writes a short text and a checkpoint trained on it; the caller unlinks both. */
 static void train_some(const char *text, const char *oam) {
     FILE *file = fopen(text, "we");
     assert_non_null(file);
@@ -305,9 +335,9 @@ static void what_cannot_be_written_is_known_before_the_run(void **state) {
         assert_int_equal(access(oam, F_OK), -1); /* it did not run */
     }
     check_error(generate_with("--report /dev/null/x"), 6, "--report /dev/null/x: Not a directory");
-    check_error(generate_with("--report -"), 2, "--report -: goes to a file");
-    check_error(RUN("quantize", model, "-", "Q8_0"), 2, "OUT -: goes to a file");
-    check_error(RUN("quantize", model, "x.onnx", "Q8_0"), 2, "call it .gguf");
+    check_error(generate_with("--report -"), 2, "--report -: must be a file");
+    check_error(RUN("quantize", model, "-", "Q8_0"), 2, "OUT -: must be a file");
+    check_error(RUN("quantize", model, "x.onnx", "Q8_0"), 2, "name it .gguf");
     check_error(RUN("generate", "-m", model, "-p", "a", "-n", "1", "--prompt-cache", lost), 6,
                 "No such file");
     assert_int_equal(access("-", F_OK), -1);
@@ -344,7 +374,7 @@ static void vectors_have_the_numbers_of_their_lines(void **state) {
     program_result r = RUN("embed", "-m", model, "--lines", "-f", path);
     assert_int_equal(r.code, 0);
     assert_non_null(strstr(r.out, "\n\n"));
-    assert_non_null(strstr(r.err, "1 empty line without a vector, the first is line 2"));
+    assert_non_null(strstr(r.err, "1 empty line skipped, the first is line 2"));
     program_free(&r);
     unlink(path);
 }
@@ -360,6 +390,8 @@ int main(void) {
         cmocka_unit_test(minus_one_draws_a_seed_and_lifts_the_limit),
         cmocka_unit_test(lists_are_checked_before_anything_runs),
         cmocka_unit_test(help_offers_what_is_taken),
+        cmocka_unit_test(chat_templates_are_those_of_the_library),
+        cmocka_unit_test(a_default_is_shown_once_and_in_one_form),
         cmocka_unit_test(inspect_tells_steps_of_training),
         cmocka_unit_test(a_full_disk_is_called_that_while_text_comes),
         cmocka_unit_test(what_cannot_be_written_is_known_before_the_run),

@@ -1,6 +1,6 @@
 /*
- * A model of ours, all the way by the program: trained, converted to GGUF, quantised,
- * and asked how well it foretells stories that it has not seen.
+ * A model trained from scratch, using only the program: trained, converted to GGUF, quantized, and
+ * evaluated by its perplexity on unseen stories.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -18,9 +18,9 @@
 
 #define RUN(...) program_run(INGOT_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}, NULL)
 
-/* Perplexity by that of F16, less 1. */
+/* Perplexity relative to F16, minus 1. */
 static const double most_q8_0 = 0.001, most_q4_k_m = 0.02;
-static const double float_noise = 1e-4; /* weights as halves, sums in another order */
+static const double float_noise = 1e-4; /* F16 weights, another order of summation */
 
 static void must_run(program_result result) {
     if (result.code != 0) fail_msg("exit code %d: %s", result.code, result.err);
@@ -47,7 +47,7 @@ static double perplexity(const char *model, const char *text) {
     return value;
 }
 
-/* By how much more a quantised model is surprised. */
+/* The relative increase of the perplexity by quantization. */
 static double loss_by(void **state, const char *f16, const char *type, const char *text) {
     char out[PATH_BYTES];
     directory_path(state, type, out);
@@ -67,13 +67,13 @@ static void try_model(void **state, const char *checkpoint) {
     assert_true(loss_by(state, f16, "Q4_K_M", text) <= most_q4_k_m);
 }
 
-/* 128 wide, so rows are no blocks of 256 and Q4_K_M takes others. */
-static void the_model_that_comes_with_the_program_loses_little_by_quantising(void **state) {
+/* 128 wide: rows do not fill super-blocks of 256, and Q4_K_M uses other types. */
+static void the_model_that_comes_with_the_program_loses_little_by_quantizing(void **state) {
     try_model(state, TEST_DATA_DIR "/../../models/stories.oam");
 }
 
-/* 256 wide: K blocks.  As many steps as it takes to foretell something. */
-static void a_model_trained_here_loses_little_by_quantising(void **state) {
+/* 256 wide: super-blocks of K-quants. Enough steps to predict something. */
+static void a_model_trained_here_loses_little_by_quantizing(void **state) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* it trains for minutes */
 #endif
@@ -103,8 +103,8 @@ static void what_has_no_place_in_gguf_is_refused_by_name(void **state) {
     char text[PATH_BYTES], checkpoint[PATH_BYTES], out[PATH_BYTES];
     static const struct {
         const char *arch, *tokenizer, *message;
-    } cases[] = {{"tinyllm", "byte", "tinyllm is not converted; what is: llm, gpt"},
-                 {"llm", "char", "its tokenizer is char; converted are byte and bpe"}};
+    } cases[] = {{"tinyllm", "byte", "tinyllm cannot be converted; supported: llm, gpt"},
+                 {"llm", "char", "its tokenizer is char; only byte and bpe can be converted"}};
     write_stories(directory_path(state, "seen.txt", text), "4K", "5");
     directory_path(state, "small.oam", checkpoint);
     directory_path(state, "out.gguf", out);
@@ -125,8 +125,8 @@ static void what_has_no_place_in_gguf_is_refused_by_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_DIRECTORY(the_model_that_comes_with_the_program_loses_little_by_quantising),
-        IN_DIRECTORY(a_model_trained_here_loses_little_by_quantising),
+        IN_DIRECTORY(the_model_that_comes_with_the_program_loses_little_by_quantizing),
+        IN_DIRECTORY(a_model_trained_here_loses_little_by_quantizing),
         IN_DIRECTORY(a_gpt_of_ours_is_converted_too),
         IN_DIRECTORY(what_has_no_place_in_gguf_is_refused_by_name),
     };

@@ -1,4 +1,4 @@
-/* What `ingot plan` says of models: names of steps, what they cost, and shares of the machine. */
+/* `ingot plan` on models: names of steps, their costs, and shares of the roofline. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static int tear_down(void **state) {
     return rmdir(dir);
 }
 
-/* The first of the plan's steps that is called so, or NULL. */
+/* The first step of the plan with this op, or NULL. */
 static const json_t *step_called(const json_t *root, const char *op) {
     const json_t *step;
     size_t i;
@@ -41,17 +41,17 @@ static const json_t *step_called(const json_t *root, const char *op) {
     return NULL;
 }
 
-static void a_plan_names_what_products_have_behind_them(void **state) {
+static void a_plan_names_what_is_fused_into_matmuls(void **state) {
     (void)state;
     json_t *root = json_of(RUN("plan", "-m", model, "--json"), "ingot.plan.v1");
     assert_non_null(step_called(root, "matmul"));
     assert_non_null(step_called(root, "matmul+silu")); /* the gate */
-    assert_non_null(step_called(root, "matmul+add"));  /* what is added to the state */
+    assert_non_null(step_called(root, "matmul+add"));  /* the residual */
     assert_null(step_called(root, "silu"));
     json_decref(root);
 }
 
-/* Whether all products of a file's plan are compared with that of bytes. */
+/* Whether all matmuls of a file's plan are compared with the int8 roof. */
 static bool counts_in_bytes(const char *path) {
     json_t *root = json_of(RUN("plan", "-m", path, "--profile", "--json"), "ingot.plan.v1");
     const json_t *profile = json_object_get(root, "profile"), *step;
@@ -67,7 +67,7 @@ static bool counts_in_bytes(const char *path) {
     return bytes > 0;
 }
 
-/* Products of floats beside the rate of floats, of blocks beside that of bytes, which is higher. */
+/* FP32 matmuls are compared with the FP32 roof, quantized ones with the higher int8 roof. */
 static void products_are_compared_with_the_rate_of_their_own_kind(void **state) {
     (void)state;
     char blocks[96], floats[96];
@@ -89,7 +89,8 @@ static void products_are_compared_with_the_rate_of_their_own_kind(void **state) 
     unlink(floats);
 }
 
-/* Rows that fill the context, so that each step sees the same: 1 + 2 + ... positions. */
+/* Rows that fill the context, so that each step attends to the same number of positions: 1 + 2 +
+ * ... */
 static void a_profile_of_a_plan_counts_what_attention_computes(void **state) {
     (void)state;
     enum { ROWS = 32, SEEN = ROWS * (ROWS + 1) / 2 };
@@ -115,8 +116,8 @@ static void a_profile_of_a_plan_counts_what_attention_computes(void **state) {
     json_decref(root);
 }
 
-/* One row that goes to two of four experts reads the weights of two: 256 by 256 in blocks of 34
- * bytes for 32 numbers. */
+/* A row routed to two of four experts reads the weights of two: 256 by 256 in blocks of 34 bytes
+ * per 32 numbers. */
 static void a_plan_counts_the_experts_that_a_row_goes_to(void **state) {
     (void)state;
     enum { ROWS = 2, WIDTH = 256, MATRIX = WIDTH * WIDTH / 32 * 34, FLOATS = ROWS * WIDTH * 4 };
@@ -144,7 +145,7 @@ static void a_plan_counts_the_experts_that_a_row_goes_to(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plan_names_what_products_have_behind_them),
+        cmocka_unit_test(a_plan_names_what_is_fused_into_matmuls),
         cmocka_unit_test(products_are_compared_with_the_rate_of_their_own_kind),
         cmocka_unit_test(a_profile_of_a_plan_counts_what_attention_computes),
         cmocka_unit_test(a_plan_counts_the_experts_that_a_row_goes_to),

@@ -1,7 +1,8 @@
 /*
- * The run report, from outside: every command writes it, with --json and with
- * --report, whether it went well or not, and every report is of one shape.
+ * The run report: every command writes it, with --json and with --report, after success and
+ * failure, and all reports have the same shape.
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -117,7 +118,7 @@ static const char *text(const json_t *object, const char *name) {
     return json_string_value(json_object_get(object, name));
 }
 
-/* Three attempts, one of them selected; those that are not say why. */
+/* Three attempts, of which at most one is selected; the others have a reason. */
 static void check_timeline(const char *where, const json_t *timeline) {
     static const char *const levels[] = {"compile", "kernel_override", "eager"};
     size_t i, k;
@@ -136,7 +137,7 @@ static void check_timeline(const char *where, const json_t *timeline) {
             fail_msg("%s: %s of %s has the reason '%s'", where, levels[k], text(entry, "module"),
                      text(attempt, "reason"));
         }
-        assert_true(selected <= 1); /* none, where another device had to do it */
+        assert_true(selected <= 1); /* none, if another device had to run it */
     }
 }
 
@@ -144,7 +145,7 @@ static void check_numbers(const char *where, const json_t *object, unsigned kind
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
-        if (!(kind_of(value) & kinds)) fail_msg("%s: %s is no number", where, key);
+        if (!(kind_of(value) & kinds)) fail_msg("%s: %s is not a number", where, key);
         if (json_number_value(value) < 0) fail_msg("%s: %s is below 0", where, key);
     }
 }
@@ -166,7 +167,7 @@ static void check_report(const char *where, const json_t *r) {
     if (json_is_object(json_object_get(r, "latent_stats")))
         check_shape(where, json_object_get(r, "latent_stats"), stats_rules);
     if (json_is_string(json_object_get(r, "backend")) && !json_is_object(memory))
-        assert_string_equal(text(r, "task"), "plugin"); /* all others have opened a device */
+        assert_string_equal(text(r, "task"), "plugin"); /* all other tasks have opened a device */
 }
 
 /* ---- Running ---- */
@@ -178,8 +179,38 @@ static json_t *parse(const char *where, const char *bytes) {
     return root;
 }
 
-/* Runs a command, whose words are separated by spaces, in a folder with --json and --report; the
- * report of the file is the caller's. */
+/* Every key of a report is documented in docs/telemetry.md with its path. The keys of two objects
+ * are names: of options, and of devices. */
+static void check_documented(const char *where, const char *page, const char *path,
+                             const json_t *value) {
+    char full[256], quoted[sizeof full + 16];
+    const char *key;
+    json_t *member;
+    size_t i;
+    json_array_foreach(value, i, member) {
+        snprintf(full, sizeof full, "%s[]", path);
+        check_documented(where, page, full, member);
+    }
+    if (strcmp(path, "config_resolved.options") == 0 || strcmp(path, "device_placement") == 0)
+        return;
+    json_object_foreach((json_t *)(uintptr_t)value, key, member) {
+        snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", key);
+        snprintf(quoted, sizeof quoted, "| `%s` |", full);
+        if (!strstr(page, quoted)) fail_msg("%s: %s is not in docs/telemetry.md", where, full);
+        check_documented(where, page, full, member);
+    }
+}
+
+static char *read_page(void) {
+    const int fd = open(TEST_DATA_DIR "/../../docs/telemetry.md", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) fail_msg("no docs/telemetry.md");
+    char *page = program_read_all(fd, NULL);
+    close(fd);
+    return page;
+}
+
+/* Runs a command, given as words separated by spaces, in a folder with --json and --report; the
+ * caller owns the file's report. */
 static json_t *report_of(void **state, const char *words, int code, bool lines) {
     enum { MOST = 40 };
     char copy[1024], path[PATH_BYTES];
@@ -202,10 +233,13 @@ static json_t *report_of(void **state, const char *words, int code, bool lines) 
     json_t *written = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
     if (!written) fail_msg("%s: %s: %s", words, path, error.text);
     check_report(words, written);
+    char *page = read_page();
+    check_documented(words, page, "", written);
+    free(page);
     assert_string_equal(text(written, "run_id"), text(printed, "run_id"));
     assert_true(json_equal(json_object_get(written, "error"), json_object_get(printed, "error")));
     if (code == 0 && strncmp(words, "chat", 4) != 0)
-        assert_non_null(json_object_get(printed, "schema")); /* the command's own are there, too */
+        assert_non_null(json_object_get(printed, "schema")); /* the command's own fields */
     const json_t *failure = json_object_get(written, "error");
     if (code == 0) assert_true(json_is_null(failure));
     if (code != 0)
@@ -223,7 +257,7 @@ static const char *model_in(void **state, const char *name, char path[PATH_BYTES
 
 /* ---- Tests ---- */
 
-/* "@" stands for the folder. */
+/* Replaces "@" by the folder. */
 static const char *in_folder(void **state, const char *words, char *out, size_t room) {
     size_t used = 0;
     for (const char *at = words; *at && used + PATH_BYTES < room; at++)
@@ -236,7 +270,7 @@ static void every_command_reports_in_one_shape(void **state) {
     static const struct {
         const char *words;
         const char *artifact; /* the first; NULL: none */
-        bool model, device;   /* that is named */
+        bool model, device;   /* whether the report names them */
     } rows[] = {
         {"stories --bytes 20K", NULL, false, false},
         {"train -q -d @/t.txt --steps 4 --d-model 16 --layers 1 --heads 2 --d-ff 32 --ctx 16"
@@ -308,15 +342,15 @@ static void generation_tells_its_stages_its_steps_and_its_last_state(void **stat
     assert_true(json_is_object(json_object_get(r, "latent_stats")));
     assert_true(json_number_value(json_object_get(json_object_get(r, "latent_stats"), "std")) > 0);
     const json_t *steps = json_object_get(json_object_get(r, "device_placement"), "cpu:0");
-    assert_true(json_integer_value(steps) > 40); /* the session's, not only those of single ops */
+    assert_true(json_integer_value(steps) > 40); /* those of the session, not only of single ops */
     assert_int_equal(json_integer_value(json_object_get(r, "batch_size")), 1);
     assert_string_equal(text(r, "flow"), "cpu direct");
-    assert_string_equal(text(r, "execution_mode"), "compiled"); /* sessions are of captures */
+    assert_string_equal(text(r, "execution_mode"), "compiled"); /* sessions use captures */
     assert_true(json_equal(json_object_get(json_object_get(r, "recordings"), "count"),
                            json_object_get(json_object_get(r, "counters"), "records")));
     const json_t *options = json_object_get(json_object_get(r, "config_resolved"), "options");
     assert_int_equal(json_integer_value(json_object_get(options, "n-predict")), 6);
-    assert_true(json_is_null(json_object_get(options, "chat-format")));
+    assert_true(json_is_null(json_object_get(options, "chat-template")));
     static const char *const events[] = {"load", "prefill", "first_token", "decode"};
     const json_t *list = json_object_get(r, "stream_events");
     assert_int_equal(json_array_size(list), 4);
@@ -369,7 +403,7 @@ static void failures_have_names(void **state) {
         {"generate -m @/m.gguf -p a --temp warm", 2, "InvalidArgument"},
         {"generate -m @/bad.gguf -p a", 3, "WeightFormat"},
         {"generate -m @/other.gguf -p a", 3, "ModelNotRegistered"},
-        {"train -q -d @/m.gguf --arch parrot --steps 1", 3, "ModelNotRegistered"},
+        {"train -q -d @/m.gguf --arch parrot --steps 1", 2, "InvalidArgument"},
         {"generate -m @/m.gguf -p a --device vulcan", 5, "BackendUnavailable"},
         {"generate -m @/none.gguf -p a", 6, "InputOutput"},
         {"plugin check @/hollow.so", 5, "DependencyUnavailable"},
@@ -399,7 +433,7 @@ static void failures_have_names(void **state) {
     }
 }
 
-/* Every allocation fails once, in turn: where that ends the run, the report says so. */
+/* Fails every allocation once: if that ends the run, the report says so. */
 static void out_of_memory_is_reported_with_what_there_is(void **state) {
     char path[PATH_BYTES], report[PATH_BYTES], fail[64];
     model_in(state, "llama", path);
@@ -466,7 +500,7 @@ static void a_run_that_was_stopped_reports_how_far_it_came(void **state) {
     }
 }
 
-/* Nobody reads what it says: it stops, and the report has the code that it ends with. */
+/* The reader of stdout has gone: the run stops, and the report has its exit code. */
 static void a_closed_pipe_is_reported_as_what_it_is(void **state) {
     char path[PATH_BYTES], report[PATH_BYTES], command[6 * PATH_BYTES];
     model_in(state, "llama", path);
@@ -508,7 +542,7 @@ static void chat_ends_its_lines_with_the_report(void **state) {
     fclose(file);
 }
 
-static void whoever_starts_many_runs_names_them(void **state) {
+static void parallel_runs_are_named_by_their_starter(void **state) {
     char report[PATH_BYTES];
     directory_path(state, "report.json", report);
     program_result r = program_run(
@@ -527,7 +561,7 @@ static void whoever_starts_many_runs_names_them(void **state) {
     json_decref(root);
 }
 
-static void a_command_that_is_none_is_reported_too(void **state) {
+static void an_unknown_command_is_reported_too(void **state) {
     (void)state;
     program_result r = program_run(INGOT_PROGRAM, ARGS("--json", "fly"), NULL);
     assert_int_equal(r.code, 2);
@@ -558,8 +592,8 @@ int main(void) {
         IN_DIRECTORY(a_run_that_was_stopped_reports_how_far_it_came),
         IN_DIRECTORY(a_closed_pipe_is_reported_as_what_it_is),
         IN_DIRECTORY(chat_ends_its_lines_with_the_report),
-        IN_DIRECTORY(whoever_starts_many_runs_names_them),
-        cmocka_unit_test(a_command_that_is_none_is_reported_too),
+        IN_DIRECTORY(parallel_runs_are_named_by_their_starter),
+        cmocka_unit_test(an_unknown_command_is_reported_too),
         cmocka_unit_test(a_report_that_cannot_be_written_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* `ingot stories`: as much as was asked for, the same each time, for people and for programs. */
+/* `ingot stories`: the requested amount, reproducible, as text and as JSON. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static void json_has_the_stories_one_by_one(void **state) {
     program_free(&json);
 }
 
-static void sizes_that_are_none_are_refused(void **state) {
+static void invalid_sizes_are_refused(void **state) {
     (void)state;
     static const char *const sizes[] = {"0", "300M", "much"};
     for (int i = 0; i < 3; i++) {
@@ -70,7 +70,7 @@ int main(void) {
         cmocka_unit_test(a_megabyte_comes_without_asking),
         cmocka_unit_test(equal_seeds_print_equal_stories),
         cmocka_unit_test(json_has_the_stories_one_by_one),
-        cmocka_unit_test(sizes_that_are_none_are_refused),
+        cmocka_unit_test(invalid_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* `ingot tokenize`, from outside. */
+/* `ingot tokenize`. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,6 +76,17 @@ static void text_comes_from_standard_input_byte_by_byte(void **state) {
     program_free(&result);
 }
 
+/* As of every prompt: the error has the reason. */
+static void standard_input_that_cannot_be_read_is_an_error(void **state) {
+    char path[PATH_BYTES];
+    make(state, "qwen2", path);
+    const int in = open("/", O_RDONLY);
+    const char *const args[] = {"tokenize", "-m", path, NULL};
+    prints(program_run(INGOT_PROGRAM, args, &(program_options){.in_fd = in}), 6, "",
+           "standard input: Is a directory");
+    close(in);
+}
+
 static void what_is_wrong_is_said_in_a_sentence(void **state) {
     char path[PATH_BYTES], text[PATH_BYTES];
     make(state, "qwen2", path);
@@ -96,6 +107,7 @@ int main(void) {
         IN_DIRECTORY(tokens_are_shown_with_what_they_stand_for),
         IN_DIRECTORY(special_tokens_count_only_when_asked_for),
         IN_DIRECTORY(text_comes_from_standard_input_byte_by_byte),
+        IN_DIRECTORY(standard_input_that_cannot_be_read_is_an_error),
         IN_DIRECTORY(what_is_wrong_is_said_in_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

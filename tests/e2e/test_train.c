@@ -1,6 +1,6 @@
 /*
- * Training as a person does it: literal commands, interrupted and gone on with, on bad input, and
- * killed while it saves.
+ * Training as users run it: literal commands, interrupted and resumed, with bad input, and killed
+ * during a save.
  */
 #include <dirent.h>
 #include <math.h>
@@ -26,22 +26,22 @@
 #include "xml.h"
 
 enum { PATH_BYTES = 256, LINE_BYTES = 1024, STEPS_MAX = 128, TEXT_BYTES = 20000 };
-enum { KILLS = 20, KILLS_LONG = 60 }; /* INGOT_TEST_LONG asks for the longer ones */
+enum { KILLS = 20, KILLS_LONG = 60 }; /* INGOT_TEST_LONG selects the larger count */
 
-/* A sanitizer makes the large models several times slower; the small ones find as much. */
+/* Sanitizers make the large models several times slower; the small ones test as much. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SLOW_BUILD = 1 };
 #else
 enum { SLOW_BUILD = 0 };
 #endif
 
-/* Each test is in a folder of its own, with a text in it. */
+/* A folder for each test, with a text file. */
 typedef struct place {
     char dir[32], before[PATH_BYTES];
 } place;
 
 #define RUN(...) program_run(INGOT_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}, NULL)
-/* A model so small that a step takes a moment. */
+/* A model so small that a step is fast. */
 #define TINY       "--d-model", "16", "--layers", "1", "--heads", "2", "--ctx", "16", "--batch", "2"
 #define TRAIN(...) RUN("train", "-d", "data.txt", TINY, __VA_ARGS__)
 
@@ -60,7 +60,7 @@ static char *read_file(const char *path) {
     return text;
 }
 
-/* Sentences of few words, in an order that does not repeat. */
+/* Sentences from a small vocabulary, in an order that does not repeat. */
 static void write_text(const char *path, size_t bytes) {
     static const char *const words[] = {"the ",  "mill ",  "turns ", "a ",      "stone ", "and ",
                                         "rain ", "falls ", "on ",    "hills. ", "grain ", "fills "};
@@ -103,7 +103,7 @@ static void check_ok(program_result result) {
     program_free(&result);
 }
 
-/* The file is whole; returns the steps that it has been trained for. */
+/* Asserts that the file is complete; returns its number of training steps. */
 static int64_t check_file(const char *path) {
     ig_checkpoint *file;
     if (ig_checkpoint_open(path, &file) != IG_OK || ig_checkpoint_verify(file) != IG_OK)
@@ -115,7 +115,7 @@ static int64_t check_file(const char *path) {
     return steps;
 }
 
-/* Weights and moments, bit for bit. */
+/* Asserts equal weights and moments, bit for bit. */
 static void check_same_tensors(const char *one, const char *other) {
     ig_checkpoint *a, *b;
     assert_int_equal(ig_checkpoint_open(one, &a), IG_OK);
@@ -132,7 +132,7 @@ static void check_same_tensors(const char *one, const char *other) {
     ig_checkpoint_close(b);
 }
 
-/* The losses of a log, by step; NaN where there is none.  Returns the last step. */
+/* Reads the losses of a log, by step; NaN: missing. Returns the last step. */
 static int read_losses(const char *path, double out[STEPS_MAX]) {
     char *text = read_file(path), *rest = text;
     int last = 0;
@@ -158,7 +158,7 @@ static void check_same_losses(const char *one, const char *other, int steps) {
         if (a[i] != b[i]) fail_msg("step %d: %.9g and %.9g", i, a[i], b[i]);
 }
 
-/* Starts a command and waits for its `wanted`-th line that begins with `words`. */
+/* Starts a command and waits for the `wanted`-th line that begins with `words`. */
 static pid_t start_until(const char *path, const char *const *args, const char *words, int wanted,
                          FILE **out_err) {
     int fds[2];
@@ -175,7 +175,7 @@ static pid_t start_until(const char *path, const char *const *args, const char *
     return pid;
 }
 
-/* What is left on the stream; the caller frees. */
+/* The rest of the stream; the caller frees. */
 static char *rest_of(FILE *stream) {
     size_t room = 1 << 16, used = 0;
     char *text = malloc(room);
@@ -286,7 +286,7 @@ static void the_three_modes_give_the_same_losses(void **state) {
 static void it_ends_after_an_epoch_or_after_a_time(void **state) {
     (void)state;
     check_ok(TRAIN("--epochs", "1", "--val-split", "0", "--out", "epoch.oam"));
-    /* Windows of 16 bytes, less one for another begin, two a step. */
+    /* Windows of 16 bytes, minus one for the epoch's offset; two per step. */
     const int64_t windows = (TEXT_BYTES - 1) / 16 - 1;
     assert_int_equal(check_file("epoch.oam"), (windows + 1) / 2);
     check_ok(TRAIN("--time", "0.5s", "--out", "time.oam"));
@@ -304,7 +304,7 @@ static void any_bytes_are_data_for_bytes(void **state) {
     check_ok(RUN("train", TINY, "--steps", "3", "binary", "data.txt")); /* -d *.txt in a shell */
 }
 
-static void tokenizers_are_learnt_and_kept(void **state) {
+static void tokenizers_are_learned_and_kept(void **state) {
     (void)state;
     static const char *const names[] = {"char", "bpe:50"};
     for (int i = 0; i < 2; i++) {
@@ -319,8 +319,7 @@ static void tokenizers_are_learnt_and_kept(void **state) {
     }
 }
 
-/* Nobody asks for it: a checkpoint appears with the 500th step, whatever ends the run after that.
- */
+/* By default a checkpoint is written at step 500, however the run ends later. */
 static void every_500_steps_there_is_a_checkpoint(void **state) {
     (void)state;
     const char *const args[] = {"train", "-d",    "data.txt", TINY,    "--steps", "1000000",
@@ -354,7 +353,7 @@ static void bf16_goes_on_in_bf16_without_being_asked(void **state) {
 static void check_resumed(const char *option, const char *value) {
     check_ok(TRAIN("--schedule", "linear", "--warmup", "4", "--steps", "20", option, value, "--out",
                    "a.oam", "--log", "a.jsonl"));
-    /* A rate that falls is a matter of all steps, so the first half says them too. */
+    /* The schedule depends on the total, so the first half states all steps. */
     FILE *err;
     const char *const args[] = {"train",    "-d",    "data.txt", TINY,      "--schedule", "linear",
                                 "--warmup", "4",     "--steps",  "20",      option,       value,
@@ -363,7 +362,7 @@ static void check_resumed(const char *option, const char *value) {
     kill(pid, SIGINT);
     free(rest_of(err));
     const int code = program_wait(pid);
-    assert_true(code == 130 || code == 0); /* it may have been faster than the signal */
+    assert_true(code == 130 || code == 0); /* it may have finished before the signal */
     const int64_t reached = check_file("b.oam");
     if (code == 130) {
         assert_true(reached >= 3 && reached < 20);
@@ -391,7 +390,7 @@ static void ten_and_ten_steps_are_twenty(void **state) {
     assert_int_equal(check_file("b.oam"), 10);
     check_ok(TRAIN("--steps", "20", "--resume", "b.oam", "--log", "b.jsonl", "--out", "c.oam",
                    "--threads", "1"));
-    assert_int_equal(check_file("b.oam"), 10); /* it went on elsewhere */
+    assert_int_equal(check_file("b.oam"), 10); /* it continued in the other file */
     check_same_losses("a.jsonl", "b.jsonl", 20);
     check_same_tensors("a.oam", "c.oam");
 }
@@ -401,13 +400,13 @@ static void what_is_resumed_must_be_the_same_model(void **state) {
     check_ok(TRAIN("--steps", "4", "--seed", "5", "--out", "m.oam"));
 #define RESUME(...) RUN("train", "-d", "data.txt", "--resume", "m.oam", "--steps", "6", __VA_ARGS__)
     check_error(RESUME("--arch", "gpt"), 2, "m.oam holds the architecture llm");
-    check_error(RESUME("--d-model", "32"), 2, "--d-model 32: m.oam has 16");
-    check_error(RESUME("--layers", "2"), 2, "--layers 2: m.oam has 1");
-    check_error(RESUME("--ctx", "32"), 2, "--ctx 32: m.oam has 16");
-    check_error(RESUME("--seed", "6"), 2, "--seed 6: m.oam has 5");
+    check_error(RESUME("--d-model", "32"), 2, "--d-model 32: cannot be changed; m.oam has 16");
+    check_error(RESUME("--layers", "2"), 2, "--layers 2: cannot be changed; m.oam has 1");
+    check_error(RESUME("--ctx", "32"), 2, "--ctx 32: cannot be changed; m.oam has 16");
+    check_error(RESUME("--seed", "6"), 2, "--seed 6: cannot be changed; m.oam has 5");
     check_error(RESUME("--tokenizer", "char"), 2, "m.oam has byte");
-    check_error(RESUME("--weight-decay", "0.5"), 2, "was begun with 0.01");
-    check_error(RUN("train", "-d", "data.txt", "--resume", "m.oam"), 2, "has trained its 4 steps");
+    check_error(RESUME("--weight-decay", "0.5"), 2, "cannot be changed; m.oam has 0.01");
+    check_error(RUN("train", "-d", "data.txt", "--resume", "m.oam"), 2, "has finished its 4 steps");
     check_error(RUN("train", "-d", "data.txt", "--resume", "none.oam"), 6, "none.oam");
     check_error(RUN("train", "-d", "data.txt", "--resume", "data.txt"), 3, "data.txt");
     assert_int_equal(check_file("m.oam"), 4);
@@ -419,7 +418,7 @@ static void what_is_resumed_must_be_the_same_model(void **state) {
     assert_int_equal(result.code, 0);
     program_free(&result);
     result = RUN("train", "-d", "data.txt", "--resume", "m.oam", "--steps", "10");
-    assert_non_null(strstr(result.err, "not the one that m.oam was trained on"));
+    assert_non_null(strstr(result.err, "differs from the one m.oam was trained on"));
     check_ok(result);
 }
 
@@ -441,7 +440,7 @@ static void what_cannot_be_trained_is_one_sentence(void **state) {
     (void)state;
     write_file("empty", "", 0);
     write_file("short", "0123456789012345678901234567890123456789", 40);
-    check_error(RUN("train"), 2, "--data: is missing");
+    check_error(RUN("train"), 2, "--data is required");
     check_error(RUN("train", "-d", "none.txt"), 6, "none.txt");
     check_error(RUN("train", "-d", "."), 6, "directory");
     check_error(RUN("train", "-d", "empty"), 3, "empty: is empty");
@@ -450,9 +449,11 @@ static void what_cannot_be_trained_is_one_sentence(void **state) {
                 "context 128 needs 129 tokens, short has 40");
     check_error(RUN("train", "-d", "data.txt", "--d-model", "65", "--heads", "4"), 2,
                 "65 is not divisible by 4");
-    check_error(TRAIN("--arch", "nothing"), 3, "llm gpt tinyllm");
+    check_error(TRAIN("--arch", "nothing"), 2,
+                "--arch: unknown architecture nothing; known: llm gpt tinyllm");
     check_error(TRAIN("--tokenizer", "morse"), 2, "morse");
-    check_error(TRAIN("--prompt", "more than fits into it"), 2, "has 22 tokens, the context 16");
+    check_error(TRAIN("--prompt", "more than fits into it"), 2,
+                "has 22 tokens, but the context is 16");
     check_error(TRAIN("--dtype", "f16"), 2, "loss scaler");
     check_error(TRAIN("--min-lr", "1", "--lr", "0.1"), 2, "above --lr");
     check_error(TRAIN("--out", "no/such/folder.oam"), 6, "no/such/folder.oam");
@@ -460,7 +461,7 @@ static void what_cannot_be_trained_is_one_sentence(void **state) {
     assert_int_equal(access("llm.oam", F_OK), -1);
 }
 
-/* Every weight of the file is a finite number. */
+/* Asserts that all weights of the file are finite. */
 static void check_finite(const char *path) {
     ig_checkpoint *file;
     assert_int_equal(ig_checkpoint_open(path, &file), IG_OK);
@@ -474,13 +475,13 @@ static void check_finite(const char *path) {
     ig_checkpoint_close(file);
 }
 
-static void a_loss_that_is_no_number_ends_it_and_the_last_file_stays(void **state) {
+static void a_nan_loss_ends_training_and_the_last_file_stays(void **state) {
     (void)state;
-    /* Without a limit the update itself overflows; with one, something before it. */
+    /* Without clipping the update overflows; with clipping, an op before it. */
     static const struct {
         const char *arch, *clip, *op;
     } rows[] = {{"tinyllm", "0", "adamw"},
-                {"tinyllm", "1", "the first op to give other than finite numbers was "},
+                {"tinyllm", "1", "the first op with a NaN or Inf result was "},
                 {"llm", "1", "_grad with "},
                 {"gpt", "1", "_grad with "}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -491,7 +492,7 @@ static void a_loss_that_is_no_number_ends_it_and_the_last_file_stays(void **stat
         if (result.code != 1) fail_msg("exit %d: %s", result.code, result.err);
         const char *words = strstr(result.err, "ingot train: ");
         const char *step = words ? strstr(words, "step ") : NULL;
-        if (!step || !strstr(step, rows[i].op) || !strstr(step, "m.oam holds step"))
+        if (!step || !strstr(step, rows[i].op) || !strstr(step, "m.oam still holds step"))
             fail_msg("%s, clip %s: %s", rows[i].arch, rows[i].clip, result.err);
         const int64_t at = strtol(step + strlen("step "), NULL, 10);
         program_free(&result);
@@ -540,7 +541,7 @@ static void a_disk_that_fills_up_leaves_the_last_file(void **state) {
     const struct rlimit small = {4000, 4000};
     assert_int_equal(prlimit(pid, RLIMIT_FSIZE, &small, NULL), 0);
     char line[LINE_BYTES];
-    do /* It says so and goes on: there may be room again. */
+    do /* A failed save is a warning: a later one may succeed. */
         if (!fgets(line, sizeof line, err)) fail_msg("it ended");
     while (!strstr(line, "is not saved"));
     const int64_t saved = check_file("llm.oam");
@@ -558,7 +559,7 @@ static void sleep_ns(int64_t ns) {
     nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL);
 }
 
-static void a_run_killed_at_any_moment_leaves_a_file_to_go_on_from(void **state) {
+static void a_run_killed_at_any_moment_leaves_a_file_to_resume(void **state) {
     (void)state;
     const int kills = getenv("INGOT_TEST_LONG") ? KILLS_LONG : KILLS;
     int64_t last = 0;
@@ -570,7 +571,7 @@ static void a_run_killed_at_any_moment_leaves_a_file_to_go_on_from(void **state)
         FILE *err;
         const pid_t pid = start_until(INGOT_PROGRAM, args, "train: ", 3, &err);
         x = x * 1664525u + 1013904223u;
-        sleep_ns((int64_t)(x >> 8) % 20000000); /* within 20 ms, several saves of such a model */
+        sleep_ns((int64_t)(x >> 8) % 20000000); /* up to 20 ms: several saves of this model */
         kill(pid, SIGKILL);
         assert_int_equal(program_wait(pid), 1000 + SIGKILL);
         fclose(err);
@@ -583,7 +584,7 @@ static void a_run_killed_at_any_moment_leaves_a_file_to_go_on_from(void **state)
 }
 
 int main(void) {
-    /* Where tests are run in the background, signals are ignored, and children inherit that. */
+    /* Background jobs may ignore signals, and children inherit that. */
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     const struct CMUnitTest tests[] = {
@@ -594,7 +595,7 @@ int main(void) {
         IN_PLACE(the_three_modes_give_the_same_losses),
         IN_PLACE(it_ends_after_an_epoch_or_after_a_time),
         IN_PLACE(any_bytes_are_data_for_bytes),
-        IN_PLACE(tokenizers_are_learnt_and_kept),
+        IN_PLACE(tokenizers_are_learned_and_kept),
         IN_PLACE(an_interrupted_run_goes_on_bit_for_bit),
         IN_PLACE(ten_and_ten_steps_are_twenty),
         IN_PLACE(what_is_resumed_must_be_the_same_model),
@@ -602,11 +603,11 @@ int main(void) {
         IN_PLACE(what_cannot_be_trained_is_one_sentence),
         IN_PLACE(every_500_steps_there_is_a_checkpoint),
         IN_PLACE(bf16_goes_on_in_bf16_without_being_asked),
-        IN_PLACE(a_loss_that_is_no_number_ends_it_and_the_last_file_stays),
+        IN_PLACE(a_nan_loss_ends_training_and_the_last_file_stays),
         IN_PLACE(what_memory_cannot_hold_is_refused_before_it_is_taken),
         IN_PLACE(a_disk_that_is_full_from_the_start_is_found_before_training),
         IN_PLACE(a_disk_that_fills_up_leaves_the_last_file),
-        IN_PLACE(a_run_killed_at_any_moment_leaves_a_file_to_go_on_from),
+        IN_PLACE(a_run_killed_at_any_moment_leaves_a_file_to_resume),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

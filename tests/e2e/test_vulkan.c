@@ -1,6 +1,6 @@
 /*
- * Training on a Vulkan device as on the CPU: the same losses, step by step, and
- * checkpoints that either goes on from.  Skipped without a driver.
+ * Training on a Vulkan device gives the CPU's losses, step by step, and checkpoints that either
+ * device can resume. Skipped without a driver.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 
 enum { STEPS = 50, RESUMED = 60 };
 
-/* Sums in another order, through fifty steps. */
+/* Another order of summation, over fifty steps. */
 static const double tolerance = 1e-4;
 
 #define RUN(...) program_run(INGOT_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}, NULL)
@@ -30,7 +30,7 @@ static void must(program_result r) {
     program_free(&r);
 }
 
-/* A folder with a text to learn. */
+/* Creates a folder with a training text. */
 static void enter(char *dir) {
     program_result devices = RUN("devices");
     const bool there = devices.code == 0 && strstr(devices.out, "vulkan:0");
@@ -65,7 +65,7 @@ static void leave(const char *dir) {
     (void)rmdir(dir);
 }
 
-/* The losses of a log's steps from `first` on; how many. */
+/* Reads the losses of a log from step `first` on; returns their count. */
 static int losses_of(const char *path, int first, double *out) {
     FILE *file = fopen(path, "re");
     char line[1024];
@@ -95,7 +95,7 @@ static void expect_equal_logs(int first, int count) {
     RUN("train", "-d", "data.txt", "--device", device, "--log", log, "-o", out, "--eval-every", \
         "0", "--save-every", "0", "-q", __VA_ARGS__)
 
-/* Nothing of it elsewhere. */
+/* Asserts that no step ran on another device. */
 static void train_alike(const char *arch, const char *dtype) {
     char dir[] = "/tmp/ingot-vulkan-XXXXXX";
     enter(dir);
@@ -118,7 +118,7 @@ static void llm_trains_as_on_the_cpu(void **state) {
     train_alike("llm", "f32");
 }
 
-static void gpt_trains_in_halves_as_on_the_cpu(void **state) {
+static void gpt_trains_in_fp16_as_on_the_cpu(void **state) {
     (void)state;
     train_alike("gpt", "bf16");
 }
@@ -143,7 +143,7 @@ static void char_mlp_trains_as_on_the_cpu(void **state) {
     leave(dir);
 }
 
-/* What one device has saved, the other goes on from. */
+/* Each device resumes what the other one has saved. */
 static void checkpoints_are_for_any_device(void **state) {
     (void)state;
     char dir[] = "/tmp/ingot-vulkan-XXXXXX";
@@ -156,7 +156,7 @@ static void checkpoints_are_for_any_device(void **state) {
     leave(dir);
 }
 
-/* A number of the report of the last run. */
+/* A number in the report of the last run. */
 static int64_t reported(const char *object, const char *name) {
     json_t *report = json_load_file("report.json", 0, NULL);
     const json_t *number = json_object_get(json_object_get(report, object), name);
@@ -166,7 +166,7 @@ static int64_t reported(const char *object, const char *name) {
     return value;
 }
 
-/* The cache grows with each token; what was recorded for the first does for all. */
+/* The KV cache grows with each token; the first recording serves all of them. */
 static void a_longer_text_records_nothing_more(void **state) {
     (void)state;
     static const char *const lengths[] = {"8", "24"};
@@ -184,7 +184,7 @@ static void a_longer_text_records_nothing_more(void **state) {
     leave(dir);
 }
 
-/* What the driver has compiled for one process, the next one finds. */
+/* Pipelines compiled for one process are cached for the next one. */
 static void pipelines_are_kept_for_the_next_process(void **state) {
     (void)state;
     enum { MAKES, FINDS, RUNS };
@@ -215,7 +215,7 @@ int main(void) {
         cmocka_unit_test(char_mlp_trains_as_on_the_cpu),
         cmocka_unit_test(gpt_trains_as_on_the_cpu),
         cmocka_unit_test(llm_trains_as_on_the_cpu),
-        cmocka_unit_test(gpt_trains_in_halves_as_on_the_cpu),
+        cmocka_unit_test(gpt_trains_in_fp16_as_on_the_cpu),
         cmocka_unit_test(checkpoints_are_for_any_device),
         cmocka_unit_test(a_longer_text_records_nothing_more),
         cmocka_unit_test(pipelines_are_kept_for_the_next_process),

@@ -27,7 +27,7 @@ static void check_head(const ig_gguf_writer *w) {
     uint64_t n_bytes;
     const void *head = ig_gguf_writer_head(w, &n_bytes);
     ig_gguf *gguf = NULL;
-    REQUIRE(ig_gguf_open(&ig_heap, "fuzz", head, n_bytes, &gguf) == IG_OK);
+    REQUIRE(ig_gguf_parse(&ig_heap, "fuzz", head, n_bytes, &gguf) == IG_OK);
     REQUIRE(ig_gguf_find(gguf, "tokenizer.ggml.tokens")->count == TOKENS);
     ig_gguf_close(gguf);
 }

@@ -81,7 +81,7 @@ static void check_content(const ig_gguf *gguf) {
     gguf_bytes again = gguf_encode(w);
     ig_gguf *copy = NULL;
     REQUIRE(again.bytes &&
-            ig_gguf_open(&ig_heap, "again", again.bytes, again.size, &copy) == IG_OK);
+            ig_gguf_parse(&ig_heap, "again", again.bytes, again.size, &copy) == IG_OK);
     REQUIRE(ig_gguf_n_values(copy) == ig_gguf_n_values(gguf));
     REQUIRE(ig_gguf_n_tensors(copy) == ig_gguf_n_tensors(gguf));
     for (size_t i = 0; i < ig_gguf_n_values(gguf); i++)
@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t used = 0;
     const ig_allocator a = {counted_alloc, counted_free, &used};
     ig_gguf *gguf = NULL;
-    const ig_status opened = ig_gguf_open(&a, "fuzz", bytes, size, &gguf);
+    const ig_status opened = ig_gguf_parse(&a, "fuzz", bytes, size, &gguf);
     REQUIRE(opened == IG_OK || opened == IG_ERR_FORMAT);
     REQUIRE(used <= BYTES_PER_BYTE * size + BYTES_FIXED);
     if (opened == IG_OK) check_content(gguf);

@@ -38,7 +38,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     return size;
 }
 
-/* Names are found, numbers can be read, and written anew it is the same file. */
+/* Names are found, numbers can be read, and written again it is the same file. */
 static void check_content(const ig_oam *oam, const uint8_t *bytes, size_t size) {
     const size_t count = ig_oam_count(oam);
     ig_oam_entry *entries = calloc(count + 1, sizeof *entries);

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "fuzz.h"
 #include "text/tokenizer/tokenizer.h"
-#include "base/utf8.h"
 
 static void check_description(const ig_tokenizer *t) {
     const size_t bytes = ig_tokenizer_json(t, NULL, 0);
@@ -20,7 +20,7 @@ static void check_description(const ig_tokenizer *t) {
     REQUIRE(ig_tokenizer_json(t, json, bytes + 1) == bytes);
     ig_tokenizer *same = NULL;
     REQUIRE(ig_tokenizer_parse(&ig_heap, "fuzz", json, bytes, &same) == IG_OK);
-    REQUIRE(ig_tokenizer_vocabulary(same) == ig_tokenizer_vocabulary(t));
+    REQUIRE(ig_tokenizer_vocab_size(same) == ig_tokenizer_vocab_size(t));
     REQUIRE(ig_tokenizer_json(same, again, bytes + 1) == bytes);
     REQUIRE(memcmp(json, again, bytes + 1) == 0);
     ig_tokenizer_destroy(same);
@@ -30,10 +30,10 @@ static void check_description(const ig_tokenizer *t) {
 
 static void check_ids(const ig_tokenizer *t, const char *text, size_t size, const int32_t *ids,
                       size_t n_ids) {
-    for (size_t i = 0; i < n_ids; i++) REQUIRE(ids[i] >= 0 && ids[i] < ig_tokenizer_vocabulary(t));
+    for (size_t i = 0; i < n_ids; i++) REQUIRE(ids[i] >= 0 && ids[i] < ig_tokenizer_vocab_size(t));
     if (strcmp(ig_tokenizer_name(t), "char") == 0) return;
     char *back = malloc(size + 1);
-    REQUIRE(ig_tokenizer_decode(t, ids, n_ids, 0, back, size) == size);
+    REQUIRE(ig_detokenize(t, ids, n_ids, 0, back, size) == size);
     REQUIRE(memcmp(back, text, size) == 0);
     free(back);
 }
@@ -42,25 +42,25 @@ static void check_cut(const ig_tokenizer *t, const char *text, size_t size, cons
                       size_t n_ids) {
     const size_t cut = ig_tokenizer_cut(t, text, size / 2);
     REQUIRE(cut <= size / 2);
-    ig_ids parts = {.allocator = &ig_heap};
-    REQUIRE(ig_tokenizer_encode(t, text, cut, 0, &parts) == IG_OK);
-    REQUIRE(ig_tokenizer_encode(t, text + cut, size - cut, 0, &parts) == IG_OK);
+    ig_tokens parts = {.allocator = &ig_heap};
+    REQUIRE(ig_tokenize(t, text, cut, 0, &parts) == IG_OK);
+    REQUIRE(ig_tokenize(t, text + cut, size - cut, 0, &parts) == IG_OK);
     REQUIRE(parts.count == n_ids && memcmp(parts.at, ids, n_ids * sizeof *ids) == 0);
-    ig_ids_deinit(&parts);
+    ig_tokens_deinit(&parts);
 }
 
 static void check_stream(const ig_tokenizer *t, const int32_t *ids, size_t n_ids) {
-    ig_decoder decoder;
-    REQUIRE(ig_decoder_init(t, 0, &decoder) == IG_OK);
+    ig_detokenizer *decoder;
+    REQUIRE(ig_detokenizer_create(t, 0, &decoder) == IG_OK);
     for (size_t i = 0; i <= n_ids; i++) {
-        const ig_tokenizer_data part =
-            i < n_ids ? ig_decoder_next(&decoder, ids[i]) : ig_decoder_end(&decoder);
+        const ig_string_view part =
+            i < n_ids ? ig_detokenizer_next(decoder, ids[i]) : ig_detokenizer_end(decoder);
         uint32_t point;
         for (size_t at = 0, step; at < part.n_bytes; at += step)
             REQUIRE(ig_utf8_next(part.bytes + at, part.n_bytes - at, &point, &step) ==
                     IG_UTF8_WHOLE);
     }
-    ig_decoder_deinit(&decoder);
+    ig_detokenizer_destroy(decoder);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -70,14 +70,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     REQUIRE(parsed == IG_OK || parsed == IG_ERR_FORMAT);
     if (parsed != IG_OK) return 0;
 
-    ig_ids ids = {.allocator = &ig_heap};
-    REQUIRE(ig_tokenizer_encode(t, text, size, 0, &ids) == IG_OK);
+    ig_tokens ids = {.allocator = &ig_heap};
+    REQUIRE(ig_tokenize(t, text, size, 0, &ids) == IG_OK);
     REQUIRE(ids.count <= size);
     check_description(t);
     check_ids(t, text, size, ids.at, ids.count);
     check_cut(t, text, size, ids.at, ids.count);
     check_stream(t, ids.at, ids.count);
-    ig_ids_deinit(&ids);
+    ig_tokens_deinit(&ids);
     ig_tokenizer_destroy(t);
     return 0;
 }

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "fuzz.h"
 #include "text/tokenizer/pretokenizer.h"
-#include "base/utf8.h"
 #include "text/tokenizer/vocab.h"
 
 enum { LLAMA, GPT2, BERT, MODELS, BYTES = 256, MOST = 64 };
@@ -33,9 +33,9 @@ static unsigned next(input *in) {
     return *in->at++;
 }
 
-static ig_tokenizer_data next_text(input *in, size_t n_bytes) {
+static ig_string_view next_text(input *in, size_t n_bytes) {
     if (n_bytes > in->left) n_bytes = in->left;
-    const ig_tokenizer_data text = {(const char *)in->at, n_bytes};
+    const ig_string_view text = {(const char *)in->at, n_bytes};
     in->at += n_bytes;
     in->left -= n_bytes;
     return text;
@@ -44,10 +44,10 @@ static ig_tokenizer_data next_text(input *in, size_t n_bytes) {
 typedef struct making {
     ig_vocab vocab;
     int model;
-    ig_tokenizer_data tokens[BYTES + MOST], merges[MOST];
+    ig_string_view tokens[BYTES + MOST], merges[MOST];
     float scores[BYTES + MOST];
     int32_t kinds[BYTES + MOST];
-    char spelt[BYTES][8];
+    char spelled[BYTES][8];
 } making;
 
 /* "<0x0A>", or the character that byte-level vocabularies have for a byte. */
@@ -63,8 +63,8 @@ static void spell(int model, unsigned byte, unsigned *hidden, char out[8]) {
 static void add_bytes(making *m) {
     unsigned hidden = 0;
     for (unsigned byte = 0; byte < BYTES; byte++) {
-        spell(m->model, byte, &hidden, m->spelt[byte]);
-        m->tokens[byte] = (ig_tokenizer_data){m->spelt[byte], strlen(m->spelt[byte])};
+        spell(m->model, byte, &hidden, m->spelled[byte]);
+        m->tokens[byte] = (ig_string_view){m->spelled[byte], strlen(m->spelled[byte])};
         m->kinds[byte] = m->model == GPT2 ? IG_TOKEN_NORMAL : IG_TOKEN_BYTE;
     }
     m->vocab.n_tokens = BYTES;
@@ -104,62 +104,63 @@ static void read_vocab(input *in, making *m) {
     v->unknown = (int32_t)(flags % 4) - 1;
 }
 
-static void check_ids(const ig_tokenizer *t, const ig_ids *ids, bool plain) {
+static void check_ids(const ig_tokenizer *t, const ig_tokens *ids, bool plain) {
     for (size_t i = 0; i < ids->count; i++) {
         const int32_t id = ids->at[i];
-        REQUIRE(id >= 0 && id < ig_tokenizer_vocabulary(t));
+        REQUIRE(id >= 0 && id < ig_tokenizer_vocab_size(t));
         REQUIRE(!plain || !ig_tokenizer_is_control(t, id));
     }
 }
 
-static void check_back(const ig_tokenizer *t, const ig_ids *ids, ig_tokenizer_data text) {
+static void check_back(const ig_tokenizer *t, const ig_tokens *ids, ig_string_view text) {
     char *back = malloc(text.n_bytes + 1);
-    REQUIRE(ig_tokenizer_decode(t, ids->at, ids->count, IG_DECODE_SPECIAL, back, text.n_bytes) ==
+    REQUIRE(ig_detokenize(t, ids->at, ids->count, IG_DETOKENIZE_SPECIAL, back, text.n_bytes) ==
             text.n_bytes);
     REQUIRE(memcmp(back, text.bytes, text.n_bytes) == 0);
     free(back);
 }
 
 /* Merges may make a token that is marked as unused; such a one says nothing. */
-static bool says_all(const making *m, const ig_ids *ids) {
+static bool says_all(const making *m, const ig_tokens *ids) {
     for (size_t i = 0; i < ids->count; i++)
         if (m->kinds[ids->at[i]] == IG_TOKEN_UNUSED) return false;
     return true;
 }
 
-static void check_stream(const ig_tokenizer *t, const ig_ids *ids) {
-    ig_decoder decoder;
-    REQUIRE(ig_decoder_init(t, IG_DECODE_START | IG_DECODE_SPECIAL, &decoder) == IG_OK);
+static void check_stream(const ig_tokenizer *t, const ig_tokens *ids) {
+    ig_detokenizer *decoder;
+    REQUIRE(ig_detokenizer_create(t, IG_DETOKENIZE_START | IG_DETOKENIZE_SPECIAL, &decoder) ==
+            IG_OK);
     for (size_t i = 0; i <= ids->count; i++) {
-        const ig_tokenizer_data part =
-            i < ids->count ? ig_decoder_next(&decoder, ids->at[i]) : ig_decoder_end(&decoder);
+        const ig_string_view part =
+            i < ids->count ? ig_detokenizer_next(decoder, ids->at[i]) : ig_detokenizer_end(decoder);
         uint32_t point;
         for (size_t at = 0, step; at < part.n_bytes; at += step)
             REQUIRE(ig_utf8_next(part.bytes + at, part.n_bytes - at, &point, &step) ==
                     IG_UTF8_WHOLE);
     }
-    ig_decoder_deinit(&decoder);
+    ig_detokenizer_destroy(decoder);
 }
 
-static void check_text(const making *m, const ig_tokenizer *t, ig_tokenizer_data text) {
-    const unsigned all = IG_ENCODE_ADD_SPECIAL | IG_ENCODE_PARSE_SPECIAL;
+static void check_text(const making *m, const ig_tokenizer *t, ig_string_view text) {
+    const unsigned all = IG_TOKENIZE_ADD_SPECIAL | IG_TOKENIZE_PARSE_SPECIAL;
     for (unsigned flags = 0; flags <= all; flags += all) {
-        ig_ids ids = {.allocator = &ig_heap};
-        REQUIRE(ig_tokenizer_encode(t, text.bytes, text.n_bytes, flags, &ids) == IG_OK);
+        ig_tokens ids = {.allocator = &ig_heap};
+        REQUIRE(ig_tokenize(t, text.bytes, text.n_bytes, flags, &ids) == IG_OK);
         check_ids(t, &ids, flags == 0 && m->vocab.unknown < 0);
         if (m->model == GPT2 && says_all(m, &ids)) check_back(t, &ids, text);
         check_stream(t, &ids);
-        ig_ids_deinit(&ids);
+        ig_tokens_deinit(&ids);
     }
     const size_t third = text.n_bytes / 3;
     const ig_text_span spans[] = {{text.bytes, third, true},
                                   {text.bytes + third, third, false},
                                   {text.bytes + 2 * third, text.n_bytes - 2 * third, true}};
-    ig_ids ids = {.allocator = &ig_heap};
-    REQUIRE(ig_tokenizer_encode_spans(t, spans, 3, 0, &ids) == IG_OK);
+    ig_tokens ids = {.allocator = &ig_heap};
+    REQUIRE(ig_tokenize_spans(t, spans, 3, 0, &ids) == IG_OK);
     check_ids(t, &ids, false);
     if (m->model == GPT2 && says_all(m, &ids)) check_back(t, &ids, text);
-    ig_ids_deinit(&ids);
+    ig_tokens_deinit(&ids);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -34,8 +34,8 @@ static inline gguf_bytes gguf_encode(ig_gguf_writer *writer) {
     return file;
 }
 
-static inline ig_gguf_text gguf_text(const char *text) {
-    return (ig_gguf_text){text, strlen(text)};
+static inline ig_string_view gguf_text(const char *text) {
+    return (ig_string_view){text, strlen(text)};
 }
 
 static inline void gguf_sample_number(ig_gguf_writer *w, const char *key, ig_gguf_type type,
@@ -61,7 +61,7 @@ static inline void gguf_sample_values(ig_gguf_writer *w) {
     ig_gguf_writer_array(w, "a.f32", IG_GGUF_F32, (const float[]){0.25f, -8}, 2);
     ig_gguf_writer_array(w, "a.none", IG_GGUF_U8, NULL, 0);
     ig_gguf_writer_texts(w, "a.texts",
-                         (const ig_gguf_text[]){gguf_text("one"), gguf_text(""), {"a\0b", 3}}, 3);
+                         (const ig_string_view[]){gguf_text("one"), gguf_text(""), {"a\0b", 3}}, 3);
 }
 
 static inline gguf_bytes gguf_sample(void) {

@@ -1,4 +1,4 @@
-/* seed_oam FOLDER - writes small .oam files to begin fuzzing with, each behind its first byte. */
+/* seed_oam FOLDER - writes small .oam files to begin fuzzing with, each after its first byte. */
 #include <stdio.h>
 
 #include "oam_bytes.h"

@@ -2,8 +2,8 @@
 """Makes data/*.bin: ten training steps of small networks as PyTorch computes them, in F32.
 
 test_torch.c builds the same networks, starts from the same weights, and must come to the same
-losses and the same final weights.  The files are part of the tree, so nobody needs PyTorch to
-run the tests.  To make them anew:
+losses and the same final weights.  The files are part of the tree: the tests run without
+PyTorch.  To make them again:
 
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
     /tmp/torch/bin/python tests/golden/make_torch.py
@@ -87,16 +87,16 @@ class TinyLlm:
         return F.cross_entropy(logits.flatten(0, 1), x["targets"][step].flatten())
 
 
-def rope(x, positions, factors=None, base=10000.0, scale=1.0, dims=None, halves=False):
-    """x [b, t, h, d]; the first `dims` of d turn, in pairs."""
+def rope(x, positions, factors=None, base=10000.0, scale=1.0, dims=None, neox=False):
+    """x [b, t, h, d]; rotates the first `dims` of d, in pairs."""
     dims = dims or x.shape[-1]
     i = torch.arange(dims // 2, dtype=torch.float64)
     angle = positions.double()[:, None] * scale * base ** (-2 * i / dims)
     angle = angle.to(x.dtype) if factors is None else (angle / factors.double()).to(x.dtype)
     c, s = angle.cos()[:, None, :], angle.sin()[:, None, :]  # [t, 1, dims / 2]
-    turned, rest = x[..., :dims], x[..., dims:]
-    if halves:
-        a, b = turned[..., : dims // 2], turned[..., dims // 2 :]
+    rotated, rest = x[..., :dims], x[..., dims:]
+    if neox:
+        a, b = rotated[..., : dims // 2], rotated[..., dims // 2 :]
         return torch.cat([a * c - b * s, a * s + b * c, rest], -1)
     a, b = turned[..., 0::2], turned[..., 1::2]
     return torch.cat([torch.stack([a * c - b * s, a * s + b * c], -1).flatten(-2), rest], -1)
@@ -168,7 +168,7 @@ class EveryOp:
         q = linear(p, "q", r).reshape(b, t, self.heads, d)
         k = linear(p, "k", r).reshape(b, t, self.groups, d)
         v = linear(p, "v", r).reshape(b, t, self.groups, d)
-        turn = {"factors": x["factors"], "base": 100.0, "halves": True}
+        turn = {"factors": x["factors"], "base": 100.0, "neox": True}
         q, k = rope(q, x["positions"], **turn), rope(k, x["positions"], **turn)
         v = rope(v, x["positions"], scale=0.5, dims=2)
         return h + linear(p, "o", attention(q, k, v, causal=True).reshape(b, t, -1))

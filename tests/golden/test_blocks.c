@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "base/quant_blocks.h"
 #include "base/f16.h"
+#include "base/quant_blocks.h"
 #include "golden.h"
 #include "ingot/blocks.h"
 
@@ -28,7 +28,7 @@ static void check_type(const golden *g, ig_dtype dtype) {
     char moved[MAX_ELEMENTS * 4 + 1];
     float got[MAX_ELEMENTS];
     memcpy(moved + 1, blocks->elements, (size_t)blocks->count * 4);
-    ig_blocks_decode(dtype, moved + 1, got, want->count);
+    ig_blocks_dequantize(dtype, moved + 1, got, want->count);
     for (int64_t i = 0; i < want->count; i++)
         if (memcmp(&got[i], (const float *)want->elements + i, sizeof got[i]) != 0)
             fail_msg("%s: element %lld is %a, not %a", ig_dtype_name(dtype), (long long)i,
@@ -40,14 +40,15 @@ static void every_type_decodes_to_the_recorded_bits(void **state) {
     golden g;
     assert_true(golden_read(TEST_DATA_DIR "/data/blocks.bin", &g));
     for (int dtype = 0; dtype < IG_DTYPE_COUNT; dtype++)
-        if (ig_blocks_can_decode((ig_dtype)dtype)) check_type(&g, (ig_dtype)dtype);
+        if (ig_blocks_can_dequantize((ig_dtype)dtype)) check_type(&g, (ig_dtype)dtype);
     golden_free(&g);
 }
 
 static void all_but_doubles_and_integers_can_be_decoded(void **state) {
     (void)state;
     for (int dtype = 0; dtype < IG_DTYPE_COUNT; dtype++)
-        assert_int_equal(ig_blocks_can_decode((ig_dtype)dtype), dtype != IG_F64 && dtype != IG_I32);
+        assert_int_equal(ig_blocks_can_dequantize((ig_dtype)dtype),
+                         dtype != IG_F64 && dtype != IG_I32);
 }
 
 static void numbers_come_back_from_q8_0_within_half_a_step(void **state) {
@@ -55,18 +56,18 @@ static void numbers_come_back_from_q8_0_within_half_a_step(void **state) {
     float x[IG_BLOCK], y[IG_BLOCK], zeros[IG_BLOCK] = {0};
     ig_block_q8_0 b;
     for (int i = 0; i < IG_BLOCK; i++) x[i] = (float)(i * i % 37) - 17.5f;
-    ig_blocks_encode_q8_0(x, &b, IG_BLOCK);
-    ig_blocks_decode(IG_Q8_0, &b, y, IG_BLOCK);
+    ig_blocks_quantize_q8_0(x, &b, IG_BLOCK);
+    ig_blocks_dequantize(IG_Q8_0, &b, y, IG_BLOCK);
     /* Half a step of d, and what d itself lost as a half. */
     for (int i = 0; i < IG_BLOCK; i++) assert_true(x[i] - y[i] < 0.08f && y[i] - x[i] < 0.08f);
 
-    ig_blocks_encode_q8_0(zeros, &b, IG_BLOCK);
-    ig_blocks_decode(IG_Q8_0, &b, y, IG_BLOCK);
+    ig_blocks_quantize_q8_0(zeros, &b, IG_BLOCK);
+    ig_blocks_dequantize(IG_Q8_0, &b, y, IG_BLOCK);
     for (int i = 0; i < IG_BLOCK; i++) assert_true(y[i] == 0);
 
     x[7] = INFINITY;
-    ig_blocks_encode_q8_0(x, &b, IG_BLOCK);
-    ig_blocks_decode(IG_Q8_0, &b, y, IG_BLOCK);
+    ig_blocks_quantize_q8_0(x, &b, IG_BLOCK);
+    ig_blocks_dequantize(IG_Q8_0, &b, y, IG_BLOCK);
     for (int i = 0; i < IG_BLOCK; i++) assert_true(isnan(y[i]));
 }
 

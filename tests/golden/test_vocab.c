@@ -1,99 +1,77 @@
-/* Real vocabularies: the ids that the models' own tokenizers give, recorded in ../shared. */
-#include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+/* Small vocabularies, with every pre-tokenizer: the tokens that llama.cpp finds
+ * (tests/golden/record). */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include <jansson.h>
 
-#include "base/file.h"
-#include "model/gguf/gguf_vocab.h"
+#include "../unit/check.h"
+#include "ingot/tokenizer.h"
 
-static const char folder[] = TEST_DATA_DIR "/../../../shared/data/vocab";
-static const char separator[] = "\n__ggml_vocab_test__\n";
-
-enum { PATH_BYTES = 1024 };
-
-static ig_file_map map(const char *path, const char *ending) {
-    char full[PATH_BYTES];
-    ig_file_map out = {0};
-    snprintf(full, sizeof full, "%s%s", path, ending);
-    if (ig_file_map_open(full, &out) != IG_OK) fail_msg("%s", ig_error_text());
-    return out;
-}
-
-/* Compares the ids of a text with a line of numbers; returns where the next line begins. */
-static const char *check_line(const ig_tokenizer *t, const char *path, const char *text,
-                              size_t n_bytes, const char *line, const char *end) {
-    ig_ids ids = {.allocator = &ig_heap};
-    if (ig_tokenizer_encode(t, text, n_bytes, 0, &ids) != IG_OK) fail_msg("%s", ig_error_text());
-    size_t n = 0;
-    while (line < end && *line != '\n') {
-        char *after;
-        const long want = strtol(line, &after, 10);
-        if (n >= ids.count || ids.at[n] != want)
-            fail_msg("%s: '%.*s': id %zu is %d, not %ld", path, (int)n_bytes, text, n,
-                     n < ids.count ? ids.at[n] : -1, want);
-        line = after;
-        n++;
-    }
-    if (n != ids.count)
-        fail_msg("%s: '%.*s': %zu ids, not %zu", path, (int)n_bytes, text, ids.count, n);
+/* Compares the tokens of a text; returns how many there are. */
+static size_t check_text(const ig_tokenizer *t, const char *name, const json_t *text,
+                         const json_t *want) {
+    ig_tokens ids = {0};
+    const char *bytes = json_string_value(text);
+    const size_t n_bytes = json_string_length(text), n = json_array_size(want);
+    must(ig_tokenize(t, bytes, n_bytes, 0, &ids));
+    for (size_t i = 0; i < n && i < ids.count; i++)
+        if (ids.at[i] != json_integer_value(json_array_get(want, i)))
+            fail_msg("%s: '%s': token %zu is %d, llama.cpp has %lld", name, bytes, i, ids.at[i],
+                     json_integer_value(json_array_get(want, i)));
+    if (ids.count != n)
+        fail_msg("%s: '%s': %zu tokens, llama.cpp has %zu", name, bytes, ids.count, n);
 
     char *back = malloc(4 * n_bytes + 1);
     const size_t n_back =
-        ig_tokenizer_decode(t, ids.at, ids.count, IG_DECODE_START, back, 4 * n_bytes);
-    if (strcmp(ig_tokenizer_name(t), "bert") != 0 && /* which forgets how it was written */
-        (n_back != n_bytes || memcmp(back, text, n_bytes) != 0))
-        fail_msg("%s: '%.*s' comes back as '%.*s'", path, (int)n_bytes, text, (int)n_back, back);
+        ig_detokenize(t, ids.at, ids.count, IG_DETOKENIZE_START, back, 4 * n_bytes);
+    if (strcmp(ig_tokenizer_name(t), "bert") != 0 && /* which loses case and white space */
+        (n_back != n_bytes || memcmp(back, bytes, n_bytes) != 0))
+        fail_msg("%s: '%s' comes back as '%.*s'", name, bytes, (int)n_back, back);
     free(back);
-    ig_ids_deinit(&ids);
-    return line < end ? line + 1 : line;
+    ig_tokens_deinit(&ids);
+    return n;
 }
 
-/* Every text of the .inp file has a line in the .out file. */
-static size_t check_pairs(const char *path) {
+static size_t check_vocabulary(const json_t *texts, const json_t *vocabulary) {
+    const char *file = json_string_value(json_object_get(vocabulary, "file"));
+    const char *pre = json_string_value(json_object_get(vocabulary, "pre"));
+    const json_t *which = json_object_get(vocabulary, "ids");
+    char path[512], name[64];
     ig_tokenizer *t = NULL;
-    if (ig_vocab_open(&ig_heap, path, NULL, &t) != IG_OK) fail_msg("%s", ig_error_text());
-    ig_file_map in = map(path, ".inp"), out = map(path, ".out");
-    const char *text = in.bytes, *text_end = text + in.size, *line = out.bytes;
-    size_t count = 0;
-    while (text) {
-        const char *next = memmem(text, (size_t)(text_end - text), separator, sizeof separator - 1);
-        const size_t n_bytes = (size_t)((next ? next : text_end) - text);
-        line = check_line(t, path, text, n_bytes, line, (const char *)out.bytes + out.size);
-        text = next ? next + sizeof separator - 1 : NULL;
-        count++;
+    size_t n_tokens = 0;
+    snprintf(path, sizeof path, TEST_DATA_DIR "/vocab/%s.gguf", file);
+    snprintf(name, sizeof name, "%s %s", file, pre);
+    must(ig_tokenizer_open(path, &(ig_tokenizer_options){.pre_tokenizer = *pre ? pre : NULL}, &t));
+    assert_int_equal(json_array_size(which), json_array_size(texts));
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const json_t *text = json_array_get(texts, i);
+        const size_t id = (size_t)json_integer_value(json_array_get(which, i));
+        const json_t *want = json_array_get(json_object_get(text, "ids"), id);
+        n_tokens += check_text(t, name, json_object_get(text, "text"), want);
     }
-    ig_file_map_close(&out);
-    ig_file_map_close(&in);
     ig_tokenizer_destroy(t);
-    return count;
+    return n_tokens;
 }
 
-static void recorded_texts_have_their_recorded_ids(void **state) {
+static void texts_have_the_tokens_that_llama_cpp_finds(void **state) {
     (void)state;
-    DIR *dir = opendir(folder);
-    if (!dir) skip();
-    size_t vocabularies = 0, texts = 0;
-    for (const struct dirent *entry; (entry = readdir(dir));) {
-        const char *ending = strrchr(entry->d_name, '.');
-        if (!ending || strcmp(ending, ".gguf") != 0) continue;
-        char path[PATH_BYTES];
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        texts += check_pairs(path);
-        vocabularies++;
-    }
-    closedir(dir);
-    print_message("%zu texts of %zu vocabularies\n", texts, vocabularies);
-    assert_true(vocabularies > 0 && texts > vocabularies);
+    json_error_t error;
+    json_t *root = json_load_file(TEST_DATA_DIR "/vocab/tokens.json", JSON_ALLOW_NUL, &error);
+    if (!root) fail_msg("tokens.json: line %d: %s", error.line, error.text);
+    const json_t *vocabularies = json_object_get(root, "vocabularies");
+    size_t n_tokens = 0;
+    for (size_t i = 0; i < json_array_size(vocabularies); i++)
+        n_tokens +=
+            check_vocabulary(json_object_get(root, "texts"), json_array_get(vocabularies, i));
+    print_message("%zu tokens, %zu vocabularies\n", n_tokens, json_array_size(vocabularies));
+    assert_true(json_array_size(vocabularies) > 20);
+    json_decref(root);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(recorded_texts_have_their_recorded_ids)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_have_the_tokens_that_llama_cpp_finds),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@ For every architecture a small model with random weights is made and saved by tr
 tokenizer of its own; `ingot convert` makes a GGUF file of it, and `ingot logits` (`ingot embed` for
 bert) must give what transformers computes, in F32, up to rounding.
 
-Needs in a virtual environment of its own: torch transformers tokenizers
+Run with the interpreter of tests/peers/venv transformers; tools/test --e2e does.
 """
 import json
 import pathlib
@@ -35,12 +35,18 @@ LLAMA3 = dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_fact
 LONGROPE = dict(rope_type="longrope", rope_theta=1e4, original_max_position_embeddings=16,
                 long_factor=[1 + 0.5 * i for i in range(EMBD // HEADS // 2)],
                 short_factor=[1 + 0.1 * i for i in range(EMBD // HEADS // 2)])
+LOCAL = dict(full_attention=dict(rope_type="linear", rope_theta=1e6, factor=8.0),
+             sliding_attention=dict(rope_type="default", rope_theta=5e3))
 T = transformers
 MODELS = {
     "llama": (T.LlamaForCausalLM, lambda: T.LlamaConfig(**BASE)),
     "llama3": (T.LlamaForCausalLM, lambda: T.LlamaConfig(**BASE, rope_parameters=LLAMA3)),
     "llama-bias": (T.LlamaForCausalLM, lambda: T.LlamaConfig(**BASE, attention_bias=True)),
     "mistral": (T.MistralForCausalLM, lambda: T.MistralConfig(**BASE, head_dim=32, sliding_window=None)),
+    "mistral-window": (T.MistralForCausalLM, lambda: T.MistralConfig(**BASE, head_dim=32, sliding_window=6)),
+    "qwen3-window": (T.Qwen3ForCausalLM,
+                     lambda: T.Qwen3Config(**BASE, head_dim=32, use_sliding_window=True, sliding_window=6,
+                                           max_window_layers=0)),
     "qwen2": (T.Qwen2ForCausalLM, lambda: T.Qwen2Config(**dict(BASE, tie_word_embeddings=True))),
     "qwen3": (T.Qwen3ForCausalLM, lambda: T.Qwen3Config(**BASE, head_dim=32)),
     "qwen3moe": (T.Qwen3MoeForCausalLM,
@@ -49,6 +55,20 @@ MODELS = {
     "gemma3": (T.Gemma3ForCausalLM,
                lambda: T.Gemma3TextConfig(**dict(BASE, num_hidden_layers=7, tie_word_embeddings=True), head_dim=32,
                                           sliding_window=8, query_pre_attn_scalar=32)),
+    "gemma3-types": (T.Gemma3ForCausalLM,
+                     lambda: T.Gemma3TextConfig(**dict(BASE, num_hidden_layers=4, tie_word_embeddings=True),
+                                                head_dim=32, sliding_window=8, query_pre_attn_scalar=32,
+                                                layer_types=["sliding_attention", "full_attention"] * 2)),
+    "gemma3-full": (T.Gemma3ForCausalLM,
+                    lambda: T.Gemma3TextConfig(**dict(BASE, tie_word_embeddings=True), head_dim=32,
+                                               sliding_window=8, query_pre_attn_scalar=32,
+                                               layer_types=["full_attention"] * LAYERS)),
+    "gemma3-local": (T.Gemma3ForCausalLM,
+                     lambda: T.Gemma3TextConfig(**dict(BASE, num_hidden_layers=7, tie_word_embeddings=True),
+                                                head_dim=32, sliding_window=8, query_pre_attn_scalar=32,
+                                                rope_parameters=LOCAL)),
+    "phi3-window": (T.Phi3ForCausalLM,
+                    lambda: T.Phi3Config(**dict(BASE, num_key_value_heads=HEADS), sliding_window=6)),
     "phi3": (T.Phi3ForCausalLM, lambda: T.Phi3Config(**dict(BASE, num_key_value_heads=HEADS))),
     "phi3-long": (T.Phi3ForCausalLM,
                   lambda: T.Phi3Config(**dict(BASE, num_key_value_heads=HEADS), original_max_position_embeddings=16,
@@ -59,6 +79,11 @@ MODELS = {
              lambda: T.Qwen3Config(**BASE, head_dim=32,
                                    rope_parameters=dict(rope_type="yarn", rope_theta=1e4, factor=4.0,
                                                         original_max_position_embeddings=32))),
+    "yarn-factor": (T.Qwen3ForCausalLM,
+                    lambda: T.Qwen3Config(**BASE, head_dim=32,
+                                          rope_parameters=dict(rope_type="yarn", rope_theta=1e4, factor=4.0,
+                                                               attention_factor=1.3, beta_fast=16.0, beta_slow=2.0,
+                                                               original_max_position_embeddings=32))),
     "gpt2": (T.GPT2LMHeadModel,
              lambda: T.GPT2Config(n_embd=EMBD, n_layer=LAYERS, n_head=HEADS, n_positions=CONTEXT, vocab_size=TOKENS)),
     "bert": (T.BertModel,
@@ -67,7 +92,7 @@ MODELS = {
 
 
 def tokenizer(bert):
-    """A vocabulary is needed, but no text is tokenised here."""
+    """A vocabulary is needed, but no text is tokenized here."""
     if bert:
         words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [chr(97 + i) for i in range(26)]
         words += ["##" + chr(97 + i) for i in range(26)]
@@ -104,6 +129,7 @@ def check(ingot, name, folder, path):
     model.save_pretrained(folder)
     t, token_config = tokenizer(name == "bert")
     t.save(str(folder / "tokenizer.json"))
+    token_config["model_max_length"] = int(1e30)  # as transformers writes it where there is no limit
     (folder / "tokenizer_config.json").write_text(json.dumps(token_config))
     run(ingot, "convert", "-q", str(folder), path, "--type", "F32")
     if name == "bert":
@@ -132,10 +158,10 @@ def main():
             try:
                 error = check(sys.argv[1], name, folder, str(pathlib.Path(tmp) / "m.gguf"))
                 bad += not error <= MOST
-                print(f"{name:10} {error:.1e}{'' if error <= MOST else '  TOO MUCH'}")
+                print(f"{name:14} {error:.1e}{'' if error <= MOST else '  TOO MUCH'}")
             except RuntimeError as failure:
                 bad += 1
-                print(f"{name:10} {failure}")
+                print(f"{name:14} {failure}")
     sys.exit(bad > 0)
 
 

@@ -6,7 +6,7 @@ folders, with conversations of several kinds, are rendered by jinja2 as Hugging 
 set it up, and by RENDER_JINJA (tests/peers/render_jinja.c). Fails where texts differ, and where one
 refuses what the other renders. SEED in the environment draws other templates.
 
-Needs in a virtual environment of its own: jinja2
+Run with the interpreter of tests/peers/venv transformers; tools/test --e2e does.
 """
 import datetime
 import json

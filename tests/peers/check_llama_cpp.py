@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""check_llama_cpp.py INGOT WRITE_MODELS [DIR]: what llama.cpp makes of the same files.
+"""check_llama_cpp.py INGOT WRITE_MODELS [TYPE]...: what llama.cpp makes of the same files.
 
 The small models of tests/models are written in several types, and as variants whose keys change how
-they are computed; prompts are tokenised and run by llama.cpp and by Ingot. Prints the errors that
+they are computed; prompts are tokenized and run by llama.cpp and by Ingot. Prints the errors that
 docs/parity.md shows, and fails where tokens differ or logits do.
 
-Needs in a virtual environment of its own: llama-cpp-python gguf numpy
+Run with the interpreter of tests/peers/venv llama; tools/test --e2e does, one type at a time.
 """
 import ctypes
 import json
@@ -20,12 +20,12 @@ import numpy
 
 TYPES = ["f32", "f16", "q4_0", "q8_0", "iq4_nl", "mxfp4", "q4_k", "q6_k"]
 TEXT = "the quick brown fox sat on the mat, and 12345 said: hello world! It's 7.5"
-# Logits behind each of these count: how far off a single one is, is chance.
+# Logits after each of these count: how far off a single prompt is, is random.
 PROMPTS = [TEXT, "hello world and 7 foxes", "It's on the mat: a quick, brown 12345", "world! the the the sat said"]
 TEXTS = [TEXT, "", " ", "   ", "\n\n", "a  b   c", " leading", "trailing ", "tab\there", "caf\u00e9 \u4f60\u597d \U0001f600",
          "</s><s>", "<|im_start|>user", "x" * 300, "1234567890" * 5, "'s't're", "\u00a0nbsp", "e\u0301"]
 
-# Float weights differ by the order of sums, and by llama.cpp's table of GELU in halves; quantised
+# Float weights differ by the order of sums, and by llama.cpp's table of GELU in F16; quantized
 # ones are held to llama.cpp's own distance from the reference, with the room that golden files have.
 FLOAT_ERROR, GELU_ERROR, HALF_ERROR, SHARE = 1e-5, 1e-3, 2e-3, 1.1
 WITH_GELU = ("gemma", "gpt2", "gptneox", "phi2", "falcon", "starcoder2")
@@ -173,10 +173,10 @@ def main():
     llama_cpp.llama_log_set(LOG, ctypes.c_void_p(0))
     print(f"llama-cpp-python {llama_cpp.__version__}\n")
     print("| model | type | ours to ref | llama.cpp to ref | ours to llama.cpp |\n|---|---|---|---|---|")
+    kinds = sys.argv[3:] or TYPES
     with tempfile.TemporaryDirectory() as made:
-        folder = pathlib.Path(sys.argv[3] if len(sys.argv) > 3 else made)
-        folder.mkdir(parents=True, exist_ok=True)
-        for kind in TYPES:
+        folder = pathlib.Path(made)
+        for kind in kinds:
             subprocess.run([write_models, folder, kind], check=True)
             for path in sorted(folder.glob(f"*.{kind}.gguf")):
                 name = path.name.split(".")[0]
@@ -190,7 +190,7 @@ def main():
                 if kind == "f32":
                     check_tokens(ingot, path, peer)
                 check_logits(ingot, path, peer, name, kind)
-        for name, what, keys in VARIANTS:
+        for name, what, keys in VARIANTS if "f32" in kinds else ():
             path = folder / f"{name}-{what}.gguf"
             write_variant(folder / f"{name}.f32.gguf", path, keys)
             check_logits(ingot, path, Peer(path), f"{name}, {what}", "f32")

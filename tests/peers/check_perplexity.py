@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""check_perplexity.py INGOT: what quantising costs a model that has learnt something.
+"""check_perplexity.py INGOT: what quantizing costs a model that has learned something.
 
 Trains a small llama with PyTorch on the stories that `ingot stories` tells, saves it as a folder,
-converts it to F16, quantises that, and compares perplexities of other stories.
+converts it to F16, quantizes that, and compares perplexities of other stories.
 
-Needs in a virtual environment of its own: torch transformers tokenizers
+Run with the interpreter of tests/peers/venv transformers; tools/test --e2e does.
 """
 import json
 import pathlib
@@ -28,7 +28,7 @@ def run(*args):
 
 
 def perplexity(ingot, model, text):
-    """In pieces as long as those that were learnt from."""
+    """In pieces as long as those that were learned from."""
     out = run(ingot, "perplexity", "-q", "-m", model, "-f", str(text), "-c", str(LENGTH), "--json")
     return json.loads(out)["perplexity"]
 

@@ -4,7 +4,7 @@
 Trains small vocabularies, byte-level BPE behind published patterns, WordPiece and SentencePiece's
 BPE, writes each as a GGUF file, and compares the ids of awkward texts.
 
-Needs in a virtual environment of its own: gguf tokenizers sentencepiece
+Run with the interpreter of tests/peers/venv transformers; tools/test --e2e does.
 """
 import io
 import json

@@ -11,9 +11,9 @@
 
 #include "text/jinja/jinja.h"
 
-static ig_tokenizer_data text_of(const json_t *variables, const char *name) {
+static ig_string_view text_of(const json_t *variables, const char *name) {
     const json_t *text = json_object_get(variables, name);
-    return (ig_tokenizer_data){json_string_value(text), json_string_length(text)};
+    return (ig_string_view){json_string_value(text), json_string_length(text)};
 }
 
 static json_t *render(const json_t *job) {

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Compares Ingot with transformers on small models with random weights, architecture by architecture.
 
-    python3 -m venv /tmp/peers && /tmp/peers/bin/pip install torch transformers gguf numpy
-    /tmp/peers/bin/python tests/peers/transformers_models.py build/release/bin/ingot
+    $(tests/peers/venv transformers) tests/peers/transformers_models.py build/release/bin/ingot
 
 Each model is made by transformers from a config, written as GGUF by the gguf package with names and
 orders as converters use them, and run by both: transformers in F64, Ingot on its CPU kernels with
@@ -35,7 +34,7 @@ tf.logging.disable_progress_bar()
 
 
 def permute(weight, heads):
-    """Rows of q and k as llama files have them: the two halves of a head become neighbours."""
+    """Rows of q and k as llama files have them: NeoX's pairs of a head become neighbors."""
     out, width = weight.shape
     return weight.reshape(heads, 2, out // heads // 2, width).swapaxes(1, 2).reshape(out, width)
 
@@ -214,7 +213,7 @@ def llama3(path):
 
 
 def llama3_factors(config, s):
-    """How much slower each pair turns, as the Llama 3.1 converter writes it."""
+    """How much slower each pair rotates, as the Llama 3.1 converter writes it."""
     width = config.hidden_size // config.num_attention_heads
     factors = []
     for i in range(0, width, 2):
@@ -386,8 +385,8 @@ def phi3(path, original=4096, window=None):
         },
     )
     model = draw(tf.Phi3ForCausalLM(config))
-    stretch = config.max_position_embeddings / original
-    gain = math.sqrt(1 + math.log(stretch) / math.log(original)) if stretch > 1 else 1.0
+    factor = config.max_position_embeddings / original
+    gain = math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
     w = Writer(
         path,
         "phi3",

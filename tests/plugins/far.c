@@ -13,6 +13,9 @@
  *   status   submit() gives a status that there is not
  *   count    there are four billion devices
  *   open     open() gives a status that there is not
+ *   small    the device has 1000 bytes of memory
+ *   memory   buffer_alloc() finds no room
+ *   nan      from their second run on, programs of several steps give NaN
  *   alloc    buffer_alloc() says yes and gives no buffer
  *   scratch  scratch_bytes() asks for all there is
  *   prepare  prepare() fails
@@ -23,12 +26,17 @@
  *   split    compile() asks for fewer steps
  *   nothing  compile() says yes and gives no program
  *   number   compile() gives a status that there is not
+ *   list     nothing, but the device says that it has no compiler
+ *
+ * FAR_DELAY_US makes each program take that much longer, asynchronously: submit() returns at once,
+ * a copy and synchronize() wait.
  *
  * FAR_SAVES says what there is to keep of a program: "weights" or "no weights".
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/ref/ref.h"
@@ -44,13 +52,16 @@ struct ig_backend_buffer {
 typedef struct far_device {
     ig_backend_device base;
     uint64_t allocated, peak;
+    uint64_t delay_us, busy_until; /* FAR_DELAY_US; 0: none */
 } far_device;
 
 typedef struct far_program {
     ig_backend_program base;
     const ig_host *host;
+    far_device *device;
     ig_backend_program *inner;
     uint32_t count, runs;
+    ig_operand last;    /* result */
     ig_operand updated; /* of the first step that updates something; desc.shape.rank -1: none */
 } far_program;
 
@@ -70,7 +81,31 @@ static ig_status far_open(const ig_host *host, uint32_t index, ig_backend_device
     (void)index;
     if (!d) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "far: device");
     d->base.host = host;
+    d->delay_us = getenv("FAR_DELAY_US") ? strtoull(getenv("FAR_DELAY_US"), NULL, 10) : 0;
+    if (host->option) { /* they are part of what it compiles for */
+        (void)host->option(host, "precision");
+        (void)host->option(host, "optimization_level");
+    }
     *out = &d->base;
+    return IG_OK;
+}
+
+static uint64_t now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+static void be_busy(far_device *d) {
+    const uint64_t now = d->delay_us ? now_us() : 0;
+    if (d->busy_until < now) d->busy_until = now;
+    d->busy_until += d->delay_us;
+}
+
+static ig_status far_synchronize(ig_backend_device *device) {
+    const far_device *d = (const far_device *)device;
+    for (uint64_t now; d->delay_us > 0 && (now = now_us()) < d->busy_until;)
+        usleep((useconds_t)(d->busy_until - now));
     return IG_OK;
 }
 
@@ -80,9 +115,12 @@ static void far_info(const ig_backend_device *device, ig_device_info *out) {
     ig_ref_backend.info(device, out);
     out->device_class = IG_DEVICE_GPU;
     const char *saves = getenv("FAR_SAVES");
-    out->flags = fails("costly") ? IG_COSTLY_STATE : 0;
-    if (saves) out->flags |= IG_CAN_COMPILE | IG_NO_EAGER;
+    out->flags = fails("costly") ? IG_STATE_BACKUP_ONCE : 0;
+    if (!fails("list")) out->flags |= IG_CAN_COMPILE;
+    if (saves) out->flags |= IG_NO_EAGER;
     if (saves && strcmp(saves, "no weights") == 0) out->flags |= IG_SAVES_NO_WEIGHTS;
+    if (getenv("FAR_DELAY_US")) out->flags |= IG_NEVER_FAILS; /* or the host waits for updates */
+    if (fails("small")) out->memory_bytes = 1000;
     snprintf(out->name, sizeof out->name, "reference loops, far away");
 }
 
@@ -90,13 +128,16 @@ static ig_status far_alloc(ig_backend_device *device, uint64_t bytes, ig_backend
     far_device *d = (far_device *)device;
     const ig_host *host = device->host;
     if (fails("alloc")) return IG_OK;
+    if (fails("memory"))
+        return IG_HOST_FAIL(host, IG_ERR_MEMORY, "far: no room for %llu bytes",
+                            (unsigned long long)bytes);
     ig_backend_buffer *b = host->alloc(host, 1, sizeof *b);
     if (b) b->data = host->alloc(host, bytes, 1);
     if (!b || !b->data) {
         host->free(host, b);
         return IG_HOST_FAIL(host, IG_ERR_MEMORY, "far: %llu bytes", (unsigned long long)bytes);
     }
-    memset(b->data, 0xa5, bytes); /* nobody may count on zeros */
+    memset(b->data, 0xa5, bytes); /* zeros are not promised */
     b->bytes = bytes;
     d->allocated += bytes;
     if (d->allocated > d->peak) d->peak = d->allocated;
@@ -118,6 +159,7 @@ static ig_status far_write(ig_backend_device *device, ig_backend_buffer *dst, ui
     if (bytes == dst->bytes && dst->written++ > 1 && bytes >= 4096 && fails("again"))
         return IG_HOST_FAIL(device->host, IG_ERR_DEVICE, "far: %llu bytes came again and again",
                             (unsigned long long)bytes);
+    IG_TRY(far_synchronize(device));
     memcpy(dst->data + offset, src, bytes);
     return IG_OK;
 }
@@ -126,6 +168,7 @@ static ig_status far_read(ig_backend_device *device, const ig_backend_buffer *sr
                           void *dst, uint64_t bytes) {
     if (offset > src->bytes || bytes > src->bytes - offset)
         return IG_HOST_FAIL(device->host, IG_ERR_DEVICE, "far: a read beyond the end");
+    IG_TRY(far_synchronize((ig_backend_device *)device));
     memcpy(dst, src->data + offset, bytes);
     return IG_OK;
 }
@@ -166,6 +209,7 @@ static ig_status far_submit(ig_backend_program *program, ig_backend_buffer *cons
                             uint32_t n_buffers, const ig_slot *slots, uint32_t n_slots) {
     far_program *p = (far_program *)program;
     p->runs++;
+    be_busy(p->device);
     if (fails("status")) return (ig_status)4711;
     if ((fails("crash") && p->count > 1) || (fails("gone") && p->runs > 2)) raise(SIGSEGV);
     while (fails("hang") && p->count > 1) sleep(1000);
@@ -182,6 +226,8 @@ static ig_status far_submit(ig_backend_program *program, ig_backend_buffer *cons
         status =
             p->inner->submit(p->inner, (ig_backend_buffer *const *)data, n_buffers, slots, n_slots);
     }
+    if (status == IG_OK && fails("nan") && p->count > 1 && p->runs > 1)
+        memset(data[p->last.buffer] + p->last.offset, 0xff, sizeof(float));
     p->host->free(p->host, data);
     return status;
 }
@@ -205,7 +251,9 @@ static ig_status far_compile(ig_backend_device *device, const ig_step *steps, ui
     far_program *p = host->alloc(host, 1, sizeof *p);
     if (!p) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "far: program");
     *p = (far_program){.base = {far_submit, far_destroy}, .host = host, .count = count};
+    p->device = (far_device *)device;
     p->updated.desc.shape.rank = -1;
+    p->last = ig_step_at(steps, count - 1)->out[0];
     for (uint32_t i = 0; i < count; i++)
         if (steps[i].n_out > 0 && steps[i].out[0].alias >= 0 && steps[i].op != IG_OP_STORE_ROWS)
             p->updated = steps[i].out[0]; /* stores write some rows alone */
@@ -224,27 +272,21 @@ static ig_status far_save(const ig_backend_program *program, ig_blob *out) {
     return IG_OK;
 }
 
+/* The environment chooses which functions there are. */
+#define FAR(sync, store)                                                                          \
+    {                                                                                             \
+        .abi = IG_BACKEND_ABI, .struct_size = sizeof(ig_backend), .name = "far", .version = "1",  \
+        .count = far_count, .open = far_open, .close = far_close, .info = far_info,               \
+        .buffer_alloc = far_alloc, .buffer_free = far_free, .write = far_write, .read = far_read, \
+        .memory_stats = far_stats, .reset_memory_stats = far_reset, .can_run = far_can_run,       \
+        .scratch_bytes = far_scratch, .prepare = far_prepare, .compile = far_compile,             \
+        .synchronize = (sync), .save = (store)                                                    \
+    }
+
 const ig_backend *ig_backend_entry(void) {
-    static const ig_backend backend = {
-        .abi = IG_BACKEND_ABI,
-        .struct_size = sizeof backend,
-        .name = "far",
-        .version = "1",
-        .count = far_count,
-        .open = far_open,
-        .close = far_close,
-        .info = far_info,
-        .buffer_alloc = far_alloc,
-        .buffer_free = far_free,
-        .write = far_write,
-        .read = far_read,
-        .memory_stats = far_stats,
-        .reset_memory_stats = far_reset,
-        .can_run = far_can_run,
-        .scratch_bytes = far_scratch,
-        .prepare = far_prepare,
-        .compile = far_compile,
-        .save = far_save,
+    static const ig_backend backends[2][2] = {
+        {FAR(NULL, NULL), FAR(NULL, far_save)},
+        {FAR(far_synchronize, NULL), FAR(far_synchronize, far_save)},
     };
-    return &backend;
+    return &backends[getenv("FAR_DELAY_US") != NULL][getenv("FAR_SAVES") != NULL];
 }

@@ -15,6 +15,8 @@
  *   HANGS     never ends when it is loaded
  *   DIES      dies when it is asked for a program
  *   LARGER    a table of a later day, with more at its end
+ *   LIES      takes every step and computes nothing
+ *   EXITS     ends the process when it is loaded, with exit code 0
  */
 #include <ingot/backend.h>
 #include <stdlib.h>
@@ -34,13 +36,30 @@ enum {
     HALF,
     HANGS,
     DIES,
-    LARGER
+    LARGER,
+    LIES,
+    EXITS
 };
+
+__attribute__((constructor)) static void leave(void) {
+    if (PLUGIN == EXITS) exit(0);
+}
+
+static ig_status compute_nothing(ig_backend_program *program, ig_backend_buffer *const *buffers,
+                                 uint32_t n_buffers, const ig_slot *slots, uint32_t n_slots) {
+    (void)program, (void)buffers, (void)n_buffers, (void)slots, (void)n_slots;
+    return IG_OK;
+}
 
 static ig_status compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
                          ig_blob saved, ig_progress *progress, ig_backend_program **out) {
-    (void)steps, (void)count, (void)saved, (void)progress, (void)out;
+    static ig_backend_program nothing = {.submit = compute_nothing};
+    (void)steps, (void)count, (void)saved, (void)progress;
     if (PLUGIN == DIES) abort();
+    if (PLUGIN == LIES) {
+        *out = &nothing;
+        return IG_OK;
+    }
     return IG_HOST_FAIL(device->host, IG_ERR_UNSUPPORTED, "sound: takes nothing");
 }
 
@@ -76,6 +95,7 @@ ig_backend_entry(void) {
     case HANGS:
         for (;;) sleep(1000);
     case DIES: backend.name = "dies"; break;
+    case LIES: backend.name = "lies"; break;
     case LARGER: backend.name = "larger", backend.struct_size += 64; break;
     default: break;
     }

@@ -1,4 +1,4 @@
-/* check.h - what tests of contexts and tensors have in common. */
+/* check.h - shared by tests of contexts and tensors. */
 #ifndef IG_TESTS_UNIT_CHECK_H
 #define IG_TESTS_UNIT_CHECK_H
 
@@ -23,7 +23,7 @@ static inline void refused(ig_status got, ig_status want, const char *words) {
     if (!strstr(ig_error_text(), words)) fail_msg("\"%s\" lacks \"%s\"", ig_error_text(), words);
 }
 
-/* A context for every test: on the device that the environment names, or the best there is. */
+/* Creates a context for each test: on the device that the environment names, or the best one. */
 static inline int open_ctx(void **state) {
     ig_ctx *ctx = NULL;
     must(ig_ctx_create(NULL, &ctx));
@@ -38,7 +38,7 @@ static inline int close_ctx(void **state) {
 
 #define TEST_WITH_CTX(name) cmocka_unit_test_setup_teardown(name, open_ctx, close_ctx)
 
-/* A tensor of these numbers, which the caller releases.  */
+/* Creates an F32 tensor, which the caller releases. */
 static inline ig_tensor *floats(ig_ctx *ctx, ig_shape shape, const float *values) {
     ig_tensor *t = NULL;
     must(ig_tensor_create_from(ctx, (ig_desc){IG_F32, shape}, values, &t));
@@ -54,7 +54,7 @@ static inline ig_tensor *ints(ig_ctx *ctx, ig_shape shape, const int32_t *values
 #define FLOATS(ctx, shape, ...) floats(ctx, shape, (const float[]){__VA_ARGS__})
 #define INTS(ctx, shape, ...)   ints(ctx, shape, (const int32_t[]){__VA_ARGS__})
 
-/* The tensor has exactly these elements, row by row. */
+/* Asserts that the tensor has exactly these elements, row by row. */
 static inline void holds(ig_tensor *t, const float *want, size_t count) {
     float got[256];
     assert_true(count <= sizeof got / sizeof got[0]);
@@ -73,6 +73,6 @@ static inline double item(ig_tensor *t) {
     return x;
 }
 
-static inline ig_tensor *sum_all(ig_tensor *x) { return ig_sum(x, NULL, 0, IG_DROP); }
+static inline ig_tensor *sum_all(ig_tensor *x) { return ig_sum(x, NULL, 0, IG_DROP_DIM); }
 
 #endif

@@ -1,4 +1,4 @@
-/* meter.h - an allocator that counts, and fails when told to. */
+/* meter.h - an allocator that counts, and fails on demand. */
 #ifndef TEST_METER_H
 #define TEST_METER_H
 
@@ -7,9 +7,9 @@
 #include "unit/check.h"
 
 typedef struct meter {
-    uint64_t asked, held; /* allocations asked for; not freed yet */
-    uint64_t fail_at;     /* from 1 on; 0: never */
-    bool fail_on;         /* and all after it */
+    uint64_t asked, held; /* allocations requested; not yet freed */
+    uint64_t fail_at;     /* 1-based number of the allocation that fails; 0: none */
+    bool fail_on;         /* fail all later ones, too */
     bool failed;
 } meter;
 

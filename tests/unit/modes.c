@@ -72,7 +72,7 @@ ig_counters play(setting s, program *p, trail *t) {
     must(ig_ctx_create(&options, &ctx));
     must(ig_mode_set(ctx, s.mode));
     p(ctx, t);
-    must(ig_step_end(ctx));
+    must(ig_ctx_step_end(ctx));
     const ig_counters counters = ig_report_counters(ctx);
     ig_ctx_destroy(ctx);
     return counters;

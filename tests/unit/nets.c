@@ -20,7 +20,7 @@ void train_char_mlp(ig_ctx *ctx, trail *t) {
     must(ig_workload_create(&ig_workload_char_mlp, ctx, (ig_workload_sizes){.batch = 32}, &w));
     for (int i = 0; i < NET_STEPS; i++) {
         double loss = 0;
-        ig_optimizer_set_rate(w->optimizer, rate_at(i));
+        ig_optimizer_set_lr(w->optimizer, rate_at(i));
         must(ig_workload_next_batch(w));
         must(ig_workload_step(w, &loss));
         trail_name(t, "loss of step %d", i);
@@ -132,11 +132,11 @@ static ig_tensor *heads(ig_tensor *x, int64_t from, int64_t count) {
 }
 
 static ig_tensor *attend(const every *e, ig_tensor *x) {
-    const ig_rope_options pairs = {0}, halves = {.form = IG_ROPE_HALVES, .dims = 4};
+    const ig_rope_options interleaved = {0}, neox = {.type = IG_ROPE_NEOX, .rotary_dims = 4};
     x = ig_layer_norm(x, e->ln_w, e->ln_b, 1e-5f);
     x = ig_matmul_with(x, e->qkv_w, (ig_matmul_options){.transpose_b = true, .bias = e->qkv_b});
-    ig_tensor *q = ig_rope(heads(x, 0, HEADS), e->positions, pairs);
-    ig_tensor *k = ig_rope(heads(x, HEADS, GROUPS), e->positions, halves);
+    ig_tensor *q = ig_rope(heads(x, 0, HEADS), e->positions, interleaved);
+    ig_tensor *k = ig_rope(heads(x, HEADS, GROUPS), e->positions, neox);
     ig_tensor *v = heads(x, HEADS + GROUPS, GROUPS);
     x = ig_attention(q, k, v, (ig_attention_options){.causal = true});
     x = ig_reshape(x, IG_SHAPE(BATCH, LENGTH, HEADS * HEAD));
@@ -162,7 +162,7 @@ static ig_tensor *odds_and_ends(const every *e, ig_tensor *x) {
     ig_tensor *y = ig_div(ig_sub(spread, soft), ig_softplus(wide));
     y = ig_add(y, ig_sigmoid(ig_neg(x)));
     y = ig_mul(y, ig_sqrt(ig_scale(ig_exp(ig_tanh(x)), 1, 0.25)));
-    y = ig_sub(y, ig_max(y, (int[]){-1}, 1, IG_KEEP));
+    y = ig_sub(y, ig_max(y, (int[]){-1}, 1, IG_KEEP_DIM));
     y = ig_add(y, ig_log(ig_scale(square(e->ctx, e->square, x), 1, 1)));
     ig_tensor *parts[] = {ig_slice(y, -1, 0, 7), some, ig_pad(ig_slice(y, -1, 7, 20), -1, 3, 4)};
     y = ig_copy(ig_concat(parts, 3, -1)); /* 7 + 5 + 20 */
@@ -177,10 +177,10 @@ static ig_tensor *loss_of(const every *e) {
     ig_tensor *y = odds_and_ends(e, x);
     ig_tensor *logits = ig_matmul_with(x, e->table, (ig_matmul_options){.transpose_b = true});
     ig_tensor *entropy = ig_cross_entropy(logits, e->targets);
-    ig_tensor *mean = ig_mean(x, (int[]){0}, 1, IG_KEEP);
+    ig_tensor *mean = ig_mean(x, (int[]){0}, 1, IG_KEEP_DIM);
     ig_tensor *apart =
         ig_mse(ig_scale(y, 0.1, 0), ig_broadcast(mean, IG_SHAPE(BATCH, LENGTH, WIDTH)));
-    return ig_add(entropy, ig_scale(ig_add(apart, ig_mean(y, NULL, 0, IG_DROP)), 0.01, 0));
+    return ig_add(entropy, ig_scale(ig_add(apart, ig_mean(y, NULL, 0, IG_DROP_DIM)), 0.01, 0));
 }
 
 static void unmake_every(every *e) {
@@ -193,7 +193,7 @@ void train_every_op(ig_ctx *ctx, trail *t) {
     every e = {.ctx = ctx};
     ig_optimizer *opt = NULL;
     make_every(&e);
-    must(ig_adamw_create(e.module, &(ig_adamw_options){.decay = 0.1}, &opt));
+    must(ig_adamw_create(e.module, &(ig_adamw_options){.weight_decay = 0.1}, &opt));
     write_integers(e.positions, 0, 1, 1000);
     for (int i = 0; i < NET_STEPS; i++) {
         write_integers(e.ids, i, 3, SYMBOLS);
@@ -201,11 +201,11 @@ void train_every_op(ig_ctx *ctx, trail *t) {
         write_integers(e.shuffle, i, 11, WIDTH);
         write_integers(e.places, i, 5, WIDTH + 2); /* some point nowhere */
         must(ig_tensor_fill_uniform(e.noise, -1, 1));
-        ig_optimizer_set_rate(opt, rate_at(i));
+        ig_optimizer_set_lr(opt, rate_at(i));
         ig_optimizer_zero_grad(opt);
         ig_tensor *loss = loss_of(&e);
         must(ig_backward(loss));
-        ig_tensor *norm = ig_optimizer_clip(opt, 0.5);
+        ig_tensor *norm = ig_optimizer_clip_grad_norm(opt, 0.5);
         must(ig_optimizer_step(opt));
         trail_name(t, "loss and norm of step %d", i);
         trail_put_item(t, loss);
@@ -225,12 +225,12 @@ static void add_linear(ig_ctx *ctx, ig_module *to, const char *name, int64_t n_i
 }
 
 void train_by_sgd(ig_ctx *ctx, trail *t) {
-    const ig_sgd_options options = {.momentum = 0.9, .decay = 0.01, .nesterov = true};
+    const ig_sgd_options options = {.momentum = 0.9, .weight_decay = 0.01, .nesterov = true};
     ig_module *net = NULL, *drop = NULL;
     ig_optimizer *opt = NULL;
     ig_tensor *x = ramp(ctx, IG_SHAPE(33, 40), -1, 0.0015),
               *y = ramp(ctx, IG_SHAPE(33, 3), 0, 0.01);
-    must(ig_sequence_create(ctx, &net));
+    must(ig_sequential_create(ctx, &net));
     add_linear(ctx, net, "in", 40, 65);
     must(ig_dropout_create(ctx, 0.25, &drop));
     must(ig_module_add(net, "drop", drop));
@@ -238,11 +238,11 @@ void train_by_sgd(ig_ctx *ctx, trail *t) {
     must(ig_sgd_create(net, &options, &opt));
     for (int i = 0; i < NET_STEPS; i++) {
         must(ig_tensor_fill_normal(x, 0, 1));
-        ig_optimizer_set_rate(opt, rate_at(i));
+        ig_optimizer_set_lr(opt, rate_at(i));
         ig_optimizer_zero_grad(opt);
         ig_tensor *loss = ig_mse(ig_module_call(net, x), y);
         must(ig_backward(loss));
-        ig_tensor *norm = ig_optimizer_clip(opt, 0.3);
+        ig_tensor *norm = ig_optimizer_clip_grad_norm(opt, 0.3);
         must(ig_optimizer_step(opt));
         trail_name(t, "loss and norm of step %d", i);
         trail_put_item(t, loss);
@@ -260,7 +260,7 @@ void train_custom_op(ig_ctx *ctx, trail *t) {
     ig_module *net = NULL;
     ig_optimizer *opt = NULL;
     ig_tensor *x = ramp(ctx, IG_SHAPE(9, 20), -1, 0.01), *y = ramp(ctx, IG_SHAPE(9, 4), 0, 0.02);
-    must(ig_sequence_create(ctx, &net));
+    must(ig_sequential_create(ctx, &net));
     add_linear(ctx, net, "a", 20, 24);
     add_linear(ctx, net, "b", 24, 4);
     must(ig_adamw_create(net, NULL, &opt));
@@ -268,7 +268,7 @@ void train_custom_op(ig_ctx *ctx, trail *t) {
                                                               ig_module_find(net, "b.weight");
     for (int i = 0; i < NET_STEPS; i++) {
         must(ig_tensor_fill_uniform(x, -1, 1));
-        ig_optimizer_set_rate(opt, rate_at(i));
+        ig_optimizer_set_lr(opt, rate_at(i));
         ig_optimizer_zero_grad(opt);
         const ig_matmul_options turned = {.transpose_b = true};
         ig_tensor *h = square(ctx, id, ig_transpose(ig_matmul_with(x, a, turned), 0, 1));
@@ -350,7 +350,7 @@ void small_step(small_net *n, double rate, trail *t) {
     ig_tensor *loss = small_loss(n);
     must(ig_backward(loss));
     small_update(n, rate);
-    must(ig_step_end(n->ctx));
+    must(ig_ctx_step_end(n->ctx));
     trail_put_item(t, loss);
 }
 

@@ -29,7 +29,7 @@ const ig_host sketch_host = {.abi = IG_BACKEND_ABI,
                              .alloc = host_alloc,
                              .free = host_free};
 
-/* ---- graphs by chance ---- */
+/* ---- random graphs ---- */
 
 static int64_t roll(dice *d, int64_t below) {
     const uint32_t seed[2] = {7, d->graph};
@@ -190,7 +190,7 @@ void sketch_run(const ig_plan *plan, const memory *m, const ig_value *bound, uin
     ig_backend_buffer *buffers[MOST_VALUES + 1];
     buffers[IG_ARENA] = ig_alloc(&ig_heap, plan->arena_bytes, 1);
     assert_non_null(buffers[IG_ARENA]);
-    memset((char *)buffers[IG_ARENA], 0xff, plan->arena_bytes); /* NaN, where nobody writes */
+    memset((char *)buffers[IG_ARENA], 0xff, plan->arena_bytes); /* NaN, where no step writes */
     for (uint32_t i = 0; i < n_bound; i++) buffers[i + 1] = m->of[bound[i]];
     assert_int_equal(ig_plan_run(plan, (ig_run_args){.buffers = buffers,
                                                      .n_buffers = n_bound + 1,
@@ -227,7 +227,7 @@ void sketch_run_one_by_one(const ig_planner *planner, const ig_graph *g, const m
     }
 }
 
-/* Leaves; what no node reads; and some others: so many of four. */
+/* Leaves; what no node reads; and some others: `of_four` of four. */
 uint32_t sketch_choose_bound(sketch *s, ig_value *bound, int64_t of_four) {
     const ig_graph *g = &s->g;
     bool read[MOST_VALUES] = {0};

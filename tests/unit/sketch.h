@@ -1,7 +1,7 @@
 /*
- * sketch.h - graphs by chance, written down without running, and memory to run their plans in.
+ * sketch.h - random graphs, built without running, and memory to run their plans in.
  *
- * The same number draws the same graph.  Devices are opened without a context.
+ * Equal seeds give equal graphs. Devices are opened without a context.
  */
 #ifndef TESTS_UNIT_SKETCH_H
 #define TESTS_UNIT_SKETCH_H
@@ -29,10 +29,11 @@ typedef struct sketch {
 
 void sketch_draw(sketch *s, uint32_t number);
 
-/* Leaves; what no node reads; and some others: so many of four.  Returns how many. */
+/* Chooses the leaves, all values that no node reads, and `of_four` of every four others. Returns
+ * their count. */
 uint32_t sketch_choose_bound(sketch *s, ig_value *bound, int64_t of_four);
 
-/* One buffer for each value that has memory of its own; leaves are filled by chance. */
+/* One buffer for each value with its own memory; leaves are filled with random numbers. */
 typedef struct memory {
     ig_backend_buffer *of[MOST_VALUES];
     size_t bytes[MOST_VALUES];
@@ -41,12 +42,12 @@ typedef struct memory {
 void sketch_memory_init(memory *m, const ig_graph *g);
 void sketch_memory_deinit(memory *m);
 
-/* A plan of the nodes [first, first + count); one that cannot be made fails the test. */
+/* Plans the nodes [first, first + count); fails the test if that fails. */
 ig_plan *sketch_plan(const ig_planner *planner, const ig_graph *g, uint32_t first, uint32_t count,
                      const ig_value *bound, uint32_t n_bound);
-/* Runs it on the memory; its arena is NaN where nobody writes. */
+/* Runs the plan on the memory; the arena is NaN where no step writes. */
 void sketch_run(const ig_plan *plan, const memory *m, const ig_value *bound, uint32_t n_bound);
-/* All nodes, one by one, as they were built. */
+/* Runs all nodes one by one, in the order in which they were built. */
 void sketch_run_one_by_one(const ig_planner *planner, const ig_graph *g, const memory *m);
 
 #endif

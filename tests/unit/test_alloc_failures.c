@@ -19,7 +19,7 @@ typedef struct net {
     ig_tensor *x, *ids, *wrapped; /* inputs; the last is `memory` below */
     ig_tensor *w1, *w2, *scale;   /* parameters */
     ig_tensor *mean[2], *variance[2], *momentum;
-    uint32_t rate_slot, step_slot, square; /* a custom op */
+    uint32_t lr_slot, step_slot, square; /* a custom op */
     float memory[2 * WIDTH];
 } net;
 
@@ -70,7 +70,7 @@ static ig_status make(net *n) {
         IG_TRY(ig_tensor_create(ctx, desc, &n->variance[i]));
     }
     IG_TRY(ig_tensor_create(ctx, ig_tensor_desc(n->scale), &n->momentum));
-    IG_TRY(ig_slot_create(ctx, &n->rate_slot));
+    IG_TRY(ig_slot_create(ctx, &n->lr_slot));
     IG_TRY(ig_slot_create(ctx, &n->step_slot));
     return ig_custom_register(ctx,
                               &(ig_custom_op){.name = "square",
@@ -93,23 +93,23 @@ static ig_tensor *forward(const net *n) {
     ig_tensor *parts[40];
     for (int i = 0; i < 40; i++) parts[i] = ig_slice(h, 1, i % WIDTH, i % WIDTH + 1);
     ig_tensor *joined = ig_concat(parts, 40, 1);
-    h = ig_add(h, ig_mean(joined, (int[]){1}, 1, IG_KEEP));
+    h = ig_add(h, ig_mean(joined, (int[]){1}, 1, IG_KEEP_DIM));
     return ig_cross_entropy(ig_matmul_with(h, n->w2, (ig_matmul_options){.transpose_b = true}),
                             n->ids);
 }
 
 static ig_status update(net *n, int64_t step) {
-    const ig_attrs_adamw adamw = {0.9f, 0.999f, 1e-8f, 0.01f, n->rate_slot, n->step_slot};
+    const ig_attrs_adamw adamw = {0.9f, 0.999f, 1e-8f, 0.01f, n->lr_slot, n->step_slot};
     ig_tensor *grads[] = {ig_tensor_grad(n->w1), ig_tensor_grad(n->w2), ig_tensor_grad(n->scale)};
-    ig_slot_set_real(n->ctx, n->rate_slot, 0.01);
+    ig_slot_set_real(n->ctx, n->lr_slot, 0.01);
     ig_slot_set_count(n->ctx, n->step_slot, step);
     ig_tensor *norm = ig_global_norm(grads, 3);
     for (int i = 0; i < 3; i++) IG_TRY(ig_clip(grads[i], norm, 0.5f));
     IG_TRY(ig_adamw(n->w1, grads[0], n->mean[0], n->variance[0], adamw));
     IG_TRY(ig_adamw(n->w2, grads[1], n->mean[1], n->variance[1], adamw));
     IG_TRY(ig_sgd(n->scale, grads[2], n->momentum,
-                  (ig_attrs_sgd){.momentum = 0.9f, .rate_slot = n->rate_slot}));
-    return ig_step_end(n->ctx);
+                  (ig_attrs_sgd){.momentum = 0.9f, .lr_slot = n->lr_slot}));
+    return ig_ctx_step_end(n->ctx);
 }
 
 static ig_status train(net *n, double *out_loss) {
@@ -126,7 +126,7 @@ static ig_status train(net *n, double *out_loss) {
         ig_scope_end(n->ctx);
         IG_TRY(status);
     }
-    return ig_step_end(n->ctx);
+    return ig_ctx_step_end(n->ctx);
 }
 
 static void unmake(net *n) {

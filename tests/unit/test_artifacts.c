@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/digests.h"
 #include "base/cache_folder.h"
+#include "base/digests.h"
 #include "directory.h"
 #include "unit/check.h"
 
@@ -88,7 +88,7 @@ static void remove_programs(void **state) {
     static const char *const others[] = {"programs/lock", "programs/counts"};
     for (size_t i = 0; i < 2; i++) unlink(directory_path(state, others[i], path));
     directory_path(state, "programs", path);
-    must(ig_entries_prune(&ig_heap, path, 0, &removed));
+    must(ig_cache_entries_prune(&ig_heap, path, 0, &removed));
     (void)rmdir(path);
     directory_path(state, "digests", path);
     ig_digests_prune(path); /* of entries that are gone: none stays */
@@ -172,9 +172,9 @@ static void a_damaged_entry_is_a_counted_miss_and_the_numbers_stay_right(void **
     job first = {.folder = *state};
     run(&first);
     directory_path(state, "programs", folder);
-    ig_entry_info *list = NULL;
+    ig_cache_entry_info *list = NULL;
     size_t count = 0;
-    must(ig_entries_list(&ig_heap, folder, &list, &count));
+    must(ig_cache_entries_list(&ig_heap, folder, &list, &count));
     assert_int_equal(count, 1);
     const uint64_t bytes = list[0].bytes;
     snprintf(path, sizeof path, "%s/%s", folder, list[0].file);
@@ -203,14 +203,14 @@ static void a_damaged_entry_is_a_counted_miss_and_the_numbers_stay_right(void **
 static void write_known(const char *folder, const char *name, const char *part, const char *blob,
                         ig_digests *digests, char file[IG_ENTRY_FILE_BYTES]) {
     char key[IG_ENTRY_NAME_BYTES];
-    ig_entry_name(name, 1, key);
-    ig_entry_file(key, "npu", file);
-    ig_entry_part p = {
+    ig_cache_entry_name(name, 1, key);
+    ig_cache_entry_file(key, "npu", file);
+    ig_cache_entry_part p = {
         .inputs = part, .inputs_bytes = strlen(part), .blob = blob, .blob_bytes = strlen(blob)};
-    ig_entry_name(part, strlen(part), p.name);
-    const ig_entry entry = {
+    ig_cache_entry_name(part, strlen(part), p.name);
+    const ig_cache_entry entry = {
         .inputs = name, .inputs_bytes = 1, .timeline = "[]", .timeline_bytes = 2};
-    must(ig_entry_add(&ig_heap, folder, file, &entry, &p, digests));
+    must(ig_cache_entry_add(&ig_heap, folder, file, &entry, &p, digests));
 }
 
 static void write_entry(const char *folder, const char *name, const char *part, const char *blob,
@@ -221,7 +221,7 @@ static void write_entry(const char *folder, const char *name, const char *part, 
 static void the_least_recently_used_go_first(void **state) {
     static const char *const names[] = {"a", "b", "c"};
     char files[3][IG_ENTRY_FILE_BYTES];
-    ig_entry e;
+    ig_cache_entry e;
     size_t removed, count;
     for (int i = 0; i < 3; i++) {
         char path[PATH_BYTES];
@@ -229,21 +229,21 @@ static void the_least_recently_used_go_first(void **state) {
         struct timespec used[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL) - 9999 + i}};
         assert_int_equal(utimensat(AT_FDCWD, directory_path(state, files[i], path), used, 0), 0);
     }
-    must(ig_entry_open(*state, files[0], NULL, &e)); /* used just now */
+    must(ig_cache_entry_open(*state, files[0], NULL, &e)); /* used just now */
     const uint64_t each = e.map.size;
-    ig_entry_close(&e);
-    must(ig_entry_look(*state, files[1], &e)); /* to look is not to use */
-    ig_entry_close(&e);
-    must(ig_entries_prune(&ig_heap, *state, each, &removed));
+    ig_cache_entry_close(&e);
+    must(ig_cache_entry_look(*state, files[1], &e)); /* to look is not to use */
+    ig_cache_entry_close(&e);
+    must(ig_cache_entries_prune(&ig_heap, *state, each, &removed));
     assert_int_equal(removed, 2);
-    ig_entry_info *list = NULL;
-    must(ig_entries_list(&ig_heap, *state, &list, &count));
+    ig_cache_entry_info *list = NULL;
+    must(ig_cache_entries_list(&ig_heap, *state, &list, &count));
     assert_int_equal(count, 1);
     assert_string_equal(list[0].file, files[0]);
     ig_free(&ig_heap, list);
-    refused(ig_entry_open(*state, files[1], NULL, &e), IG_ERR_IO, "cannot open it");
-    refused(ig_entry_open(*state, "../../etc/passwd", NULL, &e), IG_ERR_IO, "no such entry");
-    assert_true(ig_entry_remove(*state, files[0]));
+    refused(ig_cache_entry_open(*state, files[1], NULL, &e), IG_ERR_IO, "cannot open it");
+    refused(ig_cache_entry_open(*state, "../../etc/passwd", NULL, &e), IG_ERR_IO, "no such entry");
+    assert_true(ig_cache_entry_remove(*state, files[0]));
 }
 
 /* Room for one of them: the one that was used last stays. */
@@ -251,15 +251,15 @@ static void a_cache_does_not_grow_beyond_its_size(void **state) {
     char folder[PATH_BYTES];
     job first = {.folder = *state}, second = {.folder = *state, .nudge = 1};
     run(&first);
-    ig_entry_info *list = NULL;
+    ig_cache_entry_info *list = NULL;
     size_t count = 0;
-    must(ig_entries_list(&ig_heap, directory_path(state, "programs", folder), &list, &count));
+    must(ig_cache_entries_list(&ig_heap, directory_path(state, "programs", folder), &list, &count));
     assert_int_equal(count, 1);
     second.cache_bytes = list[0].bytes + 10;
     ig_free(&ig_heap, list);
     usleep(10000); /* a tick of the file system's clock */
     run(&second);
-    must(ig_entries_list(&ig_heap, folder, &list, &count));
+    must(ig_cache_entries_list(&ig_heap, folder, &list, &count));
     assert_int_equal(count, 1);
     ig_free(&ig_heap, list);
     job again = {.folder = *state, .nudge = 1};
@@ -270,27 +270,27 @@ static void a_cache_does_not_grow_beyond_its_size(void **state) {
 
 static void an_entry_has_parts_and_equal_blobs_are_kept_once(void **state) {
     char file[IG_ENTRY_FILE_BYTES], part[24];
-    ig_entry e;
-    ig_entry_part found;
+    ig_cache_entry e;
+    ig_cache_entry_part found;
     uint64_t first = 0;
     for (int i = 0; i < IG_ENTRY_MOST_PARTS + 3; i++) {
         snprintf(part, sizeof part, "rows=%d", i);
         write_entry(*state, "a", part, i % 2 ? "one blob" : "another", file);
-        must(ig_entry_open(*state, file, NULL, &e));
+        must(ig_cache_entry_open(*state, file, NULL, &e));
         if (i == 1) first = e.map.size;
         char name[IG_ENTRY_NAME_BYTES];
-        ig_entry_name(part, strlen(part), name);
-        assert_true(ig_entry_find(&e, name, &found));
+        ig_cache_entry_name(part, strlen(part), name);
+        assert_true(ig_cache_entry_find(&e, name, &found));
         assert_memory_equal(found.blob, i % 2 ? "one blob" : "another", found.blob_bytes);
         assert_int_equal((uintptr_t)found.blob % 64, 0);
-        assert_true(ig_entry_is_sound(&e));
-        ig_entry_close(&e);
+        assert_true(ig_cache_entry_is_sound(&e));
+        ig_cache_entry_close(&e);
     }
-    must(ig_entry_open(*state, file, NULL, &e));
+    must(ig_cache_entry_open(*state, file, NULL, &e));
     assert_int_equal(e.n_parts, IG_ENTRY_MOST_PARTS); /* the oldest went */
     assert_true(e.map.size < first + (uint64_t)IG_ENTRY_MOST_PARTS * 80);
-    ig_entry_close(&e);
-    assert_true(ig_entry_remove(*state, file));
+    ig_cache_entry_close(&e);
+    assert_true(ig_cache_entry_remove(*state, file));
 }
 
 static void programs_for_several_batch_sizes_are_one_entry(void **state) {
@@ -302,15 +302,15 @@ static void programs_for_several_batch_sizes_are_one_entry(void **state) {
             run(&j);
             assert_int_equal(j.hits, again);
         }
-    ig_entry_info *list = NULL;
+    ig_cache_entry_info *list = NULL;
     size_t count = 0;
-    ig_entry e;
-    must(ig_entries_list(&ig_heap, directory_path(state, "programs", folder), &list, &count));
+    ig_cache_entry e;
+    must(ig_cache_entries_list(&ig_heap, directory_path(state, "programs", folder), &list, &count));
     assert_int_equal(count, 1);
     assert_string_equal(list[0].file + 32, ".npu");
-    must(ig_entry_open(folder, list[0].file, NULL, &e));
+    must(ig_cache_entry_open(folder, list[0].file, NULL, &e));
     assert_int_equal(e.n_parts, 3);
-    ig_entry_close(&e);
+    ig_cache_entry_close(&e);
     ig_free(&ig_heap, list);
     remove_programs(state);
 }
@@ -344,14 +344,14 @@ static void what_a_context_has_used_is_not_looked_for_on_disk(void **state) {
 }
 
 static void of_those_who_want_the_same_one_has_the_lock(void **state) {
-    ig_entry_lock first = {-1}, second = {-1}, other = {-1};
-    assert_true(ig_entry_try_lock(*state, "a", &first));
-    assert_false(ig_entry_try_lock(*state, "a", &second));
-    assert_true(ig_entry_try_lock(*state, "b", &other));
-    ig_entry_unlock(&first);
-    assert_true(ig_entry_try_lock(*state, "a", &second));
-    ig_entry_unlock(&second);
-    ig_entry_unlock(&other);
+    ig_cache_entry_lock first = {-1}, second = {-1}, other = {-1};
+    assert_true(ig_cache_entry_try_lock(*state, "a", &first));
+    assert_false(ig_cache_entry_try_lock(*state, "a", &second));
+    assert_true(ig_cache_entry_try_lock(*state, "b", &other));
+    ig_cache_entry_unlock(&first);
+    assert_true(ig_cache_entry_try_lock(*state, "a", &second));
+    ig_cache_entry_unlock(&second);
+    ig_cache_entry_unlock(&other);
     char path[PATH_BYTES];
     assert_int_equal(unlink(directory_path(state, "lock", path)), 0);
 }
@@ -386,7 +386,7 @@ static void counts_are_added_up_over_processes(void **state) {
     run(&first);
     run(&second);
     directory_path(state, "programs", path);
-    const ig_entry_counts c = ig_entries_counts(path);
+    const ig_cache_entry_counts c = ig_cache_entries_counts(path);
     assert_int_equal(c.hits, 1);
     assert_int_equal(c.misses, 1);
     assert_int_equal(c.stored, 1);
@@ -402,10 +402,10 @@ static void what_a_killed_writer_left_is_taken_away(void **state) {
     FILE *f = fopen(left, "w");
     fputs("half of it", f);
     fclose(f);
-    must(ig_entries_prune(&ig_heap, *state, UINT64_MAX, &removed));
+    must(ig_cache_entries_prune(&ig_heap, *state, UINT64_MAX, &removed));
     assert_int_equal(removed, 0);
     assert_int_not_equal(access(left, F_OK), 0);
-    assert_true(ig_entry_remove(*state, file));
+    assert_true(ig_cache_entry_remove(*state, file));
 }
 
 /* ---- digests ---- */
@@ -462,7 +462,7 @@ static void digests_of_a_file_are_remembered_until_it_changes(void **state) {
 static void who_stores_an_entry_knows_it_until_it_is_damaged(void **state) {
     char file[IG_ENTRY_FILE_BYTES], path[PATH_BYTES], folder[PATH_BYTES];
     ig_digests *d = NULL;
-    ig_entry e;
+    ig_cache_entry e;
     directory_path(state, "digests", folder);
     must(ig_digests_create(&ig_heap, folder, &d));
     write_known(*state, "a", "rows=1", "blob", d, file);
@@ -473,18 +473,18 @@ static void who_stores_an_entry_knows_it_until_it_is_damaged(void **state) {
     assert_int_equal(ig_digests_verify(folder).sound, 1);
     must(ig_digests_create(&ig_heap, folder, &d));
     assert_true(ig_digests_knows(d, path));
-    must(ig_entry_open(*state, file, d, &e));
-    ig_entry_close(&e);
+    must(ig_cache_entry_open(*state, file, d, &e));
+    ig_cache_entry_close(&e);
     FILE *f = fopen(path, "r+");
     assert_int_equal(fseek(f, -1, SEEK_END), 0);
     fputc('!', f);
     fclose(f);
     assert_false(ig_digests_knows(d, path));
-    refused(ig_entry_open(*state, file, d, &e), IG_ERR_FORMAT, "is damaged");
+    refused(ig_cache_entry_open(*state, file, d, &e), IG_ERR_FORMAT, "is damaged");
     ig_digests_destroy(d);
     ig_digests_prune(folder);
     assert_int_equal(rmdir(folder), 0); /* nothing was left */
-    assert_true(ig_entry_remove(*state, file));
+    assert_true(ig_cache_entry_remove(*state, file));
 }
 
 int main(void) {

@@ -238,7 +238,7 @@ static void philox_gives_the_known_answers(void **state) {
     }
 }
 
-static void number_i_is_the_same_whoever_draws_it(void **state) {
+static void number_i_is_the_same_for_every_order_of_draws(void **state) {
     (void)state;
     const uint32_t seed[2] = {7, 9};
     for (uint64_t i = 0; i < 64; i++)
@@ -291,7 +291,7 @@ int main(void) {
         cmocka_unit_test(every_thread_has_its_own_last_failure),
         cmocka_unit_test(try_returns_at_the_first_failure),
         cmocka_unit_test(philox_gives_the_known_answers),
-        cmocka_unit_test(number_i_is_the_same_whoever_draws_it),
+        cmocka_unit_test(number_i_is_the_same_for_every_order_of_draws),
         cmocka_unit_test(every_part_of_a_stream_s_name_matters),
         cmocka_unit_test(a_share_p_of_the_numbers_lies_below_its_threshold),
     };

@@ -1,15 +1,8 @@
 /* The production route's calls: kernels by name, many dispatches in one submit, hazards by bytes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "ingot/batch.h"
 #include "ingot/ingot.h"
+#include "unit/meter.h"
 
 enum { N = 8, DISPATCHES = 30 };
 
@@ -80,7 +73,7 @@ static void thirty_dispatches_are_one_submit_and_one_wait(void **state) {
     ig_tensor_release(at[1]);
 }
 
-/* Two halves of one buffer do not wait for each other; a dispatch on all of it waits for both. */
+/* Two parts of one buffer do not wait for each other; a dispatch on all of it waits for both. */
 static void hazards_go_by_the_bytes_that_are_touched(void **state) {
     ig_ctx *ctx = *state;
     ig_tensor *whole = vector(ctx, 2 * N), *half[2] = {NULL, NULL}, *sum = vector(ctx, 2 * N);
@@ -104,11 +97,40 @@ static void hazards_go_by_the_bytes_that_are_touched(void **state) {
     ig_tensor_release(whole);
 }
 
+/* prepare() plans and runs nothing; then no flush allocates, not even the first. */
+static void a_prepared_batch_allocates_nothing_at_its_first_flush(void **state) {
+    (void)state;
+    meter m = {0};
+    ig_ctx *ctx = NULL;
+    OK(ig_ctx_create(&(ig_ctx_options){.threads = 2, .allocator = meter_allocator(&m)}, &ctx));
+    ig_tensor *at[2] = {vector(ctx, N), vector(ctx, N)};
+    ig_batch *batch = NULL;
+    OK(ig_batch_create(ctx, &batch));
+    assert_int_equal(ig_batch_prepare(batch), IG_ERR_STATE); /* nothing has been begun */
+    float *x = ig_tensor_map(at[0]), *y = ig_tensor_map(at[1]);
+    for (int run = 0; run < 3; run++) {
+        const uint64_t asked = m.asked;
+        for (int i = 0; i < N; i++) x[i] = (float)(i + run);
+        OK(ig_batch_begin(batch));
+        OK(ig_dispatch(batch, "silu", NULL, &at[0], 1, &at[1], 1));
+        OK(ig_dispatch(batch, "accumulate", NULL, (ig_tensor *[]){at[1], at[0]}, 2, NULL, 0));
+        OK(run == 0 ? ig_batch_prepare(batch) : ig_batch_flush(batch));
+        if (run == 0) assert_int_equal(ig_report_counters(ctx).submits, 0);
+        if (run > 0) assert_int_equal(m.asked, asked);
+        for (int i = 0; i < N; i++) assert_true(run == 0 ? y[i] == 0 : y[i] > x[i] - 1);
+    }
+    ig_batch_destroy(batch);
+    for (int i = 0; i < 2; i++) ig_tensor_release(at[i]);
+    ig_ctx_destroy(ctx);
+    assert_int_equal(m.held, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_found_by_the_names_of_both_routes),
         cmocka_unit_test_setup_teardown(thirty_dispatches_are_one_submit_and_one_wait, begin, end),
         cmocka_unit_test_setup_teardown(hazards_go_by_the_bytes_that_are_touched, begin, end),
+        cmocka_unit_test(a_prepared_batch_allocates_nothing_at_its_first_flush),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

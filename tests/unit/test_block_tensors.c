@@ -67,7 +67,7 @@ static void a_gradient_flows_past_stored_weights_to_what_they_multiply(void **st
     ig_tensor *x = floats(*state, IG_SHAPE(2, 32), ones);
     must(ig_tensor_require_grad(x));
     ig_tensor *y = ig_matmul_with(x, w, (ig_matmul_options){.transpose_b = true});
-    must(ig_backward(ig_sum(y, NULL, 0, IG_DROP)));
+    must(ig_backward(ig_sum(y, NULL, 0, IG_DROP_DIM)));
     must(ig_tensor_read(ig_slice(ig_tensor_grad(x), 0, 1, 2), want, sizeof want));
     for (int i = 0; i < 32; i++) assert_true(want[i] == (float)(2 * (0 + 1 + 2 + 3 * i)));
     refused(ig_tensor_require_grad(w), IG_ERR_ARGUMENT, "q8_0 has no gradient");
@@ -85,7 +85,7 @@ static void what_does_not_fit_blocks_is_refused_in_words(void **state) {
     refused(ig_tensor_create(ctx, q8(IG_SHAPE(4, 33)), &odd), IG_ERR_SHAPE, "[4,33] of q8_0");
     refused(
         ig_tensor_wrap(ctx, q8(IG_SHAPE(2, 32)), (const int64_t[]){64, 1}, rows, NULL, NULL, &odd),
-        IG_ERR_ARGUMENT, "q8_0 must lie packed");
+        IG_ERR_ARGUMENT, "q8_0 must be packed");
     must(ig_tensor_create_from(ctx, q8(IG_SHAPE(4, 64)), rows, &t));
     ig_tensor *x = NULL;
     must(ig_tensor_create(ctx, (ig_desc){IG_F32, IG_SHAPE(3, 64)}, &x));

@@ -6,7 +6,7 @@
 
 enum { TIMES = 30 };
 
-/* A training step with an optimiser, dropout and a result that is held. */
+/* A training step with an optimizer, dropout and a result that is held. */
 typedef struct job {
     ig_ctx *ctx;
     ig_module *net;
@@ -33,7 +33,7 @@ static ig_status train(void *arg) {
     j->loss = ig_tensor_retain(loss);
     j->turned = ig_tensor_retain(ig_transpose(out, 0, 1));
     IG_TRY(ig_backward(loss));
-    (void)ig_optimizer_clip(j->opt, 0.5);
+    (void)ig_optimizer_clip_grad_norm(j->opt, 0.5);
     if (j->fails_with != IG_OK) return IG_FAIL(j->fails_with, "train: told to fail");
     return ig_optimizer_step(j->opt);
 }
@@ -41,7 +41,7 @@ static ig_status train(void *arg) {
 static job make_job(ig_ctx *ctx) {
     job j = {.ctx = ctx};
     must(ig_linear_create(ctx, 6, 3, NULL, &j.net));
-    must(ig_adamw_create(j.net, &(ig_adamw_options){.rate = 0.1}, &j.opt));
+    must(ig_adamw_create(j.net, &(ig_adamw_options){.lr = 0.1}, &j.opt));
     j.x = ramp(ctx, IG_SHAPE(4, 6), -1, 0.1);
     j.y = ramp(ctx, IG_SHAPE(4, 3), 1, -0.1);
     return j;
@@ -59,7 +59,7 @@ static void put_state(const job *j, trail *t) {
     trail_put_item(t, j->loss);
     trail_put_tensor(t, j->turned);
     trail_put(t, (double)ig_optimizer_steps(j->opt));
-    trail_put(t, (double)ig_step_count(j->ctx));
+    trail_put(t, (double)ig_ctx_step_count(j->ctx));
     for (size_t i = 0; i < ig_module_param_count(j->net); i++) {
         ig_tensor *param = ig_module_param(j->net, i).tensor;
         trail_put_tensor(t, param);
@@ -74,7 +74,7 @@ static void loop(ig_ctx *ctx, trail *t, bool captured) {
     ig_captured *c = NULL;
     for (int i = 0; i < TIMES; i++) {
         must(ig_tensor_fill_uniform(j.x, -1, 1));
-        ig_optimizer_set_rate(j.opt, 0.1 / (1 + i % 7));
+        ig_optimizer_set_lr(j.opt, 0.1 / (1 + i % 7));
         if (!captured)
             must(train(&j));
         else if (!c)
@@ -133,7 +133,7 @@ static void several_steps_can_be_captured_together(void **state) {
     for (int i = 1; i < TIMES; i++) must(ig_captured_replay(c));
     assert_int_equal(ig_optimizer_steps(p.a.opt), TIMES);
     assert_int_equal(ig_optimizer_steps(p.b.opt), TIMES);
-    assert_int_equal(ig_step_count(ctx), 2 * TIMES);
+    assert_int_equal(ig_ctx_step_count(ctx), 2 * TIMES);
     assert_true(item(p.a.loss) < before[0] && item(p.b.loss) < before[1]);
     ig_captured_destroy(c);
     unmake_job(&p.a);
@@ -233,7 +233,7 @@ static ig_status change_a_slot_that_was_used(void *arg) {
     meddler *m = arg;
     for (int i = 1; i <= 2; i++) {
         ig_slot_set_real(m->ctx, m->rate, i);
-        IG_TRY(ig_sgd(m->y, m->x, NULL, (ig_attrs_sgd){.rate_slot = m->rate}));
+        IG_TRY(ig_sgd(m->y, m->x, NULL, (ig_attrs_sgd){.lr_slot = m->rate}));
     }
     return end_with(m, sum_all(m->y)); /* y - x - 2 x */
 }
@@ -287,7 +287,7 @@ static void a_result_may_outlive_its_capture_and_a_capture_its_inputs(void **sta
     assert_true(item(p.sum) == 20);
     ig_tensor *negative = ig_neg(p.sum); /* an input like all others */
     assert_true(item(negative) == -20);
-    must(ig_step_end(ctx));
+    must(ig_ctx_step_end(ctx));
     ig_captured_destroy(c);
     for (int i = 0; i < 50; i++) ig_tensor_release(ramp(ctx, IG_SHAPE(8, 8), 9, 9));
     assert_true(item(p.sum) == 20);
@@ -295,7 +295,7 @@ static void a_result_may_outlive_its_capture_and_a_capture_its_inputs(void **sta
     ig_captured_destroy(NULL);
 }
 
-static void results_that_nobody_holds_need_not_be_there(void **state) {
+static void results_without_a_reference_need_not_be_there(void **state) {
     ig_ctx *ctx = *state;
     job j = make_job(ctx);
     ig_captured *c = NULL;
@@ -331,7 +331,7 @@ static ig_status capture_inside(void *arg) {
     nested *n = arg;
     ig_captured *inner = NULL;
     (void)ig_neg(n->product->a);
-    must(ig_step_end(n->ctx));
+    must(ig_ctx_step_end(n->ctx));
     refused(ig_capture(n->ctx, multiply, n->product, &inner), IG_ERR_STATE, "in the middle");
     refused(ig_captured_replay(n->done), IG_ERR_STATE, "in the middle");
     refused(ig_mode_set(n->ctx, IG_MODE_COMPILED), IG_ERR_STATE, "in the middle");
@@ -371,7 +371,7 @@ static void a_capture_in_the_middle_of_a_step_is_refused(void **state) {
             refused(ig_capture(ctx, multiply, &p, &no), IG_ERR_STATE, "in the middle of a step");
             refused(ig_captured_replay(c), IG_ERR_STATE, "in the middle of a step");
             HOLDS(y, -1, -2, -3, -4);
-            must(ig_step_end(ctx));
+            must(ig_ctx_step_end(ctx));
             must(ig_captured_replay(c));
         }
     }
@@ -393,11 +393,11 @@ static void a_capture_while_a_loss_waits_is_refused(void **state) {
     for (int i = 0; i < 4; i++) {
         ig_scope_begin(ctx);
         ig_tensor *loss = sum_all(ig_mul(w, p.a));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         refused(ig_capture(ctx, multiply, &p, &c), IG_ERR_STATE, "in the middle of a step");
         ig_tensor_zero_grad(w);
         must(ig_backward(loss));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         HOLDS(ig_tensor_grad(w), 1, 2, 3, 4);
         ig_scope_end(ctx);
     }
@@ -440,7 +440,7 @@ static void train_and_evaluate(ig_ctx *ctx, trail *t, bool captured) {
     for (int i = 0; i < TIMES; i++) {
         small_step(&n, 0.05, t);
         ig_tensor *held = i % 3 == 0 ? ig_tensor_retain(small_logits(&n, n.x, 0)) : NULL;
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         must(ig_tensor_fill_uniform(j.x, -1, 1));
         if (!captured)
             must(train(&j));
@@ -481,7 +481,7 @@ int main(void) {
         TEST_WITH_CTX(what_is_captured_runs_as_one_plan_from_the_first_time_on),
         TEST_WITH_CTX(a_function_sees_what_it_would_have_computed),
         TEST_WITH_CTX(a_result_may_outlive_its_capture_and_a_capture_its_inputs),
-        TEST_WITH_CTX(results_that_nobody_holds_need_not_be_there),
+        TEST_WITH_CTX(results_without_a_reference_need_not_be_there),
         TEST_WITH_CTX(captures_do_not_nest),
         TEST_WITH_CTX(a_capture_in_the_middle_of_a_step_is_refused),
         TEST_WITH_CTX(a_capture_while_a_loss_waits_is_refused),

@@ -13,17 +13,17 @@
 
 static const double moment = 0.002; /* seconds: what is measured is not looked at here */
 
-static void every_ceiling_is_a_rate_above_zero(void **state) {
+static void every_roof_is_above_zero(void **state) {
     (void)state;
     for (ig_isa isa = IG_ISA_SCALAR; isa < IG_ISA_COUNT; isa++) {
         if (!ig_isa_available(isa)) continue;
-        assert_int_equal(setenv("INGOT_ISA", ig_isa_name(isa), 1), 0);
-        for (ig_ceiling what = IG_CEILING_READ; what < IG_CEILING_COUNT; what++)
+        assert_int_equal(setenv("INGOT_ISA", ig_cpu_isa_name(isa), 1), 0);
+        for (ig_roofline what = IG_ROOF_READ; what < IG_ROOF_COUNT; what++)
             for (int threads = 1; threads <= 3; threads++) {
-                const ig_ceiling_options options = {
+                const ig_roofline_options options = {
                     .threads = threads, .seconds = moment, .read_bytes = 1 << 20};
                 double rate = 0;
-                assert_int_equal(ig_ceiling_measure(what, &options, &rate), IG_OK);
+                assert_int_equal(ig_roofline_measure(what, &options, &rate), IG_OK);
                 assert_true(rate > 0);
             }
     }
@@ -44,7 +44,7 @@ static void the_loops_do_what_they_are_counted_for(void **state) {
         }
     for (ig_isa isa = IG_ISA_SCALAR; isa < IG_ISA_COUNT; isa++) {
         if (!ig_isa_available(isa)) continue;
-        const ig_cpu_ceilings *loops = ig_cpu_ceilings_of(isa);
+        const ig_cpu_roofline *loops = ig_cpu_roofline_of(isa);
         const int lanes = (int)loops->fma_ops / 2 / SUMS;
         int32_t words[IG_SINK_BYTES / 4] = {0}, all = 0;
         loops->read(memory[0], sizeof memory[0], LINES * IG_LINE_BYTES, words);
@@ -60,7 +60,7 @@ static void the_loops_do_what_they_are_counted_for(void **state) {
         loops->fma(ROUNDS, x);
         for (int i = 0; i < lanes; i++) assert_true(x[i] == sum);
 
-        if (strcmp(ig_isa_name(isa), "amx") == 0) { /* tiles of ones: 64 products a round */
+        if (strcmp(ig_cpu_isa_name(isa), "amx") == 0) { /* tiles of ones: 64 products a round */
             loops->dot(ROUNDS, words);
             for (int i = 0; i < lanes; i++) assert_int_equal(words[i], ROUNDS * 64);
             assert_int_equal(loops->dot_ops, 2 * 4 * 16 * 16 * 64);
@@ -76,16 +76,16 @@ static void the_loops_do_what_they_are_counted_for(void **state) {
 static void options_out_of_range_are_refused(void **state) {
     (void)state;
     double rate = -7;
-    assert_int_equal(ig_ceiling_measure(IG_CEILING_COUNT, NULL, &rate), IG_ERR_ARGUMENT);
-    const ig_ceiling_options bad[] = {{.threads = -1},
-                                      {.threads = 100000},
-                                      {.seconds = -1},
-                                      {.seconds = 1e9},
-                                      {.read_bytes = UINT64_MAX}};
+    assert_int_equal(ig_roofline_measure(IG_ROOF_COUNT, NULL, &rate), IG_ERR_ARGUMENT);
+    const ig_roofline_options bad[] = {{.threads = -1},
+                                       {.threads = 100000},
+                                       {.seconds = -1},
+                                       {.seconds = 1e9},
+                                       {.read_bytes = UINT64_MAX}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_int_equal(ig_ceiling_measure(IG_CEILING_FMA, &bad[i], &rate), IG_ERR_ARGUMENT);
+        assert_int_equal(ig_roofline_measure(IG_ROOF_FMA_F32, &bad[i], &rate), IG_ERR_ARGUMENT);
     assert_int_equal(setenv("INGOT_ISA", "mmx", 1), 0);
-    assert_int_equal(ig_ceiling_measure(IG_CEILING_FMA, NULL, &rate), IG_ERR_DEVICE);
+    assert_int_equal(ig_roofline_measure(IG_ROOF_FMA_F32, NULL, &rate), IG_ERR_DEVICE);
     assert_non_null(strstr(ig_error_text(), "INGOT_ISA=mmx"));
     unsetenv("INGOT_ISA");
     assert_true(rate == -7); /* untouched */
@@ -105,38 +105,38 @@ static void memory_of_the_caller_is_used_and_stays_inside(void **state) {
     (void)state;
     enum { BYTES = 3 << 20, GUARD = 64 };
     static _Alignas(64) unsigned char memory[BYTES + GUARD];
-    const ig_ceiling_options options = {.threads = 2,
-                                        .seconds = moment,
-                                        .read_bytes = BYTES,
-                                        .allocator = {no_memory, give_back, NULL},
-                                        .memory = memory};
+    const ig_roofline_options options = {.threads = 2,
+                                         .seconds = moment,
+                                         .read_bytes = BYTES,
+                                         .allocator = {no_memory, give_back, NULL},
+                                         .memory = memory};
     double rate = 0;
     for (int i = 0; i < 2; i++)
-        assert_int_equal(ig_ceiling_measure(IG_CEILING_READ, &options, &rate), IG_OK);
+        assert_int_equal(ig_roofline_measure(IG_ROOF_READ, &options, &rate), IG_OK);
     assert_true(rate > 0);
     assert_int_equal(memory[0], 1); /* pages that were never written would all be one */
     assert_int_equal(memory[BYTES / 2 + 1], 1);
     for (int i = 0; i < GUARD; i++) assert_int_equal(memory[BYTES + i], 0);
-    ig_ceiling_options little = options;
+    ig_roofline_options little = options;
     little.read_bytes = 1 << 19;
-    assert_int_equal(ig_ceiling_measure(IG_CEILING_READ, &little, &rate), IG_ERR_ARGUMENT);
+    assert_int_equal(ig_roofline_measure(IG_ROOF_READ, &little, &rate), IG_ERR_ARGUMENT);
 }
 
-static void missing_memory_is_told_and_no_thread_waits_for_ever(void **state) {
+static void missing_memory_is_an_error_and_no_thread_waits_forever(void **state) {
     (void)state;
-    const ig_ceiling_options options = {
+    const ig_roofline_options options = {
         .threads = 2, .seconds = moment, .allocator = {no_memory, give_back, NULL}};
     double rate;
-    assert_int_equal(ig_ceiling_measure(IG_CEILING_READ, &options, &rate), IG_ERR_MEMORY);
+    assert_int_equal(ig_roofline_measure(IG_ROOF_READ, &options, &rate), IG_ERR_MEMORY);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_ceiling_is_a_rate_above_zero),
+        cmocka_unit_test(every_roof_is_above_zero),
         cmocka_unit_test(the_loops_do_what_they_are_counted_for),
         cmocka_unit_test(options_out_of_range_are_refused),
         cmocka_unit_test(memory_of_the_caller_is_used_and_stays_inside),
-        cmocka_unit_test(missing_memory_is_told_and_no_thread_waits_for_ever),
+        cmocka_unit_test(missing_memory_is_an_error_and_no_thread_waits_forever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,9 +85,9 @@ static void net_create(net *n, net_options o) {
     OK(ig_module_add(n->model, "drop", n->drop));
     OK(ig_module_add(n->model, "fc2", n->fc2));
     if (o.sgd)
-        OK(ig_sgd_create(n->model, &(ig_sgd_options){.rate = 0.05, .momentum = 0.9}, &n->opt));
+        OK(ig_sgd_create(n->model, &(ig_sgd_options){.lr = 0.05, .momentum = 0.9}, &n->opt));
     else
-        OK(ig_adamw_create(n->model, &(ig_adamw_options){.rate = 0.01, .beta2 = 0.99}, &n->opt));
+        OK(ig_adamw_create(n->model, &(ig_adamw_options){.lr = 0.01, .beta2 = 0.99}, &n->opt));
 }
 
 static void net_destroy(net *n) {
@@ -150,13 +150,13 @@ static void goes_on_bit_for_bit(void **state, bool sgd) {
     net a = {0}, b = {0}, c = {0};
     net_create(&a, (net_options){.seed = 5, .sgd = sgd});
     for (int i = 0; i < 2 * HALF; i++) {
-        if (i == 7) ig_optimizer_set_rate(a.opt, 1.0 / 3.0);
+        if (i == 7) ig_optimizer_set_lr(a.opt, 1.0 / 3.0);
         straight[i] = train(&a, i);
     }
 
     net_create(&b, (net_options){.seed = 5, .sgd = sgd});
     for (int i = 0; i < HALF; i++) {
-        if (i == 7) ig_optimizer_set_rate(b.opt, 1.0 / 3.0);
+        if (i == 7) ig_optimizer_set_lr(b.opt, 1.0 / 3.0);
         stopped[i] = train(&b, i);
     }
     OK(ig_checkpoint_save(path, b.model, &(ig_checkpoint_options){.optimizer = b.opt}));
@@ -165,8 +165,8 @@ static void goes_on_bit_for_bit(void **state, bool sgd) {
     net_create(&c, (net_options){.seed = 5, .sgd = sgd});
     OK(ig_checkpoint_load(path, c.model, c.opt));
     assert_int_equal(ig_optimizer_steps(c.opt), HALF);
-    assert_int_equal(ig_step_count(c.ctx), HALF);
-    assert_true(ig_optimizer_rate(c.opt) == 1.0 / 3.0);
+    assert_int_equal(ig_ctx_step_count(c.ctx), HALF);
+    assert_true(ig_optimizer_lr(c.opt) == 1.0 / 3.0);
     for (int i = HALF; i < 2 * HALF; i++) stopped[i] = train(&c, i);
 
     assert_memory_equal(stopped, straight, sizeof straight);
@@ -215,9 +215,9 @@ static void adopted_weights_train_on_in_memory_and_leave_the_file_alone(void **s
     const void *bytes = ig_checkpoint_get(file, 0).bytes;
     assert_ptr_equal(ig_tensor_map(ig_module_param(b.model, 0).tensor), bytes);
     assert_params_equal(a.model, b.model);
-    assert_int_equal(ig_step_count(b.ctx), 0);
+    assert_int_equal(ig_ctx_step_count(b.ctx), 0);
     OK(ig_checkpoint_load_optimizer(file, b.opt));
-    assert_int_equal(ig_step_count(b.ctx), HALF);
+    assert_int_equal(ig_ctx_step_count(b.ctx), HALF);
     ig_checkpoint_close(file); /* the parameters keep what they lie in */
     for (int i = HALF; i < 2 * HALF; i++) assert_true(train(&a, i) == train(&b, i));
     assert_params_equal(a.model, b.model);
@@ -276,7 +276,7 @@ static void without_options_the_weights_go_alone(void **state) {
     OK(ig_checkpoint_save(file_in(state, path), a.model, NULL));
     OK(ig_checkpoint_load(path, b.model, NULL));
     assert_params_equal(a.model, b.model);
-    assert_int_equal(ig_step_count(b.ctx), 0);
+    assert_int_equal(ig_ctx_step_count(b.ctx), 0);
 
     ig_checkpoint *file;
     OK(ig_checkpoint_open(path, &file));
@@ -369,13 +369,13 @@ static void assert_refused(const char *path, net *n, bool with_optimizer, ig_sta
     size_t bytes, bytes_after;
     void *before = params(n->model, &bytes);
     const int64_t steps = ig_optimizer_steps(n->opt);
-    const uint64_t step = ig_step_count(n->ctx);
+    const uint64_t step = ig_ctx_step_count(n->ctx);
     REFUSED(code, words, ig_checkpoint_load(path, n->model, with_optimizer ? n->opt : NULL));
     void *after = params(n->model, &bytes_after);
     assert_int_equal(bytes, bytes_after);
     assert_memory_equal(before, after, bytes);
     assert_int_equal(ig_optimizer_steps(n->opt), steps);
-    assert_int_equal(ig_step_count(n->ctx), step);
+    assert_int_equal(ig_ctx_step_count(n->ctx), step);
     train(n, 0);
     free(before);
     free(after);
@@ -402,7 +402,7 @@ static void another_model_is_refused_and_left_as_it_was(void **state) {
     net_destroy(&a);
 }
 
-static void another_optimiser_or_seed_is_refused(void **state) {
+static void another_optimizer_or_seed_is_refused(void **state) {
     char path[PATH_BYTES];
     net a = {0}, b = {0}, sgd = {0}, seeded = {0};
     net_create(&a, (net_options){.seed = 3});
@@ -412,7 +412,7 @@ static void another_optimiser_or_seed_is_refused(void **state) {
     file_in(state, path);
 
     OK(ig_checkpoint_save(path, a.model, NULL));
-    assert_refused(path, &b, true, IG_ERR_ARGUMENT, "has no state of an optimiser");
+    assert_refused(path, &b, true, IG_ERR_ARGUMENT, "has no state of an optimizer");
     OK(ig_checkpoint_save(path, a.model, &(ig_checkpoint_options){.optimizer = a.opt}));
     assert_refused(path, &sgd, true, IG_ERR_ARGUMENT, "in the file is adamw, not sgd");
     assert_refused(path, &seeded, true, IG_ERR_ARGUMENT, "with seed 3, this context has 4");
@@ -480,7 +480,7 @@ static void what_cannot_be_saved_leaves_the_old_file(void **state) {
             ig_checkpoint_save(path, n.model, &(ig_checkpoint_options){.config = "hidden = 3"}));
     REFUSED(IG_ERR_ARGUMENT, "no path", ig_checkpoint_save(NULL, n.model, NULL));
     REFUSED(IG_ERR_ARGUMENT, "no module", ig_checkpoint_save(path, NULL, NULL));
-    ig_optimizer_set_rate(n.opt, INFINITY);
+    ig_optimizer_set_lr(n.opt, INFINITY);
     REFUSED(IG_ERR_ARGUMENT, "rate is inf",
             ig_checkpoint_save(path, n.model, &(ig_checkpoint_options){.optimizer = n.opt}));
     snprintf(elsewhere, sizeof elsewhere, "%s/no/model.oam", (const char *)*state);
@@ -514,16 +514,16 @@ typedef struct watcher {
     bool cancels;
 } watcher;
 
-static void watch(void *user, const char *what, uint64_t done, uint64_t total) {
+static void watch(void *user, ig_progress_event event, uint64_t done, uint64_t total) {
     watcher *w = user;
-    assert_string_equal(what, "load");
+    assert_int_equal(event, IG_PROGRESS_LOAD);
     assert_true(done > w->done && done <= total);
     *w = (watcher){done, total, w->told + 1, w->cancels};
 }
 
 static bool is_cancelled(void *user) { return ((watcher *)user)->cancels; }
 
-static void reading_a_large_file_is_told_and_can_be_cancelled(void **state) {
+static void reading_a_large_file_reports_progress_and_can_be_cancelled(void **state) {
     enum { TENSORS = 4, VALUES = 5 << 20 };
     char path[PATH_BYTES];
     watcher w = {0};
@@ -645,10 +645,10 @@ int main(void) {
         IN_DIRECTORY(every_dtype_comes_back_with_nan_and_infinity_as_they_were),
         IN_DIRECTORY(what_does_not_fit_is_named_with_both_sides),
         IN_DIRECTORY(another_model_is_refused_and_left_as_it_was),
-        IN_DIRECTORY(another_optimiser_or_seed_is_refused),
+        IN_DIRECTORY(another_optimizer_or_seed_is_refused),
         IN_DIRECTORY(damaged_bytes_are_not_loaded),
         IN_DIRECTORY(what_cannot_be_saved_leaves_the_old_file),
-        IN_DIRECTORY(reading_a_large_file_is_told_and_can_be_cancelled),
+        IN_DIRECTORY(reading_a_large_file_reports_progress_and_can_be_cancelled),
         IN_DIRECTORY(saving_does_not_need_the_model_twice),
         IN_DIRECTORY(an_allocation_that_fails_leaves_file_and_module_as_they_were),
     };

@@ -14,7 +14,7 @@ enum { MICRO = 1000, MILLI = 1000000, ENOUGH = 100 /* runs, until it is settled 
 
 /* A program, and what a run of it takes at the moment. */
 typedef struct program {
-    ig_cpu_choice choice;
+    ig_cpu_team_choice choice;
     uint32_t n_barriers;
     uint64_t alone_ns, team_ns;
 } program;
@@ -23,14 +23,14 @@ typedef struct program {
 static int runs_by_team(program *p, int n) {
     int count = 0;
     for (int i = 0; i < n; i++) {
-        const bool team = ig_cpu_choose_team(&p->choice, p->n_barriers);
-        ig_cpu_choice_took(&p->choice, team ? p->team_ns : p->alone_ns);
+        const bool team = ig_cpu_team_choose(&p->choice, p->n_barriers);
+        ig_cpu_team_took(&p->choice, team ? p->team_ns : p->alone_ns);
         count += team;
     }
     return count;
 }
 
-static void small_steps_go_to_whoever_is_faster(void **state) {
+static void small_steps_go_to_the_faster_of_thread_and_team(void **state) {
     (void)state;
     program p = {.n_barriers = 10, .alone_ns = 30 * MICRO, .team_ns = 60 * MICRO};
     runs_by_team(&p, ENOUGH);
@@ -76,7 +76,7 @@ static void a_machine_that_is_busy_from_the_start_is_found_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_steps_go_to_whoever_is_faster),
+        cmocka_unit_test(small_steps_go_to_the_faster_of_thread_and_team),
         cmocka_unit_test(of_tokens_one_is_enough_to_try),
         cmocka_unit_test(runs_that_no_wait_could_matter_to_are_not_tried),
         cmocka_unit_test(a_team_that_has_to_wait_is_left),

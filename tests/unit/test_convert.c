@@ -111,7 +111,7 @@ static void save_llama(void **state) {
 
 static ig_status convert(void **state, const char *pre, const char *path) {
     ig_conversion *c = NULL;
-    const ig_convert_options options = {.pre = pre};
+    const ig_conversion_options options = {.pre = pre};
     IG_TRY(ig_conversion_open(&ig_heap, *state, &options, &c));
     ig_produced *results = calloc(ig_conversion_count(c), sizeof *results);
     const ig_produce_options how = {.threads = 1};
@@ -126,7 +126,7 @@ static ig_gguf *converted(void **state) {
     directory_path(state, "out.gguf", path);
     must(convert(state, NULL, path));
     ig_gguf *gguf = NULL;
-    must(ig_gguf_open_file(&ig_heap, path, &gguf));
+    must(ig_gguf_open(path, NULL, &gguf));
     return gguf;
 }
 
@@ -157,7 +157,7 @@ static void keys_tell_what_the_config_tells(void **state) {
     ig_gguf_close(gguf);
 }
 
-/* Rows 0 1 2 3 of a head become 0 2 1 3: the halves alternate. */
+/* Rows 0 1 2 3 of a head become 0 2 1 3: NeoX pairs become interleaved ones. */
 static void rows_of_q_and_k_are_reordered_for_llama_alone(void **state) {
     static const struct {
         const char *model;
@@ -209,18 +209,18 @@ static void tokens_merges_and_gaps_become_a_vocabulary(void **state) {
     const ig_gguf_value *merges = ig_gguf_find(gguf, "tokenizer.ggml.merges");
     assert_int_equal(merges->count, 2);
     assert_memory_equal(merges->texts[1].bytes, "ab a", 4);
-    ig_gguf_text pre, template;
-    assert_true(ig_gguf_text_of(gguf, "tokenizer.ggml.pre", &pre));
+    ig_string_view pre, template;
+    assert_true(ig_gguf_string(gguf, "tokenizer.ggml.pre", &pre));
     assert_memory_equal(pre.bytes, "gpt-2", 5);
     assert_int_equal(int_of(gguf, "tokenizer.ggml.eos_token_id"), 4);
     assert_int_equal(int_of(gguf, "tokenizer.ggml.add_bos_token"), 0);
-    assert_true(ig_gguf_text_of(gguf, "tokenizer.chat_template", &template));
+    assert_true(ig_gguf_string(gguf, "tokenizer.chat_template", &template));
     assert_memory_equal(template.bytes, "D", 1);
-    assert_true(ig_gguf_text_of(gguf, "tokenizer.chat_template.tool_use", &template));
+    assert_true(ig_gguf_string(gguf, "tokenizer.chat_template.tool_use", &template));
     ig_gguf_close(gguf);
 }
 
-static void rotations_are_stretched_as_llama_3_says(void **state) {
+static void rope_is_scaled_as_llama_3_says(void **state) {
     save_llama(state);
     save_text(state, "config.json",
               CONFIG("LlamaForCausalLM",
@@ -236,33 +236,137 @@ static void rotations_are_stretched_as_llama_3_says(void **state) {
     ig_gguf_close(gguf);
 }
 
+/* ---- Every key of a config ---- */
+
+static void a_mistral_keeps_its_sliding_window(void **state) {
+    save_llama(state);
+    save_text(state, "config.json", CONFIG("MistralForCausalLM", ",\"sliding_window\":16"));
+    ig_gguf *gguf = converted(state);
+    assert_int_equal(int_of(gguf, "llama.attention.sliding_window"), 16);
+    ig_gguf_close(gguf);
+    save_text(state, "config.json", CONFIG("MistralForCausalLM", ",\"sliding_window\":null"));
+    gguf = converted(state);
+    assert_null(ig_gguf_find(gguf, "llama.attention.sliding_window"));
+    ig_gguf_close(gguf);
+}
+
+/* 1: the one layer sees all; 6, the default: it has the window. */
+static void windows_of_a_gemma3_follow_its_layer_types(void **state) {
+#define GEMMA3(more)                                                                        \
+    "{\"architectures\":[\"Gemma3ForCausalLM\"],\"hidden_size\":8,\"num_hidden_layers\":1," \
+    "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"intermediate_size\":16,"         \
+    "\"max_position_embeddings\":64,\"sliding_window\":8,\"query_pre_attn_scalar\":4,"      \
+    "\"hidden_activation\":\"gelu_pytorch_tanh\"" more "}"
+    static const tensor norms[] = {{"model.layers.0.self_attn.q_norm.weight", 0, 4},
+                                   {"model.layers.0.self_attn.k_norm.weight", 0, 4},
+                                   {"model.layers.0.pre_feedforward_layernorm.weight", 0, 8},
+                                   {"model.layers.0.post_feedforward_layernorm.weight", 0, 8}};
+    static const struct {
+        const char *config;
+        int64_t period;
+    } rows[] = {
+        {GEMMA3(""), 6},
+        {GEMMA3(",\"layer_types\":[\"sliding_attention\"]"), 6},
+        {GEMMA3(",\"layer_types\":[\"full_attention\"]"), 1},
+        {GEMMA3(",\"sliding_window_pattern\":1"), 1},
+    };
+    tensor all[N_LLAMA + 4];
+    memcpy(all, llama, sizeof llama);
+    memcpy(all + N_LLAMA, norms, sizeof norms);
+    save_llama(state);
+    save_tensors(state, all, N_LLAMA + 4);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        save_text(state, "config.json", rows[i].config);
+        ig_gguf *gguf = converted(state);
+        int64_t period = 6;
+        (void)ig_gguf_int(gguf, "gemma3.attention.sliding_window_pattern", &period);
+        assert_int_equal(period, rows[i].period);
+        ig_gguf_close(gguf);
+    }
+}
+
+/* Python writes it as an integer of 31 digits. */
+static void a_huge_model_max_length_does_not_stop_it(void **state) {
+    save_llama(state);
+    save_text(state, "tokenizer_config.json",
+              "{\"eos_token\":\"<|end|>\",\"model_max_length\":1000000000000000019884624838656}");
+    ig_gguf *gguf = converted(state);
+    assert_int_equal(int_of(gguf, "tokenizer.ggml.eos_token_id"), 4);
+    ig_gguf_close(gguf);
+}
+
+static void keys_are_read_or_harmless_or_refused_by_name(void **state) {
+    static const struct {
+        const char *config, *words; /* NULL: converted */
+    } rows[] = {
+        {CONFIG("LlamaForCausalLM", ",\"attention_dropout\":0.1,\"torch_dtype\":\"bfloat16\","
+                                    "\"pretraining_tp\":2,\"is_encoder_decoder\":false,"
+                                    "\"pruned_heads\":{},\"use_cache\":true,\"vocab_size\":6,"
+                                    "\"new_key\":null"),
+         NULL},
+        {CONFIG("LlamaForCausalLM", ",\"attention_multiplier\":0.5"),
+         "config.json: attention_multiplier: unknown key of a LlamaForCausalLM"},
+        {CONFIG("LlamaForCausalLM", ",\"query_pre_attn_scalar\":4"),
+         "query_pre_attn_scalar: unknown key of a LlamaForCausalLM"},
+        {CONFIG("LlamaForCausalLM", ",\"pruned_heads\":{\"0\":[1]}"), "pruned_heads: heads are"},
+        {CONFIG("LlamaForCausalLM", ",\"partial_rotary_factor\":0.5"), "partial_rotary_factor: is"},
+        {CONFIG("Qwen2ForCausalLM", ",\"sliding_window\":8,\"use_sliding_window\":true,"
+                                    "\"num_hidden_layers_\":1"),
+         "num_hidden_layers_: unknown key"},
+        {CONFIG("LlamaForCausalLM", ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2,"
+                                    "\"beta_fast\":8}"),
+         "rope_scaling: beta_fast is not converted with type linear"},
+        {CONFIG("LlamaForCausalLM", ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,"
+                                    "\"truncate\":false}"),
+         "rope_scaling: truncate is not converted"},
+        {CONFIG("MistralForCausalLM", ",\"sliding_window\":8,\"layer_types\":[\"full_attention\"]"),
+         "layer_types: it contradicts sliding_window"},
+        {CONFIG("Qwen3ForCausalLM", ",\"layer_types\":[\"sliding_attention\"]"),
+         "layer_types: layers have a window, but sliding_window is not set"},
+        {CONFIG("Qwen3ForCausalLM", ",\"layer_types\":[\"linear_attention\"]"),
+         "layer_types: layer 0 is linear_attention; expected full_attention or"},
+        {CONFIG("MistralForCausalLM", ",\"sliding_window\":\"8\""),
+         "sliding_window: must be a number of tokens"},
+    };
+    char path[PATH_BYTES];
+    save_llama(state);
+    directory_path(state, "out.gguf", path);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        save_text(state, "config.json", rows[i].config);
+        if (rows[i].words)
+            refused(convert(state, NULL, path), IG_ERR_FORMAT, rows[i].words);
+        else
+            must(convert(state, NULL, path));
+    }
+}
+
 /* ---- What is refused ---- */
 
 static void configs_that_cannot_be_kept_are_refused(void **state) {
     static const struct {
         const char *config, *words;
     } rows[] = {
-        {"{}", "a model without `architectures` is not converted"},
-        {CONFIG("MambaForCausalLM", ""), "MambaForCausalLM is not converted"},
+        {"{}", "a model without `architectures` cannot be converted"},
+        {CONFIG("MambaForCausalLM", ""), "MambaForCausalLM cannot be converted"},
         {CONFIG("LlamaForCausalLM", ",\"hidden_size\":8"), "is not JSON: duplicate"},
         {CONFIG("LlamaForCausalLM", ",\"quantization_config\":{\"bits\":4}"),
-         "quantization_config: the weights are quantised already"},
+         "quantization_config: the weights are quantized already"},
         {CONFIG("Gemma3ForCausalLM", ""), "hidden_act is silu, a gemma3 is converted only with"},
         {CONFIG("LlamaForCausalLM", ",\"rope_scaling\":{\"type\":\"dynamic\"}"),
-         "rope_scaling of type dynamic is not known"},
-        {CONFIG("LlamaForCausalLM", ",\"head_dim\":-1"), "head_dim: is no size of a head"},
-        {CONFIG("Qwen3MoeForCausalLM", ""), "num_experts: is no number of experts"},
+         "rope_scaling type dynamic is not supported"},
+        {CONFIG("LlamaForCausalLM", ",\"head_dim\":-1"), "head_dim: is not a valid head_dim"},
+        {CONFIG("Qwen3MoeForCausalLM", ""), "num_experts: must be from 1 to 4096"},
         {CONFIG("Qwen3MoeForCausalLM", ",\"num_experts\":4,\"norm_topk_prob\":false"),
          "norm_topk_prob: weights of experts"},
         {"{\"architectures\":[\"LlamaForCausalLM\"],\"num_attention_heads\":2}", "hidden_size: it"},
         {"{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":8}",
-         "num_attention_heads: are no numbers of heads"},
+         "num_attention_heads: must be from 1 to 65536"},
         {CONFIG("GPT2LMHeadModel", ",\"activation_function\":\"gelu_new\""),
          "hidden_act is silu, a gpt2"},
         {CONFIG(
              "Phi3ForCausalLM",
              ",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1],\"short_factor\":[1]}"),
-         "its factors are not one for each rotation"},
+         "needs one factor per RoPE pair"},
     };
     char path[PATH_BYTES];
     save_llama(state);
@@ -283,15 +387,15 @@ static void tensors_that_do_not_belong_are_refused_and_named(void **state) {
         {CONFIG("LlamaForCausalLM", ""),
          {{"model.layers.0.self_attn.q_gate.weight", 8, 8}},
          1,
-         "model.layers.0.self_attn.q_gate.weight: is no tensor of a LlamaForCausalLM"},
+         "model.layers.0.self_attn.q_gate.weight: is not a known tensor of LlamaForCausalLM"},
         {CONFIG("LlamaForCausalLM", ""),
          {{"model.layers.01.mlp.up_proj.weight", 8, 8}},
          1,
-         "is no tensor of a LlamaForCausalLM"},
+         "is not a known tensor of LlamaForCausalLM"},
         {CONFIG("LlamaForCausalLM", ""),
          {{"model.norm.weight", 0, 8}},
          1,
-         "has no embedding of tokens"},
+         "has no token embedding"},
         {CONFIG("LlamaForCausalLM", ""),
          {{"model.layers.0.self_attn.q_proj.weight", 7, 8}},
          1,
@@ -303,12 +407,12 @@ static void tensors_that_do_not_belong_are_refused_and_named(void **state) {
         {CONFIG("Qwen3MoeForCausalLM", ",\"num_experts\":2"),
          {{"model.layers.0.mlp.experts.2.up_proj.weight", 4, 8}},
          1,
-         "is no matrix of one of 2 experts"},
+         "is not a matrix of one of 2 experts"},
         {CONFIG("Qwen3MoeForCausalLM", ",\"num_experts\":2"),
          {{"model.layers.0.mlp.experts.0.up_proj.weight", 4, 8},
           {"model.layers.0.mlp.experts.1.up_proj.weight", 2, 8}},
          2,
-         "has another shape than the experts before it"},
+         "its shape differs from that of the experts before it"},
     };
     char path[PATH_BYTES];
     save_llama(state);
@@ -407,9 +511,8 @@ static void vocabularies_that_cannot_be_kept_are_refused(void **state) {
         {"{", "tokenizer.json: it is not JSON"},
         {"{\"model\":{\"type\":\"Unigram\"}}", "a model of type Unigram is not converted"},
         {"{\"model\":{\"type\":\"BPE\"}}", "has no model with a vocab"},
-        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0}}}",
-         "two tokens have the number 0"},
-        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"x\"}}}", "a token has no number"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0}}}", "two tokens have the id 0"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"x\"}}}", "a token has no id"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}",
          "its pre-tokenizer is not known (no pattern)"},
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"x+y\"}},"
@@ -422,12 +525,12 @@ static void vocabularies_that_cannot_be_kept_are_refused(void **state) {
          "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}}",
          "a merge is not two pieces"},
         {"{\"added_tokens\":[{\"id\":1}],\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}",
-         "an added token has no text or number"},
+         "an added token has no text or id"},
         {"{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{\"a\":0},\"merges\":[]}}",
-         "falls back on bytes, but has not all of them"},
+         "has byte_fallback, but not all byte tokens"},
         {"{\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":false},"
          "\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}",
-         "tells capitals from small letters"},
+         "is case-sensitive"},
     };
     char path[PATH_BYTES];
     save_llama(state);
@@ -466,7 +569,7 @@ static void every_allocation_may_fail(void **state) {
     directory_path(state, "out.gguf", path);
     scarce memory = {0};
     const ig_allocator a = {scarce_alloc, scarce_free, &memory};
-    const ig_convert_options options = {0};
+    const ig_conversion_options options = {0};
     const ig_produce_options how = {.threads = 1};
     ig_produced results[MAX_TENSORS];
     ig_status status = IG_ERR_MEMORY;
@@ -490,7 +593,11 @@ int main(void) {
         IN_DIRECTORY(keys_tell_what_the_config_tells),
         IN_DIRECTORY(rows_of_q_and_k_are_reordered_for_llama_alone),
         IN_DIRECTORY(tokens_merges_and_gaps_become_a_vocabulary),
-        IN_DIRECTORY(rotations_are_stretched_as_llama_3_says),
+        IN_DIRECTORY(rope_is_scaled_as_llama_3_says),
+        IN_DIRECTORY(a_mistral_keeps_its_sliding_window),
+        IN_DIRECTORY(windows_of_a_gemma3_follow_its_layer_types),
+        IN_DIRECTORY(a_huge_model_max_length_does_not_stop_it),
+        IN_DIRECTORY(keys_are_read_or_harmless_or_refused_by_name),
         IN_DIRECTORY(configs_that_cannot_be_kept_are_refused),
         IN_DIRECTORY(tensors_that_do_not_belong_are_refused_and_named),
         IN_DIRECTORY(configs_that_do_not_fit_the_tensors_are_refused),

@@ -29,7 +29,7 @@ static struct {
     _Atomic int waits; /* at barriers, of all threads */
     int calls;         /* of team() */
     int allocations;   /* not yet freed */
-    int fail_after;    /* so many succeed, then none; below 0: all */
+    int fail_after;    /* how many succeed before all fail; below 0: all succeed */
 } crew;
 
 static void *enter(void *unused) {
@@ -103,7 +103,7 @@ static ig_backend_device *open_cpu(const ig_host *with) {
 /* ---- steps ---- */
 
 static ig_operand packed(uint32_t buffer, ig_shape shape) {
-    ig_operand o = {.buffer = buffer, .desc = {IG_F32, shape}, .vary_dim = -1, .alias = -1};
+    ig_operand o = {.buffer = buffer, .desc = {IG_F32, shape}, .dynamic_dim = -1, .alias = -1};
     int64_t stride = 1;
     for (int d = shape.rank - 1; d >= 0; d--) {
         o.stride[d] = stride;
@@ -152,7 +152,7 @@ static ig_backend_program *compile(ig_backend_device *device, const ig_step *ste
     return program;
 }
 
-/* Runs on memory that holds nothing but buffer 0, so that nobody finds the results of before. */
+/* Runs on memory that holds nothing but buffer 0, so that no kernel finds the results of before. */
 static void submit(ig_backend_program *program) {
     ig_backend_buffer *buffers[BUFFERS];
     for (int i = 0; i < BUFFERS; i++) buffers[i] = (ig_backend_buffer *)memory[i];
@@ -160,7 +160,7 @@ static void submit(ig_backend_program *program) {
     assert_int_equal(program->submit(program, buffers, BUFFERS, NULL, 0), IG_OK);
 }
 
-/* The backend tries one thread and the team in turns, until it knows which is faster. */
+/* The backend tries one thread and the team alternately, until it knows which is faster. */
 enum { RUNS = 6 };
 
 /* Runs the steps some times, which must give the same every time. */
@@ -215,13 +215,14 @@ static void every_set_that_is_there_can_be_forced(void **state) {
     (void)state;
     for (ig_isa isa = 0; isa < IG_ISA_COUNT; isa++) {
         if (!ig_isa_available(isa)) continue;
-        setenv("INGOT_ISA", ig_isa_name(isa), 1);
+        setenv("INGOT_ISA", ig_cpu_isa_name(isa), 1);
         ig_backend_device *device = open_cpu(&host);
         ig_device_info info = {.struct_size = sizeof info};
         ig_cpu_backend.info(device, &info);
-        assert_non_null(strstr(info.name, ig_isa_name(isa)));
+        assert_non_null(strstr(info.name, ig_cpu_isa_name(isa)));
         assert_int_equal(info.device_class, IG_DEVICE_CPU);
-        assert_int_equal(info.dtypes, (1u << IG_DTYPE_COUNT) - 1);
+        /* Every dtype has kernels that compute but F64, which is only moved and cast. */
+        assert_int_equal(info.dtypes, ((1u << IG_DTYPE_COUNT) - 1) & ~(1u << IG_F64));
         ig_cpu_backend.close(device);
     }
 }
@@ -244,7 +245,7 @@ static void an_unknown_set_is_refused_and_the_known_ones_are_named(void **state)
     assert_null(device);
     assert_non_null(strstr(ig_error_text(), "avx1024"));
     for (ig_isa isa = 0; isa < IG_ISA_COUNT; isa++)
-        assert_true(!ig_isa_available(isa) || strstr(ig_error_text(), ig_isa_name(isa)));
+        assert_true(!ig_isa_available(isa) || strstr(ig_error_text(), ig_cpu_isa_name(isa)));
 }
 
 static void there_is_one_device(void **state) {
@@ -274,7 +275,7 @@ static void results_do_not_depend_on_the_number_of_threads(void **state) {
     static float alone[BUFFERS][ELEMENTS];
     for (ig_isa isa = 0; isa < IG_ISA_COUNT; isa++) {
         if (!ig_isa_available(isa)) continue;
-        setenv("INGOT_ISA", ig_isa_name(isa), 1);
+        setenv("INGOT_ISA", ig_cpu_isa_name(isa), 1);
         run_three_levels(1);
         memcpy(alone, memory, sizeof alone);
         assert_true(alone[7][ROWS - 1] != 0);

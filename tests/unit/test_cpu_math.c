@@ -29,7 +29,7 @@ static const double tiny = 0x1p-120;
 static const double angle_allowed = 3e-7;
 
 static ig_operand packed(ig_dtype dtype, ig_shape shape) {
-    ig_operand o = {.desc = {dtype, shape}, .vary_dim = -1, .alias = -1};
+    ig_operand o = {.desc = {dtype, shape}, .dynamic_dim = -1, .alias = -1};
     int64_t stride = 1;
     for (int d = shape.rank - 1; d >= 0; d--) {
         o.stride[d] = stride;
@@ -52,7 +52,7 @@ static void run_step(ig_isa isa, const ig_step *step, void *const *at) {
             e->run(&launch, 0, e->split == BY_ROW ? n / shape.dim[shape.rank - 1] : n);
             return;
         }
-    fail_msg("%s: no kernel for %s", ig_isa_name(isa), ig_op_name(step->op));
+    fail_msg("%s: no kernel for %s", ig_cpu_isa_name(isa), ig_op_name(step->op));
 }
 
 typedef struct function {
@@ -115,13 +115,13 @@ static double ulps_between(float got, double want) {
 static void check_value(ig_isa isa, const function *f, float x, float got) {
     const double want = f->want((double)x);
     if (isnan(x) != isnan(got))
-        fail_msg("%s: %s of %g is %g", ig_isa_name(isa), f->name, (double)x, (double)got);
+        fail_msg("%s: %s of %g is %g", ig_cpu_isa_name(isa), f->name, (double)x, (double)got);
     if (isnan(x) || (float)want == got) return;
     const bool fits = f - functions < EXACT
                           ? ulps_between(got, want) <= ulps_allowed
                           : fabs((double)got - want) <= relative_allowed * fabs(want) + tiny;
     if (!fits)
-        fail_msg("%s: %s of %.9g is %.9g, not %.9g (%.2f ulp)", ig_isa_name(isa), f->name,
+        fail_msg("%s: %s of %.9g is %.9g, not %.9g (%.2f ulp)", ig_cpu_isa_name(isa), f->name,
                  (double)x, (double)got, want, ulps_between(got, want));
 }
 
@@ -188,8 +188,8 @@ static void huge_and_infinite_arguments_give_limits(void **state) {
             float y = -7;
             apply(isa, &functions[cases[i].function], &cases[i].x, 1, &y, 1);
             if (y != cases[i].want && !(isnan(y) && isnan(cases[i].want)))
-                fail_msg("%s: %s of %g is %g", ig_isa_name(isa), functions[cases[i].function].name,
-                         (double)cases[i].x, (double)y);
+                fail_msg("%s: %s of %g is %g", ig_cpu_isa_name(isa),
+                         functions[cases[i].function].name, (double)cases[i].x, (double)y);
         }
 }
 
@@ -221,7 +221,7 @@ static void angles_are_exact_at_position_one_million(void **state) {
         for (int i = 0; i < PAIRS; i++) x[t][2 * i] = 1;
     }
 
-    const ig_attrs_rope attrs = {.base = 10000, .form = IG_ROPE_PAIRS};
+    const ig_attrs_rope attrs = {.freq_base = 10000, .type = IG_ROPE_INTERLEAVED};
     const ig_operand out = packed(IG_F32, IG_SHAPE(TOKENS, 1, 2 * PAIRS));
     const ig_operand in[] = {out, packed(IG_I32, IG_SHAPE(TOKENS))};
     const ig_step step = {.size = sizeof step,

@@ -5,9 +5,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "base/alloc.h"
-#include "cli/data.h"
 #include "directory.h"
+#include "ingot/data.h"
+#include "ingot/model.h"
+#include "nn/data_order.h"
 
 enum { CTX = 16, ROW = CTX + 1, BYTES = 4000 };
 
@@ -67,10 +68,11 @@ static const char *write_file(const fixture *f, const char *name, const char *by
 static ig_data *open_data(const fixture *f, const char *const *paths, size_t n_paths, double split,
                           uint64_t seed) {
     ig_data *d = NULL;
-    must(ig_data_open(&ig_heap, paths, n_paths, &d));
-    must(ig_data_begin(
-        d,
-        &(ig_data_options){.adapter = f->adapter, .ctx = CTX, .val_split = split, .seed = seed}));
+    must(ig_data_open(paths, n_paths, NULL, &d));
+    must(ig_data_begin(d, &(ig_data_options){.tokenizer = ig_adapter_tokenizer(f->adapter),
+                                             .ctx_len = CTX,
+                                             .val_split = split,
+                                             .seed = seed}));
     return d;
 }
 
@@ -204,7 +206,7 @@ static void several_files_are_one_text(void **state) {
     ig_data_close(d);
 }
 
-static void the_text_goes_on_from_a_saved_place(void **state) {
+static void the_text_continues_from_a_saved_place(void **state) {
     fixture *f = *state;
     char text[BYTES], path[PATH_BYTES];
     int32_t want[3 * ROW], got[3 * ROW];
@@ -259,8 +261,10 @@ static void a_file_larger_than_memory_is_not_read(void **state) {
     const char *paths[] = {write_file(f, "a", "", 0, path)};
     if (truncate(path, (off_t)1 << 40) != 0) skip(); /* this file system has no room for holes */
     ig_data *d = NULL;
-    if (ig_data_open(&ig_heap, paths, 1, &d) != IG_OK) skip(); /* nor has the address space */
-    must(ig_data_begin(d, &(ig_data_options){.adapter = f->adapter, .ctx = CTX, .val_split = 0.1}));
+    if (ig_data_open(paths, 1, NULL, &d) != IG_OK) skip(); /* nor has the address space */
+    must(ig_data_begin(d, &(ig_data_options){.tokenizer = ig_adapter_tokenizer(f->adapter),
+                                             .ctx_len = CTX,
+                                             .val_split = 0.1}));
     assert_true(ig_data_windows(d) > (INT64_C(1) << 34));
     for (int i = 0; i < 100; i++) must(ig_data_next(d, 1, row));
     assert_int_equal(row[0], 0);
@@ -293,12 +297,12 @@ static void check_tokenizer(fixture *f, const char *tokenizer) {
     assert_true(ig_data_windows(d) >= 2 && ig_data_val_windows(d) >= 2);
     for (int i = 0; i < 300; i++) {
         const bool validates = i % 3 == 0;
-        size_t n = 0;
         if (validates)
             must(ig_data_validation(d, i % ig_data_val_windows(d), row));
         else
             must(ig_data_next(d, 1, row));
-        must(ig_adapter_decode(f->adapter, row, ROW, decoded, sizeof decoded, &n));
+        const size_t n =
+            ig_detokenize(ig_adapter_tokenizer(f->adapter), row, ROW, 0, decoded, sizeof decoded);
         /* Of the text, and of its right part. */
         const size_t from = validates ? bytes - bytes / 5 - 1 : 0;
         const size_t to = validates ? bytes : bytes - bytes / 5 + 1;
@@ -311,7 +315,7 @@ static void windows_of_characters_are_whole_characters(void **state) {
     check_tokenizer(*state, "char");
 }
 
-static void windows_of_learnt_pieces_are_text(void **state) { check_tokenizer(*state, "bpe:40"); }
+static void windows_of_learned_pieces_are_text(void **state) { check_tokenizer(*state, "bpe:40"); }
 
 static void too_few_tokens_are_counted(void **state) {
     fixture *f = *state;
@@ -320,8 +324,9 @@ static void too_few_tokens_are_counted(void **state) {
     make_adapter(f, "bpe:20", text, sizeof text - 1);
     const char *paths[] = {write_file(f, "a", text, sizeof text - 1, path)};
     ig_data *d = NULL;
-    must(ig_data_open(&ig_heap, paths, 1, &d));
-    refused(ig_data_begin(d, &(ig_data_options){.adapter = f->adapter, .ctx = CTX}),
+    must(ig_data_open(paths, 1, NULL, &d));
+    refused(ig_data_begin(d, &(ig_data_options){.tokenizer = ig_adapter_tokenizer(f->adapter),
+                                                .ctx_len = CTX}),
             IG_ERR_ARGUMENT, "context 16 needs 17 tokens, ");
     ig_data_close(d);
 }
@@ -333,11 +338,11 @@ static void a_sample_is_all_or_spread_over_all(void **state) {
     enum { LARGE = 1 << 20 };
     static char text[LARGE];
     char path[PATH_BYTES];
-    ig_data_text sample;
+    ig_string_view sample;
     for (size_t i = 0; i < LARGE; i++) text[i] = (char)('a' + i * 26 / LARGE);
     const char *paths[] = {write_file(f, "a", text, LARGE, path)};
     ig_data *d = NULL;
-    must(ig_data_open(&ig_heap, paths, 1, &d));
+    must(ig_data_open(paths, 1, NULL, &d));
     must(ig_data_sample(d, LARGE, &sample));
     assert_int_equal(sample.n_bytes, LARGE);
     assert_memory_equal(sample.bytes, text, LARGE);
@@ -359,24 +364,76 @@ static void bad_files_are_named(void **state) {
     write_file(f, "empty", "", 0, empty);
     write_file(f, "some", "0123456789012345678901234567890123456789", 40, some);
     ig_data *d = NULL;
-    refused(ig_data_open(&ig_heap, (const char *const[]){some, empty}, 2, &d), IG_ERR_FORMAT,
+    refused(ig_data_open((const char *const[]){some, empty}, 2, NULL, &d), IG_ERR_FORMAT,
             "empty: is empty");
-    refused(ig_data_open(&ig_heap, (const char *const[]){"/nowhere/at/all"}, 1, &d), IG_ERR_IO,
+    refused(ig_data_open((const char *const[]){"/nowhere/at/all"}, 1, NULL, &d), IG_ERR_IO,
             "/nowhere/at/all");
-    refused(ig_data_open(&ig_heap, (const char *const[]){"/"}, 1, &d), IG_ERR_IO, "directory");
-    refused(ig_data_open(&ig_heap, NULL, 0, &d), IG_ERR_ARGUMENT, "no file");
+    refused(ig_data_open((const char *const[]){"/"}, 1, NULL, &d), IG_ERR_IO, "directory");
+    refused(ig_data_open(NULL, 0, NULL, &d), IG_ERR_ARGUMENT, "no file");
     assert_null(d);
 
     make_adapter(f, NULL, NULL, 0);
-    must(ig_data_open(&ig_heap, (const char *const[]){some, some}, 2, &d));
-    refused(ig_data_begin(d, &(ig_data_options){.adapter = f->adapter, .ctx = 128}),
+    must(ig_data_open((const char *const[]){some, some}, 2, NULL, &d));
+    refused(ig_data_begin(d, &(ig_data_options){.tokenizer = ig_adapter_tokenizer(f->adapter),
+                                                .ctx_len = 128}),
             IG_ERR_ARGUMENT, "some and 1 more have 80");
-    refused(ig_data_begin(d, &(ig_data_options){.adapter = f->adapter}), IG_ERR_ARGUMENT,
-            "context of 0");
-    refused(ig_data_begin(d, &(ig_data_options){.adapter = f->adapter, .ctx = CTX, .val_split = 1}),
+    refused(ig_data_begin(d, &(ig_data_options){.tokenizer = ig_adapter_tokenizer(f->adapter)}),
+            IG_ERR_ARGUMENT, "context of 0");
+    refused(ig_data_begin(d, &(ig_data_options){.tokenizer = ig_adapter_tokenizer(f->adapter),
+                                                .ctx_len = CTX,
+                                                .val_split = 1}),
             IG_ERR_ARGUMENT, "split of 1");
     ig_data_close(d);
     ig_data_close(NULL);
+}
+
+static void calls_out_of_order_or_range_are_refused(void **state) {
+    fixture *f = *state;
+    static char text[BYTES];
+    char path[PATH_BYTES];
+    int32_t row[ROW];
+    ig_string_view sample;
+    fill(text, sizeof text);
+    const char *paths[] = {write_file(f, "a", text, sizeof text, path)};
+    const ig_data_options options = {.ctx_len = CTX, .val_split = 0.1}; /* of bytes */
+    ig_data *d = NULL;
+    refused(ig_data_open(paths, 1, NULL, NULL), IG_ERR_ARGUMENT, "NULL");
+    must(ig_data_open(paths, 1, NULL, &d));
+    assert_int_equal(ig_data_windows(d), 0);
+    refused(ig_data_next(d, 1, row), IG_ERR_STATE, "call ig_data_begin() first");
+    refused(ig_data_validation(d, 0, row), IG_ERR_STATE, "call ig_data_begin() first");
+    refused(ig_data_begin(d, NULL), IG_ERR_ARGUMENT, "NULL");
+    refused(ig_data_sample(d, 1, NULL), IG_ERR_ARGUMENT, "NULL");
+    refused(ig_data_sample(NULL, 1, &sample), IG_ERR_ARGUMENT, "NULL");
+    must(ig_data_begin(d, &options));
+    const int64_t windows = ig_data_val_windows(d);
+    char words[64];
+    snprintf(words, sizeof words, "validation window %d of %d", (int)windows, (int)windows);
+    refused(ig_data_validation(d, windows, row), IG_ERR_ARGUMENT, words);
+    refused(ig_data_validation(d, -1, row), IG_ERR_ARGUMENT, "validation window -1");
+    refused(ig_data_next(d, 1, NULL), IG_ERR_ARGUMENT, "NULL");
+    must(ig_data_validation(d, windows - 1, row));
+    assert_true(place_of(text, sizeof text, row) >= BYTES - BYTES / 10);
+    refused(ig_data_begin(d, &(ig_data_options){.ctx_len = BYTES}), IG_ERR_ARGUMENT, "needs 4001");
+    refused(ig_data_next(d, 1, row), IG_ERR_STATE, "call ig_data_begin() first");
+    ig_data_close(d);
+}
+
+static const char *told;
+static void tell(const char *path) { told = path; }
+
+static void the_file_that_is_read_is_told(void **state) {
+    fixture *f = *state;
+    char a[PATH_BYTES], b[PATH_BYTES];
+    ig_string_view sample;
+    const char *paths[] = {write_file(f, "a", "aaaa", 4, a), write_file(f, "b", "bbbb", 4, b)};
+    ig_data *d = NULL;
+    must(ig_data_open(paths, 2, &(ig_data_open_options){.reading = tell}, &d));
+    must(ig_data_sample(d, 8, &sample));
+    assert_memory_equal(sample.bytes, "aaaabbbb", 8);
+    assert_ptr_equal(told, b);
+    ig_data_close(d);
+    assert_null(told);
 }
 
 int main(void) {
@@ -387,14 +444,16 @@ int main(void) {
         WITH_FIXTURE(an_epoch_has_every_window_once_and_none_of_validation),
         WITH_FIXTURE(epochs_begin_at_different_places),
         WITH_FIXTURE(several_files_are_one_text),
-        WITH_FIXTURE(the_text_goes_on_from_a_saved_place),
+        WITH_FIXTURE(the_text_continues_from_a_saved_place),
         WITH_FIXTURE(one_window_is_enough),
         WITH_FIXTURE(a_file_larger_than_memory_is_not_read),
         WITH_FIXTURE(windows_of_characters_are_whole_characters),
-        WITH_FIXTURE(windows_of_learnt_pieces_are_text),
+        WITH_FIXTURE(windows_of_learned_pieces_are_text),
         WITH_FIXTURE(too_few_tokens_are_counted),
         WITH_FIXTURE(a_sample_is_all_or_spread_over_all),
         WITH_FIXTURE(bad_files_are_named),
+        WITH_FIXTURE(calls_out_of_order_or_range_are_refused),
+        WITH_FIXTURE(the_file_that_is_read_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void look_at_h(work *w, bool varied) {
     if (varied) trail_put_tensor(w->t, w->h);
 }
 
-static void normalise(work *w, bool varied) {
+static void normalize(work *w, bool varied) {
     w->h = ig_rms_norm(w->h, w->net.w[2], varied ? 1e-2f : 1e-5f);
 }
 
@@ -75,7 +75,7 @@ static void go_back(work *w, bool varied) {
 
 static void look_at_loss(work *w, bool varied) {
     trail_put_item(w->t, w->loss);
-    if (varied) trail_put_item(w->t, ig_mean(w->logits, NULL, 0, IG_DROP));
+    if (varied) trail_put_item(w->t, ig_mean(w->logits, NULL, 0, IG_DROP_DIM));
 }
 
 static void measure(work *w, bool varied) {
@@ -120,19 +120,19 @@ static void go_on(work *w, bool varied) {
 }
 
 static stage *const stages[] = {
-    draw_batch, clear_gradients,     multiply,    activate,       drop,    look_at_h,    normalise,
+    draw_batch, clear_gradients,     multiply,    activate,       drop,    look_at_h,    normalize,
     cut_out,    look_at_norm_weight, take_logits, take_loss,      go_back, look_at_loss, measure,
     clip,       look_at_norm,        update,      look_at_weight, go_on,
 };
 enum { STAGES = sizeof stages / sizeof stages[0] };
 
-/* Steps 0 to 2 are plain, then every fourth is varied: at `first` and at `second` in turns. */
+/* Steps 0 to 2 are plain, then every fourth is varied: at `first` and at `second` alternately. */
 static void run_steps(ig_ctx *ctx, trail *t, int first, int second) {
     work w = {.net = small_make(ctx), .t = t};
     for (int step = 0; step < STEPS; step++) {
         const int varied = step % 4 == 3 ? first : step % 4 == 1 && step > 4 ? second : -1;
         for (int k = 0; k < STAGES; k++) stages[k](&w, k == varied);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, w.loss);
     }
     small_put(&w.net, t);
@@ -163,7 +163,7 @@ static void a_step_that_differs_in_any_event_is_what_dynamic_gives(void **state)
     }
 }
 
-static void steps_that_differ_in_two_places_in_turns_are_what_dynamic_gives(void **state) {
+static void steps_that_alternate_in_two_places_equal_dynamic(void **state) {
     (void)state;
     for (int first = 0; first < STAGES; first++)
         for (int second = 0; second < STAGES; second++)
@@ -179,7 +179,7 @@ static void end_after(ig_ctx *ctx, trail *t, int longest) {
         small_next_batch(&n);
         for (int k = 0; k <= length; k++) y = ig_tanh(ig_scale(y, 1 + 0.1 * k, 0));
         if (length == 4) must(ig_assign(n.w[0], ig_scale(n.w[0], 0.5, 0)));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_tensor(t, y);
     }
     small_put(&n, t);
@@ -189,7 +189,7 @@ static void end_after(ig_ctx *ctx, trail *t, int longest) {
 static void ends_long_first(ig_ctx *ctx, trail *t) { end_after(ctx, t, 5); }
 static void ends_short_first(ig_ctx *ctx, trail *t) { end_after(ctx, t, 0); }
 
-static void steps_that_are_beginnings_of_each_other_are_told_apart(void **state) {
+static void steps_that_are_prefixes_of_each_other_are_distinguished(void **state) {
     (void)state;
     must_be_the_same_in_all_modes(ends_long_first);
     must_be_the_same_in_all_modes(ends_short_first);
@@ -198,8 +198,8 @@ static void steps_that_are_beginnings_of_each_other_are_told_apart(void **state)
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_that_differs_in_any_event_is_what_dynamic_gives),
-        cmocka_unit_test(steps_that_differ_in_two_places_in_turns_are_what_dynamic_gives),
-        cmocka_unit_test(steps_that_are_beginnings_of_each_other_are_told_apart),
+        cmocka_unit_test(steps_that_alternate_in_two_places_equal_dynamic),
+        cmocka_unit_test(steps_that_are_prefixes_of_each_other_are_distinguished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static void unload(void) {
 static ig_session *hidden_session(int64_t chunk, int64_t ctx_len) {
     ig_session *session = NULL;
     OK(ig_session_create(adapter,
-                         &(ig_session_options){.hidden = true, .chunk = chunk, .ctx_len = ctx_len},
+                         &(ig_session_options){.hidden = true, .ubatch = chunk, .ctx_len = ctx_len},
                          &session));
     return session;
 }
@@ -177,7 +177,7 @@ static void check_pooling(const char *value, ig_pooling want) {
     static const ig_pooling all[] = {IG_POOL_MEAN, IG_POOL_CLS, IG_POOL_LAST};
     float by_file[WIDTH], asked[WIDTH];
     load_with("llama", value ? "llama.pooling_type" : NULL, value);
-    OK(ig_adapter_embed(adapter, text, strlen(text), IG_POOL_AS_FILE, by_file, NULL));
+    OK(ig_adapter_embed(adapter, text, strlen(text), IG_POOL_DEFAULT, by_file, NULL));
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         OK(ig_adapter_embed(adapter, text, strlen(text), all[i], asked, NULL));
         assert_int_equal(memcmp(by_file, asked, sizeof asked) == 0, all[i] == want);
@@ -200,7 +200,7 @@ static void a_pooling_that_is_not_known_is_only_an_error_where_it_counts(void **
     float out[WIDTH];
     load_with("llama", "llama.pooling_type", "4");
     OK(ig_adapter_embed(adapter, "a", 1, IG_POOL_MEAN, out, NULL));
-    assert_int_equal(ig_adapter_embed(adapter, "a", 1, IG_POOL_AS_FILE, out, NULL), IG_ERR_FORMAT);
+    assert_int_equal(ig_adapter_embed(adapter, "a", 1, IG_POOL_DEFAULT, out, NULL), IG_ERR_FORMAT);
     assert_non_null(strstr(ig_error_text(), "llama.pooling_type is 4"));
 }
 
@@ -214,7 +214,7 @@ static void a_text_that_is_longer_than_the_context_is_refused(void **state) {
         load(names[i], IG_F16);
         ig_session *session = hidden_session(0, 6), *none = NULL;
         assert_fails(ig_session_embed(session, text, strlen(text), IG_POOL_MEAN, out, NULL),
-                     "tokens, the context 6");
+                     "tokens, but the context is 6");
         OK(ig_session_embed(session, "a", 1, IG_POOL_MEAN, out, NULL));
         ig_session_destroy(session);
         const ig_session_options more = {.hidden = true, .ctx_len = MODEL_CONTEXT + 1};
@@ -231,7 +231,7 @@ static void what_a_session_is_not_made_for_is_refused(void **state) {
     load("llama", IG_F16);
     OK(ig_session_create(adapter, NULL, &session));
     assert_fails(ig_session_embed(session, "a", 1, IG_POOL_MEAN, out, NULL),
-                 "the session hands out logits");
+                 "the session returns logits");
     ig_session_destroy(session);
     unload();
     load("bert", IG_F16);

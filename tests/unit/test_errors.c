@@ -41,9 +41,9 @@ static ig_tensor *call_concat(ig_tensor *x) { return ig_concat((ig_tensor *[]){x
 static ig_tensor *call_gather(ig_tensor *x) { return ig_gather(x, ig_argmax(x, 0), 0); }
 static ig_tensor *call_scatter(ig_tensor *x) { return ig_scatter_add(x, ig_cast(x, IG_I32), x, 0); }
 static ig_tensor *call_embedding(ig_tensor *x) { return ig_embedding(x, ig_argmax(x, 1)); }
-static ig_tensor *call_sum(ig_tensor *x) { return ig_sum(x, first_axis, 1, IG_KEEP); }
-static ig_tensor *call_mean(ig_tensor *x) { return ig_mean(x, both_axes, 2, IG_DROP); }
-static ig_tensor *call_max(ig_tensor *x) { return ig_max(x, NULL, 0, IG_DROP); }
+static ig_tensor *call_sum(ig_tensor *x) { return ig_sum(x, first_axis, 1, IG_KEEP_DIM); }
+static ig_tensor *call_mean(ig_tensor *x) { return ig_mean(x, both_axes, 2, IG_DROP_DIM); }
+static ig_tensor *call_max(ig_tensor *x) { return ig_max(x, NULL, 0, IG_DROP_DIM); }
 static ig_tensor *call_argmax(ig_tensor *x) { return ig_argmax(x, -1); }
 static ig_tensor *call_softmax(ig_tensor *x) { return ig_softmax(x, 0); }
 static ig_tensor *call_log_softmax(ig_tensor *x) { return ig_log_softmax(x, -1); }
@@ -161,8 +161,9 @@ static void every_op_on_a_tensor_that_has_gone_says_so(void **state) {
     ig_tensor *gone = ig_neg(x);
     ig_scope_end(ctx);
     for (int i = 0; i < CALLS; i++) {
-        ig_scope_begin(ctx); /* or the handle would be given to somebody else in time */
-        fails(i, calls[i].call(gone), IG_ERR_STATE, "a tensor has gone with its scope or step");
+        ig_scope_begin(ctx); /* or the handle would be reused in time */
+        fails(i, calls[i].call(gone), IG_ERR_STATE,
+              "the tensor was released with its scope or step");
         ig_scope_end(ctx);
     }
     assert_usable(ctx);
@@ -205,7 +206,7 @@ static void the_first_failure_is_reported_once(void **state) {
     float out[2];
     refused(ig_tensor_read(y, out, sizeof out), IG_ERR_SHAPE, "add: [2] x [3]");
     refused(ig_tensor_read(y, out, sizeof out), IG_ERR_STATE, "comes from an op that failed");
-    must(ig_step_end(ctx));
+    must(ig_ctx_step_end(ctx));
     assert_usable(ctx);
     ig_tensor_release(a);
     ig_tensor_release(b);
@@ -232,7 +233,7 @@ static ig_status by_backward(ig_ctx *ctx, ig_tensor *bad) {
 }
 static ig_status by_step(ig_ctx *ctx, ig_tensor *bad) {
     (void)bad;
-    return ig_step_end(ctx);
+    return ig_ctx_step_end(ctx);
 }
 static ig_status by_update(ig_ctx *ctx, ig_tensor *bad) {
     ig_tensor *w = FLOATS(ctx, IG_SHAPE(2), 1, 2);
@@ -263,7 +264,7 @@ static void a_failed_result_looks_like_a_scalar(void **state) {
     assert_ptr_equal(ig_tensor_ctx(bad), *state);
     assert_ptr_equal(ig_tensor_retain(bad), bad);
     ig_tensor_release(bad);
-    ig_tensor_release(bad); /* as often as one likes */
+    ig_tensor_release(bad); /* any number of times */
     assert_null(ig_tensor_grad(bad));
     refused(ig_tensor_require_grad(bad), IG_ERR_STATE, "failed");
     refused(ig_tensor_set_name(bad, "x"), IG_ERR_SHAPE, "slice: axis 3 of [2]");
@@ -286,7 +287,7 @@ static void a_failure_leaves_the_step_s_gradients_intact(void **state) {
 
 static void axes_count_from_the_end_too(void **state) {
     ig_tensor *x = FLOATS(*state, IG_SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
-    HOLDS(ig_sum(x, (int[]){-2}, 1, IG_DROP), 5, 7, 9);
+    HOLDS(ig_sum(x, (int[]){-2}, 1, IG_DROP_DIM), 5, 7, 9);
     HOLDS(ig_slice(x, -1, 0, 1), 1, 4);
     HOLDS(ig_transpose(x, -1, -2), 1, 4, 2, 5, 3, 6);
     HOLDS(ig_concat((ig_tensor *[]){x, x}, 2, -2), 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6);
@@ -297,8 +298,9 @@ static void axes_that_are_not_there_are_named(void **state) {
     ig_ctx *ctx = *state;
     ig_tensor *x = FLOATS(ctx, IG_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *y;
     ig_tensor *one = FLOATS(ctx, (ig_shape){0}, 1);
-    refused(by_eval(ctx, ig_sum(x, (int[]){2}, 1, IG_DROP)), IG_ERR_SHAPE, "sum: axis 2 of [2,3]");
-    refused(by_eval(ctx, ig_sum(x, (int[]){-3}, 1, IG_DROP)), IG_ERR_SHAPE, "sum: axis -3 of");
+    refused(by_eval(ctx, ig_sum(x, (int[]){2}, 1, IG_DROP_DIM)), IG_ERR_SHAPE,
+            "sum: axis 2 of [2,3]");
+    refused(by_eval(ctx, ig_sum(x, (int[]){-3}, 1, IG_DROP_DIM)), IG_ERR_SHAPE, "sum: axis -3 of");
     refused(by_eval(ctx, ig_transpose(x, 0, 7)), IG_ERR_SHAPE, "transpose: axis 7 of [2,3]");
     refused(by_eval(ctx, ig_transpose(x, -4, 0)), IG_ERR_SHAPE, "transpose: axis -4 of [2,3]");
     refused(by_eval(ctx, ig_transpose(one, 0, 1)), IG_ERR_SHAPE, "transpose: axis 0 of []");
@@ -331,8 +333,8 @@ static void calls_without_a_context_are_harmless(void **state) {
     ig_no_grad_end(NULL);
     ig_scope_begin(NULL);
     ig_scope_end(NULL);
-    ig_step_set_count(NULL, 3);
-    assert_int_equal(ig_step_count(NULL), 0);
+    ig_ctx_set_step_count(NULL, 3);
+    assert_int_equal(ig_ctx_step_count(NULL), 0);
     assert_int_equal(ig_mode_get(NULL), IG_MODE_DYNAMIC);
     assert_int_equal(ig_report_counters(NULL).ops, 0);
     assert_int_equal(ig_report_memory(NULL).allocated_bytes, 0);
@@ -377,7 +379,8 @@ static void numbers_that_make_no_sense_are_refused(void **state) {
     refused(by_eval(ctx, ig_full(ctx, (ig_desc){(ig_dtype)99, {0}}, 0)), IG_ERR_ARGUMENT, "99");
     refused(by_eval(ctx, ig_full(ctx, f32((ig_shape){.rank = 50}), 0)), IG_ERR_SHAPE, "rank 50");
     refused(by_eval(ctx, ig_full(ctx, f32(IG_SHAPE(-2)), 0)), IG_ERR_SHAPE, "[-2]");
-    refused(by_eval(ctx, ig_rope(x, x, (ig_rope_options){.dims = -2})), IG_ERR_ARGUMENT, "-2 dims");
+    refused(by_eval(ctx, ig_rope(x, x, (ig_rope_options){.rotary_dims = -2})), IG_ERR_ARGUMENT,
+            "-2 dims");
     refused(by_eval(ctx, ig_pad(x, 0, -1, 0)), IG_ERR_ARGUMENT, "pad: by -1 and 0");
     refused(by_eval(ctx, ig_pad(x, 0, INT64_MAX, INT64_MAX)), IG_ERR_SHAPE, "pad");
     assert_usable(ctx);
@@ -388,18 +391,18 @@ static void slots_of_updates_must_exist(void **state) {
     ig_ctx *ctx = *state;
     ig_tensor *w = FLOATS(ctx, IG_SHAPE(2), 1, 2), *g = FLOATS(ctx, IG_SHAPE(2), 1, 1);
     uint32_t rate = 0;
-    refused(ig_sgd(w, g, NULL, (ig_attrs_sgd){.rate_slot = 7}), IG_ERR_ARGUMENT, "sgd: slot 7");
-    refused(ig_sgd(w, g, NULL, (ig_attrs_sgd){.rate_slot = 0}), IG_ERR_ARGUMENT, "slot 0");
+    refused(ig_sgd(w, g, NULL, (ig_attrs_sgd){.lr_slot = 7}), IG_ERR_ARGUMENT, "sgd: slot 7");
+    refused(ig_sgd(w, g, NULL, (ig_attrs_sgd){.lr_slot = 0}), IG_ERR_ARGUMENT, "slot 0");
     must(ig_slot_create(ctx, &rate));
-    refused(ig_adamw(w, g, w, w, (ig_attrs_adamw){.rate_slot = rate, .step_slot = rate + 1}),
+    refused(ig_adamw(w, g, w, w, (ig_attrs_adamw){.lr_slot = rate, .step_slot = rate + 1}),
             IG_ERR_ARGUMENT, "adamw: slot");
     ig_slot_set_real(ctx, rate, 0.5);
     ig_slot_set_real(ctx, 99, 1); /* there is none: nothing happens */
     ig_slot_set_count(ctx, 99, 1);
-    must(ig_sgd(w, g, NULL, (ig_attrs_sgd){.rate_slot = rate}));
+    must(ig_sgd(w, g, NULL, (ig_attrs_sgd){.lr_slot = rate}));
     HOLDS(w, 0.5f, 1.5f);
-    refused(ig_sgd(NULL, g, NULL, (ig_attrs_sgd){.rate_slot = rate}), IG_ERR_ARGUMENT, "NULL");
-    refused(ig_sgd(w, NULL, NULL, (ig_attrs_sgd){.rate_slot = rate}), IG_ERR_ARGUMENT, "NULL");
+    refused(ig_sgd(NULL, g, NULL, (ig_attrs_sgd){.lr_slot = rate}), IG_ERR_ARGUMENT, "NULL");
+    refused(ig_sgd(w, NULL, NULL, (ig_attrs_sgd){.lr_slot = rate}), IG_ERR_ARGUMENT, "NULL");
     refused(ig_slot_create(NULL, &rate), IG_ERR_ARGUMENT, "NULL");
     ig_tensor_release(w);
     ig_tensor_release(g);

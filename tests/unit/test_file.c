@@ -143,7 +143,7 @@ static void a_second_writer_of_the_same_path_is_refused(void **state) {
     assert_int_equal(ig_file_writer_create(&ig_heap, directory_path(state, "a", path), 3, &first),
                      IG_OK);
     assert_int_equal(ig_file_writer_create(&ig_heap, path, 3, &second), IG_ERR_IO);
-    assert_non_null(strstr(ig_error_text(), "is being saved by somebody else"));
+    assert_non_null(strstr(ig_error_text(), "another process is writing it"));
     assert_null(second);
     assert_int_equal(ig_file_writer_write(first, 0, "one", 3), IG_OK);
     assert_int_equal(ig_file_writer_commit(first), IG_OK);
@@ -164,7 +164,7 @@ static rlim_t limit_files(rlim_t bytes) {
     return before;
 }
 
-static void a_full_disk_is_told_with_both_sizes_and_leaves_the_old_file(void **state) {
+static void a_full_disk_is_an_error_with_both_sizes_and_leaves_the_old_file(void **state) {
     char path[PATH_BYTES];
     assert_int_equal(save(directory_path(state, "a", path), "old"), IG_OK);
 
@@ -224,7 +224,7 @@ static void what_is_no_regular_file_is_not_replaced(void **state) {
     assert_non_null(strstr(ig_error_text(), strerror(ENOENT)));
     assert_int_equal(save(directory_path(state, "new/", path), "new"), IG_ERR_IO);
 
-    /* A link in the place of the temporary file would let somebody choose what we overwrite. */
+    /* A link in the place of the temporary file would let an attacker choose what we overwrite. */
     char victim[PATH_BYTES], planted[PATH_BYTES];
     assert_int_equal(save(directory_path(state, "victim", victim), "precious"), IG_OK);
     assert_int_equal(symlink("victim", directory_path(state, "a.saving", planted)), 0);
@@ -252,7 +252,7 @@ int main(void) {
         IN_DIRECTORY(a_mapped_file_stays_as_it_was_when_it_is_replaced),
         IN_DIRECTORY(what_a_killed_writer_left_is_taken_over),
         IN_DIRECTORY(a_second_writer_of_the_same_path_is_refused),
-        IN_DIRECTORY(a_full_disk_is_told_with_both_sizes_and_leaves_the_old_file),
+        IN_DIRECTORY(a_full_disk_is_an_error_with_both_sizes_and_leaves_the_old_file),
         IN_DIRECTORY(a_disk_that_fills_up_while_writing_leaves_the_old_file),
         IN_DIRECTORY(a_link_is_followed_and_permissions_stay),
         IN_DIRECTORY(what_is_no_regular_file_is_not_replaced),

@@ -32,7 +32,7 @@ static ig_status check(const uint8_t *bytes, size_t size) {
     counted memory = {.left = INT32_MAX};
     const ig_allocator a = {counted_alloc, counted_free, &memory};
     ig_gguf *gguf = NULL;
-    const ig_status status = ig_gguf_open(&a, "sample.gguf", bytes, size, &gguf);
+    const ig_status status = ig_gguf_parse(&a, "sample.gguf", bytes, size, &gguf);
     ig_gguf_close(gguf);
     assert_int_equal(memory.alive, 0);
     if (memory.bytes > BYTES_PER_BYTE * size + BYTES_FIXED)
@@ -44,7 +44,7 @@ static ig_gguf *open_sample(gguf_bytes *file) {
     *file = gguf_sample();
     assert_non_null(file->bytes);
     ig_gguf *gguf = NULL;
-    must(ig_gguf_open(&ig_heap, "sample.gguf", file->bytes, file->size, &gguf));
+    must(ig_gguf_parse(&ig_heap, "sample.gguf", file->bytes, file->size, &gguf));
     return gguf;
 }
 
@@ -94,11 +94,11 @@ static void arrays_and_texts_come_back(void **state) {
     (void)state;
     gguf_bytes file;
     ig_gguf *gguf = open_sample(&file);
-    ig_gguf_text text;
-    assert_true(ig_gguf_text_of(gguf, "general.architecture", &text));
+    ig_string_view text;
+    assert_true(ig_gguf_string(gguf, "general.architecture", &text));
     assert_int_equal(text.n_bytes, 5);
     assert_memory_equal(text.bytes, "llama", 5);
-    assert_false(ig_gguf_text_of(gguf, "a.texts", &text));
+    assert_false(ig_gguf_string(gguf, "a.texts", &text));
 
     const ig_gguf_value *ints = ig_gguf_find(gguf, "a.i32");
     assert_int_equal(ints->type, IG_GGUF_ARRAY);
@@ -175,7 +175,7 @@ static void a_key_set_again_keeps_its_place(void **state) {
     ig_gguf_writer_text(w, "general.file_type", "another type, and longer");
     gguf_bytes file = gguf_encode(w);
     ig_gguf *gguf = NULL;
-    must(ig_gguf_open(&ig_heap, "x", file.bytes, file.size, &gguf));
+    must(ig_gguf_parse(&ig_heap, "x", file.bytes, file.size, &gguf));
     assert_int_equal(ig_gguf_n_values(gguf), 2);
     assert_int_equal(ig_gguf_value_at(gguf, 0)->type, IG_GGUF_STRING);
     assert_int_equal(ig_gguf_value_at(gguf, 0)->texts[0].n_bytes, 24);
@@ -195,7 +195,7 @@ static void many_names_are_found(void **state) {
     }
     gguf_bytes file = gguf_encode(w);
     ig_gguf *gguf = NULL;
-    must(ig_gguf_open(&ig_heap, "x", file.bytes, file.size, &gguf));
+    must(ig_gguf_parse(&ig_heap, "x", file.bytes, file.size, &gguf));
     for (int i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "blk.%d.weight", i);
         assert_ptr_equal(ig_gguf_find_tensor(gguf, name), ig_gguf_tensor_at(gguf, (size_t)i));
@@ -257,7 +257,7 @@ static uint8_t *after(gguf_bytes *file, const char *text) {
 
 typedef struct lie {
     const char *words; /* what the message must have in it */
-    const char *text;  /* the field lies so many bytes after this text; NULL: after the begin */
+    const char *text;  /* the field lies `offset` bytes after this text; NULL: after the start */
     int offset, bytes;
     uint64_t value;
 } lie;
@@ -406,7 +406,7 @@ static void every_allocation_may_fail(void **state) {
     for (int n = 0; opened != IG_OK || written != IG_OK; n++) {
         ig_gguf *gguf = NULL;
         memory.left = n;
-        opened = ig_gguf_open(&a, "sample.gguf", file.bytes, file.size, &gguf);
+        opened = ig_gguf_parse(&a, "sample.gguf", file.bytes, file.size, &gguf);
         ig_gguf_close(gguf);
         assert_int_equal(memory.alive, 0);
 

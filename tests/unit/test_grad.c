@@ -43,7 +43,7 @@ static void several_backward_calls_accumulate_until_zeroed(void **state) {
     for (int i = 1; i <= 3; i++) {
         must(ig_backward(sum_all(ig_mul(w, w))));
         HOLDS(ig_tensor_grad(w), 6 * (float)i, 10 * (float)i);
-        if (i == 2) must(ig_step_end(ctx)); /* over steps as well */
+        if (i == 2) must(ig_ctx_step_end(ctx)); /* over steps as well */
     }
     ig_tensor_zero_grad(w);
     assert_null(ig_tensor_grad(w));
@@ -141,12 +141,12 @@ static void multiply_rounded(ig_ctx *ctx, int turned, ig_dtype dtype, bool store
 /* Kernels may add up in another order: sums of four products of numbers up to 30 or so. */
 static const float order_of_sums = 1e-5f;
 
-static void products_of_halves_have_the_gradients_of_their_numbers(void **state) {
-    const ig_dtype halves[] = {IG_F16, IG_BF16};
+static void matmuls_of_16_bit_floats_have_the_gradients_of_their_values(void **state) {
+    const ig_dtype float16s[] = {IG_F16, IG_BF16};
     for (int i = 0; i < 8; i++) {
         float stored[3][16], numbers[3][16];
-        multiply_rounded(*state, i / 2, halves[i % 2], true, stored);
-        multiply_rounded(*state, i / 2, halves[i % 2], false, numbers);
+        multiply_rounded(*state, i / 2, float16s[i % 2], true, stored);
+        multiply_rounded(*state, i / 2, float16s[i % 2], false, numbers);
         for (int j = 0; j < 3 * 16; j++)
             assert_float_equal(stored[j / 16][j % 16], numbers[j / 16][j % 16], order_of_sums);
     }
@@ -201,7 +201,7 @@ static void only_callers_tensors_of_real_numbers_may_ask(void **state) {
     ig_tensor *x = FLOATS(ctx, IG_SHAPE(2), 1, 2), *i = INTS(ctx, IG_SHAPE(2), 1, 2);
     refused(ig_tensor_require_grad(ig_neg(x)), IG_ERR_ARGUMENT, "result of an op");
     refused(ig_tensor_require_grad(i), IG_ERR_ARGUMENT, "i32 has no gradient");
-    static const ig_dtype narrow[] = {IG_BF16, IG_F16}; /* nobody could add a second gradient up */
+    static const ig_dtype narrow[] = {IG_BF16, IG_F16}; /* a second gradient could not be added */
     for (size_t n = 0; n < sizeof narrow / sizeof narrow[0]; n++) {
         ig_tensor *half = NULL;
         must(ig_tensor_create(ctx, (ig_desc){narrow[n], IG_SHAPE(2)}, &half));
@@ -247,8 +247,8 @@ static void a_second_backward_through_the_same_loss_is_refused(void **state) {
     ig_tensor *w = PARAM(ctx, IG_SHAPE(2), 3, 5);
     ig_tensor *shared = ig_mul(w, w), *loss = sum_all(shared), *other = sum_all(ig_exp(shared));
     must(ig_backward(loss));
-    refused(ig_backward(loss), IG_ERR_STATE, "add the losses up and go back once");
-    refused(ig_backward(other), IG_ERR_STATE, "add the losses up and go back once");
+    refused(ig_backward(loss), IG_ERR_STATE, "sum the losses and call ig_backward() once");
+    refused(ig_backward(other), IG_ERR_STATE, "sum the losses and call ig_backward() once");
     HOLDS(ig_tensor_grad(w), 6, 10); /* of the first alone */
     must(ig_backward(sum_all(ig_mul(w, w))));
     HOLDS(ig_tensor_grad(w), 12, 20);
@@ -263,7 +263,7 @@ static void results_may_be_used_after_their_backward(void **state) {
     assert_true(item(loss) == 30);
     ig_no_grad_begin(ctx);
     ig_tensor *best = ig_argmax(logits, 1); /* an accuracy, say */
-    assert_true(item(ig_sum(ig_cast(best, IG_F32), NULL, 0, IG_DROP)) == 1);
+    assert_true(item(ig_sum(ig_cast(best, IG_F32), NULL, 0, IG_DROP_DIM)) == 1);
     ig_no_grad_end(ctx);
     ig_tensor *more = ig_scale(logits, 2, 0);
     HOLDS(more, 2, 32, 18, 8);
@@ -275,7 +275,7 @@ static void a_loss_of_an_ended_step_is_refused(void **state) {
     ig_ctx *ctx = *state;
     ig_tensor *w = PARAM(ctx, IG_SHAPE(2), 3, 5);
     ig_tensor *loss = ig_tensor_retain(sum_all(w));
-    must(ig_step_end(ctx));
+    must(ig_ctx_step_end(ctx));
     refused(ig_backward(loss), IG_ERR_STATE, "its step has ended");
     ig_tensor_release(loss);
     ig_tensor_release(w);
@@ -289,7 +289,7 @@ static void written_after_forward(ig_ctx *ctx, ig_tensor *w, ig_tensor *loss, in
                     : ig_accumulate(w, ones));
     refused(ig_backward(loss), IG_ERR_STATE, "backward: blocks.3.weight was written to");
     assert_null(ig_tensor_grad(w));
-    must(ig_step_end(ctx));
+    must(ig_ctx_step_end(ctx));
 }
 
 static void a_parameter_written_between_forward_and_backward_is_named(void **state) {
@@ -321,7 +321,7 @@ static void an_input_written_between_forward_and_backward_is_found_out(void **st
 static void a_parameter_may_be_written_before_its_next_use(void **state) {
     ig_ctx *ctx = *state;
     ig_tensor *w = PARAM(ctx, IG_SHAPE(2), 3, 5);
-    (void)ig_mul(w, w); /* nobody goes back through this */
+    (void)ig_mul(w, w); /* no backward pass goes through this */
     must(ig_tensor_write(w, (float[]){1, 2}, 8));
     must(ig_backward(sum_all(ig_mul(w, w))));
     HOLDS(ig_tensor_grad(w), 2, 4);
@@ -347,10 +347,10 @@ static void a_view_made_before_a_write_is_not_used_without_its_gradient(void **s
         must(how ? ig_assign(w, ones) : ig_tensor_write(w, (float[]){1, 2}, 8));
         refused(ig_backward(sum_all(ig_add(sum_all(w), ig_scale(v, 10, 0)))), IG_ERR_STATE,
                 "a view of blocks.3.weight is used after blocks.3.weight was written to");
-        must(ig_backward(sum_all(ig_scale(ig_slice(w, 0, 1, 2), 10, 0)))); /* made anew */
+        must(ig_backward(sum_all(ig_scale(ig_slice(w, 0, 1, 2), 10, 0)))); /* a new view */
         HOLDS(ig_tensor_grad(w), 0, 10);
         ig_tensor_zero_grad(w);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
     }
     ig_tensor_release(w);
 }
@@ -394,7 +394,7 @@ static void two_models_are_trained_in_turn_inside_one_scope(void **state) {
     HOLDS(ig_tensor_grad(d), 3); /* 10 - 7 */
     must(ig_accumulate(d, ig_neg(ig_tensor_grad(d))));
     HOLDS(d, 0);
-    must(ig_step_end(ctx)); /* an optimiser's step, inside of the scope */
+    must(ig_ctx_step_end(ctx)); /* an optimizer's step, inside of the scope */
 
     must(ig_accumulate(d, ig_full(ctx, f32((ig_shape){0}), 4)));
     ig_tensor_zero_grad(d);
@@ -402,7 +402,7 @@ static void two_models_are_trained_in_turn_inside_one_scope(void **state) {
     HOLDS(ig_tensor_grad(g), -20);
     must(ig_accumulate(g, ig_neg(ig_tensor_grad(g))));
     HOLDS(g, 22);
-    must(ig_step_end(ctx));
+    must(ig_ctx_step_end(ctx));
     HOLDS(fake, 10);
     ig_scope_end(ctx);
     ig_tensor_release(real);
@@ -492,7 +492,7 @@ static void a_parameter_may_be_released_before_its_step_ends(void **state) {
     ig_tensor_release(w); /* the tape still holds it */
     must(ig_backward(loss));
     HOLDS(ig_tensor_grad(v), 9, 25);
-    must(ig_step_end(ctx));
+    must(ig_ctx_step_end(ctx));
     ig_tensor_release(v);
 }
 
@@ -505,7 +505,7 @@ int main(void) {
         TEST_WITH_CTX(what_was_broadcast_is_summed_up),
         TEST_WITH_CTX(gradients_go_through_views_to_the_right_elements),
         TEST_WITH_CTX(overlapping_views_add_up),
-        TEST_WITH_CTX(products_of_halves_have_the_gradients_of_their_numbers),
+        TEST_WITH_CTX(matmuls_of_16_bit_floats_have_the_gradients_of_their_values),
         TEST_WITH_CTX(empty_tensors_have_gradients_too),
         TEST_WITH_CTX(without_grad_nothing_is_remembered),
         TEST_WITH_CTX(a_tensor_that_is_used_with_and_without_grad_keeps_them_apart),

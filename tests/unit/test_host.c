@@ -74,9 +74,9 @@ typedef struct watcher {
     bool cancel; /* once the compile is at half */
 } watcher;
 
-static void watch(void *user, const char *what, uint64_t done, uint64_t total) {
+static void watch(void *user, ig_progress_event event, uint64_t done, uint64_t total) {
     watcher *w = user;
-    assert_string_equal(what, "compile");
+    assert_int_equal(event, IG_PROGRESS_COMPILE);
     w->done = done;
     w->total = total;
     w->calls++;
@@ -105,8 +105,8 @@ static void a_compile_says_how_far_it_is_and_can_be_stopped(void **state) {
     must(ig_ctx_create(&options, &ctx));
     ig_backend slow = named("slow", NULL);
     slow.compile = compile_slowly;
-    ctx->planner.devices[0]->backend = &slow;
-    ctx->planner.devices[0]->info.flags |= IG_CAN_COMPILE;
+    ctx->devices.planner.devices[0]->backend = &slow;
+    ctx->devices.planner.devices[0]->info.flags |= IG_CAN_COMPILE;
     ig_tensor *x = FLOATS(ctx, IG_SHAPE(2), 1, 2);
     HOLDS(ig_neg(x), -1, -2);
     assert_int_equal(w.calls, 11); /* the last says that all is there */
@@ -121,9 +121,9 @@ static void a_compile_says_how_far_it_is_and_can_be_stopped(void **state) {
     assert_int_equal(w.calls, 5);
     w.cancel = false;
     HOLDS(ig_relu(x), 1, 2);
-    assert_true(ctx->host.table.progress(NULL, 1, 2)); /* where nobody asks */
+    assert_true(ctx->host.table.progress(NULL, 1, 2)); /* without a callback */
     ig_tensor_release(x);
-    ctx->planner.devices[0]->backend = &ig_ref_backend;
+    ctx->devices.planner.devices[0]->backend = &ig_ref_backend;
     ig_ctx_destroy(ctx);
 }
 
@@ -138,7 +138,7 @@ static void overrides_are_registered_while_a_plan_is_prepared(void **state) {
     (void)state;
     ig_ctx *ctx = NULL;
     must(ig_ctx_create(&(ig_ctx_options){.device = "ref"}, &ctx));
-    ig_device *device = ctx->planner.devices[0];
+    ig_device *device = ctx->devices.planner.devices[0];
     ig_backend eager = named("eager", NULL);
     eager.prepare = prepare;
     device->backend = &eager;

@@ -147,7 +147,7 @@ static void a_reshape_refuses_shapes_that_cannot_be(void **state) {
     refuses(IG_OP_RESHAPE, &wrong, IN(f32(scalar)), "reshape: rank -1; at most 6");
 }
 
-static void a_broadcast_only_stretches_ones(void **state) {
+static void only_dimensions_of_one_broadcast(void **state) {
     (void)state;
     const ig_attrs_shape wide = to(IG_SHAPE(4, 2, 3)), none = to(IG_SHAPE(0, 3));
     gives(IG_OP_BROADCAST, &wide, IN(i32(IG_SHAPE(2, 1))), i32(IG_SHAPE(4, 2, 3)));
@@ -368,7 +368,7 @@ static void a_matmul_names_the_shapes_that_do_not_fit(void **state) {
 
 static void rope_has_positions_for_every_row(void **state) {
     (void)state;
-    const ig_attrs_rope all = {.base = 10000};
+    const ig_attrs_rope all = {.freq_base = 10000};
     const ig_desc x = f32(IG_SHAPE(2, 7, 4, 6));
     gives(IG_OP_ROPE, &all, IN(x, i32(IG_SHAPE(7))), x);
     gives(IG_OP_ROPE, &all, IN(x, i32(IG_SHAPE(2, 7)), f32(IG_SHAPE(3))), x);
@@ -381,8 +381,9 @@ static void rope_has_positions_for_every_row(void **state) {
 
 static void rope_turns_an_even_number_of_dimensions(void **state) {
     (void)state;
-    const ig_attrs_rope odd = {.base = 10000, .dims = 3}, wide = {.base = 10000, .dims = 8};
-    const ig_attrs_rope all = {.base = 10000}, some = {.base = 10000, .dims = 4};
+    const ig_attrs_rope odd = {.freq_base = 10000, .rotary_dims = 3},
+                        wide = {.freq_base = 10000, .rotary_dims = 8};
+    const ig_attrs_rope all = {.freq_base = 10000}, some = {.freq_base = 10000, .rotary_dims = 4};
     const ig_desc x = f32(IG_SHAPE(7, 4, 6)), at = i32(IG_SHAPE(7));
     gives(IG_OP_ROPE, &some, IN(x, at, f32(IG_SHAPE(2))), x);
     refuses(IG_OP_ROPE, &odd, IN(x, at), "rope: 3 of 6 dimensions");
@@ -519,7 +520,7 @@ int main(void) {
         cmocka_unit_test(gradients_of_activations_want_two_alike),
         cmocka_unit_test(a_reshape_keeps_the_number_of_elements),
         cmocka_unit_test(a_reshape_refuses_shapes_that_cannot_be),
-        cmocka_unit_test(a_broadcast_only_stretches_ones),
+        cmocka_unit_test(only_dimensions_of_one_broadcast),
         cmocka_unit_test(a_transpose_names_every_axis_once),
         cmocka_unit_test(a_slice_stays_inside_its_axis),
         cmocka_unit_test(a_pad_grows_one_axis),

@@ -204,8 +204,8 @@ static void what_is_wrong_is_said_with_its_line(void **state) {
     fails_to_render("{{ d.foo.bar }}", "'foo' is undefined");
     fails_to_render("{{ 1 + 'a' }}", "a number + a string cannot be computed");
     fails_to_render("{{ 1 / 0 }}", "division by zero");
-    fails_to_render("{{ 9223372036854775807 + 1 }}", "more than 64 bits hold");
-    fails_to_render("{{ (-9223372036854775807 - 1) // -1 }}", "more than 64 bits hold");
+    fails_to_render("{{ 9223372036854775807 + 1 }}", "integer overflow");
+    fails_to_render("{{ (-9223372036854775807 - 1) // -1 }}", "integer overflow");
     fails_to_render("{{ raise_exception('roles must ' ~ 'alternate') }}",
                     "line 1: roles must alternate");
     fails_to_render("{{ s|trim(1, 2) }}", "trim: 2 arguments");
@@ -214,6 +214,8 @@ static void what_is_wrong_is_said_with_its_line(void **state) {
     fails_to_render("{% set a, b = [1] %}", "1 values for 2 names");
     fails_to_render("{% for i in 3 %}{% endfor %}", "a number has no elements");
     fails_to_render("{{ {[]: 1} }}", "a list cannot be a key");
+    fails_to_render("\n{{ '[1,'|from_json }}",
+                    "chat template, line 2: from_json: the text is not JSON");
 }
 
 static char *repeated(const char *before, const char *part, size_t times, const char *behind) {

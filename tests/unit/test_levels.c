@@ -22,7 +22,7 @@ enum { GRAPHS = 300 };
 
 /* ---- devices without a context ---- */
 
-/* Like ref, but what a step reads must lie packed, unless it only copies. */
+/* Like ref, but what a step reads must be packed, unless it only copies. */
 static bool can_run_packed(const ig_backend_device *device, const ig_step *step) {
     for (uint32_t i = 0; i < step->n_in && step->op != IG_OP_COPY; i++)
         if (!ig_operand_is_packed(&step->in[i])) return false;
@@ -93,6 +93,7 @@ typedef struct kit {
 static ig_device like_ref(const kit *k, const ig_backend *backend, const char *name) {
     ig_device device = *k->ref;
     device.backend = backend;
+    device.info.flags |= IG_CAN_COMPILE;
     snprintf(device.name, sizeof device.name, "%s", name);
     return device;
 }
@@ -282,7 +283,7 @@ static void the_cpu_runs_plans_as_it_runs_their_nodes(void **state) {
     assert_true(chained > 2 * GRAPHS && empty > 10); /* there was something to see */
 }
 
-static void a_step_lies_above_all_that_it_waits_for_or_behind_it_in_a_chain(void **state) {
+static void a_step_is_in_a_later_level_than_its_inputs_or_later_in_their_chain(void **state) {
     const kit *k = *state;
     const ig_planner planner = {.allocator = &ig_heap, .devices = {k->ref}, .n_devices = 1};
     uint32_t updates = 0, levels = 0, chained = 0;
@@ -482,7 +483,7 @@ static void a_residual_joins_the_product_before_it(void **state) {
     ig_plan_destroy(plan);
 }
 
-static void halves_are_cast_where_a_device_multiplies_floats_alone(void **state) {
+static void f16_is_cast_where_a_device_multiplies_f32_only(void **state) {
     const kit *k = *state;
     ig_backend backend = ig_ref_backend;
     backend.can_run = can_run_floats;
@@ -506,7 +507,7 @@ static void a_leaf_without_memory_is_refused(void **state) {
     assert_null(plan);
 }
 
-/* No kernel shall stumble over the strides of no elements. */
+/* No kernel should stumble over the strides of no elements. */
 static void operands_without_elements_have_packed_strides(void **state) {
     const kit *k = *state;
     const ig_planner planner = {.allocator = &ig_heap, .devices = {k->cpu}, .n_devices = 1};
@@ -601,7 +602,8 @@ static void assert_attempt(const ig_attempt *a, const char *level, bool ok, cons
 
 static void the_ladder_is_written_down_when_compile_is_taken(void **state) {
     const kit *k = *state;
-    const ig_planner planner = {.allocator = &ig_heap, .devices = {k->ref}, .n_devices = 1};
+    ig_device device = like_ref(k, &ig_ref_backend, "ref:0");
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {&device}, .n_devices = 1};
     ig_plan *plan = NULL;
     assert_int_equal(plan_two(&planner, IG_F32, &plan), IG_OK);
     const ig_attempt *attempts = plan->segments[0].attempts;
@@ -630,6 +632,31 @@ static void steps_go_one_by_one_where_a_segment_cannot_be_compiled(void **state)
         ig_plan_destroy(try_graph(k, &planner, &s, number));
         ig_graph_deinit(&s.g);
     }
+}
+
+/* The kernels of both steps are one list, so eager costs one submit. */
+static void a_device_without_a_compiler_has_no_compile_selected(void **state) {
+    const kit *k = *state;
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {k->ref}, .n_devices = 1};
+    ig_plan *plan = NULL;
+    assert_int_equal(plan_two(&planner, IG_F32, &plan), IG_OK);
+    const ig_attempt *attempts = plan->segments[0].attempts;
+    assert_int_equal(plan->n_submits, 1);
+    assert_attempt(&attempts[0], "compile", false, "not offered");
+    assert_attempt(&attempts[1], "kernel_override", false, "no override registered");
+    assert_attempt(&attempts[2], "eager", true, "");
+    ig_plan_destroy(plan);
+
+    /* One that takes no list runs one program per step, and the attempt keeps the reason. */
+    ig_device narrow = k->narrow;
+    narrow.info.flags &= ~(uint32_t)IG_CAN_COMPILE;
+    const ig_planner one = {.allocator = &ig_heap, .devices = {&narrow}, .n_devices = 1};
+    assert_int_equal(plan_two(&one, IG_F32, &plan), IG_OK);
+    attempts = plan->segments[0].attempts;
+    assert_int_equal(plan->n_submits, 2);
+    assert_attempt(&attempts[0], "compile", false, "not offered");
+    assert_attempt(&attempts[2], "eager", true, "narrow: 2 steps are too many");
+    ig_plan_destroy(plan);
 }
 
 /* neg(tanh(exp(neg(x)))) with the tags of each, planned. */
@@ -683,6 +710,26 @@ static void an_override_takes_the_steps_of_its_tag_that_compile_turns_down(void 
     assert_attempt(&attempts[1], "kernel_override", false, "plain: ffn of 4 steps");
     assert_attempt(&attempts[2], "eager", true, "");
     assert_int_equal(plan->n_submits, 4);
+    ig_plan_destroy(plan);
+}
+
+static void an_override_comes_before_eager_on_a_device_without_a_compiler(void **state) {
+    const kit *k = *state;
+    ig_device device = like_ref(k, &ig_ref_backend, "ref:0");
+    device.info.flags &= ~(uint32_t)IG_CAN_COMPILE;
+    const ig_planner planner = {.allocator = &ig_heap, .devices = {&device}, .n_devices = 1};
+    assert_int_equal(ig_device_override(&device, IG_TAG_NORM, compile_norm), IG_OK);
+    const ig_tag tags[] = {IG_TAG_NONE, IG_TAG_NORM, IG_TAG_NORM, IG_TAG_NONE};
+    ig_plan *plan = plan_tagged(&planner, tags);
+    assert_int_equal(plan->n_segments, 3);
+    for (int i = 0; i < 3; i++) {
+        const ig_attempt *attempts = plan->segments[i].attempts;
+        assert_attempt(&attempts[0], "compile", false, "not offered");
+        assert_attempt(&attempts[1], "kernel_override", i == 1,
+                       i == 1 ? "" : "no override registered");
+        assert_attempt(&attempts[2], "eager", i != 1,
+                       i == 1 ? "skipped: kernel_override selected" : "");
+    }
     ig_plan_destroy(plan);
 }
 
@@ -767,7 +814,7 @@ static void an_override_that_is_not_needed_is_mentioned(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(a_step_lies_above_all_that_it_waits_for_or_behind_it_in_a_chain),
+        TEST(a_step_is_in_a_later_level_than_its_inputs_or_later_in_their_chain),
         TEST(the_cpu_runs_plans_as_it_runs_their_nodes),
         TEST(products_go_by_row_after_what_they_read_unless_it_is_read_whole),
         TEST(an_update_waits_for_readers_and_readers_wait_for_it),
@@ -775,13 +822,15 @@ int main(void) {
         TEST(any_number_of_strided_inputs_is_copied),
         TEST(a_device_that_cannot_copy_is_not_asked_to),
         TEST(a_residual_joins_the_product_before_it),
-        TEST(halves_are_cast_where_a_device_multiplies_floats_alone),
+        TEST(f16_is_cast_where_a_device_multiplies_f32_only),
         TEST(a_leaf_without_memory_is_refused),
         TEST(operands_without_elements_have_packed_strides),
         TEST(what_the_first_device_cannot_run_goes_to_the_next),
         TEST(strict_refuses_another_device_and_says_why),
         TEST(an_op_without_any_kernel_is_refused_by_name),
         TEST(the_ladder_is_written_down_when_compile_is_taken),
+        TEST(a_device_without_a_compiler_has_no_compile_selected),
+        TEST(an_override_comes_before_eager_on_a_device_without_a_compiler),
         TEST(steps_go_one_by_one_where_a_segment_cannot_be_compiled),
         TEST(an_override_takes_the_steps_of_its_tag_that_compile_turns_down),
         TEST(without_can_run_the_words_and_overrides_are_the_same),

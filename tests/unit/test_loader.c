@@ -208,10 +208,10 @@ static void a_device_that_is_not_there_is_an_error_that_lists_what_is(void **sta
     (void)state;
     ig_ctx *ctx = NULL;
     refused(ig_ctx_create(&(ig_ctx_options){.device = "vulcan", .plugins = EXAMPLE_PLUGIN}, &ctx),
-            IG_ERR_DEVICE, "device vulcan: there is none; there are: auto cpu ref null");
+            IG_ERR_DEVICE, "device vulcan: no such device; known: auto cpu vulkan ref null");
     assert_non_null(strstr(ig_error_text(), " plain")); /* behind those that were built in */
     refused(ig_ctx_create(&(ig_ctx_options){.device = "npu:1"}, &ctx), IG_ERR_DEVICE,
-            "device npu:1: there is none; there are: auto cpu ref null");
+            "device npu:1: no such device; known: auto cpu vulkan ref null");
     refused(
         ig_ctx_create(
             &(ig_ctx_options){.device = "absent", .plugins = TEST_PLUGIN_DIR "/absent.so"}, &ctx),
@@ -228,14 +228,15 @@ static void what_is_asked_for_beats_the_environment_which_beats_the_config(void 
     } rows[] = {
         {NULL, NULL, NULL, NULL, "cpu:0"},
         {NULL, NULL, NULL, "{\"device\": \"ref\"}", "ref:0"},
-        {NULL, NULL, "null", "{\"device\": \"ref\"}", "null:0"},
+        {NULL, NULL, "cpu", "{\"device\": \"ref\"}", "cpu:0"},
         {NULL, "ref", "null", "{\"device\": \"cpu\"}", "ref:0"},
         {"cpu", "ref", "null", "{\"device\": \"ref\"}", "cpu:0"},
         {NULL, NULL, NULL, "{\"device\": \"plain\", \"plugins\": [\"" EXAMPLE_PLUGIN "\"]}",
          "plain:0"},
-        {NULL, NULL, NULL, "{\"device\": 3}", "device: is no text"},
-        {NULL, NULL, NULL, "{", "config.json:1:"},
-        {NULL, NULL, NULL, "{\"plugins\": [\"here.so\"]}", "plugins: number 1 is no absolute path"},
+        {NULL, NULL, NULL, "{\"device\": 3}", "device: is not a string"},
+        {NULL, NULL, NULL, "{", "config.json: it is not JSON: expected a key (line 1, "},
+        {NULL, NULL, NULL, "{\"plugins\": [\"here.so\"]}",
+         "plugins: entry 1 is not an absolute path"},
     };
     setenv("XDG_CONFIG_HOME", *state, 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

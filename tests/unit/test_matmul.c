@@ -1,5 +1,5 @@
 /*
- * Products to the last bit.  Every element is one chain of multiply-adds over
+ * Matmul is bit-exact.  Every element is one chain of multiply-adds over
  * ascending k, then the bias, then the activation: so a plain loop gives the same
  * bits as any kernel, however it packs, cuts and shares the work.
  */
@@ -70,7 +70,7 @@ static float *new_numbers(int64_t count, uint32_t seed) {
 }
 
 static ig_operand packed(uint32_t buffer, ig_shape shape) {
-    ig_operand o = {.buffer = buffer, .desc = {IG_F32, shape}, .vary_dim = -1, .alias = -1};
+    ig_operand o = {.buffer = buffer, .desc = {IG_F32, shape}, .dynamic_dim = -1, .alias = -1};
     int64_t stride = 1;
     for (int d = shape.rank - 1; d >= 0; d--) {
         o.stride[d] = stride;
@@ -84,7 +84,7 @@ static void run_step(ig_isa isa, uint32_t threads, ig_step *step, float *const *
                      int64_t elements) {
     ig_backend_device *device = NULL;
     ig_backend_program *program = NULL;
-    setenv("INGOT_ISA", ig_isa_name(isa), 1);
+    setenv("INGOT_ISA", ig_cpu_isa_name(isa), 1);
     assert_int_equal(ig_team_create(&ig_heap, threads, &crew), IG_OK);
     if (ig_cpu_backend.open(&host, 0, &device) != IG_OK) fail_msg("%s", ig_error_text());
     step->scratch_bytes = ig_cpu_backend.scratch_bytes(device, step);
@@ -146,7 +146,8 @@ static float b_of(const problem *p, int64_t k, int64_t j) {
     return p->b[p->transpose_b ? j * p->k + k : k * p->n + j];
 }
 
-/* Where a is transposed and the result small, long sums are cut: a part of k has so many. */
+/* Where a is transposed and the result small, long sums are split along k: the samples of a split.
+ */
 static int64_t samples_of(const problem *p) {
     enum { LEAST = 256, PARTS = 16, LARGEST = 1 << 15 };
     if (!p->transpose_a || p->k < 2 * LEAST || p->m * p->n > LARGEST) return p->k;
@@ -204,14 +205,14 @@ static void expect_bits(const problem *p, ig_isa isa, const float *got, const fl
     for (int64_t i = 0; i < p->m * p->n; i++)
         if (memcmp(&got[i], &want[i], sizeof *got) != 0)
             fail_msg("%s: %lld x %lld x %lld%s%s%s: element [%lld, %lld] is %.9g, not %.9g",
-                     ig_isa_name(isa), (long long)p->m, (long long)p->n, (long long)p->k,
+                     ig_cpu_isa_name(isa), (long long)p->m, (long long)p->n, (long long)p->k,
                      p->transpose_a ? ", a transposed" : "", p->transpose_b ? ", b transposed" : "",
                      p->has_bias ? ", bias" : "", (long long)(i / p->n), (long long)(i % p->n),
                      (double)got[i], (double)want[i]);
 }
 
 /* Of every kind: read in place, packed by each unit, packed before all units; one or more
- * stretches of k; tails of rows, columns and k. */
+ * k-blocks; tails of rows, columns and k. */
 static const int64_t sizes[][3] = {
     {1, 1, 1},       {1, 100, 37},   {2, 33, 1},      {3, 130, 70},   {6, 65, 64},
     {8, 200, 513},   {9, 5, 4},      {12, 48, 600},   {13, 33, 33},   {24, 32, 8},

@@ -28,7 +28,7 @@ static void counters_must_fit(ig_counters c, ig_mode mode, const char *what) {
                  (int)c.replays);
 }
 
-/* All nets in all modes and with up to so many threads, on one device. */
+/* All nets in all modes and with up to `most_threads` threads, on one device. */
 static void try_device(const char *device, const char *isa, int most_threads) {
     static const char *const modes[] = {"dynamic", "compiled", "auto"};
     for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
@@ -57,8 +57,8 @@ static void try_isa(ig_isa isa) {
 #ifdef __SANITIZE_THREAD__ /* threads meet in the same places on every set, and this takes long */
     if (isa != ig_isa_best()) skip();
 #endif
-    setenv("INGOT_ISA", ig_isa_name(isa), 1);
-    try_device("cpu", ig_isa_name(isa), MOST_THREADS);
+    setenv("INGOT_ISA", ig_cpu_isa_name(isa), 1);
+    try_device("cpu", ig_cpu_isa_name(isa), MOST_THREADS);
     unsetenv("INGOT_ISA");
 }
 

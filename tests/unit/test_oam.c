@@ -17,10 +17,10 @@ static const uint32_t odd_floats[15] = {
     0x7f800000, 0xff800000, 0x80000000, /* inf, -inf, -0 */
     0x00000001, 0x3f800000, 0x7f7fffff, /* smallest, 1, largest */
 };
-static const uint16_t halves[3] = {0x3c00, 0x7e01, 0x8000};
+static const uint16_t f16[3] = {0x3c00, 0x7e01, 0x8000};
 static const double scalar = 1.0 / 3.0;
 static const float means[15] = {0.5f, -0.25f};
-static const void *const sample_bytes[] = {odd_floats, halves, NULL, &scalar, means};
+static const void *const sample_bytes[] = {odd_floats, f16, NULL, &scalar, means};
 
 enum { WEIGHT, BIAS, EMPTY, SCALAR, MEAN, N_TENSORS };
 
@@ -169,7 +169,7 @@ static void a_file_cut_off_at_any_byte_is_refused(void **state) {
     free(file.bytes);
 }
 
-static void a_file_with_bytes_behind_it_is_refused(void **state) {
+static void a_file_with_trailing_bytes_is_refused(void **state) {
     (void)state;
     oam_bytes file = sample();
     file.bytes = realloc(file.bytes, file.size + 64);
@@ -475,7 +475,7 @@ int main(void) {
         cmocka_unit_test(tensors_are_found_by_name),
         cmocka_unit_test(a_file_may_be_empty_of_texts_and_tensors),
         cmocka_unit_test(a_file_cut_off_at_any_byte_is_refused),
-        cmocka_unit_test(a_file_with_bytes_behind_it_is_refused),
+        cmocka_unit_test(a_file_with_trailing_bytes_is_refused),
         cmocka_unit_test(every_single_flipped_bit_is_found),
         cmocka_unit_test(damaged_numbers_are_found_by_verify_and_named),
         cmocka_unit_test(a_newer_version_is_refused_with_both_numbers),

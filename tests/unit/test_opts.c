@@ -20,6 +20,7 @@ typedef struct options {
     const char *out, *file, *tone, *sizes;
     ig_texts prompts, rest;
     int color;
+    ig_opt_source steps_source, out_source;
 } options;
 
 static const char *const colors[] = {"auto", "always", "never", NULL};
@@ -28,18 +29,20 @@ static const ig_opt table[] = {
     {OPT_FLAG, 'q', "quiet", offsetof(options, quiet), .help = "q"},
     {OPT_FLAG, 'v', "verbose", offsetof(options, verbose), .help = "v"},
     {OPT_INT, 'n', "steps", offsetof(options, steps), .help = "s", .value = "N",
-     .alias = "ns iterations", .initial = "300", .env = "TEST_OPTS_STEPS", .low = 1, .high = 1000},
+     .alias = "ns iterations", .initial = "300", .env = "TEST_OPTS_STEPS",
+     .source = offsetof(options, steps_source), .low = 1, .high = 1000},
     {OPT_INT, 0, "any", offsetof(options, any), .help = "any", .value = "N"},
     {OPT_BYTES, 0, "room", offsetof(options, room), .help = "r", .value = "SIZE"},
     {OPT_REAL, 0, "rate", offsetof(options, rate), .help = "rate", .value = "X", .low = 0,
      .high = INFINITY},
-    {OPT_TEXT, 'o', "out", offsetof(options, out), .help = "o", .value = "DIR"},
+    {OPT_TEXT, 'o', "out", offsetof(options, out), .help = "o", .value = "DIR",
+     .source = offsetof(options, out_source)},
     {OPT_TEXT, 'p', "prompt", offsetof(options, prompts), .help = "p", .value = "TEXT",
      .flags = OPT_REPEAT},
     {OPT_CHOICE, 0, "color", offsetof(options, color), .help = "c", .value = "WHEN",
      .choices = colors},
-    {OPT_MOOT, 0, "paint", .help = "it is painted", .alias = "pa", .choices = colors},
-    {OPT_MOOT, 0, "quick", .help = "it is quick", .alias = "nq"},
+    {OPT_IGNORED, 0, "paint", .help = "it is painted", .alias = "pa", .choices = colors},
+    {OPT_IGNORED, 0, "quick", .help = "it is quick", .alias = "nq"},
     {OPT_REFUSED, 0, "fetch", .help = "bring it yourself", .alias = "qf"},
     {OPT_TEXT, 0, "tone", offsetof(options, tone), .help = "t", .value = "T", .choices = colors,
      .flags = OPT_ONE_OF},
@@ -139,7 +142,24 @@ static void the_environment_beats_the_default_and_loses_to_the_option(void **sta
     assert_int_equal(PARSE(&o, "f", "-n5"), IG_OK);
     assert_int_equal(o.steps, 5);
     setenv("TEST_OPTS_STEPS", "many", 1);
-    refused(PARSE(&o, "f"), "TEST_OPTS_STEPS 'many': not a whole number");
+    refused(PARSE(&o, "f"), "TEST_OPTS_STEPS 'many': not an integer");
+    unsetenv("TEST_OPTS_STEPS");
+}
+
+static void a_value_knows_where_it_came_from(void **state) {
+    (void)state;
+    options o;
+    assert_int_equal(PARSE(&o, "f"), IG_OK);
+    assert_int_equal(o.steps_source, OPT_FROM_INITIAL);
+    assert_int_equal(o.out_source, OPT_FROM_NOWHERE);
+    setenv("TEST_OPTS_STEPS", "44", 1);
+    assert_int_equal(PARSE(&o, "f", "--out=here"), IG_OK);
+    assert_int_equal(o.steps_source, OPT_FROM_ENV);
+    assert_int_equal(o.out_source, OPT_FROM_ARGV);
+    assert_int_equal(PARSE(&o, "f", "-n44"), IG_OK); /* also where both say the same */
+    assert_int_equal(o.steps_source, OPT_FROM_ARGV);
+    refused(PARSE(&o, "f", "-n0"), "-n 0");
+    assert_int_equal(o.steps_source, OPT_FROM_ENV);
     unsetenv("TEST_OPTS_STEPS");
 }
 
@@ -168,10 +188,10 @@ static void sizes_have_units(void **state) {
 static void wrong_values_are_refused_with_what_would_be_right(void **state) {
     (void)state;
     options o;
-    refused(PARSE(&o, "--steps", "many"), "--steps 'many': not a whole number");
-    refused(PARSE(&o, "--steps="), "--steps '': not a whole number");
-    refused(PARSE(&o, "-n", "3.5"), "-n '3.5': not a whole number");
-    refused(PARSE(&o, "-n", " 3"), "not a whole number");
+    refused(PARSE(&o, "--steps", "many"), "--steps 'many': not an integer");
+    refused(PARSE(&o, "--steps="), "--steps '': not an integer");
+    refused(PARSE(&o, "-n", "3.5"), "-n '3.5': not an integer");
+    refused(PARSE(&o, "-n", " 3"), "not an integer");
     refused(PARSE(&o, "-n0"), "-n 0: must be from 1 to 1000");
     refused(PARSE(&o, "-n1001"), "must be from 1 to 1000");
     refused(PARSE(&o, "--any", "9223372036854775808"), "does not fit 64 bits");
@@ -196,7 +216,7 @@ static void unknown_options_name_the_nearest(void **state) {
     refused(PARSE(&o, "---"), "no such option");
 }
 
-static void missing_and_superfluous_values_are_told(void **state) {
+static void missing_and_superfluous_values_are_refused(void **state) {
     (void)state;
     options o;
     refused(PARSE(&o, "--steps"), "--steps: needs a value (N)");
@@ -216,7 +236,7 @@ static void texts_of_a_form_have_it(void **state) {
     static const char *const bad[] = {"",  "1,x",  "1,,2", ",1",  "1,",
                                       "0", "1,-2", "1, 2", "1.5", "99999999999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        refused(PARSE(&o, "--sizes", bad[i]), "must be whole numbers from 1 on, as 1,8,64");
+        refused(PARSE(&o, "--sizes", bad[i]), "must be integers >= 1, such as 1,8,64");
 }
 
 static void words_of_other_programs_are_passed_over_or_refused(void **state) {
@@ -238,7 +258,7 @@ static void required_arguments_are_missed_and_lists_have_an_end(void **state) {
     (void)state;
     options o;
     assert_int_equal(PARSE(&o, "-q"), IG_OK);
-    refused(ig_opts_check(&(ig_opt_set){table, &o}, 1), "FILE: is missing; it is a file");
+    refused(ig_opts_check(&(ig_opt_set){table, &o}, 1), "FILE is required: a file");
     assert_int_equal(PARSE(&o, "f"), IG_OK);
     assert_int_equal(ig_opts_check(&(ig_opt_set){table, &o}, 1), IG_OK);
 
@@ -301,6 +321,7 @@ static void rows_of_an_inner_table_write_to_the_inner_struct(void **state) {
     assert_int_equal(o.inner.steps, 9);
     assert_string_equal(o.inner.out, "here");
     assert_string_equal(o.inner.file, "file");
+    assert_int_equal(o.inner.steps_source, OPT_FROM_ARGV);
 }
 
 static void a_walk_meets_every_row_once_and_in_order(void **state) {
@@ -327,10 +348,11 @@ int main(void) {
         cmocka_unit_test(negative_numbers_are_values_not_options),
         cmocka_unit_test(later_values_win_and_repeated_ones_add_up),
         cmocka_unit_test(the_environment_beats_the_default_and_loses_to_the_option),
+        cmocka_unit_test(a_value_knows_where_it_came_from),
         cmocka_unit_test(sizes_have_units),
         cmocka_unit_test(wrong_values_are_refused_with_what_would_be_right),
         cmocka_unit_test(unknown_options_name_the_nearest),
-        cmocka_unit_test(missing_and_superfluous_values_are_told),
+        cmocka_unit_test(missing_and_superfluous_values_are_refused),
         cmocka_unit_test(texts_of_a_form_have_it),
         cmocka_unit_test(words_of_other_programs_are_passed_over_or_refused),
         cmocka_unit_test(required_arguments_are_missed_and_lists_have_an_end),

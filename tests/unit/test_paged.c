@@ -64,7 +64,7 @@ static ig_tensor *make_pages(ig_ctx *ctx, const cache *c, uint32_t seed) {
 typedef enum twist {
     AS_STORED,
     SIGNS_MOVED, /* from numbers to scales: the values are the same */
-    UNSEEN_ODD,  /* positions behind the last row have scales that are no numbers */
+    UNSEEN_ODD,  /* positions after the last row have scales that are NaN */
 } twist;
 
 static int page_of(int position) { return (position / PAGE * 7 + 5) % PAGES; }
@@ -107,15 +107,15 @@ static void attend_at(int threads, const cache *c, twist how, const query_rows *
     const int each = c->heads * c->width;
     const ig_shape shape = IG_SHAPE(PAGES, PAGE, GROUPS, c->width);
     ig_tensor *rows = floats(ctx, IG_SHAPE(count, c->heads, c->width), a->q);
-    const ig_paged paged = {.k_pages = ig_reshape(k, shape),
-                            .v_pages = ig_reshape(v, shape),
-                            .page_table = ints(ctx, IG_SHAPE(1, PAGES), a->table),
-                            .row_seq = ints(ctx, IG_SHAPE(count), sequence),
-                            .row_pos = ints(ctx, IG_SHAPE(count), a->position),
-                            .window = c->window};
+    const ig_paged_kv paged = {.k_pages = ig_reshape(k, shape),
+                               .v_pages = ig_reshape(v, shape),
+                               .page_table = ints(ctx, IG_SHAPE(1, PAGES), a->table),
+                               .token_seq = ints(ctx, IG_SHAPE(count), sequence),
+                               .token_pos = ints(ctx, IG_SHAPE(count), a->position),
+                               .window = c->window};
     ig_tensor *y = ig_attention_paged(rows, paged, 0);
     must(ig_tensor_read(y, out, (size_t)(count * each) * sizeof *out));
-    ig_tensor *made[] = {k, v, rows, paged.page_table, paged.row_seq, paged.row_pos};
+    ig_tensor *made[] = {k, v, rows, paged.page_table, paged.token_seq, paged.token_pos};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) ig_tensor_release(made[i]);
     ig_ctx_destroy(ctx);
 }
@@ -134,7 +134,7 @@ static void attend(int threads, const cache *c, const float *q, int first, int c
     attend_twisted(threads, c, AS_STORED, q, first, count, out);
 }
 
-static void rows_do_not_depend_on_their_neighbours_or_on_threads(void **state) {
+static void rows_do_not_depend_on_their_neighbors_or_on_threads(void **state) {
     (void)state;
     static float q[ROWS * HEADS * WIDTH], want[ROWS * HEADS * WIDTH], got[ROWS * HEADS * WIDTH];
     static const int sizes[] = {1, 5, 16, 23};
@@ -171,7 +171,7 @@ static void a_page_that_lies_nowhere_may_be_between_what_two_rows_see(void **sta
     }
 }
 
-static void what_is_no_number_shows_in_its_head_alone(void **state) {
+static void nan_shows_in_its_attention_head_alone(void **state) {
     (void)state;
     static const float odd[] = {NAN, INFINITY, -INFINITY};
     float q[HEADS * WIDTH], got[HEADS * WIDTH];
@@ -229,7 +229,7 @@ static void what_is_not_seen_does_not_show(void **state) {
 
 enum { BESIDE = 96 };
 
-/* One page of blocks, whose row 5 nobody looks at and holds values of `size`. */
+/* One page of blocks, whose row 5 is not attended to and holds values of `size`. */
 static void attend_beside(float size, float out[BESIDE]) {
     static float keys[PAGE * BESIDE], values[PAGE * BESIDE], q[BESIDE];
     int32_t index[PAGE], sequence = 0, position = PAGE - 1;
@@ -249,14 +249,14 @@ static void attend_beside(float size, float out[BESIDE]) {
         must(ig_store_rows(pages[i], rows[i], at));
     }
     ig_tensor *asked = floats(ctx, IG_SHAPE(1, 1, BESIDE), q);
-    const ig_paged paged = {.k_pages = ig_reshape(pages[0], IG_SHAPE(1, PAGE, 1, BESIDE)),
-                            .v_pages = ig_reshape(pages[1], IG_SHAPE(1, PAGE, 1, BESIDE)),
-                            .page_table = ints(ctx, IG_SHAPE(1, 1), &sequence),
-                            .row_seq = ints(ctx, IG_SHAPE(1), &sequence),
-                            .row_pos = ints(ctx, IG_SHAPE(1), &position)};
+    const ig_paged_kv paged = {.k_pages = ig_reshape(pages[0], IG_SHAPE(1, PAGE, 1, BESIDE)),
+                               .v_pages = ig_reshape(pages[1], IG_SHAPE(1, PAGE, 1, BESIDE)),
+                               .page_table = ints(ctx, IG_SHAPE(1, 1), &sequence),
+                               .token_seq = ints(ctx, IG_SHAPE(1), &sequence),
+                               .token_pos = ints(ctx, IG_SHAPE(1), &position)};
     must(ig_tensor_read(ig_attention_paged(asked, paged, 0), out, BESIDE * sizeof *out));
-    ig_tensor *made[] = {pages[0], pages[1],         rows[0],       rows[1],      at,
-                         asked,    paged.page_table, paged.row_seq, paged.row_pos};
+    ig_tensor *made[] = {pages[0], pages[1],         rows[0],         rows[1],        at,
+                         asked,    paged.page_table, paged.token_seq, paged.token_pos};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) ig_tensor_release(made[i]);
     ig_ctx_destroy(ctx);
 }
@@ -273,9 +273,9 @@ static void a_large_value_that_hardly_counts_takes_nothing_from_others(void **st
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_do_not_depend_on_their_neighbours_or_on_threads),
+        cmocka_unit_test(rows_do_not_depend_on_their_neighbors_or_on_threads),
         cmocka_unit_test(a_page_that_lies_nowhere_may_be_between_what_two_rows_see),
-        cmocka_unit_test(what_is_no_number_shows_in_its_head_alone),
+        cmocka_unit_test(nan_shows_in_its_attention_head_alone),
         cmocka_unit_test(small_queries_find_what_zeros_do),
         cmocka_unit_test(scales_below_zero_count_as_they_are),
         cmocka_unit_test(what_is_not_seen_does_not_show),

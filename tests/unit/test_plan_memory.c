@@ -17,7 +17,7 @@
 
 enum { GRAPHS = 300, MOST_LIVES = 1024, MOST_KEPT = 8 };
 
-/* A stretch of arena, and the levels in which something may look at it. */
+/* A range of the arena, and the levels in which a step may access it. */
 typedef struct life {
     uint32_t memory; /* a base value, or a copy's; scratch: 1 << 31 with its step */
     uint32_t first, last;
@@ -122,8 +122,8 @@ static void check_graph(ig_device *device, uint32_t number, uint32_t *out_shared
         for (uint32_t j = 0; j < l.count; j++) {
             const ig_value base = ig_value_at(&s.g, kept[i])->base;
             if (l.at[j].memory != base) continue;
-            assert_true(l.at[j].begin >= plan->homes[base].offset);
-            assert_int_equal(plan->homes[base].last, UINT32_MAX);
+            assert_true(l.at[j].begin >= plan->placements[base].offset);
+            assert_int_equal(plan->placements[base].last, UINT32_MAX);
             l.at[j].last = UINT32_MAX;
             *out_kept += 1;
         }

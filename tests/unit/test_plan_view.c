@@ -19,9 +19,9 @@
  *     level 2   chain 8: adamw v7                                 reads v6 twice
  */
 static const char plan_text[] =
-    "{\"levels\":3,\"barriers\":2,\"chains\":4,\"parts\":1,\"copies\":0,"
+    "{\"levels\":3,\"barriers\":2,\"chains\":4,\"regions\":1,\"copies\":0,"
     "\"arena_bytes\":128,\"live_bytes\":100,\"sum_bytes\":300,\"segments\":[],\"steps\":["
-    "{\"op\":\"matmul\",\"level\":0,\"chain\":0,\"part\":0,\"device\":\"cpu:0\",\"flop\":64,"
+    "{\"op\":\"matmul\",\"level\":0,\"chain\":0,\"region\":0,\"device\":\"cpu:0\",\"flop\":64,"
     "\"bytes\":48,\"scratch\":{\"offset\":0,\"bytes\":0},"
     "\"in\":[{\"value\":1,\"buffer\":1},{\"value\":2,\"buffer\":2}],"
     "\"out\":[{\"value\":3,\"buffer\":0,\"dtype\":\"f32\",\"shape\":[2,2]}]},"
@@ -158,7 +158,7 @@ static void chains_of_several_steps_are_marked_as_fused(void **state) {
     plan_view_deinit(&v);
 }
 
-/* Two steps, one of which has an activation and a sum behind it, as products of models have. */
+/* Two steps, one of which has an activation and a sum fused into it, as matmuls of models have. */
 static const char joined_text[] =
     "{\"steps\":[{\"op\":\"matmul+silu+add\",\"level\":0,\"chain\":0,"
     "\"in\":[{\"value\":1,\"buffer\":1,\"kind\":\"input\",\"dtype\":\"f32\",\"shape\":[1,64]},"
@@ -176,7 +176,7 @@ static void a_step_that_does_the_work_of_several_is_marked_as_fused(void **state
     assert_int_equal(plan_chain_ops(&v, 1), 1);
     char *svg = svg_of(&v);
     assert_int_equal(count_of(svg, "class=\"fused\""), 1 + 1); /* one is the legend's */
-    assert_non_null(strstr(svg, "through all 3"));
+    assert_non_null(strstr(svg, "runs all 3 ops"));
     free(svg);
     plan_view_deinit(&v);
 }

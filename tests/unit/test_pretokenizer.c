@@ -182,7 +182,7 @@ static ig_status count(void *user, const char *bytes, size_t n_bytes, bool match
     return IG_OK;
 }
 
-/* A pattern that tried every place of such a text anew would run for hours. */
+/* A pattern that tried every place of such a text again would run for hours. */
 static void long_rows_of_one_character_take_no_longer_than_other_text(void **state) {
     (void)state;
     enum { BYTES = 300000 };

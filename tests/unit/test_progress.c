@@ -43,7 +43,7 @@ static void a_live_line_has_a_bar_and_fits_the_terminal(void **state) {
     assert_null(strchr(line, '\033'));
 }
 
-static void colour_is_always_switched_off_again(void **state) {
+static void color_is_always_switched_off_again(void **state) {
     (void)state;
     char line[IG_METER_LINE_BYTES];
     const ig_meter meter = meter_of(120, true, true, true);
@@ -119,7 +119,7 @@ static void a_file_is_replaced_whole(void **state) {
     assert_string_equal(text, "two");
 
     assert_int_equal(ig_dir_make(path), IG_ERR_IO);
-    assert_non_null(strstr(ig_error_text(), "is no folder"));
+    assert_non_null(strstr(ig_error_text(), "is not a folder"));
     char under[80];
     snprintf(under, sizeof under, "%s/under", path);
     assert_int_equal(ig_file_replace(&ig_heap, under, print_word, "no"), IG_ERR_IO);
@@ -131,7 +131,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plain_line_says_share_rate_and_time_left),
         cmocka_unit_test(a_live_line_has_a_bar_and_fits_the_terminal),
-        cmocka_unit_test(colour_is_always_switched_off_again),
+        cmocka_unit_test(color_is_always_switched_off_again),
         cmocka_unit_test(more_than_all_counts_as_all),
         cmocka_unit_test(bytes_and_counts_are_readable),
         cmocka_unit_test(text_from_outside_cannot_steer_the_terminal),

@@ -21,7 +21,7 @@ static void scribble(char *bytes, size_t count) {
     }
 }
 
-/* Every other scale of Q6_K, which are bytes with a sign: those of two halves are far apart then.
+/* Every other scale of Q6_K, which are int8: the scales of neighboring groups are far apart then.
  */
 static void make_scales_negative(char *bytes, size_t count) {
     ig_block_q6_k x;
@@ -65,7 +65,7 @@ static void check_each_type(ig_ctx *ctx) {
     static float all[ROWS * COLUMNS];
     ig_tensor *x = activations(ctx);
     for (ig_dtype dtype = 0; dtype < IG_DTYPE_COUNT; dtype++) {
-        if (dtype == IG_F32 || !ig_blocks_can_decode(dtype)) continue;
+        if (dtype == IG_F32 || !ig_blocks_can_dequantize(dtype)) continue;
         ig_tensor *w = weights(ctx, dtype);
         ig_scope_begin(ctx);
         must(ig_tensor_read(ig_matmul_with(x, w, (ig_matmul_options){.transpose_b = true}), all,
@@ -86,8 +86,8 @@ static void on_each_isa(void (*check)(ig_ctx *ctx)) {
     for (ig_isa isa = IG_ISA_SCALAR; isa < IG_ISA_COUNT; isa++) {
         ig_ctx *ctx = NULL;
         if (!ig_isa_available(isa)) continue;
-        assert_int_equal(setenv("INGOT_ISA", ig_isa_name(isa), 1), 0);
-        print_message("%s\n", ig_isa_name(isa));
+        assert_int_equal(setenv("INGOT_ISA", ig_cpu_isa_name(isa), 1), 0);
+        print_message("%s\n", ig_cpu_isa_name(isa));
         must(ig_ctx_create(&(ig_ctx_options){.device = "cpu"}, &ctx));
         check(ctx);
         ig_ctx_destroy(ctx);
@@ -135,7 +135,7 @@ static void check_nearness(ig_ctx *ctx) {
     draw_normal(ref, x);
     for (ig_dtype dtype = 0; dtype < IG_DTYPE_COUNT; dtype++) {
         const double limit = ig_dtype_block(dtype) > 1 ? rounding : 1e-6;
-        if (!ig_blocks_can_decode(dtype)) continue;
+        if (!ig_blocks_can_dequantize(dtype)) continue;
         multiply_few(ctx, dtype, x, got);
         multiply_few(ref, dtype, x, want);
         const double off = size_of(got, want) / size_of(want, zeros);
@@ -184,7 +184,7 @@ static void make_zeros(ig_dtype dtype, char *block) {
     }
 }
 
-/* Whatever is added on the way is taken off again, to the last bit. */
+/* Zero points are added and subtracted again, bit-exactly. */
 static void check_zeros(ig_ctx *ctx) {
     static const ig_dtype types[] = {IG_Q2_K, IG_Q3_K, IG_Q4_K, IG_Q5_K, IG_Q6_K};
     static float y[ROWS * COLUMNS];
@@ -327,7 +327,7 @@ static void compute_both(packable *c, product *p, float *stored, float *packed, 
     must(ig_tensor_read(p->y, stored, bytes));
     assert_int_equal(ig_packing_bytes(c->packing), 0);
     ig_tensor_release(p->y);
-    must(ig_step_end(c->ctx));
+    must(ig_ctx_step_end(c->ctx));
     must(ig_capture(c->ctx, compute, p, &c->captured));
     must(ig_tensor_read(p->y, packed, bytes));
 }
@@ -360,8 +360,9 @@ static void check_packed(ig_isa isa, int threads, ig_dtype dtype, extent e) {
     compute_both(&c, &p, y, y + count, count * sizeof *y);
     assert_int_equal(ig_packing_bytes(c.packing) > 0, isa != IG_ISA_SCALAR);
     if (memcmp(y, y + count, count * sizeof *y) != 0)
-        fail_msg("%s, %s: [%lld, %lld] x [%lld]: packed weights give other bits", ig_isa_name(isa),
-                 ig_dtype_name(dtype), (long long)e.rows, (long long)k, (long long)e.columns);
+        fail_msg("%s, %s: [%lld, %lld] x [%lld]: packed weights give other bits",
+                 ig_cpu_isa_name(isa), ig_dtype_name(dtype), (long long)e.rows, (long long)k,
+                 (long long)e.columns);
     packable_end(&c, &p);
     free(y);
     free(x);
@@ -378,10 +379,11 @@ static void packed_weights_give_the_same_bits(void **state) {
         {54, 281, 2}, {128, 290, 3}, {520, 17, 9}};
     for (ig_isa isa = IG_ISA_SCALAR; isa < IG_ISA_COUNT; isa++) {
         if (!ig_isa_available(isa)) continue;
-        assert_int_equal(setenv("INGOT_ISA", ig_isa_name(isa), 1), 0);
+        assert_int_equal(setenv("INGOT_ISA", ig_cpu_isa_name(isa), 1), 0);
         for (ig_dtype dtype = 0; dtype < IG_DTYPE_COUNT; dtype++) {
             const bool is_half = dtype == IG_F16 || dtype == IG_BF16;
-            if (!is_half && (ig_dtype_block(dtype) == 1 || !ig_blocks_can_decode(dtype))) continue;
+            if (!is_half && (ig_dtype_block(dtype) == 1 || !ig_blocks_can_dequantize(dtype)))
+                continue;
             for (size_t i = 0; i < sizeof extents / sizeof extents[0]; i++)
                 check_packed(isa, 1 + i % 2, dtype, extents[i]);
         }
@@ -393,8 +395,8 @@ static void packed_weights_give_the_same_bits(void **state) {
 
 enum { EXPERTS = 5, EXPERT_ROWS = 140, EXPERT_COLUMNS = 37, EXPERT_K = 512 };
 
-/* Few rows, none, one tile and a half, tiles and a row; a row before and one behind are nobody's.
- */
+/* A small M, no rows, a tile and a half, tiles and a row; the rows before and after belong to no
+ * expert. */
 static const int32_t expert_offsets[EXPERTS + 1] = {1, 4, 4, 28, 93, 139};
 
 /* What each expert gives by itself, one product after the other. */
@@ -431,7 +433,7 @@ static void check_experts(ig_isa isa, int threads, ig_dtype dtype) {
     compute_both(&c, &p, got[0], got[1], sizeof got[0]);
     for (int i = 0; i < 2; i++)
         if (memcmp(want, got[i], sizeof want) != 0)
-            fail_msg("%s, %s, %s: experts have other bits together", ig_isa_name(isa),
+            fail_msg("%s, %s, %s: experts have other bits together", ig_cpu_isa_name(isa),
                      ig_dtype_name(dtype), i == 0 ? "as stored" : "packed");
     packable_end(&c, &p);
     free(w);
@@ -441,9 +443,9 @@ static void experts_have_the_same_bits_together(void **state) {
     (void)state;
     for (ig_isa isa = IG_ISA_SCALAR; isa < IG_ISA_COUNT; isa++) {
         if (!ig_isa_available(isa)) continue;
-        assert_int_equal(setenv("INGOT_ISA", ig_isa_name(isa), 1), 0);
+        assert_int_equal(setenv("INGOT_ISA", ig_cpu_isa_name(isa), 1), 0);
         for (ig_dtype dtype = 0; dtype < IG_DTYPE_COUNT; dtype++)
-            if (ig_dtype_block(dtype) > 1 && ig_blocks_can_decode(dtype))
+            if (ig_dtype_block(dtype) > 1 && ig_blocks_can_dequantize(dtype))
                 check_experts(isa, 1 + (int)dtype % 2, dtype);
     }
     unsetenv("INGOT_ISA");

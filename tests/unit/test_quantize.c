@@ -78,7 +78,7 @@ static void odd_blocks_stay_finite_and_near(void **state) {
         for (int t = 0; t < N_TYPES; t++) {
             const ig_dtype type = bounds[t].type;
             ig_quantize(type, x, blocks, N);
-            ig_blocks_decode(type, blocks, back, N);
+            ig_blocks_dequantize(type, blocks, back, N);
             for (int i = 0; i < N; i++) assert_true(isfinite(back[i]));
             const double error = ig_quantize_error(type, x, blocks, N);
             if (error > rows[r].most * square)
@@ -97,7 +97,7 @@ static void blocks_decoded_and_encoded_again_lose_nothing(void **state) {
         const ig_dtype type = bounds[t].type;
         for (int i = 0; i < N; i++) x[i] = drawn((uint64_t)i);
         ig_quantize(type, x, blocks, N);
-        ig_blocks_decode(type, blocks, again, N);
+        ig_blocks_dequantize(type, blocks, again, N);
         double square = 0;
         for (int i = 0; i < N; i++) square += (double)again[i] * (double)again[i];
         ig_quantize(type, again, blocks, N);
@@ -114,9 +114,9 @@ static void every_small_model_is_a_gguf_file_of_its_architecture(void **state) {
             model_bytes file = {0};
             ig_gguf *gguf = NULL;
             must(model_make(model_name(i), types[t], &file));
-            must(ig_gguf_open(&ig_heap, model_name(i), file.bytes, file.size, &gguf));
-            ig_gguf_text arch;
-            assert_true(ig_gguf_text_of(gguf, "general.architecture", &arch));
+            must(ig_gguf_parse(&ig_heap, model_name(i), file.bytes, file.size, &gguf));
+            ig_string_view arch;
+            assert_true(ig_gguf_string(gguf, "general.architecture", &arch));
             assert_int_equal(ig_gguf_find(gguf, "tokenizer.ggml.tokens")->count, 320);
             assert_int_equal(ig_gguf_find_tensor(gguf, "token_embd.weight")->desc.dtype, types[t]);
             ig_gguf_close(gguf);

@@ -38,12 +38,12 @@ static void alternate(ig_ctx *ctx, trail *t) {
             ig_tensor *loss = small_loss(&n);
             must(ig_backward(loss));
             if (micro == 2) small_update(&n, 0.1 / (1 + round));
-            must(ig_step_end(ctx));
+            must(ig_ctx_step_end(ctx));
             trail_put_item(t, loss);
         }
         ig_no_grad_begin(ctx);
         ig_tensor *logits = small_logits(&n, many, 0);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_tensor(t, logits);
 
         logits = small_logits(&n, n.x, 0);
@@ -52,7 +52,7 @@ static void alternate(ig_ctx *ctx, trail *t) {
         ig_tensor *next = ig_softmax(ig_scale(logits, 0.5, 0), -1);
         trail_put_tensor(t, next);
         ig_no_grad_end(ctx);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         for (int i = 0; i < SMALL_ROWS; i++) trail_put(t, best[i]);
     }
     small_put(&n, t);
@@ -76,12 +76,12 @@ static void steps_of_five_kinds_alternate_with_five_recordings(void **state) {
     trail_free(&want);
 }
 
-/* Steps over so many rows: each number is another recording. */
+/* Steps over `rows` rows: each number is another recording. */
 static void step_over(ig_ctx *ctx, ig_tensor *w, int64_t rows, trail *t) {
     ig_tensor *x = ramp(ctx, IG_SHAPE(rows, SMALL_IN), -1, 0.01);
     ig_tensor *y = ig_tanh(ig_matmul(x, w));
     trail_put_item(t, sum_all(ig_mul(y, y)));
-    must(ig_step_end(ctx));
+    must(ig_ctx_step_end(ctx));
     ig_tensor_release(x);
 }
 
@@ -179,12 +179,12 @@ static void a_tensor_of_another_context_is_refused_in_a_replay_too(void **state)
     ig_tensor *far_w = parameter(other, IG_SHAPE(2, 2), "w"); /* with the same number there */
     for (int i = 0; i < 3; i++) {
         (void)item(sum_all(ig_matmul(x, w)));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
     }
     ig_tensor *got = sum_all(ig_matmul(x, far_w));
     double sum;
     refused(ig_tensor_item(got, &sum), IG_ERR_ARGUMENT, "belongs to another context");
-    must(ig_step_end(ctx));
+    must(ig_ctx_step_end(ctx));
     (void)item(sum_all(ig_matmul(x, w)));
     ig_tensor_release(x);
     ig_tensor_release(w);
@@ -206,7 +206,7 @@ static void ask_for_a_gradient_later(ig_ctx *ctx, trail *t) {
         must(ig_accumulate(v, ig_scale(v, 0.1, 0)));
         assert_int_equal(ig_tensor_grad(v) != NULL, i >= 4);
         if (i >= 4) trail_put_tensor(t, ig_tensor_grad(v));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, loss);
     }
     ig_tensor_release(v);
@@ -225,19 +225,19 @@ static void steps_of_next_to_nothing(ig_ctx *ctx, trail *t) {
     ig_tensor *x = ramp(ctx, IG_SHAPE(3, 4), 1, 1), *none = ramp(ctx, IG_SHAPE(0, 4), 1, 1);
     for (int i = 0; i < 8; i++) {
         trail_put_tensor(t, ig_neg(x)); /* one op */
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         ig_tensor *y = ig_exp(ig_scale(x, 0.1, 0));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         if (i % 2) trail_put(t, 1);
         ig_tensor *flat = ig_reshape(x, IG_SHAPE(2, 6)); /* only views */
         trail_put_tensor(t, ig_transpose(flat, 0, 1));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         y = sum_all(ig_matmul(none, ig_transpose(x, 0, 1))); /* [0,4] x [4,3] */
         trail_put_item(t, y);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_tensor(t, ig_full(ctx, (ig_desc){IG_F32, IG_SHAPE(2, 3)}, i % 3));
-        must(ig_step_end(ctx));
-        must(ig_step_end(ctx)); /* nothing happened */
+        must(ig_ctx_step_end(ctx));
+        must(ig_ctx_step_end(ctx)); /* nothing happened */
     }
     ig_tensor_release(x);
     ig_tensor_release(none);
@@ -312,7 +312,7 @@ static void steps_in_one_scope(ig_ctx *ctx, trail *t) {
         losses[i] = ig_cross_entropy(logits[i], n.y);
         must(ig_backward(losses[i]));
         small_update(&n, 0.1);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_tensor(t, logits[i]);
     }
     for (int i = 0; i < STEPS; i++) {
@@ -328,14 +328,14 @@ static void results_of_all_steps_in_a_scope_stay_to_its_end(void **state) {
     must_be_the_same_in_all_modes(steps_in_one_scope);
 }
 
-/* Two networks and two optimisers: the first step ends while the second loss waits. */
-static void two_optimisers(ig_ctx *ctx, trail *t) {
+/* Two networks and two optimizers: the first step ends while the second loss waits. */
+static void two_optimizers(ig_ctx *ctx, trail *t) {
     ig_module *net[2];
     ig_optimizer *opt[2];
     ig_tensor *x = ramp(ctx, IG_SHAPE(5, 4), -1, 0.1), *z = ramp(ctx, IG_SHAPE(5, 3), 1, -0.1);
     for (int i = 0; i < 2; i++) {
         must(ig_linear_create(ctx, i ? 4 : 3, i ? 3 : 4, NULL, &net[i]));
-        must(ig_adamw_create(net[i], &(ig_adamw_options){.rate = 0.05}, &opt[i]));
+        must(ig_adamw_create(net[i], &(ig_adamw_options){.lr = 0.05}, &opt[i]));
     }
     for (int i = 0; i < 20; i++) {
         ig_scope_begin(ctx);
@@ -362,11 +362,11 @@ static void two_optimisers(ig_ctx *ctx, trail *t) {
     ig_tensor_release(z);
 }
 
-static void two_optimisers_share_a_scope(void **state) {
+static void two_optimizers_share_a_scope(void **state) {
     (void)state;
-    must_be_the_same_in_all_modes(two_optimisers);
+    must_be_the_same_in_all_modes(two_optimizers);
     trail t = {0};
-    const ig_counters c = play((setting){IG_MODE_COMPILED, NULL, 1}, two_optimisers, &t);
+    const ig_counters c = play((setting){IG_MODE_COMPILED, NULL, 1}, two_optimizers, &t);
     assert_int_equal(c.steps, 40);
     assert_int_equal(c.records, 1);
     assert_int_equal(c.replays, 19);
@@ -380,13 +380,13 @@ static void go_back_after_the_step(ig_ctx *ctx, trail *t) {
         if (i % 2) ig_scope_begin(ctx);
         small_next_batch(&n);
         ig_tensor *loss = small_loss(&n);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, loss);
         if (i % 2) {
             small_zero_grad(&n);
             must(ig_backward(loss));
             small_update(&n, 0.1);
-            must(ig_step_end(ctx));
+            must(ig_ctx_step_end(ctx));
             ig_scope_end(ctx);
         }
     }
@@ -412,7 +412,7 @@ int main(void) {
         cmocka_unit_test(steps_in_scopes_count_once),
         cmocka_unit_test(a_loop_of_scopes_inside_a_scope_holds_its_memory),
         cmocka_unit_test(results_of_all_steps_in_a_scope_stay_to_its_end),
-        cmocka_unit_test(two_optimisers_share_a_scope),
+        cmocka_unit_test(two_optimizers_share_a_scope),
         cmocka_unit_test(inside_of_a_scope_a_step_s_loss_can_be_gone_back_through_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

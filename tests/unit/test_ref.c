@@ -52,7 +52,7 @@ static ig_operand operand(const value *v, uint32_t buffer) {
     ig_operand o = {.value = buffer,
                     .buffer = buffer,
                     .desc = {v->dtype, v->shape},
-                    .vary_dim = -1,
+                    .dynamic_dim = -1,
                     .alias = (int16_t)(v->alias - 1)};
     int64_t stride = 1;
     for (int d = v->shape.rank - 1; d >= 0; d--) {
@@ -365,13 +365,13 @@ static void a_product_may_be_put_through_an_activation(void **state) {
            4);
 }
 
-static void rope_turns_pairs_or_halves(void **state) {
+static void rope_rotates_interleaved_or_neox_pairs(void **state) {
     (void)state;
     double x[] = {1, 2, 3, 4, 5}, y[5] = {0}, factors[] = {2, 4};
     int32_t position[] = {3};
     const value in = f64(IG_SHAPE(1, 1, 5), x), out = f64(IG_SHAPE(1, 1, 5), y);
     const value at = i32(IG_SHAPE(1), position);
-    ig_attrs_rope r = {.base = 100, .dims = 4, .form = IG_ROPE_PAIRS};
+    ig_attrs_rope r = {.freq_base = 100, .rotary_dims = 4, .type = IG_ROPE_INTERLEAVED};
     RUN(IG_OP_ROPE, &r, out, in, at);
     expect(y,
            (double[]){-1.27223251272018, -1.83886498514102, 1.68392864073146, 4.70790657648644, 5},
@@ -379,12 +379,13 @@ static void rope_turns_pairs_or_halves(void **state) {
     r.inverse = 1;
     RUN(IG_OP_ROPE, &r, in, out, at);
     expect(x, (double[]){1, 2, 3, 4, 5}, 5);
-    r = (ig_attrs_rope){.base = 100, .dims = 4, .form = IG_ROPE_HALVES};
+    r = (ig_attrs_rope){.freq_base = 100, .rotary_dims = 4, .type = IG_ROPE_NEOX};
     RUN(IG_OP_ROPE, &r, out, in, at);
     expect(y,
            (double[]){-1.41335252078005, 0.728592151605854, -2.82885748174147, 4.4123863698251, 5},
            5);
-    r = (ig_attrs_rope){.base = 100, .scale = 0.5f, .dims = 4, .form = IG_ROPE_PAIRS};
+    r = (ig_attrs_rope){
+        .freq_base = 100, .freq_scale = 0.5f, .rotary_dims = 4, .type = IG_ROPE_INTERLEAVED};
     RUN(IG_OP_ROPE, &r, out, in, at, f64(IG_SHAPE(2), factors));
     expect(y,
            (double[]){-0.631588651172847, 2.14501649777098, 2.84792602595895, 4.10966146424078, 5},
@@ -429,7 +430,7 @@ static void attention_and_its_gradients(void **state) {
 
 /* ---- updates and random numbers ---- */
 
-static void optimisers_step_where_their_weights_lie(void **state) {
+static void optimizers_step_where_their_weights_lie(void **state) {
     (void)state;
     double w[] = {1}, g[] = {0.5}, m[] = {0.25}, v[] = {0.04};
     const ig_shape one = IG_SHAPE(1);
@@ -514,9 +515,9 @@ int main(void) {
         cmocka_unit_test(norms_and_their_gradients),
         cmocka_unit_test(products_in_all_four_forms),
         cmocka_unit_test(a_product_may_be_put_through_an_activation),
-        cmocka_unit_test(rope_turns_pairs_or_halves),
+        cmocka_unit_test(rope_rotates_interleaved_or_neox_pairs),
         cmocka_unit_test(attention_and_its_gradients),
-        cmocka_unit_test(optimisers_step_where_their_weights_lie),
+        cmocka_unit_test(optimizers_step_where_their_weights_lie),
         cmocka_unit_test(dropout_keeps_what_philox_says),
         cmocka_unit_test(what_has_no_kernel_is_refused_in_words),
     };

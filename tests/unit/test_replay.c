@@ -40,7 +40,7 @@ static void read_everywhere(ig_ctx *ctx, trail *t) {
         trail_put_tensor(t, n.w[1]);
         trail_put_tensor(t, n.mean[1]);
         trail_put_tensor(t, n.x);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_tensor(t, n.w[1]);
         trail_put_tensor(t, ig_tensor_grad(n.w[0]));
         trail_put_tensor(t, h);
@@ -73,7 +73,7 @@ static void read_now_and_then(ig_ctx *ctx, trail *t) {
         if (i % 9 == 7) trail_put_tensor(t, ig_tensor_grad(n.w[0]));
         small_update(&n, 0.05);
         if (i % 9 == 8) trail_put_tensor(t, n.w[2]);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, loss);
     }
     small_unmake(&n);
@@ -99,7 +99,7 @@ static void look_back_after_a_read(ig_ctx *ctx, trail *t) {
         if (i == 5) trail_put_tensor(t, ig_softmax(h, -1));
         if (i == 7) trail_put_item(t, ig_mse(h, ig_tanh(h)));
         small_update(&n, 0.05);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
     }
     small_put(&n, t);
     small_unmake(&n);
@@ -120,7 +120,7 @@ static void a_scalar_may_be_read_after_the_step_for_the_first_time_late(void **s
         for (int i = 0; i < TIMES; i++) {
             small_next_batch(&n);
             loss = small_loss(&n);
-            must(ig_step_end(ctx));
+            must(ig_ctx_step_end(ctx));
         }
         seen[mode] = item(loss);
         small_unmake(&n);
@@ -134,7 +134,7 @@ static ig_tensor *forward_step(small_net *n, ig_tensor **out_sum) {
     small_next_batch(n);
     ig_tensor *logits = small_logits(n, n->x, 0.3);
     *out_sum = sum_all(ig_mul(logits, logits));
-    must(ig_step_end(n->ctx));
+    must(ig_ctx_step_end(n->ctx));
     return logits;
 }
 
@@ -189,14 +189,14 @@ static void carry_a_state(ig_ctx *ctx, trail *t) {
         ig_tensor *next = ig_tanh(ig_add(ig_matmul(n.x, n.w[0]), h));
         ig_tensor *row = ig_slice(next, 0, 1, 3); /* a view that is held longer than its base */
         must(ig_backward(ig_cross_entropy(ig_matmul(next, n.w[1]), n.y)));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         ig_tensor_release(older);
         older = h;
         h = ig_tensor_retain(next);
         if (i % 5 == 4) {
             ig_tensor *kept = ig_tensor_retain(row);
             trail_put_item(t, sum_all(ig_mul(older, h)));
-            must(ig_step_end(ctx));
+            must(ig_ctx_step_end(ctx));
             trail_put_tensor(t, kept);
             ig_tensor_release(kept);
         }
@@ -226,7 +226,7 @@ static void hold_now_and_then(ig_ctx *ctx, trail *t) {
         if (i % 7 == 6) trail_put_item(t, loss);
         if (i % 7 == 6) held[i] = ig_tensor_retain(h); /* behind a read */
         must(ig_backward(loss));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         if (i % 7 == 4) held[i] = ig_tensor_retain(loss);
     }
     for (int i = 0; i < 3 * TIMES; i++)
@@ -249,9 +249,9 @@ static void hold_before_the_steps_part(ig_ctx *ctx, trail *t) {
         ig_tensor *h = ig_tanh(ig_matmul(n.x, n.w[0])), *old = held;
         held = i % 3 ? ig_tensor_retain(h) : NULL; /* the third kind does not hold it */
         ig_tensor *y = ig_matmul(i % 2 ? ig_neg(h) : ig_exp(h), n.w[1]);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, sum_all(n.w[1]));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         (void)y;
         if (held) trail_put_tensor(t, held);
         if (old) trail_put_tensor(t, old);
@@ -266,7 +266,7 @@ static void a_result_may_be_held_before_the_recorded_steps_part(void **state) {
     must_be_the_same_in_all_modes(hold_before_the_steps_part);
 }
 
-/* In a scope a result lives on after its step, though nobody retains it. */
+/* In a scope a result lives on after its step, though it is not retained. */
 static void use_after_the_step(ig_ctx *ctx, trail *t) {
     small_net n = small_make(ctx);
     for (int i = 0; i < TIMES; i++) {
@@ -274,11 +274,11 @@ static void use_after_the_step(ig_ctx *ctx, trail *t) {
         small_next_batch(&n);
         ig_no_grad_begin(ctx);
         ig_tensor *h = ig_tanh(ig_matmul(n.x, n.w[0])), *logits = ig_matmul(h, n.w[1]);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, sum_all(ig_mul(logits, logits)));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, sum_all(h)); /* two steps later */
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         ig_no_grad_end(ctx);
         ig_scope_end(ctx);
     }
@@ -298,7 +298,7 @@ static void release_what_is_not_ours(ig_ctx *ctx, trail *t) {
         ig_tensor_release(y);
         ig_tensor *z = ig_exp(ig_scale(y, 0.1, 0));
         ig_tensor_release(z);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         ig_tensor_release(z);
         trail_put_tensor(t, z);
     }
@@ -324,7 +324,7 @@ static void write_in_the_middle(ig_ctx *ctx, trail *t) {
         if (i % 9 == 8) must(ig_tensor_fill_uniform(n.mean[0], -1, 1)); /* not met yet */
         small_update(&n, 0.05);
         if (i % 9 == 2) must(ig_tensor_fill_uniform(n.w[0], -1, 1));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, loss);
     }
     small_put(&n, t);
@@ -346,7 +346,7 @@ static void a_parameter_written_between_forward_and_backward_is_refused(void **s
         ig_tensor *loss = small_loss(&n);
         must(ig_tensor_fill_uniform(n.w[1], -1, 1));
         refused(ig_backward(loss), IG_ERR_STATE, "w1 was written to");
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         for (int i = 0; i < 3; i++) small_step(&n, 0.05, &t);
         trail_free(&t);
         small_unmake(&n);
@@ -356,7 +356,7 @@ static void a_parameter_written_between_forward_and_backward_is_refused(void **s
 
 static void change_slots(ig_ctx *ctx, trail *t) {
     small_net n = small_make(ctx);
-    const ig_attrs_sgd sgd = {.rate_slot = n.rate};
+    const ig_attrs_sgd sgd = {.lr_slot = n.rate};
     for (int i = 0; i < 3 * TIMES; i++) {
         small_next_batch(&n);
         small_zero_grad(&n);
@@ -369,10 +369,10 @@ static void change_slots(ig_ctx *ctx, trail *t) {
                 ig_slot_set_real(ctx, n.rate, 0.02 * (1 + k)); /* for those that follow */
         }
         if (i % 9 == 5) ig_slot_set_real(ctx, n.rate, 7);
-        if (i % 9 == 6) ig_step_set_count(ctx, ig_step_count(ctx) + 100);
-        must(ig_step_end(ctx));
+        if (i % 9 == 6) ig_ctx_set_step_count(ctx, ig_ctx_step_count(ctx) + 100);
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, loss);
-        if (i % 9 == 3) ig_step_set_count(ctx, 1000 + (uint64_t)i);
+        if (i % 9 == 3) ig_ctx_set_step_count(ctx, 1000 + (uint64_t)i);
     }
     small_put(&n, t);
     small_unmake(&n);
@@ -394,25 +394,25 @@ static void stumble(ig_ctx *ctx, trail *t) {
         if (i % 9 == 5) {
             loss = ig_add(loss, sum_all(ig_matmul(n.x, n.x))); /* [5,6] x [5,6] */
             refused(ig_backward(loss), IG_ERR_SHAPE, "matmul: [5,6] x [5,6]");
-            must(ig_step_end(ctx));
+            must(ig_ctx_step_end(ctx));
             continue;
         }
-        if (i % 9 == 7) { /* a failure whose result nobody uses is reported all the same */
+        if (i % 9 == 7) { /* a failure whose result is not used is reported all the same */
             (void)ig_matmul(n.x, n.x);
             refused(ig_backward(loss), IG_ERR_SHAPE, "matmul: [5,6] x [5,6]");
-            must(ig_step_end(ctx));
+            must(ig_ctx_step_end(ctx));
             continue;
         }
         if (i % 9 == 3) { /* and so is one that never becomes an op */
             (void)ig_dropout(loss, 2);
             refused(ig_backward(loss), IG_ERR_ARGUMENT, "dropout: p is 2");
-            must(ig_step_end(ctx));
+            must(ig_ctx_step_end(ctx));
             continue;
         }
         must(ig_backward(loss));
         if (i % 9 == 8) refused(ig_clip(loss, loss, 1), IG_ERR_ARGUMENT, "cannot be overwritten");
         small_update(&n, 0.05);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, loss);
     }
     small_put(&n, t);
@@ -424,7 +424,7 @@ static void an_error_in_the_middle_is_reported_and_the_next_step_goes_well(void 
     must_be_the_same_in_all_modes(stumble);
 }
 
-/* An op of the program's own that fails when it is told to. */
+/* A custom op that fails on request. */
 typedef struct fuse {
     bool blown;
     int runs;
@@ -479,7 +479,7 @@ static void a_replay_that_fails_says_so_and_its_results_cannot_be_read(void **st
             ig_status status = read_in_the_middle ? ig_tensor_item(sum, &got) : IG_OK;
             if (f.blown && read_in_the_middle) refused(status, IG_ERR_DEVICE, "fuse: blown");
             if (status == IG_OK) must(ig_accumulate(w, ig_broadcast(sum, IG_SHAPE(2, 3))));
-            status = ig_step_end(ctx);
+            status = ig_ctx_step_end(ctx);
             if (f.blown && !read_in_the_middle) refused(status, IG_ERR_DEVICE, "fuse: blown");
             if (f.blown)
                 assert_int_not_equal(ig_tensor_item(sum, &got), IG_OK);
@@ -505,7 +505,7 @@ static void eval_in_the_middle_reports_what_fails(void **state) {
         const ig_status status = ig_eval(&y, 1);
         assert_int_equal(f.runs, i + 1); /* it has run now */
         assert_int_equal(status, i == 4 ? IG_ERR_DEVICE : IG_OK);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
     }
     ig_tensor_release(x);
     ig_ctx_destroy(ctx);
@@ -530,12 +530,12 @@ static void a_replay_can_be_cancelled_and_the_context_goes_on(void **state) {
         must(ig_accumulate(w, ig_scale(y, 1, 0)));
         stop = i == 8;
         if (stop)
-            refused(ig_step_end(ctx), IG_ERR_CANCELLED, "cancelled");
+            refused(ig_ctx_step_end(ctx), IG_ERR_CANCELLED, "cancelled");
         else
-            must(ig_step_end(ctx));
+            must(ig_ctx_step_end(ctx));
         stop = false;
         if (i == 8) assert_int_not_equal(ig_tensor_item(sum_all(y), &sum_of), IG_OK);
-        if (i == 8) must(ig_step_end(ctx));
+        if (i == 8) must(ig_ctx_step_end(ctx));
     }
     HOLDS(w, 11, 33, 55, 77, 99, 121); /* all but the cancelled one */
     ig_tensor_release(x);

@@ -24,7 +24,7 @@ static ig_ctx *metered(meter *m, ig_mode mode, int threads) {
 static void char_mlp_steps(ig_workload *w, int count) {
     for (int i = 0; i < count; i++) {
         double loss;
-        ig_optimizer_set_rate(w->optimizer, 0.001 + 0.0001 * (i % 10));
+        ig_optimizer_set_lr(w->optimizer, 0.001 + 0.0001 * (i % 10));
         must(ig_workload_next_batch(w));
         must(ig_workload_step(w, &loss));
     }
@@ -64,7 +64,7 @@ static void mixed_steps(small_net *n, ig_tensor **h, int count) {
         trail_put_tensor(&t, ig_matmul(next, n->w[1]));
         ig_tensor *sum = sum_all(next);
         ig_no_grad_end(n->ctx);
-        must(ig_step_end(n->ctx));
+        must(ig_ctx_step_end(n->ctx));
         trail_put_item(&t, sum);
     }
     trail_free(&t);
@@ -96,7 +96,7 @@ static ig_status captured_step(void *arg) {
     ig_tensor *loss = small_loss(n);
     IG_TRY(ig_backward(loss));
     small_update(n, 0.01);
-    return ig_step_end(n->ctx);
+    return ig_ctx_step_end(n->ctx);
 }
 
 static void replays_of_a_capture_allocate_nothing(void **state) {
@@ -141,7 +141,7 @@ static void the_process_stays_as_large_as_it_was(void **state) {
         ig_tensor_zero_grad(w);
         must(ig_backward(loss));
         must(ig_accumulate(w, ig_scale(ig_tensor_grad(w), 1e-6, 0)));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         if (i % 1000 == 0) (void)item(loss);
         if (i == EARLY) early = resident_pages();
     }
@@ -180,9 +180,8 @@ static ig_tensor *forward(run *r, double factor) {
 
 static ig_status update(run *r) {
     for (int i = 0; i < 2; i++)
-        IG_TRY(
-            ig_sgd(r->w[i], ig_tensor_grad(r->w[i]), NULL, (ig_attrs_sgd){.rate_slot = r->rate}));
-    return ig_step_end(r->ctx);
+        IG_TRY(ig_sgd(r->w[i], ig_tensor_grad(r->w[i]), NULL, (ig_attrs_sgd){.lr_slot = r->rate}));
+    return ig_ctx_step_end(r->ctx);
 }
 
 static ig_status step(run *r, int i) {
@@ -191,7 +190,7 @@ static ig_status step(run *r, int i) {
     ig_tensor *y = forward(r, i == 4 ? 0.5 : 1), *loss = sum_all(ig_mul(y, y));
     if (i == 3) IG_TRY(see(r, loss));
     IG_TRY(ig_backward(loss));
-    if (i == 5) IG_TRY(see(r, ig_mean(y, NULL, 0, IG_DROP)));
+    if (i == 5) IG_TRY(see(r, ig_mean(y, NULL, 0, IG_DROP_DIM)));
     if (i == 6) {
         ig_tensor_release(r->held);
         r->held = ig_tensor_retain(y);
@@ -207,7 +206,7 @@ static ig_status evaluate(run *r) {
     ig_status status = see(r, sum);
     if (status == IG_OK && r->held) status = see(r, sum_all(ig_sub(y, r->held)));
     ig_no_grad_end(r->ctx);
-    const ig_status ended = ig_step_end(r->ctx);
+    const ig_status ended = ig_ctx_step_end(r->ctx);
     return status != IG_OK ? status : ended;
 }
 
@@ -266,7 +265,7 @@ static ig_status work(run *r) {
 
 /* After a failure memory is there again, and the same context goes on. */
 static void go_on(run *r) {
-    must(ig_step_end(r->ctx));
+    must(ig_ctx_step_end(r->ctx));
     ig_tensor_release(r->held); /* its step may have failed */
     r->held = NULL;
     for (int i = 1; i <= 3; i++) {
@@ -286,7 +285,7 @@ static ig_status run_all(meter *m, bool resume, double *out) {
         status = work(&r);
         if (status != IG_OK && resume) {
             m->fail_at = 0;
-            const ig_status left = ig_step_end(r.ctx); /* reports what has not been told yet */
+            const ig_status left = ig_ctx_step_end(r.ctx); /* reports what has not been told yet */
             assert_true(left == IG_OK || left == IG_ERR_MEMORY);
             go_on(&r);
         }

@@ -34,7 +34,7 @@ static void every_op_is_one_submit_and_views_are_none(void **state) {
     for (int step = 0; step < 10; step++) {
         must(ig_backward(layer(x, w)));
         must(ig_accumulate(w, ig_tensor_grad(w)));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         c = ig_report_counters(ctx);
         assert_int_equal(c.submits, c.ops); /* forward, backward and updates */
         assert_int_equal(c.dispatches, c.ops + c.copies);
@@ -94,11 +94,11 @@ static void tensors_alive_are_counted(void **state) {
 static void train_step(ig_ctx *ctx, ig_tensor *x, ig_tensor *const *w) {
     ig_tensor *h = x;
     for (int i = 0; i < 2; i++) h = ig_tanh(ig_matmul(h, w[i]));
-    ig_tensor *loss = ig_mean(ig_mul(h, h), NULL, 0, IG_DROP);
+    ig_tensor *loss = ig_mean(ig_mul(h, h), NULL, 0, IG_DROP_DIM);
     for (int i = 0; i < 2; i++) ig_tensor_zero_grad(w[i]);
     must(ig_backward(loss));
     for (int i = 0; i < 2; i++) must(ig_accumulate(w[i], ig_scale(ig_tensor_grad(w[i]), -0.1, 0)));
-    must(ig_step_end(ctx));
+    must(ig_ctx_step_end(ctx));
 }
 
 static void the_peak_stays_the_same_over_a_thousand_steps(void **state) {
@@ -130,7 +130,7 @@ static void the_peak_stays_the_same_over_a_thousand_steps(void **state) {
     }
 }
 
-static void the_peak_starts_anew_when_it_is_reset(void **state) {
+static void the_peak_starts_again_after_a_reset(void **state) {
     ig_ctx *ctx = *state;
     ig_tensor *x = NULL;
     must(ig_tensor_create(ctx, f32(IG_SHAPE(1 << 18)), &x));
@@ -212,7 +212,7 @@ static void the_mode_is_what_ran_and_not_what_was_asked_for(void **state) {
     ig_tensor *x = FLOATS(ctx, IG_SHAPE(2), 1, 2);
     ig_captured *captured = NULL;
     must(ig_mode_set(ctx, IG_MODE_AUTO));
-    must(ig_step_end(ctx));
+    must(ig_ctx_step_end(ctx));
     json_t *before = report_of(ctx);
     assert_string_equal(json_string_value(at(before, "execution_mode")), "dynamic");
     must(ig_mode_set(ctx, IG_MODE_DYNAMIC));
@@ -225,6 +225,33 @@ static void the_mode_is_what_ran_and_not_what_was_asked_for(void **state) {
     json_decref(r);
     json_decref(before);
     ig_captured_destroy(captured);
+    ig_tensor_release(x);
+}
+
+/* A recording, its replays, and another recording with what changed. */
+static void the_recorder_tells_what_it_did_and_why(void **state) {
+    static const char *const what[] = {"record", "replay", "record", "replay"};
+    ig_ctx *ctx = *state;
+    must(ig_mode_set(ctx, IG_MODE_COMPILED));
+    ig_tensor *x = FLOATS(ctx, IG_SHAPE(2), 1, 4);
+    for (int i = 0; i < 4; i++) {
+        HOLDS(ig_neg(x), -1, -4);
+        must(ig_ctx_step_end(ctx));
+    }
+    for (int i = 0; i < 2; i++) {
+        HOLDS(ig_sqrt(x), 1, 2);
+        must(ig_ctx_step_end(ctx));
+    }
+    json_t *r = report_of(ctx);
+    const json_t *events = at(at(r, "recordings"), "events");
+    assert_int_equal(json_array_size(events), 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_string_equal(json_string_value(at(json_array_get(events, i), "event")), what[i]);
+    assert_int_equal(json_integer_value(at(json_array_get(events, 1), "count")), 3);
+    assert_string_equal(json_string_value(at(json_array_get(events, 0), "why")), "");
+    const char *why = json_string_value(at(json_array_get(events, 2), "why"));
+    if (!strstr(why, "event 0: sqrt")) fail_msg("%s", why);
+    json_decref(r);
     ig_tensor_release(x);
 }
 
@@ -400,7 +427,7 @@ static void strict_refuses_what_the_cpu_cannot_do(void **state) {
     ig_tensor *y = ig_mul(x, x);
     refused(ig_eval(&y, 1), IG_ERR_UNSUPPORTED, "strict: cpu:0 has no kernel for mul of f64 [3]");
     ig_tensor *z = FLOATS(ctx, IG_SHAPE(2), 1, 2);
-    HOLDS(ig_mul(z, z), 1, 4); /* and goes on with what it can */
+    HOLDS(ig_mul(z, z), 1, 4); /* and continues with the other ops */
     ig_tensor_release(z);
     ig_tensor_release(x);
     ig_ctx_destroy(ctx);
@@ -425,10 +452,11 @@ int main(void) {
         TEST_WITH_CTX(thousands_of_different_ops_do_not_pile_up),
         TEST_WITH_CTX(tensors_alive_are_counted),
         TEST_WITH_CTX(the_peak_stays_the_same_over_a_thousand_steps),
-        TEST_WITH_CTX(the_peak_starts_anew_when_it_is_reset),
+        TEST_WITH_CTX(the_peak_starts_again_after_a_reset),
         TEST_WITH_CTX(what_is_larger_than_all_memory_is_refused_before_it_is_touched),
         TEST_WITH_CTX(the_report_is_json_with_the_keys_that_are_agreed),
         TEST_WITH_CTX(the_mode_is_what_ran_and_not_what_was_asked_for),
+        TEST_WITH_CTX(the_recorder_tells_what_it_did_and_why),
         TEST_WITH_CTX(the_timeline_has_three_attempts_for_every_module),
         TEST_WITH_CTX(the_timeline_is_in_the_order_of_first_use),
         cmocka_unit_test(seeds_are_numbers_as_long_as_json_can_count),

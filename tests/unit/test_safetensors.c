@@ -14,7 +14,7 @@ typedef struct st_bytes {
     size_t size;
 } st_bytes;
 
-/* A header and so many bytes that count upwards. */
+/* A header and `data_bytes` bytes that count upwards. */
 static st_bytes encode(const char *header, size_t data_bytes) {
     const uint64_t n = strlen(header);
     st_bytes file = {malloc(LENGTH + n + data_bytes), LENGTH + n + data_bytes};

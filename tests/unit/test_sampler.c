@@ -79,7 +79,7 @@ static void temperature_flattens_and_sharpens(void **state) {
     near(got[0], 0), near(got[1], 1);
 }
 
-static void top_k_leaves_the_k_likeliest(void **state) {
+static void top_k_leaves_the_k_most_likely(void **state) {
     (void)state;
     float logits[4];
     double got[4];
@@ -152,7 +152,7 @@ static void zeros_are_the_defaults_of_llama_cpp(void **state) {
 
 /* ---- Greedy ---- */
 
-static void greedy_takes_the_likeliest_and_of_equals_the_lowest_id(void **state) {
+static void greedy_takes_the_most_likely_token_and_of_equals_the_lowest_id(void **state) {
     (void)state;
     const ig_sampling greedy = {.temperature = -1};
     assert_int_equal(draw_once(greedy, (const float[]){1, 5, 2, 5, 5}, 5), 1);
@@ -180,7 +180,7 @@ static void the_penalty_makes_what_was_said_less_likely(void **state) {
 
 static void tokens_out_of_the_window_are_forgotten(void **state) {
     (void)state;
-    const ig_sampling greedy = {.temperature = -1, .repeat_penalty = 2, .repeat_last = 2};
+    const ig_sampling greedy = {.temperature = -1, .repeat_penalty = 2, .repeat_last_n = 2};
     const float logits[4] = {4, 3, 0, 0};
     ig_sampler *s = make(greedy, 4);
     ig_sampler_accept(s, 0);
@@ -198,13 +198,13 @@ static void tokens_out_of_the_window_are_forgotten(void **state) {
 static void without_a_window_there_is_no_penalty(void **state) {
     (void)state;
     ig_sampler *s =
-        make((ig_sampling){.temperature = -1, .repeat_penalty = 9, .repeat_last = -1}, 2);
+        make((ig_sampling){.temperature = -1, .repeat_penalty = 9, .repeat_last_n = -1}, 2);
     ig_sampler_accept(s, 0);
     assert_int_equal(ig_sampler_next(s, (const float[]){2, 1}), 0);
     ig_sampler_destroy(s);
 }
 
-static void how_often_and_whether_at_all_are_penalised_apart(void **state) {
+static void how_often_and_whether_at_all_are_penalized_apart(void **state) {
     (void)state;
     const float logits[4] = {3, 2.5f, 2, 1};
     ig_sampler *s = make((ig_sampling){.temperature = -1, .frequency_penalty = 0.4}, 4);
@@ -396,7 +396,7 @@ static void logits_that_say_nothing_still_give_a_token(void **state) {
         }
 }
 
-static void options_that_are_no_numbers_are_refused(void **state) {
+static void options_that_are_nan_are_refused(void **state) {
     (void)state;
     ig_sampler *s = NULL;
     ig_sampling bad = {.temperature = NAN};
@@ -413,7 +413,7 @@ static void options_that_are_no_numbers_are_refused(void **state) {
     bad = (ig_sampling){.biases = &far, .n_biases = 1};
     refused(ig_sampler_create(&ig_heap, &bad, 3, &s), IG_ERR_ARGUMENT, "token 3, not below 3");
     bad = (ig_sampling){.biases = &none, .n_biases = 1};
-    refused(ig_sampler_create(&ig_heap, &bad, 3, &s), IG_ERR_ARGUMENT, "token 0 is no number");
+    refused(ig_sampler_create(&ig_heap, &bad, 3, &s), IG_ERR_ARGUMENT, "token 0 is NaN");
     refused(ig_sampler_create(&ig_heap, NULL, 0, &s), IG_ERR_ARGUMENT, "vocabulary of 0");
     assert_null(s);
     ig_sampler_destroy(NULL);
@@ -462,16 +462,16 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_are_drawn_as_often_as_they_are_likely),
         cmocka_unit_test(temperature_flattens_and_sharpens),
-        cmocka_unit_test(top_k_leaves_the_k_likeliest),
+        cmocka_unit_test(top_k_leaves_the_k_most_likely),
         cmocka_unit_test(top_p_leaves_the_fewest_that_reach_it),
         cmocka_unit_test(min_p_leaves_those_near_the_best),
         cmocka_unit_test(cut_offs_come_before_the_temperature),
         cmocka_unit_test(zeros_are_the_defaults_of_llama_cpp),
-        cmocka_unit_test(greedy_takes_the_likeliest_and_of_equals_the_lowest_id),
+        cmocka_unit_test(greedy_takes_the_most_likely_token_and_of_equals_the_lowest_id),
         cmocka_unit_test(the_penalty_makes_what_was_said_less_likely),
         cmocka_unit_test(tokens_out_of_the_window_are_forgotten),
         cmocka_unit_test(without_a_window_there_is_no_penalty),
-        cmocka_unit_test(how_often_and_whether_at_all_are_penalised_apart),
+        cmocka_unit_test(how_often_and_whether_at_all_are_penalized_apart),
         cmocka_unit_test(biases_are_added_before_all_else),
         cmocka_unit_test(typical_leaves_those_nearest_to_the_mean_surprise),
         cmocka_unit_test(mirostat_keeps_the_surprise_near_its_aim),
@@ -481,7 +481,7 @@ int main(void) {
         cmocka_unit_test(impossible_tokens_are_never_drawn),
         cmocka_unit_test(a_certain_token_is_always_drawn),
         cmocka_unit_test(logits_that_say_nothing_still_give_a_token),
-        cmocka_unit_test(options_that_are_no_numbers_are_refused),
+        cmocka_unit_test(options_that_are_nan_are_refused),
         cmocka_unit_test(memory_is_taken_once_and_a_lack_of_it_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@
 enum { LENGTH = 100, VOCABULARY = 320 }; /* more than a page; what the models have */
 
 #ifdef __SANITIZE_THREAD__
-enum { EVERY = 5 }; /* so many-eth model and type: threads meet in the same places in all of them */
+enum { EVERY = 5 }; /* every fifth model and type: threads meet in the same places in all of them */
 #else
 enum { EVERY = 1 };
 #endif
@@ -87,9 +87,10 @@ static void feed(const engine *e, int32_t sequence, const int32_t *tokens, int64
 
 /* ---- the same answer always ---- */
 
-/* Fed in one call, with chunks of `chunk` rows, on so many threads. */
+/* Fed in one call, in micro-batches of `chunk` tokens, on `threads` threads. */
 static void whole(ig_model *model, int threads, int64_t chunk, const char *cache, float *out) {
-    const ig_session_options options = {.chunk = chunk, .cache_k = cache, .cache_v = cache};
+    const ig_session_options options = {
+        .ubatch = chunk, .cache_type_k = cache, .cache_type_v = cache};
     int32_t tokens[LENGTH];
     fill(tokens, 0);
     engine e = open_engine(model, threads, &options);
@@ -100,24 +101,26 @@ static void whole(ig_model *model, int threads, int64_t chunk, const char *cache
 static void one_by_one(ig_model *model, const char *cache, float *out) {
     int32_t tokens[LENGTH];
     fill(tokens, 0);
-    engine e = open_engine(model, 1, &(ig_session_options){.cache_k = cache, .cache_v = cache});
+    engine e =
+        open_engine(model, 1, &(ig_session_options){.cache_type_k = cache, .cache_type_v = cache});
     for (int i = 0; i < LENGTH; i++) feed(&e, 0, tokens + i, 1, out);
     close_engine(&e);
 }
 
 /* Rows of three other sequences go beside each of ours, in an order that changes. */
 static void among_others(ig_model *model, const char *cache, float *out) {
-    const ig_session_options options = {.sequences = 4, .cache_k = cache, .cache_v = cache};
+    const ig_session_options options = {
+        .n_sequences = 4, .cache_type_k = cache, .cache_type_v = cache};
     int32_t tokens[4][LENGTH];
     for (int s = 0; s < 4; s++) fill(tokens[s], (s + 2) % 4); /* ours is sequence 2 */
     engine e = open_engine(model, 2, &options);
-    ig_session_row rows[4 * LENGTH];
+    ig_session_token rows[4 * LENGTH];
     for (int at = 0; at < LENGTH;) {
         const int n = at % 3 == 0 ? 1 : at % 3 == 1 ? 2 : 20; /* all the classes */
         int count = 0;
         for (int i = at; i < at + n && i < LENGTH; i++)
             for (int s = 0; s < 4; s++)
-                rows[count++] = (ig_session_row){.sequence = s, .token = tokens[s][i]};
+                rows[count++] = (ig_session_token){.sequence = s, .id = tokens[s][i]};
         at += n;
         if (at >= LENGTH) rows[count - 2].logits = out;
         OK(ig_session_run(e.session, rows, count));
@@ -146,7 +149,7 @@ static void check_model(const char *name, ig_dtype type, const char *cache) {
     ig_model_release(model);
 }
 
-static void logits_do_not_depend_on_threads_chunks_or_neighbours(void **state) {
+static void logits_do_not_depend_on_threads_chunks_or_neighbors(void **state) {
     (void)state;
     static const char *const caches[] = {"f16", "f32", "q8_0"};
     size_t n = 0;
@@ -164,7 +167,7 @@ static void logits_do_not_depend_on_threads_chunks_or_neighbours(void **state) {
         check_model(others[i], IG_Q4_K, "f16");
 }
 
-static void logits_do_not_depend_on_threads_chunks_or_neighbours_for_any_type(void **state) {
+static void logits_do_not_depend_on_threads_chunks_or_neighbors_for_any_type(void **state) {
     (void)state;
     static const ig_dtype types[] = {IG_F32,  IG_BF16,   IG_Q4_0,   IG_Q4_1, IG_Q5_0,
                                      IG_Q5_1, IG_Q8_0,   IG_Q2_K,   IG_Q3_K, IG_Q5_K,
@@ -173,13 +176,13 @@ static void logits_do_not_depend_on_threads_chunks_or_neighbours_for_any_type(vo
         check_model("llama", types[i], NULL);
 }
 
-/* So many texts that grow together, each as if it were alone. */
-static void logits_do_not_depend_on_how_many_grow_together(void **state) {
+/* N sequences decoded together, each as if it were alone. */
+static void logits_do_not_depend_on_the_number_of_sequences_in_a_batch(void **state) {
     (void)state;
     enum { MOST = 50, TOKENS = 2 };
     static float want[MOST][VOCABULARY], got[MOST][VOCABULARY];
     ig_model *model = load("llama", IG_Q5_K);
-    engine e = open_engine(model, 2, &(ig_session_options){.sequences = MOST});
+    engine e = open_engine(model, 2, &(ig_session_options){.n_sequences = MOST});
     int32_t tokens[LENGTH];
     for (int s = 0; s < MOST; s++) {
         fill(tokens, s);
@@ -187,11 +190,11 @@ static void logits_do_not_depend_on_how_many_grow_together(void **state) {
         OK(ig_session_truncate(e.session, s, 0));
     }
     for (int count = 2; count <= MOST; count += EVERY) {
-        ig_session_row rows[MOST];
+        ig_session_token rows[MOST];
         for (int i = 0; i < TOKENS; i++) {
             for (int s = 0; s < count; s++) {
                 fill(tokens, s);
-                rows[s] = (ig_session_row){.sequence = s, .token = tokens[i], .logits = got[s]};
+                rows[s] = (ig_session_token){.sequence = s, .id = tokens[i], .logits = got[s]};
             }
             OK(ig_session_run(e.session, rows, count));
         }
@@ -202,7 +205,7 @@ static void logits_do_not_depend_on_how_many_grow_together(void **state) {
     ig_model_release(model);
 }
 
-/* Steps of attention in a plan that compute so many rows. */
+/* Steps of attention in a plan that compute `rows` rows. */
 static int attentions_of(const ig_plan *plan, int64_t rows) {
     int count = 0;
     for (uint32_t i = 0; i < plan->n_steps; i++)
@@ -216,7 +219,7 @@ static void check_last_layer(ig_model *model, int64_t chunk, uint32_t plans) {
     int32_t tokens[LENGTH];
     float logits[VOCABULARY];
     int all = 0, one = 0;
-    engine e = open_engine(model, 1, &(ig_session_options){.chunk = chunk});
+    engine e = open_engine(model, 1, &(ig_session_options){.ubatch = chunk});
     const int64_t layers = e.adapter->config.n_layers;
     fill(tokens, 0);
     feed(&e, 0, tokens, LENGTH, logits);
@@ -245,12 +248,12 @@ static void rows_are_handed_hidden_states_where_a_session_is_made_for_them(void 
     static float logits[VOCABULARY], got[LENGTH][WIDTH];
     ig_model *model = load("llama", IG_Q4_0);
     engine plain = open_engine(model, 1, NULL),
-           e = open_engine(model, 1, &(ig_session_options){.hidden = true, .chunk = 30});
-    ig_session_row rows[LENGTH];
+           e = open_engine(model, 1, &(ig_session_options){.hidden = true, .ubatch = 30});
+    ig_session_token rows[LENGTH];
     int32_t tokens[LENGTH];
     fill(tokens, 0);
     for (int i = 0; i < LENGTH; i++)
-        rows[i] = (ig_session_row){.token = tokens[i], .hidden = i % 40 > 10 ? got[i] : NULL};
+        rows[i] = (ig_session_token){.id = tokens[i], .hidden = i % 40 > 10 ? got[i] : NULL};
     OK(ig_session_run(e.session, rows, LENGTH));
     for (int i = 0; i < LENGTH; i++) {
         feed(&plain, 0, tokens + i, 1, logits);
@@ -259,7 +262,7 @@ static void rows_are_handed_hidden_states_where_a_session_is_made_for_them(void 
     }
     const ig_generate_options options = {.session = e.session, .sequence = 0};
     assert_fails(ig_adapter_generate(e.adapter, &options, NULL), IG_ERR_ARGUMENT,
-                 "the session hands out hidden states, not logits");
+                 "the session returns hidden states, not logits");
     close_engine(&plain);
     close_engine(&e);
     ig_model_release(model);
@@ -282,10 +285,10 @@ static void contexts_share_one_set_of_weights(void **state) {
     close_engine(&b);
 }
 
-static void a_sequence_that_forgot_goes_on_as_if_it_had_never_known(void **state) {
+static void a_sequence_that_forgot_continues_as_if_it_had_never_known(void **state) {
     (void)state;
     ig_model *model = load("llama", IG_F16);
-    engine e = open_engine(model, 1, &(ig_session_options){.sequences = 2});
+    engine e = open_engine(model, 1, &(ig_session_options){.n_sequences = 2});
     static float want[VOCABULARY], got[VOCABULARY];
     int32_t tokens[LENGTH], other[LENGTH];
     fill(tokens, 1);
@@ -305,7 +308,7 @@ static void a_sequence_that_forgot_goes_on_as_if_it_had_never_known(void **state
 static void a_fork_shares_what_was_and_parts_from_there(void **state) {
     (void)state;
     ig_model *model = load("qwen3", IG_F16);
-    engine e = open_engine(model, 1, &(ig_session_options){.sequences = 3});
+    engine e = open_engine(model, 1, &(ig_session_options){.n_sequences = 3});
     static float want[2][VOCABULARY], got[2][VOCABULARY];
     int32_t tokens[LENGTH], tails[2][LENGTH];
     fill(tokens, 1);
@@ -332,7 +335,7 @@ static void a_saved_sequence_comes_back_with_its_bits(void **state) {
     make_path(path, sizeof path, "state");
     ig_model *model = load("llama", IG_F16);
     for (size_t c = 0; c < sizeof caches / sizeof caches[0]; c++) {
-        const ig_session_options options = {.cache_k = caches[c], .cache_v = caches[c]};
+        const ig_session_options options = {.cache_type_k = caches[c], .cache_type_v = caches[c]};
         static float want[VOCABULARY], got[VOCABULARY];
         int32_t tokens[LENGTH];
         fill(tokens, 1);
@@ -391,11 +394,12 @@ static void a_state_that_does_not_fit_is_refused_and_nothing_changes(void **stat
     engine o = open_engine(other, 1, NULL);
     assert_fails(ig_session_load(o.session, 0, path), IG_ERR_ARGUMENT, "another model");
     close_engine(&o);
-    o = open_engine(model, 1, &(ig_session_options){.cache_k = "f32"});
+    o = open_engine(model, 1, &(ig_session_options){.cache_type_k = "f32"});
     assert_fails(ig_session_load(o.session, 0, path), IG_ERR_ARGUMENT, "a cache of f16 and f16");
     close_engine(&o);
     o = open_engine(model, 1, &(ig_session_options){.ctx_len = 19});
-    assert_fails(ig_session_load(o.session, 0, path), IG_ERR_ARGUMENT, "20 tokens, the context 19");
+    assert_fails(ig_session_load(o.session, 0, path), IG_ERR_ARGUMENT,
+                 "20 tokens, but the context is 19");
     close_engine(&o);
     close_engine(&e);
     unlink(path);
@@ -409,7 +413,7 @@ static void a_state_that_does_not_fit_is_refused_and_nothing_changes(void **stat
 static void rows_that_cannot_be_are_refused_with_their_numbers(void **state) {
     (void)state;
     ig_model *model = load("llama", IG_F16);
-    engine e = open_engine(model, 1, &(ig_session_options){.sequences = 2, .ctx_len = 40});
+    engine e = open_engine(model, 1, &(ig_session_options){.n_sequences = 2, .ctx_len = 40});
     int32_t tokens[LENGTH];
     fill(tokens, 1);
     feed(&e, 0, tokens, 30, NULL);
@@ -417,7 +421,7 @@ static void rows_that_cannot_be_are_refused_with_their_numbers(void **state) {
                  "11 tokens do not fit: the context has 40, of which 30 are taken");
     assert_fails(ig_session_feed(e.session, 2, tokens, 1, NULL), IG_ERR_ARGUMENT,
                  "sequence 2; there are 2");
-    const ig_session_row rows[] = {{.token = 1}, {.sequence = 1, .token = VOCABULARY}};
+    const ig_session_token rows[] = {{.id = 1}, {.sequence = 1, .id = VOCABULARY}};
     assert_fails(ig_session_run(e.session, rows, 2), IG_ERR_ARGUMENT, "token 320 is not below 320");
     assert_fails(ig_session_run(e.session, rows, 0), IG_ERR_ARGUMENT, "no tokens");
     assert_int_equal(ig_session_length(e.session, 0), 30);
@@ -430,9 +434,9 @@ static void rows_that_cannot_be_are_refused_with_their_numbers(void **state) {
         const char *words;
     } bad[] = {
         {{.ctx_len = 129}, "a context of 129: the model was made for 1 to 128"},
-        {{.sequences = -1}, "-1 sequences"},
-        {{.chunk = 5000}, "chunks of 5000 rows"},
-        {{.cache_k = "q4_0"}, "cache type q4_0: there are f16, f32 and q8_0"},
+        {{.n_sequences = -1}, "-1 sequences"},
+        {{.ubatch = 5000}, "chunks of 5000 rows"},
+        {{.cache_type_k = "q4_0"}, "cache type q4_0: there are f16, f32 and q8_0"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_fails(ig_session_create(e.adapter, &bad[i].options, &none), IG_ERR_ARGUMENT,
@@ -451,7 +455,7 @@ static void a_cancelled_run_leaves_the_sequences_as_they_were(void **state) {
     engine e = {0};
     OK(ig_ctx_create(&(ig_ctx_options){.cancel = cancel_at_once, .user = &cancel}, &e.ctx));
     OK(ig_adapter_from_model(e.ctx, model, &e.adapter));
-    OK(ig_session_create(e.adapter, &(ig_session_options){.chunk = 16}, &e.session));
+    OK(ig_session_create(e.adapter, &(ig_session_options){.ubatch = 16}, &e.session));
     static float want[VOCABULARY], got[VOCABULARY];
     int32_t tokens[LENGTH];
     fill(tokens, 1);
@@ -506,13 +510,13 @@ static void the_last_page_is_the_last(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logits_do_not_depend_on_threads_chunks_or_neighbours),
-        cmocka_unit_test(logits_do_not_depend_on_threads_chunks_or_neighbours_for_any_type),
-        cmocka_unit_test(logits_do_not_depend_on_how_many_grow_together),
+        cmocka_unit_test(logits_do_not_depend_on_threads_chunks_or_neighbors),
+        cmocka_unit_test(logits_do_not_depend_on_threads_chunks_or_neighbors_for_any_type),
+        cmocka_unit_test(logits_do_not_depend_on_the_number_of_sequences_in_a_batch),
         cmocka_unit_test(the_last_layer_computes_rows_whose_logits_are_asked_for),
         cmocka_unit_test(rows_are_handed_hidden_states_where_a_session_is_made_for_them),
         cmocka_unit_test(contexts_share_one_set_of_weights),
-        cmocka_unit_test(a_sequence_that_forgot_goes_on_as_if_it_had_never_known),
+        cmocka_unit_test(a_sequence_that_forgot_continues_as_if_it_had_never_known),
         cmocka_unit_test(a_fork_shares_what_was_and_parts_from_there),
         cmocka_unit_test(a_saved_sequence_comes_back_with_its_bits),
         cmocka_unit_test(a_state_that_does_not_fit_is_refused_and_nothing_changes),

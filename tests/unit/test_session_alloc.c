@@ -38,9 +38,9 @@ static ig_status open_all(run *r) {
     return ig_adapter_from_model(r->ctx, r->file, &r->adapter);
 }
 
-/* A prompt in chunks, two tokens behind it, the state into a file and from it, one token more. */
-static ig_status talk(run *r) {
-    const ig_session_options options = {.chunk = 32, .ctx_len = 128, .sequences = 2};
+/* A prompt in micro-batches, two more tokens, the state into a file and from it, one token more. */
+static ig_status converse(run *r) {
+    const ig_session_options options = {.ubatch = 32, .ctx_len = 128, .n_sequences = 2};
     int32_t tokens[PROMPT];
     for (int i = 0; i < PROMPT; i++) tokens[i] = (i * 37 + i * i) % TOKENS;
     IG_TRY(ig_session_create(r->adapter, &options, &r->session));
@@ -94,7 +94,7 @@ static void let_each_fail(void **state, const char *model, ig_status (*work)(run
 }
 
 static void every_allocation_of_a_session_may_fail(void **state) {
-    let_each_fail(state, "llama", talk);
+    let_each_fail(state, "llama", converse);
 }
 
 static void every_allocation_of_an_embedding_may_fail(void **state) {

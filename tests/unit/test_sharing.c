@@ -18,13 +18,13 @@ static const ig_desc row_of_4 = {IG_F32, {1, {4}}};
 static void hold_a_row(ig_ctx *ctx, trail *t) {
     ig_tensor *w = ramp(ctx, IG_SHAPE(3, 4), 1, 1), *x = ramp(ctx, IG_SHAPE(3, 4), 0, 0.25);
     ig_tensor *row = ig_tensor_retain(ig_slice(w, 0, 1, 2)); /* [1,4] */
-    must(ig_step_end(ctx));
+    must(ig_ctx_step_end(ctx));
     for (int i = 0; i < TIMES; i++) {
         must(ig_tensor_fill_uniform(x, -1, 1));
         ig_tensor *before = ig_copy(row);
         must(ig_accumulate(w, ig_mul(x, row)));
         ig_tensor *after = ig_copy(row);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_tensor(t, before);
         trail_put_tensor(t, after);
         trail_put_tensor(t, row);
@@ -50,7 +50,7 @@ static void look_through_an_old_view(ig_ctx *ctx, trail *t) {
         ig_tensor *before = ig_neg(row), *far = ig_neg(other);
         must(ig_accumulate(w, x));
         ig_tensor *after = ig_neg(row);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_tensor(t, before);
         trail_put_tensor(t, after);
         trail_put_tensor(t, far);
@@ -77,7 +77,7 @@ static void write_parts_read_the_whole(ig_ctx *ctx, trail *t) {
         ig_tensor *between = ig_tanh(all);
         must(ig_assign(part[1], ig_neg(part[0])));
         ig_tensor *after = sum_all(ig_mul(all, between));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_tensor(t, before);
         trail_put_tensor(t, between);
         trail_put_item(t, after);
@@ -105,7 +105,7 @@ static void reach_in_by_another_name(ig_ctx *ctx, trail *t) {
         if (i % 4 == 2) must(ig_tensor_fill_uniform(part, -1, 1)); /* y has seen the old bytes */
         must(ig_accumulate(all, ig_mul(x, y)));
         if (i % 4 == 3) trail_put_tensor(t, part); /* and this sees the new ones */
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_tensor(t, y);
     }
     trail_put_tensor(t, all);
@@ -127,7 +127,7 @@ static void write_in_the_first_step(ig_ctx *ctx, trail *t) {
         if (i < 4) must(ig_tensor_fill_uniform(w, -1, 1));
         ig_tensor *z = ig_add(w, x);
         must(ig_assign(w, ig_scale(z, 0.5, 0.1)));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, y);
     }
     trail_put_tensor(t, w);
@@ -141,7 +141,7 @@ static void a_write_in_the_recorded_step_does_no_harm_to_later_ones(void **state
 }
 
 /* Wrapped memory may be another piece at every step, and change between steps. */
-static void wrap_anew_every_step(ig_ctx *ctx, trail *t) {
+static void wrap_again_every_step(ig_ctx *ctx, trail *t) {
     float memory[TIMES][6];
     ig_tensor *w = parameter(ctx, IG_SHAPE(3, 2), "w");
     for (int i = 0; i < TIMES; i++) {
@@ -152,7 +152,7 @@ static void wrap_anew_every_step(ig_ctx *ctx, trail *t) {
         ig_tensor *loss = sum_all(ig_tanh(ig_matmul(x, w)));
         ig_tensor_zero_grad(w);
         must(ig_backward(loss));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, loss);
         trail_put_tensor(t, ig_tensor_grad(w));
         ig_tensor_release(x);
@@ -162,9 +162,9 @@ static void wrap_anew_every_step(ig_ctx *ctx, trail *t) {
 
 static void wrapped_inputs_may_be_others_every_step(void **state) {
     (void)state;
-    must_be_the_same_in_all_modes(wrap_anew_every_step);
+    must_be_the_same_in_all_modes(wrap_again_every_step);
     trail t = {0};
-    const ig_counters c = play((setting){IG_MODE_COMPILED, NULL, 1}, wrap_anew_every_step, &t);
+    const ig_counters c = play((setting){IG_MODE_COMPILED, NULL, 1}, wrap_again_every_step, &t);
     assert_int_equal(c.records, 1);
     assert_int_equal(c.replays, TIMES - 1);
     trail_free(&t);
@@ -192,7 +192,7 @@ static void let_go_early(ig_ctx *ctx, trail *t) {
         must(ig_backward(loss));
         for (int k = 0; k < 5; k++) /* others take the places of those that went */
             ig_tensor_release(ramp(ctx, IG_SHAPE(2, 2), 100, 1));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, loss);
         trail_put_tensor(t, ig_tensor_grad(w));
         assert_true(memory[i][0] == -1e30f); /* it went with the step at the latest */
@@ -221,7 +221,7 @@ static void let_a_parameter_go_early(ig_ctx *ctx, trail *t) {
             w = parameter(ctx, IG_SHAPE(3, 2), "w");
         }
         must(ig_assign(x, ig_scale(x, 0.9, 0)));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, loss);
     }
     ig_tensor_release(w);
@@ -286,7 +286,7 @@ static void train_own(ig_ctx *ctx, trail *t, own_op *o, uint32_t id, int steps) 
         must(ig_backward(loss));
         ig_tensor *noise = sum_all(ig_dropout(x, 0.5)); /* drawn after those of the backward */
         must(ig_accumulate(w, ig_scale(ig_tensor_grad(w), 0.1, 0)));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         trail_put_item(t, loss);
         trail_put_item(t, noise);
         if (o->factor) must(ig_tensor_fill_uniform(o->factor, 0, 1));
@@ -336,7 +336,7 @@ static void change_the_shape_rule(ig_ctx *ctx, trail *t) {
         ig_custom(ctx, id, &from, 1, &y);
         trail_put(t, (double)ig_tensor_desc(y).shape.dim[0]);
         trail_put_item(t, sum_all(y));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
     }
     ig_tensor_release(x);
 }
@@ -357,7 +357,7 @@ static void flush_beside_steps(ig_ctx *ctx, trail *t) {
     for (int i = 0; i < TIMES; i++) {
         must(ig_tensor_fill_uniform(x, -1, 1));
         ig_tensor *y = ig_matmul(x, b), *sum = sum_all(ig_tanh(y));
-        if (i % 4 == 2) must(ig_step_end(ctx)); /* between two steps, */
+        if (i % 4 == 2) must(ig_ctx_step_end(ctx)); /* between two steps, */
         must(ig_batch_begin(batch));
         must(ig_dispatch(batch, "matmul", NULL, (ig_tensor *[]){a, x}, 2, &c, 1));
         must(
@@ -365,7 +365,7 @@ static void flush_beside_steps(ig_ctx *ctx, trail *t) {
         if (i % 2 == 0) must(ig_batch_flush(batch)); /* or in the middle of one */
         if (i % 4 == 2) trail_put_item(t, sum);
         ig_tensor *z = sum_all(ig_mul(b, b));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         if (i % 4 != 2) trail_put_item(t, sum);
         trail_put_item(t, z);
     }
@@ -390,7 +390,7 @@ static void look_at_mapped_bytes(ig_ctx *ctx, trail *t) {
         must(ig_accumulate(w, y));
         bytes = ig_tensor_map(w);
         for (int j = 0; j < 6; j++) trail_put(t, (double)bytes[j]);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
     }
     ig_tensor_release(x);
     ig_tensor_release(w);

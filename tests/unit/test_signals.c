@@ -1,16 +1,16 @@
-/* Signals: a mapped file that somebody shortens is a sentence and exit code 3, not a crash. */
+/* Signals: a mapped file that gets truncated is an error message and exit code 3, not a crash. */
 #include <fcntl.h>
 #include <sys/wait.h>
 
 #include "base/file.h"
 #include "check.h"
 #include "cli/app/cli.h"
-#include "cli/data.h"
 #include "cli/app/signals.h"
 #include "directory.h"
 #include "format/gguf/gguf_stream.h"
+#include "ingot/data.h"
 
-static void whoever_was_stopped_is_told_that_and_how_far_it_came(void **state) {
+static void a_stopped_call_reports_how_far_it_came(void **state) {
     (void)state;
     static const struct {
         const char *words, *told;
@@ -53,7 +53,7 @@ static void ends_with_3_and_its_name(void **state, child_fn *read_it) {
     close(pipe_ends[0]);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 3);
-    assert_non_null(strstr(said, "model.gguf: became shorter while it was read"));
+    assert_non_null(strstr(said, "model.gguf: was truncated while in use"));
 }
 
 static void read_beyond_the_end(const char *path) {
@@ -69,14 +69,14 @@ static void reading_a_file_that_became_shorter_ends_with_3_and_its_name(void **s
 }
 
 /* Reads from the file while what is made of it is written. */
-static void read_numbers(const ig_product *product, int64_t first, int64_t n, float *out) {
+static void read_numbers(const ig_gguf_output *product, int64_t first, int64_t n, float *out) {
     (void)first, (void)n, (void)out;
     read_beyond_the_end(product->source);
 }
 
-/* Quantises a tensor, as far as that comes. */
+/* Quantizes a tensor, as far as that comes. */
 static void quantize(const char *path, const char *to) {
-    const ig_product product = {
+    const ig_gguf_output product = {
         "weight", {IG_Q8_0, IG_SHAPE(1, 32)}, .read = read_numbers, .source = path};
     const ig_produce_options options = {.threads = 1, .writing = ig_signals_writing};
     ig_gguf_writer *writer = NULL;
@@ -103,7 +103,7 @@ static void what_was_made_of_it_goes_and_the_file_before_stays(void **state) {
     assert_int_equal(directory_count(state), 3); /* no .saving */
 }
 
-/* Somebody else writes there, so that it does not come to reading. */
+/* Another process writes there, so that reading is never reached. */
 static void write_too(const char *path) {
     char out[PATH_BYTES + 8];
     snprintf(out, sizeof out, "%s.out", path);
@@ -111,7 +111,7 @@ static void write_too(const char *path) {
     read_beyond_the_end(path);
 }
 
-static void what_somebody_else_writes_stays(void **state) {
+static void bytes_written_by_another_process_stay(void **state) {
     char path[PATH_BYTES];
     ig_file_writer *writer = NULL;
     must(ig_file_writer_create(&ig_heap, directory_path(state, "model.gguf.out", path), 10,
@@ -143,8 +143,9 @@ static void one_that_comes_twice_at_once_is_one(void **state) {
 
 static void read_as_text(const char *path) {
     ig_data *data = NULL;
-    ig_data_text text;
-    if (ig_data_open(&ig_heap, &path, 1, &data) != IG_OK || truncate(path, 1) != 0) _exit(99);
+    ig_string_view text;
+    const ig_data_open_options options = {.reading = ig_signals_reading};
+    if (ig_data_open(&path, 1, &options, &data) != IG_OK || truncate(path, 1) != 0) _exit(99);
     /* All but a byte is copied, and the second page is gone. */
     (void)!ig_data_sample(data, (size_t)ig_data_bytes(data) - 1, &text);
 }
@@ -157,10 +158,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(reading_a_file_that_became_shorter_ends_with_3_and_its_name),
         IN_DIRECTORY(what_was_made_of_it_goes_and_the_file_before_stays),
-        IN_DIRECTORY(what_somebody_else_writes_stays),
+        IN_DIRECTORY(bytes_written_by_another_process_stay),
         IN_DIRECTORY(text_to_train_with_is_named_too),
         cmocka_unit_test(one_that_comes_twice_at_once_is_one),
-        cmocka_unit_test(whoever_was_stopped_is_told_that_and_how_far_it_came),
+        cmocka_unit_test(a_stopped_call_reports_how_far_it_came),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

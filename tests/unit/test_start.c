@@ -34,7 +34,7 @@ static ig_status open_engine(const char *path, const ig_model_options *model,
     IG_TRY(ig_model_load(path, model, &e->model));
     IG_TRY(ig_ctx_create(ctx, &e->ctx));
     IG_TRY(ig_adapter_from_model(e->ctx, e->model, &e->adapter));
-    return ig_session_create(e->adapter, &(ig_session_options){.chunk = 32}, &e->session);
+    return ig_session_create(e->adapter, &(ig_session_options){.ubatch = 32}, &e->session);
 }
 
 static void close_engine(engine *e) {
@@ -44,7 +44,7 @@ static void close_engine(engine *e) {
     ig_model_release(e->model);
 }
 
-/* A prompt, which has two row classes, and two tokens behind it: the logits after each. */
+/* A prompt, which needs two buckets, and two more tokens: the logits after each. */
 typedef struct answer {
     float logits[3][VOCABULARY];
 } answer;
@@ -169,7 +169,7 @@ static void pages_that_were_packed_are_not_in_memory_any_more(void **state) {
 typedef struct watcher {
     ig_host host;
     char *packed;
-    uint64_t reached; /* of the weight, the last time that it was told, */
+    uint64_t reached; /* bytes of the weight in the last progress event, */
     int slices;       /* and how often it was */
 } watcher;
 
@@ -215,7 +215,7 @@ static void a_large_weight_goes_from_memory_in_slices(void **state) {
                           .progress = goes_on,
                           .pack_begin = give_memory,
                           .pack_end = is_done,
-                          .pack_reached = is_reached},
+                          .pack_consumed = is_reached},
                  .packed = packed};
     const ig_operand in = {.desc = {IG_F32, IG_SHAPE(WATCHED_ROWS, WATCHED_BYTES / 4)},
                            .stride = {WATCHED_BYTES / 4, 1},
@@ -225,8 +225,8 @@ static void a_large_weight_goes_from_memory_in_slices(void **state) {
     ig_cpu_setup setup = {0};
     setup.pack.run = (ig_cpu_kernel *)(uintptr_t)1; /* never called */
     setup.pack.pack = pack_ones;
-    setup.pack.parts = WATCHED_ROWS;
-    setup.pack.part_bytes = WATCHED_BYTES;
+    setup.pack.groups = WATCHED_ROWS;
+    setup.pack.group_bytes = WATCHED_BYTES;
     ig_cpu_pack_progress progress = {.total = sizeof packed};
     const void *out = NULL;
     must(ig_cpu_pack_weight(&w.host, &step, &setup, &progress, &out));
@@ -269,10 +269,10 @@ typedef struct stopper {
     int stop_at;
 } stopper;
 
-static void count_packing(void *user, const char *what, uint64_t done, uint64_t total) {
+static void count_packing(void *user, ig_progress_event event, uint64_t done, uint64_t total) {
     stopper *s = user;
     (void)done, (void)total;
-    s->packed += strcmp(what, "pack") == 0;
+    s->packed += event == IG_PROGRESS_PACK;
 }
 
 static bool is_over(void *user) {
@@ -315,7 +315,7 @@ static void reading_a_file_says_how_far_it_is_and_can_be_stopped(void **state) {
     ig_model *model = NULL;
     stopper s = {.stop_at = 1};
     s.packed = 1;
-    const ig_model_options options = {.no_map = true, .cancel = is_over, .user = &s};
+    const ig_model_options options = {.no_mmap = true, .cancel = is_over, .user = &s};
     refused(ig_model_load(path, &options, &model), IG_ERR_CANCELLED, "reading it was stopped");
     assert_null(model);
 }

@@ -45,7 +45,7 @@ static void equal_seeds_give_equal_bytes_and_others_do_not(void **state) {
     free(d.text);
 }
 
-static void the_last_story_is_told_to_its_end(void **state) {
+static void the_last_story_is_complete(void **state) {
     (void)state;
     for (uint64_t bytes = 0; bytes < 3000; bytes += 77) {
         corpus c = tell(1, bytes);
@@ -151,7 +151,7 @@ static void a_corpus_has_some_hundred_words(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_seeds_give_equal_bytes_and_others_do_not),
-        cmocka_unit_test(the_last_story_is_told_to_its_end),
+        cmocka_unit_test(the_last_story_is_complete),
         cmocka_unit_test(a_story_can_be_told_alone),
         cmocka_unit_test(who_takes_the_stories_can_end_it),
         cmocka_unit_test(no_two_stories_are_alike),

@@ -25,7 +25,7 @@ static ig_ctx *ctx_on(const char *device) {
 static const char *const devices[] = {"ref", "far", "cpu", "far", "simnpu", "ref"};
 enum { DEVICES = sizeof devices / sizeof devices[0], WIDTH = 8 };
 
-/* One step of training: w goes towards the identity. */
+/* One step of training: w goes toward the identity. */
 static double train(ig_ctx *ctx, ig_module *net, ig_optimizer *optimizer, ig_tensor *x) {
     ig_tensor *loss = ig_mse(ig_module_call(net, x), x);
     must(ig_backward(loss));
@@ -56,7 +56,7 @@ static void losses(bool switching, double out[4 * DEVICES]) {
     ig_ctx_destroy(ctx);
 }
 
-static void training_goes_on_with_the_same_optimiser(void **state) {
+static void training_continues_with_the_same_optimizer(void **state) {
     (void)state;
     double here[4 * DEVICES], there[4 * DEVICES];
     losses(false, here);
@@ -100,7 +100,7 @@ static void captures_and_what_is_held_of_them_go_along(void **state) {
     ig_ctx_destroy(ctx);
 }
 
-static void a_batch_is_planned_anew(void **state) {
+static void a_batch_is_planned_again(void **state) {
     (void)state;
     ig_ctx *ctx = ctx_on("cpu");
     ig_batch *batch = NULL;
@@ -124,8 +124,8 @@ static void a_device_that_does_not_open_leaves_all_as_it_was(void **state) {
     ig_ctx *ctx = ctx_on("far");
     ig_tensor *w = FLOATS(ctx, IG_SHAPE(2), 1, 2);
     must(ig_accumulate(w, w));
-    must(ig_step_end(ctx));
-    refused(ig_switch_device(ctx, "vulcan"), IG_ERR_DEVICE, "device vulcan: there is none");
+    must(ig_ctx_step_end(ctx));
+    refused(ig_switch_device(ctx, "vulcan"), IG_ERR_DEVICE, "device vulcan: no such device");
     assert_string_equal(ig_ctx_device(ctx), "far:0");
     HOLDS(w, 2, 4);
     const uint64_t before = ig_report_memory(ctx).allocated_bytes;
@@ -164,15 +164,15 @@ static void ledger_free(void *user, void *p) {
 
 enum { PROMPT = 70, PIECE = 3, PIECES = 7, TOKENS = 320 }; /* the prompt ends in the second page */
 
-typedef struct talk {
+typedef struct chat {
     ledger ledger;
     bool strict;
     ig_ctx *ctx;
     ig_adapter *adapter;
     ig_session *session;
-} talk;
+} chat;
 
-static void talk_begin(talk *t, const char *device, const char *path) {
+static void generation_begin(chat *t, const char *device, const char *path) {
     const ig_ctx_options options = {.device = device,
                                     .plugins = plugins,
                                     .no_cache = true,
@@ -180,11 +180,12 @@ static void talk_begin(talk *t, const char *device, const char *path) {
                                     .allocator = {ledger_alloc, ledger_free, &t->ledger}};
     must(ig_ctx_create(&options, &t->ctx));
     must(ig_adapter_load(t->ctx, path, &t->adapter));
-    must(ig_session_create(t->adapter, &(ig_session_options){.cache_k = "f32", .cache_v = "f32"},
+    must(ig_session_create(t->adapter,
+                           &(ig_session_options){.cache_type_k = "f32", .cache_type_v = "f32"},
                            &t->session));
 }
 
-static void talk_end(talk *t) {
+static void generation_end(chat *t) {
     ig_session_destroy(t->session);
     ig_adapter_destroy(t->adapter);
     ig_ctx_destroy(t->ctx);
@@ -192,7 +193,7 @@ static void talk_end(talk *t) {
 }
 
 /* The next tokens of one text, which is always the same. */
-static void feed(talk *t, int64_t count, float *logits) {
+static void feed(chat *t, int64_t count, float *logits) {
     int32_t tokens[PROMPT];
     const int64_t begin = ig_session_length(t->session, 0);
     for (int64_t i = 0; i < count; i++) tokens[i] = (int32_t)((begin + i) * 37 % TOKENS);
@@ -231,11 +232,11 @@ static void a_session_goes_on_elsewhere_with_its_pages(void **state) {
     const char *const to[PIECES] = {
         "cpu", "ref", "simnpu", "far", "simnpu", "cpu", vulkan ? "vulkan" : "ref"};
     make_model(path);
-    talk stays = {0}, moves = {0};
-    talk_begin(&stays, "ref", path);
+    chat stays = {0}, moves = {0};
+    generation_begin(&stays, "ref", path);
     feed(&stays, PROMPT, got);
     for (int i = 0; i < PIECES; i++) feed(&stays, PIECE, want[i]);
-    talk_begin(&moves, "cpu", path);
+    generation_begin(&moves, "cpu", path);
     feed(&moves, PROMPT, got);
     for (int i = 0; i < PIECES; i++) {
         must(ig_switch_device(moves.ctx, to[i]));
@@ -245,8 +246,8 @@ static void a_session_goes_on_elsewhere_with_its_pages(void **state) {
         if (!(apart(want[i], got) <= tolerance))
             fail_msg("%s: %g apart", to[i], apart(want[i], got));
     }
-    talk_end(&moves);
-    talk_end(&stays);
+    generation_end(&moves);
+    generation_end(&stays);
     unlink(path);
 }
 
@@ -257,8 +258,8 @@ static void memory_of_the_devices_between_is_given_back(void **state) {
     float logits[TOKENS];
     char path[] = "/tmp/ingot-switch-XXXXXX";
     make_model(path);
-    talk t = {0};
-    talk_begin(&t, "cpu", path);
+    chat t = {0};
+    generation_begin(&t, "cpu", path);
     feed(&t, PROMPT, logits);
     uint64_t settled = 0, allocated = 0;
     for (int round = 0; round < 3; round++) {
@@ -279,7 +280,7 @@ static void memory_of_the_devices_between_is_given_back(void **state) {
             assert_true(there.peak_bytes >= there.allocated_bytes);
         }
     }
-    talk_end(&t);
+    generation_end(&t);
     unlink(path);
 }
 
@@ -289,9 +290,9 @@ static void plans_that_cannot_be_made_leave_the_session_where_it_is(void **state
     static float want[TOKENS], got[TOKENS];
     char path[] = "/tmp/ingot-switch-XXXXXX";
     make_model(path);
-    talk stays = {.strict = true}, tries = {.strict = true};
-    talk_begin(&stays, "cpu", path);
-    talk_begin(&tries, "cpu", path);
+    chat stays = {.strict = true}, tries = {.strict = true};
+    generation_begin(&stays, "cpu", path);
+    generation_begin(&tries, "cpu", path);
     feed(&stays, PROMPT, want);
     feed(&tries, PROMPT, got);
     const uint64_t bytes = tries.ledger.bytes;
@@ -303,8 +304,8 @@ static void plans_that_cannot_be_made_leave_the_session_where_it_is(void **state
     feed(&stays, PIECE, want);
     feed(&tries, PIECE, got);
     assert_memory_equal(got, want, sizeof got);
-    talk_end(&tries);
-    talk_end(&stays);
+    generation_end(&tries);
+    generation_end(&stays);
     unlink(path);
 }
 
@@ -324,8 +325,7 @@ static void train_llm(bool switching, double losses[STEPS]) {
     must(ig_adapter_create(ctx, "llm", &config, &a));
     for (int i = 0; i < STEPS; i++) {
         if (switching && i % 3 == 0) must(ig_switch_device(ctx, to[i / 3]));
-        must(
-            ig_adapter_train(a, tokens, BATCH, CTX, &(ig_train_options){.rate = 1e-2}, &losses[i]));
+        must(ig_adapter_train(a, tokens, BATCH, CTX, &(ig_train_options){.lr = 1e-2}, &losses[i]));
         assert_int_equal(ig_adapter_steps(a), i + 1);
     }
     ig_adapter_destroy(a);
@@ -345,9 +345,9 @@ static void a_model_learns_on_with_its_moments_and_step_count(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(training_goes_on_with_the_same_optimiser),
+        cmocka_unit_test(training_continues_with_the_same_optimizer),
         cmocka_unit_test(captures_and_what_is_held_of_them_go_along),
-        cmocka_unit_test(a_batch_is_planned_anew),
+        cmocka_unit_test(a_batch_is_planned_again),
         cmocka_unit_test(a_device_that_does_not_open_leaves_all_as_it_was),
         cmocka_unit_test(a_session_goes_on_elsewhere_with_its_pages),
         cmocka_unit_test(memory_of_the_devices_between_is_given_back),

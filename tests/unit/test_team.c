@@ -1,5 +1,5 @@
 /*
- * The team of threads: every thread runs once a round, and nobody passes a barrier too early.
+ * The team of threads: every thread runs once a round, and none passes a barrier too early.
  *
  * The sums here are exact only if each barrier orders all that was written before it; memory that
  * threads hand each other is plain, so a thread sanitizer sees a barrier that does not.
@@ -90,7 +90,7 @@ static void pass_on_alone(uint64_t at[MOST], uint32_t threads) {
     }
 }
 
-static void a_barrier_lets_nobody_pass_before_all_have_come(void **state) {
+static void no_thread_passes_a_barrier_before_all_have_arrived(void **state) {
     (void)state;
     for (int s = 0; s < SIZES; s++) {
         relay r = {.team = team_of(sizes[s])};
@@ -192,7 +192,7 @@ static void without_memory_there_is_no_team(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_thread_runs_once_in_every_round),
-        cmocka_unit_test(a_barrier_lets_nobody_pass_before_all_have_come),
+        cmocka_unit_test(no_thread_passes_a_barrier_before_all_have_arrived),
         cmocka_unit_test(chunks_that_threads_claim_are_done_once),
         cmocka_unit_test(a_team_may_go_without_having_run),
         cmocka_unit_test(teams_come_and_go_hundreds_of_times),

@@ -1,12 +1,12 @@
-/* Tokenizers: what is encoded comes back, what is learnt is what counting by hand gives, and
+/* Tokenizers: what is encoded comes back, what is learned is what counting by hand gives, and
  * nothing that a file says about one is believed unseen. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "text/tokenizer/tokenizer.h"
 #include "base/utf8.h"
 #include "text/tokenizer/bpe_words.h"
+#include "text/tokenizer/tokenizer.h"
 #include "unit/meter.h"
 
 static const char sample[] =
@@ -18,10 +18,11 @@ static const char *const kinds[] = {"byte", "char", "bpe"};
 enum { KINDS = 3, MERGES = 60 };
 
 static ig_tokenizer *learn(const char *kind, const char *text, size_t bytes, int32_t merges) {
-    const ig_tokenizer_data data = {text, bytes};
+    const ig_string_view data = {text, bytes};
     ig_tokenizer *t = NULL;
-    must(ig_tokenizer_create(
-        &ig_heap, kind, &(ig_tokenizer_options){.data = &data, .n_data = 1, .merges = merges}, &t));
+    must(ig_tokenizer_train(&ig_heap, kind,
+                            &(ig_tokenizer_training){.data = &data, .n_data = 1, .merges = merges},
+                            &t));
     return t;
 }
 
@@ -48,14 +49,14 @@ static void described_as(const ig_tokenizer *t, const char *want) {
 
 /* The ids in memory that is just large enough, so that a sanitizer sees any excess. */
 static int32_t *encode(const ig_tokenizer *t, const char *text, size_t bytes, size_t *n_ids) {
-    ig_ids all = {.allocator = &ig_heap};
-    must(ig_tokenizer_encode(t, text, bytes, 0, &all));
+    ig_tokens all = {.allocator = &ig_heap};
+    must(ig_tokenize(t, text, bytes, 0, &all));
     *n_ids = all.count;
     assert_true(*n_ids <= bytes);
     int32_t *ids = malloc(*n_ids * sizeof *ids + 1);
     if (*n_ids) memcpy(ids, all.at, *n_ids * sizeof *ids);
-    ig_ids_deinit(&all);
-    for (size_t i = 0; i < *n_ids; i++) assert_in_range(ids[i], 0, ig_tokenizer_vocabulary(t) - 1);
+    ig_tokens_deinit(&all);
+    for (size_t i = 0; i < *n_ids; i++) assert_in_range(ids[i], 0, ig_tokenizer_vocab_size(t) - 1);
     return ids;
 }
 
@@ -63,7 +64,7 @@ static void comes_back(const ig_tokenizer *t, const char *text, size_t bytes) {
     size_t n_ids;
     int32_t *ids = encode(t, text, bytes, &n_ids);
     char *back = malloc(bytes + 1);
-    assert_int_equal(ig_tokenizer_decode(t, ids, n_ids, 0, back, bytes), bytes);
+    assert_int_equal(ig_detokenize(t, ids, n_ids, 0, back, bytes), bytes);
     assert_memory_equal(back, text, bytes);
     free(back);
     free(ids);
@@ -173,8 +174,8 @@ static void without_data_there_is_still_a_tokenizer(void **state) {
     const int32_t vocabularies[KINDS] = {256, 1, 256};
     for (int k = 0; k < KINDS; k++) {
         ig_tokenizer *t = NULL;
-        must(ig_tokenizer_create(&ig_heap, kinds[k], NULL, &t));
-        assert_int_equal(ig_tokenizer_vocabulary(t), vocabularies[k]);
+        must(ig_tokenizer_train(&ig_heap, kinds[k], NULL, &t));
+        assert_int_equal(ig_tokenizer_vocab_size(t), vocabularies[k]);
         size_t n_ids;
         int32_t *ids = encode(t, "abc", 3, &n_ids);
         assert_int_equal(n_ids, 3);
@@ -216,14 +217,14 @@ static void characters_are_sorted_and_all_others_are_one(void **state) {
     (void)state;
     ig_tokenizer *t = learn("char", "ba\xE2\x82\xAC b\xFF", 8, 0);
     described_as(t, "{\"kind\":\"char\",\"symbols\":[32,97,98,8364,1114367]}");
-    assert_int_equal(ig_tokenizer_vocabulary(t), 6);
+    assert_int_equal(ig_tokenizer_vocab_size(t), 6);
     size_t n_ids;
     int32_t *ids = encode(t, "b\xE2\x82\xACz\xC3\xA9\xFF\xFE", 9, &n_ids);
     const int32_t want[] = {2, 3, 5, 5, 4, 5};
     assert_int_equal(n_ids, 6);
     assert_memory_equal(ids, want, sizeof want);
     char back[32];
-    const size_t bytes = ig_tokenizer_decode(t, ids, n_ids, 0, back, sizeof back);
+    const size_t bytes = ig_detokenize(t, ids, n_ids, 0, back, sizeof back);
     assert_int_equal(bytes, 14);
     assert_memory_equal(back, "b\xE2\x82\xAC\xEF\xBF\xBD\xEF\xBF\xBD\xFF\xEF\xBF\xBD", 14);
     free(ids);
@@ -244,9 +245,9 @@ static void too_many_different_characters_are_refused(void **state) {
         bytes += sizeof four;
     }
     ig_tokenizer *t = NULL;
-    const ig_tokenizer_data data = {text, bytes};
-    refused(ig_tokenizer_create(&ig_heap, "char",
-                                &(ig_tokenizer_options){.data = &data, .n_data = 1}, &t),
+    const ig_string_view data = {text, bytes};
+    refused(ig_tokenizer_train(&ig_heap, "char",
+                               &(ig_tokenizer_training){.data = &data, .n_data = 1}, &t),
             IG_ERR_ARGUMENT, "70000 different symbols, at most 65535");
     assert_null(t);
     free(text);
@@ -256,7 +257,8 @@ static void too_many_different_characters_are_refused(void **state) {
 
 enum { SLOW_WORDS = 1024 };
 
-/* All words of a text with their ids, and the merges found by counting all pairs anew each time. */
+/* All words of a text with their ids, and the merges found by counting all pairs again each time.
+ */
 typedef struct slow {
     int ids[SLOW_WORDS][IG_WORD_BYTES];
     int lengths[SLOW_WORDS];
@@ -347,12 +349,12 @@ static void equal_counts_are_merged_by_ids(void **state) {
 
 static void merges_do_not_cross_words_or_parts(void **state) {
     (void)state;
-    const ig_tokenizer_data data[] = {{"ab", 2}, {"cd", 2}, {"", 0}, {"ab", 2}, {"cd", 2}};
+    const ig_string_view data[] = {{"ab", 2}, {"cd", 2}, {"", 0}, {"ab", 2}, {"cd", 2}};
     ig_tokenizer *t = NULL;
-    must(ig_tokenizer_create(&ig_heap, "bpe", &(ig_tokenizer_options){.data = data, .n_data = 5},
-                             &t));
+    must(ig_tokenizer_train(&ig_heap, "bpe", &(ig_tokenizer_training){.data = data, .n_data = 5},
+                            &t));
     described_as(t, "{\"kind\":\"bpe\",\"merges\":[[97,98],[99,100]]}");
-    assert_int_equal(ig_tokenizer_vocabulary(t), 258);
+    assert_int_equal(ig_tokenizer_vocab_size(t), 258);
     ig_tokenizer_destroy(t);
 
     t = learn("bpe", "1a1a1a1a", 8, 10);
@@ -360,16 +362,16 @@ static void merges_do_not_cross_words_or_parts(void **state) {
     ig_tokenizer_destroy(t);
 }
 
-static void a_number_of_merges_that_is_none_is_refused(void **state) {
+static void an_invalid_number_of_merges_is_refused(void **state) {
     (void)state;
     ig_tokenizer *t = NULL;
-    refused(ig_tokenizer_create(&ig_heap, "bpe", &(ig_tokenizer_options){.merges = -1}, &t),
+    refused(ig_tokenizer_train(&ig_heap, "bpe", &(ig_tokenizer_training){.merges = -1}, &t),
             IG_ERR_ARGUMENT, "-1 merges, 1 to 65280");
-    refused(ig_tokenizer_create(&ig_heap, "bpe", &(ig_tokenizer_options){.merges = 65281}, &t),
+    refused(ig_tokenizer_train(&ig_heap, "bpe", &(ig_tokenizer_training){.merges = 65281}, &t),
             IG_ERR_ARGUMENT, "65281 merges, 1 to 65280");
-    const ig_tokenizer_data data = {sample, SIZE_MAX};
-    refused(ig_tokenizer_create(&ig_heap, "bpe",
-                                &(ig_tokenizer_options){.data = &data, .n_data = 1}, &t),
+    const ig_string_view data = {sample, SIZE_MAX};
+    refused(ig_tokenizer_train(&ig_heap, "bpe",
+                               &(ig_tokenizer_training){.data = &data, .n_data = 1}, &t),
             IG_ERR_ARGUMENT, "bytes to learn from, at most 1073741824");
     assert_null(t);
 }
@@ -377,7 +379,7 @@ static void a_number_of_merges_that_is_none_is_refused(void **state) {
 static void an_unknown_kind_lists_the_known(void **state) {
     (void)state;
     ig_tokenizer *t = NULL;
-    refused(ig_tokenizer_create(&ig_heap, "bites", NULL, &t), IG_ERR_ARGUMENT,
+    refused(ig_tokenizer_train(&ig_heap, "bites", NULL, &t), IG_ERR_ARGUMENT,
             "tokenizer 'bites': must be one of byte, char, bpe");
     assert_null(t);
 }
@@ -395,19 +397,19 @@ static bool watch(void *user, uint64_t done, uint64_t total) {
 
 static void learning_says_how_far_it_is_and_can_be_stopped(void **state) {
     (void)state;
-    const ig_tokenizer_data data = {sample, strlen(sample)};
+    const ig_string_view data = {sample, strlen(sample)};
     watcher w = {0};
-    ig_tokenizer_options options = {
+    ig_tokenizer_training options = {
         .data = &data, .n_data = 1, .merges = MERGES, .progress = watch, .user = &w};
     ig_tokenizer *t = NULL;
-    must(ig_tokenizer_create(&ig_heap, "bpe", &options, &t));
+    must(ig_tokenizer_train(&ig_heap, "bpe", &options, &t));
     assert_int_equal(w.last, MERGES);
     assert_true(w.calls >= 3);
     ig_tokenizer_destroy(t);
     t = NULL;
     for (uint64_t stop = 1, calls = w.calls; stop <= calls; stop++) {
         w = (watcher){.stop_at = stop};
-        refused(ig_tokenizer_create(&ig_heap, "bpe", &options, &t), IG_ERR_CANCELLED, "stopped");
+        refused(ig_tokenizer_train(&ig_heap, "bpe", &options, &t), IG_ERR_CANCELLED, "stopped");
         assert_null(t);
     }
 }
@@ -419,10 +421,10 @@ static void decoding_writes_what_fits_and_counts_all(void **state) {
     ig_tokenizer *t = parse("{\"kind\":\"bpe\",\"merges\":[[97,98],[256,99]]}");
     const int32_t ids[] = {257, 256, -1, 258, 120};
     char out[16];
-    assert_int_equal(ig_tokenizer_decode(t, ids, 5, 0, NULL, 0), 12);
+    assert_int_equal(ig_detokenize(t, ids, 5, 0, NULL, 0), 12);
     for (size_t room = 0; room <= 12; room++) {
         memset(out, '#', sizeof out);
-        assert_int_equal(ig_tokenizer_decode(t, ids, 5, 0, out, room), 12);
+        assert_int_equal(ig_detokenize(t, ids, 5, 0, out, room), 12);
         assert_memory_equal(out, "abcab\xEF\xBF\xBD\xEF\xBF\xBDx", room);
         assert_int_equal(out[room], '#');
     }
@@ -437,18 +439,18 @@ static void is_whole_utf8(const char *text, size_t bytes) {
 
 /* Feeds ids one by one; each part must be UTF-8 by itself. */
 static size_t stream(const ig_tokenizer *t, const int32_t *ids, size_t n_ids, char *out) {
-    ig_decoder decoder;
-    must(ig_decoder_init(t, 0, &decoder));
+    ig_detokenizer *decoder;
+    must(ig_detokenizer_create(t, 0, &decoder));
     size_t used = 0;
     for (size_t i = 0; i <= n_ids; i++) {
-        const ig_tokenizer_data part =
-            i < n_ids ? ig_decoder_next(&decoder, ids[i]) : ig_decoder_end(&decoder);
+        const ig_string_view part =
+            i < n_ids ? ig_detokenizer_next(decoder, ids[i]) : ig_detokenizer_end(decoder);
         is_whole_utf8(part.bytes, part.n_bytes);
         memcpy(out + used, part.bytes, part.n_bytes);
         used += part.n_bytes;
     }
-    assert_int_equal(ig_decoder_end(&decoder).n_bytes, 0);
-    ig_decoder_deinit(&decoder);
+    assert_int_equal(ig_detokenizer_end(decoder).n_bytes, 0);
+    ig_detokenizer_destroy(decoder);
     return used;
 }
 
@@ -459,7 +461,7 @@ static void streams_to(const ig_tokenizer *t, const int32_t *ids, size_t n_ids, 
     assert_memory_equal(got, want, bytes);
 }
 
-/* Two ids, one for what is before the split and one for what is behind it.  No byte of the text
+/* Two ids, one for the bytes before the split and one for those after it.  No byte of the text
  * occurs twice, so each chain of merges is a tokenizer. */
 static void a_character_is_handed_out_whole_wherever_ids_split_it(void **state) {
     (void)state;
@@ -500,7 +502,7 @@ static void bytes_that_are_no_character_become_the_replacement(void **state) {
         {"\xF4\x90\x80\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}, /* beyond */
     };
     ig_tokenizer *t = NULL;
-    must(ig_tokenizer_create(&ig_heap, "byte", NULL, &t));
+    must(ig_tokenizer_train(&ig_heap, "byte", NULL, &t));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t n_ids;
         int32_t *ids = encode(t, rows[i].bytes, strlen(rows[i].bytes), &n_ids);
@@ -542,7 +544,7 @@ static void what_is_written_reads_back_the_same(void **state) {
         ig_tokenizer *again = parse(json);
         described_as(again, json);
         assert_string_equal(ig_tokenizer_name(again), kinds[k]);
-        assert_int_equal(ig_tokenizer_vocabulary(again), ig_tokenizer_vocabulary(t));
+        assert_int_equal(ig_tokenizer_vocab_size(again), ig_tokenizer_vocab_size(t));
         size_t n_a, n_b;
         int32_t *a = encode(t, sample, strlen(sample), &n_a);
         int32_t *b = encode(again, sample, strlen(sample), &n_b);
@@ -657,10 +659,10 @@ static void descriptions_that_are_too_long_are_refused(void **state) {
 
 /* Makes one, reads one; the n-th allocation of either fails. */
 static ig_status make_both(const ig_allocator *a, const char *kind, const char *json) {
-    const ig_tokenizer_data data = {sample, strlen(sample)};
-    const ig_tokenizer_options options = {.data = &data, .n_data = 1, .merges = MERGES};
+    const ig_string_view data = {sample, strlen(sample)};
+    const ig_tokenizer_training options = {.data = &data, .n_data = 1, .merges = MERGES};
     ig_tokenizer *made = NULL, *read = NULL;
-    ig_status status = ig_tokenizer_create(a, kind, &options, &made);
+    ig_status status = ig_tokenizer_train(a, kind, &options, &made);
     if (status == IG_OK) status = ig_tokenizer_parse(a, "a.oam", json, strlen(json), &read);
     ig_tokenizer_destroy(made);
     ig_tokenizer_destroy(read);
@@ -700,7 +702,7 @@ int main(void) {
         cmocka_unit_test(merges_are_those_that_counting_by_hand_finds),
         cmocka_unit_test(equal_counts_are_merged_by_ids),
         cmocka_unit_test(merges_do_not_cross_words_or_parts),
-        cmocka_unit_test(a_number_of_merges_that_is_none_is_refused),
+        cmocka_unit_test(an_invalid_number_of_merges_is_refused),
         cmocka_unit_test(an_unknown_kind_lists_the_known),
         cmocka_unit_test(learning_says_how_far_it_is_and_can_be_stopped),
         cmocka_unit_test(decoding_writes_what_fits_and_counts_all),

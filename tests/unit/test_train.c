@@ -1,4 +1,4 @@
-/* How the learning rate rises and falls, and options that say when they were not said. */
+/* How the learning rate rises and falls, and options that know whether they were given. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,20 +61,20 @@ typedef struct some_options {
     int choice;
 } some_options;
 
-static void an_option_that_nobody_gave_can_be_told(void **state) {
+static void an_option_knows_whether_it_was_given(void **state) {
     (void)state;
     static const char *const choices[] = {"one", "two", NULL};
     static const ig_opt opts[] = {
-        {OPT_INT, 0, "count", offsetof(some_options, count), .flags = OPT_UNSAID},
-        {OPT_REAL, 0, "share", offsetof(some_options, share), .flags = OPT_UNSAID},
+        {OPT_INT, 0, "count", offsetof(some_options, count), .flags = OPT_NO_DEFAULT},
+        {OPT_REAL, 0, "share", offsetof(some_options, share), .flags = OPT_NO_DEFAULT},
         {OPT_CHOICE, 0, "choice", offsetof(some_options, choice), .choices = choices,
-         .flags = OPT_UNSAID},
+         .flags = OPT_NO_DEFAULT},
         {0},
     };
     some_options o = {0};
     const ig_opt_set set = {opts, &o};
     assert_int_equal(ig_opts_parse(&set, 1, 0, NULL, NULL), IG_OK);
-    assert_true(o.count == IG_UNSAID && isnan(o.share) && o.choice == -1);
+    assert_true(o.count == IG_NOT_GIVEN && isnan(o.share) && o.choice == -1);
     char *argv[] = {"--count=0", "--share=0", "--choice=one"};
     assert_int_equal(ig_opts_parse(&set, 1, 3, argv, NULL), IG_OK);
     assert_true(o.count == 0 && o.share == 0 && o.choice == 0);
@@ -96,7 +96,7 @@ int main(void) {
         cmocka_unit_test(it_falls_as_the_schedule_says),
         cmocka_unit_test(by_time_the_clock_decides),
         cmocka_unit_test(a_rate_is_never_nothing),
-        cmocka_unit_test(an_option_that_nobody_gave_can_be_told),
+        cmocka_unit_test(an_option_knows_whether_it_was_given),
         cmocka_unit_test(the_meter_leaves_out_what_an_earlier_run_did),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -140,7 +140,7 @@ static ig_shape roll_shape(dice *d) {
     return shape;
 }
 
-/* Any shape of so many elements; single dimensions stand anywhere. */
+/* Any shape of `count` elements; single dimensions stand anywhere. */
 static ig_shape roll_reshape(dice *d, int64_t count) {
     ig_shape shape = {.rank = 0};
     if (count == 0) {
@@ -274,7 +274,7 @@ static bool reshaped(ig_layout in, ig_shape shape, ig_layout *out) {
     return ig_view(IG_OP_RESHAPE, &attrs, &in, (ig_desc){IG_F32, shape}, out);
 }
 
-static void a_reshape_cuts_a_packed_run_anew(void **state) {
+static void a_reshape_splits_a_packed_run_again(void **state) {
     (void)state;
     ig_layout out;
     const ig_layout in = layout_of(IG_SHAPE(4, 6, 5), (int64_t[]){60, 5, 1});
@@ -383,7 +383,7 @@ static void shapes_and_dtypes_have_a_text(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views_show_the_elements_that_index_arithmetic_says),
-        cmocka_unit_test(a_reshape_cuts_a_packed_run_anew),
+        cmocka_unit_test(a_reshape_splits_a_packed_run_again),
         cmocka_unit_test(a_reshape_looks_past_single_dimensions),
         cmocka_unit_test(a_reshape_merges_dimensions_that_repeat),
         cmocka_unit_test(an_empty_layout_takes_every_reshape),

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "text/tokenizer/tokenizer_kind.h"
 #include "text/tokenizer/unicode.h"
-#include "base/utf8.h"
 
 enum { MOST = 64 };
 
@@ -14,7 +14,7 @@ enum { MOST = 64 };
 /* A vocabulary in the making. */
 typedef struct making {
     ig_vocab vocab;
-    ig_tokenizer_data tokens[MOST + 256], merges[MOST];
+    ig_string_view tokens[MOST + 256], merges[MOST];
     float scores[MOST + 256];
     int32_t kinds[MOST + 256];
     char bytes[256][8];
@@ -22,7 +22,7 @@ typedef struct making {
 
 static int32_t add(making *m, const char *text, float score, ig_token_kind kind) {
     const size_t i = m->vocab.n_tokens++;
-    m->tokens[i] = (ig_tokenizer_data){text, strlen(text)};
+    m->tokens[i] = (ig_string_view){text, strlen(text)};
     m->scores[i] = score;
     m->kinds[i] = kind;
     return (int32_t)i;
@@ -69,7 +69,7 @@ static void gpt2(making *m, const char *pre) {
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
         add(m, tokens[i], 0, IG_TOKEN_NORMAL);
     for (size_t i = 0; i < sizeof merges / sizeof *merges; i++)
-        m->merges[m->vocab.n_merges++] = (ig_tokenizer_data){merges[i], strlen(merges[i])};
+        m->merges[m->vocab.n_merges++] = (ig_string_view){merges[i], strlen(merges[i])};
     m->vocab.bos = m->vocab.eos = add(m, "<|endoftext|>", 0, IG_TOKEN_CONTROL);
     m->vocab.eot = add(m, "<|im_end|>", 0, IG_TOKEN_CONTROL);
     add(m, "<|im|>", 0, IG_TOKEN_USER);
@@ -104,7 +104,7 @@ static ig_tokenizer *make(const making *m) {
 
 /* ---- Checks ---- */
 
-static void has_ids(const ig_ids *ids, const int32_t *want, size_t n_want, const char *text) {
+static void has_ids(const ig_tokens *ids, const int32_t *want, size_t n_want, const char *text) {
     char got[256] = "";
     for (size_t i = 0; i < ids->count && i < 24; i++)
         snprintf(got + strlen(got), sizeof got - strlen(got), " %d", ids->at[i]);
@@ -114,10 +114,10 @@ static void has_ids(const ig_ids *ids, const int32_t *want, size_t n_want, const
 
 static void encodes(const ig_tokenizer *t, const char *text, unsigned flags, const int32_t *want,
                     size_t n_want) {
-    ig_ids ids = {.allocator = &ig_heap};
-    must(ig_tokenizer_encode(t, text, strlen(text), flags, &ids));
+    ig_tokens ids = {.allocator = &ig_heap};
+    must(ig_tokenize(t, text, strlen(text), flags, &ids));
     has_ids(&ids, want, n_want, text);
-    ig_ids_deinit(&ids);
+    ig_tokens_deinit(&ids);
 }
 #define IDS(...)                     (const int32_t[]){__VA_ARGS__}, sizeof(int32_t[]){__VA_ARGS__} / sizeof(int32_t)
 #define ENCODES(t, text, flags, ...) encodes(t, text, flags, IDS(__VA_ARGS__))
@@ -125,21 +125,22 @@ static void encodes(const ig_tokenizer *t, const char *text, unsigned flags, con
 static void decodes(const ig_tokenizer *t, unsigned flags, const char *want, const int32_t *ids,
                     size_t n_ids) {
     char text[256];
-    const size_t n = ig_tokenizer_decode(t, ids, n_ids, flags, text, sizeof text - 1);
+    const size_t n = ig_detokenize(t, ids, n_ids, flags, text, sizeof text - 1);
     text[n] = 0;
     assert_string_equal(text, want);
-    ig_decoder d;
-    must(ig_decoder_init(t, flags, &d));
+    ig_detokenizer *d;
+    must(ig_detokenizer_create(t, flags, &d));
     char streamed[256];
     size_t used = 0;
     for (size_t i = 0; i <= n_ids; i++) {
-        const ig_tokenizer_data part = i < n_ids ? ig_decoder_next(&d, ids[i]) : ig_decoder_end(&d);
+        const ig_string_view part =
+            i < n_ids ? ig_detokenizer_next(d, ids[i]) : ig_detokenizer_end(d);
         memcpy(streamed + used, part.bytes, part.n_bytes);
         used += part.n_bytes;
     }
     streamed[used] = 0;
     assert_string_equal(streamed, want);
-    ig_decoder_deinit(&d);
+    ig_detokenizer_destroy(d);
 }
 
 /* ---- llama ---- */
@@ -165,11 +166,11 @@ static void llama_puts_a_space_before_a_text_and_after_special_tokens(void **sta
     making m;
     llama(&m);
     ig_tokenizer *t = make(&m);
-    const unsigned both = IG_ENCODE_ADD_SPECIAL | IG_ENCODE_PARSE_SPECIAL;
+    const unsigned both = IG_TOKENIZE_ADD_SPECIAL | IG_TOKENIZE_PARSE_SPECIAL;
     ENCODES(t, "a", 0, LLAMA_PIECES + 7);
-    ENCODES(t, "a", IG_ENCODE_CONTINUES, LLAMA_PIECES + 1);
-    ENCODES(t, "a", IG_ENCODE_ADD_SPECIAL, 1, LLAMA_PIECES + 7);
-    ENCODES(t, "", IG_ENCODE_ADD_SPECIAL, 1);
+    ENCODES(t, "a", IG_TOKENIZE_CONTINUES, LLAMA_PIECES + 1);
+    ENCODES(t, "a", IG_TOKENIZE_ADD_SPECIAL, 1, LLAMA_PIECES + 7);
+    ENCODES(t, "", IG_TOKENIZE_ADD_SPECIAL, 1);
     ENCODES(t, "a</s>a", both, 1, LLAMA_PIECES + 7, 2, LLAMA_PIECES + 7);
     ENCODES(t, "a<user>a", 0, LLAMA_PIECES + 7, LLAMA_PIECES + 9, LLAMA_PIECES + 7);
     ig_tokenizer_destroy(t);
@@ -182,8 +183,8 @@ static void llama_names_of_control_tokens_are_plain_text_unless_asked_for(void *
     m.vocab.add_space_prefix = false;
     ig_tokenizer *t = make(&m);
     ENCODES(t, "<s>", 0, LLAMA_PIECES + 14, LLAMA_PIECES + 13);
-    ENCODES(t, "<s>", IG_ENCODE_PARSE_SPECIAL, 1);
-    ENCODES(t, "<unk>", IG_ENCODE_PARSE_SPECIAL, 0);
+    ENCODES(t, "<s>", IG_TOKENIZE_PARSE_SPECIAL, 1);
+    ENCODES(t, "<unk>", IG_TOKENIZE_PARSE_SPECIAL, 0);
     ig_tokenizer_destroy(t);
 }
 
@@ -223,7 +224,7 @@ static void tokens_that_are_not_in_use_say_nothing(void **state) {
     m.kinds[LLAMA_PIECES + 2] = IG_TOKEN_UNUSED;
     ig_tokenizer *t = make(&m);
     const int32_t ids[] = {LLAMA_PIECES + 1, LLAMA_PIECES + 2, LLAMA_PIECES + 3};
-    decodes(t, IG_DECODE_SPECIAL, "ac", ids, 3);
+    decodes(t, IG_DETOKENIZE_SPECIAL, "ac", ids, 3);
     ig_tokenizer_destroy(t);
 }
 
@@ -240,12 +241,12 @@ static void llama_decodes_to_text(void **state) {
                            LLAMA_PIECES + 8,
                            2};
     decodes(t, 0, " a<user>\u00e4 ab", ids, 7);
-    decodes(t, IG_DECODE_START, "a<user>\u00e4 ab", ids, 7);
-    decodes(t, IG_DECODE_SPECIAL, "<s> a<user>\u00e4 ab</s>", ids, 7);
+    decodes(t, IG_DETOKENIZE_START, "a<user>\u00e4 ab", ids, 7);
+    decodes(t, IG_DETOKENIZE_SPECIAL, "<s> a<user>\u00e4 ab</s>", ids, 7);
     assert_true(ig_tokenizer_is_control(t, 0) && ig_tokenizer_is_control(t, 1));
     assert_false(ig_tokenizer_is_control(t, LLAMA_PIECES) || ig_tokenizer_is_control(t, -1));
-    assert_true(ig_tokenizer_is_end(t, 2));
-    assert_false(ig_tokenizer_is_end(t, 1) || ig_tokenizer_is_end(t, 1 << 20));
+    assert_true(ig_tokenizer_is_eog(t, 2));
+    assert_false(ig_tokenizer_is_eog(t, 1) || ig_tokenizer_is_eog(t, 1 << 20));
     ig_tokenizer_destroy(t);
 }
 
@@ -275,16 +276,16 @@ static void gpt2_finds_special_tokens_by_their_names(void **state) {
     gpt2(&m, NULL);
     m.vocab.add_bos = true;
     ig_tokenizer *t = make(&m);
-    const unsigned both = IG_ENCODE_ADD_SPECIAL | IG_ENCODE_PARSE_SPECIAL;
+    const unsigned both = IG_TOKENIZE_ADD_SPECIAL | IG_TOKENIZE_PARSE_SPECIAL;
     ENCODES(t, "a<|im|>b", 0, 0, 14, 1);
-    ENCODES(t, "a<|im_end|>b", IG_ENCODE_PARSE_SPECIAL, 0, 13, 1);
+    ENCODES(t, "a<|im_end|>b", IG_TOKENIZE_PARSE_SPECIAL, 0, 13, 1);
     ENCODES(t, "a<|im_end|>b", both, 12, 0, 13, 1);
     ENCODES(t, "<|endoftext|><|im|><|im_en", both, 12, 12, 14); /* the rest has no ids */
     assert_int_equal(ig_tokenizer_special(t, IG_SPECIAL_BOS), 12);
     assert_int_equal(ig_tokenizer_special(t, IG_SPECIAL_EOT), 13);
     assert_int_equal(ig_tokenizer_special(t, IG_SPECIAL_MASK), -1);
-    assert_true(ig_tokenizer_is_end(t, 12) && ig_tokenizer_is_end(t, 13));
-    assert_false(ig_tokenizer_is_end(t, 14));
+    assert_true(ig_tokenizer_is_eog(t, 12) && ig_tokenizer_is_eog(t, 13));
+    assert_false(ig_tokenizer_is_eog(t, 14));
     assert_int_equal(ig_tokenizer_json(t, NULL, 0), 0);
     ig_tokenizer_destroy(t);
 }
@@ -308,9 +309,9 @@ static bool end_is_end(const char *beside) {
     m.vocab.eos = add(&m, "<|return|>", 0, IG_TOKEN_CONTROL);
     const int32_t other = add(&m, beside, 0, IG_TOKEN_CONTROL);
     ig_tokenizer *t = make(&m);
-    const bool is_end = ig_tokenizer_is_end(t, end);
-    assert_true(ig_tokenizer_is_control(t, end) && ig_tokenizer_is_end(t, m.vocab.eos));
-    assert_true(ig_tokenizer_is_end(t, other));
+    const bool is_end = ig_tokenizer_is_eog(t, end);
+    assert_true(ig_tokenizer_is_control(t, end) && ig_tokenizer_is_eog(t, m.vocab.eos));
+    assert_true(ig_tokenizer_is_eog(t, other));
     ig_tokenizer_destroy(t);
     return is_end;
 }
@@ -328,20 +329,20 @@ static void no_control_token_comes_from_a_span_that_may_have_none(void **state) 
     ig_tokenizer *t = make(&m);
     const ig_text_span spans[] = {
         {"<s>", 3, true}, {"", 0, false}, {"a", 1, true}, {"b<s>", 4, false}, {"</s>", 4, true}};
-    ig_ids ids = {.allocator = &ig_heap};
-    must(ig_tokenizer_encode_spans(t, spans, 5, 0, &ids));
+    ig_tokens ids = {.allocator = &ig_heap};
+    must(ig_tokenize_spans(t, spans, 5, 0, &ids));
     /* " ab" reaches over from one span into the next; "<s>" of the fourth is text. */
     const int32_t want[] = {1, LLAMA_PIECES + 8, LLAMA_PIECES + 14, LLAMA_PIECES + 13, 2};
     has_ids(&ids, want, 5, "spans");
     ids.count = 0;
-    const ig_text_span halves[] = {
+    const ig_text_span pieces[] = {
         {"<", 1, true}, {"s>", 2, false}, {"</s", 3, false}, {">", 1, true}};
-    must(ig_tokenizer_encode_spans(t, halves, 4, IG_ENCODE_CONTINUES, &ids));
+    must(ig_tokenize_spans(t, pieces, 4, IG_TOKENIZE_CONTINUES, &ids));
     for (size_t i = 0; i < ids.count; i++) assert_false(ig_tokenizer_is_control(t, ids.at[i]));
     ids.count = 0;
-    must(ig_tokenizer_encode_spans(t, NULL, 0, IG_ENCODE_ADD_SPECIAL, &ids));
+    must(ig_tokenize_spans(t, NULL, 0, IG_TOKENIZE_ADD_SPECIAL, &ids));
     has_ids(&ids, (const int32_t[]){1}, 1, "nothing");
-    ig_ids_deinit(&ids);
+    ig_tokens_deinit(&ids);
     ig_tokenizer_destroy(t);
 }
 
@@ -351,9 +352,9 @@ static void white_space_behind_special_tokens_goes_with_them_for_phi3(void **sta
     gpt2(&m, NULL);
     m.vocab.specials_strip_right = true;
     ig_tokenizer *t = make(&m);
-    ENCODES(t, "<|im_end|>\n a", IG_ENCODE_PARSE_SPECIAL, 13, 0);
-    ENCODES(t, "<|endoftext|> a", IG_ENCODE_PARSE_SPECIAL, 12, 6);
-    ENCODES(t, "<|im_end|>  ", IG_ENCODE_PARSE_SPECIAL, 13);
+    ENCODES(t, "<|im_end|>\n a", IG_TOKENIZE_PARSE_SPECIAL, 13, 0);
+    ENCODES(t, "<|endoftext|> a", IG_TOKENIZE_PARSE_SPECIAL, 12, 6);
+    ENCODES(t, "<|im_end|>  ", IG_TOKENIZE_PARSE_SPECIAL, 13);
     ig_tokenizer_destroy(t);
 }
 
@@ -366,7 +367,7 @@ static void the_longest_name_is_meant(void **state) {
     ig_tokenizer *t = make(&m);
     ENCODES(t, "aaaaaaa", 0, four, two, 0);
     ENCODES(t, "aaaab", 0, four, 1);
-    ENCODES(t, "aaaab", IG_ENCODE_PARSE_SPECIAL, five);
+    ENCODES(t, "aaaab", IG_TOKENIZE_PARSE_SPECIAL, five);
     ig_tokenizer_destroy(t);
 }
 
@@ -377,7 +378,7 @@ static void tokens_that_end_a_turn_are_control_tokens_whatever_the_file_says(voi
     m.vocab.eot = -1;
     m.kinds[13] = IG_TOKEN_NORMAL;
     ig_tokenizer *t = make(&m);
-    assert_true(ig_tokenizer_is_control(t, 13) && ig_tokenizer_is_end(t, 13));
+    assert_true(ig_tokenizer_is_control(t, 13) && ig_tokenizer_is_eog(t, 13));
     assert_int_equal(ig_tokenizer_special(t, IG_SPECIAL_EOT), 13);
     ig_tokenizer_destroy(t);
 }
@@ -403,12 +404,12 @@ static void bert_cuts_words_into_the_longest_pieces(void **state) {
         bert(&m, hashes);
         ig_tokenizer *t = make(&m);
         ENCODES(t, "unaffable", 0, 5, 6, 7);
-        ENCODES(t, "UN, un", IG_ENCODE_ADD_SPECIAL, 2, 5, 9, 5, 3);
+        ENCODES(t, "UN, un", IG_TOKENIZE_ADD_SPECIAL, 2, 5, 9, 5, 3);
         ENCODES(t, "unaff\u4e2dun", 0, 5, 6, 10, 5);
         ENCODES(t, "aff unx able", 0, 1, 1, 1); /* no piece begins a word so */
-        ENCODES(t, "[SEP]", IG_ENCODE_PARSE_SPECIAL, 3);
+        ENCODES(t, "[SEP]", IG_TOKENIZE_PARSE_SPECIAL, 3);
         ENCODES(t, "[SEP]", 0, 1, 1, 1);
-        decodes(t, IG_DECODE_START, "unaffable , cafe", IDS(2, 5, 6, 7, 9, 8, 3));
+        decodes(t, IG_DETOKENIZE_START, "unaffable , cafe", IDS(2, 5, 6, 7, 9, 8, 3));
         ig_tokenizer_destroy(t);
     }
 }
@@ -437,10 +438,10 @@ static void a_word_of_more_than_100_characters_is_unknown_to_bert(void **state) 
     for (size_t i = 0; i < 33; i++) memcpy(word + 2 + 3 * i, "aff", 3);
     ENCODES(t, word, 0, 1); /* 101 */
     word[2 + 32 * 3] = 0;   /* 98 */
-    ig_ids ids = {.allocator = &ig_heap};
-    must(ig_tokenizer_encode(t, word, strlen(word), 0, &ids));
+    ig_tokens ids = {.allocator = &ig_heap};
+    must(ig_tokenize(t, word, strlen(word), 0, &ids));
     assert_int_equal(ids.count, 33);
-    ig_ids_deinit(&ids);
+    ig_tokens_deinit(&ids);
     ig_tokenizer_destroy(t);
 }
 
@@ -500,12 +501,12 @@ static void pieces_may_be_of_any_length(void **state) {
     const int32_t id = add(&m, text, 0, IG_TOKEN_USER);
     ig_tokenizer *t = make(&m);
     ENCODES(t, text, 0, id);
-    ig_decoder d;
-    must(ig_decoder_init(t, 0, &d));
-    const ig_tokenizer_data got = ig_decoder_next(&d, id);
+    ig_detokenizer *d;
+    must(ig_detokenizer_create(t, 0, &d));
+    const ig_string_view got = ig_detokenizer_next(d, id);
     assert_int_equal(got.n_bytes, LENGTH);
     assert_memory_equal(got.bytes, text, LENGTH);
-    ig_decoder_deinit(&d);
+    ig_detokenizer_destroy(d);
     ig_tokenizer_destroy(t);
     free(text);
 }
@@ -524,10 +525,10 @@ static void long_texts_without_a_gap_are_encoded_in_time(void **state) {
         if (k == 2) bert(&m, false);
         ig_tokenizer *t = make(&m);
         assert_string_equal(ig_tokenizer_name(t), models[k]);
-        ig_ids ids = {.allocator = &ig_heap};
-        must(ig_tokenizer_encode(t, text, BYTES, 0, &ids));
+        ig_tokens ids = {.allocator = &ig_heap};
+        must(ig_tokenize(t, text, BYTES, 0, &ids));
         assert_true(k == 2 ? ids.count == 1 : ids.count >= BYTES / 3 && ids.count < BYTES / 2);
-        ig_ids_deinit(&ids);
+        ig_tokens_deinit(&ids);
         ig_tokenizer_destroy(t);
     }
     free(text);
@@ -538,11 +539,11 @@ static void a_text_of_more_than_2_gib_is_refused(void **state) {
     making m;
     gpt2(&m, NULL);
     ig_tokenizer *t = make(&m);
-    ig_ids ids = {.allocator = &ig_heap};
-    refused(ig_tokenizer_encode(t, "", (size_t)INT32_MAX + 1, 0, &ids), IG_ERR_ARGUMENT,
+    ig_tokens ids = {.allocator = &ig_heap};
+    refused(ig_tokenize(t, "", (size_t)INT32_MAX + 1, 0, &ids), IG_ERR_ARGUMENT,
             "a text of 2147483648 bytes");
     const ig_text_span spans[] = {{"", SIZE_MAX, false}, {"", SIZE_MAX, false}};
-    refused(ig_tokenizer_encode_spans(t, spans, 2, 0, &ids), IG_ERR_ARGUMENT, "a text of");
+    refused(ig_tokenize_spans(t, spans, 2, 0, &ids), IG_ERR_ARGUMENT, "a text of");
     ig_tokenizer_destroy(t);
 }
 
@@ -556,7 +557,7 @@ static void tables_that_do_not_fit_are_refused(void **state) {
     refused(ig_tokenizer_from_vocab(&ig_heap, &m.vocab, &t), IG_ERR_FORMAT,
             "a.gguf: the pre-tokenizer 'mine' is not known; --pre");
     gpt2(&m, NULL);
-    m.merges[2] = (ig_tokenizer_data){"ab", 2};
+    m.merges[2] = (ig_string_view){"ab", 2};
     refused(ig_tokenizer_from_vocab(&ig_heap, &m.vocab, &t), IG_ERR_FORMAT,
             "a.gguf: merge 2 is not two pieces");
     gpt2(&m, NULL);
@@ -583,14 +584,14 @@ static void tables_that_do_not_fit_are_refused(void **state) {
 static ig_status make_and_use(const ig_allocator *a, const ig_vocab *vocab) {
     const ig_text_span spans[] = {{"ab abc un ", 10, false}, {"\u00e9 <s>", 6, true}};
     ig_tokenizer *t = NULL;
-    ig_decoder d = {0};
-    ig_ids ids = {.allocator = a};
+    ig_detokenizer *d = NULL;
+    ig_tokens ids = {.allocator = a};
     ig_status status = ig_tokenizer_from_vocab(a, vocab, &t);
-    if (status == IG_OK) status = ig_tokenizer_encode_spans(t, spans, 2, 3, &ids);
+    if (status == IG_OK) status = ig_tokenize_spans(t, spans, 2, 3, &ids);
     if (status != IG_OK) assert_int_equal(ids.count, 0);
-    if (status == IG_OK) status = ig_decoder_init(t, 0, &d);
-    ig_decoder_deinit(&d);
-    ig_ids_deinit(&ids);
+    if (status == IG_OK) status = ig_detokenizer_create(t, 0, &d);
+    ig_detokenizer_destroy(d);
+    ig_tokens_deinit(&ids);
     ig_tokenizer_destroy(t);
     return status;
 }

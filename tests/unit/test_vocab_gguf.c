@@ -27,7 +27,7 @@ static ig_status finish(file *f, const char *pre, ig_tokenizer **out) {
     const void *head = ig_gguf_writer_head(f->writer, &size);
     f->bytes = malloc(size);
     memcpy(f->bytes, head, size);
-    must(ig_gguf_open(&ig_heap, "a.gguf", f->bytes, size, &f->gguf));
+    must(ig_gguf_parse(&ig_heap, "a.gguf", f->bytes, size, &f->gguf));
     return ig_vocab_from_gguf(&ig_heap, "a.gguf", f->gguf, pre, out);
 }
 
@@ -39,27 +39,27 @@ static void end(file *f, ig_tokenizer *t) {
 }
 
 static void comes_back(const ig_tokenizer *t, const char *text, unsigned flags, const char *want) {
-    ig_ids ids = {.allocator = &ig_heap};
-    must(ig_tokenizer_encode(t, text, strlen(text), flags, &ids));
+    ig_tokens ids = {.allocator = &ig_heap};
+    must(ig_tokenize(t, text, strlen(text), flags, &ids));
     char back[256];
     const size_t n =
-        ig_tokenizer_decode(t, ids.at, ids.count, IG_DECODE_SPECIAL, back, sizeof back - 1);
+        ig_detokenize(t, ids.at, ids.count, IG_DETOKENIZE_SPECIAL, back, sizeof back - 1);
     back[n] = 0;
     assert_string_equal(back, want);
-    ig_ids_deinit(&ids);
+    ig_tokens_deinit(&ids);
 }
 
 /* ---- What is read ---- */
 
 static void each_kind_is_made_as_its_file_says(void **state) {
     (void)state;
-    const unsigned add = IG_ENCODE_ADD_SPECIAL;
+    const unsigned add = IG_TOKENIZE_ADD_SPECIAL;
     ig_tokenizer *t = NULL;
     file f = start();
     vocab_spm(f.writer);
     must(finish(&f, NULL, &t));
     assert_string_equal(ig_tokenizer_name(t), "llama");
-    assert_int_equal(ig_tokenizer_vocabulary(t), MODEL_TOKENS);
+    assert_int_equal(ig_tokenizer_vocab_size(t), MODEL_TOKENS);
     assert_int_equal(ig_tokenizer_special(t, IG_SPECIAL_EOS), 2);
     comes_back(t, "the world \u00e4", add, "<s> the world \u00e4");
     end(&f, t);
@@ -91,8 +91,8 @@ static void keys_change_what_is_added(void **state) {
     ig_gguf_writer_bool(f.writer, "tokenizer.ggml.remove_extra_whitespaces", true);
     ig_gguf_writer_u32(f.writer, "tokenizer.ggml.padding_token_id", UINT32_MAX); /* none */
     must(finish(&f, NULL, &t));
-    comes_back(t, "  the  world ", IG_ENCODE_ADD_SPECIAL, "the world</s>");
-    comes_back(t, "  the  world ", IG_ENCODE_ADD_SPECIAL | IG_ENCODE_GOES_ON, "the world");
+    comes_back(t, "  the  world ", IG_TOKENIZE_ADD_SPECIAL, "the world</s>");
+    comes_back(t, "  the  world ", IG_TOKENIZE_ADD_SPECIAL | IG_TOKENIZE_NO_EOS, "the world");
     assert_int_equal(ig_tokenizer_special(t, IG_SPECIAL_PADDING), -1);
     end(&f, t);
 }
@@ -106,7 +106,7 @@ static void llama3s_patterns_add_bos_unless_the_file_says_otherwise(void **state
     for (size_t i = 0; i < 2; i++) {
         ig_tokenizer *t = NULL;
         file f = start();
-        ig_gguf_text tokens[3] = {{"h", 1}, {"e", 1}, {"<|endoftext|>", 13}};
+        ig_string_view tokens[3] = {{"h", 1}, {"e", 1}, {"<|endoftext|>", 13}};
         const int32_t kinds[3] = {1, 1, 3};
         ig_gguf_writer_text(f.writer, "tokenizer.ggml.model", "gpt2");
         ig_gguf_writer_text(f.writer, "tokenizer.ggml.pre", rows[i].pre);
@@ -114,7 +114,7 @@ static void llama3s_patterns_add_bos_unless_the_file_says_otherwise(void **state
         ig_gguf_writer_array(f.writer, "tokenizer.ggml.token_type", IG_GGUF_I32, kinds, 3);
         ig_gguf_writer_u32(f.writer, "tokenizer.ggml.bos_token_id", 2);
         must(finish(&f, NULL, &t));
-        comes_back(t, "he", IG_ENCODE_ADD_SPECIAL, rows[i].want);
+        comes_back(t, "he", IG_TOKENIZE_ADD_SPECIAL, rows[i].want);
         end(&f, t);
     }
 }
@@ -175,7 +175,7 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
         {tokens_of_numbers, "tokenizer.ggml.tokens is not an array of texts"},
         {no_tokens, "tokenizer.ggml.scores has 320 numbers for 0 tokens"},
         {far_bos, "tokenizer.ggml.bos_token_id is 320, but there are 320 tokens"},
-        {text_for_eos, "tokenizer.ggml.eos_token_id is not a whole number"},
+        {text_for_eos, "tokenizer.ggml.eos_token_id is not an integer"},
         {number_for_flag, "tokenizer.ggml.add_bos_token is not true or false"},
         {other_model, "the tokenizer is of model 't5'"},
         {number_for_model, "tokenizer.ggml.model is not a text"},

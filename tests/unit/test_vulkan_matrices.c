@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "backend/vulkan/spirv/coopmat.h"
 #include "backend/vulkan/shaders/shaders.h"
+#include "backend/vulkan/spirv/coopmat.h"
 
 /* Of SPIR-V; see its registry. */
 enum {
@@ -40,7 +40,7 @@ typedef struct module {
 } module;
 
 static module rewritten(void) {
-    const vk_shader_code *code = &vk_shaders[VK_SHADER_matmul_matrix];
+    const vk_shader_code *code = &vk_shaders[VK_SHADER_matmul_coopmat];
     const size_t count = code->bytes / sizeof(uint32_t);
     module m = {.words = malloc(vk_matrices_room(count) * sizeof(uint32_t))};
     assert_non_null(m.words);

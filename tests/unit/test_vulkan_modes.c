@@ -125,7 +125,7 @@ static void modes_agree_over(program *train, const char *net) {
     trail_free(&got);
 }
 
-static void modes_agree_to_the_last_bit(void **state) {
+static void modes_are_bit_exact(void **state) {
     (void)state;
     modes_agree_over(train_char_mlp, "char-mlp");
 }
@@ -142,7 +142,7 @@ int main(void) {
         cmocka_unit_test(dynamic_is_a_submit_for_each_op),
         cmocka_unit_test(a_batch_is_a_submit_for_each_flush),
         cmocka_unit_test(a_replay_is_one_submit_and_records_nothing),
-        cmocka_unit_test(modes_agree_to_the_last_bit),
+        cmocka_unit_test(modes_are_bit_exact),
         cmocka_unit_test(modes_agree_with_every_op_and_with_momentum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

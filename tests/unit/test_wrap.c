@@ -1,6 +1,6 @@
 /*
- * Levels and devices as a context sees them: what is tried, what it is told when
- * something fails, and that the numbers are right whatever happens.
+ * Levels and devices as a context sees them: what is tried, what the timeline
+ * reports when something fails, and that the numbers are right whatever happens.
  *
  * The device is tests/plugins/far.c: the reference in a memory of its own, which
  * fails in whatever way FAR_FAILS says.
@@ -35,7 +35,7 @@ static ig_status count_up(ig_ctx *ctx, ig_tensor *w, ig_tensor *x) {
     for (int step = 0; step < 2; step++) {
         ig_tensor *y = ig_neg(ig_neg(ig_add(x, x)));
         IG_TRY(ig_accumulate(w, y));
-        IG_TRY(ig_step_end(ctx));
+        IG_TRY(ig_ctx_step_end(ctx));
     }
     return IG_OK;
 }
@@ -84,7 +84,8 @@ static void every_way_to_fail_ends_with_the_right_numbers_and_the_reason(void **
          "far:0",
          {"far:0: compile() gave status 4711", "no override registered", "far:0: compile()"},
          -1},
-        {"nothing", "cpu:0", {"", "no override registered", "skipped: compile selected"}, 0},
+        {"nothing", "cpu:0", {"not offered", "no override registered", ""}, 2},
+        {"list", "far:0", {"not offered", "no override registered", ""}, 2},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ig_ctx *ctx = far_ctx(rows[i].fails, false);
@@ -131,7 +132,7 @@ static void a_device_that_fails_when_it_runs_is_left_for_another(void **state) {
         assert_attempts(entry_of(report, "far:0"),
                         (const char *[]){"far", "no override registered", "far"}, -1);
         assert_attempts(entry_of(report, "cpu:0"),
-                        (const char *[]){"", "no override", "skipped: compile selected"}, 0);
+                        (const char *[]){"not offered", "no override", ""}, 2);
         json_decref(report);
         ig_tensor_release(w);
         ig_tensor_release(x);
@@ -146,7 +147,7 @@ static void a_device_that_fails_later_is_left_where_nothing_is_lost(void **state
     ig_tensor *x = FLOATS(ctx, IG_SHAPE(3), 1, 2, 3);
     for (int step = 0; step < 6; step++) {
         HOLDS(ig_neg(ig_exp(ig_scale(ig_add(x, x), 0, 0))), -1, -1, -1);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
     }
     json_t *report = report_of(ctx);
     const json_t *f = fallback_of(report);
@@ -162,7 +163,7 @@ static void a_device_that_fails_later_is_left_where_nothing_is_lost(void **state
         ig_tensor *y = ig_neg(ig_add(x, x));
         float got[3];
         status = ig_tensor_read(y, got, sizeof got);
-        if (status == IG_OK) status = ig_step_end(ctx);
+        if (status == IG_OK) status = ig_ctx_step_end(ctx);
     }
     assert_int_equal(status, IG_ERR_UNSUPPORTED);
     assert_non_null(strstr(ig_error_text(), "strict: far:0: compile: far: "));
@@ -170,8 +171,8 @@ static void a_device_that_fails_later_is_left_where_nothing_is_lost(void **state
     ig_ctx_destroy(ctx);
 }
 
-/* What an update reads is kept before every run, so another device goes on with the right numbers
- * even when this one has scribbled over them. */
+/* What an update reads is kept before every run, so another device continues with the right
+ * numbers even when this one has overwritten them. */
 static void a_device_that_fails_later_in_an_update_is_left_for_another(void **state) {
     (void)state;
     ig_ctx *ctx = far_ctx("later", false);
@@ -194,7 +195,7 @@ static void a_device_that_fails_later_in_an_update_is_left_for_another(void **st
     ig_ctx_destroy(ctx);
 }
 
-/* Strict has nobody to go on with, and leaves the numbers as they were. */
+/* Strict has no other device, and leaves the numbers as they were. */
 static void strict_fails_later_without_a_trace(void **state) {
     (void)state;
     ig_ctx *ctx = far_ctx("later", true);
@@ -203,7 +204,7 @@ static void strict_fails_later_without_a_trace(void **state) {
     int steps = 0;
     for (; steps < 8 && status == IG_OK; steps += status == IG_OK) {
         status = ig_accumulate(w, ig_neg(ig_neg(ig_add(x, x))));
-        if (status == IG_OK) status = ig_step_end(ctx);
+        if (status == IG_OK) status = ig_ctx_step_end(ctx);
     }
     assert_int_equal(status, IG_ERR_UNSUPPORTED);
     assert_non_null(strstr(ig_error_text(), "strict: far:0: compile: far: 4 steps caught fire"));
@@ -226,7 +227,7 @@ static void a_later_failure_that_loses_something_is_an_error(void **state) {
     assert_int_equal(status, IG_ERR_DEVICE);
     assert_non_null(strstr(ig_error_text(), "far:0: far: "));
     assert_non_null(strstr(ig_error_text(), "it has overwritten what it needs to run again"));
-    assert_non_null(strstr(ig_error_text(), "go on from the last checkpoint"));
+    assert_non_null(strstr(ig_error_text(), "resume from the last checkpoint"));
     ig_tensor_release(w);
     ig_tensor_release(x);
     ig_ctx_destroy(ctx);
@@ -246,7 +247,7 @@ static void a_later_failure_that_only_stores_rows_loses_nothing(void **state) {
         for (int step = 0; step < 8; step++) {
             must(ig_store_rows(pages, ig_neg(ig_neg(rows)), at));
             HOLDS(ig_add(pages, pages), 0, 0, 2, 4, 0, 0);
-            must(ig_step_end(ctx));
+            must(ig_ctx_step_end(ctx));
         }
         json_t *report = report_of(ctx);
         assert_non_null(strstr(json_string_value(json_object_get(fallback_of(report), "reason")),
@@ -317,7 +318,7 @@ static void what_another_device_runs_is_listed_with_bytes_and_time(void **state)
     ig_ctx_destroy(ctx);
 }
 
-/* Halves of a step on either side: a custom op in the middle runs on the host. */
+/* A step on either side of a graph break: a custom op in the middle runs on the host. */
 static ig_status twice(void *user, const ig_custom_operand *in, uint32_t n_in,
                        const ig_custom_operand *out) {
     (void)user, (void)n_in;
@@ -342,7 +343,7 @@ static void what_crosses_between_two_memories_is_counted(void **state) {
         ig_tensor *h = ig_neg(ig_exp(ig_scale(x, 0, 0))); /* all -1 */
         ig_custom(ctx, id, &h, 1, y);
         HOLDS(ig_add(y[0], h), -3, -3, -3, -3);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
     }
     static char text[1 << 16];
     assert_true(ig_report_plan_json(ctx, 0, text, sizeof text) < sizeof text);
@@ -362,9 +363,9 @@ static void memory_from_outside_is_seen_on_the_device_and_its_results_outside(vo
     ig_tensor *w = NULL;
     must(ig_tensor_wrap(ctx, (ig_desc){IG_F32, IG_SHAPE(3)}, NULL, memory, NULL, NULL, &w));
     for (int step = 0; step < 4; step++) {
-        memory[0] = 10; /* nobody is told */
+        memory[0] = 10; /* without a call to the library */
         must(ig_accumulate(w, w));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         assert_true(memory[0] == 20);
     }
     assert_true(memory[1] == 32);
@@ -382,7 +383,7 @@ static void a_frozen_tensor_cannot_be_written_to(void **state) {
     refused(ig_tensor_freeze(ig_neg(w)), IG_ERR_ARGUMENT, "the result of an op");
     for (int i = 0; i < 3; i++) {
         HOLDS(ig_add(w, w), 2, 4);
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
     }
     ig_tensor_release(w);
     ig_ctx_destroy(ctx);
@@ -401,7 +402,7 @@ static void ops_whose_plans_went_stay_in_the_timeline(void **state) {
     for (int64_t n = 1; n <= MANY; n++) {
         y = ig_neg(ig_slice(x, 0, 0, n));
         must(ig_eval(&y, 1));
-        if (n % 64 == 0) must(ig_step_end(ctx));
+        if (n % 64 == 0) must(ig_ctx_step_end(ctx));
     }
     const size_t bytes = ig_report_json(ctx, NULL, 0) + 1;
     char *text = malloc(bytes);
@@ -438,7 +439,7 @@ static void steps_and_their_gradients_are_part_of_what_their_builder_says(void *
         ig_tag_end(ctx);
         must(ig_backward(sum_all(ig_exp(ig_matmul(y, x)))));
         must(ig_accumulate(w, ig_tensor_grad(w)));
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
     }
     static char text[1 << 16];
     json_error_t error;
@@ -452,7 +453,7 @@ static void steps_and_their_gradients_are_part_of_what_their_builder_says(void *
         const char *tag = json_string_value(json_object_get(s, "tag"));
         assert_string_not_equal(tag, "attention");
         if (strcmp(op, "exp") == 0) assert_string_equal(tag, "");
-        if (strncmp(op, "matmul", strlen("matmul")) != 0) continue; /* one has tanh behind it */
+        if (strncmp(op, "matmul", strlen("matmul")) != 0) continue; /* one has tanh fused into it */
         products[0] += strcmp(tag, "ffn") == 0;
         products[1] += strcmp(tag, "matmul") == 0;
     }
@@ -472,7 +473,7 @@ static json_int_t moved_bytes(const ig_ctx *ctx) {
 }
 
 /* The result of a replayed step is 32 bytes; nothing else has to move. */
-static void results_stay_on_a_device_until_somebody_looks(void **state) {
+static void results_stay_on_a_device_until_they_are_read(void **state) {
     (void)state;
     enum { N = 8, STEPS = 10 };
     ig_ctx *ctx = far_ctx("", false);
@@ -484,7 +485,7 @@ static void results_stay_on_a_device_until_somebody_looks(void **state) {
     for (int step = 0; step < STEPS; step++) {
         ig_tensor *y = ig_neg(ig_add(x, x));
         const bool looks = step < 4 || step == 7;
-        must(ig_step_end(ctx));
+        must(ig_ctx_step_end(ctx));
         if (looks) must(ig_tensor_read(y, got, sizeof got));
         if (looks) assert_true(got[0] == -2 && got[N - 1] == -2);
         if (step == 4) before = moved_bytes(ctx);
@@ -496,7 +497,7 @@ static void results_stay_on_a_device_until_somebody_looks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_stay_on_a_device_until_somebody_looks),
+        cmocka_unit_test(results_stay_on_a_device_until_they_are_read),
         cmocka_unit_test(every_way_to_fail_ends_with_the_right_numbers_and_the_reason),
         cmocka_unit_test(a_device_that_fails_when_it_runs_is_left_for_another),
         cmocka_unit_test(a_device_that_fails_later_is_left_where_nothing_is_lost),

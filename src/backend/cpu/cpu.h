@@ -16,9 +16,9 @@ typedef enum ig_isa {
     IG_ISA_COUNT
 } ig_isa;
 
-const char *ig_isa_name(ig_isa isa); /* "avx2", as INGOT_ISA has it */
-bool ig_isa_available(ig_isa isa);   /* compiled in, and this machine has it */
-ig_isa ig_isa_best(void);            /* of those that are available */
+const char *ig_cpu_isa_name(ig_isa isa); /* "avx2", as INGOT_ISA has it */
+bool ig_isa_available(ig_isa isa);       /* compiled in, and this machine has it */
+ig_isa ig_isa_best(void);                /* of those that are available */
 
 /* The set that INGOT_ISA names, or the best; one that is not available is an error. */
 IG_MUST_CHECK ig_status ig_isa_choose(const ig_host *host, ig_isa *out);

@@ -1,5 +1,5 @@
 /*
- * kernel.h - what a CPU kernel is.
+ * cpu_kernel.h - what a CPU kernel is.
  *
  * A kernel computes units [begin, end) of a step.  It cannot fail, does not
  * allocate, keeps no state and may run on many threads at once: all that could
@@ -8,13 +8,13 @@
  *
  * What a unit is, the entry says:
  *   BY_ELEMENT  one element of out[0], counted row by row
- *   BY_ROW      one row of out[0]: its last dimension, whole
+ *   BY_ROW      one row of out[0]: its complete last dimension
  *   BY_UNIT     whatever the kernel counts; setup() says how many there are
- * Each unit is computed whole by one call, in an order fixed by the shape, so
+ * Each unit is computed by one call, in an order fixed by the shape, so
  * results do not depend on how a step was cut.
  */
-#ifndef IG_BACKEND_CPU_KERNEL_H
-#define IG_BACKEND_CPU_KERNEL_H
+#ifndef IG_BACKEND_CPU_CPU_KERNEL_H
+#define IG_BACKEND_CPU_CPU_KERNEL_H
 
 #include "ingot/backend.h"
 
@@ -36,34 +36,34 @@ typedef enum ig_cpu_split { BY_ELEMENT, BY_ROW, BY_UNIT } ig_cpu_split;
 
 enum { IG_CPU_PARAMS_BYTES = 1024 };
 
-/* Packs parts [begin, end) of a weight.  A pure function: what it writes depends on the weight's
- * bytes, dtype and shape alone, whatever the instruction set. */
+/* Packs column groups [begin, end) of a weight.  A pure function: what it writes depends on the
+ * weight's bytes, dtype and shape alone, whatever the instruction set. */
 typedef void ig_cpu_pack_fn(const void *params, const char *weight, char *packed, int64_t begin,
                             int64_t end);
 
-/* A weight that a kernel would rather read in another layout, and what runs then.  Results are the
- * same to the bit. */
+/* A weight in a layout of the kernel, and the kernel that reads it.  Results are
+ * bit-exact. */
 typedef struct ig_cpu_pack {
     ig_cpu_kernel *run; /* NULL: there is no other layout */
     ig_cpu_pack_fn *pack;
     uint32_t input;
-    int64_t parts;
-    uint64_t part_bytes; /* of the packed */
-    bool prepares;       /* prepare() is for this layout alone */
+    int64_t groups; /* of columns: what is packed independently */
+    uint64_t group_bytes;
+    bool prologue_packed_only; /* the prologue is for this layout alone */
 } ig_cpu_pack;
 
 typedef struct ig_cpu_setup {
-    int64_t units;    /* for BY_UNIT */
-    int64_t cost;     /* of one unit, in multiply-adds, about; 0 counts as 1 */
-    int64_t together; /* units that are best done by one thread at a time; 0 counts as 1 */
-    int64_t alone;    /* the same where one thread does all; 0: no other number */
+    int64_t units;        /* for BY_UNIT */
+    int64_t cost;         /* of one unit, in multiply-adds, about; 0 counts as 1 */
+    int64_t grain;        /* units that one thread takes at a time; 0 counts as 1 */
+    int64_t grain_single; /* the same where one thread does all; 0: as `grain` */
     uint64_t scratch_bytes;
     ig_cpu_pack pack;
-    ig_cpu_kernel *prepare; /* all its units are done before the first of the step; NULL: none */
-    int64_t prepare_units, prepare_cost;
-    uint32_t prepare_kind; /* those with the same prepare, kind and in[0] make the same; 0: none */
-    bool prepares_rows;    /* unit r of prepare() needs row r of in[0] and nothing else */
-    uint32_t params_bytes; /* so many of `params` are kept */
+    ig_cpu_kernel *prologue; /* all its units are done before the first of the step; NULL: none */
+    int64_t prologue_units, prologue_cost;
+    uint32_t prologue_kind; /* equal prologue, kind and in[0] give equal scratch; 0: not shared */
+    bool prologue_by_row;   /* unit r of the prologue needs row r of in[0] and nothing else */
+    uint32_t params_bytes;  /* of `params` that are kept */
     _Alignas(64) char params[IG_CPU_PARAMS_BYTES];
 } ig_cpu_setup;
 

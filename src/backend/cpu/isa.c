@@ -1,4 +1,4 @@
-/* Compiled for the plainest machine: asks what this one can do and lists the kernels for it. */
+/* Compiled for the baseline of the architecture: finds what this processor has, and its kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #if defined(__x86_64__) && !defined(IG_SCALAR_ONLY)
@@ -8,40 +8,28 @@
 #endif
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_families.h" /* each of kernels/ */
 
-/* `dots`: of those that multiply bytes. */
-#define FAMILIES(X, isa, dots) \
-    X(elementwise, isa)        \
-    X(cast, isa)               \
-    X(move, isa)               \
-    X(reduce, isa)             \
-    X(softmax, isa)            \
-    X(norm, isa)               \
-    X(matmul, isa)             \
-    X(quant, dots)             \
-    X(rope, isa)               \
-    X(attention, isa) X(paged, dots) X(store, isa) X(moe, isa) X(update, isa) X(random, isa)
 #define DECLARE(family, isa) extern const ig_cpu_entry IG_CPU_LIST_OF(family, isa)[];
 #define NAME(family, isa)    IG_CPU_LIST_OF(family, isa),
 
 static bool always(void) { return true; }
 
-FAMILIES(DECLARE, scalar, scalar)
-static const ig_cpu_entry *const lists_scalar[] = {FAMILIES(NAME, scalar, scalar) NULL};
+IG_CPU_FAMILIES(DECLARE, scalar, scalar)
+static const ig_cpu_entry *const lists_scalar[] = {IG_CPU_FAMILIES(NAME, scalar, scalar) NULL};
 
 #if defined(__x86_64__) && !defined(IG_SCALAR_ONLY)
-FAMILIES(DECLARE, avx2, avx2)
-FAMILIES(DECLARE, avx512, avx512)
-DECLARE(quant, avx512vnni)
-DECLARE(paged, avx512vnni)
-DECLARE(quant, amx)
-DECLARE(paged, amx)
-static const ig_cpu_entry *const lists_avx2[] = {FAMILIES(NAME, avx2, avx2) NULL};
-static const ig_cpu_entry *const lists_avx512[] = {FAMILIES(NAME, avx512, avx512) NULL};
-static const ig_cpu_entry *const lists_avx512vnni[] = {FAMILIES(NAME, avx512, avx512vnni) NULL};
-static const ig_cpu_entry *const lists_amx[] = {FAMILIES(NAME, avx512, amx) NULL};
+IG_CPU_FAMILIES(DECLARE, avx2, avx2)
+IG_CPU_FAMILIES(DECLARE, avx512, avx512)
+IG_CPU_FAMILIES(DECLARE, avx512, avx512vnni)
+IG_CPU_FAMILIES(DECLARE, avx512, amx)
+static const ig_cpu_entry *const lists_avx2[] = {IG_CPU_FAMILIES(NAME, avx2, avx2) NULL};
+static const ig_cpu_entry *const lists_avx512[] = {IG_CPU_FAMILIES(NAME, avx512, avx512) NULL};
+static const ig_cpu_entry *const lists_avx512vnni[] = {IG_CPU_FAMILIES(NAME, avx512, avx512vnni)
+                                                           NULL};
+static const ig_cpu_entry *const lists_amx[] = {IG_CPU_FAMILIES(NAME, avx512, amx) NULL};
 
-/* They ask for all that CMakeLists.txt compiles with; whatever has AVX2 has F16C. */
+/* They test all that backend.cmake compiles with; every processor with AVX2 has F16C. */
 static bool has_avx2(void) {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -60,8 +48,8 @@ static bool has_amx(void) { return has_avx512vnni(); }
 #    else
 enum { AMX_IS_EMULATED = 0 };
 
-/* Tiles of bytes and of BF16.  Linux gives a process the room that their registers take only when
- * it asks: from then on all its threads may use them, those to come as well. */
+/* Tiles of bytes and of BF16.  Linux saves their registers for a process only on
+ * request, which covers all its threads, later ones as well. */
 static bool has_amx(void) {
     enum { BF16 = 1 << 22, TILES = 1 << 24, BYTES = 1 << 25, ALL = BF16 | TILES | BYTES };
     enum { ASK = 0x1023 /* ARCH_REQ_XCOMP_PERM */, TILE_DATA = 18 };
@@ -77,7 +65,7 @@ static const struct {
     const char *name;
     bool (*available)(void); /* NULL: not compiled in */
     const ig_cpu_entry *const *lists;
-    bool is_emulated; /* slow: for who asks for it */
+    bool is_emulated; /* slow: only by name */
 } sets[IG_ISA_COUNT] = {
     [IG_ISA_SCALAR] = {"scalar", always, lists_scalar, false},
 #if defined(__x86_64__) && !defined(IG_SCALAR_ONLY)
@@ -93,7 +81,7 @@ static const struct {
 #endif
 };
 
-const char *ig_isa_name(ig_isa isa) { return sets[isa].name; }
+const char *ig_cpu_isa_name(ig_isa isa) { return sets[isa].name; }
 
 bool ig_isa_available(ig_isa isa) { return sets[isa].available && sets[isa].available(); }
 

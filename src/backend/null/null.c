@@ -1,35 +1,33 @@
 /*
- * A backend that takes every step and computes nothing: the skeleton to copy
- * when bringing up a device, and a way to run the host alone in a test.
+ * A backend that accepts every step and computes nothing: the skeleton to copy for a new device,
+ * and a way to test the host alone.
  *
- * It shows every function of the contract in the order of backend.h.  Each is
- * written as a device needs it, in host memory; the comment says what leaving it
- * NULL would mean.  Most of what stands here could be NULL, so delete what your
- * device does not need: a name and compile() make a backend.
+ * It implements every function of the contract in the order of backend.h, as a device would need
+ * it, on host memory; each comment says what NULL means instead. Most functions can be NULL, so
+ * delete what your device does not need: a name and compile() are a complete backend.
  *
- * As a plugin this file would end with ig_backend_entry(), and be built by
+ * A plugin ends this file with ig_backend_entry(), and is built by
  *     cc -std=c17 -shared -fPIC -I<ingot>/include null.c -o null.so
  */
 #include <ingot/backend.h>
 #include <stdio.h>
 
-/* Built in, it is listed by this name; a plugin's is found through ig_backend_entry(). */
+/* A built-in backend is listed by this name; a plugin is found through ig_backend_entry(). */
 extern const ig_backend ig_null_backend;
 
-/* The host's struct first, then whatever a device has to remember. */
+/* The host's struct first, then the device's own state. */
 typedef struct null_device {
     ig_backend_device base;
     uint64_t allocated, peak; /* bytes in buffers */
 } null_device;
 
-/* What lies before a buffer's bytes, so that giving it back can be counted; it keeps them aligned.
- */
+/* A header before each buffer's bytes, so that a free can be counted; it keeps them aligned. */
 typedef struct null_header {
     _Alignas(64) uint64_t bytes;
 } null_header;
 
-/* Steps, attrs and operands are valid during compile() only: a program keeps its own copy of what
- * it needs.  This one needs nothing but the host, to free itself. */
+/* Steps, attrs and operands are valid during compile() only: a program copies what it needs. This
+ * one needs only the host, to free itself. */
 typedef struct null_program {
     ig_backend_program base;
     const ig_host *host;
@@ -38,8 +36,8 @@ typedef struct null_program {
 
 /* ---- Devices ---- */
 
-/* Whether the driver is there.  Without one this is false and never an error; host->fail() keeps
- * the reason for `ingot devices`.  NULL: always. */
+/* Whether the driver is present. If not, return false; it is not an error. host->fail() records
+ * the reason for `ingot devices`. NULL: always available. */
 static bool null_is_available(const ig_host *host) {
     (void)host;
     return true;
@@ -51,7 +49,7 @@ static uint32_t null_count(const ig_host *host) {
     return 1;
 }
 
-/* NULL: the host brings an ig_backend_device, and close() is NULL too. */
+/* NULL: the host provides an ig_backend_device, and close() is NULL too. */
 static ig_status null_open(const ig_host *host, uint32_t index, ig_backend_device **out) {
     if (index >= null_count(host))
         return IG_HOST_FAIL(host, IG_ERR_DEVICE, "null:%u: there is only null:0", index);
@@ -64,23 +62,21 @@ static ig_status null_open(const ig_host *host, uint32_t index, ig_backend_devic
 
 static void null_close(ig_backend_device *device) { device->host->free(device->host, device); }
 
-/* `out` comes zeroed but for struct_size, which says how many bytes of it the host knows.  Take
- * `dtypes` from the table of kernels: this backend would take any.  NULL: class cpu, no name. */
+/* `out` is zeroed except for struct_size, the number of bytes that the host knows. Derive `dtypes`
+ * from your table of kernels: this backend has no kernels. NULL: class cpu, no name. */
 static void null_info(const ig_backend_device *device, ig_device_info *out) {
     (void)device;
     out->device_class = IG_DEVICE_CPU;
-    out->flags =
-        IG_NEVER_FAILS; /* leave this out where submit() can: state is kept for that case */
+    out->flags = IG_NEVER_FAILS; /* omit if submit() can fail: the host then backs up state */
     out->alignment = 64;
-    out->dtypes = (UINT64_C(1) << IG_DTYPE_COUNT) - 1;
     snprintf(out->name, sizeof out->name, "computes nothing");
     snprintf(out->architecture, sizeof out->architecture, "any");
 }
 
 /* ---- Memory.  NULL, all six: the host's ---- */
 
-/* A buffer is whatever the device makes of it.  Here it is the address of its first byte, as it is
- * by default. */
+/* The device defines what a buffer handle is. Here it is the address of its first byte, the
+ * default. */
 static ig_status null_buffer_alloc(ig_backend_device *device, uint64_t bytes,
                                    ig_backend_buffer **out) {
     null_device *d = (null_device *)device;
@@ -105,7 +101,7 @@ static void null_buffer_free(ig_backend_device *device, ig_backend_buffer *buffe
     device->host->free(device->host, header);
 }
 
-/* Copies keep their place among submitted programs: a read waits for what was submitted before. */
+/* Copies are ordered with submitted programs: a read waits for earlier submissions. */
 static ig_status null_write(ig_backend_device *device, ig_backend_buffer *dst, uint64_t offset,
                             const void *src, uint64_t bytes) {
     (void)device;
@@ -132,29 +128,30 @@ static void null_reset_memory_stats(ig_backend_device *device) {
 
 /* ---- Programs ---- */
 
-/* A pure question.  Ask ig_step_known() first: it is false for ops and attributes that are newer
- * than this file.  Then look at dtypes, shapes, strides and vary_dim; a no makes the planner insert
- * a packed copy or take another device.  NULL: compile() is asked instead. */
+/* Must have no side effects. Call ig_step_known() first: it is false for ops and attributes newer
+ * than this file. Then check dtypes, shapes, strides and dynamic_dim; on false the planner inserts
+ * a packed copy or takes another device. NULL: compile() is asked instead. */
 static bool null_can_run(const ig_backend_device *device, const ig_step *step) {
     (void)device;
     return ig_step_known(step);
 }
 
-/* What the step wants in IG_ARENA, from scratch_offset on, during a run.  NULL: 0. */
+/* Bytes of scratch the step needs in IG_ARENA, from scratch_offset on, during a run. NULL: 0. */
 static uint64_t null_scratch_bytes(const ig_backend_device *device, const ig_step *step) {
     (void)device, (void)step;
     return 0;
 }
 
-/* Sees all steps of a plan before any is compiled; here host->register_override() names what
- * compiles the steps of a tag that compile() turns down.  NULL: nothing happens. */
+/* Called with all steps of a plan before any is compiled; host->register_override() can be called
+ * here to register the function that compiles steps of a tag that compile() refuses. NULL: no-op.
+ */
 static ig_status null_prepare(ig_backend_device *device, const ig_step *steps, uint32_t count) {
     (void)device, (void)steps, (void)count;
     return IG_OK;
 }
 
-/* Runs the steps.  Here a device finds each operand at buffers[operand.buffer] plus its offset,
- * and reads what changes from run to run from `slots`. */
+/* Runs the steps. A device finds each operand at buffers[operand.buffer] plus its offset, and
+ * reads values that change between runs from `slots`. */
 static ig_status null_submit(ig_backend_program *program, ig_backend_buffer *const *buffers,
                              uint32_t n_buffers, const ig_slot *slots, uint32_t n_slots) {
     (void)program, (void)buffers, (void)n_buffers, (void)slots, (void)n_slots;
@@ -166,15 +163,15 @@ static void null_destroy(ig_backend_program *program) {
     host->free(host, program);
 }
 
-/* All that can fail fails here, with words that name the step.  A compiler that takes its time
- * calls host->progress(progress, done, total), stops when that is false and returns
- * IG_ERR_CANCELLED; one that may use `saved` checks it first. */
+/* Everything that can fail should fail here, with a message that names the step. A slow compiler
+ * calls host->progress(progress, done, total), stops when that returns false and returns
+ * IG_ERR_CANCELLED; one that uses `saved` validates it first. */
 static ig_status null_compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
                               ig_blob saved, ig_progress *progress, ig_backend_program **out) {
     (void)saved, (void)progress;
     const ig_host *host = device->host;
     for (uint32_t i = 0; i < count; i++) {
-        const ig_step *step = ig_step_at(steps, i); /* the host's steps may be longer than ours */
+        const ig_step *step = ig_step_at(steps, i); /* the host's may be larger */
         if (!null_can_run(device, step))
             return IG_HOST_FAIL(host, IG_ERR_UNSUPPORTED, "null: step %u: %s is not known", i,
                                 ig_op_name(step->op));
@@ -186,21 +183,21 @@ static ig_status null_compile(ig_backend_device *device, const ig_step *steps, u
     return IG_OK;
 }
 
-/* Bytes from which compile() makes the same program faster, lent until the program goes; the host
- * keeps them in its cache.  NULL: programs are not cached. */
+/* Bytes from which compile() can rebuild the program faster, borrowed until the program is
+ * destroyed; the host stores them in its compile cache. NULL: programs are not cached. */
 static ig_status null_save(const ig_backend_program *program, ig_blob *out) {
     const null_program *p = (const null_program *)program;
     *out = (ig_blob){&p->count, sizeof p->count};
     return IG_OK;
 }
 
-/* Waits for all that was submitted.  NULL: submit() returns when the work is done. */
+/* Waits for everything submitted. NULL: submit() returns when the work is done. */
 static ig_status null_synchronize(ig_backend_device *device) {
     (void)device;
     return IG_OK;
 }
 
-/* What the device has done since it was opened.  NULL: it does not count. */
+/* Counters since the device was opened. NULL: none. */
 static void null_counters(const ig_backend_device *device, ig_device_counters *out) {
     (void)device;
     *out = (ig_device_counters){0};

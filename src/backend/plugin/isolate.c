@@ -17,7 +17,7 @@ enum { SECONDS = 60, OPTIONS = 3, OPTION_BYTES = 128 };
 struct ig_backend_buffer {
     char *data; /* shared with the child */
     uint64_t bytes;
-    uint32_t id; /* the child's */
+    uint32_t id; /* id in the child */
 };
 
 typedef struct isolated_device {
@@ -25,7 +25,7 @@ typedef struct isolated_device {
     const char *path; /* the plugin's */
     ig_device_info info;
     bool has_memory;
-    pid_t child; /* 0: it is gone, and `reason` says why */
+    pid_t child; /* 0: it has ended, and `reason` says why */
     int socket, wait_ms;
     char reason[256];
 } isolated_device;
@@ -34,13 +34,13 @@ typedef struct isolated_program {
     ig_backend_program base;
     isolated_device *device;
     uint32_t id;
-    void *saved; /* what save() has handed out */
+    void *saved; /* returned by save() */
     size_t saved_bytes;
 } isolated_program;
 
 /* ---- the child's end ---- */
 
-/* Ends the child, whatever it does, and keeps why. */
+/* Kills the child if it still runs, and records the reason. */
 static ig_status give_up(isolated_device *d, const char *why) {
     int how = 0;
     if (d->child == 0) return IG_FAIL(IG_ERR_DEVICE, "%s", d->reason);
@@ -60,7 +60,7 @@ static ig_status give_up(isolated_device *d, const char *why) {
     return IG_FAIL(IG_ERR_DEVICE, "%s", d->reason);
 }
 
-/* A child that has just closed its end may need a moment to be dead. */
+/* A child that has closed its socket may need a moment to exit. */
 static ig_status lost(isolated_device *d) {
     siginfo_t info;
     for (int i = 0; i < 100; i++) {
@@ -69,10 +69,10 @@ static ig_status lost(isolated_device *d) {
             break;
         usleep(1000);
     }
-    return give_up(d, "its process does not answer any more");
+    return give_up(d, "its process no longer answers");
 }
 
-/* Waits for a reply as long as one may. */
+/* Waits for a reply, up to wait_ms. */
 static ig_status take(isolated_device *d, void *reply, size_t bytes, int *out_fd) {
     struct pollfd p = {d->socket, POLLIN, 0};
     int ready;
@@ -87,7 +87,7 @@ static ig_status take(isolated_device *d, void *reply, size_t bytes, int *out_fd
     return isolate_take(d->socket, reply, bytes, out_fd) ? IG_OK : lost(d);
 }
 
-/* Words of the plugin are handed on as they are. */
+/* Passes the plugin's error message on unchanged. */
 static ig_status judge(const isolated_device *d, const isolate_reply *reply) {
     if ((uint32_t)reply->status >= IG_STATUS_COUNT)
         return IG_FAIL(IG_ERR_DEVICE, "%s: gave status %d", d->path, (int)reply->status);
@@ -95,7 +95,7 @@ static ig_status judge(const isolated_device *d, const isolate_reply *reply) {
     return ig_fail((ig_status)reply->status, NULL, 0, "%.*s", ISOLATE_TEXT_BYTES, reply->text);
 }
 
-/* What goes along with a request. */
+/* Data sent with a request. */
 typedef struct luggage {
     int fd; /* -1: none */
     const void *first, *second;
@@ -118,7 +118,7 @@ static const luggage nothing = {.fd = -1};
 
 /* ---- parcels ---- */
 
-/* Writes, or where there is no memory yet only counts. */
+/* Writes, or only counts bytes if `to` is NULL. */
 typedef struct packer {
     char *to;
     uint64_t used;
@@ -132,7 +132,7 @@ static uint64_t put(packer *p, const void *bytes, uint64_t count) {
     return at;
 }
 
-/* Weights are needed by compile() alone. */
+/* Only compile() needs the weights' bytes. */
 static void put_step(packer *p, const ig_step *from, uint64_t to, bool weights) {
     ig_step step = *from;
     const uint32_t n = from->n_in + from->n_out;
@@ -155,7 +155,7 @@ static void put_step(packer *p, const ig_step *from, uint64_t to, bool weights) 
 static isolate_parcel pack(packer *p, const ig_step *steps, uint32_t count, ig_blob saved,
                            bool weights) {
     isolate_parcel parcel = {.count = count, .saved_bytes = saved.size};
-    p->used = 64; /* no offset of anything is 0, which stands for NULL */
+    p->used = 64; /* so that no offset is 0, which stands for NULL */
     parcel.steps = put(p, NULL, 0);
     p->used += count * sizeof(ig_step);
     for (uint32_t i = 0; i < count; i++)
@@ -203,7 +203,7 @@ static isolated_device *of(const ig_backend_device *device) {
 static void iso_close(ig_backend_device *device) {
     isolated_device *d = of(device);
     if (d->child) {
-        close(d->socket); /* which ends it */
+        close(d->socket); /* the child exits when its socket closes */
         kill(d->child, SIGKILL);
         while (waitpid(d->child, NULL, 0) < 0 && errno == EINTR) continue;
     }
@@ -214,10 +214,10 @@ static void iso_info(const ig_backend_device *device, ig_device_info *out) {
     const uint32_t size = out->struct_size;
     *out = of(device)->info;
     out->struct_size = size;
-    out->flags &= ~(uint32_t)(IG_NEVER_FAILS | IG_COSTLY_STATE); /* it is here to be doubted */
+    out->flags &= ~(uint32_t)(IG_NEVER_FAILS | IG_STATE_BACKUP_ONCE); /* not trusted */
 }
 
-/* A device that is gone still has memory: that of the host. */
+/* If the child has died, allocation still works: buffers are host memory. */
 static ig_status iso_alloc(ig_backend_device *device, uint64_t bytes, ig_backend_buffer **out) {
     isolated_device *d = of(device);
     const ig_host *host = device->host;
@@ -269,7 +269,7 @@ static ig_status iso_write(ig_backend_device *device, ig_backend_buffer *dst, ui
     if (!d->has_memory || d->child == 0) return IG_OK;
     const isolate_request request = {ISOLATE_WRITE, dst->id, offset, bytes};
     const ig_status status = call(d, request, nothing, &reply, NULL);
-    return d->child ? status : IG_OK; /* submit() will say so */
+    return d->child ? status : IG_OK; /* submit() reports it */
 }
 
 static ig_status iso_read(ig_backend_device *device, const ig_backend_buffer *src, uint64_t offset,
@@ -279,7 +279,7 @@ static ig_status iso_read(ig_backend_device *device, const ig_backend_buffer *sr
     return IG_OK;
 }
 
-/* One that is gone says so in compile(), where there are words for it. */
+/* For a dead child it returns true, so that compile() fails with the reason. */
 static bool iso_can_run(const ig_backend_device *device, const ig_step *step) {
     isolate_reply reply;
     const ig_status status =
@@ -322,7 +322,7 @@ static ig_status iso_compile(ig_backend_device *device, const ig_step *steps, ui
                              ig_blob saved, ig_progress *progress, ig_backend_program **out) {
     isolated_device *d = of(device);
     isolate_reply reply;
-    (void)progress; /* the child's compiler is not watched */
+    (void)progress; /* the child's compiler reports no progress */
     isolated_program *p = device->host->alloc(device->host, 1, sizeof *p);
     if (!p) return IG_FAIL(IG_ERR_MEMORY, "%s: program", d->path);
     const ig_status status = call_with_steps(d, ISOLATE_COMPILE, steps, count, saved, &reply);
@@ -404,16 +404,16 @@ ig_status ig_isolated_open(const ig_isolated *plugin, const ig_host *host, uint3
     return IG_OK;
 }
 
-/* Opened by ig_isolated_open(), which knows the plugin. */
+/* Never called: ig_isolated_open(), which knows the plugin, opens the device. */
 static ig_status iso_open(const ig_host *host, uint32_t index, ig_backend_device **out) {
     (void)host, (void)index, (void)out;
     return IG_FAIL(IG_ERR_STATE, "isolate: no plugin");
 }
 
 static ig_status ask(ig_isolated *out, isolate_hello *hello) {
-    static const ig_host nobody = {.abi = IG_BACKEND_ABI, .struct_size = sizeof nobody};
+    static const ig_host no_host = {.abi = IG_BACKEND_ABI, .struct_size = sizeof no_host};
     isolated_device d = {.path = out->path};
-    const ig_status status = start(&d, &nobody, 0, hello);
+    const ig_status status = start(&d, &no_host, 0, hello);
     if (d.child) {
         close(d.socket);
         kill(d.child, SIGKILL);

@@ -1,4 +1,4 @@
-/* The child: one device of one library, for whoever is at the other end of the socket. */
+/* The child process: serves one device of one library over a socket. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ bool isolate_take(int socket, void *bytes, size_t count, int *out_fd) {
 
 typedef struct child_host {
     ig_host table;
-    const char *const *options; /* in the order of isolate_options; NULL where not said */
+    const char *const *options; /* in the order of isolate_options; NULL: unset */
 } child_host;
 
 static const char *host_option(const ig_host *host, const char *name) {
@@ -76,14 +76,14 @@ static const char *host_option(const ig_host *host, const char *name) {
 /* ---- serving ---- */
 
 typedef struct shared {
-    ig_backend_buffer *buffer; /* the device's own, or the address of the shared memory */
+    ig_backend_buffer *buffer; /* the device's buffer, or the address of the shared memory */
     char *data;
     uint64_t bytes;
 } shared;
 
 typedef struct compiled {
     ig_backend_program *program;
-    ig_operand *results; /* what is to be read back */
+    ig_operand *results; /* operands to copy back */
     uint32_t n_results;
 } compiled;
 
@@ -92,7 +92,7 @@ typedef struct server {
     ig_device *device;
     compiled programs[MOST_PROGRAMS];
     uint32_t n_buffers, n_programs;
-    shared *all; /* by id */
+    shared *all; /* indexed by id */
     size_t room;
 } server;
 
@@ -132,7 +132,7 @@ static ig_status do_write(server *s, const isolate_request *r) {
     return ig_device_write(s->device, b->buffer, r->a, b->data + r->a, r->b);
 }
 
-/* Turns offsets back into addresses. */
+/* Converts offsets back to pointers. */
 static ig_step *unpack(const isolate_parcel *p) {
     ig_step *steps = (ig_step *)(void *)(p->bytes + p->steps);
     for (uint32_t i = 0; i < p->count; i++) {
@@ -247,7 +247,7 @@ static ig_status answer(server *s, const isolate_request *r, int fd, isolate_rep
     return status;
 }
 
-/* The reason without the place in the source, which its own end has added. */
+/* Sends the message without its source location: the host adds its own. */
 static void say(isolate_reply *reply, ig_status status) {
     reply->status = (int32_t)status;
     if (status != IG_OK) snprintf(reply->text, sizeof reply->text, "%s", ig_error_text());
@@ -274,20 +274,21 @@ static ig_status greet(server *s, const ig_plugin *plugin, const ig_host *host, 
     return IG_OK;
 }
 
-/* A process of its own: no handlers, no descriptors and no output of ours. */
+/* Detaches from the host process: default signal handlers, and none of its descriptors or output.
+ */
 static int settle_in(int socket) {
     for (int i = 1; i < 32; i++) signal(i, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int nowhere = open("/dev/null", O_RDWR);
     for (int fd = 0; nowhere >= 0 && fd < 3; fd++) dup2(nowhere, fd);
     if (socket != 3) dup2(socket, 3);
-    close_range(4, ~0U, 0); /* locks that were held go with them, too */
+    close_range(4, ~0U, 0); /* also releases file locks held by the host */
     return 3;
 }
 
 _Noreturn void isolate_serve(const char *path, uint32_t index, const char *const *options,
                              int socket) {
-    child_host host = {ig_lone_host, options};
+    child_host host = {ig_standalone_host, options};
     host.table.option = host_option;
     isolate_hello hello = {0};
     ig_plugin plugin = {0};

@@ -11,39 +11,12 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/plugin_file.h"
 #include "base/sha256.h"
 
 #ifndef INGOT_LIBDIR
-#    define INGOT_LIBDIR "lib" /* beside bin/ */
+#    define INGOT_LIBDIR "lib" /* next to bin/ */
 #endif
-
-/* ---- who may bring code ---- */
-
-/* Belongs to root or to us, and nobody else may write to it. */
-static ig_status check_owner(const char *path, bool folder) {
-    struct stat info;
-    if (stat(path, &info) != 0) return IG_FAIL(IG_ERR_DEVICE, "%s: %s", path, strerror(errno));
-    if (folder ? !S_ISDIR(info.st_mode) : !S_ISREG(info.st_mode))
-        return IG_FAIL(IG_ERR_DEVICE, "%s is no %s", path, folder ? "folder" : "regular file");
-    if (info.st_uid != 0 && info.st_uid != geteuid())
-        return IG_FAIL(IG_ERR_DEVICE, "%s belongs to user %u, who is neither root nor you", path,
-                       (unsigned)info.st_uid);
-    if (info.st_mode & (S_IWGRP | S_IWOTH))
-        return IG_FAIL(IG_ERR_DEVICE, "%s can be written to by others (chmod go-w)", path);
-    return IG_OK;
-}
-
-/* Links are resolved first, so that what is looked at is what is loaded. */
-static ig_status check_file(const char *path, char resolved[PATH_MAX]) {
-    if (path[0] != '/') return IG_FAIL(IG_ERR_DEVICE, "%s is not an absolute path", path);
-    if (!realpath(path, resolved)) return IG_FAIL(IG_ERR_DEVICE, "%s: %s", path, strerror(errno));
-    IG_TRY(check_owner(resolved, false));
-    char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", resolved);
-    char *slash = strrchr(folder, '/');
-    slash[slash == folder] = '\0'; /* "/" itself stays */
-    return check_owner(folder, true);
-}
 
 /* ---- what a table must have ---- */
 
@@ -70,7 +43,7 @@ static ig_status check_table(const ig_backend *b) {
     return IG_OK;
 }
 
-/* `given` is valid up to its struct_size: the first two fields tell whether more may be read. */
+/* `given` is valid up to its struct_size: the first two fields say whether more may be read. */
 static ig_status take_table(const ig_backend *given, ig_backend *out) {
     if (!given) return IG_FAIL(IG_ERR_DEVICE, "ig_backend_entry() gave NULL");
     if (given->abi != IG_BACKEND_ABI)
@@ -88,10 +61,10 @@ static ig_status take_table(const ig_backend *given, ig_backend *out) {
 
 ig_status ig_plugin_open(const char *path, ig_plugin *out) {
     char resolved[PATH_MAX];
-    IG_TRY(check_file(path, resolved));
+    IG_TRY(ig_plugin_file_check(path, resolved));
     void *library = dlopen(resolved, RTLD_NOW | RTLD_LOCAL);
     if (!library) return IG_FAIL(IG_ERR_DEPENDENCY, "%s", dlerror());
-    union { /* C has no cast from an object's address to a function's */
+    union { /* C has no cast from an object pointer to a function pointer */
         void *symbol;
         const ig_backend *(*call)(void);
     } entry = {dlsym(library, "ig_backend_entry")};
@@ -113,9 +86,9 @@ void ig_plugin_close(ig_plugin *plugin) {
 
 /* ---- where they are ---- */
 
-static const char pin_mark[] = "#sha256="; /* behind a library's path: the file must be this one */
+static const char pin_mark[] = "#sha256="; /* path suffix: the file must have this hash */
 
-/* Takes the words without the place in our source: "(loader.c:41)" helps no user. */
+/* Keeps the message without its source location ("(loader.c:41)"). */
 static void keep_reason(ig_plugin *p) {
     snprintf(p->reason, sizeof p->reason, "%s", ig_error_text());
     char *place = strrchr(p->reason, '(');
@@ -136,7 +109,7 @@ static ig_status check_unique(const ig_plugins *all, const ig_plugin *p) {
     return IG_OK;
 }
 
-/* In a process of its own: there is no need to try it first. */
+/* A library in a separate process needs no trial load. */
 static ig_status load_isolated(const ig_plugins *all, ig_plugin *p) {
     p->isolated = ig_alloc(all->allocator, 1, sizeof *p->isolated);
     if (!p->isolated) return IG_FAIL(IG_ERR_MEMORY, "plugin %s", p->path);
@@ -144,7 +117,7 @@ static ig_status load_isolated(const ig_plugins *all, ig_plugin *p) {
     return check_unique(all, p);
 }
 
-/* Whoever has pinned a file wants that one and no other. */
+/* A pinned file must have exactly this hash. */
 static ig_status check_pin(const char *path, const char *pin) {
     ig_file_map map;
     char digest[IG_SHA256_TEXT_BYTES];
@@ -191,7 +164,7 @@ static int is_library(const struct dirent *entry) {
     return entry->d_name[0] != '.' && length > 3 && strcmp(entry->d_name + length - 3, ".so") == 0;
 }
 
-/* A folder's libraries in the order of their names.  One that is not there has none. */
+/* Adds a folder's libraries in order of name. A missing folder has none. */
 static ig_status add_folder(ig_plugins *all, ig_plugin_places places, const char *folder) {
     struct dirent **entries = NULL;
     ig_status status = IG_OK;
@@ -221,13 +194,13 @@ static ig_status add_paths(ig_plugins *all, ig_plugin_places places, const char 
         if (folder)
             IG_TRY(add_folder(all, places, path));
         else if (path[0])
-            IG_TRY(add_file(all, places, path, pin)); /* which says what is wrong with it */
+            IG_TRY(add_file(all, places, path, pin)); /* reports what is wrong with it */
         at += length + (at[length] == ':');
     }
     return IG_OK;
 }
 
-/* PREFIX/lib/ingot/plugins, as seen from the library or the program that we are part of. */
+/* PREFIX/lib/ingot/plugins, relative to the library or program that contains this code. */
 static ig_status add_installed(ig_plugins *all, ig_plugin_places places) {
     char own[PATH_MAX], folder[PATH_MAX + 64];
     Dl_info info;

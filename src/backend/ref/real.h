@@ -1,9 +1,8 @@
 /*
  * real.h - how kernels read and write elements.
  *
- * This is all that differs between a kernel's two builds: IG_REAL, float or
- * double, is the type that elements are stored in.  Between get() and put()
- * everything is double.
+ * This is the only difference between a kernel's two builds: IG_REAL, float or double, is the type
+ * that elements are stored in. All arithmetic between get() and put() is in double.
  */
 #ifndef IG_BACKEND_REF_REAL_H
 #define IG_BACKEND_REF_REAL_H
@@ -24,7 +23,7 @@ static inline int64_t get_index(const ig_ref_view *v, int64_t i) {
     return ((const int32_t *)v->at)[ig_ref_place(v, i)];
 }
 
-/* The last dimension, which many ops work along, and how many such rows there are. */
+/* The extent of the last dimension, which many ops reduce over, and the number of such rows. */
 static inline int64_t columns_of(const ig_ref_view *v) {
     return v->shape.rank > 0 ? v->shape.dim[v->shape.rank - 1] : 1;
 }

@@ -1,39 +1,25 @@
 /*
- * The reference backend: the table of functions that backend.h asks for.
+ * The reference backend: the function table of backend.h.
  *
- * It exists to be right and to be read.  compile() copies what it needs of each
- * step and finds the kernel; submit() runs them one after the other.  Memory is
- * the host's: a buffer is its address.  Shapes are trusted, as the contract has
- * it; dtypes are what chooses a kernel.
+ * It is written to be correct and readable. compile() copies what it needs of each step and looks
+ * up the kernel; submit() runs the kernels one after the other. Memory is the host's: a buffer is
+ * its address. Shapes are trusted, as the contract says; dtypes select the kernel.
  */
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_families.h" /* one per file in kernels/ */
 #include "backend/ref/ref_kernel.h"
 #include "base/quant_blocks.h"
 
-#define FAMILIES(X, real) \
-    X(elementwise, real)  \
-    X(cast, real)         \
-    X(move, real)         \
-    X(reduce, real)       \
-    X(softmax, real)      \
-    X(norm, real)         \
-    X(matmul, real)       \
-    X(quant, real)        \
-    X(rope, real)         \
-    X(attention, real)    \
-    X(paged, real)        \
-    X(moe, real)          \
-    X(update, real)       \
-    X(random, real)
 #define DECLARE(family, real) extern const ig_ref_entry IG_REF_LIST_OF(family, real)[];
 #define NAME(family, real)    IG_REF_LIST_OF(family, real),
 
-FAMILIES(DECLARE, float)
-FAMILIES(DECLARE, double)
+IG_REF_FAMILIES(DECLARE, float)
+IG_REF_FAMILIES(DECLARE, double)
 
-/* A kernel for any dtype is in both lists of its family; the first one found serves. */
-static const ig_ref_entry *const families[] = {FAMILIES(NAME, float) FAMILIES(NAME, double)};
+/* A kernel for any dtype is in both lists of its family; the first match is used. */
+static const ig_ref_entry *const families[] = {IG_REF_FAMILIES(NAME, float)
+                                                   IG_REF_FAMILIES(NAME, double)};
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
 typedef struct ref_program {
@@ -41,12 +27,13 @@ typedef struct ref_program {
     const ig_host *host;
     uint32_t n_launches, n_views;
     ig_ref_launch *launches;
-    ig_ref_view *views; /* of all launches: inputs, then outputs of each */
+    ig_ref_view *views; /* of all launches: each launch's inputs, then its outputs */
 } ref_program;
 
-static bool is_stored(ig_dtype dtype) { return ig_blocks_can_decode(dtype) && dtype != IG_F32; }
+static bool is_stored(ig_dtype dtype) { return ig_blocks_can_dequantize(dtype) && dtype != IG_F32; }
 
-/* Whether the letters of kernel.h take these operands; `same` is what `s` stands for so far. */
+/* Whether the letters of ref_kernel.h accept these operands; `same` is the dtype bound to `s` so
+ * far. */
 static bool takes(const char *letters, const ig_operand *o, uint32_t count, ig_dtype real,
                   ig_dtype *same) {
     for (uint32_t i = 0; i < count; i++) {
@@ -54,7 +41,7 @@ static bool takes(const char *letters, const ig_operand *o, uint32_t count, ig_d
         const char letter = *letters;
         if (letters[0] != '\0' && letters[1] != '\0') letters++;
         if (letter == 's' && *same == IG_DTYPE_COUNT) *same = dtype;
-        if (o[i].vary_dim >= 0 || letter == '\0') return false;
+        if (o[i].dynamic_dim >= 0 || letter == '\0') return false;
         const bool plain = ig_dtype_block(dtype) == 1;
         if (letter == 'r' && dtype != real) return false;
         if (letter == 'h' && dtype != real && !(plain && is_stored(dtype))) return false;
@@ -66,14 +53,14 @@ static bool takes(const char *letters, const ig_operand *o, uint32_t count, ig_d
     return true;
 }
 
-/* An activation from a newer host is an attribute that is not known. */
+/* An activation added by a newer host is an unknown attribute. */
 static bool activation_known(const ig_step *step) {
     ig_attrs_matmul attrs;
     ig_step_attrs(step, &attrs, sizeof attrs);
     return step->op != IG_OP_MATMUL || attrs.activation <= IG_ACTIVATION_GELU_TANH;
 }
 
-/* The kernel that computes the step; NULL: there is none. */
+/* The kernel for the step; NULL: unsupported. */
 static ig_ref_kernel *find(const ig_step *step) {
     if (!ig_step_known(step) || !activation_known(step)) return NULL;
     for (int f = 0; f < FAMILY_COUNT; f++)
@@ -97,7 +84,7 @@ static ig_status ref_submit(ig_backend_program *program, ig_backend_buffer *cons
     ref_program *p = (ref_program *)program;
     for (ig_ref_view *v = p->views; v < p->views + p->n_views; v++) {
         char *buffer = (char *)buffers[v->buffer];
-        v->at = buffer ? buffer + v->offset : NULL; /* of no elements, there may be no buffer */
+        v->at = buffer ? buffer + v->offset : NULL; /* no elements: maybe no buffer */
     }
     for (ig_ref_launch *l = p->launches; l < p->launches + p->n_launches; l++) {
         l->slots = slots;
@@ -150,7 +137,7 @@ static void add_launch(ref_program *p, const ig_step *step, ig_ref_kernel *run) 
 
 static ig_status ref_compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
                              ig_blob saved, ig_progress *progress, ig_backend_program **out) {
-    (void)saved, (void)progress; /* it takes no time, so there is nothing to keep */
+    (void)saved, (void)progress; /* compiling takes no time: nothing to cache or report */
     ref_program *p = create(device->host, steps, count);
     if (!p) return IG_HOST_FAIL(device->host, IG_ERR_MEMORY, "ref: %u steps", count);
 
@@ -172,13 +159,13 @@ static ig_status ref_compile(ig_backend_device *device, const ig_step *steps, ui
     return IG_OK;
 }
 
-/* The dtypes that the letters of any kernel take. */
+/* The dtypes that the letters accept. */
 static uint64_t dtypes_of(const char *letters, ig_dtype real) {
     uint64_t dtypes = 0;
     for (; *letters; letters++)
         for (ig_dtype dtype = 0; dtype < IG_DTYPE_COUNT; dtype++) {
             ig_dtype same = IG_DTYPE_COUNT;
-            const ig_operand o = {.desc = {.dtype = dtype}, .vary_dim = -1};
+            const ig_operand o = {.desc = {.dtype = dtype}, .dynamic_dim = -1};
             if (takes((const char[]){*letters, '\0'}, &o, 1, real, &same))
                 dtypes |= UINT64_C(1) << dtype;
         }

@@ -1,12 +1,11 @@
 /*
- * convert.h - elements of any dtype, by way of double.
+ * ref_convert.h - converts elements between any dtypes through double.
  *
- * A double holds every value of every dtype, so a conversion is: read exactly,
- * then round once.  Storing rounds to nearest, ties to even; integers are cut
- * towards zero, stay in range, and are 0 for NaN.
+ * A double holds every value of every dtype, so a conversion reads exactly and rounds once. Storing
+ * rounds to nearest, ties to even; integers are truncated toward zero, saturate, and are 0 for NaN.
  */
-#ifndef IG_BACKEND_REF_CONVERT_H
-#define IG_BACKEND_REF_CONVERT_H
+#ifndef IG_BACKEND_REF_REF_CONVERT_H
+#define IG_BACKEND_REF_REF_CONVERT_H
 
 #include <math.h>
 #include <string.h>
@@ -24,7 +23,8 @@ typedef struct ig_ref_small {
 
 static const ig_ref_small ig_ref_f16 = {10, -14}, ig_ref_bf16 = {7, -126};
 
-/* 2^power, of normal numbers; the reference spends half its time on halves if libm is asked. */
+/* 2^power, for normal results; with libm, F16 conversion would take half of the reference's time.
+ */
 static inline double ig_ref_two_to(int power) {
     const uint64_t bits = (uint64_t)(power + 1023) << 52;
     double two;
@@ -39,13 +39,13 @@ static inline double ig_ref_from_small(ig_ref_small f, uint16_t bits) {
     const double sign = bits & 0x8000 ? -1 : 1;
     if (exponent == ones) return mantissa ? (double)NAN : sign * (double)INFINITY;
 
-    const int leading = exponent ? 1 << f.mantissa_bits : 0; /* the 1 that is not stored */
+    const int leading = exponent ? 1 << f.mantissa_bits : 0; /* the implicit leading 1 */
     const int power = f.least_exponent + (exponent ? exponent - 1 : 0) - f.mantissa_bits;
     return sign * (leading + mantissa) * ig_ref_two_to(power);
 }
 
-/* Counts |x| in units of the last place.  A count that rounds up to the next power of two carries
- * into the exponent, and from the largest exponent on into infinity, as it should. */
+/* Rounds |x| to units in the last place. Rounding up to the next power of two carries into the
+ * exponent, and from the largest exponent into infinity, as it should. */
 static inline uint16_t ig_ref_to_small(ig_ref_small f, double x) {
     const int sign = signbit(x) ? 0x8000 : 0;
     const int infinity = 0x7fff >> f.mantissa_bits << f.mantissa_bits;
@@ -86,7 +86,7 @@ static inline void ig_ref_put_any(const ig_ref_view *v, int64_t i, double x) {
     }
 }
 
-/* Element i of dst becomes element j of src, of the same dtype, bit for bit. */
+/* Copies element j of src to element i of dst, bit for bit; both have the same dtype. */
 static inline void ig_ref_copy(const ig_ref_view *dst, int64_t i, const ig_ref_view *src,
                                int64_t j) {
     static const size_t bytes[IG_DTYPE_COUNT] = {

@@ -1,46 +1,29 @@
 /*
- * kernel.h - what a reference kernel is.
+ * ref_kernel.h - the interface of a reference kernel.
  *
- * A reference kernel says what an op means in the plainest loops there are: it
- * counts elements row by row, finds each one by its strides, computes in double
- * and rounds once, when it stores.  It computes its whole step on one thread.
- * Whoever doubts what an op does reads it here; whoever writes a fast kernel is
- * measured against this one.
+ * A reference kernel defines what an op computes, and every fast kernel is tested against it. It is
+ * a plain loop: it enumerates elements in row-major order, locates each by its strides, computes in
+ * double and rounds once when storing. It computes its complete step on one thread.
  */
-#ifndef IG_BACKEND_REF_KERNEL_H
-#define IG_BACKEND_REF_KERNEL_H
+#ifndef IG_BACKEND_REF_REF_KERNEL_H
+#define IG_BACKEND_REF_REF_KERNEL_H
 
 #include "ingot/backend.h"
 
-/* An operand of a step, with its place in this run. */
+/* An operand of a step, with its address in this run. */
 typedef struct ig_ref_view {
-    char *at; /* its first element */
+    char *at; /* the first element */
     ig_dtype dtype;
     ig_shape shape;
-    int64_t stride[IG_MAX_RANK]; /* in elements; 0 where a dimension repeats */
-    uint32_t buffer;             /* where the plan says it lies, */
-    uint64_t offset;             /* from which byte on */
-    bool packed;                 /* element i is the i-th in memory */
+    int64_t stride[IG_MAX_RANK]; /* in elements; 0: the dimension is broadcast */
+    uint32_t buffer;             /* index in the program's buffers, */
+    uint64_t offset;             /* byte offset in it */
+    bool packed;                 /* row-major and contiguous */
 } ig_ref_view;
 
 typedef union ig_ref_attrs {
-    ig_attrs_scale scale;
-    ig_attrs_gelu gelu;
-    ig_attrs_fill fill;
-    ig_attrs_dropout dropout;
-    ig_attrs_pad pad;
-    ig_attrs_axis axis;
-    ig_attrs_reduce reduce;
-    ig_attrs_norm norm;
-    ig_attrs_matmul matmul;
-    ig_attrs_rope rope;
-    ig_attrs_attention attention;
-    ig_attrs_paged paged;
-    ig_attrs_route route;
-    ig_attrs_grouped grouped;
-    ig_attrs_adamw adamw;
-    ig_attrs_sgd sgd;
-    ig_attrs_clip clip;
+#define IG_ATTRS(name, ID, bytes, ...) ig_attrs_##name name;
+#include "ingot/op.def"
     char bytes[IG_ATTRS_MAX];
 } ig_ref_attrs;
 
@@ -56,31 +39,31 @@ struct ig_ref_launch {
 };
 
 /*
- * Which operands a kernel takes, one letter each; the last serves for all that follow:
- *   r  the real type that the file was compiled for
- *   i  I32
- *   s  any plain dtype, the same for every `s`
- *   a  any plain dtype
- *   h  the real type, F16 or BF16
- *   w  what weights are stored in: F16, BF16 and blocks
+ * Accepted operands, one letter each; the last letter applies to all further ones:
+ *     r  the real type that the file was compiled for
+ *     i  I32
+ *     s  any plain dtype, the same for every `s`
+ *     a  any plain dtype
+ *     h  the real type, F16 or BF16
+ *     w  weight dtypes: F16, BF16 and quantized blocks
  */
 typedef struct ig_ref_entry {
     uint32_t op;
-    ig_dtype real; /* what r stands for */
+    ig_dtype real; /* the dtype of r */
     const char *in, *out;
     ig_ref_kernel *run;
 } ig_ref_entry;
 
 /*
- * Every file in kernels/ is compiled twice, with IG_REAL=float and =double, and
- * exports just one symbol: the list of kernels in it, ig_ref_norm_double say.
- * The list ends with an entry without `run`.
+ * Every file in kernels/ is compiled twice, with IG_REAL=float and =double, and exports a single
+ * symbol: its list of kernels, for example ig_ref_norm_double. The list ends with an entry without
+ * `run`.
  */
 #define IG_REF_LIST_OF(family, real)     ig_ref_##family##_##real
 #define IG_REF_LIST_EXPAND(family, real) IG_REF_LIST_OF(family, real)
 #define IG_REF_LIST(family)              IG_REF_LIST_EXPAND(family, IG_REAL)
 
-/* Where element i lies, counted row by row: in elements from the first. */
+/* The offset of element i (row-major index) from the first, in elements. */
 static inline int64_t ig_ref_place(const ig_ref_view *v, int64_t i) {
     int64_t place = 0;
     if (v->packed) return i;

@@ -1,8 +1,8 @@
 /*
- * weights.h - elements of stored weights, one by one.
+ * weights.h - reads single elements of weights.
  *
- * A block is decoded when its first element is asked for and kept until another
- * one is needed, so going along a row decodes each block once.
+ * A block is dequantized on first access and cached until another one is needed, so reading along a
+ * row dequantizes each block once.
  */
 #ifndef IG_BACKEND_REF_WEIGHTS_H
 #define IG_BACKEND_REF_WEIGHTS_H
@@ -13,8 +13,8 @@
 
 typedef struct ig_ref_weights {
     const ig_ref_view *view;
-    int64_t block; /* elements that lie together */
-    int64_t kept;  /* the place of the block in `value`; -1: none yet */
+    int64_t block; /* elements per block */
+    int64_t kept;  /* offset of the cached block; -1: none */
     float value[IG_BLOCK_K];
 } ig_ref_weights;
 
@@ -22,12 +22,12 @@ static inline ig_ref_weights ig_ref_weights_of(const ig_ref_view *v) {
     return (ig_ref_weights){.view = v, .block = ig_dtype_block(v->dtype), .kept = -1};
 }
 
-/* Element i, counted row by row. */
+/* Element i in row-major order. */
 static inline double ig_ref_weight(ig_ref_weights *w, int64_t i) {
     const ig_dtype dtype = w->view->dtype;
     const int64_t place = ig_ref_place(w->view, i), first = place - place % w->block;
     if (first != w->kept)
-        ig_blocks_decode(dtype, w->view->at + ig_bytes_of(dtype, first), w->value, w->block);
+        ig_blocks_dequantize(dtype, w->view->at + ig_bytes_of(dtype, first), w->value, w->block);
     w->kept = first;
     return (double)w->value[place - first];
 }

@@ -1,6 +1,6 @@
 /*
- * The machine.  Each function computes one op in float, on F32 in the device's
- * memory; a thread takes rows, or of a product the tiles, by its number.
+ * The execution engine. Each function computes one op in float, on F32 in the device's memory; a
+ * thread takes rows, or output tiles of a matmul, by its index.
  */
 #include <math.h>
 
@@ -28,7 +28,7 @@ static int64_t rows_of(const npu_action *a) {
     return rows;
 }
 
-/* Where a row of an operand begins, in elements. */
+/* The offset of an operand's row, in elements. */
 static int64_t row_at(const npu_action *a, const npu_operand *o, int64_t row) {
     int64_t at = 0;
     for (int d = a->shape.rank - 2; d >= 0; d--) {
@@ -76,7 +76,7 @@ static float one(const npu_action *a, float x, float y) {
     case IG_OP_TANH: return tanhf(x);
     case IG_OP_SIGMOID: return sigmoid(x);
     case IG_OP_SILU: return x * sigmoid(x);
-    default: return x; /* a copy */
+    default: return x; /* copy */
     }
 }
 
@@ -125,21 +125,25 @@ static void run_norm(const npu_program *p, const npu_action *a, uint32_t part, u
 
 /* ---- products ---- */
 
-/* Sums of one row over one tile: out[lane] += x[k] w[k][lane], k ascending. */
+/* Accumulates one row over one tile: out[lane] += x[k] w[k][lane], k ascending. */
 static void sum_tile(npu_precision precision, const float *x, int64_t k, const char *tile,
                      float out[NPU_LANES]) {
     const uint16_t *w = (const uint16_t *)tile;
     const int8_t *q = (const int8_t *)tile + NPU_LANES * sizeof(float);
-    const int planes = precision == NPU_F32 ? 3 : 1;
+    const int planes = precision == NPU_F32 ? 3 : precision == NPU_F16 ? 2 : 1;
     for (int l = 0; l < NPU_LANES; l++) out[l] = 0;
     for (int64_t i = 0; i < k; i++, w += planes * NPU_LANES, q += NPU_LANES) {
-        const float a = precision == NPU_F32 ? x[i] : npu_widen(npu_round(x[i]));
+        const float a = precision == NPU_F32   ? x[i]
+                        : precision == NPU_F16 ? npu_half(x[i])
+                                               : npu_widen(npu_round(x[i]));
         for (int l = 0; l < NPU_LANES; l++) {
             float b;
             if (precision == NPU_INT8)
                 b = (float)q[l];
             else if (precision == NPU_BF16)
                 b = npu_widen(w[l]);
+            else if (precision == NPU_F16)
+                b = npu_widen(w[l]) + npu_widen(w[l + NPU_LANES]);
             else
                 b = npu_widen(w[l]) +
                     (npu_widen(w[l + NPU_LANES]) + npu_widen(w[l + 2 * NPU_LANES]));

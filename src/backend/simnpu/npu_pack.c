@@ -1,11 +1,12 @@
 /*
- * Weights as the multipliers want them.
+ * Packs weights for the multipliers.
  *
  *     tile of 16 columns   f32   k times: 16 high, 16 middle, 16 low parts, 8 bits each
+ *                          f16   k times: 16 high, 16 low parts, 8 and 3 bits
  *                          bf16  k times: 16 numbers
  *                          int8  16 scales (f32), then k times 16 integers
  *
- * Columns behind the last are zeros.
+ * The last tile is padded with zero columns.
  */
 #include "backend/simnpu/npu.h"
 
@@ -25,11 +26,20 @@ float npu_widen(uint16_t x) {
     return f;
 }
 
+float npu_half(float x) {
+    int exponent;
+    if (x == 0 || isnan(x)) return x;
+    if (fabsf(x) >= 65520) return copysignf(INFINITY, x);
+    (void)frexpf(x, &exponent);
+    const float step = ldexpf(1, (exponent < -13 ? -13 : exponent) - 11); /* least normal: 2^-14 */
+    return rintf(x / step) * step;
+}
+
 /* ---- what weights come as ---- */
 
 bool npu_reads(ig_dtype dtype) { return dtype == IG_F32 || dtype == IG_BF16 || dtype == IG_Q8_0; }
 
-/* A half: 1 bit sign, 5 exponent, 10 mantissa. */
+/* F16: 1 bit sign, 5 exponent, 10 mantissa. */
 static float widen_half(uint16_t h) {
     const int exponent = h >> 10 & 31, mantissa = h & 1023;
     const float sign = h & 0x8000 ? -1.0f : 1.0f;
@@ -38,7 +48,7 @@ static float widen_half(uint16_t h) {
     return sign * ldexpf((float)(mantissa + 1024), exponent - 25);
 }
 
-/* A block of Q8_0 is a half, the scale, and 32 integers. */
+/* A block of Q8_0 is an F16 scale and 32 integers. */
 static void decode_q8_0(const unsigned char *block, float *out, int64_t n) {
     for (; n > 0; n -= 32, block += 34, out += 32) {
         const float scale = widen_half((uint16_t)(block[0] | block[1] << 8));
@@ -60,20 +70,23 @@ void npu_decode(ig_dtype dtype, const void *bytes, float *out, int64_t n) {
 
 uint64_t npu_packed_bytes(npu_precision precision, int64_t k, int64_t n) {
     const uint64_t tiles = (uint64_t)(n + NPU_LANES - 1) / NPU_LANES, rows = (uint64_t)k;
-    const uint64_t each = precision == NPU_F32 ? 6 : precision == NPU_BF16 ? 2 : 1;
+    const uint64_t each = precision == NPU_F32    ? 6
+                          : precision == NPU_F16  ? 4
+                          : precision == NPU_BF16 ? 2
+                                                  : 1;
     const uint64_t scales = precision == NPU_INT8 ? sizeof(float) : 0;
     return tiles * NPU_LANES * (rows * each + scales);
 }
 
-/* One column of a tile: `at` is where its first row goes. */
+/* One column of a tile: `at` is the address of its first row. */
 typedef struct column {
     const float *w;
     int64_t k, stride;
 } column;
 
-static void pack_planes(column c, uint16_t *at, int planes) {
+static void pack_planes(column c, uint16_t *at, int planes, bool half) {
     for (int64_t i = 0; i < c.k; i++, at += planes * NPU_LANES) {
-        float rest = c.w[i * c.stride];
+        float rest = half ? npu_half(c.w[i * c.stride]) : c.w[i * c.stride];
         for (int p = 0; p < planes; p++) {
             at[p * NPU_LANES] = npu_round(rest);
             rest -= npu_widen(at[p * NPU_LANES]);
@@ -81,13 +94,13 @@ static void pack_planes(column c, uint16_t *at, int planes) {
     }
 }
 
-/* The scale with the least squared error of some around the one that makes the largest weight 127.
- */
-static float best_scale(column c) {
+/* The scale with the least squared error of 1, 4 or 16 candidates, starting with max |w| / 127. */
+static float best_scale(column c, int level) {
+    const int steps = level == 1 ? 1 : level == 2 ? 4 : 16;
     float most = 0, best = 0;
     double least = HUGE_VAL;
     for (int64_t i = 0; i < c.k; i++) most = fmaxf(most, fabsf(c.w[i * c.stride]));
-    for (int step = 0; step < 16 && most > 0; step++) {
+    for (int step = 0; step < steps && most > 0; step++) {
         const float scale = most / (127.0f + 2.0f * (float)step);
         double error = 0;
         for (int64_t i = 0; i < c.k; i++) {
@@ -100,29 +113,28 @@ static float best_scale(column c) {
     return best;
 }
 
-static void pack_integers(column c, float *scale, int8_t *at) {
-    *scale = best_scale(c);
+static void pack_integers(column c, int level, float *scale, int8_t *at) {
+    *scale = best_scale(c, level);
     for (int64_t i = 0; i<c.k && * scale> 0; i++)
         at[i * NPU_LANES] = (int8_t)fminf(fmaxf(rintf(c.w[i * c.stride] / *scale), -127), 127);
 }
 
-void npu_pack(npu_precision precision, const float *w, int64_t k, int64_t n, int64_t stride_k,
-              int64_t stride_n, void *out) {
-    const int planes = precision == NPU_F32 ? 3 : 1;
-    memset(out, 0, npu_packed_bytes(precision, k, n));
-    for (int64_t j = 0; j < n; j++) {
+void npu_pack(npu_precision precision, const npu_matrix *m, int level, void *out) {
+    const int planes = precision == NPU_F32 ? 3 : precision == NPU_F16 ? 2 : 1;
+    memset(out, 0, npu_packed_bytes(precision, m->k, m->n));
+    for (int64_t j = 0; j < m->n; j++) {
         const int64_t tile = j / NPU_LANES, lane = j % NPU_LANES;
-        char *at = (char *)out + (uint64_t)tile * npu_packed_bytes(precision, k, NPU_LANES);
-        const column c = {w + j * stride_n, k, stride_k};
+        char *at = (char *)out + (uint64_t)tile * npu_packed_bytes(precision, m->k, NPU_LANES);
+        const column c = {m->w + j * m->stride_n, m->k, m->stride_k};
         if (precision == NPU_INT8)
-            pack_integers(c, (float *)at + lane, (int8_t *)at + NPU_LANES * sizeof(float) + lane);
+            pack_integers(c, level, (float *)at + lane,
+                          (int8_t *)at + NPU_LANES * sizeof(float) + lane);
         else
-            pack_planes(c, (uint16_t *)at + lane, planes);
+            pack_planes(c, (uint16_t *)at + lane, planes, precision == NPU_F16);
     }
 }
 
-/* FNV-1a over words, eight sums side by side: an artifact that was damaged on its way is not run.
- */
+/* FNV-1a over words in eight lanes: detects a corrupt artifact before it runs. */
 uint64_t npu_hash(const void *bytes, uint64_t count) {
     enum { LANES = 8 };
     uint64_t hash[LANES], all = 0xcbf29ce484222325u, word[LANES];

@@ -1,18 +1,18 @@
 /*
  * The contract of the simulated NPU.
  *
- * A program is a list of actions, made anew from the steps each time, and an
- * artifact: the weights as the multipliers want them.  Packing those is what
- * takes time, so that is what save() keeps.
+ * A program is a list of actions, rebuilt from the steps each time, and an artifact: the packed
+ * weights. Packing takes the time, so save() stores the artifact.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "backend/simnpu/npu.h"
 
 enum { VERSION = 2, MOST_BATCHES = 16 };
 
-/* The tests have one of another version, and one of another architecture. */
+/* The tests build it with another version, and with another architecture. */
 #ifndef SIMNPU_VERSION
 #    define SIMNPU_VERSION "2"
 #endif
@@ -23,11 +23,40 @@ enum { VERSION = 2, MOST_BATCHES = 16 };
 typedef struct npu_device {
     ig_backend_device base;
     npu_precision precision;
-    int64_t batches[MOST_BATCHES]; /* rows that a program can be for */
+    int level;                     /* optimization_level */
+    int64_t batches[MOST_BATCHES]; /* supported batch sizes, in rows */
     uint32_t n_batches;
     uint64_t allocated, peak;
-    npu_artifact *artifacts; /* that programs have now */
+    npu_artifact *artifacts; /* artifacts in use by programs */
+    uint64_t delay_ns, busy_until;
 } npu_device;
+
+/* ---- time ---- */
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* SIMNPU_DELAY_US makes each program take that much longer, asynchronously: submit() returns at
+ * once, and the device is done when synchronize() returns. Unset: no delay. */
+static void be_busy(npu_device *d) {
+    const uint64_t now = now_ns();
+    if (d->delay_ns == 0) return;
+    if (d->busy_until < now) d->busy_until = now;
+    d->busy_until += d->delay_ns;
+}
+
+static ig_status npu_synchronize(ig_backend_device *device) {
+    npu_device *d = (npu_device *)device;
+    for (uint64_t now; d->delay_ns > 0 && (now = now_ns()) < d->busy_until;) {
+        const uint64_t left = d->busy_until - now;
+        nanosleep(&(struct timespec){(time_t)(left / 1000000000u), (long)(left % 1000000000u)},
+                  NULL);
+    }
+    return IG_OK;
+}
 
 /* ---- devices ---- */
 
@@ -38,16 +67,25 @@ static const char *option(const ig_host *host, const char *name, const char *fal
 }
 
 static ig_status read_options(npu_device *d) {
-    static const char *const precisions[] = {"f32", "bf16", "int8"};
+    static const struct {
+        const char *name;
+        npu_precision precision;
+    } precisions[] = {{"f32", NPU_F32},
+                      {"bf16", NPU_BF16},
+                      {"int8", NPU_INT8},
+                      {"f16", NPU_F16},
+                      {"fp16", NPU_F16}};
+    enum { PRECISIONS = sizeof precisions / sizeof precisions[0] };
     const ig_host *host = d->base.host;
     const char *precision = option(host, "precision", "f32");
     const char *batches = option(host, "batch_sizes", "1,2,4,8,16,32,64,128,256,512");
     int p = 0;
-    while (p < 3 && strcmp(precision, precisions[p]) != 0) p++;
-    if (p == 3)
-        return IG_HOST_FAIL(host, IG_ERR_ARGUMENT, "simnpu: precision %s; there are f32 bf16 int8",
-                            precision);
-    d->precision = (npu_precision)p;
+    while (p < PRECISIONS && strcmp(precision, precisions[p].name) != 0) p++;
+    if (p == PRECISIONS)
+        return IG_HOST_FAIL(host, IG_ERR_ARGUMENT,
+                            "simnpu: precision %s; there are f32 f16 bf16 int8", precision);
+    d->precision = precisions[p].precision;
+    d->level = atoi(option(host, "optimization_level", "3"));
     for (const char *at = batches; *at && d->n_batches < MOST_BATCHES;) {
         char *end;
         const long long rows = strtoll(at, &end, 10);
@@ -67,7 +105,9 @@ static ig_status npu_open(const ig_host *host, uint32_t index, ig_backend_device
     npu_device *d = host->alloc(host, 1, sizeof *d);
     (void)index;
     if (!d) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "simnpu: device");
+    const char *delay = getenv("SIMNPU_DELAY_US");
     d->base.host = host;
+    d->delay_ns = delay ? strtoull(delay, NULL, 10) * 1000 : 0;
     const ig_status status = read_options(d);
     if (status == IG_OK)
         *out = &d->base;
@@ -79,7 +119,7 @@ static ig_status npu_open(const ig_host *host, uint32_t index, ig_backend_device
 static void npu_info(const ig_backend_device *device, ig_device_info *out) {
     (void)device;
     out->device_class = IG_DEVICE_NPU;
-    out->flags = IG_CAN_COMPILE | IG_NO_EAGER | IG_KEEPS_WEIGHTS;
+    out->flags = IG_CAN_COMPILE | IG_NO_EAGER | IG_OWNS_WEIGHTS;
     out->alignment = 64;
     for (uint32_t d = 0; d < IG_DTYPE_COUNT; d++)
         if (d == IG_I32 || npu_reads((ig_dtype)d)) out->dtypes |= UINT64_C(1) << d;
@@ -124,6 +164,7 @@ static ig_status check_range(const ig_backend_device *device, const ig_backend_b
 static ig_status npu_write(ig_backend_device *device, ig_backend_buffer *dst, uint64_t offset,
                            const void *src, uint64_t bytes) {
     IG_TRY(check_range(device, dst, offset, bytes));
+    IG_TRY(npu_synchronize(device)); /* copies are ordered with programs */
     if (bytes > 0) memcpy(dst->data + offset, src, bytes);
     return IG_OK;
 }
@@ -131,6 +172,7 @@ static ig_status npu_write(ig_backend_device *device, ig_backend_buffer *dst, ui
 static ig_status npu_read(ig_backend_device *device, const ig_backend_buffer *src, uint64_t offset,
                           void *dst, uint64_t bytes) {
     IG_TRY(check_range(device, src, offset, bytes));
+    IG_TRY(npu_synchronize(device));
     if (bytes > 0) memcpy(dst, src->data + offset, bytes);
     return IG_OK;
 }
@@ -160,10 +202,10 @@ static bool is_batch(const npu_device *d, int64_t rows) {
 }
 
 static bool is_plain(const ig_operand *o, ig_dtype dtype) {
-    return o->desc.dtype == dtype && o->vary_dim < 0;
+    return o->desc.dtype == dtype && o->dynamic_dim < 0;
 }
 
-/* [..., k] x a weight [k, n] or, transposed, [n, k]. */
+/* [..., k] times a weight [k, n] or, transposed, [n, k]. */
 static bool takes_product(const ig_step *step) {
     ig_attrs_matmul attrs;
     ig_step_attrs(step, &attrs, sizeof attrs);
@@ -174,13 +216,14 @@ static bool takes_product(const ig_step *step) {
            (step->n_in < 3 || ig_operand_is_packed(&step->in[2]));
 }
 
-/* Weights of products and tables come in several types; as others than f32, whole. */
+/* The weights of matmul and embedding may have several dtypes; other than f32 they must be packed.
+ */
 static bool takes_type(const ig_step *step, uint32_t i) {
     const ig_operand *o = &step->in[i];
     if (step->op == IG_OP_EMBEDDING && i == 1) return is_plain(o, IG_I32);
     const bool big = step->op == IG_OP_EMBEDDING || (step->op == IG_OP_MATMUL && i == 1);
     if (!big || o->desc.dtype == IG_F32) return is_plain(o, IG_F32);
-    return o->kind == IG_KIND_WEIGHT && o->vary_dim < 0 && npu_reads(o->desc.dtype) &&
+    return o->kind == IG_KIND_WEIGHT && o->dynamic_dim < 0 && npu_reads(o->desc.dtype) &&
            ig_operand_is_packed(o);
 }
 
@@ -195,17 +238,52 @@ static bool takes_operands(const ig_step *step) {
     return true;
 }
 
-static bool npu_can_run(const ig_backend_device *device, const ig_step *step) {
-    if (!ig_step_known(step) || !npu_find(step->op) || step->n_out != 1) return false;
+/* A plugin links nothing of Ingot, so it takes dtype names from the list. */
+static const char *name_of(ig_dtype dtype) {
+    static const char *const names[] = {
+#define IG_DTYPE(ID, name, block, bytes) [IG_##ID] = (name),
+#include "ingot/dtype.def"
+    };
+    return dtype < IG_DTYPE_COUNT ? names[dtype] : "a newer dtype";
+}
+
+/* Why the device has no program for the step, with the offending value; "": it has one. */
+static void explain(const npu_device *d, const ig_step *step, char *out, size_t out_bytes) {
     const ig_operand *y = &step->out[0];
-    return step->n_in >= 1 && step->n_in <= NPU_MOST_IN && is_plain(y, IG_F32) && y->alias < 0 &&
-           y->kind != IG_KIND_STATE && y->desc.shape.rank >= 1 && ig_operand_is_packed(y) &&
-           is_batch((const npu_device *)device, rows_of(y)) && takes_operands(step);
+    *out = '\0';
+    if (!is_batch(d, rows_of(y)))
+        snprintf(out, out_bytes, "%lld rows are not one of its batch sizes", (long long)rows_of(y));
+    for (uint32_t i = 0; i < step->n_in && !*out; i++)
+        if (!takes_type(step, i))
+            snprintf(out, out_bytes, "input %u is %s%s; it takes f32, and weights of bf16 or q8_0",
+                     i, name_of(step->in[i].desc.dtype),
+                     step->in[i].kind == IG_KIND_WEIGHT ? "" : " and no weight");
+    if (!*out && !is_plain(y, IG_F32))
+        snprintf(out, out_bytes, "the result is %s; it computes f32", name_of(y->desc.dtype));
+}
+
+/* Whether the engine has a function for the op with this number of operands. */
+static bool is_offered(const ig_step *step) {
+    return ig_step_known(step) && npu_find(step->op) && step->n_out == 1 && step->n_in >= 1 &&
+           step->n_in <= NPU_MOST_IN;
+}
+
+static bool npu_can_run(const ig_backend_device *device, const ig_step *step) {
+    char words[128];
+    if (!is_offered(step)) return false;
+    const ig_operand *y = &step->out[0];
+    if (is_plain(y, IG_F32) && y->alias < 0 && y->kind != IG_KIND_STATE &&
+        y->desc.shape.rank >= 1 && ig_operand_is_packed(y) &&
+        is_batch((const npu_device *)device, rows_of(y)) && takes_operands(step))
+        return true;
+    explain((const npu_device *)device, step, words, sizeof words);
+    if (*words) (void)device->host->fail(IG_ERR_UNSUPPORTED, NULL, 0, "simnpu: %s", words);
+    return false;
 }
 
 /* ---- compiling ---- */
 
-/* What a weight takes among those of the program; 0: it stays in its buffer. */
+/* Bytes of a weight in the packed weights; 0: it stays in its buffer. */
 static uint64_t weight_bytes(npu_precision precision, const ig_step *step, uint32_t i) {
     const ig_operand *o = &step->in[i];
     if (o->kind != IG_KIND_WEIGHT) return 0;
@@ -257,13 +335,14 @@ static ig_status pack_one(const npu_program *p, const ig_step *step, const npu_a
     if (!plain && !decoded)
         return IG_HOST_FAIL(p->host, IG_ERR_MEMORY, "simnpu: %lld weights", (long long)count);
     if (!plain) npu_decode(o->desc.dtype, o->host, decoded, count);
-    npu_pack(p->precision, plain ? o->host : decoded, a->inner, n, o->stride[along_k],
-             o->stride[1 - along_k], to);
+    const npu_matrix m = {plain ? o->host : decoded, a->inner, n, o->stride[along_k],
+                          o->stride[1 - along_k]};
+    npu_pack(p->precision, &m, p->level, to);
     p->host->free(p->host, decoded);
     return IG_OK;
 }
 
-/* The long part: every weight as the machine wants it. */
+/* The slow part: packs all weights. */
 static ig_status pack_all(npu_program *p, const ig_step *steps, ig_progress *progress) {
     const uint64_t total = p->artifact->bytes - sizeof(npu_header);
     uint64_t done = 0;
@@ -308,7 +387,7 @@ static void drop_artifact(npu_program *p) {
     p->host->free(p->host, a);
 }
 
-/* Another program may have loaded the same. */
+/* Shares the artifact of another program, if it is the same. */
 static bool share(npu_program *p, const npu_header *h, uint64_t bytes) {
     for (npu_artifact *a = p->device->artifacts; a; a = a->next)
         if (a->bytes == bytes && memcmp(a->data, h, sizeof *h) == 0) {
@@ -319,7 +398,8 @@ static bool share(npu_program *p, const npu_header *h, uint64_t bytes) {
     return false;
 }
 
-/* What was saved for equal steps has the same weights at the same places. */
+/* Validates a cached artifact by its header; equal steps have the same weights at the same
+ * offsets. */
 static bool is_sound(const npu_program *p, ig_blob saved, uint64_t bytes, npu_header *h) {
     if (saved.size != bytes) return false;
     memcpy(h, saved.bytes, sizeof *h);
@@ -327,7 +407,7 @@ static bool is_sound(const npu_program *p, ig_blob saved, uint64_t bytes, npu_he
            h->precision == (uint32_t)p->precision && h->bytes == bytes - sizeof *h;
 }
 
-/* The artifact of the program: shared, loaded, or made. */
+/* The program's artifact: shared, loaded from `saved`, or packed. */
 static ig_status get_artifact(npu_program *p, const ig_step *steps, ig_blob saved, uint64_t bytes,
                               ig_progress *progress) {
     npu_header h;
@@ -356,6 +436,7 @@ static ig_status npu_submit(ig_backend_program *program, ig_backend_buffer *cons
     npu_program *p = (npu_program *)program;
     p->buffers = buffers;
     p->host->team(p->host, run_on_team, p);
+    be_busy(p->device);
     return IG_OK;
 }
 
@@ -379,16 +460,19 @@ static ig_status build(npu_program *p, const ig_step *steps, uint32_t count, ig_
 static ig_status npu_compile(ig_backend_device *device, const ig_step *steps, uint32_t count,
                              ig_blob saved, ig_progress *progress, ig_backend_program **out) {
     const ig_host *host = device->host;
-    for (uint32_t i = 0; i < count; i++)
-        if (!npu_can_run(device, ig_step_at(steps, i)))
-            return IG_HOST_FAIL(host, IG_ERR_UNSUPPORTED, "simnpu: step %u: no program for this %s",
-                                i, ig_op_name(ig_step_at(steps, i)->op));
+    for (uint32_t i = 0; i < count; i++) {
+        const ig_step *step = ig_step_at(steps, i);
+        if (npu_can_run(device, step)) continue;
+        return IG_HOST_FAIL(host, IG_ERR_UNSUPPORTED, "simnpu: step %u: no program for %s of %s", i,
+                            ig_op_name(step->op), name_of(ig_step_operand(step, 0)->desc.dtype));
+    }
     npu_program *p = host->alloc(host, 1, sizeof *p);
     if (!p) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "simnpu: program");
     *p = (npu_program){.base = {npu_submit, npu_destroy},
                        .host = host,
                        .device = (npu_device *)device,
-                       .precision = ((npu_device *)device)->precision};
+                       .precision = ((npu_device *)device)->precision,
+                       .level = ((npu_device *)device)->level};
     const ig_status status = build(p, steps, count, saved, progress);
     if (status == IG_OK)
         *out = &p->base;
@@ -421,6 +505,7 @@ const ig_backend *ig_backend_entry(void) {
         .can_run = npu_can_run,
         .compile = npu_compile,
         .save = npu_save,
+        .synchronize = npu_synchronize,
         .extension = "npu",
     };
     return &backend;

@@ -1,5 +1,5 @@
-/* What stands in for the Vulkan backend in a build without it: it is listed, and says why it
- * cannot be used. */
+/* Replaces the Vulkan backend in a build without it: it is listed with the reason why it is
+ * unavailable. */
 #include "ingot/backend.h"
 
 extern const ig_backend ig_vulkan_backend;
@@ -25,7 +25,7 @@ const ig_backend ig_vulkan_backend = {
     .abi = IG_BACKEND_ABI,
     .struct_size = sizeof(ig_backend),
     .name = "vulkan",
-    .version = "1",
+    .version = "", /* not built in */
     .is_available = is_available,
     .count = count,
     .compile = compile,

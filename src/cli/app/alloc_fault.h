@@ -1,25 +1,24 @@
 /*
- * fault.h - running out of memory, and doing so on purpose.
+ * alloc_fault.h - allocation failures, real and injected.
  *
- * With INGOT_TEST_FAIL_ALLOC=N the N-th allocation of the program's contexts
- * fails, and only that one; all others come from the heap.  A loop over N tries
- * every place where memory can be missing.  The largest request that was turned
- * down is remembered, for the report.
+ * With INGOT_TEST_FAIL_ALLOC=N, exactly the N-th allocation of the program's
+ * contexts, or of jansson, fails; all others come from the heap.  A loop over N covers every
+ * place that allocates.  The report shows the largest request that failed.
  */
-#ifndef IG_CLI_FAULT_H
-#define IG_CLI_FAULT_H
+#ifndef IG_CLI_APP_ALLOC_FAULT_H
+#define IG_CLI_APP_ALLOC_FAULT_H
 
 #include <stdatomic.h>
 
 #include "ingot/context.h"
 
-typedef struct ig_fault {
-    atomic_ullong count;        /* allocations asked for so far */
+typedef struct ig_alloc_fault {
+    atomic_ullong count;        /* allocations requested so far */
     unsigned long long failing; /* the one that fails; 0: none */
-    atomic_ullong refused;      /* bytes of the largest that failed; 0: none did */
-} ig_fault;
+    atomic_ullong refused;      /* bytes of the largest one that failed; 0: none */
+} ig_alloc_fault;
 
-/* Reads the variable; the allocator that is returned uses `fault` as long as it lives. */
-ig_allocator ig_fault_init(ig_fault *fault);
+/* Reads the variable.  `fault` must outlive the allocator. */
+ig_allocator ig_alloc_fault_init(ig_alloc_fault *fault);
 
 #endif

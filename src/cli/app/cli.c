@@ -1,5 +1,5 @@
 /*
- * What all commands share: common options, exit codes, how errors are told.
+ * Shared by all commands: common options, exit codes, error messages.
  */
 #include "cli/app/cli.h"
 
@@ -15,77 +15,87 @@
 #include "cli/app/plugins.h"
 #include "cli/app/report_file.h"
 #include "cli/app/signals.h"
+#include "ingot/device.h"
 
 enum { COMMANDS_MAX = 64 };
 
-const char *const ig_devices[] = {"auto", "cpu", "vulkan", "ref", NULL};
-static const char *const precisions[] = {"f32", "bf16", "int8", NULL};
+static const char *const precisions[] = {"f32", "f16", "fp16", "bf16", "int8", NULL};
 static const char *const color_choices[] = {"auto", "always", "never", NULL};
 
+const char *ig_device_suggestion(size_t i) { return i == 0 ? "auto" : ig_backend_name(i - 1); }
+
 const ig_opt ig_common_opts[] = {
-    {OPT_FLAG, 'h', "help", offsetof(ig_cli, help), .help = "show this text"},
-    {OPT_FLAG, 0, "json", offsetof(ig_cli, json), .help = "print the result as one JSON object"},
-    {OPT_FLAG, 'q', "quiet", offsetof(ig_cli, quiet), .help = "no progress and no talk"},
+    {OPT_FLAG, 'h', "help", offsetof(ig_cli, help), .help = "print this help", .flags = OPT_FIRST},
+    {OPT_FLAG, 0, "help-all", offsetof(ig_cli, help_all), .help = "print help with all options",
+     .flags = OPT_FIRST},
+    {OPT_FLAG, 0, "json", offsetof(ig_cli, json),
+     .help = "print the result as one JSON object on stdout", .flags = OPT_FIRST},
+    {OPT_FLAG, 'q', "quiet", offsetof(ig_cli, quiet), .help = "suppress progress and log messages",
+     .flags = OPT_FIRST},
     {OPT_FLAG, 'v', "verbose", offsetof(ig_cli, verbose),
-     .help = "say more: what the library logs, where errors come from"},
+     .help = "print the library's log and the source line of errors", .flags = OPT_FIRST},
     {OPT_FLAG, 0, "strict", offsetof(ig_cli, strict),
-     .help = "another device or way of running than asked for is an error (exit code 5)"},
+     .help = "exit with 5 instead of falling back to another device or level"},
     {OPT_TEXT, 0, "report", offsetof(ig_cli, report),
-     .help = "write a report of the run to this file, also if it fails", .value = "FILE",
+     .help = "write the run report (JSON) to this file, also when the run fails", .value = "FILE",
      .flags = OPT_FILE | OPT_OUTPUT},
     {OPT_TEXT, 0, "cache-dir", offsetof(ig_cli, cache_dir),
-     .help = "where compiled programs are kept; else INGOT_CACHE_DIR, else RM_CACHE_DIR, else "
-             "\"cache_dir\" in config.json, else ~/.cache/ingot",
+     .help = "folder of the compile cache (default: $INGOT_CACHE_DIR, $RM_CACHE_DIR, \"cache_dir\" "
+             "in config.json, ~/.cache/ingot)",
      .value = "DIR", .flags = OPT_DIR},
     {OPT_FLAG, 0, "no-cache", offsetof(ig_cli, no_cache),
-     .help = "keep no compiled programs, and use none that were kept"},
+     .help = "do not read or write the compile cache"},
     {OPT_FLAG, 0, "cache-weights", offsetof(ig_cli, cache_weights),
-     .help = "keep packed weights there, too: about as many bytes as the model has"},
+     .help = "store packed weights in the cache too: about the size of the model"},
     {OPT_INT, 0, "optimization-level", offsetof(ig_cli, optimization_level),
-     .help = "how hard a device's compiler shall try: 1 to 3; 0: as it likes", .value = "N",
+     .help = "optimization level of the device's compiler, 1 to 3; 0: its default", .value = "N",
      .initial = "0", .low = 0, .high = 3},
     {OPT_TEXT, 0, "precision", offsetof(ig_cli, precision),
-     .help = "what a device that compiles shall compute with", .value = "TYPE",
-     .choices = precisions, .flags = OPT_ONE_OF},
+     .help = "compute dtype of a device that compiles", .value = "TYPE", .choices = precisions,
+     .flags = OPT_ONE_OF},
     {OPT_TEXT, 0, "batch-sizes", offsetof(ig_cli, batch_sizes),
-     .help = "rows that it shall have programs for, as 1,8,64", .value = "LIST",
+     .help = "ubatch sizes to compile ahead of the first run, such as 1,8,64", .value = "LIST",
      .flags = OPT_NUMBERS},
     {OPT_FLAG, 0, "isolate-plugin", offsetof(ig_cli, isolate_plugins),
-     .help = "run plugins in a process of their own: if one dies, another device goes on"},
+     .help = "run plugins in a child process: when one crashes, another device takes over"},
+    {OPT_FLAG, 0, "unsafe-device", offsetof(ig_cli, unsafe_device),
+     .help = "use the device of --device even if its self-test fails"},
     {OPT_BYTES, 0, "memory-limit", offsetof(ig_cli, memory_bytes),
-     .help = "what tensors, plans and packed weights may take on each device, as 64M or 1.5GiB; 0: "
-             "all there is",
+     .help =
+         "memory limit per device for tensors, plans and packed weights, such as 64M or 1.5GiB; "
+         "0: none",
      .value = "BYTES", .initial = "0"},
     {OPT_CHOICE, 0, "color", offsetof(ig_cli, color),
-     .help = "when to use colour; auto: on a terminal, unless NO_COLOR is set", .value = "WHEN",
+     .help = "colored output; auto: on a terminal, unless NO_COLOR is set", .value = "WHEN",
      .choices = color_choices},
     {0},
 };
 
 const ig_opt ig_global_opts[] = {
     {OPT_FLAG, 0, "version", offsetof(ig_cli, version),
-     .help = "show version, compiler and instruction sets"},
+     .help = "print version, compiler and instruction sets", .flags = OPT_FIRST},
     {0},
 };
 
 /* ---- Exit codes ---- */
 
 const ig_exit_row ig_exit_rows[] = {
-    {0, "all went well"},
+    {0, "success"},
     {1, "the run failed"},
     {2, "wrong usage: an unknown command or option, or a value out of range"},
-    {3, "a model or file is damaged or of another kind"},
+    {3, "a model or file is damaged or has an unexpected format"},
     {4, "out of memory"},
-    {5, "the device is not available, or cannot do what was asked"},
-    {6, "input or output failed: a missing file, no permission, a full disk"},
+    {5, "the device is not available or cannot run the request"},
+    {6, "I/O error: missing file, no permission, full disk"},
+    {129, "stopped by SIGHUP (the terminal was closed)"},
     {130, "stopped by SIGINT (Ctrl-C)"},
-    {141, "whoever read standard output has closed it"},
+    {141, "stdout was closed (SIGPIPE)"},
     {143, "stopped by SIGTERM"},
     {0, NULL},
 };
 
-/* One row for each status: the exit code, its name in reports, what is said before the error's
- * text, and what a person may do about it. */
+/* One row for each status: the exit code, its name in reports, the words before the error's text,
+ * and a hint for the user. */
 static const struct outcome {
     int exit_code;
     const char *name;
@@ -96,15 +106,15 @@ static const struct outcome {
     [IG_ERR_SHAPE] = {1, "RunFailed", "", ""},
     [IG_ERR_UNSUPPORTED] = {5, "BackendUnavailable", "", "Try --device cpu."},
     [IG_ERR_MEMORY] = {4, "InsufficientMemory",
-                       "out of memory: ", "Free some memory, or ask for less."},
+                       "out of memory: ", "Free some memory, or request less."},
     [IG_ERR_IO] = {6, "InputOutput", "", "Check the path, its permissions and the free space."},
     [IG_ERR_FORMAT] = {3, "WeightFormat", "", ""},
     [IG_ERR_DEVICE] = {5, "BackendUnavailable", "", "'ingot devices' lists what this machine has."},
     [IG_ERR_CANCELLED] = {130, "Cancelled", "", ""},
     [IG_ERR_SPLIT] = {1, "RunFailed", "", ""},
     [IG_ERR_STATE] = {1, "RunFailed", "", ""},
-    [IG_ERR_NUMBER] = {1, "RunFailed", "", ""},
-    [IG_ERR_MODEL] = {3, "ModelNotRegistered", "", "'ingot archs' lists those that are known."},
+    [IG_ERR_NOT_FINITE] = {1, "RunFailed", "", ""},
+    [IG_ERR_MODEL] = {3, "ModelNotRegistered", "", "'ingot archs' lists the known ones."},
     [IG_ERR_DEPENDENCY] = {5, "DependencyUnavailable", "", "Install what is missing."},
 };
 
@@ -125,7 +135,7 @@ int ig_exit_code(ig_status status) {
     return outcomes[status].exit_code;
 }
 
-/* Where " (infer.c:41)" ends; NULL: something else stands here. */
+/* The end of " (infer.c:41)"; NULL: `at` is not such a source location. */
 static const char *end_of_place(const char *at) {
     const char *c = at + 2;
     while (isalnum((unsigned char)*c) || *c == '_') c++;
@@ -135,8 +145,7 @@ static const char *end_of_place(const char *at) {
     return *c == ')' ? c + 1 : NULL;
 }
 
-/* Takes such places out: where in the source is of use only to those who ask.  Words that quote
- * other words have several. */
+/* Removes source locations, which only -v shows. A message that quotes another one has several. */
 static void cut_places(char *text) {
     for (char *at = text; (at = strstr(at, " (")) != NULL;) {
         const char *end = end_of_place(at);
@@ -168,7 +177,7 @@ const char *ig_cli_outcome(const ig_cli *cli, ig_status status, char out[IG_ERRO
 
 ig_status ig_cli_check(const ig_cli *cli) {
     if (!cli->cache_weights || !cli->no_cache) return IG_OK;
-    return IG_FAIL(IG_ERR_ARGUMENT, "--cache-weights, --no-cache: there is no cache to keep them");
+    return IG_FAIL(IG_ERR_ARGUMENT, "--cache-weights, --no-cache: contradict each other");
 }
 
 int ig_cli_fail(const ig_cli *cli, ig_status status) {
@@ -195,7 +204,7 @@ int ig_cli_fail(const ig_cli *cli, ig_status status) {
     return code;
 }
 
-/* Whether stdout is a pipe or socket that nobody reads any more. */
+/* Whether stdout is a pipe or socket whose reader has closed it. */
 static bool reader_gone(void) {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP));
@@ -217,14 +226,14 @@ int ig_cli_finish(const ig_cli *cli, int code) {
 static void log_line(void *user, ig_log_level level, const char *text) {
     const ig_cli *cli = user;
     if (cli->quiet || (level < IG_LOG_WARNING && !cli->verbose)) return;
-    char safe[512];
+    char safe[8192]; /* one timeline entry per line */
     ig_text_safe(text, safe, sizeof safe);
     if (!cli->verbose) cut_places(safe);
     fprintf(stderr, "%s%s\n", level >= IG_LOG_WARNING ? "warning: " : "", safe);
 }
 
 static void close_context(void *user, const ig_ctx *ctx) {
-    ig_compiling_end(user);
+    ig_load_progress_end(user);
     ig_run_context(user, ctx);
 }
 
@@ -236,16 +245,17 @@ ig_ctx_options ig_cli_ctx_options(ig_cli *cli) {
                             .user = cli,
                             .allocator = cli->allocator,
                             .strict = cli->strict,
-                            .progress = ig_compiling_tell,
-                            .closing = close_context,
+                            .progress = ig_load_progress_update,
+                            .on_destroy = close_context,
                             .compile = {.optimization_level = (int)cli->optimization_level,
                                         .precision = cli->precision,
                                         .batch_sizes = cli->batch_sizes},
                             .cache_dir = cli->cache_dir,
                             .no_cache = cli->no_cache,
-                            .cache_weights = cli->cache_weights,
+                            .cache_packed_weights = cli->cache_weights,
                             .accept_plugin = ig_cli_accept_plugin,
                             .isolate_plugins = cli->isolate_plugins,
+                            .unsafe_device = cli->unsafe_device,
                             .memory_bytes = cli->memory_bytes};
 }
 
@@ -287,7 +297,7 @@ ig_status ig_cli_check_gguf_name(const char *out) {
     const char *end = strrchr(out, '.');
     for (size_t i = 0; end && i < sizeof others / sizeof others[0]; i++)
         if (strcmp(end, others[i]) == 0)
-            return IG_FAIL(IG_ERR_ARGUMENT, "OUT %s: what is written is a GGUF file; call it .gguf",
+            return IG_FAIL(IG_ERR_ARGUMENT, "OUT %s: the output is a GGUF file; name it .gguf",
                            out);
     return IG_OK;
 }

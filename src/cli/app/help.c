@@ -1,5 +1,5 @@
 /*
- * Help texts, printed from the same tables that options are parsed with.
+ * --help, printed from the tables that the parser reads.
  */
 #include <stdarg.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { LABEL_COLUMNS = 24, WIDEST = 100, LABEL_BYTES = 128 };
 
-/* Appends to a text of IG_DESCRIPTION_BYTES; what does not fit is cut. */
+/* Appends to a text of IG_DESCRIPTION_BYTES; truncates. */
 static void IG_PRINTF(2, 3) append(char *out, const char *fmt, ...) {
     const size_t used = strlen(out);
     va_list args;
@@ -20,10 +20,11 @@ static void IG_PRINTF(2, 3) append(char *out, const char *fmt, ...) {
 const char *ig_opt_describe(const ig_opt *opt, char out[IG_DESCRIPTION_BYTES]) {
     *out = 0;
     append(out, "%s", opt->help);
-    for (int i = 0; opt->choices && opt->choices[i]; i++)
-        append(out, "%s%s", i ? ", " : " (", opt->choices[i]);
-    if (opt->choices) append(out, ")");
-    if (opt->initial) append(out, " (default: %s)", opt->initial);
+    for (size_t i = 0; ig_opt_word(opt, i); i++)
+        append(out, "%s%s", i ? ", " : " (", ig_opt_word(opt, i));
+    if (ig_opt_word(opt, 0)) append(out, ")");
+    const char *shown = opt->default_help ? opt->default_help : opt->initial;
+    if (shown) append(out, " (default: %s)", shown);
     if (opt->env) append(out, " [$%s]", opt->env);
     return out;
 }
@@ -41,7 +42,7 @@ const char *ig_opts_usage(const ig_opt *opts, char out[IG_DESCRIPTION_BYTES]) {
     return out;
 }
 
-/* Text in lines of at most `width` columns, those after the first indented. */
+/* Prints text in lines of at most `width` columns; all but the first are indented. */
 static void print_wrapped(FILE *to, const char *text, int column, int indent, int width) {
     while (*text) {
         if (*text == '\n') { /* an empty line ends a paragraph */
@@ -77,13 +78,27 @@ static void print_heading(FILE *to, const char *text, bool color) {
     fprintf(to, "\n%s%s%s\n", ig_term_style(color, IG_BOLD), text, ig_term_style(color, IG_PLAIN));
 }
 
-/* Rows of one kind: positionals, or options. */
-static void print_options(FILE *to, const ig_opt *opts, unsigned positional, const char *heading,
-                          bool color, int width) {
+/* With more options than this, --help shows those that are marked, and --help-all shows all. */
+enum { FIRST_OPTIONS = 12 };
+
+/* Whether --help leaves some of the options out. */
+static bool has_more(const ig_opt *opts) {
+    int count = 0, marked = 0;
+    for (ig_opt_walk w = ig_opts_first(opts); w.opt; w = ig_opts_next(w)) {
+        count += !(w.opt->flags & (OPT_POSITIONAL | OPT_HIDDEN));
+        marked += !!(w.opt->flags & OPT_FIRST);
+    }
+    return count > FIRST_OPTIONS && marked > 0;
+}
+
+/* Prints all positionals, or all options; `only`: of these the marked ones. */
+static void print_options(FILE *to, const ig_opt *opts, unsigned positional, unsigned only,
+                          const char *heading, bool color, int width) {
     bool first = true;
     for (ig_opt_walk w = ig_opts_first(opts); w.opt; w = ig_opts_next(w)) {
         const ig_opt *opt = w.opt;
         if ((opt->flags & OPT_POSITIONAL) != positional || (opt->flags & OPT_HIDDEN)) continue;
+        if ((opt->flags & only) != only) continue;
         if (first) print_heading(to, heading, color);
         first = false;
         char label[LABEL_BYTES], text[IG_DESCRIPTION_BYTES];
@@ -114,9 +129,10 @@ static void print_program(const ig_cli *cli, FILE *to, bool color, int width) {
     print_heading(to, "Commands", color);
     for (const ig_command *const *c = cli->commands; *c; c++)
         print_row(to, (*c)->name, (*c)->summary, width);
-    print_options(to, ig_common_opts, 0, "Options", color, width);
-    print_options(to, ig_global_opts, 0, "Options of ingot itself", color, width);
-    fputs("\n'ingot help COMMAND' tells more about one of them.\n", to);
+    const unsigned only = cli->help_all ? 0 : OPT_FIRST;
+    print_options(to, ig_common_opts, 0, only, "Options", color, width);
+    print_options(to, ig_global_opts, 0, 0, "Options of ingot itself", color, width);
+    fputs("\n'ingot COMMAND --help' describes a command.\n", to);
 }
 
 void ig_help_print(const ig_cli *cli, const ig_command *command, FILE *to, bool color) {
@@ -129,8 +145,17 @@ void ig_help_print(const ig_cli *cli, const ig_command *command, FILE *to, bool 
     fprintf(to, "%susage:%s ingot %s %s\n\n", ig_term_style(color, IG_BOLD),
             ig_term_style(color, IG_PLAIN), command->name, ig_opts_usage(command->opts, usage));
     print_wrapped(to, command->about, 0, 0, width);
-    print_options(to, command->opts, OPT_POSITIONAL, "Arguments", color, width);
-    print_options(to, command->opts, 0, "Options", color, width);
-    print_options(to, ig_common_opts, 0, "Options of every command", color, width);
+    const unsigned only = !cli->help_all && has_more(command->opts) ? OPT_FIRST : 0;
+    print_options(to, command->opts, OPT_POSITIONAL, 0, "Arguments", color, width);
+    print_options(to, command->opts, 0, only, "Options", color, width);
+    if (cli->help_all)
+        print_options(to, ig_common_opts, 0, 0, "Options of every command", color, width);
     print_examples(to, command, color, width);
+    if (cli->help_all) return;
+    char more[128];
+    snprintf(more, sizeof more,
+             "'ingot %s --help-all' lists all options, such as --json and --report.",
+             command->name);
+    fputc('\n', to);
+    print_wrapped(to, more, 0, 0, width);
 }

@@ -15,10 +15,10 @@ struct ig_line {
     const ig_allocator *allocator;
     const char *prompt;
     bool typed;
-    ig_line_editor *editor; /* NULL: plain */
-    char *bytes;            /* read, from `begin` on not given out yet */
+    ig_line_editor *editor; /* NULL: no editing */
+    char *bytes;            /* read; those from `begin` on are not returned yet */
     size_t begin, used, room;
-    bool ended, skips; /* skips: up to the end of a line that was too long */
+    bool ended, skips; /* skips: the rest of a line that was too long */
 };
 
 ig_status ig_line_create(const ig_allocator *a, const char *prompt, ig_line **out) {
@@ -42,7 +42,7 @@ void ig_line_destroy(ig_line *l) {
 bool ig_line_is_typed(const ig_line *l) { return l->typed; }
 bool ig_line_is_edited(const ig_line *l) { return l->editor != NULL; }
 
-/* poll() comes back at a signal even where read() would be begun again. */
+/* A signal interrupts poll() even with SA_RESTART, which restarts read(). */
 ig_status ig_wait_input(int fd, const char *name) {
     enum { LOOK_MS = 250 }; /* a signal may come right before the wait */
     struct pollfd in = {.fd = fd, .events = POLLIN};
@@ -79,7 +79,7 @@ static ig_status read_more(ig_line *l) {
     return IG_OK;
 }
 
-/* What is left of a line that was too long. */
+/* Skips the rest of a line that was too long. */
 static ig_status skip(ig_line *l) {
     while (l->skips) {
         const char *end =

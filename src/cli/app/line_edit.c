@@ -1,9 +1,9 @@
 /*
- * Lines that can be edited, by libedit if it is there.
+ * Line editing by libedit, if it is installed.
  *
- * The library is opened at run time, so its header is not needed to build.  What
- * is used of it is written down below as <histedit.h> has it; numbers and
- * functions have been the same since its library is called libedit.so.2.
+ * The library is loaded with dlopen, so its header is not needed to build: the
+ * constants and functions below are those of <histedit.h>, and have been the same
+ * in every libedit.so.2.
  */
 #include <dlfcn.h>
 #include <locale.h>
@@ -50,7 +50,7 @@ struct ig_line_editor {
     library lib;
     void *edit, *history;
     ig_status status; /* of waiting for a key */
-    mbstate_t half;   /* a character of which some bytes have come */
+    mbstate_t half;   /* an incomplete multibyte character */
     char *line;
     size_t line_room;
 };
@@ -62,7 +62,7 @@ static ig_line_editor *editor_of(void *edit, int (*get)(void *, int, ...)) {
     return get(edit, EL_CLIENTDATA, &e) == 0 ? e : NULL;
 }
 
-/* libedit hands these functions nothing but its own handle, and `get` has to be found again. */
+/* libedit passes only its own handle to these callbacks, so `get` is looked up again. */
 static ig_line_editor *find_editor(void *edit) {
     int (*get)(void *, int, ...) = NULL;
     *(void **)&get = dlsym(RTLD_DEFAULT, "el_get");

@@ -1,24 +1,24 @@
 /*
- * compiling.h - what is done before anything is computed, as the user sees it: a
- * bar while a file is read, programs are compiled or weights packed, and a word on
- * those that were there already.
+ * load_progress.h - progress of loading: a bar while a file is read, programs are
+ * compiled or weights are packed, and a line for everything that the cache provided.
  */
-#ifndef IG_CLI_COMPILING_H
-#define IG_CLI_COMPILING_H
+#ifndef IG_CLI_APP_LOAD_PROGRESS_H
+#define IG_CLI_APP_LOAD_PROGRESS_H
 
 #include "cli/app/progress.h"
+#include "ingot/context.h"
 
-typedef struct ig_compiling {
+typedef struct ig_load_progress {
     ig_meter meter;
-    bool open;                         /* the meter is at work */
-    uint64_t from_cache;               /* programs of the context at hand */
-    uint64_t weights_from, weights_to; /* the cache, in bytes */
-} ig_compiling;
+    bool open;                         /* the meter is active */
+    uint64_t from_cache;               /* programs of this context that the cache had */
+    uint64_t weights_from, weights_to; /* bytes read from and written to the cache */
+} ig_load_progress;
 
 /* For ig_ctx_options.progress; `user` is the ig_cli. */
-void ig_compiling_tell(void *user, const char *what, uint64_t done, uint64_t total);
+void ig_load_progress_update(void *user, ig_progress_event event, uint64_t done, uint64_t total);
 
-/* When the context closes. */
-void ig_compiling_end(void *user);
+/* Call when the context closes. */
+void ig_load_progress_end(void *user);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The manual page ingot(1), as roff, from the tables of the commands.
+ * The man page ingot(1) in roff, generated from the commands' tables.
  *
- * docs/man/ingot.1 is what `ingot help --man` prints; a test compares the two.
+ * The build installs the output of `ingot help --man` as ingot.1.
  */
 #include <string.h>
 
@@ -52,9 +52,9 @@ static void put_options(FILE *to, const ig_opt *opts) {
     }
 }
 
-/* Each of their names, as it is written: -fa, --flash-attn. */
+/* llama.cpp options with all their names: -fa, --flash-attn. */
 static void put_foreign(FILE *to) {
-    for (const ig_opt *opt = ig_foreign_opts; opt->kind != OPT_END; opt++) {
+    for (const ig_opt *opt = ig_llama_opts; opt->kind != OPT_END; opt++) {
         fputs(".TP\n", to);
         put_line(to, "\\fB\\-\\-", opt->name, "\\fR");
         for (const char *at = opt->alias ? opt->alias : ""; *at; at += strspn(at, " ")) {
@@ -65,7 +65,7 @@ static void put_foreign(FILE *to) {
             put_line(to, ", \\fB", word, "\\fR");
             at += length;
         }
-        put_line(to, opt->kind == OPT_MOOT ? "\naccepted: " : "\nrefused: ", opt->help, "\n");
+        put_line(to, opt->kind == OPT_IGNORED ? "\naccepted: " : "\nrefused: ", opt->help, "\n");
     }
 }
 
@@ -86,16 +86,16 @@ static void put_examples(FILE *to, const ig_cli *cli) {
         }
 }
 
-/* Variables that no option's row names. */
+/* Environment variables that are not in an option's row. */
 static const char *const environment[][2] = {
-    {"INGOT_DEVICE", "the device where no \\fB\\-\\-device\\fR says; RM_DEVICE is asked next"},
-    {"INGOT_THREADS", "how many threads, where no \\fB\\-\\-threads\\fR says"},
-    {"INGOT_ISA", "the instruction set to use: scalar, avx2, avx512, avx512vnni or amx"},
-    {"INGOT_CACHE_DIR", "where compiled programs are kept, instead of ~/.cache/ingot"},
-    {"NO_COLOR", "any value but the empty one: no colour"},
-    {"CLICOLOR_FORCE", "any value but 0: colour where there is no terminal too"},
-    {"TERM", "dumb: no colour and no progress bar"},
-    {"COLUMNS", "the width of texts, where the terminal does not tell"},
+    {"INGOT_DEVICE", "the device, without \\fB\\-\\-device\\fR; RM_DEVICE is an alias"},
+    {"INGOT_THREADS", "the number of threads, without \\fB\\-\\-threads\\fR"},
+    {"INGOT_ISA", "the CPU instruction set: scalar, avx2, avx512, avx512vnni or amx"},
+    {"INGOT_CACHE_DIR", "folder of the compile cache instead of ~/.cache/ingot"},
+    {"NO_COLOR", "any value but the empty one: no color"},
+    {"CLICOLOR_FORCE", "any value but 0: color even without a terminal"},
+    {"TERM", "dumb: no color and no progress bar"},
+    {"COLUMNS", "the width of help texts, if the terminal does not report its own"},
 };
 
 void ig_man_print(const ig_cli *cli, FILE *to) {
@@ -104,8 +104,8 @@ void ig_man_print(const ig_cli *cli, FILE *to) {
           ".SH SYNOPSIS\n\\fBingot\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR...]\n.br\n"
           "\\fBingot help\\fR [\\fICOMMAND\\fR]\n"
           ".SH DESCRIPTION\n"
-          "Results go to standard output; progress, talk and errors go to standard error.\n"
-          "Called through a link that has the name of a command, the program is that command.\n"
+          "Results go to standard output; progress, log messages and errors go to standard error.\n"
+          "Called through a symlink named after a command, the program runs that command.\n"
           ".SH COMMANDS\n",
           to);
     for (const ig_command *const *c = cli->commands; *c; c++) put_command(to, *c);
@@ -114,7 +114,7 @@ void ig_man_print(const ig_cli *cli, FILE *to) {
     fputs(".SH OPTIONS OF INGOT ITSELF\n", to);
     put_options(to, ig_global_opts);
     fputs(".SH OPTIONS OF OTHER PROGRAMS\n"
-          "Command lines of llama.cpp may have these.\n",
+          "These llama.cpp options are accepted without effect or refused with a hint.\n",
           to);
     put_foreign(to);
     fputs(".SH EXIT STATUS\n", to);

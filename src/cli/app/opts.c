@@ -2,8 +2,7 @@
  * The parser of option tables.
  *
  * It makes three passes over the same rows: initial values, environment, argv.
- * All go through set_value(), so a default that would be out of range cannot be
- * written into a table without a test noticing.
+ * All go through set_value(), so a test finds a default that is out of range.
  */
 #include "cli/app/opts.h"
 
@@ -48,7 +47,7 @@ static ig_status set_int(const ig_opt *opt, const char *label, const char *text,
     errno = 0;
     const long long value = strtoll(text, &end, 10);
     if (end == text || *end || errno == EINVAL || strchr(" \t\n\v\f\r", *text))
-        return IG_FAIL(IG_ERR_ARGUMENT, "%s '%s': not a whole number", label, text);
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s '%s': not an integer", label, text);
     if (errno == ERANGE)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s %s: does not fit 64 bits", label, text);
     IG_TRY(check_range(opt, label, text, (double)value));
@@ -88,8 +87,8 @@ static ig_status set_bytes(const ig_opt *opt, const char *label, const char *tex
     const double count = strtod(text, &end);
     const uint64_t unit = unit_bytes(end);
     if (end == text || unit == 0 || *text < '0' || *text > '9')
-        return IG_FAIL(IG_ERR_ARGUMENT, "%s '%s': not a size; write it as 4096, 64K or 1.5GiB",
-                       label, text);
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s '%s': not a size such as 4096, 64K or 1.5GiB", label,
+                       text);
     const double bytes = count * (double)unit;
     if (!(bytes < 0x1p63)) return IG_FAIL(IG_ERR_ARGUMENT, "%s %s: too large", label, text);
     IG_TRY(check_range(opt, label, text, bytes));
@@ -119,8 +118,8 @@ static ig_status check_numbers(const char *label, const char *text) {
         const bool begins = *at >= '1' && *at <= '9';
         errno = 0;
         if (!begins || strtoll(at, &end, 10) < 1 || errno || (*end && *end != ','))
-            return IG_FAIL(IG_ERR_ARGUMENT, "%s '%s': must be whole numbers from 1 on, as 1,8,64",
-                           label, text);
+            return IG_FAIL(IG_ERR_ARGUMENT, "%s '%s': must be integers >= 1, such as 1,8,64", label,
+                           text);
         if (!*end) return IG_OK;
         at = end;
     }
@@ -131,7 +130,7 @@ static ig_status set_text(const ig_opt *opt, const char *label, const char *text
     if (opt->flags & OPT_ONE_OF) IG_TRY(set_choice(opt, label, text, &choice));
     if (opt->flags & OPT_NUMBERS) IG_TRY(check_numbers(label, text));
     if (opt->flags & OPT_OUTPUT && strcmp(text, "-") == 0)
-        return IG_FAIL(IG_ERR_ARGUMENT, "%s -: goes to a file, not to standard output", label);
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s -: must be a file, not standard output", label);
     if (!(opt->flags & OPT_REPEAT)) {
         *(const char **)to = text;
         return IG_OK;
@@ -149,18 +148,21 @@ static ig_status set_flag(const ig_opt *opt, const char *label, const char *text
     return IG_OK;
 }
 
-/* `label` is how the user spelt the option, or the variable: errors begin with it. */
-static ig_status set_value(const ig_opt *opt, const char *label, const char *text, void *to) {
+/* `label` is the option as the user spelled it, or the variable: errors begin with it. */
+static ig_status set_value(match m, ig_opt_source source, const char *label, const char *text) {
     static ig_status (*const set[])(const ig_opt *, const char *, const char *, void *) = {
         [OPT_FLAG] = set_flag, [OPT_INT] = set_int,   [OPT_BYTES] = set_bytes,
         [OPT_REAL] = set_real, [OPT_TEXT] = set_text, [OPT_CHOICE] = set_choice,
     };
-    return set[opt->kind](opt, label, text, to);
+    IG_TRY(set[m.opt->kind](m.opt, label, text, m.to));
+    void *kept = m.to - m.opt->to + m.opt->source; /* in the same struct */
+    if (m.opt->source > 0) *(ig_opt_source *)kept = source;
+    return IG_OK;
 }
 
 /* ---- Finding rows ---- */
 
-/* The row itself, or what lies behind the ends of tables and within them. */
+/* Skips from the ends of tables and into nested ones to the next row. */
 static ig_opt_walk settle(const ig_opt *opt, const ig_opt *outer) {
     for (;;) {
         if (opt->kind == OPT_TABLE) {
@@ -179,6 +181,13 @@ static ig_opt_walk settle(const ig_opt *opt, const ig_opt *outer) {
 
 ig_opt_walk ig_opts_first(const ig_opt *opts) { return settle(opts, NULL); }
 ig_opt_walk ig_opts_next(ig_opt_walk walk) { return settle(walk.opt + 1, walk.outer); }
+
+const char *ig_opt_word(const ig_opt *opt, size_t i) {
+    if (opt->suggestion) return opt->suggestion(i);
+    for (size_t n = 0; opt->choices && opt->choices[n]; n++)
+        if (n == i) return opt->choices[n];
+    return NULL;
+}
 
 static bool listed(const char *list, const char *name, size_t length) {
     while (list && *list) {
@@ -213,7 +222,7 @@ static bool find_letter(const parser *p, char letter, match *out) {
     return false;
 }
 
-/* The positional with this number; a REPEAT one takes all from its number on. */
+/* The positional with this index; a REPEAT one takes all remaining arguments. */
 static bool find_positional(const parser *p, int number, match *out) {
     for (int s = 0; s < p->n_sets; s++)
         for (ig_opt_walk w = ig_opts_first(p->sets[s].opts); w.opt; w = ig_opts_next(w)) {
@@ -260,7 +269,7 @@ const char *ig_nearest(const char *wrong, const char *const *words, int count) {
 
 /* ---- argv ---- */
 
-/* What somebody may have meant: names, and further names with them. */
+/* Candidates for "did you mean": names and aliases. */
 typedef struct word_list {
     const char *at[WORDS_MAX];
     char aliases[WORDS_MAX][WORD_BYTES];
@@ -308,7 +317,7 @@ static ig_status next_value(parser *p, const ig_opt *opt, const char *label, con
     return IG_OK;
 }
 
-/* What other programs know: it is refused, or passed over with one of its choices behind it. */
+/* An option of another program: refused, or ignored with the choice that may follow it. */
 static ig_status pass_over(parser *p, const ig_opt *opt, const char *label, const char *value) {
     int choice;
     if (opt->kind == OPT_REFUSED) return IG_FAIL(IG_ERR_ARGUMENT, "%s: %s", label, opt->help);
@@ -322,7 +331,7 @@ static ig_status pass_over(parser *p, const ig_opt *opt, const char *label, cons
     return IG_OK;
 }
 
-/* A whole word after one dash or two: --steps=9, --steps 9, -ngl 9.  False: no such option. */
+/* A word after one dash or two: --steps=9, --steps 9, -ngl 9.  `known` is false: no such option. */
 static ig_status parse_word(parser *p, const char *arg, bool *known) {
     const char *name = arg + (arg[1] == '-' ? 2 : 1);
     const size_t length = strcspn(name, "=");
@@ -335,12 +344,12 @@ static ig_status parse_word(parser *p, const char *arg, bool *known) {
     char label[LABEL_BYTES];
     snprintf(label, sizeof label, "%.*s", (int)(name + length - arg), arg);
     const char *value = name[length] ? name + length + 1 : NULL;
-    if (m.opt->kind == OPT_MOOT || m.opt->kind == OPT_REFUSED)
+    if (m.opt->kind == OPT_IGNORED || m.opt->kind == OPT_REFUSED)
         return pass_over(p, m.opt, label, value);
     if (m.opt->kind == OPT_FLAG && value)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: takes no value, but has '%s'", label, value);
     if (m.opt->kind != OPT_FLAG && !value) IG_TRY(next_value(p, m.opt, label, &value));
-    return set_value(m.opt, label, value, m.to);
+    return set_value(m, OPT_FROM_ARGV, label, value);
 }
 
 /* One dash: flags may stand together, the last letter may take a value: -qn9. */
@@ -353,12 +362,12 @@ static ig_status parse_letters(parser *p, const char *arg) {
         }
         const char label[] = {'-', *at, 0};
         if (m.opt->kind == OPT_FLAG) {
-            IG_TRY(set_value(m.opt, label, NULL, m.to));
+            IG_TRY(set_value(m, OPT_FROM_ARGV, label, NULL));
             continue;
         }
         const char *value = at[1] == '=' ? at + 2 : at + 1;
         if (!*value) IG_TRY(next_value(p, m.opt, label, &value));
-        return set_value(m.opt, label, value, m.to);
+        return set_value(m, OPT_FROM_ARGV, label, value);
     }
     return IG_OK;
 }
@@ -374,13 +383,13 @@ static ig_status parse_option(parser *p, const char *arg) {
 static ig_status parse_positional(parser *p, const char *arg) {
     match m;
     if (!find_positional(p, p->n_positional, &m))
-        return IG_FAIL(IG_ERR_ARGUMENT, "'%s': one argument too many", arg);
+        return IG_FAIL(IG_ERR_ARGUMENT, "'%s': unexpected argument", arg);
     p->n_positional++;
-    return set_value(m.opt, m.opt->name, arg, m.to);
+    return set_value(m, OPT_FROM_ARGV, m.opt->name, arg);
 }
 
 static void set_unsaid(const ig_opt *opt, void *to) {
-    if (opt->kind == OPT_INT) *(int64_t *)to = IG_UNSAID;
+    if (opt->kind == OPT_INT) *(int64_t *)to = IG_NOT_GIVEN;
     if (opt->kind == OPT_REAL) *(double *)to = NAN;
     if (opt->kind == OPT_CHOICE) *(int *)to = -1;
 }
@@ -388,16 +397,16 @@ static void set_unsaid(const ig_opt *opt, void *to) {
 static ig_status parse_defaults(const ig_opt_set *set) {
     for (ig_opt_walk w = ig_opts_first(set->opts); w.opt; w = ig_opts_next(w)) {
         const ig_opt *opt = w.opt;
-        char *to = (char *)set->to + w.to;
-        if (opt->flags & OPT_UNSAID) set_unsaid(opt, to);
-        if (opt->initial) IG_TRY(set_value(opt, opt->name, opt->initial, to));
+        const match m = {opt, (char *)set->to + w.to};
+        if (opt->flags & OPT_NO_DEFAULT) set_unsaid(opt, m.to);
+        if (opt->initial) IG_TRY(set_value(m, OPT_FROM_INITIAL, opt->name, opt->initial));
         const char *value = opt->env ? getenv(opt->env) : NULL;
-        if (value && *value) IG_TRY(set_value(opt, opt->env, value, to));
+        if (value && *value) IG_TRY(set_value(m, OPT_FROM_ENV, opt->env, value));
     }
     return IG_OK;
 }
 
-/* The first thing that went wrong, and its words. */
+/* The first error and its text. */
 typedef struct first_failure {
     ig_status status;
     char text[512];
@@ -409,7 +418,7 @@ static void keep_first(first_failure *f, ig_status status) {
     snprintf(f->text, sizeof f->text, "%s", ig_error_text());
 }
 
-/* Whether a row names the file, too. */
+/* Whether the value of a row is the same file. */
 static bool names_file(const match *m, const char *file) {
     const void *to = m->to;
     if (m->opt->kind != OPT_TEXT || !(m->opt->flags & OPT_FILE)) return false;
@@ -446,7 +455,7 @@ static ig_status guard_outputs(const parser *p) {
     return IG_OK;
 }
 
-/* What follows a mistake is parsed all the same: it may say where failures are reported. */
+/* Parsing continues after an error: a later --report says where to report it. */
 ig_status ig_opts_parse(const ig_opt_set *sets, int n_sets, int argc, char **argv, int *out_used) {
     parser p = {.sets = sets, .n_sets = n_sets, .argc = argc, .argv = argv};
     first_failure first = {.status = IG_OK};
@@ -473,14 +482,15 @@ static bool is_given(const ig_opt *opt, const void *to) {
     return opt->kind != OPT_TEXT || *(const char *const *)to != NULL;
 }
 
-/* Nobody shall work for hours and then have no place for the result. */
+/* Finds a missing output folder before the work begins, not hours later. */
 static ig_status check_folder(const ig_opt *opt, const char **path) {
     const char *slash = *path ? strrchr(*path, '/') : NULL;
     char folder[PATH_MAX];
     struct stat info;
-    if (!slash || (size_t)(slash - *path) + 2 > sizeof folder) return IG_OK; /* here, or no name */
+    if (!slash || (size_t)(slash - *path) + 2 > sizeof folder)
+        return IG_OK; /* the current folder, or too long */
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - *path) + 1, *path);
-    const bool found = stat(folder, &info) == 0; /* with the slash at its end: a folder, or none */
+    const bool found = stat(folder, &info) == 0; /* the trailing slash asks for a folder */
     if (found) return IG_OK;
     const ig_status status =
         IG_FAIL(IG_ERR_IO, "%s%s %s: %s", opt->flags & OPT_POSITIONAL ? "" : "--", opt->name, *path,
@@ -497,7 +507,7 @@ ig_status ig_opts_check(const ig_opt_set *sets, int n_sets) {
             if (opt->flags & OPT_OUTPUT) IG_TRY(check_folder(opt, (const char **)to));
             if (!(opt->flags & OPT_REQUIRED)) continue;
             if (is_given(opt, to)) continue;
-            return IG_FAIL(IG_ERR_ARGUMENT, "%s%s: is missing; it is %s",
+            return IG_FAIL(IG_ERR_ARGUMENT, "%s%s is required: %s",
                            opt->flags & OPT_POSITIONAL ? "" : "--", opt->name, opt->help);
         }
     return IG_OK;

@@ -7,9 +7,10 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/json_parse.h"
 #include "ingot/report.h"
 
-enum { JSON_DIGITS = 9 }; /* enough to tell any two F32 apart */
+enum { JSON_DIGITS = 9 }; /* enough to distinguish any two F32 values */
 
 const char *ig_bytes_text(uint64_t bytes, char out[IG_UNIT_TEXT_BYTES]) {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -39,7 +40,7 @@ const char *ig_count_text(uint64_t count, char out[IG_UNIT_TEXT_BYTES]) {
     return out;
 }
 
-/* Bytes of the UTF-8 character at `text`; 0: it is none. */
+/* Bytes of the UTF-8 character at `text`; 0: invalid. */
 static size_t character_bytes(const unsigned char *text) {
     const size_t n = *text < 0x80 ? 1 : *text < 0xC2 ? 0 : *text < 0xE0 ? 2 : *text < 0xF0 ? 3 : 4;
     if (n == 0 || *text > 0xF4) return 0;
@@ -89,7 +90,7 @@ json_t *ig_json_count(uint64_t value) {
     return value == UINT64_MAX ? json_null() : json_integer((json_int_t)value);
 }
 
-/* Something that is written as snprintf writes, as a tree. */
+/* Parses the output of an snprintf-like writer. */
 typedef size_t text_fn(const ig_ctx *ctx, char *out, size_t out_bytes);
 
 static ig_status parse_text(const ig_ctx *ctx, const char *what, text_fn *write, json_t **out) {
@@ -99,12 +100,9 @@ static ig_status parse_text(const ig_ctx *ctx, const char *what, text_fn *write,
     char *text = ig_alloc(a, bytes, 1);
     if (!text) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for %zu bytes", what, bytes);
     write(ctx, text, bytes);
-    json_error_t error;
-    json_t *root = json_loads(text, 0, &error);
+    const ig_status status = ig_json_decode(IG_ERR_STATE, "report", what, text, bytes - 1, 0, out);
     ig_free(a, text);
-    if (!root) return IG_FAIL(IG_ERR_STATE, "%s: %s", what, error.text);
-    *out = root;
-    return IG_OK;
+    return status;
 }
 
 static size_t write_plan(const ig_ctx *ctx, char *out, size_t out_bytes) {
@@ -115,7 +113,23 @@ ig_status ig_json_report(const ig_ctx *ctx, json_t **out) {
     return parse_text(ctx, "report", ig_report_json, out);
 }
 
+/* Without a recording: the recorder's reason; steps go on without one if memory runs out. */
+static ig_status explain_no_plan(const ig_ctx *ctx) {
+    json_t *report = NULL;
+    IG_TRY(ig_json_report(ctx, &report));
+    const json_t *recordings = json_object_get(report, "recordings");
+    const char *reason = json_string_value(json_object_get(recordings, "reason"));
+    const bool no_memory = json_is_true(json_object_get(recordings, "out_of_memory"));
+    const ig_status status = IG_FAIL(no_memory ? IG_ERR_MEMORY : IG_ERR_STATE,
+                                     "no step was recorded, so there is no "
+                                     "plan: %s",
+                                     reason && *reason ? reason : "no reason is known");
+    json_decref(report);
+    return status;
+}
+
 ig_status ig_json_plan(const ig_ctx *ctx, json_t **out) {
+    if (write_plan(ctx, NULL, 0) == 0) return explain_no_plan(ctx);
     return parse_text(ctx, "plan of a recording", write_plan, out);
 }
 
@@ -160,5 +174,5 @@ ig_status ig_dir_make(const char *path) {
     if (mkdir(path, 0777) == 0) return IG_OK;
     const int why = errno;
     if (why == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return IG_OK;
-    return IG_FAIL(IG_ERR_IO, "%s: %s", path, why == EEXIST ? "is no folder" : strerror(why));
+    return IG_FAIL(IG_ERR_IO, "%s: %s", path, why == EEXIST ? "is not a folder" : strerror(why));
 }

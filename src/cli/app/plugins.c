@@ -16,9 +16,9 @@
 
 enum { SECONDS = 20, WORDS_BYTES = 400 };
 
-/* ---- those that have passed ---- */
+/* ---- Plugins that passed ---- */
 
-/* A file's name in the cache says what passed: another file, or one that changed, has another. */
+/* The marker's name is a hash of the plugin's path, inode, size, times and Ingot's version. */
 static bool marker_of(ig_cli *cli, const char *path, char out[PATH_MAX]) {
     const ig_ctx_options options = ig_cli_ctx_options(cli);
     char folder[PATH_MAX], seen[PATH_MAX + 256];
@@ -39,7 +39,7 @@ static void remember(char marker[PATH_MAX]) {
     *slash = '\0';
     const ig_status status = ig_dir_make_private(marker);
     *slash = '/';
-    if (status != IG_OK) return; /* it is tried again next time */
+    if (status != IG_OK) return; /* it will be tried again */
     const int fd = open(marker, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0) close(fd);
 }
@@ -52,13 +52,18 @@ static int seconds_to_wait(void) {
     return seconds > 0 && seconds < 100000 ? (int)seconds : SECONDS;
 }
 
-/* In the child: what went wrong goes to `out`. */
+static const char done[] = "\1"; /* written by a child that succeeded, instead of an error */
+
+/* Runs in the child: the error text goes to `out`. */
 static _Noreturn void run_child(ig_cli_child_fn *fn, void *arg, bool timed, int out) {
     for (int i = 1; i < 32; i++) signal(i, SIG_DFL);
     if (timed) alarm((unsigned)seconds_to_wait());
     const ig_status status = fn(arg);
     fflush(stdout);
-    if (status == IG_OK) _exit(0);
+    if (status == IG_OK) {
+        (void)!write(out, done, sizeof done - 1);
+        _exit(0);
+    }
     char words[WORDS_BYTES];
     snprintf(words, sizeof words, "%s", ig_error_text());
     char *place = strrchr(words, '(');
@@ -67,25 +72,26 @@ static _Noreturn void run_child(ig_cli_child_fn *fn, void *arg, bool timed, int 
     _exit((int)status);
 }
 
-/* A plugin may end the process with any code; with words it is a status of ours. */
+/* A plugin may exit with any code, including 0; only with an error text is it one of our statuses.
+ */
 static ig_status verdict(int how, const char *words) {
-    if (WIFEXITED(how) && WEXITSTATUS(how) == 0) return IG_OK;
+    if (WIFEXITED(how) && strcmp(words, done) == 0) return IG_OK;
     if (WIFSIGNALED(how) && WTERMSIG(how) == SIGALRM)
         return IG_FAIL(IG_ERR_DEVICE, "it took longer than %d s to load", seconds_to_wait());
     if (WIFSIGNALED(how))
-        return IG_FAIL(IG_ERR_DEVICE, "it died of signal %d (%s) when it was tried", WTERMSIG(how),
+        return IG_FAIL(IG_ERR_DEVICE, "it died of signal %d (%s) in a child process", WTERMSIG(how),
                        strsignal(WTERMSIG(how)));
     const int told = WEXITSTATUS(how);
     if (words[0])
         return IG_FAIL(told < IG_STATUS_COUNT ? (ig_status)told : IG_ERR_DEVICE, "%s", words);
-    return IG_FAIL(IG_ERR_DEVICE, "it ended the process that tried it");
+    return IG_FAIL(IG_ERR_DEVICE, "it exited in the child process that loaded it");
 }
 
 ig_status ig_cli_in_child(ig_cli_child_fn *fn, void *arg, bool timed) {
     int ends[2], how = 0;
     char words[WORDS_BYTES + 1] = "";
     if (pipe2(ends, O_CLOEXEC) != 0) return IG_FAIL(IG_ERR_IO, "no pipe to a child process");
-    fflush(stdout); /* or both would write it */
+    fflush(stdout); /* or both processes would write it */
     const pid_t child = fork();
     if (child == 0) run_child(fn, arg, timed, ends[1]);
     close(ends[1]);
@@ -100,10 +106,13 @@ ig_status ig_cli_in_child(ig_cli_child_fn *fn, void *arg, bool timed) {
 
 /* ---- trying ---- */
 
-/* What the plugin prints is of no interest. */
-static ig_status probe(void *path) {
+void ig_cli_discard_output(void) {
     const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = STDIN_FILENO; nowhere >= 0 && fd <= STDERR_FILENO; fd++) dup2(nowhere, fd);
+}
+
+static ig_status probe(void *path) {
+    ig_cli_discard_output();
     return ig_plugin_probe(path);
 }
 

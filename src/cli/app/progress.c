@@ -1,17 +1,10 @@
 #include "cli/app/progress.h"
 
 #include <string.h>
-#include <time.h>
 
-static const double live_every = 0.05, plain_every = 5; /* seconds between two drawings */
+static const double live_every = 0.05, plain_every = 5; /* seconds between two updates */
 
 enum { BAR_MOST = 30, BAR_LEAST = 8, PART_BYTES = 160 };
-
-double ig_clock_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 ig_meter ig_meter_begin(const ig_term *term, bool quiet, const char *what, const char *unit,
                         uint64_t total) {
@@ -36,7 +29,7 @@ static void time_text(double seconds, char *out, size_t out_bytes) {
         snprintf(out, out_bytes, "%llu:%02llu", minutes, rest);
 }
 
-/* "150/300 steps  412 steps/s  0:01 left": what can be said so far. */
+/* "150/300 steps  412 steps/s  0:01 left" */
 static void numbers_text(const ig_meter *meter, uint64_t done, double seconds, char *out,
                          size_t out_bytes) {
     char rate[48] = "", left[48] = "";
@@ -50,14 +43,14 @@ static void numbers_text(const ig_meter *meter, uint64_t done, double seconds, c
         snprintf(left, sizeof left, "  %s %s", time, over ? "in all" : "left");
     }
     const double percent = 100 * (double)done / (double)meter->total;
-    if (!*meter->unit) /* of something that is not counted */
+    if (!*meter->unit) /* no unit: only a percentage */
         snprintf(out, out_bytes, "%3.0f%%%s", percent, left);
     else
         snprintf(out, out_bytes, "%3.0f%%  %llu/%llu %s%s%s", percent, (unsigned long long)done,
                  (unsigned long long)meter->total, meter->unit, rate, left);
 }
 
-/* A bar of `cells` columns, with a space after it; empty where there is no room for one. */
+/* A bar of `cells` columns and a space; empty if there is no room. */
 static void bar_text(const ig_meter *meter, uint64_t done, int cells, char *out, size_t out_bytes) {
     *out = 0;
     if (cells < BAR_LEAST) return;
@@ -87,7 +80,7 @@ const char *ig_meter_text(const ig_meter *meter, uint64_t done, double seconds, 
                  numbers + strspn(numbers, " "), gap, note);
         return out;
     }
-    /* The last column stays free: some terminals wrap when it is written to. */
+    /* The last column stays free: some terminals wrap after writing to it. */
     const int room = meter->term.width - 1;
     const int text = (int)(strlen(meter->what) + 2 + strlen(numbers) + strlen(gap) + strlen(note));
     bar_text(meter, done, room - text - 2, bar, sizeof bar);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json_parse.h"
 #include "base/machine_memory.h"
 #include "cli/app/alloc_fault.h"
 #include "ingot/report.h"
@@ -20,22 +21,25 @@ static double now_ms(void) {
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* Times have three digits behind the point. */
+/* Times have three decimals. */
 static json_t *ms_json(double ms) { return ig_json_real(round(ms * 1e3) / 1e3); }
 
-void ig_run_begin(ig_run *run) { *run = (ig_run){.began_ms = now_ms(), .began_ns = ig_clock_ns()}; }
+void ig_run_begin(ig_run *run) {
+    *run = (ig_run){
+        .began_ms = now_ms(), .began_ns = ig_clock_ns(), .json_failures = ig_json_failures()};
+}
 
 static bool is_wanted(const ig_cli *cli) { return cli->json || cli->report; }
 
-/* ---- What a command tells ---- */
+/* ---- Fields set by a command ---- */
 
-/* Where it is told, by the report's own names; NULL: nobody asks, or there is no memory. */
+/* The report's fields, by name; NULL: no report requested, or out of memory. */
 static json_t *told(const ig_cli *cli) {
     if (is_wanted(cli) && !cli->run->told) cli->run->told = json_object();
     return is_wanted(cli) ? cli->run->told : NULL;
 }
 
-/* A field of it that is an object or a list, made when it is first needed. */
+/* A field that is an object or a list, created on first use. */
 static json_t *told_field(const ig_cli *cli, const char *name, json_t *(*make)(void)) {
     json_t *all = told(cli), *field = json_object_get(all, name);
     if (all && !field) json_object_set_new(all, name, field = make());
@@ -63,7 +67,7 @@ void ig_run_first(const ig_cli *cli, const char *stage, double ms) {
     tell_time(cli, stage, ms, false);
 }
 
-/* Some are told late: the list is in the order in which they happened. */
+/* Some events are reported late: the list is kept in the order of time. */
 void ig_run_event(const ig_cli *cli, const char *event, double ms_ago) {
     json_t *list = told_field(cli, "stream_events", json_array);
     const double at = now_ms() - cli->run->began_ms - ms_ago;
@@ -81,7 +85,7 @@ void ig_run_wrote(const ig_cli *cli, const char *kind, const char *path) {
     const json_t *before;
     json_array_foreach(list, i, before) {
         const char *known = json_string_value(json_object_get(before, "path"));
-        if (known && strcmp(known, path) == 0) return; /* replaced once more */
+        if (known && strcmp(known, path) == 0) return; /* the same file, written again */
     }
     if (list)
         json_array_append_new(list,
@@ -126,7 +130,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Between the two numbers that stand around that share of a sorted list. */
+/* Interpolates between the two neighbors in a sorted list. */
 static double quantile(const float *sorted, int64_t count, double share) {
     const double place = share * (double)(count - 1);
     const int64_t below = (int64_t)place, above = below + 1 < count ? below + 1 : below;
@@ -173,8 +177,8 @@ static void join_numbers(json_t *into, json_t *more, join_fn *join) {
     }
 }
 
-/* A run with several contexts: lists follow each other, counts add up, of memory the most counts;
- * all else is the last one's. */
+/* A run with several contexts: lists are concatenated, counts added, memory is the maximum; all
+ * other fields are those of the last context. */
 static void join_contexts(json_t *into, json_t *more) {
     static const char *const lists[] = {"backend_timeline", "fallbacks"};
     static const struct {
@@ -201,7 +205,12 @@ static void join_contexts(json_t *into, json_t *more) {
 static void take(const ig_cli *cli, const ig_ctx *ctx) {
     json_t *report = NULL;
     const uint64_t submit_ns = ig_report_first_submit(ctx);
-    if (!is_wanted(cli) || ig_json_report(ctx, &report) != IG_OK) return;
+    if (cli->verbose) ig_report_log_timeline(ctx);
+    if (!is_wanted(cli)) return;
+    if (ig_json_report(ctx, &report) != IG_OK) {
+        cli->run->lost = true;
+        return;
+    }
     if (submit_ns > 0)
         ig_run_first(cli, "first_submit", (double)(submit_ns - cli->run->began_ns) / 1e6);
     if (!cli->run->contexts) {
@@ -212,16 +221,16 @@ static void take(const ig_cli *cli, const ig_ctx *ctx) {
     json_decref(report);
 }
 
-/* One that was asked before is not asked again when it closes. */
+/* A context that was merged early is not merged again when it closes. */
 void ig_run_context(const ig_cli *cli, const ig_ctx *ctx) {
     if (ctx && ctx != cli->run->asked) take(cli, ctx);
     cli->run->asked = ctx == cli->run->asked ? NULL : ctx;
 }
 
-/* ---- The whole ---- */
+/* ---- The complete report ---- */
 
-/* What a run that ran out of memory would have taken: as it was thought before it began, and at
- * least what it had and what it was refused. */
+/* The memory that a run without enough of it would have needed: the estimate, but at least the peak
+ * plus the largest failed request. */
 static json_t *needed_memory(const ig_cli *cli) {
     struct rusage usage;
     const bool known = getrusage(RUSAGE_SELF, &usage) == 0;
@@ -258,20 +267,20 @@ static json_t *option_json(const ig_opt *opt, const void *at) {
     const char *text = opt->kind == OPT_TEXT ? *(const char *const *)at : NULL;
     switch (opt->kind) {
     case OPT_FLAG: return json_boolean(*(const bool *)at);
-    case OPT_INT: return whole == IG_UNSAID ? json_null() : json_integer(whole);
+    case OPT_INT: return whole == IG_NOT_GIVEN ? json_null() : json_integer(whole);
     case OPT_BYTES: return ig_json_count(*(const uint64_t *)at);
     case OPT_REAL: return ig_json_real(*(const double *)at);
     case OPT_TEXT: return text ? ig_json_text(text) : json_null();
     case OPT_CHOICE: return choice < 0 ? json_null() : json_string(opt->choices[choice]);
     case OPT_TABLE:
-    case OPT_MOOT:
+    case OPT_IGNORED:
     case OPT_REFUSED:
     case OPT_END: break;
     }
     return json_null();
 }
 
-/* Every option of the command, as it was taken: said, from the environment, or its default. */
+/* Every option of the command with its effective value: given, environment or default. */
 static json_t *options_json(const ig_opt *opts, const char *options) {
     json_t *all = json_object();
     if (!opts || !options) return all;
@@ -281,7 +290,7 @@ static json_t *options_json(const ig_opt *opts, const char *options) {
     return all;
 }
 
-/* Whoever starts many runs says in the environment which one this is. */
+/* A scheduler identifies the run through the environment. */
 static void take_environment(json_t *report) {
     static const struct {
         const char *field, *variable;
@@ -295,7 +304,7 @@ static void take_environment(json_t *report) {
     }
 }
 
-/* Fields of `more` go into `into`, objects into objects. */
+/* Merges the fields of `more` into `into`, one level deep. */
 static void put_all(json_t *into, json_t *more) {
     const char *key;
     json_t *value;
@@ -308,7 +317,7 @@ static void put_all(json_t *into, json_t *more) {
     }
 }
 
-/* All fields as a context without anything has them, then what is known. */
+/* All fields as in an empty context, overwritten by the known ones. */
 static json_t *report_of(const ig_cli *cli, const void *options, ig_status status, int code) {
     const double now = now_ms();
     char id[48];
@@ -336,9 +345,15 @@ static void print(FILE *to, const void *what) {
     ig_json_write(to, root, IG_JSON_INDENTED);
 }
 
-/* The command's own fields come first, and where the report has an object of the same name, what
- * is missing in it is added. */
-static ig_status print_result(const ig_cli *cli, json_t *report) {
+/* The report of a run that failed can be incomplete. */
+static ig_status check_complete(const ig_cli *cli, ig_status status) {
+    const bool failed = cli->run->lost || ig_json_failures() != cli->run->json_failures;
+    if (status != IG_OK || !failed) return IG_OK;
+    return IG_FAIL(IG_ERR_MEMORY, "report: no memory for all of its fields");
+}
+
+/* The command's own fields come first; the report adds missing fields, also inside objects. */
+static ig_status print_result(const ig_cli *cli, json_t *report, ig_status status) {
     json_t *root = cli->run->result ? json_incref(cli->run->result) : json_object();
     const char *key;
     json_t *value;
@@ -348,6 +363,10 @@ static ig_status print_result(const ig_cli *cli, json_t *report) {
             json_object_set(root, key, value);
         else if (json_is_object(own) && json_is_object(value))
             json_object_update_missing(own, value);
+    }
+    if (check_complete(cli, status) != IG_OK) {
+        json_decref(root);
+        return IG_ERR_MEMORY;
     }
     const bool written = ig_json_write(
         stdout, root, cli->command && cli->command->json_lines ? IG_JSON_LINE : IG_JSON_INDENTED);
@@ -359,10 +378,12 @@ static ig_status print_result(const ig_cli *cli, json_t *report) {
 int ig_run_finish(const ig_cli *cli, const void *options, ig_status status, int code) {
     if (!is_wanted(cli)) return code;
     json_t *r = report_of(cli, options, status, code);
-    ig_status written = r ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "report: no memory for it");
-    if (r && cli->report) written = ig_file_replace(&cli->allocator, cli->report, print, r);
+    ig_status written =
+        r ? check_complete(cli, status) : IG_FAIL(IG_ERR_MEMORY, "report: no memory");
+    if (written == IG_OK && cli->report)
+        written = ig_file_replace(&cli->allocator, cli->report, print, r);
     if (r && cli->json) {
-        const ig_status printed = print_result(cli, r);
+        const ig_status printed = print_result(cli, r, status);
         if (written == IG_OK) written = printed;
     }
     json_decref(r);

@@ -5,23 +5,24 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-/* The variables of the program that are nobody's: a signal handler is given no argument. */
+#include "base/clock.h"
+
+/* The program's only globals: a signal handler gets no user argument. */
 static volatile sig_atomic_t caught;
 static const char *volatile being_read;
-static const char *volatile unfinished; /* goes when the program ends in the middle */
+static const char *volatile unfinished; /* removed if the program ends early */
 
-/* Some wrappers send a signal both to the program and to its group, so one that comes again at once
- * is the same.  Later it is somebody who does not want to wait. */
+/* Some wrappers signal both the process and its group, so a second signal within 300 ms counts as
+ * the same one. A later one means that the user does not want to wait. */
 enum { AT_ONCE_MS = 300 };
 static _Atomic int64_t caught_ms;
+static volatile sig_atomic_t forgotten; /* the caught one was dealt with */
 
 static void remember(int number) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    const int64_t ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    const int64_t ms = (int64_t)(ig_clock_ns() / 1000000);
+    if (!caught && forgotten && ms - caught_ms <= AT_ONCE_MS) return;
     if (!caught) {
         caught_ms = ms;
         caught = number;
@@ -49,21 +50,22 @@ void ig_signals_ignore_writes(void) {
 void ig_signals_catch(void) {
     catch_one(SIGINT);
     catch_one(SIGTERM);
+    catch_one(SIGHUP); /* the terminal is gone; under nohup it is ignored */
 }
 
 static void say(const char *text) { (void)!write(STDERR_FILENO, text, strlen(text)); }
 
-/* In the middle of anything: only what a handler may call. */
+/* Async-signal-safe calls only. */
 static void file_ended(int number, siginfo_t *info, void *context) {
     (void)context;
-    if (info->si_code != BUS_ADRERR) { /* not of a file: let it be what it is */
+    if (info->si_code != BUS_ADRERR) { /* not a mapped file: crash */
         signal(number, SIG_DFL);
         return;
     }
     if (unfinished) unlink(unfinished);
     say("ingot: ");
     say(being_read ? being_read : "a file");
-    say(": became shorter while it was read. Leave files alone that are in use.\n");
+    say(": was truncated while in use. Do not modify files that are in use.\n");
     _exit(3);
 }
 
@@ -78,3 +80,8 @@ void ig_signals_reading(const char *path) { being_read = path; }
 void ig_signals_writing(const char *temporary) { unfinished = temporary; }
 
 int ig_signals_caught(void) { return caught; }
+
+void ig_signals_forget(void) {
+    forgotten = 1;
+    caught = 0;
+}

@@ -1,11 +1,10 @@
 /*
- * cmd_bench.h - what the subjects of `ingot bench` share.
+ * cmd_bench.h - shared by the subjects of `ingot bench`.
  *
- * Machines that others use too are noisy: whatever is compared is run in turns,
- * and what is reported is a median with its spread.
+ * Shared machines are noisy, so peers run alternately, and each result is a median with its spread.
  */
-#ifndef IG_CLI_CMD_BENCH_H
-#define IG_CLI_CMD_BENCH_H
+#ifndef IG_CLI_BENCH_CMD_BENCH_H
+#define IG_CLI_BENCH_CMD_BENCH_H
 
 #include <jansson.h>
 
@@ -15,7 +14,7 @@
 
 typedef struct bench_options {
     const char *subject;
-    int64_t threads, runs; /* 0: as the subject has it */
+    int64_t threads, runs; /* 0: the subject's default */
 
     /* train */
     const char *workload, *mode, *device, *dump;
@@ -27,33 +26,34 @@ typedef struct bench_options {
 
     /* model */
     const char *model, *cache, *cache_v, *gpu_layers;
-    const char *rows, *ctx; /* lists of numbers; ctx is one number to train and routes */
-    int64_t n_prompt, chunk, threads_batch, guess_ngram;
+    const char *n_sequences, *n_depth; /* comma-separated numbers */
+    int64_t n_prompt, chunk, threads_batch, draft_ngram;
     bool no_pack;
 } bench_options;
 
 ig_status bench_train(ig_cli *cli, const bench_options *o);
 ig_status bench_overhead(ig_cli *cli, const bench_options *o);
-ig_status bench_ceilings(ig_cli *cli, const bench_options *o);
+ig_status bench_roofline(ig_cli *cli, const bench_options *o);
 ig_status bench_ops_all(ig_cli *cli, const bench_options *o);
 ig_status bench_routes(ig_cli *cli, const bench_options *o);
 ig_status bench_model(ig_cli *cli, const bench_options *o);
 
-/* "dynamic", "compiled", "auto": those of ig_mode, in its order; NULL at the end. */
+/* "dynamic", "compiled", "auto": in the order of ig_mode; NULL at the end. */
 extern const char *const bench_modes[];
 
-/* What the runtime costs in a workload's step: on the device "null", without batches. */
+/* The runtime's overhead in a workload's step: on the device "null", without batches. */
 typedef struct bench_overhead_job {
     const ig_workload_type *type;
     ig_workload_sizes sizes;
     ig_mode mode;
     int threads;
-    int64_t steps, warmup; /* in all, of these before the clock; 0: as many as a demo needs */
-    double step_ns, op_ns; /* results: of a step, of an op */
+    int64_t steps, warmup; /* total steps, and how many of these run before timing starts; 0: as
+                              many as a demo needs */
+    double step_ns, op_ns; /* results: per step, per op */
 } bench_overhead_job;
 IG_MUST_CHECK ig_status bench_overhead_of(ig_cli *cli, bench_overhead_job *job);
 
-/* What the layers above a backend take of a token: submits, the ns of one that does nothing, and
+/* Overhead per token of the layers above a backend: number of submits, the ns of an empty one, and
  * both as a share of the token's time. */
 typedef struct bench_submits {
     double per_token, ns, share;
@@ -69,55 +69,61 @@ typedef struct bench_spread {
     double min, median, max;
 } bench_spread;
 
-/* Sorts the values, of which there is one at least. */
+/* Sorts the values; `count` is at least 1. */
 bench_spread bench_spread_of(double *values, size_t count);
 json_t *bench_spread_json(bench_spread spread); /* {"min", "median", "max"} */
 
-/* The slope and intercept of a line through the points that is nearest to them. */
+/* Slope and intercept of a least-squares line through the points. */
 typedef struct bench_line {
     double slope, at_zero;
 } bench_line;
 bench_line bench_line_through(const double *x, const double *y, size_t count);
 
-/* A cost that is the difference of two times.  One that is not above zero says that the machine
- * changes more from turn to turn than it takes: it is not known, null and "-".  Returns `out`. */
+/* Formats a cost that is the difference of two times. Noise may exceed it: a value not above 0 is
+ * unknown, null in JSON and "-" as text. Returns `out`. */
 enum { BENCH_COST_BYTES = 32 };
 json_t *bench_cost_json(double ns);
 const char *bench_cost_text(double ns, char out[BENCH_COST_BYTES]);
 
-/* "1,2,4": at most so many numbers, each in the range; the error names the option. */
+/* Parses "1,2,4": at most `most` integers within the range; errors name the option. */
 IG_MUST_CHECK ig_status bench_numbers(const char *option, const char *text, int64_t low,
                                       int64_t high, int most, int64_t *out, int *out_count);
 
 /* ---- Surroundings ---- */
 
-/* What a context computes with. */
+/* Describes the device of a context. */
 typedef struct bench_device {
     char name[64], isa[64]; /* "cpu:0", "avx2" */
     int64_t threads;
 } bench_device;
 IG_MUST_CHECK ig_status bench_device_of(const ig_ctx *ctx, bench_device *out);
-/* The same of a context that would be made. */
+/* As above, for a context that does not exist yet. */
 IG_MUST_CHECK ig_status bench_device_ask(ig_cli *cli, const char *device, int64_t threads,
                                          bench_device *out);
 
-/* {"cpu", "processors"}: what figures are to be quoted with. */
+/* {"cpu", "processors"}: the machine, to be quoted with figures. */
 json_t *bench_machine_json(void);
-void bench_print_machine(void); /* the same, as a line */
+void bench_print_machine(void); /* prints the same as a line */
 
-uint64_t bench_rss(void);         /* bytes of the process, now */
-uint64_t bench_peak_rss(void);    /* and so far */
-void bench_forget_peak_rss(void); /* from here on, if the system can */
+uint64_t bench_rss(void);         /* current resident bytes of the process */
+uint64_t bench_peak_rss(void);    /* peak resident bytes of the process */
+void bench_forget_peak_rss(void); /* resets the peak, if the OS can */
 
-/* An allocator that counts, and otherwise is the one inside. */
+/* A counting allocator that wraps another one. */
 typedef struct bench_counter {
     ig_allocator inner;
     _Atomic uint64_t calls;
 } bench_counter;
 ig_allocator bench_counting(bench_counter *counter, ig_allocator inner);
 
-/* A context on `device` (NULL: the default) with so many threads (0: all). */
+/* A context on `device` (NULL: the default) with `threads` threads (0: all). */
 IG_MUST_CHECK ig_status bench_context(ig_cli *cli, const char *device, int64_t threads,
                                       ig_ctx **out);
+
+/* Sum over tokens [first, end) of the positions each attends to: itself and all before it. */
+static inline double ig_seen_by_rows(int64_t first, int64_t end) {
+    const double from = (double)first, to = (double)end;
+    return (to * (to + 1) - from * (from + 1)) / 2;
+}
 
 #endif

@@ -1,11 +1,11 @@
-/* Numbers and surroundings: what every subject of `ingot bench` needs. */
+/* Numbers, machine and context: shared by all subjects of `ingot bench`. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/bench/cmd_bench.h"
 #include "cli/app/output.h"
+#include "cli/bench/cmd_bench.h"
 
 const char *const bench_modes[] = {"dynamic", "compiled", "auto", NULL};
 
@@ -63,7 +63,7 @@ ig_status bench_numbers(const char *option, const char *text, int64_t low, int64
         at = end;
     }
     char what[64] = "a number";
-    if (most > 1) snprintf(what, sizeof what, "up to %d numbers with commas between, each", most);
+    if (most > 1) snprintf(what, sizeof what, "up to %d comma-separated integers, each", most);
     return IG_FAIL(IG_ERR_ARGUMENT, "--%s '%s': must be %s from %lld to %lld", option, text, what,
                    (long long)low, (long long)high);
 }
@@ -111,8 +111,7 @@ void bench_print_machine(void) {
     printf("%s, %ld processors\n", cpu, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/* What the kernel notes for this program: getrusage() would count what ran before exec(), too. */
-/* A line of what the system says of the process, in bytes. */
+/* Bytes from a line of /proc/self/status. getrusage() would include what ran before exec(). */
 static uint64_t status_bytes(const char *format) {
     char line[256];
     unsigned long long kib = 0;
@@ -130,7 +129,7 @@ uint64_t bench_peak_rss(void) { return status_bytes("VmHWM: %llu kB"); }
 void bench_forget_peak_rss(void) {
     FILE *file = fopen("/proc/self/clear_refs", "we");
     if (!file) return;
-    fputs("5", file); /* of what proc(5) lists */
+    fputs("5", file); /* resets the peak RSS, see proc(5) */
     fclose(file);
 }
 
@@ -155,6 +154,11 @@ ig_status bench_context(ig_cli *cli, const char *device, int64_t threads, ig_ctx
     ig_ctx_options options = ig_cli_ctx_options(cli);
     options.device = device;
     options.threads = (int)threads;
+    if (device &&
+        strcmp(device, "null") == 0) { /* kernels compute nothing: only overhead is measured */
+        options.unsafe_device = true;
+        options.on_destroy = NULL; /* report the device that computes instead */
+    }
     return ig_ctx_create(&options, out);
 }
 

@@ -7,7 +7,7 @@
 #include "cli/app/output.h"
 #include "cli/app/report_file.h"
 
-/* What the file is made of: tensors are laid out first, then filled in, then written. */
+/* Contents of the file: tensors are laid out first, then filled in, then written. */
 typedef struct dump {
     ig_workload *workload;
     int64_t steps;
@@ -45,7 +45,7 @@ static ig_status lay_out(dump *d) {
     const ig_adamw_options *opt = &w->type->optimizer;
     char optimizer[128];
     snprintf(optimizer, sizeof optimizer, "{\"kind\": \"adamw\", \"rate\": %g, \"decay\": %g}",
-             opt->rate, opt->decay);
+             opt->lr, opt->weight_decay);
     d->header = json_pack("{s:{s:s, s:s, s:s}}", "__metadata__", "workload", w->type->name,
                           "config", w->config, "optimizer", optimizer);
     for (size_t i = 0; i < ig_module_param_count(w->model); i++) {

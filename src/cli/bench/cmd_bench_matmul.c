@@ -1,7 +1,7 @@
 /*
- * Matmuls of `ingot bench ops`: in turns with OpenBLAS, which is looked for at
- * run time, and with the machine's own multiply-add rate, so that a slow moment
- * hits all three alike.  The ratio to OpenBLAS is the median over the turns.
+ * Matmuls of `ingot bench ops`: alternates with OpenBLAS, which is loaded at run time, and with the
+ * machine's own multiply-add rate, so that a slow moment affects all three alike. The ratio to
+ * OpenBLAS is the median over the turns.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -10,18 +10,18 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "cli/bench/cmd_bench_ops.h"
 #include "cli/app/output.h"
 #include "cli/app/progress.h"
+#include "cli/bench/cmd_bench_ops.h"
 #include "ingot/bench.h"
 #include "ingot/grad.h"
 #include "ingot/ops.h"
 
-static const double turn_seconds = 0.03; /* of one side, in one turn */
+static const double turn_seconds = 0.03; /* per turn and side */
 
 /* ---- OpenBLAS ---- */
 
-enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 }; /* as cblas.h has them */
+enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 }; /* values of cblas.h */
 
 typedef void sgemm_fn(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
                       const float *a, int lda, const float *b, int ldb, float beta, float *c,
@@ -29,7 +29,7 @@ typedef void sgemm_fn(int order, int transpose_a, int transpose_b, int m, int n,
 
 typedef struct openblas {
     void *library;
-    sgemm_fn *sgemm; /* NULL: there is no OpenBLAS here */
+    sgemm_fn *sgemm; /* NULL: OpenBLAS is not installed */
     void (*set_threads)(int n);
     char config[128];
 } openblas;
@@ -54,8 +54,8 @@ static void load(openblas *b) {
         b->config[--end] = 0;
 }
 
-/* A processor that is newer than the library gets its plainest kernels, for Prescott.  It is told
- * what it may use, then: a peer is to be at its best. */
+/* OpenBLAS runs its plainest kernels (Prescott) on processors newer than the library. Names its
+ * best kernels here, because a peer must run at full speed. */
 static void blas_open(openblas *b, const char *isa) {
     load(b);
     const bool avx512 = strncmp(isa, "avx512", 6) == 0;
@@ -74,14 +74,14 @@ static const struct {
     {256, 256, 256}, {512, 512, 512}, {1024, 1024, 1024}, {64, 1024, 1024}, {8, 2048, 2048}};
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-/* Both sum k products in F32, each in its own order. */
-static const double most_difference = 1e-4; /* of the largest result */
+/* Ingot and OpenBLAS sum k products in FP32, in different orders. */
+static const double most_difference = 1e-4; /* relative to the largest result */
 
 typedef struct matmul_row {
     int m, k, n, threads;
     bench_spread ns, blas_ns;
-    double ratio;        /* times faster than OpenBLAS; 0: not measured */
-    double flops, share; /* a second, and of the multiply-add ceiling */
+    double ratio;        /* speedup over OpenBLAS; 0: not measured */
+    double flops, share; /* FLOP/s, and as a share of the multiply-add roof */
 } matmul_row;
 
 typedef struct matmul_case {
@@ -89,11 +89,11 @@ typedef struct matmul_case {
     const openblas *blas;
     ig_ctx *ctx;
     ig_tensor *a, *b;
-    float *values; /* a, b, and room for both results */
+    float *values; /* a, b, and space for both results */
     float *ours, *theirs;
     matmul_row *row;
     int64_t reps;
-    double *samples; /* [ours, theirs, ceiling, ratio][runs] */
+    double *samples; /* [ours, theirs, roof, ratio][runs] */
 } matmul_case;
 
 static ig_status run_ours(const matmul_case *c, int64_t reps, float *out) {
@@ -116,8 +116,8 @@ static void run_theirs(const matmul_case *c, int64_t reps) {
                        0, c->theirs, r->n);
 }
 
-/* OpenBLAS' threads spin for 2^26 ticks of the clock after a call, and would take the processors
- * from whoever is measured next. */
+/* OpenBLAS' threads spin for 2^26 clock ticks after a call and would slow down the next
+ * measurement. */
 static void let_threads_sleep(void) {
     nanosleep(&(struct timespec){.tv_nsec = 100 * 1000 * 1000}, NULL);
 }
@@ -134,11 +134,11 @@ static ig_status compare(const matmul_case *c) {
         most = fmax(most, fabs((double)c->ours[i] - (double)c->theirs[i]));
     }
     if (most <= most_difference * largest) return IG_OK;
-    return IG_FAIL(IG_ERR_STATE, "matmul %dx%dx%d: %g beside OpenBLAS, of %g at most", c->row->m,
-                   c->row->k, c->row->n, most, largest);
+    return IG_FAIL(IG_ERR_STATE, "matmul %dx%dx%d: differs from OpenBLAS by %g; the limit is %g",
+                   c->row->m, c->row->k, c->row->n, most, largest);
 }
 
-/* As many calls as fill a turn. */
+/* Chooses the number of calls that fill a turn. */
 static ig_status choose_reps(matmul_case *c) {
     const double began = ig_clock_seconds();
     IG_TRY(run_ours(c, 3, NULL));
@@ -149,7 +149,7 @@ static ig_status choose_reps(matmul_case *c) {
 
 static ig_status take_turn(matmul_case *c, int run) {
     const int runs = c->bench->runs;
-    const ig_ceiling_options ceiling = {
+    const ig_roofline_options roof = {
         .threads = c->row->threads, .seconds = turn_seconds, .allocator = c->bench->cli->allocator};
     double *ns = c->samples, *blas_ns = ns + runs, *peak = blas_ns + runs, *ratio = peak + runs;
     double began = ig_clock_seconds();
@@ -162,7 +162,7 @@ static ig_status take_turn(matmul_case *c, int run) {
         ratio[run] = blas_ns[run] / ns[run];
         let_threads_sleep();
     }
-    return ig_ceiling_measure(IG_CEILING_FMA, &ceiling, &peak[run]);
+    return ig_roofline_measure(IG_ROOF_FMA_F32, &roof, &peak[run]);
 }
 
 static ig_status measure_matmul(matmul_case *c) {
@@ -220,7 +220,8 @@ static ig_status run_case(const bench_ops *bench, const openblas *blas, matmul_r
 /* ---- All ---- */
 
 static void print_table(const matmul_row *rows, int count, const openblas *blas, double mean) {
-    printf("matmul, F32, beside %s\n\n", blas->sgemm ? blas->config : "nothing: no OpenBLAS here");
+    printf("matmul, F32, compared with %s\n\n",
+           blas->sgemm ? blas->config : "nothing (OpenBLAS is not installed)");
     printf("  %-16s %7s %12s %10s %12s %8s %8s\n", "m x k x n", "threads", "us", "GFLOP/s",
            "OpenBLAS us", "ratio", "of FMA");
     for (const matmul_row *r = rows; r < rows + count; r++) {
@@ -257,7 +258,7 @@ static void add_json(json_t *root, const matmul_row *rows, int count, const open
                         blas->sgemm ? ig_json_real(mean) : json_null());
 }
 
-/* With one thread and with all. */
+/* Measures with one thread and with all. */
 static ig_status measure_all(const bench_ops *b, const openblas *blas, matmul_row *rows,
                              int *count) {
     const int threads[] = {1, (int)b->device.threads};

@@ -1,10 +1,9 @@
 /*
- * ingot bench ops - single ops: their time, and how it compares.
+ * ingot bench ops - single ops: their time and how it compares.
  *
- * Each op is called as in Dynamic mode, again and again on the same operands, so
- * a figure holds one call of the runtime.  Operands are [rows, 1024]: of four
- * rows they fit the first cache, of 128 the second, of 16384 none.  The bytes are
- * those of the operands, each once.  cmd_bench_matmul.c has the matmuls.
+ * Each op is called as in Dynamic mode, repeatedly on the same operands, so a figure includes one
+ * call of the runtime. Operands are [rows, 1024]: with 4 rows they fit the L1 cache, with 128 the
+ * L2, with 16384 none. Bytes count each operand once. cmd_bench_matmul.c has the matmuls.
  */
 #include "cli/bench/cmd_bench_ops.h"
 
@@ -19,7 +18,7 @@
 
 enum { RUNS = 9, COLUMNS = 1024, HEADS = 8, TABLE_ROWS = 1024, CLASSES = COLUMNS };
 
-static const double turn_seconds = 0.02;        /* of one op, in one turn */
+static const double turn_seconds = 0.02;        /* per turn and op */
 static const int64_t sizes[] = {4, 128, 16384}; /* rows */
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
@@ -31,7 +30,7 @@ typedef struct operands {
     ig_tensor *w, *b;         /* [1024] */
     ig_tensor *table;         /* [1024, 1024] */
     ig_tensor *ids;           /* [rows], i32 */
-    uint32_t rate_slot, step_slot;
+    uint32_t lr_slot, step_slot;
 } operands;
 
 /* ---- The ops ---- */
@@ -45,8 +44,10 @@ static ig_tensor *op_gelu(const operands *o) { return ig_gelu(o->x, IG_GELU_TANH
 static ig_tensor *op_silu(const operands *o) { return ig_silu(o->x); }
 static ig_tensor *op_cast(const operands *o) { return ig_cast(o->x, IG_BF16); }
 static ig_tensor *op_dropout(const operands *o) { return ig_dropout(o->x, 0.1); }
-static ig_tensor *op_sum(const operands *o) { return ig_sum(o->x, NULL, 0, IG_DROP); }
-static ig_tensor *op_sum_rows(const operands *o) { return ig_sum(o->x, (int[]){0}, 1, IG_DROP); }
+static ig_tensor *op_sum(const operands *o) { return ig_sum(o->x, NULL, 0, IG_DROP_DIM); }
+static ig_tensor *op_sum_rows(const operands *o) {
+    return ig_sum(o->x, (int[]){0}, 1, IG_DROP_DIM);
+}
 static ig_tensor *op_argmax(const operands *o) { return ig_argmax(o->x, -1); }
 static ig_tensor *op_softmax(const operands *o) { return ig_softmax(o->x, -1); }
 static ig_tensor *op_cross_entropy(const operands *o) { return ig_cross_entropy(o->x, o->ids); }
@@ -57,7 +58,7 @@ static ig_tensor *op_layer_norm(const operands *o) {
 static ig_tensor *op_transpose(const operands *o) { return ig_copy(ig_transpose(o->x, 0, 1)); }
 static ig_tensor *op_embedding(const operands *o) { return ig_embedding(o->table, o->ids); }
 
-/* An update has no result of its own: what it wrote is handed back. */
+/* An update has no result of its own: returns what it wrote. */
 static ig_tensor *op_accumulate(const operands *o) {
     return ig_accumulate(o->z, o->x) == IG_OK ? o->z : NULL;
 }
@@ -65,7 +66,7 @@ static ig_tensor *op_adamw(const operands *o) {
     const ig_attrs_adamw attrs = {.beta1 = 0.9f,
                                   .beta2 = 0.999f,
                                   .eps = 1e-8f,
-                                  .rate_slot = o->rate_slot,
+                                  .lr_slot = o->lr_slot,
                                   .step_slot = o->step_slot};
     return ig_adamw(o->z, o->x, o->y, o->u, attrs) == IG_OK ? o->z : NULL;
 }
@@ -73,7 +74,7 @@ static ig_tensor *op_adamw(const operands *o) {
 static const struct op_row {
     const char *name;
     ig_tensor *(*call)(const operands *o);
-    double bytes; /* of one element of x: read and written */
+    double bytes; /* per element of x: read and written */
 } ops[] = {
     {"add", op_add, 12},
     {"mul_row", op_mul_row, 8},
@@ -118,9 +119,9 @@ static ig_status create_ids(operands *o, const ig_allocator *a) {
 static ig_status open_operands(operands *o, const ig_allocator *a) {
     const ig_shape all = IG_SHAPE(o->rows, COLUMNS);
     ig_no_grad_begin(o->ctx);
-    IG_TRY(ig_slot_create(o->ctx, &o->rate_slot));
+    IG_TRY(ig_slot_create(o->ctx, &o->lr_slot));
     IG_TRY(ig_slot_create(o->ctx, &o->step_slot));
-    ig_slot_set_real(o->ctx, o->rate_slot, 1e-6);
+    ig_slot_set_real(o->ctx, o->lr_slot, 1e-6);
     ig_slot_set_count(o->ctx, o->step_slot, 1);
     IG_TRY(create(o, all, &o->x));
     IG_TRY(create(o, all, &o->y));
@@ -153,7 +154,7 @@ static ig_status call(const struct op_row *op, const operands *o, int64_t reps) 
 
 static ig_status measure(const bench_ops *b, const struct op_row *op, const operands *o,
                          double *samples, bench_spread *out) {
-    IG_TRY(call(op, o, 2)); /* compiles it, and brings the operands in */
+    IG_TRY(call(op, o, 2)); /* compiles it and loads the operands into the cache */
     double began = ig_clock_seconds();
     IG_TRY(call(op, o, 2));
     const double seconds = (ig_clock_seconds() - began) / 2;
@@ -238,7 +239,7 @@ static void add_json(json_t *root, const op_times *times, int64_t threads) {
 
 /* ---- The subject ---- */
 
-/* Whether matmuls are asked for; the others are marked. */
+/* Marks the chosen ops; `out_matmul`: whether matmuls are among them. */
 static ig_status choose(const char *name, op_times *times, bool *out_matmul) {
     bool known = *out_matmul = !name || strcmp(name, "matmul") == 0;
     char list[256] = "matmul";
@@ -255,7 +256,7 @@ static ig_status measure_and_print(const bench_ops *b, op_times *times, bool mat
     bool others = false;
     for (int i = 0; i < OPS; i++) others |= times->wanted[i];
     if (!root) bench_print_machine();
-    if (!root) printf("%s; medians of %d turns\n\n", b->device.isa, b->runs);
+    if (!root) printf("%s; medians of %d rounds\n\n", b->device.isa, b->runs);
     if (matmul) IG_TRY(bench_matmul(b, root));
     if (!others) return IG_OK;
     IG_TRY(measure_all(b, times));

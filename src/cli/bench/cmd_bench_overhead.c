@@ -1,32 +1,31 @@
 /*
- * ingot bench overhead - what the runtime costs, without the arithmetic.
+ * ingot bench overhead - the runtime's overhead, without the arithmetic.
  *
- * Steps that are chains of n ops on one element are replayed, for several n, and
- * lines are laid through their times:
+ * Steps of n chained ops on one element are replayed for several n, and a line is fitted through
+ * the times:
  *
  *   device null   slope = cursor             kernels compute nothing
  *   cpu           slope = cursor + launch    one thread, no barriers
  *
- * cursor   a builder call in a replay: compare it with the recording, hand out the handle
- * submit   the shortest replay, without its one builder call: beginning, binding memory, end
- * launch   a step of a plan: its kernel's call, and the kernel with one element
+ * cursor   a builder call in a replay: compare it with the recording, return the handle
+ * submit   the shortest replay without its one builder call: begin, bind memory, end
+ * launch   a step of a plan: the call of its kernel, and the kernel with one element
  * barrier  all threads of the team wait for each other
- * team     all threads start and finish; what a submit costs more where several compute
+ * team     fork and join of all threads: the extra cost of a multi-threaded submit
  *
- * The number of launches is that of the plan's steps.  Barrier and team are
- * measured by themselves, since the backend avoids both where they do not pay.
- * All runs take turns.  Lines go through the times of each turn, and the median is
- * that of what they say; once more they go through the least of each time, which
- * neighbours on the machine cannot spoil.
+ * The number of launches is the number of plan steps. Barrier and team are measured directly, since
+ * the backend avoids both where they do not pay. All probes alternate. A line is fitted through the
+ * times of each turn, and the result is the median; a second fit uses the minimum of each time,
+ * which excludes noise from other processes.
  *
- * All but barrier and team are differences of times.  One that is not above zero
- * is no cost: the turns differ by more, and it is not known.
+ * All costs except barrier and team are differences of times. A difference not above 0 is within
+ * the noise: the cost is unknown.
  */
 #include "base/alloc.h"
-#include "cli/bench/cmd_bench.h"
 #include "cli/app/output.h"
 #include "cli/app/progress.h"
 #include "cli/app/report_file.h"
+#include "cli/bench/cmd_bench.h"
 #include "ingot/bench.h"
 #include "ingot/grad.h"
 #include "ingot/ops.h"
@@ -34,19 +33,19 @@
 
 enum { RUNS = 15, LENGTHS = 4, WARMUP = 8, TURN_OPS = 100000 /* builder calls in a turn */ };
 
-static const int lengths[LENGTHS] = {0, 16, 64, 256}; /* beside the assignment at the end */
-static const double turn_seconds = 0.01;              /* of barriers, and of starts of the team */
+static const int lengths[LENGTHS] = {0, 16, 64, 256}; /* besides the final assignment */
+static const double turn_seconds = 0.01;              /* per turn, for barriers and for fork-join */
 
 enum { ON_NULL, ON_CPU, DEVICES };
 static const char *const devices[DEVICES] = {"null", "cpu"};
 
-/* A step of a certain length in a context of its own. */
+/* A step of a certain length in its own context. */
 typedef struct probe {
     ig_ctx *ctx;
-    ig_tensor *x, *y; /* read, and written at the end: a step that writes nothing is no step */
+    ig_tensor *x, *y; /* read, and written at the end: a step without a write runs nothing */
     int length;
     double steps; /* of the plan */
-    double *ns;   /* of a replay, in each turn */
+    double *ns;   /* per turn: ns of a replay */
 } probe;
 
 enum { CURSOR, LAUNCH, BARRIER, TEAM, SUBMIT, COSTS };
@@ -54,11 +53,11 @@ enum { CURSOR, LAUNCH, BARRIER, TEAM, SUBMIT, COSTS };
 static const struct {
     const char *label, *key, *what;
 } costs[COSTS] = {
-    [CURSOR] = {"cursor", "cursor_ns", "a builder call in a replay"},
-    [LAUNCH] = {"launch", "launch_ns", "a step of a plan, with its kernel on one element"},
-    [BARRIER] = {"barrier", "barrier_ns", "all threads wait for each other"},
-    [TEAM] = {"team", "team_ns", "all threads start and finish"},
-    [SUBMIT] = {"submit", "submit_ns", "a replay without its ops"},
+    [CURSOR] = {"cursor", "cursor_ns", "one builder call during replay"},
+    [LAUNCH] = {"launch", "launch_ns", "one plan step, with a kernel on one element"},
+    [BARRIER] = {"barrier", "barrier_ns", "one barrier of all threads"},
+    [TEAM] = {"team", "team_ns", "one fork and join of all threads"},
+    [SUBMIT] = {"submit", "submit_ns", "one replay without its steps"},
 };
 
 typedef struct overhead {
@@ -67,7 +66,7 @@ typedef struct overhead {
     bench_device device;
     probe probes[DEVICES][LENGTHS];
     double *values;    /* [(devices x lengths) + costs][runs] */
-    double *ns[COSTS]; /* in each turn */
+    double *ns[COSTS]; /* per turn */
 } overhead;
 
 enum { PROBES = DEVICES * LENGTHS, SERIES = PROBES + COSTS };
@@ -78,7 +77,7 @@ static ig_status replay(const probe *p) {
     ig_tensor *a = p->x;
     for (int i = 0; i < p->length; i++) a = ig_neg(a);
     IG_TRY(ig_assign(p->y, a));
-    return ig_step_end(p->ctx);
+    return ig_ctx_step_end(p->ctx);
 }
 
 static ig_status open_probe(ig_cli *cli, probe *p, const char *device) {
@@ -109,21 +108,21 @@ static ig_status time_probe(const probe *p, int run) {
     return IG_OK;
 }
 
-static ig_status time_team(const overhead *o, ig_ceiling what, double *out_ns) {
-    const ig_ceiling_options options = {
+static ig_status time_team(const overhead *o, ig_roofline what, double *out_ns) {
+    const ig_roofline_options options = {
         .threads = (int)o->device.threads, .seconds = turn_seconds, .allocator = o->cli->allocator};
     double per_second;
-    IG_TRY(ig_ceiling_measure(what, &options, &per_second));
+    IG_TRY(ig_roofline_measure(what, &options, &per_second));
     *out_ns = 1e9 / per_second;
     return IG_OK;
 }
 
 static ig_status measure(overhead *o, ig_meter *meter) {
     for (int run = 0; run < o->runs; run++) {
-        for (int i = 0; i < LENGTHS; i++) /* what is compared runs side by side */
+        for (int i = 0; i < LENGTHS; i++) /* probes that are compared run alternately */
             for (int d = 0; d < DEVICES; d++) IG_TRY(time_probe(&o->probes[d][i], run));
-        IG_TRY(time_team(o, IG_CEILING_BARRIER, &o->ns[BARRIER][run]));
-        IG_TRY(time_team(o, IG_CEILING_TEAM, &o->ns[TEAM][run]));
+        IG_TRY(time_team(o, IG_ROOF_BARRIER, &o->ns[BARRIER][run]));
+        IG_TRY(time_team(o, IG_ROOF_FORK_JOIN, &o->ns[TEAM][run]));
         if (run + 1 < o->runs) ig_meter_update(meter, (uint64_t)run + 1, "");
     }
     return IG_OK;
@@ -139,14 +138,14 @@ static bench_line line_of(const probe probes[LENGTHS], const double ns[LENGTHS],
     return bench_line_through(x, ns, LENGTHS);
 }
 
-/* What the times of all probes say, of those costs that are differences. */
+/* Computes the costs that are differences from the times of all probes. */
 static void solve(const overhead *o, double ns[DEVICES][LENGTHS], double out[COSTS]) {
     const bench_line null = line_of(o->probes[ON_NULL], ns[ON_NULL], false);
     const bench_line ops = line_of(o->probes[ON_CPU], ns[ON_CPU], false);
     const bench_line steps = line_of(o->probes[ON_CPU], ns[ON_CPU], true);
     const double steps_per_op = steps.slope != 0 ? ops.slope / steps.slope : 1;
     out[CURSOR] = null.slope;
-    out[SUBMIT] = ns[ON_NULL][0] - null.slope; /* of the assignment */
+    out[SUBMIT] = ns[ON_NULL][0] - null.slope; /* without the assignment */
     out[LAUNCH] = (ops.slope - null.slope) / steps_per_op;
 }
 
@@ -182,17 +181,17 @@ static bool is_known(const overhead *o, int cost) {
 
 static void print_table(const overhead *o, double of[QUANTILES][COSTS]) {
     bench_print_machine();
-    printf("%s; %lld threads; %d turns, in ns\n\n  %-8s %8s %8s\n", o->device.isa,
-           (long long)o->device.threads, o->runs, "", "median", "least");
+    printf("%s; %lld threads; %d rounds, in ns\n\n  %-8s %8s %8s\n", o->device.isa,
+           (long long)o->device.threads, o->runs, "", "median", "min");
     for (int c = 0; c < COSTS; c++) {
         char median[BENCH_COST_BYTES], least[BENCH_COST_BYTES];
         const bool shows = of[MEDIAN][c] > 0 && of[LEAST][c] > 0;
         if (is_known(o, c))
             printf("  %-8s %8s %8s   %s%s\n", costs[c].label,
                    bench_cost_text(of[MEDIAN][c], median), bench_cost_text(of[LEAST][c], least),
-                   costs[c].what, shows ? "" : "; -: less than the turns differ by");
+                   costs[c].what, shows ? "" : "; -: below the noise");
         else
-            printf("  %-8s %8s %8s   one thread waits for nobody\n", costs[c].label, "-", "-");
+            printf("  %-8s %8s %8s   no barrier on one thread\n", costs[c].label, "-", "-");
     }
 }
 
@@ -226,7 +225,7 @@ static ig_status open_all(overhead *o) {
 static ig_status run_all(overhead *o) {
     double of[QUANTILES][COSTS];
     ig_meter meter =
-        ig_meter_begin(&o->cli->term, o->cli->quiet, "overhead", "turns", (uint64_t)o->runs);
+        ig_meter_begin(&o->cli->term, o->cli->quiet, "overhead", "runs", (uint64_t)o->runs);
     const ig_status status = measure(o, &meter);
     if (status != IG_OK && meter.line_open) fputc('\n', stderr);
     IG_TRY(status);
@@ -242,7 +241,7 @@ ig_status bench_overhead(ig_cli *cli, const bench_options *options) {
     overhead o = {.cli = cli, .runs = options->runs > 0 ? (int)options->runs : RUNS};
     IG_TRY(bench_device_ask(cli, "cpu", options->threads, &o.device));
     o.values = ig_alloc(a, (size_t)o.runs * SERIES, sizeof *o.values);
-    if (!o.values) return IG_FAIL(IG_ERR_MEMORY, "overhead: no memory for %d turns", o.runs);
+    if (!o.values) return IG_FAIL(IG_ERR_MEMORY, "overhead: no memory for %d runs", o.runs);
     ig_status status = open_all(&o);
     if (status == IG_OK) status = run_all(&o);
     for (int d = 0; d < DEVICES; d++)

@@ -1,26 +1,30 @@
 /*
- * ingot bench ceilings - what this machine can do at most.
+ * ingot bench roofline - the peak rates of this machine.
  *
- * Read bandwidth, F32 multiply-adds and int8 dot products, for one thread, two,
- * four, and so on; each several times in turns, so that a slow moment of the
- * machine shows in the spread and not in one of the three.
+ * Read bandwidth, FP32 multiply-adds and int8 dot products, for one thread, two, four, and so on.
+ * The three alternate, so that a slow moment of the machine shows in the spread of all three and
+ * not in one.
  */
 #include "base/alloc.h"
-#include "cli/bench/cmd_bench.h"
 #include "cli/app/output.h"
 #include "cli/app/progress.h"
 #include "cli/app/report_file.h"
+#include "cli/bench/cmd_bench.h"
 #include "ingot/bench.h"
 #include "ingot/report.h"
 
-enum { RUNS = 7, ROWS_MAX = 12, KINDS = IG_CEILING_DOT + 1 /* the others are for overhead */ };
+enum {
+    RUNS = 7,
+    ROWS_MAX = 12,
+    KINDS = IG_ROOF_DOT_INT8 + 1 /* the other roofs belong to bench overhead */
+};
 
 static const struct {
     const char *label, *key; /* in the table, in the JSON */
 } kinds[] = {
-    [IG_CEILING_READ] = {"read GB/s", "read_bytes_per_s"},
-    [IG_CEILING_FMA] = {"F32 GFLOP/s", "fma_flop_per_s"},
-    [IG_CEILING_DOT] = {"int8 GOP/s", "int8_op_per_s"},
+    [IG_ROOF_READ] = {"read GB/s", "read_bytes_per_s"},
+    [IG_ROOF_FMA_F32] = {"F32 GFLOP/s", "fma_flop_per_s"},
+    [IG_ROOF_DOT_INT8] = {"int8 GOP/s", "int8_op_per_s"},
 };
 
 typedef struct row {
@@ -32,11 +36,11 @@ typedef struct table {
     ig_cli *cli;
     int runs, n_rows;
     row rows[ROWS_MAX];
-    double *values; /* [ceilings, runs] */
+    double *values; /* [KINDS, runs] */
     bench_device device;
 } table;
 
-/* 1, 2, 4 ... and the number asked for. */
+/* 1, 2, 4 ... and the requested number. */
 static void choose_rows(table *t, int64_t threads) {
     for (int64_t n = 1; n < threads && t->n_rows < ROWS_MAX - 1; n *= 2)
         t->rows[t->n_rows++].threads = (int)n;
@@ -44,12 +48,13 @@ static void choose_rows(table *t, int64_t threads) {
 }
 
 static ig_status measure_row(const table *t, row *r, ig_meter *meter, uint64_t *done) {
-    const ig_ceiling_options options = {.threads = r->threads, .allocator = t->cli->allocator};
+    const ig_roofline_options options = {.threads = r->threads, .allocator = t->cli->allocator};
     for (int run = 0; run < t->runs; run++)
         for (int what = 0; what < KINDS; what++) {
-            if (ig_cli_cancelled(t->cli)) return IG_FAIL(IG_ERR_CANCELLED, "ceilings: stopped");
+            if (ig_cli_cancelled(t->cli))
+                return IG_FAIL(IG_ERR_CANCELLED, "bench roofline: stopped");
             IG_TRY(
-                ig_ceiling_measure((ig_ceiling)what, &options, &t->values[what * t->runs + run]));
+                ig_roofline_measure((ig_roofline)what, &options, &t->values[what * t->runs + run]));
             ig_meter_update(meter, ++*done, "");
         }
     for (int what = 0; what < KINDS; what++)
@@ -59,7 +64,7 @@ static ig_status measure_row(const table *t, row *r, ig_meter *meter, uint64_t *
 
 static ig_status measure(table *t) {
     const uint64_t total = (uint64_t)(t->n_rows * t->runs * KINDS);
-    ig_meter meter = ig_meter_begin(&t->cli->term, t->cli->quiet, "ceilings", "runs", total);
+    ig_meter meter = ig_meter_begin(&t->cli->term, t->cli->quiet, "roofline", "runs", total);
     uint64_t done = 0;
     ig_status status = IG_OK;
     for (int i = 0; i < t->n_rows && status == IG_OK; i++)
@@ -73,7 +78,7 @@ static ig_status measure(table *t) {
 
 static void print_table(const table *t) {
     bench_print_machine();
-    printf("%s; median (least to most) of %d runs\n\n  %-8s", t->device.isa, t->runs, "threads");
+    printf("%s; median (min to max) of %d runs\n\n  %-8s", t->device.isa, t->runs, "threads");
     for (int what = 0; what < KINDS; what++) printf(" %28s", kinds[what].label);
     putchar('\n');
     for (int i = 0; i < t->n_rows; i++) {
@@ -98,17 +103,17 @@ static ig_status print_json(const table *t) {
         json_array_append_new(rows, entry);
     }
     return ig_run_result(t->cli,
-                         json_pack("{s:s, s:o, s:s, s:i, s:o}", "schema", "ingot.bench.ceilings.v1",
+                         json_pack("{s:s, s:o, s:s, s:i, s:o}", "schema", "ingot.bench.roofline.v1",
                                    "machine", bench_machine_json(), "instruction_set",
                                    t->device.isa, "runs", t->runs, "rows", rows));
 }
 
-ig_status bench_ceilings(ig_cli *cli, const bench_options *o) {
+ig_status bench_roofline(ig_cli *cli, const bench_options *o) {
     table t = {.cli = cli, .runs = o->runs > 0 ? (int)o->runs : RUNS};
     IG_TRY(bench_device_ask(cli, "cpu", o->threads, &t.device));
     choose_rows(&t, t.device.threads);
     t.values = ig_alloc(&cli->allocator, (size_t)t.runs * KINDS, sizeof *t.values);
-    if (!t.values) return IG_FAIL(IG_ERR_MEMORY, "ceilings: no memory for %d runs", t.runs);
+    if (!t.values) return IG_FAIL(IG_ERR_MEMORY, "bench roofline: no memory for %d runs", t.runs);
     ig_status status = measure(&t);
     if (status == IG_OK && cli->json)
         status = print_json(&t);

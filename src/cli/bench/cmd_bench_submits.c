@@ -1,10 +1,10 @@
 /*
- * What the layers above a backend cost a model, token by token: how many programs
- * it submits for one, times what a submit costs when the program does nothing.
+ * Overhead per token of the layers above a backend: the number of programs submitted per token,
+ * times the cost of an empty submit.
  */
-#include "cli/bench/cmd_bench.h"
 #include "cli/app/output.h"
 #include "cli/app/progress.h"
+#include "cli/bench/cmd_bench.h"
 #include "ingot/graph.h"
 #include "ingot/ops.h"
 
@@ -19,7 +19,7 @@ static ig_status record(void *arg) {
     return ig_assign(p->y, ig_neg(p->x));
 }
 
-/* The median over some turns of a captured program's replay, as sessions use them. */
+/* Median time of replaying a captured program, as sessions do. */
 static ig_status time_replays(ig_captured *program, double *out_ns) {
     double ns[TURNS];
     for (int t = 0; t < TURNS; t++) {
@@ -39,7 +39,8 @@ static ig_status measure(ig_cli *cli, double *out_ns) {
     ig_ctx_options options = ig_cli_ctx_options(cli);
     options.device = "null";
     options.threads = 1;
-    options.closing = NULL; /* the report is the model's */
+    options.unsafe_device = true;
+    options.on_destroy = NULL; /* report the model's context instead */
     ig_status status = ig_ctx_create(&options, &ctx);
     if (status == IG_OK) status = ig_tensor_create_from(ctx, one, &(float){1}, &p.x);
     if (status == IG_OK) status = ig_tensor_create(ctx, one, &p.y);
@@ -66,6 +67,6 @@ json_t *bench_submits_json(bench_submits s) {
 }
 
 void bench_submits_print(bench_submits s) {
-    printf("  submits    %10.1f a token, %.0f ns each: %.3f %% of its time\n", s.per_token, s.ns,
+    printf("  submits    %10.1f per token, %.0f ns each: %.3f %% of its time\n", s.per_token, s.ns,
            100 * s.share);
 }

@@ -1,29 +1,28 @@
 /*
- * ingot bench train - how fast a workload trains, and what the runtime costs.
+ * ingot bench train - training speed of a workload, and the runtime's overhead.
  *
- * The clock on the wall runs over all but the first steps, batch assembly
- * included; the loss is read where the clock does not run, and in the last steps.
- * The final loss is the mean of those: that of a single batch says more about the
- * batch than about the training.  Then the same steps run on the device "null",
- * whose kernels compute nothing, and without batches: what is left is the runtime
- * itself, divided by the ops.  The wall's time less the runtime's and less that of
- * batches made alone is the kernels'.
+ * Wall time covers all steps after the warmup, including batch assembly; the loss is read during
+ * the warmup and in the final steps. The final loss is a mean over these: the loss of a single
+ * batch depends too much on the batch. Then the same steps run on the device "null", whose kernels
+ * compute nothing, and without batches: the rest is the runtime's overhead, divided by the number
+ * of ops. Kernel time is wall time minus overhead minus the time of assembling batches alone.
  */
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cli/bench/cmd_bench.h"
-#include "cli/bench/cmd_bench_dump.h"
 #include "cli/app/output.h"
 #include "cli/app/progress.h"
 #include "cli/app/report_file.h"
+#include "cli/bench/cmd_bench.h"
+#include "cli/bench/cmd_bench_dump.h"
 #include "ingot/grad.h"
 #include "ingot/report.h"
 
-/* Auto records its third step: results that are read then are kept for later. */
+/* Auto records its third step: results read by then are kept in replays. */
 enum { READ_AT_FIRST = 4, WARMUP_LEAST = 4, OVERHEAD_STEPS = 200, NOTE_BYTES = 32 };
 
-/* The final loss is the mean of a tenth of the steps, but no more than these, and one at least. */
+/* The final loss is the mean over 1 / FINAL_SHARE of the steps, at least 1 and at most FINAL_MOST.
+ */
 enum { FINAL_SHARE = 10, FINAL_MOST = 100 };
 
 typedef struct trainer {
@@ -31,22 +30,22 @@ typedef struct trainer {
     const bench_options *options;
     const ig_workload_type *type;
     ig_mode mode;
-    int64_t steps, warmup; /* in all; of these, before the clock */
-    int64_t final;         /* of these, the last, whose losses count */
+    int64_t steps, warmup; /* total; how many of these run before timing starts */
+    int64_t final;         /* how many of these, at the end, count for the final loss */
 
     /* Results. */
     double seconds, loss; /* the mean over the final steps */
     ig_counters counters; /* of all steps */
     int64_t batch, tokens;
-    uint64_t allocations; /* while the clock ran */
+    uint64_t allocations; /* during the timed steps */
     uint64_t peak_rss;
-    double overhead_ns; /* of an op, with kernels that compute nothing */
-    double runtime_us;  /* of a step, likewise */
-    double batch_us;    /* of a batch, made alone */
-    double waited_us;   /* of a step whose loss is read before the next */
-    double issue_us;    /* until a step is on its way, on a device that is idle */
-    double replay_us;   /* of these, behind the last call: 0 where the host computes */
-    double behind_us;   /* the same, of a step right behind another */
+    double overhead_ns; /* per op, with kernels that compute nothing */
+    double runtime_us;  /* per step, likewise */
+    double batch_us;    /* per batch, assembled alone */
+    double waited_us;   /* per step whose loss is read before the next */
+    double issue_us;    /* until a step is submitted, on an idle device */
+    double replay_us;   /* of these, after the last call: 0 if the host computes */
+    double behind_us;   /* the same, for a step right after another one */
     bench_device device;
 } trainer;
 
@@ -90,12 +89,12 @@ static ig_status train(trainer *t, ig_workload *w, const bench_counter *counter)
         snprintf(note, sizeof note, "loss %.4f", t->loss);
         ig_meter_end(&meter, (uint64_t)t->steps, note);
     } else if (meter.line_open) {
-        fputc('\n', stderr); /* stopped in the middle of a line */
+        fputc('\n', stderr); /* end the progress line of an interrupted run */
     }
     return status;
 }
 
-/* A step, and what of it the host needs to send it off; `replay_us`: behind the last call. */
+/* Runs a step and times its submission; `replay_us`: the part after the last call. */
 static ig_status time_issue(ig_ctx *ctx, ig_workload *w, double *loss, double *issue_us,
                             double *replay_us) {
     const uint64_t before = ig_report_counters(ctx).replay_ns;
@@ -106,9 +105,9 @@ static ig_status time_issue(ig_ctx *ctx, ig_workload *w, double *loss, double *i
     return IG_OK;
 }
 
-/* First every other step is read: one with a new batch finds the device idle, and what the host
- * needs has left its caches if the wait was long; the next, with the same batch, comes right behind
- * it.  Then each is.  Medians. */
+/* First, every other step is read: a step with a new batch finds the device idle and, after a long
+ * wait, cold host caches; the next one, with the same batch, follows at once. Then every step is
+ * read. Results are medians. */
 static ig_status time_waits(trainer *t, ig_ctx *ctx, ig_workload *w) {
     enum { MOST = 100 };
     double issued[MOST], replayed[MOST], behind[MOST], waited[MOST], whole, loss;
@@ -214,8 +213,8 @@ static double step_us(const trainer *t) {
     return t->seconds * 1e6 / (double)(t->steps - t->warmup);
 }
 
-/* What kernels take of a step.  On a noisy machine the parts may come out larger than the whole:
- * then nothing is known, which is 0. */
+/* Kernel time per step. On a noisy machine the parts may exceed the total: the result is 0
+ * (unknown) then. */
 static double kernel_us(const trainer *t) {
     const double us = step_us(t) - t->runtime_us - t->batch_us;
     return us > 0 ? us : 0;
@@ -227,8 +226,8 @@ static double samples_per_s(const trainer *t, double us) {
 
 static ig_status print_json(const trainer *t) {
     const double timed = (double)(t->steps - t->warmup);
-    json_t *tokens =
-        t->tokens > 0 ? ig_json_real((double)t->tokens * timed / t->seconds) : NULL; /* left out */
+    json_t *tokens = t->tokens > 0 ? ig_json_real((double)t->tokens * timed / t->seconds)
+                                   : NULL; /* NULL: left out */
     return ig_run_result(
         t->cli,
         json_pack(
@@ -277,20 +276,20 @@ static void print_table(const trainer *t) {
     print_row(t, "us a step", "%.2f (%lld steps after %lld, batches included)", step_us(t),
               (long long)(t->steps - t->warmup), (long long)t->warmup);
     print_row(t, "in kernels",
-              "%.2f us: less %.2f of the runtime and %.2f for a batch; %s samples/s", kernel_us(t),
-              t->runtime_us, t->batch_us,
+              "%.2f us: without %.2f of runtime overhead and %.2f of batch assembly; %s samples/s",
+              kernel_us(t), t->runtime_us, t->batch_us,
               ig_count_text((uint64_t)(samples_per_s(t, kernel_us(t)) + 0.5), a));
-    print_row(t, "waited for", "%.2f us a step whose loss is read; %.2f us until it is on its way",
+    print_row(t, "waited for", "%.2f us per step whose loss is read; %.2f us until it is submitted",
               t->waited_us, t->issue_us);
     if (t->replay_us > 0)
         print_row(t, "replay",
-                  "%.2f us of the host's behind the last call of a step, %.2f after a wait",
+                  "%.2f us of host time after the last call of a step, %.2f after a wait",
                   t->behind_us, t->replay_us);
     print_row(t, "final loss", "%.6f (mean of the last %lld steps)", t->loss, (long long)t->final);
     print_row(t, "records", "%llu, replays %llu", (unsigned long long)t->counters.records,
               (unsigned long long)t->counters.replays);
     print_row(t, "dispatches", "%s", ig_count_text(t->counters.dispatches, a));
-    print_row(t, "overhead", "%.1f ns an op, with kernels that compute nothing", t->overhead_ns);
+    print_row(t, "overhead", "%.1f ns per op, with empty kernels", t->overhead_ns);
     print_row(t, "allocations", "%.2f a step", (double)t->allocations / timed);
     print_row(t, "peak RSS", "%s", ig_bytes_text(t->peak_rss, a));
 }
@@ -312,7 +311,7 @@ static ig_status choose(trainer *t) {
     t->final = t->steps / FINAL_SHARE < FINAL_MOST ? t->steps / FINAL_SHARE : FINAL_MOST;
     if (t->final == 0) t->final = 1;
     if (t->warmup >= t->steps)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--steps %lld: %lld of them are before the clock starts",
+        return IG_FAIL(IG_ERR_ARGUMENT, "--steps %lld: --warmup %lld leaves none to measure",
                        (long long)t->steps, (long long)t->warmup);
     return IG_OK;
 }

@@ -25,7 +25,7 @@ static ig_status choose_size(const ig_workload_type *type, const char *option, i
                              int64_t *size) {
     if (wanted == 0 || wanted == *size) return IG_OK;
     if (type->fixed)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--%s %lld: %s is always of %lld", option,
+        return IG_FAIL(IG_ERR_ARGUMENT, "--%s %lld: %s has a fixed value of %lld", option,
                        (long long)wanted, type->name, (long long)*size);
     *size = wanted;
     return IG_OK;
@@ -39,12 +39,12 @@ static ig_status choose_sizes(ig_workload *w, ig_workload_sizes wanted) {
     IG_TRY(choose_size(type, "layers", wanted.layers, &w->sizes.layers));
     IG_TRY(choose_size(type, "ctx", wanted.length, &w->sizes.length));
     if ((size_t)w->sizes.length >= w->n_text)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--ctx %lld: the text has %zu symbols",
+        return IG_FAIL(IG_ERR_ARGUMENT, "--ctx %lld: the text has only %zu symbols",
                        (long long)w->sizes.length, w->n_text);
     return IG_OK;
 }
 
-/* The text as symbols of the type. */
+/* Maps the text to symbols of the workload. */
 static ig_status create_text(ig_workload *w) {
     const ig_workload_type *type = w->type;
     w->n_text = ig_workload_text_bytes;
@@ -69,7 +69,7 @@ static ig_status create_inputs(ig_workload *w) {
     IG_TRY(ig_tensor_create(w->ctx, (ig_desc){IG_I32, each}, &w->ids));
     IG_TRY(ig_tensor_create(w->ctx, targets, &w->targets));
     w->windows = ig_alloc(a, (size_t)batch, 2 * (size_t)length * sizeof *w->windows);
-    w->starts = ig_alloc(a, (size_t)batch + 3, sizeof *w->starts); /* drawn by fours */
+    w->starts = ig_alloc(a, (size_t)batch + 3, sizeof *w->starts); /* drawn in groups of four */
     if (w->windows && w->starts) return IG_OK;
     return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for a batch", w->type->name);
 }
@@ -110,7 +110,7 @@ void ig_workload_destroy(ig_workload *w) {
 
 /* ---- Running one ---- */
 
-/* Sample i of step s starts where random number i of stream (seed, s) says. */
+/* Sample i of step s starts at the position given by random number i of stream (seed, s). */
 void ig_workload_draw(ig_workload *w, uint64_t step) {
     const uint64_t seed = ig_ctx_seed(w->ctx);
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
@@ -171,7 +171,7 @@ ig_status ig_workload_find(const char *name, const ig_workload_type **out) {
             snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", (*type)->name);
         if (wrote > 0 && used + (size_t)wrote < sizeof names) used += (size_t)wrote;
     }
-    return IG_FAIL(IG_ERR_ARGUMENT, "'%s': no such workload; there are %s", name, names);
+    return IG_FAIL(IG_ERR_ARGUMENT, "'%s': unknown workload; expected one of %s", name, names);
 }
 
 const ig_workload_type *const ig_workload_types[] = {&ig_workload_char_mlp, &ig_workload_tinyllm,

@@ -1,9 +1,9 @@
 /*
- * char-mlp: eight characters in, the next one out.
+ * char-mlp: predicts the next character from eight.
  *
  *     ids [b, 8] -> embed [b, 8, 16] -> flatten [b, 128] -> fc1, tanh [b, 64] -> fc2 [b, 27]
  *
- * 10,443 parameters, cross entropy, AdamW.
+ * 10,443 parameters, cross-entropy, AdamW.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { SYMBOLS = 27, SPACE = 26, WINDOW = 8, WIDTH = 16, FLAT = WINDOW * WIDTH, 
 
 typedef struct char_mlp {
     ig_workload base;
-    ig_module *embed, *fc1, *fc2; /* the model's */
+    ig_module *embed, *fc1, *fc2; /* owned by the model */
 } char_mlp;
 
 /* a to z are 0 to 25; anything else is a space. */
@@ -50,7 +50,7 @@ static ig_status build(ig_workload *w) {
 
 /* ---- Text ---- */
 
-/* The most likely symbol after the window, which `prompt` [1, 8] gets. */
+/* The most likely next symbol after the window; `prompt` [1, 8] is the model's input. */
 static ig_status predict(ig_workload *w, ig_tensor *prompt, const int32_t window[WINDOW],
                          int32_t *out) {
     IG_TRY(ig_tensor_write(prompt, window, WINDOW * sizeof *window));
@@ -69,7 +69,7 @@ static void push(int32_t window[WINDOW], int32_t symbol) {
 }
 
 ig_status ig_char_mlp_generate(ig_workload *w, const char *prompt, char *out, size_t count) {
-    int32_t window[WINDOW]; /* the last characters, spaces before a prompt that is shorter */
+    int32_t window[WINDOW]; /* the last characters; short prompts are padded with spaces */
     for (size_t i = 0; i < WINDOW; i++) window[i] = SPACE;
     for (; *prompt; prompt++) push(window, symbol_of(*prompt));
     ig_tensor *x;
@@ -88,14 +88,14 @@ ig_status ig_char_mlp_generate(ig_workload *w, const char *prompt, char *out, si
 
 const ig_workload_type ig_workload_char_mlp = {
     .name = "char-mlp",
-    .summary = "embedding, tanh layer, output layer: the next of 27 characters from eight",
+    .summary = "embedding, tanh layer, output layer: predicts the next of 27 characters from eight",
     .steps = 300,
     .sizes = {.batch = 32, .width = WIDTH, .layers = 1, .length = WINDOW},
     .fixed = true,
     .target = IG_TARGET_LAST,
     .symbols = SYMBOLS,
     .symbol_of = symbol_of,
-    .optimizer = {.rate = 0.01, .decay = 0.01},
+    .optimizer = {.lr = 0.01, .weight_decay = 0.01},
     .struct_bytes = sizeof(char_mlp),
     .build = build,
 };

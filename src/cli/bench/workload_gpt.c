@@ -1,13 +1,13 @@
 /*
- * gpt: a transformer in the form of GPT-2, over bytes.
+ * gpt: a GPT-2 style transformer over bytes.
  *
  *     x = tokens[ids] + positions                               [b, t, d]
  *     per layer   x = x + proj(attention(q, k, v of ln1(x)))    heads of 64, causal
  *                 x = x + down(gelu(up(ln2(x))))                d to 4 d to d, tanh form
- *     logits = ln(x) tokens^T                                   the token table, once more
+ *     logits = ln(x) tokens^T                                   tied embeddings
  *
- * Weights start as GPT-2's do: normal, std 0.02, the two that end in x scaled by
- * 1 / sqrt(2 layers); biases 0; no dropout.
+ * Initialization as in GPT-2: normal, std 0.02, output projections (proj, down) scaled by 1 /
+ * sqrt(2 layers); biases 0; no dropout.
  */
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ typedef struct gpt {
 /* [b, t, d] -> [b, t, heads, 64] */
 static ig_tensor *to_heads(ig_tensor *x) {
     const ig_shape s = ig_tensor_desc(x).shape;
-    if (s.rank != 3) return x; /* poisoned: attention hands it on */
+    if (s.rank != 3) return x; /* poisoned: attention passes it on */
     return ig_reshape(x, IG_SHAPE(s.dim[0], s.dim[1], s.dim[2] / HEAD, HEAD));
 }
 
@@ -101,7 +101,7 @@ static bool ends_with(const char *path, const char *end) {
     return length >= wanted && strcmp(path + length - wanted, end) == 0;
 }
 
-/* Matrices are drawn, biases are 0; norms have their ones and zeros already. */
+/* Initializes matrices and zeroes biases; norms are initialized already. */
 static ig_status draw(const ig_workload *w) {
     const double last_std = weight_std / sqrt(2.0 * (double)w->sizes.layers);
     for (size_t i = 0; i < ig_module_param_count(w->model); i++) {
@@ -119,10 +119,10 @@ static ig_status draw(const ig_workload *w) {
 static ig_status check_sizes(const ig_workload_sizes *s) {
     if (s->width % HEAD != 0)
         return IG_FAIL(IG_ERR_ARGUMENT,
-                       "--d-model %lld: gpt has heads of %d, so a multiple of that",
+                       "--d-model %lld: must be a multiple of %d, the head dim of gpt",
                        (long long)s->width, HEAD);
     if (s->layers > LAYERS_MAX)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--layers %lld: gpt has %d at most", (long long)s->layers,
+        return IG_FAIL(IG_ERR_ARGUMENT, "--layers %lld: gpt has at most %d", (long long)s->layers,
                        LAYERS_MAX);
     return IG_OK;
 }
@@ -148,12 +148,12 @@ static ig_status build(ig_workload *w) {
 
 const ig_workload_type ig_workload_gpt = {
     .name = "gpt",
-    .summary = "a transformer in the form of GPT-2, six layers of 384: the next byte after each",
+    .summary = "a GPT-2 style transformer, 6 layers of 384: predicts the next byte",
     .steps = 30,
     .sizes = {.batch = 8, .width = 384, .layers = 6, .length = 128},
     .target = IG_TARGET_EACH,
     .symbols = SYMBOLS,
-    .optimizer = {.rate = 3e-4, .decay = 0.01},
+    .optimizer = {.lr = 3e-4, .weight_decay = 0.01},
     .struct_bytes = sizeof(gpt),
     .build = build,
 };

@@ -1,7 +1,6 @@
 /*
- * The text that workloads learn: a passage that goes the same way several times,
- * so that a few hundred steps are enough.  Small letters and spaces alone, for
- * models that know no others.
+ * The training text of workloads: a passage with many repetitions, so that a few hundred steps are
+ * enough. Only lowercase letters and spaces, for models with no other symbols.
  */
 #include "cli/bench/workload.h"
 

@@ -5,8 +5,8 @@
  *     per layer      h = h + down(silu(up(rms_norm(h))))       up: 64 to 256, down: 256 to 64
  *     head        -> [b, 64, 256]
  *
- * It looks at one byte at a time, so its loss ends where the text is ambiguous:
- * small matmuls between many small ops are what it is for.
+ * It sees one byte at a time, so its loss is bounded by the ambiguity of the text: it exercises
+ * small matmuls between many small ops.
  */
 #include <stdio.h>
 
@@ -50,7 +50,7 @@ static ig_status build(ig_workload *w) {
     tinyllm *m = (tinyllm *)w;
     const ig_workload_sizes *s = &w->sizes;
     if (s->layers > LAYERS_MAX)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--layers %lld: tinyllm has %d at most",
+        return IG_FAIL(IG_ERR_ARGUMENT, "--layers %lld: tinyllm has at most %d",
                        (long long)s->layers, LAYERS_MAX);
     snprintf(w->config, sizeof w->config,
              "{\"workload\": \"tinyllm\", \"d_model\": %lld, \"d_ff\": %lld, \"layers\": %lld, "
@@ -58,7 +58,7 @@ static ig_status build(ig_workload *w) {
              (long long)s->width, (long long)(INNER * s->width), (long long)s->layers,
              (long long)s->length, SYMBOLS);
     ig_module *child;
-    IG_TRY(ig_sequence_create(w->ctx, &w->model));
+    IG_TRY(ig_sequential_create(w->ctx, &w->model));
     IG_TRY(ig_embedding_create(w->ctx, SYMBOLS, s->width, &child));
     IG_TRY(ig_workload_adopt(w->model, "embed", child, &m->embed));
     for (int64_t i = 0; i < s->layers; i++) IG_TRY(add_block(w, &m->blocks[i], i));
@@ -68,12 +68,12 @@ static ig_status build(ig_workload *w) {
 
 const ig_workload_type ig_workload_tinyllm = {
     .name = "tinyllm",
-    .summary = "embedding, two layers of norm, up, silu, down, head: the next byte after each",
+    .summary = "embedding, two layers of norm, up, silu, down, output head: predicts the next byte",
     .steps = 300,
     .sizes = {.batch = 8, .width = 64, .layers = 2, .length = 64},
     .target = IG_TARGET_EACH,
     .symbols = SYMBOLS,
-    .optimizer = {.rate = 0.001, .decay = 0.01},
+    .optimizer = {.lr = 0.001, .weight_decay = 0.01},
     .struct_bytes = sizeof(tinyllm),
     .build = build,
 };

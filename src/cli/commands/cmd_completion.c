@@ -1,9 +1,8 @@
 /*
- * ingot completion SHELL - a script that lets a shell complete ingot's words.
+ * ingot completion SHELL - prints a completion script.
  *
- * All three scripts say the same: after `ingot` come the commands; after a
- * command its options, for an option that takes one of few values those, and
- * file names where a file belongs.
+ * All three scripts complete the same words: commands after `ingot`; after a command its options,
+ * the choices of an option, and file names where the value is a file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,7 @@ typedef struct completion_options {
     const char *shell;
 } completion_options;
 
-/* The option lists of a command: its own, then what all have. */
+/* Option tables of a command: its own, and the common one. */
 enum { LISTS = 2 };
 static void lists_of(const ig_command *command, const ig_opt *out[LISTS]) {
     out[0] = command->opts;
@@ -27,7 +26,8 @@ static bool is_shown(const ig_opt *opt) { return !(opt->flags & OPT_HIDDEN); }
 static bool is_positional(const ig_opt *opt) { return opt->flags & OPT_POSITIONAL; }
 static bool has_value(const ig_opt *opt) { return opt->kind != OPT_FLAG && !is_positional(opt); }
 
-/* Puts text between single quotes of a shell; `zsh` escapes what its specs give a meaning to. */
+/* Writes text in single quotes of a shell; `zsh` also escapes the special characters of its specs.
+ */
 static void put_quoted(FILE *to, const char *text, bool zsh) {
     for (; *text; text++) {
         if (*text == '\'')
@@ -40,7 +40,8 @@ static void put_quoted(FILE *to, const char *text, bool zsh) {
 }
 
 static void put_choices(FILE *to, const ig_opt *opt) {
-    for (int i = 0; opt->choices[i]; i++) fprintf(to, "%s%s", i ? " " : "", opt->choices[i]);
+    for (size_t i = 0; ig_opt_word(opt, i); i++)
+        fprintf(to, "%s%s", i ? " " : "", ig_opt_word(opt, i));
 }
 
 static void put_command_names(FILE *to, const ig_cli *cli) {
@@ -50,7 +51,7 @@ static void put_command_names(FILE *to, const ig_cli *cli) {
 
 /* ---- bash ---- */
 
-/* A case for every option with a value: `--color) words="auto always never" ;;`. */
+/* One case per option with a value: `--color) words="auto always never" ;;`. */
 static void bash_values(FILE *to, const ig_opt *opts) {
     for (ig_opt_walk w = ig_opts_first(opts); w.opt; w = ig_opts_next(w)) {
         const ig_opt *opt = w.opt;
@@ -58,7 +59,7 @@ static void bash_values(FILE *to, const ig_opt *opts) {
         fprintf(to, "                --%s", opt->name);
         if (opt->letter) fprintf(to, "|-%c", opt->letter);
         fputs(") ", to);
-        if (opt->choices) {
+        if (ig_opt_word(opt, 0)) {
             fputs("COMPREPLY=($(compgen -W \"", to);
             put_choices(to, opt);
             fputs("\" -- \"$word\"));", to);
@@ -93,7 +94,7 @@ static void bash_command(FILE *to, const ig_cli *cli, const ig_command *command)
             fputs("files=1\n", to);
         else {
             fputs("words=\"", to);
-            if (opt->choices)
+            if (ig_opt_word(opt, 0))
                 put_choices(to, opt);
             else if (command == &cmd_help)
                 put_command_names(to, cli);
@@ -132,7 +133,7 @@ static void print_bash(FILE *to, const ig_cli *cli) {
 
 static void zsh_action(FILE *to, const ig_opt *opt, const ig_cli *cli, const ig_command *command) {
     fputc(':', to);
-    if (opt->choices) {
+    if (ig_opt_word(opt, 0)) {
         fputc('(', to);
         put_choices(to, opt);
         fputc(')', to);
@@ -221,7 +222,7 @@ static void fish_option(FILE *to, const ig_opt *opt, const ig_cli *cli, const ig
         if (has_value(opt)) fputs(opt->flags & (OPT_FILE | OPT_DIR) ? " -r -F" : " -x", to);
     } else if (opt->flags & OPT_FILE)
         fputs(" -F", to);
-    if (opt->choices) {
+    if (ig_opt_word(opt, 0)) {
         fputs(" -a '", to);
         put_choices(to, opt);
         fputc('\'', to);
@@ -286,24 +287,24 @@ static ig_status run(ig_cli *cli, const void *options) {
 }
 
 static const ig_opt opts[] = {
-    {OPT_TEXT, 0, "SHELL", offsetof(completion_options, shell), .help = "the shell to write for",
+    {OPT_TEXT, 0, "SHELL", offsetof(completion_options, shell), .help = "the shell",
      .choices = names, .flags = OPT_POSITIONAL | OPT_REQUIRED},
     {0},
 };
 
 static const char *const examples[] = {
     "source <(ingot completion bash)",
-    "Complete in this shell from now on.",
+    "Enable completion in this shell.",
     "ingot completion fish > ~/.config/fish/completions/ingot.fish",
-    "Complete in every fish shell.",
+    "Enable completion in every fish shell.",
     NULL,
 };
 
 const ig_command cmd_completion = {
     .name = "completion",
-    .summary = "print a script that completes ingot's words in a shell",
+    .summary = "print a shell completion script",
     .about = "Prints a script for bash, zsh or fish that completes commands, options and their "
-             "values. It is made from the same tables that options are parsed with.",
+             "values. It is generated from the option tables.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(completion_options),

@@ -1,10 +1,9 @@
 /*
- * ingot demo - train a small model, from nothing to a prediction.
+ * ingot demo - trains a small model and generates text with it.
  *
- * Trains char-mlp in the three modes, which must agree to the last bit, draws the
- * loss, saves a checkpoint, loads it into another context, makes sure that both
- * give the same bits, and lets the loaded model continue a few prompts.  What
- * works here works in a program of one's own: all of it is public API.
+ * Trains char-mlp in the three modes, which must agree bit for bit, plots the loss, saves a
+ * checkpoint, loads it into another context, checks that both give identical logits, and lets the
+ * loaded model continue a few prompts. All of it uses the public API only.
  */
 #include <limits.h>
 #include <math.h>
@@ -12,10 +11,10 @@
 
 #include "base/alloc.h"
 #include "cli/app/cli.h"
-#include "cli/commands/demo_modes.h"
 #include "cli/app/output.h"
-#include "cli/view/plot.h"
 #include "cli/app/report_file.h"
+#include "cli/commands/demo_modes.h"
+#include "cli/view/plot.h"
 #include "ingot/checkpoint.h"
 #include "ingot/grad.h"
 #include "ingot/report.h"
@@ -36,10 +35,10 @@ typedef struct demo {
     const demo_options *options;
     demo_job job;
     demo_mode modes[DEMO_MODES];
-    const demo_mode *dynamic, *compiled; /* of these; the second one is saved */
+    const demo_mode *dynamic, *compiled; /* the second one is saved */
     char curve_path[PATH_MAX], file_path[PATH_MAX];
     uint64_t file_bytes;
-    size_t n_logits; /* that were compared */
+    size_t n_logits; /* number of compared logits */
     int n_prompts;
     const char *prompts[IG_TEXTS_MAX];
     char texts[IG_TEXTS_MAX][TEXT_CHARS + 1];
@@ -47,7 +46,7 @@ typedef struct demo {
 
 /* ---- What is left behind: a picture and a checkpoint ---- */
 
-/* The mean of the steps around each one, so that the curve shows through the noise. */
+/* Moving average, so that the curve shows through the noise. */
 static void smooth(const double *losses, int64_t steps, double *out) {
     for (int64_t i = 0; i < steps; i++) {
         const int64_t from = i < MEAN_STEPS / 2 ? 0 : i - MEAN_STEPS / 2;
@@ -126,7 +125,7 @@ static ig_status compare_logits(demo *d, ig_workload *loaded, float *values) {
     size_t differ = 0;
     for (size_t i = 0; i < n; i++) differ += bits_of(values[i]) != bits_of(values[n + i]);
     if (differ == 0) return IG_OK;
-    return IG_FAIL(IG_ERR_STATE, "%s: %zu of %zu logits are others than before saving",
+    return IG_FAIL(IG_ERR_STATE, "%s: %zu of %zu logits differ from those before saving",
                    d->file_path, differ, n);
 }
 
@@ -190,17 +189,16 @@ static void print_table(const demo *d) {
               (double)d->dynamic->counters.ops / (double)steps);
     print_row(d, "parameters", "%s",
               ig_count_text((uint64_t)ig_module_element_count(d->compiled->workload->model), a));
-    print_row(d, "device", "%s, %s at most", ig_ctx_device(d->compiled->ctx),
+    print_row(d, "device", "%s, peak %s", ig_ctx_device(d->compiled->ctx),
               ig_bytes_text(d->compiled->memory.peak_bytes, a));
     print_row(d, "checkpoint", "%s (%s); loaded again, %s logits bit-equal",
               ig_text_safe(d->file_path, path, sizeof path), ig_bytes_text(d->file_bytes, a),
               ig_count_text(d->n_logits, b));
     print_row(d, "loss curve", "%s", ig_text_safe(d->curve_path, path, sizeof path));
-    printf("\n%sthree modes%s, on the clock on the wall, batches and reading the loss included\n\n",
-           bold, plain);
+    printf("\n%sthree modes%s, wall time, including batches and reading the loss\n\n", bold, plain);
     demo_modes_print(d->cli, &d->job, d->modes);
-    printf("\n%swhat it has learnt%s\n\n", bold, plain);
-    int widest = 0; /* prompts end, and what follows them begins, in one column */
+    printf("\n%swhat it learned%s\n\n", bold, plain);
+    int widest = 0; /* column where continuations start */
     for (int i = 0; i < d->n_prompts; i++)
         if ((int)strlen(d->prompts[i]) > widest) widest = (int)strlen(d->prompts[i]);
     for (int i = 0; i < d->n_prompts; i++)
@@ -253,7 +251,7 @@ static ig_status choose_prompts(demo *d) {
         d->prompts[i] = given->count > 0 ? given->at[i] : default_prompts[i];
         if (d->prompts[i][strspn(d->prompts[i], "abcdefghijklmnopqrstuvwxyz ")])
             return IG_FAIL(IG_ERR_ARGUMENT,
-                           "--prompt '%s': the model knows small letters and spaces only",
+                           "--prompt '%s': the model knows only lowercase letters and spaces",
                            d->prompts[i]);
     }
     return IG_OK;
@@ -264,7 +262,7 @@ static ig_status choose_paths(demo *d) {
     const int a = snprintf(d->curve_path, PATH_MAX, "%s/loss.svg", dir);
     const int b = snprintf(d->file_path, PATH_MAX, "%s/text.oam", dir);
     if (a < 0 || b < 0 || a >= PATH_MAX || b >= PATH_MAX || !*dir)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--out: a name of %zu bytes is no folder", strlen(dir));
+        return IG_FAIL(IG_ERR_ARGUMENT, "--out: a path of %zu bytes is too long", strlen(dir));
     return IG_OK;
 }
 
@@ -315,24 +313,25 @@ static ig_status run(ig_cli *cli, const void *options) {
 }
 
 static const ig_opt opts[] = {
-    {OPT_INT, 'n', "steps", offsetof(demo_options, steps), .help = "how many steps to train",
-     .value = "N", .initial = "300", .low = 1, .high = 1e7},
+    {OPT_INT, 'n', "steps", offsetof(demo_options, steps), .help = "training steps", .value = "N",
+     .initial = "300", .low = 1, .high = 1e7},
     {OPT_INT, 's', "seed", offsetof(demo_options, seed),
-     .help = "where random numbers start: equal seeds give equal bits", .value = "N",
-     .initial = "0", .low = 0, .high = 9e18},
+     .help = "RNG seed; equal seeds give equal bits", .value = "N", .initial = "0", .low = 0,
+     .high = 9e18},
     {OPT_TEXT, 'o', "out", offsetof(demo_options, out),
-     .help = "the folder for loss.svg and text.oam; made if it is not there", .value = "DIR",
+     .help = "output folder for loss.svg and text.oam; created if missing", .value = "DIR",
      .initial = "ingot-demo", .flags = OPT_DIR},
     {OPT_TEXT, 'p', "prompt", offsetof(demo_options, prompts),
-     .help = "a beginning to continue, in small letters and spaces; may be given several times",
+     .help = "prompt to continue, in lowercase letters and spaces; may be given several times",
      .value = "TEXT", .flags = OPT_REPEAT},
     {OPT_INT, 't', "threads", offsetof(demo_options, threads),
-     .help = "how many threads compute; 0: as many as there are processors", .value = "N",
-     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
-    {OPT_TEXT, 0, "device", offsetof(demo_options, device), .help = "where to compute",
-     .value = "NAME", .alias = "backend dev", .env = "INGOT_DEVICE", .choices = ig_devices},
+     .help = "compute threads; 0: one per processor", .value = "N", .initial = "0",
+     .env = "INGOT_THREADS", .low = 0, .high = 1024},
+    {OPT_TEXT, 0, "device", offsetof(demo_options, device), .help = "device to run on",
+     .value = "NAME", .alias = "backend dev", .env = "INGOT_DEVICE",
+     .suggestion = ig_device_suggestion},
     {OPT_FLAG, 0, "dry-run", offsetof(demo_options, dry_run),
-     .help = "say what would be written, and stop"},
+     .help = "print what would be written, and exit"},
     {0},
 };
 
@@ -340,21 +339,20 @@ static const char *const examples[] = {
     "ingot demo",
     "Train, draw, save, load and predict, with files in ./ingot-demo.",
     "ingot demo --steps 1000 --prompt 'the child'",
-    "Train for longer, and continue a beginning of one's own.",
+    "Train longer, and continue your own prompt.",
     "ingot demo --json | jq .loss",
-    "How the loss fell, for a program to read.",
+    "The loss curve as JSON.",
     NULL,
 };
 
 const ig_command cmd_demo = {
     .name = "demo",
-    .summary = "train a small model, from nothing to a prediction",
+    .summary = "train, save, load and run a small model",
     .about = "Trains char-mlp, a network of 10,443 parameters that predicts the next of 27 "
-             "characters from the eight before, on a short text of its own: once op by op, once "
-             "recorded and replayed, once deciding by itself, with the same losses to the last "
-             "bit. Then it draws the "
-             "loss (loss.svg), saves a checkpoint (text.oam), loads that into a second context, "
-             "makes sure that both give the same bits, and continues a few prompts.",
+             "characters from the previous eight, on a short built-in text: in Dynamic, Compiled "
+             "and Auto mode, with bit-equal losses. Then it plots the loss (loss.svg), saves a "
+             "checkpoint (text.oam), loads it into a second context, checks that both give the "
+             "same bits, and continues a few prompts.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(demo_options),

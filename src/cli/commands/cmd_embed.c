@@ -1,11 +1,11 @@
-/* ingot embed - texts as vectors. */
+/* ingot embed - embeddings of texts. */
 #include <jansson.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cli/commands/loaded_model.h"
 #include "cli/app/output.h"
 #include "cli/app/report_file.h"
+#include "cli/commands/loaded_model.h"
 
 typedef struct embed_options {
     model_options model;
@@ -15,7 +15,7 @@ typedef struct embed_options {
 } embed_options;
 
 typedef struct embedder {
-    opened_model model;
+    loaded_model model;
     const embed_options *options;
     model_text text;
     float *vector;
@@ -40,7 +40,7 @@ static void keep_vector(const embedder *e, int64_t tokens) {
                                              (json_int_t)tokens, "embedding", numbers));
 }
 
-/* Without tokens there is no vector: an empty line, or null. */
+/* Prints an empty line, or null: a text without tokens has no embedding. */
 static void tell_vector(const embedder *e, int64_t tokens) {
     if (e->list)
         keep_vector(e, tokens);
@@ -57,8 +57,8 @@ static ig_status embed_one(embedder *e, const char *text, size_t bytes) {
     return IG_OK;
 }
 
-/* The whole text, or each line of it.  Empty lines have no vector and keep their place, so that the
- * number of a vector is the number of its line. */
+/* Embeds the whole text, or each line of it. Empty lines have no embedding but keep their index,
+ * so that line numbers and embeddings correspond. */
 static ig_status embed_all(embedder *e) {
     const char *at = e->text.bytes, *end = at + e->text.n_bytes;
     if (!e->options->lines) return embed_one(e, at, e->text.n_bytes);
@@ -76,12 +76,13 @@ static ig_status embed_all(embedder *e) {
         at = stop + 1;
     }
     if (empty > 0)
-        ig_cli_say(e->model.cli, "%lld empty line%s without a vector, the first is line %lld",
-                   empty, empty > 1 ? "s" : "", first);
+        ig_cli_say(e->model.cli, "%lld empty line%s skipped, the first is line %lld", empty,
+                   empty > 1 ? "s" : "", first);
     return IG_OK;
 }
 
-/* A model that sees a text whole has it in one piece, keeps nothing of it, and runs op by op. */
+/* Warns about options without effect: an encoder needs the whole text at once, has no KV cache and
+ * runs op by op. */
 static void say_moot(const embedder *e) {
     const model_options *o = &e->options->model;
     const struct {
@@ -90,11 +91,11 @@ static void say_moot(const embedder *e) {
     } moot[] = {
         {o->chunk > 0, "ubatch-size"}, {o->batch > 0, "batch-size"}, {o->cache, "kv"},
         {o->cache_k, "cache-type-k"},  {o->cache_v, "cache-type-v"}, {o->no_pack, "no-pack"}};
-    if (ig_adapter_makes_text(e->model.adapter)) return;
+    if (ig_adapter_can_generate(e->model.adapter)) return;
     for (size_t i = 0; i < sizeof moot / sizeof moot[0]; i++)
         if (moot[i].asked)
-            ig_cli_say(e->model.cli, "--%s: changes nothing, since %s sees a text whole",
-                       moot[i].name, ig_adapter_architecture(e->model.adapter));
+            ig_cli_say(e->model.cli, "--%s: no effect, because %s is an encoder", moot[i].name,
+                       ig_adapter_architecture(e->model.adapter));
 }
 
 static ig_status work(embedder *e) {
@@ -106,7 +107,7 @@ static ig_status work(embedder *e) {
     say_moot(e);
     IG_TRY(model_hidden_session(&e->model));
     if (cli->json) e->list = json_array();
-    IG_TRY(model_read_text(cli, o->prompt, o->file, &e->text));
+    IG_TRY(model_read_text(cli, o->prompt, o->file, MODEL_TEXT_MOST, &e->text));
     IG_TRY(model_check_text(&e->model, e->text));
     IG_TRY(embed_all(e));
     if (!cli->json) return IG_OK;
@@ -117,9 +118,9 @@ static ig_status work(embedder *e) {
 
 static ig_status run(ig_cli *cli, const void *options) {
     embedder e = {.options = options};
-    ig_status status = model_open(cli, &e.options->model, &e.model);
+    ig_status status = loaded_model_open(cli, &e.options->model, &e.model);
     if (status == IG_OK) status = work(&e);
-    model_close(&e.model);
+    loaded_model_close(&e.model);
     json_decref(e.list);
     ig_free(&cli->allocator, e.vector);
     ig_free(&cli->allocator, e.text.bytes);
@@ -129,16 +130,18 @@ static ig_status run(ig_cli *cli, const void *options) {
 #define OPTION(member) offsetof(embed_options, member)
 
 static const ig_opt opts[] = {
-    {OPT_TEXT, 'p', "prompt", OPTION(prompt), .help = "the text", .value = "TEXT"},
-    {OPT_TEXT, 'f', "file", OPTION(file), .help = "a file with it; - is standard input",
-     .value = "FILE", .flags = OPT_FILE},
+    {OPT_TEXT, 'p', "prompt", OPTION(prompt), .help = "the text", .value = "TEXT",
+     .flags = OPT_FIRST},
+    {OPT_TEXT, 'f', "file", OPTION(file), .help = "read the text from a file; -: standard input",
+     .value = "FILE", .flags = OPT_FIRST | OPT_FILE},
     {OPT_FLAG, 0, "lines", OPTION(lines),
-     .help = "each line is a text of its own; an empty one has no vector, and keeps its number"},
+     .help = "embed each line separately; an empty line has no vector but keeps its index",
+     .flags = OPT_FIRST},
     {OPT_CHOICE, 0, "pooling", OPTION(pooling),
-     .help = "how the tokens' vectors become one: the mean, the first, the last, or as the file "
-             "says; where it does not, the last, of BERT the mean",
-     .value = "HOW", .initial = "file", .choices = poolings},
-    {OPT_MOOT, 0, "embedding", .help = "vectors are made", .alias = "embeddings",
+     .help = "pooling of the token vectors; file: the model's own (without one: mean for BERT, "
+             "last otherwise)",
+     .value = "HOW", .initial = "file", .choices = poolings, .flags = OPT_FIRST},
+    {OPT_IGNORED, 0, "embedding", .help = "embeddings are always computed", .alias = "embeddings",
      .flags = OPT_HIDDEN},
     {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {0},
@@ -146,20 +149,19 @@ static const ig_opt opts[] = {
 
 static const char *const examples[] = {
     "ingot embed -m bert.gguf -p 'A text about fish'",
-    "The text as a vector of length 1.",
+    "The embedding, normalized to length 1.",
     "ingot embed -m bert.gguf -f lines.txt --lines --json | jq '.data[0].embedding'",
-    "A vector for each line of a file.",
+    "One vector per line of a file.",
     NULL,
 };
 
 const ig_command cmd_embed = {
     .name = "embed",
-    .summary = "turn texts into vectors",
-    .about = "Puts a text through a model and prints its embedding: the hidden states of its "
-             "tokens, made into one vector of length 1. Texts that mean alike have vectors that "
-             "point alike. BERT models are made for it. They see a text whole, so --ubatch-size, "
-             "--batch-size, --kv, --cache-type-k, --cache-type-v and --no-pack change nothing for "
-             "them; through others a text goes as a prompt does.",
+    .summary = "compute text embeddings",
+    .about = "Runs a text through a model and prints its embedding: the hidden states of its "
+             "tokens, pooled into one vector of length 1. BERT models are made for this. They are "
+             "encoders, so --ubatch-size, --batch-size, --kv, --cache-type-k, --cache-type-v and "
+             "--no-pack have no effect on them. A decoder processes the text like a prompt.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(embed_options),

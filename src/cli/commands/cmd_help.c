@@ -1,4 +1,4 @@
-/* ingot help [COMMAND] - what the program or one of its commands does. */
+/* ingot help [COMMAND] - prints the help of the program or of a command. */
 #include <jansson.h>
 
 #include "cli/app/cli.h"
@@ -47,7 +47,7 @@ static ig_status run(ig_cli *cli, const void *options) {
     const ig_command *command = NULL;
     if (o->command && !(command = ig_command_find(cli, o->command))) {
         const char *near = ig_command_suggest(cli, o->command);
-        return IG_FAIL(IG_ERR_ARGUMENT, "'%s': no such command%s%s%s", o->command,
+        return IG_FAIL(IG_ERR_ARGUMENT, "'%s': unknown command%s%s%s", o->command,
                        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     }
     if (o->man)
@@ -61,17 +61,17 @@ static ig_status run(ig_cli *cli, const void *options) {
 
 static const ig_opt opts[] = {
     {OPT_TEXT, 0, "COMMAND", offsetof(help_options, command),
-     .help = "the command to tell about; without one, all are listed", .flags = OPT_POSITIONAL},
-    {OPT_FLAG, 0, "man", offsetof(help_options, man), .help = "print the manual page as roff",
+     .help = "the command to describe (default: list all)", .flags = OPT_POSITIONAL},
+    {OPT_FLAG, 0, "man", offsetof(help_options, man), .help = "print the man page as roff",
      .flags = OPT_HIDDEN},
     {0},
 };
 
 const ig_command cmd_help = {
     .name = "help",
-    .summary = "tell what a command does",
-    .about = "Tells what the program, or one of its commands, does and which options there are. "
-             "The same text comes from 'ingot COMMAND --help'.",
+    .summary = "describe a command and its options",
+    .about = "Describes the program or one of its commands. 'ingot COMMAND --help' prints the same "
+             "text.",
     .opts = opts,
     .options_bytes = sizeof(help_options),
     .run = run,

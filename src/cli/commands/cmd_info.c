@@ -1,9 +1,8 @@
 /*
  * ingot info - the engine in its three roles: dispatch, pipeline cache, memory.
  *
- * What is shown was measured, not looked up: a small computation with its
- * gradient runs twice in a context of its own, so that programs are compiled the
- * first time and found again the second.
+ * Everything shown is measured: a small computation with its gradient runs twice in its own
+ * context, so that programs are compiled the first time and cached the second.
  */
 #include <string.h>
 
@@ -28,15 +27,15 @@ static ig_status compute(ig_ctx *ctx, ig_tensor *x, ig_tensor *w) {
     IG_TRY(ig_tensor_require_grad(w));
     for (int round = 0; round < ROUNDS; round++) {
         ig_tensor_zero_grad(w);
-        IG_TRY(ig_backward(ig_mean(ig_silu(ig_matmul(x, w)), NULL, 0, IG_DROP)));
-        IG_TRY(ig_step_end(ctx));
+        IG_TRY(ig_backward(ig_mean(ig_silu(ig_matmul(x, w)), NULL, 0, IG_DROP_DIM)));
+        IG_TRY(ig_ctx_step_end(ctx));
     }
     return IG_OK;
 }
 
 /* ---- For people ---- */
 
-/* The ops that a device ran, each once: "matmul silu mean". */
+/* The ops that a device ran, without duplicates: "matmul silu mean". */
 static void ops_of(const json_t *timeline, const char *device, char out[OPS_BYTES]) {
     size_t used = 0, i;
     const json_t *entry;
@@ -53,7 +52,7 @@ static void ops_of(const json_t *timeline, const char *device, char out[OPS_BYTE
     }
 }
 
-/* One row for each device in the timeline, in the order they come. */
+/* Prints one row per device, in the order of the timeline. */
 static void print_devices(const json_t *timeline) {
     const json_t *entry;
     size_t i;
@@ -67,7 +66,7 @@ static void print_devices(const json_t *timeline) {
         if (seen) continue;
         char ops[OPS_BYTES];
         ops_of(timeline, device, ops);
-        printf("  %-18s%.*s\n", device, (int)strlen(ops) - 2, ops + 1); /* no spaces around */
+        printf("  %-18s%.*s\n", device, (int)strlen(ops) - 2, ops + 1); /* trim spaces */
     }
 }
 
@@ -178,28 +177,28 @@ static ig_status run(ig_cli *cli, const void *options) {
 }
 
 static const ig_opt opts[] = {
-    {OPT_TEXT, 0, "device", offsetof(info_options, device), .help = "the device to ask",
-     .value = "NAME", .alias = "backend dev", .env = "INGOT_DEVICE", .choices = ig_devices},
+    {OPT_TEXT, 0, "device", offsetof(info_options, device), .help = "the device to inspect",
+     .value = "NAME", .alias = "backend dev", .env = "INGOT_DEVICE",
+     .suggestion = ig_device_suggestion},
     {OPT_INT, 't', "threads", offsetof(info_options, threads),
-     .help = "how many threads compute; 0: as many as there are processors", .value = "N",
-     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
+     .help = "compute threads; 0: one per processor", .value = "N", .initial = "0",
+     .env = "INGOT_THREADS", .low = 0, .high = 1024},
     {0},
 };
 
 static const char *const examples[] = {
     "ingot info",
-    "Which device and instruction set are used here.",
+    "The device and instruction set in use.",
     "ingot info --device ref --json | jq .dispatch",
-    "The same of another device, for a program to read.",
+    "Dispatch counters of another device, as JSON.",
     NULL,
 };
 
 const ig_command cmd_info = {
     .name = "info",
-    .summary = "show the engine at work: dispatch, pipeline cache, memory",
-    .about = "Runs a small computation with its gradient twice and shows what the engine did: "
-             "which device and instruction set ran which op, how many programs were compiled and "
-             "found again, and how much memory that took.",
+    .summary = "show runtime counters of a small computation",
+    .about = "Runs a small computation and its gradient twice and prints runtime counters: the "
+             "device and instruction set of each op, compiled programs and cache hits, and memory.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(info_options),

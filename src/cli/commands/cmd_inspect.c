@@ -1,15 +1,16 @@
-/* ingot inspect FILE - show what a checkpoint or a model holds. */
+/* ingot inspect FILE - shows the contents of a checkpoint or model. */
 #include <assert.h>
 #include <string.h>
 
-#include "cli/commands/cmd_inspect.h"
+#include "base/json_parse.h"
 #include "cli/app/output.h"
 #include "cli/app/report_file.h"
 #include "cli/app/signals.h"
+#include "cli/commands/cmd_inspect.h"
 #include "ingot/checkpoint.h"
-#include "model/gguf/gguf_model.h"
+#include "ingot/model.h"
 
-/* Added up over the tensors of one role. */
+/* Sums over the tensors of one role. */
 typedef struct total {
     uint64_t tensors, elements, bytes;
 } total;
@@ -50,9 +51,10 @@ static void value_text(const json_t *value, char out[VALUE_BYTES]) {
 
 /* The keys and values of a JSON object under a heading; nothing for an empty one. */
 static ig_status print_object(const ig_cli *cli, const char *heading, const char *text) {
+    const unsigned long before = ig_json_failures();
     if (!*text) return IG_OK;
-    json_t *object = json_loads(text, 0, NULL);
-    if (!object) return IG_FAIL(IG_ERR_MEMORY, "%s: cannot be read as JSON", heading);
+    json_t *object = NULL;
+    IG_TRY(ig_json_decode(IG_ERR_FORMAT, heading, "it", text, strlen(text), 0, &object));
 
     int widest = 0;
     const char *key;
@@ -70,6 +72,8 @@ static ig_status print_object(const ig_cli *cli, const char *heading, const char
         printf("  %-*s  %s\n", widest, ig_text_safe(key, name, sizeof name), words);
     }
     json_decref(object);
+    if (ig_json_failures() != before)
+        return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to print it", heading);
     return IG_OK;
 }
 
@@ -97,7 +101,7 @@ static_assert((int)INSPECT_CELL_BYTES >= (int)IG_SHAPE_TEXT_BYTES &&
                   (int)INSPECT_CELL_BYTES >= (int)IG_UNIT_TEXT_BYTES,
               "a cell has room for what others write into it");
 
-/* Two passes: one to find how wide the columns are, one to print. */
+/* Two passes: the first finds the column widths, the second prints. */
 void inspect_print_table(const ig_cli *cli, const inspect_table *table) {
     inspect_cell cells[INSPECT_MAX_COLUMNS];
     int widths[INSPECT_MAX_COLUMNS];
@@ -120,19 +124,22 @@ void inspect_print_table(const ig_cli *cli, const inspect_table *table) {
     }
 }
 
-/* Steps of training.  The file counts those of the context, for the sake of its random numbers: a
- * validation ends steps, too. */
-static uint64_t training_steps(const ig_checkpoint *file) {
+/* The number of training steps. The file stores the context's count, for its random numbers; that
+ * includes steps of validations. */
+static ig_status training_steps(const char *path, const ig_checkpoint *file, uint64_t *out) {
     const char *const texts[] = {ig_checkpoint_optimizer(file), ig_checkpoint_progress(file)};
-    uint64_t steps = ig_checkpoint_step(file);
-    for (int i = 1; i >= 0; i--) { /* the optimiser knows best */
-        json_t *object = json_loads(texts[i], 0, NULL);
+    *out = ig_checkpoint_step(file);
+    for (int i = 1; i >= 0; i--) { /* the optimizer's count is more accurate */
+        json_t *object = NULL;
+        if (!*texts[i]) continue;
+        IG_TRY(ig_json_decode(IG_ERR_FORMAT, path, "its progress", texts[i], strlen(texts[i]), 0,
+                              &object));
         const json_t *said = json_object_get(object, "steps");
         if (json_is_integer(said) && json_integer_value(said) >= 0)
-            steps = (uint64_t)json_integer_value(said);
+            *out = (uint64_t)json_integer_value(said);
         json_decref(object);
     }
-    return steps;
+    return IG_OK;
 }
 
 static ig_status print_summary(const ig_cli *cli, const inspect_options *o,
@@ -141,6 +148,8 @@ static ig_status print_summary(const ig_cli *cli, const inspect_options *o,
     add_up(file, totals);
     const total *weights = &totals[IG_ROLE_WEIGHT], *moments = &totals[IG_ROLE_OPTIMIZER];
     char path[512], size[IG_UNIT_TEXT_BYTES], count[IG_UNIT_TEXT_BYTES];
+    uint64_t steps;
+    IG_TRY(training_steps(o->path, file, &steps));
     printf("%s%s%s: .oam checkpoint, version %u, %s\n\n",
            ig_term_style(cli->term.out_color, IG_BOLD), ig_text_safe(o->path, path, sizeof path),
            ig_term_style(cli->term.out_color, IG_PLAIN), ig_checkpoint_version(file),
@@ -151,9 +160,9 @@ static ig_status print_summary(const ig_cli *cli, const inspect_options *o,
         printf("  optimizer   %llu tensors, %s\n", (unsigned long long)moments->tensors,
                ig_bytes_text(moments->bytes, size));
     else
-        puts("  optimizer   none: training cannot go on from here");
-    printf("  steps       %s", ig_count_text(training_steps(file), count));
-    if (training_steps(file) < ig_checkpoint_step(file))
+        puts("  optimizer   none: training cannot resume from this file");
+    printf("  steps       %s", ig_count_text(steps, count));
+    if (steps < ig_checkpoint_step(file))
         printf(" of training, %s with validation", ig_count_text(ig_checkpoint_step(file), count));
     putchar('\n');
     printf("  checksums   %s\n", o->verify ? "all match" : "not compared (--verify does)");
@@ -193,7 +202,10 @@ static json_t *tensors_json(const ig_checkpoint *file) {
 }
 
 static json_t *object_json(const char *text) {
-    return *text ? json_loads(text, 0, NULL) : json_null();
+    json_t *object = NULL; /* NULL: out of memory, since the file was checked */
+    if (!*text) return json_null();
+    (void)!ig_json_decode(IG_ERR_FORMAT, "checkpoint", "it", text, strlen(text), 0, &object);
+    return object;
 }
 
 static ig_status print_json(const ig_cli *cli, const inspect_options *o,
@@ -201,17 +213,19 @@ static ig_status print_json(const ig_cli *cli, const inspect_options *o,
     total totals[ROLES];
     add_up(file, totals);
     const total *weights = &totals[IG_ROLE_WEIGHT], *moments = &totals[IG_ROLE_OPTIMIZER];
+    uint64_t steps;
+    IG_TRY(training_steps(o->path, file, &steps));
     json_t *root = json_pack(
         "{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "schema",
         "ingot.inspect.v1", "file", ig_json_text(o->path), "version",
         (json_int_t)ig_checkpoint_version(file), "file_bytes",
-        (json_int_t)ig_checkpoint_file_bytes(file), "steps", (json_int_t)training_steps(file),
-        "context_steps", (json_int_t)ig_checkpoint_step(file), "parameters",
-        (json_int_t)weights->elements, "weight_tensors", (json_int_t)weights->tensors,
-        "weight_bytes", (json_int_t)weights->bytes, "optimizer_tensors",
-        (json_int_t)moments->tensors, "optimizer_bytes", (json_int_t)moments->bytes, "verified",
-        o->verify ? json_true() : json_null(), "config", object_json(ig_checkpoint_config(file)),
-        "progress", object_json(ig_checkpoint_progress(file)), "optimizer",
+        (json_int_t)ig_checkpoint_file_bytes(file), "steps", (json_int_t)steps, "context_steps",
+        (json_int_t)ig_checkpoint_step(file), "parameters", (json_int_t)weights->elements,
+        "weight_tensors", (json_int_t)weights->tensors, "weight_bytes", (json_int_t)weights->bytes,
+        "optimizer_tensors", (json_int_t)moments->tensors, "optimizer_bytes",
+        (json_int_t)moments->bytes, "verified", o->verify ? json_true() : json_null(), "config",
+        object_json(ig_checkpoint_config(file)), "progress",
+        object_json(ig_checkpoint_progress(file)), "optimizer",
         object_json(ig_checkpoint_optimizer(file)));
     if (root && o->tensors && json_object_set_new(root, "tensors", tensors_json(file)) != 0) {
         json_decref(root);
@@ -234,7 +248,8 @@ static ig_status run(ig_cli *cli, const void *options) {
     const inspect_options *o = options;
     ig_signals_reading(o->path);
     ig_run_model(cli, o->path);
-    return ig_model_is_gguf(o->path) ? inspect_gguf(cli, o) : inspect_checkpoint(cli, o);
+    return ig_file_kind_of(o->path) == IG_FILE_GGUF ? inspect_gguf(cli, o)
+                                                    : inspect_checkpoint(cli, o);
 }
 
 static const ig_opt opts[] = {
@@ -242,32 +257,31 @@ static const ig_opt opts[] = {
      .help = "a checkpoint, an .oam file, or a GGUF model",
      .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE},
     {OPT_FLAG, 0, "tensors", offsetof(inspect_options, tensors),
-     .help = "list every tensor with its type, shape, size and place"},
+     .help = "list every tensor with its type, shape, size and offset"},
     {OPT_FLAG, 0, "verify", offsetof(inspect_options, verify),
-     .help = "read every byte and compare the checksums (of a checkpoint; GGUF has none)"},
+     .help = "read every byte and compare the checksums (checkpoints only: GGUF has none)"},
     {0},
 };
 
 static const char *const examples[] = {
     "ingot inspect text.oam",
-    "How many parameters, which optimiser, how far training is.",
+    "Parameters, optimizer and training progress.",
     "ingot inspect text.oam --tensors --verify",
-    "All tensors, after their checksums have been compared.",
+    "All tensors, after comparing their checksums.",
     "ingot inspect model.gguf",
-    "What a language model is, and the memory that running it takes.",
+    "Hyperparameters of a model, and the memory it needs to run.",
     "ingot inspect text.oam --json | jq .parameters",
-    "One number out of it.",
+    "One field of the result.",
     NULL,
 };
 
 const ig_command cmd_inspect = {
     .name = "inspect",
-    .summary = "show what a checkpoint or a model holds",
-    .about = "Shows what an .oam checkpoint holds: parameters, optimiser state, how far training "
-             "is, and what else was written into it. Of a GGUF model: its keys, what its weights "
-             "are made of, and an estimate of the memory that running it takes.\n\n"
-             "The file's structure is always checked. Whether a checkpoint's data are undamaged "
-             "is known only after --verify, which reads all of it.",
+    .summary = "show the contents of a checkpoint or GGUF file",
+    .about = "Shows the contents of an .oam checkpoint: parameters, optimizer state, training "
+             "progress and metadata. For a GGUF model: its keys, weight types, and an estimate of "
+             "the memory it needs to run.\n\nThe structure of the file is always checked. --verify "
+             "also reads all data of a checkpoint and compares checksums.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(inspect_options),

@@ -1,6 +1,6 @@
-/* cmd_inspect.h - what the kinds of file have in common: for cmd_inspect.c and inspect_gguf.c. */
-#ifndef IG_CLI_CMD_INSPECT_H
-#define IG_CLI_CMD_INSPECT_H
+/* cmd_inspect.h - shared by cmd_inspect.c and inspect_gguf.c. */
+#ifndef IG_CLI_COMMANDS_CMD_INSPECT_H
+#define IG_CLI_COMMANDS_CMD_INSPECT_H
 
 #include "cli/app/cli.h"
 
@@ -16,7 +16,7 @@ typedef char inspect_cell[INSPECT_CELL_BYTES];
 
 typedef struct inspect_column {
     const char *title;
-    int side; /* -1: words, on the left; 1: numbers, on the right */
+    int side; /* alignment: -1 left, for text; 1 right, for numbers */
 } inspect_column;
 
 typedef struct inspect_table {

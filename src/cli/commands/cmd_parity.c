@@ -1,27 +1,24 @@
 /*
- * ingot parity - the same model on several devices, compared.
+ * ingot parity - compares a model across devices.
  *
- * Logits behind one prompt and behind the tokens that are made from there on, each
- * the likeliest; the error is norm-wise, |a - b| / |a| over the whole vocabulary,
- * the largest of all rows up to the first token that differs.  ref computes with
- * plain loops on decoded weights, so a pair with it says how exact the other
- * device is.
+ * Compares the logits after one prompt and after each token that is then generated greedily. The
+ * error is norm-wise, |a - b| / |a| over the whole vocabulary: the largest of all rows up to the
+ * first token that differs. ref computes with plain loops on dequantized weights, so a pair with
+ * ref shows how exact the other device is.
  */
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/quant_blocks.h"
 #include "cli/app/output.h"
-#include "cli/commands/parity.h"
 #include "cli/app/report_file.h"
+#include "cli/commands/parity.h"
+#include "cli/commands/parity_tolerance.h"
 
 enum { MOST_DEVICES = 8 };
-
-/* What two devices may differ by.  With float weights they only add up in another order: 1e-6 is
- * usual (docs/parity.md), and 1e-4 is a mistake.  Kernels that multiply blocks round what goes in
- * to eight bits, 2e-2 of the logits. */
-static const double float_tolerance = 1e-4, block_tolerance = 5e-2;
 
 typedef struct parity_options {
     model_options model;
@@ -42,19 +39,20 @@ static ig_status split_devices(comparison *c, const char *devices) {
     for (const char *at = devices; *at;) {
         const size_t length = strcspn(at, ",");
         if (length == 0 || length >= PARITY_DEVICE_BYTES || c->n_runs == MOST_DEVICES)
-            return IG_FAIL(IG_ERR_ARGUMENT, "--devices '%s': up to %d names with commas between",
-                           devices, MOST_DEVICES);
+            return IG_FAIL(IG_ERR_ARGUMENT,
+                           "--devices '%s': expected up to %d comma-separated names", devices,
+                           MOST_DEVICES);
         memcpy(c->runs[c->n_runs++].name, at, length);
         at += length + (at[length] == ',');
     }
     if (c->n_runs > 1) return IG_OK;
-    return IG_FAIL(IG_ERR_ARGUMENT, "--devices '%s': two at least are needed to compare", devices);
+    return IG_FAIL(IG_ERR_ARGUMENT, "--devices '%s': at least two are needed", devices);
 }
 
-/* Where no list is given, the one that would be computed on, beside the oracle. */
+/* Without a list: the default device and the reference. */
 static ig_status choose_devices(comparison *c) {
     const char *one = c->options->model.device;
-    char pair[2 * PARITY_DEVICE_BYTES]; /* what is too long for one stays so */
+    char pair[2 * PARITY_DEVICE_BYTES]; /* a longer name stays as it is */
     if (c->options->devices) return split_devices(c, c->options->devices);
     snprintf(pair, sizeof pair, "ref,%s", one && strcmp(one, "ref") != 0 ? one : "cpu");
     return split_devices(c, pair);
@@ -63,12 +61,13 @@ static ig_status choose_devices(comparison *c) {
 /* ---- Two devices ---- */
 
 typedef struct distance {
-    double error, cosine, largest; /* the worst of all rows */
-    double hidden;  /* of mean, std, p50 and p95, beside the first's root mean square */
-    int64_t n_same; /* tokens, before the first that differs */
-    bool same_best; /* behind the prompt */
-    bool explained; /* the first difference is no more than the tolerance allows */
+    double error, cosine, largest; /* worst of all rows */
+    double hidden;  /* worst of mean, std, p50 and p95, relative to the first run's RMS */
+    int64_t n_same; /* number of tokens before the first difference */
+    bool same_best; /* the same top token after the prompt */
+    bool explained; /* the first difference is within the tolerance */
     double tolerance;
+    char from[128]; /* source of the tolerance: the dtype, and why devices differ on it */
     bool ok;
 } distance;
 
@@ -78,7 +77,7 @@ static double norm_of(const float *x, int64_t count) {
     return sqrt(squares);
 }
 
-/* Of two, the one that is worse; what is no number is worse than all. */
+/* The worse of two values; NaN is the worst of all. */
 static double larger(double a, double b) { return b > a || isnan(b) ? b : a; }
 static double smaller(double a, double b) { return b < a || isnan(b) ? b : a; }
 
@@ -91,7 +90,7 @@ static void add_row(distance *d, const float *a, const float *b, int64_t count) 
         apart += (x - y) * (x - y);
         d->largest = larger(d->largest, fabs(x - y));
     }
-    const double norms = norm_a * norm_b, same = norm_a == norm_b; /* of zeros: all or nothing */
+    const double norms = norm_a * norm_b, same = norm_a == norm_b; /* of zeros: 0 or 1 */
     d->error = larger(d->error, apart == 0 ? 0 : sqrt(apart) / norm_a);
     d->cosine = smaller(d->cosine, norms == 0 ? same : ab / norms);
 }
@@ -111,28 +110,62 @@ static double hidden_distance(const parity_run *a, const parity_run *b) {
     return worst;
 }
 
-/* Where another token was likelier: by less than two logits may be off? */
+/* A different token is explained if its margin is below the sum of both logits' tolerances. */
 static bool is_explained(const parity_run *a, const parity_run *b, int64_t row, double tolerance) {
     const float *logits = a->logits + row * a->width;
     const double margin = (double)logits[a->tokens[row]] - (double)logits[b->tokens[row]];
     return margin <= 2 * tolerance * norm_of(logits, a->width);
 }
 
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The error over all rows: the largest, or the median with a router. */
+static double error_of(double *errors, int64_t count, bool routed) {
+    double worst = 0;
+    for (int64_t i = 0; i < count; i++) worst = larger(worst, errors[i]);
+    if (!routed || isnan(worst)) return worst;
+    qsort(errors, (size_t)count, sizeof *errors, by_size);
+    return errors[count / 2];
+}
+
+/* --tolerance, or the default of the coarsest dtype. With blocks and a router, a quantized
+ * activation may route to another expert, which changes the logits of that token (0.5 was seen):
+ * the median over the tokens is compared. */
+static void set_tolerance(const comparison *c, const parity_run *r, bool routed, distance *d) {
+    const parity_tolerance row = parity_tolerance_of(r->coarsest);
+    d->tolerance = c->options->tolerance > 0 ? c->options->tolerance : row.most;
+    if (c->options->tolerance > 0)
+        snprintf(d->from, sizeof d->from, "--tolerance");
+    else
+        snprintf(d->from, sizeof d->from, "%s: %s%s", ig_dtype_name(r->coarsest), row.from,
+                 routed ? "; median, since experts may change" : "");
+}
+
 static distance distance_of(const comparison *c, const parity_run *a, const parity_run *b) {
-    const double given = c->options->tolerance;
+    enum { MOST_ROWS = 1025 }; /* --n-predict is at most 1024 */
+    double errors[MOST_ROWS];
+    const bool routed = a->routed && ig_dtype_block(a->coarsest) > 1;
     distance d = {.cosine = 1, .explained = true};
-    d.tolerance = given > 0 ? given : a->blocks ? block_tolerance : float_tolerance;
+    int64_t n_rows = 0;
+    set_tolerance(c, a, routed, &d);
     for (; d.n_same < a->n_rows; d.n_same++) {
         const int64_t at = d.n_same * a->width;
+        d.error = 0;
         add_row(&d, a->logits + at, b->logits + at, a->width);
+        errors[n_rows++] = d.error;
         if (d.n_same + 1 == a->n_rows || a->tokens[d.n_same] != b->tokens[d.n_same]) break;
     }
+    const double last = d.error;
+    d.error = error_of(errors, n_rows, routed);
     const bool all = d.n_same + 1 == a->n_rows;
-    if (!all) d.explained = is_explained(a, b, d.n_same, d.tolerance);
+    if (!all) d.explained = is_explained(a, b, d.n_same, fmax(d.tolerance, routed ? last : 0));
     d.same_best = all || d.n_same > 0;
     d.hidden = hidden_distance(a, b);
-    /* Written so that what is no number is not within it. */
-    d.ok = d.explained && d.error <= d.tolerance && d.hidden <= d.tolerance;
+    /* Written so that NaN fails. */
+    d.ok = d.explained && d.error <= d.tolerance && (routed || d.hidden <= d.tolerance);
     return d;
 }
 
@@ -142,8 +175,8 @@ static void print_heading(const comparison *c) {
     char model[256];
     const parity_run *r = &c->runs[0];
     const char *name = c->job.arch ? c->job.arch : c->options->model.path;
-    printf("%s, %lld tokens read and %lld made\n\n",
-           ig_text_safe(name ? name : "the model that comes along", model, sizeof model),
+    printf("%s, %lld prompt tokens and %lld generated\n\n",
+           ig_text_safe(name ? name : "the bundled model", model, sizeof model),
            (long long)r->n_prompt, (long long)(r->n_rows - 1));
     printf("  %-10s %12s %12s %12s %12s\n", "hidden", "mean", "std", "p50", "p95");
     for (int i = 0; i < c->n_runs; i++) {
@@ -156,23 +189,24 @@ static void print_heading(const comparison *c) {
         json_decref(s);
     }
     printf("\n  %-10s %-10s %10s %12s %14s %10s %8s  %s\n", "device", "device", "error", "cosine",
-           "largest apart", "hidden", "tokens", "within tolerance");
+           "max diff", "hidden", "tokens", "within tolerance");
 }
 
 static void print_pair(const parity_run *a, const parity_run *b, const distance *d) {
     char tokens[48];
     snprintf(tokens, sizeof tokens, "%lld/%lld", (long long)d->n_same, (long long)(a->n_rows - 1));
-    printf("  %-10s %-10s %10.2e %12.9f %14.2e %10.2e %8s  %s (%.0e)\n", a->name, b->name, d->error,
-           d->cosine, d->largest, d->hidden, tokens, d->ok ? "yes" : "NO", d->tolerance);
+    printf("  %-10s %-10s %10.2e %12.9f %14.2e %10.2e %8s  %s (%.0e: %s)\n", a->name, b->name,
+           d->error, d->cosine, d->largest, d->hidden, tokens, d->ok ? "yes" : "NO", d->tolerance,
+           d->from);
 }
 
 static json_t *pair_json(const parity_run *a, const parity_run *b, const distance *d) {
-    return json_pack("{s:[s,s], s:o, s:o, s:o, s:o, s:b, s:I, s:I, s:o, s:b}", "devices", a->name,
-                     b->name, "error", ig_json_real(d->error), "cosine", ig_json_real(d->cosine),
-                     "max_abs", ig_json_real(d->largest), "hidden", ig_json_real(d->hidden),
-                     "same_best", d->same_best, "greedy_same", (json_int_t)d->n_same, "greedy",
-                     (json_int_t)(a->n_rows - 1), "tolerance", ig_json_real(d->tolerance), "ok",
-                     d->ok);
+    return json_pack("{s:[s,s], s:o, s:o, s:o, s:o, s:b, s:I, s:I, s:o, s:s, s:b}", "devices",
+                     a->name, b->name, "error", ig_json_real(d->error), "cosine",
+                     ig_json_real(d->cosine), "max_abs", ig_json_real(d->largest), "hidden",
+                     ig_json_real(d->hidden), "same_best", d->same_best, "greedy_same",
+                     (json_int_t)d->n_same, "greedy", (json_int_t)(a->n_rows - 1), "tolerance",
+                     ig_json_real(d->tolerance), "tolerance_from", d->from, "ok", d->ok);
 }
 
 static json_t *run_json(const parity_run *r) {
@@ -204,7 +238,8 @@ static ig_status compare(const comparison *c) {
         }
     IG_TRY(print_result(c, pairs, n_apart == 0));
     if (n_apart == 0) return IG_OK;
-    return IG_FAIL(IG_ERR_STATE, "%d of the pairs differ by more than the tolerance", n_apart);
+    return IG_FAIL(IG_ERR_STATE, "%d of the device pairs differ by more than the tolerance",
+                   n_apart);
 }
 
 static ig_status run(ig_cli *cli, const void *options) {
@@ -212,10 +247,11 @@ static ig_status run(ig_cli *cli, const void *options) {
     const parity_options *o = c.options;
     const char *prompt = o->prompt || o->file ? o->prompt : "The quick brown fox";
     if (o->arch && o->model.path)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--arch, --model: one model is enough");
+        return IG_FAIL(IG_ERR_ARGUMENT, "--arch, --model: give only one of them");
     c.job = (parity_job){.cli = cli, .model = o->model, .arch = o->arch, .n_tokens = o->n_tokens};
     ig_status status = choose_devices(&c);
-    if (status == IG_OK) status = model_read_text(cli, prompt, o->file, &c.job.text);
+    if (status == IG_OK)
+        status = model_read_text(cli, prompt, o->file, MODEL_TEXT_MOST, &c.job.text);
     for (int i = 0; i < c.n_runs && status == IG_OK; i++)
         status = parity_run_on(&c.job, &c.runs[i]);
     if (status == IG_OK) status = compare(&c);
@@ -228,44 +264,44 @@ static ig_status run(ig_cli *cli, const void *options) {
 
 static const ig_opt opts[] = {
     {OPT_TEXT, 0, "devices", OPTION(devices),
-     .help = "which to compare, with commas between; otherwise ref and --device", .value = "LIST"},
+     .help = "comma-separated devices to compare (default: ref and --device)", .value = "LIST",
+     .flags = OPT_FIRST},
     {OPT_TEXT, 0, "arch", OPTION(arch),
-     .help = "instead of a model: a small one of this architecture, with weights that are random "
-             "but always the same",
-     .value = "NAME"},
-    {OPT_INT, 'n', "n-predict", OPTION(n_tokens),
-     .help = "tokens to make behind the prompt, each the likeliest", .value = "N",
-     .alias = "predict tokens", .initial = "16", .low = 0, .high = 1024},
+     .help = "instead of --model: a small synthetic model of this architecture", .value = "NAME",
+     .flags = OPT_FIRST},
+    {OPT_INT, 'n', "n-predict", OPTION(n_tokens), .help = "tokens to generate (greedy)",
+     .value = "N", .alias = "predict tokens", .initial = "16", .low = 0, .high = 1024,
+     .flags = OPT_FIRST},
     {OPT_REAL, 0, "tolerance", OPTION(tolerance),
-     .help = "what may differ; 0: 1e-4 with float weights, 5e-2 with quantised ones", .value = "X",
-     .initial = "0", .low = 0, .high = 10},
-    {OPT_TEXT, 'p', "prompt", OPTION(prompt), .help = "the text", .value = "TEXT"},
-    {OPT_TEXT, 'f', "file", OPTION(file), .help = "a file with that text; - is standard input",
-     .value = "FILE", .flags = OPT_FILE},
+     .help = "allowed difference; 0: by the coarsest dtype of the weights (docs/parity.md)",
+     .value = "X", .initial = "0", .low = 0, .high = 10, .flags = OPT_FIRST},
+    {OPT_TEXT, 'p', "prompt", OPTION(prompt), .help = "the text", .value = "TEXT",
+     .flags = OPT_FIRST},
+    {OPT_TEXT, 'f', "file", OPTION(file), .help = "read the text from a file; -: standard input",
+     .value = "FILE", .flags = OPT_FIRST | OPT_FILE},
     {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {0},
 };
 
 static const char *const examples[] = {
     "ingot parity -m model.gguf --device vulkan",
-    "How far a device is from plain loops.",
+    "Compare a device with the reference backend.",
     "ingot parity -m model.gguf --devices ref,cpu",
-    "How far two devices are apart.",
+    "Compare two devices.",
     "ingot parity --arch llama --devices cpu,ref,simnpu",
-    "Three devices, with a small model that is made for it.",
+    "Compare three devices on a synthetic model.",
     NULL,
 };
 
 const ig_command cmd_parity = {
     .name = "parity",
-    .summary = "compare what devices make of the same model",
-    .about = "Puts one prompt through a model on each device, lets it make some tokens, each the "
-             "likeliest, and compares pair by pair: the norm of the difference of the logits "
-             "beside the norm of the first's, the cosine between them, mean, deviation, median and "
-             "95th percentile of the last hidden state, and the tokens. Keys and values are kept "
-             "as f32 unless --kv says otherwise. A pair that differs by more than the tolerance is "
-             "exit code 1; another token is no difference where the first device prefers its own "
-             "by less than the tolerance.",
+    .summary = "compare the results of devices on the same model",
+    .about = "Runs one prompt through a model on each device, generates tokens (greedy), and "
+             "compares each pair of devices: relative L2 distance and cosine of the logits; mean, "
+             "standard deviation, median and 95th percentile of the last hidden state; and the "
+             "tokens. The KV cache is f32 unless --kv is given. If a pair differs by more than the "
+             "tolerance, the exit code is 1. A different token counts only if the first device's "
+             "margin exceeds the tolerance.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(parity_options),

@@ -1,22 +1,22 @@
 /*
- * ingot perplexity - how well a model foretells a text.
+ * ingot perplexity - perplexity of a model on a text.
  *
- * The text is cut into pieces as long as the context; of each, the second half is
- * foretold, every token from all before it in its piece.  That is how llama.cpp
- * measures, so figures can be laid beside each other.
+ * The text is cut into chunks of the context length; in each, the second half is scored, every
+ * token given all earlier ones of its chunk. llama.cpp measures the same way, so the figures
+ * compare.
  */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cli/commands/loaded_model.h"
 #include "cli/app/output.h"
 #include "cli/app/progress.h"
 #include "cli/app/report_file.h"
+#include "cli/commands/loaded_model.h"
 
 enum { DEFAULT_CTX = 512, ROWS = 64 };
-enum { LEAST_CTX = 3 }; /* one that leads up, one that foretells, and what it foretells */
+enum { LEAST_CTX = 3 }; /* one of context, one that predicts, and one that is predicted */
 
 typedef struct perplexity_options {
     model_options model;
@@ -25,10 +25,10 @@ typedef struct perplexity_options {
 } perplexity_options;
 
 typedef struct measure {
-    opened_model model;
+    loaded_model model;
     const perplexity_options *options;
     model_text text;
-    model_tokens tokens;
+    ig_tokens tokens;
     float *logits; /* [ROWS, vocabulary] */
     int64_t ctx_len, n_chunks, n_scored;
     int32_t bos;
@@ -36,21 +36,21 @@ typedef struct measure {
 } measure;
 
 static void score(measure *m, const float *logits, int32_t next) {
-    const double nll = -ig_logits_logprob(logits, ig_adapter_vocabulary(m->model.adapter), next);
+    const double nll = -ig_logits_logprob(logits, ig_adapter_vocab_size(m->model.adapter), next);
     m->sum += nll;
     m->sum_of_squares += nll * nll;
     m->n_scored++;
 }
 
-/* Rows [begin, end) of a piece; those from `scored` on are asked what comes behind them. */
+/* Runs rows [begin, end) of a chunk; those from `scored` on give logits. */
 static ig_status feed(measure *m, const int32_t *tokens, int64_t begin, int64_t end,
                       int64_t scored) {
-    const size_t vocabulary = (size_t)ig_adapter_vocabulary(m->model.adapter);
-    ig_session_row rows[ROWS];
+    const size_t vocabulary = (size_t)ig_adapter_vocab_size(m->model.adapter);
+    ig_session_token rows[ROWS];
     const int64_t n = end - begin;
     for (int64_t i = 0; i < n; i++)
-        rows[i] = (ig_session_row){
-            .token = tokens[begin + i],
+        rows[i] = (ig_session_token){
+            .id = tokens[begin + i],
             .logits = begin + i >= scored ? m->logits + (size_t)i * vocabulary : NULL};
     IG_TRY(ig_session_run(m->model.session, rows, n));
     for (int64_t i = 0; i < n; i++)
@@ -58,8 +58,8 @@ static ig_status feed(measure *m, const int32_t *tokens, int64_t begin, int64_t 
     return IG_OK;
 }
 
-/* The first half only leads up to the second; the last token has nothing behind it. */
-static ig_status measure_piece(measure *m, const int32_t *tokens, int64_t count) {
+/* The first half is context only; the last token has no successor. */
+static ig_status measure_chunk(measure *m, const int32_t *tokens, int64_t count) {
     IG_TRY(ig_session_truncate(m->model.session, 0, 0));
     for (int64_t at = 0; at < count - 1; at += ROWS)
         IG_TRY(feed(m, tokens, at, at + ROWS < count - 1 ? at + ROWS : count - 1, count / 2));
@@ -72,33 +72,32 @@ static ig_status measure_text(measure *m) {
     const int64_t most = count / length, asked = m->options->chunks;
     m->n_chunks = asked > 0 && asked < most ? asked : most;
     ig_meter meter = ig_meter_begin(&m->model.cli->term, m->model.cli->quiet, "perplexity",
-                                    "pieces", (uint64_t)m->n_chunks);
+                                    "chunks", (uint64_t)m->n_chunks);
     ig_status status = IG_OK;
     int64_t done = 0;
     for (; done < m->n_chunks && status == IG_OK; done++) {
-        int32_t *piece = m->tokens.at + done * length;
-        if (m->bos >= 0) piece[0] = m->bos; /* every piece begins as a text does */
-        status = measure_piece(m, piece, length);
+        int32_t *chunk = m->tokens.at + done * length;
+        if (m->bos >= 0) chunk[0] = m->bos; /* every chunk starts like a text */
+        status = measure_chunk(m, chunk, length);
         ig_meter_update(&meter, (uint64_t)done + 1, "");
     }
     ig_meter_end(&meter, (uint64_t)done, "");
     return status;
 }
 
-/* What the model's file wants before a text; -1: nothing. */
+/* The BOS token, if the model's file asks for one; else -1. */
 static ig_status find_bos(measure *m) {
-    size_t count = 0;
-    m->bos = -1;
-    int32_t first;
-    IG_TRY(ig_adapter_encode_prompt(m->model.adapter, "", 0, &first, 1, &count));
-    if (count > 0) m->bos = first;
+    ig_tokens tokens = {.allocator = &m->model.cli->allocator};
+    IG_TRY(ig_tokenize(ig_adapter_tokenizer(m->model.adapter), "", 0, IG_TOKENIZE_PROMPT, &tokens));
+    m->bos = tokens.count > 0 ? tokens.at[0] : -1;
+    ig_tokens_deinit(&tokens);
     return IG_OK;
 }
 
 static ig_status prepare(measure *m) {
     const perplexity_options *o = m->options;
-    IG_TRY(model_read_text(m->model.cli, o->prompt, o->file, &m->text));
-    IG_TRY(model_encode(&m->model, m->text, &m->tokens));
+    IG_TRY(model_read_text(m->model.cli, o->prompt, o->file, MODEL_TEXT_MOST, &m->text));
+    IG_TRY(model_tokenize(&m->model, m->text, &m->tokens));
     IG_TRY(find_bos(m));
     if (m->tokens.count < 4)
         return IG_FAIL(IG_ERR_ARGUMENT, "the text has %zu tokens; at least 4 are needed",
@@ -106,11 +105,12 @@ static ig_status prepare(measure *m) {
     IG_TRY(model_session(&m->model, DEFAULT_CTX, 1));
     m->ctx_len = ig_session_ctx_len(m->model.session);
     if (m->ctx_len < LEAST_CTX)
-        return IG_FAIL(IG_ERR_ARGUMENT,
-                       "--ctx: pieces of %lld tokens foretell none; at least %d are needed",
-                       (long long)m->ctx_len, LEAST_CTX);
+        return IG_FAIL(
+            IG_ERR_ARGUMENT,
+            "--ctx: chunks of %lld tokens have nothing to predict; at least %d are needed",
+            (long long)m->ctx_len, LEAST_CTX);
     m->logits = ig_alloc(&m->model.cli->allocator,
-                         ROWS * (size_t)ig_adapter_vocabulary(m->model.adapter), sizeof *m->logits);
+                         ROWS * (size_t)ig_adapter_vocab_size(m->model.adapter), sizeof *m->logits);
     return m->logits ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "perplexity: no memory for logits");
 }
 
@@ -127,20 +127,20 @@ static ig_status print(const measure *m) {
                                        (json_int_t)m->tokens.count, "scored",
                                        (json_int_t)m->n_scored, "chunks", (json_int_t)m->n_chunks,
                                        "ctx", (json_int_t)m->ctx_len));
-    printf("perplexity %.4f +- %.4f (%lld of %zu tokens foretold, pieces of %lld)\n", ppl,
-           deviation, (long long)m->n_scored, m->tokens.count, (long long)m->ctx_len);
+    printf("perplexity %.4f +- %.4f (%lld of %zu tokens scored, chunks of %lld)\n", ppl, deviation,
+           (long long)m->n_scored, m->tokens.count, (long long)m->ctx_len);
     return IG_OK;
 }
 
 static ig_status run(ig_cli *cli, const void *options) {
     measure m = {.options = options};
-    ig_status status = model_open(cli, &m.options->model, &m.model);
+    ig_status status = loaded_model_open(cli, &m.options->model, &m.model);
     if (status == IG_OK) status = prepare(&m);
     if (status == IG_OK) status = measure_text(&m);
     if (status == IG_OK) status = print(&m);
-    model_close(&m.model);
+    loaded_model_close(&m.model);
     ig_free(&cli->allocator, m.logits);
-    ig_free(&cli->allocator, m.tokens.at);
+    ig_tokens_deinit(&m.tokens);
     ig_free(&cli->allocator, m.text.bytes);
     return status;
 }
@@ -148,27 +148,29 @@ static ig_status run(ig_cli *cli, const void *options) {
 #define OPTION(member) offsetof(perplexity_options, member)
 
 static const ig_opt opts[] = {
-    {OPT_TEXT, 'f', "file", OPTION(file), .help = "the text; - is standard input", .value = "FILE",
-     .flags = OPT_FILE},
-    {OPT_TEXT, 'p', "prompt", OPTION(prompt), .help = "the text itself", .value = "TEXT"},
-    {OPT_INT, 0, "chunks", OPTION(chunks), .help = "no more than so many pieces; 0: all",
-     .value = "N", .initial = "0", .low = 0, .high = 1e12},
+    {OPT_TEXT, 'f', "file", OPTION(file), .help = "the text file; -: standard input",
+     .value = "FILE", .flags = OPT_FIRST | OPT_FILE},
+    {OPT_TEXT, 'p', "prompt", OPTION(prompt), .help = "the text", .value = "TEXT",
+     .flags = OPT_FIRST},
+    {OPT_INT, 0, "chunks", OPTION(chunks), .help = "at most N chunks; 0: all", .value = "N",
+     .initial = "0", .low = 0, .high = 1e12, .flags = OPT_FIRST},
     {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {0},
 };
 
 static const char *const examples[] = {
     "ingot perplexity -m model.gguf -f book.txt",
-    "How well the model foretells a book; less is better.",
+    "Perplexity of a book; lower is better.",
     NULL,
 };
 
 const ig_command cmd_perplexity = {
     .name = "perplexity",
-    .summary = "measure how well a model foretells a text",
-    .about = "Cuts a text into pieces as long as the context (-c, 512 if not said) and lets the "
-             "model foretell every token of each piece's second half. Prints the exponential of "
-             "the mean loss, with the deviation that the number of tokens leaves.",
+    .summary = "measure the perplexity of a model on a text",
+    .about = "Cuts a text into chunks of -c tokens (0: 512) and scores every token "
+             "of each chunk's second half. Prints the perplexity, the exponential of the mean "
+             "negative log-likelihood, with its standard error. llama-perplexity measures the "
+             "same, so the figures compare.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(perplexity_options),

@@ -1,25 +1,24 @@
 /*
- * ingot plan - what a step became: levels, chains, barriers, memory.
+ * ingot plan - shows the plan of a step: levels, chains, barriers, memory.
  *
- * Runs a few steps of a workload in Compiled mode, or a few tokens through a model,
- * and shows the plan that they are replayed from, as a table, as a picture, or as a trace of who
- * computed what when.  With a profile, each step's time stands beside its bytes and FLOP, and
- * beside what the machine can do at most, measured in the same minute.
+ * Runs a few steps of a workload in Compiled mode, or a few tokens through a model, and shows the
+ * plan that they replay, as a table, a picture or a trace of kernel calls per thread. A profile
+ * adds each step's time beside its bytes and FLOP, and the machine's roofs, measured at the same
+ * time.
  */
 #include <string.h>
 
-#include "cli/bench/cmd_bench.h"
-#include "cli/commands/loaded_model.h"
 #include "cli/app/output.h"
-#include "cli/view/plan_view.h"
 #include "cli/app/progress.h"
 #include "cli/app/report_file.h"
+#include "cli/bench/cmd_bench.h"
+#include "cli/commands/loaded_model.h"
+#include "cli/view/plan_view.h"
 #include "ingot/bench.h"
 #include "ingot/grad.h"
 #include "ingot/report.h"
-#include "model/model_cost.h"
 
-enum { WARMUP = 6, PROFILED = 20, EVENTS = 1 << 18, CEILING_RUNS = 5, TITLE_BYTES = 160 };
+enum { WARMUP = 6, PROFILED = 20, EVENTS = 1 << 18, ROOF_RUNS = 5, TITLE_BYTES = 160 };
 
 typedef struct plan_options {
     const char *workload, *model, *device, *dot, *svg, *trace;
@@ -36,24 +35,24 @@ typedef struct planner {
     ig_cli *cli;
     const plan_options *options;
     const ig_workload_type *type;
-    ig_ctx *ctx;           /* the workload's, or lent by the model */
-    ig_workload *workload; /* one of the two */
+    ig_ctx *ctx;           /* owned by the workload or the model */
+    ig_workload *workload; /* NULL with a model */
     model_options model_options;
-    opened_model model;
-    int64_t rows;            /* tokens that go through the model in a step */
-    double pairs, positions; /* of the profile's steps: that rows have seen, and that were read */
+    loaded_model model;
+    int64_t rows;            /* tokens per step */
+    double pairs, positions; /* KV pairs attended to and positions read, per profiled step */
     bench_device device;
     char title[TITLE_BYTES];
     plan_view view;
-    plan_layout *layout;               /* of the picture */
-    json_t *profile;                   /* NULL: none was asked for */
-    double step_ns;                    /* on the clock on the wall, while profiled */
-    double ceilings[IG_CEILING_COUNT]; /* of one thread; 0: not measured */
+    plan_layout *layout;         /* of the picture */
+    json_t *profile;             /* NULL: not requested */
+    double step_ns;              /* wall time of a profiled step */
+    double roofs[IG_ROOF_COUNT]; /* per thread; 0: not measured */
 } planner;
 
 /* ---- Running ---- */
 
-/* The same tokens again and again: what they are makes no difference to the plan. */
+/* Runs the same tokens in every step: their values do not affect the plan. */
 static ig_status feed(planner *p) {
     enum { MOST_ROWS = 4096 };
     static const int32_t tokens[MOST_ROWS];
@@ -86,7 +85,7 @@ static int64_t events_of_a_run(const ig_ctx *ctx, ig_status *status) {
     return (int64_t)events;
 }
 
-/* As many steps as there is room for the events of, but not more than are needed. */
+/* Profiles as many steps as the event ring holds, but at most PROFILED. */
 static ig_status take_profile(planner *p) {
     ig_status status;
     IG_TRY(ig_profile_begin(p->ctx, EVENTS));
@@ -108,8 +107,8 @@ static ig_status take_profile(planner *p) {
     return status == IG_OK ? ig_json_profile(p->ctx, &p->profile) : status;
 }
 
-/* What attention reads and computes of a cache is known in a run alone: one layer's in each step.
- */
+/* Adds to each attention step the bytes and FLOP of one layer's KV cache, which are known only
+ * after a run. */
 static void add_seen(planner *p) {
     if (!p->model.session) return;
     const ig_token_cost cost = ig_session_cost(p->model.session);
@@ -117,21 +116,20 @@ static void add_seen(planner *p) {
     for (uint32_t i = 0; i < p->view.n_steps; i++) {
         plan_step *s = &p->view.steps[i];
         if (strncmp(s->op, "attention_paged", strlen("attention_paged")) != 0) continue;
-        s->bytes += (uint64_t)(p->positions * (double)cost.cache_bytes / layers);
-        s->flop += (uint64_t)(2 * p->pairs * (double)cost.last_seen_products);
+        s->bytes += (uint64_t)(p->positions * (double)cost.kv_bytes / layers);
+        s->flop += (uint64_t)(2 * p->pairs * (double)cost.last_attention_macs);
     }
 }
 
-/* Of one thread, since times are a thread's too; the most of several, since neighbours on the
- * machine can only take away. */
-static ig_status measure_ceilings(planner *p) {
-    const ig_ceiling_options options = {
+/* Measures the roofs of one thread, since step times are per thread; takes the maximum of several
+ * runs, since other load only lowers a rate. */
+static ig_status measure_roofs(planner *p) {
+    const ig_roofline_options options = {
         .threads = 1, .seconds = 0.05, .allocator = p->cli->allocator};
-    for (ig_ceiling what = IG_CEILING_READ; what <= IG_CEILING_DOT; what++) {
-        double rates[CEILING_RUNS];
-        for (int i = 0; i < CEILING_RUNS; i++)
-            IG_TRY(ig_ceiling_measure(what, &options, &rates[i]));
-        p->ceilings[what] = bench_spread_of(rates, CEILING_RUNS).max;
+    for (ig_roofline what = IG_ROOF_READ; what <= IG_ROOF_DOT_INT8; what++) {
+        double rates[ROOF_RUNS];
+        for (int i = 0; i < ROOF_RUNS; i++) IG_TRY(ig_roofline_measure(what, &options, &rates[i]));
+        p->roofs[what] = bench_spread_of(rates, ROOF_RUNS).max;
     }
     return IG_OK;
 }
@@ -150,14 +148,15 @@ static ig_status open_workload(planner *p) {
 static ig_status open_model(planner *p) {
     const plan_options *o = p->options;
     if (o->workload || o->sizes.width || o->sizes.layers)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--model: brings its own sizes, and is no workload");
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "--model: has its own sizes; leave out the options of workloads");
     p->rows = o->sizes.batch > 0 ? o->sizes.batch : 1;
     p->model_options = (model_options){.path = o->model,
                                        .device = o->device,
                                        .threads = o->threads,
                                        .ctx_len = o->sizes.length,
                                        .chunk = p->rows > 8 ? p->rows : 0};
-    IG_TRY(model_open(p->cli, &p->model_options, &p->model));
+    IG_TRY(loaded_model_open(p->cli, &p->model_options, &p->model));
     p->ctx = p->model.ctx;
     return model_session(&p->model, 0, 1);
 }
@@ -181,7 +180,7 @@ static ig_status make_plan(planner *p) {
     IG_TRY(take_profile(p));
     plan_view_add_times(&p->view, p->profile);
     add_seen(p);
-    return o->profile ? measure_ceilings(p) : IG_OK;
+    return o->profile ? measure_roofs(p) : IG_OK;
 }
 
 /* ---- Files ---- */
@@ -224,9 +223,9 @@ static void print_summary(const planner *p) {
     printf("%s%s%s\n\n", ig_term_style(color, IG_BOLD), p->title, ig_term_style(color, IG_PLAIN));
     printf("  %u steps in %u chains on %u levels, %llu barriers", v->n_steps, v->n_chains,
            v->n_levels, (unsigned long long)v->barriers);
-    printf("; %llu parts, %llu copies, %llu buffers\n", (unsigned long long)v->parts,
+    printf("; %llu regions, %llu copies, %llu buffers\n", (unsigned long long)v->regions,
            (unsigned long long)v->copies, (unsigned long long)v->buffers);
-    printf("  arena %s: %.2f times the most that lives at once (%s); without sharing %s\n",
+    printf("  arena %s: %.2f times the peak live size (%s); without reuse %s\n",
            ig_bytes_text(v->arena_bytes, a), fill_of(v), ig_bytes_text(v->live_bytes, b),
            ig_bytes_text(v->sum_bytes, c));
 }
@@ -242,28 +241,28 @@ static void print_steps(const plan_view *v) {
     }
 }
 
-/* How near a thread comes to a ceiling while it works at a step. */
-static double share(const planner *p, uint64_t amount, double ns, ig_ceiling what) {
-    return ns > 0 && p->ceilings[what] > 0 ? (double)amount / ns * 1e9 / p->ceilings[what] : 0;
+/* The share of a roof that one thread reaches during a step. */
+static double share(const planner *p, uint64_t amount, double ns, ig_roofline what) {
+    return ns > 0 && p->roofs[what] > 0 ? (double)amount / ns * 1e9 / p->roofs[what] : 0;
 }
 
-/* What bounds a step's arithmetic: products of bytes are four times as many a second as of floats.
- */
-static ig_ceiling arithmetic_of(const plan_step *s) {
-    return s->in_bytes ? IG_CEILING_DOT : IG_CEILING_FMA;
+/* The roof of a step's arithmetic: int8 dot products run at four times the rate of FP32 FMA. */
+static ig_roofline arithmetic_of(const plan_step *s) {
+    return s->in_bytes ? IG_ROOF_DOT_INT8 : IG_ROOF_FMA_F32;
 }
 
 static void print_profile(const planner *p) {
     const plan_view *v = &p->view;
     double sum = 0;
     for (uint32_t i = 0; i < v->n_steps; i++) sum += v->steps[i].ns;
-    printf("\n  %.1f us a step on the clock, watched; %.1f us in kernels, over %lld threads\n",
-           p->step_ns / 1e3, sum / 1e3, (long long)p->device.threads);
-    printf("  a thread reads %.1f GB/s and computes %.1f GFLOP/s at most, with weights in blocks "
-           "%.1f GOP/s of int8;\n  shares are of that (above 100 %% of the reading: it came from a "
-           "cache)\n",
-           p->ceilings[IG_CEILING_READ] / 1e9, p->ceilings[IG_CEILING_FMA] / 1e9,
-           p->ceilings[IG_CEILING_DOT] / 1e9);
+    printf(
+        "\n  %.1f us per step of wall time while profiled; %.1f us in kernels, over %lld threads\n",
+        p->step_ns / 1e3, sum / 1e3, (long long)p->device.threads);
+    printf("  roofline of one thread: %.1f GB/s read, %.1f GFLOP/s in F32, %.1f GOP/s in int8 "
+           "(quantized weights);\n  shares are of that (above 100 %% of the read bandwidth: served "
+           "by a CPU cache)\n",
+           p->roofs[IG_ROOF_READ] / 1e9, p->roofs[IG_ROOF_FMA_F32] / 1e9,
+           p->roofs[IG_ROOF_DOT_INT8] / 1e9);
     printf("\n  %5s %5s %5s  %-22s %-7s %-18s %6s %9s %6s %12s %13s %7s %6s %8s %7s\n", "step",
            "level", "chain", "op", "weight", "result", "calls", "us", "time", "bytes", "FLOP",
            "GB/s", "of most", "GFLOP/s", "of most");
@@ -277,7 +276,7 @@ static void print_profile(const planner *p) {
             i, s->level, s->chain, s->op, s->weight, s->result, s->calls, s->ns / 1e3,
             sum > 0 ? 100 * s->ns / sum : 0, ig_count_text(s->bytes, bytes),
             ig_count_text(s->flop, flop), (double)s->bytes / ns,
-            100 * share(p, s->bytes, s->ns, IG_CEILING_READ), (double)s->flop / ns,
+            100 * share(p, s->bytes, s->ns, IG_ROOF_READ), (double)s->flop / ns,
             100 * share(p, s->flop, s->ns, arithmetic_of(s)));
     }
 }
@@ -292,14 +291,14 @@ static json_t *profile_json(const planner *p) {
                                         "calls", ig_json_real(s->calls), "ns", ig_json_real(s->ns),
                                         "bytes", (json_int_t)s->bytes, "flop", (json_int_t)s->flop,
                                         "arithmetic", s->in_bytes ? "int8" : "f32", "share_of_read",
-                                        ig_json_real(share(p, s->bytes, s->ns, IG_CEILING_READ)),
+                                        ig_json_real(share(p, s->bytes, s->ns, IG_ROOF_READ)),
                                         "share_of_arithmetic",
                                         ig_json_real(share(p, s->flop, s->ns, arithmetic_of(s)))));
     }
     return json_pack("{s:o, s:o, s:o, s:o, s:o}", "step_ns", ig_json_real(p->step_ns),
-                     "read_bytes_per_s", ig_json_real(p->ceilings[IG_CEILING_READ]),
-                     "fma_flop_per_s", ig_json_real(p->ceilings[IG_CEILING_FMA]), "int8_op_per_s",
-                     ig_json_real(p->ceilings[IG_CEILING_DOT]), "steps", steps);
+                     "read_bytes_per_s", ig_json_real(p->roofs[IG_ROOF_READ]), "fma_flop_per_s",
+                     ig_json_real(p->roofs[IG_ROOF_FMA_F32]), "int8_op_per_s",
+                     ig_json_real(p->roofs[IG_ROOF_DOT_INT8]), "steps", steps);
 }
 
 static ig_status print_json(const planner *p) {
@@ -335,65 +334,62 @@ static ig_status run(ig_cli *cli, const void *options) {
     json_decref(p.profile);
     ig_workload_destroy(p.workload);
     if (!p.model.ctx) ig_ctx_destroy(p.ctx);
-    model_close(&p.model);
+    loaded_model_close(&p.model);
     return status;
 }
 
 static const ig_opt opts[] = {
-    {OPT_TEXT, 'w', "workload", offsetof(plan_options, workload),
-     .help = "what to train; char-mlp if not said", .value = "NAME"},
+    {OPT_TEXT, 'w', "workload", offsetof(plan_options, workload), .help = "the workload",
+     .default_help = "char-mlp", .value = "NAME", .flags = OPT_FIRST},
     {OPT_TEXT, 'm', "model", offsetof(plan_options, model),
-     .help = "a .gguf or .oam file to run instead", .value = "FILE", .flags = OPT_FILE},
-    {OPT_CHOICE, 0, "mode", offsetof(plan_options, mode),
-     .help = "when the step is recorded: the first, or the third", .value = "MODE",
-     .initial = "compiled", .choices = modes},
+     .help = "a .gguf or .oam file to run instead", .value = "FILE", .flags = OPT_FIRST | OPT_FILE},
+    {OPT_CHOICE, 0, "mode", offsetof(plan_options, mode), .help = "grad mode", .value = "MODE",
+     .initial = "compiled", .choices = modes, .flags = OPT_FIRST},
     {OPT_INT, 'b', "batch", offsetof(plan_options, sizes.batch),
-     .help = "samples of a step, or tokens that go through a model at once", .value = "N", .low = 1,
-     .high = 4096},
-    {OPT_INT, 0, "d-model", offsetof(plan_options, sizes.width), .help = "width of tinyllm or gpt",
-     .value = "N", .low = 1, .high = 65536},
+     .help = "samples per step; with -m: tokens per step", .value = "N", .low = 1, .high = 4096,
+     .flags = OPT_FIRST},
+    {OPT_INT, 0, "d-model", offsetof(plan_options, sizes.width),
+     .help = "hidden size of tinyllm or gpt", .value = "N", .low = 1, .high = 65536},
     {OPT_INT, 0, "layers", offsetof(plan_options, sizes.layers), .help = "layers of tinyllm or gpt",
      .value = "N", .low = 1, .high = 1000},
-    {OPT_INT, 'c', "ctx", offsetof(plan_options, sizes.length),
-     .help = "symbols of a sample of tinyllm or gpt, or a model's context", .value = "N", .low = 1,
-     .high = 1e6},
+    {OPT_INT, 'c', "ctx", offsetof(plan_options, sizes.length), .help = "context length",
+     .value = "N", .low = 1, .high = 1e6, .flags = OPT_FIRST},
     {OPT_FLAG, 0, "profile", offsetof(plan_options, profile),
-     .help = "time each step, and compare with what the machine can do"},
-    {OPT_TEXT, 0, "svg", offsetof(plan_options, svg), .help = "draw the plan into this file",
-     .value = "FILE", .flags = OPT_FILE | OPT_OUTPUT},
-    {OPT_TEXT, 0, "dot", offsetof(plan_options, dot), .help = "the same for graphviz",
-     .value = "FILE", .flags = OPT_FILE | OPT_OUTPUT},
+     .help = "time each step, with its share of the machine's roofline", .flags = OPT_FIRST},
+    {OPT_TEXT, 0, "svg", offsetof(plan_options, svg), .help = "draw the plan as SVG",
+     .value = "FILE", .flags = OPT_FIRST | OPT_FILE | OPT_OUTPUT},
+    {OPT_TEXT, 0, "dot", offsetof(plan_options, dot), .help = "draw the plan as Graphviz DOT",
+     .value = "FILE", .flags = OPT_FIRST | OPT_FILE | OPT_OUTPUT},
     {OPT_TEXT, 0, "trace", offsetof(plan_options, trace),
-     .help = "who computed what when, for chrome://tracing or ui.perfetto.dev", .value = "FILE",
-     .flags = OPT_FILE | OPT_OUTPUT},
+     .help = "write a Chrome trace of all threads (chrome://tracing, ui.perfetto.dev)",
+     .value = "FILE", .flags = OPT_FIRST | OPT_FILE | OPT_OUTPUT},
     {OPT_INT, 't', "threads", offsetof(plan_options, threads),
-     .help = "how many threads compute; 0: as many as there are processors", .value = "N",
-     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
-    {OPT_TEXT, 0, "device", offsetof(plan_options, device), .help = "where to compute",
-     .value = "NAME", .alias = "backend dev", .env = "INGOT_DEVICE"},
+     .help = "compute threads; 0: one per processor", .value = "N", .initial = "0",
+     .env = "INGOT_THREADS", .low = 0, .high = 1024, .flags = OPT_FIRST},
+    {OPT_TEXT, 0, "device", offsetof(plan_options, device), .help = "device to run on",
+     .value = "NAME", .alias = "backend dev", .env = "INGOT_DEVICE", .flags = OPT_FIRST},
     {0},
 };
 
 static const char *const examples[] = {
     "ingot plan --svg plan.svg",
-    "The plan of a training step of char-mlp, as a table and as a picture.",
+    "The plan of a char-mlp training step, as a table and as SVG.",
     "ingot plan --workload gpt --layers 2 --profile",
-    "Where the time of a transformer's step goes, beside the machine's ceilings.",
+    "Time per step of a transformer, compared with the machine's rooflines.",
     "ingot plan --workload tinyllm --trace trace.json",
-    "What each thread did when.",
+    "A timeline of all threads.",
     "ingot plan -m model.gguf --profile",
-    "Where the time goes when a model makes a token; with -b 64, when it reads a prompt.",
+    "Time per step of decoding one token; with -b 64, of prefill.",
     NULL,
 };
 
 const ig_command cmd_plan = {
     .name = "plan",
-    .summary = "show what a step became: levels, chains, barriers, memory",
-    .about = "Trains a workload for a few steps in Compiled mode, or puts a few tokens through a "
-             "model, and shows the plan that the steps are replayed from: its levels and chains, "
-             "where threads wait for each other, how "
-             "much memory it takes and how well that is shared, and each of its steps. The plan "
-             "can be drawn, timed and traced.",
+    .summary = "show the plan of a model or training step",
+    .about =
+        "Trains a workload for a few steps in Compiled mode, or runs a few tokens through a model, "
+        "and shows the plan that is replayed: its levels, chains and barriers, the arena and how "
+        "well it is reused, and each step. The plan can be drawn, profiled and traced.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(plan_options),

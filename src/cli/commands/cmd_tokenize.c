@@ -1,19 +1,20 @@
 /*
- * ingot tokenize - show the tokens of a text.
+ * ingot tokenize - shows the tokens of a text.
  *
- * A line for each token, with its id and what it stands for; with --ids the ids
- * alone, in one line, for other programs.
+ * Prints one line per token with its id and piece; --ids prints only the ids, on one line, for
+ * other programs.
  */
 #include <jansson.h>
 #include <string.h>
 
-#include "cli/app/cli.h"
+#include "base/alloc.h"
+#include "base/utf8.h"
 #include "cli/app/output.h"
 #include "cli/app/report_file.h"
-#include "model/gguf/gguf_vocab.h"
-#include "base/utf8.h"
+#include "cli/commands/loaded_model.h"
+#include "ingot/tokenizer.h"
 
-enum { TEXT_MOST = 256 << 20, READ_BYTES = 1 << 16 };
+enum { TEXT_MOST = 256 << 20 };
 
 typedef struct tokenize_options {
     const char *model, *pre, *prompt;
@@ -24,36 +25,21 @@ typedef struct tokenizing {
     ig_cli *cli;
     const tokenize_options *options;
     ig_tokenizer *tokenizer;
-    char *input; /* what came from stdin */
-    size_t n_input, room;
-    ig_ids ids;
+    model_text text;
+    ig_tokens ids;
 } tokenizing;
-
-static ig_status read_stdin(tokenizing *z) {
-    for (size_t got = 1; got > 0; z->n_input += got) {
-        if (z->n_input > TEXT_MOST)
-            return IG_FAIL(IG_ERR_ARGUMENT, "standard input: a text of more than %d MiB",
-                           TEXT_MOST >> 20);
-        if (!IG_GROW(&z->cli->allocator, z->input, &z->room, z->n_input + READ_BYTES))
-            return IG_FAIL(IG_ERR_MEMORY, "standard input: no memory for the text");
-        got = fread(z->input + z->n_input, 1, READ_BYTES, stdin);
-    }
-    return ferror(stdin) ? IG_FAIL(IG_ERR_IO, "standard input: cannot be read") : IG_OK;
-}
 
 static ig_status encode(tokenizing *z) {
     const tokenize_options *o = z->options;
-    if (!o->prompt) IG_TRY(read_stdin(z));
-    const char *text = o->prompt ? o->prompt : z->input;
-    const size_t n_bytes = o->prompt ? strlen(o->prompt) : z->n_input;
-    const unsigned flags = o->special ? IG_ENCODE_ADD_SPECIAL | IG_ENCODE_PARSE_SPECIAL : 0;
-    return ig_tokenizer_encode(z->tokenizer, text, n_bytes, flags, &z->ids);
+    IG_TRY(model_read_text(z->cli, o->prompt, o->prompt ? NULL : "-", TEXT_MOST, &z->text));
+    const unsigned flags = o->special ? IG_TOKENIZE_ADD_SPECIAL | IG_TOKENIZE_PARSE_SPECIAL : 0;
+    return ig_tokenize(z->tokenizer, z->text.bytes, z->text.n_bytes, flags, &z->ids);
 }
 
 /* ---- Results ---- */
 
-/* A piece as it can be shown: quoted, with escapes for what is no visible character. */
-static void print_piece(ig_tokenizer_data piece) {
+/* Prints a piece in quotes, with escapes for invisible characters. */
+static void print_piece(ig_string_view piece) {
     putchar('"');
     for (size_t at = 0, step; at < piece.n_bytes; at += step) {
         const unsigned char c = (unsigned char)piece.bytes[at];
@@ -86,8 +72,8 @@ static void print_ids(const tokenizing *z) {
     putchar('\n');
 }
 
-/* A piece as JSON has texts; bytes that are no UTF-8 as an array of numbers. */
-static json_t *piece_json(ig_tokenizer_data piece) {
+/* A piece as a JSON string; invalid UTF-8 as an array of bytes. */
+static json_t *piece_json(ig_string_view piece) {
     json_t *text = json_stringn(piece.bytes, piece.n_bytes);
     if (text) return text;
     json_t *bytes = json_array();
@@ -106,7 +92,7 @@ static ig_status print_json(const tokenizing *z) {
                          json_pack("{s:s, s:o, s:s, s:i, s:I, s:o, s:o}", "schema",
                                    "ingot.tokenize.v1", "model", ig_json_text(z->options->model),
                                    "tokenizer", ig_tokenizer_name(z->tokenizer), "vocabulary",
-                                   ig_tokenizer_vocabulary(z->tokenizer), "n_tokens",
+                                   ig_tokenizer_vocab_size(z->tokenizer), "n_tokens",
                                    (json_int_t)z->ids.count, "tokens", ids, "pieces", pieces));
 }
 
@@ -122,12 +108,13 @@ static ig_status print_result(const tokenizing *z) {
 static ig_status run(ig_cli *cli, const void *options) {
     tokenizing z = {.cli = cli, .options = options, .ids = {.allocator = &cli->allocator}};
     ig_run_model(cli, z.options->model);
-    ig_status status =
-        ig_vocab_open(&cli->allocator, z.options->model, z.options->pre, &z.tokenizer);
+    const ig_tokenizer_options how = {.pre_tokenizer = z.options->pre,
+                                      .allocator = &cli->allocator};
+    ig_status status = ig_tokenizer_open(z.options->model, &how, &z.tokenizer);
     if (status == IG_OK) status = encode(&z);
     if (status == IG_OK) status = print_result(&z);
-    ig_ids_deinit(&z.ids);
-    ig_free(&cli->allocator, z.input);
+    ig_tokens_deinit(&z.ids);
+    ig_free(&cli->allocator, z.text.bytes);
     ig_tokenizer_destroy(z.tokenizer);
     return status;
 }
@@ -136,24 +123,23 @@ static const ig_opt opts[] = {
     {OPT_TEXT, 'm', "model", offsetof(tokenize_options, model), .value = "FILE",
      .help = "the model, a .gguf or .oam file", .flags = OPT_REQUIRED | OPT_FILE},
     {OPT_TEXT, 'p', "prompt", offsetof(tokenize_options, prompt), .value = "TEXT",
-     .help = "the text; without it, standard input is read"},
+     .help = "the text (default: standard input)"},
     {OPT_FLAG, 0, "ids", offsetof(tokenize_options, ids),
-     .help = "print the ids alone, in one line"},
+     .help = "print only the ids, on one line"},
     {OPT_FLAG, 0, "special", offsetof(tokenize_options, special),
-     .help = "names of special tokens are these tokens, and BOS and EOS are added as the model "
-             "wants it"},
+     .help = "parse special tokens, and add BOS and EOS as the model specifies"},
     {OPT_TEXT, 0, "pre", offsetof(tokenize_options, pre), .value = "NAME",
-     .help = "split the text as this pre-tokenizer does, not as the one that the file names"},
+     .help = "pre-tokenizer to use instead of the file's"},
     {0},
 };
 
 static const char *const examples[] = {
     "ingot tokenize -m model.gguf -p 'Hello, world'",
-    "Each token with its id.",
+    "Each token and its id.",
     "ingot tokenize -m model.gguf --ids < letter.txt",
-    "The ids alone.",
+    "Only the ids.",
     "ingot tokenize -m model.gguf --json < letter.txt | jq .n_tokens",
-    "How many there are.",
+    "The number of tokens.",
     NULL,
 };
 
@@ -163,7 +149,7 @@ const ig_command cmd_tokenize = {
     .about = "Shows how a model's tokenizer cuts a text: every token's id and what it stands for. "
              "The weights are not read.\n\n"
              "Without --special the text is plain text: the names of special tokens in it mean "
-             "nothing, and no token is put before or behind it.",
+             "nothing, and BOS and EOS are not added.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(tokenize_options),

@@ -1,12 +1,11 @@
-/* ingot version - what this program is, and what it was made with. */
-#include "backend/device.h"
-#include "backend/isa_names.h"
+/* ingot version - the program's version and build. */
 #include "cli/app/cli.h"
 #include "cli/app/output.h"
 #include "cli/app/report_file.h"
+#include "ingot/device.h"
 #include "ingot/report.h"
 
-/* The build may say which commit it is of. */
+/* The build may define its commit. */
 #ifndef INGOT_COMMIT
 #    define INGOT_COMMIT ""
 #endif
@@ -19,7 +18,8 @@ static const char compiler[] = "gcc " __VERSION__;
 
 enum { ISA_BYTES = 32 };
 
-/* The set that the CPU backend settles on here; "" where it cannot, and why in the error. */
+/* The instruction set that the CPU backend chooses here; "" on failure, with the thread's error
+ * set. */
 static void isa_in_use(ig_cli *cli, char out[ISA_BYTES]) {
     ig_ctx_options options = ig_cli_ctx_options(cli);
     options.device = "cpu";
@@ -40,7 +40,7 @@ static void isa_in_use(ig_cli *cli, char out[ISA_BYTES]) {
 static json_t *sets_json(void) {
     json_t *list = json_array();
     const char *name;
-    for (int i = 0; (name = ig_instruction_set(i)) != NULL; i++)
+    for (size_t i = 0; (name = ig_isa_name(i)) != NULL; i++)
         json_array_append_new(list, json_string(name));
     return list;
 }
@@ -48,8 +48,8 @@ static json_t *sets_json(void) {
 static json_t *backends_json(void) {
     json_t *list = json_array();
     const char *name;
-    for (uint32_t i = 0; (name = ig_backend_built_in(i)) != NULL; i++)
-        json_array_append_new(list, json_string(name));
+    for (size_t i = 0; (name = ig_backend_name(i)) != NULL; i++)
+        if (*ig_backend_version(i)) json_array_append_new(list, json_string(name));
     return list;
 }
 
@@ -64,10 +64,11 @@ static ig_status print_json(const ig_cli *cli, const char *in_use) {
 static void print_lists(void) {
     const char *name;
     fputs("backends:", stdout);
-    for (uint32_t i = 0; (name = ig_backend_built_in(i)) != NULL; i++) printf(" %s", name);
+    for (size_t i = 0; (name = ig_backend_name(i)) != NULL; i++)
+        if (*ig_backend_version(i)) printf(" %s", name);
     putchar('\n');
     fputs("instruction sets:", stdout);
-    for (int i = 0; (name = ig_instruction_set(i)) != NULL; i++) printf(" %s", name);
+    for (size_t i = 0; (name = ig_isa_name(i)) != NULL; i++) printf(" %s", name);
     putchar('\n');
 }
 
@@ -93,9 +94,9 @@ static const ig_opt opts[] = {{0}};
 const ig_command cmd_version = {
     .name = "version",
     .summary = "show version, compiler and instruction sets",
-    .about = "Shows the version, the compiler, the backends that are built in, the instruction "
-             "sets that there are kernels for and that this machine has, and the one that is used. "
-             "INGOT_ISA forces another; 'ingot devices' has the devices, and what plugins add.",
+    .about = "Shows the version, the compiler, the built-in backends, the instruction sets with "
+             "kernels and those of this machine, and the one in use. INGOT_ISA forces another one. "
+             "'ingot devices' lists devices and plugins.",
     .opts = opts,
     .run = run,
 };

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cli/bench/cmd_bench.h"
 #include "cli/app/output.h"
 #include "cli/app/progress.h"
+#include "cli/bench/cmd_bench.h"
 
-enum { WARMUP = 10, NOTE_BYTES = 48 }; /* steps before the clock, where there are twice as many */
+enum { WARMUP = 10, NOTE_BYTES = 48 }; /* warmup steps, if there are twice as many */
 
 ig_status demo_context(ig_cli *cli, const demo_job *job, ig_ctx **out) {
     ig_ctx_options options = ig_cli_ctx_options(cli);
@@ -46,7 +46,7 @@ static ig_status train(ig_cli *cli, const demo_job *job, demo_mode *m) {
     m->timed_steps = job->steps - warmup;
     m->counters = ig_report_counters(m->ctx);
     m->memory = ig_report_memory(m->ctx);
-    if (meter.line_open) fputc('\n', stderr); /* stopped in the middle of a line */
+    if (meter.line_open) fputc('\n', stderr); /* end the progress line of an interrupted run */
     if (status == IG_ERR_CANCELLED)
         return IG_FAIL(status, "stopped at step %lld of %lld; nothing was saved", (long long)step,
                        (long long)job->steps);
@@ -67,7 +67,7 @@ static ig_status train_in_mode(ig_cli *cli, const demo_job *job, demo_mode *m) {
     return IG_OK;
 }
 
-/* By bits: a NaN is equal to itself then, and 0 is not -0. */
+/* Compares bits: NaN equals itself, and 0 differs from -0. */
 static uint64_t bits_of(double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -120,8 +120,8 @@ void demo_modes_print(const ig_cli *cli, const demo_job *job, const demo_mode mo
                (unsigned long long)m->counters.records, (unsigned long long)m->counters.replays,
                ig_count_text(m->counters.dispatches, dispatches), m->overhead_ns / 1e3);
     }
-    printf("\n  All %lld losses are bit-equal in the three modes. Overhead is that of a step with "
-           "kernels\n  that compute nothing.\n",
+    printf("\n  All %lld losses are bit-equal in the three modes. Overhead: the time per step with "
+           "empty kernels.\n",
            (long long)job->steps);
 }
 

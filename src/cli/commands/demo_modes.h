@@ -1,12 +1,12 @@
 /*
- * demo_modes.h - the same training in the three modes, side by side.
+ * demo_modes.h - the same training in the three modes.
  *
- * Dynamic runs every op when it is called; Compiled records the first step and
- * replays it; Auto is Dynamic for three steps, then Compiled.  The losses must be
- * the same, bit by bit, at every step: that is checked, not assumed.
+ * Dynamic runs every op when it is called; Compiled records the first step and replays it; Auto is
+ * Dynamic for three steps, then Compiled. The losses must agree bit for bit at every step, which is
+ * checked.
  */
-#ifndef IG_CLI_DEMO_MODES_H
-#define IG_CLI_DEMO_MODES_H
+#ifndef IG_CLI_COMMANDS_DEMO_MODES_H
+#define IG_CLI_COMMANDS_DEMO_MODES_H
 
 #include <jansson.h>
 
@@ -28,17 +28,16 @@ typedef struct demo_job {
 typedef struct demo_mode {
     ig_mode mode;
     ig_ctx *ctx;
-    ig_workload *workload; /* trained */
+    ig_workload *workload; /* after training */
     double *losses;        /* [steps] */
-    double seconds;        /* of all but the first steps, on the clock on the wall */
+    double seconds;        /* wall time after the warmup */
     int64_t timed_steps;
     ig_counters counters;
     ig_memory_stats memory;
-    double overhead_ns; /* of a step, with kernels that compute nothing */
+    double overhead_ns; /* per step, with kernels that compute nothing */
 } demo_mode;
 
-/* Trains in all modes and compares.  What was made is to be given back by _close, also when this
- * fails. */
+/* Trains in all modes and compares. Call demo_modes_close() also after an error. */
 IG_MUST_CHECK ig_status demo_modes_train(ig_cli *cli, const demo_job *job,
                                          demo_mode modes[DEMO_MODES]);
 void demo_modes_close(const ig_cli *cli, demo_mode modes[DEMO_MODES]);
@@ -47,7 +46,7 @@ double demo_samples_per_second(const demo_mode *mode);
 void demo_modes_print(const ig_cli *cli, const demo_job *job, const demo_mode modes[DEMO_MODES]);
 json_t *demo_modes_json(const demo_job *job, const demo_mode modes[DEMO_MODES]);
 
-/* A context for the job. */
+/* Creates a context for the job. */
 IG_MUST_CHECK ig_status demo_context(ig_cli *cli, const demo_job *job, ig_ctx **out);
 
 #endif

@@ -1,94 +1,94 @@
 /*
- * talk.h - what `ingot generate` and `ingot chat` share: a model that was loaded
- * to be talked with, how its words are drawn, and how they reach stdout.
+ * generation.h - what `ingot generate` and `ingot chat` share: a loaded model,
+ * its sampling options, and how generated text reaches stdout.
  */
-#ifndef IG_CLI_TALK_H
-#define IG_CLI_TALK_H
+#ifndef IG_CLI_COMMANDS_GENERATION_H
+#define IG_CLI_COMMANDS_GENERATION_H
 
 #include <jansson.h>
 
 #include "cli/commands/loaded_model.h"
-#include "model/chat.h"
+#include "ingot/chat.h"
 
-typedef struct talk_options {
+typedef struct generation_options {
     const char *prompt, *file, *prompt_cache;
     model_options model;
     ig_texts stop, biases;
-    const char *format, *template_file, *system; /* of a conversation */
-    int64_t max_tokens, seed, top_k, repeat_last, mirostat, n_logprobs;
-    int64_t guess_ngram, guess_most;
+    const char *format, *template_file, *system; /* for conversations */
+    int64_t max_tokens, seed, top_k, repeat_last_n, mirostat, n_logprobs;
+    int64_t draft_ngram, draft_max;
     double temperature, top_p, min_p, typical_p, mirostat_tau, mirostat_eta;
     double repeat_penalty, presence_penalty, frequency_penalty;
-    bool hide_prompt, ignore_end, profile;
-} talk_options;
+    bool hide_prompt, ignore_eos, profile;
+} generation_options;
 
-/* The options; those from TALK_SHARED on are chat's too. */
-enum { TALK_SHARED = 8 };
-extern const ig_opt talk_opts[];
+/* Index of the first option that chat shares. */
+enum { GENERATION_SHARED = 8 };
+extern const ig_opt generation_opts[];
 
-typedef struct talker {
+typedef struct generator {
     ig_cli *cli;
-    const talk_options *options;
-    opened_model model;
+    const generation_options *options;
+    loaded_model model;
     ig_logit_bias biases[IG_TEXTS_MAX];
-    uint64_t seed;    /* as said, or drawn */
-    bool to_terminal; /* what could steer it is not written */
-} talker;
+    uint64_t seed;    /* given, or random */
+    bool to_terminal; /* control characters are not written */
+} generator;
 
-/* Loads the model.  The talker must be closed in any case. */
-IG_MUST_CHECK ig_status talk_open(ig_cli *cli, const talk_options *options, talker *out);
-void talk_close(talker *talker); /* a zeroed one is fine */
+/* Loads the model.  Close the generator also after an error. */
+IG_MUST_CHECK ig_status generation_open(ig_cli *cli, const generation_options *options,
+                                        generator *out);
+void generation_close(generator *g); /* a zeroed one is fine */
 
-/* Generation as the options say: prompt and callbacks are the caller's to add. */
-ig_generate_options talk_generate_options(const talker *talker);
+/* Generation options from the command line; the caller adds prompt and callbacks. */
+ig_generate_options generation_generate_options(const generator *g);
 
-/* Lets generation go on from what the session and these tokens have in common, with the others as
- * its prompt.  The tokens are lent to `out`. */
-IG_MUST_CHECK ig_status talk_from_tokens(talker *talker, const int32_t *tokens, size_t count,
-                                         ig_generate_options *out);
+/* Reuses the prefix that the session and these tokens share, and sets the rest as the prompt. The
+ * tokens are borrowed by `out`. */
+IG_MUST_CHECK ig_status generation_from_tokens(generator *g, const int32_t *tokens, size_t count,
+                                               ig_generate_options *out);
 
-/* Whether `what`, of so many tokens, leaves room for another one in the context.  Where it does
- * not, the error says what to do: `next` ("/reset begins anew", or NULL), or what -c can give. */
-IG_MUST_CHECK ig_status talk_check_room(const talker *talker, const char *what, size_t count,
-                                        const char *next);
+/* Checks that after `count` tokens of `what` the context has room for one more. If not, the error
+ * gives the remedy: `next` ("/reset starts over", or NULL), or a value for -c. */
+IG_MUST_CHECK ig_status generation_check_room(const generator *g, const char *what, size_t count,
+                                              const char *next);
 
-/* How conversations are written: as the template of --chat-template-file does, or as --chat-format
- * says, or else as `initial` does.  "auto": by the template in the model's file, or, where that
- * cannot be rendered, in the format that it looks like, which is said.  {0} through `out`: not at
- * all, and text is continued as it is.  The caller deinits it. */
-IG_MUST_CHECK ig_status talk_find_style(const talker *talker, const char *initial,
-                                        ig_chat_style *out);
-bool talk_has_style(const ig_chat_style *style);
+/* Finds the chat template: the file of --chat-template-file, the one named by --chat-template, or
+ * `initial`. "auto" is the template of the model's file; if that cannot be rendered, the built-in
+ * one that it resembles, with a warning. NULL through `out`: none, the text is continued as is.
+ * The caller destroys it. */
+IG_MUST_CHECK ig_status generation_find_template(const generator *g, const char *initial,
+                                                 ig_chat_template **out);
 
-/* Writes model text to stdout, at once. */
-void talk_write(const talker *talker, const char *text, size_t bytes);
+/* Writes generated text to stdout and flushes. */
+void generation_write(const generator *g, const char *text, size_t bytes);
 
-/* What the run report shall know of it. */
-void talk_report(const talker *talker, const ig_generated *made);
+/* Adds the times of a generation to the run report. */
+void generation_report(const generator *g, const ig_generated *made);
 
-/* How many tokens went through the model in a second, without the time for plans and packing.  The
- * first token that is made comes out of the prompt, so it is none of those that were decoded. */
-typedef struct talk_rates {
-    double read, made; /* 0: there were none */
-} talk_rates;
-talk_rates talk_rates_of(const ig_generated *made);
-void talk_add_rates(json_t *root, const ig_generated *made); /* null where there were none */
+/* Tokens per second, without the time for plans and packing.  The first generated token comes out
+ * of the prefill, so decode does not count it. */
+typedef struct generation_rates {
+    double prefill, decode; /* 0: no tokens */
+} generation_rates;
+generation_rates generation_rates_of(const ig_generated *made);
+void generation_add_rates(json_t *root, const ig_generated *made); /* null without tokens */
 
-/* With -v, a line on stderr: what was read and made, how fast, and how often it was guessed right.
- */
-void talk_say(const talker *talker, const ig_generated *made);
+/* With -v, a line on stderr: tokens of the prompt and generated tokens, both with tok/s, and how
+ * many draft tokens were accepted. */
+void generation_say(const generator *g, const ig_generated *made);
 
-/* {"ngram", "draft", "guessed", "accepted", "rate"}: how often --spec-ngram guessed right */
-json_t *talk_guesses_json(const talker *talker, const ig_generated *made);
+/* {"ngram", "draft_max", "drafted", "accepted", "acceptance_rate"} */
+json_t *speculation_json(const generator *g, const ig_generated *made);
 
 /* "length", "stop" or "cancelled" */
-const char *talk_finish_name(ig_finish finish);
+const char *generation_finish_name(ig_finish finish);
 
-/* Model text that is kept: {0} is empty. */
-typedef struct talk_text {
+/* Collected generated text; {0} is empty. */
+typedef struct generation_text {
     char *bytes;
     size_t used, room;
-} talk_text;
-bool talk_keep(const talker *talker, talk_text *text, const char *bytes, size_t n_bytes);
+} generation_text;
+bool generation_keep(const generator *g, generation_text *text, const char *bytes, size_t n_bytes);
 
 #endif

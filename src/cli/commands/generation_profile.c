@@ -4,53 +4,51 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cli/bench/cmd_bench.h"
 #include "cli/app/output.h"
 #include "cli/app/progress.h"
+#include "cli/bench/cmd_bench.h"
 #include "ingot/report.h"
-#include "model/model_cost.h"
 
-enum { EVENTS = 1 << 10 }; /* single ones are not looked at */
+enum { EVENTS = 1 << 10 }; /* only the sums by kind are used */
 
-static const char *const phase_keys[TALK_PHASES] = {"prompt", "tokens"};
-static const char *const phase_titles[TALK_PHASES] = {"the prompt", "the tokens made"};
+static const char *const phase_keys[N_PHASES] = {"prompt", "tokens"};
+static const char *const phase_titles[N_PHASES] = {"the prompt", "the generated tokens"};
 
 /* ---- taking ---- */
 
-static ig_status begin_phase(talk_profile *p, talk_phase phase) {
+static ig_status begin_phase(generation_profile *p, generation_phase phase) {
     p->phase = phase;
     p->first = ig_session_length(p->model->session, 0);
     p->began = ig_clock_seconds();
     return ig_profile_begin(p->model->ctx, EVENTS);
 }
 
-/* Positions that rows [first, end) see: of a prompt each chunk sees its pages once, of tokens made
- * each sees all before it. */
-static double seen(const talk_profile *p, int64_t first, int64_t end) {
-    const int64_t step = p->phase == TALK_MAKING ? 1 : ig_session_chunk(p->model->session);
+/* KV positions read for rows [first, end): prefill reads them once per ubatch, decode once per
+ * token. */
+static double seen(const generation_profile *p, int64_t first, int64_t end) {
+    const int64_t step = p->phase == PHASE_DECODE ? 1 : ig_session_ubatch(p->model->session);
     double sum = 0;
     for (int64_t at = first; at < end; at += step)
         sum += (double)(at + step < end ? at + step : end);
     return sum;
 }
 
-/* What rows [first, end) compute with the positions before them; the last layer has logits of the
- * last row of a prompt alone. */
-static double seen_flop(const talk_profile *p, const ig_token_cost *cost, int64_t first,
+/* Attention FLOP of rows [first, end); in prefill, the last layer computes only the last row. */
+static double seen_flop(const generation_profile *p, const ig_token_cost *cost, int64_t first,
                         int64_t end) {
     const double pairs = ig_seen_by_rows(first, end);
-    const double last = p->phase == TALK_MAKING ? pairs : end > first ? (double)end : 0;
-    return 2 * (pairs * (double)cost->seen_products + last * (double)cost->last_seen_products);
+    const double last = p->phase == PHASE_DECODE ? pairs : end > first ? (double)end : 0;
+    return 2 * (pairs * (double)cost->attention_macs + last * (double)cost->last_attention_macs);
 }
 
-static ig_status end_phase(talk_profile *p) {
+static ig_status end_phase(generation_profile *p) {
     json_t *profile;
     const ig_token_cost cost = ig_session_cost(p->model->session);
     const int64_t length = ig_session_length(p->model->session, 0);
     ig_profile_end(p->model->ctx);
     p->of[p->phase].seconds = ig_clock_seconds() - p->began;
     p->of[p->phase].tokens = length - p->first;
-    p->of[p->phase].cache_bytes = seen(p, p->first, length) * (double)cost.cache_bytes;
+    p->of[p->phase].cache_bytes = seen(p, p->first, length) * (double)cost.kv_bytes;
     p->of[p->phase].cache_flop = seen_flop(p, &cost, p->first, length);
     IG_TRY(ig_json_profile(p->model->ctx, &profile));
     p->of[p->phase].kinds = json_incref(json_object_get(profile, "kinds"));
@@ -58,10 +56,10 @@ static ig_status end_phase(talk_profile *p) {
     return IG_OK;
 }
 
-/* The plans of both phases: of the prompt, whose logits are wanted, and of one token. */
-static ig_status make_plans(const opened_model *model, const int32_t *tokens, size_t count) {
+/* Makes the plans of both phases: the prompt with logits, and one token. */
+static ig_status make_plans(const loaded_model *model, const int32_t *tokens, size_t count) {
     const int64_t length = ig_session_length(model->session, 0);
-    const size_t vocabulary = (size_t)ig_adapter_vocabulary(model->adapter);
+    const size_t vocabulary = (size_t)ig_adapter_vocab_size(model->adapter);
     const bool room = length + (int64_t)count < ig_session_ctx_len(model->session);
     float *logits = ig_alloc(&model->cli->allocator, vocabulary, sizeof *logits);
     if (!logits) return IG_FAIL(IG_ERR_MEMORY, "profile: %zu logits", vocabulary);
@@ -72,30 +70,30 @@ static ig_status make_plans(const opened_model *model, const int32_t *tokens, si
     return ig_session_truncate(model->session, 0, length);
 }
 
-ig_status talk_profile_begin(talk_profile *p, opened_model *model, const int32_t *tokens,
-                             size_t count) {
+ig_status generation_profile_begin(generation_profile *p, loaded_model *model,
+                                   const int32_t *tokens, size_t count) {
     bench_device device;
     if (count > 0) IG_TRY(make_plans(model, tokens, count));
     IG_TRY(bench_device_of(model->ctx, &device));
-    *p = (talk_profile){.model = model, .threads = device.threads > 0 ? device.threads : 1};
-    return begin_phase(p, TALK_READING);
+    *p = (generation_profile){.model = model, .threads = device.threads > 0 ? device.threads : 1};
+    return begin_phase(p, PHASE_PREFILL);
 }
 
-ig_status talk_profile_turn(talk_profile *p) {
+ig_status generation_profile_turn(generation_profile *p) {
     IG_TRY(end_phase(p));
-    return begin_phase(p, TALK_MAKING);
+    return begin_phase(p, PHASE_DECODE);
 }
 
-ig_status talk_profile_end(talk_profile *p) { return end_phase(p); }
+ig_status generation_profile_end(generation_profile *p) { return end_phase(p); }
 
-void talk_profile_deinit(talk_profile *p) {
-    for (int i = 0; i < TALK_PHASES; i++) json_decref(p->of[i].kinds);
-    *p = (talk_profile){0};
+void generation_profile_deinit(generation_profile *p) {
+    for (int i = 0; i < N_PHASES; i++) json_decref(p->of[i].kinds);
+    *p = (generation_profile){0};
 }
 
-/* ---- telling ---- */
+/* ---- printing ---- */
 
-/* A kind of step, with its times as on the clock on the wall. */
+/* A kind of step with its wall time. */
 typedef struct kind {
     const char *name;
     double ms, share, bytes, flop;
@@ -105,7 +103,7 @@ static double number(const json_t *object, const char *key) {
     return json_number_value(json_object_get(object, key));
 }
 
-static kind kind_of(const talk_profile *p, int phase, const json_t *from) {
+static kind kind_of(const generation_profile *p, int phase, const json_t *from) {
     const double seconds = p->of[phase].seconds;
     kind k = {.name = json_string_value(json_object_get(from, "name")),
               .ms = number(from, "ns") / 1e6 / (double)p->threads,
@@ -119,8 +117,8 @@ static kind kind_of(const talk_profile *p, int phase, const json_t *from) {
     return k;
 }
 
-/* What is no kernel: waiting for others, drawing tokens, writing. */
-static double rest_ms(const talk_profile *p, int phase) {
+/* Time outside kernels: waiting for other threads, sampling, output. */
+static double rest_ms(const generation_profile *p, int phase) {
     double ms = p->of[phase].seconds * 1e3;
     const json_t *from;
     size_t i;
@@ -133,7 +131,7 @@ static int by_time(const void *a, const void *b) {
     return (x->ms < y->ms) - (x->ms > y->ms);
 }
 
-static void print_phase(FILE *to, const talk_profile *p, int phase) {
+static void print_phase(FILE *to, const generation_profile *p, int phase) {
     enum { MOST = 64 };
     kind kinds[MOST];
     size_t count = 0, i;
@@ -150,16 +148,16 @@ static void print_phase(FILE *to, const talk_profile *p, int phase) {
                 100 * kinds[i].share, kinds[i].ms, kinds[i].bytes / 1e6,
                 kinds[i].ms > 0 ? kinds[i].bytes / kinds[i].ms / 1e6 : 0,
                 kinds[i].ms > 0 ? kinds[i].flop / kinds[i].ms / 1e6 : 0);
-    fprintf(to, "  %-40s %5.1f %% %10.2f\n", "waiting, and all that is no kernel",
+    fprintf(to, "  %-40s %5.1f %% %10.2f\n", "waiting, and everything outside of kernels",
             ms > 0 ? 100 * rest / ms : 0, rest);
 }
 
-void talk_profile_print(FILE *to, const talk_profile *p) {
-    for (int phase = 0; phase < TALK_PHASES; phase++)
+void generation_profile_print(FILE *to, const generation_profile *p) {
+    for (int phase = 0; phase < N_PHASES; phase++)
         if (p->of[phase].kinds) print_phase(to, p, phase);
 }
 
-static json_t *phase_json(const talk_profile *p, int phase) {
+static json_t *phase_json(const generation_profile *p, int phase) {
     json_t *list = json_array();
     const json_t *from;
     size_t i;
@@ -178,9 +176,9 @@ static json_t *phase_json(const talk_profile *p, int phase) {
                      ig_json_real(rest_ms(p, phase)));
 }
 
-json_t *talk_profile_json(const talk_profile *p) {
+json_t *generation_profile_json(const generation_profile *p) {
     json_t *root = json_object();
-    for (int phase = 0; phase < TALK_PHASES; phase++)
+    for (int phase = 0; phase < N_PHASES; phase++)
         if (p->of[phase].kinds) json_object_set_new(root, phase_keys[phase], phase_json(p, phase));
     return root;
 }

@@ -1,41 +1,42 @@
 /*
- * talk_profile.h - where the time of a generation goes: kinds of steps, of the prompt
- * that was read and of the tokens that were made, each with its share, bytes and rates.
+ * generation_profile.h - profile of a generation: the kinds of steps in prefill and decode, each
+ * with its share of time, bytes and rates.
  */
-#ifndef IG_CLI_TALK_PROFILE_H
-#define IG_CLI_TALK_PROFILE_H
+#ifndef IG_CLI_COMMANDS_GENERATION_PROFILE_H
+#define IG_CLI_COMMANDS_GENERATION_PROFILE_H
 
 #include <jansson.h>
 
 #include "cli/commands/loaded_model.h"
 
-typedef enum talk_phase { TALK_READING, TALK_MAKING, TALK_PHASES } talk_phase;
+typedef enum generation_phase { PHASE_PREFILL, PHASE_DECODE, N_PHASES } generation_phase;
 
-typedef struct talk_profile {
-    opened_model *model; /* NULL: nobody asked */
-    talk_phase phase;
+typedef struct generation_profile {
+    loaded_model *model; /* NULL: no profile */
+    generation_phase phase;
     double began;
-    int64_t first; /* tokens of the sequence when the phase began */
+    int64_t first; /* sequence length at the start of the phase */
     struct {
-        json_t *kinds; /* as the profile has them; NULL: the phase did not come */
+        json_t *kinds; /* from the profile; NULL: the phase did not run */
         double seconds;
         int64_t tokens;
-        double cache_bytes; /* of keys and values that were seen, */
-        double cache_flop;  /* and what was computed with them */
-    } of[TALK_PHASES];
+        double cache_bytes; /* bytes of the KV cache that were read, */
+        double cache_flop;  /* and the attention FLOP on them */
+    } of[N_PHASES];
     int64_t threads;
-} talk_profile;
+} generation_profile;
 
-/* Begins with the reading; `model` has its session.  These tokens are read once before, and
- * forgotten again: the first time goes into making plans. */
-IG_MUST_CHECK ig_status talk_profile_begin(talk_profile *p, opened_model *model,
-                                           const int32_t *tokens, size_t count);
-/* The first token comes: what follows is the making. */
-IG_MUST_CHECK ig_status talk_profile_turn(talk_profile *p);
-IG_MUST_CHECK ig_status talk_profile_end(talk_profile *p);
-void talk_profile_deinit(talk_profile *p); /* a zeroed one is fine */
+/* Starts profiling prefill; `model` has its session. Runs these tokens once before and discards
+ * them, so that plans are made. */
+IG_MUST_CHECK ig_status generation_profile_begin(generation_profile *p, loaded_model *model,
+                                                 const int32_t *tokens, size_t count);
+/* Switches to decode, at the first token. */
+IG_MUST_CHECK ig_status generation_profile_turn(generation_profile *p);
+IG_MUST_CHECK ig_status generation_profile_end(generation_profile *p);
+void generation_profile_deinit(generation_profile *p); /* a zeroed one is fine */
 
-void talk_profile_print(FILE *to, const talk_profile *p);
-json_t *talk_profile_json(const talk_profile *p); /* {"prompt": {...}, "tokens": {...}} */
+void generation_profile_print(FILE *to, const generation_profile *p);
+json_t *
+generation_profile_json(const generation_profile *p); /* {"prompt": {...}, "tokens": {...}} */
 
 #endif

@@ -1,13 +1,14 @@
-/* ingot inspect of a GGUF model: its keys, what its weights are made of, the memory it takes. */
+/* ingot inspect of a GGUF model: its keys, the dtypes of its weights, its memory. */
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/quant_blocks.h"
-#include "cli/commands/cmd_inspect.h"
 #include "cli/app/output.h"
 #include "cli/app/report_file.h"
-#include "format/gguf/gguf.h"
-#include "model/session/session.h"
+#include "cli/commands/cmd_inspect.h"
+#include "ingot/gguf.h"
+#include "ingot/session.h"
 
 enum { VALUE_BYTES = 200, KEY_BYTES = 160, SHOWN_ELEMENTS = 8, FULL_ELEMENTS = 16 };
 
@@ -16,8 +17,8 @@ enum { VALUE_BYTES = 200, KEY_BYTES = 160, SHOWN_ELEMENTS = 8, FULL_ELEMENTS = 1
 typedef struct shape_of_model {
     char arch[64];
     int64_t context, layers, embedding, heads, feed_forward, tokens, experts;
-    int64_t kv_values; /* of one position, in all layers: keys and values */
-    bool causal;       /* else there is no cache */
+    int64_t kv_values; /* KV cache elements per position, over all layers */
+    bool causal;       /* false: no KV cache */
 } shape_of_model;
 
 static int64_t arch_int(const ig_gguf *gguf, const shape_of_model *m, const char *name,
@@ -28,7 +29,7 @@ static int64_t arch_int(const ig_gguf *gguf, const shape_of_model *m, const char
     return ig_gguf_int(gguf, key, &x) && x >= 0 && x <= INT32_MAX ? x : absent;
 }
 
-/* Heads with keys and values of all layers together: one number for all, or one for each. */
+/* The sum of KV heads over all layers: the key holds one number for all, or one per layer. */
 static int64_t kv_heads(const ig_gguf *gguf, const shape_of_model *m) {
     char key[KEY_BYTES];
     snprintf(key, sizeof key, "%s.attention.head_count_kv", m->arch);
@@ -45,9 +46,9 @@ static int64_t kv_heads(const ig_gguf *gguf, const shape_of_model *m) {
 
 static shape_of_model shape_of(const ig_gguf *gguf) {
     shape_of_model m = {.causal = true};
-    ig_gguf_text arch;
+    ig_string_view arch;
     char key[KEY_BYTES];
-    if (ig_gguf_text_of(gguf, "general.architecture", &arch) && arch.n_bytes < sizeof m.arch)
+    if (ig_gguf_string(gguf, "general.architecture", &arch) && arch.n_bytes < sizeof m.arch)
         memcpy(m.arch, arch.bytes, (size_t)arch.n_bytes);
     m.context = arch_int(gguf, &m, "context_length", 0);
     m.layers = arch_int(gguf, &m, "block_count", 0);
@@ -86,11 +87,11 @@ static totals add_up(const ig_gguf *gguf) {
     return t;
 }
 
-/* What running it takes, if nothing else is asked for: the weights as they are, a cache in F16, and
- * for a chunk of tokens the widest of what is computed, in F32, with the logits of one. */
+/* Estimated memory with default options: the weights as stored, an F16 KV cache, and for one
+ * ubatch the widest activations in F32 plus one row of logits. */
 typedef struct memory {
-    int64_t positions;         /* of the cache, */
-    uint64_t cache, cache_all; /* and what those of the whole context would take */
+    int64_t positions; /* of the KV cache: the context length */
+    uint64_t cache;
     uint64_t weights, activations;
 } memory;
 
@@ -103,25 +104,18 @@ static uint64_t cache_bytes(const shape_of_model *m, int64_t positions) {
 static memory estimate(const shape_of_model *m, const totals *t) {
     memory e = {.weights = t->bytes};
     if (m->causal) {
-        e.positions = m->context < IG_SESSION_CTX_DEFAULT ? m->context : IG_SESSION_CTX_DEFAULT;
+        e.positions = m->context;
         e.cache = cache_bytes(m, e.positions);
-        e.cache_all = cache_bytes(m, m->context);
     }
     const uint64_t widest = (uint64_t)(4 * m->embedding + 2 * m->feed_forward);
-    e.activations = 4 * (IG_SESSION_CHUNK_DEFAULT * widest + (uint64_t)m->tokens);
+    e.activations = 4 * (IG_SESSION_UBATCH_DEFAULT * widest + (uint64_t)m->tokens);
     return e;
 }
 
 /* ---- Values as text and as JSON ---- */
 
-static const char *type_name(ig_gguf_type type) {
-    static const char *const names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
-                                        "bool", "string", "array", "u64", "i64", "f64"};
-    return names[type];
-}
-
-/* A text of the file as a C string that a terminal can bear; cut where it does not fit. */
-static const char *safe(ig_gguf_text text, char *out, size_t out_bytes) {
+/* A string of the file, safe for terminals; truncates. */
+static const char *safe(ig_string_view text, char *out, size_t out_bytes) {
     char raw[VALUE_BYTES];
     size_t n = text.n_bytes < sizeof raw - 1 ? (size_t)text.n_bytes : sizeof raw - 1;
     for (size_t i = 0; i < n; i++) raw[i] = text.bytes[i] ? text.bytes[i] : '?';
@@ -131,7 +125,7 @@ static const char *safe(ig_gguf_text text, char *out, size_t out_bytes) {
 
 static bool is_real(ig_gguf_type type) { return type == IG_GGUF_F32 || type == IG_GGUF_F64; }
 
-/* Element i of a value; returns how many bytes of `out` it took. */
+/* Formats element i of a value; returns the bytes written to `out`. */
 static size_t element_text(const ig_gguf_value *v, uint64_t i, char *out, size_t out_bytes) {
     const ig_gguf_type type = v->type == IG_GGUF_ARRAY ? v->elements : v->type;
     char text[VALUE_BYTES];
@@ -148,13 +142,13 @@ static size_t element_text(const ig_gguf_value *v, uint64_t i, char *out, size_t
     return n < 0 ? 0 : (size_t)n < out_bytes ? (size_t)n : out_bytes - 1;
 }
 
-/* "3, -2, 1", or the first few of many. */
+/* "3, -2, 1", or the first elements of many. */
 static void value_text(const ig_gguf_value *v, char out[VALUE_BYTES]) {
     size_t at = 0;
     *out = 0;
     if (v->type == IG_GGUF_ARRAY)
         at += (size_t)snprintf(out, VALUE_BYTES, "%" PRIu64 " of %s: ", v->count,
-                               type_name(v->elements));
+                               ig_gguf_type_name(v->elements));
     for (uint64_t i = 0; i < v->count && i < SHOWN_ELEMENTS && at + 1 < VALUE_BYTES; i++) {
         if (i > 0) at += (size_t)snprintf(out + at, VALUE_BYTES - at, ", ");
         if (at < VALUE_BYTES) at += element_text(v, i, out + at, VALUE_BYTES - at);
@@ -162,8 +156,8 @@ static void value_text(const ig_gguf_value *v, char out[VALUE_BYTES]) {
     if (v->count > SHOWN_ELEMENTS && at + 6 < VALUE_BYTES) snprintf(out + at, 6, ", ...");
 }
 
-/* Of any length, made harmless. */
-static json_t *text_json(ig_gguf_text text) {
+/* A string of any length, sanitized. */
+static json_t *text_json(ig_string_view text) {
     char *raw = ig_alloc(&ig_heap, (size_t)text.n_bytes + 1, 1);
     char *out = ig_alloc(&ig_heap, (size_t)text.n_bytes + 1, 1);
     json_t *json = NULL;
@@ -184,11 +178,11 @@ static json_t *element_json(const ig_gguf_value *v, uint64_t i) {
     return json_integer(ig_gguf_int_at(v, i));
 }
 
-/* Long arrays, vocabularies most often, are only counted. */
+/* Long arrays, mostly vocabularies, are only counted. */
 static json_t *value_json(const ig_gguf_value *v) {
     if (v->type != IG_GGUF_ARRAY) return element_json(v, 0);
     if (v->count > FULL_ELEMENTS)
-        return json_pack("{s:s, s:I}", "array_of", type_name(v->elements), "count",
+        return json_pack("{s:s, s:I}", "array_of", ig_gguf_type_name(v->elements), "count",
                          (json_int_t)v->count);
     json_t *list = json_array();
     for (uint64_t i = 0; i < v->count; i++) json_array_append_new(list, element_json(v, i));
@@ -226,16 +220,14 @@ static void print_types(const totals *t) {
     putchar('\n');
 }
 
-static void print_memory(const shape_of_model *m, const memory *e) {
+static void print_memory(const memory *e) {
     char all[IG_UNIT_TEXT_BYTES], weights[IG_UNIT_TEXT_BYTES], cache[IG_UNIT_TEXT_BYTES],
         rest[IG_UNIT_TEXT_BYTES];
     printf("  memory      about %s: weights %s, cache %s (%" PRId64 " positions in f16",
            ig_bytes_text(e->weights + e->cache + e->activations, all),
            ig_bytes_text(e->weights, weights), ig_bytes_text(e->cache, cache), e->positions);
-    if (e->cache_all > e->cache)
-        printf("; all %" PRId64 " take %s", m->context, ig_bytes_text(e->cache_all, cache));
     printf("), activations %s (%d tokens at a time)\n", ig_bytes_text(e->activations, rest),
-           (int)IG_SESSION_CHUNK_DEFAULT);
+           (int)IG_SESSION_UBATCH_DEFAULT);
 }
 
 static const inspect_column columns[] = {{"name", -1},    {"type", -1}, {"shape", -1},
@@ -263,12 +255,12 @@ static ig_status print_summary(const ig_cli *cli, const inspect_options *o, cons
     if (ig_gguf_n_parts(gguf) > 1) printf(" in %zu parts", ig_gguf_n_parts(gguf));
     printf("\n\n  parameters  %s in %zu tensors, %s", ig_count_text(t.elements, count),
            ig_gguf_n_tensors(gguf), ig_bytes_text(t.bytes, size));
-    if (t.elements > 0) printf(" (%.2f bits each)", 8 * (double)t.bytes / (double)t.elements);
+    if (t.elements > 0) printf(" (%.2f bits per weight)", 8 * (double)t.bytes / (double)t.elements);
     putchar('\n');
     if (ig_gguf_n_tensors(gguf) > 0) print_types(&t);
     printf("  tokens      %s\n", ig_count_text((uint64_t)m.tokens, count));
     if (m.context > 0) printf("  context     %s\n", ig_count_text((uint64_t)m.context, count));
-    if (ig_gguf_n_tensors(gguf) > 0) print_memory(&m, &e);
+    if (ig_gguf_n_tensors(gguf) > 0) print_memory(&e);
     print_keys(cli, gguf);
     if (o->tensors) {
         const inspect_table table = {columns, sizeof columns / sizeof *columns,
@@ -325,7 +317,7 @@ static ig_status print_json(const ig_cli *cli, const inspect_options *o, const i
         "weight_bytes", (json_int_t)t.bytes, "types", types_json(&t), "tokens",
         (json_int_t)m.tokens, "context", (json_int_t)m.context, "memory_estimate", "weights",
         (json_int_t)e.weights, "cache_f16", (json_int_t)e.cache, "cache_positions",
-        (json_int_t)e.positions, "cache_f16_whole", (json_int_t)e.cache_all, "activations",
+        (json_int_t)e.positions, "cache_f16_whole", (json_int_t)e.cache, "activations",
         (json_int_t)e.activations, "keys", keys_json(gguf));
     if (root && o->tensors) {
         json_t *list = json_array();
@@ -341,7 +333,7 @@ ig_status inspect_gguf(ig_cli *cli, const inspect_options *o) {
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: is a GGUF file, which has no checksums to verify",
                        o->path);
     ig_gguf *gguf = NULL;
-    IG_TRY(ig_gguf_open_file(&cli->allocator, o->path, &gguf));
+    IG_TRY(ig_gguf_open(o->path, &(ig_gguf_options){.allocator = &cli->allocator}, &gguf));
     const ig_status status = cli->json ? print_json(cli, o, gguf) : print_summary(cli, o, gguf);
     ig_gguf_close(gguf);
     return status;

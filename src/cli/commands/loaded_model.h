@@ -1,9 +1,8 @@
 /*
- * opened.h - a model that a command works with: the options that say which and
- * how, and the context, adapter and session that come of them.
+ * loaded_model.h - loads the model of a command: its options, context, adapter and session.
  */
-#ifndef IG_CLI_OPENED_H
-#define IG_CLI_OPENED_H
+#ifndef IG_CLI_COMMANDS_LOADED_MODEL_H
+#define IG_CLI_COMMANDS_LOADED_MODEL_H
 
 #include <limits.h>
 
@@ -11,7 +10,8 @@
 #include "ingot/session.h"
 
 typedef struct model_options {
-    const char *path, *device, *gpu_layers, *cache, *cache_k, *cache_v, *pre;
+    const char *path, *plugin, *arch, *device, *gpu_layers, *cache, *cache_k, *cache_v, *pre;
+    ig_opt_source device_source;
     int64_t threads, threads_batch, ctx_len, chunk, batch;
     bool no_mmap, mlock, no_pack;
 } model_options;
@@ -21,55 +21,58 @@ typedef struct model_options {
 extern const ig_opt model_opts[];
 extern const char *const model_caches[];
 
-typedef struct opened_model {
+typedef struct loaded_model {
     ig_cli *cli;
     const model_options *options;
-    char path[PATH_MAX]; /* as the options have it, or of the model that comes with the program */
+    char path[PATH_MAX]; /* from the options, or of the bundled model */
+    ig_file_kind kind;
     ig_ctx *ctx;
     ig_adapter *adapter;
-    ig_session *session; /* made when it is asked for */
+    ig_session *session; /* created on demand */
     double load_ms;
-} opened_model;
+} loaded_model;
 
-/* How many threads compute, prompts and tokens alike: --threads, or --threads-batch where that has
- * no number. */
+/* Number of threads, for prefill and decode alike: --threads, or --threads-batch if that is unset.
+ */
 int model_threads(const model_options *options);
 
-/* Loads the model; it must be closed in any case. */
-IG_MUST_CHECK ig_status model_open(ig_cli *cli, const model_options *options, opened_model *out);
-/* The session as the options say, of at least `ctx_len` tokens unless they say otherwise (0: any),
- * with so many sequences. */
-IG_MUST_CHECK ig_status model_session(opened_model *model, int64_t ctx_len, int64_t sequences);
-/* One that hands out hidden states, of one sequence. */
-IG_MUST_CHECK ig_status model_hidden_session(opened_model *model);
-void model_close(opened_model *model); /* a zeroed one is fine */
+/* Loads the model; close it also after an error. */
+IG_MUST_CHECK ig_status loaded_model_open(ig_cli *cli, const model_options *options,
+                                          loaded_model *out);
+/* Creates the session from the options, with `sequences` sequences of at least `ctx_len` tokens
+ * unless the options set a length (0: no minimum). */
+IG_MUST_CHECK ig_status model_session(loaded_model *model, int64_t ctx_len, int64_t sequences);
+/* Creates a session of one sequence that returns hidden states. */
+IG_MUST_CHECK ig_status model_hidden_session(loaded_model *model);
+void loaded_model_close(loaded_model *model); /* a zeroed one is fine */
 
-/* A prompt: of --prompt, or of a file or pipe (- is standard input), of which one must be given.
- * `bytes` are freed with the allocator of the program. */
+/* Reads the prompt from --prompt, or from a file or pipe (- is standard input); exactly one must
+ * be given. More than `most` bytes from a pipe are an error. Free `bytes` with the program's
+ * allocator, also after an error. */
+enum { MODEL_TEXT_MOST = 1 << 30 };
 typedef struct model_text {
     char *bytes;
     size_t n_bytes;
 } model_text;
 IG_MUST_CHECK ig_status model_read_text(ig_cli *cli, const char *prompt, const char *file,
-                                        model_text *out);
+                                        size_t most, model_text *out);
 
-/* Whether a path is standard input, a pipe or a device; and all that comes from it, which is freed
- * likewise, also after an error, as of more than `most` bytes. */
+/* Whether a path is standard input, a pipe or a device; and reads all of it, with the same limit
+ * and ownership. */
 bool model_text_streams(const char *path);
 IG_MUST_CHECK ig_status model_read_stream(ig_cli *cli, const char *path, size_t most,
                                           model_text *out);
 
-/* A model of a file has learnt UTF-8; other bytes are an error that says where.  One that was
- * trained here may have learnt any. */
-IG_MUST_CHECK ig_status model_check_text(const opened_model *model, model_text text);
+/* Models from files expect UTF-8; invalid bytes are an error with their position. Models trained
+ * by Ingot accept any bytes. */
+IG_MUST_CHECK ig_status model_check_text(const loaded_model *model, model_text text);
 
-/* Its tokens, with those that the model's file wants before it; freed likewise. */
-typedef struct model_tokens {
-    int32_t *at;
-    size_t count;
-} model_tokens;
-IG_MUST_CHECK ig_status model_encode(const opened_model *model, model_text text, model_tokens *out);
-/* Puts them through the session's first sequence; `logits` (or NULL) are those behind the last. */
-IG_MUST_CHECK ig_status model_feed(opened_model *model, model_tokens tokens, float *logits);
+/* Tokenizes, with BOS if the model's file asks for it; the caller deinits `out`, also after an
+ * error. */
+IG_MUST_CHECK ig_status model_tokenize(const loaded_model *model, model_text text, ig_tokens *out);
+/* Runs the tokens through the session's first sequence; `logits` (or NULL) are those after the
+ * last one. */
+IG_MUST_CHECK ig_status loaded_model_prefill(loaded_model *model, const ig_tokens *tokens,
+                                             float *logits);
 
 #endif

@@ -1,4 +1,4 @@
-/* ingot stories - print English to train on, every sentence made here. */
+/* ingot stories - prints generated English stories to train on. */
 #include "cli/app/cli.h"
 #include "cli/app/output.h"
 #include "cli/app/report_file.h"
@@ -9,7 +9,7 @@ typedef struct stories_options {
     int64_t seed;
 } stories_options;
 
-/* Where stories go: to stdout, or to an array of JSON. */
+/* Output of stories: stdout, or a JSON array. */
 typedef struct sink {
     ig_cli *cli;
     json_t *stories; /* NULL: stdout */
@@ -26,7 +26,7 @@ static ig_status put(void *user, const char *story, size_t n_bytes) {
     s->bytes += n_bytes;
     s->count++;
     if (!s->stories) {
-        fwrite(story, 1, n_bytes, stdout); /* the end of the program looks for errors */
+        fwrite(story, 1, n_bytes, stdout); /* errors are checked at the end of the program */
         return IG_OK;
     }
     json_t *text = json_stringn(story, n_bytes - EMPTY_LINE_BYTES);
@@ -62,10 +62,10 @@ static ig_status run(ig_cli *cli, const void *options) {
 
 static const ig_opt opts[] = {
     {OPT_BYTES, 0, "bytes", offsetof(stories_options, bytes),
-     .help = "how much; the last story is told to its end", .value = "SIZE", .initial = "1M",
-     .low = 1, .high = 1 << 28},
+     .help = "total size; the last story is complete", .value = "SIZE", .initial = "1M", .low = 1,
+     .high = 1 << 28},
     {OPT_INT, 's', "seed", offsetof(stories_options, seed),
-     .help = "which stories: equal seeds give equal text", .value = "N", .initial = "0", .low = 0,
+     .help = "RNG seed; equal seeds give equal text", .value = "N", .initial = "0", .low = 0,
      .high = 9e18},
     {0},
 };
@@ -74,16 +74,17 @@ static const char *const examples[] = {
     "ingot stories > stories.txt",
     "A megabyte to train on.",
     "ingot stories --bytes 2K --seed 7",
-    "A few of them, to read.",
+    "A few stories, to read.",
     NULL,
 };
 
 const ig_command cmd_stories = {
     .name = "stories",
     .summary = "print short stories to train a language model on",
-    .about = "Prints short English stories, an empty line behind each: someone small has a wish or "
-             "a trouble, a friend comes, it ends well. They use a few hundred words, so that a "
-             "small model can learn to write them. No two stories of a seed are alike.",
+    .about =
+        "Prints synthetic short stories in English, generated from templates with a vocabulary "
+        "of a few hundred words, so that a small model can learn to write them. An empty "
+        "line ends each story. No two stories of a seed are equal.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(stories_options),

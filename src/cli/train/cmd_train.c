@@ -1,8 +1,7 @@
 /*
- * ingot train - a language model from a text file.
+ * ingot train - trains a language model on a text file.
  *
- * This file has the options and the order of things; cmd_train.h says where the
- * rest is.
+ * This file has the options and the top-level sequence; cmd_train.h lists the other parts.
  */
 #include "cli/train/cmd_train.h"
 
@@ -10,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/app/arch_plugin.h"
+#include "cli/app/report_file.h"
 #include "ingot/grad.h"
 
 const char *const train_schedules[] = {"constant", "linear", "cosine", NULL};
@@ -22,7 +23,7 @@ static ig_status gather_paths(trainer *t) {
     for (int l = 0; l < 2; l++)
         for (int i = 0; i < lists[l]->count; i++) t->paths[t->n_paths++] = lists[l]->at[i];
     if (t->n_paths > 0) return IG_OK;
-    return IG_FAIL(IG_ERR_ARGUMENT, "--data: is missing; it is the text to learn");
+    return IG_FAIL(IG_ERR_ARGUMENT, "--data is required: the training text");
 }
 
 /* ---- As an application: init, ticks, shutdown ---- */
@@ -36,15 +37,20 @@ static ig_status init(void *self) {
     return IG_OK;
 }
 
-/* Saves, and leaves the other files behind however it ended, but for a failure of their own. */
+/* Saves the checkpoint and writes the other files, also after a signal, but not after another
+ * failure. */
 static ig_status finish(trainer *t) {
     const ig_status status = train_finish(t);
     if (status != IG_OK && status != IG_ERR_CANCELLED) return status;
     char words[IG_ERROR_BYTES] = "";
-    if (status == IG_ERR_CANCELLED) ig_cli_error(t->cli, words); /* files may fail in other words */
+    if (status == IG_ERR_CANCELLED) ig_cli_error(t->cli, words); /* before it is overwritten */
     IG_TRY(train_write_files(t));
-    IG_TRY(train_log_close(t));
-    return status == IG_OK ? train_print_result(t) : IG_FAIL(status, "%s", words);
+    if (status != IG_OK) {
+        IG_TRY(train_log_close(t));
+        return IG_FAIL(status, "%s", words);
+    }
+    IG_TRY(train_print_result(t));
+    return train_log_close(t);
 }
 
 static ig_status tick(void *self, bool *done) {
@@ -62,6 +68,7 @@ static void deinit(void *self) {
     trainer *t = self;
     const ig_allocator *a = &t->cli->allocator;
     train_end_line(t);
+    train_unlock(t);
     if (t->log) fclose(t->log);
     plan_view_deinit(&t->view);
     json_decref(t->profile);
@@ -69,6 +76,7 @@ static void deinit(void *self) {
     release_curve(a, &t->val_curve);
     ig_free(a, t->tokens);
     ig_data_close(t->data);
+    if (t->ctx) ig_run_context(t->cli, t->ctx); /* plans of batches are freed with the adapter */
     ig_adapter_destroy(t->adapter);
     ig_ctx_destroy(t->ctx);
 }
@@ -87,113 +95,122 @@ static ig_status run(ig_cli *cli, const void *options) {
 static_assert(sizeof(train_options) <= IG_OPTIONS_BYTES, "the program has room for them");
 
 static const ig_opt opts[] = {
-    {OPT_TEXT, 0, "FILE", OPTION(more_data), .help = "more text, as with --data",
+    {OPT_TEXT, 0, "FILE", OPTION(more_data), .help = "more training text, as with --data",
      .flags = OPT_POSITIONAL | OPT_REPEAT | OPT_FILE},
-    {OPT_TEXT, 'd', "data", OPTION(data), .help = "text to learn; may be given several times",
-     .value = "FILE", .flags = OPT_REPEAT | OPT_FILE},
-    {OPT_TEXT, 0, "arch", OPTION(arch), .help = "the architecture ('ingot archs' lists them); llm",
-     .value = "NAME"},
-    {OPT_INT, 0, "d-model", OPTION(d_model), .help = "width of the model", .value = "N", .low = 1,
-     .high = 65536, .flags = OPT_UNSAID},
-    {OPT_INT, 0, "layers", OPTION(layers), .help = "layers of the model", .value = "N", .low = 1,
-     .high = 1000, .flags = OPT_UNSAID},
-    {OPT_INT, 0, "heads", OPTION(heads), .help = "heads of attention", .value = "N", .low = 1,
-     .high = 65536, .flags = OPT_UNSAID},
-    {OPT_INT, 0, "kv-heads", OPTION(kv_heads), .help = "heads of keys and values; as --heads",
-     .value = "N", .low = 1, .high = 65536, .flags = OPT_UNSAID},
-    {OPT_INT, 0, "d-ff", OPTION(d_ff), .help = "width between the layers' two halves", .value = "N",
-     .low = 1, .high = 1e6, .flags = OPT_UNSAID},
-    {OPT_INT, 'c', "ctx", OPTION(ctx), .help = "tokens that the model sees at once", .value = "N",
-     .low = 1, .high = 1e6, .flags = OPT_UNSAID},
+    {OPT_TEXT, 'd', "data", OPTION(data), .help = "training text; may be given several times",
+     .value = "FILE", .flags = OPT_FIRST | OPT_REPEAT | OPT_FILE},
+    {OPT_TEXT, 0, "arch", OPTION(arch), .help = "architecture, see 'ingot archs'",
+     .default_help = "llm", .value = "NAME", .flags = OPT_FIRST},
+    {OPT_INT, 0, "d-model", OPTION(d_model), .help = "hidden size (n_embd)",
+     .default_help = "the architecture's", .value = "N", .low = 1, .high = 65536,
+     .flags = OPT_FIRST | OPT_NO_DEFAULT},
+    {OPT_INT, 0, "layers", OPTION(layers), .help = "number of layers",
+     .default_help = "the architecture's", .value = "N", .low = 1, .high = 1000,
+     .flags = OPT_FIRST | OPT_NO_DEFAULT},
+    {OPT_INT, 0, "heads", OPTION(heads), .help = "attention heads",
+     .default_help = "the architecture's", .value = "N", .low = 1, .high = 65536,
+     .flags = OPT_NO_DEFAULT},
+    {OPT_INT, 0, "kv-heads", OPTION(kv_heads), .help = "KV heads, for GQA",
+     .default_help = "--heads", .value = "N", .low = 1, .high = 65536, .flags = OPT_NO_DEFAULT},
+    {OPT_INT, 0, "d-ff", OPTION(d_ff), .help = "feed-forward hidden size",
+     .default_help = "the architecture's", .value = "N", .low = 1, .high = 1e6,
+     .flags = OPT_NO_DEFAULT},
+    {OPT_INT, 'c', "ctx", OPTION(ctx), .help = "context length",
+     .default_help = "the architecture's", .value = "N", .low = 1, .high = 1e6,
+     .flags = OPT_FIRST | OPT_NO_DEFAULT},
     {OPT_TEXT, 0, "tokenizer", OPTION(tokenizer),
-     .help = "byte, char, or bpe:N with N merges learnt from the data; byte", .value = "NAME",
-     .choices = tokenizers},
-    {OPT_INT, 'b', "batch", OPTION(batch), .help = "windows of text in a step; 4", .value = "N",
-     .low = 1, .high = 1e6, .flags = OPT_UNSAID},
-    {OPT_INT, 0, "accumulate", OPTION(accumulate), .help = "batches summed up in a step; 1",
-     .value = "N", .low = 1, .high = 1e6, .flags = OPT_UNSAID},
-    {OPT_INT, 'n', "steps", OPTION(steps), .help = "steps in all; 1000", .value = "N", .low = 1,
-     .high = 1e12, .flags = OPT_UNSAID},
-    {OPT_REAL, 0, "epochs", OPTION(epochs), .help = "instead of --steps: times through the text",
-     .value = "X", .low = 1e-9, .high = 1e9, .flags = OPT_UNSAID},
-    {OPT_TEXT, 0, "time", OPTION(time), .help = "instead of --steps: for so long, as 90, 5m or 2h",
-     .value = "TIME"},
-    {OPT_REAL, 0, "lr", OPTION(rate), .help = "learning rate; 3e-4", .value = "X", .low = 1e-12,
-     .high = 1e3, .flags = OPT_UNSAID},
-    {OPT_REAL, 0, "min-lr", OPTION(min_rate), .help = "what the rate falls to; a tenth of --lr",
-     .value = "X", .low = 0, .high = 1e3, .flags = OPT_UNSAID},
-    {OPT_INT, 0, "warmup", OPTION(warmup),
-     .help = "steps in which the rate rises; a tenth, 100 at most", .value = "N", .low = 0,
-     .high = 1e12, .flags = OPT_UNSAID},
-    {OPT_CHOICE, 0, "schedule", OPTION(schedule), .help = "how the rate falls; cosine",
-     .value = "NAME", .choices = train_schedules, .flags = OPT_UNSAID},
-    {OPT_REAL, 0, "weight-decay", OPTION(weight_decay), .help = "pull of weights to 0; 0.01",
-     .value = "X", .low = 0, .high = 100, .flags = OPT_UNSAID},
-    {OPT_REAL, 0, "clip", OPTION(clip), .help = "limit of the gradients' norm, 0 for none; 1",
-     .value = "X", .low = 0, .high = 1e9, .flags = OPT_UNSAID},
+     .help = "tokenizer: byte, char, or bpe:N with N merges learned from the data",
+     .default_help = "byte", .value = "NAME", .choices = tokenizers, .flags = OPT_FIRST},
+    {OPT_INT, 'b', "batch", OPTION(batch), .help = "sequences per batch", .default_help = "4",
+     .value = "N", .low = 1, .high = 1e6, .flags = OPT_FIRST | OPT_NO_DEFAULT},
+    {OPT_INT, 0, "accumulate", OPTION(accumulate),
+     .help = "gradient accumulation: batches per step", .default_help = "1", .value = "N", .low = 1,
+     .high = 1e6, .flags = OPT_NO_DEFAULT},
+    {OPT_INT, 'n', "steps", OPTION(steps), .help = "training steps", .default_help = "1000",
+     .value = "N", .low = 1, .high = 1e12, .flags = OPT_FIRST | OPT_NO_DEFAULT},
+    {OPT_REAL, 0, "epochs", OPTION(epochs), .help = "instead of --steps: passes over the text",
+     .value = "X", .low = 1e-9, .high = 1e9, .flags = OPT_NO_DEFAULT},
+    {OPT_TEXT, 0, "time", OPTION(time),
+     .help = "instead of --steps: duration, such as 90 (seconds), 5m or 2h", .value = "TIME"},
+    {OPT_REAL, 0, "lr", OPTION(rate), .help = "learning rate", .default_help = "3e-4", .value = "X",
+     .low = 1e-12, .high = 1e3, .flags = OPT_FIRST | OPT_NO_DEFAULT},
+    {OPT_REAL, 0, "min-lr", OPTION(min_rate), .help = "final learning rate",
+     .default_help = "--lr / 10", .value = "X", .low = 0, .high = 1e3, .flags = OPT_NO_DEFAULT},
+    {OPT_INT, 0, "warmup", OPTION(warmup), .help = "learning rate warmup steps",
+     .default_help = "a tenth of the steps, at most 100", .value = "N", .low = 0, .high = 1e12,
+     .flags = OPT_NO_DEFAULT},
+    {OPT_CHOICE, 0, "schedule", OPTION(schedule), .help = "learning rate schedule",
+     .default_help = "cosine", .value = "NAME", .choices = train_schedules,
+     .flags = OPT_NO_DEFAULT},
+    {OPT_REAL, 0, "weight-decay", OPTION(weight_decay), .help = "AdamW weight decay",
+     .default_help = "0.01", .value = "X", .low = 0, .high = 100, .flags = OPT_NO_DEFAULT},
+    {OPT_REAL, 0, "clip", OPTION(clip), .help = "gradient norm clipping; 0: off",
+     .default_help = "1", .value = "X", .low = 0, .high = 1e9, .flags = OPT_NO_DEFAULT},
     {OPT_REAL, 0, "val-split", OPTION(val_split),
-     .help = "share of the text, at its end, that is kept to validate with; 0.05", .value = "X",
-     .low = 0, .high = 0.9, .flags = OPT_UNSAID},
+     .help = "fraction of the text, at its end, held out for validation", .default_help = "0.05",
+     .value = "X", .low = 0, .high = 0.9, .flags = OPT_NO_DEFAULT},
     {OPT_INT, 0, "eval-every", OPTION(eval_every),
-     .help = "steps between evaluations, 0 for one at the end", .value = "N", .initial = "200",
+     .help = "steps between evaluations; 0: only at the end", .value = "N", .initial = "200",
      .low = 0, .high = 1e12},
     {OPT_INT, 0, "sample-every", OPTION(sample_every),
-     .help = "steps between samples of its text, 0 for none", .value = "N", .initial = "0",
-     .low = 0, .high = 1e12},
-    {OPT_TEXT, 'p', "prompt", OPTION(prompt), .help = "what samples begin with; the text's begin",
-     .value = "TEXT"},
+     .help = "steps between generated samples; 0: off", .value = "N", .initial = "0", .low = 0,
+     .high = 1e12},
+    {OPT_TEXT, 'p', "prompt", OPTION(prompt), .help = "prompt of the samples",
+     .default_help = "the beginning of the text", .value = "TEXT"},
     {OPT_INT, 0, "save-every", OPTION(save_every),
-     .help = "steps between checkpoints, 0 for one at the end", .value = "N", .initial = "500",
+     .help = "steps between checkpoints; 0: only at the end", .value = "N", .initial = "500",
      .low = 0, .high = 1e12},
-    {OPT_TEXT, 'o', "out", OPTION(out), .help = "the checkpoint; ARCH.oam, or what is resumed",
-     .value = "FILE", .flags = OPT_FILE | OPT_OUTPUT | OPT_RENEWED},
+    {OPT_TEXT, 'o', "out", OPTION(out), .help = "checkpoint to write",
+     .default_help = "ARCH.oam, or the resumed file", .value = "FILE",
+     .flags = OPT_FIRST | OPT_FILE | OPT_OUTPUT | OPT_RENEWED},
     {OPT_TEXT, 0, "resume", OPTION(resume),
-     .help = "go on from this checkpoint, with its settings where none are given", .value = "FILE",
-     .flags = OPT_FILE | OPT_RENEWED},
-    {OPT_INT, 's', "seed", OPTION(seed),
-     .help = "where random numbers start: equal seeds give equal bits; 0", .value = "N", .low = 0,
-     .high = 9e18, .flags = OPT_UNSAID},
-    {OPT_TEXT, 0, "dtype", OPTION(dtype),
-     .help = "what products are given, while sums are f32; f32", .value = "TYPE",
-     .choices = dtypes},
-    {OPT_CHOICE, 0, "mode", OPTION(mode), .help = "how steps are run", .value = "MODE",
-     .initial = "auto", .choices = train_modes},
-    {OPT_INT, 't', "threads", OPTION(threads),
-     .help = "how many threads compute; 0: as many as there are processors", .value = "N",
-     .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
-    {OPT_TEXT, 0, "device", OPTION(device), .help = "where to compute", .value = "NAME",
-     .alias = "backend dev", .env = "INGOT_DEVICE", .choices = ig_devices},
-    {OPT_TEXT, 0, "log", OPTION(log), .help = "a line of JSON for every step into this file",
+     .help = "resume from this checkpoint; its settings are the defaults", .value = "FILE",
+     .flags = OPT_FIRST | OPT_FILE | OPT_RENEWED},
+    {OPT_INT, 's', "seed", OPTION(seed), .help = "RNG seed; equal seeds give equal bits",
+     .default_help = "0", .value = "N", .low = 0, .high = 9e18, .flags = OPT_NO_DEFAULT},
+    {OPT_TEXT, 0, "dtype", OPTION(dtype), .help = "dtype of matmul inputs; accumulation is f32",
+     .default_help = "f32", .value = "TYPE", .choices = dtypes},
+    {OPT_CHOICE, 0, "mode", OPTION(mode), .help = "grad mode", .value = "MODE", .initial = "auto",
+     .choices = train_modes},
+    {OPT_CHOICE, 0, "route", OPTION(route),
+     .help = "easy: op by op; replay: recorded and replayed; production: hand-written dispatches",
+     .default_help = "as --mode, or the route that the architecture has", .value = "ROUTE",
+     .choices = train_routes, .flags = OPT_NO_DEFAULT},
+    IG_ARCH_PLUGIN_OPT(OPTION(plugin)),
+    {OPT_INT, 't', "threads", OPTION(threads), .help = "compute threads; 0: one per processor",
+     .value = "N", .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024},
+    {OPT_TEXT, 0, "device", OPTION(device), .help = "device to run on", .value = "NAME",
+     .alias = "backend dev", .env = "INGOT_DEVICE", .suggestion = ig_device_suggestion,
+     .flags = OPT_FIRST},
+    {OPT_TEXT, 0, "log", OPTION(log), .help = "write one JSON line per step to this file",
      .value = "FILE", .flags = OPT_FILE | OPT_OUTPUT},
-    {OPT_TEXT, 0, "plot", OPTION(plot), .help = "draw the losses into this file, as SVG",
-     .value = "FILE", .flags = OPT_FILE | OPT_OUTPUT},
+    {OPT_TEXT, 0, "plot", OPTION(plot), .help = "plot the losses as SVG", .value = "FILE",
+     .flags = OPT_FILE | OPT_OUTPUT},
     {OPT_TEXT, 0, "trace", OPTION(trace),
-     .help = "who computed what when, in a few steps, for chrome://tracing or ui.perfetto.dev",
+     .help = "write a Chrome trace of a few steps (chrome://tracing, ui.perfetto.dev)",
      .value = "FILE", .flags = OPT_FILE | OPT_OUTPUT},
     {0},
 };
 
 static const char *const examples[] = {
     "ingot train --arch OaLlm -d data.txt --d-model 384 --layers 6",
-    "A model of 384 x 6 from data.txt, into llm.oam.",
+    "6 layers of 384, trained on data.txt, saved as llm.oam.",
     "ingot train -d book.txt --tokenizer bpe:4096 --time 10m --plot loss.svg",
-    "Ten minutes, with words cut into pieces that the book has often.",
+    "Ten minutes, with a BPE tokenizer learned from the book.",
     "ingot train --resume llm.oam -d data.txt --steps 5000",
-    "Go on to 5,000 steps.",
+    "Continue to 5,000 steps.",
     NULL,
 };
 
 const ig_command cmd_train = {
     .name = "train",
     .summary = "train a language model on text files",
-    .about =
-        "Trains a language model to continue the text of one or more files, which may be larger "
-        "than memory. The end of the text is kept to validate with: the loss on it is given in "
-        "bits per byte.\n\n"
-        "The checkpoint holds the model, its tokenizer, the optimiser's state and the place in the "
-        "text. It is replaced every --save-every steps, whole or not at all, and when Ctrl-C ends "
-        "the run. --resume goes on from it as if there had been no end: the same data gives the "
-        "same bits. 'ingot generate' and 'ingot chat' talk with what was trained.",
+    .about = "Trains a language model on one or more text files, which may be larger than memory. "
+             "The end of the text is held out for validation; its loss is reported in bits per "
+             "byte.\n\nThe checkpoint holds the model, its tokenizer, the optimizer state and the "
+             "position in the text. It is replaced atomically every --save-every steps, and when "
+             "Ctrl-C stops the run. --resume continues as if the run had never stopped: the same "
+             "data gives the same bits. 'ingot generate' and 'ingot chat' run the trained model.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(train_options),

@@ -1,31 +1,30 @@
 /*
- * The loop of `ingot train`: steps, and now and then an evaluation, a sample, a
- * checkpoint.
+ * The training loop: steps, and periodic evaluations, samples and checkpoints.
  *
- * Weights are saved only after they gave a finite loss, so a file never holds
- * the step that broke them.  A signal is looked at between steps; then the whole
- * state of the last step is saved, and the place in the text is that step's too.
+ * Weights are saved only after they gave a finite loss, so a file never contains the step that
+ * broke them. Signals are checked between steps; then the full state of the last step is saved,
+ * including its position in the text.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/train/cmd_train.h"
 #include "cli/app/output.h"
 #include "cli/app/report_file.h"
 #include "cli/app/signals.h"
+#include "cli/train/cmd_train.h"
 #include "ingot/report.h"
 
 enum {
     EVAL_BATCHES = 8,
     SAMPLE_TOKENS = 64,
-    PROMPT_BYTES = 24, /* of the text, if none is given */
-    TRACE_AFTER = 4,   /* steps of a run: by then the step is recorded */
+    PROMPT_BYTES = 24, /* taken from the text if none is given */
+    TRACE_AFTER = 4,   /* steps of a run: the step is recorded by then */
     TRACE_STEPS = 3,
     TRACE_EVENTS = 1 << 18,
 };
 
-static const double least_rate = 1e-30; /* a rate of 0 would be the library's default */
+static const double least_rate = 1e-30; /* a learning rate of 0 would select the default */
 
 double train_rate(const train_settings *s, int64_t step, int64_t total, double share) {
     if (step < s->warmup) return s->rate * (double)(step + 1) / (double)s->warmup;
@@ -39,17 +38,16 @@ double train_rate(const train_settings *s, int64_t step, int64_t total, double s
     return rate > least_rate ? rate : least_rate;
 }
 
-/* ---- A loss that is no number ---- */
+/* ---- A loss that is not finite ---- */
 
-/* The library has said what broke and where; here is when, and what is left. */
+/* The library's error says which op broke; adds the step and which checkpoint is left. */
 static ig_status stop_at_nan(const trainer *t, const char *when, int64_t step) {
     char words[IG_ERROR_BYTES], kept[PATH_MAX + 64] = "nothing was saved before";
     if (t->saved_step >= 0)
-        snprintf(kept, sizeof kept, "%s holds step %lld, as it was saved", t->out,
-                 (long long)t->saved_step);
+        snprintf(kept, sizeof kept, "%s still holds step %lld", t->out, (long long)t->saved_step);
     else if (t->options->resume)
-        snprintf(kept, sizeof kept, "%s is as it was", t->options->resume);
-    return IG_FAIL(IG_ERR_NUMBER,
+        snprintf(kept, sizeof kept, "%s is unchanged", t->options->resume);
+    return IG_FAIL(IG_ERR_NOT_FINITE,
                    "%s %lld of %lld: %s; %s. A smaller --lr or --clip, or a longer --warmup may "
                    "help",
                    when, (long long)step, (long long)t->total, ig_cli_error(t->cli, words), kept);
@@ -57,16 +55,15 @@ static ig_status stop_at_nan(const trainer *t, const char *when, int64_t step) {
 
 /* ---- Evaluation ---- */
 
-/* Row `i` of `count` that are spread evenly over the validation text. */
+/* Row `i` of `count` rows spread evenly over the validation text. */
 static ig_status read_row(trainer *t, int64_t i, int64_t count, int32_t *to) {
-    size_t bytes;
     IG_TRY(ig_data_validation(t->data, i * ig_data_val_windows(t->data) / count, to));
-    IG_TRY(ig_adapter_decode(t->adapter, to + 1, (size_t)t->ctx_len, NULL, 0, &bytes));
-    t->val_bytes += (int64_t)bytes;
+    t->val_bytes += (int64_t)ig_detokenize(ig_adapter_tokenizer(t->adapter), to + 1,
+                                           (size_t)t->ctx_len, 0, NULL, 0);
     return IG_OK;
 }
 
-/* The mean over some batches of validation text. */
+/* Mean loss over some batches of validation text. */
 static ig_status evaluate(trainer *t) {
     const int64_t windows = ig_data_val_windows(t->data), row = t->ctx_len + 1;
     const int64_t batch = windows < t->settings.batch ? windows : t->settings.batch;
@@ -90,7 +87,7 @@ static ig_status evaluate(trainer *t) {
 static ig_status evaluate_and_tell(trainer *t) {
     if (ig_data_val_windows(t->data) == 0) return IG_OK;
     const ig_status status = evaluate(t);
-    if (status == IG_ERR_NUMBER) return stop_at_nan(t, "validation at step", t->step);
+    if (status == IG_ERR_NOT_FINITE) return stop_at_nan(t, "validation at step", t->step);
     IG_TRY(status);
     t->finite_step = t->step;
     return train_tell_evaluation(t);
@@ -112,10 +109,10 @@ static bool keep_text(void *user, const char *text, size_t bytes) {
     return n == bytes && !ig_cli_cancelled(s->trainer->cli);
 }
 
-/* The first words of the text; half of the context stays free for what follows them. */
+/* The first words of the text; half of the context stays free for the continuation. */
 static ig_status choose_prompt(trainer *t, char out[PROMPT_BYTES + 1]) {
     const size_t half = (size_t)t->ctx_len / 2, most = half < PROMPT_BYTES ? half : PROMPT_BYTES;
-    ig_data_text text;
+    ig_string_view text;
     IG_TRY(ig_data_sample(t->data, most, &text));
     size_t n = text.n_bytes;
     memcpy(out, text.bytes, n);
@@ -148,12 +145,12 @@ static ig_status write_sample(trainer *t) {
 
 /* ---- Checkpoints ---- */
 
-/* An update may break the weights while the loss before it was fine: try them. */
+/* An update may break the weights although its loss was finite: checks them. */
 static ig_status check_weights(trainer *t) {
     if (t->finite_step == t->step || t->step == t->first_step) return IG_OK;
     const ig_status status =
         ig_adapter_evaluate(t->adapter, t->tokens, t->settings.batch, t->ctx_len, NULL);
-    if (status == IG_ERR_NUMBER) return stop_at_nan(t, "after step", t->step);
+    if (status == IG_ERR_NOT_FINITE) return stop_at_nan(t, "after step", t->step);
     IG_TRY(status);
     t->finite_step = t->step;
     return IG_OK;
@@ -172,7 +169,7 @@ static ig_status save(trainer *t) {
     return status;
 }
 
-/* Within a run a full disk is not the end: there may be room again at the next one. */
+/* A failed save during the run is a warning: the next one may succeed. */
 static ig_status save_within(trainer *t) {
     const ig_status status = save(t);
     if (status != IG_ERR_IO) return status;
@@ -199,8 +196,8 @@ static ig_status watch(trainer *t) {
     return plan_view_init(&t->view, &t->cli->allocator, plan);
 }
 
-/* One update, from as many batches as it sums up.  `out_whole` is false where a signal came
- * between two of them: then the step has not been. */
+/* One update from `accumulate` batches. `out_whole` is false if a signal came between two batches:
+ * the step is discarded. */
 static ig_status update(trainer *t, bool *out_whole) {
     const train_settings *s = &t->settings;
     const ig_data_cursor place = ig_data_tell(t->data);
@@ -209,12 +206,7 @@ static ig_status update(trainer *t, bool *out_whole) {
     double sum = 0;
     for (int64_t i = 0; i < s->accumulate; i++) {
         const bool last = i + 1 == s->accumulate;
-        const ig_train_options options = {.rate = t->rate_now,
-                                          .weight_decay =
-                                              s->weight_decay > 0 ? s->weight_decay : -1,
-                                          .clip = s->clip,
-                                          .accumulate = !last,
-                                          .accumulated = (int)s->accumulate};
+        const ig_train_options options = train_call_options(t, last);
         double loss;
         *out_whole = i == 0 || !ig_cli_cancelled(t->cli);
         if (!*out_whole) {
@@ -234,7 +226,7 @@ static ig_status step(trainer *t) {
     bool whole = false;
     IG_TRY(watch(t));
     const ig_status status = update(t, &whole);
-    if (status == IG_ERR_NUMBER) return stop_at_nan(t, "step", t->step + 1);
+    if (status == IG_ERR_NOT_FINITE) return stop_at_nan(t, "step", t->step + 1);
     IG_TRY(status);
     if (!whole) return IG_OK;
     t->step++;
@@ -254,6 +246,24 @@ static ig_status step(trainer *t) {
     return train_tell_step(t);
 }
 
+/* An asynchronous device may still run updates: their time belongs to the steps. */
+static ig_status finish_steps(trainer *t) {
+    const double began = ig_clock_seconds();
+    const ig_status status = ig_ctx_synchronize(t->ctx);
+    t->step_seconds += ig_clock_seconds() - began;
+    return status;
+}
+
+/* Runs a stage of the report other than the steps; it ends when the device is done. */
+static ig_status run_stage(trainer *t, const char *stage, ig_status (*run)(trainer *t)) {
+    IG_TRY(finish_steps(t));
+    const double began = ig_clock_seconds();
+    IG_TRY(run(t));
+    const ig_status status = ig_ctx_synchronize(t->ctx);
+    ig_run_stage(t->cli, stage, (ig_clock_seconds() - began) * 1e3);
+    return status;
+}
+
 static bool is_over(const trainer *t) {
     if (t->settings.seconds > 0) return train_seconds(t) >= t->settings.seconds;
     return t->step >= t->total;
@@ -265,7 +275,7 @@ void train_begin(trainer *t) {
     t->began = ig_clock_seconds();
     t->meter = ig_meter_begin(&t->cli->term, t->cli->quiet, "train", "steps", (uint64_t)t->total);
     t->meter.before = (uint64_t)t->first_step;
-    t->meter.eager = 3; /* a short or slow run is seen to start, even in a file */
+    t->meter.eager = 3; /* shows early progress of short or slow runs, also in a file */
 }
 
 ig_status train_tick(trainer *t, bool *done) {
@@ -275,19 +285,20 @@ ig_status train_tick(trainer *t, bool *done) {
     IG_TRY(step(t));
     *done = is_over(t) || ig_cli_cancelled(t->cli);
     if (ig_cli_cancelled(t->cli)) return IG_OK;
-    if (*done || is_due(t, o->eval_every)) IG_TRY(evaluate_and_tell(t));
-    if (is_due(t, o->sample_every) && t->ctx_len > 1) IG_TRY(write_sample(t));
-    return !*done && is_due(t, o->save_every) ? save_within(t) : IG_OK;
+    if (*done || is_due(t, o->eval_every)) IG_TRY(run_stage(t, "evaluate", evaluate_and_tell));
+    if (is_due(t, o->sample_every) && t->ctx_len > 1) IG_TRY(run_stage(t, "sample", write_sample));
+    return !*done && is_due(t, o->save_every) ? run_stage(t, "save", save_within) : IG_OK;
 }
 
 ig_status train_finish(trainer *t) {
+    IG_TRY(finish_steps(t));
     train_tell_end(t);
     const bool cancelled = ig_cli_cancelled(t->cli) && !is_over(t);
-    if (t->saved_step != t->step && t->step > t->first_step) IG_TRY(save(t));
+    if (t->saved_step != t->step && t->step > t->first_step) IG_TRY(run_stage(t, "save", save));
     if (!cancelled) return IG_OK;
     if (t->step == t->first_step)
         return IG_FAIL(IG_ERR_CANCELLED, "stopped before the first step; nothing was saved");
     return IG_FAIL(IG_ERR_CANCELLED,
-                   "stopped after step %lld of %lld, which %s holds; --resume %s goes on",
+                   "stopped after step %lld of %lld, which %s holds; --resume %s continues",
                    (long long)t->step, (long long)t->total, t->out, t->out);
 }

@@ -1,15 +1,15 @@
 /*
- * What `ingot train` says: a line while it runs, a log, curves, and the result.
+ * Output of `ingot train`: the progress line, the log, the curves and the result.
  */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/train/cmd_train.h"
 #include "cli/app/output.h"
-#include "cli/view/plot.h"
 #include "cli/app/report_file.h"
+#include "cli/train/cmd_train.h"
+#include "cli/view/plot.h"
 #include "ingot/checkpoint.h"
 #include "ingot/report.h"
 
@@ -21,7 +21,7 @@ static ig_status log_failed(const trainer *t, int why) {
     return IG_FAIL(IG_ERR_IO, "%s: cannot write the log: %s", t->options->log, strerror(why));
 }
 
-/* A run that goes on adds to the log; a line that was cut off stays alone. */
+/* A resumed run appends to the log; a truncated line stays on its own. */
 ig_status train_log_open(trainer *t) {
     const char *path = t->options->log;
     if (!path) return IG_OK;
@@ -36,30 +36,26 @@ ig_status train_log_open(trainer *t) {
     return IG_OK;
 }
 
-static ig_status check_log(const trainer *t) {
-    return t->log && ferror(t->log) ? log_failed(t, errno ? errno : EIO) : IG_OK;
+/* A write error of the log is a warning now, and an error of the run after everything else is
+ * saved. */
+static void check_log(trainer *t) {
+    if (!t->log || !ferror(t->log)) return;
+    t->log_errno = errno ? errno : EIO;
+    fclose(t->log);
+    t->log = NULL;
+    train_end_line(t);
+    ig_cli_say(t->cli, "warning: %s: cannot write the log: %s; training continues without it",
+               t->options->log, strerror(t->log_errno));
 }
 
 ig_status train_log_close(trainer *t) {
     FILE *log = t->log;
     t->log = NULL;
-    if (!log) return IG_OK;
-    const bool failed = ferror(log);
-    if (fclose(log) != 0 || failed) return log_failed(t, errno ? errno : EIO);
-    return IG_OK;
+    if (log && fclose(log) != 0) t->log_errno = errno ? errno : EIO;
+    return t->log_errno ? log_failed(t, t->log_errno) : IG_OK;
 }
 
 /* ---- While it runs ---- */
-
-static ig_status add_point(const trainer *t, train_curve *curve, double loss) {
-    const ig_allocator *a = &t->cli->allocator;
-    if (!IG_GROW(a, curve->step, &curve->step_room, curve->count + 1) ||
-        !IG_GROW(a, curve->loss, &curve->loss_room, curve->count + 1))
-        return IG_FAIL(IG_ERR_MEMORY, "train: no memory for %zu losses", curve->count + 1);
-    curve->step[curve->count] = (double)t->step;
-    curve->loss[curve->count++] = loss;
-    return IG_OK;
-}
 
 static void note_text(const trainer *t, char out[NOTE_BYTES]) {
     char speed[IG_UNIT_TEXT_BYTES], validation[32] = "";
@@ -77,16 +73,16 @@ ig_status train_tell_step(trainer *t) {
         fprintf(
             t->log, "{\"step\":%lld,\"loss\":%.9g,\"lr\":%.9g,\"tokens\":%lld,\"seconds\":%.3f}\n",
             (long long)t->step, t->loss, t->rate_now, (long long)t->tokens_seen, train_seconds(t));
-    IG_TRY(check_log(t));
-    return add_point(t, &t->curve, t->loss);
+    check_log(t);
+    return train_add_point(t, &t->curve, (double)t->step, t->loss);
 }
 
 ig_status train_tell_evaluation(trainer *t) {
     if (t->log)
         fprintf(t->log, "{\"step\":%lld,\"val_loss\":%.9g,\"bits_per_byte\":%.9g}\n",
                 (long long)t->step, t->val_loss, t->bits_per_byte);
-    IG_TRY(check_log(t));
-    return add_point(t, &t->val_curve, t->val_loss);
+    check_log(t);
+    return train_add_point(t, &t->val_curve, (double)t->step, t->val_loss);
 }
 
 void train_tell_sample(trainer *t, const char *prompt, const char *text) {
@@ -120,7 +116,7 @@ void train_tell_end(trainer *t) {
 
 static void print_plot(FILE *to, const void *plot) { ig_plot_print(to, plot); }
 
-/* The mean of the steps around each one, so that the curve shows through the noise. */
+/* Moving average, so that the curve shows through the noise. */
 static void smooth(const train_curve *from, double *out) {
     for (size_t i = 0; i < from->count; i++) {
         const size_t begin = i < MEAN_STEPS / 2 ? 0 : i - MEAN_STEPS / 2;
@@ -189,29 +185,30 @@ static json_t *config_json(const trainer *t) {
                      "n_layers", (json_int_t)c.n_layers, "n_heads", (json_int_t)c.n_heads,
                      "n_kv_heads", (json_int_t)c.n_kv_heads, "d_ff", (json_int_t)c.d_ff, "ctx_len",
                      (json_int_t)c.ctx_len, "tokenizer", ig_json_text(c.tokenizer), "vocabulary",
-                     (json_int_t)ig_adapter_vocabulary(t->adapter));
+                     (json_int_t)ig_adapter_vocab_size(t->adapter));
 }
 
 static ig_status print_json(const trainer *t, uint64_t bytes) {
     const train_settings *s = &t->settings;
     return ig_run_result(
         t->cli,
-        json_pack(
-            "{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:{s:o, s:o, s:o, s:o}, s:o, s:o,"
-            " s:{s:o, s:o}, s:s, s:s, s:I, s:{s:o, s:o}, s:o, s:o}",
-            "schema", "ingot.train.v1", "arch", ig_adapter_architecture(t->adapter), "config",
-            config_json(t), "parameters", (json_int_t)ig_adapter_param_count(t->adapter), "steps",
-            (json_int_t)t->step, "batch", (json_int_t)s->batch, "accumulate",
-            (json_int_t)s->accumulate, "tokens", (json_int_t)t->tokens_seen, "loss", "first",
-            ig_json_real(t->first_loss), "last", ig_json_real(t->loss), "validation",
-            ig_json_real(t->val_loss), "bits_per_byte", ig_json_real(t->bits_per_byte), "seconds",
-            ig_json_real(train_seconds(t)), "tokens_per_s", ig_json_real(mean_speed(t)), "memory",
-            "estimate_bytes", ig_json_count(t->estimate_bytes), "peak_bytes",
-            ig_json_count(ig_report_memory(t->ctx).peak_bytes), "device", ig_ctx_device(t->ctx),
-            "mode", train_modes[t->options->mode], "seed", (json_int_t)ig_ctx_seed(t->ctx),
-            "checkpoint", "file", ig_json_text(t->out), "bytes", ig_json_count(bytes), "plot",
-            t->options->plot ? ig_json_text(t->options->plot) : json_null(), "log",
-            t->options->log ? ig_json_text(t->options->log) : json_null()));
+        json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:{s:o, s:o, s:o, s:o}, s:o, s:o,"
+                  " s:{s:o, s:o}, s:s, s:s, s:s, s:I, s:{s:o, s:o}, s:o, s:o}",
+                  "schema", "ingot.train.v1", "arch", ig_adapter_architecture(t->adapter), "config",
+                  config_json(t), "parameters", (json_int_t)ig_adapter_param_count(t->adapter),
+                  "steps", (json_int_t)t->step, "batch", (json_int_t)s->batch, "accumulate",
+                  (json_int_t)s->accumulate, "tokens", (json_int_t)t->tokens_seen, "loss", "first",
+                  ig_json_real(t->first_loss), "last", ig_json_real(t->loss), "validation",
+                  ig_json_real(t->val_loss), "bits_per_byte", ig_json_real(t->bits_per_byte),
+                  "seconds", ig_json_real(train_seconds(t)), "tokens_per_s",
+                  ig_json_real(mean_speed(t)), "memory", "estimate_bytes",
+                  ig_json_count(t->estimate_bytes), "peak_bytes",
+                  ig_json_count(ig_report_memory(t->ctx).peak_bytes), "device",
+                  ig_ctx_device(t->ctx), "mode", train_modes[t->options->mode], "route",
+                  train_routes[t->route], "seed", (json_int_t)ig_ctx_seed(t->ctx), "checkpoint",
+                  "file", ig_json_text(t->out), "bytes", ig_json_count(bytes), "plot",
+                  t->options->plot ? ig_json_text(t->options->plot) : json_null(), "log",
+                  t->options->log ? ig_json_text(t->options->log) : json_null()));
 }
 
 static void print_row(const trainer *t, const char *label, const char *fmt, ...) IG_PRINTF(3, 4);
@@ -243,14 +240,14 @@ static void print_table(const trainer *t, uint64_t bytes) {
     print_row(t, "loss", "%.4f -> %.4f", t->first_loss, t->loss);
     if (!isnan(t->val_loss)) {
         print_row(t, "validation", "%.4f", t->val_loss);
-        print_row(t, "bits/byte", "%.4f, on %s bytes of text that it has not learnt",
-                  t->bits_per_byte, ig_count_text((uint64_t)t->val_bytes, a));
+        print_row(t, "bits/byte", "%.4f, on %s bytes of held-out text", t->bits_per_byte,
+                  ig_count_text((uint64_t)t->val_bytes, a));
     }
     print_row(t, "steps", "%s of %lld x %lld tokens, in %.1f s",
               ig_count_text((uint64_t)t->step, a), (long long)(s->batch * s->accumulate),
               (long long)t->ctx_len, train_seconds(t));
     print_row(t, "tokens/s", "%s", ig_count_text((uint64_t)(mean_speed(t) + 0.5), a));
-    print_row(t, "memory", "%s at most; the estimate was %s",
+    print_row(t, "memory", "peak %s; the estimate was %s",
               ig_bytes_text(ig_report_memory(t->ctx).peak_bytes, a),
               ig_bytes_text(t->estimate_bytes, b));
     print_row(t, "device", "%s", ig_ctx_device(t->ctx));

@@ -1,8 +1,8 @@
 /*
- * Before the first step: what to train, with which settings, on what.
+ * Setup before the first step: model, settings and data.
  *
- * A setting is taken from the command line, else from the checkpoint that is
- * resumed, else it has the default that stands in the table below.
+ * A setting comes from the command line, else from the resumed checkpoint, else from the defaults
+ * in the table below.
  */
 #include <errno.h>
 #include <math.h>
@@ -10,29 +10,31 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cli/train/cmd_train.h"
+#include "base/json_parse.h"
+#include "cli/app/arch_plugin.h"
 #include "cli/app/output.h"
 #include "cli/app/report_file.h"
 #include "cli/app/signals.h"
+#include "cli/train/cmd_train.h"
 #include "ingot/checkpoint.h"
 #include "ingot/report.h"
 
 enum {
-    SAMPLE_BYTES = 16 << 20, /* what a tokenizer learns from, at most */
+    SAMPLE_BYTES = 16 << 20, /* upper bound of the text that a tokenizer is trained on */
     DEFAULT_STEPS = 1000,
     WARMUP_MOST = 100,
 };
 
 /* ---- Settings ---- */
 
-static const double computed = -1; /* a default that other settings decide */
+static const double computed = -1; /* a default computed from other settings */
 
-/* Numbers: an int64_t in both structs, or a double. */
+/* Numeric settings: int64_t in both structs, or double. */
 static const struct row {
     const char *key; /* in the checkpoint */
     size_t from, to; /* in train_options, in train_settings */
     bool real;
-    double standard, low, high; /* what a file may say */
+    double standard, low, high; /* default, and the range accepted from a file */
 } rows[] = {
 #define WHOLE(key, member, ...) \
     { key, offsetof(train_options, member), offsetof(train_settings, member), false, __VA_ARGS__ }
@@ -51,12 +53,12 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* The option's value; NaN: it was not given. */
+/* The option's value; NaN: not given. */
 static double given(const train_options *o, const struct row *row) {
     const char *from = (const char *)o + row->from;
     if (row->real) return *(const double *)from;
     const int64_t value = *(const int64_t *)from;
-    return value == IG_UNSAID ? NAN : (double)value;
+    return value == IG_NOT_GIVEN ? NAN : (double)value;
 }
 
 static void put(train_settings *s, const struct row *row, double value) {
@@ -72,7 +74,7 @@ static double get(const train_settings *s, const struct row *row) {
     return row->real ? *(const double *)from : (double)*(const int64_t *)from;
 }
 
-/* A number out of a file, or `standard` where there is none that makes sense. */
+/* A number from a file, or `standard` if it is missing or out of range. */
 static double saved_number(const json_t *from, const char *key, double standard, double low,
                            double high) {
     const json_t *value = json_object_get(from, key);
@@ -81,7 +83,7 @@ static double saved_number(const json_t *from, const char *key, double standard,
     return number >= low && number <= high ? number : standard;
 }
 
-/* The choice that was made, or that the file has, or the usual one. */
+/* The option's choice, else the file's, else the default. */
 static int64_t find_choice(int said, const json_t *saved, const char *key,
                            const char *const *choices, int usual) {
     if (said >= 0) return said;
@@ -91,7 +93,7 @@ static int64_t find_choice(int said, const json_t *saved, const char *key,
     return usual;
 }
 
-/* The type that was said, or that the file has, or f32. */
+/* Sets the compute dtype: the option's, else the file's, else f32. */
 static ig_status set_dtype(trainer *t, const json_t *saved) {
     const char *said = t->options->dtype;
     const char *kept = json_string_value(json_object_get(saved, "dtype"));
@@ -100,7 +102,7 @@ static ig_status set_dtype(trainer *t, const json_t *saved) {
         return IG_FAIL(IG_ERR_ARGUMENT, "--dtype '%s': must be f32 or bf16", said);
     if (!said && kept) (void)ig_dtype_find(kept, &dtype);
     t->settings.dtype = dtype;
-    const ig_status status = ig_adapter_set_compute(t->adapter, dtype);
+    const ig_status status = ig_adapter_set_compute_dtype(t->adapter, dtype);
     char words[IG_ERROR_BYTES];
     return status == IG_OK ? IG_OK : IG_FAIL(status, "--dtype %s", ig_cli_error(t->cli, words));
 }
@@ -113,23 +115,24 @@ static ig_status parse_time(const char *text, double *out) {
     const double count = strtod(text, &end);
     const char *unit = *end ? strchr(units, *end) : units;
     if (end == text || !unit || (*end && end[1]) || !(count > 0 && count < 1e9))
-        return IG_FAIL(IG_ERR_ARGUMENT, "--time '%s': write it as 90, 5m or 2h", text);
+        return IG_FAIL(IG_ERR_ARGUMENT, "--time '%s': expected a duration such as 90, 5m or 2h",
+                       text);
     *out = count * seconds[unit - units];
     return IG_OK;
 }
 
-/* How long: one of steps, epochs and time; where none is given, what the file says. */
+/* Resolves the length: one of steps, epochs and time; if none is given, the file's. */
 static ig_status resolve_length(trainer *t, const json_t *saved) {
     const train_options *o = t->options;
     train_settings *s = &t->settings;
-    const bool steps = o->steps != IG_UNSAID, epochs = !isnan(o->epochs), time = o->time != NULL;
+    const bool steps = o->steps != IG_NOT_GIVEN, epochs = !isnan(o->epochs), time = o->time != NULL;
     if (steps + epochs + time > 1)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--steps, --epochs, --time: one of them says how long");
+        return IG_FAIL(IG_ERR_ARGUMENT, "--steps, --epochs, --time: give only one of them");
     if (steps) s->steps = o->steps;
     if (epochs) s->epochs = o->epochs;
     if (time) {
         IG_TRY(parse_time(o->time, &s->seconds));
-        s->seconds += t->seconds_before; /* for so long from now on */
+        s->seconds += t->seconds_before; /* counted from now */
     }
     if (steps || epochs || time) return IG_OK;
     s->steps = (int64_t)saved_number(saved, "steps", 0, 1, 1e12);
@@ -155,12 +158,12 @@ static ig_status resolve_settings(trainer *t, const json_t *saved) {
         return IG_FAIL(IG_ERR_ARGUMENT, "--min-lr %g: is above --lr %g", s->min_rate, s->rate);
     const double decay = saved_number(saved, "weight_decay", s->weight_decay, 0, 100);
     if (t->options->resume && s->weight_decay != decay)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--weight-decay %g: %s was begun with %g", s->weight_decay,
-                       t->options->resume, decay);
+        return IG_FAIL(IG_ERR_ARGUMENT, "--weight-decay %g: cannot be changed; %s has %g",
+                       s->weight_decay, t->options->resume, decay);
     return resolve_length(t, saved);
 }
 
-/* Once the data is known: steps, and what is reckoned from them. */
+/* Computes the number of steps and what depends on it, once the data is known. */
 static ig_status resolve_total(trainer *t) {
     train_settings *s = &t->settings;
     const double windows = (double)ig_data_windows(t->data);
@@ -174,10 +177,10 @@ static ig_status resolve_total(trainer *t) {
     }
     const bool over = s->seconds > 0 ? t->seconds_before >= s->seconds : t->step >= t->total;
     if (over)
-        return IG_FAIL(IG_ERR_ARGUMENT,
-                       "%s: has trained its %lld steps; --steps, --epochs or --time says how much "
-                       "longer",
-                       t->options->resume, (long long)t->step);
+        return IG_FAIL(
+            IG_ERR_ARGUMENT,
+            "%s: has finished its %lld steps; extend it with --steps, --epochs or --time",
+            t->options->resume, (long long)t->step);
     return IG_OK;
 }
 
@@ -200,13 +203,14 @@ static json_t *settings_json(const train_settings *s) {
 
 char *train_progress_text(const trainer *t) {
     const ig_data_cursor c = ig_data_tell(t->data);
-    json_t *root = json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I}, s:o}", "steps",
-                             (json_int_t)t->step, "tokens", (json_int_t)t->tokens_seen, "seconds",
-                             ig_json_real(train_seconds(t)), "loss", ig_json_real(t->loss),
-                             "val_loss", ig_json_real(t->val_loss), "bits_per_byte",
-                             ig_json_real(t->bits_per_byte), "data", "epoch", (json_int_t)c.epoch,
-                             "window", (json_int_t)c.window, "bytes", (json_int_t)c.bytes, "stride",
-                             (json_int_t)c.stride, "settings", settings_json(&t->settings));
+    json_t *root =
+        json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I}, s:o, s:o}", "steps",
+                  (json_int_t)t->step, "tokens", (json_int_t)t->tokens_seen, "seconds",
+                  ig_json_real(train_seconds(t)), "loss", ig_json_real(t->loss), "val_loss",
+                  ig_json_real(t->val_loss), "bits_per_byte", ig_json_real(t->bits_per_byte),
+                  "data", "epoch", (json_int_t)c.epoch, "window", (json_int_t)c.window, "bytes",
+                  (json_int_t)c.bytes, "stride", (json_int_t)c.stride, "settings",
+                  settings_json(&t->settings), "history", train_history_json(t));
     char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
     return text;
@@ -226,14 +230,13 @@ static void restore_place(trainer *t, const json_t *progress) {
                                    .stride = saved_count(data, "stride")};
     if (!ig_data_seek(t->data, cursor))
         ig_cli_say(t->cli,
-                   "the text is not the one that %s was trained on: it is read from its "
-                   "begin",
+                   "the text differs from the one %s was trained on; reading it from the beginning",
                    t->options->resume);
 }
 
 /* ---- The model ---- */
 
-static int64_t size_or_default(int64_t said) { return said == IG_UNSAID ? 0 : said; }
+static int64_t size_or_default(int64_t said) { return said == IG_NOT_GIVEN ? 0 : said; }
 
 static ig_status create_model(trainer *t) {
     const train_options *o = t->options;
@@ -247,7 +250,7 @@ static ig_status create_model(trainer *t) {
         .tokenizer = o->tokenizer,
     };
     if (o->tokenizer && strcmp(o->tokenizer, "byte") != 0) {
-        ig_data_text sample;
+        ig_string_view sample;
         IG_TRY(ig_data_sample(t->data, SAMPLE_BYTES, &sample));
         char bytes[IG_UNIT_TEXT_BYTES];
         ig_cli_say(t->cli, "learning tokens from %s of text", ig_bytes_text(sample.n_bytes, bytes));
@@ -257,13 +260,13 @@ static ig_status create_model(trainer *t) {
     return ig_adapter_create(t->ctx, o->arch ? o->arch : ig_arch_name(0), &config, &t->adapter);
 }
 
-/* What was given must be what the file has. */
+/* Options must match the resumed file. */
 static ig_status check_same(const trainer *t) {
     const train_options *o = t->options;
     const ig_model_config c = ig_adapter_config(t->adapter);
     const char *arch = ig_adapter_architecture(t->adapter);
-    const char *said = o->arch ? ig_arch_resolve(o->arch) : arch;
-    if (!said) return IG_ERR_MODEL;
+    /* check_arch() has verified the name. */
+    const char *said = o->arch ? ig_arch_resolve(t->ctx, o->arch) : arch;
     if (strcmp(said, arch) != 0)
         return IG_FAIL(IG_ERR_ARGUMENT, "--arch %s: %s holds the architecture %s", o->arch,
                        o->resume, arch);
@@ -278,13 +281,23 @@ static ig_status check_same(const trainer *t) {
                  {"ctx", o->ctx, c.ctx_len},
                  {"seed", o->seed, (int64_t)ig_ctx_seed(t->ctx)}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        if (sizes[i].said != IG_UNSAID && sizes[i].said != sizes[i].has)
-            return IG_FAIL(IG_ERR_ARGUMENT, "--%s %lld: %s has %lld, and keeps it", sizes[i].option,
-                           (long long)sizes[i].said, o->resume, (long long)sizes[i].has);
+        if (sizes[i].said != IG_NOT_GIVEN && sizes[i].said != sizes[i].has)
+            return IG_FAIL(IG_ERR_ARGUMENT, "--%s %lld: cannot be changed; %s has %lld",
+                           sizes[i].option, (long long)sizes[i].said, o->resume,
+                           (long long)sizes[i].has);
     if (o->tokenizer && strcmp(o->tokenizer, c.tokenizer) != 0)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--tokenizer %s: %s has %s, and keeps it", o->tokenizer,
-                       o->resume, c.tokenizer);
+        return IG_FAIL(IG_ERR_ARGUMENT, "--tokenizer %s: cannot be changed; %s has %s",
+                       o->tokenizer, o->resume, c.tokenizer);
     return IG_OK;
+}
+
+/* An unknown --arch is a usage error, unlike an unknown architecture in a file. */
+static ig_status check_arch(const trainer *t) {
+    const char *arch = t->options->arch;
+    char words[512];
+    if (!arch || ig_arch_resolve(t->ctx, arch)) return IG_OK;
+    snprintf(words, sizeof words, "%s", ig_error_text());
+    return IG_FAIL(IG_ERR_ARGUMENT, "--arch: %s", words);
 }
 
 static ig_status create_context(trainer *t, uint64_t seed) {
@@ -292,12 +305,14 @@ static ig_status create_context(trainer *t, uint64_t seed) {
     options.device = t->options->device;
     options.threads = (int)t->options->threads;
     options.seed = seed;
-    options.cancel = NULL; /* Ctrl-C waits for the end of a step: half an update is not saved */
+    options.cancel = NULL; /* Ctrl-C waits for the end of a step: half an update is never saved */
     IG_TRY(ig_ctx_create(&options, &t->ctx));
+    IG_TRY(ig_cli_load_archs(t->cli, t->ctx, t->options->plugin));
+    IG_TRY(check_arch(t));
     return ig_mode_set(t->ctx, (ig_mode)t->options->mode);
 }
 
-/* Going on needs the seed that the file was begun with. */
+/* Resuming needs the seed of the file. */
 static ig_status load_model(trainer *t) {
     const char *path = t->options->resume;
     ig_checkpoint *file;
@@ -307,7 +322,7 @@ static ig_status load_model(trainer *t) {
     const bool trained = *ig_checkpoint_optimizer(file) != 0;
     ig_checkpoint_close(file);
     if (!trained)
-        return IG_FAIL(IG_ERR_FORMAT, "%s: has no optimiser's state: training cannot go on", path);
+        return IG_FAIL(IG_ERR_FORMAT, "%s: has no optimizer state: training cannot continue", path);
     IG_TRY(create_context(t, seed));
     IG_TRY(ig_adapter_load(t->ctx, path, &t->adapter));
     return check_same(t);
@@ -318,25 +333,69 @@ static ig_status make_model(trainer *t) {
     ig_run_model(t->cli, o->resume ? o->resume : o->arch ? o->arch : ig_arch_name(0));
     if (t->options->resume) return load_model(t);
     const int64_t seed = t->options->seed;
-    IG_TRY(create_context(t, seed == IG_UNSAID ? 0 : (uint64_t)seed));
+    IG_TRY(create_context(t, seed == IG_NOT_GIVEN ? 0 : (uint64_t)seed));
     return create_model(t);
+}
+
+/* ---- The route ---- */
+
+static bool agrees(int mode, train_route route) {
+    return mode == IG_MODE_AUTO || route == TRAIN_PRODUCTION ||
+           (mode == IG_MODE_DYNAMIC) == (route == TRAIN_EASY);
+}
+
+/* The requested route; else by grad mode, or the only one there is. */
+static ig_status resolve_route(trainer *t) {
+    const train_options *o = t->options;
+    if (o->route >= 0 && !agrees(o->mode, (train_route)o->route))
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "--route %s, --mode %s: easy is dynamic, replay is compiled",
+                       train_routes[o->route], train_modes[o->mode]);
+    if (o->route >= 0)
+        t->route = (train_route)o->route;
+    else if (!ig_adapter_has_modules(t->adapter))
+        t->route = TRAIN_PRODUCTION;
+    else
+        t->route = o->mode == IG_MODE_DYNAMIC ? TRAIN_EASY : TRAIN_REPLAY;
+    if (o->trace && t->route != TRAIN_REPLAY)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "--trace: draws one plan of a whole step, and the %s route has none; use "
+                       "--route replay",
+                       train_routes[t->route]);
+    return IG_OK;
+}
+
+ig_train_options train_call_options(const trainer *t, bool last) {
+    const train_settings *s = &t->settings;
+    return (ig_train_options){.lr = t->rate_now,
+                              .weight_decay = s->weight_decay > 0 ? s->weight_decay : -1,
+                              .clip_norm = s->clip,
+                              .accumulate = !last,
+                              .n_accumulated = (int)s->accumulate};
+}
+
+/* Without --route, the grad mode from --mode is kept. */
+static ig_status begin_route(trainer *t) {
+    if (t->options->route < 0 && t->route != TRAIN_PRODUCTION) return IG_OK;
+    t->rate_now = t->settings.rate;
+    const ig_train_options options = train_call_options(t, true);
+    return train_route_begin(t->ctx, t->adapter, t->route, t->settings.batch, t->ctx_len, &options);
 }
 
 /* ---- Memory and disk ---- */
 
 /*
- * 16 bytes a parameter: weight, gradient, two moments.  What is kept of the
- * forward pass for the backward one is reckoned in numbers a token: per layer
- * about twelve rows of d_model and five of d_ff, behind them three of logits; and
- * nearly as much again where a step is replayed, for it is planned while the step
- * that was recorded still has its own.
+ * Estimates memory: 16 bytes per parameter for weight, gradient and two moments. Activations kept
+ * for the backward pass, in floats per token: per layer 12 d_model + 5 d_ff, plus 3 x vocabulary
+ * for logits; times 1.9 on the replay route, since a step is planned while the recorded step still
+ * holds its memory.
  */
 static ig_status estimate_memory(trainer *t) {
     const ig_model_config c = ig_adapter_config(t->adapter);
     const double parameters = (double)ig_adapter_param_count(t->adapter);
     const double layer = 12 * (double)c.d_model + 5 * (double)c.d_ff;
-    const double times = t->options->mode == IG_MODE_DYNAMIC ? 1 : 1.9;
-    const double token = (double)c.n_layers * layer + 3 * (double)ig_adapter_vocabulary(t->adapter);
+    const double times = t->route == TRAIN_REPLAY ? 1.9 : 1;
+    const double token = (double)c.n_layers * layer + 3 * (double)ig_adapter_vocab_size(t->adapter);
     const double activations = 4 * times * token * (double)t->settings.batch * (double)t->ctx_len;
     t->estimate_bytes = (uint64_t)(16 * parameters + activations);
     ig_run_estimate(t->cli, t->estimate_bytes);
@@ -348,19 +407,19 @@ static ig_status estimate_memory(trainer *t) {
                ig_bytes_text(t->estimate_bytes, all),
                ig_bytes_text((uint64_t)(16 * parameters), state));
     const uint64_t available = ig_report_memory(t->ctx).available_bytes;
-    const double missing = 12 * parameters; /* the weights are there */
+    const double missing = 12 * parameters; /* the weights are allocated already */
     if (available > 0 && missing > (double)available)
         return IG_FAIL(IG_ERR_MEMORY,
-                       "gradients and moments of the parameters take %s, and %s are available; "
-                       "fewer --layers or a smaller --d-model take less",
+                       "parameters, gradients and moments need %s, but %s are available; use fewer "
+                       "--layers or a smaller --d-model",
                        ig_bytes_text((uint64_t)missing, state), ig_bytes_text(available, all));
     if (t->estimate_bytes > available)
-        ig_cli_say(t->cli, "warning: only %s are available; a smaller --batch or --ctx takes less",
+        ig_cli_say(t->cli, "warning: only %s are available; a smaller --batch or --ctx needs less",
                    ig_bytes_text(available, all));
     return IG_OK;
 }
 
-/* Finds out now, and not at the first save, if the file cannot be written. */
+/* Checks early that the file can be written, not at the first save. */
 static ig_status check_out(trainer *t) {
     const train_options *o = t->options;
     const char *name = o->out ? o->out : o->resume;
@@ -369,11 +428,11 @@ static ig_status check_out(trainer *t) {
              : snprintf(t->out, sizeof t->out, "%s.oam", ig_adapter_architecture(t->adapter));
     if (bytes < 0 || (size_t)bytes >= sizeof t->out)
         return IG_FAIL(IG_ERR_ARGUMENT, "--out: a name of %d bytes", bytes);
+    IG_TRY(train_lock(t));
     ig_file_map old;
     if (!o->resume && ig_file_map_open(t->out, &old) == IG_OK) {
         ig_file_map_close(&old);
-        ig_cli_say(t->cli, "%s is there already and will be replaced; --resume would go on from it",
-                   t->out);
+        ig_cli_say(t->cli, "%s exists and will be replaced; use --resume to continue it", t->out);
     }
     ig_file_writer *writer;
     const uint64_t size = 12 * (uint64_t)ig_adapter_param_count(t->adapter);
@@ -382,22 +441,24 @@ static ig_status check_out(trainer *t) {
     return IG_OK;
 }
 
-/* A prompt that does not fit would be noticed at the first sample. */
+/* Checks early that the prompt fits, not at the first sample. */
 static ig_status check_prompt(const trainer *t) {
     const char *prompt = t->options->prompt;
-    size_t tokens = 0;
+    ig_tokens tokens = {.allocator = &t->cli->allocator};
     if (!prompt) return IG_OK;
-    IG_TRY(ig_adapter_encode(t->adapter, prompt, strlen(prompt), NULL, 0, &tokens));
-    if (tokens < (size_t)t->ctx_len) return IG_OK;
-    return IG_FAIL(IG_ERR_ARGUMENT, "--prompt: has %zu tokens, the context %lld", tokens,
+    IG_TRY(ig_tokenize(ig_adapter_tokenizer(t->adapter), prompt, strlen(prompt), 0, &tokens));
+    const size_t count = tokens.count;
+    ig_tokens_deinit(&tokens);
+    if (count < (size_t)t->ctx_len) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT, "--prompt: has %zu tokens, but the context is %lld", count,
                    (long long)t->ctx_len);
 }
 
 /* ---- All of it ---- */
 
 static ig_status begin_data(trainer *t) {
-    const ig_data_options options = {.adapter = t->adapter,
-                                     .ctx = t->ctx_len,
+    const ig_data_options options = {.tokenizer = ig_adapter_tokenizer(t->adapter),
+                                     .ctx_len = t->ctx_len,
                                      .val_split = t->settings.val_split,
                                      .seed = ig_ctx_seed(t->ctx)};
     IG_TRY(ig_data_begin(t->data, &options));
@@ -418,20 +479,27 @@ static ig_status setup_with(trainer *t, const json_t *progress) {
     t->tokens_seen = t->tokens_before = (int64_t)saved_number(progress, "tokens", 0, 0, 1e18);
     IG_TRY(resolve_settings(t, json_object_get(progress, "settings")));
     IG_TRY(begin_data(t));
-    if (t->options->resume) restore_place(t, progress);
+    if (t->options->resume) {
+        restore_place(t, progress);
+        IG_TRY(train_restore_history(t, progress));
+    }
     IG_TRY(resolve_total(t));
     IG_TRY(check_prompt(t));
     IG_TRY(check_out(t));
-    return estimate_memory(t);
+    IG_TRY(resolve_route(t));
+    IG_TRY(estimate_memory(t));
+    return begin_route(t);
 }
 
 ig_status train_setup(trainer *t) {
-    IG_TRY(ig_data_open(&t->cli->allocator, t->paths, t->n_paths, &t->data));
+    const ig_data_open_options options = {.allocator = &t->cli->allocator,
+                                          .reading = ig_signals_reading};
+    IG_TRY(ig_data_open(t->paths, t->n_paths, &options, &t->data));
     IG_TRY(make_model(t));
-    json_t *progress = json_loads(ig_adapter_progress(t->adapter), 0, NULL);
-    if (!progress)
-        return IG_FAIL(IG_ERR_MEMORY, "train: no memory for what %s says of its progress",
-                       t->options->resume ? t->options->resume : "a new model");
+    const char *text = ig_adapter_progress(t->adapter);
+    json_t *progress = NULL;
+    IG_TRY(ig_json_decode(IG_ERR_FORMAT, t->options->resume ? t->options->resume : "train",
+                          "its progress", text, strlen(text), 0, &progress));
     const ig_status status = setup_with(t, progress);
     json_decref(progress);
     return status;

@@ -1,11 +1,9 @@
 /*
- * How stories are told.
+ * Story generator.
  *
- * A story's number stands for its plot, hero, friend, place and thing.  A Feistel
- * network shuffles the numbers: whatever its rounds compute, it takes different
- * numbers to different ones, so no two stories of a seed have the same five.  All
- * else is drawn: each story has a stream of random numbers of its own, so it can
- * be told alone.
+ * A story's index determines its plot, hero, friend, place and thing. A Feistel network permutes
+ * the indices, so no two stories of a seed have the same five. Everything else is drawn from the
+ * story's own RNG stream, so each story can be generated alone.
  */
 #include "cli/train/stories.h"
 
@@ -20,16 +18,16 @@
 enum {
     COUNT =
         IG_STORY_PLOTS * IG_STORY_NAMES * (IG_STORY_NAMES - 1) * IG_STORY_PLACES * IG_STORY_THINGS,
-    HALF_BITS = 11, /* of the numbers that are shuffled */
+    HALF_BITS = 11, /* of the permuted indices */
     ROUNDS = 4,
 };
 static_assert(COUNT <= 1 << 2 * HALF_BITS, "the shuffle takes every story");
 
-enum { STREAM_WORDS, STREAM_SHUFFLE }; /* of random numbers */
+enum { STREAM_WORDS, STREAM_SHUFFLE }; /* RNG streams */
 
-/* What stays the same through a story: the plots write {hero}, {he} and so on. */
+/* Fixed within a story: the plots write {hero}, {he} and so on. */
 enum { HERO, HE, HIM, HIS, FRIEND, FHE, FHIM, FHIS, KIN, SPECIES, AT, THING, BROKE, A, DRAWN };
-enum { COLOR = DRAWN, BAKE, SKILL, LOAD, CAST }; /* one of the phrase of that name */
+enum { COLOR = DRAWN, BAKE, SKILL, LOAD, CAST }; /* drawn from the phrase of that name */
 static const char *const cast_names[CAST] = {
     [HERO] = "hero", [HE] = "he",       [HIM] = "him",     [HIS] = "his",     [FRIEND] = "friend",
     [FHE] = "fhe",   [FHIM] = "fhim",   [FHIS] = "fhis",   [KIN] = "kin",     [SPECIES] = "species",
@@ -46,7 +44,7 @@ typedef struct teller {
     uint32_t seed[2];
     uint32_t index, draws;
     span cast[CAST];
-    bool capital; /* the next letter is to be one */
+    bool capital; /* capitalize the next letter */
     ig_text out;
 } teller;
 
@@ -58,14 +56,13 @@ static bool is_text(span s, const char *text) {
 
 /* ---- Chance ---- */
 
-/* A number below `count`. */
+/* A random number below `count`. */
 static uint32_t draw(teller *t, uint32_t count) {
     const uint32_t bits = ig_random_bits(t->seed, t->index, STREAM_WORDS, t->draws++);
     return (uint32_t)((uint64_t)bits * count >> 32);
 }
 
-/* A number below COUNT in the place of another.  What falls beyond is shuffled on: it comes back,
- * since going round it must meet the number it began with. */
+/* Permutes the numbers below COUNT. Results beyond COUNT are permuted again (cycle walking). */
 static uint32_t shuffle(const uint32_t seed[2], uint32_t number) {
     const uint32_t mask = (1u << HALF_BITS) - 1;
     do {
@@ -81,7 +78,7 @@ static uint32_t shuffle(const uint32_t seed[2], uint32_t number) {
     return number;
 }
 
-/* One of "a|b[c|d]|e": of the | that stand in no brackets. */
+/* Picks one of "a|b[c|d]|e", splitting at each | outside brackets. */
 static span choose(teller *t, span all) {
     uint32_t count = 1;
     int depth = 0;
@@ -135,7 +132,7 @@ static void tell_name(teller *t, span name) {
     tell(t, choose(t, find_phrase(plain)));
 }
 
-/* The text up to the bracket that closes the one it begins with. */
+/* The text up to the matching closing bracket. */
 static span inside_brackets(span s) {
     int depth = 0;
     size_t i = 0;
@@ -179,7 +176,7 @@ static span draw_phrase(teller *t, const char *name) {
     return choose(t, find_phrase(span_of(name)));
 }
 
-/* Takes the number apart and fills the cast; returns the plot. */
+/* Splits the index and fills the cast; returns the plot. */
 static const char *gather(teller *t, uint32_t number) {
     uint32_t digits[5];
     const uint32_t bases[5] = {IG_STORY_PLOTS, IG_STORY_NAMES, IG_STORY_NAMES - 1, IG_STORY_PLACES,

@@ -36,7 +36,7 @@ const ig_story_phrase ig_story_phrases[] = {
     {"day", "one day|one morning|one afternoon|one sunny day|one windy morning|on a cold day|"
             "one warm evening|early one morning|late one afternoon|one rainy day"},
 
-    /* How a story begins: who, and where.  "who" goes on in the same sentence. */
+    /* Openings: who, and where. "who" continues in the same sentence. */
     {"open", "{who}.|{hero} the {species} lived {at}.|"
              "In a [small|little|tiny|cozy] house {at} lived a {trait} {species} named {hero}.|"
              "A {trait} {species} named {hero} lived {at} with {his} [mother|father|family]."},
@@ -45,13 +45,13 @@ const ig_story_phrase ig_story_phrases[] = {
             "Once upon a time, a {trait} {species} named {hero} lived {at}|"
             "There once was a {species} named {hero} who lived {at}"},
 
-    /* Where lost things are. */
+    /* Hiding places. */
     {"hidden", "under a bush|behind a big stone|in the tall grass|on top of a wall|"
                "inside an old boot|under a pile of leaves|behind the fence|in a hollow tree"},
     {"searched", "under the bed and behind the door|in every box and under the table|"
                  "in the kitchen and in the garden|everywhere in the house"},
 
-    /* How a story ends. */
+    /* Endings. */
     {"joy", "{hero} [laughed|smiled|cheered] and hugged {friend}.|"
             "\"Thank you[| so much], {friend}!\" [said|cried] {hero}.|"
             "{hero} was so happy that {he} [danced|sang|jumped up and down|hugged {friend}]."},
@@ -60,7 +60,7 @@ const ig_story_phrase ig_story_phrases[] = {
             "It was a [good|wonderful|lovely|happy] day.|{hero} never forgot that day.|"
             "That night, {hero} [slept very well|had happy dreams|fell asleep with a smile].|"
             "And they both laughed."},
-    {"maybe", "| {end}"}, /* stands right behind a sentence */
+    {"maybe", "| {end}"}, /* follows a sentence directly */
     {NULL, NULL},
 };
 
@@ -210,7 +210,7 @@ const char *const ig_story_plots[IG_STORY_PLOTS] = {
     "{friend}. Together they were at the top very soon. {hero} took out {athing}. \"It is for "
     "you,\" {he} said. \"It was a surprise.\"",
 
-    /* Someone small. */
+    /* The small hero. */
     "{open} {Day}, {he} found a [baby bird|tiny kitten|little duck] {hidden}. It was [cold|wet] "
     "and "
     "cried for its mother. {His} {kin} {friend} made a warm bed for it [beside|behind] {athing}. "

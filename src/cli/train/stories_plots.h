@@ -1,12 +1,12 @@
 /*
- * stories_plots.h - what stories are made of: plots, phrases and those who act.
+ * stories_plots.h - plots, phrases and cast of the stories.
  *
  *     [big|small]   one of these; they may nest, and may be empty
- *     {day}         a phrase of the table, or something of the story's cast
+ *     {day}         a phrase of the table, or an entry of the story's cast
  *     {Day}         the same with a capital letter
  */
-#ifndef IG_TEXT_STORIES_PLOTS_H
-#define IG_TEXT_STORIES_PLOTS_H
+#ifndef IG_CLI_TRAIN_STORIES_PLOTS_H
+#define IG_CLI_TRAIN_STORIES_PLOTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,8 +31,8 @@ enum {
     IG_STORY_THINGS = 16,
 };
 
-/* Every plot names the hero, the friend, the place and the thing, so that another of any of these
- * is another story. */
+/* Every plot mentions the hero, the friend, the place and the thing, so that changing one of them
+ * gives another story. */
 extern const char *const ig_story_plots[IG_STORY_PLOTS];
 extern const ig_story_name ig_story_names[IG_STORY_NAMES];
 extern const char *const ig_story_places[IG_STORY_PLACES]; /* "by the river" */

@@ -1,5 +1,5 @@
 /*
- * Plans as pictures: dot for graphviz, and SVG of our own.
+ * Pictures of plans: dot for Graphviz, and SVG.
  *
  *     level 0   [ embedding ]  [ fill ]         a box is a chain: steps that one thread
  *     - - - - - - - - | - - - - - \ - - - -     takes a chunk through without waiting
@@ -8,11 +8,10 @@
  *     level 2   [ tanh   ]           |
  *               [ mul    ]           |
  *
- * Chains of several steps are fused, and so is a step that does the work of several: its
- * name joins theirs with "+".  They have a thick frame.
+ * Chains of several steps and fused steps have a thick frame; the name of a fused step joins its
+ * ops with "+".
  *
- * Within a level, chains are put below what they read: in the order of the mean
- * place of the chains they read from.
+ * Within a level, chains are ordered by the mean position of the chains they read from.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,10 +32,10 @@ enum {
     TOP = 96,
     LEGEND_WIDTH = 180,
     OP_CHARS = 20,   /* of an op's name, */
-    LINE_CHARS = 27, /* and of all in a line of a box */
+    LINE_CHARS = 27, /* and of a whole line in a box */
 };
 
-/* Okabe and Ito's colours, paled: text on them stays readable. */
+/* The Okabe-Ito colors, lightened: text on them stays readable. */
 static const char *const fills[PLAN_CLASSES] = {
     [PLAN_CONTRACT] = "#cfe3f5", [PLAN_ELEMENT] = "#cdeadd", [PLAN_REDUCE] = "#f8e3bd",
     [PLAN_UPDATE] = "#f2d3e2",   [PLAN_MOVE] = "#e4e4e4",
@@ -48,7 +47,7 @@ static const char *const strokes[PLAN_CLASSES] = {
 
 /* ---- dot ---- */
 
-/* Text between double quotes, where '\' and '"' have a meaning. */
+/* Writes the contents of a double-quoted string, with '\' and '"' escaped. */
 static void put_dot(FILE *to, const char *text) {
     for (; *text; text++) {
         if (*text == '"' || *text == '\\') fputc('\\', to);
@@ -65,7 +64,7 @@ static void put_dot_chain(FILE *to, const plan_view *v, uint32_t chain) {
         put_dot(to, v->steps[i].op);
         fputc(' ', to);
         put_dot(to, v->steps[i].result);
-        fputs("\\l", to); /* the end of a line, flush left */
+        fputs("\\l", to); /* ends a line, left-aligned */
     }
     fputs("\"];\n", to);
 }
@@ -96,18 +95,18 @@ void plan_dot_print(FILE *to, const plan_view *v, const char *title) {
 
 typedef struct box {
     uint32_t chain;
-    double wanted; /* where the chains it reads from are, in the mean */
+    double wanted; /* mean position of the chains it reads from */
     double x, y, height;
 } box;
 
 struct plan_layout {
-    box *boxes;      /* by chain */
+    box *boxes;      /* indexed by chain */
     uint32_t *order; /* chains, by level and then from left to right */
     double *level_y; /* the top of each level */
     double width, height;
 };
 
-/* Where a chain would like to be: the mean of its readings; without any, where it stands. */
+/* The weighted mean position of the chains that it reads from; `standing` if it reads none. */
 static double wanted_x(const plan_view *v, const plan_layout *l, uint32_t chain, double standing) {
     double sum = 0, count = 0;
     for (uint32_t i = 0; i < v->n_edges; i++) {
@@ -130,7 +129,7 @@ static void sort_by_wanted(uint32_t *order, uint32_t count, const box *boxes) {
 
 static double height_of(const plan_chain *c) { return c->count * LINE_HEIGHT + 2.0 * BOX_PADDING; }
 
-/* Puts chains [first, first + count) of the order side by side. */
+/* Places chains [first, first + count) of the order side by side. */
 static double place_level(const plan_view *v, plan_layout *l, uint32_t first, uint32_t count,
                           double y) {
     uint32_t *order = l->order + first;
@@ -227,8 +226,8 @@ static void put_head(FILE *to, const plan_view *v, const plan_layout *l, const c
           to);
     put_label(to, "title", 16, 28, title);
     snprintf(summary, sizeof summary,
-             "%u steps in %u chains on %u levels, %llu barriers; arena %s, live at most %s, "
-             "%s without sharing",
+             "%u steps in %u chains on %u levels, %llu barriers; arena %s, peak live %s, %s "
+             "without reuse",
              v->n_steps, v->n_chains, v->n_levels, (unsigned long long)v->barriers,
              ig_bytes_text(v->arena_bytes, arena), ig_bytes_text(v->live_bytes, live),
              ig_bytes_text(v->sum_bytes, sum));
@@ -250,9 +249,9 @@ static void put_head(FILE *to, const plan_view *v, const plan_layout *l, const c
     put_label(to, "note", x + 114, 72, "fused");
 }
 
-/* A barrier stands before every level but the first of the plan, unless the plan has fewer. */
+/* A barrier precedes every level but the first, unless the plan has fewer barriers. */
 static void put_levels(FILE *to, const plan_view *v, const plan_layout *l) {
-    const bool all = v->barriers + v->parts >= v->n_levels;
+    const bool all = v->barriers + v->regions >= v->n_levels;
     for (uint32_t level = 0; level < v->n_levels; level++) {
         char name[32];
         snprintf(name, sizeof name, "level %u", level);
@@ -274,7 +273,7 @@ static void put_edge(FILE *to, const plan_view *v, const plan_layout *l, plan_ed
             far ? " far" : "", x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1);
 }
 
-/* What a pointer that rests on a step is told. */
+/* The tooltip of a step. */
 static void put_tip(FILE *to, const plan_step *s, uint32_t index) {
     char bytes[IG_UNIT_TEXT_BYTES], flop[IG_UNIT_TEXT_BYTES];
     fprintf(to, "<title>step %u: ", index);
@@ -286,7 +285,7 @@ static void put_tip(FILE *to, const plan_step *s, uint32_t index) {
     fputs("</title>", to);
 }
 
-/* Beside the op: its time, or the shape of its result where that fits. */
+/* Writes beside the op: its time, or the shape of its result if that fits. */
 static void put_beside(FILE *to, const plan_view *v, const plan_step *s, size_t room) {
     const char *shape = strchr(s->result, '[');
     if (v->timed)
@@ -324,7 +323,7 @@ static void put_box(FILE *to, const plan_view *v, const plan_layout *l, uint32_t
     if (plan_chain_ops(v, chain) == 1) return;
     fprintf(to,
             "<rect class=\"fused\" x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" rx=\"5\">"
-            "<title>fused: a thread takes each chunk through all %u</title></rect>\n",
+            "<title>fused: one thread runs all %u ops on each chunk</title></rect>\n",
             b->x, b->y, BOX_WIDTH, b->height, plan_chain_ops(v, chain));
 }
 

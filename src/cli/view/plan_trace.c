@@ -1,7 +1,6 @@
 /*
- * A profile in the trace event format that chrome://tracing and ui.perfetto.dev
- * read: one complete event ("X") for each kernel call, times in microseconds from
- * the first one on, and one lane for each thread.
+ * A profile in the trace event format of chrome://tracing and ui.perfetto.dev: one complete event
+ * ("X") per kernel call, times in microseconds from the first one on, and one lane per thread.
  */
 #include "cli/view/plan_view.h"
 

@@ -7,9 +7,9 @@
 #include "ingot/op.h"
 
 const char *const plan_class_names[PLAN_CLASSES] = {
-    [PLAN_CONTRACT] = "matmul, attention",  [PLAN_ELEMENT] = "element by element",
+    [PLAN_CONTRACT] = "matmul, attention",  [PLAN_ELEMENT] = "elementwise",
     [PLAN_REDUCE] = "norms, softmax, sums", [PLAN_UPDATE] = "updates",
-    [PLAN_MOVE] = "moves and all else",
+    [PLAN_MOVE] = "copies and others",
 };
 
 /* ---- Reading ---- */
@@ -23,7 +23,7 @@ static const char *text(const json_t *object, const char *key) {
     return value ? value : "";
 }
 
-/* Fused steps have names of several words: the first that is an op decides. */
+/* The name of a fused step has several words: the first op decides. */
 static plan_class class_of(const char *name) {
     for (uint32_t op = 0; op < IG_OP_COUNT; op++) {
         const ig_op_info *info = ig_op_find(op);
@@ -39,7 +39,7 @@ static plan_class class_of(const char *name) {
     return PLAN_MOVE;
 }
 
-/* The matrix that a step multiplies by; what is not stored in the model is none. */
+/* Finds the matrix that a step multiplies by; only weights stored in the model count. */
 static void find_weight(const json_t *ins, plan_step *step) {
     const json_t *in;
     size_t i;
@@ -54,7 +54,7 @@ static void find_weight(const json_t *ins, plan_step *step) {
     }
 }
 
-/* "f32 [32,64]", and how many more there are. */
+/* "f32 [32,64]", and the number of further results. */
 static void describe_results(const json_t *outs, char out[PLAN_SHAPE_BYTES]) {
     const json_t *first = json_array_get(outs, 0), *dim;
     size_t i;
@@ -74,7 +74,7 @@ static void read_step(const json_t *from, plan_step *step) {
                         .device = text(from, "device"),
                         .level = (uint32_t)number(from, "level"),
                         .chain = (uint32_t)number(from, "chain"),
-                        .part = (uint32_t)number(from, "part"),
+                        .region = (uint32_t)number(from, "region"),
                         .flop = number(from, "flop"),
                         .bytes = number(from, "bytes"),
                         .scratch_bytes = number(json_object_get(from, "scratch"), "bytes")};
@@ -83,9 +83,9 @@ static void read_step(const json_t *from, plan_step *step) {
     find_weight(json_object_get(from, "in"), step);
 }
 
-/* Steps that follow each other with one chain number are a chain. */
+/* Groups consecutive steps with the same chain number. */
 static void find_chains(plan_view *v) {
-    uint32_t last = 0; /* number of the chain before, as the plan counts */
+    uint32_t last = 0; /* the plan's number of the previous chain */
     for (uint32_t i = 0; i < v->n_steps; i++) {
         plan_step *step = &v->steps[i];
         if (i == 0 || step->chain != last)
@@ -107,9 +107,9 @@ uint32_t plan_chain_ops(const plan_view *v, uint32_t chain) {
 
 /* ---- Edges ---- */
 
-/* Who wrote each value last, by its number. */
+/* Last writer of each value, indexed by value. */
 typedef struct writers {
-    uint32_t *chain; /* 1 + the chain; 0: nobody */
+    uint32_t *chain; /* 1 + the chain; 0: none */
     size_t room;
     uint8_t *buffers; /* 1: seen */
     size_t buffers_room;
@@ -161,7 +161,7 @@ static bool find_edges(plan_view *v) {
     writers w = {0};
     size_t room = 0;
     bool ok = true;
-    uint32_t since = 0; /* the first edge into the chain that is looked at */
+    uint32_t since = 0; /* the first edge into the current chain */
     for (uint32_t i = 0; i < v->n_steps && ok; i++) {
         const json_t *step = json_array_get(json_object_get(v->plan, "steps"), i);
         const uint32_t chain = v->steps[i].chain;
@@ -181,7 +181,7 @@ ig_status plan_view_init(plan_view *v, const ig_allocator *allocator, json_t *pl
                      .plan = plan,
                      .n_steps = (uint32_t)json_array_size(steps),
                      .barriers = number(plan, "barriers"),
-                     .parts = number(plan, "parts"),
+                     .regions = number(plan, "regions"),
                      .copies = number(plan, "copies"),
                      .arena_bytes = number(plan, "arena_bytes"),
                      .live_bytes = number(plan, "live_bytes"),

@@ -8,7 +8,7 @@
  *  bottom +---------------------------------------+
  *            x ticks, then the x label
  *
- * Colours are those of Okabe and Ito, which most colour-blind people can tell
+ * Colors are those of Okabe and Ito, which most color-blind people can tell
  * apart.  A series with more points than columns is drawn by the least and the
  * largest value of each column, so the picture stays small and spikes stay in.
  */
@@ -23,7 +23,7 @@ enum { X_TICKS = 10, Y_TICKS = 8, LEGEND_ROW = 20 };
 static const char *const colors[COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                            "#e69f00", "#56b4e9", "#000000"};
 
-/* From data to picture: pixel = at + scale * value, or of its logarithm. */
+/* Maps data to pixels: pixel = at + scale * value, or scale * log(value). */
 typedef struct axis {
     double low, high;
     double from, to; /* pixels of low and high */
@@ -36,17 +36,17 @@ static double place(const axis *a, double value) {
     return a->from + share * (a->to - a->from);
 }
 
-/* Beyond these, differences and quotients of two values would not be finite any more. */
+/* Beyond these, differences and quotients of two values could overflow. */
 static const double largest_drawn = 1e150, least_log_drawn = 1e-150;
 
 static bool is_drawn(const ig_plot *plot, double x, double y) {
-    if (!(fabs(x) <= largest_drawn && fabs(y) <= largest_drawn)) return false; /* or NaN */
+    if (!(fabs(x) <= largest_drawn && fabs(y) <= largest_drawn)) return false; /* NaN, too */
     return !plot->log_y || y >= least_log_drawn;
 }
 
 /* ---- Ticks ---- */
 
-/* The least of 1, 2, 5 times a power of ten that goes into the span at most `most` times. */
+/* The smallest of 1, 2, 5 times a power of ten with at most `most` steps in the span. */
 static double round_step(double span, int most) {
     const double raw = span / most, power = pow(10, floor(log10(raw)));
     static const double nice[] = {1, 2, 5, 10};
@@ -67,7 +67,7 @@ int ig_plot_ticks(double low, double high, int most, double out[IG_TICKS_MAX]) {
     return count;
 }
 
-/* `factors` times powers of ten in [low, high]; stops after one more than fit. */
+/* `factors` times powers of ten in [low, high]; stops one after `most`. */
 static int count_decades(double low, double high, const double *factors, int n_factors,
                          double out[IG_TICKS_MAX]) {
     int count = 0;
@@ -88,7 +88,7 @@ int ig_plot_log_ticks(double low, double high, int most, double out[IG_TICKS_MAX
     if (count < 3) return ig_plot_ticks(low, high, most, out); /* less than a decade */
     if (count > most) count = count_decades(low, high, factors, 1, out);
     if (count <= most) return count;
-    /* Many decades: every n-th of them. */
+    /* Many decades: take every n-th. */
     const int from = (int)floor(log10(low)), to = (int)floor(log10(high) + 1e-9);
     const int every = 1 + (to - from) / most;
     count = 0;
@@ -97,7 +97,7 @@ int ig_plot_log_ticks(double low, double high, int most, double out[IG_TICKS_MAX
     return count;
 }
 
-/* As many digits as tell neighbours apart; on a log scale, as few as each one needs. */
+/* Enough digits to tell neighboring ticks apart; on a log scale, as few as each tick needs. */
 static void tick_text(const axis *a, const double *ticks, int count, int i, char out[TICK_BYTES]) {
     const double value = fabs(ticks[i]) < 1e-300 ? 0 : ticks[i];
     double step = count > 1 ? fabs(ticks[1] - ticks[0]) : fabs(value);
@@ -124,18 +124,18 @@ static void find_range(const ig_plot *plot, axis *x, axis *y) {
             x->low = fmin(x->low, px), x->high = fmax(x->high, px);
             y->low = fmin(y->low, py), y->high = fmax(y->high, py);
         }
-    if (!(x->low <= x->high)) *x = (axis){.low = 0, .high = 1}; /* nothing to draw */
+    if (!(x->low <= x->high)) *x = (axis){.low = 0, .high = 1}; /* no data */
     if (!(y->low <= y->high)) *y = (axis){.low = plot->log_y ? 0.1 : 0, .high = 1, .log = y->log};
 }
 
-/* Some room above and below, so that curves do not lie on the frame. */
+/* Adds a margin above and below, so that curves do not touch the frame. */
 static void widen(axis *a, double share) {
     if (a->log) {
         const double factor = a->high > a->low ? exp(share * (log(a->high) - log(a->low))) : 2;
         a->low /= factor, a->high *= factor;
         return;
     }
-    const bool from_zero = a->low >= 0 && a->low <= 0.35 * a->high; /* near enough to show it */
+    const bool from_zero = a->low >= 0 && a->low <= 0.35 * a->high; /* include zero if it is near */
     double room = share * (a->high - a->low);
     if (!(room > 0)) room = fabs(a->high) > 0 ? 0.1 * fabs(a->high) : 1;
     a->low = from_zero ? 0 : a->low - room, a->high += room;
@@ -191,7 +191,7 @@ static void put_grid(FILE *to, const axis *x, const axis *y) {
     put_line(to, "axis", x->from, y->from, x->to, y->from);
 }
 
-/* A pen draws one connected line after the other; `down` while it is on the paper. */
+/* Draws a polyline; `down` while a line is open. */
 typedef struct pen {
     FILE *to;
     bool down;
@@ -202,7 +202,7 @@ static void draw_to(pen *p, double x, double y) {
     p->down = true;
 }
 
-/* Least and largest value of one column of pixels, in the order they came. */
+/* Minimum and maximum of one pixel column, in data order. */
 typedef struct column {
     double x, low, high;
     size_t low_at, high_at, count;
@@ -242,7 +242,7 @@ static void put_curve(FILE *to, const ig_plot *plot, const ig_series *s, const a
     draw_column(&p, &c);
 }
 
-/* Points without a neighbour would not show as a line. */
+/* Draws isolated points as dots: a line would not show them. */
 static void put_lone_points(FILE *to, const ig_plot *plot, const ig_series *s, const axis *x,
                             const axis *y, const char *color) {
     for (size_t i = 0; i < s->count; i++) {
@@ -254,7 +254,7 @@ static void put_lone_points(FILE *to, const ig_plot *plot, const ig_series *s, c
     }
 }
 
-/* Faint series share the colour of the next one that is not. */
+/* Faint series share the color of the next normal one. */
 static const char *color_of(const ig_plot *plot, size_t series) {
     size_t number = 0;
     for (size_t s = 0; s < series; s++) number += !plot->series[s].faint;
@@ -273,8 +273,8 @@ static void put_series(FILE *to, const ig_plot *plot, const axis *x, const axis 
     }
 }
 
-/* In the upper right corner, right-aligned, the mark at the far right: widths of texts are not
- * known here, so nothing may stand to the right of one. */
+/* The legend in the upper right corner, right-aligned, with the mark at the far right: text widths
+ * are unknown here, so nothing can follow a text. */
 static void put_legend(FILE *to, const ig_plot *plot, double right, double top) {
     double at = top + 18;
     for (size_t s = 0; s < plot->n_series; s++) {

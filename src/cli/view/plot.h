@@ -1,37 +1,37 @@
 /*
- * plot.h - curves as an SVG picture that needs nothing else to be shown.
+ * plot.h - plots curves as self-contained SVG.
  */
-#ifndef IG_CLI_PLOT_H
-#define IG_CLI_PLOT_H
+#ifndef IG_CLI_VIEW_PLOT_H
+#define IG_CLI_VIEW_PLOT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
-/* Points with an x or y that is not finite, or not above 0 on a log scale, leave a gap. */
+/* A point with a non-finite x or y, or one not above 0 on a log scale, leaves a gap. */
 typedef struct ig_series {
-    const char *name; /* in the legend; NULL: not there */
+    const char *name; /* in the legend; NULL: not listed */
     const double *x, *y;
     size_t count;
-    bool faint; /* thin and pale, in the colour of the next series: raw values behind a mean */
+    bool faint; /* thin and pale, in the color of the next series: raw values under their mean */
 } ig_series;
 
 typedef struct ig_plot {
     const char *title, *x_label, *y_label; /* NULL: none */
-    const ig_series *series;               /* lent, as all texts are */
+    const ig_series *series;               /* borrowed, like all strings */
     size_t n_series;
     bool log_y;
     int width, height; /* 0: 800 x 450 */
 } ig_plot;
 
-/* Writes the picture.  Errors of the stream are left for the caller to find with ferror(). */
+/* Writes the picture. Check stream errors with ferror(). */
 void ig_plot_print(FILE *to, const ig_plot *plot);
 
 enum { IG_TICKS_MAX = 16 };
 
-/* Round numbers in [low, high], low < high, with at most `most` of them; returns how many. */
+/* Round numbers in [low, high], low < high, at most `most` of them; returns the count. */
 int ig_plot_ticks(double low, double high, int most, double out[IG_TICKS_MAX]);
-/* The same for a log scale, 0 < low: 1, 2 and 5 times powers of ten, or powers alone. */
+/* As above for a log scale, 0 < low: 1, 2 and 5 times powers of ten, or powers only. */
 int ig_plot_log_ticks(double low, double high, int most, double out[IG_TICKS_MAX]);
 
 #endif

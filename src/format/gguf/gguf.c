@@ -1,9 +1,9 @@
 /*
- * Reading: a cursor goes once over the head, value by value and tensor by tensor,
- * and never takes a byte that is not there.  What a count claims is compared with
- * the bytes left first, and memory is taken as things are found, so a short file
- * cannot ask for much.  Offsets of tensors say nothing new: each must be exactly
- * where the one before it ends, padded.  So nothing overlaps and nothing hides.
+ * Reading GGUF: a cursor passes once over the header, value by value and tensor by tensor, and
+ * never reads past the end. Counts are compared with the remaining bytes first, and memory is
+ * allocated as elements are found, so a short file cannot request much. Tensor offsets are
+ * redundant: each must be exactly the padded end of the previous tensor, so tensors cannot overlap
+ * and no bytes are hidden.
  */
 #include "format/gguf/gguf.h"
 
@@ -17,13 +17,13 @@ typedef struct cursor {
     uint64_t size, at; /* at <= size */
 } cursor;
 
-/* As much of a text from the file as a message has room for: "%.*s" takes it. */
+/* How many bytes of a text from the file a message shows, with "%.*s". */
 enum { SHOWN_BYTES = 80 };
 #define SHOWN(text) (int)((text).n_bytes < SHOWN_BYTES ? (text).n_bytes : SHOWN_BYTES), (text).bytes
 
 static uint64_t left(const cursor *c) { return c->size - c->at; }
 
-/* The next bytes; NULL: they are not there, which is IG_ERR_FORMAT, and the words are set. */
+/* The next bytes; NULL: the file is too short, and the error is IG_ERR_FORMAT. */
 static const uint8_t *take(cursor *c, const char *what, uint64_t n_bytes) {
     if (n_bytes > left(c)) {
         (void)IG_FAIL(IG_ERR_FORMAT,
@@ -51,7 +51,7 @@ static ig_status take64(cursor *c, const char *what, uint64_t *out) {
     return IG_OK;
 }
 
-static ig_status take_text(cursor *c, const char *what, ig_gguf_text *out) {
+static ig_status take_text(cursor *c, const char *what, ig_string_view *out) {
     uint64_t n_bytes;
     IG_TRY(take64(c, what, &n_bytes));
     if (n_bytes > GGUF_MAX_LENGTH)
@@ -59,20 +59,20 @@ static ig_status take_text(cursor *c, const char *what, ig_gguf_text *out) {
                        c->file, what, n_bytes, GGUF_MAX_LENGTH);
     const uint8_t *p = take(c, what, n_bytes);
     if (!p) return IG_ERR_FORMAT;
-    *out = (ig_gguf_text){(const char *)p, n_bytes};
+    *out = (ig_string_view){(const char *)p, n_bytes};
     return IG_OK;
 }
 
 /* ---- Values ---- */
 
-/* Walks over the texts to see that they are there, before there is memory for them. */
+/* Walks over the strings to check that they exist, before memory for them is allocated. */
 static ig_status take_texts(const ig_allocator *a, cursor *c, ig_gguf_value *value) {
     const char what[] = "a text";
     cursor ahead = *c;
-    ig_gguf_text text = {0};
+    ig_string_view text = {0};
     for (uint64_t i = 0; i < value->count; i++) IG_TRY(take_text(&ahead, what, &text));
 
-    ig_gguf_text *texts = ig_alloc(a, (size_t)value->count, sizeof *texts);
+    ig_string_view *texts = ig_alloc(a, (size_t)value->count, sizeof *texts);
     if (!texts)
         return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for the %" PRIu64 " texts of %.*s", c->file,
                        value->count, SHOWN(value->key));
@@ -107,7 +107,7 @@ static ig_status take_array_head(cursor *c, ig_gguf_value *value, uint32_t *elem
     return IG_OK;
 }
 
-/* `value` is zeroed; after a failure it may own texts all the same. */
+/* `value` is zeroed; it may own texts even after a failure. */
 static ig_status take_value(const ig_allocator *a, cursor *c, ig_gguf_value *value) {
     uint32_t type;
     IG_TRY(take_text(c, "a key", &value->key));
@@ -136,7 +136,7 @@ static ig_status take_values(const ig_allocator *a, cursor *c, gguf_part *part, 
     if (!ig_names_init(&part->keys, a, part->n_values))
         return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for %" PRIu64 " keys", c->file, count);
     for (size_t i = 0; i < part->n_values; i++) {
-        const ig_gguf_text key = part->values[i].key;
+        const ig_string_view key = part->values[i].key;
         if (!ig_names_add(&part->keys, key.bytes, (size_t)key.n_bytes, i))
             return IG_FAIL(IG_ERR_FORMAT, "%s: has the key %.*s twice", c->file, SHOWN(key));
     }
@@ -146,7 +146,7 @@ static ig_status take_values(const ig_allocator *a, cursor *c, gguf_part *part, 
 /* ---- Tensors ---- */
 
 static ig_status take_name(const ig_allocator *a, cursor *c, const char **out) {
-    ig_gguf_text text = {0};
+    ig_string_view text = {0};
     IG_TRY(take_text(c, "the name of a tensor", &text));
     const size_t n_bytes = (size_t)text.n_bytes;
     if (n_bytes == 0 || n_bytes > GGUF_MAX_NAME_BYTES || memchr(text.bytes, '\0', n_bytes))
@@ -191,8 +191,8 @@ static ig_status take_dtype(cursor *c, const char *name, ig_dtype *out) {
                    number);
 }
 
-/* `*end` is that of the tensor before, padded, then of this one; both from the begin of the data.
- */
+/* In: `*end` is the padded end of the previous tensor. Out: the end of this one. Both are offsets
+ * into the data. */
 static ig_status take_tensor(const ig_allocator *a, cursor *c, uint64_t alignment,
                              ig_gguf_tensor *t, uint64_t *end) {
     uint64_t offset;
@@ -214,7 +214,7 @@ static ig_status take_tensor(const ig_allocator *a, cursor *c, uint64_t alignmen
     return IG_OK;
 }
 
-/* The head has been read: gives the part's tensors, from `first` on, the address of their bytes. */
+/* After the header: sets the addresses of the part's tensors, from `first` on. */
 static ig_status place_tensors(ig_gguf *gguf, const cursor *c, uint64_t alignment, size_t first) {
     uint64_t at;
     if (!gguf_align_up(c->at, alignment, &at)) at = UINT64_MAX;
@@ -279,8 +279,8 @@ static ig_status take_header(cursor *c, uint32_t *version, uint64_t *n_values,
     IG_TRY(take32(c, "the header", version));
     if (*version > UINT16_MAX && (*version & UINT16_MAX) == 0)
         return IG_FAIL(IG_ERR_FORMAT,
-                       "%s: was written for a machine of the other byte order; convert it anew "
-                       "for a little-endian one",
+                       "%s: was written for a machine of the other byte order; convert it "
+                       "again for a little-endian one",
                        c->file);
     if (*version < GGUF_VERSION_OLDEST || *version > GGUF_VERSION)
         return IG_FAIL(IG_ERR_FORMAT, "%s: is of GGUF version %u, this program reads %d and %d",
@@ -328,8 +328,8 @@ static ig_status open_part(const ig_allocator *a, const gguf_part *part, ig_gguf
     return status;
 }
 
-ig_status ig_gguf_open(const ig_allocator *a, const char *name, const void *bytes, uint64_t size,
-                       ig_gguf **out) {
+ig_status ig_gguf_parse(const ig_allocator *a, const char *name, const void *bytes, uint64_t size,
+                        ig_gguf **out) {
     const gguf_part part = {.name = name, .bytes = bytes, .size = size};
     return open_part(a, &part, out);
 }
@@ -363,7 +363,9 @@ void ig_gguf_close(ig_gguf *gguf) {
 
 uint32_t ig_gguf_version(const ig_gguf *gguf) { return gguf->parts[0].version; }
 size_t ig_gguf_n_parts(const ig_gguf *gguf) { return gguf->n_parts; }
-const char *ig_gguf_part_name(const ig_gguf *gguf, size_t i) { return gguf->parts[i].name; }
+const char *ig_gguf_part_name(const ig_gguf *gguf, size_t i) {
+    return i < gguf->n_parts ? gguf->parts[i].name : NULL;
+}
 size_t ig_gguf_n_values(const ig_gguf *gguf) { return gguf->parts[0].n_values; }
 size_t ig_gguf_n_tensors(const ig_gguf *gguf) { return gguf->n_tensors; }
 
@@ -383,13 +385,11 @@ const ig_gguf_value *ig_gguf_find(const ig_gguf *gguf, const char *key) {
 }
 
 const ig_gguf_value *ig_gguf_value_at(const ig_gguf *gguf, size_t i) {
-    assert(i < gguf->parts[0].n_values);
-    return &gguf->parts[0].values[i];
+    return i < gguf->parts[0].n_values ? &gguf->parts[0].values[i] : NULL;
 }
 
 const ig_gguf_tensor *ig_gguf_tensor_at(const ig_gguf *gguf, size_t i) {
-    assert(i < gguf->n_tensors);
-    return &gguf->tensors[i];
+    return i < gguf->n_tensors ? &gguf->tensors[i] : NULL;
 }
 
 const ig_gguf_tensor *ig_gguf_find_tensor(const ig_gguf *gguf, const char *name) {

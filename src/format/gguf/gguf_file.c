@@ -1,7 +1,6 @@
 /*
- * GGUF files by their path.  A split model is opened by its first part; the names
- * of the others follow from the path that was given, never from the file, and
- * what each part says of itself must fit:
+ * Opens GGUF files by path. A split model is opened by its first part. The names of the other parts
+ * derive from the given path, never from the file, and the keys of each part must agree:
  *
  *     NAME-00001-of-00003.gguf, NAME-00002-of-00003.gguf, ...
  *     split.no 0, 1, ...   split.count 3   split.tensors.count of all parts together
@@ -13,7 +12,7 @@
 
 enum { MAX_PARTS = 99999, SPLIT_TAIL_BYTES = sizeof "-00001-of-00003.gguf" };
 
-/* A key of one part as a number; `absent` where it is not there. */
+/* A key of one part as an integer; `absent` if it is missing. */
 static int64_t part_int(const gguf_part *part, const char *key, int64_t absent) {
     const ig_gguf_value *value = gguf_part_find(part, key);
     if (!value || !value->packed || value->count != 1) return absent;
@@ -21,14 +20,14 @@ static int64_t part_int(const gguf_part *part, const char *key, int64_t absent) 
 }
 
 static ig_status get_bytes(const char *path, const ig_gguf_options *options, ig_file_map *out) {
-    IG_TRY(options->copy ? ig_file_map_read(path, options->watch, out)
-                         : ig_file_map_open(path, out));
-    const ig_status locked = options->lock ? ig_file_map_lock(out, path, options->watch) : IG_OK;
+    const ig_file_watch watch = {options->progress, options->user};
+    IG_TRY(options->no_mmap ? ig_file_map_read(path, watch, out) : ig_file_map_open(path, out));
+    const ig_status locked = options->mlock ? ig_file_map_lock(out, path, watch) : IG_OK;
     if (locked != IG_OK) ig_file_map_close(out);
     return locked;
 }
 
-/* Takes `path` over, whatever happens. */
+/* Takes ownership of `path`, also on failure. */
 static ig_status add_file(ig_gguf *gguf, const ig_gguf_options *options, char *path) {
     gguf_part part = {.path = path, .name = path};
     ig_status status = get_bytes(path, options, &part.map);
@@ -50,12 +49,12 @@ static void split_tail(char out[SPLIT_TAIL_BYTES], uint32_t number, uint32_t cou
     snprintf(out, SPLIT_TAIL_BYTES, "-%05u-of-%05u.gguf", number % 100000, count % 100000);
 }
 
-/* The path of part `number`, counted from 1; NULL: no memory. */
+/* The path of part `number`, from 1; NULL: out of memory. */
 static char *part_path(const ig_gguf *gguf, uint32_t number, uint32_t count) {
     char *path = ig_copy_text(gguf->allocator, gguf->parts[0].path);
     if (!path) return NULL;
     char *tail = path + strlen(path) - (SPLIT_TAIL_BYTES - 1);
-    split_tail(tail, number, count); /* of the same length as the one that is there */
+    split_tail(tail, number, count); /* has the same length as the old tail */
     return path;
 }
 
@@ -112,8 +111,11 @@ static ig_status open_all(ig_gguf *gguf, const ig_gguf_options *options, const c
     return gguf_index_tensors(gguf);
 }
 
-ig_status ig_gguf_open_file_with(const ig_allocator *a, const char *path,
-                                 const ig_gguf_options *options, ig_gguf **out) {
+ig_status ig_gguf_open(const char *path, const ig_gguf_options *options, ig_gguf **out) {
+    static const ig_gguf_options defaults;
+    if (!path || !out) return IG_FAIL(IG_ERR_ARGUMENT, "gguf_open: NULL");
+    if (!options) options = &defaults;
+    const ig_allocator *a = options->allocator ? options->allocator : &ig_heap;
     ig_gguf *gguf = ig_alloc(a, 1, sizeof *gguf);
     if (!gguf) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to open it", path);
     gguf->allocator = a;
@@ -123,8 +125,4 @@ ig_status ig_gguf_open_file_with(const ig_allocator *a, const char *path,
     else
         ig_gguf_close(gguf);
     return status;
-}
-
-ig_status ig_gguf_open_file(const ig_allocator *a, const char *path, ig_gguf **out) {
-    return ig_gguf_open_file_with(a, path, &(ig_gguf_options){0}, out);
 }

@@ -1,16 +1,16 @@
 /*
- * gguf_layout.h - how a GGUF file numbers and packs things: for reader, writer and their tests.
+ * gguf_layout.h - the encoding of GGUF files, for reader, writer and their tests.
  *
  *     "GGUF" version u32, tensors i64, values i64
- *     values    key text, type u32, and by type a number, a text, or an array:
- *               its elements' type u32, count u64, elements
- *     tensors   name text, dims u32, extents i64 (the fastest first), type u32, offset u64
+ *     values    key string, type u32, and by type a number, a string, or an array:
+ *               element type u32, count u64, elements
+ *     tensors   name string, n_dims u32, extents i64 (innermost first), type u32, offset u64
  *     padding to the alignment, then each tensor's bytes at its offset from here, padded as well
  *
- * A text is a length u64 and bytes.  All numbers are little-endian.
+ * A string is a length u64 and bytes. All numbers are little-endian.
  */
-#ifndef IG_FORMAT_GGUF_LAYOUT_H
-#define IG_FORMAT_GGUF_LAYOUT_H
+#ifndef IG_FORMAT_GGUF_GGUF_LAYOUT_H
+#define IG_FORMAT_GGUF_GGUF_LAYOUT_H
 
 #include <assert.h>
 #include <string.h>
@@ -23,38 +23,38 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensor bytes are mappe
 #define GGUF_KEY_ALIGNMENT "general.alignment"
 
 enum {
-    GGUF_VERSION = 3,        /* written */
-    GGUF_VERSION_OLDEST = 2, /* read; on machines of our byte order the same */
+    GGUF_VERSION = 3,        /* version written */
+    GGUF_VERSION_OLDEST = 2, /* oldest version read; identical on little-endian machines */
     GGUF_HEADER_BYTES = 24,
 
-    GGUF_MIN_VALUE_BYTES = 14,  /* a key of one letter and a number of one byte */
-    GGUF_MIN_TENSOR_BYTES = 25, /* a name of one letter, no dims */
+    GGUF_MIN_VALUE_BYTES = 14,  /* a key of one letter and a one-byte number */
+    GGUF_MIN_TENSOR_BYTES = 25, /* a name of one letter, 0 dimensions */
     GGUF_MAX_DIMS = 4,
-    GGUF_MAX_NAME_BYTES = 63,    /* of a tensor */
-    GGUF_MAX_LENGTH = 1 << 30,   /* of a text in bytes, of an array in elements */
-    GGUF_DEFAULT_ALIGNMENT = 32, /* unless general.alignment says another */
-    GGUF_MIN_ALIGNMENT = 8,      /* numbers can be read where they lie */
+    GGUF_MAX_NAME_BYTES = 63,    /* of a tensor name */
+    GGUF_MAX_LENGTH = 1 << 30,   /* of a string in bytes, of an array in elements */
+    GGUF_DEFAULT_ALIGNMENT = 32, /* unless general.alignment is given */
+    GGUF_MIN_ALIGNMENT = 8,      /* keeps numbers naturally aligned */
 
     GGUF_N_TYPES = IG_GGUF_F64 + 1,
-    GGUF_N_TENSOR_TYPES = 43, /* numbers that were ever given out */
+    GGUF_N_TENSOR_TYPES = 43, /* tensor type numbers assigned so far */
 };
 
-/* Bytes of a number of this type; 0: a text or an array. */
+/* Bytes of a number of this type; 0: a string or an array. */
 size_t gguf_type_bytes(uint32_t type);
 
-/* What a tensor type's number means.  False: there is no such type, or the runtime does not have
- * it; `*name` is then its name, or NULL where even that is not known. */
+/* Converts a tensor type number. False: unknown, or not supported by the runtime; `*name` is then
+ * its name, or NULL if unknown. */
 bool gguf_dtype(uint32_t number, ig_dtype *out, const char **name);
 uint32_t gguf_dtype_number(ig_dtype dtype);
 
-/* The next multiple of `alignment`, a power of two; false: past the largest number. */
+/* The next multiple of `alignment`, a power of two; false: overflow. */
 static inline bool gguf_align_up(uint64_t at, uint64_t alignment, uint64_t *out) {
     if (__builtin_add_overflow(at, alignment - 1, &at)) return false;
     *out = at & ~(alignment - 1);
     return true;
 }
 
-/* Numbers need not be aligned in memory. */
+/* Reads an unaligned number. */
 static inline uint32_t gguf_get32(const uint8_t *p) {
     uint32_t x;
     memcpy(&x, p, sizeof x);

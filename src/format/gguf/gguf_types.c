@@ -1,4 +1,4 @@
-/* The numbers of types, and numbers of each type as int64_t or double. */
+/* GGUF type numbers, and conversion of numbers of each type to int64_t or double. */
 #include <math.h>
 
 #include "format/gguf/gguf_layout.h"
@@ -12,11 +12,18 @@ size_t gguf_type_bytes(uint32_t type) {
     return type < GGUF_N_TYPES ? bytes[type] : 0;
 }
 
+const char *ig_gguf_type_name(ig_gguf_type type) {
+    static const char *const names[GGUF_N_TYPES] = {"u8",  "i8",  "u16",  "i16",    "u32",
+                                                    "i32", "f32", "bool", "string", "array",
+                                                    "u64", "i64", "f64"};
+    return (unsigned)type < GGUF_N_TYPES ? names[type] : "unknown";
+}
+
 /* ---- Types of tensors ---- */
 
-enum { FOREIGN = -1 }; /* others know it, the runtime does not */
+enum { FOREIGN = -1 }; /* known to the format, not supported by the runtime */
 
-/* By number.  Those that were taken back, or never given out, have no name. */
+/* By number. Withdrawn and unassigned numbers have no name. */
 static const struct {
     const char *name;
     int dtype;
@@ -50,7 +57,7 @@ uint32_t gguf_dtype_number(ig_dtype dtype) {
 
 /* ---- Numbers ---- */
 
-/* A number as it lies in the file: exact in one of the three. */
+/* A number of the file, exact in one of the three. */
 typedef struct number {
     enum { SIGNED, UNSIGNED, REAL } kind;
     int64_t i;
@@ -85,11 +92,11 @@ static double number_real(const number *n) {
     return n->kind == REAL ? n->r : n->kind == SIGNED ? (double)n->i : (double)n->u;
 }
 
-/* False: it does not fit, and `*out` is the nearest that does. */
+/* False: out of range, and `*out` is the nearest value. */
 static bool number_int(const number *n, int64_t *out) {
     if (n->kind == REAL) {
         const double limit = 9223372036854775808.0; /* 2^63 */
-        if (!(n->r >= -limit && n->r < limit)) {    /* NaN, too */
+        if (!(n->r >= -limit && n->r < limit)) {    /* also catches NaN */
             *out = n->r >= limit ? INT64_MAX : n->r < -limit ? INT64_MIN : 0;
             return false;
         }
@@ -101,7 +108,7 @@ static bool number_int(const number *n, int64_t *out) {
 }
 
 int64_t ig_gguf_int_at(const ig_gguf_value *value, uint64_t i) {
-    assert(value->packed && i < value->count);
+    if (!value->packed || i >= value->count) return 0;
     const number n = get_number(value, i);
     int64_t x;
     number_int(&n, &x);
@@ -109,12 +116,12 @@ int64_t ig_gguf_int_at(const ig_gguf_value *value, uint64_t i) {
 }
 
 double ig_gguf_real_at(const ig_gguf_value *value, uint64_t i) {
-    assert(value->packed && i < value->count);
+    if (!value->packed || i >= value->count) return 0;
     const number n = get_number(value, i);
     return number_real(&n);
 }
 
-/* A single number by its key; NULL: none. */
+/* A scalar number by key; NULL: none. */
 static const ig_gguf_value *find_number(const ig_gguf *gguf, const char *key) {
     const ig_gguf_value *value = ig_gguf_find(gguf, key);
     return value && value->packed && value->type != IG_GGUF_ARRAY ? value : NULL;
@@ -150,7 +157,7 @@ bool ig_gguf_bool(const ig_gguf *gguf, const char *key, bool *out) {
     return true;
 }
 
-bool ig_gguf_text_of(const ig_gguf *gguf, const char *key, ig_gguf_text *out) {
+bool ig_gguf_string(const ig_gguf *gguf, const char *key, ig_string_view *out) {
     const ig_gguf_value *value = ig_gguf_find(gguf, key);
     if (!value || value->type != IG_GGUF_STRING) return false;
     *out = value->texts[0];

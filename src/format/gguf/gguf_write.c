@@ -1,7 +1,6 @@
 /*
- * Writing: values are packed as they come, one buffer each, so that a key can be
- * set again; tensors are laid out in the order they were named.  The head is put
- * together from both once all is known.
+ * Writing GGUF: values are encoded as they come, one buffer each, so that a key can be set again;
+ * tensors are laid out in the order they are added. The header is assembled from both at the end.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +8,7 @@
 #include "format/gguf/gguf_layout.h"
 #include "format/name_table.h"
 
-/* Bytes that grow. */
+/* A growing buffer. */
 typedef struct buffer {
     uint8_t *bytes;
     size_t used, capacity;
@@ -20,12 +19,12 @@ typedef struct value {
     size_t key_bytes;
 } value;
 
-enum { TEXT_BEGIN = 8 }; /* after its length */
+enum { TEXT_BEGIN = 8 }; /* after the key's length */
 
 typedef struct tensor {
     char *name;
     ig_desc desc;
-    uint64_t n_bytes, at; /* `at` from the begin of the data */
+    uint64_t n_bytes, at; /* `at`: offset in the data */
 } tensor;
 
 struct ig_gguf_writer {
@@ -38,7 +37,7 @@ struct ig_gguf_writer {
     uint64_t alignment, data_bytes;
     buffer head;
     ig_status status; /* the first failure */
-    char why[256];    /* in words */
+    char why[256];    /* its message */
 };
 
 /* ---- Packing ---- */
@@ -64,7 +63,7 @@ static void put(ig_gguf_writer *w, buffer *b, const void *bytes, uint64_t n_byte
 static void put32(ig_gguf_writer *w, buffer *b, uint32_t x) { put(w, b, &x, sizeof x); }
 static void put64(ig_gguf_writer *w, buffer *b, uint64_t x) { put(w, b, &x, sizeof x); }
 
-static void put_text(ig_gguf_writer *w, buffer *b, ig_gguf_text text) {
+static void put_text(ig_gguf_writer *w, buffer *b, ig_string_view text) {
     put64(w, b, text.n_bytes);
     put(w, b, text.bytes, text.n_bytes);
 }
@@ -79,8 +78,9 @@ static void put_padding(ig_gguf_writer *w, buffer *b) {
 
 /* ---- Values ---- */
 
-/* That of the key, to be filled anew, or a new one; NULL: no memory.  There are few keys. */
-static value *value_of(ig_gguf_writer *w, ig_gguf_text key) {
+/* The value of an existing key, to be replaced, or a new one; NULL: out of memory. There are few
+ * keys, so the search is linear. */
+static value *value_of(ig_gguf_writer *w, ig_string_view key) {
     for (size_t i = 0; i < w->n_values; i++) {
         value *v = &w->values[i];
         if (v->key_bytes == key.n_bytes &&
@@ -116,7 +116,7 @@ void ig_gguf_writer_value(ig_gguf_writer *w, const ig_gguf_value *given) {
         put(w, &v->packed, given->packed, given->count * gguf_type_bytes(type));
 }
 
-static ig_gguf_text text_of(const char *text) { return (ig_gguf_text){text, strlen(text)}; }
+static ig_string_view text_of(const char *text) { return (ig_string_view){text, strlen(text)}; }
 
 static void put_one(ig_gguf_writer *w, const char *key, ig_gguf_type type, const void *packed) {
     const ig_gguf_value v = {.key = text_of(key), .type = type, .count = 1, .packed = packed};
@@ -137,7 +137,7 @@ void ig_gguf_writer_bool(ig_gguf_writer *w, const char *key, bool x) {
 }
 
 void ig_gguf_writer_text(ig_gguf_writer *w, const char *key, const char *text) {
-    const ig_gguf_text t = text_of(text);
+    const ig_string_view t = text_of(text);
     const ig_gguf_value v = {.key = text_of(key), .type = IG_GGUF_STRING, .count = 1, .texts = &t};
     ig_gguf_writer_value(w, &v);
 }
@@ -148,7 +148,7 @@ void ig_gguf_writer_array(ig_gguf_writer *w, const char *key, ig_gguf_type eleme
     ig_gguf_writer_value(w, &v);
 }
 
-void ig_gguf_writer_texts(ig_gguf_writer *w, const char *key, const ig_gguf_text *texts,
+void ig_gguf_writer_texts(ig_gguf_writer *w, const char *key, const ig_string_view *texts,
                           uint64_t count) {
     const ig_gguf_value v = {text_of(key), IG_GGUF_ARRAY, IG_GGUF_STRING, count, NULL, texts};
     ig_gguf_writer_value(w, &v);
@@ -240,9 +240,9 @@ static void put_tensor(ig_gguf_writer *w, const tensor *t) {
     put64(w, &w->head, t->at);
 }
 
-/* The alignment may have come with the values, copied from another file. */
+/* general.alignment may have been copied from another file with the values. */
 static ig_status take_alignment(ig_gguf_writer *w) {
-    const ig_gguf_text key = text_of(GGUF_KEY_ALIGNMENT);
+    const ig_string_view key = text_of(GGUF_KEY_ALIGNMENT);
     for (size_t i = 0; i < w->n_values; i++) {
         const value *v = &w->values[i];
         if (v->key_bytes != key.n_bytes ||

@@ -1,9 +1,8 @@
 /*
- * Reading: header, table, sections, index, each checked by its sum before a word
- * of it is believed, and against the size of the file before it is used.  A sum
- * only tells of accidents, not of malice, so after it every number is checked
- * all the same.  Since the layout has one encoding (oam_layout.h), most checks
- * are "is it what it must be", and there is no way to overlap.
+ * Reading .oam: header, section table, sections and index are each verified by checksum before they
+ * are parsed, and checked against the file size before they are used. A checksum detects accidents,
+ * not attacks, so every number is checked as well. The layout has one encoding (oam_layout.h), so
+ * most checks compare with the only valid value, and nothing can overlap.
  */
 #include "format/oam/oam.h"
 
@@ -53,8 +52,8 @@ static bool sum_fits(const uint8_t *p, uint64_t bytes, uint64_t sum) {
 
 /* ---- Header and table ---- */
 
-/* Whoever opens a model tries GGUF first, so what comes here is no such file, unless it had to be
- * an .oam. */
+/* Models are tried as GGUF first, so a wrong magic here means neither, unless the caller asked for
+ * .oam. */
 static ig_status check_magic(const ig_oam *oam) {
     const size_t n = oam->size < OAM_AT_VERSION ? (size_t)oam->size : OAM_AT_VERSION;
     if (n == 0 || memcmp(oam->bytes, OAM_MAGIC, n) == 0) return IG_OK;
@@ -70,7 +69,7 @@ static ig_status check_header(const ig_oam *oam) {
         return IG_FAIL(IG_ERR_FORMAT, "%s: has %" PRIu64 " bytes, fewer than an .oam header (%d)",
                        oam->name, oam->size, OAM_HEADER_BYTES);
 
-    /* Before the sum: where a later version keeps it is not known. */
+    /* Before the checksum: a later version may store it elsewhere. */
     const uint32_t version = oam_get32(p + OAM_AT_VERSION);
     if (version > OAM_VERSION)
         return IG_FAIL(IG_ERR_FORMAT, "%s: is of .oam version %u, this program reads up to %d",
@@ -91,7 +90,7 @@ static ig_status check_header(const ig_oam *oam) {
     return IG_OK;
 }
 
-/* One row.  `*kind` and `*end` are those of the section before, then of this one. */
+/* One row. `*kind` and `*end` are those of the previous section, then of this one. */
 static ig_status read_section(ig_oam *oam, const uint8_t *row, uint32_t *kind, uint64_t *end) {
     const uint32_t this_kind = oam_get32(row + OAM_SECTION_KIND);
     if (this_kind <= *kind || this_kind >= OAM_KIND_END)
@@ -159,7 +158,7 @@ static const char *text_of(const ig_oam *oam, oam_kind kind) {
     return s->present ? (const char *)oam->bytes + s->offset : NULL;
 }
 
-/* A text ends with the only 0 in it, so that it can be lent as it lies there. */
+/* A text ends with its only 0, so it can be lent in place. */
 static ig_status check_text(const ig_oam *oam, oam_kind kind) {
     const section *s = &oam->sections[kind];
     const char *text = text_of(oam, kind);
@@ -172,7 +171,7 @@ static ig_status check_text(const ig_oam *oam, oam_kind kind) {
 
 /* ---- Index ---- */
 
-/* Without the address of its bytes: the offset may not have been checked yet, the rank has. */
+/* Without the address of its bytes: the offset may be unchecked; the rank is checked. */
 static ig_checkpoint_tensor decode(const uint8_t *entry) {
     ig_checkpoint_tensor t = {
         .name = (const char *)entry + OAM_ENTRY_NAME,
@@ -188,7 +187,7 @@ static ig_checkpoint_tensor decode(const uint8_t *entry) {
     return t;
 }
 
-/* The bytes of an entry with its name; 0: not in `room` bytes, or the name is no name. */
+/* The size of an entry with its name; 0: more than `room` bytes, or an invalid name. */
 static uint64_t entry_size(const uint8_t *entry, uint64_t room) {
     if (room < OAM_ENTRY_NAME) return 0;
     const uint32_t name_bytes = oam_get32(entry + OAM_ENTRY_NAME_BYTES);
@@ -202,7 +201,7 @@ static uint64_t entry_size(const uint8_t *entry, uint64_t room) {
     return all_zero(entry + name_end, bytes - name_end) ? bytes : 0;
 }
 
-/* `*end` is that of the tensor before, then of this one. */
+/* `*end` is that of the previous tensor, then of this one. */
 static ig_status check_entry(const ig_oam *oam, const uint8_t *entry, uint64_t *end) {
     const char *name = (const char *)entry + OAM_ENTRY_NAME;
     const uint32_t role = oam_get32(entry + OAM_ENTRY_ROLE);
@@ -232,7 +231,7 @@ static ig_status check_entry(const ig_oam *oam, const uint8_t *entry, uint64_t *
 }
 
 static ig_status allocate_index(ig_oam *oam, const section *index) {
-    const uint64_t smallest = OAM_ENTRY_NAME + OAM_ALIGN; /* with a name of one letter */
+    const uint64_t smallest = OAM_ENTRY_NAME + OAM_ALIGN; /* an entry with a one-letter name */
     if (index->size < OAM_INDEX_BYTES)
         return IG_FAIL(IG_ERR_FORMAT, "%s: INDEX has %" PRIu64 " bytes, fewer than a count",
                        oam->name, index->size);
@@ -324,9 +323,9 @@ ig_status ig_oam_verify_tensor(const ig_oam *oam, size_t i) {
     return sum_fits(t.bytes, t.n_bytes, t.checksum) ? IG_OK : damaged_tensor(oam, &t);
 }
 
-/* Adds the bytes to the sum `all` and returns their own, reading them from memory once. */
+/* Adds the bytes to the checksum `all` and returns their own, reading them once. */
 static uint64_t sum_twice(XXH3_state_t *all, const uint8_t *p, uint64_t bytes) {
-    const uint64_t piece = 64 << 10; /* stays in the cache between the two */
+    const uint64_t piece = 64 << 10; /* fits the L1 cache between the two */
     XXH3_state_t own;
     XXH3_64bits_reset(&own);
     while (bytes > 0) {

@@ -1,10 +1,10 @@
-/* What an .oam file may hold in its texts and names, the same when saving and when opening. */
+/* Validation of texts and names in .oam files, for saving and opening. */
 #include "format/oam/oam_layout.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
+#include "base/json_parse.h"
 
 ig_status oam_check_json(ig_status code, const char *file, const char *what, const char *text) {
     const size_t bytes = strlen(text) + 1;
@@ -12,21 +12,16 @@ ig_status oam_check_json(ig_status code, const char *file, const char *what, con
         return IG_FAIL(code, "%s: %s has %zu bytes, at most %d are allowed", file, what, bytes,
                        OAM_MAX_TEXT_BYTES);
 
-    json_error_t error;
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-    if (!json && json_error_code(&error) == json_error_out_of_memory)
-        return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to read %s", file, what);
-    if (!json)
-        return IG_FAIL(code, "%s: %s is not JSON: %s (line %d, column %d)", file, what, error.text,
-                       error.line, error.column);
+    json_t *json = NULL;
+    IG_TRY(ig_json_decode(code, file, what, text, bytes - 1, JSON_REJECT_DUPLICATES, &json));
     const bool is_object = json_is_object(json);
     json_decref(json);
     return is_object ? IG_OK : IG_FAIL(code, "%s: %s is not a JSON object", file, what);
 }
 
 /*
- * One character of UTF-8: its bytes, or 0 where there is none.  As RFC 3629 has
- * it: the shortest form only, no surrogates, nothing above U+10FFFF.
+ * The length of one UTF-8 character, or 0 if invalid. As in RFC 3629: shortest form only, no
+ * surrogates, nothing above U+10FFFF.
  */
 static int utf8_next(const uint8_t *p, uint32_t *out) {
     if (p[0] < 0x80) {
@@ -39,7 +34,7 @@ static int utf8_next(const uint8_t *p, uint32_t *out) {
 
     uint32_t c = p[0] & (0x7fu >> bytes);
     for (int i = 1; i < bytes; i++) {
-        if ((p[i] & 0xc0) != 0x80) return 0; /* The final 0 ends here too. */
+        if ((p[i] & 0xc0) != 0x80) return 0; /* stops at the final 0, too */
         c = c << 6 | (p[i] & 0x3f);
     }
     if (c < smallest[bytes] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) return 0;
@@ -53,7 +48,7 @@ bool oam_name_valid(const char *name) {
     for (size_t i = 0; i < bytes;) {
         uint32_t c;
         const int step = utf8_next((const uint8_t *)name + i, &c);
-        /* Control characters would let a file write to the terminal that lists it. */
+        /* Control characters could write to the terminal that lists the file. */
         if (step == 0 || c < 0x20 || (c >= 0x7f && c <= 0x9f)) return false;
         i += (size_t)step;
     }

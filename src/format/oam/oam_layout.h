@@ -1,12 +1,12 @@
 /*
- * oam_layout.h - where things lie in an .oam file: for oam.c, oam_write.c and their tests.
+ * oam_layout.h - the encoding of .oam files, for oam.c, oam_write.c and their tests.
  *
- * docs/oam.md draws it and gives the rules in words.  The layout is canonical:
- * the same content has one encoding, so nothing can overlap or hide, and every
- * byte is under a checksum or checked to be zero.
+ * docs/oam.md has a drawing and the rules. The layout is canonical: the same content has one
+ * encoding, so nothing can overlap or hide, and every byte is covered by a checksum or checked to
+ * be zero.
  */
-#ifndef IG_FORMAT_OAM_LAYOUT_H
-#define IG_FORMAT_OAM_LAYOUT_H
+#ifndef IG_FORMAT_OAM_OAM_LAYOUT_H
+#define IG_FORMAT_OAM_OAM_LAYOUT_H
 
 #include <assert.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@ enum {
     OAM_AT_VERSION = 4,      /* u32 */
     OAM_AT_HEADER_BYTES = 8, /* u32 */
     OAM_AT_N_SECTIONS = 12,  /* u32 */
-    OAM_AT_TABLE = 16,       /* u64, where the section table begins */
+    OAM_AT_TABLE = 16,       /* u64, offset of the section table */
     OAM_AT_FILE_BYTES = 24,  /* u64 */
     OAM_AT_TABLE_SUM = 32,   /* u64 */
     OAM_AT_RESERVED = 40,    /* 16 zeros */
@@ -43,10 +43,10 @@ enum {
     OAM_STATE_STEP = 8, /* u64 */
     OAM_STATE_BYTES = 16,
 
-    /* INDEX: a count, then entries; the name ends each, with a 0, padded to OAM_ALIGN. */
+    /* INDEX: a count, then entries. Each ends with its 0-terminated name, padded to OAM_ALIGN. */
     OAM_INDEX_COUNT = 0, /* u64 */
     OAM_INDEX_BYTES = 8,
-    OAM_ENTRY_OFFSET = 0,      /* u64, from the begin of the file */
+    OAM_ENTRY_OFFSET = 0,      /* u64, from the start of the file */
     OAM_ENTRY_SIZE = 8,        /* u64 */
     OAM_ENTRY_SUM = 16,        /* u64 */
     OAM_ENTRY_ROLE = 24,       /* u32 */
@@ -57,8 +57,8 @@ enum {
     OAM_ENTRY_NAME = 88,
 
     OAM_ALIGN = 8,         /* of sections and entries, */
-    OAM_ALIGN_DATA = 4096, /* of DATA: a page, */
-    OAM_ALIGN_TENSOR = 64, /* of a tensor: a cache line, the widest vector */
+    OAM_ALIGN_DATA = 4096, /* of DATA: an OS page, */
+    OAM_ALIGN_TENSOR = 64, /* of a tensor: a cache line and the widest vector */
 
     OAM_MAX_NAME_BYTES = 1024,    /* without the 0 */
     OAM_MAX_TEXT_BYTES = 4 << 20, /* of a JSON text, with the 0 */
@@ -68,7 +68,7 @@ static_assert(OAM_ENTRY_NAME == OAM_ENTRY_DIMS + 8 * IG_MAX_RANK, "another rank,
 
 #define OAM_MAGIC "OAM\x1a"
 
-/* In this order in the file, each at most once.  The first three are JSON texts. */
+/* In this order, each at most once. The first three are JSON texts. */
 typedef enum oam_kind {
     OAM_CONFIG = 1,
     OAM_PROGRESS,
@@ -85,7 +85,7 @@ static inline uint64_t oam_section_align(uint32_t kind) {
     return kind == OAM_DATA ? OAM_ALIGN_DATA : OAM_ALIGN;
 }
 
-/* The next multiple of `alignment`; false: past the largest number. */
+/* The next multiple of `alignment`; false: overflow. */
 static inline bool oam_align_up(uint64_t at, uint64_t alignment, uint64_t *out) {
     if (__builtin_add_overflow(at, alignment - 1, &at)) return false;
     *out = at & ~(alignment - 1);
@@ -110,8 +110,8 @@ static inline void oam_put64(uint8_t *p, uint64_t value) {
 }
 
 /*
- * What both sides hold texts and names to.  Failures have the given code, and
- * words that begin with `file`.
+ * Shared validation of texts and names. Failures have the given code and a message that starts with
+ * `file`.
  */
 IG_MUST_CHECK ig_status oam_check_json(ig_status code, const char *file, const char *what,
                                        const char *text);
@@ -122,7 +122,7 @@ typedef struct oam_name {
     size_t index; /* of its entry */
 } oam_name;
 
-/* Sorts by name; returns a name that is there twice, or NULL. */
+/* Sorts by name; returns a duplicate name, or NULL. */
 const char *oam_sort_names(oam_name *names, size_t count);
 
 #endif

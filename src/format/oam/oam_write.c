@@ -1,8 +1,7 @@
 /*
- * Writing: the sizes of everything are known before the first byte, so the whole
- * head is laid out at once, with blanks for the sums.  Tensors then pass by, each
- * leaving its sum in the index; the sums of the index, of the other sections, of
- * the table and of the header follow in that order, each covering the one before.
+ * Writing .oam: all sizes are known in advance, so the header is laid out at once with blank
+ * checksums. Each tensor then fills its checksum in the index. The checksums of the index, the
+ * other sections, the table and the header follow in this order, each covering the previous ones.
  */
 #include "format/oam/oam.h"
 
@@ -17,10 +16,10 @@
 struct ig_oam_writer {
     const ig_allocator *allocator;
     XXH3_state_t data_sum; /* of DATA so far */
-    uint8_t *head;         /* all before DATA */
+    uint8_t *head;         /* everything before DATA */
     uint64_t head_bytes, file_bytes;
-    uint64_t data_at;    /* the end of the last tensor that passed */
-    uint8_t *next_entry; /* in the head: of the next tensor */
+    uint64_t data_at;    /* the end of the last tensor added */
+    uint8_t *next_entry; /* the index entry of the next tensor */
     uint32_t n_sections;
 };
 
@@ -81,7 +80,7 @@ typedef struct section {
     uint64_t offset, size;
 } section;
 
-/* The end of the last tensor; false: too large for a file. */
+/* The end of the last tensor; false: the file would be too large. */
 static bool data_end(const ig_oam_content *content, uint64_t at, uint64_t *out) {
     for (size_t i = 0; i < content->count; i++) {
         uint64_t bytes;
@@ -93,7 +92,7 @@ static bool data_end(const ig_oam_content *content, uint64_t at, uint64_t *out) 
     return at <= INT64_MAX;
 }
 
-/* Sections of size 0 are left out, but for DATA. */
+/* Empty sections are left out, except DATA. */
 static bool lay_out(const ig_oam_content *content, section sections[OAM_KIND_END],
                     uint32_t *n_sections) {
     sections[OAM_STATE].size = OAM_STATE_BYTES;
@@ -237,7 +236,7 @@ uint64_t ig_oam_writer_add(ig_oam_writer *w, const void *bytes) {
 }
 
 const void *ig_oam_writer_head(ig_oam_writer *w, uint64_t *out_bytes) {
-    assert(w->data_at == w->file_bytes); /* all tensors have passed */
+    assert(w->data_at == w->file_bytes); /* all tensors were added */
     uint8_t *table = w->head + OAM_HEADER_BYTES, *row = table;
     for (uint32_t i = 0; i < w->n_sections; i++, row += OAM_SECTION_BYTES) {
         const uint64_t at = oam_get64(row + OAM_SECTION_OFFSET);

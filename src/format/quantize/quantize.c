@@ -1,4 +1,4 @@
-/* Blocks of one scale, plain types, and the table of all. */
+/* Quantization to types with one scale per block, and the table of all types. */
 #include "format/quantize/quantize.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 #include "format/quantize/quantize_k.h"
 #include "ingot/blocks.h"
 
-/* Element i in the low nibble of byte i, element i + n / 2 in its high one. */
+/* Element i in the low nibble of byte i, element i + n / 2 in the high nibble. */
 static void pack_halves(const uint8_t *q, int n, uint8_t *out) {
     for (int i = 0; i < n / 2; i++) out[i] = (uint8_t)((q[i] & 15) | (q[i + n / 2] & 15) << 4);
 }
@@ -71,7 +71,7 @@ static void encode_q5_1(const float *x, ig_block_q5_1 *b) {
     pack_halves(q, IG_BLOCK, b->q);
 }
 
-/* The scale is a power of two: the one at which the extreme just fits, or its neighbours. */
+/* The scale is a power of two: the smallest at which the extreme fits, or a neighbor. */
 static void encode_mxfp4(const float *x, ig_block_mxfp4 *b) {
     static const uint8_t code[] = {15, 14, 13, 12, 11, 10, 9, 0, 1, 2, 3, 4, 5, 6, 7};
     float extreme = 0, least = INFINITY;
@@ -85,7 +85,7 @@ static void encode_mxfp4(const float *x, ig_block_mxfp4 *b) {
         best = e;
     }
     uint8_t q[IG_BLOCK];
-    const int biased = best + 128; /* the values are doubled */
+    const int biased = best + 128; /* the table has doubled values */
     b->exponent = (uint8_t)(extreme == 0 || biased < 0 ? 0 : biased > 254 ? 254 : biased);
     levels(x, IG_BLOCK, ldexpf(1, b->exponent - 128), 0, &grid_mxfp4, q);
     for (int i = 0; i < IG_BLOCK; i++) q[i] = code[q[i]];
@@ -120,8 +120,8 @@ BLOCK(iq4_nl)
 BLOCK(iq4_xs)
 BLOCK(mxfp4)
 
-/* With 255 levels there is nothing to be won by a search. */
-static void block_q8_0(const float *x, void *b) { ig_blocks_encode_q8_0(x, b, IG_BLOCK); }
+/* With 255 levels, a search gains nothing. */
+static void block_q8_0(const float *x, void *b) { ig_blocks_quantize_q8_0(x, b, IG_BLOCK); }
 
 static encode_fn *const encoders[IG_DTYPE_COUNT] = {
     [IG_F32] = block_f32,     [IG_F16] = block_f16,       [IG_BF16] = block_bf16,
@@ -147,7 +147,7 @@ double ig_quantize_error(ig_dtype dtype, const float *x, const void *blocks, int
     float back[IG_BLOCK_K];
     double error = 0;
     for (int64_t i = 0; i < n / block; i++) {
-        ig_blocks_decode(dtype, (const char *)blocks + i * bytes, back, block);
+        ig_blocks_dequantize(dtype, (const char *)blocks + i * bytes, back, block);
         for (int64_t j = 0; j < block; j++) {
             const double off = (double)x[i * block + j] - (double)back[j];
             error += off * off;

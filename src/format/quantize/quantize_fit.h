@@ -1,20 +1,18 @@
 /*
- * quantize_fit.h - the scale of a group of numbers that loses least: for quantize.c and
- * quantize_k.c.
+ * quantize_fit.h - the least-squares scale of a group of numbers, for quantize.c and quantize_k.c.
  *
- * What is looked for is the scale a (and offset m) of a group x with the least
+ * Finds the scale a (and offset m) of a group x that minimize
  *
  *     sum (x - m - a q(x))^2,     q(x) the level of the type's grid nearest to (x - m) / a
  *
- * For fixed levels q the best a and m follow by least squares; for fixed a and m
- * the best levels are the nearest ones.  Going back and forth ends in the next
- * hollow, so it is done from several starts, which differ in the level that the
- * group's extreme is given.
+ * For fixed levels q, the best a and m follow by least squares; for fixed a and m, the best levels
+ * are the nearest ones. Alternating between the two converges to a local minimum, so it starts from
+ * several points, which differ in the level assigned to the group's extreme.
  *
  * Everything here is inlined with a constant grid and a constant n, a multiple of LANES.
  */
-#ifndef IG_FORMAT_QUANTIZE_FIT_H
-#define IG_FORMAT_QUANTIZE_FIT_H
+#ifndef IG_FORMAT_QUANTIZE_QUANTIZE_FIT_H
+#define IG_FORMAT_QUANTIZE_QUANTIZE_FIT_H
 
 #include <float.h>
 #include <math.h>
@@ -26,7 +24,7 @@
 
 enum { LANES = 4, MAX_LEVELS = 16 };
 
-/* lo, lo + 1, ... hi; or the `n_values`, ascending, where there are some. */
+/* Levels lo, lo + 1, ... hi; or the `n_values` listed, ascending. */
 typedef struct grid {
     float lo, hi;
     int n_values;
@@ -35,7 +33,7 @@ typedef struct grid {
 
 #define IG_INLINE static inline __attribute__((always_inline))
 
-/* Adding 1.5 * 2^23 leaves no room for fractions. */
+/* Adding 1.5 * 2^23 rounds to an integer. */
 IG_INLINE float nearest(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
 
 IG_INLINE float snap(float y, const grid *g) {
@@ -71,7 +69,7 @@ static const grid grid_mxfp4 = {
 /* ---- One group ---- */
 
 typedef struct line {
-    float a, m; /* x is about a q + m */
+    float a, m; /* x is approximated by a q + m */
     float error;
 } line;
 
@@ -85,7 +83,7 @@ IG_INLINE float total(const float lanes[LANES]) {
     return sum;
 }
 
-/* The nearest levels for a and m, how far off they are, and what least squares needs of them. */
+/* Rounds to the nearest levels; returns their squared error and the sums for least squares. */
 IG_INLINE sums measure(const float *x, int n, float a, float m, const grid *g) {
     float error[LANES] = {0}, y[LANES] = {0}, q[LANES] = {0}, qq[LANES] = {0}, yq[LANES] = {0};
     const float inverse = fabsf(a) > FLT_MIN ? 1 / a : 0;
@@ -102,7 +100,7 @@ IG_INLINE sums measure(const float *x, int n, float a, float m, const grid *g) {
     return (sums){total(error), total(y), total(q), total(qq), total(yq)};
 }
 
-/* Least squares for the levels that belong to a, without an offset. */
+/* Least squares for the levels of a, without an offset. */
 IG_INLINE line improve_scale(const float *x, int n, float a, const grid *g) {
     const sums s = measure(x, n, a, 0, g);
     if (s.qq <= 0) return (line){a, 0, s.error};
@@ -110,12 +108,12 @@ IG_INLINE line improve_scale(const float *x, int n, float a, const grid *g) {
     return (line){a + off / s.qq, 0, s.error - off * off / s.qq};
 }
 
-/* And with one, which is not to be above `highest`. */
+/* Least squares with an offset, which must not exceed `highest`. */
 IG_INLINE line improve_line(const float *x, int n, line start, float highest, const grid *g) {
     const sums s = measure(x, n, start.a, start.m, g);
     const float determinant = (float)n * s.qq - s.q * s.q;
     if (determinant <= 0) return (line){start.a, start.m, s.error};
-    /* What is left over, r = y - a q, as a line in q. */
+    /* The residual r = y - a q, fitted as a line in q. */
     const float r = s.y - start.a * s.q, rq = s.yq - start.a * s.qq;
     const float slope = ((float)n * rq - s.q * r) / determinant;
     const float offset = (r - slope * s.q) / (float)n;
@@ -126,14 +124,14 @@ IG_INLINE line improve_line(const float *x, int n, line start, float highest, co
     return (line){start.a + bent, highest, error};
 }
 
-/* The levels that the extreme is given at the starts: the grid's last, and so many steps below and
- * above it. */
+/* Starting points: the extreme element gets the grid's last level, or one up to `below` steps
+ * below or `above` steps above it. */
 typedef struct sweep {
     int below, above;
     float step;
 } sweep;
 
-enum { DESCENTS = 2 }; /* steps from the best start */
+enum { DESCENTS = 2 }; /* iterations from the best start */
 
 IG_INLINE line fit_scale(const float *x, int n, const grid *g, sweep w) {
     float extreme = 0, square = 0;
@@ -172,7 +170,7 @@ IG_INLINE line fit_line(const float *x, int n, float highest, const grid *g, swe
     return best;
 }
 
-/* The numbers of the nearest levels, from 0. */
+/* The indices of the nearest levels. */
 IG_INLINE void levels(const float *x, int n, float a, float m, const grid *g, uint8_t *out) {
     const float inverse = fabsf(a) > FLT_MIN ? 1 / a : 0;
     for (int i = 0; i < n; i++) {
@@ -183,7 +181,7 @@ IG_INLINE void levels(const float *x, int n, float a, float m, const grid *g, ui
     }
 }
 
-/* Scales are stored in 16 bits: the nearest that is finite. */
+/* Scales are stored as F16: the nearest finite value. */
 static inline float to_half(float x) {
     const float largest = 65504;
     return ig_f16_to_f32(ig_f32_to_f16(x > largest ? largest : x < -largest ? -largest : x));

@@ -1,9 +1,8 @@
 /*
- * Blocks of groups: x is about d scale q - m min, d and m in 16 bits for the block,
- * scale and min in a few bits for each group.  Groups are fitted each for itself,
- * which tells how wide the block's d and m must reach.  Then, back and forth:
- * scales and mins for that d and m, each group trying the neighbours of what it
- * wants; and d and m for these by least squares over the block.
+ * K-quants: x is approximated by d scale q - m min, with d and m as F16 per super-block, and scale
+ * and min in a few bits per group. Groups are fitted independently first, which gives the range of
+ * d and m. Then two steps alternate: the best scales and mins for d and m (each group also tries
+ * the neighbors of its rounded value), and d and m by least squares over the super-block.
  */
 #include "format/quantize/quantize_k.h"
 
@@ -15,15 +14,15 @@
 enum { MAX_GROUPS = 16, ROUNDS = 1 };
 
 typedef struct block {
-    float scale_lo, scale_hi; /* range of the scales; of mins 0 to scale_hi */
-    float d, m;               /* as 16 bits hold them */
+    float scale_lo, scale_hi; /* range of the scales; mins have 0 to scale_hi */
+    float d, m;               /* rounded to F16 */
     float scale[MAX_GROUPS], min[MAX_GROUPS];
     float error; /* of all groups */
 } block;
 
 IG_INLINE float clamp(float x, float lo, float hi) { return x < lo ? lo : x > hi ? hi : x; }
 
-/* The best scale and min for the block's d and m: what `wanted` rounds to, or a neighbour. */
+/* The best scale and min for d and m: the rounded value of `wanted`, or a neighbor. */
 IG_INLINE float settle_group(const float *x, block *b, int group, line wanted, const grid *g, int n,
                              bool has_min) {
     const float scale = b->d != 0 ? nearest(clamp(wanted.a / b->d, -1000, 1000)) : 0;
@@ -43,7 +42,7 @@ IG_INLINE float settle_group(const float *x, block *b, int group, line wanted, c
     return least;
 }
 
-/* d and m by least squares, for the scales, mins and levels that there are. */
+/* d and m by least squares for the current scales, mins and levels. */
 IG_INLINE void solve_block(const float *x, block *b, const grid *g, int n, bool has_min) {
     double ss = 0, sk = 0, kk = 0, xs = 0, xk = 0;
     for (int j = 0; j < IG_BLOCK_K / n; j++) {
@@ -67,7 +66,7 @@ IG_INLINE void solve_block(const float *x, block *b, const grid *g, int n, bool 
     }
 }
 
-/* Groups fitted each for itself, then the block's scales, then back and forth between the two. */
+/* Fits groups independently, then d and m, then alternates. */
 IG_INLINE void fit_block(const float *x, block *b, const grid *g, int n, bool has_min, sweep w) {
     line fits[MAX_GROUPS];
     float widest = 0, deepest = 0;
@@ -76,7 +75,7 @@ IG_INLINE void fit_block(const float *x, block *b, const grid *g, int n, bool ha
         if (fabsf(fits[j].a) > fabsf(widest)) widest = fits[j].a;
         if (-fits[j].m > deepest) deepest = -fits[j].m;
     }
-    /* The end of the scales' range that reaches further takes the widest group. */
+    /* The end of the range with the larger magnitude gets the widest group. */
     b->d = to_half(widest / (-b->scale_lo > b->scale_hi ? b->scale_lo : b->scale_hi));
     b->m = to_half(deepest / b->scale_hi);
 
@@ -92,7 +91,7 @@ IG_INLINE void fit_block(const float *x, block *b, const grid *g, int n, bool ha
     *b = best;
 }
 
-/* The levels of all elements, from 0. */
+/* The level indices of all elements. */
 IG_INLINE void block_levels(const float *x, const block *b, const grid *g, int n, uint8_t *out) {
     for (int j = 0; j < IG_BLOCK_K / n; j++)
         levels(x + j * n, n, b->d * b->scale[j], -b->m * b->min[j], g, out + j * n);
@@ -100,27 +99,27 @@ IG_INLINE void block_levels(const float *x, const block *b, const grid *g, int n
 
 /* ---- Packing ---- */
 
-/* Two bits of each element, the way ig_block_q2_k keeps them. */
+/* Packs two bits per element, as in ig_block_q2_k. */
 static void pack_two_bits(const uint8_t q[IG_BLOCK_K], int shift, uint8_t *out) {
     memset(out, 0, IG_BLOCK_K / 4);
     for (int i = 0; i < IG_BLOCK_K; i++)
         out[i / 128 * 32 + i % 32] |= (uint8_t)((q[i] >> shift & 3) << 2 * (i % 128 / 32));
 }
 
-/* Of each 64 elements, the first 32 in the low nibbles. */
+/* Of each 64 elements, the first 32 go to the low nibbles. */
 static void pack_nibbles_k(const uint8_t q[IG_BLOCK_K], uint8_t *out) {
     memset(out, 0, IG_BLOCK_K / 2);
     for (int i = 0; i < IG_BLOCK_K; i++)
         out[i / 64 * 32 + i % 32] |= (uint8_t)((q[i] & 15) << i / 32 % 2 * 4);
 }
 
-/* Bit `bit` of element 32 j + i to bit j of byte i. */
+/* Moves bit `bit` of element 32 j + i to bit j of byte i. */
 static void pack_high_bits(const uint8_t q[IG_BLOCK_K], int bit, uint8_t *out) {
     memset(out, 0, IG_BLOCK_K / 8);
     for (int i = 0; i < IG_BLOCK_K; i++) out[i % 32] |= (uint8_t)((q[i] >> bit & 1) << i / 32);
 }
 
-/* What ig_block_k_scale() reads. */
+/* The inverse of ig_block_k_scale(). */
 static void pack_k_scales(const block *b, uint8_t out[12]) {
     for (int j = 0; j < 4; j++) {
         const int low = (int)b->scale[j], high = (int)b->scale[j + 4];
@@ -193,7 +192,7 @@ void encode_q6_k(const float *x, ig_block_q6_k *out) {
     block_levels(x, &b, &grid_s6, 16, q);
     out->d = ig_f32_to_f16(b.d);
     for (int j = 0; j < 16; j++) out->scales[j] = (int8_t)b.scale[j];
-    for (int i = 0; i < IG_BLOCK_K / 2; i++) { /* each 128 elements in halves */
+    for (int i = 0; i < IG_BLOCK_K / 2; i++) { /* 64 low and 64 high nibbles per 128 elements */
         const uint8_t *of = q + i / 64 * 128 + i % 64;
         out->low[i] = (uint8_t)((of[0] & 15) | (of[64] & 15) << 4);
     }

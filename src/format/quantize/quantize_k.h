@@ -1,6 +1,6 @@
-/* quantize_k.h - 256 numbers to a K block: for quantize.c. */
-#ifndef IG_FORMAT_QUANTIZE_K_H
-#define IG_FORMAT_QUANTIZE_K_H
+/* quantize_k.h - quantizes 256 numbers to a K-quant super-block; for quantize.c. */
+#ifndef IG_FORMAT_QUANTIZE_QUANTIZE_K_H
+#define IG_FORMAT_QUANTIZE_QUANTIZE_K_H
 
 #include "ingot/blocks.h"
 

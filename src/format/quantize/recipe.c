@@ -20,7 +20,7 @@ static const ig_recipe recipes[] = {
 };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
-/* The same names again, for tables of options. */
+/* The same names, for option tables. */
 const char *const ig_recipe_names[] = {"Q2_K",      "Q2_K_S", "Q3_K_S", "Q3_K_M", "Q3_K_L", "Q4_0",
                                        "Q4_1",      "Q4_K_S", "Q4_K_M", "IQ4_NL", "IQ4_XS", "MXFP4",
                                        "MXFP4_MOE", "Q5_0",   "Q5_1",   "Q5_K_S", "Q5_K_M", "Q6_K",
@@ -28,13 +28,13 @@ const char *const ig_recipe_names[] = {"Q2_K",      "Q2_K_S", "Q3_K_S", "Q3_K_M"
 
 const ig_recipe *ig_recipe_at(size_t i) { return i < N_RECIPES ? &recipes[i] : NULL; }
 
-/* What llama-quantize calls some of them, too. */
+/* Aliases of llama-quantize. */
 static const struct {
     const char *name, *means;
 } aliases[] = {{"Q3_K", "Q3_K_M"}, {"Q4_K", "Q4_K_M"}, {"Q5_K", "Q5_K_M"}};
 
-/* By the number of its file type, as llama-quantize lists them; of two with the same, its own is
- * the later one. */
+/* By llama-quantize's file type number; of two rows with the same number, the later one is its
+ * own. */
 static const ig_recipe *find_number(const char *text) {
     char *end;
     const unsigned long number = strtoul(text, &end, 10);
@@ -59,7 +59,7 @@ static bool ends(const char *name, const char *tail) {
     return n >= n_tail && strcmp(name + n - n_tail, tail) == 0;
 }
 
-/* Small tensors that decide much stay as they are: norms, biases, routers, learnt positions. */
+/* Small tensors with a large effect keep their type: norms, biases, routers, learned positions. */
 static bool stays(const char *name, ig_desc desc) {
     static const char *const kept[] = {"ffn_gate_inp.weight", "_norm.weight"};
     static const char *const kept_whole[] = {"position_embd.weight", "token_types.weight"};
@@ -73,27 +73,27 @@ static bool stays(const char *name, ig_desc desc) {
 
 /* ---- Mixtures ---- */
 
-/* Which layers, or which models, a rule is for. */
+/* Which layers or models a rule applies to. */
 typedef enum condition {
     ALWAYS,
     FIRST_2_LAYERS,
     FIRST_4_LAYERS,
     FIRST_16TH,
     FIRST_8TH,
-    SOME_LAYERS,   /* the first and last eighth, and of the others every third */
-    HEADS_SHARE,   /* four or more heads have the same keys and values */
-    EIGHT_EXPERTS, /* Mixtral and its like: attention is a small part of them */
-    LARGE_LLAMA,   /* 80 layers whose heads share: what is shared decides much */
+    SOME_LAYERS,   /* the first and last eighth, and every third of the others */
+    HEADS_SHARE,   /* GQA with four or more query heads per KV head */
+    EIGHT_EXPERTS, /* Mixtral and similar: attention is a small part of the weights */
+    LARGE_LLAMA,   /* 80 layers with GQA: the shared KV weights have a large effect */
 } condition;
 
 typedef struct rule {
-    const char *recipes; /* with a space between; NULL: all that have blocks */
-    const char *tensor;  /* a part of its name */
+    const char *recipes; /* separated by spaces; NULL: all quantized recipes */
+    const char *tensor;  /* substring of the tensor name */
     condition when;
     ig_dtype dtype;
 } rule;
 
-/* The first that fits counts; without one, a matrix gets the recipe's own type. */
+/* The first matching rule wins; without one, a matrix gets the recipe's own type. */
 static const rule rules[] = {
     {NULL, "attn_v.weight", EIGHT_EXPERTS, IG_Q8_0},
     {NULL, "attn_k.weight", EIGHT_EXPERTS, IG_Q8_0},
@@ -147,7 +147,7 @@ static bool holds(condition when, const ig_recipe_model *m, int64_t layer) {
     return true;
 }
 
-/* Whether `name` is among `names`, which have a space between. */
+/* Whether `name` is in `names`, which are separated by spaces. */
 static bool is_among(const char *names, const char *name) {
     const size_t length = strlen(name);
     for (const char *at = names; *at;) {
@@ -171,7 +171,7 @@ static ig_dtype mixed(const ig_recipe *r, const ig_recipe_model *m, const char *
     return r->dtype;
 }
 
-/* Rows that are no whole blocks of 256 may be whole blocks of 32. */
+/* Rows that are not a multiple of 256 may be a multiple of 32. */
 static ig_dtype fitting(ig_dtype dtype, ig_desc desc, const char **why) {
     static const struct {
         ig_dtype from, to;

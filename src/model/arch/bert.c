@@ -1,12 +1,12 @@
 /*
- * bert: embeddings of texts.  Every row sees all rows of its text; LayerNorm stands
- * behind each part.  There is no head: the hidden states are what is asked for.
+ * bert: text embeddings. Bidirectional attention; post-norm LayerNorm. No output head: the hidden
+ * states are the output.
  */
 #include "model/gguf/decoder.h"
 
 static const ig_weight_row own[] = {
     {"token_embd.weight", IG_LM(embed), {IG_BY_VOCABULARY, IG_BY_MODEL}, IG_ONCE},
-    {"token_types.weight", IG_LM(types), {IG_BY_TYPES, IG_BY_MODEL}, IG_MAY_LACK},
+    {"token_types.weight", IG_LM(types), {IG_BY_TYPES, IG_BY_MODEL}, IG_OPTIONAL_WEIGHT},
     {"position_embd.weight", IG_LM(positions), {IG_BY_CONTEXT, IG_BY_MODEL}, IG_ONCE},
     {"token_embd_norm.weight", IG_LM(embed_norm), {IG_BY_MODEL}, IG_ONCE},
     {"token_embd_norm.bias", IG_LM(embed_norm_bias), {IG_BY_MODEL}, IG_ONCE},
@@ -43,21 +43,21 @@ static ig_tensor *feed_forward(const ig_lm_layer *l, ig_tensor *x) {
     return ig_lm_linear(up, l->down, l->down_bias);
 }
 
-/* All tokens are of the first type, a single sentence. */
-static ig_tensor *embed(const ig_lm *m, const ig_rows *rows) {
+/* All tokens have token type 0: a single sentence. */
+static ig_tensor *embed(const ig_lm *m, const ig_ubatch *rows) {
     const ig_desc ids = ig_tensor_desc(rows->ids);
     ig_tensor *h = ig_embedding(m->embed, rows->ids);
     if (m->types) h = ig_add(h, ig_embedding(m->types, ig_full(ig_tensor_ctx(rows->ids), ids, 0)));
     h = ig_add(h, ig_embedding(m->positions, rows->positions));
-    return ig_layer_norm(h, m->embed_norm, m->embed_norm_bias, m->hyper->norm_eps);
+    return ig_layer_norm(h, m->embed_norm, m->embed_norm_bias, m->hparams->norm_eps);
 }
 
-static ig_tensor *hidden(void *model, const ig_rows *rows) {
+static ig_tensor *hidden(void *model, const ig_ubatch *rows) {
     const ig_lm *m = model;
-    const float eps = m->hyper->norm_eps;
+    const float eps = m->hparams->norm_eps;
     ig_ctx *ctx = ig_tensor_ctx(rows->ids);
     ig_tensor *h = embed(m, rows);
-    for (int64_t i = 0; i < m->hyper->size.n_layers; i++) {
+    for (int64_t i = 0; i < m->hparams->size.n_layers; i++) {
         const ig_lm_layer *l = &m->layers[i];
         ig_tag_begin(ctx, IG_TAG_ATTENTION);
         h = ig_add(h, attention(m, l, h));
@@ -73,7 +73,7 @@ static ig_tensor *hidden(void *model, const ig_rows *rows) {
 
 const ig_arch ig_arch_bert = {
     .name = "bert",
-    .description = "BERT: embeddings of texts, for 'ingot embed'",
+    .description = "BERT: text embeddings, for 'ingot embed'",
     .weights = weights,
     .hidden = hidden,
 };

@@ -1,7 +1,7 @@
 /*
- * exaone: as llama; rotary pairs are of two halves, with a factor for each in some files.
- * exaone4: norms stand behind each part, and in heads.  The large one has windows in three of four
- * layers, and the fourth knows no positions.
+ * exaone: as llama, with NeoX RoPE and frequency factors in some files.
+ * exaone4: norms after each part, and QK norm.  The large model has sliding windows in three of
+ * four layers, and the fourth is NoPE.
  */
 #include "model/gguf/decoder.h"
 
@@ -10,10 +10,10 @@ static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_atten
 
 const ig_arch ig_arch_exaone = {
     .name = "exaone",
-    .description = "EXAONE 3: as llama",
+    .description = "EXAONE 3: like llama",
     .has_cache = true,
     .weights = weights,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };
 
@@ -21,27 +21,27 @@ static const ig_weight_row *const weights4[] = {ig_weights_ends,       ig_weight
                                                 ig_weights_head_norms, ig_weights_post_norms,
                                                 ig_weights_rope,       NULL};
 
-/* Files of the small one may name a window that it has not; layers tell them apart, as they do for
- * llama.cpp. */
-static ig_status read4(const ig_keys *keys, ig_hyper *h) {
+/* Files of the small model may name a sliding window that it does not use; the number of layers
+ * tells the models apart, as in llama.cpp. */
+static ig_status read4(const ig_keys *keys, ig_hparams *h) {
     enum { LARGE_LAYERS = 64, USUAL_WINDOW = 4096, PERIOD = 4 };
     if (h->size.n_layers != LARGE_LAYERS) {
-        h->window = 0;
+        h->sliding_window = 0;
         return IG_OK;
     }
-    if (h->window == 0) h->window = USUAL_WINDOW;
-    h->window_period = PERIOD;
-    IG_TRY(ig_hyper_read_windows(keys, h));
-    h->unturned_period = h->window_period;
+    if (h->sliding_window == 0) h->sliding_window = USUAL_WINDOW;
+    h->full_attn_period = PERIOD;
+    IG_TRY(ig_hparams_read_windows(keys, h));
+    h->nope_period = h->full_attn_period;
     return IG_OK;
 }
 
 const ig_arch ig_arch_exaone4 = {
     .name = "exaone4",
-    .description = "EXAONE 4: norms behind each part, and of heads",
+    .description = "EXAONE 4: post-norms, QK norm",
     .has_cache = true,
     .weights = weights4,
     .read = read4,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };

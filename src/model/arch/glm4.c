@@ -1,6 +1,6 @@
 /*
- * glm4: as llama, with gate and up in one matrix, norms before and behind each part, and biases of
- * queries, keys and values; a part of each head turns, in neighbouring pairs.
+ * glm4: as llama, with fused gate and up, norms before and after attention and feed-forward, and
+ * QKV biases; interleaved partial RoPE.
  */
 #include "model/gguf/decoder.h"
 
@@ -10,10 +10,10 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,    ig_weights_at
 
 const ig_arch ig_arch_glm4 = {
     .name = "glm4",
-    .description = "GLM 4: fused matrices, norms before and behind each part",
+    .description = "GLM 4: fused gate-up matrix, norms before and after each part",
     .has_cache = true,
-    .pairs = true,
+    .rope_interleaved = true,
     .weights = weights,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };

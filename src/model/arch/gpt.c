@@ -1,4 +1,4 @@
-/* gpt: GPT-2's block.  LayerNorm, learned positions, attention of all heads, GELU, biases. */
+/* gpt: GPT-2's block. LayerNorm, learned positions, multi-head attention, GELU, biases. */
 #include "model/arch/arch.h"
 
 #include <math.h>
@@ -25,10 +25,10 @@ static ig_status create_layer(layer *l, const ig_lm_config *c, ig_module *group)
     IG_TRY(ig_arch_layer_norm(group, "ffn_norm", d, &l->ffn_norm));
     IG_TRY(ig_arch_linear(group, "up", d, c->d_ff, true, &l->up));
     IG_TRY(ig_arch_linear(group, "down", c->d_ff, d, true, &l->down));
-    IG_TRY(ig_arch_redraw(l->qkv, std));
-    IG_TRY(ig_arch_redraw(l->up, std));
-    IG_TRY(ig_arch_redraw(l->o, deep));
-    return ig_arch_redraw(l->down, deep);
+    IG_TRY(ig_arch_reinit(l->qkv, std));
+    IG_TRY(ig_arch_reinit(l->up, std));
+    IG_TRY(ig_arch_reinit(l->o, deep));
+    return ig_arch_reinit(l->down, deep);
 }
 
 static ig_status create_layers(gpt *m, ig_module *root) {
@@ -43,7 +43,7 @@ static ig_status create_layers(gpt *m, ig_module *root) {
     }
     IG_TRY(ig_arch_layer_norm(root, "norm", c->d_model, &m->norm));
     IG_TRY(ig_arch_linear(root, "head", c->d_model, c->vocabulary, false, &m->head));
-    return ig_arch_redraw(m->head, 0.02);
+    return ig_arch_reinit(m->head, 0.02);
 }
 
 static void destroy(ig_ctx *ctx, void *model) { ig_free(ig_ctx_allocator(ctx), model); }
@@ -61,17 +61,17 @@ static ig_status create(ig_ctx *ctx, const ig_lm_config *c, ig_module *root, voi
     return status;
 }
 
-/* Queries, keys and values come from one product, side by side. */
-static ig_tensor *attention(const gpt *m, int64_t i, const ig_rows *rows, ig_tensor *x) {
+/* Fused QKV: one matmul. */
+static ig_tensor *attention(const gpt *m, int64_t i, const ig_ubatch *rows, ig_tensor *x) {
     const int64_t d = m->config.d_model, heads = m->config.n_heads;
     ig_tensor *qkv = ig_module_call(m->layers[i].qkv, x); /* [b, t, 3 d] */
-    ig_tensor *q = ig_rows_split_heads(ig_slice(qkv, -1, 0, d), heads);
-    ig_tensor *k = ig_rows_split_heads(ig_slice(qkv, -1, d, 2 * d), heads);
-    ig_tensor *v = ig_rows_split_heads(ig_slice(qkv, -1, 2 * d, 3 * d), heads);
-    return ig_module_call(m->layers[i].o, ig_rows_attend(rows, i, q, k, v));
+    ig_tensor *q = ig_split_heads(ig_slice(qkv, -1, 0, d), heads);
+    ig_tensor *k = ig_split_heads(ig_slice(qkv, -1, d, 2 * d), heads);
+    ig_tensor *v = ig_split_heads(ig_slice(qkv, -1, 2 * d, 3 * d), heads);
+    return ig_module_call(m->layers[i].o, ig_ubatch_attend(rows, i, q, k, v));
 }
 
-static ig_tensor *hidden(void *model, const ig_rows *rows) {
+static ig_tensor *hidden(void *model, const ig_ubatch *rows) {
     const gpt *m = model;
     ig_ctx *ctx = ig_tensor_ctx(rows->ids);
     ig_tensor *h =
@@ -80,7 +80,7 @@ static ig_tensor *hidden(void *model, const ig_rows *rows) {
         const layer *l = &m->layers[i];
         ig_tensor *x = ig_module_call(l->attn_norm, h);
         ig_tag_begin(ctx, IG_TAG_ATTENTION);
-        h = ig_add(ig_rows_asked(rows, i, h), attention(m, i, rows, x));
+        h = ig_add(ig_ubatch_outputs(rows, i, h), attention(m, i, rows, x));
         ig_tag_end(ctx);
         x = ig_module_call(l->ffn_norm, h);
         ig_tag_begin(ctx, IG_TAG_FFN);
@@ -97,7 +97,7 @@ static ig_tensor *head(void *model, ig_tensor *h) {
 
 static ig_status check(const ig_lm_config *c) {
     if (c->n_kv_heads != c->n_heads)
-        return IG_FAIL(IG_ERR_ARGUMENT, "gpt: every head has keys of its own; %lld of %lld do not",
+        return IG_FAIL(IG_ERR_ARGUMENT, "gpt: n_kv_heads %lld must equal n_heads %lld (no GQA)",
                        (long long)c->n_kv_heads, (long long)c->n_heads);
     return ig_arch_check_heads("gpt", c);
 }

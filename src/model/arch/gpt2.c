@@ -1,4 +1,4 @@
-/* gpt2: learned positions, LayerNorm before each part, one matrix for q, k and v, biases, GELU. */
+/* gpt2: learned positions, pre-norm LayerNorm, fused QKV, biases, GELU. */
 #include "model/gguf/decoder.h"
 
 static const ig_weight_row own[] = {
@@ -20,6 +20,6 @@ const ig_arch ig_arch_gpt2 = {
     .has_cache = true,
     .layer_norm = true,
     .weights = weights,
-    .hidden = ig_lm_decode_gelu,
+    .hidden = ig_lm_forward_gelu,
     .head = ig_lm_head,
 };

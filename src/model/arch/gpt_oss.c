@@ -1,6 +1,6 @@
 /*
- * gpt-oss: a mixture of experts with biases everywhere.  Every second layer sees a window; each
- * head has a sink; gates and what they are multiplied with are limited.
+ * gpt-oss: MoE, biases everywhere. Every second layer has a sliding window; each head has an
+ * attention sink; gate and up are clamped.
  */
 #include "model/gguf/decoder.h"
 
@@ -30,20 +30,20 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,
                                                own,
                                                NULL};
 
-static ig_status read(const ig_keys *keys, ig_hyper *h) {
+static ig_status read(const ig_keys *keys, ig_hparams *h) {
     int64_t need;
-    h->window_period = 2;
+    h->full_attn_period = 2;
     IG_TRY(ig_key_int(keys, "expert_count", IG_REQUIRED, 1, 65536, &need));
     IG_TRY(ig_key_int(keys, "attention.sliding_window", IG_REQUIRED, 1, 1 << 24, &need));
-    return ig_hyper_read_windows(keys, h);
+    return ig_hparams_read_windows(keys, h);
 }
 
 const ig_arch ig_arch_gpt_oss = {
     .name = "gpt-oss",
-    .description = "gpt-oss: a mixture of experts, heads with sinks, windows in every second layer",
+    .description = "gpt-oss: MoE, attention sinks, sliding window in every second layer",
     .has_cache = true,
     .weights = weights,
     .read = read,
-    .hidden = ig_lm_decode_limited,
+    .hidden = ig_lm_forward_clamped_swiglu,
     .head = ig_lm_head,
 };

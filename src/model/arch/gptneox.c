@@ -1,6 +1,6 @@
 /*
- * gptneox: GPT-NeoX and Pythia.  LayerNorm, a part of each head turns, biases, GELU; both
- * parts of a layer see the same state, each through a norm of its own, unless the file says no.
+ * gptneox: GPT-NeoX and Pythia. LayerNorm, partial RoPE, biases, GELU; parallel residual with a
+ * norm each, unless the file says otherwise.
  */
 #include "model/gguf/decoder.h"
 
@@ -14,19 +14,19 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,
 
 static const char *const own_keys[] = {"use_parallel_residual", NULL};
 
-static ig_status read(const ig_keys *keys, ig_hyper *h) {
-    return ig_key_bool(keys, "use_parallel_residual", &h->parallel);
+static ig_status read(const ig_keys *keys, ig_hparams *h) {
+    return ig_key_bool(keys, "use_parallel_residual", &h->parallel_residual);
 }
 
 const ig_arch ig_arch_gptneox = {
     .name = "gptneox",
-    .description = "GPT-NeoX, Pythia: LayerNorm, rotary positions, biases, GELU",
+    .description = "GPT-NeoX, Pythia: LayerNorm, RoPE, biases, GELU",
     .has_cache = true,
     .layer_norm = true,
-    .parallel = true,
+    .parallel_residual = true,
     .weights = weights,
     .own_keys = own_keys,
     .read = read,
-    .hidden = ig_lm_decode_gelu,
+    .hidden = ig_lm_forward_gelu,
     .head = ig_lm_head,
 };

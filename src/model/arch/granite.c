@@ -1,6 +1,6 @@
 /*
- * granite, granitemoe and minicpm: as llama, by experts or not, and with a scale for each of
- * embedding, attention, what a layer adds, and logits.
+ * granite, granitemoe and minicpm: as llama, dense or MoE, with scales of the embedding, attention
+ * scores, residual and logits.
  */
 #include <math.h>
 
@@ -12,15 +12,15 @@ static const ig_weight_row *const weights[] = {
 
 static const char *const own_keys[] = {"logit_scale", "embedding_scale", "residual_scale", NULL};
 
-/* Logits are divided by their scale, not multiplied. */
-static ig_status read(const ig_keys *keys, ig_hyper *h) {
+/* Logits are divided by their scale. */
+static ig_status read(const ig_keys *keys, ig_hparams *h) {
     IG_TRY(ig_key_real(keys, "logit_scale", IG_REQUIRED, 1e-6F, 1e6F, &h->logit_scale));
     h->logit_scale = 1 / h->logit_scale;
     return IG_OK;
 }
 
-/* The same by default, where a file says nothing: what MiniCPM was made with. */
-static ig_status read_minicpm(const ig_keys *keys, ig_hyper *h) {
+/* The same keys; the defaults are MiniCPM's. */
+static ig_status read_minicpm(const ig_keys *keys, ig_hparams *h) {
     float logits = 256 / (float)h->size.d_model;
     if (h->embedding_scale == 0) h->embedding_scale = 12;
     if (h->residual_scale == 0) h->residual_scale = 1.4F / sqrtf((float)h->size.n_layers);
@@ -31,36 +31,36 @@ static ig_status read_minicpm(const ig_keys *keys, ig_hyper *h) {
 
 const ig_arch ig_arch_granite = {
     .name = "granite",
-    .description = "Granite 3: as llama, with scales of its own",
+    .description = "Granite 3: like llama, with scaled embedding, attention, residual and logits",
     .has_cache = true,
-    .pairs = true,
+    .rope_interleaved = true,
     .weights = weights,
     .own_keys = own_keys,
     .read = read,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };
 
 const ig_arch ig_arch_granitemoe = {
     .name = "granitemoe",
-    .description = "Granite 3 with a mixture of experts",
+    .description = "Granite 3: granite with MoE",
     .has_cache = true,
-    .pairs = true,
+    .rope_interleaved = true,
     .weights = weights,
     .own_keys = own_keys,
     .read = read,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };
 
 const ig_arch ig_arch_minicpm = {
     .name = "minicpm",
-    .description = "MiniCPM: as granite",
+    .description = "MiniCPM: like granite",
     .has_cache = true,
-    .pairs = true,
+    .rope_interleaved = true,
     .weights = weights,
     .own_keys = own_keys,
     .read = read_minicpm,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };

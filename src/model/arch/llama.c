@@ -1,8 +1,7 @@
 /*
- * llama: Llama 1 to 3, Mistral, Mixtral and what is built like them, as internlm2 and ernie4_5 are.
- * RMSNorm, rotary positions in neighbouring pairs (converters have put the rows of q and k in that
- * order), heads that share keys and values, SwiGLU, by experts or not. Files for long contexts
- * bring a factor for each pair.
+ * llama: Llama 1 to 3, Mistral, Mixtral and models with the same block, such as internlm2 and
+ * ernie4_5. RMSNorm, interleaved RoPE (converters permute the rows of q and k), GQA, SwiGLU, dense
+ * or MoE. Long-context files bring a frequency factor per rotary pair.
  */
 #include "model/gguf/decoder.h"
 
@@ -12,30 +11,30 @@ static const ig_weight_row *const weights[] = {
 
 const ig_arch ig_arch_llama = {
     .name = "llama",
-    .description = "Llama, Mistral, Mixtral: RMSNorm, rotary positions, grouped attention, SwiGLU",
+    .description = "Llama, Mistral, Mixtral: RMSNorm, RoPE, GQA, SwiGLU",
     .has_cache = true,
-    .pairs = true,
+    .rope_interleaved = true,
     .weights = weights,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };
 
 const ig_arch ig_arch_internlm2 = {
     .name = "internlm2",
-    .description = "InternLM 2: as llama",
+    .description = "InternLM 2: like llama",
     .has_cache = true,
-    .pairs = true,
+    .rope_interleaved = true,
     .weights = weights,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };
 
 const ig_arch ig_arch_ernie4_5 = {
     .name = "ernie4_5",
-    .description = "ERNIE 4.5: as llama",
+    .description = "ERNIE 4.5: like llama",
     .has_cache = true,
-    .pairs = true,
+    .rope_interleaved = true,
     .weights = weights,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };

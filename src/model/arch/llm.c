@@ -1,6 +1,5 @@
 /*
- * llm: the Llama family's block.  RMSNorm, rotary positions, attention whose heads
- * share keys and values, SwiGLU; no biases.
+ * llm: the Llama family's block. RMSNorm, RoPE, GQA, SwiGLU; no biases.
  */
 #include "model/arch/arch.h"
 
@@ -19,7 +18,8 @@ typedef struct llm {
     layer layers[];
 } llm;
 
-/* Projections that feed the residual are drawn smaller the more layers there are, as GPT-2's. */
+/* Projections that feed the residual are initialized smaller the more layers there are, as in
+ * GPT-2. */
 static ig_status create_layer(layer *l, const ig_lm_config *c, ig_module *group) {
     const int64_t d = c->d_model, kv = d / c->n_heads * c->n_kv_heads;
     const double std = 0.02, deep = std / sqrt(2.0 * (double)c->n_layers);
@@ -34,9 +34,9 @@ static ig_status create_layer(layer *l, const ig_lm_config *c, ig_module *group)
     IG_TRY(ig_arch_linear(group, "down", c->d_ff, d, false, &l->down));
     ig_module *const plain[] = {l->q, l->k, l->v, l->gate, l->up};
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
-        IG_TRY(ig_arch_redraw(plain[i], std));
-    IG_TRY(ig_arch_redraw(l->o, deep));
-    return ig_arch_redraw(l->down, deep);
+        IG_TRY(ig_arch_reinit(plain[i], std));
+    IG_TRY(ig_arch_reinit(l->o, deep));
+    return ig_arch_reinit(l->down, deep);
 }
 
 static ig_status create_layers(llm *m, ig_module *root) {
@@ -50,7 +50,7 @@ static ig_status create_layers(llm *m, ig_module *root) {
     }
     IG_TRY(ig_arch_rms_norm(root, "norm", c->d_model, &m->norm));
     IG_TRY(ig_arch_linear(root, "head", c->d_model, c->vocabulary, false, &m->head));
-    return ig_arch_redraw(m->head, 0.02);
+    return ig_arch_reinit(m->head, 0.02);
 }
 
 static void destroy(ig_ctx *ctx, void *model) { ig_free(ig_ctx_allocator(ctx), model); }
@@ -68,15 +68,15 @@ static ig_status create(ig_ctx *ctx, const ig_lm_config *c, ig_module *root, voi
     return status;
 }
 
-static ig_tensor *attention(const llm *m, int64_t i, const ig_rows *rows, ig_tensor *x) {
+static ig_tensor *attention(const llm *m, int64_t i, const ig_ubatch *rows, ig_tensor *x) {
     const layer *l = &m->layers[i];
-    const ig_rope_options rope = {.form = IG_ROPE_HALVES};
-    ig_tensor *q = ig_rows_split_heads(ig_module_call(l->q, x), m->config.n_heads);
-    ig_tensor *k = ig_rows_split_heads(ig_module_call(l->k, x), m->config.n_kv_heads);
-    ig_tensor *v = ig_rows_split_heads(ig_module_call(l->v, x), m->config.n_kv_heads);
+    const ig_rope_options rope = {.type = IG_ROPE_NEOX};
+    ig_tensor *q = ig_split_heads(ig_module_call(l->q, x), m->config.n_heads);
+    ig_tensor *k = ig_split_heads(ig_module_call(l->k, x), m->config.n_kv_heads);
+    ig_tensor *v = ig_split_heads(ig_module_call(l->v, x), m->config.n_kv_heads);
     q = ig_rope(q, rows->positions, rope);
     k = ig_rope(k, rows->positions, rope);
-    return ig_module_call(l->o, ig_rows_attend(rows, i, q, k, v));
+    return ig_module_call(l->o, ig_ubatch_attend(rows, i, q, k, v));
 }
 
 static ig_tensor *feed_forward(const layer *l, ig_tensor *x) {
@@ -84,7 +84,7 @@ static ig_tensor *feed_forward(const layer *l, ig_tensor *x) {
     return ig_module_call(l->down, ig_mul(gate, ig_module_call(l->up, x)));
 }
 
-static ig_tensor *hidden(void *model, const ig_rows *rows) {
+static ig_tensor *hidden(void *model, const ig_ubatch *rows) {
     const llm *m = model;
     ig_ctx *ctx = ig_tensor_ctx(rows->ids);
     ig_tensor *h = ig_module_call(m->embed, rows->ids);
@@ -92,7 +92,7 @@ static ig_tensor *hidden(void *model, const ig_rows *rows) {
         const layer *l = &m->layers[i];
         ig_tensor *x = ig_module_call(l->attn_norm, h);
         ig_tag_begin(ctx, IG_TAG_ATTENTION);
-        h = ig_add(ig_rows_asked(rows, i, h), attention(m, i, rows, x));
+        h = ig_add(ig_ubatch_outputs(rows, i, h), attention(m, i, rows, x));
         ig_tag_end(ctx);
         x = ig_module_call(l->ffn_norm, h);
         ig_tag_begin(ctx, IG_TAG_FFN);
@@ -109,14 +109,14 @@ static ig_tensor *head(void *model, ig_tensor *h) {
 static ig_status check(const ig_lm_config *c) {
     IG_TRY(ig_arch_check_heads("llm", c));
     if (c->d_model / c->n_heads % 2 != 0)
-        return IG_FAIL(IG_ERR_ARGUMENT, "llm: a head of %lld is odd; positions turn pairs",
+        return IG_FAIL(IG_ERR_ARGUMENT, "llm: head_dim %lld must be even for RoPE",
                        (long long)(c->d_model / c->n_heads));
     return IG_OK;
 }
 
 const ig_arch ig_arch_llm = {
     .name = "llm",
-    .description = "RMSNorm, rotary positions, grouped attention, SwiGLU",
+    .description = "RMSNorm, RoPE, GQA, SwiGLU",
     .defaults = {.d_model = 256, .n_layers = 4, .n_heads = 4, .n_kv_heads = 4, .ctx_len = 256},
     .has_cache = true,
     .check = check,

@@ -1,6 +1,6 @@
 /*
- * nemotron and arcee: feed-forward parts without gates, whose activation is the square of relu.
- * nemotron has LayerNorm with biases, and turns a part of each head; arcee is as llama otherwise.
+ * nemotron and arcee: ungated feed-forward with squared ReLU. nemotron has LayerNorm with biases
+ * and partial RoPE; arcee is otherwise as llama.
  */
 #include "model/gguf/decoder.h"
 
@@ -20,8 +20,8 @@ static ig_tensor *feed_forward(const ig_lm *m, const ig_lm_layer *l, ig_tensor *
     return ig_lm_linear(ig_mul(up, up), l->down, l->down_bias);
 }
 
-static ig_tensor *hidden(void *model, const ig_rows *rows) {
-    return ig_lm_decode(model, rows, feed_forward);
+static ig_tensor *hidden(void *model, const ig_ubatch *rows) {
+    return ig_lm_forward(model, rows, feed_forward);
 }
 
 const ig_arch ig_arch_nemotron = {
@@ -36,9 +36,9 @@ const ig_arch ig_arch_nemotron = {
 
 const ig_arch ig_arch_arcee = {
     .name = "arcee",
-    .description = "Arcee AFM: as llama, with squared ReLU",
+    .description = "Arcee AFM: like llama, with squared ReLU",
     .has_cache = true,
-    .pairs = true,
+    .rope_interleaved = true,
     .weights = arcee_weights,
     .hidden = hidden,
     .head = ig_lm_head,

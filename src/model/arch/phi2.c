@@ -1,6 +1,6 @@
 /*
- * phi2 and falcon: attention and feed-forward have one LayerNorm, and both see the same state;
- * GELU.  phi2 turns a part of each head, and has biases, of the output too.
+ * phi2 and falcon: parallel residual with one LayerNorm; GELU. phi2 has partial RoPE, and biases,
+ * on the output head too.
  */
 #include "model/gguf/decoder.h"
 
@@ -29,22 +29,22 @@ static const ig_weight_row *const falcon_weights[] = {ig_weights_ends, ig_weight
 
 const ig_arch ig_arch_phi2 = {
     .name = "phi2",
-    .description = "Phi 1 to 2: both parts of a layer see the same state, LayerNorm, GELU",
+    .description = "Phi 1 to 2: parallel attention and FFN, LayerNorm, GELU",
     .has_cache = true,
     .layer_norm = true,
-    .parallel = true,
+    .parallel_residual = true,
     .weights = weights,
-    .hidden = ig_lm_decode_gelu,
+    .hidden = ig_lm_forward_gelu,
     .head = ig_lm_head,
 };
 
 const ig_arch ig_arch_falcon = {
     .name = "falcon",
-    .description = "Falcon 7B: both parts of a layer see the same state, LayerNorm, GELU",
+    .description = "Falcon 7B: parallel attention and FFN, LayerNorm, GELU",
     .has_cache = true,
     .layer_norm = true,
-    .parallel = true,
+    .parallel_residual = true,
     .weights = falcon_weights,
-    .hidden = ig_lm_decode_gelu,
+    .hidden = ig_lm_forward_gelu,
     .head = ig_lm_head,
 };

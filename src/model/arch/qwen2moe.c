@@ -1,6 +1,6 @@
 /*
- * qwen2moe: qwen2 with a mixture of experts, whose weights are as the router has them.
- * Another expert has all rows, each by a gate of its own.
+ * qwen2moe: qwen2 with MoE, without renormalized router weights. A shared expert sees all tokens,
+ * with a sigmoid gate per token.
  */
 #include "model/gguf/decoder.h"
 
@@ -17,21 +17,21 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,
                                                own,
                                                NULL};
 
-static ig_status read(const ig_keys *keys, ig_hyper *h) {
+static ig_status read(const ig_keys *keys, ig_hparams *h) {
     int64_t need;
-    h->raw_routes = true;
+    h->no_norm_topk = true;
     IG_TRY(ig_key_int(keys, "expert_count", IG_REQUIRED, 1, 65536, &need));
     if (h->d_ff_expert == 0) h->d_ff_expert = h->size.d_ff / h->n_experts_used;
-    if (h->d_ff_shared == 0) h->d_ff_shared = h->size.d_ff;
+    if (h->d_ff_shared_expert == 0) h->d_ff_shared_expert = h->size.d_ff;
     return IG_OK;
 }
 
 const ig_arch ig_arch_qwen2moe = {
     .name = "qwen2moe",
-    .description = "Qwen 1.5 and 2 with a mixture of experts, and one for all",
+    .description = "Qwen 1.5 and 2: MoE with a shared expert",
     .has_cache = true,
     .weights = weights,
     .read = read,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };

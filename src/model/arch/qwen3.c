@@ -1,4 +1,4 @@
-/* qwen3: as llama, with a norm on each head's queries and keys; rotary pairs are of two halves. */
+/* qwen3: as llama, with QK norm per head; NeoX RoPE. */
 #include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_attention,
@@ -6,9 +6,9 @@ static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_atten
 
 const ig_arch ig_arch_qwen3 = {
     .name = "qwen3",
-    .description = "Qwen 3: as llama, with norms on the heads of queries and keys",
+    .description = "Qwen 3: like llama, with QK norm",
     .has_cache = true,
     .weights = weights,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };

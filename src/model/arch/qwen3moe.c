@@ -1,6 +1,6 @@
 /*
- * qwen3moe: qwen3 with a mixture of experts for its feed-forward part.  A router gives
- * each row to a few of many, and their results are added up by its weights.
+ * qwen3moe: qwen3 with MoE: a router sends each token to its top-k experts and sums their outputs
+ * by the router weights.
  */
 #include "model/gguf/decoder.h"
 
@@ -8,7 +8,7 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,       ig_weights
                                                ig_weights_head_norms, ig_weights_gated,
                                                ig_weights_experts,    NULL};
 
-static ig_status read(const ig_keys *keys, ig_hyper *h) {
+static ig_status read(const ig_keys *keys, ig_hparams *h) {
     int64_t need;
     (void)h;
     IG_TRY(ig_key_int(keys, "expert_count", IG_REQUIRED, 1, 65536, &need));
@@ -17,10 +17,10 @@ static ig_status read(const ig_keys *keys, ig_hyper *h) {
 
 const ig_arch ig_arch_qwen3moe = {
     .name = "qwen3moe",
-    .description = "Qwen 3 with a mixture of experts",
+    .description = "Qwen 3: qwen3 with MoE",
     .has_cache = true,
     .weights = weights,
     .read = read,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };

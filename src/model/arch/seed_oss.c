@@ -6,9 +6,9 @@ static const ig_weight_row *const weights[] = {ig_weights_ends, ig_weights_atten
 
 const ig_arch ig_arch_seed_oss = {
     .name = "seed_oss",
-    .description = "Seed-OSS: biases of attention",
+    .description = "Seed-OSS: like llama, with QKV biases",
     .has_cache = true,
     .weights = weights,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };

@@ -1,4 +1,4 @@
-/* stablelm and orion: LayerNorm before each part, SwiGLU; in stablelm a part of each head turns. */
+/* stablelm and orion: pre-norm LayerNorm, SwiGLU; stablelm has partial RoPE. */
 #include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends,   ig_weights_attention,
@@ -7,20 +7,20 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,   ig_weights_att
 
 const ig_arch ig_arch_stablelm = {
     .name = "stablelm",
-    .description = "StableLM: LayerNorm, rotary positions, SwiGLU",
+    .description = "StableLM: LayerNorm, RoPE, SwiGLU",
     .has_cache = true,
     .layer_norm = true,
     .weights = weights,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };
 
 const ig_arch ig_arch_orion = {
     .name = "orion",
-    .description = "Orion: as llama, with LayerNorm",
+    .description = "Orion: like llama, with LayerNorm",
     .has_cache = true,
     .layer_norm = true,
     .weights = weights,
-    .hidden = ig_lm_decode_swiglu,
+    .hidden = ig_lm_forward_swiglu,
     .head = ig_lm_head,
 };

@@ -1,4 +1,4 @@
-/* starcoder2: LayerNorm before each part, rotary positions, grouped attention, biases, GELU. */
+/* starcoder2: pre-norm LayerNorm, RoPE, GQA, biases, GELU. */
 #include "model/gguf/decoder.h"
 
 static const ig_weight_row *const weights[] = {ig_weights_ends,
@@ -11,10 +11,10 @@ static const ig_weight_row *const weights[] = {ig_weights_ends,
 
 const ig_arch ig_arch_starcoder2 = {
     .name = "starcoder2",
-    .description = "StarCoder 2: LayerNorm, rotary positions, biases, GELU",
+    .description = "StarCoder 2: LayerNorm, RoPE, biases, GELU",
     .has_cache = true,
     .layer_norm = true,
     .weights = weights,
-    .hidden = ig_lm_decode_gelu,
+    .hidden = ig_lm_forward_gelu,
     .head = ig_lm_head,
 };

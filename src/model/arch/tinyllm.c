@@ -1,7 +1,6 @@
 /*
- * tinyllm: embedding, then per layer a norm, up, silu, down and a residual, then a
- * head.  No token sees another: it learns which byte follows which.  The model of
- * examples/easy.c, as an architecture.
+ * tinyllm: an embedding, then per layer a norm, up, SiLU, down and a residual, then a head. No
+ * attention: it learns which byte follows which. The model of examples/easy.c, as an architecture.
  */
 #include "model/arch/arch.h"
 
@@ -46,13 +45,13 @@ static ig_status create(ig_ctx *ctx, const ig_lm_config *c, ig_module *root, voi
     return status;
 }
 
-static ig_tensor *hidden(void *model, const ig_rows *rows) {
+static ig_tensor *hidden(void *model, const ig_ubatch *rows) {
     const tinyllm *m = model;
     ig_ctx *ctx = ig_tensor_ctx(rows->ids);
     ig_tensor *h = ig_module_call(m->embed, rows->ids);
     for (int64_t i = 0; i < m->n_layers; i++) {
         const layer *l = &m->layers[i];
-        h = ig_rows_asked(rows, i, h);
+        h = ig_ubatch_outputs(rows, i, h);
         ig_tensor *x = ig_module_call(l->norm, h);
         ig_tag_begin(ctx, IG_TAG_FFN);
         h = ig_add(h, ig_module_call(l->down, ig_silu(ig_module_call(l->up, x))));

@@ -8,21 +8,21 @@
 #include "model/gguf/gguf_model.h"
 
 static const convert_arch archs[] = {
-    {"LlamaForCausalLM", "llama", "silu", .rotated = true, .interleaved = true},
-    {"MistralForCausalLM", "llama", "silu", .rotated = true, .interleaved = true},
-    {"Qwen2ForCausalLM", "qwen2", "silu", .rotated = true},
-    {"Qwen3ForCausalLM", "qwen3", "silu", .rotated = true},
-    {"Qwen3MoeForCausalLM", "qwen3moe", "silu", .rotated = true, .experts = true},
-    {"Gemma3ForCausalLM", "gemma3", "gelu_pytorch_tanh", .rotated = true, .norms_from_one = true,
-     .gemma3 = true},
-    {"Gemma3ForConditionalGeneration", "gemma3", "gelu_pytorch_tanh", "language_model.",
-     .rotated = true, .norms_from_one = true, .gemma3 = true},
-    {"Phi3ForCausalLM", "phi3", "silu", .rotated = true, .phi3 = true},
-    {"GPT2LMHeadModel", "gpt2", "gelu_new", "transformer.", .gpt2 = true},
-    {"BertModel", "bert", "gelu", "bert.", .bert = true},
-    {"BertForMaskedLM", "bert", "gelu", "bert.", .bert = true},
-    {"llm", "llama", NULL, .rotated = true, .interleaved = true, .own = true},
-    {"gpt", "gpt2", NULL, .own = true},
+    {"LlamaForCausalLM", "llama", IG_OF_LLAMA, "silu", .rotated = true, .interleaved = true},
+    {"MistralForCausalLM", "llama", IG_OF_MISTRAL, "silu", .rotated = true, .interleaved = true},
+    {"Qwen2ForCausalLM", "qwen2", IG_OF_QWEN2, "silu", .rotated = true},
+    {"Qwen3ForCausalLM", "qwen3", IG_OF_QWEN3, "silu", .rotated = true},
+    {"Qwen3MoeForCausalLM", "qwen3moe", IG_OF_QWEN3MOE, "silu", .rotated = true, .experts = true},
+    {"Gemma3ForCausalLM", "gemma3", IG_OF_GEMMA3, "gelu_pytorch_tanh", .rotated = true,
+     .norms_from_one = true, .gemma3 = true},
+    {"Gemma3ForConditionalGeneration", "gemma3", IG_OF_GEMMA3, "gelu_pytorch_tanh",
+     "language_model.", .rotated = true, .norms_from_one = true, .gemma3 = true},
+    {"Phi3ForCausalLM", "phi3", IG_OF_PHI3, "silu", .rotated = true, .phi3 = true},
+    {"GPT2LMHeadModel", "gpt2", IG_OF_GPT2, "gelu_new", "transformer.", .gpt2 = true},
+    {"BertModel", "bert", IG_OF_BERT, "gelu", "bert.", .bert = true},
+    {"BertForMaskedLM", "bert", IG_OF_BERT, "gelu", "bert.", .bert = true},
+    {"llm", "llama", IG_OF_LLAMA, NULL, .rotated = true, .interleaved = true, .own = true},
+    {"gpt", "gpt2", IG_OF_GPT2, NULL, .own = true},
 };
 
 void convert_say(const ig_conversion *c, const char *fmt, ...) {
@@ -45,22 +45,22 @@ ig_status convert_find_arch(ig_conversion *c) {
     c->text = json_is_object(text) ? text : c->config;
     if (c->arch) return IG_OK;
     if (c->checkpoint)
-        return IG_FAIL(IG_ERR_FORMAT, "%s: %.64s is not converted; what is: llm, gpt", c->dir,
-                       model ? model : "a checkpoint of no architecture");
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %.64s cannot be converted; supported: llm, gpt", c->dir,
+                       model ? model : "a checkpoint without an architecture");
     return IG_FAIL(IG_ERR_FORMAT,
-                   "%s/config.json: %.64s is not converted; what is: LlamaForCausalLM, "
+                   "%s/config.json: %.64s cannot be converted; supported: LlamaForCausalLM, "
                    "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, "
                    "Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, BertModel",
                    c->dir, model ? model : "a model without `architectures`");
 }
 
-/* The embedding says how many tokens there are. */
+/* The vocabulary size is the number of rows of the embedding. */
 static ig_status count_tokens(ig_conversion *c) {
     for (size_t i = 0; i < c->n_views; i++)
         if (strcmp(c->views[i].name, "token_embd.weight") == 0 && c->views[i].shape.rank == 2)
             c->n_tokens = c->views[i].shape.dim[0];
     if (c->n_tokens > 0 && c->n_tokens < (1 << 24)) return IG_OK;
-    return IG_FAIL(IG_ERR_FORMAT, "%s: has no embedding of tokens", c->dir);
+    return IG_FAIL(IG_ERR_FORMAT, "%s: has no token embedding", c->dir);
 }
 
 static ig_status open_all(ig_conversion *c) {
@@ -79,7 +79,7 @@ static ig_status open_all(ig_conversion *c) {
 }
 
 ig_status ig_conversion_open(const ig_allocator *a, const char *dir,
-                             const ig_convert_options *options, ig_conversion **out) {
+                             const ig_conversion_options *options, ig_conversion **out) {
     ig_conversion *c = ig_alloc(a, 1, sizeof *c);
     if (!c) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to open it", dir);
     c->allocator = a;
@@ -110,7 +110,7 @@ void ig_conversion_close(ig_conversion *c) {
 
 const char *ig_conversion_arch(const ig_conversion *c) { return c->arch->name; }
 size_t ig_conversion_count(const ig_conversion *c) { return c->n_views; }
-const ig_product *ig_conversion_product(const ig_conversion *c, size_t i) {
+const ig_gguf_output *ig_conversion_output(const ig_conversion *c, size_t i) {
     return &c->products[i];
 }
 
@@ -129,7 +129,7 @@ static void choose_types(const ig_conversion *c, const ig_recipe *recipe) {
         const ig_desc exact = {IG_F32, v->shape};
         const char *why = NULL;
         const ig_dtype type = ig_recipe_type(recipe, &model, v->name, exact, &why);
-        c->products[i] = (ig_product){v->name, {type, v->shape}, convert_read_view, v, {0}};
+        c->products[i] = (ig_gguf_output){v->name, {type, v->shape}, convert_read_view, v, {0}};
         if (v->computed) {
             c->products[i].read = NULL;
             c->products[i].source = v->computed;
@@ -138,7 +138,7 @@ static void choose_types(const ig_conversion *c, const ig_recipe *recipe) {
     }
 }
 
-/* What no run would take is not written. */
+/* Validates the header as the loader would, before anything is written. */
 static ig_status check_head(const ig_conversion *c, const ig_gguf_writer *w) {
     uint64_t n_bytes;
     const void *bytes = ig_gguf_writer_head(w, &n_bytes);

@@ -1,4 +1,4 @@
-/* What config.json says, as keys; and what of it cannot be kept, as errors. */
+/* Writes config.json's values as GGUF keys, or fails on a value that GGUF cannot represent. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,6 +6,8 @@
 #include "model/convert/convert_parts.h"
 
 enum { KEY_BYTES = 96 };
+
+static const double usual_local_base = 1e4; /* gemma3's RoPE base of sliding-window layers */
 
 int64_t convert_int(const ig_conversion *c, const char *name, const char *other, int64_t absent) {
     const json_t *value = json_object_get(c->text, name);
@@ -21,14 +23,21 @@ double convert_real(const ig_conversion *c, const char *name, const char *other,
 
 /* ---- Rotations ---- */
 
-/* The object that tells how positions are stretched; NULL: they are not.  Where layers with a
- * window have one of their own, it is that of the others. */
+/* The config's RoPE scaling; NULL: none.  Where sliding-window layers have their own, this is the
+ * one of the full-attention layers. */
 static const json_t *scaling_of(const ig_conversion *c) {
     const json_t *scaling = json_object_get(c->text, "rope_scaling");
     if (!json_is_object(scaling)) scaling = json_object_get(c->text, "rope_parameters");
     const json_t *of_all = json_object_get(scaling, "full_attention");
     if (json_is_object(of_all)) scaling = of_all;
     return json_is_object(scaling) ? scaling : NULL;
+}
+
+/* The RoPE parameters of the sliding-window layers alone; NULL: none. */
+static const json_t *scaling_of_windows(const ig_conversion *c) {
+    const json_t *all = json_object_get(c->text, "rope_parameters");
+    const json_t *own = json_object_get(all, "sliding_attention");
+    return json_is_object(own) ? own : NULL;
 }
 
 static const char *scaling_type(const json_t *scaling) {
@@ -48,17 +57,18 @@ static double rope_base(const ig_conversion *c) {
 }
 
 static int64_t rotated_size(const ig_conversion *c) {
-    const double part = convert_real(c, "partial_rotary_factor", NULL, 1);
+    const double part = convert_real(c, "partial_rotary_factor", NULL,
+                                     scaling_real(scaling_of(c), "partial_rotary_factor", 1));
     return part > 0 && part < 1 ? (int64_t)(part * (double)c->head_size) : c->head_size;
 }
 
 /* ---- Checks ---- */
 
-static ig_status refuse(const ig_conversion *c, const char *key, const char *why) {
+ig_status convert_refuse(const ig_conversion *c, const char *key, const char *why) {
     return IG_FAIL(IG_ERR_FORMAT, "%s/config.json: %s: %s", c->dir, key, why);
 }
 
-/* A key that must be what it is always, or absent. */
+/* The key must have this one value, or be absent. */
 static ig_status check_is(const ig_conversion *c, const char *key, const char *wanted) {
     const char *value = json_string_value(json_object_get(c->text, key));
     if (!value || strcmp(value, wanted) == 0) return IG_OK;
@@ -73,27 +83,102 @@ static bool is_set(const ig_conversion *c, const char *key) {
 
 static ig_status check_gemma3(const ig_conversion *c) {
     const double scale = convert_real(c, "query_pre_attn_scalar", NULL, (double)c->head_size);
-    const int64_t pattern = convert_int(c, "sliding_window_pattern", "_sliding_window_pattern", 6);
     const int64_t embedding = convert_int(c, "hidden_size", NULL, 0);
-    if (is_set(c, "final_logit_softcapping") || is_set(c, "attn_logit_softcapping"))
-        return refuse(c, "final_logit_softcapping", "is not what a gemma3 has");
-    if (pattern != 6)
-        return refuse(c, "sliding_window_pattern", "is not 6, which is what is known");
     if (scale != (double)c->head_size && scale * (double)c->heads != (double)embedding)
-        return refuse(c, "query_pre_attn_scalar", "is no size of a head");
+        return convert_refuse(c, "query_pre_attn_scalar", "is not a valid head_dim");
     return IG_OK;
+}
+
+/* ---- RoPE parameters ---- */
+
+enum {
+    LINEAR = 1 << 0,
+    YARN = 1 << 1,
+    LLAMA3 = 1 << 2,
+    LONGROPE = 1 << 3,
+    PLAIN = 1 << 4,
+    ANY_SCALING = LINEAR | YARN | LLAMA3 | LONGROPE | PLAIN,
+};
+
+static unsigned scaling_kind(const char *type) {
+    static const struct {
+        const char *type;
+        unsigned kind;
+    } rows[] = {{"default", PLAIN}, {"linear", LINEAR},     {"yarn", YARN},
+                {"llama3", LLAMA3}, {"longrope", LONGROPE}, {"su", LONGROPE}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].type, type) == 0) return rows[i].kind;
+    return 0;
+}
+
+/* The keys read for each scaling type; others are refused. */
+static const struct {
+    const char *name;
+    unsigned kinds;
+} scaling_keys[] = {
+    {"rope_type", ANY_SCALING},
+    {"type", ANY_SCALING},
+    {"rope_theta", ANY_SCALING},
+    {"partial_rotary_factor", ANY_SCALING},
+    {"factor", LINEAR | YARN | LLAMA3 | LONGROPE},
+    {"original_max_position_embeddings", YARN | LLAMA3 | LONGROPE},
+    {"low_freq_factor", LLAMA3},
+    {"high_freq_factor", LLAMA3},
+    {"long_factor", LONGROPE},
+    {"short_factor", LONGROPE},
+    {"attention_factor", YARN | LONGROPE},
+    {"beta_fast", YARN},
+    {"beta_slow", YARN},
+    {"mscale", YARN},
+    {"mscale_all_dim", YARN},
+};
+
+static ig_status check_scaling_keys(const ig_conversion *c, const json_t *scaling) {
+    const unsigned kind = scaling_kind(scaling_type(scaling));
+    const char *name;
+    json_t *value;
+    if (!kind) return IG_OK; /* convert_add_rotations() refuses the type */
+    json_object_foreach((json_t *)scaling, name, value) {
+        bool known = json_is_null(value);
+        for (size_t i = 0; i < sizeof scaling_keys / sizeof *scaling_keys; i++)
+            known =
+                known || (strcmp(scaling_keys[i].name, name) == 0 && scaling_keys[i].kinds & kind);
+        if (strcmp(name, "truncate") == 0 && kind == YARN) known = json_is_true(value);
+        if (!known)
+            return IG_FAIL(IG_ERR_FORMAT,
+                           "%s/config.json: rope_scaling: %.64s is not converted with type %s",
+                           c->dir, name, scaling_type(scaling));
+    }
+    return IG_OK;
+}
+
+/* GGUF has one RoPE scaling, for the full-attention layers, and only a base for sliding-window
+ * layers. */
+static ig_status check_scaling(const ig_conversion *c) {
+    const json_t *of_all = scaling_of(c), *of_windows = scaling_of_windows(c);
+    if (!c->arch->phi3 && rotated_size(c) != c->head_size)
+        return convert_refuse(c, "partial_rotary_factor", "is supported for phi3 only");
+    if (of_all) IG_TRY(check_scaling_keys(c, of_all));
+    if (!of_windows) return IG_OK;
+    if (!c->arch->gemma3)
+        return convert_refuse(c, "rope_parameters",
+                              "differs between layers, which is not converted");
+    if (strcmp(scaling_type(of_windows), "default") != 0)
+        return convert_refuse(c, "rope_parameters",
+                              "sliding-window layers have RoPE scaling, which is not converted");
+    return check_scaling_keys(c, of_windows);
 }
 
 static ig_status check_experts(const ig_conversion *c) {
     if (convert_int(c, "decoder_sparse_step", NULL, 1) != 1 ||
         json_array_size(json_object_get(c->text, "mlp_only_layers")) > 0)
-        return refuse(c, "decoder_sparse_step", "layers without experts are not converted");
+        return convert_refuse(c, "decoder_sparse_step", "layers without experts are not converted");
     if (json_is_false(json_object_get(c->text, "norm_topk_prob")))
-        return refuse(c, "norm_topk_prob",
-                      "weights of experts that do not add up to 1 are not "
-                      "converted");
+        return convert_refuse(c, "norm_topk_prob",
+                              "weights of experts that do not add up to 1 are not "
+                              "converted");
     if (c->n_experts < 1 || c->n_experts > 4096)
-        return refuse(c, "num_experts", "is no number of experts");
+        return convert_refuse(c, "num_experts", "must be from 1 to 4096");
     return IG_OK;
 }
 
@@ -104,32 +189,39 @@ ig_status convert_check_config(ig_conversion *c) {
     const int64_t embedding = convert_int(c, "hidden_size", "n_embd", 0);
     const int64_t layers = convert_int(c, "num_hidden_layers", "n_layer", 0);
     if (c->heads < 1 || c->heads > 65536 || c->kv_heads < 1 || c->kv_heads > c->heads)
-        return refuse(c, "num_attention_heads", "are no numbers of heads");
+        return convert_refuse(c, "num_attention_heads",
+                              "must be from 1 to 65536, and num_key_value_heads from 1 to it");
     if (embedding < 1 || embedding > (1 << 24) || layers < 1 || layers > 65536)
-        return refuse(c, "hidden_size", "it or num_hidden_layers is missing or no size of a model");
+        return convert_refuse(c, "hidden_size",
+                              "it or num_hidden_layers is missing or out of range");
     if (convert_int(c, "max_position_embeddings", "n_positions", 0) < 1)
-        return refuse(c, c->arch->gpt2 ? "n_positions" : "max_position_embeddings",
-                      "is missing, or no length of a text");
+        return convert_refuse(c, c->arch->gpt2 ? "n_positions" : "max_position_embeddings",
+                              "is missing or below 1");
     c->head_size = convert_int(c, "head_dim", NULL, embedding / c->heads);
     if (c->head_size < 1 || c->head_size > (1 << 16))
-        return refuse(c, "head_dim", "is no size of a head");
+        return convert_refuse(c, "head_dim", "is not a valid head_dim");
     if (!(rope_base(c) > 0 && rope_base(c) < 1e30))
-        return refuse(c, "rope_theta", "is no base of rotations");
+        return convert_refuse(c, "rope_theta", "is not a valid RoPE base");
     if (is_set(c, "quantization_config"))
-        return refuse(c, "quantization_config",
-                      "the weights are quantised already; convert the model that they are from");
+        return convert_refuse(c, "quantization_config",
+                              "the weights are quantized already; convert the original model");
     if (c->arch->act) {
         IG_TRY(check_is(c, "hidden_act", c->arch->act));
         IG_TRY(check_is(c, "hidden_activation", c->arch->act));
         IG_TRY(check_is(c, "activation_function", c->arch->act));
     }
+    IG_TRY(check_is(c, "position_embedding_type", "absolute"));
+    if (c->arch->rotated) IG_TRY(check_scaling(c));
+    IG_TRY(convert_find_window(c, &c->window));
     if (c->arch->gemma3) IG_TRY(check_gemma3(c));
-    return c->arch->experts ? check_experts(c) : IG_OK;
+    if (c->arch->experts) IG_TRY(check_experts(c));
+    return convert_check_known(c);
 }
 
 /* ---- Rotations as tensors ---- */
 
-/* Llama 3's: slow rotations are stretched, fast ones are not, and between there is a ramp. */
+/* Llama 3's RoPE scaling: low frequencies are scaled, high ones are not, with a linear ramp in
+ * between. */
 static double llama3_factor(const json_t *s, double wavelength) {
     const double factor = scaling_real(s, "factor", 8);
     const double low = scaling_real(s, "low_freq_factor", 1);
@@ -153,16 +245,16 @@ static ig_status add_llama3(ig_conversion *c, const json_t *scaling) {
     }
     if (!good) {
         ig_free(c->allocator, numbers);
-        return refuse(c, "rope_scaling", "does not give factors to stretch rotations by");
+        return convert_refuse(c, "rope_scaling", "has no usable frequency factors");
     }
     return convert_add_computed(c, "rope_freqs.weight", numbers, n);
 }
 
-/* Phi 3's: factors as a list, one for short and one for long texts. */
+/* LongRoPE: lists of frequency factors, one for short contexts and one for long ones. */
 static ig_status add_list(ig_conversion *c, const json_t *list, const char *name) {
     const int64_t n = rotated_size(c) / 2;
     if ((int64_t)json_array_size(list) != n)
-        return refuse(c, "rope_scaling", "its factors are not one for each rotation");
+        return convert_refuse(c, "rope_scaling", "needs one factor per RoPE pair");
     float *numbers = ig_alloc(c->allocator, (size_t)n, sizeof *numbers);
     for (int64_t i = 0; numbers && i < n; i++)
         numbers[i] = (float)json_number_value(json_array_get(list, (size_t)i));
@@ -180,8 +272,8 @@ ig_status convert_add_rotations(ig_conversion *c) {
     }
     if (strcmp(type, "default") == 0 || strcmp(type, "linear") == 0 || strcmp(type, "yarn") == 0)
         return IG_OK;
-    return IG_FAIL(IG_ERR_FORMAT, "%s/config.json: rope_scaling of type %.32s is not known", c->dir,
-                   type);
+    return IG_FAIL(IG_ERR_FORMAT, "%s/config.json: rope_scaling type %.32s is not supported",
+                   c->dir, type);
 }
 
 /* ---- Keys ---- */
@@ -189,7 +281,7 @@ ig_status convert_add_rotations(ig_conversion *c) {
 typedef struct keys {
     ig_gguf_writer *w;
     const char *arch;
-    const char *bad; /* name of a number that has no place in a key; NULL: none */
+    const char *bad; /* name of a key whose value does not fit; NULL: none */
     char text[KEY_BYTES];
 } keys;
 
@@ -226,6 +318,27 @@ static void put_sizes(const ig_conversion *c, keys *k) {
                        (float)convert_real(c, "rms_norm_eps", NULL, 1e-6));
 }
 
+static double yarn_mscale(double factor, double by) {
+    return factor > 1 ? 0.1 * by * log(factor) + 1 : 1;
+}
+
+/* Readers multiply attn_factor by YaRN's own mscale, 0.1 log(factor) + 1. */
+static void put_yarn(const json_t *scaling, keys *k) {
+    const double factor = scaling_real(scaling, "factor", 1), usual = yarn_mscale(factor, 1);
+    const double mscale = scaling_real(scaling, "mscale", 0);
+    const double all_dim = scaling_real(scaling, "mscale_all_dim", 0);
+    const double fast = scaling_real(scaling, "beta_fast", 32);
+    const double slow = scaling_real(scaling, "beta_slow", 1);
+    double attention = usual;
+    if (mscale != 0 && all_dim != 0)
+        attention = yarn_mscale(factor, mscale) / yarn_mscale(factor, all_dim);
+    attention = scaling_real(scaling, "attention_factor", attention);
+    if (attention != usual)
+        ig_gguf_writer_f32(k->w, key(k, "rope.scaling.attn_factor"), (float)(attention / usual));
+    if (fast != 32) ig_gguf_writer_f32(k->w, key(k, "rope.scaling.yarn_beta_fast"), (float)fast);
+    if (slow != 1) ig_gguf_writer_f32(k->w, key(k, "rope.scaling.yarn_beta_slow"), (float)slow);
+}
+
 static void put_scaling(const ig_conversion *c, keys *k) {
     const json_t *scaling = scaling_of(c);
     const char *type = scaling_type(scaling);
@@ -241,32 +354,55 @@ static void put_scaling(const ig_conversion *c, keys *k) {
     if (is_list) {
         const double ratio = original > 1 ? (double)context / original : 1;
         const double factor = ratio > 1 ? sqrt(1 + log(ratio) / log(original)) : 1;
-        ig_gguf_writer_f32(k->w, key(k, "rope.scaling.attn_factor"), (float)factor);
+        ig_gguf_writer_f32(k->w, key(k, "rope.scaling.attn_factor"),
+                           (float)scaling_real(scaling, "attention_factor", factor));
         return;
     }
     ig_gguf_writer_text(k->w, key(k, "rope.scaling.type"), type);
     ig_gguf_writer_f32(k->w, key(k, "rope.scaling.factor"),
                        (float)scaling_real(scaling, "factor", 1));
+    if (strcmp(type, "yarn") == 0) put_yarn(scaling, k);
 }
 
-/* 1: the mean of all tokens; 2: the first one's; 3: the last one's. */
-static uint32_t pooling_of(const ig_conversion *c) {
-    json_t *pooling = NULL;
-    uint32_t type = 1;
-    if (!ig_json_exists(c->dir, "1_Pooling/config.json")) return type;
-    if (ig_json_load(c->allocator, c->dir, "1_Pooling/config.json", &pooling) != IG_OK) return type;
-    if (json_is_true(json_object_get(pooling, "pooling_mode_cls_token"))) type = 2;
-    if (json_is_true(json_object_get(pooling, "pooling_mode_lasttoken"))) type = 3;
+/* Pooling type: 1 mean, 2 CLS (the first token), 3 last token. */
+static ig_status read_pooling(const ig_conversion *c, uint32_t *out) {
+    static const struct {
+        const char *mode;
+        uint32_t type;
+    } modes[] = {{"pooling_mode_mean_tokens", 1},
+                 {"pooling_mode_cls_token", 2},
+                 {"pooling_mode_lasttoken", 3}};
+    static const char begin[] = "pooling_mode_";
+    json_t *pooling = NULL, *value;
+    const char *name;
+    ig_status status = IG_OK;
+    int n_modes = 0;
+    *out = 1;
+    if (!ig_json_exists(c->dir, "1_Pooling/config.json")) return IG_OK;
+    IG_TRY(ig_json_load(c->allocator, c->dir, "1_Pooling/config.json", &pooling));
+    json_object_foreach(pooling, name, value) {
+        uint32_t type = 0;
+        if (strncmp(name, begin, sizeof begin - 1) != 0 || !json_is_true(value)) continue;
+        for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+            if (strcmp(modes[i].mode, name) == 0) type = modes[i].type;
+        if (type == 0 || n_modes++ > 0)
+            status = IG_FAIL(IG_ERR_FORMAT, "%s/1_Pooling/config.json: %.64s is not converted%s",
+                             c->dir, name, type ? " together with another mode" : "");
+        else
+            *out = type;
+    }
     json_decref(pooling);
-    return type;
+    return status;
 }
 
-static void put_special(const ig_conversion *c, keys *k) {
-    const int64_t window = convert_int(c, "sliding_window", NULL, 0);
-    if ((c->arch->gemma3 || c->arch->phi3) && window > 0)
-        put_int(k, "attention.sliding_window", window);
-    const double local = convert_real(c, "rope_local_base_freq", NULL, 1e4);
-    if (c->arch->gemma3 && local != 1e4)
+static ig_status put_special(const ig_conversion *c, keys *k) {
+    if (c->window.size > 0) put_int(k, "attention.sliding_window", c->window.size);
+    if (c->arch->gemma3 && c->window.size > 0 && c->window.period != 6)
+        put_int(k, "attention.sliding_window_pattern", c->window.period);
+    const double local =
+        convert_real(c, "rope_local_base_freq", NULL,
+                     scaling_real(scaling_of_windows(c), "rope_theta", usual_local_base));
+    if (c->arch->gemma3 && local != usual_local_base)
         ig_gguf_writer_f32(k->w, key(k, "rope.freq_base_swa"), (float)local);
     if (c->arch->phi3 && !scaling_of(c))
         put_int(k, "rope.scaling.original_context_length",
@@ -278,8 +414,11 @@ static void put_special(const ig_conversion *c, keys *k) {
     }
     if (c->arch->bert) {
         ig_gguf_writer_bool(k->w, key(k, "attention.causal"), false);
-        put_int(k, "pooling_type", pooling_of(c));
+        uint32_t pooling;
+        IG_TRY(read_pooling(c, &pooling));
+        put_int(k, "pooling_type", pooling);
     }
+    return IG_OK;
 }
 
 ig_status convert_put_keys(ig_conversion *c, ig_gguf_writer *w) {
@@ -295,7 +434,7 @@ ig_status convert_put_keys(ig_conversion *c, ig_gguf_writer *w) {
     ig_gguf_writer_text(w, "general.name", name);
     put_sizes(c, &k);
     if (c->arch->rotated) put_scaling(c, &k);
-    put_special(c, &k);
-    if (k.bad) return refuse(c, k.bad, "is negative or too large");
+    IG_TRY(put_special(c, &k));
+    if (k.bad) return convert_refuse(c, k.bad, "is negative or too large");
     return IG_OK;
 }

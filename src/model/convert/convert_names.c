@@ -1,6 +1,5 @@
 /*
- * Tensors by their names: a table of patterns says what each becomes.  '#' stands
- * for the number of a layer, '@' for that of an expert.
+ * Maps tensor names by a table of patterns. '#' matches a layer index, '@' an expert index.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@ typedef enum family { DECODER, GEMMA, GPT2, BERT, OWN } family;
 
 typedef struct name_row {
     family family;
-    const char *from; /* without ".weight" or ".bias" at the end */
+    const char *from; /* without the suffix ".weight" or ".bias" */
     const char *to;   /* the same; NULL: left out */
 } name_row;
 
@@ -44,7 +43,7 @@ static const name_row rows[] = {
     {DECODER, "model.layers.#.mlp.experts.@.up_proj", "blk.#.ffn_up_exps"},
     {DECODER, "model.layers.#.mlp.experts.@.down_proj", "blk.#.ffn_down_exps"},
 
-    /* What gemma names otherwise; the rest as above. */
+    /* Patterns that differ in gemma; the others are as above. */
     {GEMMA, "model.layers.#.post_attention_layernorm", "blk.#.post_attention_norm"},
     {GEMMA, "model.layers.#.pre_feedforward_layernorm", "blk.#.ffn_norm"},
     {GEMMA, "model.layers.#.post_feedforward_layernorm", "blk.#.post_ffw_norm"},
@@ -93,7 +92,7 @@ static const name_row rows[] = {
     {OWN, "layers.#.down", "blk.#.ffn_down"},
 };
 
-/* Whole parts of a model that are no language model; a name that begins so is left out. */
+/* Prefixes of tensors outside the language model, which are left out. */
 static const char *const left_out[] = {"vision_tower.", "multi_modal_projector.", "cls.",
                                        "model.vision_tower.", "model.multi_modal_projector."};
 
@@ -105,7 +104,7 @@ typedef struct match {
     const char *tail;  /* ".weight", ".bias" or "" */
 } match;
 
-/* A number without a sign or a 0 before it; returns its end, or NULL. */
+/* Parses an integer without sign or leading zeros; returns its end, or NULL. */
 static const char *take_number(const char *p, int *out) {
     if (*p < '0' || *p > '9' || (*p == '0' && p[1] >= '0' && p[1] <= '9')) return NULL;
     for (*out = 0; *p >= '0' && *p <= '9'; p++)
@@ -143,7 +142,7 @@ static bool find_row(const convert_arch *arch, const char *name, match *m) {
     return (arch->gemma3 && find_in(GEMMA, name, m)) || find_in(DECODER, name, m);
 }
 
-/* "blk.#.attn_q" and a layer to "blk.3.attn_q.weight". */
+/* Expands "blk.#.attn_q" with a layer index to "blk.3.attn_q.weight". */
 static bool target_name(const match *m, char out[NAME_BYTES]) {
     const char *hash = strchr(m->row->to, '#');
     const int n = hash ? snprintf(out, NAME_BYTES, "%.*s%d%s%s", (int)(hash - m->row->to),
@@ -180,14 +179,14 @@ ig_status convert_add_computed(ig_conversion *c, const char *name, float *number
     return IG_OK;
 }
 
-/* Views of experts are found again; there are few of them, and they are the last ones. */
+/* Searches from the end: the experts' views are the most recent. */
 static convert_view *find_view(const ig_conversion *c, const char *name) {
     for (size_t i = c->n_views; i-- > 0;)
         if (strcmp(c->views[i].name, name) == 0) return &c->views[i];
     return NULL;
 }
 
-/* What happens to the elements on the way. */
+/* Chooses how the elements are reordered or changed. */
 static void set_order(const ig_conversion *c, const match *m, const ig_safetensor *t,
                       convert_view *v) {
     const bool is_weight = strcmp(m->tail, ".weight") == 0;
@@ -232,19 +231,20 @@ static ig_status add_tensor(ig_conversion *c, const match *m, const ig_safetenso
     return check_order(c, t, v);
 }
 
-/* One of the experts, which the file has as one tensor [experts, rows, columns]. */
+/* Adds an expert to the file's stacked tensor [experts, rows, columns]. */
 static ig_status add_expert(ig_conversion *c, const match *m, const ig_safetensor *t) {
     char name[NAME_BYTES];
     if (!target_name(m, name) || t->desc.shape.rank != 2 || m->expert >= c->n_experts)
-        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: is no matrix of one of %lld experts", c->dir,
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: is not a matrix of one of %lld experts", c->dir,
                        t->name, (long long)c->n_experts);
     convert_view *v = find_view(c, name);
     if (!v) v = add_view(c, name, (size_t)c->n_experts);
     if (!v) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for %s", c->dir, t->name);
     const ig_shape shape = IG_SHAPE(c->n_experts, t->desc.shape.dim[0], t->desc.shape.dim[1]);
     if (v->shape.rank != 0 && !ig_shape_equal(v->shape, shape))
-        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: has another shape than the experts before it",
-                       c->dir, t->name);
+        return IG_FAIL(IG_ERR_FORMAT,
+                       "%s: %s: its shape differs from that of the experts before it", c->dir,
+                       t->name);
     v->shape = shape;
     v->pieces[m->expert] = t;
     return IG_OK;
@@ -257,16 +257,16 @@ static ig_status map_tensor(ig_conversion *c, const ig_safetensor *t, bool tied)
         if (begins(name, left_out[i])) return IG_OK;
     match m;
     if (!find_row(c->arch, name, &m))
-        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: is no tensor of a %s that is known", c->dir, t->name,
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: is not a known tensor of %s", c->dir, t->name,
                        c->arch->model);
     if (!m.row->to || (tied && strcmp(m.row->to, "output") == 0)) return IG_OK;
-    if (!t->readable || !ig_blocks_can_decode(t->desc.dtype))
+    if (!t->readable || !ig_blocks_can_dequantize(t->desc.dtype))
         return IG_FAIL(IG_ERR_FORMAT, "%s: %s: is of type %s; only F32, F16 and BF16 are converted",
                        c->dir, t->name, t->type);
     return m.expert >= 0 ? add_expert(c, &m, t) : add_tensor(c, &m, t);
 }
 
-/* Whether the embedding is the output as well. */
+/* Whether the embedding is tied to the output head. */
 static bool is_tied(const ig_conversion *c) {
     const json_t *tie = json_object_get(c->text, "tie_word_embeddings");
     return tie ? json_is_true(tie) : c->arch->gemma3 || c->arch->gpt2;
@@ -295,8 +295,8 @@ ig_status convert_map_tensors(ig_conversion *c) {
 
 /* ---- Elements ---- */
 
-/* Row of a head in the folder, by its number in the file: there the two halves of a head alternate,
- * so that rotation takes neighbours. */
+/* The source row of the file's row `row`. The folder has NeoX order (i and i + n/2 are a pair),
+ * the file has interleaved order (i and i + 1). */
 static int64_t source_row(const convert_view *v, int64_t row) {
     if (v->order != ROWS_INTERLEAVED) return row;
     const int64_t in_head = row % v->head_rows;
@@ -304,11 +304,11 @@ static int64_t source_row(const convert_view *v, int64_t row) {
 }
 
 static void read_at(const ig_safetensor *t, int64_t at, int64_t n, float *out) {
-    ig_blocks_decode(t->desc.dtype, (const char *)t->bytes + ig_bytes_of(t->desc.dtype, at), out,
-                     n);
+    ig_blocks_dequantize(t->desc.dtype, (const char *)t->bytes + ig_bytes_of(t->desc.dtype, at),
+                         out, n);
 }
 
-/* Elements column to column + n of a row of a piece; all that is left of its columns at most. */
+/* Reads elements column to column + n of a row of a piece; they must not go past its end. */
 static void read_row(const convert_view *v, const ig_safetensor *t, int64_t row, int64_t column,
                      int64_t n, float *out) {
     const int32_t rank = v->shape.rank;
@@ -322,7 +322,7 @@ static void read_row(const convert_view *v, const ig_safetensor *t, int64_t row,
     for (int64_t i = 0; i < n && v->add != 0; i++) out[i] += v->add;
 }
 
-void convert_read_view(const ig_product *product, int64_t first, int64_t n, float *out) {
+void convert_read_view(const ig_gguf_output *product, int64_t first, int64_t n, float *out) {
     const convert_view *v = product->source;
     const int32_t rank = v->shape.rank;
     const int64_t columns = rank > 1 ? v->shape.dim[rank - 1] : 1;

@@ -1,6 +1,6 @@
-/* convert_parts.h - what the files of a conversion share. */
-#ifndef IG_MODEL_CONVERT_PARTS_H
-#define IG_MODEL_CONVERT_PARTS_H
+/* convert_parts.h - shared by the files of the conversion. */
+#ifndef IG_MODEL_CONVERT_CONVERT_PARTS_H
+#define IG_MODEL_CONVERT_CONVERT_PARTS_H
 
 #include "format/json.h"
 #include "format/safetensors.h"
@@ -9,83 +9,112 @@
 
 typedef struct convert_arch convert_arch;
 
-/* A tensor of the file as it is put together from the folder's. */
+/* Families of config files: one family has the same keys with the same meaning. */
+enum {
+    IG_OF_LLAMA = 1 << 0,
+    IG_OF_MISTRAL = 1 << 1,
+    IG_OF_QWEN2 = 1 << 2,
+    IG_OF_QWEN3 = 1 << 3,
+    IG_OF_QWEN3MOE = 1 << 4,
+    IG_OF_GEMMA3 = 1 << 5,
+    IG_OF_PHI3 = 1 << 6,
+    IG_OF_GPT2 = 1 << 7,
+    IG_OF_BERT = 1 << 8,
+};
+
+/* The sliding window of a model. */
+typedef struct convert_window {
+    int64_t size;   /* tokens; 0: off */
+    int64_t period; /* gemma3: layers i with (i + 1) % period == 0 have full attention */
+} convert_window;
+
+/* A tensor of the output file, assembled from the folder's tensors. */
 typedef struct convert_view {
-    char name[64]; /* in the file */
+    char name[64]; /* name in the output */
     ig_shape shape;
-    const ig_safetensor **pieces; /* one, or one for each expert, all alike */
+    const ig_safetensor **pieces; /* one, or one per expert, all of the same shape */
     size_t n_pieces;
     enum { ROWS_AS_THEY_ARE, ROWS_INTERLEAVED, TRANSPOSED } order;
-    int64_t head_rows; /* of ROWS_INTERLEAVED: rows of a head */
-    float add;         /* to each element */
-    float *computed;   /* the elements themselves, owned; no pieces then */
+    int64_t head_rows; /* of ROWS_INTERLEAVED: rows per head */
+    float add;         /* added to each element */
+    float *computed;   /* computed elements, owned; then there are no pieces */
 } convert_view;
 
 struct ig_conversion {
     const ig_allocator *allocator;
-    const char *dir; /* or the checkpoint; lent */
-    ig_convert_options options;
+    const char *dir; /* or the path of the checkpoint; borrowed */
+    ig_conversion_options options;
     json_t *config;     /* config.json */
-    const json_t *text; /* of it: the part that tells of the language model */
+    const json_t *text; /* the config of the language model, inside `config` */
     const convert_arch *arch;
     int64_t heads, kv_heads, head_size, n_experts, n_tokens;
+    convert_window window;
     ig_safetensors *tensors;
-    ig_checkpoint *checkpoint; /* instead of a folder; and its tensors */
+    ig_checkpoint *checkpoint; /* a .oam instead of a folder, and its tensors */
     ig_safetensor *own;
     size_t n_own;
     convert_view *views;
     size_t n_views, view_capacity;
-    ig_product *products;
+    ig_gguf_output *products;
 };
 
 /* A row of the table of architectures. */
 struct convert_arch {
-    const char *model;   /* as config.json calls it in `architectures` */
-    const char *name;    /* as GGUF calls it */
-    const char *act;     /* hidden_act, or NULL: not looked at */
-    const char *prefix;  /* that tensors may have or not */
-    bool rotated;        /* positions by rotation, and root-mean-square norms */
-    bool interleaved;    /* rows of q and k are reordered for rotation of neighbours */
-    bool norms_from_one; /* stored gains are what is added to 1 */
+    const char *model;   /* name in config.json's `architectures` */
+    const char *name;    /* name in GGUF */
+    int family;          /* one of IG_OF_* */
+    const char *act;     /* the required hidden_act; NULL: any */
+    const char *prefix;  /* optional prefix of tensor names */
+    bool rotated;        /* RoPE and RMSNorm */
+    bool interleaved;    /* rows of q and k are permuted for interleaved RoPE */
+    bool norms_from_one; /* stored norm weights are w - 1 */
     bool gpt2, bert, gemma3, phi3, experts;
-    bool own; /* trained here: names of tensors are ours, and matrices lie as they shall */
+    bool own; /* a .oam checkpoint: Ingot's tensor names, no transposes */
 };
 
 void convert_say(const ig_conversion *c, const char *fmt, ...) IG_PRINTF(2, 3);
 
-/* config: an integer or a number under the first of up to two names that is there. */
+/* config: an integer or a float under the first of up to two names that is present. */
 int64_t convert_int(const ig_conversion *c, const char *name, const char *other, int64_t absent);
 double convert_real(const ig_conversion *c, const char *name, const char *other, double absent);
 
-/* convert.c: by the config's `architectures`; and the part of it that matters. */
+/* convert.c: finds the architecture by the config's `architectures`, and the language model's
+ * config. */
 IG_MUST_CHECK ig_status convert_find_arch(ig_conversion *c);
 
-/* convert_own.c: a checkpoint of ours instead of a folder. */
+/* convert_oam.c: a .oam checkpoint instead of a folder. */
 bool convert_is_file(const char *path);
 IG_MUST_CHECK ig_status convert_open_own(ig_conversion *c);
-/* Its tokenizer as a tokenizer.json; `*out` is to be released in any case. */
+/* The checkpoint's tokenizer as tokenizer.json; release `*out` even on failure. */
 IG_MUST_CHECK ig_status convert_own_tokenizer(const ig_conversion *c, json_t **out);
 
 /* convert_names.c */
 IG_MUST_CHECK ig_status convert_map_tensors(ig_conversion *c);
-/* The output's weights are there, unless the config says that they are the embedding's. */
+/* Checks that the output head exists, unless the config ties it to the embedding. */
 IG_MUST_CHECK ig_status convert_check_output(const ig_conversion *c);
-/* A tensor of n computed numbers, which are taken over, whatever happens. */
+/* Adds a tensor of n computed values; takes ownership of them, even on failure. */
 IG_MUST_CHECK ig_status convert_add_computed(ig_conversion *c, const char *name, float *numbers,
                                              int64_t n);
-void convert_read_view(const ig_product *product, int64_t first, int64_t n, float *out);
+void convert_read_view(const ig_gguf_output *product, int64_t first, int64_t n, float *out);
 
 /* convert_tokenizer.c */
 IG_MUST_CHECK ig_status convert_put_tokenizer(const ig_conversion *c, ig_gguf_writer *w);
 
-/* The same of files that have been read; all but the first may be NULL. */
+/* The same with parsed documents; all but the first may be NULL. */
 typedef struct convert_documents {
     json_t *tokenizer, *config, *generation;
 } convert_documents;
 IG_MUST_CHECK ig_status convert_put_vocabulary(const ig_conversion *c,
                                                const convert_documents *docs, ig_gguf_writer *w);
 
+/* convert_config.c */
+/* Checks that every key of the config is read, harmless, or refused by name. */
+IG_MUST_CHECK ig_status convert_check_known(const ig_conversion *c);
+IG_MUST_CHECK ig_status convert_find_window(const ig_conversion *c, convert_window *out);
+
 /* convert_keys.c */
+/* Fails with an error about a config key. */
+ig_status convert_refuse(const ig_conversion *c, const char *key, const char *why);
 IG_MUST_CHECK ig_status convert_check_config(ig_conversion *c);
 IG_MUST_CHECK ig_status convert_put_keys(ig_conversion *c, ig_gguf_writer *w);
 IG_MUST_CHECK ig_status convert_add_rotations(ig_conversion *c);

@@ -1,7 +1,7 @@
 /*
- * tokenizer.json as the tokenizer.ggml.* keys.  Three kinds are known: byte-level
- * BPE ("gpt2"), BPE over characters with bytes to fall back on, which is how
- * SentencePiece vocabularies are stored there ("llama"), and WordPiece ("bert").
+ * Writes tokenizer.json as tokenizer.ggml.* keys. Three types are supported: byte-level BPE
+ * ("gpt2"), BPE over characters with byte fallback, which is how tokenizer.json stores
+ * SentencePiece vocabularies ("llama"), and WordPiece ("bert").
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "text/tokenizer/pretokenizer.h"
 
 #define KEY(name) "tokenizer.ggml." name
-#define SPACE     "\xe2\x96\x81" /* U+2581, what SentencePiece writes for a space */
+#define SPACE     "\xe2\x96\x81" /* U+2581, SentencePiece's space */
 
 enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 };
 
@@ -22,11 +22,11 @@ typedef struct tokens {
     const json_t *root, *config, *generation; /* tokenizer.json, and the other two or NULL */
     const json_t *model, *vocab, *merges, *added;
     kind kind;
-    ig_gguf_text *texts;
+    ig_string_view *texts;
     float *scores;
     int32_t *types;
     size_t count;
-    char **owned; /* texts that are not the JSON's */
+    char **owned; /* strings that the JSON does not own */
     size_t n_owned, owned_capacity;
 } tokens;
 
@@ -38,9 +38,9 @@ static ig_status no_memory(const tokens *t) {
     return IG_FAIL(IG_ERR_MEMORY, "%s/tokenizer.json: no memory for its tokens", t->c->dir);
 }
 
-static ig_gguf_text text_of(const char *text) { return (ig_gguf_text){text, strlen(text)}; }
+static ig_string_view text_of(const char *text) { return (ig_string_view){text, strlen(text)}; }
 
-/* Zeroed room for a text, which lives as long as the tokens; NULL: no memory. */
+/* Allocates a zeroed string that lives as long as `t`; NULL: out of memory. */
 static char *own(tokens *t, size_t bytes) {
     char *room = ig_alloc(t->allocator, bytes, 1);
     if (!room || !IG_GROW(t->allocator, t->owned, &t->owned_capacity, t->n_owned + 1)) {
@@ -52,14 +52,30 @@ static char *own(tokens *t, size_t bytes) {
 
 /* ---- Tokens by their numbers ---- */
 
-/* A token beyond the embedding is none: nothing can be looked up for it. */
+/* A token id is valid only if the embedding has a row for it. */
 static bool is_id(const tokens *t, const json_t *id) {
     return json_is_integer(id) && json_integer_value(id) >= 0 &&
            (size_t)json_integer_value(id) < t->count;
 }
 
+/* The largest id + 1, if the embedding is not read. */
+static size_t count_ids(const tokens *t) {
+    const char *text;
+    json_t *id;
+    json_int_t most = -1;
+    json_object_foreach((json_t *)t->vocab, text, id) {
+        if (json_integer_value(id) > most) most = json_integer_value(id);
+    }
+    for (size_t a = 0; a < json_array_size(t->added); a++) {
+        id = json_object_get(json_array_get(t->added, a), "id");
+        if (json_integer_value(id) > most) most = json_integer_value(id);
+    }
+    return most >= 0 && most < 1 << 24 ? (size_t)most + 1 : 0;
+}
+
 static ig_status allocate(tokens *t) {
-    t->count = (size_t)t->c->n_tokens;
+    t->count = t->c->n_tokens > 0 ? (size_t)t->c->n_tokens : count_ids(t);
+    if (t->count == 0) return refuse(t, "has no tokens, or ids above 16777215");
     t->texts = ig_alloc(t->allocator, t->count, sizeof *t->texts);
     t->scores = ig_alloc(t->allocator, t->count, sizeof *t->scores);
     t->types = ig_alloc(t->allocator, t->count, sizeof *t->types);
@@ -73,13 +89,13 @@ static ig_status take_vocab(tokens *t) {
     if (!json_is_object(t->vocab)) return refuse(t, "has no model with a vocab");
     json_object_foreach((json_t *)t->vocab, text, id) {
         if (!is_id(t, id)) {
-            if (!json_is_integer(id)) return refuse(t, "a token has no number");
+            if (!json_is_integer(id)) return refuse(t, "a token has no id");
             beyond++;
             continue;
         }
         const size_t i = (size_t)json_integer_value(id);
         if (t->texts[i].bytes)
-            return IG_FAIL(IG_ERR_FORMAT, "%s/tokenizer.json: two tokens have the number %zu",
+            return IG_FAIL(IG_ERR_FORMAT, "%s/tokenizer.json: two tokens have the id %zu",
                            t->c->dir, i);
         t->texts[i] = text_of(text);
         t->types[i] = NORMAL;
@@ -89,7 +105,7 @@ static ig_status take_vocab(tokens *t) {
     return IG_OK;
 }
 
-/* Places that no token has: the embedding is often a little larger than the vocabulary. */
+/* Fills unused ids: the embedding is often padded beyond the vocabulary. */
 static ig_status fill_gaps(tokens *t) {
     for (size_t i = 0; i < t->count; i++) {
         if (t->texts[i].bytes) continue;
@@ -112,13 +128,13 @@ static bool ends(const char *text, const char *with) {
     return n >= n_with && strcmp(text + n - n_with, with) == 0;
 }
 
-/* Some are not marked as special and are all the same. */
+/* Special tokens by their spelling: some are not marked as special. */
 static bool looks_special(const char *text) {
     return (begins(text, "<|") && ends(text, "|>")) || begins(text, "<unused") ||
            (begins(text, "<\xef\xbd\x9c") && ends(text, "\xef\xbd\x9c>"));
 }
 
-/* The same text with spaces for SPACE. */
+/* Replaces SPACE by ' '. */
 static const char *with_spaces(tokens *t, const char *text) {
     if (!strstr(text, SPACE)) return text;
     char *out = own(t, strlen(text) + 1), *to = out;
@@ -134,7 +150,7 @@ static ig_status take_added(tokens *t) {
     for (size_t a = 0; a < json_array_size(t->added); a++) {
         const json_t *token = json_array_get(t->added, a), *id = json_object_get(token, "id");
         const char *text = json_string_value(json_object_get(token, "content"));
-        if (!text || !json_is_integer(id)) return refuse(t, "an added token has no text or number");
+        if (!text || !json_is_integer(id)) return refuse(t, "an added token has no text or id");
         if (!is_id(t, id)) continue;
         const size_t i = (size_t)json_integer_value(id);
         const bool special = json_is_true(json_object_get(token, "special")) || looks_special(text);
@@ -146,7 +162,7 @@ static ig_status take_added(tokens *t) {
     return IG_OK;
 }
 
-/* The number of a token by its text, as the folder spells it; -1: none. */
+/* The id of a token by its text as spelled in the folder; -1: none. */
 static int64_t id_of(const tokens *t, const char *text) {
     for (size_t a = 0; a < json_array_size(t->added); a++) {
         const json_t *token = json_array_get(t->added, a);
@@ -161,14 +177,14 @@ static int64_t id_of(const tokens *t, const char *text) {
 
 /* ---- Merges ---- */
 
-/* The two pieces of merge i; false: it is none. */
-static bool merge_at(const tokens *t, size_t i, ig_gguf_text *left, ig_gguf_text *right) {
+/* The two pieces of merge i; false: malformed. */
+static bool merge_at(const tokens *t, size_t i, ig_string_view *left, ig_string_view *right) {
     const json_t *merge = json_array_get(t->merges, i);
     const char *text = json_string_value(merge);
     if (text) {
         const char *space = strchr(text, ' ');
         if (!space || space == text || !space[1] || strchr(space + 1, ' ')) return false;
-        *left = (ig_gguf_text){text, (uint64_t)(space - text)};
+        *left = (ig_string_view){text, (uint64_t)(space - text)};
         *right = text_of(space + 1);
         return true;
     }
@@ -183,10 +199,10 @@ static bool merge_at(const tokens *t, size_t i, ig_gguf_text *left, ig_gguf_text
 
 static ig_status put_merges(tokens *t, ig_gguf_writer *w) {
     const size_t count = json_array_size(t->merges);
-    ig_gguf_text *texts = ig_alloc(t->allocator, count, sizeof *texts);
+    ig_string_view *texts = ig_alloc(t->allocator, count, sizeof *texts);
     ig_status status = texts ? IG_OK : no_memory(t);
     for (size_t i = 0; status == IG_OK && i < count; i++) {
-        ig_gguf_text a, b;
+        ig_string_view a, b;
         if (!merge_at(t, i, &a, &b)) {
             status = refuse(t, "a merge is not two pieces");
             break;
@@ -205,13 +221,13 @@ static ig_status put_merges(tokens *t, ig_gguf_writer *w) {
     return status;
 }
 
-/* SentencePiece goes by the score of what a merge makes: the earlier, the higher. */
+/* SentencePiece merges by the score of the resulting token: earlier merges get higher scores. */
 static ig_status score_by_merges(tokens *t) {
     const size_t count = json_array_size(t->merges);
     for (size_t i = 0; i < t->count; i++)
         if (t->types[i] == NORMAL) t->scores[i] = -(float)(count + i);
-    for (size_t i = count; i-- > 0;) { /* the earliest way to a token counts */
-        ig_gguf_text a, b;
+    for (size_t i = count; i-- > 0;) { /* the earliest merge that yields a token wins */
+        ig_string_view a, b;
         if (!merge_at(t, i, &a, &b)) return refuse(t, "a merge is not two pieces");
         char *text = ig_alloc(t->allocator, (size_t)(a.n_bytes + b.n_bytes) + 1, 1);
         if (!text) return no_memory(t);
@@ -226,7 +242,7 @@ static ig_status score_by_merges(tokens *t) {
 
 /* ---- Kinds ---- */
 
-/* The pre-tokenizer's patterns in their order; false: there is a part that is not known. */
+/* Collects the pre-tokenizer's patterns in order; false: unsupported element. */
 static bool take_pattern(const json_t *part, const char *patterns[IG_PRE_PATTERNS], size_t *n) {
     const char *type = json_string_value(json_object_get(part, "type"));
     const char *pattern = NULL;
@@ -274,7 +290,7 @@ static ig_status put_bytes(tokens *t, ig_gguf_writer *w) {
     return put_merges(t, w);
 }
 
-/* Whether a text is begun with a space: said by the normalizer, or by the pre-tokenizer. */
+/* Whether a space is prepended to a text, by the normalizer or the pre-tokenizer. */
 static bool adds_space(const json_t *part) {
     const char *type = json_string_value(json_object_get(part, "type"));
     if (!type) return false;
@@ -298,7 +314,7 @@ static ig_status put_pieces(tokens *t, ig_gguf_writer *w) {
     for (unsigned b = 0; b < 256; b++) {
         snprintf(byte, sizeof byte, "<0x%02X>", b);
         const int64_t id = id_of(t, byte);
-        if (id < 0) return refuse(t, "falls back on bytes, but has not all of them");
+        if (id < 0) return refuse(t, "has byte_fallback, but not all byte tokens");
         t->types[id] = BYTE;
     }
     if (unknown_id >= 0) t->types[unknown_id] = UNKNOWN;
@@ -310,11 +326,11 @@ static ig_status put_pieces(tokens *t, ig_gguf_writer *w) {
     return IG_OK;
 }
 
-/* "##ing" becomes "ing", and "the" becomes "_the" with the sign for a space. */
+/* "##ing" becomes "ing", and "the" becomes SPACE "the". */
 static ig_status put_words(tokens *t, ig_gguf_writer *w) {
     const json_t *normalizer = json_object_get(t->root, "normalizer");
     if (json_is_false(json_object_get(normalizer, "lowercase")))
-        return refuse(t, "tells capitals from small letters, which is not converted");
+        return refuse(t, "is case-sensitive, which is not supported");
     for (size_t i = 0; i < t->count; i++) {
         const char *text = t->texts[i].bytes;
         if (t->types[i] != NORMAL || (begins(text, "[") && ends(text, "]"))) continue;
@@ -332,14 +348,14 @@ static ig_status put_words(tokens *t, ig_gguf_writer *w) {
 
 /* ---- Special tokens ---- */
 
-/* A token of tokenizer_config.json, a text or an object with one; NULL: none. */
+/* A token of tokenizer_config.json, a string or an object with one; NULL: none. */
 static const char *special_text(const tokens *t, const char *name) {
     const json_t *token = json_object_get(t->config, name);
     const json_t *content = json_is_object(token) ? json_object_get(token, "content") : token;
     return json_string_value(content);
 }
 
-/* By its text, or else by its number in config.json; -1: none. */
+/* By its text, else by its id in config.json; -1: none. */
 static int64_t special_id(const tokens *t, const char *name) {
     char key[64];
     const char *text = special_text(t, name);
@@ -377,7 +393,7 @@ static void put_flag(const tokens *t, ig_gguf_writer *w, const char *name, const
         ig_gguf_writer_bool(w, key, template_has(post, text, before));
 }
 
-/* Of several tokens that end a text, the first that is not the usual one ends a turn. */
+/* Of several EOS ids, the first that is not the main one is EOT. */
 static void put_end_of_turn(const tokens *t, ig_gguf_writer *w, int64_t eos) {
     const json_t *ids = json_object_get(t->generation, "eos_token_id");
     for (size_t i = 0; i < json_array_size(ids); i++) {
@@ -391,13 +407,13 @@ static void put_end_of_turn(const tokens *t, ig_gguf_writer *w, int64_t eos) {
 static void put_special(const tokens *t, ig_gguf_writer *w) {
     static const struct {
         const char *token, *key;
-        bool of_words; /* what WordPiece calls so is written under that key, too */
+        bool of_words; /* WordPiece only */
     } rows[] = {
         {"bos_token", KEY("bos_token_id"), false},
         {"cls_token", KEY("bos_token_id"), true},
         {"eos_token", KEY("eos_token_id"), false},
         {"sep_token", KEY("eos_token_id"), true},
-        {"sep_token", KEY("seperator_token_id"), true}, /* so it is spelt in files */
+        {"sep_token", KEY("seperator_token_id"), true}, /* sic: the GGUF key has this spelling */
         {"unk_token", KEY("unknown_token_id"), false},
         {"pad_token", KEY("padding_token_id"), false},
         {"mask_token", KEY("mask_token_id"), false},
@@ -413,7 +429,7 @@ static void put_special(const tokens *t, ig_gguf_writer *w) {
     put_flag(t, w, "add_eos_token", "eos_token", false);
 }
 
-/* One text, or several with names. */
+/* One template, or several named ones. */
 static void put_chat_template(const tokens *t, ig_gguf_writer *w) {
     const json_t *given = json_object_get(t->config, "chat_template");
     if (json_is_string(given))
@@ -486,7 +502,7 @@ ig_status convert_put_vocabulary(const ig_conversion *c, const convert_documents
 
 /* ---- Files ---- */
 
-/* A template in a file of its own, where newer folders keep it. */
+/* The chat template in a separate file, as newer folders have it. */
 static ig_status put_template_file(const ig_conversion *c, ig_gguf_writer *w) {
     static const char name[] = "chat_template.jinja";
     if (!ig_json_exists(c->dir, name)) return IG_OK;
@@ -501,7 +517,7 @@ static ig_status load(const ig_conversion *c, convert_documents *docs) {
     if (c->checkpoint) return convert_own_tokenizer(c, &docs->tokenizer);
     IG_TRY(ig_json_load(c->allocator, c->dir, "tokenizer.json", &docs->tokenizer));
     if (ig_json_exists(c->dir, "tokenizer_config.json"))
-        IG_TRY(ig_json_load(c->allocator, c->dir, "tokenizer_config.json", &docs->config));
+        IG_TRY(ig_json_load_reals(c->allocator, c->dir, "tokenizer_config.json", &docs->config));
     if (ig_json_exists(c->dir, "generation_config.json"))
         IG_TRY(ig_json_load(c->allocator, c->dir, "generation_config.json", &docs->generation));
     return IG_OK;

@@ -1,6 +1,6 @@
 /*
- * Models of GGUF files.  All that can be wrong with a file is found here, before
- * there is a context: keys, weights and their shapes, the tokenizer's tables.
+ * Models of GGUF files. Everything that can be wrong with a file is found here, without a context:
+ * keys, weights and shapes, tokenizer tables.
  */
 #include "model/gguf/gguf_model.h"
 
@@ -9,11 +9,11 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/quant_blocks.h"
 #include "format/gguf/gguf_layout.h"
+#include "ingot/device.h"
 #include "model/adapter.h"
 #include "model/gguf/gguf_vocab.h"
-
-bool ig_model_is_gguf(const char *path) { return ig_file_begins(path, GGUF_MAGIC, 4); }
 
 ig_keys ig_model_keys(const ig_model *m) {
     return (ig_keys){m->file, m->path, m->arch ? m->arch->name : "general"};
@@ -30,25 +30,25 @@ int64_t ig_model_param_count(const ig_model *m) {
 
 static ig_status find_arch(ig_model *m) {
     char name[65];
-    ig_gguf_text text;
-    if (!ig_gguf_text_of(m->file, "general.architecture", &text))
+    ig_string_view text;
+    if (!ig_gguf_string(m->file, "general.architecture", &text))
         return IG_FAIL(IG_ERR_FORMAT, "%s: key general.architecture is missing", m->path);
     snprintf(name, sizeof name, "%.*s", (int)(text.n_bytes < 64 ? text.n_bytes : 64), text.bytes);
-    m->arch = ig_arch_find(name, IG_ARCH_OF_FILES);
+    m->arch = ig_arch_find(NULL, name, IG_ARCH_OF_FILES);
     return m->arch ? IG_OK : IG_FAIL(IG_ERR_MODEL, "%s: %s", m->path, ig_error_text());
 }
 
-/* Rows of the embedding that no token has may follow those that one has, never the other way. */
+/* The embedding may have more rows than the vocabulary has tokens, never fewer. */
 static ig_status read_tokenizer(ig_model *m, const char *pre) {
     IG_TRY(ig_vocab_from_gguf(&m->memory, m->path, m->file, pre, &m->tokenizer));
-    const int32_t tokens = ig_tokenizer_vocabulary(m->tokenizer);
+    const int32_t tokens = ig_tokenizer_vocab_size(m->tokenizer);
     if (tokens <= m->hyper.size.vocabulary) return IG_OK;
     return IG_FAIL(IG_ERR_FORMAT, "%s: %d tokens, but an embedding of %lld", m->path, tokens,
                    (long long)m->hyper.size.vocabulary);
 }
 
 static ig_status make_packing(ig_model *m, const ig_model_options *o) {
-    const ig_pack_source kind = o->no_map || o->lock ? IG_PACK_MEMORY : IG_PACK_MAPPED;
+    const ig_pack_source kind = o->no_mmap || o->mlock ? IG_PACK_MEMORY : IG_PACK_MAPPED;
     if (o->no_pack) return IG_OK;
     IG_TRY(ig_packing_create(&m->memory, &m->packing));
     for (size_t i = 0; i < ig_gguf_n_tensors(m->file); i++) {
@@ -60,15 +60,15 @@ static ig_status make_packing(ig_model *m, const ig_model_options *o) {
 
 static bool tell(void *user, uint64_t done, uint64_t total) {
     const ig_model_options *o = user;
-    if (o->progress) o->progress(o->user, "load", done, total);
+    if (o->progress) o->progress(o->user, IG_PROGRESS_LOAD, done, total);
     return !o->cancel || !o->cancel(o->user);
 }
 
-/* All that a file says of its model, but the weights' bytes. */
+/* Reads everything but the weight data. */
 static ig_status read_file(ig_model *m, const char *pre) {
     IG_TRY(find_arch(m));
     const ig_keys keys = ig_model_keys(m);
-    IG_TRY(ig_hyper_read(&keys, m->arch, &m->hyper));
+    IG_TRY(ig_hparams_read(&keys, m->arch, &m->hyper));
     IG_TRY(ig_weights_check(&keys, m->arch, &m->hyper));
     return read_tokenizer(m, pre);
 }
@@ -81,10 +81,13 @@ ig_status ig_model_check(const ig_allocator *a, const char *source, ig_gguf *fil
 }
 
 static ig_status load(ig_model *m, const ig_model_options *o) {
-    const ig_gguf_options options = {
-        .copy = o->no_map, .lock = o->lock, .watch = {tell, (void *)(uintptr_t)o}};
-    IG_TRY(ig_gguf_open_file_with(&m->memory, m->path, &options, &m->file));
-    IG_TRY(read_file(m, o->pre));
+    const ig_gguf_options options = {.no_mmap = o->no_mmap,
+                                     .mlock = o->mlock,
+                                     .progress = tell,
+                                     .user = (void *)(uintptr_t)o,
+                                     .allocator = &m->memory};
+    IG_TRY(ig_gguf_open(m->path, &options, &m->file));
+    IG_TRY(read_file(m, o->pre_tokenizer));
     return make_packing(m, o);
 }
 
@@ -126,9 +129,21 @@ void ig_model_release(ig_model *m) {
 static void retain(void *model) { (void)ig_model_retain(model); }
 static void release(void *model) { ig_model_release(model); }
 
+/* The device must have the dtypes of the weights, and room for them. */
+static ig_status require_device(ig_ctx *ctx, const ig_model *m) {
+    ig_needs needs = {.module = "model"};
+    for (size_t i = 0; i < ig_gguf_n_tensors(m->file); i++) {
+        const ig_gguf_tensor *t = ig_gguf_tensor_at(m->file, i);
+        needs.dtypes |= UINT64_C(1) << t->desc.dtype;
+        needs.bytes += (uint64_t)ig_bytes_of(t->desc.dtype, ig_shape_count(t->desc.shape));
+    }
+    return ig_ctx_require(ctx, &needs);
+}
+
 ig_status ig_adapter_from_model(ig_ctx *ctx, ig_model *model, ig_adapter **out) {
     if (!ctx || !model || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_from_model: NULL");
     const ig_allocator *a_memory = ig_ctx_allocator(ctx);
+    IG_TRY(require_device(ctx, model));
     IG_TRY(ig_ctx_attach_packing(ctx, model->packing));
     ig_adapter *a = ig_alloc(a_memory, 1, sizeof *a);
     if (!a) {

@@ -1,18 +1,14 @@
 /*
- * GGUF's tokenizer.ggml.* keys as the tables that src/text asks for.
+ * Reads GGUF's tokenizer.ggml.* keys into an ig_vocab.
  *
- * A key that is missing has the default of its tokenizer model; one that is there
- * has to be of the right type and size.
+ * A missing key has the default of its tokenizer model; an existing one must have the right type
+ * and size.
  */
 #include "model/gguf/gguf_vocab.h"
 
-#include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "base/file.h"
-#include "ingot/checkpoint.h"
 #include "text/tokenizer/pretokenizer.h"
 
 #define KEY(name) "tokenizer.ggml." name
@@ -21,10 +17,10 @@ typedef struct reading {
     const ig_allocator *allocator;
     const ig_gguf *gguf;
     ig_vocab vocab;
-    ig_tokenizer_data *tokens, *merges;
+    ig_string_view *tokens, *merges;
     float *scores;
     int32_t *kinds;
-    char model[32], pre[64]; /* ended by 0; what is longer is none that we know */
+    char model[32], pre[64]; /* 0-terminated; a longer name is unknown anyway */
 } reading;
 
 static ig_status wrong(const reading *r, const char *key, const char *what) {
@@ -33,26 +29,26 @@ static ig_status wrong(const reading *r, const char *key, const char *what) {
 
 /* ---- Single values ---- */
 
-/* A text, ended by 0; `*found` where it is there. */
+/* Reads a string, 0-terminated; `*found`: the key exists. */
 static ig_status read_text(const reading *r, const char *key, char *out, size_t room, bool *found) {
-    ig_gguf_text text;
+    ig_string_view text;
     *found = ig_gguf_find(r->gguf, key) != NULL;
     if (!*found) return IG_OK;
-    if (!ig_gguf_text_of(r->gguf, key, &text)) return wrong(r, key, "a text");
+    if (!ig_gguf_string(r->gguf, key, &text)) return wrong(r, key, "a text");
     const size_t n = text.n_bytes < room - 1 ? (size_t)text.n_bytes : room - 1;
     memcpy(out, text.bytes, n);
     out[n] = 0;
     return IG_OK;
 }
 
-/* An id; the default stays where there is no key, or where it holds the -1 of a writer without one.
- */
+/* Reads an id. A missing key, and the -1 of some writers, keep the default. */
 static ig_status read_id(const reading *r, const char *key, int32_t *out) {
     const size_t n_tokens = r->vocab.n_tokens;
-    if (*out >= 0 && (size_t)*out >= n_tokens) *out = -1; /* a default of larger vocabularies */
+    if (*out >= 0 && (size_t)*out >= n_tokens)
+        *out = -1; /* the default may be of a larger vocabulary */
     if (!ig_gguf_find(r->gguf, key)) return IG_OK;
     int64_t id;
-    if (!ig_gguf_int(r->gguf, key, &id)) return wrong(r, key, "a whole number");
+    if (!ig_gguf_int(r->gguf, key, &id)) return wrong(r, key, "an integer");
     if (id == -1 || id == UINT32_MAX) return IG_OK;
     if (id < 0 || (uint64_t)id >= n_tokens)
         return IG_FAIL(IG_ERR_FORMAT, "%s: %s is %lld, but there are %zu tokens", r->vocab.source,
@@ -68,26 +64,26 @@ static ig_status read_bool(const reading *r, const char *key, bool *out) {
 
 /* ---- Arrays ---- */
 
-/* An array of texts; NULL and 0 where there is none. */
-static ig_status read_texts(const reading *r, const char *key, ig_tokenizer_data **out,
+/* An array of strings; NULL and 0 if missing. */
+static ig_status read_texts(const reading *r, const char *key, ig_string_view **out,
                             size_t *count) {
     const ig_gguf_value *value = ig_gguf_find(r->gguf, key);
     *count = 0;
     if (!value) return IG_OK;
     if (value->type != IG_GGUF_ARRAY || value->elements != IG_GGUF_STRING)
         return wrong(r, key, "an array of texts");
-    ig_tokenizer_data *texts = ig_alloc(r->allocator, (size_t)value->count, sizeof *texts);
+    ig_string_view *texts = ig_alloc(r->allocator, (size_t)value->count, sizeof *texts);
     if (!texts)
         return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for %llu texts of %s", r->vocab.source,
                        (unsigned long long)value->count, key);
     for (uint64_t i = 0; i < value->count; i++)
-        texts[i] = (ig_tokenizer_data){value->texts[i].bytes, (size_t)value->texts[i].n_bytes};
+        texts[i] = (ig_string_view){value->texts[i].bytes, (size_t)value->texts[i].n_bytes};
     *out = texts;
     *count = (size_t)value->count;
     return IG_OK;
 }
 
-/* An array of numbers with one for each token; `*value` is NULL where there is none. */
+/* An array with one number per token; `*value` is NULL if missing. */
 static ig_status find_numbers(const reading *r, const char *key, const ig_gguf_value **value) {
     *value = ig_gguf_find(r->gguf, key);
     if (!*value) return IG_OK;
@@ -126,7 +122,7 @@ static ig_status read_kinds(reading *r) {
 
 /* ---- All of it ---- */
 
-/* What a tokenizer model means where its file says nothing. */
+/* Defaults per tokenizer model. */
 static void set_defaults(ig_vocab *v) {
     v->bos = v->eos = v->eot = v->unknown = v->separator = v->padding = v->mask = -1;
     if (strcmp(v->model, "llama") == 0) {
@@ -146,7 +142,7 @@ static ig_status read_ids(reading *r) {
     IG_TRY(read_id(r, KEY("eos_token_id"), &v->eos));
     IG_TRY(read_id(r, KEY("eot_token_id"), &v->eot));
     IG_TRY(read_id(r, KEY("unknown_token_id"), &v->unknown));
-    IG_TRY(read_id(r, KEY("seperator_token_id"), &v->separator)); /* so it is written in files */
+    IG_TRY(read_id(r, KEY("seperator_token_id"), &v->separator)); /* files spell it this way */
     IG_TRY(read_id(r, KEY("padding_token_id"), &v->padding));
     return read_id(r, KEY("mask_token_id"), &v->mask);
 }
@@ -158,14 +154,14 @@ static ig_status read_flags(reading *r) {
     IG_TRY(read_bool(r, KEY("add_space_prefix"), &v->add_space_prefix));
     bool lower = true;
     IG_TRY(read_bool(r, KEY("normalizer.lowercase"), &lower));
-    bool strip_accents = lower; /* as BERT has it, unless the file says otherwise */
+    bool strip_accents = lower; /* as in BERT, unless the file says otherwise */
     IG_TRY(read_bool(r, KEY("normalizer.strip_accents"), &strip_accents));
     v->keep_case = !lower;
     v->keep_accents = !strip_accents;
     return read_bool(r, KEY("remove_extra_whitespaces"), &v->remove_extra_spaces);
 }
 
-/* Phi-3's files do not say that its special tokens take the white space behind them. */
+/* Phi-3 files do not declare that special tokens swallow the white space after them. */
 static ig_status read_name(reading *r) {
     char name[64] = "";
     bool found;
@@ -210,43 +206,4 @@ ig_status ig_vocab_from_gguf(const ig_allocator *a, const char *source, const ig
     ig_free(a, r.merges);
     ig_free(a, r.tokens);
     return status;
-}
-
-/* ---- Files ---- */
-
-static ig_status open_gguf(const ig_allocator *a, const char *path, const char *pre,
-                           ig_tokenizer **out) {
-    ig_gguf *gguf = NULL;
-    IG_TRY(ig_gguf_open_file(a, path, &gguf));
-    const ig_status status = ig_vocab_from_gguf(a, path, gguf, pre, out);
-    ig_gguf_close(gguf);
-    return status;
-}
-
-/* The description in a checkpoint's config. */
-static ig_status open_oam(const ig_allocator *a, const char *path, ig_tokenizer **out) {
-    ig_checkpoint *file = NULL;
-    IG_TRY(ig_checkpoint_open(path, &file));
-    json_t *config = json_loads(ig_checkpoint_config(file), 0, NULL);
-    char *text = json_dumps(json_object_get(config, "tokenizer"), JSON_COMPACT);
-    const ig_status status = text ? ig_tokenizer_parse(a, path, text, strlen(text), out)
-                                  : IG_FAIL(IG_ERR_FORMAT, "%s: its config has no tokenizer", path);
-    free(text);
-    json_decref(config);
-    ig_checkpoint_close(file);
-    return status;
-}
-
-ig_status ig_vocab_open(const ig_allocator *a, const char *path, const char *pre,
-                        ig_tokenizer **out) {
-    static const char magic[4] = {'G', 'G', 'U', 'F'};
-    ig_file_map map = {0};
-    IG_TRY(ig_file_map_open(path, &map));
-    const bool is_gguf = map.size >= sizeof magic && memcmp(map.bytes, magic, sizeof magic) == 0;
-    ig_file_map_close(&map);
-    if (is_gguf) return open_gguf(a, path, pre, out);
-    if (pre)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--pre: %s is no GGUF file, its tokenizer has no pattern",
-                       path);
-    return open_oam(a, path, out);
 }

@@ -1,4 +1,4 @@
-/* The numbers that a file gives for its model. */
+/* Reads the hyperparameters of a GGUF file. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +13,10 @@ static const char *full_name(const ig_keys *keys, const char *name, char out[KEY
 }
 
 static ig_status lacking(const ig_keys *keys, const char *key) {
-    return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is missing, or is no number", keys->source, key);
+    return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is missing or not a number", keys->source, key);
 }
 
-/* A key of numbers may hold one for each layer: they have to be alike. */
+/* A per-layer array of numbers must have equal elements. */
 static ig_status read_layers(const ig_keys *keys, const char *key, const ig_gguf_value *value,
                              int64_t *out) {
     char count[KEY_BYTES];
@@ -88,32 +88,34 @@ static const struct {
     ig_need need;
     int64_t low, high;
 } sizes[] = {
-    {"context_length", offsetof(ig_hyper, size.ctx_len), IG_REQUIRED, 1, MOST},
-    {"embedding_length", offsetof(ig_hyper, size.d_model), IG_REQUIRED, 1, MOST},
-    {"block_count", offsetof(ig_hyper, size.n_layers), IG_REQUIRED, 1, 4096},
-    {"feed_forward_length", offsetof(ig_hyper, size.d_ff), IG_REQUIRED, 1, MOST},
-    {"attention.head_count", offsetof(ig_hyper, size.n_heads), IG_REQUIRED, 1, 65536},
-    {"attention.head_count_kv", offsetof(ig_hyper, size.n_kv_heads), IG_OPTIONAL, 1, 65536},
-    {"attention.key_length", offsetof(ig_hyper, size.key_width), IG_OPTIONAL, 1, 65536},
-    {"attention.value_length", offsetof(ig_hyper, size.value_width), IG_OPTIONAL, 1, 65536},
-    {"expert_count", offsetof(ig_hyper, n_experts), IG_OPTIONAL, 0, 65536},
-    {"expert_used_count", offsetof(ig_hyper, n_experts_used), IG_OPTIONAL, 0, 65536},
-    {"expert_feed_forward_length", offsetof(ig_hyper, d_ff_expert), IG_OPTIONAL, 1, MOST},
-    {"expert_shared_feed_forward_length", offsetof(ig_hyper, d_ff_shared), IG_OPTIONAL, 0, MOST},
-    {"attention.sliding_window", offsetof(ig_hyper, window), IG_OPTIONAL, 0, MOST},
-    {"rope.scaling.original_context_length", offsetof(ig_hyper, rope_ctx_len), IG_OPTIONAL, 1,
+    {"context_length", offsetof(ig_hparams, size.ctx_len), IG_REQUIRED, 1, MOST},
+    {"embedding_length", offsetof(ig_hparams, size.d_model), IG_REQUIRED, 1, MOST},
+    {"block_count", offsetof(ig_hparams, size.n_layers), IG_REQUIRED, 1, 4096},
+    {"feed_forward_length", offsetof(ig_hparams, size.d_ff), IG_REQUIRED, 1, MOST},
+    {"attention.head_count", offsetof(ig_hparams, size.n_heads), IG_REQUIRED, 1, 65536},
+    {"attention.head_count_kv", offsetof(ig_hparams, size.n_kv_heads), IG_OPTIONAL, 1, 65536},
+    {"attention.key_length", offsetof(ig_hparams, size.key_width), IG_OPTIONAL, 1, 65536},
+    {"attention.value_length", offsetof(ig_hparams, size.value_width), IG_OPTIONAL, 1, 65536},
+    {"expert_count", offsetof(ig_hparams, n_experts), IG_OPTIONAL, 0, 65536},
+    {"expert_used_count", offsetof(ig_hparams, n_experts_used), IG_OPTIONAL, 0, 65536},
+    {"expert_feed_forward_length", offsetof(ig_hparams, d_ff_expert), IG_OPTIONAL, 1, MOST},
+    {"expert_shared_feed_forward_length", offsetof(ig_hparams, d_ff_shared_expert), IG_OPTIONAL, 0,
      MOST},
-    {"pooling_type", offsetof(ig_hyper, pooling), IG_OPTIONAL, 0, MOST},
+    {"attention.sliding_window", offsetof(ig_hparams, sliding_window), IG_OPTIONAL, 0, MOST},
+    {"rope.scaling.original_context_length", offsetof(ig_hparams, orig_ctx_len), IG_OPTIONAL, 1,
+     MOST},
+    {"pooling_type", offsetof(ig_hparams, pooling), IG_OPTIONAL, 0, MOST},
 };
 
-static ig_status read_sizes(const ig_keys *keys, ig_hyper *h) {
+static ig_status read_sizes(const ig_keys *keys, ig_hparams *h) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         IG_TRY(ig_key_int(keys, sizes[i].name, sizes[i].need, sizes[i].low, sizes[i].high,
                           (int64_t *)((char *)h + sizes[i].to)));
     ig_lm_config *c = &h->size;
     if (c->n_kv_heads == 0) c->n_kv_heads = c->n_heads;
     if (c->n_heads % c->n_kv_heads != 0)
-        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: %lld heads cannot share %lld heads of keys",
+        return IG_FAIL(IG_ERR_FORMAT,
+                       "%s: %s: n_heads %lld is not a multiple of n_kv_heads %lld (GQA)",
                        keys->source, keys->arch, (long long)c->n_heads, (long long)c->n_kv_heads);
     if (c->key_width == 0 && c->d_model % c->n_heads != 0)
         return IG_FAIL(IG_ERR_FORMAT, "%s: %s: a width of %lld is not divisible by %lld heads",
@@ -130,11 +132,11 @@ static ig_status read_sizes(const ig_keys *keys, ig_hyper *h) {
 
 /* ---- rotary positions ---- */
 
-static bool is_text(ig_gguf_text text, const char *word) {
+static bool is_text(ig_string_view text, const char *word) {
     return text.n_bytes == strlen(word) && memcmp(text.bytes, word, text.n_bytes) == 0;
 }
 
-/* LongRoPE is its factors, of either kind; without them positions would stay as they are. */
+/* LongRoPE consists of its factors; without them, positions would not be scaled. */
 static ig_status check_factors(const ig_keys *keys, const char *key) {
     const bool has_long = ig_gguf_find_tensor(keys->file, "rope_factors_long.weight");
     const bool has_short = ig_gguf_find_tensor(keys->file, "rope_factors_short.weight");
@@ -147,71 +149,72 @@ static ig_status check_factors(const ig_keys *keys, const char *key) {
                                  "are");
 }
 
-/* How positions beyond those of the first training are brought into range. */
-static ig_status read_scaling(const ig_keys *keys, ig_hyper *h) {
+/* RoPE scaling beyond the original context length. */
+static ig_status read_scaling(const ig_keys *keys, ig_hparams *h) {
     char key[KEY_BYTES];
-    ig_gguf_text type = {"linear", 6};
+    ig_string_view type = {"linear", 6};
     float factor = 0;
-    IG_TRY(ig_key_real(keys, "rope.scale_linear", IG_OPTIONAL, 0, 1e6F, &factor)); /* of old */
+    IG_TRY(
+        ig_key_real(keys, "rope.scale_linear", IG_OPTIONAL, 0, 1e6F, &factor)); /* older spelling */
     IG_TRY(ig_key_real(keys, "rope.scaling.factor", IG_OPTIONAL, 0, 1e6F, &factor));
-    IG_TRY(ig_key_real(keys, "rope.scaling.attn_factor", IG_OPTIONAL, 0, 1e6F, &h->rope_gain));
-    (void)ig_gguf_text_of(keys->file, full_name(keys, "rope.scaling.type", key), &type);
+    IG_TRY(ig_key_real(keys, "rope.scaling.attn_factor", IG_OPTIONAL, 0, 1e6F, &h->mscale));
+    (void)ig_gguf_string(keys->file, full_name(keys, "rope.scaling.type", key), &type);
     if (is_text(type, "none")) return IG_OK;
     if (is_text(type, "longrope")) return check_factors(keys, key);
     if (is_text(type, "linear") || is_text(type, "yarn")) {
-        h->rope.scale = factor > 0 && is_text(type, "linear") ? 1 / factor : 1;
-        h->yarn = is_text(type, "yarn") ? factor : 0;
-        if (h->yarn > 1) /* attention sharpens as the context grows */
-            h->rope_gain = (h->rope_gain > 0 ? h->rope_gain : 1) * (1 + 0.1F * logf(h->yarn));
+        h->rope.freq_scale = factor > 0 && is_text(type, "linear") ? 1 / factor : 1;
+        h->yarn_scale = is_text(type, "yarn") ? factor : 0;
+        if (h->yarn_scale > 1) /* YaRN's attention factor */
+            h->mscale = (h->mscale > 0 ? h->mscale : 1) * (1 + 0.1F * logf(h->yarn_scale));
         return IG_OK;
     }
     return IG_FAIL(IG_ERR_FORMAT, "%s: key %s is %.*s; known are none, linear, yarn and longrope",
                    keys->source, key, (int)(type.n_bytes < 32 ? type.n_bytes : 32), type.bytes);
 }
 
-static ig_status read_rope(const ig_keys *keys, ig_hyper *h) {
+static ig_status read_rope(const ig_keys *keys, ig_hparams *h) {
     char key[KEY_BYTES];
     int64_t dims = h->size.key_width;
-    h->rope = (ig_rope_options){.base = 10000, .scale = 1};
+    h->rope = (ig_rope_options){.freq_base = 10000, .freq_scale = 1};
     h->yarn_fast = 32, h->yarn_slow = 1;
     IG_TRY(
         ig_key_real(keys, "rope.scaling.yarn_beta_fast", IG_OPTIONAL, 1e-3F, 1e6F, &h->yarn_fast));
     IG_TRY(
         ig_key_real(keys, "rope.scaling.yarn_beta_slow", IG_OPTIONAL, 1e-3F, 1e6F, &h->yarn_slow));
-    IG_TRY(ig_key_real(keys, "rope.freq_base", IG_OPTIONAL, 1, 1e12F, &h->rope.base));
+    IG_TRY(ig_key_real(keys, "rope.freq_base", IG_OPTIONAL, 1, 1e12F, &h->rope.freq_base));
     IG_TRY(ig_key_int(keys, "rope.dimension_count", IG_OPTIONAL, 2, dims, &dims));
     if (dims % 2 != 0)
-        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: %lld dimensions cannot turn in pairs", keys->source,
-                       keys->arch, (long long)dims);
-    h->rope.dims = (int)dims;
+        return IG_FAIL(IG_ERR_FORMAT, "%s: %s: rotary dimension %lld must be even for RoPE",
+                       keys->source, keys->arch, (long long)dims);
+    h->rope.rotary_dims = (int)dims;
     if (ig_gguf_find(keys->file, full_name(keys, "rope.dimension_sections", key)))
         return IG_FAIL(IG_ERR_FORMAT, "%s: key %s: positions in pictures are not known",
                        keys->source, key);
     return read_scaling(keys, h);
 }
 
-ig_status ig_hyper_read_windows(const ig_keys *keys, ig_hyper *h) {
+ig_status ig_hparams_read_windows(const ig_keys *keys, ig_hparams *h) {
     IG_TRY(ig_key_int(keys, "attention.sliding_window_pattern", IG_OPTIONAL, 1, 4096,
-                      &h->window_period));
-    return ig_key_real(keys, "rope.freq_base_swa", IG_OPTIONAL, 1, 1e12F, &h->rope_window.base);
+                      &h->full_attn_period));
+    return ig_key_real(keys, "rope.freq_base_swa", IG_OPTIONAL, 1, 1e12F, &h->rope_swa.freq_base);
 }
 
-/* Numbers that change what is computed: read for architectures that have them as their own. */
+/* Keys that change the computation: read for architectures that own them, refused otherwise. */
 static const struct {
     const char *name;
-    double usual; /* this one, or 0, says nothing new */
-    size_t to;    /* 0: nobody has it as its own */
+    double usual; /* a neutral value; 0 is neutral, too */
+    size_t to;    /* 0: no field */
 } numbers[] = {
-    {"attn_logit_softcapping", 0, offsetof(ig_hyper, score_cap)},
-    {"final_logit_softcapping", 0, offsetof(ig_hyper, logit_cap)},
-    {"logit_scale", 1, offsetof(ig_hyper, logit_scale)},
-    {"embedding_scale", 1, offsetof(ig_hyper, embedding_scale)},
-    {"residual_scale", 1, offsetof(ig_hyper, residual_scale)},
+    {"attn_logit_softcapping", 0, offsetof(ig_hparams, attn_softcap)},
+    {"final_logit_softcapping", 0, offsetof(ig_hparams, final_softcap)},
+    {"logit_scale", 1, offsetof(ig_hparams, logit_scale)},
+    {"embedding_scale", 1, offsetof(ig_hparams, embedding_scale)},
+    {"residual_scale", 1, offsetof(ig_hparams, residual_scale)},
     {"attention.max_alibi_bias", 0, 0},
     {"attention.clamp_kqv", 0, 0},
     {"attention.temperature_scale", 0, 0},
     {"expert_gating_func", 1, 0}, /* softmax */
-    {"expert_weights_scale", 1, offsetof(ig_hyper, routes_scale)},
+    {"expert_weights_scale", 1, offsetof(ig_hparams, routed_scaling)},
     {"expert_shared_count", 0, 0},
     {"expert_group_count", 1, 0},
     {"expert_group_used_count", 1, 0},
@@ -239,34 +242,35 @@ static ig_status check_unread(const ig_keys *keys, const char *name, double usua
                    key, value, keys->arch);
 }
 
-static ig_status read_numbers(const ig_keys *keys, const ig_arch *arch, ig_hyper *h) {
+static ig_status read_numbers(const ig_keys *keys, const ig_arch *arch, ig_hparams *h) {
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (numbers[i].to > 0 && owns(arch, numbers[i].name))
             IG_TRY(ig_key_real(keys, numbers[i].name, IG_OPTIONAL, 0, 1e6F,
                                (float *)(void *)((char *)h + numbers[i].to)));
-        else if (!owns(arch, numbers[i].name)) /* else read() asks for it */
+        else if (!owns(arch, numbers[i].name)) /* otherwise read() handles it */
             IG_TRY(check_unread(keys, numbers[i].name, numbers[i].usual));
     }
     return IG_OK;
 }
 
-ig_status ig_hyper_read_experts(const ig_keys *keys, ig_hyper *h) {
+ig_status ig_hparams_read_experts(const ig_keys *keys, ig_hparams *h) {
     enum { BY_SOFTMAX = 1, BY_SIGMOID = 2 };
-    int64_t shared = 0, gating = h->sigmoid_routes ? BY_SIGMOID : BY_SOFTMAX;
+    int64_t shared = 0, gating = h->sigmoid_gating ? BY_SIGMOID : BY_SOFTMAX;
     bool sums_to_one = false;
     IG_TRY(ig_key_int(keys, "expert_count", IG_REQUIRED, 1, 65536, &h->n_experts));
     IG_TRY(ig_key_int(keys, "expert_feed_forward_length", IG_REQUIRED, 1, MOST, &h->d_ff_expert));
     IG_TRY(ig_key_int(keys, "nextn_predict_layers", IG_OPTIONAL, 0, h->size.n_layers - 1,
-                      &h->n_ahead));
-    h->size.n_layers -= h->n_ahead;
+                      &h->n_mtp_layers));
+    h->size.n_layers -= h->n_mtp_layers;
     IG_TRY(ig_key_int(keys, "leading_dense_block_count", IG_OPTIONAL, 0, h->size.n_layers,
-                      &h->n_dense));
+                      &h->n_dense_layers));
     IG_TRY(ig_key_int(keys, "expert_shared_count", IG_OPTIONAL, 0, 64, &shared));
-    h->d_ff_shared = shared * (h->d_ff_shared > 0 ? h->d_ff_shared : h->d_ff_expert);
+    h->d_ff_shared_expert =
+        shared * (h->d_ff_shared_expert > 0 ? h->d_ff_shared_expert : h->d_ff_expert);
     IG_TRY(ig_key_int(keys, "expert_gating_func", IG_OPTIONAL, 1, BY_SIGMOID, &gating));
-    h->sigmoid_routes = gating == BY_SIGMOID;
+    h->sigmoid_gating = gating == BY_SIGMOID;
     IG_TRY(ig_key_bool(keys, "expert_weights_norm", &sums_to_one));
-    h->raw_routes = !sums_to_one;
+    h->no_norm_topk = !sums_to_one;
     IG_TRY(ig_key_int(keys, "expert_group_count", IG_OPTIONAL, 0, h->n_experts, &h->n_groups));
     if (h->n_groups <= 1) {
         h->n_groups = 0;
@@ -284,7 +288,7 @@ ig_status ig_hyper_read_experts(const ig_keys *keys, ig_hyper *h) {
     return IG_OK;
 }
 
-/* The same of flags; one that is missing is as it has to be. */
+/* The same for flags; a missing flag is neutral. */
 static ig_status check_flag(const ig_keys *keys, const char *name, bool wanted) {
     char key[KEY_BYTES];
     bool value = wanted;
@@ -294,8 +298,8 @@ static ig_status check_flag(const ig_keys *keys, const char *name, bool wanted) 
                    wanted ? "true" : "false", keys->arch);
 }
 
-/* One of the two norms' epsilons is there; which depends on the architecture. */
-static ig_status read_eps(const ig_keys *keys, ig_hyper *h) {
+/* One of the two epsilons must exist, depending on the architecture. */
+static ig_status read_eps(const ig_keys *keys, ig_hparams *h) {
     h->norm_eps = -1;
     IG_TRY(ig_key_real(keys, "attention.layer_norm_rms_epsilon", IG_OPTIONAL, 0, 1, &h->norm_eps));
     IG_TRY(ig_key_real(keys, "attention.layer_norm_epsilon", IG_OPTIONAL, 0, 1, &h->norm_eps));
@@ -304,8 +308,8 @@ static ig_status read_eps(const ig_keys *keys, ig_hyper *h) {
                    keys->source, keys->arch);
 }
 
-ig_status ig_hyper_read(const ig_keys *keys, const ig_arch *arch, ig_hyper *out) {
-    ig_hyper h = {.layer_norm = arch->layer_norm, .parallel = arch->parallel};
+ig_status ig_hparams_read(const ig_keys *keys, const ig_arch *arch, ig_hparams *out) {
+    ig_hparams h = {.layer_norm = arch->layer_norm, .parallel_residual = arch->parallel_residual};
     IG_TRY(read_sizes(keys, &h));
     IG_TRY(read_eps(keys, &h));
     IG_TRY(ig_key_real(keys, "attention.scale", IG_OPTIONAL, 0, 1e6F, &h.attention_scale));
@@ -317,11 +321,11 @@ ig_status ig_hyper_read(const ig_keys *keys, const ig_arch *arch, ig_hyper *out)
     if (h.n_experts > 0)
         IG_TRY(
             ig_key_int(keys, "expert_used_count", IG_REQUIRED, 1, h.n_experts, &h.n_experts_used));
-    h.rope.form = arch->pairs ? IG_ROPE_PAIRS : IG_ROPE_HALVES;
-    h.rope_window = h.rope;
+    h.rope.type = arch->rope_interleaved ? IG_ROPE_INTERLEAVED : IG_ROPE_NEOX;
+    h.rope_swa = h.rope;
     if (arch->read) IG_TRY(arch->read(keys, &h));
     if (h.d_ff_expert == 0) h.d_ff_expert = h.size.d_ff;
-    IG_TRY(check_flag(keys, "expert_weights_norm", !h.raw_routes));
+    IG_TRY(check_flag(keys, "expert_weights_norm", !h.no_norm_topk));
     *out = h;
     return IG_OK;
 }

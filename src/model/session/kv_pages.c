@@ -14,7 +14,7 @@ ig_status ig_pages_init(ig_pages *p, const ig_allocator *a, int32_t *table, int3
         ig_pages_deinit(p, a);
         return IG_FAIL(IG_ERR_MEMORY, "session: a table of %d pages", n_pages);
     }
-    for (int32_t i = 0; i < n_pages; i++) p->free[i] = n_pages - 1 - i; /* the first goes first */
+    for (int32_t i = 0; i < n_pages; i++) p->free[i] = n_pages - 1 - i; /* page 0 is taken first */
     for (int64_t i = 0; i < (int64_t)n_sequences * per_sequence; i++) table[i] = -1;
     return IG_OK;
 }
@@ -37,7 +37,7 @@ static void give_back(ig_pages *p, int32_t *page) {
 
 ig_status ig_pages_append(ig_pages *p, int32_t sequence, int32_t *out_row, int32_t *copy_from) {
     const int64_t at = p->length[sequence];
-    int32_t *page = pages_of(p, sequence) + at / IG_PAGE_ROWS;
+    int32_t *page = pages_of(p, sequence) + at / IG_PAGE_TOKENS;
     *copy_from = -1;
     if (*page < 0 || p->refs[*page] > 1) {
         if (p->n_free == 0)
@@ -50,14 +50,14 @@ ig_status ig_pages_append(ig_pages *p, int32_t sequence, int32_t *out_row, int32
         *page = p->free[--p->n_free];
         p->refs[*page] = 1;
     }
-    *out_row = *page * IG_PAGE_ROWS + (int32_t)(at % IG_PAGE_ROWS);
+    *out_row = *page * IG_PAGE_TOKENS + (int32_t)(at % IG_PAGE_TOKENS);
     p->length[sequence]++;
     return IG_OK;
 }
 
 void ig_pages_truncate(ig_pages *p, int32_t sequence, int64_t length) {
     int32_t *pages = pages_of(p, sequence);
-    const int64_t keep = (length + IG_PAGE_ROWS - 1) / IG_PAGE_ROWS;
+    const int64_t keep = (length + IG_PAGE_TOKENS - 1) / IG_PAGE_TOKENS;
     for (int64_t i = keep; i < p->per_sequence && pages[i] >= 0; i++) give_back(p, &pages[i]);
     p->length[sequence] = length;
 }

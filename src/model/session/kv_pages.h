@@ -1,24 +1,24 @@
 /*
- * pages.h - which page of the cache holds which positions of which sequence.
+ * kv_pages.h - maps positions of sequences to pages of the KV cache.
  *
  *     table [sequences, pages of each]      sequence 1, position 70 -> table[1][70 / 64], row 70 %
  * 64
  *
- * Pages are taken as sequences grow and given back as they shrink.  A page may
- * belong to several sequences, as long as none of them writes to it.
+ * Pages are allocated as sequences grow and freed as they shrink. Several sequences may share a
+ * page as long as none writes to it.
  */
-#ifndef IG_MODEL_PAGES_H
-#define IG_MODEL_PAGES_H
+#ifndef IG_MODEL_SESSION_KV_PAGES_H
+#define IG_MODEL_SESSION_KV_PAGES_H
 
 #include "base/alloc.h"
 #include "ingot/op.h"
 
 typedef struct ig_pages {
     int32_t n_sequences, per_sequence, n_pages, n_free;
-    int32_t *table;  /* lent: what the kernels read; -1: no page */
-    int32_t *refs;   /* [n_pages]: sequences that a page belongs to */
+    int32_t *table;  /* lent: read by the kernels; -1: no page */
+    int32_t *refs;   /* [n_pages]: sequences that use the page */
     int32_t *free;   /* [n_pages], n_free of them */
-    int64_t *length; /* [n_sequences]: positions that hold something */
+    int64_t *length; /* [n_sequences]: positions in use */
 } ig_pages;
 
 /* `table` has room for n_sequences x per_sequence entries. */
@@ -27,14 +27,13 @@ IG_MUST_CHECK ig_status ig_pages_init(ig_pages *pages, const ig_allocator *a, in
 void ig_pages_deinit(ig_pages *pages, const ig_allocator *a);
 
 /*
- * Where the next position of a sequence goes, as a row of [pages 64], and counts
- * it.  If its page was shared, the sequence gets one of its own and `copy_from`
- * says whose contents it needs; else that is -1.
+ * The row in [pages 64] for the next position of a sequence, which grows by one. If its page was
+ * shared, the sequence gets a copy: `copy_from` is the page to copy, else -1.
  */
 IG_MUST_CHECK ig_status ig_pages_append(ig_pages *pages, int32_t sequence, int32_t *out_row,
                                         int32_t *copy_from);
 
 void ig_pages_truncate(ig_pages *pages, int32_t sequence, int64_t length);
-void ig_pages_share(ig_pages *pages, int32_t from, int32_t to); /* `to` is empty before */
+void ig_pages_share(ig_pages *pages, int32_t from, int32_t to); /* `to` must be empty */
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/f16.h"
 #include "ingot/backend.h"
 #include "ingot/grad.h"
+#include "ingot/report.h"
 #include "model/adapter.h"
 
 /* ---- making ---- */
@@ -15,36 +16,36 @@ static ig_status make(ig_ctx *ctx, ig_dtype dtype, ig_shape shape, ig_tensor **o
     return ig_tensor_create(ctx, (ig_desc){dtype, shape}, out);
 }
 
-/* What a cache is kept as.  Blocks have to fill the width of a head. */
+/* The KV cache type. head_dim must be a multiple of the block size. */
 static ig_status cache_type(const char *name, int64_t width, ig_dtype *out) {
     if (!name) name = "f16";
     if (!ig_dtype_find(name, out) || (*out != IG_F16 && *out != IG_F32 && *out != IG_Q8_0))
         return IG_FAIL(IG_ERR_ARGUMENT, "cache type %s: there are f16, f32 and q8_0", name);
     if (*out == IG_Q8_0 && width % 32 != 0)
         return IG_FAIL(IG_ERR_ARGUMENT,
-                       "cache type q8_0: heads of %lld are no whole number of blocks of 32; take "
+                       "cache type q8_0: head_dim %lld is not a multiple of the block of 32; use "
                        "f16",
                        (long long)width);
     return IG_OK;
 }
 
 static void add_class(ig_session *s, int64_t rows, int64_t picks) {
-    s->classes[s->n_classes++] = (ig_row_class){.session = s, .rows = rows, .picks = picks};
+    s->buckets[s->n_buckets++] = (ig_bucket){.session = s, .rows = rows, .n_outputs = picks};
 }
 
 enum { ALL_WANTED = 16 };
 
-/* The next number of rows that is worth a class.  What lies between is computed for nobody: up to
- * eight rows, and on a GPU, reading the weights takes longer than that. */
+/* The next bucket size worth a captured graph.  A ubatch between two sizes is padded: up to eight
+ * tokens, and on a GPU, reading the weights takes longer than computing the padding. */
 static int64_t next_size(int64_t rows, bool gpu) {
     if (gpu || rows < 8) return 2 * rows;
     return rows + (rows < 16 ? 2 : rows < 32 ? 8 : 16);
 }
 
 /*
- * From the smallest on: a token, a few sequences that grow together, pieces of a prompt.
- * A prompt wants the results of one row, and none of its pieces but the last do; all
- * of them are a class of their own, but for so few rows that it makes no difference.
+ * Ascending: one token, small decode batches, prefill chunks. A prompt needs the logits of its last
+ * token only; buckets with logits for all tokens are separate, except at sizes where that makes no
+ * difference.
  */
 static void make_sizes(ig_session *s, int64_t chunk, bool gpu) {
     for (int64_t rows = 1; rows < chunk && rows <= 64; rows = next_size(rows, gpu)) {
@@ -56,7 +57,7 @@ static void make_sizes(ig_session *s, int64_t chunk, bool gpu) {
     add_class(s, chunk, chunk);
 }
 
-/* The numbers of "1,8,64" up to `most`, in order and each once; returns how many. */
+/* Parses "1,8,64" up to `most` into sorted unique numbers; returns the count. */
 static int read_sizes(const char *list, int64_t most, int64_t *out, int room) {
     int count = 0;
     while (*list) {
@@ -69,7 +70,7 @@ static int read_sizes(const char *list, int64_t most, int64_t *out, int room) {
         const bool known = at > 0 && out[at - 1] == size;
         if (known || size < 1 || size > most) continue;
         if (count == room && at < count) continue;
-        if (count == room) at = --count; /* the largest matters most */
+        if (count == room) at = --count; /* keep the largest */
         memmove(out + at + 1, out + at, (size_t)(count - at) * sizeof *out);
         out[at] = size;
         count++;
@@ -77,10 +78,10 @@ static int read_sizes(const char *list, int64_t most, int64_t *out, int room) {
     return count;
 }
 
-/* Where a device has programs for the numbers of rows that the user has listed, and for no others.
- * One row's results alone are a number of rows, too. */
+/* Uses the batch sizes that the user listed, and no others, for devices that compile ahead. A
+ * single output row counts as a size, too. */
 static bool make_listed(ig_session *s, const char *list, int64_t most) {
-    enum { SIZES = (IG_SESSION_CLASSES - 3) / 2 + 1 };
+    enum { SIZES = (IG_SESSION_BUCKETS - 3) / 2 + 1 };
     int64_t sizes[SIZES];
     int count = read_sizes(list, most, sizes, SIZES);
     if (count == 0) count = read_sizes(list, INT64_MAX, sizes, SIZES) > 0; /* the smallest */
@@ -92,53 +93,81 @@ static bool make_listed(ig_session *s, const char *list, int64_t most) {
     return count > 0;
 }
 
-/* Sizes as they were asked for, or their defaults. */
+/* Bytes of keys and values of one token. */
+static uint64_t token_bytes(const ig_session *s) {
+    const ig_lm_config *c = &s->config;
+    const ig_desc k = {s->cache_type_k, IG_SHAPE(c->n_kv_heads, ig_lm_key_width(c))};
+    const ig_desc v = {s->cache_type_v, IG_SHAPE(c->n_kv_heads, ig_lm_value_width(c))};
+    uint64_t k_bytes = 0, v_bytes = 0;
+    (void)ig_desc_bytes(k, &k_bytes);
+    (void)ig_desc_bytes(v, &v_bytes);
+    return s->arch->has_cache ? (uint64_t)c->n_layers * (k_bytes + v_bytes) : 0;
+}
+
+/* The model's own context length, or, where its KV cache would take more than three quarters of
+ * the memory that is available, complete pages that do not.  Pages of host memory that no token
+ * has reached take none, so the length costs a short text nothing. */
+static int64_t default_ctx_len(const ig_session *s, int64_t sequences) {
+    const int64_t own = s->config.ctx_len;
+    const uint64_t available = ig_report_memory(s->ctx).available_bytes, each = token_bytes(s);
+    const uint64_t per_token = each * (uint64_t)sequences;
+    const uint64_t most = INT32_MAX / IG_PAGE_TOKENS / (uint64_t)sequences * IG_PAGE_TOKENS;
+    uint64_t fitting = (uint64_t)own < most ? (uint64_t)own : most;
+    if (available != 0 && per_token != 0 && available / 4 * 3 / per_token < fitting)
+        fitting = available / 4 * 3 / per_token;
+    if (fitting >= (uint64_t)own) return own;
+    fitting -= fitting % IG_PAGE_TOKENS;
+    if (fitting < IG_SESSION_CTX_LEAST) fitting = IG_SESSION_CTX_LEAST;
+    return (int64_t)fitting < own ? (int64_t)fitting : own;
+}
+
+/* Options, with defaults resolved. */
 static ig_status resolve(ig_session *s, const ig_session_options *o, int64_t *out_sequences) {
     enum { MOST_SEQUENCES = 4096, MOST_CHUNK = 4096 };
     ig_lm_config *c = &s->config;
-    const int64_t usual = c->ctx_len < IG_SESSION_CTX_DEFAULT ? c->ctx_len : IG_SESSION_CTX_DEFAULT;
-    const int64_t ctx_len = o->ctx_len ? o->ctx_len : usual;
     const bool gpu = ig_ctx_device_class(s->ctx) == IG_DEVICE_GPU;
-    const int64_t most = gpu ? IG_SESSION_CHUNK_GPU : IG_SESSION_CHUNK_DEFAULT;
-    const int64_t chunk = o->chunk ? o->chunk : most;
-    *out_sequences = o->sequences ? o->sequences : 1;
-    if (ctx_len < 1 || ctx_len > c->ctx_len)
-        return IG_FAIL(IG_ERR_ARGUMENT, "a context of %lld: the model was made for 1 to %lld",
-                       (long long)ctx_len, (long long)c->ctx_len);
+    const int64_t most = gpu ? IG_SESSION_UBATCH_GPU : IG_SESSION_UBATCH_DEFAULT;
+    const int64_t chunk = o->ubatch ? o->ubatch : most;
+    *out_sequences = o->n_sequences ? o->n_sequences : 1;
+    IG_TRY(cache_type(o->cache_type_k, ig_lm_key_width(c), &s->cache_type_k));
+    IG_TRY(cache_type(o->cache_type_v, ig_lm_value_width(c), &s->cache_type_v));
     if (*out_sequences < 1 || *out_sequences > MOST_SEQUENCES)
         return IG_FAIL(IG_ERR_ARGUMENT, "%lld sequences: 1 to %d", (long long)*out_sequences,
                        MOST_SEQUENCES);
+    const int64_t ctx_len = o->ctx_len ? o->ctx_len : default_ctx_len(s, *out_sequences);
+    if (ctx_len < 1 || ctx_len > c->ctx_len)
+        return IG_FAIL(IG_ERR_ARGUMENT, "a context of %lld: the model was made for 1 to %lld",
+                       (long long)ctx_len, (long long)c->ctx_len);
     if (chunk < 1 || chunk > MOST_CHUNK)
         return IG_FAIL(IG_ERR_ARGUMENT, "chunks of %lld rows: 1 to %d", (long long)chunk,
                        MOST_CHUNK);
     c->ctx_len = ctx_len;
     const bool listed = ig_ctx_device_class(s->ctx) == IG_DEVICE_NPU;
     if (!listed ||
-        !make_listed(s, ig_ctx_batch_sizes(s->ctx), o->chunk ? o->chunk : (int64_t)MOST_CHUNK))
+        !make_listed(s, ig_ctx_batch_sizes(s->ctx), o->ubatch ? o->ubatch : (int64_t)MOST_CHUNK))
         make_sizes(s, chunk, gpu);
-    IG_TRY(cache_type(o->cache_k, ig_lm_key_width(c), &s->cache_k));
-    return cache_type(o->cache_v, ig_lm_value_width(c), &s->cache_v);
+    return IG_OK;
 }
 
 static ig_status make_layers(ig_session *s) {
     const ig_lm_config *c = &s->config;
-    const int64_t rows = (int64_t)s->pages.n_pages * IG_PAGE_ROWS;
+    const int64_t rows = (int64_t)s->pages.n_pages * IG_PAGE_TOKENS;
     if (!s->arch->has_cache) return IG_OK;
     s->layers = ig_alloc(ig_ctx_allocator(s->ctx), (size_t)c->n_layers, sizeof *s->layers);
     if (!s->layers) return IG_FAIL(IG_ERR_MEMORY, "session: %lld layers", (long long)c->n_layers);
     const ig_shape k = IG_SHAPE(rows, c->n_kv_heads, ig_lm_key_width(c));
     const ig_shape v = IG_SHAPE(rows, c->n_kv_heads, ig_lm_value_width(c));
     for (int64_t i = 0; i < c->n_layers; i++) {
-        IG_TRY(make(s->ctx, s->cache_k, k, &s->layers[i].k));
-        IG_TRY(make(s->ctx, s->cache_v, v, &s->layers[i].v));
+        IG_TRY(make(s->ctx, s->cache_type_k, k, &s->layers[i].k));
+        IG_TRY(make(s->ctx, s->cache_type_v, v, &s->layers[i].v));
     }
     return IG_OK;
 }
 
 static ig_status make_cache(ig_session *s, int64_t sequences) {
     const ig_allocator *memory = ig_ctx_allocator(s->ctx);
-    const int64_t each = (s->config.ctx_len + IG_PAGE_ROWS - 1) / IG_PAGE_ROWS;
-    if (sequences * each > INT32_MAX / IG_PAGE_ROWS)
+    const int64_t each = (s->config.ctx_len + IG_PAGE_TOKENS - 1) / IG_PAGE_TOKENS;
+    if (sequences * each > INT32_MAX / IG_PAGE_TOKENS)
         return IG_FAIL(IG_ERR_MEMORY, "session: %lld sequences of %lld tokens",
                        (long long)sequences, (long long)s->config.ctx_len);
     IG_TRY(make(s->ctx, IG_I32, IG_SHAPE(sequences, each), &s->page_table));
@@ -154,20 +183,20 @@ static ig_status make_cache(ig_session *s, int64_t sequences) {
     return make_layers(s);
 }
 
-static ig_status make_tensors(ig_row_class *c) {
+static ig_status make_tensors(ig_bucket *c) {
     ig_ctx *ctx = c->session->ctx;
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(1, c->rows), &c->ids));
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->positions));
-    IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->row_seq));
+    IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->token_seq));
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->store_at));
-    IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->picks), &c->pick));
-    IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->picks), &c->pick_seq));
-    return make(ctx, IG_I32, IG_SHAPE(c->picks), &c->pick_pos);
+    IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->n_outputs), &c->outputs));
+    IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->n_outputs), &c->output_seq));
+    return make(ctx, IG_I32, IG_SHAPE(c->n_outputs), &c->output_pos);
 }
 
-static void drop_class(ig_row_class *c) {
-    ig_tensor **all[] = {&c->ids,      &c->positions, &c->row_seq, &c->store_at, &c->pick,
-                         &c->pick_seq, &c->pick_pos,  &c->out,     &c->hidden};
+static void drop_class(ig_bucket *c) {
+    ig_tensor **all[] = {&c->ids,        &c->positions,  &c->token_seq, &c->store_at, &c->outputs,
+                         &c->output_seq, &c->output_pos, &c->out,       &c->hidden};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         ig_tensor_release(*all[i]);
         *all[i] = NULL;
@@ -176,7 +205,7 @@ static void drop_class(ig_row_class *c) {
     c->work = NULL;
 }
 
-static ig_status make_class(ig_row_class *c) {
+static ig_status make_class(ig_bucket *c) {
     if (c->ids) return IG_OK;
     const ig_status status = make_tensors(c);
     if (status != IG_OK) drop_class(c);
@@ -188,7 +217,10 @@ ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig
     int64_t sequences = 1;
     if (!a || !out) return IG_FAIL(IG_ERR_ARGUMENT, "session_create: NULL");
     if (!options) options = &defaults;
-    if (!a->arch->head && !options->hidden)
+    if (options->hidden && !a->arch->hidden)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: is defined by dispatches: it has no hidden states",
+                       a->arch->name);
+    if (!ig_adapter_can_generate(a) && !options->hidden)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s makes no text: 'ingot embed' is what it is for",
                        a->arch->name);
     ig_session *s = ig_alloc(ig_ctx_allocator(a->ctx), 1, sizeof *s);
@@ -202,6 +234,7 @@ ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig
     s->width = s->hidden ? a->config.d_model : a->config.vocabulary;
     ig_status status = resolve(s, options, &sequences);
     if (status == IG_OK) status = make_cache(s, sequences);
+    if (status == IG_OK && !s->arch->hidden) status = ig_session_recompute_init(s);
     if (status == IG_OK)
         *out = s;
     else
@@ -212,7 +245,8 @@ ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig
 void ig_session_destroy(ig_session *s) {
     if (!s) return;
     const ig_allocator *memory = ig_ctx_allocator(s->ctx);
-    for (int i = 0; i < s->n_classes; i++) drop_class(&s->classes[i]);
+    for (int i = 0; i < s->n_buckets; i++) drop_class(&s->buckets[i]);
+    ig_production_run_destroy(s->recompute);
     for (int64_t i = 0; s->layers && i < s->config.n_layers; i++) {
         ig_tensor_release(s->layers[i].k);
         ig_tensor_release(s->layers[i].v);
@@ -228,7 +262,7 @@ void ig_session_destroy(ig_session *s) {
 /* ---- sequences ---- */
 
 int64_t ig_session_ctx_len(const ig_session *s) { return s->config.ctx_len; }
-int64_t ig_session_chunk(const ig_session *s) { return s->classes[s->n_classes - 1].rows; }
+int64_t ig_session_ubatch(const ig_session *s) { return s->buckets[s->n_buckets - 1].rows; }
 int64_t ig_session_sequences(const ig_session *s) { return s->pages.n_sequences; }
 
 uint64_t ig_session_cache_bytes(const ig_session *s) {
@@ -292,16 +326,16 @@ ig_status ig_session_append(ig_session *s, int32_t sequence, int32_t token, int3
     s->tokens[sequence * s->config.ctx_len + s->pages.length[sequence]] = token;
     IG_TRY(ig_pages_append(&s->pages, sequence, out_row, &from));
     for (int64_t i = 0; from >= 0 && s->layers && i < s->config.n_layers; i++) {
-        copy_page(s, s->layers[i].k, from, *out_row / IG_PAGE_ROWS);
-        copy_page(s, s->layers[i].v, from, *out_row / IG_PAGE_ROWS);
+        copy_page(s, s->layers[i].k, from, *out_row / IG_PAGE_TOKENS);
+        copy_page(s, s->layers[i].v, from, *out_row / IG_PAGE_TOKENS);
     }
     return IG_OK;
 }
 
-ig_status ig_session_stretch(ig_session *s, int32_t sequence, int64_t length) {
+ig_status ig_session_fake_length(ig_session *s, int32_t sequence, int64_t length) {
     IG_TRY(ig_session_check(s, sequence));
     const int64_t full = s->pages.length[sequence];
-    if (full < IG_PAGE_ROWS || full % IG_PAGE_ROWS != 0 || length > s->config.ctx_len)
+    if (full < IG_PAGE_TOKENS || full % IG_PAGE_TOKENS != 0 || length > s->config.ctx_len)
         return IG_FAIL(IG_ERR_ARGUMENT,
                        "session: %lld tokens cannot become %lld; the context has %lld",
                        (long long)full, (long long)length, (long long)s->config.ctx_len);
@@ -309,11 +343,11 @@ ig_status ig_session_stretch(ig_session *s, int32_t sequence, int64_t length) {
     const int32_t *tokens = ig_session_tokens(s, sequence);
     for (int64_t at = full; at < length; at++) {
         int32_t row;
-        IG_TRY(ig_session_append(s, sequence, tokens[at % IG_PAGE_ROWS], &row));
-        if (at % IG_PAGE_ROWS != 0) continue;
+        IG_TRY(ig_session_append(s, sequence, tokens[at % IG_PAGE_TOKENS], &row));
+        if (at % IG_PAGE_TOKENS != 0) continue;
         for (int64_t i = 0; s->layers && i < s->config.n_layers; i++) {
-            copy_page(s, s->layers[i].k, pages[0], row / IG_PAGE_ROWS);
-            copy_page(s, s->layers[i].v, pages[0], row / IG_PAGE_ROWS);
+            copy_page(s, s->layers[i].k, pages[0], row / IG_PAGE_TOKENS);
+            copy_page(s, s->layers[i].v, pages[0], row / IG_PAGE_TOKENS);
         }
     }
     return IG_OK;
@@ -321,37 +355,34 @@ ig_status ig_session_stretch(ig_session *s, int32_t sequence, int64_t length) {
 
 /* ---- running ---- */
 
-/* Whether the last layer is for some rows only.  Where all may be asked for, taking them out would
- * be a step more for each token. */
-static bool leaves_out(const ig_row_class *c) { return c->picks > 0 && c->picks < c->rows; }
+/* Whether the last layer drops rows without outputs. If all rows may have outputs, the gather
+ * would be an extra step per token. */
+static bool leaves_out(const ig_bucket *c) { return c->n_outputs > 0 && c->n_outputs < c->rows; }
 
-/* What is captured: rows in, the logits or hidden states of some of them out. */
+/* The captured graph: token ids in, logits or hidden states of the output rows out. */
 static ig_status forward(void *arg) {
-    ig_row_class *c = arg;
+    ig_bucket *c = arg;
     ig_session *s = c->session;
-    ig_status stored = IG_OK;
-    const ig_rows rows = {.ids = c->ids,
-                          .positions = c->positions,
-                          .ctx_len = s->config.ctx_len,
-                          .layers = s->layers,
-                          .page_table = s->page_table,
-                          .row_seq = c->row_seq,
-                          .row_pos = c->positions,
-                          .store_at = c->store_at,
-                          .status = &stored,
-                          .asked = leaves_out(c) ? c->pick : NULL,
-                          .asked_seq = c->pick_seq,
-                          .asked_pos = c->pick_pos,
-                          .last_layer = s->config.n_layers - 1};
+    const ig_ubatch rows = {.ids = c->ids,
+                            .positions = c->positions,
+                            .ctx_len = s->config.ctx_len,
+                            .layers = s->layers,
+                            .page_table = s->page_table,
+                            .token_seq = c->token_seq,
+                            .token_pos = c->positions,
+                            .store_at = c->store_at,
+                            .outputs = leaves_out(c) ? c->outputs : NULL,
+                            .output_seq = c->output_seq,
+                            .output_pos = c->output_pos,
+                            .last_layer = s->config.n_layers - 1};
     ig_no_grad_begin(s->ctx);
     ig_tensor *hidden = ig_reshape(s->arch->hidden(s->model, &rows),
-                                   IG_SHAPE(leaves_out(c) ? c->picks : c->rows, -1));
-    if (c->picks == c->rows) hidden = ig_embedding(hidden, c->pick); /* those rows come first */
-    ig_tensor *out = c->picks > 0 && !s->hidden ? s->arch->head(s->model, hidden) : hidden;
+                                   IG_SHAPE(leaves_out(c) ? c->n_outputs : c->rows, -1));
+    if (c->n_outputs == c->rows) hidden = ig_embedding(hidden, c->outputs); /* output rows first */
+    ig_tensor *out = c->n_outputs > 0 && !s->hidden ? s->arch->head(s->model, hidden) : hidden;
     ig_no_grad_end(s->ctx);
-    IG_TRY(ig_eval(&out, 1)); /* the first failure, in its own words */
-    IG_TRY(stored);
-    if (c->picks == 0) return IG_OK; /* keys and values are all that stays */
+    IG_TRY(ig_eval(&out, 1));            /* reports the first failure with its message */
+    if (c->n_outputs == 0) return IG_OK; /* only the KV cache is updated */
     ig_tensor_release(c->hidden);
     ig_tensor_release(c->out);
     c->hidden = ig_tensor_retain(hidden);
@@ -359,38 +390,37 @@ static ig_status forward(void *arg) {
     return IG_OK;
 }
 
-/* Where its results go, by either name. */
-static float *room_of(const ig_session_row *row) { return row->logits; }
+/* The destination of a token's result: logits or hidden state. */
+static float *room_of(const ig_session_token *row) { return row->logits; }
 
-/* Fills in the first n rows; those behind belong to nobody. */
-static ig_status fill(ig_session *s, const ig_row_class *c, const ig_session_row *rows, int64_t n) {
+/* Fills in n tokens; the rest is padding and belongs to no sequence. */
+static ig_status fill(ig_session *s, const ig_bucket *c, const ig_session_token *rows, int64_t n) {
     int32_t *ids = ig_tensor_map(c->ids), *positions = ig_tensor_map(c->positions);
-    int32_t *row_seq = ig_tensor_map(c->row_seq), *store_at = ig_tensor_map(c->store_at);
-    int32_t *pick = ig_tensor_map(c->pick), *pick_seq = ig_tensor_map(c->pick_seq);
-    int32_t *pick_pos = ig_tensor_map(c->pick_pos);
+    int32_t *token_seq = ig_tensor_map(c->token_seq), *store_at = ig_tensor_map(c->store_at);
+    int32_t *pick = ig_tensor_map(c->outputs), *pick_seq = ig_tensor_map(c->output_seq);
+    int32_t *pick_pos = ig_tensor_map(c->output_pos);
     int64_t picked = 0;
-    for (int64_t i = 0; i < c->picks; i++) {
+    for (int64_t i = 0; i < c->n_outputs; i++) {
         pick[i] = pick_pos[i] = 0;
         pick_seq[i] = -1;
     }
     for (int64_t i = 0; i < c->rows; i++) {
         ids[i] = positions[i] = 0;
-        row_seq[i] = store_at[i] = -1;
+        token_seq[i] = store_at[i] = -1;
         if (i >= n) continue;
-        ids[i] = rows[i].token;
-        row_seq[i] = rows[i].sequence;
+        ids[i] = rows[i].id;
+        token_seq[i] = rows[i].sequence;
         positions[i] = (int32_t)s->pages.length[rows[i].sequence];
-        IG_TRY(ig_session_append(s, rows[i].sequence, rows[i].token, &store_at[i]));
+        IG_TRY(ig_session_append(s, rows[i].sequence, rows[i].id, &store_at[i]));
         if (!room_of(&rows[i])) continue;
         pick[picked] = (int32_t)i;
-        pick_seq[picked] = row_seq[i];
+        pick_seq[picked] = token_seq[i];
         pick_pos[picked++] = positions[i];
     }
     return IG_OK;
 }
 
-/* Copies them; false: not all are finite. */
-static bool copy_finite(float *to, const float *from, size_t count) {
+bool ig_session_copy_finite(float *to, const float *from, size_t count) {
     int32_t largest = 0;
     for (size_t i = 0; i < count; i++) {
         const int32_t bits = (int32_t)(ig_bits_of_float(from[i]) & 0x7fffffff);
@@ -400,15 +430,15 @@ static bool copy_finite(float *to, const float *from, size_t count) {
     return largest < 0x7f800000;
 }
 
-/* Hands out the results, those of one row after the other. */
-static ig_status hand_out(const ig_row_class *c, const ig_session_row *rows, int64_t n) {
+/* Returns the results of each output row. */
+static ig_status hand_out(const ig_bucket *c, const ig_session_token *rows, int64_t n) {
     const ig_session *s = c->session;
-    const float *from = c->picks > 0 ? ig_tensor_map(c->out) : NULL;
-    if (!from && c->picks > 0)
+    const float *from = c->n_outputs > 0 ? ig_tensor_map(c->out) : NULL;
+    if (!from && c->n_outputs > 0)
         return IG_FAIL(IG_ERR_UNSUPPORTED, "session: the device's memory is not the host's");
     for (int64_t i = 0; i < n; i++) {
         if (!room_of(&rows[i])) continue;
-        if (!copy_finite(room_of(&rows[i]), from, (size_t)s->width))
+        if (!ig_session_copy_finite(room_of(&rows[i]), from, (size_t)s->width))
             return ig_adapter_explain_rows(s->adapter,
                                            s->hidden ? "the hidden states" : "the logits");
         from += s->width;
@@ -417,31 +447,31 @@ static ig_status hand_out(const ig_row_class *c, const ig_session_row *rows, int
 }
 
 /* Remembers where the hidden states of these rows are. */
-static void note_handed(ig_session *s, const ig_row_class *c, const ig_session_row *rows,
+static void note_handed(ig_session *s, const ig_bucket *c, const ig_session_token *rows,
                         int64_t n) {
     int64_t wanted = 0;
     for (int64_t i = 0; i < n; i++) wanted += room_of(&rows[i]) != NULL;
-    if (wanted == 0 && c != s->handed) return;
-    s->handed = wanted > 0 ? c : NULL; /* those that were there have been overwritten */
-    s->n_handed = wanted;
+    if (wanted == 0 && c != s->last_outputs) return;
+    s->last_outputs = wanted > 0 ? c : NULL; /* the previous ones have been overwritten */
+    s->n_returned = wanted;
 }
 
 const float *ig_session_hidden(const ig_session *s) {
-    const float *rows = s && s->handed ? ig_tensor_map(s->handed->hidden) : NULL;
-    return rows ? rows + (s->n_handed - 1) * s->config.d_model : NULL;
+    const float *rows = s && s->last_outputs ? ig_tensor_map(s->last_outputs->hidden) : NULL;
+    return rows ? rows + (s->n_returned - 1) * s->config.d_model : NULL;
 }
 
-/* The smallest class that takes the next rows with their results.  Where it would compute many rows
- * for nobody, or there is none, the next smaller one takes the first of them. */
-static ig_row_class *class_for(ig_session *s, const ig_session_row *rows, int64_t count) {
-    enum { FEW = 32 }; /* rows that cost little more than one: weights are read in any case */
-    enum { MANY = 8 }; /* runs of the smaller one cost more than rows for nobody */
-    ig_row_class *below = NULL;
-    for (int i = 0; i < s->n_classes; i++) {
-        ig_row_class *c = &s->classes[i];
+/* The smallest bucket for the next tokens and their outputs. If padding would cost too much, or
+ * none is large enough, the next smaller bucket takes the first of them. */
+static ig_bucket *bucket_for(ig_session *s, const ig_session_token *rows, int64_t count) {
+    enum { FEW = 32 }; /* tokens that cost little more than one: reading the weights dominates */
+    enum { MANY = 8 }; /* N runs of the smaller bucket cost more than padding */
+    ig_bucket *below = NULL;
+    for (int i = 0; i < s->n_buckets; i++) {
+        ig_bucket *c = &s->buckets[i];
         int64_t wanted = 0;
         for (int64_t k = 0; k < count && k < c->rows; k++) wanted += room_of(&rows[k]) != NULL;
-        if (wanted > c->picks) continue;
+        if (wanted > c->n_outputs) continue;
         const int64_t idle = c->rows - count;
         if (idle >= 0 && (c->rows <= FEW || 4 * idle <= c->rows || !below)) return c;
         if (idle >= 0) return MANY * below->rows < count ? c : below;
@@ -450,9 +480,9 @@ static ig_row_class *class_for(ig_session *s, const ig_session_row *rows, int64_
     return below;
 }
 
-static ig_status run_rows(ig_session *s, const ig_session_row *rows, int64_t count) {
+static ig_status run_rows(ig_session *s, const ig_session_token *rows, int64_t count) {
     while (count > 0) {
-        ig_row_class *c = class_for(s, rows, count);
+        ig_bucket *c = bucket_for(s, rows, count);
         const int64_t n = count < c->rows ? count : c->rows;
         IG_TRY(make_class(c));
         IG_TRY(fill(s, c, rows, n));
@@ -465,14 +495,14 @@ static ig_status run_rows(ig_session *s, const ig_session_row *rows, int64_t cou
     return IG_OK;
 }
 
-/* Counts the rows of each sequence in s->before, then leaves the lengths of now there. */
-static ig_status check_rows(const ig_session *s, const ig_session_row *rows, int64_t count) {
+/* Counts the tokens of each sequence in s->before, then stores the current lengths there. */
+static ig_status check_rows(const ig_session *s, const ig_session_token *rows, int64_t count) {
     memset(s->before, 0, (size_t)s->pages.n_sequences * sizeof *s->before);
     if (count < 1 || !rows) return IG_FAIL(IG_ERR_ARGUMENT, "session: no tokens");
     for (int64_t i = 0; i < count; i++) {
         IG_TRY(ig_session_check(s, rows[i].sequence));
-        if (rows[i].token < 0 || rows[i].token >= s->config.vocabulary)
-            return IG_FAIL(IG_ERR_ARGUMENT, "token %d is not below %lld", rows[i].token,
+        if (rows[i].id < 0 || rows[i].id >= s->config.vocabulary)
+            return IG_FAIL(IG_ERR_ARGUMENT, "token %d is not below %lld", rows[i].id,
                            (long long)s->config.vocabulary);
         s->before[rows[i].sequence]++;
     }
@@ -487,12 +517,13 @@ static ig_status check_rows(const ig_session *s, const ig_session_row *rows, int
     return IG_OK;
 }
 
-ig_status ig_session_run(ig_session *s, const ig_session_row *rows, int64_t count) {
+ig_status ig_session_run(ig_session *s, const ig_session_token *rows, int64_t count) {
     if (!s) return IG_FAIL(IG_ERR_ARGUMENT, "session_run: NULL");
-    if (!s->arch->head)
+    if (!s->arch->head && !s->recompute)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s sees a text whole, not row by row", s->arch->name);
     IG_TRY(check_rows(s, rows, count));
-    const ig_status status = run_rows(s, rows, count);
+    const ig_status status =
+        s->recompute ? ig_session_recompute(s, rows, count) : run_rows(s, rows, count);
     for (int32_t i = 0; status != IG_OK && i < s->pages.n_sequences; i++)
         ig_pages_truncate(&s->pages, i, s->before[i]);
     return status;
@@ -502,11 +533,11 @@ ig_status ig_session_feed(ig_session *s, int32_t sequence, const int32_t *tokens
                           float *out) {
     if (!s || count < 1 || !tokens) return IG_FAIL(IG_ERR_ARGUMENT, "session: no tokens");
     const ig_allocator *memory = ig_ctx_allocator(s->ctx);
-    ig_session_row one = {.sequence = sequence};
-    ig_session_row *rows = count == 1 ? &one : ig_alloc(memory, (size_t)count, sizeof *rows);
+    ig_session_token one = {.sequence = sequence};
+    ig_session_token *rows = count == 1 ? &one : ig_alloc(memory, (size_t)count, sizeof *rows);
     if (!rows) return IG_FAIL(IG_ERR_MEMORY, "session: %lld tokens", (long long)count);
     for (int64_t i = 0; i < count; i++)
-        rows[i] = (ig_session_row){.sequence = sequence, .token = tokens[i]};
+        rows[i] = (ig_session_token){.sequence = sequence, .id = tokens[i]};
     rows[count - 1].logits = out;
     const ig_status status = ig_session_run(s, rows, count);
     if (rows != &one) ig_free(memory, rows);

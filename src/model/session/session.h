@@ -1,12 +1,11 @@
 /*
- * session.h - the insides of a session: pages of keys and values, and the work on
- * rows, captured once for each number of rows.
+ * session.h - the internals of a session: KV cache pages, and one captured graph per bucket.
  *
- * Rows that a class has but nobody needs belong to no sequence: their keys are
- * not stored and their results not looked at.
+ * Padding tokens of a bucket belong to no sequence: their keys are not stored and their outputs are
+ * ignored.
  */
-#ifndef IG_MODEL_SESSION_H
-#define IG_MODEL_SESSION_H
+#ifndef IG_MODEL_SESSION_SESSION_H
+#define IG_MODEL_SESSION_SESSION_H
 
 #include "ingot/batch.h"
 #include "ingot/graph.h"
@@ -14,48 +13,52 @@
 #include "model/arch/arch.h"
 #include "model/session/kv_pages.h"
 
-enum { IG_SESSION_CLASSES = 24, IG_SESSION_CTX_DEFAULT = 4096, IG_SESSION_CHUNK_DEFAULT = 128 };
-enum { IG_SESSION_CHUNK_GPU = 512 }; /* fewer rows leave most of a large one idle */
+enum { IG_SESSION_BUCKETS = 24, IG_SESSION_CTX_LEAST = 512 };
+enum { IG_SESSION_UBATCH_GPU = 512 }; /* fewer tokens underuse a large GPU */
 
-/* The inputs of one number of rows, and the work on them; made when it is first needed. */
-typedef struct ig_row_class {
+/* The inputs and the captured graph of one ubatch size; created on first use. */
+typedef struct ig_bucket {
     ig_session *session;
-    int64_t rows, picks;
-    ig_tensor *ids, *positions, *row_seq, *store_at; /* [1, rows], then [rows] */
-    ig_tensor *pick, *pick_seq, *pick_pos;           /* [picks]: rows whose results are wanted */
-    ig_tensor *out;                                  /* [picks, width], of the newest replay */
-    ig_tensor *hidden;                               /* [picks, d_model]: what they are made of */
+    int64_t rows, n_outputs;
+    ig_tensor *ids, *positions, *token_seq, *store_at; /* [1, rows], then [rows] */
+    ig_tensor *outputs, *output_seq, *output_pos;      /* [n_outputs]: rows with results */
+    ig_tensor *out;    /* [n_outputs, width], of the latest replay */
+    ig_tensor *hidden; /* [n_outputs, d_model]: the hidden states they are computed from */
     ig_captured *work;
-} ig_row_class;
+} ig_bucket;
 
 struct ig_session {
     const ig_adapter *adapter; /* lent */
     ig_ctx *ctx;
     const ig_arch *arch;
-    ig_lm_config config; /* its context is the session's */
+    ig_lm_config config; /* its context length is the session's */
     void *model;
-    ig_dtype cache_k, cache_v;
-    bool hidden;           /* rows are handed hidden states; else logits */
-    int64_t width;         /* of either */
-    ig_kv_layer *layers;   /* n_layers, or none */
+    ig_dtype cache_type_k, cache_type_v;
+    bool hidden;           /* returns hidden states instead of logits */
+    int64_t width;         /* width of either */
+    ig_kv_layer *layers;   /* n_layers; none for encoders */
     ig_tensor *page_table; /* [sequences, pages of each] */
     ig_pages pages;
-    int32_t *tokens; /* [sequences, ctx_len] */
-    int64_t *before; /* [sequences]: lengths to go back to when a run fails */
-    ig_row_class classes[IG_SESSION_CLASSES]; /* with more and more rows */
-    int n_classes;
-    const ig_row_class *handed; /* that results were last handed out from, NULL: none, */
-    int64_t n_handed;           /* and of how many rows */
+    int32_t *tokens;                       /* [sequences, ctx_len] */
+    int64_t *before;                       /* [n_sequences]: lengths to restore when a run fails */
+    ig_bucket buckets[IG_SESSION_BUCKETS]; /* ascending sizes */
+    int n_buckets;
+    struct ig_production_run *recompute; /* of a model without modules: recompute.c */
+    const ig_bucket *last_outputs;       /* the bucket of the latest results; NULL: none */
+    int64_t n_returned;                  /* and their number of rows */
 };
 
 /* Makes room for one more position of a sequence; `out_row` is its row of [pages 64]. */
 IG_MUST_CHECK ig_status ig_session_append(ig_session *session, int32_t sequence, int32_t token,
                                           int32_t *out_row);
-/* Makes a sequence `length` tokens long without computing: keys and values of its first page are
- * those of all that follow; the pages it has must be full.  For measuring what long texts cost. */
-IG_MUST_CHECK ig_status ig_session_stretch(ig_session *session, int32_t sequence, int64_t length);
-int64_t ig_session_chunk(const ig_session *session); /* most rows that go through at once */
-/* Whether there is such a sequence; the error says how many there are. */
+/* ---- recompute.c: sessions of models that are dispatches alone ---- */
+IG_MUST_CHECK ig_status ig_session_recompute_init(ig_session *session);
+IG_MUST_CHECK ig_status ig_session_recompute(ig_session *session, const ig_session_token *rows,
+                                             int64_t count);
+/* Copies the logits of a row; false: not all are finite. */
+bool ig_session_copy_finite(float *to, const float *from, size_t count);
+
+/* Checks that the sequence exists; the error names the number of sequences. */
 IG_MUST_CHECK ig_status ig_session_check(const ig_session *session, int32_t sequence);
 
 #endif

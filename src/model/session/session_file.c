@@ -1,16 +1,16 @@
 /*
- * A sequence as a file: what a prompt has left in the cache, to go on from later.
+ * A sequence as a file: the KV cache of a prompt, to continue from later.
  *
- *     head      magic, what model and caches it belongs to, how many tokens; sums
+ *     header    magic, identity of model and caches, number of tokens; checksums
  *     tokens    [n] i32
- *     layers    keys of all tokens, then values, layer by layer, as the cache has them
+ *     layers    keys of all tokens, then values, layer by layer, in the KV cache's dtypes
  *
- * All numbers are little-endian, as the machine's.  The head's sum covers the head,
- * the body's all that follows it, so a file is taken whole or not at all.
+ * All integers are little-endian. One checksum covers the header, one everything after it, so a
+ * file is loaded completely or not at all.
  */
 #include <string.h>
 
-#define XXH_STATIC_LINKING_ONLY /* for the size of XXH3_state_t */
+#define XXH_STATIC_LINKING_ONLY /* defines XXH3_state_t */
 #include <xxhash.h>
 
 #include "base/file.h"
@@ -30,13 +30,14 @@ static const char magic[8] = "IGSTATE2";
 
 /* ---- whose state it is ---- */
 
-/* The first bytes of every weight: files are told apart without reading all of them. */
+/* The first bytes of every weight identify a model without reading all of it. */
 static void add_sample(XXH3_state_t *sum, const void *bytes, uint64_t n_bytes) {
     enum { SAMPLE = 4096 };
     XXH3_64bits_update(sum, bytes, (size_t)(n_bytes < SAMPLE ? n_bytes : SAMPLE));
 }
 
-/* All keys of the architecture: with another base of rope the same weights make other keys. */
+/* All keys of the architecture: with another RoPE base the same weights give other keys and
+ * values. */
 static void add_keys(XXH3_state_t *sum, const ig_gguf *file, const char *arch) {
     for (size_t i = 0; i < ig_gguf_n_values(file); i++) {
         const ig_gguf_value *v = ig_gguf_value_at(file, i);
@@ -79,14 +80,14 @@ static uint64_t model_digest(const ig_session *s) {
 static uint64_t row_bytes(const ig_session *s, const ig_tensor *cache) {
     uint64_t bytes = 0;
     (void)ig_desc_bytes(ig_tensor_desc(cache), &bytes);
-    return bytes / ((uint64_t)s->pages.n_pages * IG_PAGE_ROWS);
+    return bytes / ((uint64_t)s->pages.n_pages * IG_PAGE_TOKENS);
 }
 
-/* What a state of so many tokens of this session says of itself, but for the sums. */
+/* The header of a state with `n_tokens` tokens of this session, without its checksums. */
 static head head_of(const ig_session *s, int64_t n_tokens) {
     head h = {.model = model_digest(s),
-              .cache_k = s->cache_k,
-              .cache_v = s->cache_v,
+              .cache_k = s->cache_type_k,
+              .cache_v = s->cache_type_v,
               .n_tokens = (uint64_t)n_tokens,
               .n_layers = s->layers ? (uint64_t)s->config.n_layers : 0};
     memcpy(h.magic, magic, sizeof magic);
@@ -105,7 +106,7 @@ static uint64_t head_sum(const head *h) { return XXH3_64bits(h, offsetof(head, h
 
 /* ---- rows of the cache, in order ---- */
 
-/* Visits the stretches of a cache that hold a sequence: page by page. */
+/* Visits the byte ranges of a KV cache that hold a sequence, page by page. */
 typedef ig_status visit_fn(void *user, char *bytes, uint64_t n_bytes);
 
 static ig_status each_page(const ig_session *s, int32_t sequence, ig_tensor *cache, visit_fn *visit,
@@ -113,10 +114,10 @@ static ig_status each_page(const ig_session *s, int32_t sequence, ig_tensor *cac
     const uint64_t each = row_bytes(s, cache);
     const int32_t *pages = s->pages.table + (int64_t)sequence * s->pages.per_sequence;
     char *all = ig_tensor_map(cache);
-    for (int64_t at = 0; at < s->pages.length[sequence]; at += IG_PAGE_ROWS) {
+    for (int64_t at = 0; at < s->pages.length[sequence]; at += IG_PAGE_TOKENS) {
         const int64_t left = s->pages.length[sequence] - at;
-        const int64_t rows = left < IG_PAGE_ROWS ? left : IG_PAGE_ROWS;
-        const uint64_t first = (uint64_t)pages[at / IG_PAGE_ROWS] * IG_PAGE_ROWS;
+        const int64_t rows = left < IG_PAGE_TOKENS ? left : IG_PAGE_TOKENS;
+        const uint64_t first = (uint64_t)pages[at / IG_PAGE_TOKENS] * IG_PAGE_TOKENS;
         IG_TRY(visit(user, all + first * each, (uint64_t)rows * each));
     }
     return IG_OK;
@@ -178,18 +179,18 @@ static ig_status check_head(const ig_session *s, const char *path, const head *h
     if (memcmp(h->magic, magic, sizeof magic) != 0)
         return IG_FAIL(IG_ERR_FORMAT, "%s: is no saved state of a session", path);
     if (h->head_sum != head_sum(h))
-        return IG_FAIL(IG_ERR_FORMAT, "%s: its head is damaged: the sum is another", path);
+        return IG_FAIL(IG_ERR_FORMAT, "%s: corrupt header: checksum mismatch", path);
     if (h->model != want.model)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: is the state of another model", path);
     if (h->cache_k != want.cache_k || h->cache_v != want.cache_v)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s: has a cache of %s and %s, the session of %s and %s",
                        path, ig_dtype_name((ig_dtype)h->cache_k),
-                       ig_dtype_name((ig_dtype)h->cache_v), ig_dtype_name(s->cache_k),
-                       ig_dtype_name(s->cache_v));
+                       ig_dtype_name((ig_dtype)h->cache_v), ig_dtype_name(s->cache_type_k),
+                       ig_dtype_name(s->cache_type_v));
     if (h->n_layers != want.n_layers || h->k_bytes != want.k_bytes || h->v_bytes != want.v_bytes)
         return IG_FAIL(IG_ERR_FORMAT, "%s: its head does not fit the model", path);
     if (h->n_tokens > (uint64_t)s->config.ctx_len)
-        return IG_FAIL(IG_ERR_ARGUMENT, "%s: has %llu tokens, the context %lld", path,
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: has %llu tokens, but the context is %lld", path,
                        (unsigned long long)h->n_tokens, (long long)s->config.ctx_len);
     if (bytes - sizeof *h != body_bytes(h))
         return IG_FAIL(IG_ERR_FORMAT, "%s: has %llu bytes, not %llu", path,
@@ -204,7 +205,7 @@ static ig_status load_part(void *user, char *bytes, uint64_t n_bytes) {
     return IG_OK;
 }
 
-/* Takes the pages, then fills them. */
+/* Allocates the pages, then fills them. */
 static ig_status take_in(ig_session *s, int32_t sequence, const head *h, const char *body) {
     ig_pages_truncate(&s->pages, sequence, 0);
     for (uint64_t i = 0; i < h->n_tokens; i++) {

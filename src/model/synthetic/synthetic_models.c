@@ -1,6 +1,6 @@
 /*
- * A model is a row of sizes and a set of features; its tensors are the rows of one
- * table that its architecture or its features ask for.
+ * A model is a row of sizes and a set of features; its tensors are the rows of one table that match
+ * its architecture and features.
  */
 #include "model/synthetic/synthetic_models.h"
 
@@ -26,7 +26,7 @@ enum {
     EXPERT_FEED_FORWARD = 256,
     TOKEN_TYPES = 2,
     WINDOW = 16,
-    QUERY_RANK = 256, /* of latent attention */
+    QUERY_RANK = 256, /* MLA ranks */
     LATENT_RANK = 256,
     UNTURNED = 64,
     MAX_TENSORS = 128,
@@ -38,26 +38,26 @@ enum {
 
 typedef enum size_name {
     NONE,
-    EMBD,  /* the embedding */
-    VOCAB, /* tokens */
-    FF,    /* feed-forward */
-    FF2,   /* gate and up in one */
+    EMBD,  /* d_model */
+    VOCAB, /* vocabulary size */
+    FF,    /* feed-forward hidden size */
+    FF2,   /* fused gate and up */
     Q,
     KV,
-    QKV,       /* heads times their size */
-    HEAD,      /* the size of a head */
-    ROTATIONS, /* half of it */
-    POSITIONS, /* the context */
-    TYPES,     /* of tokens */
+    QKV,       /* n_heads times head_dim */
+    HEAD,      /* head_dim */
+    ROTATIONS, /* half of head_dim */
+    POSITIONS, /* context length */
+    TYPES,     /* token types */
     N_EXPERTS,
     EXPERT_FF,
     N_HEADS,
-    LOW_Q,   /* what queries are made of, */
-    LOW_KV,  /* and keys and values */
-    LOW_ROW, /* the same, and what turns of a key */
+    LOW_Q,   /* q_lora_rank */
+    LOW_KV,  /* kv_lora_rank */
+    LOW_ROW, /* kv_lora_rank + rotary dimensions */
     LATENT_Q,
     LATENT_KV,
-    STILL, /* of a head: what does not turn */
+    STILL, /* head dimensions without RoPE */
     N_SIZES,
 } size_name;
 
@@ -65,43 +65,43 @@ typedef struct model {
     const char *name, *arch, *pre; /* `pre`: of a BPE vocabulary; "": SPM; NULL: WordPiece */
     int layers, head_size, kv_heads;
     double rope_base;
-    bool rms; /* root-mean-square norms, rotated positions */
+    bool rms; /* RMSNorm and RoPE */
     unsigned features;
 } model;
 
-/* What tensors a model has, beyond its architecture's. */
+/* Features that select tensors and keys. */
 enum {
     OUTPUT = 1 << 0, /* not tied to the embedding */
     ROPE_FREQS = 1 << 1,
-    SEPARATE = 1 << 2, /* q, k, v */
-    TOGETHER = 1 << 3, /* in one matrix */
-    QKV_BIAS = 1 << 4, /* of the three */
+    SEPARATE = 1 << 2, /* split q, k, v */
+    TOGETHER = 1 << 3, /* fused QKV */
+    QKV_BIAS = 1 << 4, /* of q, k and v */
     QK_NORM = 1 << 5,
-    GATED = 1 << 6,       /* feed-forward with gate, up, down */
-    GATE_UP = 1 << 7,     /* gate and up in one matrix */
-    EXPERT = 1 << 8,      /* mixture of experts */
-    POST_NORM = 1 << 9,   /* gemma's */
-    PRE_NORM = 1 << 10,   /* before attention and feed-forward, and at the end */
-    BIASES = 1 << 11,     /* of everything: gpt2 and bert */
-    LEARNT = 1 << 12,     /* positions */
-    BERT = 1 << 13,       /* token types, norms after */
-    PLAIN = 1 << 14,      /* feed-forward with up, down */
-    KEY_LENGTH = 1 << 15, /* says the size of heads */
-    NORM_BIAS = 1 << 16,  /* norms are layer norms with biases */
-    ONE_NORM = 1 << 17,   /* for both parts of a layer */
-    ROW_NORM = 1 << 18,   /* of q and k, all heads together */
-    LARGE = 1 << 19,      /* experts are as wide as a feed-forward part */
-    SHARED = 1 << 20,     /* an expert for all rows */
+    GATED = 1 << 6,       /* feed-forward with gate, up and down */
+    GATE_UP = 1 << 7,     /* fused gate and up */
+    EXPERT = 1 << 8,      /* MoE */
+    POST_NORM = 1 << 9,   /* gemma's post-norms */
+    PRE_NORM = 1 << 10,   /* pre-norms and the final norm */
+    BIASES = 1 << 11,     /* everywhere: gpt2 and bert */
+    LEARNT = 1 << 12,     /* learned positions */
+    BERT = 1 << 13,       /* token types, post-norm */
+    PLAIN = 1 << 14,      /* ungated feed-forward: up, down */
+    KEY_LENGTH = 1 << 15, /* writes head_dim as a key */
+    NORM_BIAS = 1 << 16,  /* LayerNorm with biases */
+    ONE_NORM = 1 << 17,   /* parallel residual with one norm */
+    ROW_NORM = 1 << 18,   /* QK norm over all heads at once */
+    LARGE = 1 << 19,      /* experts have the feed-forward hidden size */
+    SHARED = 1 << 20,     /* shared expert */
     SHARED_GATE = 1 << 21,
     OUTPUT_BIAS = 1 << 22,
-    PARTLY = 1 << 23,        /* half of a head turns */
-    EXPERT_BIASES = 1 << 24, /* and of the router */
+    PARTLY = 1 << 23,        /* partial RoPE: half of a head */
+    EXPERT_BIASES = 1 << 24, /* of experts and router */
     SINKS = 1 << 25,
-    WINDOWED = 1 << 26,    /* some layers see a window */
-    LATE_NORM = 1 << 27,   /* the norm before the feed-forward part has another name */
-    STRETCHED = 1 << 28,   /* by YaRN */
-    DENSE_FIRST = 1 << 29, /* the first layer has no experts */
-    LATENT = 1 << 30,      /* keys and values are made of less */
+    WINDOWED = 1 << 26,    /* some layers have a sliding window */
+    LATE_NORM = 1 << 27,   /* the pre-FFN norm has another name */
+    STRETCHED = 1 << 28,   /* YaRN */
+    DENSE_FIRST = 1 << 29, /* the first layer is dense */
+    LATENT = 1 << 30,      /* MLA */
 };
 
 static const model models[] = {
@@ -237,18 +237,18 @@ static void sizes_of(const model *m, int64_t out[N_SIZES]) {
 /* ---- Tensors ---- */
 
 typedef enum tensor_kind {
-    MATRIX, /* of the type asked for, drawn around 0 with variance 1 / columns */
-    TABLE,  /* the same, but always F32 */
+    MATRIX, /* of the requested dtype, random with mean 0 and variance 1 / columns */
+    TABLE,  /* the same, always F32 */
     GAIN,   /* near 1 */
     BIAS,   /* small */
-    SINK,   /* as large as scores */
-    REACH,  /* beyond what is limited */
+    SINK,   /* of the size of attention scores */
+    REACH,  /* larger than the clamp limit */
 } tensor_kind;
 
 typedef struct tensor_row {
     unsigned features; /* the model has all of these, */
     unsigned unless;   /* and none of these */
-    const char *name;  /* "blk." stands for each layer */
+    const char *name;  /* "blk." stands for every layer */
     tensor_kind kind;
     size_name shape[3]; /* outermost first */
 } tensor_row;
@@ -351,7 +351,7 @@ static unsigned features_of(const model *m, int layer) {
                                                    : m->features;
 }
 
-/* All tensors of a model, each layer's together. */
+/* Lists all tensors of a model, layer by layer. */
 static int list_tensors(const model *m, ig_dtype type, tensor out[MAX_TENSORS]) {
     int64_t sizes[N_SIZES];
     sizes_of(m, sizes);
@@ -371,13 +371,13 @@ static int list_tensors(const model *m, ig_dtype type, tensor out[MAX_TENSORS]) 
     return count;
 }
 
-/* Number i of tensor `ordinal`, between -1 and 1. */
+/* Pseudo-random element i of tensor `ordinal`, in [-1, 1]. */
 static float draw(int ordinal, uint64_t i) {
     const uint32_t seed[2] = {20261, 115};
     return (float)(ig_random_bits(seed, 0, (uint32_t)ordinal, i) >> 8) * 0x1p-23f - 1;
 }
 
-/* The drawn numbers have variance 1/3. */
+/* Uniform in [-1, 1]: variance 1/3. */
 static void fill(const tensor *t, int ordinal, float *out) {
     const int64_t n = ig_shape_count(t->desc.shape);
     const int64_t columns = t->desc.shape.dim[t->desc.shape.rank - 1];
@@ -444,7 +444,7 @@ static void put_experts(keys *k, const model *m) {
     }
 }
 
-/* Keys that are made of less, and are kept as that, or as they are. */
+/* MLA keys: of a file with expanded keys and values (YaRN), or for absorbed MLA. */
 static void put_latent(keys *k, const model *m) {
     const bool made = m->features & STRETCHED;
     const uint32_t key_width = UNTURNED + (uint32_t)m->head_size;
@@ -465,7 +465,7 @@ static void put_latent(keys *k, const model *m) {
     ig_gguf_writer_u32(k->w, key(k, "expert_group_used_count"), 1);
 }
 
-/* Numbers that few architectures have, far from what would not show. */
+/* Scales and softcaps of single architectures, far enough from 1 to change the output. */
 static const struct {
     const char *arch, *name;
     float value;
@@ -506,7 +506,7 @@ static void put_special(keys *k, const model *m) {
 static void put_keys(ig_gguf_writer *w, const model *m) {
     keys k = {.w = w, .arch = m->arch};
     ig_gguf_writer_text(w, "general.architecture", m->arch);
-    ig_gguf_writer_text(w, "general.name", "small"); /* some names mean something to readers */
+    ig_gguf_writer_text(w, "general.name", "small"); /* loaders treat some names specially */
     put_sizes(&k, m);
     put_special(&k, m);
     if (!m->pre)
@@ -565,7 +565,7 @@ ig_status model_make(const char *name, ig_dtype type, model_bytes *out) {
     return IG_FAIL(IG_ERR_ARGUMENT, "%s: no such model", name);
 }
 
-/* A key is its length, its bytes, the type of its value and the value. */
+/* Overwrites a value. A key is encoded as length, bytes and value type, followed by the value. */
 static ig_status set_number(model_bytes *file, const char *key, uint32_t type, const void *value) {
     const uint64_t length = strlen(key);
     uint8_t head[sizeof length + KEY_BYTES + sizeof type];
@@ -587,7 +587,7 @@ ig_status model_set_f32(model_bytes *file, const char *key, float value) {
     return set_number(file, key, IG_GGUF_F32, &value);
 }
 
-/* Puts bytes at the end of what there is. */
+/* Appends bytes. */
 static void append(uint8_t *out, size_t *used, const void *bytes, size_t n) {
     memcpy(out + *used, bytes, n);
     *used += n;
@@ -599,7 +599,7 @@ static void append_text(uint8_t *out, size_t *used, const char *text, size_t len
     append(out, used, text, length);
 }
 
-/* Of whole numbers: [1,2]. */
+/* Appends an array of integers: [1,2]. */
 static void append_array(uint8_t *out, size_t *used, const char *value) {
     const uint32_t types[] = {IG_GGUF_ARRAY, IG_GGUF_U32};
     uint64_t count = 1;
@@ -607,12 +607,12 @@ static void append_array(uint8_t *out, size_t *used, const char *value) {
     append(out, used, types, sizeof types);
     append(out, used, &count, sizeof count);
     for (char *end; count-- > 0; value = end) {
-        const uint32_t number = (uint32_t)strtoul(value + 1, &end, 10); /* behind [ or , */
+        const uint32_t number = (uint32_t)strtoul(value + 1, &end, 10); /* after '[' or ',' */
         append(out, used, &number, sizeof number);
     }
 }
 
-/* A value as it is written: true, false, 12, 1.5 or "text". */
+/* Appends a value in JSON spelling: true, false, 12, 1.5 or "text". */
 static void append_value(uint8_t *out, size_t *used, const char *value) {
     const bool is_bool = strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
     const uint32_t type = *value == '"'        ? IG_GGUF_STRING
@@ -630,8 +630,7 @@ static void append_value(uint8_t *out, size_t *used, const char *value) {
         append(out, used, type == IG_GGUF_F32 ? (const void *)&real : &whole, sizeof whole);
 }
 
-/* Behind the two counts, with a text of so many bytes besides that what follows keeps its place in
- * the alignment. */
+/* Inserts after the two counts, with a padding string that keeps the alignment of what follows. */
 ig_status model_add(model_bytes *file, const char *key, const char *value) {
     enum { COUNTS = 24, KEYS_AT = 16, ALIGNMENT = 32, ROOM = 512 };
     static const char blank[ALIGNMENT] = "                               ";
@@ -675,10 +674,10 @@ ig_status model_write(const model_bytes *file, const char *path) {
 
 /* ---- For all tests of a run ---- */
 
-/* Failing to keep it is no error: who needs it next makes it again. */
+/* Stores the model; a failure is ignored: the next user creates it again. */
 static void keep(const model_bytes *made, const char *kept) {
     char mine[PATH_BYTES + 16];
-    snprintf(mine, sizeof mine, "%s.%d", kept, (int)getpid()); /* others may be at it too */
+    snprintf(mine, sizeof mine, "%s.%d", kept, (int)getpid()); /* others may write it, too */
     if (model_write(made, mine) != IG_OK || rename(mine, kept) != 0) unlink(mine);
 }
 

@@ -21,7 +21,7 @@ static void add(vocab *v, const char *text, int32_t type, float score) {
     v->types[v->count++] = type;
 }
 
-/* Up to the full count, with tokens that no text needs. */
+/* Fills up to the full size with unused tokens. */
 static void fill_up(vocab *v, int until) {
     char text[TOKEN_BYTES];
     while (v->count < until) {
@@ -31,8 +31,8 @@ static void fill_up(vocab *v, int until) {
 }
 
 static void put_texts(ig_gguf_writer *w, const char *key, char (*texts)[TOKEN_BYTES], int count) {
-    ig_gguf_text list[MODEL_TOKENS];
-    for (int i = 0; i < count; i++) list[i] = (ig_gguf_text){texts[i], strlen(texts[i])};
+    ig_string_view list[MODEL_TOKENS];
+    for (int i = 0; i < count; i++) list[i] = (ig_string_view){texts[i], strlen(texts[i])};
     ig_gguf_writer_texts(w, key, list, (uint64_t)count);
 }
 
@@ -43,7 +43,7 @@ static void put_tokens(ig_gguf_writer *w, vocab *v, const char *model) {
     ig_gguf_writer_array(w, "tokenizer.ggml.token_type", IG_GGUF_I32, v->types, MODEL_TOKENS);
 }
 
-/* Pairs of pieces; '_' is a space.  Later ones are made of earlier ones. */
+/* Pairs of pieces; '_' is a space. Later pairs build on earlier ones. */
 static const char *const merges[][2] = {
     {"h", "e"},   {"t", "he"}, {"_", "the"},   {"i", "n"},  {"_", "a"},  {"o", "n"},
     {"e", "r"},   {"_", "t"},  {"r", "e"},     {"a", "t"},  {"n", "d"},  {"_a", "nd"},
@@ -55,7 +55,7 @@ static const char *const merges[][2] = {
 };
 enum { N_MERGES = sizeof merges / sizeof *merges };
 
-/* Writes a piece with `space` where it has '_'; returns the end. */
+/* Writes a piece with '_' replaced by `space`; returns the end. */
 static char *put_piece(char *to, const char *piece, const char *space) {
     for (; *piece; piece++) {
         const char letter[] = {*piece, 0};
@@ -95,8 +95,7 @@ void vocab_spm(ig_gguf_writer *w) {
     ig_gguf_writer_bool(w, "tokenizer.ggml.add_eos_token", false);
 }
 
-/* The character that stands for a byte in byte-level BPE: itself where it can be seen, else one
- * from U+0100 on. */
+/* Byte-level BPE's character for a byte: itself if printable, else one from U+0100 on. */
 static void put_byte(char *to, int byte) {
     int point = byte, hidden = 0;
     for (int b = 0; b <= byte; b++) {
@@ -145,7 +144,7 @@ void vocab_wordpiece(ig_gguf_writer *w) {
     char text[TOKEN_BYTES];
     for (int i = 0; i < 5; i++) add(&v, special[i], i == 1 ? UNKNOWN : CONTROL, 0);
     for (int c = '!'; c <= '~'; c++) {
-        if (c >= 'A' && c <= 'Z') continue; /* texts are made small */
+        if (c >= 'A' && c <= 'Z') continue; /* bert lowercases its input */
         snprintf(text, sizeof text, "▁%c", c);
         add(&v, text, NORMAL, 0);
     }

@@ -1,15 +1,17 @@
 /*
- * Adapters as .oam files.  The config says all that is needed to build the model
- * again: architecture, sizes, tokenizer.
+ * Adapters as .oam files. The config has all that is needed to rebuild the model: architecture,
+ * sizes, tokenizer.
  */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_parse.h"
+#include "ingot/device.h"
 #include "model/adapter.h"
 #include "model/gguf/gguf_model.h"
 
-/* The sizes, by the names they have in the config. */
+/* The sizes, by their names in the config. */
 static const struct {
     const char *name;
     size_t offset;
@@ -36,13 +38,15 @@ static json_t *tokenizer_json(const ig_adapter *a) {
     char *text = ig_alloc(memory, bytes + 1, 1);
     if (!text) return NULL;
     (void)ig_tokenizer_json(a->tokenizer, text, bytes + 1);
-    json_t *json = json_loadb(text, bytes, 0, NULL);
+    json_t *json = NULL;
+    (void)!ig_json_decode(IG_ERR_FORMAT, a->arch->name, "its tokenizer", text, bytes, 0, &json);
     ig_free(memory, text);
-    return json;
+    return json; /* our own text: only memory can run out */
 }
 
-/* The config as a text of the C library's; NULL: no memory. */
+/* The config as a malloc'd string; NULL: out of memory. */
 static char *config_text(ig_adapter *a) {
+    const unsigned long before = ig_json_failures();
     json_t *config = json_object();
     bool ok = config && json_object_set_new(config, "arch", json_string(a->arch->name)) == 0;
     for (size_t i = 0; ok && i < SIZES; i++)
@@ -51,7 +55,9 @@ static char *config_text(ig_adapter *a) {
          json_object_set_new(config, "tokenizer", tokenizer_json(a)) == 0;
     char *text = ok ? json_dumps(config, JSON_COMPACT) : NULL;
     json_decref(config);
-    return text;
+    if (ig_json_failures() == before) return text;
+    free(text);
+    return NULL;
 }
 
 static ig_status keep_progress(ig_adapter *a, const char *progress) {
@@ -96,7 +102,7 @@ static ig_status read_sizes(const char *path, const json_t *config, ig_lm_config
         const json_t *value = json_object_get(config, sizes[i].name);
         const json_int_t n = json_is_integer(value) ? json_integer_value(value) : 0;
         if (n < 1 || n > MOST)
-            return IG_FAIL(IG_ERR_FORMAT, "%s: its config has no proper %s", path, sizes[i].name);
+            return IG_FAIL(IG_ERR_FORMAT, "%s: its config has no valid %s", path, sizes[i].name);
         *size_at(out, i) = n;
     }
     return IG_OK;
@@ -104,13 +110,17 @@ static ig_status read_sizes(const char *path, const json_t *config, ig_lm_config
 
 static ig_status read_tokenizer(ig_ctx *ctx, const char *path, const json_t *config,
                                 const ig_lm_config *sizes_of, ig_tokenizer **out) {
-    char *text = json_dumps(json_object_get(config, "tokenizer"), JSON_COMPACT);
-    if (!text) return IG_FAIL(IG_ERR_FORMAT, "%s: its config has no tokenizer", path);
+    const json_t *described = json_object_get(config, "tokenizer");
+    if (!json_is_object(described))
+        return IG_FAIL(IG_ERR_FORMAT, "%s: its config has no tokenizer", path);
+    char *text = json_dumps(described, JSON_COMPACT);
+    if (!text) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to read its tokenizer", path);
     ig_status status = ig_tokenizer_parse(ig_ctx_allocator(ctx), path, text, strlen(text), out);
     free(text);
-    if (status == IG_OK && ig_tokenizer_vocabulary(*out) != sizes_of->vocabulary) {
-        status = IG_FAIL(IG_ERR_FORMAT, "%s: a vocabulary of %lld, a tokenizer of %d", path,
-                         (long long)sizes_of->vocabulary, ig_tokenizer_vocabulary(*out));
+    if (status == IG_OK && ig_tokenizer_vocab_size(*out) != sizes_of->vocabulary) {
+        status = IG_FAIL(IG_ERR_FORMAT,
+                         "%s: the vocabulary size is %lld, but the tokenizer has %d tokens", path,
+                         (long long)sizes_of->vocabulary, ig_tokenizer_vocab_size(*out));
         ig_tokenizer_destroy(*out);
     }
     return status;
@@ -123,9 +133,13 @@ static ig_status build(ig_ctx *ctx, const char *path, const json_t *config, ig_a
     ig_tokenizer *tokenizer = NULL;
     if (!name)
         return IG_FAIL(IG_ERR_FORMAT,
-                       "%s: its config names no architecture: it is no language model", path);
-    const ig_arch *arch = ig_arch_find(name, IG_ARCH_TRAINED);
-    if (!arch) return IG_FAIL(IG_ERR_MODEL, "%s: %s", path, ig_error_text());
+                       "%s: its config has no architecture: it is not a language model", path);
+    const ig_arch *arch = ig_arch_find(ctx, name, IG_ARCH_TRAINED);
+    if (!arch)
+        return IG_FAIL(IG_ERR_MODEL,
+                       "%s: %s; if a plugin defines %.64s, load that with --plugin FILE "
+                       "(ig_arch_load() in a program)",
+                       path, ig_error_text(), name);
     IG_TRY(read_sizes(path, config, &c));
     IG_TRY(read_tokenizer(ctx, path, config, &c, &tokenizer));
     const ig_status status =
@@ -134,7 +148,7 @@ static ig_status build(ig_ctx *ctx, const char *path, const json_t *config, ig_a
     return status;
 }
 
-/* ---- the optimiser, which waits in the file until somebody trains ---- */
+/* ---- the optimizer, which stays in the file until the first training step ---- */
 
 ig_status ig_adapter_load_optimizer(ig_adapter *a) {
     if (!a->file) return IG_OK;
@@ -147,7 +161,11 @@ ig_status ig_adapter_load_optimizer(ig_adapter *a) {
 
 int64_t ig_adapter_steps(const ig_adapter *a) {
     if (!a->file) return a->optimizer ? ig_optimizer_steps(a->optimizer) : 0;
-    json_t *optimizer = json_loads(ig_checkpoint_optimizer(a->file), 0, NULL);
+    const char *text = ig_checkpoint_optimizer(a->file);
+    json_t *optimizer = NULL;
+    if (ig_json_decode(IG_ERR_FORMAT, "checkpoint", "its optimizer", text, strlen(text), 0,
+                       &optimizer) != IG_OK)
+        return 0;
     const json_int_t steps = json_integer_value(json_object_get(optimizer, "steps"));
     json_decref(optimizer);
     return steps;
@@ -155,41 +173,48 @@ int64_t ig_adapter_steps(const ig_adapter *a) {
 
 /* ---- loading ---- */
 
-/* A model whose weights nobody has drawn, for they come from the file. */
+/* A model with uninitialized weights: they come from the file. */
 static ig_status build_empty(ig_ctx *ctx, const char *path, const ig_checkpoint *file,
                              ig_adapter **out) {
-    json_t *config = json_loads(ig_checkpoint_config(file), 0, NULL);
-    if (!config) return IG_FAIL(IG_ERR_FORMAT, "%s: its config is no JSON", path);
-    ig_no_draw_begin(ctx);
+    const char *text = ig_checkpoint_config(file);
+    json_t *config = NULL;
+    IG_TRY(ig_json_decode(IG_ERR_FORMAT, path, "its config", text, strlen(text), 0, &config));
+    ig_no_init_begin(ctx);
     const ig_status status = build(ctx, path, config, out);
-    ig_no_draw_end(ctx);
+    ig_no_init_end(ctx);
     json_decref(config);
     return status;
 }
 
-static ig_status load(ig_ctx *ctx, const char *path, ig_checkpoint *file, ig_adapter **out) {
-    IG_TRY(build_empty(ctx, path, file, out));
-    IG_TRY(ig_checkpoint_adopt(file, (*out)->root));
-    return keep_progress(*out, ig_checkpoint_progress(file));
+/* The device must have the dtypes of the weights, and room for them. */
+static ig_status require_device(ig_ctx *ctx, const ig_checkpoint *file) {
+    ig_needs needs = {.module = "model"};
+    for (size_t i = 0; i < ig_checkpoint_count(file); i++) {
+        const ig_checkpoint_tensor t = ig_checkpoint_get(file, i);
+        if (t.role != IG_ROLE_WEIGHT) continue;
+        needs.dtypes |= UINT64_C(1) << t.desc.dtype;
+        needs.bytes += t.n_bytes;
+    }
+    return ig_ctx_require(ctx, &needs);
 }
 
-static ig_status load_gguf(ig_ctx *ctx, const char *path, ig_adapter **out) {
-    ig_model *model = NULL;
-    IG_TRY(ig_model_load(path, NULL, &model));
-    const ig_status status = ig_adapter_from_model(ctx, model, out);
-    ig_model_release(model); /* the adapter holds it */
-    return status;
+static ig_status load(ig_ctx *ctx, const char *path, ig_checkpoint *file, ig_adapter **out) {
+    IG_TRY(require_device(ctx, file));
+    IG_TRY(build_empty(ctx, path, file, out));
+    IG_TRY(ig_checkpoint_adopt(file, (*out)->root));
+    (*out)->as_loaded = true;
+    return keep_progress(*out, ig_checkpoint_progress(file));
 }
 
 ig_status ig_adapter_load(ig_ctx *ctx, const char *path, ig_adapter **out) {
     if (!ctx || !path || !out) return IG_FAIL(IG_ERR_ARGUMENT, "adapter_load: NULL");
-    if (ig_model_is_gguf(path)) return load_gguf(ctx, path, out);
+    if (ig_file_kind_of(path) == IG_FILE_GGUF) return ig_adapter_open(ctx, path, NULL, out);
     ig_checkpoint *file = NULL;
     ig_adapter *a = NULL;
     IG_TRY(ig_checkpoint_open(path, &file));
     const ig_status status = load(ctx, path, file, &a);
     if (status == IG_OK && *ig_checkpoint_optimizer(file))
-        a->file = file; /* the adapter's from here on */
+        a->file = file; /* owned by the adapter from here on */
     else
         ig_checkpoint_close(file);
     if (status == IG_OK)

@@ -1,11 +1,10 @@
 /*
- * Batches: dispatches written down, planned together, run as one program.
+ * Batches: dispatches recorded, planned together and run as one program.
  *
- * A list of dispatches is kept with its plan.  While the next one is written
- * down, each call is compared with the kept list; if all of it was the same, the
- * flush runs the plan again.
+ * The list of dispatches is kept with its plan. While the next batch is recorded, each call is
+ * compared with the kept list; if all calls match, the flush runs the plan again.
  */
-#include "ingot/batch.h"
+#include "runtime/record/dispatch_batch.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -13,51 +12,60 @@
 #include <string.h>
 
 #include "base/quant_blocks.h"
+#include "graph/build.h"
 #include "graph/shape_rules.h"
-#include "runtime/ctx.h"
+#include "runtime/ctx_host.h"
+#include "runtime/record/record.h"
+#include "runtime/record/steps.h"
+#include "runtime/report/profile.h"
+#include "runtime/run_node.h"
+#include "runtime/tensor.h"
 
 typedef struct dispatch {
-    const char *name; /* as the caller spelled it, lent: only compared by address */
+    const char *name; /* the caller's pointer, borrowed: compared by address only */
     ig_op op;
     uint32_t n_in, n_out;
-    uint32_t tensors; /* in the list of tensors: inputs, then outputs */
-    uint32_t attrs;   /* in the pool of attributes */
+    uint32_t tensors; /* index of its first tensor in `tensors`: inputs, then outputs */
+    uint32_t attrs;   /* offset in the attribute pool */
 } dispatch;
 
-/* Tensors whose bytes overlap are one memory. */
+/* Tensors whose bytes overlap form one memory. */
 typedef struct memory {
     uintptr_t begin, end;
     ig_value base;
-    ig_storage *storage; /* of the first of them */
-    bool several;        /* that are not the same storage */
+    ig_storage *storage; /* of the first tensor */
+    bool several;        /* its tensors have different storages */
 } memory;
 
 struct ig_batch {
     ig_ctx *ctx;
+    ig_batch *before; /* next in the context's list */
     dispatch *list;
     ig_tensor **tensors;
-    uint64_t *ids; /* of the tensors: one that was made at the same address is another */
+    uint64_t *ids; /* of the tensors: addresses are reused, ids are not */
     char *attrs;
     size_t count, n_tensors, n_attrs;
     size_t list_room, tensors_room, ids_room, attrs_room;
 
     bool open;
-    size_t cursor;   /* dispatches of this batch; those before it are as they were */
-    size_t t_cursor; /* and their tensors */
-    size_t a_cursor; /* and attributes */
+    size_t cursor;   /* dispatches in this batch; those before it match the kept list */
+    size_t t_cursor; /* tensors of these dispatches */
+    size_t a_cursor; /* attribute bytes of these dispatches */
     ig_graph graph;
-    ig_plan *plan;     /* of the whole list; NULL: to be made */
-    uint64_t switches; /* of the context's device, when it was made */
+    ig_plan *plan;     /* of the whole list; NULL: not planned yet */
+    uint64_t switches; /* value of n_switches when the plan was made */
     memory *memories;
     size_t n_memories, memories_room;
     ig_backend_buffer **buffers;
     ig_mirror **mirrors;
     size_t buffers_room, mirrors_room;
+    ig_tensor **owned; /* created by ig_batch_create_tensor() */
+    size_t n_owned, owned_room;
 };
 
 /* ---- names ---- */
 
-/* Letters and digits, in lower case: "RMS_Norm" and "rmsnorm" are one. */
+/* Compares letters and digits, ignoring case: "RMS_Norm" equals "rmsnorm". */
 static bool same_name(const char *a, const char *b) {
     for (;; a++, b++) {
         while (*a && !isalnum((unsigned char)*a)) a++;
@@ -98,27 +106,34 @@ ig_status ig_kernel_find(const char *name, ig_op *out) {
 
 ig_status ig_batch_create(ig_ctx *ctx, ig_batch **out) {
     if (!ctx || !out) return IG_FAIL(IG_ERR_ARGUMENT, "batch_create: NULL");
-    ig_batch *b = ig_alloc(&ctx->allocator, 1, sizeof *b);
+    ig_batch *b = ig_alloc(ig_ctx_allocator(ctx), 1, sizeof *b);
     if (!b) return IG_FAIL(IG_ERR_MEMORY, "batch_create");
     b->ctx = ctx;
-    const ig_status status = ig_graph_init(&b->graph, &ctx->allocator, (ig_graph_hooks){0});
+    const ig_status status = ig_graph_init(&b->graph, ig_ctx_allocator(ctx), (ig_graph_hooks){0});
     if (status == IG_OK) {
-        ctx->n_batches++;
+        b->before = ig_ctx_devices(ctx)->batches;
+        ig_ctx_devices(ctx)->batches = b;
         *out = b;
     } else {
-        ig_free(&ctx->allocator, b);
+        ig_free(ig_ctx_allocator(ctx), b);
     }
     return status;
 }
 
+ig_batch *ig_batch_before(const ig_batch *b) { return b->before; }
+const ig_plan *ig_batch_plan(const ig_batch *b) { return b->plan; }
+
 void ig_batch_destroy(ig_batch *b) {
     if (!b) return;
-    const ig_allocator *a = &b->ctx->allocator;
+    ig_batch **at = &ig_ctx_devices(b->ctx)->batches;
+    while (*at != b) at = &(*at)->before;
+    *at = b->before;
+    const ig_allocator *a = ig_ctx_allocator(b->ctx);
     ig_plan_destroy(b->plan);
-    b->ctx->n_batches--;
     ig_graph_deinit(&b->graph);
-    void *const all[] = {b->list,     b->tensors, b->ids,    b->attrs,
-                         b->memories, b->buffers, b->mirrors};
+    for (size_t i = b->n_owned; i > 0; i--) ig_tensor_release(b->owned[i - 1]);
+    void *const all[] = {b->list,     b->tensors, b->ids,     b->attrs,
+                         b->memories, b->buffers, b->mirrors, (void *)b->owned};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ig_free(a, all[i]);
     ig_free(a, b);
 }
@@ -158,35 +173,41 @@ static ig_status check_tensors(const ig_batch *b, const char *name, ig_tensor *c
     return IG_OK;
 }
 
-/* What the op gives has to be what `out` can take. */
-static ig_status check_results(const dispatch *d, const void *attrs, ig_tensor *const *in,
-                               ig_tensor *const *out) {
-    enum { MOST = 64 };
-    ig_desc from[MOST], to[IG_MAX_OUT];
-    const bool updates = ig_op_find(d->op)->traits & IG_UPDATES;
-    const char *name = ig_op_name(d->op);
-    if (d->n_in > MOST) return IG_FAIL(IG_ERR_ARGUMENT, "%s: %u inputs", name, d->n_in);
-    if (updates && d->n_out > 0)
-        return IG_FAIL(IG_ERR_ARGUMENT, "%s writes to its inputs and takes no outputs", name);
-    for (uint32_t i = 0; i < d->n_in; i++) from[i] = in[i]->layout.desc;
+static ig_status infer_results(const ig_allocator *a, const dispatch *d, const void *attrs,
+                               ig_tensor *const *in, ig_desc *to) {
     const ig_op_info *info = ig_op_find(d->op);
-    uint32_t n_out = updates ? info->out_max : d->n_out;
+    ig_desc *from = ig_alloc(a, d->n_in, sizeof *from);
+    if (!from) return IG_FAIL(IG_ERR_MEMORY, "%s: %u inputs", ig_op_name(d->op), d->n_in);
+    for (uint32_t i = 0; i < d->n_in; i++) from[i] = in[i]->layout.desc;
+    uint32_t n_out = info->traits & IG_UPDATES ? info->out_max : d->n_out;
     if (d->op == IG_OP_SGD) n_out = d->n_in - 1;
-    IG_TRY(ig_infer(d->op, attrs, from, d->n_in, to, n_out));
+    const ig_status status = ig_infer(d->op, attrs, from, d->n_in, to, n_out);
+    ig_free(a, from);
+    return status;
+}
+
+/* The op's result must have the shape and dtype of `out`. */
+static ig_status check_results(const ig_allocator *a, const dispatch *d, const void *attrs,
+                               ig_tensor *const *in, ig_tensor *const *out) {
+    ig_desc to[IG_MAX_OUT];
+    const char *name = ig_op_name(d->op);
+    if (ig_op_find(d->op)->traits & IG_UPDATES && d->n_out > 0)
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s writes to its inputs and takes no outputs", name);
+    IG_TRY(infer_results(a, d, attrs, in, to));
     for (uint32_t i = 0; i < d->n_out; i++) {
         const ig_desc have = out[i]->layout.desc;
-        char a[IG_SHAPE_TEXT_BYTES], b[IG_SHAPE_TEXT_BYTES];
+        char is[IG_SHAPE_TEXT_BYTES], want[IG_SHAPE_TEXT_BYTES];
         if (have.dtype != to[i].dtype || !ig_shape_equal(have.shape, to[i].shape))
             return IG_FAIL(IG_ERR_SHAPE, "%s: output %u is %s %s, the result %s %s", name, i,
-                           ig_dtype_name(have.dtype), ig_shape_text(have.shape, a),
-                           ig_dtype_name(to[i].dtype), ig_shape_text(to[i].shape, b));
+                           ig_dtype_name(have.dtype), ig_shape_text(have.shape, is),
+                           ig_dtype_name(to[i].dtype), ig_shape_text(to[i].shape, want));
         if (!ig_layout_is_packed(&out[i]->layout))
             return IG_FAIL(IG_ERR_SHAPE, "%s: output %u is not packed", name, i);
     }
     return IG_OK;
 }
 
-/* From here on the list is another one than it was. */
+/* Drops the rest of the kept list and its plan: the batch differs from here on. */
 static void leave_old_list(ig_batch *b) {
     if (b->cursor == b->count && b->plan == NULL) return;
     b->count = b->cursor;
@@ -198,7 +219,7 @@ static void leave_old_list(ig_batch *b) {
 
 static ig_status append(ig_batch *b, dispatch d, const void *attrs, ig_tensor *const *in,
                         ig_tensor *const *out) {
-    const ig_allocator *a = &b->ctx->allocator;
+    const ig_allocator *a = ig_ctx_allocator(b->ctx);
     const size_t bytes = ig_op_find(d.op)->attrs_bytes, all = (size_t)d.n_in + d.n_out;
     leave_old_list(b);
     if (!IG_GROW(a, b->list, &b->list_room, b->count + 1) ||
@@ -229,7 +250,7 @@ ig_status ig_dispatch(ig_batch *b, const char *kernel, const void *attrs, ig_ten
         IG_TRY(ig_kernel_find(kernel, &d.op));
         IG_TRY(check_tensors(b, kernel, in, n_in));
         IG_TRY(check_tensors(b, kernel, out, n_out));
-        IG_TRY(check_results(&d, attrs ? attrs : zeros, in, out));
+        IG_TRY(check_results(ig_ctx_allocator(b->ctx), &d, attrs ? attrs : zeros, in, out));
         IG_TRY(append(b, d, attrs ? attrs : zeros, in, out));
     }
     const dispatch *d = &b->list[b->cursor++];
@@ -245,9 +266,9 @@ static int by_begin(const void *x, const void *y) {
     return a->begin < b->begin ? -1 : a->begin > b->begin;
 }
 
-/* The memories of all tensors, those that overlap joined, by address. */
+/* Collects the memories of all tensors by address and merges overlapping ones. */
 static ig_status gather_memories(ig_batch *b) {
-    if (!IG_GROW(&b->ctx->allocator, b->memories, &b->memories_room, b->n_tensors))
+    if (!IG_GROW(ig_ctx_allocator(b->ctx), b->memories, &b->memories_room, b->n_tensors))
         return IG_FAIL(IG_ERR_MEMORY, "batch: %zu tensors", b->n_tensors);
     for (size_t i = 0; i < b->n_tensors; i++) {
         ig_storage *s = b->tensors[i]->storage;
@@ -266,10 +287,10 @@ static ig_status gather_memories(ig_batch *b) {
         if (b->memories[i].end > last->end) last->end = b->memories[i].end;
     }
     for (size_t i = 0; i < b->n_memories; i++)
-        if (b->memories[i].several && ig_ctx_far(b->ctx))
+        if (b->memories[i].several && ig_devices_remote(ig_ctx_devices(b->ctx)))
             return IG_FAIL(IG_ERR_UNSUPPORTED,
-                           "batch: tensors share memory from outside, which %s cannot mirror",
-                           ig_ctx_far(b->ctx)->name);
+                           "batch: tensors share wrapped memory, which %s cannot mirror",
+                           ig_devices_remote(ig_ctx_devices(b->ctx))->name);
     return IG_OK;
 }
 
@@ -286,18 +307,18 @@ static memory *memory_of(const ig_batch *b, const ig_tensor *t) {
     return &b->memories[low];
 }
 
-/* How a tensor lies in its memory. */
+/* The tensor's layout relative to its memory. */
 static ig_status layout_of(const ig_batch *b, const ig_tensor *t, ig_layout *out) {
     const uintptr_t apart = (uintptr_t)t->storage->buffer - memory_of(b, t)->begin;
     const ig_dtype dtype = t->layout.desc.dtype;
     if (apart % (uintptr_t)ig_bytes_of(dtype, ig_dtype_block(dtype)) != 0)
-        return IG_FAIL(IG_ERR_ARGUMENT, "batch: tensors overlap, but not by whole elements");
+        return IG_FAIL(IG_ERR_ARGUMENT, "batch: tensors overlap at a fraction of an element");
     *out = t->layout;
     out->offset += ig_elements_of(dtype, (int64_t)apart);
     return IG_OK;
 }
 
-/* A value that shows the tensor, in the memory's newest version. */
+/* A value for the tensor: a view of the memory's newest version. */
 static ig_status show(ig_batch *b, const ig_tensor *t, ig_value *out) {
     ig_layout layout;
     IG_TRY(layout_of(b, t, &layout));
@@ -331,16 +352,16 @@ static ig_status build(ig_batch *b) {
     uint32_t most = 1;
     for (size_t i = 0; i < b->count; i++)
         if (b->list[i].n_in > most) most = b->list[i].n_in;
-    ig_value *in = ig_alloc(&b->ctx->allocator, most, sizeof *in);
+    ig_value *in = ig_alloc(ig_ctx_allocator(b->ctx), most, sizeof *in);
     ig_status status = in ? IG_OK : IG_FAIL(IG_ERR_MEMORY, "batch: %u inputs", most);
     for (size_t i = 0; i < b->n_memories && status == IG_OK; i++) {
-        const ig_desc bytes = {IG_F32, {0}}; /* stands for the memory; nobody reads it so */
+        const ig_desc bytes = {IG_F32, {0}}; /* stands for the memory; never read as such */
         b->memories[i].base = ig_graph_leaf(&b->graph, ig_layout_packed(bytes));
         status = ig_graph_take_error(&b->graph);
     }
     for (size_t i = 0; i < b->count && status == IG_OK; i++)
         status = build_dispatch(b, &b->list[i], in);
-    ig_free(&b->ctx->allocator, in);
+    ig_free(ig_ctx_allocator(b->ctx), in);
     return status;
 }
 
@@ -349,58 +370,89 @@ static ig_status make_plan(ig_batch *b) {
     ig_graph_cut(&b->graph, (ig_graph_mark){.n_values = 1});
     IG_TRY(gather_memories(b));
     IG_TRY(build(b));
-    ig_value *bound = ig_alloc(&ctx->allocator, b->n_memories, sizeof *bound);
-    if (!bound || !IG_GROW(&ctx->allocator, b->buffers, &b->buffers_room, b->n_memories + 1) ||
-        !IG_GROW(&ctx->allocator, b->mirrors, &b->mirrors_room, b->n_memories + 1)) {
-        ig_free(&ctx->allocator, bound);
+    ig_value *bound = ig_alloc(ig_ctx_allocator(ctx), b->n_memories, sizeof *bound);
+    if (!bound ||
+        !IG_GROW(ig_ctx_allocator(ctx), b->buffers, &b->buffers_room, b->n_memories + 1) ||
+        !IG_GROW(ig_ctx_allocator(ctx), b->mirrors, &b->mirrors_room, b->n_memories + 1)) {
+        ig_free(ig_ctx_allocator(ctx), bound);
         return IG_FAIL(IG_ERR_MEMORY, "batch: %zu buffers", b->n_memories);
     }
     for (size_t i = 0; i < b->n_memories; i++) bound[i] = b->memories[i].base;
-    const ig_status status = ig_plan_create(&ctx->planner,
+    const ig_status status = ig_plan_create(&ig_ctx_devices(ctx)->planner,
                                             (ig_plan_args){.graph = &b->graph,
                                                            .count = (uint32_t)b->graph.n_nodes,
                                                            .bound = bound,
                                                            .n_bound = (uint32_t)b->n_memories},
                                             &b->plan);
-    ig_free(&ctx->allocator, bound);
+    ig_free(ig_ctx_allocator(ctx), bound);
     return status;
 }
 
-ig_status ig_batch_flush(ig_batch *b) {
-    if (!b || !b->open) return IG_FAIL(IG_ERR_STATE, "batch_flush: no batch has been begun");
+/* Closes the list and plans it, unless it equals the list of the last flush. */
+static ig_status close_list(ig_batch *b, const char *what) {
+    if (!b || !b->open) return IG_FAIL(IG_ERR_STATE, "%s: no batch has been begun", what);
     ig_ctx *ctx = b->ctx;
-    IG_TRY(ig_ctx_check_idle(ctx, "batch_flush"));
+    const ig_devices *devices = ig_ctx_devices(ctx);
+    IG_TRY(ig_ctx_check_idle(ctx, what));
     b->open = false;
-    if (b->cursor < b->count) leave_old_list(b); /* it ends earlier than it did */
+    if (b->cursor < b->count) leave_old_list(b); /* shorter than the kept list */
     if (b->count == 0) return IG_OK;
-    if (ctx->options.cancel && ctx->options.cancel(ctx->options.user))
-        return IG_FAIL(IG_ERR_CANCELLED, "batch_flush: cancelled");
+    if (ig_ctx_is_cancelled(ctx)) return IG_FAIL(IG_ERR_CANCELLED, "%s: cancelled", what);
     IG_TRY(ig_replay_give_way(ctx));
-    if (b->plan && b->switches != ctx->switches) {
+    if (b->plan && b->switches != devices->n_switches) {
         ig_plan_destroy(b->plan);
         b->plan = NULL;
     }
     if (!b->plan) IG_TRY(make_plan(b));
-    b->switches = ctx->switches;
-    IG_TRY(ig_arena_reserve(ctx, b->plan->arena_bytes));
-    b->buffers[IG_ARENA] = ctx->arena.buffer;
-    b->mirrors[IG_ARENA] = &ctx->arena.mirror;
+    b->switches = devices->n_switches;
+    return ig_arena_reserve(ig_ctx_memory(ctx), b->plan->arena_bytes);
+}
+
+ig_status ig_batch_prepare(ig_batch *b) { return close_list(b, "batch_prepare"); }
+
+ig_status ig_batch_flush(ig_batch *b) {
+    IG_TRY(close_list(b, "batch_flush"));
+    if (b->count == 0) return IG_OK;
+    ig_ctx *ctx = b->ctx;
+    const ig_devices *devices = ig_ctx_devices(ctx);
+    ig_memory *host = ig_ctx_memory(ctx);
+    b->buffers[IG_ARENA] = host->arena.buffer;
+    b->mirrors[IG_ARENA] = &host->arena.mirror;
     for (size_t i = 0; i < b->n_memories; i++) {
         b->buffers[i + 1] = (ig_backend_buffer *)b->memories[i].begin;
         b->mirrors[i + 1] = &b->memories[i].storage->mirror;
     }
-    ig_profile_run(ctx, b->plan);
+    ig_profile_run(ig_ctx_profile(ctx), b->plan);
     IG_TRY(ig_plan_run(b->plan, ig_ctx_run_args(ctx, b->buffers, b->mirrors, b->n_memories + 1)));
-    IG_TRY(ig_device_sync(ctx->planner.devices[0]));
-    ctx->counters.ops += b->count;
-    ctx->counters.submits += b->plan->n_submits;
-    ctx->counters.dispatches += b->plan->n_steps;
-    ctx->counters.copies += b->plan->n_copies;
-    ctx->counters.waits++;
+    IG_TRY(ig_device_sync(devices->planner.devices[0]));
+    ig_ctx_count_run(ctx, b->plan, b->count);
+    ig_ctx_steps(ctx)->flushed = true;
+    ig_ctx_counters(ctx)->waits++;
     return IG_OK;
 }
 
 /* ---- tensors for it ---- */
+
+static ig_status reserve_owned(ig_batch *b) {
+    if (!b) return IG_FAIL(IG_ERR_ARGUMENT, "batch: NULL");
+    if (IG_GROW(ig_ctx_allocator(b->ctx), b->owned, &b->owned_room, b->n_owned + 1)) return IG_OK;
+    return IG_FAIL(IG_ERR_MEMORY, "batch: %zu tensors", b->n_owned);
+}
+
+ig_status ig_batch_create_tensor(ig_batch *b, ig_desc desc, ig_tensor **out) {
+    IG_TRY(reserve_owned(b));
+    IG_TRY(ig_tensor_create(b->ctx, desc, out));
+    b->owned[b->n_owned++] = *out;
+    return IG_OK;
+}
+
+ig_status ig_batch_create_view(ig_batch *b, ig_tensor *of, ig_desc desc, const int64_t *stride,
+                               int64_t offset, ig_tensor **out) {
+    IG_TRY(reserve_owned(b));
+    IG_TRY(ig_tensor_create_view(of, desc, stride, offset, out));
+    b->owned[b->n_owned++] = *out;
+    return IG_OK;
+}
 
 ig_status ig_tensor_create_view(ig_tensor *of, ig_desc desc, const int64_t *stride, int64_t offset,
                                 ig_tensor **out) {
@@ -413,7 +465,7 @@ ig_status ig_tensor_create_view(ig_tensor *of, ig_desc desc, const int64_t *stri
                        ig_dtype_name(desc.dtype), ig_dtype_name(of->layout.desc.dtype));
     if (desc.shape.rank < 0 || desc.shape.rank > IG_MAX_RANK || !ig_desc_bytes(desc, &bytes) ||
         offset < 0)
-        return IG_FAIL(IG_ERR_SHAPE, "create_view: no such shape or offset");
+        return IG_FAIL(IG_ERR_SHAPE, "create_view: invalid shape or offset");
     ig_layout layout = ig_layout_packed(desc);
     int64_t last = offset += of->layout.offset;
     for (int d = 0; d < desc.shape.rank; d++) {
@@ -432,7 +484,7 @@ ig_status ig_tensor_create_view(ig_tensor *of, ig_desc desc, const int64_t *stri
     layout.offset = offset;
     ig_tensor *t = ig_tensor_new(of->ctx, layout, ig_storage_retain(of->storage));
     if (!t) return IG_FAIL(IG_ERR_MEMORY, "create_view: handle");
-    of->state = t->state = true; /* two names for one memory */
+    of->state = t->state = true; /* aliases: both are known by identity */
     *out = t;
     return IG_OK;
 }
@@ -440,9 +492,9 @@ ig_status ig_tensor_create_view(ig_tensor *of, ig_desc desc, const int64_t *stri
 void *ig_tensor_map(ig_tensor *tensor) {
     if (ig_tensor_check(tensor, NULL, "map") != IG_OK || !tensor->storage) return NULL;
     if (ig_replay_read(tensor->ctx, tensor) != IG_OK) return NULL;
-    if (ig_device_sync(tensor->ctx->planner.devices[0]) != IG_OK) return NULL;
-    if (ig_storage_to_host(tensor->ctx, tensor->storage) != IG_OK) return NULL;
-    tensor->storage->mirror.shared = !tensor->storage->frozen; /* it may be written to any time */
+    if (ig_device_sync(ig_ctx_devices(tensor->ctx)->planner.devices[0]) != IG_OK) return NULL;
+    if (ig_storage_to_host(ig_ctx_memory(tensor->ctx), tensor->storage) != IG_OK) return NULL;
+    tensor->storage->mirror.shared = !tensor->storage->frozen; /* the caller may write */
     return (char *)tensor->storage->buffer +
            ig_bytes_of(tensor->layout.desc.dtype, tensor->layout.offset);
 }

@@ -1,16 +1,14 @@
 /*
- * When a step is not the recorded one after all.
+ * Handles a replayed step that differs from its recording.
  *
- * What has been verified is rebuilt in the context's graph, as if it had been
- * Dynamic from the start: the nodes are copied, those that have not run are run,
- * and the handles that were handed out become ordinary tensors.  Then the step
- * goes on, recorded with the same beginning.
+ * The verified events are rebuilt in the context's graph as if the step had been Dynamic from the
+ * start: the nodes are copied, those that have not run are run, and the returned handles become
+ * ordinary tensors. Then the step continues, recorded with the same prefix.
  *
- * Parts that ran before a read are run again, unless they have updated
- * something.  Then what they computed is taken out of the arena, as far as it is
- * there still, and else computed again, as far as what it is computed from was
- * not overwritten.  What is left is lost: who looks at it is told so, and the
- * recording keeps it from then on.
+ * Regions that ran before a read are run again, unless they contain updates. In that case their
+ * results are copied from the arena if still there, and otherwise recomputed if their inputs were
+ * not overwritten. The rest is lost: reading it is an error that says so, and the recording keeps
+ * it from then on.
  */
 #include <string.h>
 
@@ -20,17 +18,17 @@ typedef struct divergence {
     ig_ctx *ctx;
     ig_recording *from, *to;
     uint32_t n_events, n_nodes; /* verified */
-    uint32_t n_run;             /* of these nodes, those that ran and are not run again */
+    uint32_t n_run;             /* of these nodes, those that ran and must not run again */
     uint32_t n_cells;
     uint32_t *updated; /* by base value: 1 + the last node that ran and overwrote it; 0: none */
 } divergence;
 
-/* Copies the beginning of an array. */
+/* Copies the first n items of an array. */
 #define COPY(d, items, room, n)                                          \
     (IG_GROW(&(d)->ctx->allocator, (d)->to->items, &(d)->to->room, n) && \
      ((n) == 0 || memcpy((d)->to->items, (d)->from->items, (n) * sizeof *(d)->to->items)))
 
-/* The verified events, as the beginning of a new recording. */
+/* Copies the verified events as the prefix of a new recording. */
 static bool copy_events(divergence *d) {
     const ig_recording *f = d->from;
     ig_recording *t = d->to;
@@ -63,10 +61,10 @@ static bool copy_events(divergence *d) {
     return true;
 }
 
-/* Nodes and values, without memory. */
+/* Copies nodes and values, without memory. */
 static bool copy_graph(const divergence *d) {
     const ig_graph *f = &d->from->graph;
-    ig_graph *g = &d->ctx->graph;
+    ig_graph *g = &d->ctx->tape.graph;
     const ig_allocator *a = &d->ctx->allocator;
     const ig_node *end = d->n_nodes < f->n_nodes ? &f->nodes[d->n_nodes] : NULL;
     const size_t n_inputs = end ? end->in : f->n_inputs, n_attrs = end ? end->attrs : f->n_attrs;
@@ -93,19 +91,19 @@ static void bind_leaves(const divergence *d) {
     for (size_t i = 0; i < d->to->n_binds; i++) {
         const ig_bind *b = &d->to->binds[i];
         ig_tensor *t = ig_replay_bound(ctx, b->ref);
-        ig_value_info *info = ig_value_at(&ctx->graph, b->value);
+        ig_value_info *info = ig_value_at(&ctx->tape.graph, b->value);
         info->memory = ig_storage_retain(t->storage);
         info->version = t->storage->version;
         if (info->carries_grad) info->source = ig_tensor_retain(t);
         t->value = b->value;
-        t->tape = ctx->tape;
+        t->tape = ctx->tape.number;
     }
 }
 
 /* ---- what has run ---- */
 
 static ig_status note_updates(divergence *d) {
-    const ig_graph *g = &d->ctx->graph;
+    const ig_graph *g = &d->ctx->tape.graph;
     if (d->n_run == 0) return IG_OK;
     d->updated = ig_alloc(&d->ctx->allocator, g->n_values, sizeof *d->updated);
     if (!d->updated) return IG_FAIL(IG_ERR_MEMORY, "replay: %zu values", g->n_values);
@@ -117,7 +115,7 @@ static ig_status note_updates(divergence *d) {
     return IG_OK;
 }
 
-/* An update that has happened: only its versions are left to be counted. */
+/* Counts the versions of an update that already ran. */
 static void count_update(const ig_graph *g, const ig_node *node) {
     for (uint32_t i = 0; i < node->n_out; i++) {
         ig_value_info *out = ig_value_at(g, node->out + i);
@@ -129,7 +127,7 @@ static void count_update(const ig_graph *g, const ig_node *node) {
 
 static bool lies_in_arena(const divergence *d, const ig_node *node) {
     for (uint32_t i = 0; i < node->n_out; i++)
-        if (!ig_plan_holds(d->from->plan, node->out + i, d->ctx->recorder.part)) return false;
+        if (!ig_plan_holds(d->from->plan, node->out + i, d->ctx->recorder.n_regions)) return false;
     return true;
 }
 
@@ -137,18 +135,18 @@ static ig_status take_out(const divergence *d, ig_value v) {
     ig_ctx *ctx = d->ctx;
     ig_storage *own = NULL;
     uint64_t bytes = 0;
-    const uint64_t offset = d->from->plan->homes[v].offset;
-    (void)ig_desc_bytes(ig_value_at(&ctx->graph, v)->layout.desc, &bytes);
-    IG_TRY(ig_storage_part_to_host(ctx, &ctx->arena, offset, bytes));
-    IG_TRY(ig_storage_create(ctx, bytes, &own));
-    memcpy((void *)own->buffer, (const char *)ctx->arena.buffer + offset, bytes);
-    ig_value_at(&ctx->graph, v)->memory = own;
+    const uint64_t offset = d->from->plan->placements[v].offset;
+    (void)ig_desc_bytes(ig_value_at(&ctx->tape.graph, v)->layout.desc, &bytes);
+    IG_TRY(ig_storage_range_to_host(&ctx->memory, &ctx->memory.arena, offset, bytes));
+    IG_TRY(ig_storage_create(&ctx->memory, bytes, &own));
+    memcpy((void *)own->buffer, (const char *)ctx->memory.arena.buffer + offset, bytes);
+    ig_value_at(&ctx->tape.graph, v)->memory = own;
     return IG_OK;
 }
 
-/* All that the node reads is there, and nothing of it was overwritten afterwards. */
+/* Whether all inputs of the node exist and none was overwritten since. */
 static bool can_run_again(const divergence *d, uint32_t id) {
-    const ig_graph *g = &d->ctx->graph;
+    const ig_graph *g = &d->ctx->tape.graph;
     const ig_node *node = &g->nodes[id];
     for (uint32_t i = 0; i < node->n_in; i++) {
         const ig_value_info *in = ig_value_at(g, ig_node_in(g, node)[i]);
@@ -157,9 +155,9 @@ static bool can_run_again(const divergence *d, uint32_t id) {
     return true;
 }
 
-/* Takes the results out of the arena, before anything else runs there. */
+/* Copies the results out of the arena before anything else runs there. */
 static ig_status take_all_out(const divergence *d) {
-    const ig_graph *g = &d->ctx->graph;
+    const ig_graph *g = &d->ctx->tape.graph;
     for (uint32_t id = 0; id < d->n_run; id++) {
         const ig_node *node = &g->nodes[id];
         if (ig_op_find(node->op)->traits & (IG_UPDATES | IG_VIEWS) || !lies_in_arena(d, node))
@@ -169,9 +167,9 @@ static ig_status take_all_out(const divergence *d) {
     return IG_OK;
 }
 
-/* A node that has run: what is not there any more is computed again, if it can be. */
+/* Recomputes missing results of a node that ran, if possible. */
 static ig_status restore(const divergence *d, uint32_t id) {
-    ig_graph *g = &d->ctx->graph;
+    ig_graph *g = &d->ctx->tape.graph;
     const ig_node *node = &g->nodes[id];
     if (ig_op_find(node->op)->traits & IG_UPDATES) {
         count_update(g, node);
@@ -181,29 +179,29 @@ static ig_status restore(const divergence *d, uint32_t id) {
     return g->hooks.run(d->ctx, g, id);
 }
 
-/* Runs the nodes of each event as they ran when they were recorded. */
+/* Runs the nodes of each event in recorded order. */
 static ig_status run_nodes(const divergence *d) {
     ig_ctx *ctx = d->ctx;
-    const uint32_t no_grad = ctx->no_grad;
+    const uint32_t no_grad = ctx->tape.no_grad;
     ig_status status = IG_OK;
     uint32_t node = 0;
     for (uint32_t i = 0; i < d->n_events && status == IG_OK; i++) {
         const ig_event *e = &d->to->events[i];
-        ctx->no_grad = e->no_grad || e->kind != IG_EVENT_OP;
+        ctx->tape.no_grad = e->no_grad || e->kind != IG_EVENT_OP;
         for (; node < e->node_end && status == IG_OK; node++)
-            status =
-                node < d->n_run ? restore(d, node) : ctx->graph.hooks.run(ctx, &ctx->graph, node);
+            status = node < d->n_run ? restore(d, node)
+                                     : ctx->tape.graph.hooks.run(ctx, &ctx->tape.graph, node);
     }
-    ctx->no_grad = no_grad;
+    ctx->tape.no_grad = no_grad;
     return status;
 }
 
 /* ---- tensors ---- */
 
-/* The newest version of everything that was updated. */
+/* Points every updated tensor to its newest version. */
 static void set_versions(const divergence *d) {
     ig_ctx *ctx = d->ctx;
-    const ig_graph *g = &ctx->graph;
+    const ig_graph *g = &ctx->tape.graph;
     for (uint32_t i = 0; i < d->n_nodes; i++) {
         const ig_node *node = &g->nodes[i];
         for (uint32_t j = 0; ig_op_find(node->op)->traits & IG_UPDATES && j < node->n_out; j++)
@@ -214,7 +212,7 @@ static void set_versions(const divergence *d) {
     }
 }
 
-/* Handles become ordinary tensors.  One whose value is gone is lost, this once. */
+/* Turns handles into ordinary tensors. One without a value is lost for this step. */
 static void free_handles(const divergence *d) {
     ig_ctx *ctx = d->ctx;
     for (uint32_t i = 0; i < d->n_cells; i++) {
@@ -222,15 +220,15 @@ static void free_handles(const divergence *d) {
         d->from->cells[i].handle = NULL;
         if (!t) continue;
         const bool held = t->alive == IG_TENSOR_ALIVE;
-        const ig_value_info *info = ig_value_at(&ctx->graph, d->to->cells[i].value);
+        const ig_value_info *info = ig_value_at(&ctx->tape.graph, d->to->cells[i].value);
         ig_storage *old = t->storage;
         t->layout = info->layout;
         t->storage = info->memory ? ig_storage_retain(info->memory) : NULL;
         t->value = d->to->cells[i].value;
-        t->tape = ctx->tape;
+        t->tape = ctx->tape.number;
         t->lost = !t->storage;
         if (!t->lost) t->recording = d->to->number;
-        ig_storage_release(ctx, old);
+        ig_storage_release(&ctx->memory, old);
         t->replayed = false;
         if (held)
             t->refs--;
@@ -239,7 +237,7 @@ static void free_handles(const divergence *d) {
     }
 }
 
-/* As every step that is recorded, this one holds on to its states. */
+/* Takes a reference to each state, as every recorded step does. */
 static void hold_states(const divergence *d) {
     for (size_t i = 0; i < d->to->n_states; i++) d->to->states[i].tensor->refs++;
 }
@@ -269,19 +267,19 @@ ig_status ig_diverge(ig_ctx *ctx) {
                     .n_nodes = last ? last->node_end : 0,
                     .n_cells = last ? last->cells + last->n_cells : 0};
     uint32_t reads = 0;
-    for (uint32_t i = 0; i < rec->cursor && reads < rec->part; i++)
-        if (from->events[i].kind == IG_EVENT_READ && ++reads == rec->part)
+    for (uint32_t i = 0; i < rec->cursor && reads < rec->n_regions; i++)
+        if (from->events[i].kind == IG_EVENT_READ && ++reads == rec->n_regions)
             d.n_run = from->events[i].node_end;
     if (!has_updates(from, d.n_run)) d.n_run = 0;
     ig_record_begin(ctx);
     d.to = rec->now;
-    rec->now = from; /* bound tensors are the old recording's until all is rebuilt */
+    rec->now = from; /* bound tensors belong to the old recording until the rebuild is complete */
     const ig_status status =
         d.to ? rebuild(&d) : IG_FAIL(IG_ERR_MEMORY, "replay: %u events", d.n_events);
     ig_free(&ctx->allocator, d.updated);
     if (status != IG_OK) {
         ig_replay_abandon(ctx, false);
-        if (d.to) d.to->n_cells = 0; /* they may not be there */
+        if (d.to) d.to->n_cells = 0; /* handles may be missing */
         ig_recording_destroy(ctx, d.to);
         return status;
     }

@@ -1,4 +1,22 @@
-/* Writing a step down while it runs. */
+/*
+ * Records a step while it runs as in Dynamic mode.
+ *
+ *     event    op, attributes        which tensors            which results
+ *     0        matmul                leaf 0, state 0          cell 0
+ *     1        silu                  cell 0                   cell 1
+ *     2        READ                  cell 1
+ *
+ * Events, references, cells and attributes are append-only arrays, so the first events of a
+ * recording can be copied as a prefix (diverge.c). The graph of the step becomes the recording's
+ * graph at the end, without the memory of this step.
+ *
+ * Ownership. A recorded step holds a reference to each leaf and state until it ends: callers may
+ * release them earlier, and a reused handle must not be mistaken for the same tensor. Afterwards a
+ * recording knows states by id, and owns its handles, its plan and its graph.
+ *
+ * Failure. Recording never fails a step: if memory runs out, or the step cannot be repeated, the
+ * recorder gives up and the step continues unrecorded. The report contains the reason.
+ */
 #include "runtime/record/record.h"
 
 #include <stdio.h>
@@ -6,6 +24,7 @@
 
 #include "runtime/ctx.h"
 
+/* The profile refers to the plan that ran last, so resets it first. */
 void ig_recording_drop_plan(ig_ctx *ctx, ig_recording *r) {
     if (ctx->profile.plan == r->plan) ctx->profile.plan = NULL;
     ig_plan_destroy(r->plan);
@@ -13,6 +32,7 @@ void ig_recording_drop_plan(ig_ctx *ctx, ig_recording *r) {
     r->stale = false;
 }
 
+/* NULL is fine. Drops the recording's reference to each handle. */
 void ig_recording_destroy(ig_ctx *ctx, ig_recording *r) {
     if (!r) return;
     for (size_t i = 0; i < r->n_cells; i++) ig_tensor_give_up(r->cells[i].handle);
@@ -34,6 +54,20 @@ void ig_recorder_deinit(ig_ctx *ctx) {
     rec->now = NULL;
 }
 
+void ig_recorder_note(ig_ctx *ctx, const char *what, const char *why) {
+    ig_recorder *rec = &ctx->recorder;
+    ig_recorder_entry *last = rec->n_log > 0 ? &rec->log[(rec->n_log - 1) % IG_RECORDER_LOG] : NULL;
+    if (last && strcmp(last->what, what) == 0 &&
+        strncmp(last->why, why, sizeof last->why - 1) == 0) {
+        last->count++;
+        return;
+    }
+    ig_recorder_entry *e = &rec->log[rec->n_log++ % IG_RECORDER_LOG];
+    *e = (ig_recorder_entry){.what = what, .step = ctx->steps.count + 1, .count = 1};
+    snprintf(e->why, sizeof e->why, "%s", why);
+}
+
+/* If memory runs out, the step continues unrecorded. */
 void ig_record_begin(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;
     rec->state = IG_PLAIN;
@@ -44,23 +78,25 @@ void ig_record_begin(ig_ctx *ctx) {
     rec->state = IG_RECORDING;
 }
 
+/* In reverse order: each flag holds the state before its own backward. */
 void ig_recording_undo_grads(const ig_recording *r) {
     for (size_t i = r->n_grads; i-- > 0;)
         r->states[r->grads[i].state].tensor->has_grad = r->grads[i].had;
 }
 
-/* The step goes on, but nobody writes it down. */
+/* The step continues without recording. */
 void ig_record_give_up(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;
     if (rec->state != IG_RECORDING) return;
     rec->failed = rec->deferring;
-    if (rec->failed) return; /* what has not run is undone when the capture ends */
+    if (rec->failed) return; /* undone when the capture ends */
     ig_record_let_go(ctx, rec->now);
     ig_recording_destroy(ctx, rec->now);
     rec->now = NULL;
     rec->state = IG_PLAIN;
 }
 
+/* Drops the references that record_leaf() took. */
 void ig_record_let_go(ig_ctx *ctx, ig_recording *r) {
     ig_replay_let_go(ctx);
     for (size_t i = 0; i < r->n_states; i++) ig_tensor_release(r->states[i].tensor);
@@ -70,14 +106,17 @@ void ig_record_refuse(ig_ctx *ctx, const char *why) {
     ig_recorder *rec = &ctx->recorder;
     if (rec->state != IG_RECORDING) return;
     snprintf(rec->reason, sizeof rec->reason, "event %zu: %s", rec->now->n_events, why);
+    ig_recorder_note(ctx, "refuse", rec->reason);
     ig_record_give_up(ctx);
 }
 
+/* A gradient function that uses a tensor unknown to the step cannot be replayed. */
 size_t ig_record_met(const ig_ctx *ctx) {
     const ig_recording *r = ctx->recorder.now;
     return ctx->recorder.state == IG_RECORDING ? r->n_states + r->n_leaves : 0;
 }
 
+/* Linear in the tensors of the step; only recording steps search, replays compare. */
 bool ig_record_find(const ig_ctx *ctx, const ig_tensor *t, ig_ref *out) {
     const ig_recorder *rec = &ctx->recorder;
     const ig_recording *r = rec->now;
@@ -98,7 +137,7 @@ bool ig_record_find(const ig_ctx *ctx, const ig_tensor *t, ig_ref *out) {
     return false;
 }
 
-/* A tensor that this step has not met before. */
+/* Adds a tensor that is new to this step, as a state or a leaf, and takes a reference. */
 static bool record_leaf(ig_ctx *ctx, ig_recording *r, ig_tensor *t, ig_ref *out) {
     ig_recorder *rec = &ctx->recorder;
     ig_replay_used(ctx, t);
@@ -120,6 +159,8 @@ static bool record_leaf(ig_ctx *ctx, ig_recording *r, ig_tensor *t, ig_ref *out)
     return true;
 }
 
+/* A leaf of the graph takes its memory from a tensor: replays bind the tensor's memory there. Two
+ * binds may share memory, which matters only to updates (overwrites_shared). */
 void ig_record_leaf(ig_ctx *ctx, ig_tensor *t, ig_value value) {
     ig_recording *r = ctx->recorder.now;
     ig_ref ref;
@@ -138,6 +179,7 @@ void ig_record_leaf(ig_ctx *ctx, ig_tensor *t, ig_value value) {
     r->binds[r->n_binds++] = (ig_bind){value, ref};
 }
 
+/* The event includes whether a backward wrote or added to the gradient: the ops differ. */
 void ig_record_grad(ig_ctx *ctx, ig_tensor *t, bool had) {
     ig_recording *r = ctx->recorder.now;
     ig_ref ref;
@@ -150,15 +192,16 @@ void ig_record_grad(ig_ctx *ctx, ig_tensor *t, bool had) {
     r->grads[r->n_grads++] = (ig_grad_flag){ref.index, had};
 }
 
-/* Nodes that a backward has gone through since the last event. */
+/* Marks the nodes that a backward has consumed since the last event. */
 static bool note_spent(ig_ctx *ctx, ig_recording *r) {
-    const ig_graph *g = &ctx->graph;
+    const ig_graph *g = &ctx->tape.graph;
     if (!IG_GROW(&ctx->allocator, r->spent_at, &r->spent_room, g->n_nodes)) return false;
     for (size_t i = 0; i < g->n_nodes; i++)
         if (g->nodes[i].spent && r->spent_at[i] == 0) r->spent_at[i] = (uint32_t)r->n_events + 1;
     return true;
 }
 
+/* If memory runs out, a partial event may remain: the caller then gives up the recording. */
 static bool append(ig_ctx *ctx, ig_recording *r, const ig_call *call, ig_tensor *const *out,
                    uint32_t n_out) {
     const ig_allocator *a = &ctx->allocator;
@@ -172,7 +215,7 @@ static bool append(ig_ctx *ctx, ig_recording *r, const ig_call *call, ig_tensor 
     const size_t grads_before =
         r->n_events ? r->events[r->n_events - 1].grads + r->events[r->n_events - 1].n_grads : 0;
     ig_event e = {.kind = (uint8_t)call->kind,
-                  .no_grad = ctx->no_grad > 0,
+                  .no_grad = ctx->tape.no_grad > 0,
                   .op = has_op ? (uint16_t)call->op : 0,
                   .refs = (uint32_t)r->n_refs,
                   .n_refs = call->n_in,
@@ -181,16 +224,16 @@ static bool append(ig_ctx *ctx, ig_recording *r, const ig_call *call, ig_tensor 
                   .attrs = (uint32_t)r->n_attrs,
                   .grads = (uint32_t)grads_before,
                   .n_grads = (uint32_t)(r->n_grads - grads_before),
-                  .node_end = (uint32_t)ctx->graph.n_nodes,
-                  .value_end = (uint32_t)ctx->graph.n_values,
-                  .n_random = ctx->n_random};
+                  .node_end = (uint32_t)ctx->tape.graph.n_nodes,
+                  .value_end = (uint32_t)ctx->tape.graph.n_values,
+                  .n_random = ctx->tape.n_random};
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!ig_record_find(ctx, call->in[i], &r->refs[r->n_refs++])) return false;
     for (uint32_t i = 0; i < n_out; i++) {
         out[i]->run = ctx->recorder.run;
         out[i]->cell = (uint32_t)r->n_cells + 1;
         out[i]->recording = r->number;
-        /* Scalars are kept: losses and norms are looked at after the step, some day. */
+        /* Keep scalars: callers usually read losses and norms after the step. */
         r->cells[r->n_cells++] = (ig_cell){.value = out[i]->value,
                                            .kept = ig_shape_count(out[i]->layout.desc.shape) == 1};
     }
@@ -205,7 +248,7 @@ void ig_record_call(ig_ctx *ctx, const ig_call *call, ig_tensor *const *out, uin
     if (ctx->recorder.state != IG_RECORDING) return;
     for (uint32_t i = 0; i < n_out; i++)
         if (!out[i]->storage) {
-            ig_record_refuse(ctx, "an op failed"); /* such a step is not repeated */
+            ig_record_refuse(ctx, "an op failed"); /* a failed step is not repeated */
             return;
         }
     if (!append(ctx, ctx->recorder.now, call, out, n_out)) ig_record_give_up(ctx);
@@ -213,6 +256,8 @@ void ig_record_call(ig_ctx *ctx, const ig_call *call, ig_tensor *const *out, uin
 
 /* ---- at the end of the step ---- */
 
+/* Events are compared as bytes: the struct has no padding, and offsets into the pools are equal if
+ * all earlier events are. */
 bool ig_recording_prefix(const ig_recording *a, const ig_recording *b, size_t n_events) {
     if (a->n_events < n_events || b->n_events < n_events) return false;
     for (size_t i = 0; i < n_events; i++) {
@@ -236,14 +281,15 @@ bool ig_recording_prefix(const ig_recording *a, const ig_recording *b, size_t n_
     return true;
 }
 
+/* Plans need no comparison: equal events give equal plans. */
 static bool same_events(const ig_recording *a, const ig_recording *b) {
     return a->n_events == b->n_events && ig_recording_prefix(a, b, a->n_events);
 }
 
-/* Whether the step overwrites a memory that it knows by two names: a plan, which goes by names,
- * would not see what waits for what. */
+/* Whether the step overwrites memory that two of its tensors share: a plan tracks dependencies by
+ * value and would miss them. */
 static bool overwrites_shared(const ig_ctx *ctx, const ig_recording *r) {
-    const ig_graph *g = &ctx->graph;
+    const ig_graph *g = &ctx->tape.graph;
     for (size_t n = 0; r->shares && n < g->n_nodes; n++) {
         const ig_node *node = &g->nodes[n];
         for (uint32_t o = 0; ig_op_find(node->op)->traits & IG_UPDATES && o < node->n_out; o++) {
@@ -258,24 +304,27 @@ static bool overwrites_shared(const ig_ctx *ctx, const ig_recording *r) {
     return false;
 }
 
-/* The graph goes over to the recording, without the memory of this step. */
+/* Moves the graph to the recording, without the memory of this step. */
 static bool take_graph(ig_ctx *ctx, ig_recording *r) {
     ig_graph fresh;
     if (overwrites_shared(ctx, r)) {
         snprintf(ctx->recorder.reason, sizeof ctx->recorder.reason,
-                 "it overwrites a tensor that another one shares its memory with");
+                 "it overwrites memory that two of its tensors share");
         return false;
     }
-    if (!IG_GROW(&ctx->allocator, r->spent_at, &r->spent_room, ctx->graph.n_nodes)) return false;
-    if (ig_graph_init(&fresh, &ctx->allocator, ctx->graph.hooks) != IG_OK) return false;
-    r->graph = ctx->graph;
-    ctx->graph = fresh;
-    for (size_t v = 1; v < r->graph.n_values; v++) ctx->graph.hooks.drop(ctx, &r->graph.values[v]);
+    if (!IG_GROW(&ctx->allocator, r->spent_at, &r->spent_room, ctx->tape.graph.n_nodes))
+        return false;
+    if (ig_graph_init(&fresh, &ctx->allocator, ctx->tape.graph.hooks) != IG_OK) return false;
+    r->graph = ctx->tape.graph;
+    ctx->tape.graph = fresh;
+    for (size_t v = 1; v < r->graph.n_values; v++)
+        ctx->tape.graph.hooks.drop(ctx, &r->graph.values[v]);
     r->graph.hooks = (ig_graph_hooks){0};
     r->open = !ig_tape_is_spent(&r->graph);
     return true;
 }
 
+/* Used by captures; the caller destroys the recording. */
 ig_recording *ig_record_take(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;
     ig_recording *r = rec->now;
@@ -285,7 +334,7 @@ ig_recording *ig_record_take(ig_ctx *ctx) {
     return r;
 }
 
-/* Room for one more: the one that was used longest ago goes. */
+/* Makes room for one more by evicting the least recently used recording. */
 static void make_room(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;
     if (rec->count < IG_MOST_RECORDINGS) return;
@@ -296,17 +345,20 @@ static void make_room(ig_ctx *ctx) {
     rec->all[oldest] = rec->all[--rec->count];
 }
 
-/* Recordings that come too often are not worth making. */
+/* Refuses to record if recordings are made too often to pay off. */
 static void count_birth(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;
     const uint64_t number = rec->n_born++;
     ctx->counters.records++;
-    rec->born[number % IG_REFUSE_AFTER] = ctx->steps + 1;
-    const uint64_t before = rec->born[(number + 1) % IG_REFUSE_AFTER]; /* the eighth last */
-    if (before && ctx->steps + 1 - before < IG_REFUSE_WITHIN) rec->refused = true;
+    ig_recorder_note(ctx, "record", number > 0 ? rec->reason : "");
+    rec->born[number % IG_REFUSE_AFTER] = ctx->steps.count + 1;
+    const uint64_t before = rec->born[(number + 1) % IG_REFUSE_AFTER]; /* the oldest */
+    if (!before || ctx->steps.count + 1 - before >= IG_REFUSE_WITHIN) return;
+    rec->refused = true;
+    ig_recorder_note(ctx, "refuse", rec->reason);
 }
 
-/* Results of the step are the older recording's from now on. */
+/* Assigns the results of the step to the older, equal recording. */
 static void take_over(ig_recording *older, const ig_recording *r) {
     older->also = r->number;
     for (size_t i = 0; i < r->n_cells; i++) {
@@ -316,6 +368,8 @@ static void take_over(ig_recording *older, const ig_recording *r) {
     }
 }
 
+/* Keeps the recording, unless an equal one exists: a step that diverged and came back. At most
+ * IG_MOST_RECORDINGS are kept; the least recently used one is evicted. */
 void ig_record_finish(ig_ctx *ctx) {
     ig_recorder *rec = &ctx->recorder;
     ig_recording *r = rec->now;
@@ -324,9 +378,9 @@ void ig_record_finish(ig_ctx *ctx) {
         return;
     }
     for (uint32_t i = 0; i < rec->count; i++)
-        if (same_events(rec->all[i], r)) { /* it was there, but could not be followed */
+        if (same_events(rec->all[i], r)) { /* an equal one exists, but could not be followed */
             take_over(rec->all[i], r);
-            rec->all[i]->used = ctx->steps;
+            rec->all[i]->used = ctx->steps.count;
             ig_record_give_up(ctx);
             return;
         }
@@ -336,7 +390,7 @@ void ig_record_finish(ig_ctx *ctx) {
     }
     ig_record_let_go(ctx, r);
     make_room(ctx);
-    r->used = ctx->steps;
+    r->used = ctx->steps.count;
     rec->all[rec->count++] = r;
     rec->state = IG_BETWEEN;
     count_birth(ctx);

@@ -1,8 +1,9 @@
 /*
- * Profiles: while one is taken, backends report each kernel call, and the newest
- * are kept in a ring.  Threads write to rings of their own, so watching takes no
- * lock.  Times are also added up by kind of step, over all plans and all runs.
+ * Profiles: while profiling is on, backends report each kernel call, and the newest are kept in a
+ * ring. Each thread writes to its own ring, so tracing takes no lock. Times are also summed by kind
+ * of step, over all plans and runs.
  */
+#include "runtime/report/profile.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,13 +11,14 @@
 #include "base/clock.h"
 #include "base/text_out.h"
 #include "graph/op_cost.h"
+#include "ingot/report.h"
 #include "plan/plan_json.h"
-#include "runtime/ctx.h"
+#include "runtime/ctx_host.h"
 
-/* Called by a backend's threads; `step` counts from the first of the program that runs. */
+/* Called by a backend's threads; `step` counts from the first of the running program. */
 static void trace(const ig_host *host, uint32_t thread, uint32_t step, uint64_t begin_ns,
                   uint64_t end_ns) {
-    const ig_profile *p = &((const ig_ctx_host *)host)->ctx->profile;
+    const ig_profile *p = ig_ctx_profile(((const ig_ctx_host *)host)->ctx);
     if (thread >= p->n_rings) return;
     ig_profile_ring *ring = &p->rings[thread];
     step += p->first_step;
@@ -24,58 +26,66 @@ static void trace(const ig_host *host, uint32_t thread, uint32_t step, uint64_t 
     if (step < p->n_kind_of) ring->kind_ns[p->kind_of[step]] += end_ns - begin_ns;
 }
 
-static void free_rings(ig_ctx *ctx) {
-    ig_profile *p = &ctx->profile;
-    for (uint32_t i = 0; p->rings && i < p->n_rings; i++)
-        ig_free(&ctx->allocator, p->rings[i].events);
-    ig_free(&ctx->allocator, p->rings);
-    ig_free(&ctx->allocator, p->kinds);
-    ig_free(&ctx->allocator, p->kind_of);
-    *p = (ig_profile){0};
+/* Clears everything except the time of the first submission. */
+void ig_profile_deinit(ig_profile *p) {
+    const ig_allocator *a = p->allocator;
+    if (!a) return; /* never started */
+    for (uint32_t i = 0; p->rings && i < p->n_rings; i++) ig_free(a, p->rings[i].events);
+    ig_free(a, p->rings);
+    ig_free(a, p->kinds);
+    ig_free(a, p->kind_of);
+    *p = (ig_profile){.first_submit_ns = p->first_submit_ns};
 }
 
-void ig_profile_deinit(ig_ctx *ctx) { free_rings(ctx); }
+static bool add_rings(ig_profile *p, uint32_t threads) {
+    const ig_allocator *a = p->allocator;
+    p->rings = ig_alloc(a, threads, sizeof *p->rings);
+    p->kinds = ig_alloc(a, IG_PROFILE_KINDS, sizeof *p->kinds);
+    if (!p->rings || !p->kinds) return false;
+    p->n_rings = threads;
+    for (uint32_t i = 0; i < threads; i++) {
+        p->rings[i].events = ig_alloc(a, p->room, sizeof *p->rings[i].events);
+        if (!p->rings[i].events) return false;
+    }
+    return true;
+}
 
 ig_status ig_profile_begin(ig_ctx *ctx, uint32_t max_events) {
     if (!ctx || max_events == 0)
-        return IG_FAIL(IG_ERR_ARGUMENT, "profile_begin: no room asked for");
-    ig_profile *p = &ctx->profile;
-    ctx->host.table.trace = NULL;
-    free_rings(ctx);
+        return IG_FAIL(IG_ERR_ARGUMENT, "profile_begin: no context, or max_events is 0");
+    ig_ctx_host *host = ig_ctx_get_host(ctx);
+    ig_profile *p = ig_ctx_profile(ctx);
+    host->table.trace = NULL;
+    ig_profile_deinit(p);
+    p->allocator = ig_ctx_allocator(ctx);
     p->room = max_events;
-    p->rings = ig_alloc(&ctx->allocator, ig_team_threads(ctx->team), sizeof *p->rings);
-    p->kinds = ig_alloc(&ctx->allocator, IG_PROFILE_KINDS, sizeof *p->kinds);
-    if (!p->rings || !p->kinds) {
-        free_rings(ctx);
+    if (!add_rings(p, ig_team_threads(host->team))) {
+        ig_profile_deinit(p);
         return IG_FAIL(IG_ERR_MEMORY, "profile_begin: %u events", max_events);
     }
-    p->n_rings = ig_team_threads(ctx->team);
-    for (uint32_t i = 0; i < p->n_rings; i++) {
-        p->rings[i].events = ig_alloc(&ctx->allocator, max_events, sizeof *p->rings[i].events);
-        if (p->rings[i].events) continue;
-        free_rings(ctx);
-        return IG_FAIL(IG_ERR_MEMORY, "profile_begin: %u events", max_events);
-    }
-    ctx->host.table.trace = trace;
+    host->table.trace = trace;
+    p->on = true;
     return IG_OK;
 }
 
 void ig_profile_end(ig_ctx *ctx) {
-    if (ctx) ctx->host.table.trace = NULL;
+    if (!ctx) return;
+    ig_ctx_get_host(ctx)->table.trace = NULL;
+    ig_ctx_profile(ctx)->on = false;
 }
 
 /* ---- kinds ---- */
 
-/* "rms_norm", or "matmul+silu q4_0 [8192,2048]" where the step reads a weight of some size. */
-static void name_kind(const ig_ctx *ctx, const ig_step *step, char out[IG_PROFILE_NAME_BYTES]) {
+/* "rms_norm", or "matmul+silu q4_0 [8192,2048]" if the step reads a 2D weight. */
+static void name_kind(const ig_planner *planner, const ig_step *step,
+                      char out[IG_PROFILE_NAME_BYTES]) {
     char title[IG_TITLE_BYTES];
-    int used =
-        snprintf(out, IG_PROFILE_NAME_BYTES, "%s", ig_step_title(&ctx->planner, step, title));
+    int used = snprintf(out, IG_PROFILE_NAME_BYTES, "%s", ig_step_title(planner, step, title));
     for (uint32_t i = 0; i < step->n_in && used < IG_PROFILE_NAME_BYTES; i++) {
         const ig_operand *o = &step->in[i];
         const ig_shape *shape = &o->desc.shape;
         const bool lasts = o->kind == IG_KIND_WEIGHT || o->kind == IG_KIND_STATE;
-        if (!lasts || shape->rank != 2 || i == 0) continue; /* in[0]: a table, or a cache */
+        if (!lasts || shape->rank != 2 || i == 0) continue; /* in[0]: a table or a KV cache */
         for (int d = 0; d <= shape->rank && used < IG_PROFILE_NAME_BYTES; d++)
             used += d == 0 ? snprintf(out + used, IG_PROFILE_NAME_BYTES - (size_t)used, " %s [%lld",
                                       ig_dtype_name(o->desc.dtype), (long long)shape->dim[0])
@@ -84,11 +94,10 @@ static void name_kind(const ig_ctx *ctx, const ig_step *step, char out[IG_PROFIL
     }
 }
 
-static uint8_t find_kind(ig_ctx *ctx, const ig_step *step) {
-    ig_profile *p = &ctx->profile;
+static uint8_t find_kind(ig_profile *p, const ig_planner *planner, const ig_step *step) {
     char name[IG_PROFILE_NAME_BYTES];
     uint32_t i = 0;
-    name_kind(ctx, step, name);
+    name_kind(planner, step, name);
     while (i < p->n_kinds && strcmp(p->kinds[i].name, name) != 0) i++;
     if (i == IG_PROFILE_KINDS) return IG_PROFILE_KINDS - 1;
     if (i == p->n_kinds) {
@@ -98,23 +107,22 @@ static uint8_t find_kind(ig_ctx *ctx, const ig_step *step) {
     return (uint8_t)i;
 }
 
-/* What kind each step of the plan is.  Without memory for that, times are not added up. */
-static void find_kinds(ig_ctx *ctx, const ig_plan *plan) {
-    ig_profile *p = &ctx->profile;
-    ig_free(&ctx->allocator, p->kind_of);
+/* Finds the kind of each step of the plan. If memory runs out, times are not summed. */
+static void find_kinds(ig_profile *p, const ig_plan *plan) {
+    ig_free(p->allocator, p->kind_of);
     p->n_kind_of = 0;
-    p->kind_of = plan ? ig_alloc(&ctx->allocator, plan->n_steps, sizeof *p->kind_of) : NULL;
+    p->kind_of = plan ? ig_alloc(p->allocator, plan->n_steps, sizeof *p->kind_of) : NULL;
     if (!p->kind_of) return;
     p->n_kind_of = plan->n_steps;
-    for (uint32_t i = 0; i < plan->n_steps; i++) p->kind_of[i] = find_kind(ctx, &plan->steps[i]);
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        p->kind_of[i] = find_kind(p, plan->planner, &plan->steps[i]);
 }
 
-void ig_profile_run(ig_ctx *ctx, const ig_plan *plan) {
-    ig_profile *p = &ctx->profile;
-    if (!ctx->first_submit_ns) ctx->first_submit_ns = ig_clock_ns();
-    if (!ctx->host.table.trace) return;
+void ig_profile_run(ig_profile *p, const ig_plan *plan) {
+    if (!p->first_submit_ns) p->first_submit_ns = ig_clock_ns();
+    if (!p->on) return;
     p->run++;
-    if (p->plan != plan || !plan) find_kinds(ctx, plan);
+    if (p->plan != plan || !plan) find_kinds(p, plan);
     p->plan = plan;
     for (uint32_t i = 0; i < p->n_kind_of; i++) {
         ig_profile_kind *kind = &p->kinds[p->kind_of[i]];
@@ -141,7 +149,7 @@ static void say_kinds(ig_text *t, const ig_profile *p) {
 
 /* ---- what was gathered ---- */
 
-/* The newest events of all threads, in the order of their beginnings. */
+/* The newest events of all threads, ordered by start time. */
 static void say_events(ig_text *t, const ig_profile *p) {
     uint64_t at[256] = {0}, left = p->room;
     uint64_t total = 0;
@@ -171,9 +179,8 @@ static void say_events(ig_text *t, const ig_profile *p) {
     }
 }
 
-/* Sums over the newest runs of the plan that ran last. */
-static void say_steps(ig_text *t, const ig_ctx *ctx) {
-    const ig_profile *p = &ctx->profile;
+/* Sums over the newest runs of the last plan. */
+static void say_steps(ig_text *t, const ig_profile *p) {
     for (uint32_t s = 0; p->plan && s < p->plan->n_steps; s++) {
         const ig_step *step = &p->plan->steps[s];
         uint64_t calls = 0, ns = 0;
@@ -190,7 +197,7 @@ static void say_steps(ig_text *t, const ig_ctx *ctx) {
         char title[IG_TITLE_BYTES];
         ig_text_comma(t);
         ig_text_add(t, "{\"index\":%u,\"op\":", s);
-        ig_text_add_string(t, ig_step_title(&ctx->planner, step, title));
+        ig_text_add_string(t, ig_step_title(p->plan->planner, step, title));
         ig_text_add_number(t, "calls", calls);
         ig_text_add_number(t, "ns", ns);
         ig_text_add_number(t, "bytes", ig_step_bytes(step));
@@ -200,7 +207,7 @@ static void say_steps(ig_text *t, const ig_ctx *ctx) {
 }
 
 size_t ig_profile_json(const ig_ctx *ctx, char *out, size_t out_bytes) {
-    const ig_profile *p = &ctx->profile;
+    const ig_profile *p = ig_ctx_profile(ctx);
     ig_text t = ig_text_begin(out, out_bytes);
     uint64_t dropped = 0;
     for (uint32_t i = 0; i < p->n_rings; i++)
@@ -209,7 +216,7 @@ size_t ig_profile_json(const ig_ctx *ctx, char *out, size_t out_bytes) {
     ig_text_add_number(&t, "runs", p->run);
     ig_text_add_number(&t, "dropped", dropped);
     ig_text_add(&t, ",\"steps\":[");
-    say_steps(&t, ctx);
+    say_steps(&t, p);
     ig_text_add(&t, "],\"kinds\":[");
     say_kinds(&t, p);
     ig_text_add(&t, "],\"events\":[");

@@ -10,21 +10,25 @@ static const char *const role_names[ROLES] = {"system", "user", "assistant"};
 struct ig_chat_format {
     const char *name;
     const char *begin[ROLES], *end[ROLES]; /* around a message */
-    const char *first_user;                /* instead of begin[USER], if it is the first; or NULL */
-    const char *user_after_system;         /* the same, right behind a system message; or NULL */
-    const char *reply;                     /* what stands before the answer */
+    const char *first_user;                /* replaces begin[USER] in the first message; or NULL */
+    const char
+        *user_after_system; /* replaces begin[USER] directly after a system message; or NULL */
+    const char *reply;      /* generation prompt: begins the assistant's answer */
     const char *turn_end;
-    bool eos[ROLES];           /* the model's EOS stands between a content and its end */
-    bool trims;                /* white space around contents is left out, */
-    bool trims_answers;        /* or around those of the assistant alone */
-    bool system_in_first_user; /* which it is part of: nowhere else is a place for it */
-    const char *marks[2];      /* templates that write it have both of them, */
+    bool eos[ROLES];           /* EOS stands between content and end */
+    bool trims;                /* strips white space around contents, */
+    bool trims_answers;        /* or only around the assistant's */
+    bool system_in_first_user; /* the system message is part of the first user message */
+    const char *marks[2];      /* a template of this format contains both, */
     const char *lacks;         /* and not this one; or NULL */
-    const char *mark;          /* or they have this one; or NULL */
+    const char *mark;          /* alternatively it contains this one; or NULL */
 };
 
-/* The first whose marks a template has is taken, so what has more of them stands first.  Templates
- * are programs: "\\n" is what stands in them for the end of a line. */
+/*
+ * Detection takes the first row whose marks a template contains, so rows with more marks come
+ * first. Templates are programs, so "\
+ * " here matches the escape in their source.
+ */
 static const ig_chat_format formats[] = {
     {
         .name = "phi4",
@@ -90,13 +94,13 @@ static const ig_chat_format formats[] = {
         .reply = "<｜Assistant｜>",
         .turn_end = "<｜end▁of▁sentence｜>",
         .marks = {"<｜User｜>", "<｜Assistant｜>"},
-        .lacks = "<｜Assistant｜><", /* they begin answers with <think> or </think> */
+        .lacks = "<｜Assistant｜><", /* its answers begin with <think> or </think> */
     },
     {
         .name = "llama2",
         .begin = {"[INST] <<SYS>>\n", "<s>[INST] ", " "},
         .end = {"\n<</SYS>>\n\n", " [/INST]", " </s>"},
-        .first_user = "[INST] ", /* its <s> is the BOS of the whole */
+        .first_user = "[INST] ", /* its first <s> is BOS */
         .user_after_system = "",
         .reply = "",
         .turn_end = "</s>",
@@ -164,13 +168,13 @@ enum { FORMATS = sizeof formats / sizeof *formats };
 
 /* ---- Which one ---- */
 
-const ig_chat_format *ig_chat_at(size_t i) { return i < FORMATS ? &formats[i] : NULL; }
+const ig_chat_format *ig_chat_format_at(size_t i) { return i < FORMATS ? &formats[i] : NULL; }
 
-const char *ig_chat_name(const ig_chat_format *format) { return format->name; }
+const char *ig_chat_format_name(const ig_chat_format *format) { return format->name; }
 
-const char *ig_chat_turn_end(const ig_chat_format *format) { return format->turn_end; }
+const char *ig_chat_format_turn_end(const ig_chat_format *format) { return format->turn_end; }
 
-const ig_chat_format *ig_chat_find(const char *name) {
+const ig_chat_format *ig_chat_format_find(const char *name) {
     for (size_t i = 0; i < FORMATS; i++)
         if (strcmp(formats[i].name, name) == 0) return &formats[i];
     return NULL;
@@ -180,7 +184,7 @@ static bool has(const char *text, size_t n_bytes, const char *mark) {
     return mark && memmem(text, n_bytes, mark, strlen(mark));
 }
 
-const ig_chat_format *ig_chat_detect(const char *text, size_t n_bytes) {
+const ig_chat_format *ig_chat_format_detect(const char *text, size_t n_bytes) {
     for (size_t i = 0; i < FORMATS; i++) {
         const ig_chat_format *f = &formats[i];
         if (has(text, n_bytes, f->mark)) return f;
@@ -213,7 +217,7 @@ static ig_status put_content(const ig_chat_message *m, bool trims, ig_chat_promp
     return put(out, begin, (size_t)(end - begin), false);
 }
 
-/* The number of a role; below 0: none. */
+/* The index of a role; -1: unknown. */
 static int role_of(const ig_chat_message *m) {
     for (int role = 0; role < ROLES; role++)
         if (m->role && strcmp(m->role, role_names[role]) == 0) return role;
@@ -237,7 +241,7 @@ static ig_status check(const ig_chat_format *f, const ig_chat_message *messages,
     return IG_OK;
 }
 
-/* What stands before message i. */
+/* The text that begins message i. */
 static const char *begin_of(const ig_chat_format *f, const ig_chat_message *messages, size_t i) {
     const int role = role_of(&messages[i]);
     if (role == USER && i == 0 && f->first_user) return f->first_user;
@@ -247,12 +251,12 @@ static const char *begin_of(const ig_chat_format *f, const ig_chat_message *mess
 }
 
 static ig_status put_eos(ig_chat_prompt *out) {
-    const ig_tokenizer_data eos = out->eos.n_bytes > 0 ? out->eos : (ig_tokenizer_data){"</s>", 4};
+    const ig_string_view eos = out->eos.n_bytes > 0 ? out->eos : (ig_string_view){"</s>", 4};
     return put(out, eos.bytes, eos.n_bytes, true);
 }
 
-ig_status ig_chat_write(const ig_chat_format *f, const ig_chat_message *messages, size_t n_messages,
-                        ig_chat_ending ending, ig_chat_prompt *out) {
+ig_status ig_chat_format_write(const ig_chat_format *f, const ig_chat_message *messages,
+                               size_t n_messages, ig_chat_turn_suffix ending, ig_chat_prompt *out) {
     IG_TRY(check(f, messages, n_messages));
     for (size_t i = 0; i < n_messages; i++) {
         const int role = role_of(&messages[i]);

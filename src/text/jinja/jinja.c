@@ -12,7 +12,7 @@ void ig_jinja_text_deinit(ig_jinja_text *text) {
     *text = (ig_jinja_text){.allocator = text->allocator};
 }
 
-static ig_status set_token(jinja_run *run, const char *name, ig_tokenizer_data token) {
+static ig_status set_token(jinja_run *run, const char *name, ig_string_view token) {
     jinja_value value;
     if (!token.bytes) return IG_OK;
     IG_TRY(jinja_new_string(run, token.bytes, token.n_bytes, false, &value));

@@ -4,7 +4,7 @@
  *     ig_jinja_parse(a, text, n_bytes, &template)
  *     ig_jinja_text prompt = {.allocator = a};
  *     ig_jinja_render(template, &variables, &prompt)
- *     ig_tokenizer_encode_spans(t, prompt.spans, prompt.n_spans, flags, &ids)
+ *     ig_tokenize_spans(t, prompt.spans, prompt.n_spans, flags, &ids)
  *
  * As Hugging Face renders them: trim_blocks, lstrip_blocks, break and continue, and
  * {% generation %} as if it were not there.  Every byte of the result knows whether
@@ -20,8 +20,8 @@
  *     jinja_print.c, _format.c       values as text
  *     jinja_filters.c, _tests.c, _methods.c, _functions.c, ...   tables of what has a name
  */
-#ifndef IG_TEXT_JINJA_H
-#define IG_TEXT_JINJA_H
+#ifndef IG_TEXT_JINJA_JINJA_H
+#define IG_TEXT_JINJA_JINJA_H
 
 #include <jansson.h>
 
@@ -44,8 +44,8 @@ void ig_jinja_destroy(ig_jinja *jinja);
 
 typedef struct ig_jinja_variables {
     const json_t *given; /* an object: all text in it is the caller's, but for the known roles */
-    ig_tokenizer_data bos, eos; /* bos_token and eos_token, the template's; NULL: there is none */
-    int64_t now;                /* what strftime_now() tells, in seconds since 1970 */
+    ig_string_view bos, eos; /* bos_token and eos_token, the template's; NULL: there is none */
+    int64_t now;             /* what strftime_now() tells, in seconds since 1970 */
 } ig_jinja_variables;
 
 typedef struct ig_jinja_text {

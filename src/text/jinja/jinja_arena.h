@@ -2,8 +2,8 @@
  * jinja_arena.h - memory of a template, or of one rendering of it, that goes all at
  * once; and how both tell what is wrong.
  */
-#ifndef IG_TEXT_JINJA_ARENA_H
-#define IG_TEXT_JINJA_ARENA_H
+#ifndef IG_TEXT_JINJA_JINJA_ARENA_H
+#define IG_TEXT_JINJA_JINJA_ARENA_H
 
 #include "base/alloc.h"
 #include "text/jinja/jinja.h"
@@ -13,7 +13,7 @@ typedef struct jinja_chunk jinja_chunk;
 typedef struct jinja_arena {
     const ig_allocator *allocator;
     jinja_chunk *chunks; /* the newest first */
-    char *at;            /* in it, with so many bytes left */
+    char *at;            /* next free byte of the newest chunk, `left` bytes before its end */
     size_t left;
     size_t taken; /* bytes of all chunks */
     bool full;    /* it was refused for the limit, not for want of memory */

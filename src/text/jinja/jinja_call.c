@@ -79,7 +79,7 @@ ig_status jinja_arg_integer(jinja_run *run, const jinja_call *call, size_t i, in
     const jinja_value v = call->bound[i];
     *out = jinja_is_whole(v) ? v.integer : initial;
     if (jinja_is_whole(v) || v.kind == JINJA_V_MISSING || v.kind == JINJA_V_NONE) return IG_OK;
-    return JINJA_FAIL(run, "%s: needs a whole number, not %s", call->what, jinja_type_name(v));
+    return JINJA_FAIL(run, "%s: needs an integer, not %s", call->what, jinja_type_name(v));
 }
 
 bool jinja_arg_truth(const jinja_call *call, size_t i, bool initial) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_parse.h"
 #include "text/jinja/jinja_strings.h"
 
 /* What is filtered, as a string: of anything else what is printed of it. */
@@ -163,13 +164,15 @@ static ig_status copy_strings(jinja_run *run, jinja_value *v) {
 }
 
 static ig_status filter_from_json(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    json_error_t error;
     if (call->self.kind != JINJA_V_STRING)
         return JINJA_FAIL(run, "from_json: %s is no JSON", jinja_type_name(call->self));
     const jinja_string *s = call->self.string;
     IG_TRY(jinja_work(run, s->n_bytes));
-    json_t *json = json_loadb(s->bytes, s->n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-    if (!json) return JINJA_FAIL(run, "from_json: %s", error.text);
+    json_t *json = NULL;
+    const ig_status parsed = ig_json_decode(IG_ERR_ARGUMENT, "from_json", "the text", s->bytes,
+                                            s->n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &json);
+    if (parsed == IG_ERR_ARGUMENT) return JINJA_FAIL(run, "%s", ig_error_text());
+    if (parsed != IG_OK) return parsed;
     jinja_value lent;
     ig_status status = jinja_from_json(run, json, 0, &lent);
     if (status == IG_OK) status = copy_strings(run, &lent);
@@ -196,8 +199,7 @@ static bool parse_number(const jinja_string *s, char *text, size_t room, bool *i
 }
 
 static ig_status real_to_whole(const jinja_run *run, double x, jinja_value *out) {
-    if (!(fabs(x) < 9.2e18))
-        return JINJA_FAIL(run, "a whole number becomes more than 64 bits hold");
+    if (!(fabs(x) < 9.2e18)) return JINJA_FAIL(run, "integer overflow: more than 64 bits");
     *out = jinja_integer((int64_t)x);
     return IG_OK;
 }
@@ -280,7 +282,7 @@ static ig_status filter_round(jinja_run *run, const jinja_call *call, jinja_valu
         *out = jinja_integer(call->self.integer);
         return IG_OK;
     }
-    snprintf(text, sizeof text, "%.*f", (int)precision, x); /* exact, and halves to even */
+    snprintf(text, sizeof text, "%.*f", (int)precision, x); /* exact, ties to even */
     *out = jinja_real(strtod(text, NULL));
     return IG_OK;
 }

@@ -31,12 +31,12 @@ static ig_status write_number(jinja_run *run, const spec *how, jinja_value v, ch
             return JINJA_FAIL(run, "%%%c: needs a number, not %s", how->type, jinja_type_name(v));
         const double x = jinja_as_real(v);
         if (v.kind == JINJA_V_REAL && !(x > -9.2e18 && x < 9.2e18))
-            return JINJA_FAIL(run, "a whole number becomes more than 64 bits hold");
+            return JINJA_FAIL(run, "integer overflow: more than 64 bits");
         snprintf(format, sizeof format, "%%%slld", sign);
         snprintf(out, room, format, v.kind == JINJA_V_REAL ? (long long)x : (long long)v.integer);
     } else if (strchr("xXo", how->type)) {
         if (!jinja_is_whole(v) || v.integer < 0)
-            return JINJA_FAIL(run, "%%%c: needs a whole number from 0 on", how->type);
+            return JINJA_FAIL(run, "%%%c: needs an integer of at least 0", how->type);
         snprintf(format, sizeof format, "%%ll%c", how->type);
         snprintf(out, room, format, (long long)v.integer);
     } else {

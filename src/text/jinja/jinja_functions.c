@@ -42,7 +42,7 @@ static ig_status call_range(jinja_run *run, const jinja_call *call, jinja_value 
         if (!jinja_is_whole(call->at[i]))
             return call->at[i].kind == JINJA_V_UNDEFINED
                        ? jinja_is_undefined(run, call->at[i])
-                       : JINJA_FAIL(run, "range: needs whole numbers, not %s",
+                       : JINJA_FAIL(run, "range: needs integers, not %s",
                                     jinja_type_name(call->at[i]));
     if (call->count == 0 || call->count > 3 || call->n_named > 0)
         return JINJA_FAIL(run, "range: takes one to three numbers");

@@ -2,8 +2,8 @@
  */
 #include <string.h>
 
-#include "text/jinja/jinja_run.h"
 #include "base/utf8.h"
+#include "text/jinja/jinja_run.h"
 
 size_t jinja_char_bytes(const jinja_string *s, size_t at) {
     uint32_t point;
@@ -168,8 +168,7 @@ static ig_status find_bounds(jinja_run *run, const jinja_value given[3], int64_t
         if (given[i].kind != JINJA_V_MISSING && given[i].kind != JINJA_V_NONE &&
             !jinja_is_whole(given[i])) {
             if (given[i].kind == JINJA_V_UNDEFINED) return jinja_is_undefined(run, given[i]);
-            return JINJA_FAIL(run, "a slice needs whole numbers, not %s",
-                              jinja_type_name(given[i]));
+            return JINJA_FAIL(run, "a slice needs integers, not %s", jinja_type_name(given[i]));
         }
     *step = jinja_is_whole(given[2]) ? given[2].integer : 1;
     if (*step == 0) return JINJA_FAIL(run, "a slice goes on by 0");

@@ -261,7 +261,7 @@ static bool takes_end(lexer *l, bool is_block) {
     return true;
 }
 
-/* From behind {{ or {% to behind its end. */
+/* From after {{ or {% to after its closing delimiter. */
 static ig_status lex_tag(lexer *l, bool is_block) {
     const int line = line_at(l, l->at);
     l->depth = 0;

@@ -6,8 +6,8 @@
  * end of line behind a block goes, and so do the spaces before one that begins its
  * line; a minus takes all white space on its side, and a plus keeps it.
  */
-#ifndef IG_TEXT_JINJA_LEX_H
-#define IG_TEXT_JINJA_LEX_H
+#ifndef IG_TEXT_JINJA_JINJA_LEX_H
+#define IG_TEXT_JINJA_JINJA_LEX_H
 
 #include "text/jinja/jinja_arena.h"
 
@@ -42,8 +42,8 @@ typedef struct jinja_tokens {
     size_t count, room;
 } jinja_tokens;
 
-/* The text is lent to the tokens; values of strings that have escapes are of the arena.  The caller
- * frees `at`, in any case, with the arena's allocator. */
+/* The tokens refer to the text; strings with escapes are in the arena.  The caller frees `at` with
+ * the arena's allocator, even on failure. */
 IG_MUST_CHECK ig_status jinja_lex(jinja_arena *arena, const char *text, size_t n_bytes,
                                   jinja_tokens *out);
 

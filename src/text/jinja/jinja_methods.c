@@ -1,9 +1,9 @@
 /* Methods of strings. */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/jinja/jinja_strings.h"
 #include "text/tokenizer/unicode.h"
-#include "base/utf8.h"
 
 /* ---- Strip and case ---- */
 

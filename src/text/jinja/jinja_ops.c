@@ -1,4 +1,4 @@
-/* Operators on values, as Python has them, with whole numbers of 64 bits. */
+/* Operators on values with Python's rules, and 64-bit integers. */
 #include <math.h>
 #include <string.h>
 
@@ -157,7 +157,7 @@ ig_status jinja_contains(jinja_run *run, jinja_value item, jinja_value in, bool 
 /* ---- Arithmetic ---- */
 
 static ig_status overflows(const jinja_run *run) {
-    return JINJA_FAIL(run, "a whole number becomes more than 64 bits hold");
+    return JINJA_FAIL(run, "integer overflow: more than 64 bits");
 }
 
 static ig_status by_zero(const jinja_run *run) { return JINJA_FAIL(run, "division by zero"); }
@@ -276,7 +276,7 @@ ig_status jinja_binary(jinja_run *run, int sign, jinja_value a, jinja_value b, j
 
 /* ---- Order ---- */
 
-/* Merges two sorted runs; `from` and `to` hold keys, and items behind them. */
+/* Merges two sorted runs; [0] of `from` and `to` are the keys, [1] the items. */
 static ig_status merge(jinja_run *run, jinja_value *const from[2], jinja_value *const to[2],
                        const size_t bounds[3], bool reverse) {
     size_t a = bounds[0], b = bounds[1];

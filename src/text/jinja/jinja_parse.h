@@ -1,6 +1,6 @@
 /* jinja_parse.h - what the parsers of statements and of expressions share. */
-#ifndef IG_TEXT_JINJA_PARSE_H
-#define IG_TEXT_JINJA_PARSE_H
+#ifndef IG_TEXT_JINJA_JINJA_PARSE_H
+#define IG_TEXT_JINJA_JINJA_PARSE_H
 
 #include "text/jinja/jinja_tree.h"
 
@@ -11,7 +11,7 @@ typedef struct jinja_parser {
     int loops;             /* that break and continue stand in */
 } jinja_parser;
 
-enum { JINJA_HEIGHT_MAX = 256 }; /* of an expression: a sum of so many */
+enum { JINJA_HEIGHT_MAX = 256 }; /* of an expression tree: terms of a sum */
 
 /* ---- Tokens ---- */
 

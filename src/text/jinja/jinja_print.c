@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/jinja/jinja_run.h"
 #include "base/utf8.h"
+#include "text/jinja/jinja_run.h"
 
 static ig_status too_deep(const jinja_run *run) {
     return JINJA_FAIL(run, "values more than %d deep", IG_JINJA_DEPTH_MAX);

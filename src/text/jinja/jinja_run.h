@@ -2,8 +2,8 @@
  * jinja_run.h - one rendering of a template: its limits, its values, and what can be
  * done with them.
  */
-#ifndef IG_TEXT_JINJA_RUN_H
-#define IG_TEXT_JINJA_RUN_H
+#ifndef IG_TEXT_JINJA_JINJA_RUN_H
+#define IG_TEXT_JINJA_JINJA_RUN_H
 
 #include "text/jinja/jinja.h"
 #include "text/jinja/jinja_tree.h"
@@ -62,7 +62,7 @@ IG_MUST_CHECK ig_status jinja_part(jinja_run *run, const jinja_string *s, size_t
                                    jinja_value *out);
 IG_MUST_CHECK ig_status jinja_new_list(jinja_run *run, jinja_value_kind kind, jinja_value *out);
 IG_MUST_CHECK ig_status jinja_append(jinja_run *run, jinja_list *list, jinja_value v);
-/* Room for so many items of a list that is empty: no more than that is taken then. */
+/* Reserves room for exactly `count` items in an empty list. */
 IG_MUST_CHECK ig_status jinja_reserve(jinja_run *run, jinja_list *list, size_t count);
 IG_MUST_CHECK ig_status jinja_new_pair(jinja_run *run, jinja_value a, jinja_value b,
                                        jinja_value *out); /* a tuple */
@@ -201,7 +201,8 @@ IG_MUST_CHECK ig_status jinja_scope_next(jinja_run *run, jinja_scope *outer, jin
 
 /* ---- The tree: jinja_eval.c, jinja_exec.c ---- */
 
-/* Before a node is run: a step, one deeper; run->nesting goes down again behind it. */
+/* Call before a node runs: counts a step and deepens run->nesting, which the caller decrements
+ * afterwards. */
 IG_MUST_CHECK ig_status jinja_begin(jinja_run *run, const jinja_node *node);
 IG_MUST_CHECK ig_status jinja_eval(jinja_run *run, const jinja_node *node, jinja_value *out);
 IG_MUST_CHECK ig_status jinja_exec(jinja_run *run, const jinja_node *node);

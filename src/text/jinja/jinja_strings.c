@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "text/tokenizer/unicode.h"
 #include "base/utf8.h"
+#include "text/tokenizer/unicode.h"
 
 uint32_t jinja_point(const jinja_string *s, size_t at) {
     uint32_t point = IG_UTF8_UNKNOWN;

@@ -1,6 +1,6 @@
 /* jinja_strings.h - what filters and methods of strings share; marks go where bytes go. */
-#ifndef IG_TEXT_JINJA_STRINGS_H
-#define IG_TEXT_JINJA_STRINGS_H
+#ifndef IG_TEXT_JINJA_JINJA_STRINGS_H
+#define IG_TEXT_JINJA_JINJA_STRINGS_H
 
 #include "text/jinja/jinja_run.h"
 
@@ -10,7 +10,7 @@ typedef enum jinja_side { JINJA_LEFT = 1, JINJA_RIGHT = 2, JINJA_BOTH = 3 } jinj
 IG_MUST_CHECK ig_status jinja_strip(jinja_run *run, const jinja_string *s,
                                     const jinja_string *chars, jinja_side side, jinja_value *out);
 
-/* Up to so many times; below 0: always. */
+/* At most `most` times; below 0: no limit. */
 IG_MUST_CHECK ig_status jinja_replace(jinja_run *run, const jinja_string *s,
                                       const jinja_string *from, const jinja_string *to,
                                       int64_t most, jinja_value *out);

@@ -33,8 +33,8 @@
  *
  * Filters of a block are a chain whose innermost has no `left`.
  */
-#ifndef IG_TEXT_JINJA_TREE_H
-#define IG_TEXT_JINJA_TREE_H
+#ifndef IG_TEXT_JINJA_JINJA_TREE_H
+#define IG_TEXT_JINJA_JINJA_TREE_H
 
 #include "text/jinja/jinja_lex.h"
 #include "text/jinja/jinja_value.h"

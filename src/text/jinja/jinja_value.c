@@ -187,7 +187,7 @@ ig_status jinja_join(jinja_run *run, const jinja_value *parts, size_t count, jin
 
 /* ---- Lists and dicts ---- */
 
-/* Room for one more of `count` items of so many bytes. */
+/* Makes room for one more than `count` items of `bytes_each`. */
 static ig_status grow(jinja_run *run, void **items, size_t count, size_t *room, size_t bytes_each) {
     if (count < *room) return IG_OK;
     const size_t more = *room ? 2 * *room : 4;
@@ -275,7 +275,7 @@ static ig_status from_array(jinja_run *run, const json_t *json, int depth, jinja
     return IG_OK;
 }
 
-/* Templates make tokens of roles, "<|" + role + "|>": the known ones are nobody's forgery. */
+/* Templates build special tokens from roles, "<|" + role + "|>": the known roles are trusted. */
 static bool is_role(const char *key, const json_t *value) {
     static const char *const roles[] = {"system", "user", "assistant", "tool", "developer"};
     if (strcmp(key, "role") != 0 || !json_is_string(value)) return false;

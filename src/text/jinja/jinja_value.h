@@ -7,8 +7,8 @@
  * A string's marks say byte by byte who wrote it.  Most are of one writer, and have
  * none.
  */
-#ifndef IG_TEXT_JINJA_VALUE_H
-#define IG_TEXT_JINJA_VALUE_H
+#ifndef IG_TEXT_JINJA_JINJA_VALUE_H
+#define IG_TEXT_JINJA_JINJA_VALUE_H
 
 #include "text/jinja/jinja_arena.h"
 
@@ -20,7 +20,7 @@ typedef struct jinja_name {
 
 bool jinja_name_is(jinja_name name, const char *text);
 bool jinja_name_same(jinja_name a, jinja_name b);
-/* For "%.*s" in messages, which show the begin of long ones. */
+/* For "%.*s" in messages, which show at most 64 bytes. */
 #define JINJA_SHOW(name) (int)((name).n_bytes < 64 ? (name).n_bytes : 64), (name).bytes
 
 typedef struct jinja_builder jinja_builder;
@@ -35,7 +35,7 @@ typedef struct jinja_string {
 
 typedef enum jinja_value_kind {
     JINJA_V_MISSING,   /* an argument that was not given */
-    JINJA_V_UNDEFINED, /* what nobody has set */
+    JINJA_V_UNDEFINED, /* a name that is not set */
     JINJA_V_NONE,
     JINJA_V_BOOL,
     JINJA_V_INTEGER,

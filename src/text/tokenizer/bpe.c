@@ -1,30 +1,29 @@
 /*
  * The BPE tokenizer: bytes, and merges of two ids into one.
  *
- * To encode a word is to do again what was learnt: of all pairs in it, the one
- * that was merged first is merged first, from the left, until no pair is left
- * that ever was.  The pairs of a word have their ranks beside them, so a merge
- * asks the table for its two neighbours only.
+ * Encoding a word repeats training: of all pairs in the word, the one with the lowest merge rank is
+ * merged first, leftmost first, until no pair has a merge. The ranks of a word's pairs are kept in
+ * an array, so a merge looks up only the two new neighbor pairs.
  */
 #include "text/tokenizer/bpe.h"
 
 #include <string.h>
 
-#include "text/tokenizer/tokenizer_kind.h"
 #include "text/tokenizer/bpe_words.h"
+#include "text/tokenizer/tokenizer_kind.h"
 
-enum { NO_MERGE = 0 }; /* what the table has for a pair that is not merged: no merge makes id 0 */
+enum { NO_MERGE = 0 }; /* marks an unmerged pair: no merge creates id 0 */
 
 typedef struct slot {
     uint32_t key;
-    uint32_t made; /* the id; NO_MERGE: an empty slot */
+    uint32_t made; /* the merged id; NO_MERGE: an empty slot */
 } slot;
 
 typedef struct bpe_tokenizer {
     ig_tokenizer base;
     ig_bpe_merge *merges; /* [n_merges] */
     size_t n_merges;
-    slot *slots; /* [2^(32 - shift)], less than half of them taken */
+    slot *slots; /* [2^(32 - shift)], at most half full */
     int shift;
 } bpe_tokenizer;
 
@@ -37,16 +36,16 @@ static slot *find(const bpe_tokenizer *t, uint32_t key) {
     return &t->slots[i];
 }
 
-/* Checks merge i and makes its id; those before it are made. */
+/* Checks merge i and adds its id; the ones before it must exist. */
 static ig_status add_merge(bpe_tokenizer *t, const char *source, size_t i) {
     const ig_bpe_merge m = t->merges[i];
     if (m.left >= IG_BPE_BYTES + i || m.right >= IG_BPE_BYTES + i)
         return IG_FAIL(IG_ERR_FORMAT,
                        "%s: merge %zu of the tokenizer is [%u,%u]: there are %zu ids before it",
                        source, i, m.left, m.right, IG_BPE_BYTES + i);
-    const ig_tokenizer_data left = ig_tokenizer_piece(&t->base, m.left);
-    const ig_tokenizer_data right = ig_tokenizer_piece(&t->base, m.right);
-    char piece[IG_WORD_BYTES]; /* a merge is part of a word */
+    const ig_string_view left = ig_tokenizer_piece(&t->base, m.left);
+    const ig_string_view right = ig_tokenizer_piece(&t->base, m.right);
+    char piece[IG_WORD_BYTES]; /* a merged piece is never longer than a word */
     if (left.n_bytes + right.n_bytes > sizeof piece)
         return IG_FAIL(IG_ERR_FORMAT,
                        "%s: merge %zu of the tokenizer makes a piece of %zu bytes, at most %zu are "
@@ -63,7 +62,7 @@ static ig_status add_merge(bpe_tokenizer *t, const char *source, size_t i) {
     return ig_pieces_add(&t->base, piece, left.n_bytes + right.n_bytes);
 }
 
-/* With the merges in place: the pieces and the table. */
+/* With all merges added: builds the pieces and the table. */
 static ig_status finish(bpe_tokenizer *t, const char *source) {
     t->shift = 31;
     while ((size_t)UINT32_MAX >> t->shift < 2 * t->n_merges) t->shift--;
@@ -75,7 +74,7 @@ static ig_status finish(bpe_tokenizer *t, const char *source) {
     return IG_OK;
 }
 
-static ig_status learn(ig_tokenizer *base, const ig_tokenizer_options *options) {
+static ig_status learn(ig_tokenizer *base, const ig_tokenizer_training *options) {
     bpe_tokenizer *t = (bpe_tokenizer *)base;
     IG_TRY(ig_bpe_learn(base->allocator, options, &t->merges, &t->n_merges));
     return finish(t, "tokenizer bpe");
@@ -88,7 +87,7 @@ static inline uint32_t made_of(const bpe_tokenizer *t, const uint16_t *ids) {
     return made != NO_MERGE ? made : UINT32_MAX;
 }
 
-/* The place of the smallest of `count`, at least one; of equals the first. */
+/* The index of the smallest of `count` >= 1 values, leftmost if equal. */
 static inline size_t smallest(const uint32_t *values, size_t count) {
     size_t at = 0;
     for (size_t i = 1; i < count; i++)
@@ -96,7 +95,7 @@ static inline size_t smallest(const uint32_t *values, size_t count) {
     return at;
 }
 
-/* The ids of a word of at most IG_WORD_BYTES; made[i] is what ids i and i + 1 would become. */
+/* Encodes a word of at most IG_WORD_BYTES. made[i] is the merge of ids i and i + 1. */
 static size_t encode_word(const bpe_tokenizer *t, const char *text, size_t n_bytes, int32_t *out) {
     uint16_t ids[IG_WORD_BYTES];
     uint32_t made[IG_WORD_BYTES];
@@ -118,9 +117,9 @@ static size_t encode_word(const bpe_tokenizer *t, const char *text, size_t n_byt
     return n;
 }
 
-static ig_status encode(const ig_tokenizer *base, ig_fragment f, ig_ids *out) {
+static ig_status encode(const ig_tokenizer *base, ig_fragment f, ig_tokens *out) {
     const bpe_tokenizer *t = (const bpe_tokenizer *)base;
-    IG_TRY(ig_ids_reserve(out, f.n_bytes));
+    IG_TRY(ig_tokens_reserve(out, f.n_bytes));
     for (size_t at = 0, length; at < f.n_bytes; at += length) {
         length = ig_word_next(f.bytes + at, f.n_bytes - at);
         out->count += encode_word(t, f.bytes + at, length, out->at + out->count);
@@ -141,7 +140,7 @@ static void write(const ig_tokenizer *base, ig_text *out) {
         ig_text_add(out, "%s[%u,%u]", i ? "," : "", t->merges[i].left, t->merges[i].right);
 }
 
-/* An id in an array; false: there is none. */
+/* Reads one id of an array; false: missing or invalid. */
 static bool read_id(const json_t *array, size_t i, uint16_t *out) {
     const json_t *value = json_array_get(array, i);
     const json_int_t id = json_integer_value(value);

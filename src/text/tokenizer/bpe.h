@@ -1,10 +1,10 @@
 /*
- * bpe.h - the list of merges, learnt or read.
+ * bpe.h - the list of merges, learned or loaded.
  *
- * Ids 0 to 255 are the bytes; merge i makes id 256 + i of two ids before it.
+ * Ids 0 to 255 are bytes; merge i creates id 256 + i from two earlier ids.
  */
-#ifndef IG_TEXT_BPE_H
-#define IG_TEXT_BPE_H
+#ifndef IG_TEXT_TOKENIZER_BPE_H
+#define IG_TEXT_TOKENIZER_BPE_H
 
 #include "text/tokenizer/tokenizer.h"
 
@@ -14,19 +14,19 @@ typedef struct ig_bpe_merge {
     uint16_t left, right;
 } ig_bpe_merge;
 
-/* Two ids as one number, to look them up by; smaller lefts first, then smaller rights. */
+/* A pair as a key; sorts by left id, then by right id. */
 static inline uint32_t ig_bpe_key(ig_bpe_merge pair) {
     return (uint32_t)pair.left << 16 | pair.right;
 }
 
-/* Where in a table of 2^(32 - shift) slots the search for a key begins. */
+/* The first slot to probe in a table of 2^(32 - shift). */
 static inline uint32_t ig_bpe_slot(uint32_t key, int shift) { return (key * 0x9E3779B1u) >> shift; }
 
 /*
- * Finds up to options->merges merges, the pair that occurs oftenest in the data
- * first.  `*out` has room for so many; the caller frees it.
+ * Learns up to options->merges merges, most frequent pair first. `*out` has room for
+ * options->merges; the caller frees it.
  */
-IG_MUST_CHECK ig_status ig_bpe_learn(const ig_allocator *a, const ig_tokenizer_options *options,
+IG_MUST_CHECK ig_status ig_bpe_learn(const ig_allocator *a, const ig_tokenizer_training *options,
                                      ig_bpe_merge **out, size_t *out_count);
 
 #endif

@@ -1,20 +1,19 @@
 /*
- * Learning merges (Sennrich et al., "Neural machine translation of rare words with
- * subword units"): again and again, the pair of ids that occurs oftenest becomes
- * an id of its own.
+ * Learning BPE merges (Sennrich et al., "Neural machine translation of rare words with subword
+ * units"): repeatedly, the most frequent pair of ids becomes a new id.
  *
- * Two things make that quick.  Merges do not cross words, so each different word
- * is kept once, with the number of times it occurs.  And a merge touches only the
- * words that have its pair, so each pair keeps a list of words:
+ * Two things make this fast. Merges do not cross words, so each distinct word is stored once with
+ * its count. And a merge touches only the words that contain its pair, so each pair has a list of
+ * words:
  *
  *     words   " the" x 61,004     ids  32 116 104 101
  *     pairs   (116, 104) x 83,120   in words 4, 17, 209 ...
- *     heap    the pairs, the most frequent on top; of equals the one with smaller ids
+ *     heap    the pairs, most frequent first, smaller ids first if equal
  *
- * A pair occurs oftenest at the moment it first exists: later merges only take
- * occurrences away.  So a heap entry may be too high but never too low, and it is
- * enough to look at its pair's count when it comes to the top.  In the same way a
- * list may name words that have lost the pair; looking there finds nothing.
+ * The count of a pair is highest when the pair first appears: later merges only remove occurrences.
+ * A heap entry may therefore be too high but never too low, and it is enough to compare it with the
+ * pair's count when it reaches the top. Likewise a list may name words that no longer contain the
+ * pair, which is harmless.
  */
 #include <string.h>
 
@@ -24,20 +23,20 @@
 #include "text/tokenizer/bpe_words.h"
 
 enum {
-    COUNT_MIN = 2,          /* a pair that occurs once saves nothing elsewhere */
-    FIRST_SLOTS_LOG2 = 12,  /* of a table that grows */
-    MERGES_PER_REPORT = 64, /* between two calls of progress() */
+    COUNT_MIN = 2,          /* a pair that occurs once saves nothing */
+    FIRST_SLOTS_LOG2 = 12,  /* initial size; tables grow */
+    MERGES_PER_REPORT = 64, /* merges between two calls of progress() */
     BYTES_PER_REPORT = 1 << 20,
 };
 
-/* A different word.  Its ids are ids[first] to ids[first + length], fewer with every merge. */
+/* A distinct word. Its ids are ids[first] to ids[first + length]; merges shorten it. */
 typedef struct word {
-    const char *text; /* in the data, where it was seen first */
+    const char *text; /* its first occurrence in the data */
     uint64_t count;
     uint32_t hash, first, length;
 } word;
 
-/* A word in a pair's list; 0 ends it. */
+/* An entry of a pair's list of words; 0 ends the list. */
 typedef struct node {
     uint32_t word, next;
 } node;
@@ -53,7 +52,7 @@ typedef struct entry {
     uint32_t key, pair;
 } entry;
 
-/* Open addressing: numbers that count from 1, so that 0 is an empty slot. */
+/* A hash table with open addressing; values start at 1, and 0 is an empty slot. */
 typedef struct table {
     uint32_t *slots;
     int shift; /* 2^(32 - shift) slots; 0: none yet */
@@ -61,11 +60,11 @@ typedef struct table {
 
 typedef struct learner {
     const ig_allocator *allocator;
-    const ig_tokenizer_options *options;
+    const ig_tokenizer_training *options;
     word *words;
     pair *pairs;
-    node *nodes; /* [0] is no node */
-    entry *heap; /* entry i stands above 2i + 1 and 2i + 2 */
+    node *nodes; /* [0] is unused */
+    entry *heap; /* a binary heap: the children of i are 2i + 1 and 2i + 2 */
     uint16_t *ids;
     size_t n_words, n_pairs, n_nodes, n_heap, n_ids;
     size_t room_words, room_pairs, room_nodes, room_heap;
@@ -86,7 +85,7 @@ static ig_status report(const learner *l, uint64_t done, uint64_t total) {
 
 static inline uint32_t table_mask(const table *t) { return UINT32_MAX >> t->shift; }
 
-/* Makes sure that less than half of the slots are taken; a new table is empty. */
+/* Keeps the table at most half full; a new table is empty. */
 static ig_status table_reserve(learner *l, table *t, size_t count, bool *grown) {
     *grown = false;
     if (t->shift > 0 && count < table_mask(t) / 2) return IG_OK;
@@ -100,7 +99,7 @@ static ig_status table_reserve(learner *l, table *t, size_t count, bool *grown) 
     return IG_OK;
 }
 
-/* Into a table that does not have it. */
+/* Inserts a key that is not in the table. */
 static void table_put(table *t, uint32_t hash, uint32_t number) {
     uint32_t i = ig_bpe_slot(hash, t->shift);
     while (t->slots[i] != 0) i = (i + 1) & table_mask(t);
@@ -139,7 +138,7 @@ static ig_status count_word(learner *l, const char *text, size_t length) {
     return add_word(l, text, length, hash);
 }
 
-static ig_status count_part(learner *l, const ig_tokenizer_data *data, uint64_t total) {
+static ig_status count_part(learner *l, const ig_string_view *data, uint64_t total) {
     size_t next_report = 0, length;
     for (size_t at = 0; at < data->n_bytes; at += length) {
         if (at >= next_report) {
@@ -154,7 +153,7 @@ static ig_status count_part(learner *l, const ig_tokenizer_data *data, uint64_t 
 
 /* ---- Pairs ---- */
 
-/* The number of a pair, which is added where it is new. */
+/* The number of a pair; adds a new pair. */
 static ig_status find_pair(learner *l, ig_bpe_merge ids, uint32_t *out) {
     const uint32_t key = ig_bpe_key(ids);
     if (l->pair_table.shift > 0) {
@@ -178,13 +177,13 @@ static ig_status find_pair(learner *l, ig_bpe_merge ids, uint32_t *out) {
     return IG_OK;
 }
 
-/* One more place in word `w` has the pair. */
+/* Adds one occurrence of a pair in word `w`. */
 static ig_status add_place(learner *l, uint32_t left, uint32_t right, uint32_t w) {
     uint32_t number;
     IG_TRY(find_pair(l, (ig_bpe_merge){(uint16_t)left, (uint16_t)right}, &number));
     pair *p = &l->pairs[number];
     p->count += l->words[w].count;
-    if (p->last != 0 && l->nodes[p->last].word == w) return IG_OK; /* words come one by one */
+    if (p->last != 0 && l->nodes[p->last].word == w) return IG_OK; /* words are added in order */
 
     if (!IG_GROW(l->allocator, l->nodes, &l->room_nodes, l->n_nodes + 1))
         return no_memory(l->n_nodes + 1, "places");
@@ -198,7 +197,7 @@ static ig_status add_place(learner *l, uint32_t left, uint32_t right, uint32_t w
     return IG_OK;
 }
 
-/* One place in word `w` has it no more. */
+/* Removes one occurrence of a pair in word `w`. */
 static ig_status remove_place(learner *l, uint32_t left, uint32_t right, uint32_t w) {
     uint32_t number;
     IG_TRY(find_pair(l, (ig_bpe_merge){(uint16_t)left, (uint16_t)right}, &number));
@@ -256,9 +255,9 @@ static bool pop(learner *l, uint32_t *out) {
 /* ---- Merging ---- */
 
 /*
- * In one word, `made` takes the place of each pair, from the left.  Around a
- * place  x [left right] y  the pairs (x, left) and (right, y) go, (x, made) and
- * (made, y) come; x is what already stands in the shortened word.
+ * Replaces each occurrence of the pair in one word, from the left. Around  x [left right] y  the
+ * pairs (x, left) and (right, y) lose an occurrence, and (x, made) and (made, y) gain one; x is
+ * read from the shortened word.
  */
 static ig_status merge_word(learner *l, uint32_t w, ig_bpe_merge old, uint16_t made) {
     uint16_t *ids = l->ids + l->words[w].first;
@@ -284,7 +283,7 @@ static ig_status merge_word(learner *l, uint32_t w, ig_bpe_merge old, uint16_t m
     return IG_OK;
 }
 
-/* Pairs that come into being all have the new id, so none was in the heap before. */
+/* New pairs all contain the new id, so none is in the heap yet. */
 static ig_status merge(learner *l, uint32_t number, uint16_t made) {
     const ig_bpe_merge ids = l->pairs[number].ids;
     const size_t n_before = l->n_pairs;
@@ -295,7 +294,7 @@ static ig_status merge(learner *l, uint32_t number, uint16_t made) {
     return IG_OK;
 }
 
-/* Words become ids, their pairs are counted. */
+/* Turns words into byte ids and counts their pairs. */
 static ig_status begin(learner *l) {
     l->ids = ig_alloc(l->allocator, l->n_ids, sizeof *l->ids);
     if (!l->ids) return no_memory(l->n_ids, "ids");
@@ -325,7 +324,7 @@ static ig_status learn(learner *l, ig_bpe_merge *merges, size_t limit, size_t *o
     return IG_OK;
 }
 
-ig_status ig_bpe_learn(const ig_allocator *a, const ig_tokenizer_options *options,
+ig_status ig_bpe_learn(const ig_allocator *a, const ig_tokenizer_training *options,
                        ig_bpe_merge **out, size_t *out_count) {
     const int32_t limit = options->merges != 0 ? options->merges : IG_TOKENIZER_DEFAULT_MERGES;
     if (limit < 0 || limit > IG_BPE_MERGES_MAX)

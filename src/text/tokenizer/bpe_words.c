@@ -12,13 +12,13 @@ static inline sort sort_of(char byte) {
     return c - '0' < 10 ? DIGIT : OTHER;
 }
 
-/* How many from text[from] on are of one sort, up to text[end]. */
+/* The end of a run of characters of one class, from text[from] up to text[end]. */
 static inline size_t run_end(const char *text, size_t from, size_t end, sort of) {
     while (from < end && sort_of(text[from]) == of) from++;
     return from;
 }
 
-/* The bytes of 's and its like at the begin of a text that begins with '; 0: none. */
+/* The length of a contraction such as 's at the start of a text that starts with '; 0: none. */
 static size_t contraction(const char *text, size_t bytes) {
     static const char *const all[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -30,7 +30,7 @@ static size_t contraction(const char *text, size_t bytes) {
 
 static bool inside_character(char byte) { return ((unsigned char)byte & 0xC0) == 0x80; }
 
-/* A run of more bytes than a word has ends before a character, if there is one. */
+/* Shortens an overlong word to end at a character boundary, if there is one. */
 static size_t shorten(const char *text) {
     size_t n = IG_WORD_BYTES;
     while (n > IG_WORD_BYTES - 3 && inside_character(text[n])) n--;

@@ -1,4 +1,4 @@
-/* The byte tokenizer: each byte is its own id.  Nothing to learn, nothing unknown. */
+/* The byte tokenizer: each byte is its own id. */
 #include "text/tokenizer/tokenizer_kind.h"
 
 enum { BYTES = 256 };
@@ -8,7 +8,7 @@ static ig_status make(ig_tokenizer *t) {
     return IG_OK;
 }
 
-static ig_status learn(ig_tokenizer *t, const ig_tokenizer_options *options) {
+static ig_status learn(ig_tokenizer *t, const ig_tokenizer_training *options) {
     (void)options;
     return make(t);
 }
@@ -18,9 +18,9 @@ static ig_status parse(ig_tokenizer *t, const char *source, const json_t *array)
     return make(t);
 }
 
-static ig_status encode(const ig_tokenizer *t, ig_fragment f, ig_ids *out) {
+static ig_status encode(const ig_tokenizer *t, ig_fragment f, ig_tokens *out) {
     (void)t;
-    IG_TRY(ig_ids_reserve(out, f.n_bytes));
+    IG_TRY(ig_tokens_reserve(out, f.n_bytes));
     for (size_t i = 0; i < f.n_bytes; i++) out->at[out->count++] = (unsigned char)f.bytes[i];
     return IG_OK;
 }

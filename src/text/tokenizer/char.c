@@ -1,24 +1,23 @@
 /*
- * The char tokenizer: an id for each symbol of the data, in ascending order, and
- * the last id for every other, written <unk> by people and U+FFFD when decoded.
+ * The char tokenizer: an id for each symbol of the data, in ascending order, and a last id for all
+ * others, named <unk> and detokenized as U+FFFD.
  *
- * A symbol is a character, by its code point, or a byte that belongs to none; such
- * bytes stand behind the last character: 0x110000 + byte.
+ * A symbol is a code point, or 0x110000 + byte for a byte that is not part of a UTF-8 character.
  */
 #include <string.h>
 
-#include "text/tokenizer/tokenizer_kind.h"
 #include "base/utf8.h"
+#include "text/tokenizer/tokenizer_kind.h"
 
 enum { SYMBOLS = IG_UTF8_POINTS + 256, ASCII = 128, COUNT_MAX = IG_TOKENIZER_IDS_MAX - 1 };
 
 typedef struct char_tokenizer {
     ig_tokenizer base;
     uint32_t *symbols;    /* [vocabulary - 1], ascending */
-    int32_t ascii[ASCII]; /* the ids of the commonest, without a search */
+    int32_t ascii[ASCII]; /* direct lookup of ASCII symbols */
 } char_tokenizer;
 
-/* The first symbol of a text of at least one byte; the bytes it takes go to `*bytes`. */
+/* The first symbol of a non-empty text; `*bytes` receives its length. */
 static uint32_t next_symbol(const char *text, size_t n_bytes, size_t *bytes) {
     uint32_t point;
     if (ig_utf8_next(text, n_bytes, &point, bytes) == IG_UTF8_WHOLE) return point;
@@ -32,7 +31,7 @@ static size_t symbol_bytes(uint32_t symbol, char out[IG_UTF8_BYTES]) {
     return 1;
 }
 
-/* The id of a symbol, by halving what is left. */
+/* The id of a symbol, by binary search. */
 static int32_t find(const char_tokenizer *t, uint32_t symbol) {
     const int32_t unknown = t->base.vocabulary - 1;
     int32_t low = 0, high = unknown;
@@ -46,7 +45,7 @@ static int32_t find(const char_tokenizer *t, uint32_t symbol) {
     return low < unknown && t->symbols[low] == symbol ? low : unknown;
 }
 
-/* With the symbols in place: the pieces and the short way to ASCII. */
+/* With all symbols added: builds the pieces and the ASCII table. */
 static ig_status finish(char_tokenizer *t, size_t count) {
     for (size_t i = 0; i < count; i++) {
         char bytes[IG_UTF8_BYTES];
@@ -65,11 +64,11 @@ static ig_status reserve(char_tokenizer *t, size_t count) {
 
 /* ---- Learning ---- */
 
-/* Marks in seen[SYMBOLS] what occurs; returns how many different ones. */
-static size_t mark(const ig_tokenizer_options *options, uint8_t *seen) {
+/* Sets seen[SYMBOLS] for each symbol that occurs; returns the number of distinct ones. */
+static size_t mark(const ig_tokenizer_training *options, uint8_t *seen) {
     size_t count = 0, step;
     for (size_t i = 0; i < options->n_data; i++) {
-        const ig_tokenizer_data *data = &options->data[i];
+        const ig_string_view *data = &options->data[i];
         for (size_t at = 0; at < data->n_bytes; at += step) {
             uint8_t *here = &seen[next_symbol(data->bytes + at, data->n_bytes - at, &step)];
             count += !*here;
@@ -79,7 +78,7 @@ static size_t mark(const ig_tokenizer_options *options, uint8_t *seen) {
     return count;
 }
 
-static ig_status learn(ig_tokenizer *base, const ig_tokenizer_options *options) {
+static ig_status learn(ig_tokenizer *base, const ig_tokenizer_training *options) {
     char_tokenizer *t = (char_tokenizer *)base;
     uint8_t *seen = ig_alloc(base->allocator, SYMBOLS, 1);
     if (!seen) return IG_FAIL(IG_ERR_MEMORY, "tokenizer char: no memory");
@@ -99,9 +98,9 @@ static ig_status learn(ig_tokenizer *base, const ig_tokenizer_options *options) 
 
 /* ---- Encoding ---- */
 
-static ig_status encode(const ig_tokenizer *base, ig_fragment f, ig_ids *out) {
+static ig_status encode(const ig_tokenizer *base, ig_fragment f, ig_tokens *out) {
     const char_tokenizer *t = (const char_tokenizer *)base;
-    IG_TRY(ig_ids_reserve(out, f.n_bytes));
+    IG_TRY(ig_tokens_reserve(out, f.n_bytes));
     for (size_t at = 0, step; at < f.n_bytes; at += step) {
         const uint32_t symbol = next_symbol(f.bytes + at, f.n_bytes - at, &step);
         out->at[out->count++] = symbol < ASCII ? t->ascii[symbol] : find(t, symbol);
@@ -109,7 +108,7 @@ static ig_status encode(const ig_tokenizer *base, ig_fragment f, ig_ids *out) {
     return IG_OK;
 }
 
-/* Before the last byte that begins a character, unless that one is whole. */
+/* Before the last byte that begins a character, unless that character is complete. */
 static size_t cut(const ig_tokenizer *t, const char *text, size_t n_bytes) {
     (void)t;
     for (size_t back = 1; back < IG_UTF8_BYTES && back <= n_bytes; back++) {

@@ -1,17 +1,15 @@
 /*
- * Text to ids: special tokens are found first, and what lies between them is
- * given to the kind.
+ * Text to ids: finds special tokens first and tokenizes the fragments between them.
  *
- * A text may come in parts, of which some must not hold control tokens.  They are
- * put together, so that the kind sees the text as it is; which bytes may be part
- * of a control token is asked of the parts.
+ * A text may consist of spans, some of which must not contain special tokens. The spans are joined,
+ * so that the tokenizer sees one text; the spans decide which bytes may match a special token.
  */
 #include <string.h>
 
-#include "text/tokenizer/tokenizer_kind.h"
 #include "base/utf8.h"
+#include "text/tokenizer/tokenizer_kind.h"
 
-/* The parts in one piece; `at` walks over them. */
+/* The joined spans; `at` is the current position. */
 typedef struct walk {
     const char *text;
     size_t n_bytes, at;
@@ -20,14 +18,14 @@ typedef struct walk {
     size_t span_end;
 } walk;
 
-/* Moves to a later place. */
+/* Advances to a later position. */
 static void move_to(walk *w, size_t at) {
     w->at = at;
     while (w->span_end <= at && w->span + 1 < w->n_spans)
         w->span_end += w->spans[++w->span].n_bytes;
 }
 
-/* How many of the bytes from here on a control token may take. */
+/* How many of the following bytes may match a special token. */
 static size_t control_bytes(const walk *w) {
     return w->spans[w->span].special ? w->span_end - w->at : 0;
 }
@@ -44,14 +42,15 @@ static const ig_special_name *find_special(const ig_tokenizer *t, walk *w) {
     return NULL;
 }
 
-static ig_status encode_fragments(const ig_tokenizer *t, walk *w, bool begins_text, ig_ids *out) {
+static ig_status encode_fragments(const ig_tokenizer *t, walk *w, bool begins_text,
+                                  ig_tokens *out) {
     while (w->at < w->n_bytes) {
         const size_t from = w->at;
         const ig_special_name *special = find_special(t, w);
         const ig_fragment f = {w->text + from, w->at - from, begins_text};
         if (f.n_bytes > 0) IG_TRY(t->kind->encode(t, f, out));
         if (!special) break;
-        IG_TRY(ig_ids_add(out, special->id));
+        IG_TRY(ig_tokens_add(out, special->id));
         begins_text = true;
         size_t next = w->at + special->n_bytes;
         while (special->strips_right && next < w->n_bytes && ig_is_space(w->text[next])) next++;
@@ -60,16 +59,17 @@ static ig_status encode_fragments(const ig_tokenizer *t, walk *w, bool begins_te
     return IG_OK;
 }
 
-static ig_status encode_all(const ig_tokenizer *t, walk *w, unsigned flags, ig_ids *out) {
+static ig_status encode_all(const ig_tokenizer *t, walk *w, unsigned flags, ig_tokens *out) {
     const int32_t bos = t->special_ids[IG_SPECIAL_BOS], eos = t->special_ids[IG_SPECIAL_EOS];
-    const bool add = flags & IG_ENCODE_ADD_SPECIAL;
-    if (add && t->add_bos && bos >= 0) IG_TRY(ig_ids_add(out, bos));
-    IG_TRY(encode_fragments(t, w, !(flags & IG_ENCODE_CONTINUES), out));
-    if (add && t->add_eos && eos >= 0 && !(flags & IG_ENCODE_GOES_ON)) IG_TRY(ig_ids_add(out, eos));
+    const bool add = flags & IG_TOKENIZE_ADD_SPECIAL;
+    if (add && t->add_bos && bos >= 0) IG_TRY(ig_tokens_add(out, bos));
+    IG_TRY(encode_fragments(t, w, !(flags & IG_TOKENIZE_CONTINUES), out));
+    if (add && t->add_eos && eos >= 0 && !(flags & IG_TOKENIZE_NO_EOS))
+        IG_TRY(ig_tokens_add(out, eos));
     return IG_OK;
 }
 
-/* The parts' bytes one behind the other, in memory of the caller's. */
+/* Concatenates the spans in the caller's memory. */
 static ig_status join(const ig_tokenizer *t, const ig_text_span *spans, size_t n_spans,
                       size_t n_bytes, char **out) {
     char *text = ig_alloc(t->allocator, n_bytes, 1);
@@ -81,8 +81,8 @@ static ig_status join(const ig_tokenizer *t, const ig_text_span *spans, size_t n
     return IG_OK;
 }
 
-ig_status ig_tokenizer_encode_spans(const ig_tokenizer *t, const ig_text_span *spans,
-                                    size_t n_spans, unsigned flags, ig_ids *out) {
+ig_status ig_tokenize_spans(const ig_tokenizer *t, const ig_text_span *spans, size_t n_spans,
+                            unsigned flags, ig_tokens *out) {
     const ig_text_span none = {"", 0, false};
     if (n_spans == 0) spans = &none, n_spans = 1;
     size_t n_bytes = 0;
@@ -107,8 +107,8 @@ ig_status ig_tokenizer_encode_spans(const ig_tokenizer *t, const ig_text_span *s
     return status;
 }
 
-ig_status ig_tokenizer_encode(const ig_tokenizer *t, const char *text, size_t n_bytes,
-                              unsigned flags, ig_ids *out) {
-    const ig_text_span whole = {text, n_bytes, flags & IG_ENCODE_PARSE_SPECIAL};
-    return ig_tokenizer_encode_spans(t, &whole, 1, flags, out);
+ig_status ig_tokenize(const ig_tokenizer *t, const char *text, size_t n_bytes, unsigned flags,
+                      ig_tokens *out) {
+    const ig_text_span whole = {text, n_bytes, flags & IG_TOKENIZE_PARSE_SPECIAL};
+    return ig_tokenize_spans(t, &whole, 1, flags, out);
 }

@@ -1,7 +1,7 @@
 #include "text/tokenizer/merge.h"
 
 ig_status ig_merge_reset(ig_merge *m, const char *text, size_t n_parts) {
-    /* Every merge takes a pair out and puts two in, and there is one less part after it. */
+    /* Each merge takes one pair out, adds at most two, and removes one part. */
     if (!IG_GROW(m->allocator, m->parts, &m->room_parts, n_parts) ||
         !IG_GROW(m->allocator, m->heap, &m->room_heap, 2 * n_parts))
         return IG_FAIL(IG_ERR_MEMORY, "tokenizer: no memory for a text of %zu parts", n_parts);
@@ -57,7 +57,7 @@ static ig_merge_entry pop(ig_merge *m) {
 
 /* ---- Merging ---- */
 
-/* Looks at a part and the one after it. */
+/* Pushes the pair of a part and its right neighbor, if they merge. */
 static void consider(ig_merge *m, int32_t left) {
     if (left < 0 || m->parts[left].after < 0) return;
     const ig_merge_part a = m->parts[left], b = m->parts[a.after];

@@ -10,7 +10,7 @@
 
 /* ---- The table ---- */
 
-/* Whether `name` is one of `names`, which have a space between; NULL: none. */
+/* Whether `name` is in `names`, which are separated by spaces; NULL: none. */
 static bool has_name(const char *names, const char *name) {
     const size_t length = strlen(name);
     for (const char *at = names; at && *at;) {
@@ -37,7 +37,10 @@ ig_status ig_pre_unknown(ig_status code, const char *source, const char *name) {
                    source, name, list);
 }
 
-/* The next character of a pattern, "\r" and "\n" as what they mean. */
+/*
+ * The next character of a pattern; resolves "\r" and "
+ * ".
+ */
 static char next_char(const char **at) {
     const char c = *(*at)++;
     if (c != '\\' || (**at != 'r' && **at != 'n')) return c;
@@ -79,14 +82,15 @@ struct ig_pretokenizer {
 static void *take(PCRE2_SIZE n_bytes, void *user) { return ig_alloc(user, n_bytes, 1); }
 static void give(void *p, void *user) { ig_free(user, p); }
 
-/* Patterns that are put another way for PCRE2. */
+/* Patterns rewritten for PCRE2. */
 static const struct {
     const char *published, *ours;
 } rewritten[] = {
-    /* The same matches, without a search from every place of a long row of spaces. */
+    /* The same matches without quadratic backtracking on long runs of spaces. */
     {"\\s+$", "(?<!\\s)\\s+$"},
-    /* Threes of digits, counted from the end: once for a number, which then goes on from three to
-     * three.  To Oniguruma marks are parts of words: there is no \b between a digit and one. */
+    /* Groups of three digits, counted from the end: the look-ahead runs once per number, and \G
+     * takes each further group. In Oniguruma, combining marks are word characters: there is no \b
+     * between a digit and a mark. */
     {"(?=(\\d{3})+(?!\\d))",
      "(?<!\\d)\\d{0,2}\\K(?=(?:\\d{3})+(?!\\d))|\\G(?<=\\d)\\d{2}\\K(?=\\d{3})"},
     {"\\d{1,3}(?=(?:\\d{3})*\\b)",
@@ -100,8 +104,8 @@ static const char *rewrite(const char *pattern) {
 }
 
 /*
- * PCRE2's \s has U+180E in it, which is no white space since Unicode 6.3 and was
- * none to those who published the patterns.  So \s and \S are spelt out.
+ * PCRE2's \s includes U+180E, which is not white space since Unicode 6.3 nor in the engines that
+ * the patterns were written for. So \s and \S are spelled out.
  */
 #define SPACES "\\t-\\r\\x{85}\\p{Z}"
 static void spell_spaces(const char *pattern, ig_text *out) {
@@ -124,8 +128,8 @@ static void spell_spaces(const char *pattern, ig_text *out) {
 
 static ig_status compile(ig_pretokenizer *p, const char *name, const char *pattern) {
     enum { PATTERN_BYTES = 4096 };
-    char spelt[PATTERN_BYTES];
-    ig_text text = ig_text_begin(spelt, sizeof spelt);
+    char spelled[PATTERN_BYTES];
+    ig_text text = ig_text_begin(spelled, sizeof spelled);
     spell_spaces(rewrite(pattern), &text);
 
     pcre2_compile_context *context = pcre2_compile_context_create(p->memory);
@@ -133,7 +137,7 @@ static ig_status compile(ig_pretokenizer *p, const char *name, const char *patte
     int code = 0;
     PCRE2_SIZE at = 0;
     pcre2_code *made =
-        pcre2_compile((PCRE2_SPTR)spelt, text.used, PCRE2_UTF | PCRE2_UCP, &code, &at, context);
+        pcre2_compile((PCRE2_SPTR)spelled, text.used, PCRE2_UTF | PCRE2_UCP, &code, &at, context);
     pcre2_compile_context_free(context);
     if (!made && code == PCRE2_ERROR_HEAP_FAILED)
         return IG_FAIL(IG_ERR_MEMORY, "pre-tokenizer %s: no memory", name);
@@ -144,7 +148,8 @@ static ig_status compile(ig_pretokenizer *p, const char *name, const char *patte
                        name, (size_t)at, words);
     }
     p->codes[p->n_codes++] = made;
-    (void)pcre2_jit_compile(made, PCRE2_JIT_COMPLETE); /* without it, it is interpreted */
+    (void)pcre2_jit_compile(made,
+                            PCRE2_JIT_COMPLETE); /* if it fails, PCRE2 interprets the pattern */
     return IG_OK;
 }
 
@@ -153,7 +158,7 @@ static ig_status fill(ig_pretokenizer *p, const ig_pre *pre) {
     p->limits = p->memory ? pcre2_match_context_create(p->memory) : NULL;
     if (!p->limits) return IG_FAIL(IG_ERR_MEMORY, "pre-tokenizer %s: no memory", pre->name);
     pcre2_set_match_limit(p->limits,
-                          UINT32_MAX); /* of the interpreter: long words take many steps */
+                          UINT32_MAX); /* interpreter limit: long words take many steps */
     pcre2_set_depth_limit(p->limits, UINT32_MAX);
     for (size_t i = 0; i < IG_PRE_PATTERNS && pre->patterns[i]; i++)
         IG_TRY(compile(p, pre->name, pre->patterns[i]));
@@ -189,7 +194,7 @@ typedef struct splitting {
     void *user;
 } splitting;
 
-/* The first match at `from` or later; `*begin` is n_bytes where there is none. */
+/* The first match at or after `from`; `*begin` is n_bytes if there is none. */
 static ig_status match(const splitting *s, size_t level, const char *text, size_t n_bytes,
                        size_t from, size_t *begin, size_t *end) {
     const pcre2_code *code = s->p->codes[level];
@@ -217,8 +222,7 @@ static size_t after_character(const char *text, size_t n_bytes, size_t at) {
     return at;
 }
 
-/* Cuts a word of the level before by the patterns from `level` on: as deep as there are patterns.
- */
+/* Splits a word by the patterns from `level` on, one recursion per pattern. */
 /* NOLINTNEXTLINE(misc-no-recursion) */
 static ig_status split(const splitting *s, size_t level, const char *text, size_t n_bytes,
                        bool matched) {
@@ -230,13 +234,12 @@ static ig_status split(const splitting *s, size_t level, const char *text, size_
         if (begin > done) IG_TRY(split(s, level + 1, text + done, begin - done, false));
         if (end > begin) IG_TRY(split(s, level + 1, text + begin, end - begin, true));
         done = end;
-        from =
-            end > begin ? end : after_character(text, n_bytes, end); /* a match of nothing cuts */
+        from = end > begin ? end : after_character(text, n_bytes, end); /* an empty match splits */
     }
     return done < n_bytes ? split(s, level + 1, text + done, n_bytes - done, false) : IG_OK;
 }
 
-/* How many bytes from the begin on are UTF-8, or are none. */
+/* The length of the prefix that is all valid, or all invalid, UTF-8. */
 static size_t same_sort(const char *text, size_t n_bytes, bool *is_utf8) {
     size_t at = 0;
     for (size_t step; at < n_bytes; at += step) {

@@ -56,8 +56,7 @@
 
 const char ig_pre_byte_level[] = GPT2, ig_pre_single_digits[] = DIGIT;
 
-/* Rows with the same patterns differ in what stands behind them; the first is the one that
- * ig_pre_name_of() gives. */
+/* Rows with equal patterns differ in their other columns; ig_pre_name_of() returns the first. */
 const ig_pre ig_pre_rows[] = {
     {"gpt-2",
      "phi-2 jina-es jina-de jina-v2-es jina-v2-de jina-v1-en jina-v2-code roberta-bpe gigachat "

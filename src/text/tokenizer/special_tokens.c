@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the order of their bytes; a name stands before those that it is the begin of. */
+/* By bytes; a prefix sorts before longer names. */
 static int compare(const void *left, const void *right) {
     const ig_special_name *a = left, *b = right;
     const size_t n = a->n_bytes < b->n_bytes ? a->n_bytes : b->n_bytes;
@@ -21,7 +21,7 @@ void ig_specials_init(ig_special_name *names, size_t count, ig_specials *out) {
         out->any_begins_with[(unsigned char)names[i].bytes[0]] = true;
 }
 
-/* Of names[low..high), which agree in `depth` bytes and are longer: the first whose next byte is at
+/* Of names[low..high), which share `depth` bytes and are longer: the first whose next byte is at
  * least `byte`. */
 static size_t lower_bound(const ig_specials *s, size_t low, size_t high, size_t depth, int byte) {
     while (low < high) {
@@ -42,7 +42,7 @@ const ig_special_name *ig_specials_match(const ig_specials *s, const char *text,
         const int byte = (unsigned char)text[depth];
         low = lower_bound(s, low, high, depth, byte);
         high = lower_bound(s, low, high, depth, byte + 1);
-        for (; low < high && s->names[low].n_bytes == depth + 1; low++) /* the same name twice */
+        for (; low < high && s->names[low].n_bytes == depth + 1; low++) /* duplicates */
             if (!s->names[low].control || depth < n_control)
                 if (!best || best->n_bytes <= depth) best = &s->names[low];
         if (low == high) break;

@@ -19,20 +19,20 @@ void ig_lookup_deinit(const ig_tokenizer *t, ig_lookup *lookup) {
     *lookup = (ig_lookup){0};
 }
 
-/* The slot that has these bytes, or the empty one where they belong. */
+/* The slot of these bytes, or the empty slot to insert them. */
 static uint32_t *find_slot(const ig_lookup *lookup, const ig_tokenizer *t, const char *bytes,
                            size_t n_bytes) {
     uint32_t i = (uint32_t)XXH3_64bits(bytes, n_bytes) & lookup->mask;
     for (;; i = (i + 1) & lookup->mask) {
         uint32_t *slot = &lookup->slots[i];
         if (*slot == 0) return slot;
-        const ig_tokenizer_data piece = ig_tokenizer_piece(t, (int32_t)(*slot - 1));
+        const ig_string_view piece = ig_tokenizer_piece(t, (int32_t)(*slot - 1));
         if (piece.n_bytes == n_bytes && memcmp(piece.bytes, bytes, n_bytes) == 0) return slot;
     }
 }
 
 void ig_lookup_add(ig_lookup *lookup, const ig_tokenizer *t, int32_t id) {
-    const ig_tokenizer_data piece = ig_tokenizer_piece(t, id);
+    const ig_string_view piece = ig_tokenizer_piece(t, id);
     if (piece.n_bytes == 0) return;
     uint32_t *slot = find_slot(lookup, t, piece.bytes, piece.n_bytes);
     if (*slot == 0) *slot = (uint32_t)id + 1;

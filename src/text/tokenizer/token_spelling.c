@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 
-size_t ig_spell_spaces(ig_tokenizer_data token, char *out) {
+size_t ig_spell_spaces(ig_string_view token, char *out) {
     const size_t mark = strlen(IG_SPELL_SPACE);
     size_t used = 0;
     for (size_t at = 0; at < token.n_bytes;) {
@@ -16,8 +16,7 @@ size_t ig_spell_spaces(ig_tokenizer_data token, char *out) {
     return used;
 }
 
-/* Those that cannot be seen, 0 to 32, 127 to 160 and 173, stand one behind the other from U+0100
- * on. */
+/* Invisible bytes (0 to 32, 127 to 160, 173) are mapped to U+0100 and up. */
 enum { HIDDEN = 0x100, LOW = 33, MIDDLE = 34 };
 
 static bool is_seen(uint32_t point) {
@@ -33,11 +32,11 @@ static int byte_of(uint32_t point) {
     return hidden < LOW + MIDDLE ? hidden - LOW + 127 : 0xAD;
 }
 
-size_t ig_spell_bytes(ig_tokenizer_data token, char *out) {
+size_t ig_spell_bytes(ig_string_view token, char *out) {
     size_t used = 0;
     for (size_t at = 0, step; at < token.n_bytes; at += step) {
         uint32_t point = (unsigned char)token.bytes[at];
-        if (point < 0x80 && is_seen(point)) { /* most of them: itself */
+        if (point < 0x80 && is_seen(point)) { /* the common case: itself */
             out[used++] = token.bytes[at];
             step = 1;
             continue;
@@ -69,7 +68,7 @@ static int hex_digit(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-int ig_spell_hex(ig_tokenizer_data token) {
+int ig_spell_hex(ig_string_view token) {
     if (token.n_bytes != 6 || memcmp(token.bytes, "<0x", 3) != 0 || token.bytes[5] != '>')
         return -1;
     const int high = hex_digit(token.bytes[3]), low = hex_digit(token.bytes[4]);

@@ -1,15 +1,15 @@
 /*
- * What all kinds of tokenizers share: finding the kind, pieces, decoding, JSON
- * around the kind's own part.
+ * What all tokenizers share: the table of kinds, pieces, detokenizing, JSON.
  */
 #include "text/tokenizer/tokenizer.h"
 
 #include <string.h>
 
-#include "text/tokenizer/tokenizer_kind.h"
+#include "base/json_parse.h"
 #include "base/utf8.h"
+#include "text/tokenizer/tokenizer_kind.h"
 
-/* A new kind is a row here. */
+/* A new tokenizer kind is a row here. */
 static const ig_tokenizer_kind *const kinds[] = {&ig_tokenizer_byte, &ig_tokenizer_char,
                                                  &ig_tokenizer_bpe, NULL};
 
@@ -30,10 +30,10 @@ ig_status ig_pieces_add(ig_tokenizer *t, const char *bytes, size_t n_bytes) {
     return IG_OK;
 }
 
-ig_tokenizer_data ig_tokenizer_piece(const ig_tokenizer *t, int32_t id) {
+ig_string_view ig_tokenizer_piece(const ig_tokenizer *t, int32_t id) {
     if (id < 0 || id >= t->vocabulary)
-        return (ig_tokenizer_data){IG_UTF8_REPLACEMENT, strlen(IG_UTF8_REPLACEMENT)};
-    return (ig_tokenizer_data){t->pieces + t->starts[id], t->starts[id + 1] - t->starts[id]};
+        return (ig_string_view){IG_UTF8_REPLACEMENT, strlen(IG_UTF8_REPLACEMENT)};
+    return (ig_string_view){t->pieces + t->starts[id], t->starts[id + 1] - t->starts[id]};
 }
 
 /* ---- Made and unmade ---- */
@@ -64,7 +64,7 @@ ig_status ig_tokenizer_make(const ig_allocator *a, const ig_tokenizer_kind *kind
     return IG_OK;
 }
 
-static ig_status check_data(const ig_tokenizer_options *options) {
+static ig_status check_data(const ig_tokenizer_training *options) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < options->n_data; i++) {
         if (__builtin_add_overflow(bytes, options->data[i].n_bytes, &bytes)) bytes = UINT64_MAX;
@@ -75,9 +75,9 @@ static ig_status check_data(const ig_tokenizer_options *options) {
     return IG_OK;
 }
 
-ig_status ig_tokenizer_create(const ig_allocator *a, const char *name,
-                              const ig_tokenizer_options *options, ig_tokenizer **out) {
-    const ig_tokenizer_options defaults = {0};
+ig_status ig_tokenizer_train(const ig_allocator *a, const char *name,
+                             const ig_tokenizer_training *options, ig_tokenizer **out) {
+    const ig_tokenizer_training defaults = {0};
     if (!options) options = &defaults;
     IG_TRY(check_data(options));
     const ig_tokenizer_kind *kind = find_kind(name);
@@ -107,12 +107,12 @@ void ig_tokenizer_destroy(ig_tokenizer *t) {
 
 const char *ig_tokenizer_name(const ig_tokenizer *t) { return t->kind->name; }
 
-int32_t ig_tokenizer_vocabulary(const ig_tokenizer *t) { return t->vocabulary; }
+int32_t ig_tokenizer_vocab_size(const ig_tokenizer *t) { return t->vocabulary; }
 
 /* ---- Tokens that are no text ---- */
 
 int32_t ig_tokenizer_special(const ig_tokenizer *t, ig_special which) {
-    return t->special_ids[which];
+    return (unsigned)which < IG_SPECIAL_COUNT ? t->special_ids[which] : -1;
 }
 
 bool ig_tokenizer_is_control(const ig_tokenizer *t, int32_t id) {
@@ -121,7 +121,7 @@ bool ig_tokenizer_is_control(const ig_tokenizer *t, int32_t id) {
     return kind == IG_TOKEN_CONTROL || kind == IG_TOKEN_UNKNOWN;
 }
 
-/* Files do not list them all; makers of models give them these names. */
+/* Names of end-of-turn tokens, because not all files list them. */
 static const char *const end_names[] = {
     "<|eot_id|>",
     "<|im_end|>",
@@ -143,8 +143,8 @@ static const char *const end_names[] = {
     "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
 };
 
-bool ig_token_name_ends(ig_tokenizer_data name) {
-    static const char begins[] = {'<', '[', '_'}; /* one of theirs: most tokens are told by it */
+bool ig_token_name_ends(ig_string_view name) {
+    static const char begins[] = {'<', '[', '_'}; /* first bytes of the names: a quick reject */
     if (name.n_bytes == 0 || !memchr(begins, name.bytes[0], sizeof begins)) return false;
     for (size_t i = 0; i < sizeof end_names / sizeof *end_names; i++)
         if (name.n_bytes == strlen(end_names[i]) &&
@@ -153,7 +153,7 @@ bool ig_token_name_ends(ig_tokenizer_data name) {
     return false;
 }
 
-bool ig_tokenizer_is_end(const ig_tokenizer *t, int32_t id) {
+bool ig_tokenizer_is_eog(const ig_tokenizer *t, int32_t id) {
     if (id < 0 || id >= t->vocabulary || id == t->message_end) return false;
     if (id == t->special_ids[IG_SPECIAL_EOS] || id == t->special_ids[IG_SPECIAL_EOT]) return true;
     return ig_tokenizer_is_control(t, id) && ig_token_name_ends(ig_tokenizer_piece(t, id));
@@ -161,12 +161,12 @@ bool ig_tokenizer_is_end(const ig_tokenizer *t, int32_t id) {
 
 /* ---- Text to ids ---- */
 
-void ig_ids_deinit(ig_ids *ids) {
-    if (ids->allocator) ig_free(ids->allocator, ids->at);
-    *ids = (ig_ids){.allocator = ids->allocator};
+void ig_tokens_deinit(ig_tokens *ids) {
+    ig_free(ids->allocator, ids->at);
+    *ids = (ig_tokens){.allocator = ids->allocator};
 }
 
-ig_status ig_ids_reserve(ig_ids *ids, size_t more) {
+ig_status ig_tokens_reserve(ig_tokens *ids, size_t more) {
     size_t wanted;
     if (__builtin_add_overflow(ids->count, more, &wanted) ||
         !IG_GROW(ids->allocator, ids->at, &ids->room, wanted))
@@ -174,8 +174,8 @@ ig_status ig_ids_reserve(ig_ids *ids, size_t more) {
     return IG_OK;
 }
 
-ig_status ig_ids_add(ig_ids *ids, int32_t id) {
-    if (ids->count == ids->room) IG_TRY(ig_ids_reserve(ids, 1));
+ig_status ig_tokens_add(ig_tokens *ids, int32_t id) {
+    if (ids->count == ids->room) IG_TRY(ig_tokens_reserve(ids, 1));
     ids->at[ids->count++] = id;
     return IG_OK;
 }
@@ -186,25 +186,25 @@ size_t ig_tokenizer_cut(const ig_tokenizer *t, const char *text, size_t n_bytes)
 
 /* ---- Ids to text ---- */
 
-/* What an id adds to a text; `*flags` loses START once something has been said.  A token that is
- * not in use says nothing. */
-static ig_tokenizer_data spoken(const ig_tokenizer *t, int32_t id, unsigned *flags) {
-    ig_tokenizer_data piece = ig_tokenizer_piece(t, id);
-    if (piece.n_bytes > 0 && ig_token_kind_of(t, id) == IG_TOKEN_UNUSED)
-        return (ig_tokenizer_data){"", 0};
+/* The text that an id adds; `*flags` loses START after the first output. Unused tokens add
+ * nothing. */
+static ig_string_view spoken(const ig_tokenizer *t, int32_t id, unsigned *flags) {
+    ig_string_view piece = ig_tokenizer_piece(t, id);
+    if (id >= 0 && id < t->vocabulary && ig_token_kind_of(t, id) == IG_TOKEN_UNUSED)
+        return (ig_string_view){"", 0};
     if (ig_tokenizer_is_control(t, id))
-        return *flags & IG_DECODE_SPECIAL ? piece : (ig_tokenizer_data){"", 0};
-    const bool spaced = *flags & IG_DECODE_START && t->space_prefix;
+        return *flags & IG_DETOKENIZE_SPECIAL ? piece : (ig_string_view){"", 0};
+    const bool spaced = *flags & IG_DETOKENIZE_START && t->space_prefix;
     if (spaced && piece.n_bytes > 0 && piece.bytes[0] == ' ') piece.bytes++, piece.n_bytes--;
-    *flags &= ~(unsigned)IG_DECODE_START;
+    *flags &= ~(unsigned)IG_DETOKENIZE_START;
     return piece;
 }
 
-size_t ig_tokenizer_decode(const ig_tokenizer *t, const int32_t *ids, size_t n_ids, unsigned flags,
-                           char *out, size_t room) {
+size_t ig_detokenize(const ig_tokenizer *t, const int32_t *ids, size_t n_ids, unsigned flags,
+                     char *out, size_t room) {
     size_t used = 0;
     for (size_t i = 0; i < n_ids; i++) {
-        const ig_tokenizer_data piece = spoken(t, ids[i], &flags);
+        const ig_string_view piece = spoken(t, ids[i], &flags);
         const size_t left = used < room ? room - used : 0;
         const size_t fits = piece.n_bytes < left ? piece.n_bytes : left;
         if (fits > 0) memcpy(out + used, piece.bytes, fits);
@@ -213,25 +213,34 @@ size_t ig_tokenizer_decode(const ig_tokenizer *t, const int32_t *ids, size_t n_i
     return used;
 }
 
-ig_status ig_decoder_init(const ig_tokenizer *t, unsigned flags, ig_decoder *out) {
-    const size_t replacement =
-        strlen(IG_UTF8_REPLACEMENT); /* also the piece of an id that is none */
+struct ig_detokenizer {
+    const ig_tokenizer *tokenizer;
+    unsigned flags;
+    char held[4]; /* leading bytes of an incomplete character */
+    size_t n_held;
+    char *bytes; /* `held` and the newest piece, in the same allocation */
+    char *text;  /* the output: up to three times as long */
+};
+
+ig_status ig_detokenizer_create(const ig_tokenizer *t, unsigned flags, ig_detokenizer **out) {
+    const size_t replacement = strlen(IG_UTF8_REPLACEMENT); /* also the text of an invalid id */
     const size_t longest = t->longest_piece > replacement ? t->longest_piece : replacement;
-    const size_t room = longest + sizeof out->held;
-    char *bytes = ig_alloc(t->allocator, room, 1 + replacement);
-    if (!bytes)
-        return IG_FAIL(IG_ERR_MEMORY, "decoder: no memory for pieces of %zu bytes", longest);
-    *out = (ig_decoder){.tokenizer = t, .flags = flags, .bytes = bytes, .text = bytes + room};
+    const size_t room = longest + sizeof(*out)->held;
+    ig_detokenizer *d = ig_alloc(t->allocator, 1, sizeof *d + room * (1 + replacement));
+    if (!d)
+        return IG_FAIL(IG_ERR_MEMORY, "detokenizer: no memory for pieces of %zu bytes", longest);
+    *d = (ig_detokenizer){.tokenizer = t, .flags = flags, .bytes = (char *)(d + 1)};
+    d->text = d->bytes + room;
+    *out = d;
     return IG_OK;
 }
 
-void ig_decoder_deinit(ig_decoder *d) {
-    if (d->tokenizer) ig_free(d->tokenizer->allocator, d->bytes);
-    *d = (ig_decoder){0};
+void ig_detokenizer_destroy(ig_detokenizer *d) {
+    if (d) ig_free(d->tokenizer->allocator, d);
 }
 
-ig_tokenizer_data ig_decoder_next(ig_decoder *d, int32_t id) {
-    const ig_tokenizer_data piece = spoken(d->tokenizer, id, &d->flags);
+ig_string_view ig_detokenizer_next(ig_detokenizer *d, int32_t id) {
+    const ig_string_view piece = spoken(d->tokenizer, id, &d->flags);
     const size_t n_bytes = d->n_held + piece.n_bytes;
     char *bytes = d->bytes;
     memcpy(bytes, d->held, d->n_held);
@@ -251,13 +260,13 @@ ig_tokenizer_data ig_decoder_next(ig_decoder *d, int32_t id) {
     }
     d->n_held = n_bytes - at;
     memcpy(d->held, bytes + at, d->n_held);
-    return (ig_tokenizer_data){d->text, used};
+    return (ig_string_view){d->text, used};
 }
 
-ig_tokenizer_data ig_decoder_end(ig_decoder *d) {
+ig_string_view ig_detokenizer_end(ig_detokenizer *d) {
     const size_t held = d->n_held;
     d->n_held = 0;
-    return (ig_tokenizer_data){d->text, held ? ig_utf8_put(IG_UTF8_UNKNOWN, d->text) : 0};
+    return (ig_string_view){d->text, held ? ig_utf8_put(IG_UTF8_UNKNOWN, d->text) : 0};
 }
 
 /* ---- JSON ---- */
@@ -275,7 +284,7 @@ size_t ig_tokenizer_json(const ig_tokenizer *t, char *out, size_t room) {
     return text.used;
 }
 
-/* Fills one that is still empty from the object that describes it. */
+/* Fills an empty tokenizer from its JSON object. */
 static ig_status parse_rest(ig_tokenizer *t, const char *source, const json_t *root) {
     const char *key = t->kind->key;
     const json_t *array = key ? json_object_get(root, key) : NULL;
@@ -310,13 +319,9 @@ ig_status ig_tokenizer_parse(const ig_allocator *a, const char *source, const ch
     if (n_bytes > IG_TOKENIZER_JSON_MAX)
         return IG_FAIL(IG_ERR_FORMAT, "%s: the tokenizer has %zu bytes, at most %d are allowed",
                        source, n_bytes, IG_TOKENIZER_JSON_MAX);
-    json_error_t error;
-    json_t *root = json_loadb(json, n_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!root && json_error_code(&error) == json_error_out_of_memory)
-        return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to read the tokenizer", source);
-    if (!root)
-        return IG_FAIL(IG_ERR_FORMAT, "%s: the tokenizer is not JSON: %s (line %d, column %d)",
-                       source, error.text, error.line, error.column);
+    json_t *root = NULL;
+    IG_TRY(ig_json_decode(IG_ERR_FORMAT, source, "the tokenizer", json, n_bytes,
+                          JSON_REJECT_DUPLICATES, &root));
     const ig_status status = parse_root(a, source, root, out);
     json_decref(root);
     return status;

@@ -33,7 +33,7 @@ uint32_t ig_unicode_large(uint32_t point) {
 
 /* ---- Decompositions ---- */
 
-/* The next character of a text of ours. */
+/* The next character of a valid UTF-8 text. */
 static uint32_t next_point(const char **text) {
     uint32_t point = IG_UTF8_UNKNOWN;
     size_t bytes;
@@ -83,7 +83,7 @@ ig_status ig_unicode_decompositions_init(const ig_allocator *a, ig_unicode_decom
     return IG_OK;
 }
 
-/* Hangul syllables are counted, not listed: Unicode 3.12. */
+/* Hangul syllables decompose by arithmetic: Unicode 3.12. */
 static size_t bare_hangul(uint32_t index, uint32_t out[3]) {
     enum {
         VOWELS = 21,

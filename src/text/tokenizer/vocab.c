@@ -1,17 +1,16 @@
 /*
- * A tokenizer of a model file's tables: what all kinds have in common.
+ * A tokenizer built from a model file's tables: what all kinds share.
  *
- * The kind turns the file's spelling of tokens into the bytes they stand for and
- * builds what it encodes with.  Special tokens, and who begins and ends a text,
- * are the same for all.
+ * The kind converts the file's spelling of tokens to bytes and builds its own tables. Special
+ * tokens, BOS and EOS are handled here.
  */
 #include "text/tokenizer/vocab.h"
 
 #include <string.h>
 
-#include "text/tokenizer/tokenizer_kind.h"
 #include "text/tokenizer/pretokenizer.h"
 #include "text/tokenizer/token_spelling.h"
+#include "text/tokenizer/tokenizer_kind.h"
 
 /* A new kind is a row here. */
 static const ig_tokenizer_kind *const kinds[] = {&ig_tokenizer_llama, &ig_tokenizer_gpt2,
@@ -61,15 +60,15 @@ static ig_status check(const ig_vocab *v) {
 
 /* ---- Special tokens ---- */
 
-/* Names of tokens that end a turn, the likeliest first, for files that do not say which does. */
+/* Names of end-of-turn tokens, in order of preference, for files without an EOT key. */
 static const char *const turn_ends[] = {
     "<|eot_id|>",      "<|im_end|>",    "<end_of_turn>", "<|end|>",
     "<|end_of_text|>", "<|endoftext|>", "<EOT>",         "[EOT]"};
 
 /*
- * As the file has it; what is no kind is a normal token.  Old files have no kinds:
- * then bytes are known by how they are spelt.  And there are files in which tokens
- * that end a turn are said to be text.
+ * The kind as the file declares it; an unknown value is a normal token. Old files declare none, so
+ * byte tokens are recognized by their spelling. Some files declare end-of-turn tokens as normal
+ * text.
  */
 static ig_token_kind kind_of(const ig_tokenizer *t, const ig_vocab *v, size_t i) {
     if (ig_token_name_ends(v->tokens[i])) return IG_TOKEN_CONTROL;
@@ -100,9 +99,9 @@ static bool is_one_of(ig_special_name name, const char *const *list, size_t coun
     return false;
 }
 
-/* All that is found by name.  The pieces are complete: they do not move any more. */
+/* Finds the special tokens by name. The pieces are complete and no longer move. */
 static ig_status collect_specials(ig_tokenizer *t, const ig_vocab *v) {
-    static const char *const never_strip[] = {"<unk>", "<s>", "<|endoftext|>"}; /* of phi-3's */
+    static const char *const never_strip[] = {"<unk>", "<s>", "<|endoftext|>"}; /* phi-3 */
     size_t count = 0;
     for (int32_t id = 0; id < t->vocabulary; id++) count += is_special(ig_token_kind_of(t, id));
     ig_special_name *names = ig_alloc(t->allocator, count, sizeof *names);
@@ -113,7 +112,7 @@ static ig_status collect_specials(ig_tokenizer *t, const ig_vocab *v) {
     for (int32_t id = 0; id < t->vocabulary; id++) {
         const ig_token_kind kind = ig_token_kind_of(t, id);
         if (!is_special(kind)) continue;
-        const ig_tokenizer_data piece = ig_tokenizer_piece(t, id);
+        const ig_string_view piece = ig_tokenizer_piece(t, id);
         if (piece.n_bytes == 0) continue;
         ig_special_name name = {piece.bytes, piece.n_bytes, id, .control = kind != IG_TOKEN_USER};
         name.strips_right = v->specials_strip_right && !is_one_of(name, never_strip, 3);
@@ -123,7 +122,7 @@ static ig_status collect_specials(ig_tokenizer *t, const ig_vocab *v) {
     return IG_OK;
 }
 
-/* The id of a special token's name; below 0: none has it. */
+/* The id of a special token by name; below 0: none. */
 static int32_t find_name(const ig_tokenizer *t, const char *name) {
     const size_t n = strlen(name);
     const ig_special_name *found = ig_specials_match(&t->specials, name, n, n);
@@ -145,13 +144,14 @@ static void set_special_ids(ig_tokenizer *t, const ig_vocab *v) {
             t->special_ids[IG_SPECIAL_EOT] = find_name(t, turn_ends[i]);
 }
 
-/* gpt-oss says several things in a turn, each up to <|end|>; <|return|> and <|call|> end it. */
+/* gpt-oss sends several messages per turn, each ended by <|end|>; <|return|> or <|call|> ends the
+ * turn. */
 static int32_t find_message_end(const ig_tokenizer *t) {
     if (find_name(t, "<|return|>") < 0 || find_name(t, "<|call|>") < 0) return -1;
     return find_name(t, "<|end|>");
 }
 
-/* A piece takes no more bytes than its spelling, but for a space that may stand before it. */
+/* A piece is at most as long as its spelling, plus a leading space. */
 static ig_status make_room(ig_tokenizer *t, const ig_vocab *v) {
     size_t bytes = v->n_tokens;
     for (size_t i = 0; i < v->n_tokens; i++) bytes += v->tokens[i].n_bytes;

@@ -1,21 +1,20 @@
 /*
- * WordPiece, as BERT has it: words without capitals and accents, and in each word
- * the longest piece first.
+ * WordPiece, as in BERT: normalizes each word and takes the longest piece first.
  *
- * Files mark either the pieces that begin a word (U+2581) or those that do not
- * (##).  Here a piece that begins a word has a space before it.  A word that
- * cannot be put together of pieces is the unknown token as a whole.
+ * Files mark either the pieces that begin a word (U+2581) or the others (##). Here a piece that
+ * begins a word has a leading space. A word that no sequence of pieces covers becomes one unknown
+ * token.
  */
 #include <string.h>
 
-#include "text/tokenizer/tokenizer_kind.h"
-#include "text/tokenizer/token_lookup.h"
-#include "text/tokenizer/pretokenizer.h"
-#include "text/tokenizer/token_spelling.h"
-#include "text/tokenizer/unicode.h"
 #include "base/utf8.h"
+#include "text/tokenizer/pretokenizer.h"
+#include "text/tokenizer/token_lookup.h"
+#include "text/tokenizer/token_spelling.h"
+#include "text/tokenizer/tokenizer_kind.h"
+#include "text/tokenizer/unicode.h"
 
-enum { WORD_CHARACTERS = 100 }; /* BERT's own limit: a longer word is unknown */
+enum { WORD_CHARACTERS = 100 }; /* BERT's limit: a longer word is unknown */
 
 typedef struct bert_tokenizer {
     ig_tokenizer base;
@@ -26,12 +25,12 @@ typedef struct bert_tokenizer {
 } bert_tokenizer;
 
 #define CONTROLS "\\x{0}-\\x{8}\\x{b}\\x{c}\\x{e}-\\x{1f}\\x{7f}-\\x{9f}\\p{Cf}\\p{Co}\\x{fffd}"
-/* BERT's own list ends a block at U+2B820; the tokenizers in use have U+2B920 there. */
+/* BERT's list ends a block at U+2B820; the tokenizers in use have U+2B920. */
 #define IDEOGRAPHS                                                                               \
     "\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{20000}-\\x{2a6df}\\x{2a700}-\\x{2b73f}\\x{2b740}" \
     "-\\x{2b81f}\\x{2b920}-\\x{2ceaf}\\x{f900}-\\x{faff}\\x{2f800}-\\x{2fa1f}"
 
-/* What a text is freed of; and what stands between words or is one by itself. */
+/* Dropped characters, and characters that separate words or are words. */
 static const ig_pre drop_controls = {.name = "bert", .patterns = {"[" CONTROLS "]+"}};
 static const ig_pre drop_accents = {.name = "bert", .patterns = {"[" CONTROLS "\\p{Mn}]+"}};
 static const ig_pre break_words = {.name = "bert",
@@ -39,30 +38,30 @@ static const ig_pre break_words = {.name = "bert",
 
 /* ---- Tables ---- */
 
-static bool begins_with(ig_tokenizer_data token, const char *begin) {
+static bool begins_with(ig_string_view token, const char *begin) {
     const size_t n = strlen(begin);
     return token.n_bytes > n && memcmp(token.bytes, begin, n) == 0;
 }
 
-/* A piece of a word: with a space before it if it begins one. */
-static ig_status add_piece(bert_tokenizer *t, ig_tokenizer_data token, bool hashes, char *spelt) {
+/* Adds a piece, with a leading space if it begins a word. */
+static ig_status add_piece(bert_tokenizer *t, ig_string_view token, bool hashes, char *spelled) {
     const char *mark = hashes ? "##" : IG_SPELL_SPACE;
     const bool marked = begins_with(token, mark);
     const size_t skip = marked ? strlen(mark) : 0, n = token.n_bytes - skip;
     size_t used = 0;
-    if (marked != hashes) spelt[used++] = ' ';
-    if (n > 0) memcpy(spelt + used, token.bytes + skip, n);
-    return ig_pieces_add(&t->base, spelt, used + n);
+    if (marked != hashes) spelled[used++] = ' ';
+    if (n > 0) memcpy(spelled + used, token.bytes + skip, n);
+    return ig_pieces_add(&t->base, spelled, used + n);
 }
 
-static ig_status add_pieces(bert_tokenizer *t, const ig_vocab *v, char *spelt) {
+static ig_status add_pieces(bert_tokenizer *t, const ig_vocab *v, char *spelled) {
     bool hashes = false;
     for (size_t i = 0; i < v->n_tokens && !hashes; i++) hashes = begins_with(v->tokens[i], "##");
     for (size_t i = 0; i < v->n_tokens && hashes; i++)
         if (begins_with(v->tokens[i], IG_SPELL_SPACE)) hashes = false;
     for (size_t i = 0; i < v->n_tokens; i++) {
         const bool normal = ig_token_kind_of(&t->base, (int32_t)i) == IG_TOKEN_NORMAL;
-        IG_TRY(normal ? add_piece(t, v->tokens[i], hashes, spelt)
+        IG_TRY(normal ? add_piece(t, v->tokens[i], hashes, spelled)
                       : ig_pieces_add(&t->base, v->tokens[i].bytes, v->tokens[i].n_bytes));
     }
     IG_TRY(ig_lookup_init(&t->base, v->n_tokens, &t->lookup));
@@ -86,11 +85,11 @@ static ig_status load(ig_tokenizer *base, const ig_vocab *v) {
     size_t longest = 0;
     for (size_t i = 0; i < v->n_tokens; i++)
         if (v->tokens[i].n_bytes > longest) longest = v->tokens[i].n_bytes;
-    char *spelt = ig_alloc(a, longest + 1, 1);
-    if (!spelt)
+    char *spelled = ig_alloc(a, longest + 1, 1);
+    if (!spelled)
         return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for a token of %zu bytes", v->source, longest);
-    const ig_status status = add_pieces(t, v, spelt);
-    ig_free(a, spelt);
+    const ig_status status = add_pieces(t, v, spelled);
+    ig_free(a, spelled);
     return status;
 }
 
@@ -98,12 +97,12 @@ static ig_status load(ig_tokenizer *base, const ig_vocab *v) {
 
 typedef struct encoding {
     const bert_tokenizer *t;
-    char *text; /* without what is dropped, in small letters */
+    char *text; /* normalized text */
     size_t used, room;
-    ig_ids *out;
+    ig_tokens *out;
 } encoding;
 
-/* Appends a character as the vocabulary has it. */
+/* Appends a character, normalized. */
 static ig_status put_character(encoding *e, uint32_t point) {
     const bert_tokenizer *t = e->t;
     uint32_t bare[3] = {point};
@@ -125,7 +124,7 @@ static ig_status clean(void *user, const char *bytes, size_t n_bytes, bool dropp
     return IG_OK;
 }
 
-/* The longest piece that the text begins with; below 0: none. */
+/* The longest piece that is a prefix of the text; below 0: none. */
 static int32_t longest_piece(const bert_tokenizer *t, const char *text, size_t n_bytes,
                              size_t *length) {
     size_t n = n_bytes < t->lookup.longest ? n_bytes : t->lookup.longest;
@@ -143,7 +142,7 @@ static size_t count_characters(const char *text, size_t n_bytes) {
     return count;
 }
 
-/* A word of at most WORD_CHARACTERS, or of any length. */
+/* Tokenizes one word. */
 static ig_status put_word(encoding *e, const char *word, size_t n_bytes) {
     const bert_tokenizer *t = e->t;
     const int32_t unknown = t->base.special_ids[IG_SPECIAL_UNKNOWN];
@@ -156,15 +155,15 @@ static ig_status put_word(encoding *e, const char *word, size_t n_bytes) {
     }
     for (size_t at = 0, length; whole && at < n_bytes + 1; at += length) {
         const int32_t id = longest_piece(t, spaced + at, n_bytes + 1 - at, &length);
-        whole = id >= 0 && (at > 0 || length > 1); /* a space alone begins no word */
-        if (whole) IG_TRY(ig_ids_add(e->out, id));
+        whole = id >= 0 && (at > 0 || length > 1); /* a lone space begins no word */
+        if (whole) IG_TRY(ig_tokens_add(e->out, id));
     }
     if (whole) return IG_OK;
     e->out->count = before;
-    return unknown >= 0 ? ig_ids_add(e->out, unknown) : IG_OK;
+    return unknown >= 0 ? ig_tokens_add(e->out, unknown) : IG_OK;
 }
 
-/* A match is white space or a word of one sign; what lies between is a word. */
+/* A match is white space or punctuation; the text between matches is a word. */
 static ig_status take_word(void *user, const char *bytes, size_t n_bytes, bool matched) {
     uint32_t point = 0;
     size_t step;
@@ -172,7 +171,7 @@ static ig_status take_word(void *user, const char *bytes, size_t n_bytes, bool m
     return matched && ig_unicode_is_space(point) ? IG_OK : put_word(user, bytes, n_bytes);
 }
 
-static ig_status encode(const ig_tokenizer *base, ig_fragment f, ig_ids *out) {
+static ig_status encode(const ig_tokenizer *base, ig_fragment f, ig_tokens *out) {
     const bert_tokenizer *t = (const bert_tokenizer *)base;
     encoding e = {.t = t, .out = out};
     ig_status status = ig_pretokenizer_split(t->dropped, f.bytes, f.n_bytes, clean, &e);

@@ -1,16 +1,16 @@
 /*
- * Byte-level BPE: a pattern cuts the text into words, and in each word the bytes
- * are merged pair by pair, in the order in which the merges were learnt.
+ * Byte-level BPE: a pre-tokenizer splits the text into words; in each word, bytes are merged in the
+ * order of the merge ranks.
  */
 #include <string.h>
 
-#include "text/tokenizer/tokenizer_kind.h"
-#include "text/tokenizer/token_lookup.h"
 #include "text/tokenizer/merge.h"
 #include "text/tokenizer/pretokenizer.h"
+#include "text/tokenizer/token_lookup.h"
 #include "text/tokenizer/token_spelling.h"
+#include "text/tokenizer/tokenizer_kind.h"
 
-/* What two ids become; an empty slot has no `made`. */
+/* The merge of two ids; an empty slot has made 0. */
 typedef struct pair_slot {
     int32_t left, right;
     uint32_t rank;
@@ -20,7 +20,7 @@ typedef struct pair_slot {
 typedef struct gpt2_tokenizer {
     ig_tokenizer base;
     ig_lookup lookup;
-    pair_slot *pairs; /* [pair_mask + 1], at most half of them taken */
+    pair_slot *pairs; /* [pair_mask + 1], at most half full */
     uint32_t pair_mask;
     int32_t byte_ids[256]; /* below 0: none */
     ig_pretokenizer *pretokenizer;
@@ -29,22 +29,22 @@ typedef struct gpt2_tokenizer {
 
 /* ---- Tables ---- */
 
-/* Whether its spelling is of bytes: special tokens are written as they are. */
-static bool is_spelt(ig_token_kind kind) {
+/* Whether the token is spelled in byte characters: special tokens are not. */
+static bool is_spelled(ig_token_kind kind) {
     return kind == IG_TOKEN_NORMAL || kind == IG_TOKEN_UNUSED || kind == IG_TOKEN_BYTE;
 }
 
-static ig_status add_pieces(gpt2_tokenizer *t, const ig_vocab *v, char *spelt) {
+static ig_status add_pieces(gpt2_tokenizer *t, const ig_vocab *v, char *spelled) {
     for (size_t i = 0; i < v->n_tokens; i++) {
-        const ig_tokenizer_data token = v->tokens[i];
-        if (is_spelt(ig_token_kind_of(&t->base, (int32_t)i)))
-            IG_TRY(ig_pieces_add(&t->base, spelt, ig_spell_bytes(token, spelt)));
+        const ig_string_view token = v->tokens[i];
+        if (is_spelled(ig_token_kind_of(&t->base, (int32_t)i)))
+            IG_TRY(ig_pieces_add(&t->base, spelled, ig_spell_bytes(token, spelled)));
         else
             IG_TRY(ig_pieces_add(&t->base, token.bytes, token.n_bytes));
     }
     IG_TRY(ig_lookup_init(&t->base, v->n_tokens, &t->lookup));
     for (int32_t id = 0; id < t->base.vocabulary; id++)
-        if (is_spelt(ig_token_kind_of(&t->base, id))) ig_lookup_add(&t->lookup, &t->base, id);
+        if (is_spelled(ig_token_kind_of(&t->base, id))) ig_lookup_add(&t->lookup, &t->base, id);
     for (int i = 0; i < 256; i++)
         t->byte_ids[i] = ig_lookup_find(&t->lookup, &t->base, &(char){(char)i}, 1);
     return IG_OK;
@@ -59,27 +59,26 @@ static pair_slot *find_pair(const gpt2_tokenizer *t, int32_t left, int32_t right
     }
 }
 
-/* Adds merge `rank`, "left right".  One of pieces that the vocabulary does not have can never be
- * made, and is left out. */
-static ig_status add_merge(gpt2_tokenizer *t, const ig_vocab *v, size_t rank, char *spelt) {
-    const ig_tokenizer_data merge = v->merges[rank];
+/* Adds merge `rank`, "left right". A merge of pieces that are not in the vocabulary is skipped. */
+static ig_status add_merge(gpt2_tokenizer *t, const ig_vocab *v, size_t rank, char *spelled) {
+    const ig_string_view merge = v->merges[rank];
     const char *space = merge.n_bytes > 1 ? memchr(merge.bytes + 1, ' ', merge.n_bytes - 1) : NULL;
     if (!space)
         return IG_FAIL(IG_ERR_FORMAT, "%s: merge %zu is not two pieces with a space between",
                        v->source, rank);
     const size_t n_left = (size_t)(space - merge.bytes), n_right = merge.n_bytes - n_left - 1;
-    const size_t left = ig_spell_bytes((ig_tokenizer_data){merge.bytes, n_left}, spelt);
-    const size_t right = ig_spell_bytes((ig_tokenizer_data){space + 1, n_right}, spelt + left);
-    const int32_t ids[3] = {ig_lookup_find(&t->lookup, &t->base, spelt, left),
-                            ig_lookup_find(&t->lookup, &t->base, spelt + left, right),
-                            ig_lookup_find(&t->lookup, &t->base, spelt, left + right)};
+    const size_t left = ig_spell_bytes((ig_string_view){merge.bytes, n_left}, spelled);
+    const size_t right = ig_spell_bytes((ig_string_view){space + 1, n_right}, spelled + left);
+    const int32_t ids[3] = {ig_lookup_find(&t->lookup, &t->base, spelled, left),
+                            ig_lookup_find(&t->lookup, &t->base, spelled + left, right),
+                            ig_lookup_find(&t->lookup, &t->base, spelled, left + right)};
     if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0) return IG_OK;
     pair_slot *slot = find_pair(t, ids[0], ids[1]);
     if (slot->made == 0) *slot = (pair_slot){ids[0], ids[1], (uint32_t)rank, ids[2] + 1};
     return IG_OK;
 }
 
-static ig_status add_merges(gpt2_tokenizer *t, const ig_vocab *v, char *spelt) {
+static ig_status add_merges(gpt2_tokenizer *t, const ig_vocab *v, char *spelled) {
     if (v->n_merges > INT32_MAX / 2)
         return IG_FAIL(IG_ERR_FORMAT, "%s: %zu merges", v->source, v->n_merges);
     size_t n_slots = 2;
@@ -88,11 +87,11 @@ static ig_status add_merges(gpt2_tokenizer *t, const ig_vocab *v, char *spelt) {
     if (!t->pairs)
         return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for %zu merges", v->source, v->n_merges);
     t->pair_mask = (uint32_t)(n_slots - 1);
-    for (size_t i = 0; i < v->n_merges; i++) IG_TRY(add_merge(t, v, i, spelt));
+    for (size_t i = 0; i < v->n_merges; i++) IG_TRY(add_merge(t, v, i, spelled));
     return IG_OK;
 }
 
-static size_t longest(const ig_tokenizer_data *texts, size_t count) {
+static size_t longest(const ig_string_view *texts, size_t count) {
     size_t most = 0;
     for (size_t i = 0; i < count; i++)
         if (texts[i].n_bytes > most) most = texts[i].n_bytes;
@@ -107,12 +106,12 @@ static ig_status load(ig_tokenizer *base, const ig_vocab *v) {
     t->ignores_merges = pre->ignores_merges;
 
     const size_t room = longest(v->tokens, v->n_tokens) + longest(v->merges, v->n_merges);
-    char *spelt = ig_alloc(base->allocator, room, 1);
-    if (!spelt)
+    char *spelled = ig_alloc(base->allocator, room, 1);
+    if (!spelled)
         return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for tokens of %zu bytes", v->source, room);
-    ig_status status = add_pieces(t, v, spelt);
-    if (status == IG_OK) status = add_merges(t, v, spelt);
-    ig_free(base->allocator, spelt);
+    ig_status status = add_pieces(t, v, spelled);
+    if (status == IG_OK) status = add_merges(t, v, spelled);
+    ig_free(base->allocator, spelled);
     return status;
 }
 
@@ -121,7 +120,7 @@ static ig_status load(ig_tokenizer *base, const ig_vocab *v) {
 typedef struct encoding {
     const gpt2_tokenizer *t;
     ig_merge merge;
-    ig_ids *out;
+    ig_tokens *out;
 } encoding;
 
 static ig_merge_pair look(const void *user, const char *text, ig_merge_part left,
@@ -138,7 +137,7 @@ static ig_status encode_word(void *user, const char *bytes, size_t n_bytes, bool
     (void)matched;
     if (t->ignores_merges || n_bytes == 1) {
         const int32_t id = ig_lookup_find(&t->lookup, &t->base, bytes, n_bytes);
-        if (id >= 0) return ig_ids_add(e->out, id);
+        if (id >= 0) return ig_tokens_add(e->out, id);
     }
     ig_merge *m = &e->merge;
     IG_TRY(ig_merge_reset(m, bytes, n_bytes));
@@ -147,12 +146,12 @@ static ig_status encode_word(void *user, const char *bytes, size_t n_bytes, bool
     const int32_t unknown = t->base.special_ids[IG_SPECIAL_UNKNOWN];
     for (int32_t i = 0; i >= 0; i = m->parts[i].after) {
         const int32_t id = m->parts[i].id >= 0 ? m->parts[i].id : unknown;
-        if (id >= 0) IG_TRY(ig_ids_add(e->out, id));
+        if (id >= 0) IG_TRY(ig_tokens_add(e->out, id));
     }
     return IG_OK;
 }
 
-static ig_status encode(const ig_tokenizer *base, ig_fragment f, ig_ids *out) {
+static ig_status encode(const ig_tokenizer *base, ig_fragment f, ig_tokens *out) {
     const gpt2_tokenizer *t = (const gpt2_tokenizer *)base;
     encoding e = {
         .t = t, .merge = {.allocator = base->allocator, .look = look, .user = t}, .out = out};

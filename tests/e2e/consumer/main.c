@@ -1,5 +1,5 @@
 /*
- * A program that somebody else might write: it knows the installed headers and
+ * A program of a user: it knows the installed headers and
  * the library, and nothing of this tree.  It adds two tensors, and asks how the
  * sum of the squares of the result changes with the first one.
  */
@@ -14,7 +14,7 @@ static ig_status run(ig_ctx *ctx, ig_tensor *a, ig_tensor *b) {
     IG_TRY(ig_tensor_require_grad(a));
     ig_scope_begin(ctx);
     ig_tensor *y = ig_add(a, b);
-    ig_tensor *loss = ig_sum(ig_mul(y, y), NULL, 0, IG_DROP);
+    ig_tensor *loss = ig_sum(ig_mul(y, y), NULL, 0, IG_DROP_DIM);
     ig_status status = ig_tensor_read(y, sum, sizeof sum);
     if (status == IG_OK) status = ig_backward(loss);
     if (status == IG_OK) status = ig_tensor_read(ig_tensor_grad(a), grad, sizeof grad);

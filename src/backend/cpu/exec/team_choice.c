@@ -1,8 +1,8 @@
 #include "backend/cpu/exec/team_choice.h"
 
 enum {
-    TRIES = 4,           /* at first, the team's and one thread's in turns, */
-    TRY_RUNS = 4,        /* of so many runs behind the first each */
+    TRIES = 4,           /* at first, team and one thread alternately, */
+    TRY_RUNS = 4,        /* runs of a try, after its first */
     SOON = 1024,         /* runs until the next one, */
     RARELY = 8192,       /* and if there is little hope */
     WAIT_NS = 200000,    /* more than a barrier costs, but for the rarest */
@@ -12,11 +12,11 @@ enum {
 
 /*
  * Both are tried first, a few runs each, and then the other one now and again, the less often the
- * worse it was, or at once when the one in use has become slower than the other was.  Somebody may
- * be waiting for a run of milliseconds, a token say: of these one is enough to try.  A run so long
+ * worse it was, or at once when the one in use has become slower than the other was.  A user may
+ * wait for a run of milliseconds, such as a token: one of these is enough for a try.  A run so long
  * that no wait could matter goes to the team.
  */
-bool ig_cpu_choose_team(ig_cpu_choice *c, uint32_t n_barriers) {
+bool ig_cpu_team_choose(ig_cpu_team_choice *c, uint32_t n_barriers) {
     const uint64_t alone = c->took_ns[0], team = c->took_ns[1];
     const bool better = alone == 0 || team < alone, before = c->team;
     const uint64_t least = better ? team : alone; /* what the work takes, without the waits */
@@ -47,7 +47,7 @@ bool ig_cpu_choose_team(ig_cpu_choice *c, uint32_t n_barriers) {
 
 /* A moving mean that interrupted runs cannot spoil: it falls faster than it rises.  The first run
  * after a change finds its data in another processor's cache, or makes threads. */
-void ig_cpu_choice_took(ig_cpu_choice *c, uint64_t ns) {
+void ig_cpu_team_took(ig_cpu_team_choice *c, uint64_t ns) {
     uint64_t *mean = &c->took_ns[c->team];
     const uint64_t other = c->took_ns[!c->team];
     const bool hopeless = other > 0 && ns > 3 * other; /* no need to try it once more */

@@ -1,20 +1,19 @@
 /*
- * finish.h - what comes behind a product: an activation, then a residual that is added.
+ * epilogue.h - what is applied to finished sums of a GEMM: an activation, then a residual.
  *
- * Both work on sums that are complete, while they are near, and as the steps of their
- * own would: the bits are the same.
+ * Sums are complete and still in cache.  The bits are those of separate steps.
  */
-#ifndef IG_BACKEND_CPU_FINISH_H
-#define IG_BACKEND_CPU_FINISH_H
+#ifndef IG_BACKEND_CPU_GEMM_EPILOGUE_H
+#define IG_BACKEND_CPU_GEMM_EPILOGUE_H
 
 #include "backend/cpu/simd/vec_activation.h"
-#include "backend/cpu/strided.h"
+#include "ingot/op.h"
 
 typedef vf map_fn(vf x);
 
 IG_INLINE void map_row(float *y, int64_t n, map_fn *f) {
     for (int64_t i = 0; i < n; i += VF_LANES) {
-        const int64_t lanes = smaller(n - i, VF_LANES);
+        const int64_t lanes = min_i64(n - i, VF_LANES);
         vf_store_first(y + i, f(vf_load_first(y + i, lanes)), lanes);
     }
 }
@@ -38,35 +37,35 @@ static void (*const activations[])(float *y, int64_t n) = {
 
 static inline void add_row(float *y, const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i += VF_LANES) {
-        const int64_t lanes = smaller(n - i, VF_LANES);
+        const int64_t lanes = min_i64(n - i, VF_LANES);
         vf_store_first(y + i, vf_add(vf_load_first(y + i, lanes), vf_load_first(x + i, lanes)),
                        lanes);
     }
 }
 
-/* What comes behind the results from some place on. */
-typedef struct ending {
+/* The epilogue of results from some element on. */
+typedef struct epilogue {
     uint32_t activation;
-    const float *residual; /* lies as the results do; or NULL */
-} ending;
+    const float *residual; /* of the same layout as the results, or NULL */
+} epilogue;
 
 /* The same `by` elements further. */
-IG_INLINE ending ending_at(ending e, int64_t by) {
-    return (ending){e.activation, e.residual ? e.residual + by : NULL};
+IG_INLINE epilogue epilogue_at(epilogue e, int64_t by) {
+    return (epilogue){e.activation, e.residual ? e.residual + by : NULL};
 }
 
 /* Rows of results, `stride` apart. */
-static inline void finish(ending e, float *y, int64_t stride, int64_t rows, int64_t columns) {
+static inline void apply_epilogue(epilogue e, float *y, int64_t stride, int64_t rows,
+                                  int64_t columns) {
     for (int64_t i = 0; i < rows && activations[e.activation]; i++)
         activations[e.activation](y + i * stride, columns);
     for (int64_t i = 0; i < rows && e.residual; i++)
         add_row(y + i * stride, e.residual + i * stride, columns);
 }
 
-/* Fetches the places of as many results, and what finish() will need for them: computing a tile
- * takes longer than that. */
-static inline void finish_soon(ending e, const float *y, int64_t stride, int64_t rows,
-                               int64_t columns) {
+/* Prefetches as many results, and their residual, while a tile is computed. */
+static inline void prefetch_output(epilogue e, const float *y, int64_t stride, int64_t rows,
+                                   int64_t columns) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += VF_LANES) {
             __builtin_prefetch(y + i * stride + j, 1);

@@ -1,6 +1,7 @@
-/* grouped.h - rows that are grouped by expert: x [s, k], w [e, ...], offsets [e + 1] -> [s, n]. */
-#ifndef IG_BACKEND_CPU_GROUPED_H
-#define IG_BACKEND_CPU_GROUPED_H
+/* expert_groups.h - rows that are grouped by expert: x [s, k], w [e, ...], offsets [e + 1] -> [s,
+ * n]. */
+#ifndef IG_BACKEND_CPU_GEMM_EXPERT_GROUPS_H
+#define IG_BACKEND_CPU_GEMM_EXPERT_GROUPS_H
 
 #include "backend/cpu/strided.h"
 
@@ -30,14 +31,14 @@ static inline bool inputs_are_packed(const ig_step *step) {
 }
 
 static inline int64_t grouped_begin(const grouped *p, const int32_t *offsets) {
-    return offsets[0] < 0 ? 0 : smaller(offsets[0], p->rows);
+    return offsets[0] < 0 ? 0 : min_i64(offsets[0], p->rows);
 }
 
 /* Where the rows of expert i end, which begin where those before it end: ranges that go back count
  * as empty, those beyond the end are cut. */
 static inline int64_t grouped_end(const grouped *p, const int32_t *offsets, int64_t i,
                                   int64_t begin) {
-    const int64_t end = smaller(offsets[i + 1], p->rows);
+    const int64_t end = min_i64(offsets[i + 1], p->rows);
     return end < begin ? begin : end;
 }
 

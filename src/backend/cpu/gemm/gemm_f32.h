@@ -1,5 +1,5 @@
 /*
- * gemm.h - the inner parts of a matrix product: tiles, and the copies they read.
+ * gemm_f32.h - F32 GEMM: register tiles, and the panels and strips they read.
  *
  *                  b  [ panel ]      A tile is a strip of a, up to VF_TILE_ROWS rows, times
  *                  |  [ width ]      a panel of b, a few vectors of columns.  Its sums stay
@@ -7,11 +7,11 @@
  *                                    the strip meets the vectors of the panel.
  *
  * Every sum is one chain of multiply-adds over ascending k.  That alone decides
- * its bits; how the work was cut does not.  Halves are multiplied as the floats they
- * stand for: copying turns them into floats.
+ * its bits, not how the work is cut.  16-bit factors are converted when they
+ * are copied to panels and strips.
  */
-#ifndef IG_BACKEND_CPU_GEMM_H
-#define IG_BACKEND_CPU_GEMM_H
+#ifndef IG_BACKEND_CPU_GEMM_GEMM_F32_H
+#define IG_BACKEND_CPU_GEMM_GEMM_F32_H
 
 #include "backend/cpu/load_f16.h"
 
@@ -21,11 +21,10 @@ enum { TILE_VECTORS = 8 };                  /* most of a tile */
 enum { LINE_BYTES = 64, LINE_FLOATS = 16 }; /* of a cache line */
 enum { AHEAD = 8 };                         /* rows of b */
 
-/* Memory that is needed after this tile, row by row.  A tile fetches as much of it with every step
- * of k as it reads of b: it comes while others are computed with.  When all is fetched, b itself
- * is, a little ahead. */
+/* Memory that the next tile reads, row by row.  With every step of k a tile prefetches as many
+ * bytes of it as it reads of b.  When all of it is in flight, b itself is prefetched AHEAD rows. */
 typedef struct lines {
-    const char *at, *end; /* what is fetched next; the end of its row */
+    const char *at, *end; /* what is prefetched next; the end of its row */
     int64_t row, stride;  /* bytes of a row, and from one row to the next */
     int64_t rows;         /* left, this one included */
 } lines;
@@ -42,7 +41,7 @@ static inline lines lines_of(const char *at, int64_t rows, int64_t columns, int6
 typedef struct tile {
     const float *a, *b;
     int64_t a_row, a_k, b_k, k; /* strides, and how far k goes */
-    lines *soon;                /* fetched on the way */
+    lines *next;                /* prefetched on the way */
     int64_t rows;
     float *y;
     int64_t y_row, columns; /* that are stored: all vectors but the last are whole */
@@ -50,7 +49,7 @@ typedef struct tile {
     bool first;             /* sums start from 0, else from what y holds */
 } tile;
 
-/* How many vectors fit beside so many rows: a power of two. */
+/* How many vectors of columns fit beside `rows` rows: a power of two. */
 static inline int tile_vectors(int64_t rows) {
     int vectors = TILE_VECTORS;
     while (rows * vectors > VF_TILE_SUMS) vectors /= 2;
@@ -65,20 +64,20 @@ IG_INLINE void add_products(const tile *t, vf (*sum)[TILE_VECTORS], const int ro
     const int64_t a_row = t->a_row, a_k = t->a_k, b_k = t->b_k;
     IG_UNROLL
     for (int g = 0; g < threes; g++) a[g] = t->a + 3 * g * a_row;
-    lines *const soon = t->soon;
+    lines *const next = t->next;
     const int line_bytes = (width < LINE_FLOATS ? LINE_FLOATS : width) * (int)sizeof(float);
-    const char *line = soon->rows > 0 ? soon->at : (const char *)(b + AHEAD * width);
-    uintptr_t end = soon->rows > 0 ? (uintptr_t)soon->end : UINTPTR_MAX;
+    const char *line = next->rows > 0 ? next->at : (const char *)(b + AHEAD * width);
+    uintptr_t end = next->rows > 0 ? (uintptr_t)next->end : UINTPTR_MAX;
     for (int64_t k = t->k; k > 0; k--, b += b_k) {
         vf column[TILE_VECTORS];
         IG_UNROLL
         for (int c = 0; c < line_bytes; c += LINE_BYTES) __builtin_prefetch(line + c);
         line += line_bytes;
         if ((uintptr_t)line >= end) {
-            soon->end += soon->stride;
-            line = soon->end - soon->row;
-            end = (uintptr_t)soon->end;
-            if (--soon->rows == 0) {
+            next->end += next->stride;
+            line = next->end - next->row;
+            end = (uintptr_t)next->end;
+            if (--next->rows == 0) {
                 line = (const char *)(b + AHEAD * width);
                 end = UINTPTR_MAX;
             }
@@ -94,7 +93,7 @@ IG_INLINE void add_products(const tile *t, vf (*sum)[TILE_VECTORS], const int ro
         IG_UNROLL
         for (int g = 0; g < threes; g++) a[g] += a_k;
     }
-    soon->at = line;
+    next->at = line;
 }
 
 /* Of vector v: all but the last are whole. */
@@ -177,7 +176,7 @@ static inline void run_tiles(tile *t, int64_t columns, int vectors) {
     while (1 << width > vectors) width--;
     while (columns > 0) {
         while (width > 0 && (1 << width) * VF_LANES >= columns + VF_LANES) width--;
-        t->columns = smaller(columns, (1 << width) * VF_LANES);
+        t->columns = min_i64(columns, (1 << width) * VF_LANES);
         tiles[t->rows - 1][width](t);
         columns -= t->columns;
         t->b += t->columns;
@@ -186,8 +185,8 @@ static inline void run_tiles(tile *t, int64_t columns, int vectors) {
     }
 }
 
-/* Before a tile is next: its sums, from column j on. */
-static inline void fetch_sums(const tile *t, int64_t j, int64_t width) {
+/* Prefetches the sums of the next tile, from column j on. */
+static inline void prefetch_sums(const tile *t, int64_t j, int64_t width) {
     for (int64_t i = 0; i < t->rows; i++)
         for (int64_t c = 0; c < width; c += LINE_FLOATS)
             __builtin_prefetch(t->y + i * t->y_row + j + c);
@@ -199,7 +198,7 @@ static inline void fetch_sums(const tile *t, int64_t j, int64_t width) {
 typedef struct matrix {
     const char *at;
     int64_t k_stride, column_stride;
-    ig_dtype dtype; /* a float or a half: what is packed are floats */
+    ig_dtype dtype; /* F32, F16 or BF16; panels are F32 */
 } matrix;
 
 /* Element number i. */
@@ -212,7 +211,7 @@ IG_INLINE void pack_row(const char *b, int64_t columns, int64_t width, float *to
     const int64_t bytes = dtype == IG_F32 ? 4 : 2;
     for (int64_t c = 0; c < width; c += VF_LANES) {
         const int64_t left = columns - c;
-        vf_store(to + c, left > 0 ? vf_load_first_as(b + c * bytes, smaller(left, VF_LANES), dtype)
+        vf_store(to + c, left > 0 ? vf_load_first_as(b + c * bytes, min_i64(left, VF_LANES), dtype)
                                   : vf_set(0));
     }
 }
@@ -246,37 +245,37 @@ static inline void pack_rows(const matrix *b, int64_t k, int64_t columns, int64_
         pack_rows_of(b, k, columns, width, to, panel, IG_BF16);
 }
 
-/* Columns of floats, `stride` apart, become rows: blocks of 8 x 8 change places.  The last block of
- * a side reaches back over the one before it. */
-static inline void turn(const float *from, int64_t stride, int64_t k, int64_t columns,
-                        int64_t width, float *to) {
+/* Columns of floats, `stride` apart, become rows: blocks of 8 x 8 are transposed.  The last block
+ * of a side reaches back over the one before it. */
+static inline void transpose_columns(const float *from, int64_t stride, int64_t k, int64_t columns,
+                                     int64_t width, float *to) {
     if (columns < 8 || k < 8) {
         for (int64_t c = 0; c < columns; c++)
             for (int64_t r = 0; r < k; r++) to[r * width + c] = from[c * stride + r];
         return;
     }
     for (int64_t next = 0; next < columns; next += 8) {
-        const int64_t c = smaller(next, columns - 8);
+        const int64_t c = min_i64(next, columns - 8);
         for (int64_t along = 0; along < k; along += 8) {
-            const int64_t r = smaller(along, k - 8);
+            const int64_t r = min_i64(along, k - 8);
             transpose_8x8(from + c * stride + r, stride, to + r * width + c, width);
         }
     }
 }
 
-/* Halves become floats first, a few columns at a time. */
-static inline void turn_halves(const matrix *b, int64_t k, int64_t columns, int64_t width,
-                               float *to) {
+/* 16-bit elements are converted first, a few columns at a time. */
+static inline void transpose_u16_columns(const matrix *b, int64_t k, int64_t columns, int64_t width,
+                                         float *to) {
     enum { COLUMNS = 8, K = 256 };
     float room[COLUMNS * K];
     for (int64_t next = 0; next < columns; next += COLUMNS) {
-        const int64_t n = smaller(columns, COLUMNS), c = smaller(next, columns - n);
+        const int64_t n = min_i64(columns, COLUMNS), c = min_i64(next, columns - n);
         for (int64_t r = 0; r < k; r += K) {
-            const int64_t rows = smaller(k - r, K);
+            const int64_t rows = min_i64(k - r, K);
             for (int64_t i = 0; i < n; i++)
                 widen_any(element(b, (c + i) * b->column_stride + r), 1, rows, room + i * K,
                           b->dtype);
-            turn(room, K, rows, n, width, to + r * width + c);
+            transpose_columns(room, K, rows, n, width, to + r * width + c);
         }
     }
 }
@@ -287,9 +286,9 @@ static inline void pack_columns(const matrix *b, int64_t k, int64_t columns, int
     for (int64_t c = columns / VF_LANES * VF_LANES; c < width; c += VF_LANES)
         for (int64_t r = 0; r < k; r++) vf_store(to + r * width + c, vf_set(0));
     if (b->dtype == IG_F32)
-        turn((const float *)b->at, b->column_stride, k, columns, width, to);
+        transpose_columns((const float *)b->at, b->column_stride, k, columns, width, to);
     else
-        turn_halves(b, k, columns, width, to);
+        transpose_u16_columns(b, k, columns, width, to);
 }
 
 /* `columns` columns for k rows of b, as panels that lie `panel` floats apart. */
@@ -301,7 +300,7 @@ static inline void pack_panels(const matrix *b, int64_t k, int64_t columns, int6
     }
     matrix part = *b;
     for (int64_t j = 0; j < columns; j += width, to += panel) {
-        const int64_t n = smaller(columns - j, width);
+        const int64_t n = min_i64(columns - j, width);
         part.at = element(b, j * b->column_stride);
         if (b->k_stride == 1) {
             pack_columns(&part, k, n, width, to);
@@ -317,9 +316,8 @@ static inline void pack_panels(const matrix *b, int64_t k, int64_t columns, int6
 
 /* ---- strips of a ---- */
 
-/* The longest stretch of k, and how far apart the rows of a strip then lie: so far that they do not
- * meet in the cache. */
-enum { STRIP_K = 512, STRIP_ROW = STRIP_K + LINE_FLOATS, STRIP_FLOATS = VF_TILE_ROWS * STRIP_ROW };
+/* The longest k-block, and the row stride of a strip, in cache sets of its own. */
+enum { KC = 512, STRIP_ROW = KC + LINE_FLOATS, STRIP_FLOATS = VF_TILE_ROWS * STRIP_ROW };
 
 /* Rows that lie side by side, as [k][VF_TILE_ROWS].  Vectors are stored whole: what reaches over
  * the end of one row is written by the next. */
@@ -328,7 +326,7 @@ IG_INLINE void copy_across(const tile *t, const char *a, float *strip, const ig_
     for (int64_t r = 0; r < t->k; r++, a += t->a_k * bytes, strip += VF_TILE_ROWS)
         for (int64_t i = 0; i < t->rows; i += VF_LANES)
             vf_store(strip + i,
-                     vf_load_first_as(a + i * bytes, smaller(t->rows - i, VF_LANES), dtype));
+                     vf_load_first_as(a + i * bytes, min_i64(t->rows - i, VF_LANES), dtype));
 }
 
 /* Copies the rows of a that the tile reads, from `a` on, and lets it read the copy. */

@@ -1,29 +1,30 @@
 /*
- * product.h - rows of activations times rows of stored weights.
+ * gemm_f32_dequant.h - F32 activations times rows of stored weights, dequantized on the way.
  *
  *                 k
- *     w  [ columns rows ]    A block of the result is a few rows of x times a few rows of w,
- *     x  [ rows         ]    which are its columns.  Both lie along k, so a sum has a vector
- *                            of lanes: lane l adds up the products of k = l, l + lanes, ...
- *                            in ascending order, and at the end the lanes are added up.
+ *     w  [ columns rows ]    An output tile is up to 48 rows of x times 16 rows of w, which are
+ *     x  [ rows         ]    its columns.  Both lie along k, so a sum has a vector of lanes:
+ *                            lane l adds up the products of k = l, l + lanes, ... in ascending
+ *                            order, and at the end the lanes are added up.
  *
- * Weights are decoded into floats, a stretch of k at a time, and meet all rows of
- * the block while they are near.  The order of a sum depends on k alone: results are
- * the same for any number of rows, and however the work is cut.
+ * Weights are dequantized a k-block at a time, into a panel in L1 that all rows of the output tile
+ * read.  The order of a sum depends on k alone: results do not depend on M or on how the work is
+ * cut.  16-bit weights need no panel: they are converted in registers.
  */
-#ifndef IG_BACKEND_CPU_PRODUCT_H
-#define IG_BACKEND_CPU_PRODUCT_H
+#ifndef IG_BACKEND_CPU_GEMM_GEMM_F32_DEQUANT_H
+#define IG_BACKEND_CPU_GEMM_GEMM_F32_DEQUANT_H
 
 #include "backend/cpu/dequantize.h"
+#include "backend/cpu/load_f16.h"
 
 enum {
-    PRODUCT_K = 512,      /* a stretch */
-    PRODUCT_COLUMNS = 16, /* of a block of results, at most, */
-    PRODUCT_ROWS = 48,    /* and its rows */
-    SIDE_COLUMNS = 4,     /* of a tile, */
+    DEQUANT_KC = 512,     /* a k-block */
+    DEQUANT_COLUMNS = 16, /* of an output tile, at most, */
+    DEQUANT_ROWS = 48,    /* and its rows */
+    SIDE_COLUMNS = 4,     /* of a register tile */
     SIDE_ROWS = VF_TILE_SUMS / SIDE_COLUMNS,
 };
-static_assert(PRODUCT_K % IG_BLOCK_K == 0 && PRODUCT_K % VF_LANES == 0, "whole blocks, vectors");
+static_assert(DEQUANT_KC % IG_BLOCK_K == 0 && DEQUANT_KC % VF_LANES == 0, "whole blocks, vectors");
 static_assert(SIDE_ROWS <= 8, "every tile has a function");
 
 typedef struct float_block {
@@ -37,13 +38,13 @@ typedef struct float_block {
     const float *bias; /* of these columns, or NULL */
 } float_block;
 
-/* Where the sums of a block wait between stretches: a vector each, [columns][rows]. */
-typedef struct product_room {
-    _Alignas(64) float sums[PRODUCT_COLUMNS * PRODUCT_ROWS * VF_LANES];
-    _Alignas(64) float panel[PRODUCT_COLUMNS * PRODUCT_K];
-} product_room;
+/* Sums of an output tile between k-blocks, a vector each, [columns][rows]; and the panel. */
+typedef struct dequant_scratch {
+    _Alignas(64) float sums[DEQUANT_COLUMNS * DEQUANT_ROWS * VF_LANES];
+    _Alignas(64) float panel[DEQUANT_COLUMNS * DEQUANT_KC];
+} dequant_scratch;
 
-/* Adds k products to the sums of rows x columns. */
+/* Adds k products to the sums of a register tile. */
 IG_INLINE void add_side(const float *const *x, int64_t k0, int64_t k, const float *panel,
                         float *sums, const int rows, const int columns) {
     const int64_t whole = k / VF_LANES * VF_LANES;
@@ -52,12 +53,12 @@ IG_INLINE void add_side(const float *const *x, int64_t k0, int64_t k, const floa
     for (int c = 0; c < columns; c++) {
         IG_UNROLL
         for (int r = 0; r < rows; r++)
-            sum[r][c] = vf_load(sums + (c * PRODUCT_ROWS + r) * VF_LANES);
+            sum[r][c] = vf_load(sums + (c * DEQUANT_ROWS + r) * VF_LANES);
     }
     for (int64_t i = 0; i < whole; i += VF_LANES) {
         vf w[8];
         IG_UNROLL
-        for (int c = 0; c < columns; c++) w[c] = vf_load(panel + c * PRODUCT_K + i);
+        for (int c = 0; c < columns; c++) w[c] = vf_load(panel + c * DEQUANT_KC + i);
         IG_UNROLL
         for (int r = 0; r < rows; r++) {
             const vf a = vf_load(x[r] + k0 + i);
@@ -71,8 +72,8 @@ IG_INLINE void add_side(const float *const *x, int64_t k0, int64_t k, const floa
         for (int r = 0; r < rows; r++) {
             if (whole < k)
                 sum[r][c] = vf_fma(vf_load_part(x[r] + k0 + whole, k - whole),
-                                   vf_load(panel + c * PRODUCT_K + whole), sum[r][c]);
-            vf_store(sums + (c * PRODUCT_ROWS + r) * VF_LANES, sum[r][c]);
+                                   vf_load(panel + c * DEQUANT_KC + whole), sum[r][c]);
+            vf_store(sums + (c * DEQUANT_ROWS + r) * VF_LANES, sum[r][c]);
         }
     }
 }
@@ -102,75 +103,63 @@ static side_fn *const sides[][2] = {
     {side_5_1, side_5_4}, {side_6_1, side_6_4}, {side_7_1, side_7_4}, {side_8_1, side_8_4},
 };
 
-/* The columns of a stretch, as floats, with zeros up to a whole vector.  The stretch after this is
- * fetched meanwhile. */
-static inline void decode_panel(const float_block *p, int64_t k0, int64_t k, int64_t columns,
-                                float *panel) {
-    decode_fn *const decode = decoder_of(p->dtype);
+/* The columns of a k-block as F32, zero-padded to a vector.  Prefetches the next k-block. */
+static inline void dequantize_panel(const float_block *p, int64_t k0, int64_t k, int64_t columns,
+                                    float *panel) {
+    dequantize_fn *const dequantize = dequantizer_of(p->dtype);
     const int64_t at = ig_bytes_of(p->dtype, k0), bytes = ig_bytes_of(p->dtype, k);
-    for (int64_t c = 0; c < columns; c++, panel += PRODUCT_K) {
+    for (int64_t c = 0; c < columns; c++, panel += DEQUANT_KC) {
         const char *row = p->w + c * p->w_row + at;
         for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(row + bytes + b);
-        decode(row, panel, k);
+        dequantize(row, panel, k);
         for (int64_t i = k; i % VF_LANES != 0; i++) panel[i] = 0;
     }
 }
 
-/* All tiles of a stretch. */
-static inline void add_stretch(const float_block *p, int64_t rows, int64_t columns, int64_t k0,
-                               int64_t k, product_room *room) {
+/* All register tiles of a k-block. */
+static inline void add_k_block(const float_block *p, int64_t rows, int64_t columns, int64_t k0,
+                               int64_t k, dequant_scratch *scratch) {
     int64_t c = 0;
     for (; rows == 1 && c + 8 <= columns; c += 8)
-        side_1_8(p->x, k0, k, room->panel + c * PRODUCT_K,
-                 room->sums + c * PRODUCT_ROWS * VF_LANES);
+        side_1_8(p->x, k0, k, scratch->panel + c * DEQUANT_KC,
+                 scratch->sums + c * DEQUANT_ROWS * VF_LANES);
     while (c < columns) {
         const bool wide = columns - c >= SIDE_COLUMNS;
         for (int64_t r = 0; r < rows; r += SIDE_ROWS)
-            sides[smaller(rows - r, SIDE_ROWS) - 1][wide](
-                p->x + r, k0, k, room->panel + c * PRODUCT_K,
-                room->sums + (c * PRODUCT_ROWS + r) * VF_LANES);
+            sides[min_i64(rows - r, SIDE_ROWS) - 1][wide](
+                p->x + r, k0, k, scratch->panel + c * DEQUANT_KC,
+                scratch->sums + (c * DEQUANT_ROWS + r) * VF_LANES);
         c += wide ? SIDE_COLUMNS : 1;
     }
 }
 
-/* ---- rows times halves: from memory into registers, each column a stream of its own ---- */
+/* ---- 16-bit weights: from memory into registers, each column a stream of its own ---- */
 
 enum {
-    HALF_ROWS = SIDE_ROWS < 6 ? SIDE_ROWS : 6, /* at once, at most, */
-    HALF_COLUMNS = 8,                          /* and columns, for one row; SIDE_COLUMNS for more */
-    HALF_FETCH = 512,                          /* elements ahead */
+    F16_ROWS = SIDE_ROWS < 6 ? SIDE_ROWS : 6, /* at once, at most, */
+    F16_COLUMNS = 8,                          /* and columns, for one row; SIDE_COLUMNS for more */
+    F16_PREFETCH = 512,                       /* elements ahead */
 };
 
-IG_INLINE vf load_half(const ig_dtype dtype, const uint16_t *p) {
-    return dtype == IG_F16 ? vf_load_f16(p) : vf_of_bits(vi_left(vi_load_u16(p), 16));
-}
-
-/* The same of the last elements of a row, with zeros behind. */
-IG_INLINE vf load_half_part(const ig_dtype dtype, const uint16_t *p, int64_t n) {
-    uint16_t lanes[VF_LANES] = {0};
-    memcpy(lanes, p, (size_t)n * sizeof *p);
-    return load_half(dtype, lanes);
-}
-
 /* Rows times columns that lie `w_row` bytes apart; sums are those of add_side(). */
-IG_INLINE void add_halves(const ig_dtype dtype, const float *const *x, const char *w, int64_t w_row,
-                          int64_t k, float (*y)[HALF_COLUMNS], const int rows, const int columns) {
+IG_INLINE void add_f16(const ig_dtype dtype, const float *const *x, const char *w, int64_t w_row,
+                       int64_t k, float (*y)[F16_COLUMNS], const int rows, const int columns) {
     const int64_t whole = k / VF_LANES * VF_LANES;
-    vf sum[HALF_ROWS][HALF_COLUMNS];
+    vf sum[F16_ROWS][F16_COLUMNS];
     IG_UNROLL
     for (int r = 0; r < rows; r++) {
         IG_UNROLL
         for (int c = 0; c < columns; c++) sum[r][c] = vf_set(0);
     }
     for (int64_t i = 0; i < whole; i += VF_LANES) {
-        vf a[HALF_ROWS];
+        vf a[F16_ROWS];
         IG_UNROLL
         for (int r = 0; r < rows; r++) a[r] = vf_load(x[r] + i);
         IG_UNROLL
         for (int c = 0; c < columns; c++) {
             const uint16_t *at = (const uint16_t *)(const void *)(w + c * w_row) + i;
-            __builtin_prefetch(at + HALF_FETCH);
-            const vf b = load_half(dtype, at);
+            __builtin_prefetch(at + F16_PREFETCH);
+            const vf b = vf_load_as((const char *)at, dtype);
             IG_UNROLL
             for (int r = 0; r < rows; r++) sum[r][c] = vf_fma(a[r], b, sum[r][c]);
         }
@@ -182,48 +171,48 @@ IG_INLINE void add_halves(const ig_dtype dtype, const float *const *x, const cha
             const uint16_t *at = (const uint16_t *)(const void *)(w + c * w_row) + whole;
             if (whole < k)
                 sum[r][c] = vf_fma(vf_load_part(x[r] + whole, k - whole),
-                                   load_half_part(dtype, at, k - whole), sum[r][c]);
+                                   vf_load_first_as((const char *)at, k - whole, dtype), sum[r][c]);
             y[r][c] = vf_sum(sum[r][c]);
         }
     }
 }
 
-typedef void halves_fn(const float *const *x, const char *w, int64_t w_row, int64_t k,
-                       float (*y)[HALF_COLUMNS]);
+typedef void f16_fn(const float *const *x, const char *w, int64_t w_row, int64_t k,
+                    float (*y)[F16_COLUMNS]);
 
 /* Those that do not fit are empty, and never called. */
-#define HALVES_OF(ID, rows, columns)                                                               \
-    static void halves_##ID##_##rows##_##columns(                                                  \
-        const float *const *x, const char *w, int64_t w_row, int64_t k, float(*y)[HALF_COLUMNS]) { \
-        if (rows <= HALF_ROWS) add_halves(IG_##ID, x, w, w_row, k, y, rows, columns);              \
+#define F16_FN(ID, rows, columns)                                                                  \
+    static void f16_##ID##_##rows##_##columns(const float *const *x, const char *w, int64_t w_row, \
+                                              int64_t k, float(*y)[F16_COLUMNS]) {                 \
+        if (rows <= F16_ROWS) add_f16(IG_##ID, x, w, w_row, k, y, rows, columns);                  \
     }
-#define HALVES_ROWS(ID, rows) HALVES_OF(ID, rows, 1) HALVES_OF(ID, rows, 4)
-#define HALVES_FNS(ID)  \
-    HALVES_OF(ID, 1, 1) \
-    HALVES_OF(ID, 1, 8) \
-    HALVES_ROWS(ID, 2) HALVES_ROWS(ID, 3) HALVES_ROWS(ID, 4) HALVES_ROWS(ID, 5) HALVES_ROWS(ID, 6)
-#define HALVES_NAMES(ID)                                                                    \
-    {                                                                                       \
-        {halves_##ID##_1_1, halves_##ID##_1_8}, {halves_##ID##_2_1, halves_##ID##_2_4},     \
-            {halves_##ID##_3_1, halves_##ID##_3_4}, {halves_##ID##_4_1, halves_##ID##_4_4}, \
-            {halves_##ID##_5_1, halves_##ID##_5_4}, {halves_##ID##_6_1, halves_##ID##_6_4}, \
+#define F16_FN_ROWS(ID, rows) F16_FN(ID, rows, 1) F16_FN(ID, rows, 4)
+#define F16_FNS(ID)  \
+    F16_FN(ID, 1, 1) \
+    F16_FN(ID, 1, 8) \
+    F16_FN_ROWS(ID, 2) F16_FN_ROWS(ID, 3) F16_FN_ROWS(ID, 4) F16_FN_ROWS(ID, 5) F16_FN_ROWS(ID, 6)
+#define F16_FN_NAMES(ID)                                                        \
+    {                                                                           \
+        {f16_##ID##_1_1, f16_##ID##_1_8}, {f16_##ID##_2_1, f16_##ID##_2_4},     \
+            {f16_##ID##_3_1, f16_##ID##_3_4}, {f16_##ID##_4_1, f16_##ID##_4_4}, \
+            {f16_##ID##_5_1, f16_##ID##_5_4}, {f16_##ID##_6_1, f16_##ID##_6_4}, \
     }
-HALVES_FNS(F16)
-HALVES_FNS(BF16)
+F16_FNS(F16)
+F16_FNS(BF16)
 
 /* [F16, BF16][rows - 1][one column, or several] */
-static halves_fn *const halves_fns[2][6][2] = {HALVES_NAMES(F16), HALVES_NAMES(BF16)};
+static f16_fn *const f16_fns[2][6][2] = {F16_FN_NAMES(F16), F16_FN_NAMES(BF16)};
 
-/* Columns go through all rows, in tiles of about the same size, while they are near. */
-static inline void multiply_halves(const float_block *p, int64_t rows, int64_t columns) {
-    const int64_t most = rows == 1 ? HALF_COLUMNS : SIDE_COLUMNS;
-    const int64_t n_tiles = (rows + HALF_ROWS - 1) / HALF_ROWS;
+/* A few columns times all rows while they are in L1, in register tiles of nearly equal height. */
+static inline void gemm_f32_f16(const float_block *p, int64_t rows, int64_t columns) {
+    const int64_t most = rows == 1 ? F16_COLUMNS : SIDE_COLUMNS;
+    const int64_t n_tiles = (rows + F16_ROWS - 1) / F16_ROWS;
     for (int64_t c = 0, count; c < columns; c += count) {
         count = columns - c >= most ? most : 1;
         for (int64_t i = 0; i < n_tiles; i++) {
-            float y[HALF_ROWS][HALF_COLUMNS];
+            float y[F16_ROWS][F16_COLUMNS];
             const int64_t begin = rows * i / n_tiles, end = rows * (i + 1) / n_tiles;
-            halves_fns[p->dtype == IG_BF16][end - begin - 1][count > 1](
+            f16_fns[p->dtype == IG_BF16][end - begin - 1][count > 1](
                 p->x + begin, p->w + c * p->w_row, p->w_row, p->k, y);
             for (int64_t r = begin; r < end; r++)
                 for (int64_t j = 0; j < count; j++) {
@@ -234,25 +223,26 @@ static inline void multiply_halves(const float_block *p, int64_t rows, int64_t c
     }
 }
 
-/* ---- all ---- */
+/* ---- output tiles ---- */
 
-/* A block of results: at most PRODUCT_ROWS rows and PRODUCT_COLUMNS columns. */
-static void multiply(const float_block *p, int64_t rows, int64_t columns) {
-    product_room room;
+/* An output tile: at most DEQUANT_ROWS rows and DEQUANT_COLUMNS columns. */
+static void gemm_f32_dequant(const float_block *p, int64_t rows, int64_t columns) {
+    dequant_scratch scratch;
     if (p->dtype == IG_F16 || p->dtype == IG_BF16) {
-        multiply_halves(p, rows, columns);
+        gemm_f32_f16(p, rows, columns);
         return;
     }
     for (int64_t c = 0; c < columns; c++)
-        memset(room.sums + c * PRODUCT_ROWS * VF_LANES, 0, (size_t)rows * VF_LANES * sizeof(float));
-    for (int64_t k0 = 0; k0 < p->k; k0 += PRODUCT_K) {
-        const int64_t k = smaller(p->k - k0, PRODUCT_K);
-        decode_panel(p, k0, k, columns, room.panel);
-        add_stretch(p, rows, columns, k0, k, &room);
+        memset(scratch.sums + c * DEQUANT_ROWS * VF_LANES, 0,
+               (size_t)rows * VF_LANES * sizeof(float));
+    for (int64_t k0 = 0; k0 < p->k; k0 += DEQUANT_KC) {
+        const int64_t k = min_i64(p->k - k0, DEQUANT_KC);
+        dequantize_panel(p, k0, k, columns, scratch.panel);
+        add_k_block(p, rows, columns, k0, k, &scratch);
     }
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++) {
-            const float sum = vf_sum(vf_load(room.sums + (c * PRODUCT_ROWS + r) * VF_LANES));
+            const float sum = vf_sum(vf_load(scratch.sums + (c * DEQUANT_ROWS + r) * VF_LANES));
             p->y[r * p->y_row + c] = p->bias ? sum + p->bias[c] : sum;
         }
 }

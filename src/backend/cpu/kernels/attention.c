@@ -5,7 +5,7 @@
  * log-sum-exp is -infinity.
  *
  *             key 0      64     128      Blocks of ROWS rows meet blocks of KEYS keys, and
- *     row 0   +-------+                  all is done by small matrix products (gemm.h) on
+ *     row 0   +-------+                  all work is small GEMMs (gemm_f32.h) on
  *             | score |                  the block's scores.  A strip of rows leaves out
  *       64    +-------+-------+          the keys that its last row does not see; the
  *             | score | score |          others that a row does not see weigh 0.
@@ -23,14 +23,14 @@
  * Else a unit computes either dq of a block of rows or dk and dv of a block of
  * keys, so that no two units add to the same place.
  *
- * q, k and v may be stored in halves: they become floats a block at a time.
+ * q, k and v may be stored in 16 bits: they become floats a block at a time.
  */
 #include "backend/cpu/gemm/gemm_f32.h"
-#include "backend/cpu/sum_row.h"
 #include "backend/cpu/simd/vec_math.h"
+#include "backend/cpu/sum_row.h"
 
 enum { KEYS = 64, ROWS = 64 }; /* in a block */
-enum { STRETCH = 128 };        /* of the width of rows, that is packed or widened at once */
+enum { D_BLOCK = 128 };        /* of the width of rows, that is packed or widened at once */
 enum { MANY_HEADS = 16 };
 static_assert(KEYS % VF_LANES == 0, "a block is whole vectors");
 
@@ -58,7 +58,7 @@ static bool setup(const ig_step *step, ig_cpu_setup *out, params *p) {
     ig_attrs_attention a;
     ig_step_attrs(step, &a, sizeof a);
     p->dtype = step->in[Q].desc.dtype;
-    if (!is_float_or_half(p->dtype) || !operands_are(step, V + 1, IG_F32)) return false;
+    if (!is_float_dtype(p->dtype) || !operands_are(step, V + 1, IG_F32)) return false;
     for (uint32_t i = 0; i < step->n_in; i++) {
         if (i <= V && step->in[i].desc.dtype != p->dtype) return false;
         if (step->in[i].desc.shape.rank != (i == LSE ? 3 : 4)) return false;
@@ -70,7 +70,7 @@ static bool setup(const ig_step *step, ig_cpu_setup *out, params *p) {
     p->s = v[1], p->g = v[2], p->e = v[3];
     p->scale = a.scale == 0 ? (float)(1 / sqrt((double)p->d)) : a.scale;
     p->causal = a.causal;
-    out->cost = product(p->s, p->d + p->e);
+    out->cost = sat_mul(p->s, p->d + p->e);
     return true;
 }
 
@@ -81,7 +81,7 @@ static bool forward_setup(const ig_step *step, ig_cpu_setup *out) {
     params p = {.has_lse = step->n_out > 1};
     if (!setup(step, out, &p)) return false;
     out->units = p.b * p.h * row_blocks(&p);
-    out->cost = product(out->cost, ROWS);
+    out->cost = sat_mul(out->cost, ROWS);
     return keep_params(out, &p, sizeof p);
 }
 
@@ -91,7 +91,7 @@ static bool grad_setup(const ig_step *step, ig_cpu_setup *out) {
     p.whole_heads = p.b * p.g >= MANY_HEADS;
     out->units = p.b * p.g;
     if (!p.whole_heads) out->units = out->units * key_blocks(&p) + p.b * p.h * row_blocks(&p);
-    out->cost = product(out->cost, 3 * (int64_t)ROWS);
+    out->cost = sat_mul(out->cost, 3 * (int64_t)ROWS);
     return keep_params(out, &p, sizeof p);
 }
 
@@ -108,20 +108,20 @@ typedef struct block {
 static int64_t seen(const params *p, const block *b, int64_t i) {
     if (!p->causal) return b->keys;
     const int64_t n = b->row + i + 1 + p->s - p->t - b->key;
-    return n < 0 ? 0 : smaller(n, b->keys);
+    return n < 0 ? 0 : min_i64(n, b->keys);
 }
 
 static block block_of(const params *p, int64_t batch, int64_t head, int64_t row_block) {
     block b = {.batch = batch, .head = head, .group = head / (p->h / p->g)};
     b.row = row_block * ROWS;
-    b.rows = smaller(p->t - b.row, ROWS);
+    b.rows = min_i64(p->t - b.row, ROWS);
     return b;
 }
 
 /* The block goes on to keys from `key` on; false: its rows see none of them. */
 static bool take_keys(const params *p, block *b, int64_t key) {
     b->key = key;
-    b->keys = key < p->s ? smaller(p->s - key, KEYS) : 0;
+    b->keys = key < p->s ? min_i64(p->s - key, KEYS) : 0;
     b->keys = seen(p, b, b->rows - 1);
     return b->keys > 0;
 }
@@ -153,7 +153,7 @@ static side keys_at(const ig_cpu_launch *l, int k, const block *b) {
 }
 
 /* Columns [first, first + n) of `count` rows from row `row` on, as floats: where they lie, or in
- * `room`, [count][STRETCH]. */
+ * `room`, [count][D_BLOCK]. */
 typedef struct floats {
     const float *at;
     int64_t stride;
@@ -165,13 +165,13 @@ static floats floats_of(const side *x, int64_t row, int64_t count, int64_t first
     const char *at = x->at + (row * x->stride + first) * bytes;
     if (x->dtype == IG_F32) return (floats){(const float *)at, x->stride};
     for (int64_t i = 0; i < count; i++)
-        widen_any(at + i * x->stride * bytes, 1, n, room + i * STRETCH, x->dtype);
-    return (floats){room, STRETCH};
+        widen_any(at + i * x->stride * bytes, 1, n, room + i * D_BLOCK, x->dtype);
+    return (floats){room, D_BLOCK};
 }
 
 /* How many columns are taken at once. */
-static int64_t stretch_of(const side *x, int64_t width) {
-    return x->dtype == IG_F32 ? width : STRETCH;
+static int64_t d_block_of(const side *x, int64_t width) {
+    return x->dtype == IG_F32 ? width : D_BLOCK;
 }
 
 /* ---- products ---- */
@@ -182,10 +182,10 @@ static void strip_times(const tile *t, int64_t columns) {
     lines none = {0};
     for (int64_t j = 0; j < columns; j += vectors * VF_LANES) {
         tile part = *t;
-        part.soon = &none;
+        part.next = &none;
         part.b += j;
         part.y += j;
-        run_tiles(&part, smaller(columns - j, vectors * VF_LANES), vectors);
+        run_tiles(&part, min_i64(columns - j, vectors * VF_LANES), vectors);
     }
 }
 
@@ -202,7 +202,7 @@ static void strip_times_rows(const tile *t, int64_t columns) {
     part.b_k = VF_LANES;
     part.y += whole;
     lines none = {0};
-    part.soon = &none;
+    part.next = &none;
     run_tiles(&part, columns - whole, 1);
 }
 
@@ -215,17 +215,17 @@ static int64_t strip_height(int64_t n) {
 /* score [rows, KEYS] = x . key, for rows x of the block and the keys that each strip sees */
 static void dots(const params *p, const block *b, const side *x, const side *key, int64_t width,
                  float *score) {
-    _Alignas(64) float panel[STRETCH * KEYS], strip[VF_TILE_ROWS * STRETCH];
+    _Alignas(64) float panel[D_BLOCK * KEYS], strip[VF_TILE_ROWS * D_BLOCK];
     const int64_t key_bytes = dtype_bytes(key->dtype);
     const int64_t height = strip_height(b->rows);
-    for (int64_t k = 0; k < width || k == 0; k += STRETCH) {
+    for (int64_t k = 0; k < width || k == 0; k += D_BLOCK) {
         const matrix from = {key->at + k * key_bytes, 1, key->stride, key->dtype};
         tile t = {.a_k = 1, .b = panel, .b_k = KEYS, .y_row = KEYS};
-        t.k = smaller(width - k, STRETCH);
+        t.k = min_i64(width - k, D_BLOCK);
         t.first = k == 0;
         pack_columns(&from, t.k, b->keys, KEYS, panel);
         for (int64_t i = 0; i < b->rows; i += height) {
-            t.rows = smaller(b->rows - i, height);
+            t.rows = min_i64(b->rows - i, height);
             const floats a = floats_of(x, i, t.rows, k, t.k, strip);
             t.a = a.at;
             t.a_row = a.stride;
@@ -239,16 +239,16 @@ static void dots(const params *p, const block *b, const side *x, const side *key
 /* y [rows, width] = y + weight [rows, KEYS] times the rows at `key`; or without y, for the first */
 static void add_keys(const params *p, const block *b, const float *weight, const side *key,
                      int64_t width, float *y, int64_t y_row, bool first) {
-    _Alignas(64) float room[KEYS * STRETCH];
-    const int64_t height = strip_height(b->rows), stretch = stretch_of(key, width);
+    _Alignas(64) float room[KEYS * D_BLOCK];
+    const int64_t height = strip_height(b->rows), d_block = d_block_of(key, width);
     tile t = {.a_row = KEYS, .a_k = 1, .y_row = y_row, .first = first};
-    for (int64_t c = 0; c < width; c += stretch) {
-        const int64_t n = smaller(width - c, stretch);
+    for (int64_t c = 0; c < width; c += d_block) {
+        const int64_t n = min_i64(width - c, d_block);
         const floats from = floats_of(key, 0, b->keys, c, n, room);
         t.b = from.at;
         t.b_k = from.stride;
         for (int64_t i = 0; i < b->rows; i += height) {
-            t.rows = smaller(b->rows - i, height);
+            t.rows = min_i64(b->rows - i, height);
             t.k = seen(p, b, i + t.rows - 1);
             t.a = weight + i * KEYS;
             t.y = y + i * y_row + c;
@@ -260,17 +260,17 @@ static void add_keys(const params *p, const block *b, const float *weight, const
 /* y [keys, width] = y + weight [rows, KEYS], transposed, times the rows at x */
 static void add_rows(const params *p, const block *b, const float *weight, const side *x,
                      int64_t width, float *y, int64_t y_row) {
-    _Alignas(64) float room[ROWS * STRETCH];
-    const int64_t height = strip_height(b->keys), stretch = stretch_of(x, width);
+    _Alignas(64) float room[ROWS * D_BLOCK];
+    const int64_t height = strip_height(b->keys), d_block = d_block_of(x, width);
     tile t = {.a_row = 1, .a_k = KEYS, .y_row = y_row};
-    for (int64_t c = 0; c < width; c += stretch) {
-        const int64_t n = smaller(width - c, stretch);
+    for (int64_t c = 0; c < width; c += d_block) {
+        const int64_t n = min_i64(width - c, d_block);
         const floats from = floats_of(x, 0, b->rows, c, n, room);
         t.b_k = from.stride;
         for (int64_t i = 0; i < b->keys; i += height) {
             int64_t first = 0; /* row that sees one of the strip's keys */
             while (seen(p, b, first) <= i) first++;
-            t.rows = smaller(b->keys - i, height);
+            t.rows = min_i64(b->keys - i, height);
             t.k = b->rows - first;
             t.a = weight + first * KEYS + i;
             t.b = from.at + first * from.stride;
@@ -299,7 +299,7 @@ typedef struct state {
 static void take_largest(state *s, int64_t row, float *score, int64_t n, float scale) {
     vf best = vf_set(s->largest[row]);
     for (int64_t j = 0; j < n; j += VF_LANES) {
-        const int64_t m = smaller(n - j, VF_LANES);
+        const int64_t m = min_i64(n - j, VF_LANES);
         const vf x = vf_mul(vf_load(score + j), vf_set(scale));
         vf_store(score + j, x);
         best = vf_larger(best, vf_part(x, best, m));
@@ -313,7 +313,7 @@ static void take_largest(state *s, int64_t row, float *score, int64_t n, float s
 static void take_exps(state *s, int64_t row, float *score, int64_t n) {
     vf sum = vf_set(0);
     for (int64_t j = 0; j < KEYS; j += VF_LANES) {
-        const int64_t m = smaller(n - j, VF_LANES);
+        const int64_t m = min_i64(n - j, VF_LANES);
         vf e = vf_set(0);
         if (m > 0) e = vf_part(vf_exp(vf_sub(vf_load(score + j), vf_set(s->largest[row]))), e, m);
         vf_store(score + j, e);
@@ -335,9 +335,10 @@ static void take_in(const params *p, const block *b, state *s, float *score, flo
 }
 
 /* out /= sum; lse = largest + log(sum) */
-static void finish(const params *p, const block *b, const state *s, float *out, float *lse) {
+static void normalize_rows(const params *p, const block *b, const state *s, float *out,
+                           float *lse) {
     for (int64_t i = 0; i < b->rows; i++) {
-        const block first = {.row = b->row, .rows = b->rows, .keys = smaller(p->s, KEYS)};
+        const block first = {.row = b->row, .rows = b->rows, .keys = min_i64(p->s, KEYS)};
         const bool any = seen(p, &first, i) > 0;
         if (any)
             scale_row(out + i * p->h * p->e, 1 / s->sum[i], p->e);
@@ -362,7 +363,7 @@ static void attend(const ig_cpu_launch *l, int64_t unit) {
         take_in(p, &b, &s, score, out);
         add_keys(p, &b, score, &v, p->e, out, p->h * p->e, key == 0);
     }
-    finish(p, &b, &s, out, p->has_lse ? (float *)l->at[4] + at : NULL);
+    normalize_rows(p, &b, &s, out, p->has_lse ? (float *)l->at[4] + at : NULL);
 }
 
 static void attention(const ig_cpu_launch *l, int64_t begin, int64_t end) {
@@ -376,7 +377,7 @@ static void take_shares(const params *p, float *share, float *dscore, int64_t n,
                         float own) {
     const vf scale = vf_set(p->scale);
     for (int64_t j = 0; j < KEYS; j += VF_LANES) {
-        const int64_t m = smaller(n - j, VF_LANES);
+        const int64_t m = min_i64(n - j, VF_LANES);
         vf x = vf_set(0), slope = vf_set(0);
         if (m > 0) {
             x = vf_exp(vf_sub(vf_mul(vf_load(share + j), scale), vf_set(lse)));
@@ -449,7 +450,7 @@ static void grad_of_keys(const ig_cpu_launch *l, int64_t batch, int64_t group, i
                          int of) {
     const params *p = l->params;
     const int64_t at = (batch * p->s + key) * p->g + group, heads = p->h / p->g;
-    const int64_t keys = smaller(p->s - key, KEYS);
+    const int64_t keys = min_i64(p->s - key, KEYS);
     clear_rows((float *)l->at[INPUTS + 1] + at * p->d, p->g * p->d, keys, p->d);
     clear_rows((float *)l->at[INPUTS + 2] + at * p->e, p->g * p->e, keys, p->e);
     for (int64_t head = group * heads; head < (group + 1) * heads; head++)

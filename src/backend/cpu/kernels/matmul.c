@@ -5,41 +5,41 @@
  * Every element of the result is one chain of multiply-adds over ascending k (small
  * gradients of weights apart, see below); the bias comes next, the activation and the
  * residual last, on what would be stored.  That holds whatever m, n, the batch or the
- * strides are, so a row's result does not depend on its neighbours.  gemm.h has the tiles
+ * strides are, so a row's result does not depend on its neighbors.  gemm_f32.h has the tiles
  * that compute it.  Factors may be stored in 16 bits: they become floats when a unit
- * copies them to where it reads them from, so nobody writes them out as a whole.
+ * copies them to where it reads them from, so they are never converted as a whole.
  *
- *       +------+------+      A unit is a block of results.  It goes through k in
- *     m | unit | unit |      stretches, and in each one takes the strips of its rows
- *       +------+------+      through the panels of its columns.  Between stretches the
- *       | unit | unit |      sums wait in the result itself, which changes no bit.
+ *       +------+------+      A unit is an output tile.  It takes k in k-blocks, and in
+ *     m | unit | unit |      each multiplies the strips of its rows by the panels of its
+ *       +------+------+      columns.  Between k-blocks partial sums stay in the result
+ *       | unit | unit |      itself, which changes no bit.
  *       +------+------+
- *              n             Small products are cut so that several threads get some of
- *                            it, large ones so that what is packed is used often.
+ *              n             Small GEMMs are cut so that several threads get some of
+ *                            it, large ones so that packed panels are reused.
  *
- * Where a is transposed, k counts samples: the product is the gradient of a weight.  If
- * it is small its sums are cut, too: parts.h.
+ * Where a is transposed, k counts samples: the result is the gradient of a weight.  If
+ * it is small its sums are split, too: sum_batch.h.
  */
 #include "backend/cpu/gemm/epilogue.h"
 #include "backend/cpu/gemm/gemm_f32.h"
 #include "backend/cpu/sum_batch.h"
 
 /* Where the panels of b are that a unit reads. */
-typedef enum panel_kind {
-    IN_PLACE,     /* in b itself: it is small, or few rows use it */
-    ON_STACK,     /* the unit packs them, stretch by stretch */
+typedef enum panel_place {
+    IN_PLACE,     /* in b itself: it is small, or M is */
+    ON_STACK,     /* the unit packs them, k-block by k-block */
     OF_UNIT,      /* the unit packs them all, into its part of the scratch */
     OF_ALL_UNITS, /* they are packed before the units start */
-} panel_kind;
+} panel_place;
 
 typedef struct params {
     int64_t m, n, k;
     int64_t a_row, a_k, b_k, b_column, bias;  /* strides */
-    int64_t row_block, column_block, k_block; /* of a unit, and of a stretch */
+    int64_t row_block, column_block, k_block; /* of a unit, and of a k-block */
     int64_t row_blocks, column_blocks;        /* units in a product */
     int64_t pack;                             /* rows or columns of b that are packed at once */
-    parts parts;                              /* of k */
-    panel_kind panels;
+    batch_split split;                        /* of k */
+    panel_place panels;
     int32_t vectors; /* of a tile, and so of a panel */
     int32_t batch_rank;
     int64_t batch[IG_MAX_RANK], a_batch[IG_MAX_RANK], b_batch[IG_MAX_RANK];
@@ -54,7 +54,7 @@ enum {
     STRIPS = 8,              /* that meet a panel while it is near */
     MOST_COLUMNS = 1024,     /* of a unit */
     STACK_FLOATS = 8 * 1024, /* of the panels of a unit, where they are on its stack */
-    UNITS = 16,              /* so many let threads finish together */
+    UNITS = 16,              /* enough for threads to finish together */
     FEW = 12,                /* rows */
     NEAR = 1 << 15,          /* elements of a matrix that is near enough as it lies */
     SMALL = 1 << 15,         /* multiply-adds that one thread does better alone */
@@ -63,13 +63,13 @@ enum {
     PACK_FLOATS = 1 << 14,   /* or so much of rows */
     PACK_COST = 4,           /* of an element that is packed, in multiply-adds */
     LEAST_ROWS = 16,         /* of a chunk that goes through products row by row, */
-    MOST_ROWS = 8 * MR,      /* and so many that it packs b seldom */
+    MOST_ROWS = 8 * MR,      /* and enough to pack b rarely */
 };
 
 static int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 static int64_t width_of(const params *p) { return p->vectors * VF_LANES; }
 
-/* Units that pack one stretch. */
+/* Units that pack one k-block. */
 static int64_t pack_groups(const params *p) {
     return blocks_of(p->b_column == 1 ? p->k_block : p->n, p->pack);
 }
@@ -95,7 +95,7 @@ static const char *b_at(const params *p, const char *b, int64_t elements) {
     return b + elements * p->b_bytes;
 }
 
-/* Panels of b for a stretch of k: that of column j begins at at + j * column. */
+/* Panels of b for a k-block: that of column j begins at at + j * column. */
 typedef struct source {
     const float *at;
     int64_t k, column; /* strides */
@@ -110,7 +110,7 @@ static int take_strips(const params *p, const block *u, int64_t k0, int64_t k, i
         tile *t = &strips[count];
         const char *a = a_at(p, u->a, i * p->a_row + k0 * p->a_k);
         *t = (tile){.a = (const float *)a, .a_row = p->a_row, .a_k = p->a_k};
-        t->rows = smaller(u->rows - i, height);
+        t->rows = min_i64(u->rows - i, height);
         t->k = k;
         t->y = u->y + i * p->n;
         t->y_row = p->n;
@@ -123,11 +123,11 @@ static int take_strips(const params *p, const block *u, int64_t k0, int64_t k, i
 
 /* Adds the products of k from k0 on.  A panel stays in the first cache while strips come to it from
  * the second.  Strips are of equal height, so that none is too low to keep the machine busy. */
-static void add_stretch(const params *p, const block *u, int64_t k0, int64_t k, const source *b,
-                        lines *soon, int vectors) {
+static void add_k_block(const params *p, const block *u, int64_t k0, int64_t k, const source *b,
+                        lines *next, int vectors) {
     _Alignas(64) float copies[STRIPS * STRIP_FLOATS];
     tile strips[STRIPS];
-    lines right; /* of a panel that is read in place: nobody else would fetch it */
+    lines right; /* of a panel that is read in place, prefetched here */
     const bool last = k0 + k == u->k;
     const int64_t width = vectors * VF_LANES;
     const int64_t height = blocks_of(u->rows, blocks_of(u->rows, MR));
@@ -138,31 +138,32 @@ static void add_stretch(const params *p, const block *u, int64_t k0, int64_t k, 
                 tile t = strips[strip];
                 t.b = b->at + j * b->column;
                 t.b_k = b->k;
-                t.soon = b->column == 1 ? &right : soon;
+                t.next = b->column == 1 ? &right : next;
                 t.y += j;
                 if (b->column == 1)
                     right = lines_of((const char *)(t.b + width), k, width, b->k, 1, sizeof *t.b);
                 t.bias = last && u->bias ? u->bias + j : NULL;
-                if (strip + 1 < count) fetch_sums(&strips[strip + 1], j, width);
-                run_tiles(&t, smaller(u->columns - j, width), vectors);
+                if (strip + 1 < count) prefetch_sums(&strips[strip + 1], j, width);
+                run_tiles(&t, min_i64(u->columns - j, width), vectors);
             }
         if (last)
-            finish(ending_at((ending){p->activation, u->residual}, i * p->n), u->y + i * p->n, p->n,
-                   smaller(u->rows - i, STRIPS * height), u->columns);
+            apply_epilogue(epilogue_at((epilogue){p->activation, u->residual}, i * p->n),
+                           u->y + i * p->n, p->n, min_i64(u->rows - i, STRIPS * height),
+                           u->columns);
     }
 }
 
-/* Panels of `vectors` vectors, packed stretch by stretch. */
+/* Panels of `vectors` vectors, packed k-block by k-block. */
 static void compute_on_stack(const params *p, const block *u, int vectors) {
     _Alignas(64) float panels[STACK_FLOATS];
     const int64_t width = vectors * VF_LANES;
     for (int64_t k0 = 0; k0 < u->k || k0 == 0; k0 += p->k_block) {
-        const int64_t k = smaller(u->k - k0, p->k_block);
+        const int64_t k = min_i64(u->k - k0, p->k_block);
         const matrix from = {b_at(p, u->b, k0 * p->b_k), p->b_k, p->b_column, p->b_dtype};
         const source b = {panels, width, k};
         lines none = {0};
         pack_panels(&from, k, u->columns, width, panels, width * k);
-        add_stretch(p, u, k0, k, &b, &none, vectors);
+        add_k_block(p, u, k0, k, &b, &none, vectors);
     }
 }
 
@@ -174,7 +175,7 @@ static void compute_in_place(const params *p, const block *u) {
     for (int64_t k0 = 0; whole.columns > 0 && (k0 < u->k || k0 == 0); k0 += p->k_block) {
         const source b = {(const float *)u->b + k0 * p->b_k, p->b_k, 1};
         lines none = {0};
-        add_stretch(p, &whole, k0, smaller(u->k - k0, p->k_block), &b, &none, p->vectors);
+        add_k_block(p, &whole, k0, min_i64(u->k - k0, p->k_block), &b, &none, p->vectors);
     }
     if (rest.columns == 0) return;
     rest.b = b_at(p, rest.b, whole.columns);
@@ -184,38 +185,38 @@ static void compute_in_place(const params *p, const block *u) {
     compute_on_stack(p, &rest, 1);
 }
 
-/* The panels of stretch s in the scratch, all with room for k_block rows.  A unit that packs its
- * own uses one place for all stretches. */
-static float *packed_stretch(const params *p, char *scratch, int64_t s) {
+/* The panels of k-block s in the scratch, all with room for k_block rows.  A unit that packs its
+ * own uses one place for all k-blocks. */
+static float *packed_k_block(const params *p, char *scratch, int64_t s) {
     if (p->panels == OF_UNIT) s = 0;
     return (float *)scratch + s * blocks_of(p->n, width_of(p)) * width_of(p) * p->k_block;
 }
 
-/* Packs `columns` columns of b, from column j on, for rows [k0, k0 + k) of stretch s. */
-static void pack_stretch(const params *p, const char *b, char *scratch, int64_t s, int64_t k0,
+/* Packs `columns` columns of b, from column j on, for rows [k0, k0 + k) of k-block s. */
+static void pack_k_block(const params *p, const char *b, char *scratch, int64_t s, int64_t k0,
                          int64_t k, int64_t j, int64_t columns) {
     const int64_t width = width_of(p);
     const matrix from = {b_at(p, b, k0 * p->b_k + j * p->b_column), p->b_k, p->b_column,
                          p->b_dtype};
-    float *to = packed_stretch(p, scratch, s) + j * p->k_block + (k0 - s * p->k_block) * width;
+    float *to = packed_k_block(p, scratch, s) + j * p->k_block + (k0 - s * p->k_block) * width;
     pack_panels(&from, k, columns, width, to, width * p->k_block);
 }
 
-/* What the unit, or the one after it, takes from memory when the stretch that ends at k0 is done:
+/* What the unit, or the one after it, reads from memory after the k-block that ends at k0:
  * columns of b that it packs, or else rows of a. */
-static lines lines_after(const params *p, const block *u, int64_t k0) {
+static lines prefetch_next(const params *p, const block *u, int64_t k0) {
     const bool more = k0 < p->k;
     if (!more) k0 = 0;
-    const int64_t k = smaller(p->k - k0, p->k_block);
+    const int64_t k = min_i64(p->k - k0, p->k_block);
     if (p->panels == OF_UNIT) {
         const int64_t j = u->column + (more ? 0 : p->column_block);
-        const int64_t columns = smaller(p->n - j, p->column_block);
+        const int64_t columns = min_i64(p->n - j, p->column_block);
         if (columns <= 0) return (lines){0};
         return lines_of(b_at(p, u->b, (j - u->column) * p->b_column + k0 * p->b_k), k, columns,
                         p->b_k, p->b_column, p->b_bytes);
     }
     const int64_t i = u->row + (more ? 0 : p->row_block);
-    const int64_t rows = smaller(p->m - i, p->row_block);
+    const int64_t rows = min_i64(p->m - i, p->row_block);
     if (rows <= 0) return (lines){0};
     return lines_of(a_at(p, u->a, (i - u->row) * p->a_row + k0 * p->a_k), rows, k, p->a_row, p->a_k,
                     p->a_bytes);
@@ -223,13 +224,13 @@ static lines lines_after(const params *p, const block *u, int64_t k0) {
 
 static void compute_packed(const params *p, const block *u, const ig_cpu_launch *l) {
     for (int64_t s = 0; s * p->k_block < p->k; s++) {
-        const int64_t k0 = s * p->k_block, k = smaller(p->k - k0, p->k_block);
-        const source b = {packed_stretch(p, l->scratch, s) + u->column * p->k_block, width_of(p),
+        const int64_t k0 = s * p->k_block, k = min_i64(p->k - k0, p->k_block);
+        const source b = {packed_k_block(p, l->scratch, s) + u->column * p->k_block, width_of(p),
                           p->k_block};
-        lines soon = lines_after(p, u, k0 + k);
+        lines next = prefetch_next(p, u, k0 + k);
         if (p->panels == OF_UNIT)
-            pack_stretch(p, l->at[1], l->scratch, s, k0, k, u->column, u->columns);
-        add_stretch(p, u, k0, k, &b, &soon, p->vectors);
+            pack_k_block(p, l->at[1], l->scratch, s, k0, k, u->column, u->columns);
+        add_k_block(p, u, k0, k, &b, &next, p->vectors);
     }
 }
 
@@ -241,8 +242,8 @@ static block block_at(const ig_cpu_launch *l, int64_t i, int64_t rows, int64_t c
                    .b = b_at(p, l->at[1], j * p->b_column),
                    .y = (float *)l->at[2 + p->has_bias + p->has_residual] + at,
                    .residual = p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL,
-                   .rows = smaller(p->m - i, rows),
-                   .columns = smaller(p->n - j, p->column_block),
+                   .rows = min_i64(p->m - i, rows),
+                   .columns = min_i64(p->n - j, p->column_block),
                    .row = i,
                    .column = j,
                    .k = p->k};
@@ -289,80 +290,80 @@ static void compute_with_bias(const ig_cpu_launch *l, block u) {
     compute(p, &u, l);
 }
 
-static void matmul(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+static void matmul_f32(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; unit++) compute_with_bias(l, block_of(l, unit));
 }
 
 /* Rows [begin, end) of the result. */
-static void matmul_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+static void matmul_f32_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
     for (int64_t column = 0; column < p->column_blocks; column++)
         compute_with_bias(l, block_at(l, begin, end - begin, column));
 }
 
-/* The same of one part of k: its results lie in the scratch, those of all parts one after the
- * other. Parts come first in the order, so that a thread has some of them, whole. */
-static block part_of(const ig_cpu_launch *l, int64_t unit) {
+/* The same of one split of k: its results lie in the scratch, those of all splits one after the
+ * other.  Splits come first in the order, so that a thread has complete ones. */
+static block split_of(const ig_cpu_launch *l, int64_t unit) {
     const params *p = l->params;
     const int64_t in_part = p->row_blocks * p->column_blocks, part = unit / in_part;
     block u = block_of(l, unit % in_part);
-    const int64_t k0 = part * p->parts.size;
+    const int64_t k0 = part * p->split.size;
     u.a = a_at(p, u.a, k0 * p->a_k);
     u.b = b_at(p, u.b, k0 * p->b_k);
     u.y = (float *)l->scratch + (part * p->m + u.row) * p->n + u.column;
     u.residual = NULL;
-    u.k = smaller(p->k - k0, p->parts.size);
+    u.k = min_i64(p->k - k0, p->split.size);
     return u;
 }
 
-/* The same product without an activation: a part is no result yet. */
+/* The same without an activation: a split is a partial sum. */
 static params plain(const params *p) {
     params copy = *p;
     copy.activation = IG_ACTIVATION_NONE;
     return copy;
 }
 
-static void matmul_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+static void matmul_f32_splits(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params p = plain(l->params);
     for (int64_t unit = begin; unit < end; unit++) {
-        const block u = part_of(l, unit);
+        const block u = split_of(l, unit);
         compute(&p, &u, l);
     }
 }
 
-/* Row i of the result: the parts' in their order, then what else is asked for. */
-static void add_parts_of_row(const ig_cpu_launch *l, int64_t i) {
+/* Row i of the result: the splits in their order, then bias and epilogue. */
+static void add_splits_of_row(const ig_cpu_launch *l, int64_t i) {
     const params *p = l->params;
     const int64_t at = i * p->n;
     float *y = (float *)l->at[2 + p->has_bias + p->has_residual] + at;
-    parts_add((const float *)l->scratch + at, p->parts.count, p->m * p->n, p->n, y);
+    batch_split_add((const float *)l->scratch + at, p->split.count, p->m * p->n, p->n, y);
     for (int64_t j = 0; p->has_bias && j < p->n; j++) y[j] += ((float *)l->at[2])[j * p->bias];
-    const ending end = {p->activation,
+    const epilogue e = {p->activation,
                         p->has_residual ? (const float *)l->at[2 + p->has_bias] + at : NULL};
-    finish(end, y, p->n, 1, p->n);
+    apply_epilogue(e, y, p->n, 1, p->n);
 }
 
-static void add_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++) add_parts_of_row(l, i);
+static void matmul_f32_add_splits(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) add_splits_of_row(l, i);
 }
 
 /* Before the units of a large product.  A unit here is some rows of b, which lie side by side, or a
- * few panels of one stretch. */
-static void prepare(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+ * few panels of one k-block. */
+static void pack_b(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
     const char *b = l->at[1];
     const int64_t groups = pack_groups(p);
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t s = unit / groups, k0 = s * p->k_block;
-        const int64_t k = smaller(p->k - k0, p->k_block), i = unit % groups * p->pack;
+        const int64_t k = min_i64(p->k - k0, p->k_block), i = unit % groups * p->pack;
         if (p->b_column != 1)
-            pack_stretch(p, b, l->scratch, s, k0, k, i, smaller(p->n - i, p->pack));
+            pack_k_block(p, b, l->scratch, s, k0, k, i, min_i64(p->n - i, p->pack));
         else if (i < k)
-            pack_stretch(p, b, l->scratch, s, k0 + i, smaller(k - i, p->pack), 0, p->n);
+            pack_k_block(p, b, l->scratch, s, k0 + i, min_i64(k - i, p->pack), 0, p->n);
     }
 }
 
-/* ---- choosing ---- */
+/* ---- setup ---- */
 
 /* The stride of dimension d, counted from the last, which is 0; none: it repeats. */
 static int64_t stride_of(const ig_operand *o, int d) {
@@ -393,7 +394,7 @@ static void add_batch(params *p, const ig_operand *a, const ig_operand *b, const
 }
 
 static int64_t macs_of(int64_t rows, int64_t columns, int64_t k) {
-    return product(product(rows, columns), k);
+    return sat_mul(sat_mul(rows, columns), k);
 }
 
 /* Tiles read floats where they lie, if that is along the rows of a or across them.  But rows that
@@ -406,20 +407,20 @@ static bool a_fits_in_place(const params *p) {
     return p->a_k == 1 && p->a_row * (int64_t)sizeof(float) % 4096 != 0;
 }
 
-/* So few rows that b is read once or twice, or so small a b that it stays near. */
+/* M so small that b is read once or twice, or b so small that it stays in L1. */
 static bool b_fits_in_place(const params *p) {
-    return p->b_dtype == IG_F32 && p->b_column == 1 && (p->m <= FEW || product(p->n, p->k) <= NEAR);
+    return p->b_dtype == IG_F32 && p->b_column == 1 && (p->m <= FEW || sat_mul(p->n, p->k) <= NEAR);
 }
 
-/* With not so many rows a unit has all of them and packs its columns of b itself: no thread waits
+/* With moderate M a unit has all rows and packs its columns of b itself: no thread waits
  * for what another one packs.  With many, each unit has a few and b is packed for all. */
 static void cut_large(params *p) {
     const int64_t width = width_of(p);
-    p->k_block = blocks_of(p->k, blocks_of(p->k, STRIP_K));
+    p->k_block = blocks_of(p->k, blocks_of(p->k, KC));
     if (p->m <= 24 * MR && p->n >= 4 * width) {
         p->panels = OF_UNIT;
         p->row_block = p->m;
-        p->column_block = smaller(blocks_of(p->n, 16 * width) * 2 * width, MOST_COLUMNS);
+        p->column_block = min_i64(blocks_of(p->n, 16 * width) * 2 * width, MOST_COLUMNS);
         return;
     }
     p->panels = OF_ALL_UNITS;
@@ -442,33 +443,32 @@ static void cut_small(params *p, int64_t products) {
         macs_of(p->m, p->n, p->k) > SMALL)
         p->vectors = 1;
     const int64_t width = width_of(p), floats = few ? STACK_FLOATS / 2 : STACK_FLOATS;
-    p->k_block = p->panels == IN_PLACE ? STRIP_K : smaller(floats / width, STRIP_K);
+    p->k_block = p->panels == IN_PLACE ? KC : min_i64(floats / width, KC);
     p->column_block = width;
     if (p->panels == IN_PLACE && few && p->n > 0)
         p->column_block =
-            p->m > MR ? 4 * width : smaller(blocks_of(p->n, 4 * width) * width, MOST_COLUMNS / 2);
-    const int64_t across = product(blocks_of(p->n, p->column_block), products);
+            p->m > MR ? 4 * width : min_i64(blocks_of(p->n, 4 * width) * width, MOST_COLUMNS / 2);
+    const int64_t across = sat_mul(blocks_of(p->n, p->column_block), products);
     p->row_block = blocks_of(p->m, across < UNITS ? blocks_of(UNITS, across + 1) : 1);
     if (p->row_block < 8 * MR) p->row_block = 8 * MR;
 }
 
 static void ask_for_scratch(const params *p, ig_cpu_setup *out) {
-    const int64_t stretches = blocks_of(p->k, p->k_block), width = width_of(p);
+    const int64_t k_blocks = blocks_of(p->k, p->k_block), width = width_of(p);
     if (p->panels != OF_UNIT && p->panels != OF_ALL_UNITS) return;
-    const int64_t rows = (p->panels == OF_UNIT ? 1 : stretches) * p->k_block;
+    const int64_t rows = (p->panels == OF_UNIT ? 1 : k_blocks) * p->k_block;
     out->scratch_bytes =
-        (uint64_t)product(product(rows, sizeof(float)), blocks_of(p->n, width) * width);
+        (uint64_t)sat_mul(sat_mul(rows, sizeof(float)), blocks_of(p->n, width) * width);
     if (p->panels != OF_ALL_UNITS) return;
-    out->prepare = prepare;
-    out->prepare_units = stretches * pack_groups(p);
-    out->prepare_cost = p->pack * (p->b_column == 1 ? p->n : p->k_block) * PACK_COST;
+    out->prologue = pack_b;
+    out->prologue_units = k_blocks * pack_groups(p);
+    out->prologue_cost = p->pack * (p->b_column == 1 ? p->n : p->k_block) * PACK_COST;
 }
 
-/* Floats and halves in any combination.  But floats by rows of weights that are stored in halves go
- * along both, whatever their number: quant.c. */
+/* F32, F16 and BF16 in any combination.  But F32 by 16-bit weights [n, k] is matmul_quant.c's. */
 static bool factors_fit(const ig_step *step, const ig_attrs_matmul *t) {
     const ig_dtype a = step->in[0].desc.dtype, b = step->in[1].desc.dtype;
-    if (!is_float_or_half(a) || !is_float_or_half(b)) return false;
+    if (!is_float_dtype(a) || !is_float_dtype(b)) return false;
     return a != IG_F32 || b == IG_F32 || t->transpose_a || !t->transpose_b ||
            step->in[1].desc.shape.rank != 2;
 }
@@ -502,7 +502,7 @@ static bool describe(const ig_step *step, params *out, int64_t *products) {
 
     *products = 1;
     for (int d = 0; d < p.batch_rank; d++) *products *= p.batch[d];
-    p.vectors = tile_vectors(smaller(p.m, MR));
+    p.vectors = tile_vectors(min_i64(p.m, MR));
     p.a_in_place = a_fits_in_place(&p);
     *out = p;
     return true;
@@ -514,46 +514,46 @@ static void count_blocks(params *p) {
 }
 
 /* Small results of long sums over samples. */
-static bool parts_setup(const ig_step *step, ig_cpu_setup *out) {
+static bool matmul_f32_splits_setup(const ig_step *step, ig_cpu_setup *out) {
     params p;
     int64_t products;
     ig_attrs_matmul t;
     ig_step_attrs(step, &t, sizeof t);
     if (!t.transpose_a || !describe(step, &p, &products) || p.batch_rank > 0) return false;
-    p.parts = parts_of(p.k);
-    if (p.parts.count == 1 || product(p.m, p.n) > NEAR) return false;
-    cut_small(&p, p.parts.count);
+    p.split = batch_split_of(p.k);
+    if (p.split.count == 1 || sat_mul(p.m, p.n) > NEAR) return false;
+    cut_small(&p, p.split.count);
     count_blocks(&p);
-    out->prepare = matmul_parts;
-    out->prepare_units = p.row_blocks * p.column_blocks * p.parts.count;
-    out->prepare_cost =
-        macs_of(smaller(p.m, p.row_block), smaller(p.n, p.column_block), p.parts.size);
-    out->scratch_bytes = (uint64_t)(p.m * p.n * p.parts.count) * sizeof(float);
+    out->prologue = matmul_f32_splits;
+    out->prologue_units = p.row_blocks * p.column_blocks * p.split.count;
+    out->prologue_cost =
+        macs_of(min_i64(p.m, p.row_block), min_i64(p.n, p.column_block), p.split.size);
+    out->scratch_bytes = (uint64_t)(p.m * p.n * p.split.count) * sizeof(float);
     out->units = p.m;
-    out->cost = 2 * p.n * p.parts.count;
+    out->cost = 2 * p.n * p.split.count;
     return keep_params(out, &p, sizeof p);
 }
 
-/* Many rows and a small b: whoever has some rows takes them through all of b, and on to the steps
- * behind this one.  The rest of b's rows is as near to the other threads. */
-static bool rows_setup(const ig_step *step, ig_cpu_setup *out) {
+/* Many rows and a small b: a thread multiplies its rows by all of b, and takes them on to the next
+ * steps of the chain. */
+static bool matmul_f32_rows_setup(const ig_step *step, ig_cpu_setup *out) {
     params p;
     int64_t products;
     ig_attrs_matmul t;
     ig_step_attrs(step, &t, sizeof t);
     if (t.transpose_a || !describe(step, &p, &products) || p.batch_rank > 0) return false;
-    if (p.m < 2 * LEAST_ROWS || product(p.n, p.k) > NEAR) return false;
+    if (p.m < 2 * LEAST_ROWS || sat_mul(p.n, p.k) > NEAR) return false;
     cut_small(&p, 1);
     count_blocks(&p);
     out->cost = macs_of(1, p.n, p.k + 1);
-    out->together = blocks_of(p.m, UNITS);
-    if (out->together < LEAST_ROWS) out->together = LEAST_ROWS;
-    if (out->together > MOST_ROWS) out->together = MOST_ROWS;
-    out->alone = MOST_ROWS;
+    out->grain = blocks_of(p.m, UNITS);
+    if (out->grain < LEAST_ROWS) out->grain = LEAST_ROWS;
+    if (out->grain > MOST_ROWS) out->grain = MOST_ROWS;
+    out->grain_single = MOST_ROWS;
     return keep_params(out, &p, sizeof p);
 }
 
-static bool setup(const ig_step *step, ig_cpu_setup *out) {
+static bool matmul_f32_setup(const ig_step *step, ig_cpu_setup *out) {
     params p;
     int64_t products;
     if (!describe(step, &p, &products)) return false;
@@ -564,20 +564,20 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
         cut_small(&p, products);
     count_blocks(&p);
     out->units = p.row_blocks * p.column_blocks * products;
-    out->cost = macs_of(smaller(p.m, p.row_block), smaller(p.n, p.column_block), p.k + 1);
+    out->cost = macs_of(min_i64(p.m, p.row_block), min_i64(p.n, p.column_block), p.k + 1);
     ask_for_scratch(&p, out);
     return keep_params(out, &p, sizeof p);
 }
 
 const ig_cpu_entry IG_CPU_LIST(matmul)[] = {
-    {IG_OP_MATMUL, IG_F32, BY_UNIT, parts_setup, add_parts},
-    {IG_OP_MATMUL, IG_F32, BY_ROW, rows_setup, matmul_rows},
-    {IG_OP_MATMUL, IG_F32, BY_UNIT, setup, matmul},
-    {IG_OP_MATMUL, IG_F16, BY_UNIT, parts_setup, add_parts},
-    {IG_OP_MATMUL, IG_F16, BY_ROW, rows_setup, matmul_rows},
-    {IG_OP_MATMUL, IG_F16, BY_UNIT, setup, matmul},
-    {IG_OP_MATMUL, IG_BF16, BY_UNIT, parts_setup, add_parts},
-    {IG_OP_MATMUL, IG_BF16, BY_ROW, rows_setup, matmul_rows},
-    {IG_OP_MATMUL, IG_BF16, BY_UNIT, setup, matmul},
+    {IG_OP_MATMUL, IG_F32, BY_UNIT, matmul_f32_splits_setup, matmul_f32_add_splits},
+    {IG_OP_MATMUL, IG_F32, BY_ROW, matmul_f32_rows_setup, matmul_f32_rows},
+    {IG_OP_MATMUL, IG_F32, BY_UNIT, matmul_f32_setup, matmul_f32},
+    {IG_OP_MATMUL, IG_F16, BY_UNIT, matmul_f32_splits_setup, matmul_f32_add_splits},
+    {IG_OP_MATMUL, IG_F16, BY_ROW, matmul_f32_rows_setup, matmul_f32_rows},
+    {IG_OP_MATMUL, IG_F16, BY_UNIT, matmul_f32_setup, matmul_f32},
+    {IG_OP_MATMUL, IG_BF16, BY_UNIT, matmul_f32_splits_setup, matmul_f32_add_splits},
+    {IG_OP_MATMUL, IG_BF16, BY_ROW, matmul_f32_rows_setup, matmul_f32_rows},
+    {IG_OP_MATMUL, IG_BF16, BY_UNIT, matmul_f32_setup, matmul_f32},
     {0},
 };

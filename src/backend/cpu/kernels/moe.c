@@ -1,30 +1,30 @@
 /*
- * Mixtures of experts: rows routed to experts, grouped, multiplied and combined again.
+ * MoE: routing, grouping by expert, grouped matmul and combining.
  *
- * Products go by columns: a unit takes a few columns through all experts, so that it
- * meets each expert's rows once.  The order of a sum is that of product.h, whatever rows
- * an expert has.  Weights in blocks are the business of quant.c.
+ * The grouped matmul goes by columns: a unit takes a few columns through all experts, so each
+ * expert's rows are read once. The accumulation order is that of gemm_f32_dequant.h, for any number
+ * of rows per expert. Quantized weights are in matmul_quant.c.
  */
 #include <math.h>
 
 #include "backend/cpu/gemm/expert_groups.h"
 #include "backend/cpu/gemm/gemm_f32_dequant.h"
-#include "backend/cpu/sum_row.h"
 #include "backend/cpu/simd/vec_math.h"
+#include "backend/cpu/sum_row.h"
 
 /* ---- route: logits [t, e] -> ids [t, k], weights [t, k] ---- */
 
 typedef struct route_params {
     int64_t experts, count;
-    bool renormalise;
+    bool norm_topk;
 } route_params;
 
 static bool route_setup(const ig_step *step, ig_cpu_setup *out) {
     ig_attrs_route a;
     ig_step_attrs(step, &a, sizeof a);
     if (!inputs_are_packed(step)) return false;
-    const route_params p = {last_dim(&step->in[0]), a.count, a.renormalise};
-    out->cost = product(p.experts, 8 + p.count);
+    const route_params p = {last_dim(&step->in[0]), a.top_k, a.norm_topk};
+    out->cost = sat_mul(p.experts, 8 + p.count);
     return keep_params(out, &p, sizeof p);
 }
 
@@ -34,7 +34,7 @@ static bool is_chosen(const int32_t *ids, int64_t count, int64_t expert) {
     return false;
 }
 
-/* The largest of those not chosen yet; numbers before NaNs, lower ids before higher. */
+/* The largest score not chosen yet; numbers before NaN, lower ids first. */
 static int32_t next_expert(const float *x, int64_t experts, const int32_t *ids, int64_t count) {
     int32_t best = -1;
     for (int64_t i = 0; i < experts; i++) {
@@ -63,7 +63,7 @@ static void route_row(const route_params *p, const float *x, int32_t *ids, float
         weights[j] = float_exp(x[ids[j]] - all.largest);
         sum += weights[j];
     }
-    if (!p->renormalise) sum = (float)sum_terms(p->experts, exponent_term, &all);
+    if (!p->norm_topk) sum = (float)sum_terms(p->experts, exponent_term, &all);
     for (int64_t j = 0; j < p->count; j++) weights[j] /= sum;
 }
 
@@ -85,12 +85,12 @@ static bool group_setup(const ig_step *step, ig_cpu_setup *out) {
     const group_params p = {ig_shape_count(step->in[0].desc.shape), last_dim(&step->in[0]),
                             last_dim(&step->out[2]) - 1};
     out->units = 1;
-    out->cost = product(p.slots + p.experts, 2);
+    out->cost = sat_mul(p.slots + p.experts, 2);
     return keep_params(out, &p, sizeof p);
 }
 
-/* Counts each expert's rows two places on, so that after adding up, offset i + 1 is where the next
- * row of expert i goes; when all are placed, it is where those of i + 1 begin. */
+/* Counts each expert's rows at offset i + 2, so that after the prefix sum, offset i + 1 is where
+ * the next row of expert i goes, and after placing all rows, where those of i + 1 begin. */
 static void group_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const group_params *p = l->params;
     const int32_t *ids = (const int32_t *)l->at[0];
@@ -110,29 +110,29 @@ static void group_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     for (int64_t i = placed; i < p->slots; i++) rows[i] = -1;
 }
 
-/* ---- products: x [s, k], w [e, ...], offsets [e + 1] -> [s, n] ---- */
+/* ---- matmul_grouped: x [s, k], w [e, ...], offsets [e + 1] -> [s, n] ---- */
 
-static bool rows_setup(const ig_step *step, ig_cpu_setup *out) {
+static bool grouped_nk_setup(const ig_step *step, ig_cpu_setup *out) {
     grouped p = grouped_of(step);
-    if (!grouped_is_transposed(step) || !decoder_of(p.dtype) || !inputs_are_packed(step))
+    if (!grouped_is_transposed(step) || !dequantizer_of(p.dtype) || !inputs_are_packed(step))
         return false;
-    if (ig_dtype_block(p.dtype) > 1) return false; /* quant.c has those */
+    if (ig_dtype_block(p.dtype) > 1) return false; /* matmul_quant.c has those */
     p.n = step->in[1].desc.shape.dim[1];
-    out->units = (p.n + PRODUCT_COLUMNS - 1) / PRODUCT_COLUMNS;
-    out->cost = product(product(p.rows, p.k), PRODUCT_COLUMNS);
+    out->units = (p.n + DEQUANT_COLUMNS - 1) / DEQUANT_COLUMNS;
+    out->cost = sat_mul(sat_mul(p.rows, p.k), DEQUANT_COLUMNS);
     return keep_params(out, &p, sizeof p);
 }
 
 /* Rows [begin, end) of one expert, a few columns from j on. */
 typedef void rows_fn(const ig_cpu_launch *l, int64_t expert, int64_t begin, int64_t end, int64_t j);
 
-static void multiply_floats(const ig_cpu_launch *l, int64_t expert, int64_t begin, int64_t end,
-                            int64_t j) {
+static void multiply_nk(const ig_cpu_launch *l, int64_t expert, int64_t begin, int64_t end,
+                        int64_t j) {
     const grouped *p = l->params;
     const int64_t row_bytes = ig_bytes_of(p->dtype, p->k);
-    const float *x[PRODUCT_ROWS];
-    for (int64_t i = begin; i < end; i += PRODUCT_ROWS) {
-        const int64_t rows = smaller(end - i, PRODUCT_ROWS);
+    const float *x[DEQUANT_ROWS];
+    for (int64_t i = begin; i < end; i += DEQUANT_ROWS) {
+        const int64_t rows = min_i64(end - i, DEQUANT_ROWS);
         for (int64_t r = 0; r < rows; r++) x[r] = (const float *)l->at[0] + (i + r) * p->k;
         const float_block part = {.x = x,
                                   .dtype = p->dtype,
@@ -141,18 +141,18 @@ static void multiply_floats(const ig_cpu_launch *l, int64_t expert, int64_t begi
                                   .k = p->k,
                                   .y = (float *)l->at[3] + i * p->n + j,
                                   .y_row = p->n};
-        multiply(&part, rows, smaller(p->n - j, PRODUCT_COLUMNS));
+        gemm_f32_dequant(&part, rows, min_i64(p->n - j, DEQUANT_COLUMNS));
     }
 }
 
-/* Units of PRODUCT_COLUMNS columns, through all experts. */
+/* Units of DEQUANT_COLUMNS columns, through all experts. */
 IG_INLINE void through_experts(const ig_cpu_launch *l, int64_t begin, int64_t end,
                                rows_fn *multiply_rows) {
     const grouped *p = l->params;
     const int32_t *offsets = (const int32_t *)l->at[2];
     float *y = (float *)l->at[3];
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t j = unit * PRODUCT_COLUMNS, columns = smaller(p->n - j, PRODUCT_COLUMNS);
+        const int64_t j = unit * DEQUANT_COLUMNS, columns = min_i64(p->n - j, DEQUANT_COLUMNS);
         int64_t row = grouped_begin(p, offsets);
         clear_rows(y + j, p->n, row, columns);
         for (int64_t e = 0; e < p->experts; e++) {
@@ -164,19 +164,19 @@ IG_INLINE void through_experts(const ig_cpu_launch *l, int64_t begin, int64_t en
     }
 }
 
-static void matmul_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    through_experts(l, begin, end, multiply_floats);
+static void grouped_f32_nk(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    through_experts(l, begin, end, multiply_nk);
 }
 
-/* w [e, k, n], in floats: sums run along k, columns in lanes. */
+/* w [e, k, n], F32: sums run along k, columns in lanes. */
 enum { LANE_COLUMNS = 64 };
 
-static bool columns_setup(const ig_step *step, ig_cpu_setup *out) {
+static bool grouped_kn_setup(const ig_step *step, ig_cpu_setup *out) {
     grouped p = grouped_of(step);
     if (grouped_is_transposed(step) || p.dtype != IG_F32 || !inputs_are_packed(step)) return false;
     p.n = step->in[1].desc.shape.dim[2];
     out->units = (p.n + LANE_COLUMNS - 1) / LANE_COLUMNS;
-    out->cost = product(product(p.rows, p.k), LANE_COLUMNS);
+    out->cost = sat_mul(sat_mul(p.rows, p.k), LANE_COLUMNS);
     return keep_params(out, &p, sizeof p);
 }
 
@@ -184,7 +184,7 @@ static bool columns_setup(const ig_step *step, ig_cpu_setup *out) {
 static void add_up(float *y, int64_t n, const float *x, int64_t x_stride, const float *rows,
                    int64_t stride, int64_t count) {
     for (int64_t c = 0; c < n; c += VF_LANES) {
-        const int64_t m = smaller(n - c, VF_LANES);
+        const int64_t m = min_i64(n - c, VF_LANES);
         vf sum = vf_set(0);
         for (int64_t i = 0; i < count; i++)
             sum = vf_fma(vf_set(x[i * x_stride]), vf_load_first(rows + i * stride + c, m), sum);
@@ -192,13 +192,13 @@ static void add_up(float *y, int64_t n, const float *x, int64_t x_stride, const 
     }
 }
 
-static void matmul_columns(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+static void grouped_f32_kn(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const grouped *p = l->params;
     const int32_t *offsets = (const int32_t *)l->at[2];
     const float *x = (const float *)l->at[0], *w = (const float *)l->at[1];
     float *y = (float *)l->at[3];
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t j = unit * LANE_COLUMNS, columns = smaller(p->n - j, LANE_COLUMNS);
+        const int64_t j = unit * LANE_COLUMNS, columns = min_i64(p->n - j, LANE_COLUMNS);
         int64_t row = grouped_begin(p, offsets);
         clear_rows(y + j, p->n, row, columns);
         for (int64_t e = 0; e < p->experts; e++)
@@ -210,17 +210,17 @@ static void matmul_columns(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 }
 
 /* x [s, k], dy [s, n], offsets -> [e, n, k].  A unit is a row of the result for each expert. */
-static bool grad_setup(const ig_step *step, ig_cpu_setup *out) {
+static bool grouped_grad_setup(const ig_step *step, ig_cpu_setup *out) {
     grouped p = grouped_of(step);
     if (!operands_are(step, 3, IG_F32) || p.dtype != IG_F32 || !inputs_are_packed(step))
         return false;
     p.n = last_dim(&step->in[1]);
     out->units = p.n;
-    out->cost = product(p.rows, p.k);
+    out->cost = sat_mul(p.rows, p.k);
     return keep_params(out, &p, sizeof p);
 }
 
-static void matmul_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+static void grouped_f32_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const grouped *p = l->params;
     const int32_t *offsets = (const int32_t *)l->at[2];
     const float *x = (const float *)l->at[0], *dy = (const float *)l->at[1];
@@ -243,7 +243,7 @@ static bool combine_setup(const ig_step *step, ig_cpu_setup *out) {
     const grouped p = {.rows = step->in[0].desc.shape.dim[0],
                        .n = last_dim(&step->in[0]),
                        .k = last_dim(&step->in[1])};
-    out->cost = product(p.n, p.k);
+    out->cost = sat_mul(p.n, p.k);
     return keep_params(out, &p, sizeof p);
 }
 
@@ -254,7 +254,7 @@ static void combine(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         const float *weights = (const float *)l->at[2] + t * p->k;
         float *y = (float *)l->at[3] + t * p->n;
         for (int64_t c = 0; c < p->n; c += VF_LANES) {
-            const int64_t m = smaller(p->n - c, VF_LANES);
+            const int64_t m = min_i64(p->n - c, VF_LANES);
             vf sum = vf_set(0);
             for (int64_t j = 0; j < p->k; j++) {
                 if (from[j] < 0 || from[j] >= p->rows) continue;
@@ -269,9 +269,9 @@ static void combine(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 const ig_cpu_entry IG_CPU_LIST(moe)[] = {
     {IG_OP_ROUTE, IG_F32, BY_ROW, route_setup, route},
     {IG_OP_GROUP_ROWS, IG_I32, BY_UNIT, group_setup, group_rows},
-    {IG_OP_MATMUL_GROUPED, IG_F32, BY_UNIT, rows_setup, matmul_rows},
-    {IG_OP_MATMUL_GROUPED, IG_F32, BY_UNIT, columns_setup, matmul_columns},
-    {IG_OP_MATMUL_GROUPED_GRAD, IG_F32, BY_UNIT, grad_setup, matmul_grad},
+    {IG_OP_MATMUL_GROUPED, IG_F32, BY_UNIT, grouped_nk_setup, grouped_f32_nk},
+    {IG_OP_MATMUL_GROUPED, IG_F32, BY_UNIT, grouped_kn_setup, grouped_f32_kn},
+    {IG_OP_MATMUL_GROUPED_GRAD, IG_F32, BY_UNIT, grouped_grad_setup, grouped_f32_grad},
     {IG_OP_COMBINE, IG_F32, BY_ROW, combine_setup, combine},
     {0},
 };

@@ -1,9 +1,8 @@
 /*
- * Elements moved about: pad, concat, gather, scatter_add, embedding.
+ * Data movement: pad, concat, gather, scatter_add, embedding.
  *
- * What only moves takes every dtype, bit for bit; what also adds takes F32.
- * Indices are not trusted: one that points outside gives NaN (0 for integers),
- * and adds to nothing.
+ * Copies take every dtype, bit for bit; sums take F32.  An index out of range gives NaN (0 for
+ * integers), and adds to nothing.
  */
 #include "backend/cpu/sum_batch.h"
 
@@ -37,7 +36,7 @@ static bool concat_setup(const ig_step *step, ig_cpu_setup *out) {
     return rows_setup(step, out, attrs.axis, 0);
 }
 
-/* Where row `row` of the result lies along all dimensions but the last. */
+/* The index of row `row` of the result, in all dimensions but the last. */
 static void index_of(const rows_params *p, int64_t row, int64_t *index) {
     for (int d = p->shape.rank - 2; d >= 0; d--) {
         index[d] = row % p->shape.dim[d];
@@ -45,7 +44,7 @@ static void index_of(const rows_params *p, int64_t row, int64_t *index) {
     }
 }
 
-/* Copies the row of input k that has this index; returns the end of what was written. */
+/* Copies the row of input k at this index; returns the end of the written bytes. */
 static char *copy_row(const ig_cpu_launch *l, uint32_t k, const int64_t *index, char *dst) {
     const rows_params *p = l->params;
     const ig_operand *o = &l->operand[k];
@@ -53,7 +52,7 @@ static char *copy_row(const ig_cpu_launch *l, uint32_t k, const int64_t *index, 
     const int64_t n = o->desc.shape.dim[last];
     int64_t at = 0;
     for (int d = 0; d < last; d++) at += index[d] * o->stride[d];
-    copy_run(dst, 1, l->at[k] + at * p->bytes, o->stride[last], n, p->bytes);
+    copy_strided(dst, 1, l->at[k] + at * p->bytes, o->stride[last], n, p->bytes);
     return dst + n * p->bytes;
 }
 
@@ -108,15 +107,15 @@ static void concat(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 enum { X, INDEX, SRC, ADDED }; /* the operands of scatter_add */
 
 typedef struct axis_params {
-    loop loop;         /* the elements of the index; of scatter_add, the lines along the axis */
-    int64_t extent;    /* what an index may point to: [0, extent) */
+    strided_loop loop; /* the elements of the index; for scatter_add, the lines along the axis */
+    int64_t extent;    /* indices must be in [0, extent) */
     int64_t indices;   /* along the axis */
     int64_t stride[4]; /* along the axis, of each operand */
     int64_t bytes;     /* of an element */
-    uint64_t outside;  /* in place of an element that is not there */
+    uint64_t outside;  /* value for an index out of range */
 } axis_params;
 
-/* NaN as each dtype spells it, the low bytes first. */
+/* NaN of each dtype, low bytes first. */
 static uint64_t outside_of(ig_dtype dtype) {
     static const uint64_t bits[IG_DTYPE_COUNT] = {
         [IG_F32] = 0x7fc00000,
@@ -135,7 +134,7 @@ static bool axis_of(const ig_step *step, int *out) {
            step->in[INDEX].desc.dtype == IG_I32;
 }
 
-/* x, index -> like the index: x is walked along with it, standing still along the axis. */
+/* x, index -> like the index: x is walked with it, with stride 0 along the axis. */
 static bool gather_setup(const ig_step *step, ig_cpu_setup *out) {
     const ig_operand *x = &step->in[X], *index = &step->in[INDEX], *y = &step->out[0];
     int axis;
@@ -147,17 +146,18 @@ static bool gather_setup(const ig_step *step, ig_cpu_setup *out) {
     int64_t still[IG_MAX_RANK];
     memcpy(still, x->stride, sizeof still);
     still[axis] = 0;
-    p.loop = loop_make(index->desc.shape, (const int64_t *[]){still, index->stride, y->stride}, 3);
+    p.loop = strided_loop_make(index->desc.shape,
+                               (const int64_t *[]){still, index->stride, y->stride}, 3);
     out->cost = 4;
     return keep_params(out, &p, sizeof p);
 }
 
 static void gather(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const axis_params *p = l->params;
-    const loop *g = &p->loop;
+    const strided_loop *g = &p->loop;
     const int last = g->rank - 1;
-    run r;
-    for (loop_first(g, 3, begin, end, &r); r.n > 0; loop_next(g, 3, &r)) {
+    strided_run r;
+    for (strided_run_first(g, 3, begin, end, &r); r.n > 0; strided_run_next(g, 3, &r)) {
         const char *x = l->at[X] + r.at[X] * p->bytes;
         const int32_t *index = (const int32_t *)l->at[INDEX] + r.at[INDEX];
         char *y = l->at[2] + r.at[2] * p->bytes;
@@ -165,15 +165,15 @@ static void gather(const ig_cpu_launch *l, int64_t begin, int64_t end) {
             const int64_t to = index[i * g->stride[INDEX][last]];
             const int64_t at = i * g->stride[X][last] + to * p->stride[X];
             const bool inside = to >= 0 && to < p->extent;
-            copy_run(y + i * p->bytes, 1, inside ? x + at * p->bytes : (const char *)&p->outside, 1,
-                     1, p->bytes);
+            copy_strided(y + i * p->bytes, 1,
+                         inside ? x + at * p->bytes : (const char *)&p->outside, 1, 1, p->bytes);
         }
     }
 }
 
 /*
- * x, index, src -> x with src added.  A unit is a line along the axis: what an
- * index points to lies in its own line, so lines do not meet.
+ * x, index, src -> x with src added. A unit is a line along the axis: indices stay within their
+ * line, so lines are independent.
  */
 static bool scatter_setup(const ig_step *step, ig_cpu_setup *out) {
     const ig_operand *x = &step->in[X];
@@ -189,27 +189,27 @@ static bool scatter_setup(const ig_step *step, ig_cpu_setup *out) {
         stride[k] = ig_step_operand(step, k)->stride;
         p.stride[k] = stride[k][axis];
     }
-    p.loop = loop_make(lines, stride, 4);
+    p.loop = strided_loop_make(lines, stride, 4);
     out->units = ig_shape_count(lines);
-    out->cost = product(p.extent + p.indices, 4);
+    out->cost = sat_mul(p.extent + p.indices, 4);
     return keep_params(out, &p, sizeof p);
 }
 
-/* Lines of a run lie side by side: the walk goes along the axis outside, over the lines inside. */
+/* The lines of a run are adjacent: the outer loop goes along the axis, the inner one over lines. */
 static void scatter_add(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const axis_params *p = l->params;
-    const loop *g = &p->loop;
+    const strided_loop *g = &p->loop;
     const int last = g->rank - 1;
-    run r;
-    for (loop_first(g, 4, begin, end, &r); r.n > 0; loop_next(g, 4, &r)) {
+    strided_run r;
+    for (strided_run_first(g, 4, begin, end, &r); r.n > 0; strided_run_next(g, 4, &r)) {
         const float *x = (const float *)l->at[X] + r.at[X];
         const float *src = (const float *)l->at[SRC] + r.at[SRC];
         const int32_t *index = (const int32_t *)l->at[INDEX] + r.at[INDEX];
         float *y = (float *)l->at[ADDED] + r.at[ADDED];
         const int64_t across = g->stride[ADDED][last];
         for (int64_t a = 0; a < p->extent; a++)
-            copy_run((char *)(y + a * p->stride[ADDED]), across,
-                     (const char *)(x + a * p->stride[X]), g->stride[X][last], r.n, p->bytes);
+            copy_strided((char *)(y + a * p->stride[ADDED]), across,
+                         (const char *)(x + a * p->stride[X]), g->stride[X][last], r.n, p->bytes);
         for (int64_t a = 0; a < p->indices; a++)
             for (int64_t i = 0; i < r.n; i++) {
                 const int64_t to = index[a * p->stride[INDEX] + i * g->stride[INDEX][last]];
@@ -222,13 +222,13 @@ static void scatter_add(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 
 /* ---- embedding ---- */
 
-enum { GRAD_COLUMNS = 64 }; /* of the table that one unit of the gradient adds up */
+enum { GRAD_COLUMNS = 64 }; /* columns of the table per unit of the gradient */
 
 typedef struct table_params {
-    places ids, dy;
+    strided_index ids, dy;
     int64_t rows, columns; /* of the table, [v, d] */
     int64_t n_ids;
-    parts parts;                /* of the ids */
+    batch_split split;          /* of the ids */
     int64_t row_stride, stride; /* of the table; of dy, the second alone */
     int64_t bytes;
     uint64_t outside;
@@ -239,7 +239,7 @@ static bool embedding_setup(const ig_step *step, ig_cpu_setup *out) {
     const ig_operand *table = &step->in[0], *ids = &step->in[1];
     const ig_dtype dtype = table->desc.dtype;
     if (ids->desc.dtype != IG_I32 || step->out[0].desc.dtype != dtype) return false;
-    const table_params p = {.ids = places_make(ids, 0),
+    const table_params p = {.ids = strided_index_make(ids, 0),
                             .rows = table->desc.shape.dim[0],
                             .columns = table->desc.shape.dim[1],
                             .row_stride = table->stride[0],
@@ -250,12 +250,12 @@ static bool embedding_setup(const ig_step *step, ig_cpu_setup *out) {
     return keep_params(out, &p, sizeof p);
 }
 
-/* Rows of packed floats that are whole vectors: too short to be worth a call each. */
+/* Packed rows of complete vectors: too short for a call each. */
 static void embed_vectors(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const table_params *p = l->params;
     const vf outside = vf_set(float_of_bits((uint32_t)p->outside));
     for (int64_t row = begin; row < end; row++) {
-        const int64_t id = ((const int32_t *)l->at[1])[place_of(&p->ids, row)];
+        const int64_t id = ((const int32_t *)l->at[1])[strided_offset(&p->ids, row)];
         const bool is_there = id >= 0 && id < p->rows;
         const float *from = (const float *)l->at[0] + (is_there ? id * p->row_stride : 0);
         float *to = (float *)l->at[2] + row * p->columns;
@@ -272,34 +272,34 @@ static void embedding(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         return;
     }
     for (int64_t row = begin; row < end; row++) {
-        const int64_t id = ((const int32_t *)l->at[1])[place_of(&p->ids, row)];
+        const int64_t id = ((const int32_t *)l->at[1])[strided_offset(&p->ids, row)];
         char *dst = l->at[2] + row * d * p->bytes;
         if (id < 0 || id >= p->rows)
-            copy_run(dst, 1, (const char *)&p->outside, 0, d, p->bytes);
+            copy_strided(dst, 1, (const char *)&p->outside, 0, d, p->bytes);
         else
-            copy_run(dst, 1, l->at[0] + id * p->row_stride * p->bytes, p->stride, d, p->bytes);
+            copy_strided(dst, 1, l->at[0] + id * p->row_stride * p->bytes, p->stride, d, p->bytes);
     }
 }
 
-/* ids [...], dy [..., d] -> dtable [v, d].  Units are columns: each goes through all rows of dy in
- * order, so that sums do not depend on who computes them.  Where the table is small, there is one
- * for each part of the rows, and these are added up. */
+/* ids [...], dy [..., d] -> dtable [v, d]. Units are columns: each goes through all rows of dy in
+ * order, so sums do not depend on the threads. For a small table, there is a partial table per
+ * split of the rows, and these are summed. */
 static bool embedding_grad_setup(const ig_step *step, ig_cpu_setup *out) {
     const ig_operand *ids = &step->in[0], *dy = &step->in[1], *table = &step->out[0];
     if (!operands_are(step, 1, IG_F32)) return false;
-    const table_params p = {.ids = places_make(ids, 0),
-                            .dy = places_make(dy, 1),
+    const table_params p = {.ids = strided_index_make(ids, 0),
+                            .dy = strided_index_make(dy, 1),
                             .rows = table->desc.shape.dim[0],
                             .columns = table->desc.shape.dim[1],
                             .n_ids = ig_shape_count(ids->desc.shape),
-                            .parts = parts_of(ig_shape_count(ids->desc.shape)),
+                            .split = batch_split_of(ig_shape_count(ids->desc.shape)),
                             .stride = dy->stride[dy->desc.shape.rank - 1]};
     out->units = (p.columns + GRAD_COLUMNS - 1) / GRAD_COLUMNS;
-    out->cost = product(p.rows + p.n_ids, GRAD_COLUMNS);
+    out->cost = sat_mul(p.rows + p.n_ids, GRAD_COLUMNS);
     return keep_params(out, &p, sizeof p);
 }
 
-/* Some columns of the table, and the rows of dy that are added to them. */
+/* Some columns of the table, and the rows of dy added to them. */
 typedef struct table_part {
     float *table; /* its first of these columns */
     int64_t first, n;
@@ -312,12 +312,13 @@ IG_INLINE void add_columns(const ig_cpu_launch *l, const table_part *t, const bo
     const int32_t *ids = (const int32_t *)l->at[0];
     const int64_t n = t->n;
     for (int64_t row = t->row; row < t->end; row++) {
-        const int64_t id = ids[place_of(&p->ids, row)];
+        const int64_t id = ids[strided_offset(&p->ids, row)];
         if (id < 0 || id >= p->rows) continue;
-        const float *dy = (const float *)l->at[1] + place_of(&p->dy, row) + t->first * p->stride;
+        const float *dy =
+            (const float *)l->at[1] + strided_offset(&p->dy, row) + t->first * p->stride;
         float *sum = t->table + id * p->columns;
         for (int64_t i = 0; i < n; i += VF_LANES) {
-            const int64_t m = whole ? VF_LANES : smaller(n - i, VF_LANES);
+            const int64_t m = whole ? VF_LANES : min_i64(n - i, VF_LANES);
             const vf more = vf_take(dy + i * p->stride, whole ? 1 : p->stride, m);
             vf_store_first(sum + i, vf_add(vf_load_first(sum + i, m), more), m);
         }
@@ -339,41 +340,41 @@ static void embedding_grad(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const int64_t first = begin * GRAD_COLUMNS;
     const table_part t = {.table = (float *)l->at[2] + first,
                           .first = first,
-                          .n = smaller(end * GRAD_COLUMNS, p->columns) - first,
+                          .n = min_i64(end * GRAD_COLUMNS, p->columns) - first,
                           .end = p->n_ids};
     fill_part(l, &t);
 }
 
-static void embedding_grad_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+static void embedding_grad_splits(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const table_params *p = l->params;
     for (int64_t s = begin; s < end; s++) {
         const table_part t = {.table = (float *)l->scratch + s * p->rows * p->columns,
                               .n = p->columns,
-                              .row = s * p->parts.size,
-                              .end = smaller((s + 1) * p->parts.size, p->n_ids)};
+                              .row = s * p->split.size,
+                              .end = min_i64((s + 1) * p->split.size, p->n_ids)};
         fill_part(l, &t);
     }
 }
 
-/* The tables of all parts together must be small beside dy. */
-static bool embedding_grad_parts_setup(const ig_step *step, ig_cpu_setup *out) {
+/* The partial tables of all splits must be small compared with dy. */
+static bool embedding_grad_splits_setup(const ig_step *step, ig_cpu_setup *out) {
     if (!embedding_grad_setup(step, out)) return false;
     const table_params *p = (const table_params *)out->params;
-    if (p->parts.count == 1 || product(p->rows, 4) > p->parts.size) return false;
+    if (p->split.count == 1 || sat_mul(p->rows, 4) > p->split.size) return false;
     const int64_t count = p->rows * p->columns;
     out->units = count;
-    out->cost = p->parts.count;
-    out->scratch_bytes = (uint64_t)(count * p->parts.count) * sizeof(float);
-    out->prepare = embedding_grad_parts;
-    out->prepare_units = p->parts.count;
-    out->prepare_cost = PART_COST;
+    out->cost = p->split.count;
+    out->scratch_bytes = (uint64_t)(count * p->split.count) * sizeof(float);
+    out->prologue = embedding_grad_splits;
+    out->prologue_units = p->split.count;
+    out->prologue_cost = SPLIT_COST;
     return true;
 }
 
 static void add_tables(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const table_params *p = l->params;
-    parts_add((const float *)l->scratch + begin, p->parts.count, p->rows * p->columns, end - begin,
-              (float *)l->at[2] + begin);
+    batch_split_add((const float *)l->scratch + begin, p->split.count, p->rows * p->columns,
+                    end - begin, (float *)l->at[2] + begin);
 }
 
 const ig_cpu_entry IG_CPU_LIST(move)[] = {
@@ -385,7 +386,7 @@ const ig_cpu_entry IG_CPU_LIST(move)[] = {
         {IG_OP_EMBEDDING, IG_##ID, BY_ROW, embedding_setup, embedding},
 #include "ingot/dtype.def"
     {IG_OP_SCATTER_ADD, IG_F32, BY_UNIT, scatter_setup, scatter_add},
-    {IG_OP_EMBEDDING_GRAD, IG_I32, BY_UNIT, embedding_grad_parts_setup, add_tables},
+    {IG_OP_EMBEDDING_GRAD, IG_I32, BY_UNIT, embedding_grad_splits_setup, add_tables},
     {IG_OP_EMBEDDING_GRAD, IG_I32, BY_UNIT, embedding_grad_setup, embedding_grad},
     {0},
 };

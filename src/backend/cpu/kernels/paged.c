@@ -1,38 +1,37 @@
 /*
- * A cache of keys and values in pages of 64 positions, as floats or stored in fewer
- * bits, and attention over it.  kernels/store.c puts rows into it.
+ * Attention over a paged KV cache: pages of 64 tokens, F32, F16, BF16 or Q8_0.  kernels/store.c
+ * writes the rows.
  *
- * Positions are taken in spans of four pages, counted from 0.  For a span a query, which
- * is one head of one row, has all its scores first, then the largest of them and the sum of
- * exponentials, then the values by these weights (decision 0028); what spans have found is
- * put together in their order ("online softmax", Milakov and Gimelshein):
+ * Positions are taken in spans of four pages, counted from 0.  For a span a query, which is one
+ * head of one token, computes all scores first, then their maximum and the sum of exponentials,
+ * then the weighted values (decision 0028); spans are combined in their order ("online softmax",
+ * Milakov and Gimelshein):
  *
  *     pages    | 0 1 2 3 | 4 5 6 7 | 8 9 ...        state of a query and a span:
  *     spans    |    0    |    1    | 2                largest, sum, values[e]
  *
- * That order is the same whoever walks.  With few rows every span is a unit, so that one
- * long text keeps all threads busy; with many, a unit takes its rows through all spans.
- * What a query finds depends on its own keys alone, not on the rows beside it.  Rows of
- * one sequence and the heads that read one head of keys walk together, and share what is
- * loaded by fours (paged_tile.h); one row's keys in blocks are turned around while others are
- * multiplied (paged_ahead.h).
+ * The order does not depend on the threads.  With few tokens every span is a unit, so that one long
+ * sequence keeps all threads busy; with many, a unit takes its tokens through all spans.  The
+ * result of a query depends on its own keys alone, not on the tokens beside it.  Tokens of one
+ * sequence and the heads that share a KV head walk together, four queries to a tile (paged_tile.h);
+ * the Q8_0 keys of one token are transposed while others are multiplied (paged_kv_q8_m1.h).
  */
 #include "backend/cpu/attention/paged_kv_q8_m1.h"
-#include "backend/cpu/sum_row.h"
 #include "backend/cpu/simd/vec_math.h"
+#include "backend/cpu/sum_row.h"
 #include "base/quant_blocks.h"
 
 enum {
-    KEYS = IG_PAGE_ROWS,
-    SPAN_PAGES = SPAN / KEYS,
+    KEYS = IG_PAGE_TOKENS,
+    SPAN_PAGES = KV_SPAN / KEYS,
     MOST_ROWS = 16,    /* that walk together, */
     MOST_HEADS = 64,   /* and heads, */
     QUERIES = 64,      /* and both */
     MOST_WIDTH = 1024, /* of a head */
-    FEW_UNITS = 32,    /* so many would leave threads without work */
-    FOLDS_AHEAD = 6,   /* spans between asking for a state and folding it */
+    FEW_UNITS = 32,    /* fewer would leave threads idle */
+    FOLD_PREFETCH = 6, /* spans between asking for a state and folding it */
 };
-static_assert(KEYS % BATCH == 0, "a page is whole batches");
+static_assert(KEYS % KV_BLOCK == 0, "a page is a multiple of a KV block");
 
 enum { Q, K, V, TABLE, SEQUENCE, POSITION, SINKS };
 
@@ -79,104 +78,106 @@ typedef struct side {
 typedef struct walk {
     const ig_cpu_launch *l;
     int64_t sequence, row, rows;
-    int64_t head, heads, group, groups;       /* of queries, and of keys and values */
-    int64_t each;                             /* heads of queries that read one of keys */
-    int64_t slot;                             /* where their states are kept */
-    int64_t first[MOST_ROWS], end[MOST_ROWS]; /* the positions each row sees, */
-    int64_t low[MOST_ROWS], high[MOST_ROWS];  /* and its keys of the span at hand */
-    bool found;                               /* what queries ask: */
-    const float *q[QUERIES];                  /* query row * heads + head: what it asks, */
-    asked asked[QUERIES][MOST_BLOCKS];        /* in whole numbers too, where keys are in blocks, */
-    float *values[QUERIES];                   /* where values are added up, */
-    _Alignas(LINE) float score[QUERIES][SPAN];
-    _Alignas(LINE) float columns[MOST_TURNED * BATCH]; /* a batch of keys, turned around */
-    ahead ahead;                                       /* of it, where one row walks alone */
+    int64_t head, heads, group, groups;        /* of queries, and of keys and values */
+    int64_t each;                              /* heads of queries that read one of keys */
+    int64_t slot;                              /* where their states are kept */
+    int64_t first[MOST_ROWS], end[MOST_ROWS];  /* the positions each row sees, */
+    int64_t low[MOST_ROWS], high[MOST_ROWS];   /* and its keys of the span at hand */
+    bool found;                                /* `q` and `fixed` are set */
+    const float *q[QUERIES];                   /* query row * heads + head */
+    query_fixed24 fixed[QUERIES][MOST_BLOCKS]; /* in fixed point, for Q8_0 keys */
+    float *values[QUERIES];                    /* where values are added up, */
+    _Alignas(LINE) float score[QUERIES][KV_SPAN];
+    _Alignas(LINE) float columns[MAX_TRANSPOSED * KV_BLOCK]; /* a KV block of keys, transposed */
+    key_pipeline key_pipeline; /* of it, for the queries of one token */
 } walk;
 
 static float *state_of(const walk *w, int64_t row, int64_t head) {
     return state_at(w->l, w->row + row, w->slot, w->head + head);
 }
 
-/* Row j of a span; behind its end, of what comes then. */
+/* Row j of a span; past its end, of what comes then. */
 static const char *row_at(const side *s, int64_t j) {
-    if (j >= SPAN) return s->then ? row_at(s->then, j - SPAN) : NULL;
+    if (j >= KV_SPAN) return s->then ? row_at(s->then, j - KV_SPAN) : NULL;
     const char *page = s->page[j / KEYS];
     return page ? page + j % KEYS * s->pages->step_bytes : NULL;
 }
 
 /* Queries [first, first + n) of a walk, which see rows [low, high) of a span. */
-typedef struct crew {
+typedef struct query_group {
     int64_t first, n, low, high;
-} crew;
+} query_group;
 
-/* Takes a crew through the batch from row j on, a tile at a time. */
-static void do_crew(walk *w, tile *t, int64_t j, const crew *c, tile_fn *const *fn) {
+/* Runs a query group on the KV block from row j on, a tile at a time. */
+static void run_query_group(walk *w, tile *t, int64_t j, const query_group *c, tile_fn *const *fn) {
     for (int64_t i = 0; i < c->n; i += TILE) {
         t->low = c->low - j, t->high = c->high - j;
         t->q = w->q + c->first + i;
-        t->asked = w->asked[c->first + i];
+        t->fixed = w->fixed[c->first + i];
         t->values = w->values + c->first + i;
         t->score = w->score[c->first + i] + j;
-        fn[smaller(c->n - i, TILE) - 1](t);
+        fn[min_i64(c->n - i, TILE) - 1](t);
         t->next = NULL;
     }
 }
 
-typedef enum extent { ALL, SEEN } extent; /* of a batch: what any query sees of it, or this one */
+typedef enum extent { ALL, SEEN } extent; /* rows of a KV block that any query sees, or this one */
 
-/* All queries of a group that see any of the batch from j on, those together that see the same. */
-static void do_group(walk *w, tile *t, int64_t group, int64_t j, extent how, tile_fn *const *fn) {
+/* All queries of a group that see any of the KV block from j on; those that see the same rows
+ * together. */
+static void run_kv_group(walk *w, tile *t, int64_t group, int64_t j, extent how,
+                         tile_fn *const *fn) {
     const int64_t each = w->each;
-    crew c = {0};
+    query_group c = {0};
     for (int64_t r = 0; r < w->rows; r++) {
-        int64_t low = w->low[r] > j ? w->low[r] : j, high = smaller(w->high[r], j + BATCH);
+        int64_t low = w->low[r] > j ? w->low[r] : j, high = min_i64(w->high[r], j + KV_BLOCK);
         if (low >= high) continue;
         if (how == ALL) low = j + t->low, high = j + t->high;
         const int64_t first = r * w->heads + group * each;
         if (first != c.first + c.n || low != c.low || high != c.high) {
-            do_crew(w, t, j, &c, fn);
-            c = (crew){first, 0, low, high};
+            run_query_group(w, t, j, &c, fn);
+            c = (query_group){first, 0, low, high};
         }
         c.n += each;
     }
-    do_crew(w, t, j, &c, fn);
+    run_query_group(w, t, j, &c, fn);
 }
 
-/* Scores or values of a group.  What many queries read is turned around or made floats once for all
- * of them, unless it is so wide that a cache would not hold it. */
-static void do_tiles(walk *w, tile *t, const stored *s, int64_t group, int64_t j, extent how) {
-    const bool alone = w->rows * w->each <= TILE || t->width > MOST_TURNED;
-    if (how == SEEN && (alone || !s->open)) {
-        do_group(w, t, group, j, how, s->add);
+/* Scores or values of a group.  What many queries read is transposed or dequantized
+ * once for all of them, unless it is so wide that a cache would not hold it. */
+static void run_tiles(walk *w, tile *t, const stored *s, int64_t group, int64_t j, extent how) {
+    const bool alone = w->rows * w->each <= TILE || t->width > MAX_TRANSPOSED;
+    if (how == SEEN && (alone || !s->dequantize)) {
+        run_kv_group(w, t, group, j, how, s->add);
     } else if (how == SEEN) {
-        s->open(t);
+        s->dequantize(t);
         t->rows = t->columns;
-        t->step = opened_step(t) * (int64_t)sizeof(float);
+        t->step = f32_step(t) * (int64_t)sizeof(float);
         t->next = NULL;
-        do_group(w, t, group, j, how, s->add_opened);
-    } else if (alone && !s->whole) {
-        do_group(w, t, group, j, how, s->score);
+        run_kv_group(w, t, group, j, how, s->add_f32_rows);
+    } else if (alone && !s->fixed24) {
+        run_kv_group(w, t, group, j, how, s->score);
     } else {
-        s->turn(t);
+        s->transpose(t);
         t->next = NULL;
-        do_group(w, t, group, j, how, s->score_turned);
+        run_kv_group(w, t, group, j, how, s->score_transposed);
     }
 }
 
-/* A head of keys or of values and the batch from j on.  It asks for its part of the next batch. */
+/* A KV head and the KV block from j on, with its share of the prefetch of the next. */
 static tile tile_at(walk *w, const side *s, int64_t low, int64_t high, int64_t j, int64_t group) {
     const params *p = w->l->params;
-    const pages *next = j + BATCH < SPAN || !s->then ? s->pages : s->then->pages;
-    const char *rows = row_at(s, j), *next_rows = row_at(s, j + BATCH);
+    const pages *next = j + KV_BLOCK < KV_SPAN || !s->then ? s->pages : s->then->pages;
+    const char *rows = row_at(s, j), *next_rows = row_at(s, j + KV_BLOCK);
     tile t = {.step = s->pages->step_bytes,
               .width = s->pages->width,
               .columns = w->columns,
               .low = low > j ? low - j : 0,
-              .high = smaller(high - j, BATCH),
+              .high = min_i64(high - j, KV_BLOCK),
               .next_step = w->groups == p->g ? next->row_bytes : next->step_bytes,
               .next_bytes = next->row_bytes};
     if (rows) t.rows = rows + group * s->pages->row_bytes;
-    if (next_rows) t.next = next_rows + group * BATCH * t.next_step;
+    if (next_rows) t.next = next_rows + group * KV_BLOCK * t.next_step;
     return t;
 }
 
@@ -186,38 +187,39 @@ static tile own_tile_at(walk *w, const side *s, int64_t low, int64_t high, int64
     const int64_t first = group * w->each;
     tile t = tile_at(w, s, low, high, j, group);
     t.q = w->q + first;
-    t.asked = w->asked[first];
+    t.fixed = w->fixed[first];
     t.values = w->values + first;
     t.score = w->score[first] + j;
     return t;
 }
 
-/* One row's scores of keys in blocks: some are turned around while others are multiplied. */
-static void score_alone(walk *w, const side *s, int64_t low, int64_t high) {
-    int64_t j = low / BATCH * BATCH, group = 0;
+/* One row's scores of keys in blocks: some are transposed while others are multiplied.
+ */
+static void score_single_row(walk *w, const side *s, int64_t low, int64_t high) {
+    int64_t j = low / KV_BLOCK * KV_BLOCK, group = 0;
     tile t = own_tile_at(w, s, low, high, j, group);
-    w->ahead.begun = false;
-    w->ahead.at = 0;
+    w->key_pipeline.begun = false;
+    w->key_pipeline.at = 0;
     while (j < high) {
         const tile now = t;
-        if (++group == w->groups) group = 0, j += BATCH;
+        if (++group == w->groups) group = 0, j += KV_BLOCK;
         if (j < high) t = own_tile_at(w, s, low, high, j, group);
-        score_ahead(&w->ahead, &now, j < high ? &t : NULL, w->each);
+        score_pipelined(&w->key_pipeline, &now, j < high ? &t : NULL, w->each);
     }
 }
 
 /* Keys or values [low, high) of a span, a batch of all heads of keys at a time: memory is read in
  * the order it lies in. */
-static void do_side(walk *w, const side *s, int64_t low, int64_t high, extent how) {
-    if (how == ALL && w->rows == 1 && w->each <= TILE && s->pages->stored->whole) {
-        score_alone(w, s, low, high);
+static void run_side(walk *w, const side *s, int64_t low, int64_t high, extent how) {
+    if (how == ALL && w->rows == 1 && w->each <= TILE && s->pages->stored->fixed24) {
+        score_single_row(w, s, low, high);
         return;
     }
-    for (int64_t j = low / BATCH * BATCH; j < high; j += BATCH)
+    for (int64_t j = low / KV_BLOCK * KV_BLOCK; j < high; j += KV_BLOCK)
         for (int64_t group = 0; group < w->groups; group++) {
             tile t = tile_at(w, s, low, high, j, group);
             /* A page between what two rows see may lie nowhere. */
-            if (t.rows) do_tiles(w, &t, s->pages->stored, group, j, how);
+            if (t.rows) run_tiles(w, &t, s->pages->stored, group, j, how);
         }
 }
 
@@ -227,10 +229,10 @@ typedef struct scores {
 } scores;
 
 /* n scores by the scale, and within the cap if there is one. */
-static void place(const params *p, float *score, int64_t n) {
+static void scale_scores(const params *p, float *score, int64_t n) {
     const vf scale = vf_set(p->scale), cap = vf_set(p->softcap);
     for (int64_t j = 0; j < n; j += VF_LANES) {
-        const int64_t m = smaller(n - j, VF_LANES);
+        const int64_t m = min_i64(n - j, VF_LANES);
         const vf x = vf_mul(vf_load_first(score + j, m), scale);
         vf_store_first(score + j, p->softcap == 0 ? x : vf_mul(vf_tanh(vf_div(x, cap)), cap), m);
     }
@@ -243,7 +245,7 @@ static float largest_score(const float *score, int64_t n) {
     for (; j + 2 * VF_LANES <= n; j += 2 * VF_LANES)
         for (int c = 0; c < 2; c++) most[c] = vf_max(vf_load(score + j + c * VF_LANES), most[c]);
     for (; j < n; j += VF_LANES) {
-        const int64_t m = smaller(n - j, VF_LANES);
+        const int64_t m = min_i64(n - j, VF_LANES);
         most[0] = vf_max(vf_part(vf_load_first(score + j, m), most[0], m), most[0]);
     }
     return vf_max_lane(vf_max(most[0], most[1]));
@@ -261,7 +263,7 @@ IG_INLINE vf weight_term(int64_t i, int64_t n, const void *of) {
 static void weigh(const params *p, float *state, float *score, int64_t n) {
     scores s = {score, p->scale, 0};
     if (p->softcap != 0 || p->scale < 0) { /* else the largest stays the largest */
-        place(p, score, n);
+        scale_scores(p, score, n);
         s.scale = 1;
     }
     s.largest = largest_score(score, n) * s.scale;
@@ -271,8 +273,8 @@ static void weigh(const params *p, float *state, float *score, int64_t n) {
 
 /* What a query does not see of its first and last batch weighs nothing. */
 static void clear_beside(float *score, int64_t low, int64_t high) {
-    for (int64_t j = low / BATCH * BATCH; j < low; j++) score[j] = 0;
-    for (int64_t j = high; j % BATCH != 0; j++) score[j] = 0;
+    for (int64_t j = low / KV_BLOCK * KV_BLOCK; j < low; j++) score[j] = 0;
+    for (int64_t j = high; j % KV_BLOCK != 0; j++) score[j] = 0;
 }
 
 /* The page that holds a position, as a row of [p 64]; -1: it lies nowhere. */
@@ -292,7 +294,7 @@ static void find_pages(const walk *w, int64_t span, side *k, side *v) {
     *k = (side){.pages = &p->k};
     *v = (side){.pages = &p->v};
     for (int64_t i = 0; i < SPAN_PAGES; i++) {
-        const int64_t row = page_at(w->l, w->sequence, span * SPAN + i * KEYS);
+        const int64_t row = page_at(w->l, w->sequence, span * KV_SPAN + i * KEYS);
         if (row < 0) continue;
         k->page[i] = keys + row * p->k.step_bytes;
         v->page[i] = values + row * p->v.step_bytes;
@@ -300,23 +302,23 @@ static void find_pages(const walk *w, int64_t span, side *k, side *v) {
 }
 
 /* The keys that each row sees of a span, up to the first page that lies nowhere. */
-static void look(walk *w, int64_t span, const side *k) {
+static void find_ranges(walk *w, int64_t span, const side *k) {
     for (int64_t r = 0; r < w->rows; r++) {
-        w->low[r] = w->first[r] > span * SPAN ? w->first[r] - span * SPAN : 0;
-        const int64_t end = smaller(w->end[r] - span * SPAN, SPAN);
+        w->low[r] = w->first[r] > span * KV_SPAN ? w->first[r] - span * KV_SPAN : 0;
+        const int64_t end = min_i64(w->end[r] - span * KV_SPAN, KV_SPAN);
         int64_t page = w->low[r] / KEYS;
         while (page * KEYS < end && k->page[page]) page++;
-        w->high[r] = smaller(end, page * KEYS);
+        w->high[r] = min_i64(end, page * KEYS);
     }
 }
 
-/* What queries ask, when the first key is met. */
+/* The queries of a walk, once its first key is found. */
 static void find_queries(walk *w) {
     const params *p = w->l->params;
     for (int64_t i = 0; i < w->rows * w->heads && !w->found; i++) {
         const int64_t row = w->row + i / w->heads, head = w->head + i % w->heads;
         w->q[i] = (const float *)w->l->at[Q] + (row * p->h + head) * p->k.width;
-        if (p->k.stored->whole) ask_row(w->q[i], p->k.width, w->asked[i]);
+        if (p->k.stored->fixed24) fixed24_row(w->q[i], p->k.width, w->fixed[i]);
     }
     w->found = true;
 }
@@ -336,27 +338,27 @@ static void begin_queries(walk *w) {
 static void walk_span(walk *w, int64_t span) {
     const params *p = w->l->params;
     side k, v, next_k, next_v;
-    int64_t low = SPAN, high = 0;
+    int64_t low = KV_SPAN, high = 0;
     begin_queries(w);
     find_pages(w, span, &k, &v);
-    look(w, span, &k);
+    find_ranges(w, span, &k);
     for (int64_t r = 0; r < w->rows; r++) {
         if (w->low[r] >= w->high[r]) continue;
-        low = smaller(low, w->low[r]);
+        low = min_i64(low, w->low[r]);
         if (w->high[r] > high) high = w->high[r];
     }
     if (low >= high) return;
     find_queries(w);
     find_pages(w, span + 1, &next_k, &next_v);
     k.then = &v, v.then = &next_k;
-    do_side(w, &k, low, high, ALL);
+    run_side(w, &k, low, high, ALL);
     for (int64_t r = 0; r < w->rows; r++)
         for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++) {
             float *score = w->score[r * w->heads + i];
             weigh(p, state_of(w, r, i), score + w->low[r], w->high[r] - w->low[r]);
             clear_beside(score, w->low[r], w->high[r]);
         }
-    do_side(w, &v, low, high, SEEN);
+    run_side(w, &v, low, high, SEEN);
 }
 
 /* Puts what a later span has found to what those before have. */
@@ -372,7 +374,7 @@ static void fold(float *into, const float *from, int64_t e) {
     const float take = float_exp(from[LARGEST] - into[LARGEST]);
     into[SUM] = vf_first(vf_fma(vf_set(from[SUM]), vf_set(take), vf_set(into[SUM] * keep)));
     for (int64_t i = 0; i < e; i += VF_LANES) {
-        const int64_t n = smaller(e - i, VF_LANES);
+        const int64_t n = min_i64(e - i, VF_LANES);
         const vf y = vf_mul(vf_load_first(into + STATE_HEAD + i, n), vf_set(keep));
         const vf x = vf_load_first(from + STATE_HEAD + i, n);
         vf_store_first(into + STATE_HEAD + i, vf_fma(x, vf_set(take), y), n);
@@ -389,7 +391,7 @@ static float share_of(const ig_cpu_launch *l, int64_t head, const float *state) 
 }
 
 /* The row of the result. */
-static void finish(const ig_cpu_launch *l, int64_t row, int64_t head, const float *state) {
+static void store_output(const ig_cpu_launch *l, int64_t row, int64_t head, const float *state) {
     const params *p = l->params;
     const float share = share_of(l, head, state);
     float *out = (float *)l->at[SINKS + p->has_sinks] + (row * p->h + head) * p->v.width;
@@ -399,22 +401,22 @@ static void finish(const ig_cpu_launch *l, int64_t row, int64_t head, const floa
 
 /* ---- who walks ---- */
 
-typedef struct sight {
+typedef struct kv_range {
     int64_t sequence, first, end; /* -1: none; the positions that are seen */
-} sight;
+} kv_range;
 
-static sight sight_of(const ig_cpu_launch *l, int64_t row) {
+static kv_range kv_range_of(const ig_cpu_launch *l, int64_t row) {
     const params *p = l->params;
     const int64_t end = (int64_t)((const int32_t *)l->at[POSITION])[row] + 1;
-    sight s = {.sequence = ((const int32_t *)l->at[SEQUENCE])[row], .end = end};
+    kv_range s = {.sequence = ((const int32_t *)l->at[SEQUENCE])[row], .end = end};
     if (s.sequence < 0 || s.sequence >= p->sequences) s.sequence = -1;
     if (p->window > 0 && end > p->window) s.first = end - p->window;
-    s.end = smaller(end, p->table_width * KEYS);
+    s.end = min_i64(end, p->table_width * KEYS);
     return s;
 }
 
 /* As far as pages are there without a gap. */
-static int64_t reach(const ig_cpu_launch *l, const sight *s) {
+static int64_t reach(const ig_cpu_launch *l, const kv_range *s) {
     for (int64_t at = s->first; at < s->end; at = at / KEYS * KEYS + KEYS)
         if (page_at(l, s->sequence, at) < 0) return at;
     return s->end;
@@ -422,9 +424,9 @@ static int64_t reach(const ig_cpu_launch *l, const sight *s) {
 
 /* The rows from w->row on, before `end`, that are of its sequence.  A row of none is alone. */
 static void gather(walk *w, int64_t end) {
-    w->sequence = sight_of(w->l, w->row).sequence;
+    w->sequence = kv_range_of(w->l, w->row).sequence;
     for (w->rows = 0; w->row + w->rows < end; w->rows++) {
-        const sight s = sight_of(w->l, w->row + w->rows);
+        const kv_range s = kv_range_of(w->l, w->row + w->rows);
         if (w->rows > 0 && (s.sequence != w->sequence || s.sequence < 0)) break;
         w->first[w->rows] = s.first;
         w->end[w->rows] = s.end;
@@ -442,11 +444,11 @@ static void walk_all(walk *w) {
     const params *p = w->l->params;
     int64_t begin = p->spans, end = 0;
     for (int64_t r = 0; r < w->rows && w->sequence >= 0; r++) {
-        const sight s = {w->sequence, w->first[r], w->end[r]};
+        const kv_range s = {w->sequence, w->first[r], w->end[r]};
         w->end[r] = reach(w->l, &s);
         if (w->first[r] >= w->end[r]) continue;
-        begin = smaller(begin, w->first[r] / SPAN);
-        if ((w->end[r] - 1) / SPAN >= end) end = (w->end[r] - 1) / SPAN + 1;
+        begin = min_i64(begin, w->first[r] / KV_SPAN);
+        if ((w->end[r] - 1) / KV_SPAN >= end) end = (w->end[r] - 1) / KV_SPAN + 1;
     }
     for (int64_t span = begin; span < end; span++) {
         w->slot = span > begin;
@@ -457,22 +459,22 @@ static void walk_all(walk *w) {
     }
     for (int64_t r = w->row; r < w->row + w->rows; r++)
         for (int64_t head = w->head; head < w->head + w->heads; head++)
-            finish(w->l, r, head, begin < end ? state_at(w->l, r, 0, head) : NULL);
+            store_output(w->l, r, head, begin < end ? state_at(w->l, r, 0, head) : NULL);
 }
 
 /* The rows of a block for a bundle of heads of keys: through one span, or (-1) through all. */
 static void walk_block(const ig_cpu_launch *l, int64_t block, int64_t bundle, int64_t span) {
     const params *p = l->params;
-    const int64_t end = smaller((block + 1) * p->block, p->rows);
+    const int64_t end = min_i64((block + 1) * p->block, p->rows);
     walk w;
     w.l = l;
     w.group = bundle * p->bundle;
-    w.groups = smaller(p->bundle, p->g - w.group);
+    w.groups = min_i64(p->bundle, p->g - w.group);
     const int64_t head = w.group * (p->h / p->g), head_end = head + w.groups * (p->h / p->g);
     for (w.row = block * p->block; w.row < end; w.row += w.rows) {
         gather(&w, end);
         for (w.head = head; w.head < head_end; w.head += w.heads) {
-            w.heads = smaller(head_end - w.head, MOST_HEADS);
+            w.heads = min_i64(head_end - w.head, MOST_HEADS);
             w.each = w.heads / w.groups;
             w.found = false;
             if (span < 0)
@@ -500,7 +502,7 @@ static void attend_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 }
 
 /* Another thread has written what is folded, and its caches are far. */
-static void fetch_state(const ig_cpu_launch *l, int64_t row, int64_t slot, int64_t head) {
+static void prefetch_state(const ig_cpu_launch *l, int64_t row, int64_t slot, int64_t head) {
     const params *p = l->params;
     const float *state = state_at(l, row, slot < p->slots ? slot : 0, head);
     for (int64_t i = 0; i < state_floats(p); i += STATE_HEAD) __builtin_prefetch(state + i);
@@ -511,14 +513,14 @@ static void fold_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t row = unit / p->h, head = unit % p->h;
-        const sight s = sight_of(l, row);
-        const int64_t until = s.sequence < 0 ? 0 : reach(l, &s), span = s.first / SPAN;
+        const kv_range s = kv_range_of(l, row);
+        const int64_t until = s.sequence < 0 ? 0 : reach(l, &s), span = s.first / KV_SPAN;
         float *state = s.first < until ? state_at(l, row, span, head) : NULL;
-        for (int64_t i = span + 1; state && i * SPAN < until; i++) {
-            fetch_state(l, row, i + FOLDS_AHEAD, head);
+        for (int64_t i = span + 1; state && i * KV_SPAN < until; i++) {
+            prefetch_state(l, row, i + FOLD_PREFETCH, head);
             fold(state, state_at(l, row, i, head), p->v.width);
         }
-        finish(l, row, head, state);
+        store_output(l, row, head, state);
     }
 }
 
@@ -544,23 +546,23 @@ static bool pages_make(const ig_operand *o, pages *out) {
 
 /* Units are few or many by the shape alone. */
 static void paged_split(params *p, ig_cpu_setup *out) {
-    const int64_t each = p->h / p->g, key_cost = product(each, p->k.width + p->v.width);
-    p->spans = (p->table_width * KEYS + SPAN - 1) / SPAN;
+    const int64_t each = p->h / p->g, key_cost = sat_mul(each, p->k.width + p->v.width);
+    p->spans = (p->table_width * KEYS + KV_SPAN - 1) / KV_SPAN;
     p->bundle = 1;
     p->slots = 2;
-    p->block = smaller(QUERIES / smaller(each, MOST_HEADS), MOST_ROWS);
+    p->block = min_i64(QUERIES / min_i64(each, MOST_HEADS), MOST_ROWS);
     out->units = (p->rows + p->block - 1) / p->block * p->g;
-    out->cost = product(product(p->table_width, KEYS), product(p->block, key_cost));
+    out->cost = sat_mul(sat_mul(p->table_width, KEYS), sat_mul(p->block, key_cost));
     if (out->units < FEW_UNITS && p->spans > 2) {
         if (p->h <= MOST_HEADS) p->bundle = p->g; /* memory is read in the order it lies in */
-        p->block = smaller(QUERIES / smaller(each * p->bundle, MOST_HEADS), MOST_ROWS);
+        p->block = min_i64(QUERIES / min_i64(each * p->bundle, MOST_HEADS), MOST_ROWS);
         p->slots = p->spans;
         p->by_span = true;
-        out->prepare = attend_spans;
-        out->prepare_units = (p->rows + p->block - 1) / p->block * bundles(p) * p->spans;
-        out->prepare_cost = product(product(SPAN, p->bundle), key_cost);
+        out->prologue = attend_spans;
+        out->prologue_units = (p->rows + p->block - 1) / p->block * bundles(p) * p->spans;
+        out->prologue_cost = sat_mul(sat_mul(KV_SPAN, p->bundle), key_cost);
         out->units = p->rows * p->h;
-        out->cost = product(p->spans, p->v.width);
+        out->cost = sat_mul(p->spans, p->v.width);
     }
     out->scratch_bytes = (uint64_t)(p->rows * p->slots * p->h * state_floats(p)) * sizeof(float);
 }

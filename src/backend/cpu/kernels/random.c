@@ -1,13 +1,13 @@
 /*
- * Ops that draw numbers.  Number i of a stream belongs to element i, counted row
- * by row, so it does not matter who draws it (base/random.h).
+ * Random ops. Number i of a stream belongs to element i in row-major order, so the result does not
+ * depend on the threads (base/random.h).
  */
 #include "base/random.h"
 
 #include "backend/cpu/strided.h"
 
 typedef struct params {
-    loop loop;
+    strided_loop loop;
     ig_attrs_dropout attrs;
 } params;
 
@@ -15,14 +15,14 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
     params p;
     memset(&p, 0, sizeof p);
     ig_step_attrs(step, &p.attrs, sizeof p.attrs);
-    if (!operands_are(step, 0, IG_F32) || !loop_over_step(step, &p.loop)) return false;
+    if (!operands_are(step, 0, IG_F32) || !strided_loop_over_step(step, &p.loop)) return false;
     out->cost = 8;
     return keep_params(out, &p, sizeof p);
 }
 
-enum { BLOCK = 64 }; /* elements whose numbers are drawn at a time; a multiple of four */
+enum { BLOCK = 64 }; /* elements at a time, a multiple of four */
 
-/* factor[i] = scale where element `first` + i is kept, 0 where it is not; first is 4 j. */
+/* factor[i] = scale if element `first` + i is kept, else 0; `first` is a multiple of 4. */
 static void draw(const ig_attrs_dropout *a, uint64_t step, int64_t first, float *factor) {
     const uint32_t threshold = ig_random_threshold(a->p);
     const float scale = a->p < 1 ? 1.0f / (1 - a->p) : 0;
@@ -33,21 +33,21 @@ static void draw(const ig_attrs_dropout *a, uint64_t step, int64_t first, float 
     }
 }
 
-/* Keeps an element, times 1 / (1 - p), or makes it 0, whatever it was. */
+/* x / (1 - p) for kept elements, 0 for the others, even if x is NaN. */
 static void dropout(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
-    const loop *g = &p->loop;
+    const strided_loop *g = &p->loop;
     const int64_t stride = g->stride[0][g->rank - 1];
     const uint64_t step = (uint64_t)l->slots[p->attrs.step_slot].i;
     float factor[BLOCK];
     int64_t element = begin, drawn = -1; /* the first element that `factor` is for */
-    run r;
-    for (loop_first(g, 2, begin, end, &r); r.n > 0; loop_next(g, 2, &r)) {
+    strided_run r;
+    for (strided_run_first(g, 2, begin, end, &r); r.n > 0; strided_run_next(g, 2, &r)) {
         const float *x = (const float *)l->at[0] + r.at[0];
         float *y = (float *)l->at[1] + r.at[1];
         for (int64_t i = 0, n; i < r.n; i += n, element += n) {
             const int64_t skip = element % BLOCK;
-            n = smaller(r.n - i, BLOCK - skip);
+            n = min_i64(r.n - i, BLOCK - skip);
             if (element - skip != drawn) draw(&p->attrs, step, drawn = element - skip, factor);
             for (int64_t k = 0; k < n; k++) {
                 const float by = factor[skip + k];

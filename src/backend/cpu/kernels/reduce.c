@@ -1,19 +1,16 @@
 /*
- * Many to one: sum, mean and max over any axes, argmax along one, and the two
- * sums over everything, mse and global_norm.
+ * Reductions: sum, mean and max over any axes, argmax along one, and mse and global_norm over
+ * everything.
  *
- * Which way a result is added up depends on the shape and the axes alone, not on
- * where the elements lie:
+ * The accumulation order depends on the shape and the axes only, not on strides:
  *
- *   the last dimension is reduced   lanes are neighbours among the terms of one
- *                                   result; terms are gathered where they are not
- *                                   packed (sums.h has the order)
- *   the last dimension is kept      lanes are neighbouring results, each adding its
- *                                   terms one by one; few results of many terms in
- *                                   parts (parts.h)
+ *   the last dimension is reduced   lanes are adjacent terms of one result; terms that are
+ *                                   not packed are gathered (sum_row.h has the order)
+ *   the last dimension is kept      lanes are adjacent results, each adding its terms one by
+ *                                   one; few results of many terms by splits (sum_batch.h)
  *
- * Of nothing, the sum is 0, the mean NaN and the largest -infinity; a NaN among
- * the elements is their sum, mean and largest.
+ * Over no elements, the sum is 0, the mean NaN and the maximum -infinity. With a NaN among the
+ * elements, sum, mean and maximum are NaN.
  */
 #include <math.h>
 
@@ -21,13 +18,13 @@
 #include "backend/cpu/sum_row.h"
 
 typedef struct params {
-    places kept, terms; /* of the input: the results, and what each is made of */
+    strided_index kept, terms; /* of the input: the results, and the terms of each */
     int64_t n_terms, n_kept;
-    parts parts; /* of the terms */
+    batch_split split; /* of the terms */
 } params;
 
-/* The operand with only those dimensions whose bit is set in `axes`. */
-static places places_along(const ig_operand *o, uint32_t axes) {
+/* The operand with only the dimensions in `axes`. */
+static strided_index places_along(const ig_operand *o, uint32_t axes) {
     ig_operand some = *o;
     some.desc.shape.rank = 0;
     for (int d = 0; d < o->desc.shape.rank; d++) {
@@ -35,7 +32,7 @@ static places places_along(const ig_operand *o, uint32_t axes) {
         some.desc.shape.dim[some.desc.shape.rank] = o->desc.shape.dim[d];
         some.stride[some.desc.shape.rank++] = o->stride[d];
     }
-    return places_make(&some, 0);
+    return strided_index_make(&some, 0);
 }
 
 static int64_t count_along(const ig_operand *o, uint32_t axes) {
@@ -45,7 +42,7 @@ static int64_t count_along(const ig_operand *o, uint32_t axes) {
     return n;
 }
 
-/* Whether the last dimension that is more than one element long is among the axes. */
+/* Whether the last dimension of more than one element is among the axes. */
 static bool reduces_rows(const ig_operand *o, uint32_t axes) {
     int d = o->desc.shape.rank - 1;
     while (d >= 0 && o->desc.shape.dim[d] == 1) d--;
@@ -58,7 +55,7 @@ static bool setup(const ig_step *step, ig_cpu_setup *out, uint32_t axes) {
                       .terms = places_along(x, axes),
                       .n_terms = count_along(x, axes),
                       .n_kept = count_along(x, ~axes),
-                      .parts = parts_of(count_along(x, axes))};
+                      .split = batch_split_of(count_along(x, axes))};
     out->cost = p.n_terms;
     return keep_params(out, &p, sizeof p);
 }
@@ -75,11 +72,11 @@ static bool rows_setup(const ig_step *step, ig_cpu_setup *out) {
            setup(step, out, axes);
 }
 
-/* Many neighbours go through memory at once, so that whole lines of it are read: a unit counts as
- * less work than it is. */
+/* Many adjacent results are computed together, so that complete cache lines are read: a unit
+ * counts as less work than it is. */
 static bool columns_setup(const ig_step *step, ig_cpu_setup *out) {
     if (!operands_are(step, 0, IG_F32) || !setup(step, out, axes_of(step))) return false;
-    out->cost = smaller(out->cost / 8, 256);
+    out->cost = min_i64(out->cost / 8, 256);
     return true;
 }
 
@@ -96,18 +93,18 @@ IG_INLINE vf plain_term(int64_t i, int64_t n, const void *of) {
     return vf_load_first((const float *)of + i, n);
 }
 
-/* The first term of result i; of no terms, there may be no input. */
+/* The first term of result i; without terms, there may be no input. */
 static const float *terms_of(const ig_cpu_launch *l, int64_t i) {
     const params *p = l->params;
-    return (const float *)l->at[0] + (p->n_terms > 0 ? place_of(&p->kept, i) : 0);
+    return (const float *)l->at[0] + (p->n_terms > 0 ? strided_offset(&p->kept, i) : 0);
 }
 
 static double sum_of(const params *p, const float *x) {
     float room[SUM_BLOCK];
     double total = 0;
     for (int64_t i = 0; i < p->n_terms; i += SUM_BLOCK) {
-        const int64_t n = smaller(p->n_terms - i, SUM_BLOCK);
-        total += (double)sum_block(0, n, plain_term, places_gather(&p->terms, x, i, n, room));
+        const int64_t n = min_i64(p->n_terms - i, SUM_BLOCK);
+        total += (double)sum_block(0, n, plain_term, strided_gather(&p->terms, x, i, n, room));
     }
     return total;
 }
@@ -127,7 +124,7 @@ static void mean_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 
 static bool larger(float a, float b) { return a > b || (a != a && b == b); }
 
-/* The first that none is larger than. */
+/* The first maximum. */
 typedef struct best {
     float value;
     int64_t at;
@@ -137,8 +134,8 @@ static best best_of(const params *p, const float *x) {
     float room[SUM_BLOCK];
     best b = {-INFINITY, 0};
     for (int64_t i = 0; i < p->n_terms; i += SUM_BLOCK) {
-        const int64_t n = smaller(p->n_terms - i, SUM_BLOCK);
-        const float *block = places_gather(&p->terms, x, i, n, room);
+        const int64_t n = min_i64(p->n_terms - i, SUM_BLOCK);
+        const float *block = strided_gather(&p->terms, x, i, n, room);
         const float value = largest_of(block, n);
         if (!larger(value, b.value)) continue;
         int64_t at = 0;
@@ -160,14 +157,14 @@ static void argmax(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) y[i] = (int32_t)best_of(p, terms_of(l, i)).at;
 }
 
-/* ---- neighbouring results side by side ---- */
+/* ---- neighboring results side by side ---- */
 
 enum { COLUMN_VECTORS = 8, COLUMN_VALUES = COLUMN_VECTORS * VF_LANES, CHAIN = 16 };
 
 typedef enum fold { SUM, MAX } fold;
 
-/* Folds the terms at x + offset[0..count) into `part`, lanes being neighbours that lie packed and
- * fill all vectors.  They lie in pieces, so those after them are fetched by hand. */
+/* Folds the terms at x + offset[0..count) into `part`; lanes are adjacent packed results that fill
+ * all vectors. The terms are scattered, so the next ones are prefetched. */
 IG_INLINE void fold_packed(vf part[COLUMN_VECTORS], const float *x, const int64_t *offset,
                            int64_t count, int64_t ahead, const fold kind) {
     for (int64_t t = 0; t < count; t++) {
@@ -180,7 +177,7 @@ IG_INLINE void fold_packed(vf part[COLUMN_VECTORS], const float *x, const int64_
     }
 }
 
-/* The same for n neighbours so far apart. */
+/* The same for n results with a stride. */
 IG_INLINE void fold_terms(vf part[COLUMN_VECTORS], const float *x, const int64_t *offset,
                           int64_t count, int64_t stride, int64_t n, const fold kind) {
     for (int64_t t = 0; t < count; t++)
@@ -188,13 +185,13 @@ IG_INLINE void fold_terms(vf part[COLUMN_VECTORS], const float *x, const int64_t
             const int64_t left = n - v * VF_LANES;
             if (left <= 0) break;
             const vf term =
-                vf_take(x + offset[t] + v * VF_LANES * stride, stride, smaller(left, VF_LANES));
+                vf_take(x + offset[t] + v * VF_LANES * stride, stride, min_i64(left, VF_LANES));
             part[v] = kind == SUM ? vf_add(part[v], term) : vf_larger(part[v], term);
         }
 }
 
-/* Kahan's sum: `lost` is what the last addition could not hold.  It must stay finite, so that an
- * infinite sum stays infinite. */
+/* Kahan summation: `lost` is the rounding error of the last addition. It must stay finite, so that
+ * an infinite sum stays infinite. */
 IG_INLINE vf add_exactly(vf total, vf part, vf *lost) {
     const vf more = vf_sub(part, *lost), sum = vf_add(total, more);
     const vf difference = vf_sub(vf_sub(sum, total), more);
@@ -202,7 +199,7 @@ IG_INLINE vf add_exactly(vf total, vf part, vf *lost) {
     return sum;
 }
 
-/* n neighbouring results, from the element at x on: terms [first, end). */
+/* n adjacent results, from the element at x on: terms [first, end). */
 IG_INLINE void fold_columns(const params *p, int64_t first, int64_t end, const float *x,
                             int64_t stride, int64_t n, float *y, const fold kind) {
     const vf start = vf_set(kind == SUM ? 0 : -INFINITY);
@@ -212,9 +209,9 @@ IG_INLINE void fold_columns(const params *p, int64_t first, int64_t end, const f
         lost[v] = vf_set(0);
     }
     for (int64_t t = first; t < end; t += CHAIN) {
-        const int64_t count = smaller(end - t, CHAIN);
+        const int64_t count = min_i64(end - t, CHAIN);
         int64_t offset[CHAIN];
-        for (int64_t i = 0; i < count; i++) offset[i] = place_of(&p->terms, t + i);
+        for (int64_t i = 0; i < count; i++) offset[i] = strided_offset(&p->terms, t + i);
         for (int v = 0; v < COLUMN_VECTORS; v++) part[v] = start;
         if (stride == 1 && n == COLUMN_VALUES)
             fold_packed(part, x, offset, count, CHAIN * p->terms.stride[p->terms.rank - 1], kind);
@@ -225,17 +222,17 @@ IG_INLINE void fold_columns(const params *p, int64_t first, int64_t end, const f
                                    : vf_larger(total[v], part[v]);
     }
     for (int v = 0; v < COLUMN_VECTORS && v * VF_LANES < n; v++)
-        vf_store_first(y + v * VF_LANES, total[v], smaller(n - v * VF_LANES, VF_LANES));
+        vf_store_first(y + v * VF_LANES, total[v], min_i64(n - v * VF_LANES, VF_LANES));
 }
 
-/* Results [begin, end), made of terms [first, last), go to y. */
+/* Writes results [begin, end), reduced over terms [first, last), to y. */
 IG_INLINE void columns_of(const ig_cpu_launch *l, int64_t begin, int64_t end, int64_t first,
                           int64_t last, float *y, const fold kind) {
     const params *p = l->params;
     const int inner = p->kept.rank - 1;
     for (int64_t i = begin; i < end;) {
         const int64_t along = i % p->kept.dim[inner];
-        const int64_t n = smaller(smaller(p->kept.dim[inner] - along, end - i), COLUMN_VALUES);
+        const int64_t n = min_i64(min_i64(p->kept.dim[inner] - along, end - i), COLUMN_VALUES);
         fold_columns(p, first, last, terms_of(l, i), p->kept.stride[inner], n, y + i, kind);
         i += n;
     }
@@ -261,40 +258,40 @@ static void mean_columns(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) y[i] /= n;
 }
 
-static void sum_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+static void sum_splits(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
     for (int64_t s = begin; s < end; s++) {
-        const int64_t first = s * p->parts.size;
-        columns_of(l, 0, p->n_kept, first, smaller(first + p->parts.size, p->n_terms),
+        const int64_t first = s * p->split.size;
+        columns_of(l, 0, p->n_kept, first, min_i64(first + p->split.size, p->n_terms),
                    (float *)l->scratch + s * p->n_kept, SUM);
     }
 }
 
-/* Few results of many terms: those of each part come first. */
-static bool parts_setup(const ig_step *step, ig_cpu_setup *out) {
+/* Few results of many terms: partial sums of each split come first. */
+static bool split_setup(const ig_step *step, ig_cpu_setup *out) {
     enum { FEW = 256 };
     if (!columns_setup(step, out)) return false;
     const params *p = (const params *)out->params;
-    if (reduces_rows(&step->in[0], axes_of(step)) || p->parts.count == 1 || p->n_kept > FEW)
+    if (reduces_rows(&step->in[0], axes_of(step)) || p->split.count == 1 || p->n_kept > FEW)
         return false;
-    out->cost = p->parts.count;
-    out->scratch_bytes = (uint64_t)(p->parts.count * p->n_kept) * sizeof(float);
-    out->prepare = sum_parts;
-    out->prepare_units = p->parts.count;
-    out->prepare_cost = PART_COST;
+    out->cost = p->split.count;
+    out->scratch_bytes = (uint64_t)(p->split.count * p->n_kept) * sizeof(float);
+    out->prologue = sum_splits;
+    out->prologue_units = p->split.count;
+    out->prologue_cost = SPLIT_COST;
     return true;
 }
 
-static void add_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+static void add_splits(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
-    parts_add((const float *)l->scratch + begin, p->parts.count, p->n_kept, end - begin,
-              (float *)l->at[1] + begin);
+    batch_split_add((const float *)l->scratch + begin, p->split.count, p->n_kept, end - begin,
+                    (float *)l->at[1] + begin);
 }
 
-static void mean_of_parts(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+static void mean_of_splits(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const float n = (float)((const params *)l->params)->n_terms;
     float *y = (float *)l->at[1];
-    add_parts(l, begin, end);
+    add_splits(l, begin, end);
     for (int64_t i = begin; i < end; i++) y[i] /= n;
 }
 
@@ -315,7 +312,7 @@ IG_INLINE vf square(int64_t i, int64_t n, const void *of) {
     return vf_mul(x, x);
 }
 
-/* The sum of a block's squares; where that is more than a float holds, summed up in double. */
+/* The sum of squares of a block; accumulated in double if it exceeds the range of F32. */
 static double sum_of_squares(const float *x, int64_t n) {
     const float sum = sum_block(0, n, square, x);
     double total = 0;
@@ -324,7 +321,7 @@ static double sum_of_squares(const float *x, int64_t n) {
     return total;
 }
 
-/* The same of differences. */
+/* The same for differences. */
 static double sum_of_squared_differences(const pair *p, int64_t n) {
     const float sum = sum_block(0, n, squared_difference, p);
     double total = 0;
@@ -344,14 +341,15 @@ static bool total_setup(const ig_step *step, ig_cpu_setup *out) {
 
 static void mse(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     (void)begin, (void)end; /* there is one result */
-    const places got = places_make(&l->operand[0], 0), want = places_make(&l->operand[1], 0);
+    const strided_index got = strided_index_make(&l->operand[0], 0),
+                        want = strided_index_make(&l->operand[1], 0);
     const int64_t count = ig_shape_count(l->operand[0].desc.shape);
     float room[2][SUM_BLOCK];
     double total = 0;
     for (int64_t i = 0; i < count; i += SUM_BLOCK) {
-        const int64_t n = smaller(count - i, SUM_BLOCK);
-        const pair p = {places_gather(&got, (const float *)l->at[0], i, n, room[0]),
-                        places_gather(&want, (const float *)l->at[1], i, n, room[1])};
+        const int64_t n = min_i64(count - i, SUM_BLOCK);
+        const pair p = {strided_gather(&got, (const float *)l->at[0], i, n, room[0]),
+                        strided_gather(&want, (const float *)l->at[1], i, n, room[1])};
         total += sum_of_squared_differences(&p, n);
     }
     *(float *)l->at[2] = (float)(total / (double)count);
@@ -363,11 +361,11 @@ static void global_norm(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     float room[SUM_BLOCK];
     double total = 0;
     for (uint32_t k = 0; k < inputs; k++) {
-        const places x = places_make(&l->operand[k], 0);
+        const strided_index x = strided_index_make(&l->operand[k], 0);
         const int64_t count = ig_shape_count(l->operand[k].desc.shape);
         for (int64_t i = 0; i < count; i += SUM_BLOCK) {
-            const int64_t n = smaller(count - i, SUM_BLOCK);
-            const float *block = places_gather(&x, (const float *)l->at[k], i, n, room);
+            const int64_t n = min_i64(count - i, SUM_BLOCK);
+            const float *block = strided_gather(&x, (const float *)l->at[k], i, n, room);
             total += sum_of_squares(block, n);
         }
     }
@@ -376,10 +374,10 @@ static void global_norm(const ig_cpu_launch *l, int64_t begin, int64_t end) {
 
 const ig_cpu_entry IG_CPU_LIST(reduce)[] = {
     {IG_OP_SUM, IG_F32, BY_ELEMENT, rows_setup, sum_rows},
-    {IG_OP_SUM, IG_F32, BY_ELEMENT, parts_setup, add_parts},
+    {IG_OP_SUM, IG_F32, BY_ELEMENT, split_setup, add_splits},
     {IG_OP_SUM, IG_F32, BY_ELEMENT, columns_setup, sum_columns},
     {IG_OP_MEAN, IG_F32, BY_ELEMENT, rows_setup, mean_rows},
-    {IG_OP_MEAN, IG_F32, BY_ELEMENT, parts_setup, mean_of_parts},
+    {IG_OP_MEAN, IG_F32, BY_ELEMENT, split_setup, mean_of_splits},
     {IG_OP_MEAN, IG_F32, BY_ELEMENT, columns_setup, mean_columns},
     {IG_OP_MAX, IG_F32, BY_ELEMENT, rows_setup, max_rows},
     {IG_OP_MAX, IG_F32, BY_ELEMENT, columns_setup, max_columns},

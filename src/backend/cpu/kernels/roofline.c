@@ -1,12 +1,12 @@
 /*
- * The loops of ceilings.h for one instruction set.
+ * The loops of roofline.h for one instruction set.
  *
  * Both arithmetic loops carry twelve independent sums: more than latency times
  * throughput of any machine so far, and few enough for sixteen registers.
  */
 #include "backend/cpu/cpu_roofline.h"
-#include "backend/cpu/simd/vec_dot_u8s8.h"
 #include "backend/cpu/simd/vec_amx.h"
+#include "backend/cpu/simd/vec_dot_u8s8.h"
 
 enum { SUMS = 12, TILE_SUMS = 4, AHEAD = 512 /* bytes between a read and its prefetch */ };
 
@@ -49,7 +49,7 @@ static void dot_rounds(uint64_t rounds, int32_t *sink) {
     memcpy(sink, &x[0], sizeof x[0]);
 }
 
-/* The same with tiles, as large as they come: four sums, which is as many as there are. */
+/* The same with AMX tiles of full size: four sums, as many as there are registers for. */
 static void tile_rounds(uint64_t rounds, int32_t *sink) {
     enum { ROWS = 16, STEPS = 16 };
     _Alignas(64) int8_t bytes[ROWS][4 * STEPS];
@@ -73,8 +73,8 @@ static void tile_rounds(uint64_t rounds, int32_t *sink) {
     TILE_END();
 }
 
-extern const ig_cpu_ceilings IG_CPU_LIST(ceilings);
-const ig_cpu_ceilings IG_CPU_LIST(ceilings) = {
+extern const ig_cpu_roofline IG_CPU_LIST(roofline);
+const ig_cpu_roofline IG_CPU_LIST(roofline) = {
     .read = read_streams,
     .fma = fma_rounds,
     .dot = HAS_FAST_TILES ? tile_rounds : dot_rounds,

@@ -1,12 +1,12 @@
 /*
- * Row index[i] of a tensor becomes rows[i], in the type that the tensor has: how keys and
- * values come into their cache.
+ * store_rows: row index[i] of a tensor becomes rows[i], converted to the tensor's dtype.  It writes
+ * keys and values to the KV cache.
  */
 #include <math.h>
 
 #include "backend/cpu/strided.h"
-#include "base/quant_blocks.h"
 #include "base/f16.h"
+#include "base/quant_blocks.h"
 #include "ingot/blocks.h"
 
 typedef void store_fn(const float *x, char *dst, int64_t n);
@@ -27,7 +27,7 @@ static void store_bf16(const float *x, char *dst, int64_t n) {
     for (int64_t i = 0; i < n; i++) h[i] = ig_f32_to_bf16(x[i]);
 }
 
-/* As ig_blocks_encode_q8_0, in loops that become vectors.  Adding the float below a half rounds
+/* As ig_blocks_quantize_q8_0, in loops that become vectors.  Adding the float below a half rounds
  * to nearest, ties away from 0, when the rest is cut off. */
 static void store_q8_0(const float *x, char *dst, int64_t n) {
     for (; n > 0; n -= IG_BLOCK, x += IG_BLOCK, dst += sizeof(ig_block_q8_0)) {
@@ -74,8 +74,8 @@ static bool store_setup(const ig_step *step, ig_cpu_setup *out) {
         if (!ig_operand_is_packed(&step->in[i])) return false;
     if (p.r > 0) p.width = ig_shape_count(rows->desc.shape) / p.r;
     p.row_bytes = ig_bytes_of(dst->desc.dtype, p.width);
-    out->units = 1; /* two rows may have one place, and the later one stays */
-    out->cost = product(p.r, p.width);
+    out->units = 1; /* two rows may have the same index: the later one wins */
+    out->cost = sat_mul(p.r, p.width);
     return keep_params(out, &p, sizeof p);
 }
 

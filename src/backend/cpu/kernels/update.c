@@ -1,12 +1,11 @@
 /*
- * Updates: each result lies where the input it replaces lies, with that input's
- * strides, so the outputs are walked like any other operand.  An element is read
- * whole before any part of it is written.
+ * Updates in place: each result aliases the input that it replaces, with its strides.  All operands
+ * of an element are read before any is written.
  */
 #include "backend/cpu/strided.h"
 
 typedef struct params {
-    loop loop;
+    strided_loop loop;
     union {
         ig_attrs_adamw adamw;
         ig_attrs_sgd sgd;
@@ -20,37 +19,37 @@ static bool setup(const ig_step *step, ig_cpu_setup *out) {
     const ig_dtype dtype = step->in[0].desc.dtype;
     params p = {.bytes = dtype_bytes(dtype), .has_momentum = step->n_in > 2};
     ig_step_attrs(step, &p.attrs, sizeof p.attrs);
-    if (!operands_are(step, 0, dtype) || !loop_over_step(step, &p.loop)) return false;
+    if (!operands_are(step, 0, dtype) || !strided_loop_over_step(step, &p.loop)) return false;
     out->cost = 2 * (int64_t)step->n_in;
     return keep_params(out, &p, sizeof p);
 }
 
-/* The norm is a scalar, and no part of the loop. */
+/* The norm is a scalar outside the loop. */
 static bool clip_setup(const ig_step *step, ig_cpu_setup *out) {
     const ig_operand *in = &step->in[0], *to = &step->out[0];
     params p = {.bytes = dtype_bytes(IG_F32)};
     ig_step_attrs(step, &p.attrs, sizeof p.attrs);
     if (!operands_are(step, 0, IG_F32) || !ig_shape_equal(in->desc.shape, to->desc.shape))
         return false;
-    p.loop = loop_make(in->desc.shape, (const int64_t *[]){in->stride, to->stride}, 2);
+    p.loop = strided_loop_make(in->desc.shape, (const int64_t *[]){in->stride, to->stride}, 2);
     return keep_params(out, &p, sizeof p);
 }
 
 /* dst, src -> dst */
 static void assign(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
-    const loop *g = &p->loop;
+    const strided_loop *g = &p->loop;
     const int last = g->rank - 1;
-    run r;
-    for (loop_first(g, 3, begin, end, &r); r.n > 0; loop_next(g, 3, &r))
-        copy_run(l->at[2] + r.at[2] * p->bytes, g->stride[2][last], l->at[1] + r.at[1] * p->bytes,
-                 g->stride[1][last], r.n, p->bytes);
+    strided_run r;
+    for (strided_run_first(g, 3, begin, end, &r); r.n > 0; strided_run_next(g, 3, &r))
+        copy_strided(l->at[2] + r.at[2] * p->bytes, g->stride[2][last],
+                     l->at[1] + r.at[1] * p->bytes, g->stride[1][last], r.n, p->bytes);
 }
 
-/* What the kernels below see of a run: every operand, with its stride. */
+/* A strided run: every operand, with its stride. */
 typedef struct span {
-    float *at[LOOP_OPERANDS];
-    int64_t stride[LOOP_OPERANDS];
+    float *at[STRIDED_OPERANDS];
+    int64_t stride[STRIDED_OPERANDS];
 } span;
 
 IG_INLINE vf get(const span *s, int k, int64_t i, int64_t n) {
@@ -70,14 +69,15 @@ IG_INLINE void update_span(span s, int64_t n, update_fn *f, const vf *c) {
     if (i < n) f(&s, i, n - i, c);
 }
 
-/* Walks the operands together; where all are packed, that is known when `f` is compiled. */
+/* Walks the operands together; the packed case is compiled separately. */
 IG_INLINE void update(const ig_cpu_launch *l, int64_t begin, int64_t end, const int operands,
                       update_fn *f, const vf *c) {
-    const loop *g = &((const params *)l->params)->loop;
+    const strided_loop *g = &((const params *)l->params)->loop;
     bool packed = true;
     for (int k = 0; k < operands; k++) packed &= g->stride[k][g->rank - 1] == 1;
-    run r;
-    for (loop_first(g, operands, begin, end, &r); r.n > 0; loop_next(g, operands, &r)) {
+    strided_run r;
+    for (strided_run_first(g, operands, begin, end, &r); r.n > 0;
+         strided_run_next(g, operands, &r)) {
         span s;
         for (int k = 0; k < operands; k++) {
             s.at[k] = (float *)l->at[k] + r.at[k];
@@ -113,9 +113,9 @@ static double power(double x, int64_t n) {
 /*
  * weight, gradient, mean, variance -> weight, mean, variance; Loshchilov and Hutter's AdamW:
  *     m = b1 m + (1 - b1) g,   v = b2 v + (1 - b2) g^2
- *     w = (1 - rate decay) w - rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+ *     w = (1 - lr decay) w - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
  */
-enum { KEEP_W, KEEP_M, NEW_M, KEEP_V, NEW_V, WIDEN_V, EPS, RATE, ADAMW_CONSTANTS };
+enum { KEEP_W, KEEP_M, NEW_M, KEEP_V, NEW_V, WIDEN_V, EPS, LR, ADAMW_CONSTANTS };
 
 IG_INLINE void adamw_lanes(const span *s, int64_t i, int64_t n, const vf *c) {
     const vf g = get(s, 1, i, n);
@@ -123,31 +123,31 @@ IG_INLINE void adamw_lanes(const span *s, int64_t i, int64_t n, const vf *c) {
     const vf v = vf_fma(c[KEEP_V], get(s, 3, i, n), vf_mul(c[NEW_V], vf_mul(g, g)));
     const vf spread = vf_add(vf_sqrt(vf_mul(v, c[WIDEN_V])), c[EPS]);
     const vf w = vf_mul(get(s, 0, i, n), c[KEEP_W]);
-    put(s, 4, i, n, vf_sub(w, vf_div(vf_mul(c[RATE], m), spread)));
+    put(s, 4, i, n, vf_sub(w, vf_div(vf_mul(c[LR], m), spread)));
     put(s, 5, i, n, m);
     put(s, 6, i, n, v);
 }
 
 static void adamw(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const ig_attrs_adamw a = ((const params *)l->params)->attrs.adamw;
-    const double b1 = (double)a.beta1, b2 = (double)a.beta2, rate = l->slots[a.rate_slot].f;
+    const double b1 = (double)a.beta1, b2 = (double)a.beta2, lr = l->slots[a.lr_slot].f;
     const int64_t t = l->slots[a.step_slot].i;
     vf c[ADAMW_CONSTANTS];
-    c[KEEP_W] = vf_set((float)(1 - rate * (double)a.decay));
+    c[KEEP_W] = vf_set((float)(1 - lr * (double)a.weight_decay));
     c[KEEP_M] = vf_set(a.beta1);
     c[NEW_M] = vf_set((float)(1 - b1));
     c[KEEP_V] = vf_set(a.beta2);
     c[NEW_V] = vf_set((float)(1 - b2));
     c[WIDEN_V] = vf_set((float)(1 / (1 - power(b2, t))));
     c[EPS] = vf_set(a.eps);
-    c[RATE] = vf_set((float)(rate / (1 - power(b1, t))));
+    c[LR] = vf_set((float)(lr / (1 - power(b1, t))));
     update(l, begin, end, 7, adamw_lanes, c);
 }
 
 /*
  * weight, gradient, momentum or none -> weight, momentum or none; as PyTorch has it:
  *     g = g + decay w,   m = momentum m + g
- *     w = w - rate (g + momentum m with nesterov, else m;  without momentum, g)
+ *     w = w - lr (g + momentum m with nesterov, else m;  without momentum, g)
  */
 enum { DECAY, MOMENTUM, SGD_RATE, SGD_CONSTANTS };
 
@@ -179,9 +179,9 @@ static void sgd(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
     const ig_attrs_sgd a = p->attrs.sgd;
     vf c[SGD_CONSTANTS];
-    c[DECAY] = vf_set(a.decay);
+    c[DECAY] = vf_set(a.weight_decay);
     c[MOMENTUM] = vf_set(a.momentum);
-    c[SGD_RATE] = vf_set((float)l->slots[a.rate_slot].f);
+    c[SGD_RATE] = vf_set((float)l->slots[a.lr_slot].f);
     if (!p->has_momentum)
         update(l, begin, end, 3, sgd_lanes, c);
     else if (a.nesterov)
@@ -190,20 +190,20 @@ static void sgd(const ig_cpu_launch *l, int64_t begin, int64_t end) {
         update(l, begin, end, 5, momentum_lanes, c);
 }
 
-/* gradient, global norm -> gradient min(1, limit / (norm + 1e-6)); a norm that is NaN shows. */
+/* gradient, global norm -> gradient min(1, limit / (norm + 1e-6)); a NaN norm gives NaN. */
 static void clip(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
-    const loop *g = &p->loop;
+    const strided_loop *g = &p->loop;
     const double norm = (double)*(const float *)l->at[1];
     const double ratio = (double)p->attrs.clip.limit / (norm + 1e-6);
     const vf factor = vf_set(ratio > 1 ? 1 : (float)ratio);
     const int64_t from = g->stride[0][g->rank - 1], to = g->stride[1][g->rank - 1];
-    run r;
-    for (loop_first(g, 2, begin, end, &r); r.n > 0; loop_next(g, 2, &r)) {
+    strided_run r;
+    for (strided_run_first(g, 2, begin, end, &r); r.n > 0; strided_run_next(g, 2, &r)) {
         const float *x = (const float *)l->at[0] + r.at[0];
         float *y = (float *)l->at[2] + r.at[1];
         for (int64_t i = 0; i < r.n; i += VF_LANES) {
-            const int64_t n = smaller(r.n - i, VF_LANES);
+            const int64_t n = min_i64(r.n - i, VF_LANES);
             vf_give(y + i * to, to, vf_mul(vf_take(x + i * from, from, n), factor), n);
         }
     }

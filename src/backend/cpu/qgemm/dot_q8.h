@@ -1,53 +1,53 @@
 /*
- * dots.h - the whole numbers of a block, and how they go into a sum: the chain of whole.h, for one
- * row and a vector of columns.
+ * dot_q8.h - int8 dot products of a block, and how an accumulator goes into the F32 sum.
+ *
+ * One row of activations times a vector of columns; qtypes.h has the formulas.
  */
-#ifndef IG_BACKEND_CPU_DOTS_H
-#define IG_BACKEND_CPU_DOTS_H
+#ifndef IG_BACKEND_CPU_QGEMM_DOT_Q8_H
+#define IG_BACKEND_CPU_QGEMM_DOT_Q8_H
 
-#include "backend/cpu/qgemm/weights_packed.h"
-#include "backend/cpu/qgemm/activations_q8.h"
+#include "backend/cpu/qgemm/packed_read.h"
 
-/* The whole number that one half of a block, or all of it, begins with. */
-IG_INLINE vi whole_begin(const panel_kind kind, const rounded *x, const int half) {
-    if (!kind_has_min(kind)) return vi_repeat(&x->rest[half]);
-    return vi_set(first_whole(kind, half));
+/* The accumulator of scale group `sg` before the first step. */
+IG_INLINE vi acc_init(const quant_kind kind, const act_q8 *x, const int sg) {
+    if (!kind_has_min(kind)) return vi_repeat(&x->correction[sg]);
+    return vi_set(acc_start(kind, sg));
 }
 
-/* The first whole number of a block, times a scale. */
-IG_INLINE vf scale_first(const panel_kind kind, vi whole, vf scale, vf below) {
-    return kind_is_shifted(kind) ? vf_fma(vf_of_bits(whole), scale, below)
-                                 : vf_mul(vi_to_float(whole), scale);
+/* scale * acc, where acc started from MAGIC_BITS or from 0. */
+IG_INLINE vf scale_acc(const quant_kind kind, vi acc, vf scale, vf magic_bias) {
+    return kind_uses_magic(kind) ? vf_fma(vf_of_bits(acc), scale, magic_bias)
+                                 : vf_mul(vi_to_float(acc), scale);
 }
 
-IG_INLINE vf add_min(const rounded *x, const int half, vf min, vf sum) {
-    return vf_fma_repeated(min, &x->rest[half], sum);
+IG_INLINE vf add_min(const act_q8 *x, const int sg, vf min, vf sum) {
+    return vf_fma_repeated(min, &x->correction[sg], sum);
 }
 
-/* `by` is the scale of the activations.  A number that has to be converted is ready later than the
- * product of both scales. */
-IG_INLINE vf add_whole(const panel_kind kind, const float *by, vi whole, vf scale, vf below,
-                       vf sum) {
-    if (!kind_is_shifted(kind)) return vf_fma(vi_to_float(whole), vf_mul(scale, vf_set(*by)), sum);
-    return vf_fma_repeated(scale_first(kind, whole, scale, below), by, sum);
+/* sum + *by * scale * acc, with `by` the scale of the activations.  Both scales are multiplied
+ * while acc is converted. */
+IG_INLINE vf accumulate_i32(const quant_kind kind, const float *by, vi acc, vf scale, vf magic_bias,
+                            vf sum) {
+    if (!kind_uses_magic(kind)) return vf_fma(vi_to_float(acc), vf_mul(scale, vf_set(*by)), sum);
+    return vf_fma_repeated(scale_acc(kind, acc, scale, magic_bias), by, sum);
 }
 
 /*
  * Steps whose products fit into 16 bits when they are summed in pairs: two times a byte times 127
- * each.  Bytes of two-scale types go up to 63, of other narrow ones to 31, and those of wide ones
- * are multiplied in halves of four bits.
+ * each.  Bytes of two-scale types go up to 63, of other narrow ones to 31; wide ones are split into
+ * nibbles.
  */
-enum { RUN_SIXES = 2, RUN_FIVES = 4, RUN_FOURS = 8, WIDE_ROWS = 2 /* at once */ };
-static_assert(RUN_SIXES * 2 * 63 * 127 <= INT16_MAX && RUN_FIVES * 2 * 31 * 127 <= INT16_MAX &&
-                  RUN_FOURS * 2 * 15 * 127 <= INT16_MAX,
+enum { STEPS_6BIT = 2, STEPS_5BIT = 4, STEPS_4BIT = 8, WIDE_ROWS = 2 /* at once */ };
+static_assert(STEPS_6BIT * 2 * 63 * 127 <= INT16_MAX && STEPS_5BIT * 2 * 31 * 127 <= INT16_MAX &&
+                  STEPS_4BIT * 2 * 15 * 127 <= INT16_MAX,
               "no sum of pairs is cut off");
 
 IG_INLINE vi low_bits(vi u) { return vi_and(u, vi_set(0x0f0f0f0f)); }
 IG_INLINE vi high_bits(vi u) { return low_bits(vi_right(u, 4)); }
 
-/* Adds the products of `count` steps of wide bytes, for some rows at once: halves of bytes are made
- * for all of them. */
-IG_INLINE void dot_wide(vi *whole, const vi *w, const int8_t *const *q, const int count,
+/* Adds `count` steps of wide bytes to the accumulators of several rows: weights are split into
+ * nibbles once for all rows. */
+IG_INLINE void dot_wide(vi *acc, const vi *w, const int8_t *const *q, const int count,
                         const int rows) {
     vi low[WIDE_ROWS], high[WIDE_ROWS];
     IG_UNROLL
@@ -66,29 +66,53 @@ IG_INLINE void dot_wide(vi *whole, const vi *w, const int8_t *const *q, const in
     }
     IG_UNROLL
     for (int r = 0; r < rows; r++)
-        whole[r] = vi_add(whole[r], vi_add(vi_pairs_sum(low[r], 1), vi_pairs_sum(high[r], 16)));
+        acc[r] = vi_add(acc[r], vi_add(vi_pairs_sum(low[r], 1), vi_pairs_sum(high[r], 16)));
 }
 
 /* The same of narrow ones. */
-IG_INLINE vi dot_narrow(vi whole, const vi *w, const int8_t *q, const int count, const int most) {
+IG_INLINE vi dot_narrow(vi acc, const vi *w, const int8_t *q, const int count, const int most) {
     IG_UNROLL
     for (int first = 0; first < count; first += most) {
         vi pairs = vi_set(0);
         IG_UNROLL
         for (int j = first; j < first + most; j++)
             pairs = vi_dot_pairs(pairs, w[j], vi_repeat(q + 4 * j));
-        whole = vi_add(whole, vi_pairs_sum(pairs, 1));
+        acc = vi_add(acc, vi_pairs_sum(pairs, 1));
     }
-    return whole;
+    return acc;
 }
 
-IG_INLINE vi dot_in_pairs(vi whole, const vi *w, const int8_t *q, const int count, const int most,
+IG_INLINE vi dot_in_pairs(vi acc, const vi *w, const int8_t *q, const int count, const int most,
                           const bool is_wide) {
     if (is_wide)
-        dot_wide(&whole, w, &q, count, 1);
+        dot_wide(&acc, w, &q, count, 1);
     else
-        whole = dot_narrow(whole, w, q, count, most);
-    return whole;
+        acc = dot_narrow(acc, w, q, count, most);
+    return acc;
+}
+
+/* 8-bit weights are steps as they lie.  With AMX, several rows share a block: its lines are loaded,
+ * and later ones prefetched, between the dots. */
+IG_INLINE bool reads_lines(const ig_dtype type) {
+    return HAS_TILES && packed_types[type].form == BITS_8;
+}
+
+typedef enum prefetch_level { PREFETCH_L1, PREFETCH_L2 } prefetch_level;
+
+/* L2 in most cases: L1 tracks only a few outstanding lines. */
+IG_INLINE void prefetch(const uint8_t *p, const int bytes, const prefetch_level to) {
+    IG_UNROLL
+    for (int i = 0; i < bytes; i += LINE)
+        if (to == PREFETCH_L1)
+            __builtin_prefetch(p + i, 0, 3);
+        else
+            __builtin_prefetch(p + i, 0, 2);
+}
+
+/* Makes the compiler forget what w was unpacked from: gcc would keep both in registers. */
+IG_INLINE void keep_unpacked(vi *w) {
+    IG_UNROLL
+    for (int j = 0; j < STEPS; j++) vi_hide(&w[j]);
 }
 
 #endif

@@ -1,87 +1,88 @@
 /*
- * runs.h - packed groups times a few rows, whose sums stay in registers.
+ * qgemm_m8_registers.h - int8 GEMM of 2 to 8 rows on processors with AMX: sums stay in registers.
  *
- * The sums of whole.h.  Processors with tiles have two pipes for dots, and these wait for each
- * other in the sums of one row.  There all rows go through a block at once; and since they are few,
- * a run of blocks goes by before their sums are stored.
+ * These have two pipes for dot products, which the dependent additions of one row do not fill: all
+ * rows share a block.  With M that small, sums stay in registers for a span of blocks:
  *
- *     group   0    1    2    3         one run each, then the next one of all: four streams
- *     run     0 -> 0 -> 0 -> 0 ->
+ *     group   0    1    2    3         one span each, then the next span of all: four streams
+ *     span    0 -> 0 -> 0 -> 0 ->
  *             1 -> 1 -> 1 -> 1 ->
  */
-#ifndef IG_BACKEND_CPU_RUNS_H
-#define IG_BACKEND_CPU_RUNS_H
+#ifndef IG_BACKEND_CPU_QGEMM_QGEMM_M8_REGISTERS_H
+#define IG_BACKEND_CPU_QGEMM_QGEMM_M8_REGISTERS_H
 
-#include "backend/cpu/qgemm/dot_q8_shared.h"
+#include "backend/cpu/qgemm/dot_q8.h"
+#include "backend/cpu/qgemm/q8_gemm.h"
 
 enum {
-    RUN_ROWS = 8,          /* that go this way, at most: two registers each, eight for w */
-    RUN_BLOCKS = 8,        /* whole units of all types */
-    RUN_FETCH = 8192,      /* bytes from a block to what comes to the second cache, */
-    RUN_FETCH_NEAR = 1152, /* and to the first */
+    M8_ROWS = 8,             /* at most: two registers each, eight for w */
+    SPAN_BLOCKS = 8,         /* a multiple of the unit of each type */
+    SPAN_PREFETCH_L2 = 8192, /* bytes from a block to what is prefetched to L2 */
+    SPAN_PREFETCH_L1 = 1152, /* and to L1 */
 };
 static_assert(!HAS_TILES || PANEL_VECTORS == 1, "a group is a vector");
 
-typedef struct group_run {
+typedef struct group_span {
     const uint8_t *group;
     int64_t first, blocks;
-    int64_t ahead; /* how far from each block lies what is fetched with it */
-} group_run;
+    int64_t ahead; /* bytes from a block to what is prefetched with it to L2 */
+} group_span;
 
-/* Some lines of a run: those behind them to the first cache, those far ahead to the second. */
-IG_INLINE void fetch_run(const uint8_t *p, const int bytes, int64_t ahead) {
-    fetch(p + ahead, bytes, SECOND_CACHE);
-    fetch(p + RUN_FETCH_NEAR, bytes, FIRST_CACHE);
+/* Prefetches with some lines of a span: the near ones to L1, the far ones to L2. */
+IG_INLINE void prefetch_span(const uint8_t *p, const int bytes, int64_t ahead) {
+    prefetch(p + ahead, bytes, PREFETCH_L2);
+    prefetch(p + SPAN_PREFETCH_L1, bytes, PREFETCH_L1);
 }
 
-/* A block of a group.  Lines of a step each are not opened: they are read between the dots. */
-typedef struct run_block {
+/* A block of a group.  Lines of 8-bit types are loaded between the dots instead of unpacked. */
+typedef struct span_block {
     vi w[STEPS];
     block_scales s;
     const uint8_t *lines;
     int64_t ahead;
-} run_block;
+} span_block;
 
-IG_INLINE void open_run_block(const ig_dtype type, const group_run *p, int64_t b, run_block *o) {
+IG_INLINE void unpack_span_block(const ig_dtype type, const group_span *p, int64_t b,
+                                 span_block *o) {
     const packed_type *t = &packed_types[type];
     const uint8_t *unit = p->group + b / t->unit * packed_unit_bytes(type);
     o->lines = unit + t->head + b % t->unit * t->block;
     o->ahead = p->ahead;
-    if (b % t->unit == 0) fetch_run(unit, t->head, p->ahead);
+    if (b % t->unit == 0) prefetch_span(unit, t->head, p->ahead);
     if (!reads_lines(type)) {
-        fetch_run(o->lines, t->block, p->ahead);
-        open_bytes(type, o->lines, 0, o->w);
-        hide_opened(o->w);
+        prefetch_span(o->lines, t->block, p->ahead);
+        unpack_bytes(type, o->lines, 0, o->w);
+        keep_unpacked(o->w);
     }
-    open_scales(type, unit, b % t->unit, 0, &o->s);
+    read_scales(type, unit, b % t->unit, 0, &o->s);
 }
 
-/* The whole numbers of one half of a block, or all of it. */
-IG_INLINE void dot_run(const ig_dtype type, const run_block *o, const rounded *const *x, vi *whole,
-                       const int half, const int rows) {
-    const int count = STEPS / halves_of(type), first = half * count;
+/* The accumulators of one scale group. */
+IG_INLINE void dot_span(const ig_dtype type, const span_block *o, const act_q8 *const *x, vi *acc,
+                        const int sg, const int rows) {
+    const int count = STEPS / scales_per_block_of(type), first = sg * count;
     IG_UNROLL
-    for (int r = 0; r < rows; r++) whole[r] = whole_begin(panel_types[type].kind, x[r], half);
+    for (int r = 0; r < rows; r++) acc[r] = acc_init(quant_types[type].kind, x[r], sg);
     IG_UNROLL
     for (int j = first; j < first + count; j++) {
         const vi w = reads_lines(type) ? line_at(o->lines + j * LINE, 0) : o->w[j];
-        if (reads_lines(type)) fetch_run(o->lines + j * LINE, LINE, o->ahead);
+        if (reads_lines(type)) prefetch_span(o->lines + j * LINE, LINE, o->ahead);
         IG_UNROLL
-        for (int r = 0; r < rows; r++) vi_add_dot_repeated(&whole[r], w, x[r]->q + 4 * j);
+        for (int r = 0; r < rows; r++) vi_add_dot_repeated(&acc[r], w, x[r]->q + 4 * j);
     }
 }
 
-IG_INLINE void add_run_block(const ig_dtype type, const run_block *o, const rounded *const *x,
-                             vf *sum, const int rows) {
-    const panel_kind kind = panel_types[type].kind;
+IG_INLINE void add_span_block(const ig_dtype type, const span_block *o, const act_q8 *const *x,
+                              vf *sum, const int rows) {
+    const quant_kind kind = quant_types[type].kind;
     IG_UNROLL
-    for (int half = 0; half < halves_of(type); half++) {
-        vi whole[RUN_ROWS];
-        dot_run(type, o, x, whole, half, rows);
+    for (int sg = 0; sg < scales_per_block_of(type); sg++) {
+        vi acc[M8_ROWS];
+        dot_span(type, o, x, acc, sg, rows);
         IG_UNROLL
         for (int r = 0; r < rows; r++)
-            sum[r] =
-                add_whole(kind, &x[r]->scale, whole[r], o->s.scale[half], o->s.below[half], sum[r]);
+            sum[r] = accumulate_i32(kind, &x[r]->scale, acc[r], o->s.scale[sg], o->s.magic_bias[sg],
+                                    sum[r]);
     }
     IG_UNROLL
     for (int r = 0; r < rows; r++) {
@@ -90,20 +91,20 @@ IG_INLINE void add_run_block(const ig_dtype type, const run_block *o, const roun
     }
 }
 
-/* A run times some rows; sums of a row lie `columns` from those of the next. */
-IG_INLINE void add_run(const ig_dtype type, const group_run *p, const rounded_rows *from,
-                       float *sums, int64_t columns, const int rows) {
-    vf sum[RUN_ROWS];
-    const rounded *x[RUN_ROWS];
+/* A span times some rows; sums of a row lie `columns` from those of the next. */
+IG_INLINE void add_span(const ig_dtype type, const group_span *p, const act_q8_rows *from,
+                        float *sums, int64_t columns, const int rows) {
+    vf sum[M8_ROWS];
+    const act_q8 *x[M8_ROWS];
     IG_UNROLL
     for (int r = 0; r < rows; r++) {
         x[r] = from->x + r * from->stride + p->first;
         sum[r] = vf_load(sums + r * columns);
     }
     for (int64_t b = p->first; b < p->first + p->blocks; b++) {
-        run_block o;
-        open_run_block(type, p, b, &o);
-        add_run_block(type, &o, x, sum, rows);
+        span_block o;
+        unpack_span_block(type, p, b, &o);
+        add_span_block(type, &o, x, sum, rows);
         IG_UNROLL
         for (int r = 0; r < rows; r++) x[r]++;
     }
@@ -111,17 +112,38 @@ IG_INLINE void add_run(const ig_dtype type, const group_run *p, const rounded_ro
     for (int r = 0; r < rows; r++) vf_store(sums + r * columns, sum[r]);
 }
 
-/* So many rows times some groups, all runs; sums are [rows][groups * PANEL_COLUMNS], and zero. */
-IG_INLINE void add_runs(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t blocks,
-                        const rounded_rows *x, float *sums, int64_t groups, const int rows) {
-    for (int64_t first = 0; first < blocks; first += RUN_BLOCKS) {
-        const bool is_end = first + RUN_FETCH / packed_types[type].block >= blocks;
+/* `rows` rows times some groups, span after span; sums [rows][groups * QNR]. */
+IG_INLINE void add_spans(const ig_dtype type, const uint8_t *w, int64_t group_bytes, int64_t blocks,
+                         const act_q8_rows *x, float *sums, int64_t groups, const int rows) {
+    for (int64_t first = 0; first < blocks; first += SPAN_BLOCKS) {
+        const bool is_end = first + SPAN_PREFETCH_L2 / packed_types[type].block >= blocks;
         for (int64_t g = 0; g < groups; g++) {
-            const group_run p = {w + g * group_bytes, first, smaller(blocks - first, RUN_BLOCKS),
-                                 RUN_FETCH + (is_end ? (groups - 1) * group_bytes : 0)};
-            add_run(type, &p, x, sums + g * PANEL_COLUMNS, groups * PANEL_COLUMNS, rows);
+            const group_span p = {w + g * group_bytes, first, min_i64(blocks - first, SPAN_BLOCKS),
+                                  SPAN_PREFETCH_L2 + (is_end ? (groups - 1) * group_bytes : 0)};
+            add_span(type, &p, x, sums + g * QNR, groups * QNR, rows);
         }
     }
 }
+
+/* Whether M rows take this path. */
+static inline bool m8_fits(int64_t rows) { return HAS_TILES && rows >= 2 && rows <= M8_ROWS; }
+
+IG_INLINE void add_rows_m8(const ig_dtype type, const uint8_t *w, int64_t group_bytes,
+                           int64_t blocks, const act_q8_rows *rows, float *sums, int64_t groups) {
+    IG_UNROLL
+    for (int n = 2; n <= M8_ROWS; n++)
+        if (HAS_TILES && n == rows->count)
+            add_spans(type, w, group_bytes, blocks, rows, sums, groups, n);
+}
+
+#define M8_FN(ID)                                                               \
+    static void m8_##ID(const uint8_t *w, int64_t group_bytes, int64_t blocks,  \
+                        const act_q8_rows *rows, float *sums, int64_t groups) { \
+        add_rows_m8(IG_##ID, w, group_bytes, blocks, rows, sums, groups);       \
+    }
+PACKED_TYPES(M8_FN)
+
+#define M8_NAME(ID) [IG_##ID] = m8_##ID,
+static small_m_fn *const m8_fns[IG_DTYPE_COUNT] = {PACKED_TYPES(M8_NAME)};
 
 #endif

@@ -1,212 +1,207 @@
 /*
- * tiled.h - products in whole numbers through tile registers.
+ * qgemm_mn_amx.h - int8 GEMM of any M by AMX tiles: the results of qgemm_mn_vnni.h, bit for bit.
  *
- * The sums of whole.h, to the bit, where the processor multiplies tiles of bytes.  A
- * tile gives the whole numbers of sixteen rows and sixteen columns for one block; they
- * go through memory to the vectors that scale and add them.  That takes longer than
- * the tile does, and a product has to be through before it can be stored, so vectors are
- * a block behind, and between the steps of the tile there are always some of them:
+ * A tile multiply gives the int32 accumulators of sixteen rows and sixteen columns for one block.
+ * They go through memory to the vectors that scale and add them, which takes longer than the
+ * multiply.  A tile must be complete before it can be stored, so vectors run one block behind, and
+ * their work is interleaved with the tile instructions:
  *
  *     tile       load rows 1   load weights 1   store 0   multiply 1   | load rows 2 ..
  *     vectors                add .. rows of the block before ..        | add .. 0 ..
  *
- * Bytes have a sign here: weights go into the panel without their zero, and whole
- * numbers need no correction.  Blocks with two scales would be two tiles and two
- * stores: vectors are as fast.
+ * Bytes are signed here: the zero point is subtracted when a panel is unpacked, and accumulators
+ * need no correction.  Types with two scales would need two tiles and two stores for a block;
+ * vectors are as fast, so they take qgemm_mn_vnni.h.
  */
-#ifndef IG_BACKEND_CPU_TILED_H
-#define IG_BACKEND_CPU_TILED_H
+#ifndef IG_BACKEND_CPU_QGEMM_QGEMM_MN_AMX_H
+#define IG_BACKEND_CPU_QGEMM_QGEMM_MN_AMX_H
 
+#include "backend/cpu/qgemm/dot_q8.h"
+#include "backend/cpu/qgemm/panel_walk.h"
 #include "backend/cpu/simd/vec_amx.h"
-#include "backend/cpu/qgemm/qgemm_mn_panel.h"
 
 enum {
-    TILED_ROWS = 16,  /* of a tile, */
-    TILED_LEAST = 24, /* and that go this way; fewer gain nothing */
+    AMX_MR = 16,    /* rows of a tile */
+    AMX_MIN_M = 24, /* fewer rows gain nothing */
 };
 static_assert(!HAS_TILES || PANEL_VECTORS == 1, "a row of a tile is a vector");
 
-/* ---- rows to tiles ---- */
+/* ---- activations ---- */
 
-/* The last tile has fewer rows, and zeros behind them: to change the size of registers takes as
- * long as some blocks do. */
-static inline int64_t tiled_count(int64_t rows) { return (rows + TILED_ROWS - 1) / TILED_ROWS; }
+/* The last tile is padded with zero rows: reconfiguring the registers takes as long as several
+ * blocks. */
+static inline int64_t amx_tile_count(int64_t rows) { return (rows + AMX_MR - 1) / AMX_MR; }
 
-static inline int64_t tiled_rows(int64_t rows, int64_t tile) {
-    return smaller(rows - tile * TILED_ROWS, TILED_ROWS);
+static inline int64_t amx_tile_rows(int64_t rows, int64_t tile) {
+    return min_i64(rows - tile * AMX_MR, AMX_MR);
 }
 
-/* A block of rounded activations of a tile: bytes [rows][32], scales [rows], what mins are times,
- * [rows], where there are mins, and room up to the next line. */
-IG_INLINE int64_t tiled_block_bytes(const panel_kind kind) {
+/* A block of quantized activations of a tile: bytes [rows][32], scales [rows], for types with a min
+ * act_q8.correction [rows], padded to a cache line. */
+IG_INLINE int64_t amx_block_bytes(const quant_kind kind) {
     const int64_t bytes = IG_BLOCK + (1 + kind_has_min(kind)) * (int64_t)sizeof(float);
-    return (TILED_ROWS * bytes + LINE - 1) / LINE * LINE;
+    return (AMX_MR * bytes + LINE - 1) / LINE * LINE;
 }
 
 /* Block b of row r. */
-static inline void tiled_keep(const rounded *x, int64_t r, char *block, panel_kind kind) {
-    float *scales = (float *)(void *)(block + TILED_ROWS * IG_BLOCK);
+static inline void amx_store_block(const act_q8 *x, int64_t r, char *block, quant_kind kind) {
+    float *scales = (float *)(void *)(block + AMX_MR * IG_BLOCK);
     memcpy(block + r * IG_BLOCK, x->q, IG_BLOCK);
     scales[r] = x->scale;
-    if (kind_has_min(kind)) memcpy(scales + TILED_ROWS + r, x->rest, sizeof *scales);
+    if (kind_has_min(kind)) memcpy(scales + AMX_MR + r, x->correction, sizeof *scales);
 }
 
 /* ---- tiles ---- */
 
-/* Of some blocks: what their whole numbers are, and the sums that these go into. */
-typedef struct tiled_wholes {
-    _Alignas(64) int32_t at[2][TILED_ROWS][PANEL_COLUMNS]; /* even and odd blocks */
-} tiled_wholes;
-typedef vf tiled_sums[TILED_ROWS];
+/* int32 accumulators of two blocks, and the F32 sums of a tile. */
+typedef struct amx_acc {
+    _Alignas(64) int32_t at[2][AMX_MR][QNR]; /* even and odd blocks */
+} amx_acc;
+typedef vf amx_sums[AMX_MR];
 
-/*
- * A whole number as a float.  Near tiles, one pipe alone multiplies and converts, but two add:
- * every other number is added to 1.5 * 2^23 in its bits, and that is taken off as a float.
- */
-IG_INLINE vf tiled_float(vi whole, const bool adds) {
-    if (!adds) return vi_to_float(whole);
-    return vf_sub(vf_of_bits(vi_add(whole, vi_set(SHIFTED))), vf_set(SHIFTED_FLOAT));
+/* An accumulator as F32.  With AMX, one pipe multiplies and converts and two add, so every other
+ * accumulator is converted by a magic-number add. */
+IG_INLINE vf amx_acc_to_float(vi acc, const bool adds) {
+    if (!adds) return vi_to_float(acc);
+    return vf_sub(vf_of_bits(vi_add(acc, vi_set(MAGIC_BITS))), vf_set(MAGIC_FLOAT));
 }
 
-/* Adds rows [begin, end) of block b of a panel, whose activations begin at x: the chains of
- * whole.h, to the bit. */
-IG_INLINE void tiled_add(const panel *p, const char *x, int64_t b, const tiled_wholes *whole,
-                         vf *sum, const panel_kind kind, const int begin, const int end) {
-    const float *scales = (const float *)(const void *)(x + TILED_ROWS * IG_BLOCK);
+/* Adds rows [begin, end) of block b of a panel, whose activations begin at x, in the accumulation
+ * order of qtypes.h. */
+IG_INLINE void amx_add(const panel *p, const char *x, int64_t b, const amx_acc *acc, vf *sum,
+                       const quant_kind kind, const int begin, const int end) {
+    const float *scales = (const float *)(const void *)(x + AMX_MR * IG_BLOCK);
     const vf scale = vf_load(p->scale[b][0]);
     IG_UNROLL
     for (int r = begin; r < end; r++) {
-        const vi number = vi_load(whole->at[b % 2][r]);
-        if (kind_is_shifted(kind))
-            sum[r] = add_whole(kind, scales + r, vi_add(number, vi_set(SHIFTED)), scale,
-                               vf_load(p->below[b][0]), sum[r]);
+        const vi number = vi_load(acc->at[b % 2][r]);
+        if (kind_uses_magic(kind))
+            sum[r] = accumulate_i32(kind, scales + r, vi_add(number, vi_set(MAGIC_BITS)), scale,
+                                    vf_load(p->magic_bias[b][0]), sum[r]);
         else
-            sum[r] = vf_fma(tiled_float(number, r % 2), vf_mul(scale, vf_set(scales[r])), sum[r]);
+            sum[r] =
+                vf_fma(amx_acc_to_float(number, r % 2), vf_mul(scale, vf_set(scales[r])), sum[r]);
         if (kind_has_min(kind))
-            sum[r] = vf_fma_repeated(vf_load(p->min[b][0]), scales + TILED_ROWS + r, sum[r]);
+            sum[r] = vf_fma_repeated(vf_load(p->min[b][0]), scales + AMX_MR + r, sum[r]);
     }
 }
 
-/* Takes the whole numbers of block b, whose activations begin at x, starts the next one, and adds
- * the one before, where there are such.  The second half of the rows may be none. */
-IG_INLINE void tiled_step(const panel *p, const char *x, int64_t b, int64_t rows,
-                          tiled_wholes *whole, vf *sum, const panel_kind kind, const bool adds,
-                          const bool starts) {
-    enum { FIRST = TILED_ROWS / 4, SECOND = TILED_ROWS / 2 };
-    const int64_t x_bytes = tiled_block_bytes(kind);
+/* Stores the accumulators of block b, whose activations begin at x; starts the next block if
+ * `starts`, and adds the one before if `adds`.  Rows of the second half may be padding. */
+IG_INLINE void amx_step(const panel *p, const char *x, int64_t b, int64_t rows, amx_acc *acc,
+                        vf *sum, const quant_kind kind, const bool adds, const bool starts) {
+    enum { FIRST = AMX_MR / 4, SECOND = AMX_MR / 2 };
+    const int64_t x_bytes = amx_block_bytes(kind);
     if (starts) TILE_LOAD(TILE_A0, x + x_bytes, IG_BLOCK);
-    if (adds) tiled_add(p, x - x_bytes, b - 1, whole, sum, kind, 0, FIRST);
+    if (adds) amx_add(p, x - x_bytes, b - 1, acc, sum, kind, 0, FIRST);
     if (starts) TILE_LOAD(TILE_B0, p->w[b + 1], STEP_BYTES);
-    if (adds) tiled_add(p, x - x_bytes, b - 1, whole, sum, kind, FIRST, SECOND);
-    TILE_STORE(TILE_C0, whole->at[b % 2], STEP_BYTES);
+    if (adds) amx_add(p, x - x_bytes, b - 1, acc, sum, kind, FIRST, SECOND);
+    TILE_STORE(TILE_C0, acc->at[b % 2], STEP_BYTES);
     if (starts) TILE_ZERO(TILE_C0);
     if (starts) TILE_DOT(TILE_C0, TILE_A0, TILE_B0);
-    if (adds && rows > SECOND)
-        tiled_add(p, x - x_bytes, b - 1, whole, sum, kind, SECOND, TILED_ROWS);
+    if (adds && rows > SECOND) amx_add(p, x - x_bytes, b - 1, acc, sum, kind, SECOND, AMX_MR);
 }
 
-/* Some blocks of a panel for the rows of a tile, whose activations begin at x.  Their sums wait
- * from column `c` on. */
-IG_INLINE void tiled_panel(const panel *p, const char *x, int64_t blocks, int64_t rows, int64_t c,
-                           const tile_out *out, const panel_kind kind) {
-    tiled_wholes whole;
-    tiled_sums sum;
+/* Some blocks of a panel for the rows of a tile, whose activations begin at x.  Partial sums are
+ * kept from column `c` on. */
+IG_INLINE void amx_panel(const panel *p, const char *x, int64_t blocks, int64_t rows, int64_t c,
+                         const tile_out *out, const quant_kind kind) {
+    amx_acc acc;
+    amx_sums sum;
     if (!HAS_TILES) return;
-    const int64_t x_bytes = tiled_block_bytes(kind), last = blocks - 1;
+    const int64_t x_bytes = amx_block_bytes(kind), last = blocks - 1;
     IG_UNROLL
-    for (int r = 0; r < TILED_ROWS; r++)
-        sum[r] = out->first ? vf_set(0) : vf_load(out->waiting[r] + c);
+    for (int r = 0; r < AMX_MR; r++) sum[r] = out->first ? vf_set(0) : vf_load(out->partial[r] + c);
     tile_fence();
     TILE_LOAD(TILE_A0, x, IG_BLOCK);
     TILE_LOAD(TILE_B0, p->w[0], STEP_BYTES);
     TILE_ZERO(TILE_C0);
     TILE_DOT(TILE_C0, TILE_A0, TILE_B0);
-    fetch_beside(out, 0);
-    if (last > 0) tiled_step(p, x, 0, rows, &whole, sum, kind, false, true);
+    prefetch_beside(out, 0);
+    if (last > 0) amx_step(p, x, 0, rows, &acc, sum, kind, false, true);
     for (int64_t b = 1; b < last; b++) {
-        fetch_beside(out, b);
-        tiled_step(p, x + b * x_bytes, b, rows, &whole, sum, kind, true, true);
+        prefetch_beside(out, b);
+        amx_step(p, x + b * x_bytes, b, rows, &acc, sum, kind, true, true);
     }
     if (last > 0)
-        tiled_step(p, x + last * x_bytes, last, rows, &whole, sum, kind, true, false);
+        amx_step(p, x + last * x_bytes, last, rows, &acc, sum, kind, true, false);
     else
-        tiled_step(p, x, 0, rows, &whole, sum, kind, false, false);
-    tiled_add(p, x + last * x_bytes, last, &whole, sum, kind, 0, TILED_ROWS);
+        amx_step(p, x, 0, rows, &acc, sum, kind, false, false);
+    amx_add(p, x + last * x_bytes, last, &acc, sum, kind, 0, AMX_MR);
     IG_UNROLL
-    for (int r = 0; r < TILED_ROWS; r++) vf_store(out->waiting[r] + c, sum[r]);
+    for (int r = 0; r < AMX_MR; r++) vf_store(out->partial[r] + c, sum[r]);
 }
 
-typedef void tiled_fn(const panel *p, const char *x, int64_t blocks, int64_t rows, int64_t c,
-                      const tile_out *out);
+typedef void amx_fn(const panel *p, const char *x, int64_t blocks, int64_t rows, int64_t c,
+                    const tile_out *out);
 
-#define TILED(name, kind)                                                                    \
+#define AMX_FN(name, kind)                                                                   \
     static void name(const panel *p, const char *x, int64_t blocks, int64_t rows, int64_t c, \
                      const tile_out *out) {                                                  \
-        tiled_panel(p, x, blocks, rows, c, out, kind);                                       \
+        amx_panel(p, x, blocks, rows, c, out, kind);                                         \
     }
-TILED(tiled_one_scale, ONE_SCALE)
-TILED(tiled_with_min, WITH_MIN)
-TILED(tiled_k_min, K_MIN)
+AMX_FN(amx_one_scale, ONE_SCALE)
+AMX_FN(amx_with_min, WITH_MIN)
+AMX_FN(amx_k_min, K_MIN)
 
-static tiled_fn *const tiled_fns[] = {
-    [ONE_SCALE] = tiled_one_scale, [WITH_MIN] = tiled_with_min, [K_MIN] = tiled_k_min};
+static amx_fn *const amx_fns[] = {
+    [ONE_SCALE] = amx_one_scale, [WITH_MIN] = amx_with_min, [K_MIN] = amx_k_min};
 
-/* ---- products ---- */
+/* ---- panels ---- */
 
-/* Tiles [begin, end) of rows, whose sums can wait in a room. */
-typedef struct tiled_part {
+/* Tiles [begin, end) of rows, at most PARTIAL_ROWS. */
+typedef struct amx_part {
     int64_t begin, end;
-    whole_room *room;
-} tiled_part;
+    panel_scratch *scratch;
+} amx_part;
 
-/* They all go through panels of columns from c on, that begin at block `first`. */
-static inline void tiled_through(const whole_block *p, const panel *const *panels, int64_t c,
-                                 int64_t first, int64_t blocks, const tiled_part *part) {
-    const panel_kind kind = panel_types[p->dtype].kind;
-    const int64_t block_bytes = tiled_block_bytes(kind);
-    const int64_t groups = c + PANEL_COLUMNS < p->columns ? TILE_GROUPS : 1;
+/* All of them times panels of columns from c on, that begin at block `first`. */
+static inline void amx_multiply_panels(const q8_gemm *p, const panel *const *panels, int64_t c,
+                                       int64_t first, int64_t blocks, const amx_part *part) {
+    const quant_kind kind = quant_types[p->dtype].kind;
+    const int64_t block_bytes = amx_block_bytes(kind);
+    const int64_t groups = c + QNR < p->columns ? TILE_GROUPS : 1;
     const bool is_last = first + blocks == p->blocks;
-    const panels_ahead ahead =
-        ahead_of(p, c, first + blocks, (part->end - part->begin) * groups, blocks);
-    tile_out out = {.first = first == 0, .lines = ahead.lines};
+    const next_panels next =
+        next_panels_of(p, c, first + blocks, (part->end - part->begin) * groups, blocks);
+    tile_out out = {.first = first == 0, .lines = next.lines};
     for (int64_t i = part->begin; i < part->end; i++) {
-        const int64_t at = i - part->begin, rows = tiled_rows(p->rows, i);
+        const int64_t at = i - part->begin, rows = amx_tile_rows(p->rows, i);
         const char *x = (const char *)p->x + (i * p->blocks + first) * block_bytes;
-        out.waiting = part->room->waiting + at * TILED_ROWS;
+        out.partial = part->scratch->partial + at * AMX_MR;
         for (int64_t g = 0; g < groups; g++) {
-            out.ahead = ahead_from(&ahead, at * groups + g, blocks);
-            tiled_fns[kind](panels[g], x, blocks, rows, g * PANEL_COLUMNS, &out);
+            out.next = prefetch_start(&next, at * groups + g, blocks);
+            amx_fns[kind](panels[g], x, blocks, rows, g * QNR, &out);
         }
         for (int64_t r = 0; r < rows && is_last; r++)
-            put_sums(p, i * TILED_ROWS + r, c, out.waiting[r], TILE_COLUMNS);
+            store_row(p, i * AMX_MR + r, c, out.partial[r], QNR_TILE);
     }
 }
 
-/* Whether so many rows go this way: then `x` of a block is what tiled_keep() made of them all. */
-static inline bool tiled_fits(ig_dtype dtype, int64_t rows) {
-    return HAS_TILES && kind_halves(panel_types[dtype].kind) == 1 && rows >= TILED_LEAST;
+/* Whether M rows take this path: then q8_gemm.x points to what amx_store_block() stored. */
+static inline bool amx_fits(ig_dtype dtype, int64_t rows) {
+    return HAS_TILES && scales_per_block(quant_types[dtype].kind) == 1 && rows >= AMX_MIN_M;
 }
 
-static inline void multiply_tiled_part(const whole_block *p, const tiled_part *part) {
-    whole_room *room = part->room;
+static inline void qgemm_mn_amx_rows(const q8_gemm *p, const amx_part *part) {
+    panel_scratch *scratch = part->scratch;
     const panel *panels[TILE_GROUPS];
-    for (int64_t c = 0; c < p->columns; c += TILE_COLUMNS)
+    for (int64_t c = 0; c < p->columns; c += QNR_TILE)
         for (int64_t b = 0; b < p->blocks; b += PANEL_BLOCKS) {
-            const int64_t blocks = smaller(p->blocks - b, PANEL_BLOCKS);
-            fill_panels(p, c, b, blocks, panel_types[p->dtype].zero, panels, room);
-            tiled_through(p, panels, c, b, blocks, part);
+            const int64_t blocks = min_i64(p->blocks - b, PANEL_BLOCKS);
+            fill_panels(p, c, b, blocks, quant_types[p->dtype].zero_point, panels, scratch);
+            amx_multiply_panels(p, panels, c, b, blocks, part);
         }
 }
 
-/* As multiply_whole(). */
-static void multiply_tiled(const whole_block *p) {
-    enum { AT_ONCE = WAITING_ROWS / TILED_ROWS };
-    whole_room room;
-    tiled_part part = {.room = &room};
-    tile_begin(TILED_ROWS, STEPS, STEP_BYTES);
-    for (; part.begin < tiled_count(p->rows); part.begin = part.end) {
-        part.end = smaller(part.begin + AT_ONCE, tiled_count(p->rows));
-        multiply_tiled_part(p, &part);
+static void qgemm_mn_amx(const q8_gemm *p) {
+    enum { AT_ONCE = PARTIAL_ROWS / AMX_MR };
+    panel_scratch scratch;
+    amx_part part = {.scratch = &scratch};
+    tile_begin(AMX_MR, STEPS, STEP_BYTES);
+    for (; part.begin < amx_tile_count(p->rows); part.begin = part.end) {
+        part.end = min_i64(part.begin + AT_ONCE, amx_tile_count(p->rows));
+        qgemm_mn_amx_rows(p, &part);
     }
     TILE_END();
 }

@@ -12,8 +12,8 @@
  * fewer lanes, so that a value does not depend on where in a row it stands.
  * vf_fma() rounds once on machines that have it and twice with plain C.
  */
-#ifndef IG_BACKEND_CPU_VEC_H
-#define IG_BACKEND_CPU_VEC_H
+#ifndef IG_BACKEND_CPU_SIMD_VEC_H
+#define IG_BACKEND_CPU_SIMD_VEC_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,16 +22,28 @@
 /* For functions that are templates: their constant arguments must fold away. */
 #define IG_INLINE static inline __attribute__((always_inline))
 
-/* Before a loop of a constant count: only when it is written out can the arrays of vectors that it
- * goes through live in registers.  Not with one lane: these are so many that no registers hold
- * them, and compilers would take minutes.  Not for ThreadSanitizer, which is no faster for it. */
+static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+
 #if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
+#    include <immintrin.h>
+
+#    include "backend/cpu/simd/vec_x86.h"
+
 #    include "backend/cpu/simd/vec_avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#    include <immintrin.h>
+
+#    include "backend/cpu/simd/vec_x86.h"
+
 #    include "backend/cpu/simd/vec_avx2.h"
 #else
 #    include "backend/cpu/simd/vec_scalar.h"
 #endif
+
+/* Before a loop of a constant count: only when it is written out can the arrays of vectors that it
+ * goes through live in registers.  Not with one lane: there are too many for
+ * registers, and compilers would take minutes.  Not for ThreadSanitizer, which is no faster for it.
+ */
 #if defined(IG_ONE_LANE) || defined(__SANITIZE_THREAD__)
 #    define IG_UNROLL
 #elif defined(__clang__)

@@ -1,6 +1,6 @@
-/* activation.h - what a product may be put through: the ops of these names, on vectors. */
-#ifndef IG_BACKEND_CPU_ACTIVATION_H
-#define IG_BACKEND_CPU_ACTIVATION_H
+/* vec_activation.h - the activations of an epilogue, on vectors. */
+#ifndef IG_BACKEND_CPU_SIMD_VEC_ACTIVATION_H
+#define IG_BACKEND_CPU_SIMD_VEC_ACTIVATION_H
 
 #include "backend/cpu/simd/vec_math.h"
 

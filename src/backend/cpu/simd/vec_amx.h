@@ -1,8 +1,8 @@
 /*
- * vec_tile.h - tile registers, beside the operations of vec.h.
+ * vec_amx.h - tile registers, beside the operations of vec.h.
  *
  * Eight registers of up to sixteen rows of 64 bytes.  TILE_DOT adds to a tile of sums,
- * of 32 bits each, the products of bytes with a sign in two others:
+ * of 32 bits each, the products of signed bytes in two others:
  *
  *     TILE_C0 ..    c    [rows, row_bytes]
  *     TILE_A0 ..    a    [rows, 4 steps]          four bytes for each step
@@ -13,8 +13,8 @@
  * interrupted has eight kilobytes more to save.  Their numbers have to be written as
  * such.  TILE_LOAD reads what was written before the last tile_fence() or TILE_STORE.
  */
-#ifndef IG_BACKEND_CPU_VEC_TILE_H
-#define IG_BACKEND_CPU_VEC_TILE_H
+#ifndef IG_BACKEND_CPU_SIMD_VEC_AMX_H
+#define IG_BACKEND_CPU_SIMD_VEC_AMX_H
 
 #include "backend/cpu/simd/vec.h"
 

@@ -1,8 +1,4 @@
 /* AVX2 with FMA and F16C: eight lanes. */
-#include <immintrin.h>
-
-#include "backend/cpu/simd/vec_x86.h"
-
 enum { VF_LANES = 8 };
 enum { VF_TILE_ROWS = 6, VF_TILE_SUMS = 12 }; /* of 16 registers */
 typedef __m256 vf;

@@ -1,8 +1,4 @@
 /* AVX-512 (F, VL, BW, DQ): sixteen lanes, and masks of their own. */
-#include <immintrin.h>
-
-#include "backend/cpu/simd/vec_x86.h"
-
 enum { VF_LANES = 16 };
 enum { VF_TILE_ROWS = 12, VF_TILE_SUMS = 24 }; /* of 32 registers */
 typedef __m512 vf;

@@ -4,8 +4,8 @@
  * The compiler's own vectors: &, | and >> work on them byte by byte, on every
  * instruction set.
  */
-#ifndef IG_BACKEND_CPU_VEC_BYTES_H
-#define IG_BACKEND_CPU_VEC_BYTES_H
+#ifndef IG_BACKEND_CPU_SIMD_VEC_BYTES_H
+#define IG_BACKEND_CPU_SIMD_VEC_BYTES_H
 
 #include "backend/cpu/simd/vec.h"
 
@@ -65,7 +65,8 @@ IG_INLINE vi vi_larger(vi a, vi b) { return _mm512_max_epi32(a, b); }
 IG_INLINE vi vi_load_i8(const void *p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64(p)); }
 IG_INLINE void vi_to_bytes(const vi *x, vb32 *bytes) {
     const __m256i a = _mm256_packs_epi32(x[0], x[1]), b = _mm256_packs_epi32(x[2], x[3]);
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); /* packs stay within halves */
+    const __m256i order =
+        _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); /* packs stay within 128 bits */
     *bytes = (vb32)_mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order);
 }
 IG_INLINE vi vi_larger(vi a, vi b) { return _mm256_max_epi32(a, b); }
@@ -101,7 +102,7 @@ IG_INLINE void vi_largest_of_4(const vi *x, void *y) { memcpy(y, x, 4 * sizeof *
 
 /* Of four times 32 bytes with a sign, what the first sixteen add up to, and what the others do. */
 #if defined(__AVX2__)
-IG_INLINE void bytes_sum_halves(const vb32 *q, void *first, void *second) {
+IG_INLINE void sum_bytes_by_16(const vb32 *q, void *first, void *second) {
     __m256i x[4];
     for (int i = 0; i < 4; i++) {
         const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), (__m256i)q[i]);
@@ -113,7 +114,7 @@ IG_INLINE void bytes_sum_halves(const vb32 *q, void *first, void *second) {
     _mm_storeu_si128(second, _mm256_extracti128_si256(all, 1));
 }
 #else
-IG_INLINE void bytes_sum_halves(const vb32 *q, void *first, void *second) {
+IG_INLINE void sum_bytes_by_16(const vb32 *q, void *first, void *second) {
     int32_t sum[2][4] = {{0}};
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 32; k++) sum[k / 16][i] += (int8_t)q[i][k];
@@ -145,7 +146,7 @@ IG_INLINE void vb32_spread(vb32 *x, uint32_t bits, uint8_t one) {
 IG_INLINE void vb16_transpose(const uint64_t *rows, vb16 *columns) {
     vb16 from[8];
     memcpy(from, rows, sizeof from);
-    for (int turn = 0; turn < 4; turn++) {
+    for (int round = 0; round < 4; round++) {
         for (int i = 0; i < 4; i++) {
             const vb16 a = from[i], b = from[i + 4];
             columns[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,

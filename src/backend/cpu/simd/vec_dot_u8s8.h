@@ -1,13 +1,13 @@
 /*
- * vec_dot.h - products of bytes, beside the operations of vec.h.
+ * vec_dot_u8s8.h - int8 dot products, beside the operations of vec.h.
  *
  * vi_dot adds to each 32-bit lane the four products of its bytes: those of `u`
  * count from 0 to 255, those of `s` from -128 to 127.  Without VNNI two
- * neighbouring products are first summed in 16 bits, where large ones saturate;
- * up to 127 in `u` they do not, and larger ones are multiplied in two parts (dots.h).
+ * neighboring products are first summed in 16 bits, where large ones saturate;
+ * up to 127 in `u` they do not, and larger ones are split into nibbles (dot_q8.h).
  */
-#ifndef IG_BACKEND_CPU_VEC_DOT_H
-#define IG_BACKEND_CPU_VEC_DOT_H
+#ifndef IG_BACKEND_CPU_SIMD_VEC_DOT_U8S8_H
+#define IG_BACKEND_CPU_SIMD_VEC_DOT_U8S8_H
 
 #include "backend/cpu/simd/vec.h"
 
@@ -51,8 +51,8 @@ IG_INLINE vi vi_repeat(const void *four_bytes) {
 }
 
 /*
- * *acc += products; for loops of so many sums that gcc would move them to and fro.  The second
- * takes four bytes for all lanes out of memory by itself: where somebody else computes on the same
+ * *acc += products; for loops of more sums than gcc keeps in registers.  The second
+ * takes four bytes for all lanes out of memory by itself: where a hyperthread computes on the same
  * core, instructions are what is short, and one that only loads is one too many
  * (docs/decisions/0048).
  */

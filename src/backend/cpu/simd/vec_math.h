@@ -8,8 +8,8 @@
  * (one ulp of a float near 1 is 6e-8).
  * NaN goes in, NaN comes out; infinities give limits.
  */
-#ifndef IG_BACKEND_CPU_VEC_MATH_H
-#define IG_BACKEND_CPU_VEC_MATH_H
+#ifndef IG_BACKEND_CPU_SIMD_VEC_MATH_H
+#define IG_BACKEND_CPU_SIMD_VEC_MATH_H
 
 #include <math.h>
 
@@ -112,7 +112,7 @@ IG_INLINE float float_log(float x) { return vf_first(vf_log(vf_set(x))); }
 
 /* ln(1 + e^x) = max(x, 0) + ln(1 + u), u = e^-|x|.  What 1 + u loses of u comes back as a
  * correction: ln(w + c) = ln w + c / w. */
-IG_INLINE vf vf_softplus(vf x) {
+IG_INLINE vf softplus_of(vf x) {
     const vf u = vf_exp(vf_neg(vf_abs(x))), w = vf_add(vf_set(1), u);
     const vf lost = vf_sub(u, vf_sub(w, vf_set(1)));
     const vf log = vf_add(vf_log_normal(w), vf_div(lost, w));

@@ -1,54 +1,53 @@
 /*
- * vec_columns.h - rows of memory turned around, beside the operations of vec.h.
+ * vec_transpose.h - transposes of rows in memory, beside the operations of vec.h.
  *
  * VF_LANES rows become columns: a vector then holds one number of each row, so that what is
  * computed for many rows needs no sums across lanes.
  */
-#ifndef IG_BACKEND_CPU_VEC_COLUMNS_H
-#define IG_BACKEND_CPU_VEC_COLUMNS_H
+#ifndef IG_BACKEND_CPU_SIMD_VEC_TRANSPOSE_H
+#define IG_BACKEND_CPU_SIMD_VEC_TRANSPOSE_H
 
 #include "backend/cpu/simd/vec_dot_u8s8.h"
 
 enum {
-    COLUMN_BYTES = 32, /* of each row that are turned at once, */
+    COLUMN_BYTES = 32, /* of each row that are transposed at once, */
     COLUMN_WORDS = COLUMN_BYTES / 4,
-    COLUMN_HALVES = COLUMN_BYTES / 2,
+    COLUMN_U16 = COLUMN_BYTES / 2,
     COLUMN_STEPS = 7,
 };
 
 #if defined(__AVX2__)
 
-/* Numbers of so many bits of two vectors in turns, out of the lower or upper half of each 16 bytes.
- */
+/* Interleaves elements of `bits` bits of two vectors, out of the low or high 8 of each 16 bytes. */
 #    if defined(__AVX512BW__)
-#        define TURNS(half, bits, a, b) _mm512_unpack##half##_epi##bits(a, b)
+#        define INTERLEAVE(half, bits, a, b) _mm512_unpack##half##_epi##bits(a, b)
 #    else
-#        define TURNS(half, bits, a, b) _mm256_unpack##half##_epi##bits(a, b)
+#        define INTERLEAVE(half, bits, a, b) _mm256_unpack##half##_epi##bits(a, b)
 #    endif
 
 /* Of each 16 bytes, four rows of four words -> four columns of four. */
-IG_INLINE void turn_words(vi *x) {
-    const vi a = TURNS(lo, 32, x[0], x[1]), b = TURNS(hi, 32, x[0], x[1]);
-    const vi c = TURNS(lo, 32, x[2], x[3]), d = TURNS(hi, 32, x[2], x[3]);
-    x[0] = TURNS(lo, 64, a, c);
-    x[1] = TURNS(hi, 64, a, c);
-    x[2] = TURNS(lo, 64, b, d);
-    x[3] = TURNS(hi, 64, b, d);
+IG_INLINE void transpose_words(vi *x) {
+    const vi a = INTERLEAVE(lo, 32, x[0], x[1]), b = INTERLEAVE(hi, 32, x[0], x[1]);
+    const vi c = INTERLEAVE(lo, 32, x[2], x[3]), d = INTERLEAVE(hi, 32, x[2], x[3]);
+    x[0] = INTERLEAVE(lo, 64, a, c);
+    x[1] = INTERLEAVE(hi, 64, a, c);
+    x[2] = INTERLEAVE(lo, 64, b, d);
+    x[3] = INTERLEAVE(hi, 64, b, d);
 }
 
-/* Numbers of 16 bits in rows r and r + 4 in turns: three times, and eight rows of eight are eight
+/* Interleaves 16-bit elements of rows r and r + 4: three times, and eight rows of eight are eight
  * columns (see vb16_transpose()). */
 IG_INLINE void interleave(const vi *x, vi *y) {
     IG_UNROLL for (int r = 0; r < 4; r++) {
-        y[2 * r] = TURNS(lo, 16, x[r], x[r + 4]);
-        y[2 * r + 1] = TURNS(hi, 16, x[r], x[r + 4]);
+        y[2 * r] = INTERLEAVE(lo, 16, x[r], x[r + 4]);
+        y[2 * r + 1] = INTERLEAVE(hi, 16, x[r], x[r + 4]);
     }
 }
 #endif
 
 #if defined(__AVX512BW__)
 
-/* Row r and, behind it, another one. */
+/* Row r, then another one. */
 IG_INLINE vi load_rows(const char *rows, int64_t step, int r, int other) {
     const __m256i low = _mm256_loadu_si256((const void *)(rows + r * step));
     const __m256i high = _mm256_loadu_si256((const void *)(rows + other * step));
@@ -62,7 +61,7 @@ IG_INLINE void vi_columns_step(const char *rows, int64_t step, vi *out, const in
         out[s] = load_rows(rows, step, s, s + 4);
         out[s + 4] = load_rows(rows, step, s + 8, s + 12);
     } else if (s < 6) {
-        turn_words(out + (s - 4) * 4);
+        transpose_words(out + (s - 4) * 4);
     } else {
         IG_UNROLL for (int i = 0; i < 4; i++) {
             const vi first = out[i], last = out[i + 4];
@@ -91,7 +90,7 @@ IG_INLINE vf vf_column_f16(const vi *columns, int s) {
 IG_INLINE void vi_fours(const char *rows, int64_t step, vi *out) {
     const vi x[2] = {load_rows(rows, step, 0, 2), load_rows(rows, step, 1, 3)};
     /* Pairs of rows 0 and 1 in one half, of rows 2 and 3 in the other. */
-    const vi low = TURNS(lo, 8, x[0], x[1]), high = TURNS(hi, 8, x[0], x[1]);
+    const vi low = INTERLEAVE(lo, 8, x[0], x[1]), high = INTERLEAVE(hi, 8, x[0], x[1]);
     const vi first = _mm512_set_epi16(55, 39, 54, 38, 53, 37, 52, 36, 51, 35, 50, 34, 49, 33, 48,
                                       32, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     const vi second = _mm512_add_epi16(first, _mm512_set1_epi16(8));
@@ -100,7 +99,7 @@ IG_INLINE void vi_fours(const char *rows, int64_t step, vi *out) {
 }
 
 /* Lanes of rows j and on: byte p of each goes to out[row / 4][p][row % 4]. */
-IG_INLINE void vi_store_places(uint8_t (*out)[4][4], int64_t j, vi x) {
+IG_INLINE void vi_store_bytes(uint8_t (*out)[4][4], int64_t j, vi x) {
     const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     _mm512_storeu_si512(out[j / 4], _mm512_shuffle_epi8(x, _mm512_broadcast_i32x4(order)));
 }
@@ -112,7 +111,7 @@ IG_INLINE void vi_columns_step(const char *rows, int64_t step, vi *out, const in
         IG_UNROLL for (int r = s; r < 8; r += 4) out[r] =
             _mm256_loadu_si256((const void *)(rows + r * step));
     } else if (s < 6) {
-        turn_words(out + (s - 4) * 4);
+        transpose_words(out + (s - 4) * 4);
     } else {
         IG_UNROLL for (int i = 0; i < 4; i++) {
             const vi first = out[i], last = out[i + 4];
@@ -144,7 +143,7 @@ IG_INLINE void vi_fours(const char *rows, int64_t step, vi *out) {
     out[1] = _mm256_set_m128i(_mm_unpackhi_epi16(b, d), _mm_unpacklo_epi16(b, d));
 }
 
-IG_INLINE void vi_store_places(uint8_t (*out)[4][4], int64_t j, vi x) {
+IG_INLINE void vi_store_bytes(uint8_t (*out)[4][4], int64_t j, vi x) {
     const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const vi y = _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(order));
     _mm256_storeu_si256((__m256i *)out[j / 4], y);
@@ -172,7 +171,7 @@ IG_INLINE void vi_fours(const char *rows, int64_t step, vi *out) {
         memcpy(&out[v], four, sizeof out[v]);
     }
 }
-IG_INLINE void vi_store_places(uint8_t (*out)[4][4], int64_t j, vi x) {
+IG_INLINE void vi_store_bytes(uint8_t (*out)[4][4], int64_t j, vi x) {
     for (int p = 0; p < 4; p++) out[j / 4][p][j % 4] = (uint8_t)((uint32_t)x >> 8 * p);
 }
 

@@ -1,6 +1,6 @@
 /* What is done in 256-bit registers on every x86, whatever the width of `vf`. */
 
-/* Halves, then pairs, then the last two: the order is part of the result. */
+/* Fours, then pairs, then the last two: the order is part of the result. */
 IG_INLINE float sum_of_8(__m256 x) {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));

@@ -1,14 +1,13 @@
 /*
- * softmax(scale q k^T) v for q [b, t, h, d], k [b, s, g, d], v [b, s, g, e], and
- * its gradients.  Head j of q reads head j / (h / g) of k and v.  A causal row i
- * sees the keys up to i + s - t; one that sees none gives zeros, and its
- * log-sum-exp is -infinity.  Nothing is kept between elements: scores are worked
- * out anew wherever one is needed.  q, k and v may be stored in halves.
+ * softmax(scale q k^T) v for q [b, t, h, d], k [b, s, g, d], v [b, s, g, e], and its gradients.
+ * Head j of q reads KV head j / (h / g). A causal query i attends to keys up to i + s - t; one
+ * without visible keys gives zeros, and a log-sum-exp of -infinity. Nothing is cached: scores are
+ * recomputed wherever they are needed. q, k and v may be F16 or BF16.
  */
 #include <math.h>
 
-#include "backend/ref/ref_convert.h"
 #include "backend/ref/real.h"
+#include "backend/ref/ref_convert.h"
 
 typedef struct sizes {
     int64_t b, t, s, h, g, d, e;
@@ -23,11 +22,11 @@ static sizes sizes_of(const ig_ref_launch *l) {
     return (sizes){q[0], q[1], v[1], q[2], v[2], q[3], v[3], scale, a.causal};
 }
 
-/* A row of q or of the result, and the head of k and v that it reads. */
+/* A query row (one token, one head) and the KV head that it reads. */
 typedef struct query {
     int64_t batch, row, head, group;
-    int64_t number; /* of [b, t, h] */
-    int64_t keys;   /* so many of s it sees */
+    int64_t number; /* index in [b, t, h] */
+    int64_t keys;   /* visible keys */
 } query;
 
 static query query_of(const sizes *z, int64_t number) {
@@ -40,7 +39,7 @@ static query query_of(const sizes *z, int64_t number) {
     return r;
 }
 
-/* Element 0 of key or value `key`, in a tensor [b, s, g, width] */
+/* The offset of element 0 of key or value `key`, in a tensor [b, s, g, width]. */
 static int64_t key_at(const sizes *z, const query *r, int64_t key, int64_t width) {
     return ((r->batch * z->s + key) * z->g + r->group) * width;
 }
@@ -77,10 +76,10 @@ static void attention(const ig_ref_launch *l) {
     }
 }
 
-/* The gradients' inputs: q, k, v, out, log-sum-exp, dout. */
+/* Inputs of the gradient: q, k, v, out, log-sum-exp, dout. */
 enum { Q, K, V, OUT, LSE, DOUT };
 
-/* p = exp(score - lse), as forward had it */
+/* p = exp(score - lse), as in the forward pass. */
 static double share(const ig_ref_launch *l, const sizes *z, const query *r, int64_t key) {
     return exp(score(l, z, r, key) - get(&l->in[LSE], r->number));
 }
@@ -108,8 +107,11 @@ static void query_grad(const ig_ref_launch *l, const sizes *z) {
     }
 }
 
-/* The gradient by row (batch, key, group), column c of k or v: a sum over all queries that see it.
- *     dk = scale dscore q            dv = p dout */
+/*
+ * The gradient of k or v at row (batch, key, group), column c: a sum over all queries that see the
+ * key.
+ *     dk = scale dscore q            dv = p dout
+ */
 static double key_grad(const ig_ref_launch *l, const sizes *z, int64_t row, int64_t c, bool of_v) {
     const int64_t group = row % z->g, key = row / z->g % z->s, batch = row / z->g / z->s;
     double sum = 0;

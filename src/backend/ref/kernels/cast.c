@@ -1,6 +1,6 @@
-/* Between any two dtypes, by way of double: convert.h says how each one rounds. */
-#include "backend/ref/ref_convert.h"
+/* Casts between any two dtypes through double: ref_convert.h defines the rounding. */
 #include "backend/ref/real.h"
+#include "backend/ref/ref_convert.h"
 
 static void cast(const ig_ref_launch *l) {
     const int64_t n = ig_shape_count(l->out[0].shape);

@@ -1,21 +1,21 @@
 /*
- * a [..., m, k] x b [..., k, n] + bias [n] -> [..., m, n].  The leading dimensions
- * of a and b are broadcast to the result's already, but for a side that has none
- * at all: it serves for every product.  Both may be stored in halves.  An activation
- * works on the sum as it would have been stored, and a residual is added to that.
+ * a [..., m, k] x b [..., k, n] + bias [n] -> [..., m, n]. The leading dimensions of a and b are
+ * already broadcast to the result's, except for a side without any: it is shared by the batch. Both
+ * may be F16 or BF16. An activation applies to the sum rounded to the result's dtype, and a
+ * residual is added to that.
  */
-#include "backend/ref/ref_convert.h"
 #include "backend/ref/functions.h"
 #include "backend/ref/real.h"
+#include "backend/ref/ref_convert.h"
 
 static int64_t last_but(const ig_ref_view *v, int d) { return v->shape.dim[v->shape.rank - 1 - d]; }
 
-/* The first element of matrix number `batch`; each has `size` elements. */
+/* The offset of matrix `batch`; each has `size` elements. */
 static int64_t matrix(const ig_ref_view *v, int64_t batch, int64_t size) {
     return v->shape.rank > 2 ? batch * size : 0;
 }
 
-/* Element e of the result, in column j, from its sum. */
+/* Epilogue: bias, activation and residual of element e, in column j, from its sum. */
 static void finish(const ig_ref_launch *l, int64_t e, int64_t j, double sum) {
     const ig_ref_view *y = &l->out[0];
     const bool residual = l->attrs.matmul.residual, has_bias = l->n_in - residual > 2;
@@ -24,13 +24,14 @@ static void finish(const ig_ref_launch *l, int64_t e, int64_t j, double sum) {
     if (residual) put(y, e, get(y, e) + get(&l->in[l->n_in - 1], e));
 }
 
-/* Of a block of sums that grow side by side: each factor is read once for all of them, and each sum
- * is made in the order of p, whatever the block.  One by one they take five times as long. */
+/* Side of a block of accumulators: each operand is loaded once for all of them, and each sum is
+ * accumulated in the order of p, whatever the block size. Element by element takes five times as
+ * long. */
 enum { SIDE = 8 };
 
 static int64_t at_most_side(int64_t n) { return n < SIDE ? n : SIDE; }
 
-/* Rows from i on and columns from j on, of matrix number `batch`. */
+/* A block of rows from i and columns from j, of matrix `batch`. */
 static void block(const ig_ref_launch *l, int64_t batch, int64_t i, int64_t j) {
     const ig_ref_view *a = &l->in[0], *b = &l->in[1], *y = &l->out[0];
     const bool ta = l->attrs.matmul.transpose_a, tb = l->attrs.matmul.transpose_b;
@@ -40,7 +41,7 @@ static void block(const ig_ref_launch *l, int64_t batch, int64_t i, int64_t j) {
 
     double sum[SIDE][SIDE] = {{0}};
     for (int64_t p = 0; p < k; p++) {
-        double row[SIDE] = {0}; /* of b */
+        double row[SIDE] = {0}; /* a row of b */
         for (int64_t c = 0; c < columns; c++)
             row[c] = ig_ref_get_any(b, b0 + (tb ? (j + c) * k + p : p * n + j + c));
         for (int64_t r = 0; r < rows; r++) {

@@ -1,14 +1,14 @@
 /*
- * Weights that are stored in halves or blocks, read as the numbers they stand for:
- * base/blocks.c says which those are.
+ * Weights in 16-bit floats or quantization blocks, dequantized as they are read:
+ * base/quant_blocks.c lists the dtypes.
  */
-#include "backend/ref/ref_convert.h"
 #include "backend/ref/functions.h"
 #include "backend/ref/real.h"
+#include "backend/ref/ref_convert.h"
 #include "backend/ref/weights.h"
 
-/* a [..., m, k], b [n, k], bias [n] or none -> [..., m, n], through an activation; and a residual
- * or none */
+/* a [..., m, k], b [n, k], bias [n] or none -> [..., m, n], through an activation; plus an
+ * optional residual */
 static void matmul(const ig_ref_launch *l) {
     const ig_ref_view *a = &l->in[0], *b = &l->in[1], *y = &l->out[0];
     const int64_t rows = rows_of(y), n = columns_of(y), k = columns_of(a);
@@ -46,7 +46,7 @@ static void cast(const ig_ref_launch *l) {
     for (int64_t i = 0; i < n; i++) ig_ref_put_any(&l->out[0], i, ig_ref_weight(&weights, i));
 }
 
-const ig_ref_entry IG_REF_LIST(quant)[] = {
+const ig_ref_entry IG_REF_LIST(matmul_quant)[] = {
     {IG_OP_MATMUL, IG_REF_DTYPE, "rwr", "r", matmul},
     {IG_OP_EMBEDDING, IG_REF_DTYPE, "wi", "r", embedding},
     {IG_OP_CAST, IG_REF_DTYPE, "w", "a", cast},

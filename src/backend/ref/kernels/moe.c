@@ -1,4 +1,4 @@
-/* Mixtures of experts: rows routed to experts, grouped, multiplied and combined again. */
+/* MoE: routing, grouping rows by expert, grouped matmul, and combining. */
 #include <math.h>
 
 #include "backend/ref/real.h"
@@ -16,9 +16,9 @@ static bool is_chosen(const ig_ref_launch *l, int64_t first, int64_t count, int6
     return false;
 }
 
-/* The largest of those not chosen yet; numbers before NaNs, lower ids before higher. */
+/* The largest logit not chosen yet; NaN last, ties to the lower id. */
 static int64_t next_expert(const ig_ref_launch *l, int64_t row, int64_t count) {
-    const int64_t e = columns_of(&l->in[0]), k = l->attrs.route.count;
+    const int64_t e = columns_of(&l->in[0]), k = l->attrs.route.top_k;
     int64_t best = -1;
     for (int64_t i = 0; i < e; i++) {
         if (is_chosen(l, row * k, count, i)) continue;
@@ -30,13 +30,13 @@ static int64_t next_expert(const ig_ref_launch *l, int64_t row, int64_t count) {
 }
 
 static void route_row(const ig_ref_launch *l, int64_t row) {
-    const int64_t e = columns_of(&l->in[0]), k = l->attrs.route.count;
+    const int64_t e = columns_of(&l->in[0]), k = l->attrs.route.top_k;
     for (int64_t j = 0; j < k; j++) put_index(&l->out[0], row * k + j, next_expert(l, row, j));
 
     const double largest = get(&l->in[0], row * e + get_index(&l->out[0], row * k));
     double sum = 0;
     for (int64_t i = 0; i < e; i++)
-        if (!l->attrs.route.renormalise || is_chosen(l, row * k, k, i))
+        if (!l->attrs.route.norm_topk || is_chosen(l, row * k, k, i))
             sum += exp(get(&l->in[0], row * e + i) - largest);
     for (int64_t j = 0; j < k; j++) {
         const double x = get(&l->in[0], row * e + get_index(&l->out[0], row * k + j));
@@ -68,8 +68,8 @@ static void group_rows(const ig_ref_launch *l) {
 
 /* ---- products ---- */
 
-/* The expert whose rows [offsets[i], offsets[i + 1]) hold this one, where ranges that go back count
- * as empty; -1: none. */
+/* The expert whose range [offsets[i], offsets[i + 1]) has the row; decreasing ranges are empty;
+ * -1: none. */
 static int64_t expert_of(const ig_ref_view *offsets, int64_t row) {
     const int64_t experts = offsets->shape.dim[0] - 1;
     int64_t begin = get_index(offsets, 0);

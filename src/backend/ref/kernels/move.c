@@ -1,14 +1,14 @@
 /*
- * Elements moved about.  What only moves takes every dtype, bit for bit; what
- * also adds takes reals.
+ * Data movement. Ops that only move elements accept every dtype, bit for bit; those that also add
+ * accept reals.
  *
- * Ops along an axis see a shape as [outer, axis, inner]:
- *     element (o, a, i) is number (o * axis + a) * inner + i
+ * Ops along an axis view a shape as [outer, axis, inner]:
+ *     element (o, a, i) has index (o * axis + a) * inner + i
  */
 #include <math.h>
 
-#include "backend/ref/ref_convert.h"
 #include "backend/ref/real.h"
+#include "backend/ref/ref_convert.h"
 
 typedef struct axes {
     int64_t outer, axis, inner;
@@ -47,7 +47,7 @@ static void pad(const ig_ref_launch *l) {
 static void concat(const ig_ref_launch *l) {
     const int axis = l->attrs.axis.axis;
     const axes y = around(&l->out[0], axis);
-    int64_t begin = 0; /* of this input, along the axis of the result */
+    int64_t begin = 0; /* of this input, along the result's axis */
     for (uint32_t k = 0; k < l->n_in; k++) {
         const axes x = around(&l->in[k], axis);
         const int64_t n = ig_shape_count(l->in[k].shape);
@@ -59,7 +59,7 @@ static void concat(const ig_ref_launch *l) {
     }
 }
 
-/* Which element of x, seen as `x`, element i of the index points to; -1: none. */
+/* The element of x that element i of the index selects; -1: out of range. */
 static int64_t pointed_at(axes x, const ig_ref_view *index, int axis, int64_t i) {
     const axes at = around(index, axis);
     const int64_t to = get_index(index, i);

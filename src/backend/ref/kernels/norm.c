@@ -1,34 +1,33 @@
 /*
- * Normalisations along the last dimension n, and their gradients by x.  Both are
+ * Norms along the last dimension n, and their gradients with respect to x. Both are
  *     y = w xhat + b,   xhat = (x - mean) r
- * where rms_norm has mean 0 and r = 1 / sqrt(mean(x^2) + eps), and layer_norm has
- * the row's mean and r = 1 / sqrt(variance + eps), the variance divided by n.
- * With g = w dy the gradient is
+ * where rms_norm has mean 0 and r = 1 / sqrt(mean(x^2) + eps), and layer_norm has the row's mean
+ * and r = 1 / sqrt(variance + eps), with the population variance. With g = w dy the gradient is
  *     dx = r (g - xhat mean(g xhat) - mean(g))        without the last term for rms_norm
  */
 #include <math.h>
 
 #include "backend/ref/real.h"
 
-typedef enum centre { AROUND_ZERO, AROUND_MEAN } centre;
+typedef enum center { AROUND_ZERO, AROUND_MEAN } center;
 
 typedef struct moments {
     double mean, r;
 } moments;
 
-static moments moments_of(const ig_ref_view *x, int64_t row, int64_t n, double eps, centre c) {
+static moments moments_of(const ig_ref_view *x, int64_t row, int64_t n, double eps, center c) {
     double sum = 0, squares = 0;
     for (int64_t j = 0; j < n; j++) sum += get(x, row * n + j);
     const double mean = c == AROUND_MEAN ? sum / (double)n : 0;
     for (int64_t j = 0; j < n; j++) {
-        const double from_centre = get(x, row * n + j) - mean;
-        squares += from_centre * from_centre;
+        const double from_center = get(x, row * n + j) - mean;
+        squares += from_center * from_center;
     }
     return (moments){mean, 1 / sqrt(squares / (double)n + eps)};
 }
 
 /* x [..., n], w [n] and b [n] or none */
-static void norm(const ig_ref_launch *l, centre c) {
+static void norm(const ig_ref_launch *l, center c) {
     const int64_t rows = rows_of(&l->in[0]), n = columns_of(&l->in[0]);
     for (int64_t row = 0; row < rows; row++) {
         const moments m = moments_of(&l->in[0], row, n, (double)l->attrs.norm.eps, c);
@@ -41,7 +40,7 @@ static void norm(const ig_ref_launch *l, centre c) {
 }
 
 /* x, dy, w or none -> dx */
-static void norm_grad(const ig_ref_launch *l, centre c) {
+static void norm_grad(const ig_ref_launch *l, center c) {
     const ig_ref_view *x = &l->in[0], *dy = &l->in[1], *w = l->n_in > 2 ? &l->in[2] : NULL;
     const int64_t rows = rows_of(x), n = columns_of(x);
     for (int64_t row = 0; row < rows; row++) {

@@ -1,40 +1,40 @@
 /*
- * A cache of keys and values in pages of 64 positions, as numbers or stored in fewer
- * bits: rows go into it, and attention reads it.
+ * The paged KV cache, with pages of 64 positions, in the real type or quantized: storing rows, and
+ * attention.
  */
 #include <math.h>
 
-#include "backend/ref/ref_convert.h"
 #include "backend/ref/real.h"
+#include "backend/ref/ref_convert.h"
 #include "backend/ref/weights.h"
 
-/* Element i of pages that are of the real type, or stored. */
+/* Element i of pages in the real type or in a storage dtype. */
 static double page_element(ig_ref_weights *pages, int64_t i) {
     return pages->view->dtype == IG_REF_DTYPE ? get(pages->view, i) : ig_ref_weight(pages, i);
 }
 
-/* Where position `at` of a sequence lies, as a row of [p 64]; -1: nowhere. */
+/* The row of [p 64] that has position `at` of a sequence; -1: no page. */
 static int64_t paged_row(const ig_ref_launch *l, int64_t sequence, int64_t at) {
     const ig_ref_view *table = &l->in[3];
     const int64_t sequences = table->shape.dim[0], pages = table->shape.dim[1];
-    if (sequence < 0 || sequence >= sequences || at / IG_PAGE_ROWS >= pages) return -1;
-    const int64_t page = get_index(table, sequence * pages + at / IG_PAGE_ROWS);
+    if (sequence < 0 || sequence >= sequences || at / IG_PAGE_TOKENS >= pages) return -1;
+    const int64_t page = get_index(table, sequence * pages + at / IG_PAGE_TOKENS);
     if (page < 0 || page >= l->in[1].shape.dim[0]) return -1;
-    return page * IG_PAGE_ROWS + at % IG_PAGE_ROWS;
+    return page * IG_PAGE_TOKENS + at % IG_PAGE_TOKENS;
 }
 
-/* One head of one row. */
+/* One head of one token. */
 typedef struct query {
     const ig_ref_launch *l;
     ig_ref_weights k, v;
-    int64_t number;      /* of [r, h] */
-    int64_t sequence;    /* its row's, */
-    int64_t first, last; /* and the positions that it sees */
+    int64_t number;      /* index in [r, h] */
+    int64_t sequence;    /* the token's */
+    int64_t first, last; /* visible positions */
     int64_t group;
 } query;
 
-/* Its own position and those before, as far as the window goes, up to the first that lies
- * nowhere. */
+/* The token's position and those before it, limited by the sliding window and by the first missing
+ * page. */
 static query query_of(const ig_ref_launch *l, int64_t number) {
     const int64_t h = l->in[0].shape.dim[1], g = l->in[2].shape.dim[2], row = number / h;
     const int64_t window = l->attrs.paged.window;
@@ -61,7 +61,7 @@ static double score(query *r, int64_t at) {
     return a.softcap == 0 ? sum : (double)a.softcap * tanh(sum / (double)a.softcap);
 }
 
-/* Of all scores, and of its head's sink if there is one. */
+/* Over all scores, and the head's sink if there is one. */
 static double log_sum_exp(query *r) {
     const ig_ref_launch *l = r->l;
     const int64_t h = l->in[0].shape.dim[1];
@@ -74,7 +74,8 @@ static double log_sum_exp(query *r) {
     return largest + log(sum);
 }
 
-/* The weighted sum of values, some columns at a time, so that a score serves for several. */
+/* The weighted sum of values, several columns at a time, so that each score is computed fewer
+ * times. */
 static void attend(query *r) {
     enum { COLUMNS = 64 };
     const ig_ref_launch *l = r->l;
@@ -121,7 +122,7 @@ static void store_blocks(const ig_ref_launch *l) {
             float x[IG_BLOCK];
             for (int j = 0; j < IG_BLOCK; j++) x[j] = (float)get(&l->in[1], i * width + c + j);
             const int64_t place = ig_ref_place(dst, to * width + c);
-            ig_blocks_encode_q8_0(x, dst->at + ig_bytes_of(IG_Q8_0, place), IG_BLOCK);
+            ig_blocks_quantize_q8_0(x, dst->at + ig_bytes_of(IG_Q8_0, place), IG_BLOCK);
         }
     }
 }

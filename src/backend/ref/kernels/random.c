@@ -1,8 +1,8 @@
-/* Ops that draw numbers.  Number i belongs to element i, so no order is needed. */
+/* Ops with random numbers. Random number i belongs to element i, so the order does not matter. */
 #include "base/random.h"
 #include "backend/ref/real.h"
 
-/* Keeps element i, divided by 1 - p, or makes it 0, whatever it was. */
+/* Keeps element i, divided by 1 - p, or sets it to 0, even if it is NaN. */
 static void dropout(const ig_ref_launch *l) {
     const ig_attrs_dropout a = l->attrs.dropout;
     const uint64_t step = (uint64_t)l->slots[a.step_slot].i;

@@ -1,12 +1,12 @@
 /*
- * Many to one, over any set of axes.  Of nothing, the sum is 0, the mean NaN and
- * the largest -infinity; a NaN among the elements is their sum, mean and largest.
+ * Reductions over any set of axes. An empty sum is 0, an empty mean NaN, an empty max -infinity;
+ * NaN propagates through sum, mean and max.
  */
 #include <math.h>
 
 #include "backend/ref/real.h"
 
-/* Elements that become one, with `axes` as in ig_attrs_reduce. */
+/* Elements per result element; `axes` as in ig_attrs_reduce. */
 static int64_t reduced_count(const ig_ref_view *x, uint32_t axes) {
     int64_t n = 1;
     for (int d = 0; d < x->shape.rank; d++)
@@ -14,7 +14,7 @@ static int64_t reduced_count(const ig_ref_view *x, uint32_t axes) {
     return n;
 }
 
-/* The number of the r-th element among those that become element o of the result. */
+/* The index of the r-th element that is reduced to element o of the result. */
 static int64_t element_of(const ig_ref_view *x, uint32_t axes, int64_t o, int64_t r) {
     int64_t element = 0, weight = 1;
     for (int d = x->shape.rank - 1; d >= 0; d--) {
@@ -27,7 +27,7 @@ static int64_t element_of(const ig_ref_view *x, uint32_t axes, int64_t o, int64_
     return element;
 }
 
-/* A NaN counts as larger than every number. */
+/* NaN is larger than every number. */
 static bool larger(double a, double b) { return a > b || (isnan(a) && !isnan(b)); }
 
 static double sum_of(const ig_ref_view *x, uint32_t axes, int64_t o) {

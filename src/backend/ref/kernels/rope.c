@@ -1,28 +1,27 @@
 /*
- * Rotary positions.  The first `dims` elements of each head are taken in pairs,
- * and pair i turns by
+ * RoPE. The first `dims` elements of each head are pairs, and pair i is rotated by
  *     angle = position * scale * base^(-2i / dims) / factors[i]
- * and grows by the magnitude.  A pair is two neighbours, or one element of each half;
- * the rest passes through.
+ * and scaled by mscale. A pair is two adjacent elements (interleaved), or one element of each half
+ * (NeoX); the other elements pass through.
  */
 #include <math.h>
 
 #include "backend/ref/real.h"
 
-/* The angle of pair i at position number `at` of the list. */
+/* The angle of pair i at the list's position `at`. */
 static double angle_of(const ig_ref_launch *l, int64_t dims, int64_t at, int64_t i) {
     const ig_attrs_rope r = l->attrs.rope;
-    const double scale = r.scale == 0 ? 1 : (double)r.scale;
+    const double scale = r.freq_scale == 0 ? 1 : (double)r.freq_scale;
     const double factor = l->n_in > 2 ? get(&l->in[2], i) : 1;
-    const double turns = pow((double)r.base, -2.0 * (double)i / (double)dims);
+    const double turns = pow((double)r.freq_base, -2.0 * (double)i / (double)dims);
     const double angle = (double)get_index(&l->in[1], at) * scale * turns / factor;
     return r.inverse ? -angle : angle;
 }
 
-/* Turns the head that begins at element `first`. */
+/* Rotates the head that begins at element `first`. */
 static void turn(const ig_ref_launch *l, int64_t first, int64_t dims, int64_t at) {
-    const bool pairs = l->attrs.rope.form == IG_ROPE_PAIRS;
-    const double magnitude = l->attrs.rope.magnitude == 0 ? 1 : (double)l->attrs.rope.magnitude;
+    const bool pairs = l->attrs.rope.type == IG_ROPE_INTERLEAVED;
+    const double magnitude = l->attrs.rope.mscale == 0 ? 1 : (double)l->attrs.rope.mscale;
     for (int64_t i = 0; i < dims / 2; i++) {
         const double angle = angle_of(l, dims, at, i);
         const int64_t p = first + (pairs ? 2 * i : i), q = pairs ? p + 1 : p + dims / 2;
@@ -37,10 +36,10 @@ static void rope(const ig_ref_launch *l) {
     const ig_ref_view *x = &l->in[0], *positions = &l->in[1];
     const int64_t d = columns_of(x), h = x->shape.dim[x->shape.rank - 2];
     const int64_t t = x->shape.dim[x->shape.rank - 3], heads = rows_of(x);
-    const int64_t dims = l->attrs.rope.dims ? l->attrs.rope.dims : d;
+    const int64_t dims = l->attrs.rope.rotary_dims ? l->attrs.rope.rotary_dims : d;
 
     for (int64_t head = 0; head < heads; head++) {
-        const int64_t row = head / h; /* of [..., t] */
+        const int64_t row = head / h; /* index in [..., t] */
         turn(l, head * d, dims, positions->shape.rank > 1 ? row : row % t);
         for (int64_t j = dims; j < d; j++) put(&l->out[0], head * d + j, get(x, head * d + j));
     }

@@ -1,12 +1,12 @@
 /*
- * Along the last dimension: softmax, its logarithm, and the loss on top of it.
- * Exponentials are taken around the row's largest element, so that none overflows.
+ * Softmax, log-softmax and cross-entropy along the last dimension. The row's maximum is subtracted
+ * before exp, to avoid overflow.
  */
 #include <math.h>
 
 #include "backend/ref/real.h"
 
-/* A row's largest element, and the sum of exp(x - largest). */
+/* A row's maximum, and the sum of exp(x - max). */
 typedef struct peak {
     double largest, sum;
 } peak;
@@ -36,7 +36,8 @@ static void log_softmax(const ig_ref_launch *l) {
     }
 }
 
-/* logits [..., n], targets [...] -> -log(softmax(logits)[target]); NaN where there is no target */
+/* logits [..., n], targets [...] -> -log(softmax(logits)[target]); NaN if the target is out of
+ * range */
 static void cross_entropy(const ig_ref_launch *l) {
     const int64_t rows = rows_of(&l->in[0]), n = columns_of(&l->in[0]);
     for (int64_t row = 0; row < rows; row++) {
@@ -49,7 +50,7 @@ static void cross_entropy(const ig_ref_launch *l) {
     }
 }
 
-/* dlogits = (softmax(logits) - [j == target]) dloss; a row of NaN where there is no target */
+/* dlogits = (softmax(logits) - [j == target]) dloss; a row of NaN if the target is out of range */
 static void cross_entropy_grad(const ig_ref_launch *l) {
     const int64_t rows = rows_of(&l->in[0]), n = columns_of(&l->in[0]);
     for (int64_t row = 0; row < rows; row++) {

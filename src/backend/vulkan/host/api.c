@@ -39,7 +39,7 @@ ig_status vk_fail(const ig_host *host, VkResult result, const char *file, int li
                       vk_result_text(result), (int)result);
 }
 
-/* What the validation layer finds is an error of ours. */
+/* A finding of the validation layer is a bug of the backend. */
 static VKAPI_ATTR VkBool32 VKAPI_CALL report(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
                                              VkDebugUtilsMessageTypeFlagsEXT types,
                                              const VkDebugUtilsMessengerCallbackDataEXT *data,
@@ -50,7 +50,7 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL report(VkDebugUtilsMessageSeverityFlagBits
     return VK_FALSE;
 }
 
-/* The layer is there only where its package is installed; without, it is left out. */
+/* The validation layer is used only if it is installed. */
 static bool has_layer(const vk_api *api) {
     PFN_vkEnumerateInstanceLayerProperties list =
         (PFN_vkEnumerateInstanceLayerProperties)api->GetInstanceProcAddr(

@@ -1,11 +1,11 @@
 /*
- * api.h - the functions of Vulkan that the backend calls, found at run time.
+ * api.h - the Vulkan functions that the backend calls, resolved at run time.
  *
- * Nothing is linked: the loader is opened by name, an instance is made, and each
- * function is asked for once.  The one list below declares them and fetches them.
+ * Nothing is linked: the loader is opened by dlopen, an instance is created, and each function is
+ * looked up once. The list below declares and resolves them.
  */
-#ifndef IG_BACKEND_VULKAN_API_H
-#define IG_BACKEND_VULKAN_API_H
+#ifndef IG_BACKEND_VULKAN_HOST_API_H
+#define IG_BACKEND_VULKAN_HOST_API_H
 
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan.h>
@@ -78,7 +78,7 @@
     X(CreateComputePipelines)      \
     X(DestroyPipeline)
 
-/* Those that Vulkan 1.2 adds. */
+/* Added in Vulkan 1.2. */
 #define VK_NEW_FUNCTIONS(X)     \
     X(GetBufferDeviceAddress)   \
     X(GetSemaphoreCounterValue) \
@@ -88,17 +88,17 @@ typedef struct vk_api {
     void *library;
     PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
     VkInstance instance;
-    VkDebugUtilsMessengerEXT messenger; /* of the validation layer, where it was asked for */
+    VkDebugUtilsMessengerEXT messenger; /* of the validation layer, if enabled */
 #define DECLARE(name) PFN_vk##name name;
     VK_INSTANCE_FUNCTIONS(DECLARE)
     VK_DEVICE_FUNCTIONS(DECLARE) /* NULL before vk_api_load_device() */
-    VK_NEW_FUNCTIONS(DECLARE)    /* NULL where the device is older */
+    VK_NEW_FUNCTIONS(DECLARE)    /* NULL on older devices */
 #undef DECLARE
 } vk_api;
 
-/* Opens the loader and makes an instance.  IG_ERR_DEVICE, in words, without either. */
+/* Opens the loader and creates an instance. Fails with IG_ERR_DEVICE and a reason. */
 IG_MUST_CHECK ig_status vk_api_open(const ig_host *host, vk_api *out);
-/* `is_new`: those of Vulkan 1.2, too. */
+/* `is_new`: also the functions of Vulkan 1.2. */
 IG_MUST_CHECK ig_status vk_api_load_device(const ig_host *host, vk_api *api, VkDevice device,
                                            bool is_new);
 void vk_api_close(vk_api *api);
@@ -106,7 +106,7 @@ void vk_api_close(vk_api *api);
 /* "out of device memory", and so on. */
 const char *vk_result_text(VkResult result);
 
-/* What the result means to the host: memory, or the device. */
+/* Maps a VkResult to a status: out of memory, or a device error. */
 ig_status vk_result_status(VkResult result);
 
 #define VK_FAIL(host, result, ...) vk_fail(host, result, __FILE__, __LINE__, __VA_ARGS__)

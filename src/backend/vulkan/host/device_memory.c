@@ -1,16 +1,16 @@
 /*
- * Device memory: blocks of the driver's, cut into pieces; and copies to and from it.
+ * Device memory: suballocation of the driver's blocks, and copies to and from it.
  *
- * All work is on one queue and keeps its order, so a piece that is given back may
- * be handed out at once: what is submitted later comes later.  Only the host must
- * not write where submitted work still reads; such a write goes through the queue.
+ * All work is submitted to one queue in order, so a freed piece can be reused at once: later
+ * submissions run later. Only the host must not write where submitted work still reads; such a
+ * write goes through the queue.
  */
 #include "backend/vulkan/host/vk_device.h"
 
 enum { HALF_BYTES = 4 << 20 }; /* of the staging memory */
 
-/* What the host reads sooner by itself than it could submit a copy and wait for it, even where each
- * word comes across a bus. */
+/* Up to this size, reading mapped memory directly is faster than submitting a copy and waiting,
+ * even across a bus. */
 enum { FEW_BYTES = VK_ECHO_BYTES };
 
 static uint64_t aligned(uint64_t bytes) {
@@ -19,7 +19,7 @@ static uint64_t aligned(uint64_t bytes) {
 
 /* ---- kinds of memory ---- */
 
-/* The first kind that has all flags; UINT32_MAX: none. */
+/* The first memory type with all flags; UINT32_MAX: none. */
 static uint32_t type_with(const vk_device *d, VkMemoryPropertyFlags flags) {
     for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++)
         if ((d->memory.memoryTypes[i].propertyFlags & flags) == flags) return i;
@@ -30,7 +30,7 @@ static uint64_t heap_bytes(const vk_device *d, uint32_t type) {
     return d->memory.memoryHeaps[d->memory.memoryTypes[type].heapIndex].size;
 }
 
-/* A window of the host onto the device's memory counts only if it shows all of it. */
+/* Host-visible device memory is used only if the heap is not just a small window (BAR). */
 static vk_pool choose(const vk_device *d, vk_pool_kind kind) {
     enum {
         LOCAL = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
@@ -64,7 +64,7 @@ static void block_destroy(vk_device *d, vk_block *b) {
     host->free(host, b);
 }
 
-/* Without addresses, one that no other block has or had: recordings know their memory by it. */
+/* Without buffer device addresses, a unique number that identifies the block in recordings. */
 static VkDeviceAddress address_of(vk_device *d, const vk_block *b) {
     const VkBufferDeviceAddressInfo where = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
                                              .buffer = b->buffer};
@@ -114,7 +114,8 @@ static ig_status block_create(vk_device *d, vk_pool *pool, uint64_t bytes) {
     else if (b && piece) {
         b->bytes = bytes > pool->block_bytes ? bytes : pool->block_bytes;
         result = block_allocate(d, b, pool);
-        if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY && b->bytes > bytes) { /* no more than needed */
+        if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY &&
+            b->bytes > bytes) { /* retry with the minimum */
             if (b->buffer) d->api.DestroyBuffer(d->handle, b->buffer, NULL);
             *b = (vk_block){.bytes = bytes};
             result = block_allocate(d, b, pool);
@@ -145,7 +146,7 @@ static ig_backend_buffer *find_free(const vk_pool *pool, uint64_t bytes) {
     return NULL;
 }
 
-/* Cuts off what is too much; the rest stays free behind it. */
+/* Splits off the excess as a free piece. */
 static ig_status cut(vk_device *d, ig_backend_buffer *p, uint64_t bytes) {
     const ig_host *host = d->base.host;
     p->free = false;
@@ -185,7 +186,7 @@ ig_status vk_piece_alloc(vk_device *d, vk_pool_kind kind, uint64_t bytes, ig_bac
     return IG_OK;
 }
 
-/* Joins `p` with what lies behind it, if both are free. */
+/* Merges `p` with the next piece if both are free. */
 static void join(vk_device *d, ig_backend_buffer *p) {
     ig_backend_buffer *behind = p ? p->after : NULL;
     if (!behind || !p->free || !behind->free) return;
@@ -196,7 +197,7 @@ static void join(vk_device *d, ig_backend_buffer *p) {
     d->base.host->free(d->base.host, behind);
 }
 
-/* A block that nothing lies in goes back to the driver, but for the last of its pool. */
+/* Returns an empty block to the driver, except the last one of its pool. */
 static void trim(vk_device *d, vk_pool *pool, vk_block *block) {
     const bool empty = block->pieces->free && !block->pieces->after;
     if (!empty || (pool->blocks == block && !block->next)) return;
@@ -249,7 +250,7 @@ static void copy(vk_device *d, VkCommandBuffer commands, const ig_backend_buffer
     d->api.CmdCopyBuffer(commands, src->block->buffer, dst->block->buffer, 1, &region);
 }
 
-/* Begins to record copies through the half that was used least recently. */
+/* Starts recording copies through the least recently used half. */
 static ig_status begin_half(vk_device *d) {
     vk_staging *s = &d->staging;
     IG_TRY(vk_wait(d, s->value[s->half ^ 1]));
@@ -269,8 +270,8 @@ ig_status vk_uploads_take(vk_device *d, VkCommandBuffer *out) {
     return IG_OK;
 }
 
-/* Up to HALF_BYTES, to go with what is submitted next.  Copies that wait keep no order among
- * themselves: a second one into the same buffer sends off those before it. */
+/* Uploads up to HALF_BYTES with the next submission. Pending copies are unordered: a second one
+ * into the same buffer submits those before it. */
 static ig_status upload(vk_device *d, ig_backend_buffer *dst, uint64_t offset, const void *src,
                         uint64_t bytes) {
     vk_staging *s = &d->staging;
@@ -301,7 +302,7 @@ ig_status vk_write(ig_backend_device *device, ig_backend_buffer *dst, uint64_t o
     return IG_OK;
 }
 
-/* Up to HALF_BYTES, which the host then sees. */
+/* Copies up to HALF_BYTES to host-visible memory. */
 static ig_status download(vk_device *d, const ig_backend_buffer *src, uint64_t offset, void *dst,
                           uint64_t bytes) {
     vk_staging *s = &d->staging;
@@ -322,7 +323,7 @@ ig_status vk_read(ig_backend_device *device, const ig_backend_buffer *src, uint6
     vk_device *d = (vk_device *)device;
     if (bytes == 0) return IG_OK;
     const bool soon = d->pools[VK_POOL_DEVICE].fast || bytes <= FEW_BYTES;
-    if (vk_piece_mapped(src) && (soon || d->is_lost)) { /* a device that is lost copies nothing */
+    if (vk_piece_mapped(src) && (soon || d->is_lost)) { /* a lost device copies nothing */
         IG_TRY(vk_wait(d, src->last_use));
         memcpy(dst, vk_piece_mapped(src) + offset, bytes);
         return IG_OK;
@@ -335,7 +336,7 @@ ig_status vk_read(ig_backend_device *device, const ig_backend_buffer *src, uint6
     return bytes <= FEW_BYTES ? vk_echo_learn(d, src, offset, bytes) : IG_OK;
 }
 
-/* What the driver says there is, and what it would still give. */
+/* Heap size and remaining budget, as the driver reports them. */
 static void available(const vk_device *d, uint32_t type, uint64_t *total, uint64_t *left) {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};

@@ -1,17 +1,16 @@
 /*
- * Shaders and pipelines.  A pipeline is a shader with its constants filled in: the
- * driver compiles it once, when the first program needs it, and keeps what it made
- * in a cache that can be saved.
+ * Shaders and pipelines. A pipeline is a shader with specialization constants. The driver compiles
+ * it once, when the first program needs it, into a pipeline cache that can be saved.
  */
 #include <stdatomic.h>
 #include <xxhash.h>
 
 #include "backend/vulkan/program/descriptors.h"
+#include "backend/vulkan/shaders/shaders.h"
 #include "backend/vulkan/spirv/coopmat.h"
 #include "backend/vulkan/spirv/float_controls.h"
-#include "backend/vulkan/shaders/shaders.h"
 
-/* What every shader gets with a dispatch. */
+/* Push constants of every dispatch. */
 static const VkPushConstantRange push_range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
                                                .size = sizeof(vk_push)};
 static_assert(sizeof(vk_bound_push) <= sizeof(vk_push), "in either form");
@@ -74,7 +73,7 @@ static vk_shader_code code_of(const vk_pipelines *p, uint32_t shader) {
     return (vk_shader_code){w->name, w->words, w->n_words * sizeof *w->words};
 }
 
-/* Of the words that a window shows. */
+/* log2 of the words in a window. */
 static uint32_t window_bits(const vk_device *d) {
     uint32_t bits = 0;
     while (UINT64_C(8) << bits <= vk_window_bytes(d)) bits++;
@@ -104,7 +103,7 @@ static VkResult make(vk_device *d, const vk_pipeline_key *key, VkPipeline *out) 
     return d->api.CreateComputePipelines(d->handle, d->pipelines.cache, 1, &info, NULL, out);
 }
 
-/* Pipelines [first, count) of the device, made by whoever comes. */
+/* Pipelines [first, count) of the device; any thread may create one. */
 typedef struct making {
     vk_device *device;
     _Atomic uint32_t next;
@@ -130,7 +129,7 @@ static ig_status load_module(vk_device *d, uint32_t shader) {
     const vk_shader_code code = code_of(&d->pipelines, shader);
     if (*module) return IG_OK;
     const bool exact = shader == VK_SHADER_elementwise || shader >= VK_SHADER_COUNT;
-    const bool rewritten = shader == VK_SHADER_matmul_matrix;
+    const bool rewritten = shader == VK_SHADER_matmul_coopmat;
     const vk_module_asks asks = {d->keeps_subnormals, d->keeps_specials, exact};
     const size_t room = vk_module_room(&code);
     uint32_t *words = host->alloc(host, room + vk_matrices_room(room), sizeof *words);
@@ -146,7 +145,7 @@ static ig_status load_module(vk_device *d, uint32_t shader) {
     return result == VK_SUCCESS ? IG_OK : VK_FAIL(host, result, "shader %s", code.name);
 }
 
-/* Room for one more; false: no memory. */
+/* Room for one more; false: out of memory. */
 static bool reserve_written(vk_device *d) {
     vk_pipelines *p = &d->pipelines;
     const ig_host *host = d->base.host;
@@ -235,10 +234,10 @@ ig_status vk_pipelines_make(vk_device *d, const vk_pipeline_key *keys, uint32_t 
 
 /* ---- what is saved ---- */
 
-/* Drivers trust what they are given, so damage is looked for before. */
+/* Drivers trust the data of a pipeline cache, so it is verified first. */
 typedef struct saved_head {
     char magic[8];
-    uint64_t bytes, digest; /* of what follows: the driver's own */
+    uint64_t bytes, digest; /* of the driver's data that follows */
 } saved_head;
 
 static const char saved_magic[8] = "igvkpipe";
@@ -266,7 +265,7 @@ ig_status vk_pipelines_save(vk_device *d, ig_blob *out) {
     return IG_OK;
 }
 
-/* Whole, and of this very driver; if so, `data` is what the driver gave. */
+/* Whether the data is complete and of this driver; `data` receives the driver's part. */
 static bool is_own(const vk_device *d, ig_blob saved, ig_blob *data) {
     saved_head head;
     VkPipelineCacheHeaderVersionOne own;

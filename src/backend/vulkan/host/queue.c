@@ -1,10 +1,9 @@
 /*
- * The queue.  Submissions are counted, and end in the order of their numbers: a timeline semaphore
- * says how far they have come, or where there is none, a ring of fences that they take in turn.
+ * The queue. Submissions are numbered and complete in order. A timeline semaphore counts completed
+ * ones; without it, a ring of fences.
  */
-#include <time.h>
-
 #include "backend/vulkan/host/vk_device.h"
+#include "base/clock.h"
 
 /* ---- how far it has come ---- */
 
@@ -21,24 +20,18 @@ bool vk_is_done(vk_device *d, uint64_t value) {
     return value <= d->completed;
 }
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-/* Looks for a while.  A device that is the host's own processors had better have them. */
+/* Polls for a while. Not on software devices: they need the processors themselves. */
 static bool look(vk_device *d, uint64_t value) {
     enum { WHILE_NS = 200000 };
     if (d->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) return vk_is_done(d, value);
-    const uint64_t until = now_ns() + WHILE_NS;
+    const uint64_t until = ig_clock_ns() + WHILE_NS;
     do
         if (vk_is_done(d, value)) return true;
-    while (now_ns() < until);
+    while (ig_clock_ns() < until);
     return false;
 }
 
-/* VK_TIMEOUT: it is not done after so long. */
+/* VK_TIMEOUT: not done within this time. */
 static VkResult sleep_until(vk_device *d, uint64_t value, uint64_t longest_ns) {
     const VkFence fence = fence_of(d, value);
     const VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
@@ -49,17 +42,17 @@ static VkResult sleep_until(vk_device *d, uint64_t value, uint64_t longest_ns) {
                        : d->api.WaitForFences(d->handle, 1, &fence, VK_TRUE, longest_ns);
 }
 
-/* A thread that sleeps wakes up late (an H200's small step takes 79 us then, and 63 so; a token
- * 1.74 ms, and 1.65): the host looks for itself, at first and when it has slept for most of the
- * time that the last wait took. */
+/* A sleeping thread wakes up late (H200: a small step takes 79 us instead of 63, a token 1.74 ms
+ * instead of 1.65), so the host polls first, and again after sleeping for most of the previous
+ * wait. */
 static VkResult wait_until(vk_device *d, uint64_t value) {
-    const uint64_t began = now_ns(), most = d->waited_ns - d->waited_ns / 8;
+    const uint64_t began = ig_clock_ns(), most = d->waited_ns - d->waited_ns / 8;
     if (look(d, value)) return VK_SUCCESS;
-    const uint64_t passed = now_ns() - began;
+    const uint64_t passed = ig_clock_ns() - began;
     VkResult result = most > passed ? sleep_until(d, value, most - passed) : VK_TIMEOUT;
     if (result == VK_TIMEOUT)
         result = look(d, value) ? VK_SUCCESS : sleep_until(d, value, UINT64_MAX);
-    d->waited_ns = now_ns() - began;
+    d->waited_ns = ig_clock_ns() - began;
     return result;
 }
 
@@ -79,7 +72,7 @@ ig_status vk_wait(vk_device *d, uint64_t value) {
 
 /* ---- submitting ---- */
 
-/* The fence of this submission, free again: the ring goes round when the one before is done. */
+/* The fence of this submission, reset: the ring wraps when the previous use is done. */
 static ig_status take_fence(vk_device *d, uint64_t value, VkFence *out) {
     *out = VK_NULL_HANDLE;
     if (d->timeline) return IG_OK;
@@ -136,7 +129,7 @@ enum {
     DEVICE_READS = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT,
 };
 
-/* What the device wrote before is there for these stages. */
+/* Makes earlier writes of the device visible to these stages. */
 static void barrier(vk_device *d, VkCommandBuffer commands, VkPipelineStageFlags stages,
                     VkAccessFlags access) {
     const VkMemoryBarrier memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,

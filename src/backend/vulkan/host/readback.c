@@ -1,10 +1,10 @@
 /*
- * An echo: a few bytes of memory that the host does not see, copied to where it does behind each
- * run, because the host read just these after the run before.  So the loss of every step costs no
- * submission of its own.
+ * Readback: if the host reads the same few bytes of device memory after two runs in a row, later
+ * runs copy them to host-visible memory. Reading the loss of every step then costs no extra
+ * submission.
  *
  *     run, read   run, read   run + copy, read   run + copy, read   run + copy, run
- *                  twice: it has become a habit                      not read: no more
+ *                  second time: start                                not read: stop
  */
 #include "backend/vulkan/host/vk_device.h"
 
@@ -29,7 +29,7 @@ ig_status vk_echo_learn(vk_device *d, const ig_backend_buffer *src, uint64_t off
     const VkBufferCopy region = {
         .srcOffset = src->offset + offset, .dstOffset = d->staging.echo->offset, .size = bytes};
     IG_TRY(vk_wait(d, e->value));
-    e->value = 0; /* of this, nothing has been copied yet */
+    e->value = 0; /* nothing has been copied yet */
     if (!e->commands) IG_TRY(vk_commands_create(d, &e->commands, 1));
     IG_TRY(vk_commands_begin(d, e->commands));
     d->api.CmdCopyBuffer(e->commands, src->block->buffer, d->staging.echo->block->buffer, 1,

@@ -1,14 +1,13 @@
 /*
- * A run that is watched: the device notes the time after each launch, and the host
- * is told when each step was under way.
+ * A profiled run: the device writes a timestamp after each launch, and the host converts them to
+ * step times.
  *
- * A moment is noted when all launches before it are done, so of launches that run
- * side by side the first to end has its own time and the others what they took
- * beyond it.  The times of all add up to that of the run.
+ * A timestamp is written when all earlier launches are done. Of concurrent launches, the first to
+ * end is charged its own time and the others the time they take beyond it. The times sum up to that
+ * of the run.
  */
-#include <time.h>
-
 #include "backend/vulkan/program/program.h"
+#include "base/clock.h"
 
 bool vk_is_watched(const vk_device *d) {
     const ig_host *host = d->base.host;
@@ -25,18 +24,12 @@ ig_status vk_times_create(vk_program *p) {
     return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "no clock");
 }
 
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* The device counts ticks from a moment of its own: the last of them was now. */
+/* The device counts ticks from an arbitrary origin; the last tick is now. */
 static void tell(const vk_program *p, const uint64_t *ticks) {
     const ig_host *host = p->device->base.host;
     const uint64_t unused = 64 - p->device->tick_bits, end = ticks[p->n_launches] << unused;
     const double ns = (double)p->device->properties.limits.timestampPeriod;
-    const uint64_t now = now_ns();
+    const uint64_t now = ig_clock_ns();
     for (uint32_t i = 0; i < p->n_launches; i++) {
         const uint64_t before = (end - (ticks[i] << unused)) >> unused;
         const uint64_t after = (end - (ticks[i + 1] << unused)) >> unused;

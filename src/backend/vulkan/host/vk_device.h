@@ -1,11 +1,11 @@
 /*
- * device.h - a device of Vulkan: its queue, its memory, its pipelines.
+ * vk_device.h - a Vulkan device: its queue, memory and pipelines.
  *
- * Work goes to one queue in order.  Submissions are counted, so "is this done" is a
- * comparison of two numbers.
+ * Work goes to one queue in order. Submissions are numbered, so "is this done" compares two
+ * numbers.
  */
-#ifndef IG_BACKEND_VULKAN_DEVICE_H
-#define IG_BACKEND_VULKAN_DEVICE_H
+#ifndef IG_BACKEND_VULKAN_HOST_VK_DEVICE_H
+#define IG_BACKEND_VULKAN_HOST_VK_DEVICE_H
 
 #include "backend/vulkan/host/api.h"
 #include "backend/vulkan/kernels/vk_kernel.h"
@@ -13,26 +13,25 @@
 typedef struct vk_block vk_block;
 
 /*
- * A piece of device memory.  Pieces lie side by side in a block and know their
- * neighbours; free ones are joined.
+ * A piece of device memory. The pieces of a block form a list; adjacent free ones are merged.
  *
  *     block   | piece | piece (free) | piece | piece (free) |
  */
 struct ig_backend_buffer {
     vk_block *block;
-    ig_backend_buffer *before, *after; /* in the block */
-    uint64_t offset, bytes;            /* in the block; whole units of VK_ALIGNMENT */
-    uint64_t last_use;                 /* the submission that touches it last */
+    ig_backend_buffer *before, *after; /* neighbors in the block */
+    uint64_t offset, bytes;            /* in the block; multiples of VK_ALIGNMENT */
+    uint64_t last_use;                 /* the last submission that touches it */
     bool free;
 };
 
-/* One allocation of the driver, as one buffer. */
+/* One allocation of the driver, as one VkBuffer. */
 struct vk_block {
     vk_block *next;
     VkDeviceMemory memory;
     VkBuffer buffer;
-    VkDeviceAddress address; /* at least a number that tells it from others */
-    char *mapped;            /* NULL: the host does not see it */
+    VkDeviceAddress address; /* or a unique number without buffer device addresses */
+    char *mapped;            /* NULL: not host-visible */
     uint64_t bytes;
     ig_backend_buffer *pieces; /* the first */
 };
@@ -40,38 +39,38 @@ struct vk_block {
 enum { VK_ALIGNMENT = 256 }; /* of pieces */
 
 typedef enum vk_pool_kind {
-    VK_POOL_DEVICE, /* where kernels work; mapped where the device offers it */
+    VK_POOL_DEVICE, /* device memory for kernels; mapped if host-visible */
     VK_POOL_UPLOAD, /* the host writes, the device reads */
     VK_POOL_READ,   /* the device writes, the host reads */
     VK_POOL_COUNT
 } vk_pool_kind;
 
 typedef struct vk_pool {
-    uint32_t type;     /* index among the device's kinds of memory */
-    bool mapped, fast; /* the host sees it; the host reads it at full speed */
+    uint32_t type;     /* memory type index */
+    bool mapped, fast; /* host-visible; host-cached */
     uint64_t block_bytes;
     vk_block *blocks;
 } vk_pool;
 
 /*
- * Copies through memory that the host sees, in two halves: one is filled while the other goes.
- * Uploads gather in a half until something is submitted, and go with it, in front of it.
+ * Staging memory, double-buffered: one half is filled while the other is copied. Uploads collect in
+ * a half and go with the next submission, ahead of it.
  */
 typedef struct vk_staging {
     ig_backend_buffer *upload, *read, *echo;
     VkCommandBuffer commands[2];
     uint64_t value[2]; /* the submission that uses it */
-    uint32_t half;     /* the one in use */
-    uint64_t filled;   /* bytes of it that hold uploads; 0: none wait */
+    uint32_t half;     /* current half */
+    uint64_t filled;   /* bytes of pending uploads; 0: none */
 } vk_staging;
 
-/* What the host reads after every run, and each run therefore copies to where it sees it. */
+/* Readback of bytes that the host reads after every run. */
 typedef struct vk_echo {
     const ig_backend_buffer *of; /* NULL: nothing */
     uint64_t offset, bytes;
     VkCommandBuffer commands; /* the copy */
-    uint64_t value;           /* the submission that did it last */
-    bool recorded, heard;     /* heard: read since then */
+    uint64_t value;           /* the last submission that copied */
+    bool recorded, heard;     /* heard: read since the last copy */
 } vk_echo;
 
 typedef struct vk_pipeline_key {
@@ -80,7 +79,7 @@ typedef struct vk_pipeline_key {
     uint32_t constant[VK_MAX_CONSTANTS];
 } vk_pipeline_key;
 
-/* A shader that was written for a chain of steps. */
+/* A generated shader for a chain of steps. */
 typedef struct vk_written {
     uint32_t *words;
     size_t n_words;
@@ -89,32 +88,33 @@ typedef struct vk_written {
 } vk_written;
 
 typedef struct vk_pipelines {
-    const struct vk_shader_code *shaders; /* those of the form that the device runs */
-    VkDescriptorSetLayout bindings;       /* where memory is bound */
+    const struct vk_shader_code
+        *shaders;                   /* in the form (addressed or bound) that the device runs */
+    VkDescriptorSetLayout bindings; /* for bound memory */
     VkPipelineLayout layout;
-    VkPipelineCache cache; /* what the driver has compiled, of all programs */
-    void *saved;           /* the same as bytes, lent by vk_pipelines_save() */
+    VkPipelineCache cache; /* the driver's compiled pipelines, of all programs */
+    void *saved;           /* its serialized data, lent by vk_pipelines_save() */
     VkShaderModule modules[VK_SHADER_COUNT];
     vk_written *written; /* shader number VK_SHADER_COUNT + i is written[i] */
     uint32_t n_written, written_room;
-    vk_pipeline_key *keys; /* of those that are made, in the order of making */
+    vk_pipeline_key *keys; /* of created pipelines, in order of creation */
     VkPipeline *at;
     uint32_t count, room;
 } vk_pipelines;
 
 /*
- * What a device can do beyond Vulkan 1.1:
+ * Optional features beyond Vulkan 1.1:
  *
- *     addresses   kernels are handed addresses, and use 8- and 16-bit storage, 64-bit integers and
- *                 arithmetic of subgroups; else their memory is bound, and they use none of it
- *     timeline    a semaphore counts submissions; else each has a fence
+ *     addresses   buffer device addresses, with 8- and 16-bit storage, 64-bit integers and
+ *                 subgroup arithmetic; without, memory is bound by descriptors
+ *     timeline    timeline semaphores; without, each submission has a fence
  */
 typedef struct vk_abilities {
-    bool is_new; /* Vulkan 1.2, which all of them take */
+    bool is_new; /* Vulkan 1.2, required by both */
     bool addresses, timeline;
 } vk_abilities;
 
-enum { VK_FENCES = 64 }; /* submissions under way at a time, where there is no timeline */
+enum { VK_FENCES = 64 }; /* submissions in flight, without timeline semaphores */
 
 typedef struct vk_device {
     ig_backend_device base;
@@ -124,21 +124,22 @@ typedef struct vk_device {
     VkPhysicalDeviceMemoryProperties memory;
     vk_abilities has;
     bool has_budget;
-    bool has_matrices;                     /* see matrices.h */
-    bool keeps_subnormals, keeps_specials; /* floats may be asked to: denormals; signed zero, NaN */
+    bool has_matrices; /* cooperative matrices, see coopmat.h */
+    bool keeps_subnormals,
+        keeps_specials; /* float controls: denormals; signed zero, infinity and NaN */
     VkDevice handle;
     VkQueue queue;
-    uint32_t tick_bits; /* of the queue's clock; 0: it has none */
+    uint32_t tick_bits; /* valid bits of the queue's timestamps; 0: none */
     VkCommandPool commands;
     VkSemaphore timeline;          /* or: */
-    VkFence fences[VK_FENCES];     /* number n is of submissions n, n + VK_FENCES, ... */
-    bool is_lost;                  /* nothing that is submitted runs any more */
-    uint64_t submitted, completed; /* the last that was given to the device, and was seen done */
-    uint64_t waited_ns;            /* the last time that was too long to look all the while */
+    VkFence fences[VK_FENCES];     /* fence n is for submissions n, n + VK_FENCES, ... */
+    bool is_lost;                  /* the device is lost: no submission runs */
+    uint64_t submitted, completed; /* the last submission, and the last one known to be complete */
+    uint64_t waited_ns;            /* duration of the last wait that was too long for polling */
     vk_pool pools[VK_POOL_COUNT];
-    uint64_t next_address;    /* of the next block, where blocks have none of their own */
-    uint64_t allocated, peak; /* bytes in buffers that the host asked for */
-    uint64_t returned;        /* pieces given back so far: what a pointer meant may have changed */
+    uint64_t next_address;    /* for the next block, without buffer device addresses */
+    uint64_t allocated, peak; /* bytes of buffers requested by the host */
+    uint64_t returned;        /* pieces freed so far: cached buffer pointers may be stale */
     vk_staging staging;
     vk_echo echo;
     vk_pipelines pipelines;
@@ -150,20 +151,20 @@ typedef struct vk_device {
 IG_MUST_CHECK ig_status vk_queue_init(vk_device *d, uint32_t family);
 void vk_queue_deinit(vk_device *d);
 
-/* After the uploads that wait, and before `echo`; NULL: not any. */
+/* Submits pending uploads, the commands, then `echo`; NULL: none. */
 IG_MUST_CHECK ig_status vk_submit(vk_device *d, VkCommandBuffer commands, VkCommandBuffer echo);
 IG_MUST_CHECK ig_status vk_wait(vk_device *d, uint64_t value);
 bool vk_is_done(vk_device *d, uint64_t value);
 IG_MUST_CHECK ig_status vk_commands_create(vk_device *d, VkCommandBuffer *out, uint32_t count);
 
-/* Begins a recording; all that was submitted before is done and seen when its commands start. */
+/* Starts recording; all earlier submissions complete and are visible before its commands. */
 IG_MUST_CHECK ig_status vk_commands_begin(vk_device *d, VkCommandBuffer commands);
-/* Ends it; the host sees what it wrote. */
+/* Ends recording and makes the results visible to the host. */
 IG_MUST_CHECK ig_status vk_commands_end(vk_device *d, VkCommandBuffer commands);
 
 /* ---- memory ---- */
 
-/* Ends the recording of the uploads that wait, for the submission that comes; NULL: none do. */
+/* Ends recording of the pending uploads for the next submission; NULL: none. */
 IG_MUST_CHECK ig_status vk_uploads_take(vk_device *d, VkCommandBuffer *out);
 
 IG_MUST_CHECK ig_status vk_memory_init(vk_device *d);
@@ -181,19 +182,19 @@ static inline VkDeviceAddress vk_piece_address(const ig_backend_buffer *p) {
 
 /* ---- echo.c ---- */
 
-enum { VK_ECHO_BYTES = 1 << 10 }; /* of an echo, at most */
+enum { VK_ECHO_BYTES = 1 << 10 }; /* maximum size of a readback */
 
-/* The host has read this by a copy; after the second time in a row, runs bring it along. */
+/* The host has read this by a copy; from the second time in a row, runs include it. */
 IG_MUST_CHECK ig_status vk_echo_learn(vk_device *d, const ig_backend_buffer *src, uint64_t offset,
                                       uint64_t bytes);
-/* What a run is to copy; NULL: nothing.  Once it is submitted, that is d->echo.value. */
+/* The copy that a run should include; NULL: none. After submission its number is d->echo.value. */
 VkCommandBuffer vk_echo_take(vk_device *d);
-/* Whether the echo is what is there now. */
+/* Whether the readback holds the current bytes. */
 bool vk_echo_has(const vk_device *d, const ig_backend_buffer *src, uint64_t offset, uint64_t bytes);
 IG_MUST_CHECK ig_status vk_echo_read(vk_device *d, void *dst);
 void vk_echo_forget(vk_device *d, const ig_backend_buffer *piece);
 
-/* The functions of backend.h. */
+/* Functions of backend.h. */
 IG_MUST_CHECK ig_status vk_buffer_alloc(ig_backend_device *device, uint64_t bytes,
                                         ig_backend_buffer **out);
 void vk_buffer_free(ig_backend_device *device, ig_backend_buffer *buffer);
@@ -209,27 +210,27 @@ void vk_reset_memory_stats(ig_backend_device *device);
 IG_MUST_CHECK ig_status vk_pipelines_init(vk_device *d);
 void vk_pipelines_deinit(vk_device *d);
 
-/* Makes those of the keys that are not there yet, on all threads of the host's team. */
+/* Creates the missing pipelines, on all threads of the host's team. */
 IG_MUST_CHECK ig_status vk_pipelines_make(vk_device *d, const vk_pipeline_key *keys,
                                           uint32_t count);
 VkPipeline vk_pipelines_find(const vk_device *d, const vk_pipeline_key *key);
 
-/* Takes the words of a shader, and frees them where it has the same already.  `out` is its number
- * among all shaders. */
+/* Takes ownership of a shader's words, and frees them if it already has the same shader. `out` is
+ * its index among all shaders. */
 IG_MUST_CHECK ig_status vk_pipelines_write(vk_device *d, vk_written shader, uint32_t *out);
 
-/* What the driver has compiled, to be compiled no more: lent until the next call. */
+/* The pipeline cache data, lent until the next call. */
 IG_MUST_CHECK ig_status vk_pipelines_save(vk_device *d, ig_blob *out);
-/* Takes it back.  IG_ERR_FORMAT: it is damaged, or of another driver. */
+/* Loads it. IG_ERR_FORMAT: damaged, or of another driver. */
 IG_MUST_CHECK ig_status vk_pipelines_load(vk_device *d, ig_blob saved);
 
 /* ---- programs ---- */
 
-/* Those of the kernels' entries. */
+/* The union of the kernels' dtypes. */
 uint64_t vk_dtypes(void);
 bool vk_can_run(const ig_backend_device *device, const ig_step *step);
 uint64_t vk_scratch_bytes(const ig_backend_device *device, const ig_step *step);
-ig_compile_fn vk_compile; /* with shaders of their own for chains of steps */
+ig_compile_fn vk_compile; /* generates shaders for chains of steps */
 ig_compile_fn vk_compile_plain;
 IG_MUST_CHECK ig_status vk_save(const ig_backend_program *program, ig_blob *out);
 

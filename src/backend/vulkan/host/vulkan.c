@@ -1,14 +1,13 @@
 /*
- * The Vulkan backend: the table of functions that backend.h asks for.
+ * The Vulkan backend: its function table.
  *
- * It runs on whatever driver the machine has, from Vulkan 1.1 on.  What a device can do
- * beyond that is asked for, and there is a way without it: see vk_abilities.  Devices are
- * numbered with discrete GPUs first, then integrated ones, and software last.
+ * Runs on any driver from Vulkan 1.1. Newer features are optional, see vk_abilities. Devices are
+ * numbered with discrete GPUs first, then integrated ones, software last.
  *
- *     INGOT_VULKAN_DEVICE    count only devices with this in their name, or of this type:
+ *     INGOT_VULKAN_DEVICE    use only devices with this in their name, or of this type:
  *                            discrete, integrated, virtual, cpu
- *     INGOT_VULKAN_VALIDATE  1: with the validation layer, whose words go to the log; 0: without;
- *                            not set: with it in debug builds
+ *     INGOT_VULKAN_VALIDATE  1: enable the validation layer, with findings in the log; 0: disable;
+ *                            unset: enabled in debug builds
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +33,7 @@ static const char *type_name(VkPhysicalDeviceType type) {
     }
 }
 
-/* Smaller is better. */
+/* Lower is better. */
 static int rank_of(VkPhysicalDeviceType type) {
     static const VkPhysicalDeviceType order[] = {
         VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
@@ -51,7 +50,7 @@ static VkPhysicalDeviceProperties properties_of(const vk_api *api, VkPhysicalDev
     return p.properties;
 }
 
-/* What is asked about, and asked for; of a device that is older than Vulkan 1.2, nothing is. */
+/* Features queried and enabled; none on devices older than Vulkan 1.2. */
 typedef struct features {
     VkPhysicalDeviceVulkan12Features v12;
     VkPhysicalDeviceVulkan11Features v11;
@@ -66,7 +65,7 @@ static void chain(features *f, bool is_new) {
     f->v11.pNext = &f->v12;
 }
 
-/* Sums over the threads of a group are made of those of subgroups. */
+/* Workgroup reductions are built on subgroup arithmetic. */
 static bool has_subgroups(const vk_api *api, VkPhysicalDevice physical) {
     VkPhysicalDeviceSubgroupProperties own = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
@@ -77,8 +76,8 @@ static bool has_subgroups(const vk_api *api, VkPhysicalDevice physical) {
            own.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
 }
 
-/* Shaders that address memory ask for all that they could use; where any of it is missing, those
- * run for which memory is bound, and which ask for nothing. */
+/* Addressed shaders require all features they could use; if any is missing, the bound shaders run,
+ * which require none. */
 static vk_abilities abilities_of(const vk_api *api, VkPhysicalDevice physical) {
     const bool is_new = properties_of(api, physical).apiVersion >= VK_API_VERSION_1_2;
     features f = {0};
@@ -91,7 +90,7 @@ static vk_abilities abilities_of(const vk_api *api, VkPhysicalDevice physical) {
                                        f.base.features.shaderInt64 && has_subgroups(api, physical)};
 }
 
-/* What the device lacks that no shader can do without; NULL: nothing. */
+/* A requirement that the device does not meet; NULL: none. */
 static const char *lacks(const vk_api *api, VkPhysicalDevice physical) {
     const VkPhysicalDeviceProperties p = properties_of(api, physical);
     if (p.apiVersion < VK_API_VERSION_1_1) return "Vulkan 1.1";
@@ -112,7 +111,7 @@ static bool is_asked_for(const VkPhysicalDeviceProperties *p) {
            strcmp(type_name(p->deviceType), filter) == 0;
 }
 
-/* The usable ones, best first; how many. */
+/* The usable devices, best first; returns the count. */
 static uint32_t list(const ig_host *host, const vk_api *api, VkPhysicalDevice *out) {
     VkPhysicalDevice all[MOST_DEVICES];
     uint32_t count = MOST_DEVICES, usable = 0;
@@ -154,7 +153,7 @@ static bool vk_is_available(const ig_host *host) { return vk_count(host) > 0; }
 
 /* ---- the functions of backend.h ---- */
 
-/* Where the driver takes no shader that was written for a chain, those that are built in do. */
+/* If the driver rejects generated shaders, the built-in ones run instead. */
 static ig_status vk_prepare(ig_backend_device *device, const ig_step *steps, uint32_t count) {
     const ig_host *host = device->host;
     for (uint32_t i = 0; i < count; i++) {
@@ -176,8 +175,7 @@ static ig_status vk_synchronize(ig_backend_device *device) {
 
 /* ---- a device ---- */
 
-/* A family of queues that computes, best one that does not draw: an H200 starts work sooner there.
- */
+/* A compute queue family, preferably without graphics: an H200 starts work sooner there. */
 static uint32_t choose_family(vk_device *d) {
     enum { MOST = 16 };
     VkQueueFamilyProperties families[MOST];
@@ -247,7 +245,7 @@ static ig_status create_device(vk_device *d, uint32_t family) {
     return vk_api_load_device(d->base.host, &d->api, d->handle, d->has.is_new);
 }
 
-/* What shaders may be asked for with floats. */
+/* Float controls that shaders may request. */
 static void ask_floats(vk_device *d) {
     VkPhysicalDeviceVulkan12Properties v12 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
@@ -310,7 +308,7 @@ static ig_status vk_open(const ig_host *host, uint32_t index, ig_backend_device 
     return status;
 }
 
-/* Which build of a driver it is, in 48 bits: pipelines of one are nothing to another. */
+/* 48 bits that identify the driver build: its pipelines do not fit another one. */
 static uint64_t driver_of(const VkPhysicalDeviceProperties *p) {
     return (XXH3_64bits(p->pipelineCacheUUID, VK_UUID_SIZE) ^ p->driverVersion) >> 16;
 }
@@ -322,8 +320,8 @@ static void vk_info(const ig_backend_device *device, ig_device_info *out) {
     const bool software = p->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     ig_device_info info = {.struct_size = out->struct_size,
                            .device_class = software ? IG_DEVICE_CPU : IG_DEVICE_GPU,
-                           .flags = IG_CAN_COMPILE | IG_CAN_GRAPH | IG_JOINS_STEPS |
-                                    IG_COSTLY_STATE | IG_SAVES_NO_WEIGHTS,
+                           .flags = IG_CAN_COMPILE | IG_CAN_GRAPH | IG_FUSES_ACROSS_LEVELS |
+                                    IG_STATE_BACKUP_ONCE | IG_SAVES_NO_WEIGHTS,
                            .alignment = 64,
                            .dtypes = vk_dtypes(),
                            .memory_bytes = d->memory.memoryHeaps[heap].size};

@@ -52,7 +52,7 @@ static bool attention(const ig_step *step, vk_builder *b) {
     return true;
 }
 
-/* Whether all that is multiplied can be read four elements at a time. */
+/* Whether q, k and v can be read four elements at a time. */
 static bool has_vectors(const ig_step *step, const vk_attention_params *p) {
     return vk_has_pieces(&step->in[0], p->d) && vk_has_pieces(&step->in[1], p->d) &&
            vk_has_pieces(&step->in[2], p->e) && vk_has_pieces(&step->in[3], p->e) &&
@@ -87,8 +87,8 @@ static bool attention_grad(const ig_step *step, vk_builder *b) {
     return true;
 }
 
-/* q, k and v in halves; results and gradients are F32. */
-static bool attention_of_halves(const ig_step *step, vk_builder *b) {
+/* q, k and v in F16 or BF16; results and gradients in F32. */
+static bool attention_f16(const ig_step *step, vk_builder *b) {
     return vk_setup_widened(step, b, 3, attention);
 }
 static bool attention_grad_of_halves(const ig_step *step, vk_builder *b) {
@@ -97,8 +97,8 @@ static bool attention_grad_of_halves(const ig_step *step, vk_builder *b) {
 
 const vk_entry vk_attention[] = {
     {IG_OP_ATTENTION, IG_F32, attention},
-    {IG_OP_ATTENTION, IG_F16, attention_of_halves},
-    {IG_OP_ATTENTION, IG_BF16, attention_of_halves},
+    {IG_OP_ATTENTION, IG_F16, attention_f16},
+    {IG_OP_ATTENTION, IG_BF16, attention_f16},
     {IG_OP_ATTENTION_GRAD, IG_F32, attention_grad},
     {IG_OP_ATTENTION_GRAD, IG_F16, attention_grad_of_halves},
     {IG_OP_ATTENTION_GRAD, IG_BF16, attention_grad_of_halves},

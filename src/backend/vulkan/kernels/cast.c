@@ -1,4 +1,4 @@
-/* Between dtypes, and from stored weights to numbers. */
+/* Casts between dtypes, and dequantization of stored weights. */
 #include "backend/vulkan/kernels/setup.h"
 
 static void emit(vk_builder *b, const ig_operand *from, const ig_operand *to) {
@@ -23,10 +23,10 @@ static bool setup(const ig_step *step, vk_builder *b) {
     return true;
 }
 
-/* ---- halves that a step reads ---- */
+/* ---- 16-bit inputs of a step ---- */
 
-/* The operand becomes its copy in F32, packed, in the step's scratch from `at` on; where it ends.
- */
+/* Replaces the operand by its packed F32 copy in the step's scratch, from `at` on; returns the
+ * end. */
 static uint64_t widen(vk_builder *b, const ig_step *step, ig_operand *o, uint64_t at) {
     const ig_operand from = *o;
     const uint64_t bytes = ((uint64_t)vk_count(o) * sizeof(float) + 63) / 64 * 64;
@@ -54,7 +54,7 @@ bool vk_setup_widened(const ig_step *step, vk_builder *b, uint32_t count, vk_set
     b->scratch_bytes = 0;
     const bool can = setup_wide(&wide, b);
     b->scratch_bytes += at;
-    b->split = (vk_split){0}; /* what it knows is gone when this returns */
+    b->split = (vk_split){0}; /* its state refers to this scope */
     return can;
 }
 

@@ -1,36 +1,31 @@
-/* Element by element, on operands that lie as they like. */
+/* Elementwise ops on operands with any strides. */
 #include "backend/vulkan/kernels/setup.h"
 
+enum { ANY_FORM = -1 };
+
+static const struct {
+    uint32_t op;
+    int form; /* ig_gelu_form */
+    int number;
+} functions[] = {
+    {IG_OP_SCALE, ANY_FORM, VK_SCALE},
+#define IG_FN1(ID, name, cost, low, high, epsilons) {IG_OP_##ID, ANY_FORM, VK_FN_##name},
+#define IG_FN1_OF(ID, form, name, cost, low, high, epsilons) \
+    {IG_OP_##ID, IG_GELU_##form, VK_FN_##name},
+#define IG_FN2(ID, name, cost, epsilons)            {IG_OP_##ID, ANY_FORM, VK_FN_##name},
+#define IG_SLOPE(ID, name, cost, epsilons)          {IG_OP_##ID, ANY_FORM, VK_FN_##name},
+#define IG_SLOPE_OF(ID, form, name, cost, epsilons) {IG_OP_##ID, IG_GELU_##form, VK_FN_##name},
+#include "ingot/function.def"
+};
+
 int vk_elementwise_function(const ig_step *step) {
-    static const int8_t functions[IG_OP_COUNT] = {
-        /* counted from 1: 0 is none */
-        [IG_OP_ADD] = 1 + VK_ADD,
-        [IG_OP_SUB] = 1 + VK_SUB,
-        [IG_OP_MUL] = 1 + VK_MUL,
-        [IG_OP_DIV] = 1 + VK_DIV,
-        [IG_OP_EQUAL] = 1 + VK_EQUAL,
-        [IG_OP_SCALE] = 1 + VK_SCALE,
-        [IG_OP_NEG] = 1 + VK_NEG,
-        [IG_OP_EXP] = 1 + VK_EXP,
-        [IG_OP_LOG] = 1 + VK_LOG,
-        [IG_OP_SQRT] = 1 + VK_SQRT,
-        [IG_OP_TANH] = 1 + VK_TANH,
-        [IG_OP_SIGMOID] = 1 + VK_SIGMOID,
-        [IG_OP_RELU] = 1 + VK_RELU,
-        [IG_OP_GELU] = 1 + VK_GELU_ERF,
-        [IG_OP_SILU] = 1 + VK_SILU,
-        [IG_OP_SOFTPLUS] = 1 + VK_SOFTPLUS,
-        [IG_OP_POSITIVE] = 1 + VK_POSITIVE,
-        [IG_OP_GELU_GRAD] = 1 + VK_GELU_ERF_GRAD,
-        [IG_OP_SILU_GRAD] = 1 + VK_SILU_GRAD,
-    };
     ig_attrs_gelu gelu;
-    if (!functions[step->op] || !vk_operands_are(step, 0, IG_F32) || !vk_alike(step)) return -1;
     ig_step_attrs(step, &gelu, sizeof gelu);
-    const bool is_gelu = step->op == IG_OP_GELU || step->op == IG_OP_GELU_GRAD;
-    if (is_gelu && gelu.form > IG_GELU_TANH) return -1;
-    const int function = functions[step->op] - 1;
-    return function + (is_gelu && gelu.form == IG_GELU_TANH);
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        if (functions[i].op == step->op &&
+            (functions[i].form == ANY_FORM || (uint32_t)functions[i].form == gelu.form))
+            return vk_operands_are(step, 0, IG_F32) && vk_alike(step) ? functions[i].number : -1;
+    return -1;
 }
 
 static bool emit(const ig_step *step, vk_builder *b, int function) {
@@ -64,25 +59,13 @@ static bool equal_int(const ig_step *step, vk_builder *b) {
 }
 
 const vk_entry vk_elementwise[] = {
-    {IG_OP_ADD, IG_F32, real},
-    {IG_OP_SUB, IG_F32, real},
-    {IG_OP_MUL, IG_F32, real},
-    {IG_OP_DIV, IG_F32, real},
-    {IG_OP_EQUAL, IG_F32, real},
+#define IG_FN1(ID, name, cost, low, high, epsilons) {IG_OP_##ID, IG_F32, real},
+#define IG_FN2(ID, name, cost, epsilons)            {IG_OP_##ID, IG_F32, real},
+#define IG_SLOPE(ID, name, cost, epsilons)          {IG_OP_##ID, IG_F32, real},
+#include "ingot/function.def"
+    {IG_OP_GELU, IG_F32, real},
+    {IG_OP_GELU_GRAD, IG_F32, real},
     {IG_OP_EQUAL, IG_I32, equal_int},
     {IG_OP_SCALE, IG_F32, real},
-    {IG_OP_NEG, IG_F32, real},
-    {IG_OP_EXP, IG_F32, real},
-    {IG_OP_LOG, IG_F32, real},
-    {IG_OP_SQRT, IG_F32, real},
-    {IG_OP_TANH, IG_F32, real},
-    {IG_OP_SIGMOID, IG_F32, real},
-    {IG_OP_RELU, IG_F32, real},
-    {IG_OP_GELU, IG_F32, real},
-    {IG_OP_SILU, IG_F32, real},
-    {IG_OP_SOFTPLUS, IG_F32, real},
-    {IG_OP_POSITIVE, IG_F32, real},
-    {IG_OP_GELU_GRAD, IG_F32, real},
-    {IG_OP_SILU_GRAD, IG_F32, real},
     {0},
 };

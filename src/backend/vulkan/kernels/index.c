@@ -1,13 +1,13 @@
-/* Elements chosen by an index; sums where an index points.  Each result is written by one thread
- * that adds in order, so results do not depend on which thread comes first. */
+/* Gathers and scatters. Each result is written by one thread that adds in order, so results do not
+ * depend on scheduling. */
 #include "backend/vulkan/kernels/setup.h"
 
 static bool is_plain(ig_dtype dtype) {
     return dtype == IG_F32 || dtype == IG_F16 || dtype == IG_BF16 || dtype == IG_I32;
 }
 
-/* Results over `shape`, from index and x with these strides; x moves on by `axis_stride` an
- * index. */
+/* Results over `shape`, from index and x with these strides; `axis_stride` is x's stride along the
+ * indexed axis. */
 static bool emit_gather(const ig_step *step, vk_builder *b, const int64_t *const *stride,
                         int64_t axis_stride, int64_t extent) {
     const ig_operand *x = &step->in[0], *index = &step->in[1], *out = &step->out[0];
@@ -41,7 +41,7 @@ static bool gather(const ig_step *step, vk_builder *b) {
            emit_gather(step, b, stride, x->stride[a.axis], x->desc.shape.dim[a.axis]);
 }
 
-/* table [v, d], ids [...] -> [..., d]: ids repeat along d, the table's rows along the rest */
+/* table [v, d], ids [...] -> [..., d]: ids repeat along d, table rows along the other dimensions */
 static bool embedding(const ig_step *step, vk_builder *b) {
     const ig_operand *table = &step->in[0], *ids = &step->in[1];
     const int last = step->out[0].desc.shape.rank - 1;

@@ -1,21 +1,20 @@
 /*
- * Products.  Transposes are strides; what is stored in halves or blocks is
- * decoded where it is read.  A few rows go to a kernel that reads the weights just
- * once, all else to one that works in tiles.
+ * Matmul. Transposes are strides; 16-bit floats and quantization blocks are dequantized on load.
+ * Small M uses a kernel that reads the weights once, everything else a tiled one.
  */
 #include "backend/vulkan/kernels/setup.h"
 
 enum { FEW_ROWS = 8, LARGE_TILE = 64, SMALL_TILE = 32, TILE_THREADS = 256, MANY_TILES = 64 };
 enum { WIDEST_TILE = 128, MANY_WIDEST_TILES = 128, WIDE_SHARED_BYTES = 17 << 10 };
 
-/* The matrices of a batch; a side without one has a single matrix for all. */
+/* The batch dimensions; an operand without them has one matrix for all. */
 static vk_places matrices_of(const ig_operand *o) {
     vk_places p = vk_places_make(o, 2);
     if (o->desc.shape.rank == 2) p.stride[0] = 0;
     return p;
 }
 
-/* Rows of all matrices of a batch as one matrix's, if b serves for all and they follow evenly. */
+/* Merges the rows of all batch matrices into one if b has no batch and they follow evenly. */
 static void join_rows(const ig_operand *a, const ig_operand *b, vk_matmul_params *p) {
     const int rank = a->desc.shape.rank;
     int64_t rows = p->head.m;
@@ -49,10 +48,10 @@ static void params_of(const ig_step *step, const ig_attrs_matmul *attrs, vk_matm
     if (!attrs->transpose_a) join_rows(a, b, p);
 }
 
-/* Blocks lie along k, and in rows. */
+/* Quantization blocks run along k, within rows. */
 static bool can_decode(const ig_operand *w, bool along_last) {
     const ig_dtype dtype = w->desc.dtype;
-    if (dtype == IG_I32 || !ig_blocks_can_decode(dtype)) return false;
+    if (dtype == IG_I32 || !ig_blocks_can_dequantize(dtype)) return false;
     return ig_dtype_block(dtype) == 1 || (along_last && vk_last_stride(w) == 1);
 }
 
@@ -61,7 +60,7 @@ static int64_t tiles_of(const vk_matmul_head *h, uint32_t tile) {
     return rows * columns * h->batches;
 }
 
-/* A group for each tile; false: a device need not have as many. */
+/* One workgroup per tile; false: more than the device supports. */
 static bool set_tiles(vk_dispatch *d, const vk_matmul_head *h, uint32_t tile) {
     d->groups[0] = (h->n + tile - 1) / tile;
     d->groups[1] = (h->m + tile - 1) / tile;
@@ -70,7 +69,7 @@ static bool set_tiles(vk_dispatch *d, const vk_matmul_head *h, uint32_t tile) {
     return d->groups[0] <= VK_MOST_GROUPS && d->groups[1] <= VK_MOST_GROUPS;
 }
 
-/* How a thread takes its share of a side with so many rows. */
+/* How threads load tiles of an operand with this number of rows. */
 static uint32_t form_of(const ig_operand *o, uint32_t rows, uint32_t stride, uint32_t k,
                         uint32_t k_stride) {
     if (k_stride == 1 && vk_has_pieces(o, k)) return VK_BY_EIGHTS;
@@ -80,21 +79,21 @@ static uint32_t form_of(const ig_operand *o, uint32_t rows, uint32_t stride, uin
 
 /* ---- products in parts along k ---- */
 
-/* Groups that keep a large device busy, and the least that one should do of k.  Those that work on
- * units for matrices are enough when each processor has one. */
+/* Workgroups that keep a large device busy, and the minimum of k for each. Cooperative matrix
+ * kernels need only one per processor. */
 enum { ENOUGH_GROUPS = 384, ENOUGH_MATRIX_GROUPS = 128, MOST_PARTS = 8, LEAST_PART = 256 };
 
 static uint32_t parts_for(const vk_matmul_head *h, const vk_dispatch *d) {
     const uint32_t groups = d->groups[0] * d->groups[1], most = h->k / LEAST_PART;
     const uint32_t enough =
-        d->shader == VK_SHADER_matmul_matrix ? ENOUGH_MATRIX_GROUPS : ENOUGH_GROUPS;
+        d->shader == VK_SHADER_matmul_coopmat ? ENOUGH_MATRIX_GROUPS : ENOUGH_GROUPS;
     const uint32_t wanted = h->batches > 1 ? 1 : enough / (groups > 0 ? groups : 1);
     const uint32_t parts = wanted < most ? wanted : most;
     return parts < 2 ? 1 : parts < MOST_PARTS ? parts : MOST_PARTS;
 }
 
-/* Emits a product, and if it is made in parts what joins them; those lie in scratch from `at` on.
- */
+/* Emits a matmul, and for split-k the reduction of its partial sums, which are in scratch from
+ * `at` on. */
 static void emit_parts(vk_builder *b, vk_dispatch d, const ig_step *step, const vk_matmul_head *h,
                        uint64_t at) {
     const uint32_t parts = parts_for(h, &d);
@@ -109,7 +108,7 @@ static void emit_parts(vk_builder *b, vk_dispatch d, const ig_step *step, const 
     d.groups[2] = parts;
     d.ref[3] = vk_scratch(b, step, at, bytes, 1);
     vk_emit(b, &d);
-    join.shader = VK_SHADER_matmul_join;
+    join.shader = VK_SHADER_matmul_fused;
     join.ref[0] = vk_scratch(b, step, at, bytes, 0);
     join.ref[1] = join.ref[0];
     join.groups[0] = vk_groups((int64_t)count, VK_GROUP);
@@ -123,14 +122,14 @@ static void emit_parts(vk_builder *b, vk_dispatch d, const ig_step *step, const 
     vk_emit(b, &join);
 }
 
-/* Enough large tiles, or parts of them. */
+/* Enough large tiles, with split-k. */
 static bool is_wide(const vk_matmul_head *h) {
     const int64_t tiles = tiles_of(h, LARGE_TILE), parts = h->k / LEAST_PART;
     if (tiles >= MANY_TILES) return true;
     return h->batches == 1 && tiles * (parts < MOST_PARTS ? parts : MOST_PARTS) >= MANY_TILES;
 }
 
-/* Large tiles; the largest where there are enough of them for a large device. */
+/* Large tiles; the largest size if there are enough of them for a large device. */
 static bool emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const vk_matmul_head *h) {
     const uint32_t tile = tiles_of(h, WIDEST_TILE) >= MANY_WIDEST_TILES ? WIDEST_TILE : LARGE_TILE;
     d.shader = VK_SHADER_matmul_wide;
@@ -145,23 +144,22 @@ static bool emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const v
 
 /* ---- products on units for matrices ---- */
 
-/* How a group of matmul_matrix.comp works: its part of the result, and the depth of its slices: the
- * deeper, the less often threads wait for each other.  Where both sides are split, shared memory
- * has less room. */
+/* Tile sizes of matmul_coopmat.comp. Deeper slices mean fewer barriers. If both sides are split
+ * into F16 pairs, shared memory holds less. */
 enum { MATRIX_ROWS = 64, MATRIX_COLUMNS = 128, MATRIX_DEPTH = 64, MATRIX_SPLIT_DEPTH = 32 };
 enum { MATRIX_SIDE = 16, LEAST_DEPTH = 128, LEAST_COLUMNS = 128 };
 
 static uint32_t depth_of(uint32_t k) { return (k + VK_SLICE - 1) / VK_SLICE * VK_SLICE; }
 
-/* As matmul_split.comp writes them. */
+/* As matmul_splitk.comp lays them out. */
 static uint64_t split_bytes(uint32_t rows, uint32_t k) {
     return (uint64_t)rows * depth_of(k) * 2 * sizeof(uint16_t) + (uint64_t)rows * sizeof(float);
 }
 
 static void emit_split(vk_builder *b, const ig_operand *o, const vk_split_head *h, vk_ref to) {
-    const uint64_t halves = (uint64_t)h->rows * h->depth * 2 * sizeof(uint16_t);
-    const vk_ref factors = {to.buffer, 1, to.offset + halves, to.bytes - halves};
-    const vk_dispatch d = {.shader = VK_SHADER_matmul_split,
+    const uint64_t f16 = (uint64_t)h->rows * h->depth * 2 * sizeof(uint16_t);
+    const vk_ref factors = {to.buffer, 1, to.offset + f16, to.bytes - f16};
+    const vk_dispatch d = {.shader = VK_SHADER_matmul_splitk,
                            .constant = {[0] = VK_GROUP,
                                         [3] = (uint32_t)o->desc.dtype,
                                         [5] = h->k_stride == 1 && vk_has_pieces(o, h->k)},
@@ -173,13 +171,13 @@ static void emit_split(vk_builder *b, const ig_operand *o, const vk_split_head *
     vk_emit(b, &d);
 }
 
-/* Whether halves can be read as they lie: whole slices, in steps of 16 bytes. */
+/* Whether 16-bit operands can be read in place: full slices, 16-byte aligned. */
 static bool are_halves(const ig_operand *w, const vk_matmul_head *h) {
     return w->desc.dtype == IG_F16 && vk_has_pieces(w, h->k) && h->k % VK_SLICE == 0;
 }
 
-/* Worth it from a tile on; weights that are split first want to be used by several.  Two sides of
- * floats are not brought here: floats multiply them better. */
+/* Worth it from one tile on; splitting weights pays only if several tiles use them. F32 x F32
+ * stays on the FMA units, which are faster for it. */
 static bool is_for_matrices(const vk_builder *b, const ig_operand *w, const vk_matmul_head *h) {
     enum { FEW = 32, SEVERAL = 256, MOST_BYTES = 256 << 20 };
     if (w->desc.dtype == IG_F32) return false;
@@ -189,7 +187,7 @@ static bool is_for_matrices(const vk_builder *b, const ig_operand *w, const vk_m
     return h->m >= SEVERAL && split_bytes(h->n, h->k) <= MOST_BYTES;
 }
 
-/* Whether the steps, of one level, have the same left side. */
+/* Whether an earlier matmul of the level has split the same left side. */
 static bool is_split_already(const vk_split *split, const ig_step *step) {
     if (!split->step || split->step->level != step->level) return false;
     const ig_operand *a = &split->step->in[0], *b = &step->in[0];
@@ -198,7 +196,7 @@ static bool is_split_already(const vk_split *split, const ig_step *step) {
            memcmp(a->stride, b->stride, (size_t)a->desc.shape.rank * sizeof *a->stride) == 0;
 }
 
-/* The left side as halves. */
+/* The left side as F16. */
 static vk_ref split_left(vk_builder *b, const ig_step *step, const vk_matmul_head *h) {
     const vk_split_head a = {h->m, h->k, depth_of(h->k), h->a_row, h->a_k};
     const uint64_t bytes = split_bytes(h->m, h->k);
@@ -206,9 +204,9 @@ static vk_ref split_left(vk_builder *b, const ig_step *step, const vk_matmul_hea
         const vk_ref to = vk_scratch(b, step, 0, bytes, 1);
         emit_split(b, &step->in[0], &a, to);
         b->split = (vk_split){step, to};
-        b->split.halves.writes = 0;
+        b->split.f16.writes = 0;
     }
-    return b->split.halves;
+    return b->split.f16;
 }
 
 static bool emit_matrices(vk_builder *b, vk_dispatch d, const ig_step *step,
@@ -218,7 +216,7 @@ static bool emit_matrices(vk_builder *b, vk_dispatch d, const ig_step *step,
     const uint64_t at = (split_bytes(h->m, h->k) + 63) / 64 * 64;
     const vk_split_head right = {h->n, h->k, depth_of(h->k), h->b_column, h->b_k};
     const bool split = !are_halves(w, h);
-    d.shader = VK_SHADER_matmul_matrix;
+    d.shader = VK_SHADER_matmul_coopmat;
     d.ref[0] = split_left(b, step, h);
     if (split) emit_split(b, w, &right, vk_scratch(b, step, at, bytes, 1));
     if (split) d.ref[1] = vk_scratch(b, step, at, bytes, 0);
@@ -235,14 +233,14 @@ static bool emit_matrices(vk_builder *b, vk_dispatch d, const ig_step *step,
     return true;
 }
 
-/* Tiles: small ones where large ones would leave most of the device idle. */
+/* Tiled matmul: small tiles if large ones would leave most of the device idle. */
 static bool emit_tiles(vk_builder *b, vk_dispatch d, const vk_matmul_params *p, uint32_t dtype,
                        uint32_t grouped) {
     const uint32_t tile = tiles_of(&p->head, LARGE_TILE) >= MANY_TILES ? LARGE_TILE : SMALL_TILE;
     d.shader = VK_SHADER_matmul;
     if (!set_tiles(&d, &p->head, tile)) return false;
     d.constant[1] = tile;
-    d.constant[2] = tile == LARGE_TILE ? 16 : 64; /* few groups: more loads under way in each */
+    d.constant[2] = tile == LARGE_TILE ? 16 : 64; /* few workgroups: more loads in flight each */
     d.constant[3] = dtype;
     d.constant[4] = p->head.a_k <= p->head.a_row;
     d.constant[5] = p->head.b_k <= p->head.b_column;
@@ -251,14 +249,14 @@ static bool emit_tiles(vk_builder *b, vk_dispatch d, const vk_matmul_params *p, 
     return true;
 }
 
-/* Whether both sides can be read by the piece. */
+/* Whether both sides can be read in vectors. */
 static bool has_pieces(const ig_operand *x, const ig_operand *w, const vk_matmul_head *h) {
     return vk_has_pieces(w, h->k) && x->offset % 16 == 0 && (h->m == 1 || h->a_row % 4 == 0);
 }
 
-enum { TEAM = 32, VECTOR_GROUP = 128 }; /* threads that share a column, of most devices; a group */
+enum { TEAM = 32, VECTOR_GROUP = 128 }; /* threads that share a column; workgroup size */
 
-/* Products whose tiles would be few; k is worth sharing out by the time it is this long. */
+/* Few tiles: split-k pays from this length of k on. */
 enum { FEW_TILES = 64, SHORT_K = 1024, SMALL_WIDE = 32 };
 
 static bool is_small(const vk_matmul_head *h) {
@@ -276,7 +274,7 @@ static void emit_small(vk_builder *b, vk_dispatch d, const vk_matmul_head *h, ui
     vk_emit(b, &d);
 }
 
-/* Few rows: b is read once. */
+/* Small M: b is read once. */
 static bool is_vector(const vk_matmul_head *h) {
     return h->m <= FEW_ROWS && h->batches == 1 && h->b_k == 1 && h->a_k == 1;
 }
@@ -336,13 +334,12 @@ bool vk_matmul_takes_after(const ig_step *product, const ig_step *after) {
     return true;
 }
 
-/* Adds to a product what goes along with it; its memory is x, w, bias, out as by itself, then what
- * `after` takes and makes, of which a residual has the first, then the other factor of `before` and
- * what it makes. */
+/* Adds the fused steps to a matmul. Its memory is x, w, bias, out as usual, then the other input
+ * and the output of `after` (a residual comes first), then those of `before`. */
 static void join(const vk_builder *b, const ig_step *step, vk_dispatch *d, vk_matmul_head *h) {
     const ig_step *before = b->join.before, *after = b->join.after;
     if (!before && !after) return;
-    for (uint32_t i = d->n_refs; i < VK_MAX_REFS; i++) /* not looked at: nobody waits for it */
+    for (uint32_t i = d->n_refs; i < VK_MAX_REFS; i++) /* unused: no dependency */
         d->ref[i] = (vk_ref){.buffer = d->ref[1].buffer};
     d->n_refs = VK_MAX_REFS;
     if (after) {
@@ -398,14 +395,14 @@ static bool matmul(const ig_step *step, vk_builder *b) {
     return true;
 }
 
-/* Halves on the left; those on the right are decoded as they are read. */
-static bool matmul_of_halves(const ig_step *step, vk_builder *b) {
+/* F16 on the left; the right side is dequantized on load. */
+static bool matmul_f16(const ig_step *step, vk_builder *b) {
     return vk_setup_widened(step, b, 1, matmul);
 }
 
 /* ---- products for experts ---- */
 
-/* Rows that are no expert's are zeros: all are, before the products are written. */
+/* Rows without an expert are zero: clears all rows before the matmul writes its own. */
 static void emit_zeros(vk_builder *b, const ig_operand *out) {
     const int64_t *stride[] = {out->stride, out->stride};
     const vk_move_params p = {.loop = vk_loop_make(out->desc.shape, stride, 2)};
@@ -479,8 +476,8 @@ static bool matmul_grouped_grad(const ig_step *step, vk_builder *b) {
 
 const vk_entry vk_matmul[] = {
     {IG_OP_MATMUL, IG_F32, matmul},
-    {IG_OP_MATMUL, IG_F16, matmul_of_halves},
-    {IG_OP_MATMUL, IG_BF16, matmul_of_halves},
+    {IG_OP_MATMUL, IG_F16, matmul_f16},
+    {IG_OP_MATMUL, IG_BF16, matmul_f16},
     {IG_OP_MATMUL_GROUPED, IG_F32, matmul_grouped},
     {IG_OP_MATMUL_GROUPED_GRAD, IG_F32, matmul_grouped_grad},
     {0},

@@ -1,5 +1,4 @@
-/* Mixtures of experts: rows routed to experts, grouped by them, and combined again.  The products
- * in between are in matmul.c. */
+/* MoE: routing, grouping by expert, combining. The grouped matmuls are in matmul.c. */
 #include "backend/vulkan/kernels/setup.h"
 
 static bool route(const ig_step *step, vk_builder *b) {
@@ -9,8 +8,8 @@ static bool route(const ig_step *step, vk_builder *b) {
     if (step->out[1].desc.dtype != IG_F32 || !vk_outputs_are_packed(step)) return false;
     const vk_moe_params p = {.rows = (uint32_t)x->desc.shape.dim[0],
                              .experts = (uint32_t)x->desc.shape.dim[1],
-                             .count = a.count,
-                             .renormalise = a.renormalise,
+                             .count = a.top_k,
+                             .norm_topk = a.norm_topk,
                              .x = vk_places_make(x, 0)};
     if (vk_count(&step->out[0]) == 0) return true;
     const vk_dispatch d = {.shader = VK_SHADER_moe,

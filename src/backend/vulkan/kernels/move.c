@@ -1,6 +1,5 @@
 /*
- * Elements moved about.  Everything here is a copy from one strided place to
- * another, or one value written all over a strided place.
+ * Copies between strided operands, and fills.
  */
 #include <math.h>
 
@@ -29,7 +28,7 @@ static void emit(vk_builder *b, uint32_t form, const ig_operand *from, const ig_
 }
 
 static bool copy(const ig_step *step, vk_builder *b) {
-    const ig_operand *from = &step->in[step->n_in - 1]; /* of assign: the second */
+    const ig_operand *from = &step->in[step->n_in - 1]; /* assign: the second input */
     const ig_operand *to = &step->out[0];
     if (from->desc.dtype != to->desc.dtype || !ig_shape_equal(from->desc.shape, to->desc.shape))
         return false;
@@ -37,7 +36,7 @@ static bool copy(const ig_step *step, vk_builder *b) {
     return true;
 }
 
-/* The value as the dtype stores it; integers are cut towards zero and stay in range. */
+/* The bits of the value in the dtype; integers are truncated and clamped. */
 static uint32_t bits_of(ig_dtype dtype, double value) {
     switch (dtype) {
     case IG_F16: return ig_f32_to_f16((float)value);
@@ -59,7 +58,7 @@ static bool fill(const ig_step *step, vk_builder *b) {
     return true;
 }
 
-/* The part [begin, begin + extent) of the result along an axis. */
+/* The range [begin, begin + extent) of the result along an axis. */
 static ig_operand part_of(const ig_operand *o, int axis, int64_t begin, int64_t extent) {
     ig_operand part = *o;
     part.desc.shape.dim[axis] = extent;

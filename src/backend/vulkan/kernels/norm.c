@@ -1,11 +1,11 @@
-/* Normalisations along the last dimension, and their gradients by x. */
+/* Norms along the last dimension, and their gradients with respect to x. */
 #include "backend/vulkan/kernels/setup.h"
 
 typedef struct operands {
-    const ig_operand *dy, *w, *b; /* NULL: there is none */
+    const ig_operand *dy, *w, *b; /* NULL: absent */
 } operands;
 
-static bool emit(const ig_step *step, vk_builder *b, bool centred, operands o) {
+static bool emit(const ig_step *step, vk_builder *b, bool centered, operands o) {
     const ig_operand *x = &step->in[0], *out = &step->out[0];
     const ig_operand *dy = o.dy ? o.dy : x, *w = o.w ? o.w : x, *shift = o.b ? o.b : x;
     ig_attrs_norm a;
@@ -23,7 +23,7 @@ static bool emit(const ig_step *step, vk_builder *b, bool centred, operands o) {
     if (vk_count(out) == 0) return true;
     const vk_dispatch d = {
         .shader = VK_SHADER_norm,
-        .constant = {vk_row_group(p.n), centred, o.dy != NULL, o.w != NULL, o.b != NULL},
+        .constant = {vk_row_group(p.n), centered, o.dy != NULL, o.w != NULL, o.b != NULL},
         .groups = {vk_groups(p.rows, 1)},
         .n_refs = 5,
         .ref = {vk_reads(x), vk_reads(w), vk_reads(shift), vk_reads(dy), vk_writes(out)},
@@ -33,14 +33,14 @@ static bool emit(const ig_step *step, vk_builder *b, bool centred, operands o) {
     return true;
 }
 
-static bool norm(const ig_step *step, vk_builder *b, bool centred) {
-    return emit(step, b, centred,
+static bool norm(const ig_step *step, vk_builder *b, bool centered) {
+    return emit(step, b, centered,
                 (operands){.w = step->n_in > 1 ? &step->in[1] : NULL,
                            .b = step->n_in > 2 ? &step->in[2] : NULL});
 }
 
-static bool norm_grad(const ig_step *step, vk_builder *b, bool centred) {
-    return emit(step, b, centred,
+static bool norm_grad(const ig_step *step, vk_builder *b, bool centered) {
+    return emit(step, b, centered,
                 (operands){.dy = &step->in[1], .w = step->n_in > 2 ? &step->in[2] : NULL});
 }
 

@@ -1,4 +1,4 @@
-/* A cache of keys and values in pages: rows stored into it, attention that reads it. */
+/* The paged KV cache: storing rows, and attention over it. */
 #include <math.h>
 
 #include "backend/vulkan/kernels/setup.h"
@@ -31,7 +31,7 @@ static bool store_rows(const ig_step *step, vk_builder *b) {
     return true;
 }
 
-/* What pages are kept in; blocks of them lie along a head. */
+/* The dtypes of a KV cache; quantization blocks run along a head. */
 static bool is_cache(const ig_operand *o) {
     const ig_dtype dtype = o->desc.dtype;
     return dtype == IG_F32 || dtype == IG_F16 || dtype == IG_BF16 ||
@@ -42,7 +42,7 @@ static void strides_of(const ig_operand *o, uint32_t *out, int rank) {
     for (int d = 0; d < rank; d++) out[d] = (uint32_t)o->stride[d];
 }
 
-/* Positions that are worth a group of their own, and how many groups may share a head. */
+/* Positions worth a workgroup of their own, and the maximum of workgroups per head. */
 enum { WIDE_GROUP = 256, PART_POSITIONS = 512, MOST_PARTS = 32, FEW_HEADS = 256 };
 
 static bool is_wide(const ig_operand *k, const ig_operand *v, const vk_paged_params *p) {
@@ -51,9 +51,9 @@ static bool is_wide(const ig_operand *k, const ig_operand *v, const vk_paged_par
            p->e <= WIDE_GROUP * piece.elements;
 }
 
-/* By wide loads; with few heads and many positions, several groups share a head. */
+/* Wide loads; with few heads and many positions, several workgroups share a head. */
 static void emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const vk_paged_params *p) {
-    const uint32_t heads = p->rows * p->h, most = p->pages * IG_PAGE_ROWS / PART_POSITIONS;
+    const uint32_t heads = p->rows * p->h, most = p->pages * IG_PAGE_TOKENS / PART_POSITIONS;
     const uint32_t parts = heads > FEW_HEADS || most < 2 ? 1
                            : most < MOST_PARTS           ? most
                                                          : MOST_PARTS;
@@ -75,7 +75,7 @@ static void emit_wide(vk_builder *b, vk_dispatch d, const ig_step *step, const v
     vk_emit(b, &d);
 }
 
-/* Queries of a group; half as many of wide heads, which would not fit into shared memory. */
+/* Queries per workgroup; half as many for wide heads, because of shared memory. */
 enum { TILE_QUERIES = 64, TILE_WIDTH = 64, TILE_WIDEST = 128, TILE_STEP = 32 };
 
 static uint32_t tile_queries(const vk_paged_params *p) {
@@ -87,7 +87,7 @@ static uint32_t tile_shared_bytes(const vk_paged_params *p) {
     return (p->d * queries + widest * TILE_STEP + TILE_STEP * queries) * (uint32_t)sizeof(float);
 }
 
-/* Many rows of few sequences see much the same positions. */
+/* Many tokens of few sequences share most positions. */
 static bool is_tile(const ig_operand *k, const ig_operand *v, const vk_paged_params *p) {
     const uint64_t queries = (uint64_t)p->rows * (p->h / p->g);
     return queries >= TILE_QUERIES && queries >= (uint64_t)p->sequences * (TILE_QUERIES / 4) &&
@@ -137,9 +137,9 @@ static bool attention_paged(const ig_step *step, vk_builder *b) {
     strides_of(v, p.v, 4);
     strides_of(table, p.table, 2);
     vk_dispatch d = {.shader = VK_SHADER_paged,
-                     .constant = {IG_PAGE_ROWS, VK_ATTENTION_PAGED, p.d > 0 ? p.d : 1,
-                                  (p.e + IG_PAGE_ROWS - 1) / IG_PAGE_ROWS, (uint32_t)k->desc.dtype,
-                                  (uint32_t)v->desc.dtype},
+                     .constant = {IG_PAGE_TOKENS, VK_ATTENTION_PAGED, p.d > 0 ? p.d : 1,
+                                  (p.e + IG_PAGE_TOKENS - 1) / IG_PAGE_TOKENS,
+                                  (uint32_t)k->desc.dtype, (uint32_t)v->desc.dtype},
                      .groups = {vk_groups((int64_t)p.rows * p.h, 1)},
                      .n_refs = has_sinks ? 8 : 7,
                      .params = &p,

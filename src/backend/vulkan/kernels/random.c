@@ -1,4 +1,4 @@
-/* Ops that draw numbers. */
+/* Random ops. */
 #include "base/random.h"
 #include "backend/vulkan/kernels/setup.h"
 

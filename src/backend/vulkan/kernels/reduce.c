@@ -1,7 +1,7 @@
-/* Many to one, over any set of axes. */
+/* Reductions over any set of axes. */
 #include "backend/vulkan/kernels/setup.h"
 
-/* Those dimensions of x that are reduced, or those that are not, and what they count. */
+/* The reduced dimensions of x, or the kept ones, and their element count. */
 static vk_places places_with(const ig_operand *x, uint32_t axes, bool reduced, int64_t *count) {
     ig_shape shape = {0};
     int64_t stride[IG_MAX_RANK] = {0};
@@ -19,11 +19,11 @@ typedef struct reduction {
     uint32_t operation, value, finish;
 } reduction;
 
-/* A result of more elements than twice PART is made in parts, if there are few results. */
+/* A result of more than twice PART elements is reduced in two stages, if there are few results. */
 enum { PART = 4096, MOST_PARTS = 256, FEW_OUTPUTS = 256, MANY_ELEMENTS = 32, MOST_TALL = 32 };
 
-/* Threads that share out a column, of 32 columns: more where they would have many elements each,
- * and the device has such groups. */
+/* Threads per column, for 32 columns: more if each would have many elements and the device
+ * supports such workgroups. */
 static uint32_t tall_of(const vk_builder *b, uint32_t part) {
     const uint32_t most = b->device->properties.limits.maxComputeWorkGroupInvocations;
     return part >= 8 * MANY_ELEMENTS && most >= 32 * MOST_TALL ? MOST_TALL : 8;
@@ -31,7 +31,7 @@ static uint32_t tall_of(const vk_builder *b, uint32_t part) {
 
 static void emit(vk_builder *b, const reduction *r, const vk_reduce_params *p, vk_ref x, vk_ref to,
                  vk_ref other) {
-    /* Threads side by side go along what lies side by side: results, or elements of one. */
+    /* Adjacent threads read adjacent memory: along the results, or along the elements of one. */
     const bool columns = p->outputs >= 32 && p->kept.stride[p->kept.rank - 1] == 1;
     const uint32_t wide = p->part < 8 ? 256 : p->part < 64 || columns ? 32 : 1;
     const uint32_t tall = wide == 256  ? 1
@@ -48,7 +48,7 @@ static void emit(vk_builder *b, const reduction *r, const vk_reduce_params *p, v
     vk_emit(b, &d);
 }
 
-/* The second dispatch of a result in parts: rows of [outputs, parts] in scratch. */
+/* The second stage: reduces rows of [outputs, parts] in scratch. */
 static void emit_join(vk_builder *b, const reduction *r, float divisor, uint32_t outputs,
                       uint32_t parts, vk_ref from, vk_ref to) {
     const int64_t one = 1, row = parts;
@@ -63,7 +63,8 @@ static void emit_join(vk_builder *b, const reduction *r, float divisor, uint32_t
     emit(b, &joined, &p, from, to, from);
 }
 
-/* What is left of a part: of a sum of squares its root, which is a float where the sum is not. */
+/* The partial result of a stage: for a sum of squares its square root, which stays in the range of
+ * F32 where the sum does not. */
 static reduction part_of(reduction r) {
     r.finish = r.operation == VK_REDUCE_SQUARES ? VK_FINISH_ROOT : VK_FINISH_NOT;
     return r;
@@ -127,7 +128,8 @@ static bool mse(const ig_step *step, vk_builder *b) {
            reduce(step, b, ALL, (reduction){VK_REDUCE_SQUARES, VK_OF_DIFFERENCE, VK_FINISH_MEAN});
 }
 
-/* Parts of every tensor side by side in scratch, then the root of the sum of all their squares. */
+/* Partial results of all tensors side by side in scratch, then the root of the sum of their
+ * squares. */
 static bool global_norm(const ig_step *step, vk_builder *b) {
     const reduction root = {VK_REDUCE_SQUARES, VK_OF_X, VK_FINISH_ROOT}, part = part_of(root);
     uint64_t parts = 0;

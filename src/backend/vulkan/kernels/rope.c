@@ -1,11 +1,11 @@
-/* Rotary positions: what each pair of a head turns by is worked out here, once. */
+/* RoPE: computes the rotation of each pair of a head once. */
 #include <math.h>
 
 #include "backend/vulkan/kernels/setup.h"
 
 enum { MOST_PAIRS = 1024 };
 
-/* positions [t] serve for all that stands before t in x [..., t, h, d]. */
+/* positions [t] apply to all leading dimensions of x [..., t, h, d]. */
 static vk_places positions_of(const ig_operand *x, const ig_operand *positions) {
     ig_shape shape = x->desc.shape;
     int64_t stride[IG_MAX_RANK] = {0};
@@ -15,7 +15,7 @@ static vk_places positions_of(const ig_operand *x, const ig_operand *positions) 
     return vk_places_of(shape, stride);
 }
 
-/* The part of a full turn, below 1, in units of 2^-64. */
+/* The fractional part of a rotation, in units of 2^-64. */
 static uint64_t fraction_of(double turns) { return (uint64_t)ldexp(turns, 64); }
 
 static bool rope(const ig_step *step, vk_builder *b) {
@@ -31,12 +31,14 @@ static bool rope(const ig_step *step, vk_builder *b) {
     if (rank < 3 || positions->desc.dtype != IG_I32 || !vk_operands_are(step, 2, IG_F32) ||
         !vk_outputs_are_packed(step))
         return false;
-    const int64_t width = vk_last_dim(x), pairs = (a.dims ? (int64_t)a.dims : width) / 2;
-    const double scale = a.scale == 0 ? 1 : (double)a.scale;
+    const int64_t width = vk_last_dim(x),
+                  pairs = (a.rotary_dims ? (int64_t)a.rotary_dims : width) / 2;
+    const double scale = a.freq_scale == 0 ? 1 : (double)a.freq_scale;
     if (2 * pairs > width || pairs > MOST_PAIRS) return false;
     if (vk_count(out) == 0) return true;
     for (int64_t i = 0; i < pairs; i++) {
-        const double turns = scale * pow((double)a.base, -(double)i / (double)pairs) / (2 * M_PI);
+        const double turns =
+            scale * pow((double)a.freq_base, -(double)i / (double)pairs) / (2 * M_PI);
         if (!(turns >= 0 && turns < 1)) return false;
         const uint64_t fraction = fraction_of(turns);
         all.turn[2 * i] = (uint32_t)fraction;
@@ -46,11 +48,11 @@ static bool rope(const ig_step *step, vk_builder *b) {
                              .width = (uint32_t)width,
                              .heads = (uint32_t)x->desc.shape.dim[rank - 2],
                              .pairs = (uint32_t)pairs,
-                             .neighbours = a.form == IG_ROPE_PAIRS,
+                             .neighbors = a.type == IG_ROPE_INTERLEAVED,
                              .inverse = a.inverse,
                              .factor_stride = vk_last_stride(factors),
                              .column_stride = vk_last_stride(x),
-                             .magnitude = a.magnitude == 0 ? 1 : a.magnitude,
+                             .magnitude = a.mscale == 0 ? 1 : a.mscale,
                              .x = vk_places_make(x, 1),
                              .positions = positions_of(x, positions)};
     const vk_dispatch d = {

@@ -1,8 +1,8 @@
 /*
- * setup.h - from operands to the params of shaders.
+ * setup.h - helpers that turn operands into shader parameters.
  *
- * Dimensions that follow each other evenly in memory are joined, and those of
- * extent 1 are dropped: what is packed becomes a single run.
+ * Dimensions that are contiguous with each other are merged and those of extent 1 dropped: a packed
+ * operand has one dimension.
  */
 #ifndef IG_BACKEND_VULKAN_KERNELS_SETUP_H
 #define IG_BACKEND_VULKAN_KERNELS_SETUP_H
@@ -19,13 +19,13 @@ static_assert(VK_F16 == (int)IG_F16 && VK_BF16 == (int)IG_BF16 && VK_I32 == (int
 
 enum { VK_GROUP = 256, VK_MOST_GROUPS = 65535 };
 
-/* Groups of so many threads for n elements; threads go round where there are more. */
+/* Workgroups for n elements; threads loop if there are more elements. */
 static inline uint32_t vk_groups(int64_t n, uint32_t group) {
     const int64_t groups = (n + group - 1) / group;
     return (uint32_t)(groups < VK_MOST_GROUPS ? groups : VK_MOST_GROUPS);
 }
 
-/* A power of two of threads for rows of n: no more than there is work for. */
+/* A power of two of threads for rows of n elements, at most one per element. */
 static inline uint32_t vk_row_group(int64_t n) {
     uint32_t group = 32;
     while (group < VK_GROUP && (int64_t)group * 2 <= n) group *= 2;
@@ -43,14 +43,14 @@ static inline uint32_t vk_last_stride(const ig_operand *o) {
     return o->desc.shape.rank > 0 ? (uint32_t)o->stride[o->desc.shape.rank - 1] : 1;
 }
 
-/* What all dimensions but the last count. */
+/* The product of all extents but the last. */
 static inline int64_t vk_rows(const ig_operand *o) {
     int64_t rows = 1;
     for (int d = 0; d < o->desc.shape.rank - 1; d++) rows *= o->desc.shape.dim[d];
     return rows;
 }
 
-/* The bytes from the first element to the last. */
+/* The byte range from the first element to the last. */
 static inline vk_ref vk_memory(const ig_operand *o, uint32_t writes) {
     const int64_t block = ig_dtype_block(o->desc.dtype);
     int64_t last = 0;
@@ -63,9 +63,9 @@ static inline vk_ref vk_memory(const ig_operand *o, uint32_t writes) {
 static inline vk_ref vk_reads(const ig_operand *o) { return vk_memory(o, 0); }
 static inline vk_ref vk_writes(const ig_operand *o) { return vk_memory(o, 1); }
 
-/* Elements that a thread takes at once (see pieces.glsl), and how rows must lie for it. */
+/* Vector loads (see dequantize_vec4.glsl): elements per load and the alignment that rows need. */
 typedef struct vk_piece {
-    uint32_t elements, align; /* elements 0: there are no pieces; align: bytes */
+    uint32_t elements, align; /* elements 0: no vector loads; align: bytes */
 } vk_piece;
 
 static inline vk_piece vk_piece_of(ig_dtype dtype) {
@@ -81,7 +81,7 @@ static inline vk_piece vk_piece_of(ig_dtype dtype) {
     }
 }
 
-/* Whether rows of `width` elements along the last dimension can be read by the piece. */
+/* Whether rows of `width` elements along the last dimension can be read in vectors. */
 static inline bool vk_has_pieces(const ig_operand *o, int64_t width) {
     const vk_piece p = vk_piece_of(o->desc.dtype);
     const int last = o->desc.shape.rank - 1;
@@ -93,25 +93,25 @@ static inline bool vk_has_pieces(const ig_operand *o, int64_t width) {
     return true;
 }
 
-/* Whether the threads of a group can share so many bytes. */
+/* Whether a workgroup can have this much shared memory. */
 static inline bool vk_can_share(const vk_builder *b, uint32_t bytes) {
     return bytes <= b->device->properties.limits.maxComputeSharedMemorySize;
 }
 
-/* `bytes` of the step's scratch. */
+/* A range of the step's scratch. */
 static inline vk_ref vk_scratch(vk_builder *b, const ig_step *step, uint64_t offset, uint64_t bytes,
                                 uint32_t writes) {
     if (b->scratch_bytes < offset + bytes) b->scratch_bytes = offset + bytes;
     return (vk_ref){IG_ARENA, writes, step->scratch_offset + offset, bytes};
 }
 
-/* Sets the step up as one whose first `count` inputs are F32: those that are halves are cast, into
- * its scratch, before. */
+/* Runs setup on a step whose first `count` inputs are F32: 16-bit ones are first cast into its
+ * scratch. */
 enum { VK_WIDENED_OPERANDS = 9 };
 bool vk_setup_widened(const ig_step *step, vk_builder *b, uint32_t count, vk_setup_fn *setup_wide);
 
-/* The loops over `shape`, of operands with these strides: how many, at least 1.  `dim` and `out`
- * come zeroed. */
+/* Merges dimensions of `shape` for operands with these strides; returns how many remain, at least
+ * 1. `dim` and `out` must be zeroed. */
 static inline uint32_t vk_join_dims(ig_shape shape, const int64_t *const *stride, int operands,
                                     uint32_t *dim, uint32_t (*out)[VK_RANK]) {
     uint32_t rank = 0;
@@ -139,7 +139,7 @@ static inline vk_loop vk_loop_make(ig_shape shape, const int64_t *const *stride,
     return g;
 }
 
-/* Whether element i of every operand is number i. */
+/* Whether element i of every operand is at offset i. */
 static inline bool vk_loop_is_packed(const vk_loop *g, int operands) {
     bool packed = g->rank == 1;
     for (int k = 0; k < operands; k++) packed &= g->stride[k][0] == 1;
@@ -163,7 +163,7 @@ static inline vk_places vk_places_make(const ig_operand *o, int drop) {
     return vk_places_of(shape, o->stride);
 }
 
-/* Inputs from `first` on, and outputs, are all of this dtype. */
+/* Whether inputs from `first` on, and outputs, have this dtype. */
 static inline bool vk_operands_are(const ig_step *step, uint32_t first, ig_dtype dtype) {
     for (uint32_t i = first; i < step->n_in + step->n_out; i++)
         if (ig_step_operand(step, i)->desc.dtype != dtype) return false;
@@ -184,7 +184,7 @@ static inline bool vk_alike(const ig_step *step) {
     return true;
 }
 
-/* An update writes each result where, and as, the input lies that it replaces. */
+/* An update writes each result in place of the input it replaces. */
 static inline bool vk_lies_as_input(const ig_step *step, uint32_t output, uint32_t input) {
     const ig_operand *to = &step->out[output], *from = &step->in[input];
     return to->buffer == from->buffer && to->offset == from->offset &&

@@ -1,4 +1,4 @@
-/* Along the last dimension: softmax, its logarithm, and the loss on top of it. */
+/* Softmax, log-softmax and cross entropy along the last dimension. */
 #include "backend/vulkan/kernels/setup.h"
 
 static bool emit(const ig_step *step, vk_builder *b, uint32_t form) {

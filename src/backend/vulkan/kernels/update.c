@@ -1,8 +1,8 @@
-/* Updates of weights, gradients and moments, where they lie. */
+/* In-place updates of weights, gradients and moments. */
 #include "backend/vulkan/kernels/setup.h"
 #include "base/f16.h"
 
-/* Operands by place in the shader: inputs; `written` has a bit for those that are replaced. */
+/* Operands by their index in the shader: inputs; bit i of `written`: input i is updated. */
 static bool emit(const ig_step *step, vk_builder *b, vk_dispatch d, uint32_t operands,
                  uint32_t written, float limit) {
     const int64_t *stride[VK_OPERANDS];
@@ -33,7 +33,7 @@ static bool accumulate(const ig_step *step, vk_builder *b) {
     return emit(step, b, (vk_dispatch){.constant = {0, VK_ACCUMULATE}}, 2, 1, 0);
 }
 
-/* x^n for n >= 0, as the CPU has it. */
+/* x^n for n >= 0, computed as on the CPU. */
 static double power(double x, int64_t n) {
     double y = 1;
     for (; n > 0; n /= 2, x *= x)
@@ -44,11 +44,16 @@ static double power(double x, int64_t n) {
 static void adamw_numbers(const void *attrs, const ig_slot *slots, uint32_t *out) {
     ig_attrs_adamw a;
     memcpy(&a, attrs, sizeof a);
-    const double b1 = (double)a.beta1, b2 = (double)a.beta2, rate = slots[a.rate_slot].f;
+    const double b1 = (double)a.beta1, b2 = (double)a.beta2, rate = slots[a.lr_slot].f;
     const int64_t t = slots[a.step_slot].i;
-    const double numbers[VK_NUMBERS] = {
-        1 - rate * (double)a.decay, b1, 1 - b1, b2, 1 - b2, 1 / (1 - power(b2, t)), (double)a.eps,
-        rate / (1 - power(b1, t))};
+    const double numbers[VK_NUMBERS] = {1 - rate * (double)a.weight_decay,
+                                        b1,
+                                        1 - b1,
+                                        b2,
+                                        1 - b2,
+                                        1 / (1 - power(b2, t)),
+                                        (double)a.eps,
+                                        rate / (1 - power(b1, t))};
     for (int i = 0; i < VK_NUMBERS; i++) out[i] = ig_bits_of_float((float)numbers[i]);
 }
 
@@ -61,8 +66,8 @@ static void sgd_numbers(const void *attrs, const ig_slot *slots, uint32_t *out) 
     ig_attrs_sgd a;
     memcpy(&a, attrs, sizeof a);
     out[0] = ig_bits_of_float(a.momentum);
-    out[1] = ig_bits_of_float(a.decay);
-    out[2] = ig_bits_of_float((float)slots[a.rate_slot].f);
+    out[1] = ig_bits_of_float(a.weight_decay);
+    out[2] = ig_bits_of_float((float)slots[a.lr_slot].f);
 }
 
 static bool sgd(const ig_step *step, vk_builder *b) {
@@ -73,7 +78,7 @@ static bool sgd(const ig_step *step, vk_builder *b) {
     return emit(step, b, d, step->n_in, step->n_in > 2 ? 1 | 4 : 1, 0);
 }
 
-/* The norm is a scalar, and no part of the loop. */
+/* The norm is a scalar outside of the loop. */
 static bool clip(const ig_step *step, vk_builder *b) {
     ig_attrs_clip a;
     ig_step_attrs(step, &a, sizeof a);

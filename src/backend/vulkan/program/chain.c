@@ -9,7 +9,7 @@ static_assert(VK_CHAIN_REFS <= VK_MAX_REFS, "what a dispatch touches");
 
 /* ---- which steps ---- */
 
-/* The memory that a chain touches, each place once. */
+/* The distinct memory ranges of a chain. */
 typedef struct chain {
     const ig_operand *ref[VK_CHAIN_REFS];
     bool written[VK_CHAIN_REFS];
@@ -28,14 +28,14 @@ static bool overlap(const ig_operand *a, const ig_operand *b) {
     return x.buffer == y.buffer && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
 }
 
-/* Which of the chain's places it is; UINT32_MAX: a new one. */
+/* The index of the operand's range; UINT32_MAX: new. */
 static uint32_t ref_of(const chain *c, const ig_operand *o) {
     for (uint32_t i = 0; i < c->n_refs; i++)
         if (same_place(c->ref[i], o)) return i;
     return UINT32_MAX;
 }
 
-/* Adds the operand.  False: there is no room, or other threads would see what this one writes. */
+/* Adds the operand. False: no room, or another thread would read what this one writes. */
 static bool add_ref(chain *c, const ig_operand *o, bool writes) {
     const uint32_t found = ref_of(c, o);
     for (uint32_t i = 0; i < c->n_refs; i++)
@@ -50,7 +50,7 @@ static bool add_ref(chain *c, const ig_operand *o, bool writes) {
     return true;
 }
 
-/* Adds the step; false: it does not fit, and the chain is not to be used any more. */
+/* Adds the step; false: it does not fit, and the chain must be discarded. */
 static bool add_step(chain *c, const ig_step *step) {
     if (c->n_steps == VK_CHAIN_STEPS || vk_elementwise_function(step) < 0) return false;
     if (c->n_steps > 0 && !ig_shape_equal(c->ref[0]->desc.shape, step->out[0].desc.shape))
@@ -109,35 +109,18 @@ void vk_chain_emit(vk_builder *b, const ig_step *steps, uint32_t first, uint32_t
 
 /* ---- its shader ---- */
 
-/* By the functions of params.h: an instruction, or a function of chain.comp. */
-static const struct {
-    spv_arithmetic op;
-    const char *function;
-} table[] = {
-    [VK_ADD] = {.op = SPV_ADD},
-    [VK_SUB] = {.op = SPV_SUB},
-    [VK_MUL] = {.function = "product("},
-    [VK_DIV] = {.function = "ratio("},
-    [VK_EQUAL] = {.function = "equal_of("},
-    [VK_SCALE] = {.function = "scaled("},
-    [VK_NEG] = {.function = "negative_of("},
-    [VK_EXP] = {.function = "exp_of("},
-    [VK_LOG] = {.function = "log_of("},
-    [VK_SQRT] = {.function = "root("},
-    [VK_TANH] = {.function = "tanh_of("},
-    [VK_SIGMOID] = {.function = "sigmoid_of("},
-    [VK_RELU] = {.function = "relu_of("},
-    [VK_GELU_ERF] = {.function = "gelu_erf_of("},
-    [VK_GELU_TANH] = {.function = "gelu_tanh_of("},
-    [VK_SILU] = {.function = "silu_of("},
-    [VK_SOFTPLUS] = {.function = "softplus_of("},
-    [VK_POSITIVE] = {.function = "positive_of("},
-    [VK_GELU_ERF_GRAD] = {.function = "gelu_erf_grad("},
-    [VK_GELU_TANH_GRAD] = {.function = "gelu_tanh_grad("},
-    [VK_SILU_GRAD] = {.function = "silu_grad("},
+/* Functions of chain.comp, by number. */
+static const char *const functions[] = {
+    [VK_SCALE] = "scaled(",
+#define IG_FN1(ID, name, cost, low, high, epsilons)          [VK_FN_##name] = #name "_of(",
+#define IG_FN1_OF(ID, form, name, cost, low, high, epsilons) [VK_FN_##name] = #name "_of(",
+#define IG_FN2(ID, name, cost, epsilons)                     [VK_FN_##name] = #name "_of(",
+#define IG_SLOPE(ID, name, cost, epsilons)                   [VK_FN_##name] = #name "_of(",
+#define IG_SLOPE_OF(ID, form, name, cost, epsilons)          [VK_FN_##name] = #name "_of(",
+#include "ingot/function.def"
 };
 
-/* What the shader has of each place so far: an index and a value; 0: not yet. */
+/* The index and value of each range in the shader so far; 0: not yet loaded. */
 typedef struct places {
     const chain *chain;
     const vk_chain_params *params;
@@ -164,19 +147,17 @@ static void write_step(spv_writer *w, places *p, const ig_step *step, uint32_t i
     const int function = vk_elementwise_function(step);
     spv_id in[2] = {0}, value;
     for (uint32_t i = 0; i < step->n_in; i++) in[i] = load(w, p, ref_of(p->chain, &step->in[i]));
-    if (table[function].op)
-        value = spv_exact(w, table[function].op, in[0], in[1]);
-    else if (function == VK_SCALE)
-        value = spv_call(w, table[function].function, (spv_id[]){spv_uint(w, index), in[0]}, 2);
+    if (function == VK_SCALE)
+        value = spv_call(w, functions[function], (spv_id[]){spv_uint(w, index), in[0]}, 2);
     else
-        value = spv_call(w, table[function].function, in, step->n_in);
+        value = spv_call(w, functions[function], in, step->n_in);
     const uint32_t out = ref_of(p->chain, &step->out[0]);
     find_place(w, p, out);
     p->value[out] = value;
     (void)spv_call(w, "store(", (spv_id[]){p->number[out], p->at[out], value}, 3);
 }
 
-/* What errors call it. */
+/* The shader's name in messages. */
 static void name_shader(const ig_step *steps, uint32_t first, uint32_t count, char *out,
                         size_t bytes) {
     size_t used = (size_t)snprintf(out, bytes, "chain of");

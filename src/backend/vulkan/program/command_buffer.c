@@ -1,14 +1,14 @@
 /*
- * From dispatches to a command buffer.  A barrier goes in only where a dispatch
- * touches bytes that one since the last barrier wrote, or writes bytes that one
- * read; what the steps of a level do side by side stays side by side.
+ * Records dispatches into a command buffer. A barrier is inserted only where a dispatch touches
+ * bytes written since the last barrier, or writes bytes read since then; independent steps of a
+ * level overlap.
  */
 #include "backend/vulkan/program/descriptors.h"
 #include "backend/vulkan/shaders/shaders.h"
 
 static VkDeviceAddress address_of(const vk_recording *r, const vk_ref *ref) {
     const VkDeviceAddress buffer = r->bound[ref->buffer];
-    return buffer ? buffer + ref->offset : 0; /* of no elements, there may be no buffer */
+    return buffer ? buffer + ref->offset : 0; /* empty operands may have no buffer */
 }
 
 static bool clash(const vk_recording *r, const vk_ref *a, const vk_ref *b) {
@@ -17,7 +17,7 @@ static bool clash(const vk_recording *r, const vk_ref *a, const vk_ref *b) {
     return x < y + b->bytes && y < x + a->bytes;
 }
 
-/* Whether the launch must wait for one of [first, launch). */
+/* Whether the launch depends on one of [first, launch). */
 static bool must_wait(const vk_program *p, const vk_recording *r, uint32_t first, uint32_t launch) {
     const vk_launch *own = &p->launches[launch];
     const vk_ref *mine = &p->refs[own->first_ref];
@@ -38,7 +38,7 @@ static void barrier(vk_device *d, VkCommandBuffer commands) {
                               NULL);
 }
 
-/* What the shader is handed, by address. */
+/* Pushes the addresses and parameters of a launch. */
 static void hand_over(const vk_program *p, const vk_recording *r, const vk_launch *l) {
     const vk_api *api = &p->device->api;
     vk_push push = {.params = vk_piece_address(p->params_piece) + l->params_offset};
@@ -118,6 +118,6 @@ ig_status vk_record(vk_program *p, vk_recording *r, ig_backend_buffer *const *bu
     if (times) d->api.CmdResetQueryPool(r->commands, times, 0, p->n_launches + 1);
     note_time(p, r, times, 0);
     const ig_status status = record_launches(p, r, buffers, times);
-    const ig_status ended = vk_commands_end(d, r->commands); /* also what nobody will submit */
+    const ig_status ended = vk_commands_end(d, r->commands); /* also when it is not submitted */
     return status != IG_OK ? status : ended;
 }

@@ -2,7 +2,7 @@
 
 #include "backend/vulkan/shaders/shaders.h"
 
-enum { MOST_BYTES_BITS = 32 }; /* of an operand: shaders count bytes in a word */
+enum { MOST_BYTES_BITS = 32 }; /* of an operand: shaders count bytes in 32 bits */
 
 static_assert(VK_BINDINGS == 2 + VK_WINDOWS, "params, words from slots, windows");
 static_assert(VK_WINDOWS >= VK_MAX_REFS, "an operand has one at least");
@@ -34,7 +34,7 @@ uint64_t vk_window_bytes(const vk_device *d) {
     return bytes;
 }
 
-/* What is shown of the operand, from where its binding begins. */
+/* The bound size of an operand, from the start of its binding. */
 static uint64_t shown_bytes(const vk_ref *r) { return r->offset % VK_BINDING_BYTES + r->bytes; }
 
 static uint64_t windows_of(const vk_device *d, const vk_ref *r) {
@@ -57,7 +57,7 @@ bool vk_bindings_split(const vk_device *d, const vk_dispatch *dispatch) {
     return false;
 }
 
-/* `bytes` of a piece, as far as a window goes. */
+/* The part of a piece that a window covers. */
 static VkDescriptorBufferInfo window_onto(const vk_device *d, const ig_backend_buffer *piece,
                                           uint64_t offset, uint64_t bytes) {
     const uint64_t window = vk_window_bytes(d);
@@ -65,7 +65,7 @@ static VkDescriptorBufferInfo window_onto(const vk_device *d, const ig_backend_b
                                     bytes < window ? bytes : window};
 }
 
-/* The windows onto all operands of a launch; those that nobody looks through show what is there. */
+/* Buffer ranges of all operands of a launch; unused ones bind any valid range. */
 static void show(const vk_program *p, const vk_launch *l, ig_backend_buffer *const *buffers,
                  vk_bound_push *push, VkDescriptorBufferInfo *out) {
     const vk_device *d = p->device;
@@ -75,10 +75,10 @@ static void show(const vk_program *p, const vk_launch *l, ig_backend_buffer *con
         const vk_ref *ref = &p->refs[l->first_ref + i];
         const ig_backend_buffer *piece = buffers[ref->buffer];
         const uint64_t before = ref->offset % VK_BINDING_BYTES, first = ref->offset - before;
-        const uint64_t words = (shown_bytes(ref) + 3) & ~UINT64_C(3); /* whole ones, in bytes */
+        const uint64_t words = (shown_bytes(ref) + 3) & ~UINT64_C(3); /* rounded up to words */
         push->operand[i] = (uint32_t)before | n << 8;
         if (!piece || ref->bytes == 0)
-            out[n++] = out[VK_WINDOWS - 1]; /* of no elements */
+            out[n++] = out[VK_WINDOWS - 1]; /* empty operand */
         else
             for (uint64_t at = 0; at < words; at += window)
                 out[n++] = window_onto(d, piece, first + at, words - at);
@@ -101,7 +101,7 @@ ig_status vk_bindings_reserve(vk_program *p, vk_recording *r) {
                                 : VK_FAIL(d->base.host, result, "%u bindings", p->n_launches);
 }
 
-/* Where the params of a launch lie: with the words of the run, if they vary. */
+/* The parameters of a launch: with the words of the run if they are dynamic. */
 static VkDescriptorBufferInfo params_of(const vk_program *p, const vk_recording *r,
                                         const vk_launch *l) {
     const bool varies = l->varying != UINT32_MAX;

@@ -4,15 +4,16 @@
 
 bool vk_varies(const ig_step *step) {
     for (uint32_t i = 0; i < step->n_in + step->n_out; i++)
-        if (ig_step_operand(step, i)->vary_dim >= 0) return true;
+        if (ig_step_operand(step, i)->dynamic_dim >= 0) return true;
     return false;
 }
 
 bool vk_vary_fits(const ig_step *step) {
-    if (vk_elementwise_function(step) < 0 || step->out[0].vary_dim != 0) return false;
+    if (vk_elementwise_function(step) < 0 || step->out[0].dynamic_dim != 0) return false;
     for (uint32_t i = 0; i < step->n_in; i++) {
         const ig_operand *in = &step->in[i];
-        if (in->vary_dim > 0 || (in->vary_dim == 0 && in->vary_slot != step->out[0].vary_slot))
+        if (in->dynamic_dim > 0 ||
+            (in->dynamic_dim == 0 && in->dynamic_slot != step->out[0].dynamic_slot))
             return false;
     }
     return true;
@@ -21,11 +22,11 @@ bool vk_vary_fits(const ig_step *step) {
 void vk_vary_keep(vk_varying *v, const ig_step *step) {
     assert(step->n_in + step->n_out <= VK_VARYING_OPERANDS);
     v->step = *step;
-    v->slot = step->out[0].vary_slot;
+    v->slot = step->out[0].dynamic_slot;
     ig_step_attrs(step, v->attrs, sizeof v->attrs);
     for (uint32_t i = 0; i < step->n_in + step->n_out; i++) {
         v->operands[i] = *ig_step_operand(step, i);
-        v->operands[i].vary_dim = -1;
+        v->operands[i].dynamic_dim = -1;
     }
 }
 
@@ -40,6 +41,6 @@ void vk_vary_write(const struct vk_device *device, const vk_varying *v, int64_t 
     now.step.attrs = now.attrs;
     for (uint32_t i = 0; i < now.step.n_in + now.step.n_out; i++)
         now.operands[i].desc.shape.dim[0] = extent > 0 ? extent : 0;
-    memset(words, 0, VK_VARYING_WORDS * sizeof *words); /* no groups, should there be no elements */
-    (void)vk_setup(&now.step, &b); /* it was asked for the bound, and is the same for less */
+    memset(words, 0, VK_VARYING_WORDS * sizeof *words); /* no workgroups if there are no elements */
+    (void)vk_setup(&now.step, &b); /* cannot fail: it was checked for the bound */
 }

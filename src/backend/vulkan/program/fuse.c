@@ -13,7 +13,7 @@ static bool overlap(const vk_ref *a, const vk_ref *b) {
            b->offset < a->offset + a->bytes;
 }
 
-/* Whether the step writes these bytes, or with `reads` touches them at all. */
+/* Whether the step writes these bytes or, with `reads`, touches them. */
 static bool touches(const ig_step *step, const vk_ref *bytes, bool reads) {
     const vk_ref scratch = {IG_ARENA, 1, step->scratch_offset, step->scratch_bytes};
     if (overlap(&scratch, bytes)) return true;
@@ -47,8 +47,8 @@ static uint32_t level_end(const joining *j, uint32_t i) {
 
 /* ---- after ---- */
 
-/* The step comes earlier than it was planned: nothing that runs until then may need what it writes,
- * or make what it reads. */
+/* Whether the step can run earlier than planned: no step in between may need its output buffers or
+ * produce its inputs. */
 static bool can_come_early(const joining *j, uint32_t product, uint32_t after) {
     const ig_step *p = ig_step_at(j->steps, product), *e = ig_step_at(j->steps, after);
     const uint32_t first = level_begin(j, product);
@@ -59,7 +59,7 @@ static bool can_come_early(const joining *j, uint32_t product, uint32_t after) {
     return true;
 }
 
-/* The first step of the next level that takes the product's result, and can go with it. */
+/* The first step of the next level that consumes the matmul's result and can be fused. */
 static void find_after(const joining *j, uint32_t product) {
     const ig_step *p = ig_step_at(j->steps, product);
     const uint32_t begin = level_end(j, product);
@@ -76,8 +76,8 @@ static void find_after(const joining *j, uint32_t product) {
 
 /* ---- before ---- */
 
-/* The step comes later than it was planned: until the products have run, nothing may write what it
- * reads, nor what comes early with them. */
+/* Whether the step can run later than planned: until the matmuls have run, no other step, nor one
+ * fused with them, may write its inputs. */
 static bool can_come_late(const joining *j, uint32_t before, uint32_t product) {
     const ig_step *s = ig_step_at(j->steps, before);
     const uint32_t end = level_end(j, product);
@@ -90,7 +90,7 @@ static bool can_come_late(const joining *j, uint32_t before, uint32_t product) {
     return true;
 }
 
-/* Whether all that read the step's result are products of the next level that can take it along. */
+/* Whether all readers of the step's result are matmuls of the next level that can fuse it. */
 static bool all_take(const joining *j, uint32_t before) {
     const ig_step *s = ig_step_at(j->steps, before);
     const uint32_t begin = level_end(j, before);

@@ -1,16 +1,17 @@
-/* Programs: made from steps, run by submitting a recording of them. */
+/* Programs: compiled from steps, run by submitting a recording. */
 #include "backend/vulkan/program/program.h"
 
-#include "backend/vulkan/program/descriptors.h"
 #include "backend/vulkan/program/chain.h"
+#include "backend/vulkan/program/descriptors.h"
 #include "backend/vulkan/program/fuse.h"
 #include "backend/vulkan/shaders/shaders.h"
 
 /* ---- choosing kernels ---- */
 
 static const vk_entry *const families[] = {
-    vk_elementwise, vk_cast, vk_move,      vk_index, vk_reduce, vk_softmax, vk_norm,
-    vk_matmul,      vk_rope, vk_attention, vk_paged, vk_moe,    vk_update,  vk_random,
+#define NAME(family) vk_##family,
+    VK_FAMILIES(NAME)
+#undef NAME
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
@@ -21,7 +22,7 @@ uint64_t vk_dtypes(void) {
     return dtypes;
 }
 
-/* What kernels count with is 32 bits: no operand may reach further than that. */
+/* Kernels compute offsets in 32 bits: no operand may exceed that. */
 static bool fits(const ig_operand *o) {
     int64_t last = 0, count = 1;
     for (int d = 0; d < o->desc.shape.rank; d++) {
@@ -36,8 +37,8 @@ static bool fits(const ig_operand *o) {
     return last < INT32_MAX && count < INT32_MAX;
 }
 
-/* An output may lie where an input lies if each element is read before it is written, and by the
- * same thread: with updates that is the planner's promise. */
+/* An output may alias an input if each element is read before it is written, by the same thread;
+ * for updates, the planner guarantees it. */
 static bool aliases_fit(const ig_step *step) {
     const uint32_t traits = ig_op_find(step->op)->traits;
     for (uint32_t i = 0; i < step->n_out; i++) {
@@ -82,13 +83,13 @@ uint64_t vk_scratch_bytes(const ig_backend_device *device, const ig_step *step) 
 
 /* ---- emitting ---- */
 
-/* Where params are bound, each begins where a binding can. */
+/* The room for parameters, aligned for binding if needed. */
 static uint64_t params_room(const vk_builder *b, const vk_dispatch *dispatch) {
     const uint64_t unit = b->device->has.addresses ? 16 : VK_BINDING_BYTES;
     return (dispatch->params_bytes + unit - 1) / unit * unit;
 }
 
-/* The same function of the same attrs is worked out once. */
+/* Deduplicates functions with equal attributes. */
 static uint32_t numbers_of(vk_program *p, const vk_builder *b, vk_numbers_fn *make) {
     vk_numbers own = {.make = make};
     ig_step_attrs(b->step, own.attrs, sizeof own.attrs);
@@ -129,7 +130,7 @@ static void store(vk_builder *b, const vk_dispatch *dispatch) {
     l->varying = p->n_varying++;
 }
 
-/* A run's groups and params, of a dispatch that was stored before. */
+/* Rewrites a run's workgroup counts and parameters of a stored dispatch. */
 static void rewrite(uint32_t *words, const vk_dispatch *dispatch) {
     assert(dispatch->params_bytes <= VK_VARYING_GROUPS * sizeof *words);
     for (int i = 0; i < 3; i++)
@@ -167,7 +168,7 @@ static size_t words_bytes(const vk_program *p) {
     return vk_numbers_at(p, p->n_numbers) * sizeof *p->words;
 }
 
-/* Which buffers it is for, without looking at each: that costs a miss of the cache for most. */
+/* Remembers the buffers of a recording, so that most runs need no look at each. */
 static void note_pieces(const vk_program *p, vk_recording *r, ig_backend_buffer *const *buffers) {
     memcpy(r->pieces, buffers, p->n_buffers * sizeof *buffers);
     r->returned = p->device->returned;
@@ -194,8 +195,8 @@ static void copy_words(const vk_program *p, const vk_recording *r) {
     memcpy(r->words, p->words, words_bytes(p));
 }
 
-/* A recording for these buffers that may be written to: an idle one or one that has the words
- * already; else the one that was used longest ago, which is then to be recorded anew. */
+/* A writable recording for these buffers: an idle one or one that already has the words; else the
+ * least recently used, which is re-recorded. */
 static vk_recording *choose(vk_program *p, ig_backend_buffer *const *buffers, bool *fresh) {
     vk_recording *oldest = &p->recordings[0];
     *fresh = false;
@@ -214,14 +215,14 @@ static ig_status record_for(vk_program *p, vk_recording *r, ig_backend_buffer *c
     if (!r->numbers && words_bytes(p) > 0)
         IG_TRY(vk_piece_alloc(d, VK_POOL_UPLOAD, words_bytes(p), &r->numbers));
     IG_TRY(vk_wait(d, r->value));
-    r->used = 0; /* should the recording fail */
+    r->used = 0; /* in case recording fails */
     for (uint32_t i = 0; i < p->n_buffers; i++)
         r->bound[i] = buffers[i] ? vk_piece_address(buffers[i]) : 0;
     note_pieces(p, r, buffers);
     return vk_record(p, r, buffers, times);
 }
 
-/* With the times noted; such a recording is for this run alone. */
+/* A profiled run, with a recording of its own. */
 static ig_status submit_watched(vk_program *p, ig_backend_buffer *const *buffers) {
     vk_recording *r = &p->recordings[0];
     IG_TRY(vk_times_create(p));
@@ -261,7 +262,8 @@ static void vk_program_destroy(ig_backend_program *program) {
     vk_device *d = p->device;
     const ig_host *host = d->base.host;
     for (vk_recording *r = p->recordings; r < p->recordings + VK_RECORDINGS; r++) {
-        const bool idle = vk_wait(d, r->value) == IG_OK; /* what a lost device has goes with it */
+        const bool idle =
+            vk_wait(d, r->value) == IG_OK; /* a lost device takes everything with it */
         if (r->commands && idle) d->api.FreeCommandBuffers(d->handle, d->commands, 1, &r->commands);
         if (r->sets) d->api.DestroyDescriptorPool(d->handle, r->sets, NULL);
         vk_piece_free(d, r->numbers);
@@ -280,7 +282,7 @@ static void vk_program_destroy(ig_backend_program *program) {
     host->free(host, p);
 }
 
-/* An empty program with room for what was counted; NULL: no memory. */
+/* An empty program with room for what was counted; NULL: out of memory. */
 static vk_program *create(vk_device *d, const vk_builder *counted) {
     const ig_host *host = d->base.host;
     vk_program *p = host->alloc(host, 1, sizeof *p);
@@ -309,7 +311,7 @@ static ig_status refuse(const ig_backend_device *device, const ig_step *step, ui
                         i, ig_op_name(step->op), dtype);
 }
 
-/* Steps that are emitted together: one, or a chain with a shader of its own. */
+/* Steps that are emitted together: one, or a chain with a generated shader. */
 typedef struct unit {
     uint32_t first, count;
     uint32_t shader; /* of a chain */
@@ -317,7 +319,7 @@ typedef struct unit {
 
 typedef struct units {
     const ig_step *steps;
-    vk_join *joins; /* by step */
+    vk_join *joins; /* one per step */
     unit *at;
     uint32_t count;
 } units;
@@ -334,10 +336,10 @@ static void emit(vk_builder *b, const units *u, uint32_t i) {
     if (own->count > 1)
         vk_chain_emit(b, u->steps, own->first, own->count, own->shader);
     else
-        (void)vk_setup(step_of(u, i), b); /* it was checked, so it can run */
+        (void)vk_setup(step_of(u, i), b); /* cannot fail: it was checked */
 }
 
-/* What varies is not joined with anything. */
+/* Dynamic steps are not fused. */
 static bool any_varies(const ig_step *steps, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (vk_varies(ig_step_at(steps, i))) return true;
@@ -359,14 +361,14 @@ static ig_status check_steps(const ig_backend_device *device, const ig_step *ste
     return IG_OK;
 }
 
-/* The first step from `first` on that another does; `count`: none. */
+/* The first step from `first` on that is fused into another one; `count`: none. */
 static uint32_t next_absorbed(const units *u, uint32_t first, uint32_t count) {
     while (first < count && !u->joins[first].absorbed) first++;
     return first;
 }
 
-/* Cuts the steps into units.  With `fused`, products take steps along, and shaders are written for
- * chains. */
+/* Groups the steps into units. With `fused`, matmuls absorb steps and chains get generated
+ * shaders. */
 static ig_status cut_units(vk_device *d, units *u, uint32_t count, bool fused) {
     if (fused) vk_joins_find(u->steps, count, u->joins);
     for (uint32_t first = 0; first < count;) {
@@ -386,11 +388,11 @@ static ig_status cut_units(vk_device *d, units *u, uint32_t count, bool fused) {
 }
 
 /*
- * Units in the order in which the fewest barriers are needed: of the chains of a
- * level first all first units, then all second ones.
+ * Orders units for the fewest barriers: first the first units of all chains of a level, then the
+ * second ones, and so on.
  *
  *     units of a level   aaa bb c        chains a, b, c
- *     order              a b c  a b  a   with a barrier where a gap is
+ *     order              a b c  a b  a   with a barrier at each gap
  */
 static void emit_level(vk_builder *b, const units *u, uint32_t first, uint32_t end) {
     for (uint32_t turn = 0, left = end - first; left > 0; turn++)
@@ -410,7 +412,7 @@ static void emit_all(vk_builder *b, const units *u) {
     }
 }
 
-/* All that a run needs and that does not change with it. */
+/* Computes everything that does not change between runs. */
 static ig_status settle(vk_program *p) {
     vk_device *d = p->device;
     const ig_host *host = d->base.host;
@@ -478,7 +480,7 @@ ig_status vk_compile(ig_backend_device *device, const ig_step *steps, uint32_t c
     return compile(device, steps, count, true, out);
 }
 
-/* All that the device has compiled so far: what is not of this program may be of the next. */
+/* All pipelines of the device so far: the next program may share some. */
 ig_status vk_save(const ig_backend_program *program, ig_blob *out) {
     return vk_pipelines_save(((const vk_program *)program)->device, out);
 }

@@ -20,7 +20,7 @@ layout(push_constant, std430) uniform Push {
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Ints { int at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words { uint at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 2) buffer Halves { uint16_t at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 2) buffer U16s { uint16_t at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 1) buffer Bytes { uint8_t at[]; };
 /* What is only read need not be read again behind a write. */
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Vectors {
@@ -38,23 +38,23 @@ layout(buffer_reference, std430, buffer_reference_align = 16) writeonly buffer V
 #define FLOAT(k, i) Floats(push.at[k]).at[i]
 #define INT(k, i)   Ints(push.at[k]).at[i]
 #define WORD(k, i)  Words(push.at[k]).at[i]
-#define HALF(k, i)  uint(Halves(push.at[k]).at[i])
+#define LOAD_U16(k, i)  uint(U16s(push.at[k]).at[i])
 
 #define SET_FLOAT(k, i, x) Floats(push.at[k]).at[i] = (x)
 #define SET_INT(k, i, x)   Ints(push.at[k]).at[i] = (x)
 #define SET_WORD(k, i, x)  Words(push.at[k]).at[i] = (x)
-#define SET_HALF(k, i, x)  Halves(push.at[k]).at[i] = uint16_t(x)
+#define STORE_U16(k, i, x)  U16s(push.at[k]).at[i] = uint16_t(x)
 
 /* ---- addresses ---- */
 
 #define Address       uint64_t
 #define ADDRESS_OF(k) push.at[k]
 
-/* So many things of so many bytes further on. */
+/* The address `count` elements of `size` bytes further. */
 Address further(Address at, uint count, uint bytes) { return at + uint64_t(count) * bytes; }
 
 float float_at(Address at, uint i) { return Floats(at).at[i]; }
-uint pair_at(Address at, uint i) { return uint(Halves(at).at[i]); } /* two bytes */
+uint pair_at(Address at, uint i) { return uint(U16s(at).at[i]); } /* two bytes */
 uint byte_at(Address at, uint i) { return uint(Bytes(at).at[i]); }
 void set_byte(Address at, uint i, uint x) { Bytes(at).at[i] = uint8_t(x); }
 

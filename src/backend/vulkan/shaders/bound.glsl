@@ -67,7 +67,7 @@ void set_bound_bits(uint k, uint i, uint mask, uint x) {
 Address address_of(uint k) { return uvec2(k, push.operand[k] & 255u); }
 #define ADDRESS_OF(k) address_of(k)
 
-/* So many things of so many bytes further on. */
+/* The offset `count` elements of `size` bytes further. */
 Address further(Address at, uint count, uint bytes) { return uvec2(at.x, at.y + count * bytes); }
 
 uint word_at(Address at, uint i) { return bound_word(at.x, at.y / 4u + i); }
@@ -111,12 +111,12 @@ void set_word_of(uint k, uint i, uint x) {
 #define FLOAT(k, i) uintBitsToFloat(word_of(k, i))
 #define INT(k, i)   int(word_of(k, i))
 #define WORD(k, i)  word_of(k, i)
-#define HALF(k, i)  pair_at(address_of(k), i)
+#define LOAD_U16(k, i)  pair_at(address_of(k), i)
 
 #define SET_FLOAT(k, i, x) set_word_of(k, i, floatBitsToUint(x))
 #define SET_INT(k, i, x)   set_word_of(k, i, uint(x))
 #define SET_WORD(k, i, x)  set_word_of(k, i, x)
-#define SET_HALF(k, i, x)  set_pair(address_of(k), i, x)
+#define STORE_U16(k, i, x)  set_pair(address_of(k), i, x)
 
 /* ---- what comes with the dispatch ---- */
 

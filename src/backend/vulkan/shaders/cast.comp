@@ -1,5 +1,5 @@
 #version 460
-/* Between dtypes.  Storing rounds to nearest, ties to even; integers are cut towards zero, stay in
+/* Between dtypes.  Storing rounds to nearest, ties to even; integers are cut toward zero, stay in
  * range, and are 0 for NaN. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -40,7 +40,7 @@ void main() {
             x = weight_at(FROM, ADDRESS_OF(0), at[0]);
         if (TO == VK_F32) SET_FLOAT(1, at[1], x);
         if (TO == VK_I32) SET_INT(1, at[1], float_to_int(x));
-        if (TO == VK_F16) SET_HALF(1, at[1], float_to_half(x));
-        if (TO == VK_BF16) SET_HALF(1, at[1], float_to_bfloat(x));
+        if (TO == VK_F16) STORE_U16(1, at[1], float_to_half(x));
+        if (TO == VK_BF16) STORE_U16(1, at[1], float_to_bfloat(x));
     }
 }

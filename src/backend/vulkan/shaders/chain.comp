@@ -31,10 +31,13 @@ float scaled(uint step_, float x) { return params.scale[step_] * x + params.shif
 
 void chain(uint i) {
     const float a = load(0, place(0, i)), b = load(1, i);
-    float x = product(a, b) + ratio(a, b) + equal_of(a, b) + scaled(0, a) + negative_of(a);
-    x += exp_of(a) + log_of(a) + root(a) + tanh_of(a) + sigmoid_of(a) + relu_of(a) + silu_of(a);
-    x += gelu_erf_of(a) + gelu_tanh_of(a) + softplus_of(a) + positive_of(a);
-    x += gelu_erf_grad(a, b) + gelu_tanh_grad(a, b) + silu_grad(a, b);
+    float x = scaled(0, a);
+#define IG_FN1(ID, name, cost, low, high, epsilons) x += name##_of(a);
+#define IG_FN1_OF(ID, form, name, cost, low, high, epsilons) x += name##_of(a);
+#define IG_FN2(ID, name, cost, epsilons) x += name##_of(a, b);
+#define IG_SLOPE(ID, name, cost, epsilons) x += name##_of(a, b);
+#define IG_SLOPE_OF(ID, form, name, cost, epsilons) x += name##_of(a, b);
+#include "ingot/function.def"
     store(2, i, x);
 }
 

@@ -21,7 +21,7 @@ float half_at(Address at, uint i) {
 }
 int signed_byte(uint b) { return int(b << 24) >> 24; }
 
-/* Element i of n, in halves, from byte `first` on. */
+/* Element i of n in split nibbles, starting at byte `first`. */
 uint nibble(Address at, uint first, uint i, uint n) {
     return i < n / 2 ? byte_at(at, first + i) & 15u : byte_at(at, first + i - n / 2) >> 4;
 }

@@ -1,5 +1,5 @@
 /*
- * Stored weights by eights: eight neighbours of a row as two vectors, whatever their
+ * Stored weights by eights: eight neighbors of a row as two vectors, whatever their
  * type.  Unlike a piece, an eight of a block reads bytes of which it takes only the
  * low or the high bits; kernels that use what they read many times can afford it.
  * The helpers are those of pieces.glsl.
@@ -35,7 +35,7 @@ eight eight_q4_k(Address row, uint i) {
     return eight(scale.x * bytes_of(q.x) - scale.y, scale.x * bytes_of(q.y) - scale.y);
 }
 
-/* d scale (q - 32); halves of 128, of which four groups of 32 share the bytes of high bits */
+/* d scale (q - 32); per 128 elements, four groups of 32 share the bytes of high bits */
 eight eight_q6_k(Address row, uint i) {
     const Address block = further(row, i / 32, 210);
     const uint half_ = i % 32 / 16, group = i % 16 / 4, l = i % 4 * 4; /* l: in pairs */

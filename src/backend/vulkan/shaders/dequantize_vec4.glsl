@@ -1,7 +1,7 @@
 /*
  * Stored weights by the piece: as many elements of a row as a thread takes with a
  * few wide loads, as vectors of four.  In blocks, a piece is several runs of
- * neighbours that lie apart, since a byte holds elements that do.
+ * neighbors that lie apart, since a byte holds elements that do.
  *
  *     piece i of a row   vectors first .. first + RUN - 1, then the same STEP further, ...
  */
@@ -86,7 +86,7 @@ void piece_q4_k(Address row, uint i, out vec4 w[PIECE_VECTORS]) {
     }
 }
 
-/* d scale (q - 32): eight neighbours of each of the four groups of 32 that share a high byte */
+/* d scale (q - 32): eight neighbors of each of the four groups of 32 that share a high byte */
 void piece_q6_k(Address row, uint i, out vec4 w[PIECE_VECTORS]) {
     const Address block = further(row, i / 8, 210);
     const uint half_ = i % 8 / 4, l = i % 4 * 4; /* l: in pairs */

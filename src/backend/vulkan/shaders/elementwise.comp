@@ -13,27 +13,13 @@ PARAMS(vk_elementwise_params)
 
 float compute(float a, float b) {
     switch (FUNCTION) {
-    case VK_ADD: return a + b;
-    case VK_SUB: return a - b;
-    case VK_MUL: return product(a, b);
-    case VK_DIV: return ratio(a, b);
-    case VK_EQUAL: return equal_of(a, b);
-    case VK_SCALE: return params.scale * a + params.shift;
-    case VK_NEG: return negative_of(a);
-    case VK_EXP: return exp_of(a);
-    case VK_LOG: return log_of(a);
-    case VK_SQRT: return root(a);
-    case VK_TANH: return tanh_of(a);
-    case VK_SIGMOID: return sigmoid_of(a);
-    case VK_RELU: return relu_of(a);
-    case VK_GELU_ERF: return gelu_erf_of(a);
-    case VK_GELU_TANH: return gelu_tanh_of(a);
-    case VK_SILU: return silu_of(a);
-    case VK_SOFTPLUS: return softplus_of(a);
-    case VK_POSITIVE: return positive_of(a);
-    case VK_GELU_ERF_GRAD: return gelu_erf_grad(a, b);
-    case VK_GELU_TANH_GRAD: return gelu_tanh_grad(a, b);
-    default: return silu_grad(a, b);
+#define IG_FN1(ID, name, cost, low, high, epsilons) case __LINE__: return name##_of(a);
+#define IG_FN1_OF(ID, form, name, cost, low, high, epsilons) case __LINE__: return name##_of(a);
+#define IG_FN2(ID, name, cost, epsilons) case __LINE__: return name##_of(a, b);
+#define IG_SLOPE(ID, name, cost, epsilons) case __LINE__: return name##_of(a, b);
+#define IG_SLOPE_OF(ID, form, name, cost, epsilons) case __LINE__: return name##_of(a, b);
+#include "ingot/function.def"
+    default: return params.scale * a + params.shift; /* VK_SCALE */
     }
 }
 

@@ -34,7 +34,7 @@ float quotient(float a, float b) {
 }
 
 /* Correctly rounded likewise: what is left of x after r^2 says by how much r is off. */
-float root(float x) {
+float sqrt_of(float x) {
     if (is_nan(x) || x < 0) return NOT_A_NUMBER;
     const uint bits = floatBitsToUint(x);
     if (bits == 0u || bits == 0x80000000u || bits == 0x7f800000u) return x;

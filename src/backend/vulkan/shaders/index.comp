@@ -25,7 +25,7 @@ void gather() {
         if (FORM == VK_GATHER_DECODED)
             SET_FLOAT(2, at[2], inside ? weight_at(DTYPE, ADDRESS_OF(1), from) : NOT_A_NUMBER);
         else if (DTYPE == VK_F16 || DTYPE == VK_BF16)
-            SET_HALF(2, at[2], inside ? HALF(1, from) : DTYPE == VK_F16 ? 0x7e00u : 0x7fc0u);
+            STORE_U16(2, at[2], inside ? LOAD_U16(1, from) : DTYPE == VK_F16 ? 0x7e00u : 0x7fc0u);
         else
             SET_WORD(2, at[2], inside ? WORD(1, from) : DTYPE == VK_I32 ? 0u : 0x7fc00000u);
     }

@@ -2,7 +2,7 @@
 /*
  * a [m, k] x b [k, n] + bias [n], through an activation.  A group of 16 x 16 threads
  * makes a tile of TILE x TILE; each thread makes every 16th row and column of it,
- * so that neighbours read neighbours.  Slices of DEPTH along k are brought into
+ * so that neighbors read neighbors.  Slices of DEPTH along k are brought into
  * shared memory first, along whichever dimension lies side by side.
  */
 #extension GL_GOOGLE_include_directive : require

@@ -1,8 +1,8 @@
 #version 460
 /*
- * A large product on units that multiply matrices of halves and add up floats.  The
- * left side comes as sums of two halves (matmul_split.comp), and so does the right
- * side unless it is halves already; of the four products of parts, that of the low
+ * A large matmul on cooperative matrices: F16 operands, F32 accumulators.  The
+ * left side is split into sums of two F16 values (matmul_splitk.comp), and so is the right
+ * side unless it is F16 already; of the four partial products, that of the low
  * ones is too small to matter.
  *
  * A group makes a tile of TILE_ROWS x TILE_COLUMNS, each of its subgroups a part that
@@ -36,13 +36,13 @@ shared uvec4 a_high[A_WORDS], a_low[A_WORDS];
 shared uvec4 b_high[B_WORDS], b_low[B_LOW_WORDS + 1];
 shared float results[TEAMS * SIDE * SIDE];
 
-/* One side as it lies in memory: halves, then the rest of them, then a factor for each row. */
+/* One side in memory: high F16 parts, then low parts, then a scale per row. */
 struct side {
     Address high, low, factors;
     uint first, rows, wide; /* of the tile; of all; words of 16 bytes from row to row */
 };
 
-/* Rows of halves end on a whole slice of any kind. */
+/* F16 rows are padded to a full slice of any tile. */
 uint depth_of(uint k) { return (k + VK_SLICE - 1) / VK_SLICE * VK_SLICE; }
 
 side split_side(Address at, uint first, uint rows) {

@@ -1,7 +1,7 @@
 #version 460
 /*
  * A product of which tiles would leave most of the device idle.  A group makes WIDE
- * neighbours of a row, with GROUP / WIDE threads for each that share out k: all loads
+ * neighbors of a row, with GROUP / WIDE threads for each that share out k: all loads
  * are under way at once, and nothing goes through shared memory but the sums.
  */
 #extension GL_GOOGLE_include_directive : require

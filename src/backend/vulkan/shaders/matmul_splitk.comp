@@ -1,12 +1,12 @@
 #version 460
 /*
- * Rows of numbers as halves, for matmul_matrix.comp: each number times its row's scale
- * as the sum of two halves, which together have 22 bits.  The scale is a power of two
+ * Rows of floats as F16 pairs for matmul_coopmat.comp: each value times its row's scale
+ * as the sum of two F16 values with 22 bits together.  The scale is a power of two
  * that brings the largest of the row near the largest half, so that whatever is large
  * enough to matter keeps its bits.  Rows end on a whole slice, with zeros.
  *
- *     out       | high halves [rows, depth] | low halves [rows, depth] |
- *     factors   1 / scale [rows], behind them
+ *     out       | high F16 [rows, depth] | low F16 [rows, depth] |
+ *     factors   1 / scale [rows], after them
  */
 #extension GL_GOOGLE_include_directive : require
 #define HEAD vk_split_head
@@ -54,7 +54,7 @@ vec4 rest_of(vec4 v) {
 }
 
 /* Bits alone: they are no floats. */
-vec4 as_halves(vec4 a, vec4 b) {
+vec4 as_f16(vec4 a, vec4 b) {
     return uintBitsToFloat(uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy),
                                  packHalf2x16(b.zw)));
 }
@@ -76,8 +76,8 @@ void main() {
             if (i < used) e = eight_of(row, i);
             e.low *= scale;
             e.high *= scale;
-            set_vector(high_at, row * eights + i, as_halves(top_of(e.low), top_of(e.high)));
-            set_vector(low_at, row * eights + i, as_halves(rest_of(e.low), rest_of(e.high)));
+            set_vector(high_at, row * eights + i, as_f16(top_of(e.low), top_of(e.high)));
+            set_vector(low_at, row * eights + i, as_f16(rest_of(e.low), rest_of(e.high)));
         }
         if (thread() == 0) SET_FLOAT(2, row, uintBitsToFloat((254 - power) << 23));
     }

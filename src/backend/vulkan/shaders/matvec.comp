@@ -1,6 +1,6 @@
 #version 460
 /*
- * A few rows a [ROWS, k] x b [n, k]^T + bias [n], through an activation.  b is read
+ * Small-M matmul a [ROWS, k] x b [n, k]^T + bias [n], through an activation.  b is read
  * just once: COLUMNS rows of it belong to a team, whose threads share out k by the
  * piece.
  *

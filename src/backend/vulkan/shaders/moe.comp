@@ -35,7 +35,7 @@ void route() {
         const float largest = FLOAT(0, place_of(params.x, row * e + INT(1, row * k)));
         float sum = 0;
         for (uint i = 0; i < e; i++)
-            if (params.renormalise == 0 || is_chosen(row * k, k, i))
+            if (params.norm_topk == 0 || is_chosen(row * k, k, i))
                 sum += exp_of(FLOAT(0, place_of(params.x, row * e + i)) - largest);
         for (uint j = 0; j < k; j++) {
             const float x = FLOAT(0, place_of(params.x, row * e + INT(1, row * k + j)));
@@ -61,7 +61,7 @@ uint sum_up_to(uint x) {
 }
 
 /* ids [t, k] -> rows [s], places [t, k], offsets [e + 1].  A group takes an expert: it counts what
- * comes before its rows, then gives them their places; the last one sees to what is no expert's. */
+ * comes before its rows, then gives them their places; the last one handles rows without an expert. */
 void group_rows() {
     const uint n = params.rows * params.count, t = thread();
     FOR_EACH_GROUP(expert, params.experts + 1) {

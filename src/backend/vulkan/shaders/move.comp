@@ -14,11 +14,11 @@ void main() {
         places_of(params.loop, i, at);
         if (FORM == VK_FILL) {
             if (BYTES == 2)
-                SET_HALF(1, at[1], params.value[0]);
+                STORE_U16(1, at[1], params.value[0]);
             else
                 SET_WORD(1, at[1], params.value[0]);
         } else if (BYTES == 2) {
-            SET_HALF(1, at[1], HALF(0, at[0]));
+            STORE_U16(1, at[1], LOAD_U16(0, at[0]));
         } else {
             SET_WORD(1, at[1], WORD(0, at[0]));
         }

@@ -1,6 +1,6 @@
 #version 460
 /*
- * Normalisations along the last dimension n, and their gradients by x.  Both are
+ * Normalizations along the last dimension n, and their gradients by x.  Both are
  *     y = w xhat + b,   xhat = (x - mean) r
  * where rms_norm has mean 0 and r = 1 / sqrt(mean(x^2) + eps), and layer_norm has
  * the row's mean and r = 1 / sqrt(variance + eps).  With g = w dy the gradient is

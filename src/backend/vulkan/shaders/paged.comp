@@ -34,7 +34,7 @@ void store_block(Address at, uint first, vk_places places) {
     set_byte(at, 1, half_ >> 8);
     for (uint i = 0; i < 32; i++) {
         precise const float x = FLOAT(1, place_of(places, first + i)) * inverse;
-        const int q = finite ? int(abs(x) + 0.5) : 0; /* halves away from zero */
+        const int q = finite ? int(abs(x) + 0.5) : 0; /* round half away from zero */
         set_byte(at, 2 + i, uint(x < 0 ? -q : q) & 255u);
     }
 }
@@ -42,8 +42,8 @@ void store_block(Address at, uint first, vk_places places) {
 void store(uint to, uint from, vk_places places) {
     const float x = FLOAT(1, place_of(places, from));
     switch (DTYPE_K) {
-    case VK_F16: SET_HALF(0, to, float_to_half(x)); break;
-    case VK_BF16: SET_HALF(0, to, float_to_bfloat(x)); break;
+    case VK_F16: STORE_U16(0, to, float_to_half(x)); break;
+    case VK_BF16: STORE_U16(0, to, float_to_bfloat(x)); break;
     default: SET_FLOAT(0, to, x); break;
     }
 }

@@ -8,7 +8,7 @@
  *     scores = queries keys^T   DOWN x ACROSS threads, each 4 queries x EACH positions
  *     result += weights values  likewise, each 4 queries x 4 columns
  *
- * Shared memory holds queries, keys and weights with neighbours across the product's depth, so
+ * Shared memory holds queries, keys and weights with neighbors across the product's depth, so
  * that a thread reads whole vectors.
  */
 #extension GL_GOOGLE_include_directive : require

@@ -7,8 +7,8 @@
  * The first VK_HEAD_WORDS come with the dispatch as well, where they are read sooner: a struct
  * may begin with a head of its own, which its shader names as HEAD.
  */
-#ifndef IG_BACKEND_VULKAN_KERNELS_PARAMS_H
-#define IG_BACKEND_VULKAN_KERNELS_PARAMS_H
+#ifndef IG_BACKEND_VULKAN_SHADERS_PARAMS_H
+#define IG_BACKEND_VULKAN_SHADERS_PARAMS_H
 
 #ifdef VK_GLSL
 #    define VK_STRUCT(name) struct name
@@ -81,7 +81,7 @@ VK_STRUCT(vk_embedding_grad_params) {
 
 VK_STRUCT(vk_reduce_params) {
     uint outputs, count;     /* results, and elements that become one */
-    uint parts, part;        /* each result is made of so many pieces of `part` elements */
+    uint parts, part;        /* each result is the sum of this many splits of `part` elements */
     float divisor;           /* of a mean */
     vk_places kept, reduced; /* of x */
     vk_places other;         /* of y, all of it */
@@ -111,7 +111,7 @@ VK_STRUCT(vk_matmul_params) {
     vk_places a, b; /* matrices of a batch */
 };
 
-/* Rows that become halves: see matmul_split.comp. */
+/* Rows split into F16 pairs: see matmul_splitk.comp. */
 VK_STRUCT(vk_split_head) {
     uint rows, k, depth; /* depth: k, rounded up to whole slices */
     uint stride, k_stride;
@@ -122,7 +122,7 @@ VK_STRUCT(vk_split_head) {
 
 VK_STRUCT(vk_rope_params) {
     uint rows, width, heads, pairs; /* a row is a head of a token */
-    uint neighbours, inverse, factor_stride, column_stride;
+    uint neighbors, inverse, factor_stride, column_stride;
     float magnitude;
     vk_places x, positions;
     /* then, for each pair, the part of a full turn that a position adds: 64 bits, low word first */
@@ -154,7 +154,7 @@ VK_STRUCT(vk_store_params) {
 /* route: logits.  group_rows: ids.  combine: places and weights are packed, y has strides. */
 VK_STRUCT(vk_moe_params) {
     uint rows, experts, count; /* t, e and k */
-    uint renormalise;
+    uint norm_topk;
     uint grouped, width; /* s and n of combine */
     vk_places x, places, weights;
 };
@@ -170,29 +170,10 @@ VK_STRUCT(vk_random_params) {
     float keep; /* 1 / (1 - p); 0: all are dropped */
 };
 
-/* What elementwise.comp computes. */
-#define VK_ADD            0
-#define VK_SUB            1
-#define VK_MUL            2
-#define VK_DIV            3
-#define VK_EQUAL          4
-#define VK_EQUAL_INT      5
-#define VK_SCALE          6
-#define VK_NEG            7
-#define VK_EXP            8
-#define VK_LOG            9
-#define VK_SQRT           10
-#define VK_TANH           11
-#define VK_SIGMOID        12
-#define VK_RELU           13
-#define VK_GELU_ERF       14
-#define VK_GELU_TANH      15
-#define VK_SILU           16
-#define VK_SOFTPLUS       17
-#define VK_POSITIVE       18
-#define VK_GELU_ERF_GRAD  19
-#define VK_GELU_TANH_GRAD 20
-#define VK_SILU_GRAD      21
+/* What elementwise.comp computes besides the functions of function.def, whose numbers are greater.
+ */
+#define VK_EQUAL_INT 0
+#define VK_SCALE     1
 
 /* Forms of the other shaders. */
 #define VK_COPY 0
@@ -229,7 +210,7 @@ VK_STRUCT(vk_random_params) {
 #define VK_GROUPED_DEPTH 2 /* each result is a sum over rows of its own */
 
 /* How a thread of matmul_wide.comp takes its eight elements of a slice of k: one by one, with
- * neighbours along k or across it, or by vectors where they lie evenly. */
+ * neighbors along k or across it, or by vectors where they lie evenly. */
 #define VK_ALONG_K   0
 #define VK_ACROSS_K  1
 #define VK_BY_EIGHTS 2 /* along k */

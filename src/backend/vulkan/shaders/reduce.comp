@@ -67,7 +67,7 @@ void join(uint a, uint b) {
 float finish(float x, int exponent) {
     const int power = OPERATION == VK_REDUCE_SQUARES ? exponent : 0;
     if (FINISH == VK_FINISH_MEAN) return times_power(x / params.divisor, 2 * power);
-    return FINISH == VK_FINISH_ROOT ? root(x) * power_of_two(power) : x;
+    return FINISH == VK_FINISH_ROOT ? sqrt_of(x) * power_of_two(power) : x;
 }
 
 void main() {

@@ -54,7 +54,7 @@ uvec2 quotient_of(uvec2 a, uint by, out uint left) {
     return q;
 }
 
-/* The fraction divided by a float: m 2^e with m a whole number of 24 bits. */
+/* The fraction divided by a float: m 2^e with m a 24-bit integer. */
 uvec2 divided(uvec2 turn, float factor) {
     const uint bits = floatBitsToUint(factor);
     uint m = (bits & 0x7fffffu) | 0x800000u, left, rest;
@@ -111,8 +111,8 @@ void main() {
             SET_FLOAT(3, y + c, FLOAT(0, x + c * stride));
             continue;
         }
-        const bool neighbours = ROPE.neighbours != 0;
-        const uint a = neighbours ? 2 * pair : pair, b = neighbours ? a + 1 : a + pairs;
+        const bool neighbors = ROPE.neighbors != 0;
+        const uint a = neighbors ? 2 * pair : pair, b = neighbors ? a + 1 : a + pairs;
         const vec2 turn = turn_of(row / ROPE.heads, pair);
         const float p = FLOAT(0, x + a * stride), q = FLOAT(0, x + b * stride);
         SET_FLOAT(3, y + a, ROPE.magnitude * (p * turn.y - q * turn.x));

@@ -1,8 +1,7 @@
-/* The words of all shaders.  The list of them is that of kernels/, made when the build is set up.
- */
+/* The SPIR-V of all shaders. The build generates the list from shaders/. */
 #include "backend/vulkan/shaders/shaders.h"
 
-#include "backend/vulkan/shaders/words.h" /* of each <family>.comp as glslc leaves it */
+#include "backend/vulkan/shaders/words.h" /* compiled from each <family>.comp by glslc */
 
 const vk_shader_code vk_shaders[VK_SHADER_COUNT] = {
 #define CODE(family) {#family, addressed_##family, sizeof addressed_##family},

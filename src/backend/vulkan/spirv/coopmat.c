@@ -41,7 +41,7 @@ static bool has_features(const vk_device *d) {
     return own.matrices && v12.shaderFloat16 && v12.vulkanMemoryModel;
 }
 
-/* Which threads hold what is left to the driver, but not which subgroup makes what. */
+/* The layout of a matrix over threads is up to the driver, so the subgroup size must be fixed. */
 static bool has_one_subgroup_size(const vk_device *d) {
     VkPhysicalDeviceSubgroupSizeControlProperties sizes = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
@@ -59,7 +59,7 @@ static bool is_ours(const matrix_kind *k) {
 }
 
 bool vk_matrices_offered(const vk_device *d) {
-    enum { SHARED_BYTES = 48 << 10 }; /* what the largest tiles take */
+    enum { SHARED_BYTES = 48 << 10 }; /* for the largest tiles */
     matrix_kind kinds[MOST_KINDS];
     uint32_t count = MOST_KINDS;
     const PFN_vkVoidFunction found = d->api.GetInstanceProcAddr(
@@ -76,10 +76,10 @@ bool vk_matrices_offered(const vk_device *d) {
 
 /* ---- shaders ---- */
 
-/* Instructions and numbers of SPIR-V, SPV_NV_cooperative_matrix and SPV_KHR_cooperative_matrix. */
+/* Opcodes and enumerants of SPIR-V, SPV_NV_cooperative_matrix and SPV_KHR_cooperative_matrix. */
 enum {
     HEADER_WORDS = 5,
-    BOUND = 3, /* the word of the header that says how many ids there are */
+    BOUND = 3, /* header word with the id bound */
     OP_EXTENSION = 10,
     OP_CAPABILITY = 17,
     OP_CONSTANT_TRUE = 41,
@@ -96,7 +96,7 @@ enum {
     KHR_STORE = 4458,
     KHR_MULTIPLY = 4459,
     KHR_CAPABILITY = 6022,
-    ADDED_CONSTANTS = 3, /* 0, 1 and 2: uses of a matrix, and 0 and 1 how it lies in memory */
+    ADDED_CONSTANTS = 3, /* 0, 1 and 2: the use of a matrix; 0 and 1 also its layout */
     LEFT = 0,
     RIGHT = 1,
     SUMS = 2,
@@ -106,10 +106,10 @@ enum {
 typedef struct rewriting {
     uint32_t *out;
     size_t n;
-    uint32_t first_constant; /* the id of 0; those of 1 and 2 follow */
-    uint32_t k;              /* the id of the constant with VK_MATRIX_K_ID */
-    uint32_t by_columns;     /* the id of `true` */
-    uint32_t integer;        /* the id of the type of small constants */
+    uint32_t first_constant; /* id of constant 0; those of 1 and 2 follow */
+    uint32_t k;              /* id of the constant with VK_MATRIX_K_ID */
+    uint32_t by_columns;     /* id of `true` */
+    uint32_t integer;        /* id of the type of small constants */
     bool has_constants;
 } rewriting;
 
@@ -120,7 +120,7 @@ static void copy(rewriting *r, const uint32_t *from, size_t count) {
     r->n += count;
 }
 
-/* Numbers that other instructions are rewritten with; in[0] is the instruction. */
+/* Records ids that later instructions need; in[0] is the instruction. */
 static void note(rewriting *r, const uint32_t *in) {
     switch (in[0] & 0xffff) {
     case OP_DECORATE:
@@ -131,8 +131,8 @@ static void note(rewriting *r, const uint32_t *in) {
     }
 }
 
-/* A type says what its matrices are used for: the left side has k columns, the right side k rows.
- * The constants for it come before the first of them, of the integer type that its scope has. */
+/* The KHR type states the use of a matrix: the left side has k columns, the right side k rows. The
+ * constants for it are inserted before the first type, with the integer type of its scope. */
 static void rewrite_type(rewriting *r, const uint32_t *in) {
     for (uint32_t i = 0; i < ADDED_CONSTANTS && !r->has_constants; i++) {
         put(r, CONSTANT_WORDS << 16 | OP_CONSTANT);
@@ -147,8 +147,8 @@ static void rewrite_type(rewriting *r, const uint32_t *in) {
     put(r, r->first_constant + use);
 }
 
-/* The extension before says how far rows lie apart, then whether they are columns; this one the
- * other way round, and by a number.  `at`: where the two are. */
+/* The NV instruction has the stride, then a column-major flag; the KHR one has a layout, then the
+ * stride. `at`: the index of the two operands. */
 static void rewrite_access(rewriting *r, const uint32_t *in, uint32_t op, size_t at) {
     const size_t words = in[0] >> 16;
     put(r, (in[0] & 0xffff0000u) | op);
@@ -160,7 +160,8 @@ static void rewrite_access(rewriting *r, const uint32_t *in, uint32_t op, size_t
 
 static void rewrite_extension(rewriting *r, const uint32_t *in) {
     static const char before[] = "SPV_NV_cooperative_matrix";
-    static const char now[28] = "SPV_KHR_cooperative_matrix"; /* as many words */
+    static const char now[28] =
+        "SPV_KHR_cooperative_matrix"; /* same number of words as the old name */
     copy(r, in, in[0] >> 16);
     if (strcmp((const char *)(in + 1), before) == 0)
         memcpy(r->out + r->n - sizeof now / sizeof *in, now, sizeof now);
@@ -189,7 +190,7 @@ size_t vk_matrices_room(size_t count) {
     return count + ADDED_CONSTANTS * CONSTANT_WORDS + MOST_TYPES;
 }
 
-/* The type of the constant that is the scope of the first type of matrices. */
+/* The type of the constant that is the scope of the first matrix type. */
 static uint32_t find_integer(const uint32_t *words, size_t count) {
     uint32_t scope = 0;
     for (size_t i = HEADER_WORDS; i < count && !scope; i += words[i] >> 16)

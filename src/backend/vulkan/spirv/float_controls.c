@@ -1,6 +1,6 @@
 #include "backend/vulkan/spirv/float_controls.h"
 
-/* Words of SPIR-V, and how they begin: see the specification's "Physical Layout". */
+/* SPIR-V words and instruction layout: see "Physical Layout" in the specification. */
 enum {
     HEADER_VERSION = 1,
     HEADER_WORDS = 5,
@@ -20,7 +20,7 @@ enum {
     DECORATION_NO_CONTRACTION = 42,
 };
 
-/* Where capabilities come from, in modules before 1.4. */
+/* Needed for these capabilities before SPIR-V 1.4. */
 static const char extension[6 * sizeof(uint32_t)] = "SPV_KHR_float_controls";
 
 typedef struct writer {
@@ -43,7 +43,7 @@ static bool is_arithmetic(const uint32_t *at) {
     return op_of(at) == OP_F_ADD || op_of(at) == OP_F_SUB || op_of(at) == OP_F_MUL;
 }
 
-/* Whether glslc has asked for it already: `precise` in GLSL. */
+/* Whether glslc has already decorated it: `precise` in GLSL. */
 static bool is_exact(const writer *w, uint32_t id) {
     for (size_t i = HEADER_WORDS; i < w->count; i += length_of(&w->code[i]))
         if (op_of(&w->code[i]) == OP_DECORATE && w->code[i + 1] == id &&
@@ -52,18 +52,17 @@ static bool is_exact(const writer *w, uint32_t id) {
     return false;
 }
 
-/* Products that are summed may otherwise be rounded once for both, or not, as the code around them
- * has it: a step would not give the same by itself and among others. */
+/* NoContraction: otherwise a driver may fuse multiply and add depending on the surrounding code,
+ * and a fused step would differ from a separate one. */
 static void put_exact(writer *w) {
     for (size_t i = HEADER_WORDS; i < w->count; i += length_of(&w->code[i])) {
         if (!is_arithmetic(&w->code[i])) continue;
-        const uint32_t id = w->code[i + 2]; /* behind the type */
+        const uint32_t id = w->code[i + 2]; /* the result id follows the type */
         if (!is_exact(w, id)) put(w, OP_DECORATE, 2, (uint32_t[]){id, DECORATION_NO_CONTRACTION});
     }
 }
 
-/* A capability before all else, with what it comes from behind them, and a mode behind the entry
- * point. */
+/* Inserts a capability first, its extension, and an execution mode after the entry point. */
 static void put_modes(writer *w, vk_module_asks asks, uint32_t entry) {
     if (asks.subnormals)
         put(w, OP_EXECUTION_MODE, 3, (uint32_t[]){entry, MODE_DENORM_PRESERVE, 32});

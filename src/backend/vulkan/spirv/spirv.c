@@ -1,6 +1,6 @@
 #include "backend/vulkan/spirv/spirv.h"
 
-/* Numbers of the SPIR-V specification, named as there. */
+/* Names as in the SPIR-V specification. */
 enum {
     HEADER_WORDS = 5,
     HEADER_GENERATOR = 2,
@@ -20,11 +20,9 @@ enum {
     OP_VARIABLE = 59,
     OP_LOAD = 61,
     OP_STORE = 62,
-    OP_DECORATE = 71,
     OP_LABEL = 248,
     OP_RETURN = 253,
     STORAGE_FUNCTION = 7,
-    DECORATION_NO_CONTRACTION = 42,
 };
 
 /* ---- reading the module ---- */
@@ -37,7 +35,7 @@ static const uint32_t *end_of(const spv_writer *w) {
     return w->base->words + w->base->bytes / sizeof *w->base->words;
 }
 
-/* The first instruction from `at` on with this number, and this word at this place; NULL: none. */
+/* The first instruction from `at` on with this opcode and this operand; NULL: none. */
 static const uint32_t *find(const spv_writer *w, const uint32_t *at, uint32_t op, uint32_t place,
                             uint32_t word) {
     for (; at < end_of(w); at += length_of(at))
@@ -50,7 +48,7 @@ static spv_id fail(spv_writer *w, const char *why) {
     return 0;
 }
 
-/* A function by the name it has in GLSL: its OpFunction. */
+/* The OpFunction of a function, by its name in GLSL. */
 static const uint32_t *function_named(spv_writer *w, const char *name) {
     const size_t bytes = strlen(name);
     const uint32_t *at = begin_of(w);
@@ -98,7 +96,7 @@ static void put(spv_writer *w, spv_section *s, uint32_t op, uint32_t count, cons
 void spv_begin(spv_writer *w, const vk_shader_code *base, const char *function) {
     w->base = base;
     w->bound = base->words[HEADER_BOUND];
-    w->annotations.count = w->globals.count = w->locals.count = w->body.count = 0;
+    w->globals.count = w->locals.count = w->body.count = 0;
     w->n_variables = 0;
     w->failed = NULL;
     const uint32_t *at = function_named(w, function);
@@ -149,13 +147,6 @@ spv_id spv_call(spv_writer *w, const char *function, const spv_id *args, uint32_
     return words[1];
 }
 
-spv_id spv_exact(spv_writer *w, spv_arithmetic op, spv_id a, spv_id b) {
-    const spv_id id = w->bound++;
-    PUT(w, annotations, OP_DECORATE, id, DECORATION_NO_CONTRACTION);
-    PUT(w, body, op, type_of(w, OP_TYPE_FLOAT, 32, 0), id, a, b);
-    return id;
-}
-
 /* ---- putting it together ---- */
 
 static uint32_t *append(uint32_t *to, const uint32_t *words, size_t count) {
@@ -163,7 +154,7 @@ static uint32_t *append(uint32_t *to, const uint32_t *words, size_t count) {
     return to + count;
 }
 
-/* The function is written anew up to its end: its label, variables and body. */
+/* Replaces the function up to its end: label, variables and body. */
 static uint32_t *append_function(const spv_writer *w, uint32_t *to, const uint32_t **at) {
     while (op_of(*at) != OP_LABEL) {
         to = append(to, *at, length_of(*at));
@@ -177,16 +168,14 @@ static uint32_t *append_function(const spv_writer *w, uint32_t *to, const uint32
     return to;
 }
 
-/* Names go: those of the old body would name nothing.  Annotations stand before the types, of which
- * the first is that of main's result; constants before the functions. */
+/* Debug names are dropped, because the old body is gone. Constants go before the functions. */
 static uint32_t *assemble(const spv_writer *w, uint32_t *out) {
     uint32_t *to = append(out, w->base->words, HEADER_WORDS);
     bool in_functions = false;
-    out[HEADER_GENERATOR] = 0; /* a tool that is not registered */
+    out[HEADER_GENERATOR] = 0; /* unregistered generator */
     out[HEADER_BOUND] = w->bound;
     for (const uint32_t *at = begin_of(w); at < end_of(w); at += length_of(at)) {
         if (op_of(at) == OP_NAME || op_of(at) == OP_MEMBER_NAME) continue;
-        if (op_of(at) == OP_TYPE_VOID) to = append(to, w->annotations.words, w->annotations.count);
         if (op_of(at) == OP_FUNCTION && !in_functions) {
             in_functions = true;
             to = append(to, w->globals.words, w->globals.count);
@@ -201,8 +190,8 @@ ig_status spv_finish(spv_writer *w, const ig_host *host, uint32_t **words, size_
     if (w->failed)
         return IG_HOST_FAIL(host, IG_ERR_UNSUPPORTED, "vulkan: writing a shader from %s: %s",
                             w->base->name, w->failed);
-    const size_t room = w->base->bytes / sizeof **words + w->annotations.count + w->globals.count +
-                        w->locals.count + w->body.count + 1;
+    const size_t room =
+        w->base->bytes / sizeof **words + w->globals.count + w->locals.count + w->body.count + 1;
     *words = host->alloc(host, room, sizeof **words);
     if (!*words) return IG_HOST_FAIL(host, IG_ERR_MEMORY, "vulkan: a shader of %zu words", room);
     *count = (size_t)(assemble(w, *words) - *words);

@@ -1,0 +1,11 @@
+# The reference backend: its kernels are compiled for float and for double.
+file(GLOB ref_kernels CONFIGURE_DEPENDS src/backend/ref/kernels/*.c)
+list(FILTER sources EXCLUDE REGEX "src/backend/ref/kernels/")
+rows_of(rows "X(NAME, real)" ${ref_kernels})
+write_rows(backend/ref/ref_families.h IG_REF_FAMILIES "X, real" ${rows})
+foreach(real float double)
+  add_library(ref_${real} OBJECT ${ref_kernels})
+  target_include_directories(ref_${real} PRIVATE include src)
+  target_compile_definitions(ref_${real} PRIVATE IG_REAL=${real})
+  list(APPEND kernel_objects $<TARGET_OBJECTS:ref_${real}>)
+endforeach()
