@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Writes a GGUF file of a Llama shape with random weights: they serve for speed, not for sense.
+"""Writes a GGUF file of a Llama shape with random weights, for benchmarks.
 
     bench/random_gguf.py 1b.gguf --shape 1b --type f16
 
-Nothing but Python is needed, and a file is written about as fast as the disk takes it: matrices
-are cut from one run of random bytes, in which only the scales are put right.
+Needs only Python and writes about as fast as the disk: all matrices are slices of one run of random
+bytes, in which only the scales are corrected.
 """
 
 import argparse
 import os
 import struct
 
-# width, feed-forward, layers, heads, heads of keys and values, vocabulary, output of its own
+# d_model, d_ff, layers, heads, KV heads, vocabulary, separate output matrix
 SHAPES = {
     "tiny": (256, 512, 2, 8, 2, 320, False),
     "1b": (2048, 8192, 16, 32, 8, 128256, False),
     "8b": (4096, 14336, 32, 32, 8, 128256, True),
 }
-# number in the file, elements and bytes of a block, and where in it 16-bit scales lie
+# type id in the file, elements and bytes per block, and offsets of its 16-bit scales
 TYPES = {
     "f32": (0, 1, 4, []),
     "f16": (1, 1, 2, []),
@@ -29,7 +29,7 @@ TYPES = {
 }
 ALIGNMENT = 32
 SCALE = 0x1400  # F16: 2^-10
-RUN_BLOCKS = 1 << 18  # of the random run; scaled to a whole number of all alignments
+RUN_BLOCKS = 1 << 18  # of the random run; scaled to a multiple of every alignment
 
 
 def text(s):
@@ -38,7 +38,7 @@ def text(s):
 
 
 def key(name, kind, value):
-    """A key of the file's head: 4 uint32, 6 float32, 8 string; (9, kind) an array."""
+    """A key of the file's header: 4 uint32, 6 float32, 8 string; (9, kind) an array."""
     one = {4: lambda v: struct.pack("<I", v), 6: lambda v: struct.pack("<f", v), 8: text}
     if isinstance(kind, tuple):
         inner = kind[1]
@@ -48,7 +48,7 @@ def key(name, kind, value):
 
 
 def random_run(kind):
-    """Random blocks: floats of magnitude near 2^-7, scales of blocks all alike."""
+    """Random blocks: floats of magnitude near 2^-7; all blocks have the same scales."""
     _, _, size, scales = TYPES[kind]
     run = bytearray(os.urandom(RUN_BLOCKS * size))
     if kind in ("f16", "bf16", "f32"):
@@ -62,7 +62,7 @@ def random_run(kind):
 
 
 def tensors_of(shape, kind):
-    """Name, extents with the innermost first, type."""
+    """Yields name, extents with the innermost first, and type."""
     width, ff, layers, heads, kv_heads, vocabulary, has_output = SHAPES[shape]
     kv = width // heads * kv_heads
     yield "token_embd.weight", (width, vocabulary), kind

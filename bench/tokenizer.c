@@ -1,7 +1,7 @@
 /*
- * tokenizer FILE MERGES JSON - learns BPE from a file, encodes its first megabyte, writes the
- * tokenizer to JSON, and prints what that took: {"learn_s":..., "learn_cpu_s":...,
- * "encode_cpu_s":..., "ids":...}. bench/tokenizer.py compiles and runs it beside its peer.
+ * tokenizer FILE MERGES JSON - trains BPE on a file, tokenizes its first megabyte, writes the
+ * tokenizer to JSON, and prints the times: {"learn_s":..., "learn_cpu_s":..., "encode_cpu_s":...,
+ * "ids":...}. bench/tokenizer.py compiles and runs it beside its peer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,30 +19,30 @@ static double seconds(clockid_t clock) {
 }
 
 static ig_status measure(const ig_file_map *file, int32_t merges, FILE *json) {
-    const ig_tokenizer_data data = {file->bytes, (size_t)file->size};
+    const ig_string_view data = {file->bytes, (size_t)file->size};
     const double wall = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
     ig_tokenizer *t = NULL;
-    IG_TRY(ig_tokenizer_create(
-        &ig_heap, "bpe", &(ig_tokenizer_options){.data = &data, .n_data = 1, .merges = merges},
+    IG_TRY(ig_tokenizer_train(
+        &ig_heap, "bpe", &(ig_tokenizer_training){.data = &data, .n_data = 1, .merges = merges},
         &t));
     const double learn = seconds(CLOCK_MONOTONIC) - wall;
     const double learn_cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 
     const size_t n_encode = data.n_bytes < ENCODE_BYTES ? data.n_bytes : ENCODE_BYTES;
     const size_t text_bytes = ig_tokenizer_json(t, NULL, 0) + 1;
-    int32_t *ids = ig_alloc(&ig_heap, n_encode, sizeof *ids);
+    ig_tokens ids = {0};
     char *text = ig_alloc(&ig_heap, text_bytes, 1);
-    if (!ids || !text) return IG_FAIL(IG_ERR_MEMORY, "no memory for %zu ids", n_encode);
+    if (!text) return IG_FAIL(IG_ERR_MEMORY, "no memory for %zu bytes", text_bytes);
     const double begin = seconds(CLOCK_PROCESS_CPUTIME_ID);
-    const size_t n_ids = ig_tokenizer_encode(t, data.bytes, n_encode, ids);
+    IG_TRY(ig_tokenize(t, data.bytes, n_encode, 0, &ids));
     const double encode_cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - begin;
 
     ig_tokenizer_json(t, text, text_bytes);
     fputs(text, json);
     printf("{\"learn_s\":%.4f,\"learn_cpu_s\":%.4f,\"encode_cpu_s\":%.4f,\"ids\":%zu}\n", learn,
-           learn_cpu, encode_cpu, n_ids);
+           learn_cpu, encode_cpu, ids.count);
     ig_free(&ig_heap, text);
-    ig_free(&ig_heap, ids);
+    ig_tokens_deinit(&ids);
     ig_tokenizer_destroy(t);
     return IG_OK;
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""tokenizer.py BUILD [MEGABYTES] [MERGES]: learning BPE, ours beside the PyPI package `tokenizers`.
+"""tokenizer.py BUILD [MEGABYTES] [MERGES]: BPE training, Ingot beside the PyPI package `tokenizers`.
 
-BUILD is a build folder with libingot_all.a.  Both learn from the same text, words of made-up
-syllables as frequent as words of a language are, in turns; medians are printed as one JSON line,
-with the ratio peer / ours and how far the merges agree.  Equally frequent pairs may come in another
-order: the peer numbers bytes differently.
+BUILD is a build folder with libingot_all.a.  Both train alternately on the same text, words
+of made-up syllables with the frequencies of a natural language. Prints medians as one JSON line,
+with the ratio peer / Ingot and how many merges agree. Equally frequent pairs may be merged in
+another order, since the peer numbers bytes differently.
 """
 import itertools
 import json
@@ -41,7 +41,7 @@ def make_text(size):
 
 
 def byte_of():
-    """The character that the peer writes for a byte, the other way round."""
+    """Maps the peer's byte characters (GPT-2 style) back to bytes."""
     kept = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in kept]
     return {**{chr(b): b for b in kept}, **{chr(256 + i): b for i, b in enumerate(others)}}

@@ -1,27 +1,27 @@
 #!/usr/bin/env python3
-"""The same GGUF files in Ingot and in llama.cpp on the CPU, run in turns.
+"""The same GGUF files in Ingot and in llama.cpp on the CPU, run alternately.
 
     bench/peers/gguf_llamacpp.py                     all types: about twenty minutes on two cores
-    bench/peers/gguf_llamacpp.py Q4_0 Q8_0           these alone
-    bench/peers/gguf_llamacpp.py Q4_0 --quick        one short round, to see that it works
+    bench/peers/gguf_llamacpp.py Q4_0 Q8_0           only these
+    bench/peers/gguf_llamacpp.py Q4_0 --quick        one short round, as a test
     bench/peers/gguf_llamacpp.py --isa avx512vnni    neither side uses tiles (AMX)
 
-The files have the shape of Llama-3.2-1B and random weights: speed does not depend on what they
-say.  They are made once, the F16 file by this script and the others from it by `ingot quantize`,
-and kept in build/gguf-bench, together with llama-cpp-python: from PyPI, compiled on and for this
-machine (--python names another interpreter that has it).
+The files have the shape of Llama-3.2-1B and random weights, which do not affect speed. They are
+created once, the F16 file by this script and the others from it by `ingot quantize`, and stored in
+build/gguf-bench, together with llama-cpp-python from PyPI, compiled for this machine (--python
+names another interpreter that has it).
 
-Every figure is of whole tokens: what a caller waits for, from token ids to logits in the host's
-memory, on both sides.  Drawing a token from the logits is on neither.
+All figures are end-to-end times, from token ids to logits in host memory, on both sides. Sampling
+is excluded.
 
-    decode      tokens made one after the other, from an empty context
-    prefill     a prompt that is read at once, of which the last logits are taken
-    8 at once   eight texts that grow together by a token each; tokens of all of them
-    start       from opening the file to the logits behind a prompt of 8 tokens; the file is in the
-                system's cache, and so much memory has just been free: what a virtual machine has
-                given back takes its host a second or more to find again, whoever asks for it first.
-                Python and its imports do not count
-    resident    the process's memory (VmRSS) behind the decoding, and at most
+    decode      single tokens, from an empty context
+    prefill     a prompt, with the logits of its last token
+    8 at once   eight sequences decoded together; tokens of all of them
+    start       from opening the file to the logits after a prompt of 8 tokens. The file is in the
+                page cache, and as much memory was allocated and freed before: memory that a virtual
+                machine returned takes its host a second or more to provide again. Python's start and
+                imports are excluded
+    resident    the process's memory (VmRSS) after decoding, and its peak
 
 Each round runs each test once on either side, in a process of its own, and tests repeat inside it;
 what is printed is the median over the rounds, and the ratio of the medians.
@@ -47,17 +47,17 @@ HOME = os.path.join(ROOT, "build", "gguf-bench")
 TYPES = {"Q4_0": "Q4_0", "Q4_K_M": "Q4_K_M", "Q8_0": "Q8_0", "Q6_K": "Q6_K", "Q5_K": "Q5_K_M", "F16": "F16"}
 START_TOKENS = 8
 
-# No more of llama.cpp than the library.  gcc 12 takes it that LDTILECFG reads a pointer, and drops what
-# llama.cpp writes for it as dead stores: its tiles (AMX) would end in SIGILL.
+# Builds only the library. gcc 12 does not know that LDTILECFG reads memory, and removes the stores of
+# llama.cpp's AMX tile configuration: AMX would end in SIGILL.
 CMAKE_ARGS = "-DLLAVA_BUILD=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_SERVER=OFF -DCMAKE_CXX_FLAGS='-fno-tree-dse -fno-dse'"
 
-# What either side may use, by what INGOT_ISA calls it: all that this machine can do, or no tiles.
+# Instruction sets for both sides, by the value of INGOT_ISA: everything, or everything but AMX.
 ISAS = {
     "native": "-DGGML_NATIVE=ON",
     "avx512vnni": "-DGGML_NATIVE=OFF -DGGML_AVX512=ON -DGGML_AVX512_VBMI=ON -DGGML_AVX512_VNNI=ON -DGGML_BMI2=ON",
 }
 
-# name, title, tokens of a prompt, tokens made, texts at once
+# name, title, prompt tokens, generated tokens, sequences
 TESTS = [
     ("tg", "decode", 0, 32, 1),
     ("pp128", "prefill 128", 128, 0, 1),
@@ -94,7 +94,7 @@ def tensors_of(vocabulary):
 
 
 def byte_tokens():
-    """The characters that stand for the 256 bytes in byte-pair vocabularies."""
+    """The GPT-2 characters of the 256 bytes."""
     plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return [chr(b) if b in plain else chr(next(others)) for b in range(256)]
@@ -133,7 +133,7 @@ def pack_text(text):
 
 
 def pack_value(value):
-    """Type and bytes, as GGUF has them."""
+    """Type id and bytes of a GGUF value."""
     if isinstance(value, bool):
         return struct.pack("<I?", 7, value)
     if isinstance(value, int):
@@ -165,7 +165,7 @@ def pack_head(keys, tensors):
 
 
 def write_f16(path, vocabulary):
-    """Matrices are pieces of one pool of numbers from anywhere in it; norms are ones."""
+    """Matrices are slices of one pool of random numbers; norms are ones."""
     chance = random.Random(1)
     pool = struct.pack(f"<{1 << 20}e", *(chance.gauss(0, 0.02) for _ in range(1 << 20)))
     tensors = list(tensors_of(vocabulary))
@@ -187,12 +187,12 @@ def write_f16(path, vocabulary):
 def make_model(args, kind):
     folder = os.path.join(args.cache, "models")
     os.makedirs(folder, exist_ok=True)
-    source, path = (os.path.join(folder, f"{k}-{args.vocabulary}.gguf") for k in ("F16", kind))
+    source, path = (os.path.join(folder, f"{k}-{args.vocabulary}-{args.layers}.gguf") for k in ("F16", kind))
     if not os.path.exists(source):
         print(f"writing {source} ...", file=sys.stderr)
         write_f16(source, args.vocabulary)
     if not os.path.exists(path):
-        print(f"quantising to {path} ...", file=sys.stderr)
+        print(f"quantizing to {path} ...", file=sys.stderr)
         subprocess.run([args.ingot, "quantize", source, path, TYPES[kind], "-q"], check=True, stdout=subprocess.DEVNULL)
     return path
 
@@ -234,7 +234,7 @@ class Llama:
         self.api.llama_memory_clear(self.api.llama_get_memory(self.context), True)
 
     def run(self, rows):
-        """(token, position, sequence, whether logits are wanted); the logits of those are copied."""
+        """Rows of (token, position, sequence, needs logits); copies the requested logits."""
         api, batch = self.api, self.batch
         batch.n_tokens = len(rows)
         for i, (token, position, sequence, wanted) in enumerate(rows):
@@ -256,7 +256,7 @@ class Llama:
 
 
 def peer_run(job):
-    """One test of llama.cpp; a JSON object to standard output."""
+    """Runs one test of llama.cpp and prints a JSON object."""
     n_prompt, n_made, rows, runs = (job[k] for k in ("prompt", "made", "rows", "runs"))
     llama = Llama(job["model"], job["threads"], max(n_prompt, n_made, START_TOKENS), rows)
     chance = random.Random(1)
@@ -277,11 +277,11 @@ def peer_run(job):
     print(json.dumps({"rate": statistics.mean(rates), "start_s": started, "rss": now, "peak": most}))
 
 
-# ---- in turns ----
+# ---- alternate runs ----
 
 
 def leave_memory(size):
-    """Has the system hold so much free memory that is backed already, for whoever runs next."""
+    """Allocates and frees memory, so that the host has backed it before the next program starts."""
     with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE) as memory:
         memory.madvise(mmap.MADV_HUGEPAGE)
         for page in range(0, size, mmap.PAGESIZE):
@@ -289,7 +289,7 @@ def leave_memory(size):
 
 
 def ask_json(command, **more):
-    """`more`: for the environment."""
+    """`more`: additional environment variables."""
     surroundings = {**os.environ, **more}
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=surroundings).stdout)
 
@@ -303,7 +303,7 @@ def run_llama(args, path, test, runs):
 def run_ingot(args, path, test, runs):
     _, _, n_prompt, n_made, rows = test
     command = [args.ingot, "bench", "-m", path, "-p", str(n_prompt), "-n", str(n_made), "-r", str(runs)]
-    command += ["-t", str(args.threads), "--rows", str(rows), "--quiet", "--json"]
+    command += ["-t", str(args.threads), "--parallel", str(rows), "--quiet", "--json"]
     row = ask_json(command, **({} if args.isa == "native" else {"INGOT_ISA": args.isa}))
     series = row["pp"] if n_prompt else row["tg"]
     return {
@@ -311,7 +311,7 @@ def run_ingot(args, path, test, runs):
         "start_s": row["start_ms"] / 1e3,
         "rss": row["rss_bytes"],
         "peak": row["peak_rss_bytes"],
-        "share": series["ops" if n_prompt else "read_bytes"]["share"],
+        "share": series["ops" if n_prompt else "read_bytes"]["roof_share"],
         "isa": row["instruction_set"],
     }
 
@@ -371,8 +371,8 @@ def table(results):
     add("at most, MB", "peak", 1e6, ".0f", ratio=False)
     rows.append(["the file, MB", *(f"{results[kind]['file_bytes'] / 1e6:.0f}" for kind in kinds)])
     for name, title, *_ in TESTS[:3]:
-        ceiling = "bandwidth" if name == "tg" else "rate of products"
-        rows.append([f"{title}, of the {ceiling}", *(f"{results[kind]['share'][name]:.0%}" for kind in kinds)])
+        roof = "bandwidth" if name == "tg" else "matmul roof"
+        rows.append([f"{title}, of the {roof}", *(f"{results[kind]['share'][name]:.0%}" for kind in kinds)])
     return ["| " + " | ".join(row) + " |" for row in rows]
 
 
@@ -419,6 +419,7 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--isa", choices=ISAS, default="native", help="what either side may use")
     parser.add_argument("--vocabulary", type=int, default=128256, help="tokens the files know; fewer make them smaller")
+    parser.add_argument("--layers", type=int, default=SHAPE["layers"], help="of the model; fewer make the files smaller")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     parser.add_argument("--ingot", default=os.path.join(ROOT, "build", "release", "bin", "ingot"))
     parser.add_argument("--python", help="an interpreter that has llama_cpp")
@@ -431,6 +432,7 @@ def main():
     unknown = [kind for kind in args.types if kind not in TYPES]
     if unknown:
         parser.error(f"{unknown[0]}: must be one of {', '.join(TYPES)}")
+    SHAPE["layers"] = args.layers
     args.rounds = 1 if args.quick else args.rounds
     args.python = find_python(args)
     results = {kind: measure(args, kind) for kind in args.types or TYPES}

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""PyTorch and transformers on a CUDA device: what `--device vulkan` is measured against.
+"""PyTorch and transformers on a CUDA device: the reference for `--device vulkan`.
 
     bench/peers/gpu_torch.py train     char-mlp of batch 32: eager, and replayed as a CUDA graph
     bench/peers/gpu_torch.py decode    a Llama of the 1B shape in bf16, batch 1, static cache
 
-Needs an interpreter that has torch with CUDA and, to decode, transformers; it runs in the same
-minutes as `ingot bench train` and `ingot bench -m` on the same device.  JSON lines go to standard
-output, one a figure; times are medians of runs on the clock on the wall.
+Needs an interpreter that has torch with CUDA and, to decode, transformers; run it
+right before or after `ingot bench train` and `ingot bench -m` on the same device. Prints one JSON
+line per figure; times are medians of wall times.
 """
 
 import json
@@ -24,7 +24,7 @@ def say(**row):
 
 
 def seconds_of(function, runs, times):
-    """The median over `runs` of the seconds of a call, each run `times` calls without a wait."""
+    """Median seconds per call over `runs` runs, each of `times` calls without synchronization."""
     out = []
     for _ in range(runs):
         torch.cuda.synchronize()

@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""The same training in Ingot and in PyTorch eager on the CPU, run in turns.
+"""The same training in Ingot and in PyTorch eager on the CPU, run alternately.
 
     bench/peers/train_torch.py --workload char-mlp --batch 32 --steps 3000
 
 Both start from the same weights and see the same batches: `ingot bench train --dump` writes them
-to a file that PyTorch reads.  Both assemble their batches while the clock runs, both read the
-loss in the last steps alone; the final loss is the mean of those.  Each round runs Ingot once in each mode and PyTorch once, each in a process
-of its own; what is printed is the median over the rounds, and the ratio of the medians.  PyTorch
-runs with one thread and with all, and the faster of the two counts: small steps do not gain from
-its threads.
+to a file that PyTorch reads. Both include batch assembly in the time and read the loss only in the
+last steps; the final loss is their mean. Each round runs Ingot once in each mode and PyTorch once,
+each in a new process; prints medians over the rounds and the ratio of the medians. PyTorch runs
+with one thread and with all, and the faster run counts: small steps do not benefit from its
+threads.
 
 PyTorch comes from PyPI into bench/.venv the first time (--python names another interpreter that
-has it).  It is used as its documentation shows it: modules, F.scaled_dot_product_attention,
-optim.AdamW.  --adamw fused or foreach chooses another of its implementations.
+has it).  It is used as in its documentation: modules, F.scaled_dot_product_attention,
+optim.AdamW.  --adamw fused or foreach selects another implementation.
 
-Training is chaotic in the long run: rounding that differs in the last bit parts any two programs
-after a while, two of PyTorch's own optimisers too.  So a short run of both comes first, where they
-have to agree closely if weights, batches and formulas are the same: the early loss.
+Training is chaotic: a difference in the last bit makes any two programs diverge after a while, also
+two of PyTorch's own optimizers. Therefore a short run comes first, in which the losses must agree
+closely: the early loss.
 
-A table goes to standard output, then one JSON line for each of Ingot's modes.
+Prints a table, then one JSON line for each of Ingot's modes.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def read_dump(path):
     return meta, tensors
 
 
-# ---- the models, as PyTorch's documentation would have them ----
+# ---- the models, in the style of PyTorch's documentation ----
 
 
 def make_models():
@@ -157,13 +157,13 @@ def make_models():
 
 
 def peak_rss():
-    """Bytes, of this program alone: getrusage would count what ran before exec, too."""
+    """Peak bytes of this program; getrusage() would include what ran before exec."""
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
 
 
 def final_steps(steps):
-    """How many losses `ingot bench train` takes the mean of."""
+    """Number of losses that `ingot bench train` averages."""
     return max(1, min(steps // 10, 100))
 
 
@@ -317,7 +317,7 @@ def print_table(rows):
     mib = lambda n: f"{n / 2**20:,.0f} MiB"
     print(
         f"{first['workload']}, batch {first['batch']}, {first['threads']} threads, {first['steps']}"
-        f" steps, medians of {first['rounds']} rounds in turns; PyTorch {first['torch_version']},"
+        f" steps, medians of {first['rounds']} alternate rounds; PyTorch {first['torch_version']},"
         f" AdamW {first['torch_adamw']}, {first['torch_threads']} threads\n"
     )
     head = f"{'':<16}{'samples/s':>12}{'us a step':>12}{'ratio':>8}{'final loss':>13}"
@@ -373,9 +373,9 @@ def main():
     parser.add_argument("--layers", type=int)
     parser.add_argument("--ctx", type=int)
     parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--warmup", type=int, help="steps before the clock; a tenth if not said")
+    parser.add_argument("--warmup", type=int, help="steps before the clock starts; default: a tenth")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--torch-threads", type=int, help="of PyTorch; both 1 and all if not said")
+    parser.add_argument("--torch-threads", type=int, help="of PyTorch; default: both 1 and all")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--adamw", default="default", choices=("default", "foreach", "fused"))
     parser.add_argument("--ingot", default=os.path.join(ROOT, "build", "release", "bin", "ingot"))
