@@ -12,6 +12,7 @@
 #include "ingot/context.h"    /* ig_ctx: device, threads, memory, scopes */
 #include "ingot/convert.h"    /* GGUF from folders, quantization */
 #include "ingot/data.h"       /* training text in windows */
+#include "ingot/engine.h"     /* many requests with one model: continuous batching */
 #include "ingot/gguf.h"       /* keys and tensors of GGUF files */
 #include "ingot/grad.h"       /* backward, modes, steps */
 #include "ingot/graph.h"      /* explicit capture and replay */

@@ -179,6 +179,7 @@ typedef struct ig_sampling {
     double repeat_penalty; /* 1: off */
     int repeat_last_n;     /* 64: tokens that penalties look back at */
     uint64_t seed;
+    uint64_t stream;          /* 0; equal seeds give other random numbers in another stream */
     double typical_p;         /* 1: off; locally typical sampling */
     double frequency_penalty; /* 0; subtracted per occurrence of the token */
     double presence_penalty;  /* 0; subtracted once if the token occurred */

@@ -27,7 +27,8 @@ extern "C" {
     X(ERR_STATE, "not now: something must happen first")       \
     X(ERR_NOT_FINITE, "a value is not finite")                 \
     X(ERR_MODEL, "there is no such architecture")              \
-    X(ERR_DEPENDENCY, "a required library is missing")
+    X(ERR_DEPENDENCY, "a required library is missing")         \
+    X(ERR_BUSY, "too many requests wait already")
 
 typedef enum ig_status {
 #define X(code, text) IG_##code,

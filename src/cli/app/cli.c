@@ -116,6 +116,7 @@ static const struct outcome {
     [IG_ERR_NOT_FINITE] = {1, "RunFailed", "", ""},
     [IG_ERR_MODEL] = {3, "ModelNotRegistered", "", "'ingot archs' lists the known ones."},
     [IG_ERR_DEPENDENCY] = {5, "DependencyUnavailable", "", "Install what is missing."},
+    [IG_ERR_BUSY] = {1, "Busy", "", "Try again later."},
 };
 
 const char *ig_error_name(ig_status status) {
