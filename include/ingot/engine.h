@@ -3,9 +3,8 @@
  *
  *     ig_engine_create(adapter, NULL, &engine)
  *     ig_engine_submit(engine, &(ig_request){.tokens = ids, .n_tokens = n, .max_tokens = 64}, &job)
- *     while (ig_job_wait(job, -1), ig_job_poll(job, &event)) ... event.text ... until IG_EVENT_DONE
- *     ig_job_release(job)
- *     ig_engine_destroy(engine)
+ *     while (ig_job_wait(job, -1), ig_job_poll(job, &event)) ... event.text ... until
+ * IG_JOB_EVENT_DONE ig_job_release(job) ig_engine_destroy(engine)
  *
  * A scheduler thread runs one session.  Every step runs the next token of each running sequence,
  * with drafts where there is room, and as many prompt tokens as fit the time that a step may take.
@@ -83,7 +82,7 @@ typedef struct ig_request {
     bool prefill_only;    /* only put the prompt into the prefix cache */
     bool logprobs;        /* events carry log-probabilities, with the ... */
     int top_logprobs;     /* ... most likely tokens: at most IG_TOP_LOGPROBS_MAX */
-    bool prompt_logprobs; /* also of the prompt's tokens: IG_EVENT_PROMPT */
+    bool prompt_logprobs; /* also of the prompt's tokens: IG_JOB_EVENT_PROMPT */
     bool no_prefix_cache; /* compute the whole prompt */
     const void *salt;     /* requests share cached prefixes only if their salts are equal */
     size_t salt_bytes;
@@ -107,18 +106,18 @@ enum { IG_TOP_LOGPROBS_MAX = 20 };
 IG_API IG_MUST_CHECK ig_status ig_engine_submit(ig_engine *engine, const ig_request *request,
                                                 ig_job **out);
 
-typedef enum ig_event_type {
-    IG_EVENT_PROGRESS,  /* a part of the prompt was computed; sent again after each step */
-    IG_EVENT_PROMPT,    /* a token of the prompt */
-    IG_EVENT_TOKEN,     /* a token of the reply whose text can no longer become a stop string */
-    IG_EVENT_FINISH,    /* a choice has ended */
-    IG_EVENT_EMBEDDING, /* the embedding */
-    IG_EVENT_DONE,      /* the last event of a job; IG_OK, or why it failed */
-} ig_event_type;
+typedef enum ig_job_event_type {
+    IG_JOB_EVENT_PROGRESS,  /* a part of the prompt was computed; sent again after each step */
+    IG_JOB_EVENT_PROMPT,    /* a token of the prompt */
+    IG_JOB_EVENT_TOKEN,     /* a token of the reply whose text can no longer become a stop string */
+    IG_JOB_EVENT_FINISH,    /* a choice has ended */
+    IG_JOB_EVENT_EMBEDDING, /* the embedding */
+    IG_JOB_EVENT_DONE,      /* the last event of a job; IG_OK, or why it failed */
+} ig_job_event_type;
 
 /* Pointers are borrowed until the next call for the job. */
-typedef struct ig_event {
-    ig_event_type type;
+typedef struct ig_job_event {
+    ig_job_event_type type;
     int choice;
     int32_t token;         /* PROMPT, TOKEN */
     ig_string_view text;   /* TOKEN: complete characters that this token completes, maybe none;
@@ -134,10 +133,10 @@ typedef struct ig_event {
     int64_t d_model;
     ig_status status;  /* DONE */
     const char *error; /* DONE: the message; "" without a failure */
-} ig_event;
+} ig_job_event;
 
 /* Takes the next event; false: there is none now. */
-IG_API bool ig_job_poll(ig_job *job, ig_event *out);
+IG_API bool ig_job_poll(ig_job *job, ig_job_event *out);
 /* Waits until there is an event, or for so long; below 0: without limit.  False: there is none. */
 IG_API bool ig_job_wait(ig_job *job, double timeout_ms);
 /* Ends the job at the next step; DONE follows.  Any thread; again, or after the end: a no-op. */
