@@ -26,6 +26,8 @@ typedef struct ig_session_options {
     int64_t ctx_len;     /* context length: the model's, or less where its KV cache would
                             take more than 3/4 of the available memory */
     int64_t n_sequences; /* sequences: 1 */
+    uint64_t kv_bytes;   /* KV cache pool: what all sequences can fill, and never less than what
+                            one can; a pool that is full fails a run with IG_ERR_MEMORY */
     int64_t ubatch;      /* tokens per forward pass: 128, on a GPU 512, on an NPU with
                             compile.batch_sizes the largest of these, which are the only buckets */
     const char *cache_type_k, *cache_type_v; /* KV cache dtype: "f16" (NULL), "f32", "q8_0" */

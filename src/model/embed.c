@@ -5,6 +5,8 @@
  * states as they come, so memory does not grow with the text. An encoder (bidirectional attention)
  * needs the whole text at once.
  */
+#include "model/embed.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -12,16 +14,17 @@
 #include "model/adapter.h"
 #include "model/gguf/gguf_model.h"
 
-typedef struct embedding {
+struct ig_embedder {
     ig_session *session;
     ig_tokens ids;
     int64_t begin, end;          /* tokens that are pooled */
+    int64_t at;                  /* tokens that have been run */
     int64_t at_once;             /* tokens per ubatch */
     float *hidden;               /* [at_once, d_model] */
     double *sum;                 /* [d_model], over the pooled tokens */
     ig_session_token *piece;     /* [at_once] */
     ig_tensor *rows, *positions; /* encoder: the whole text, [1, n] and [n] */
-} embedding;
+};
 
 /* ---- which tokens count ---- */
 
@@ -43,7 +46,7 @@ static ig_status resolve(const ig_adapter *a, ig_pooling *pooling) {
     return IG_OK;
 }
 
-static ig_status choose(embedding *e, ig_pooling pooling) {
+static ig_status choose(ig_embedder *e, ig_pooling pooling) {
     const int64_t count = (int64_t)e->ids.count, limit = ig_session_ctx_len(e->session);
     IG_TRY(resolve(e->session->adapter, &pooling));
     if (count < 1) return IG_FAIL(IG_ERR_ARGUMENT, "embed: the text has no tokens");
@@ -56,7 +59,7 @@ static ig_status choose(embedding *e, ig_pooling pooling) {
 }
 
 /* Adds the hidden states of the tokens from `first` on. */
-static void add_up(embedding *e, int64_t first, int64_t count) {
+static void add_up(ig_embedder *e, int64_t first, int64_t count) {
     const int64_t d = e->session->config.d_model;
     for (int64_t i = 0; i < count; i++) {
         if (first + i < e->begin || first + i >= e->end) continue;
@@ -66,7 +69,7 @@ static void add_up(embedding *e, int64_t first, int64_t count) {
 
 /* ---- through the model ---- */
 
-static ig_status make_room(embedding *e) {
+static ig_status make_room(ig_embedder *e) {
     const ig_session *s = e->session;
     const ig_allocator *memory = ig_ctx_allocator(s->ctx);
     const int64_t count = (int64_t)e->ids.count, chunk = ig_session_ubatch(s);
@@ -80,21 +83,21 @@ static ig_status make_room(embedding *e) {
 }
 
 /* Tokens after the last pooled one have no effect and are skipped. */
-static ig_status run_pieces(embedding *e) {
-    const int64_t d = e->session->config.d_model;
-    IG_TRY(ig_session_truncate(e->session, 0, 0));
-    for (int64_t at = 0; at < e->end; at += e->at_once) {
-        const int64_t n = e->end - at < e->at_once ? e->end - at : e->at_once;
-        for (int64_t i = 0; i < n; i++)
-            e->piece[i] = (ig_session_token){
-                .id = e->ids.at[at + i], .hidden = at + i >= e->begin ? e->hidden + i * d : NULL};
-        IG_TRY(ig_session_run(e->session, e->piece, n));
-        add_up(e, at, n);
-    }
+static ig_status run_piece(ig_embedder *e, int64_t n) {
+    const int64_t d = e->session->config.d_model, at = e->at;
+    if (at == 0) IG_TRY(ig_session_truncate(e->session, 0, 0));
+    if (n > e->at_once) n = e->at_once;
+    if (n > e->end - at) n = e->end - at;
+    for (int64_t i = 0; i < n; i++)
+        e->piece[i] = (ig_session_token){.id = e->ids.at[at + i],
+                                         .hidden = at + i >= e->begin ? e->hidden + i * d : NULL};
+    IG_TRY(ig_session_run(e->session, e->piece, n));
+    add_up(e, at, n);
+    e->at += n;
     return IG_OK;
 }
 
-static ig_status make_rows(embedding *e) {
+static ig_status make_rows(ig_embedder *e) {
     const int64_t n = (int64_t)e->ids.count;
     ig_ctx *ctx = e->session->ctx;
     IG_TRY(ig_tensor_create_from(ctx, (ig_desc){IG_I32, IG_SHAPE(1, n)}, e->ids.at, &e->rows));
@@ -106,7 +109,7 @@ static ig_status make_rows(embedding *e) {
     return IG_OK;
 }
 
-static ig_status run_whole(embedding *e) {
+static ig_status run_whole(ig_embedder *e) {
     const ig_session *s = e->session;
     const size_t numbers = e->ids.count * (size_t)s->config.d_model;
     IG_TRY(make_rows(e));
@@ -125,8 +128,50 @@ static ig_status run_whole(embedding *e) {
     return IG_OK;
 }
 
+/* ---- piece by piece ---- */
+
+ig_status ig_embedder_create(ig_session *s, const int32_t *tokens, size_t n_tokens,
+                             ig_pooling pooling, ig_embedder **out) {
+    const ig_allocator *memory = ig_ctx_allocator(s->ctx);
+    ig_embedder *e = ig_alloc(memory, 1, sizeof *e);
+    if (!e) return IG_FAIL(IG_ERR_MEMORY, "embed: no memory");
+    e->session = s;
+    e->ids.allocator = memory;
+    ig_status status = IG_OK;
+    for (size_t i = 0; i < n_tokens && status == IG_OK; i++)
+        status = ig_tokens_add(&e->ids, tokens[i]);
+    if (status == IG_OK) status = choose(e, pooling);
+    if (status == IG_OK) status = make_room(e);
+    if (status == IG_OK)
+        *out = e;
+    else
+        ig_embedder_destroy(e);
+    return status;
+}
+
+void ig_embedder_destroy(ig_embedder *e) {
+    if (!e) return;
+    const ig_allocator *memory = ig_ctx_allocator(e->session->ctx);
+    ig_tensor_release(e->positions);
+    ig_tensor_release(e->rows);
+    ig_free(memory, e->piece);
+    ig_free(memory, e->sum);
+    ig_free(memory, e->hidden);
+    ig_tokens_deinit(&e->ids);
+    ig_free(memory, e);
+}
+
+ig_status ig_embedder_advance(ig_embedder *e, int64_t n_tokens, bool *out_done) {
+    if (e->session->arch->head)
+        IG_TRY(run_piece(e, n_tokens));
+    else
+        IG_TRY(run_whole(e));
+    *out_done = !e->session->arch->head || e->at >= e->end;
+    return IG_OK;
+}
+
 /* The mean, normalized to length 1. */
-static void scale(const embedding *e, float *out) {
+void ig_embedder_read(const ig_embedder *e, float *out) {
     const int64_t d = e->session->config.d_model;
     double squares = 0;
     for (int64_t c = 0; c < d; c++) {
@@ -138,14 +183,7 @@ static void scale(const embedding *e, float *out) {
     for (int64_t c = 0; c < d; c++) out[c] = (float)((double)out[c] * scale);
 }
 
-static ig_status embed(embedding *e, const char *text, size_t bytes, ig_pooling pooling) {
-    const ig_session *s = e->session;
-    const unsigned flags = IG_TOKENIZE_ADD_SPECIAL;
-    IG_TRY(ig_tokenize(s->adapter->tokenizer, text, bytes, flags, &e->ids));
-    IG_TRY(choose(e, pooling));
-    IG_TRY(make_room(e));
-    return s->arch->head ? run_pieces(e) : run_whole(e);
-}
+/* ---- at once ---- */
 
 ig_status ig_session_embed(ig_session *s, const char *text, size_t bytes, ig_pooling pooling,
                            float *out, int64_t *out_tokens) {
@@ -153,19 +191,19 @@ ig_status ig_session_embed(ig_session *s, const char *text, size_t bytes, ig_poo
         return IG_FAIL(IG_ERR_ARGUMENT, "embed: NULL, or no such pooling");
     if (!s->hidden)
         return IG_FAIL(IG_ERR_ARGUMENT, "embed: the session returns logits, not hidden states");
-    const ig_allocator *memory = ig_ctx_allocator(s->ctx);
-    embedding e = {.session = s, .ids.allocator = memory};
-    const ig_status status = embed(&e, text, bytes, pooling);
+    ig_tokens ids = {.allocator = ig_ctx_allocator(s->ctx)};
+    ig_embedder *e = NULL;
+    bool done = false;
+    ig_status status =
+        ig_tokenize(s->adapter->tokenizer, text, bytes, IG_TOKENIZE_ADD_SPECIAL, &ids);
+    if (status == IG_OK) status = ig_embedder_create(s, ids.at, ids.count, pooling, &e);
+    while (status == IG_OK && !done) status = ig_embedder_advance(e, ig_session_ubatch(s), &done);
     if (status == IG_OK) {
-        scale(&e, out);
-        if (out_tokens) *out_tokens = (int64_t)e.ids.count;
+        ig_embedder_read(e, out);
+        if (out_tokens) *out_tokens = (int64_t)ids.count;
     }
-    ig_tensor_release(e.positions);
-    ig_tensor_release(e.rows);
-    ig_free(memory, e.piece);
-    ig_free(memory, e.sum);
-    ig_free(memory, e.hidden);
-    ig_tokens_deinit(&e.ids);
+    ig_embedder_destroy(e);
+    ig_tokens_deinit(&ids);
     return status;
 }
 

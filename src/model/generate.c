@@ -6,6 +6,7 @@
 #include "model/adapter.h"
 #include "model/draft_ngram.h"
 #include "text/sampler.h"
+#include "text/stop_strings.h"
 
 /* Holds text back while it may be the beginning of a stop string. */
 typedef struct outlet {
@@ -15,21 +16,6 @@ typedef struct outlet {
     bool stopped, closed; /* by a stop string, by the caller */
 } outlet;
 
-/* The number of last bytes of `text` that may begin `stop`. */
-static size_t could_begin(const char *text, size_t n, const char *stop) {
-    const size_t length = strlen(stop);
-    for (size_t k = length - 1 < n ? length - 1 : n; length > 0 && k > 0; k--)
-        if (memcmp(text + n - k, stop, k) == 0) return k;
-    return 0;
-}
-
-static const char *find(const char *text, size_t n, const char *what) {
-    const size_t length = strlen(what);
-    for (size_t i = 0; length > 0 && i + length <= n; i++)
-        if (memcmp(text + i, what, length) == 0) return text + i;
-    return NULL;
-}
-
 static void hand_out(outlet *u, size_t bytes) {
     if (bytes == 0 || u->closed) return;
     if (u->o->emit && !u->o->emit(u->o->user, u->held, bytes)) u->closed = true;
@@ -38,21 +24,14 @@ static void hand_out(outlet *u, size_t bytes) {
 }
 
 static ig_status put(outlet *u, const ig_allocator *memory, ig_string_view text) {
-    size_t keep = 0;
     if (!IG_GROW(memory, u->held, &u->room, u->n_held + text.n_bytes))
         return IG_FAIL(IG_ERR_MEMORY, "generate: %zu bytes of text", text.n_bytes);
     if (text.n_bytes > 0) memcpy(u->held + u->n_held, text.bytes, text.n_bytes);
     u->n_held += text.n_bytes;
-    for (size_t i = 0; i < u->o->n_stop; i++) {
-        const char *at = find(u->held, u->n_held, u->o->stop[i]);
-        if (at) {
-            u->n_held = (size_t)(at - u->held);
-            u->stopped = true;
-        }
-        const size_t may = u->stopped ? 0 : could_begin(u->held, u->n_held, u->o->stop[i]);
-        if (may > keep) keep = may;
-    }
-    hand_out(u, u->stopped ? u->n_held : u->n_held - keep);
+    const ig_stop_match match = ig_stop_find(u->held, u->n_held, u->o->stop, u->o->n_stop);
+    u->stopped = match.stop >= 0;
+    if (u->stopped) u->n_held = match.at;
+    hand_out(u, u->n_held - match.keep);
     return IG_OK;
 }
 

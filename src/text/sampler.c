@@ -41,6 +41,7 @@ static ig_sampling resolve(const ig_sampling *s) {
         .repeat_penalty = or_default(s->repeat_penalty, 1),
         .repeat_last_n = s->repeat_last_n ? s->repeat_last_n : 64,
         .seed = s->seed,
+        .stream = s->stream,
         .typical_p = or_default(s->typical_p, 1),
         .frequency_penalty = s->frequency_penalty,
         .presence_penalty = s->presence_penalty,
@@ -281,7 +282,7 @@ static void gather(ig_sampler *s, const float *logits) {
 /* Uniform in [0, 1): 53 bits of the next block of the stream. */
 static double draw(ig_sampler *s) {
     const uint32_t seed[2] = {(uint32_t)s->sampling.seed, (uint32_t)(s->sampling.seed >> 32)};
-    const ig_philox block = ig_random_block(seed, s->n_drawn++, STREAM, 0);
+    const ig_philox block = ig_random_block(seed, s->n_drawn++, STREAM, 4 * s->sampling.stream);
     const uint64_t bits = (uint64_t)block.word[0] << 32 | block.word[1];
     return (double)(bits >> 11) * 0x1p-53;
 }

@@ -70,3 +70,22 @@ void ig_pages_share(ig_pages *p, int32_t from, int32_t to) {
     }
     p->length[to] = p->length[from];
 }
+
+void ig_pages_hold(ig_pages *p, int32_t page) { p->refs[page]++; }
+
+void ig_pages_drop(ig_pages *p, int32_t page) { give_back(p, &page); }
+
+void ig_pages_attach(ig_pages *p, int32_t sequence, int32_t page, int64_t count) {
+    pages_of(p, sequence)[p->length[sequence] / IG_PAGE_TOKENS] = page;
+    p->refs[page]++;
+    p->length[sequence] += count;
+}
+
+int32_t ig_pages_needed(const ig_pages *p, int32_t sequence, int64_t count) {
+    const int64_t length = p->length[sequence];
+    const int64_t had = (length + IG_PAGE_TOKENS - 1) / IG_PAGE_TOKENS;
+    const int64_t wanted = (length + count + IG_PAGE_TOKENS - 1) / IG_PAGE_TOKENS;
+    const bool copies = count > 0 && length % IG_PAGE_TOKENS != 0 &&
+                        p->refs[pages_of(p, sequence)[length / IG_PAGE_TOKENS]] > 1;
+    return (int32_t)(wanted - had) + copies;
+}

@@ -36,4 +36,13 @@ IG_MUST_CHECK ig_status ig_pages_append(ig_pages *pages, int32_t sequence, int32
 void ig_pages_truncate(ig_pages *pages, int32_t sequence, int64_t length);
 void ig_pages_share(ig_pages *pages, int32_t from, int32_t to); /* `to` must be empty */
 
+/* A page that is held stays as it is, also without sequences, until it is dropped as often. */
+void ig_pages_hold(ig_pages *pages, int32_t page);
+void ig_pages_drop(ig_pages *pages, int32_t page);
+/* Appends the first `count` positions of a held page to a sequence that ends with a complete page.
+ */
+void ig_pages_attach(ig_pages *pages, int32_t sequence, int32_t page, int64_t count);
+/* Free pages that `count` more positions of a sequence take. */
+int32_t ig_pages_needed(const ig_pages *pages, int32_t sequence, int64_t count);
+
 #endif

@@ -44,16 +44,18 @@ static int64_t next_size(int64_t rows, bool gpu) {
 
 /*
  * Ascending: one token, small decode batches, prefill chunks. A prompt needs the logits of its last
- * token only; buckets with logits for all tokens are separate, except at sizes where that makes no
- * difference.
+ * token only, and beside a decode batch those of a few; buckets with logits for all tokens are
+ * separate, except at sizes where that makes no difference.
  */
 static void make_sizes(ig_session *s, int64_t chunk, bool gpu) {
     for (int64_t rows = 1; rows < chunk && rows <= 64; rows = next_size(rows, gpu)) {
         if (rows > ALL_WANTED) add_class(s, rows, 1);
+        if (rows > ALL_WANTED) add_class(s, rows, ALL_WANTED);
         add_class(s, rows, rows);
     }
     add_class(s, chunk, 0);
     add_class(s, chunk, 1);
+    if (chunk > ALL_WANTED) add_class(s, chunk, ALL_WANTED);
     add_class(s, chunk, chunk);
 }
 
@@ -104,17 +106,18 @@ static uint64_t token_bytes(const ig_session *s) {
     return s->arch->has_cache ? (uint64_t)c->n_layers * (k_bytes + v_bytes) : 0;
 }
 
-/* The model's own context length, or, where its KV cache would take more than three quarters of
- * the memory that is available, complete pages that do not.  Pages of host memory that no token
- * has reached take none, so the length costs a short text nothing. */
-static int64_t default_ctx_len(const ig_session *s, int64_t sequences) {
+/* The model's own context length, or, where its KV cache would take more than the pool, or without
+ * a size of the pool than three quarters of the memory that is available, complete pages that do
+ * not.  Pages of host memory that no token has reached take none, so the length costs a short text
+ * nothing. */
+static int64_t default_ctx_len(const ig_session *s, int64_t sequences, uint64_t pool) {
     const int64_t own = s->config.ctx_len;
     const uint64_t available = ig_report_memory(s->ctx).available_bytes, each = token_bytes(s);
-    const uint64_t per_token = each * (uint64_t)sequences;
-    const uint64_t most = INT32_MAX / IG_PAGE_TOKENS / (uint64_t)sequences * IG_PAGE_TOKENS;
+    const uint64_t sharing = pool ? 1 : (uint64_t)sequences, per_token = each * sharing;
+    const uint64_t room = pool ? pool : available / 4 * 3;
+    const uint64_t most = INT32_MAX / IG_PAGE_TOKENS / sharing * IG_PAGE_TOKENS;
     uint64_t fitting = (uint64_t)own < most ? (uint64_t)own : most;
-    if (available != 0 && per_token != 0 && available / 4 * 3 / per_token < fitting)
-        fitting = available / 4 * 3 / per_token;
+    if (room != 0 && per_token != 0 && room / per_token < fitting) fitting = room / per_token;
     if (fitting >= (uint64_t)own) return own;
     fitting -= fitting % IG_PAGE_TOKENS;
     if (fitting < IG_SESSION_CTX_LEAST) fitting = IG_SESSION_CTX_LEAST;
@@ -134,7 +137,8 @@ static ig_status resolve(ig_session *s, const ig_session_options *o, int64_t *ou
     if (*out_sequences < 1 || *out_sequences > MOST_SEQUENCES)
         return IG_FAIL(IG_ERR_ARGUMENT, "%lld sequences: 1 to %d", (long long)*out_sequences,
                        MOST_SEQUENCES);
-    const int64_t ctx_len = o->ctx_len ? o->ctx_len : default_ctx_len(s, *out_sequences);
+    const int64_t ctx_len =
+        o->ctx_len ? o->ctx_len : default_ctx_len(s, *out_sequences, o->kv_bytes);
     if (ctx_len < 1 || ctx_len > c->ctx_len)
         return IG_FAIL(IG_ERR_ARGUMENT, "a context of %lld: the model was made for 1 to %lld",
                        (long long)ctx_len, (long long)c->ctx_len);
@@ -164,10 +168,21 @@ static ig_status make_layers(ig_session *s) {
     return IG_OK;
 }
 
-static ig_status make_cache(ig_session *s, int64_t sequences) {
+/* Pages of the pool: what all sequences can fill, or what fits into `bytes`, but at least what one
+ * sequence can fill. */
+static int64_t pool_pages(const ig_session *s, int64_t sequences, int64_t each, uint64_t bytes) {
+    const uint64_t per_page = token_bytes(s) * IG_PAGE_TOKENS;
+    const uint64_t all = (uint64_t)(sequences * each);
+    uint64_t pages = bytes == 0 || per_page == 0 ? all : bytes / per_page;
+    if (pages < (uint64_t)each) pages = (uint64_t)each;
+    return (int64_t)(pages < all ? pages : all);
+}
+
+static ig_status make_cache(ig_session *s, int64_t sequences, uint64_t bytes) {
     const ig_allocator *memory = ig_ctx_allocator(s->ctx);
     const int64_t each = (s->config.ctx_len + IG_PAGE_TOKENS - 1) / IG_PAGE_TOKENS;
-    if (sequences * each > INT32_MAX / IG_PAGE_TOKENS)
+    const int64_t n_pages = pool_pages(s, sequences, each, bytes);
+    if (n_pages > INT32_MAX / IG_PAGE_TOKENS)
         return IG_FAIL(IG_ERR_MEMORY, "session: %lld sequences of %lld tokens",
                        (long long)sequences, (long long)s->config.ctx_len);
     IG_TRY(make(s->ctx, IG_I32, IG_SHAPE(sequences, each), &s->page_table));
@@ -175,7 +190,7 @@ static ig_status make_cache(ig_session *s, int64_t sequences) {
     if (!table)
         return IG_FAIL(IG_ERR_UNSUPPORTED, "session: the device's memory is not the host's");
     IG_TRY(ig_pages_init(&s->pages, memory, table, (int32_t)sequences, (int32_t)each,
-                         (int32_t)(sequences * each)));
+                         (int32_t)n_pages));
     s->tokens = ig_alloc(memory, (size_t)(sequences * s->config.ctx_len), sizeof *s->tokens);
     s->before = ig_alloc(memory, (size_t)sequences, sizeof *s->before);
     if (!s->tokens || !s->before)
@@ -233,7 +248,7 @@ ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig
     s->hidden = options->hidden;
     s->width = s->hidden ? a->config.d_model : a->config.vocabulary;
     ig_status status = resolve(s, options, &sequences);
-    if (status == IG_OK) status = make_cache(s, sequences);
+    if (status == IG_OK) status = make_cache(s, sequences, options->kv_bytes);
     if (status == IG_OK && !s->arch->hidden) status = ig_session_recompute_init(s);
     if (status == IG_OK)
         *out = s;
@@ -330,6 +345,17 @@ ig_status ig_session_append(ig_session *s, int32_t sequence, int32_t token, int3
         copy_page(s, s->layers[i].v, from, *out_row / IG_PAGE_TOKENS);
     }
     return IG_OK;
+}
+
+int32_t ig_session_page(const ig_session *s, int32_t sequence, int64_t i) {
+    return s->pages.table[(int64_t)sequence * s->pages.per_sequence + i];
+}
+
+void ig_session_attach(ig_session *s, int32_t sequence, int32_t page, const int32_t *tokens,
+                       int64_t count) {
+    memcpy(s->tokens + sequence * s->config.ctx_len + s->pages.length[sequence], tokens,
+           (size_t)count * sizeof *tokens);
+    ig_pages_attach(&s->pages, sequence, page, count);
 }
 
 ig_status ig_session_fake_length(ig_session *s, int32_t sequence, int64_t length) {

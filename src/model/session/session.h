@@ -13,7 +13,7 @@
 #include "model/arch/arch.h"
 #include "model/session/kv_pages.h"
 
-enum { IG_SESSION_BUCKETS = 24, IG_SESSION_CTX_LEAST = 512 };
+enum { IG_SESSION_BUCKETS = 32, IG_SESSION_CTX_LEAST = 512 };
 enum { IG_SESSION_UBATCH_GPU = 512 }; /* fewer tokens underuse a large GPU */
 
 /* The inputs and the captured graph of one ubatch size; created on first use. */
@@ -51,6 +51,14 @@ struct ig_session {
 /* Makes room for one more position of a sequence; `out_row` is its row of [pages 64]. */
 IG_MUST_CHECK ig_status ig_session_append(ig_session *session, int32_t sequence, int32_t token,
                                           int32_t *out_row);
+/* ---- pages that sequences share: for the engine's prefix cache ---- */
+
+/* Page i of a sequence. */
+int32_t ig_session_page(const ig_session *session, int32_t sequence, int64_t i);
+/* Appends tokens whose keys and values are the first of a held page: see ig_pages_attach(). */
+void ig_session_attach(ig_session *session, int32_t sequence, int32_t page, const int32_t *tokens,
+                       int64_t count);
+
 /* ---- recompute.c: sessions of models that are dispatches alone ---- */
 IG_MUST_CHECK ig_status ig_session_recompute_init(ig_session *session);
 IG_MUST_CHECK ig_status ig_session_recompute(ig_session *session, const ig_session_token *rows,

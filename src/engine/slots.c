@@ -1,0 +1,242 @@
+/*
+ * Slots and pages: which replies run, and what happens when the KV cache is full.
+ *
+ * A reply is admitted if its prompt and 256 more tokens fit into the pages that are free or idle in
+ * the prefix cache.  If running replies grow beyond that, the one that has computed least is
+ * preempted: its pages go to the prefix cache, and it waits again.  After three times it is
+ * admitted only when nothing else runs.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/scheduler.h"
+
+enum { RESERVED_TOKENS = 256, MOST_PREEMPTIONS = 3 };
+
+static ig_pages *pages_of(const ig_engine *e) { return &e->session->pages; }
+
+static int64_t length_of(const ig_engine *e, const ig_reply *r) {
+    return ig_session_length(e->session, r->slot);
+}
+
+static ig_prefix prefix_of(const ig_reply *r, int64_t count) {
+    const ig_request *q = &r->job->request;
+    return (ig_prefix){q->salt, q->salt_bytes, r->tokens.at, count};
+}
+
+/* ---- leaving ---- */
+
+void ig_slots_vacate(ig_engine *e, ig_reply *r) {
+    if (r->slot < 0) return;
+    if (e->prefix_cache && !r->job->request.embed)
+        ig_prefix_cache_add(e->prefix_cache, prefix_of(r, length_of(e, r)), r->slot, true);
+    ig_pages_truncate(pages_of(e), r->slot, 0);
+    e->slots[r->slot] = NULL;
+    e->counts.slots[r->slot] = (ig_engine_slot){0};
+    e->n_running--;
+    e->n_claimed -= r->claimed_pages;
+    r->claimed_pages = 0;
+    r->n_rows = 0;
+    r->slot = -1;
+}
+
+void ig_slots_drop_prompt(ig_engine *e, ig_job *job) {
+    for (int64_t i = 0; i < job->n_pages; i++) ig_pages_drop(pages_of(e), job->pages[i]);
+    job->n_pages = 0;
+}
+
+static void preempt(ig_engine *e, ig_reply *r) {
+    ig_job *job = r->job;
+    ig_engine_say(e, IG_LOG_INFO,
+                  "request %llu: preempted after %lld tokens, since the KV cache is full",
+                  (unsigned long long)job->stats.id, (long long)length_of(e, r));
+    ig_slots_vacate(e, r);
+    r->n_preempted++;
+    e->counts.stats.n_preempted++;
+    pthread_mutex_lock(&job->lock);
+    job->stats.n_preempted++;
+    pthread_mutex_unlock(&job->lock);
+    ig_waiting_add(e, r);
+}
+
+/* ---- pages ---- */
+
+static int32_t idle_pages(const ig_engine *e) {
+    return e->prefix_cache ? ig_prefix_cache_idle_pages(e->prefix_cache) : 0;
+}
+
+/* Tries to have so many pages free. */
+static void free_pages(ig_engine *e, int32_t wanted) {
+    const int32_t lacking = wanted - pages_of(e)->n_free;
+    if (lacking > 0 && e->prefix_cache) ig_prefix_cache_evict(e->prefix_cache, lacking);
+    for (ig_job *job = e->jobs; job && pages_of(e)->n_free < wanted; job = job->next) {
+        if (job->n_pages == 0) continue;
+        ig_slots_drop_prompt(e, job);
+        if (e->prefix_cache) ig_prefix_cache_evict(e->prefix_cache, wanted - pages_of(e)->n_free);
+    }
+}
+
+/* The running reply that loses least by being preempted. */
+static ig_reply *victim_of(const ig_engine *e) {
+    ig_reply *best = NULL;
+    int64_t least = 0;
+    for (int64_t i = 0; i < e->n_slots; i++) {
+        ig_reply *r = e->slots[i];
+        if (!r || r->n_preempted >= MOST_PREEMPTIONS) continue;
+        const int64_t computed = length_of(e, r) - r->n_shared;
+        if (best && (computed > least || (computed == least && r->arrival < best->arrival)))
+            continue;
+        best = r;
+        least = computed;
+    }
+    return best;
+}
+
+/* Pages for a reply that runs alone: all that the cache has, also those that the reply shares with
+ * it, since it would have to copy the last of them. */
+static ig_status free_all(ig_engine *e, int32_t needed) {
+    if (e->prefix_cache) ig_prefix_cache_clear(e->prefix_cache);
+    if (needed <= pages_of(e)->n_free - e->n_claimed) return IG_OK;
+    return IG_FAIL(IG_ERR_MEMORY,
+                   "engine: the KV cache has %d pages, of which %d are free; %d are needed",
+                   pages_of(e)->n_pages, pages_of(e)->n_free, needed);
+}
+
+void ig_slots_claim(ig_engine *e, ig_reply *r, int64_t count) {
+    int32_t needed = ig_pages_needed(pages_of(e), r->slot, count);
+    while (r->slot >= 0 && needed > pages_of(e)->n_free - e->n_claimed) {
+        free_pages(e, needed + e->n_claimed);
+        if (needed <= pages_of(e)->n_free - e->n_claimed) break;
+        if (e->n_running == 1) {
+            const ig_status status = free_all(e, needed);
+            if (status != IG_OK) ig_scheduler_end_job(e, r->job, status);
+            if (status != IG_OK) return;
+            break;
+        }
+        ig_reply *victim = victim_of(e);
+        preempt(e, victim ? victim : r);
+    }
+    if (r->slot < 0) return;
+    needed = ig_pages_needed(pages_of(e), r->slot, count); /* fewer if the cache was cleared */
+    r->claimed_pages = needed;
+    e->n_claimed += needed;
+}
+
+/* ---- admission ---- */
+
+static int64_t free_slot(const ig_engine *e) {
+    int64_t i = 0;
+    while (i < e->n_slots && e->slots[i]) i++;
+    return i;
+}
+
+static bool runs_alone(const ig_engine *e) {
+    for (int64_t i = 0; i < e->n_slots; i++)
+        if (e->slots[i] && e->slots[i]->n_preempted >= MOST_PREEMPTIONS) return true;
+    return false;
+}
+
+static void log_miss(const ig_engine *e, const ig_reply *r, ig_prefix_miss miss) {
+    if (!e->options.log || miss.token < 0) return;
+    const ig_string_view here = ig_tokenizer_piece(e->rules.tokenizer, miss.token);
+    const ig_string_view there = ig_tokenizer_piece(e->rules.tokenizer, miss.cached);
+    ig_engine_say(e, IG_LOG_DEBUG,
+                  "request %llu: %lld tokens are cached; token %lld is '%.*s', the nearest cached "
+                  "prompt has '%.*s'",
+                  (unsigned long long)r->job->stats.id, (long long)miss.position,
+                  (long long)miss.position, (int)here.n_bytes, here.bytes, (int)there.n_bytes,
+                  there.bytes);
+}
+
+static bool wants_cache(const ig_engine *e, const ig_reply *r) {
+    const ig_request *q = &r->job->request;
+    return e->prefix_cache && (r->n_preempted > 0 || (!q->no_prefix_cache && !q->prompt_logprobs));
+}
+
+/* Attaches the pages that the job holds, or those in the prefix cache.  At least one token is left
+ * to be run, unless the job has the logits of the last one. */
+static void attach(ig_engine *e, ig_reply *r) {
+    const ig_job *job = r->job;
+    const int64_t count = (int64_t)r->tokens.count;
+    ig_prefix_miss miss = {.token = -1};
+    r->n_shared = 0;
+    if (job->n_pages > 0 && r->n_generated == 0)
+        for (int64_t i = 0, left = count; left > 0; i++, left -= IG_PAGE_TOKENS)
+            ig_session_attach(e->session, r->slot, job->pages[i], r->tokens.at + i * IG_PAGE_TOKENS,
+                              left < IG_PAGE_TOKENS ? left : IG_PAGE_TOKENS);
+    else if (wants_cache(e, r))
+        ig_prefix_cache_attach(e->prefix_cache, prefix_of(r, count - 1), r->slot, &miss);
+    r->n_shared = length_of(e, r);
+    log_miss(e, r, miss);
+}
+
+static void count_lookup(ig_engine *e, const ig_reply *r) {
+    ig_engine_stats *stats = &e->counts.stats;
+    ig_job *job = r->job;
+    if (r->choice > 0 || r->n_preempted > 0) return;
+    pthread_mutex_lock(&job->lock);
+    job->stats.n_cached_tokens = r->n_shared;
+    pthread_mutex_unlock(&job->lock);
+    stats->n_prompt_tokens += (uint64_t)r->n_prompt;
+    stats->n_cached_tokens += (uint64_t)r->n_shared;
+    ig_histogram_add_tokens(&stats->prompt_tokens, r->n_prompt);
+    if (!wants_cache(e, r)) return;
+    stats->n_cache_queries++;
+    stats->n_cache_hits += r->n_shared > 0;
+}
+
+static void note_started(ig_engine *e, ig_reply *r) {
+    ig_job *job = r->job;
+    const double now = ig_clock_ms();
+    r->admitted_ms = now;
+    if (job->is_started) return;
+    job->is_started = true;
+    atomic_fetch_sub(&e->n_queued, 1);
+    pthread_mutex_lock(&job->lock);
+    job->stats.queue_ms = now - job->submitted_ms;
+    pthread_mutex_unlock(&job->lock);
+    ig_histogram_add_seconds(&e->counts.stats.queue, now - job->submitted_ms);
+}
+
+/* Pages that the reply may take soon, of which the attached ones are no more needed. */
+static bool fits(const ig_engine *e, const ig_reply *r) {
+    const int64_t most = r->job->request.max_tokens, count = (int64_t)r->tokens.count;
+    int64_t more = most > 0 && most < RESERVED_TOKENS ? most : RESERVED_TOKENS;
+    if (count + more > e->rules.ctx_len) more = e->rules.ctx_len - count;
+    const int64_t length = length_of(e, r);
+    const int32_t needed = ig_pages_needed(pages_of(e), r->slot, count + more - length);
+    int32_t held = 0;
+    for (const ig_job *job = e->jobs; job; job = job->next)
+        if (job != r->job) held += (int32_t)job->n_pages;
+    return needed <= pages_of(e)->n_free + idle_pages(e) + held;
+}
+
+/* False: it does not fit now, and waits. */
+static bool admit(ig_engine *e, ig_reply *r, int64_t slot) {
+    r->slot = (int32_t)slot;
+    attach(e, r);
+    if (e->n_running > 0 && !fits(e, r)) {
+        ig_pages_truncate(pages_of(e), r->slot, 0);
+        r->slot = -1;
+        return false;
+    }
+    e->slots[slot] = r;
+    e->n_running++;
+    ig_waiting_remove(e, r);
+    ig_waiting_note_served(e, r);
+    note_started(e, r);
+    count_lookup(e, r);
+    const ig_status status = ig_reply_prepare(r, e->rules.tokenizer, e->rules.vocabulary);
+    if (status != IG_OK) ig_scheduler_end_job(e, r->job, status);
+    return true;
+}
+
+void ig_slots_admit(ig_engine *e) {
+    if (e->n_running == 0) e->is_batch_closed = false;
+    while (e->session && !e->is_batch_closed && e->n_running < e->n_slots && !runs_alone(e)) {
+        ig_reply *r = ig_waiting_next(e, false);
+        if (!r || (r->n_preempted >= MOST_PREEMPTIONS && e->n_running > 0)) break;
+        if (!admit(e, r, free_slot(e))) break;
+    }
+    if (e->options.static_batching && e->n_running > 0) e->is_batch_closed = true;
+}
