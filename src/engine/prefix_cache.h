@@ -49,7 +49,7 @@ int64_t ig_prefix_cache_attach(ig_prefix_cache *cache, ig_prefix prefix, int32_t
 void ig_prefix_cache_add(ig_prefix_cache *cache, ig_prefix prefix, int32_t sequence,
                          bool also_last);
 
-/* Frees so many pages, or fewer if sequences use the others; returns how many. */
+/* Frees `n_pages` pages, or fewer if sequences use the others; returns how many. */
 int32_t ig_prefix_cache_evict(ig_prefix_cache *cache, int32_t n_pages);
 
 /* Pages that only the cache holds. */

@@ -65,7 +65,7 @@ static int32_t idle_pages(const ig_engine *e) {
     return e->prefix_cache ? ig_prefix_cache_idle_pages(e->prefix_cache) : 0;
 }
 
-/* Tries to have so many pages free. */
+/* Tries to have `wanted` pages free. */
 static void free_pages(ig_engine *e, int32_t wanted) {
     const int32_t lacking = wanted - pages_of(e)->n_free;
     if (lacking > 0 && e->prefix_cache) ig_prefix_cache_evict(e->prefix_cache, lacking);

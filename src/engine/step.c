@@ -38,7 +38,7 @@ static double decode_ms(const ig_engine *e, int64_t rows) {
     return e->rates.decode_ms[i];
 }
 
-/* Prompt tokens that fit beside so many decode rows. */
+/* Prompt tokens that fit beside this number of decode rows. */
 static int64_t prompt_budget(const ig_engine *e, int64_t decode_rows) {
     const int64_t room = e->ubatch - decode_rows;
     if (decode_rows == 0) return room; /* no stream waits for it */

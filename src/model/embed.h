@@ -18,7 +18,7 @@ typedef struct ig_embedder ig_embedder;
 IG_MUST_CHECK ig_status ig_embedder_create(ig_session *session, const int32_t *tokens,
                                            size_t n_tokens, ig_pooling pooling, ig_embedder **out);
 void ig_embedder_destroy(ig_embedder *embedding); /* NULL is a no-op */
-/* Runs up to so many tokens, at most a micro-batch; an encoder runs the whole text. */
+/* Runs up to `n_tokens` tokens, at most a micro-batch; an encoder runs the whole text. */
 IG_MUST_CHECK ig_status ig_embedder_advance(ig_embedder *embedding, int64_t n_tokens,
                                             bool *out_done);
 /* The unit vector [d_model]. */
