@@ -99,7 +99,7 @@ void ig_waiting_remove(ig_engine *e, ig_reply *r);
 ig_reply *ig_waiting_next(const ig_engine *e, bool embedding);
 void ig_waiting_note_served(ig_engine *e, const ig_reply *r);
 
-/* ---- slots.c: admission, preemption, pages ---- */
+/* ---- admission.c: admission, preemption, pages ---- */
 /* Fills free slots from the queue. */
 void ig_slots_admit(ig_engine *e);
 /* Takes a reply out of its slot; its pages go to the prefix cache. */
