@@ -44,8 +44,8 @@ typedef enum ig_served_state {
     IG_SERVED_FAILED,
 } ig_served_state;
 
-/* Someone who waits for a model; the caller's memory, which must stay until notify() was called or
- * the wait was dropped. */
+/* A caller that waits for a model; the caller's memory, which must stay until notify() was called
+ * or the wait was dropped. */
 typedef struct ig_models_waiter {
     struct ig_models_waiter *next; /* of the list that it is in */
     void (*notify)(void *user);    /* by the loader thread; must not call ig_models_*() */
@@ -61,7 +61,7 @@ ig_served_state ig_models_acquire(ig_models *models, const char *name, bool load
 void ig_models_release(ig_models *models, ig_served *served); /* NULL is a no-op */
 void ig_models_drop_waiter(ig_models *models, ig_models_waiter *waiter);
 
-/* Unloads once nobody holds the model.  IG_ERR_ARGUMENT: unknown, or pinned. */
+/* Unloads once the model is no longer held.  IG_ERR_ARGUMENT: unknown, or pinned. */
 IG_MUST_CHECK ig_status ig_models_unload(ig_models *models, const char *name);
 
 /* What lists show; strings are valid while the server runs. */

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* Sends "READY=1", "STATUS=...", "WATCHDOG=1" or "STOPPING=1" to $NOTIFY_SOCKET, if it is set.
- * False: it is not, or nobody listens. */
+ * False: it is not, or sending failed. */
 bool ig_sd_notify(const char *state);
 
 /* The time within which WATCHDOG=1 must be sent again, in ms; 0: systemd does not watch. */
