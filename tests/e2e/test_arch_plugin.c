@@ -154,6 +154,9 @@ static void a_file_of_an_unknown_architecture_names_the_option(void **state) {
     check_error(RUN("generate", "--plugin", "./my_model.so", "--arch", "gpt", "-m", "my_model.oam",
                     "-p", "a"),
                 2, "--arch gpt: my_model.oam holds the architecture my_model");
+    check_error(RUN("generate", "--plugin", "./my_model.so", "--arch", "parrot", "-m",
+                    "my_model.oam", "-p", "a"),
+                2, "--arch parrot: unknown architecture; expected one of: llm gpt tinyllm llama");
     program_result archs = RUN("archs", "--plugin", "./my_model.so");
     assert_int_equal(archs.code, 0);
     assert_non_null(strstr(archs.out, "my_model"));

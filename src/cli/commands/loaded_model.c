@@ -106,12 +106,28 @@ static ig_status load(loaded_model *m, const ig_ctx_options *ctx_options) {
     return IG_OK;
 }
 
+ig_status model_unknown_arch(const char *arch) {
+    char known[512] = "";
+    size_t used = 0;
+    for (size_t i = 0; ig_arch_name(i) && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, " %s", ig_arch_name(i));
+    return IG_FAIL(IG_ERR_ARGUMENT, "--arch %.64s: unknown architecture; expected one of:%s", arch,
+                   known);
+}
+
+static bool is_built_in(const char *arch) {
+    for (size_t i = 0; ig_arch_name(i); i++)
+        if (strcmp(ig_arch_name(i), arch) == 0) return true;
+    return false;
+}
+
 /* Checks that --arch, in any spelling, matches the file. */
 static ig_status check_arch(const loaded_model *m) {
     const char *wanted = m->options->arch, *has = ig_adapter_architecture(m->adapter);
     if (!wanted) return IG_OK;
     const char *known = ig_arch_resolve(m->ctx, wanted);
     if (strcmp(known ? known : wanted, has) == 0) return IG_OK;
+    if (!known && !is_built_in(wanted)) return model_unknown_arch(wanted);
     return IG_FAIL(IG_ERR_ARGUMENT, "--arch %s: %s holds the architecture %s", wanted, m->path,
                    has);
 }

@@ -39,6 +39,8 @@ int model_threads(const model_options *options);
 /* Loads the model; close it also after an error. */
 IG_MUST_CHECK ig_status loaded_model_open(ig_cli *cli, const model_options *options,
                                           loaded_model *out);
+/* The usage error for an unknown --arch, with the built-in names. */
+IG_MUST_CHECK ig_status model_unknown_arch(const char *arch);
 /* Creates the session from the options, with `sequences` sequences of at least `ctx_len` tokens
  * unless the options set a length (0: no minimum). */
 IG_MUST_CHECK ig_status model_session(loaded_model *model, int64_t ctx_len, int64_t sequences);

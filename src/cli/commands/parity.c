@@ -65,20 +65,11 @@ static bool is_synthetic(const char *arch) {
     return false;
 }
 
-static ig_status unknown_arch(const char *arch) {
-    char known[512] = "";
-    size_t used = 0;
-    for (size_t i = 0; ig_arch_name(i) && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, " %s", ig_arch_name(i));
-    return IG_FAIL(IG_ERR_ARGUMENT, "--arch %.64s: unknown architecture; expected one of:%s", arch,
-                   known);
-}
-
 static ig_status open_model(const parity_job *job, model_options *options, loaded_model *m) {
     if (!job->arch) return loaded_model_open(job->cli, options, m);
     *m = (loaded_model){.cli = job->cli, .options = options};
     const bool is_trained = ig_arch_resolve(NULL, job->arch) != NULL;
-    if (!is_trained && !is_synthetic(job->arch)) return unknown_arch(job->arch);
+    if (!is_trained && !is_synthetic(job->arch)) return model_unknown_arch(job->arch);
     const ig_status status = is_trained ? create_trained(job, m) : open_random(job, options, m);
     ig_run_model(job->cli, job->arch);
     return status;
