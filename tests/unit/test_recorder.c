@@ -127,7 +127,7 @@ static void eight_new_recordings_in_32_steps_end_recording_with_a_reason(void **
     const recordings r = recordings_of(ctx);
     counted(ctx, 8, 0);
     assert_true(r.refused);
-    if (!strstr(r.reason, "event 0: matmul [8,6]")) fail_msg("%s", r.reason);
+    assert_string_equal(r.reason, "event 0: matmul [8,6]: no recording has it");
     assert_null(strstr(r.reason, "end of the step")); /* nothing ended early */
 
     must(ig_mode_set(ctx, IG_MODE_COMPILED)); /* and from here on it may be tried again */

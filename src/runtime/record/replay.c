@@ -193,8 +193,8 @@ static ig_status run_region(ig_ctx *ctx) {
 /* An event's name, for messages. */
 static const char *name_of(uint32_t kind, uint32_t op) {
     static const char *const names[] = {[IG_EVENT_BACKWARD] = "backward",
-                                        [IG_EVENT_READ] = "a read",
-                                        [IG_EVENT_STEP] = "a step's end"};
+                                        [IG_EVENT_READ] = "read",
+                                        [IG_EVENT_STEP] = "end of the step"};
     return kind <= IG_EVENT_UPDATE ? ig_op_name(op) : names[kind];
 }
 
@@ -202,13 +202,18 @@ static const char *name_of(uint32_t kind, uint32_t op) {
 static void say_what_changed(ig_recorder *rec, const ig_call *call) {
     const ig_recording *r = rec->now;
     const ig_event *e = r && rec->cursor < r->n_events ? &r->events[rec->cursor] : NULL;
-    const char *is = call ? name_of(call->kind, call->op) : "the end of the step";
-    const char *was = e ? name_of(e->kind, e->op) : r ? "the end of the step" : "none like it";
-    char shape[IG_SHAPE_TEXT_BYTES] = "";
+    const char *is = call ? name_of(call->kind, call->op) : "end of the step";
+    char shape[IG_SHAPE_TEXT_BYTES] = "", what[IG_SHAPE_TEXT_BYTES + 64];
     if (call && call->n_in > 0 && call->in[0])
         ig_shape_text(ig_tensor_desc(call->in[0]).shape, shape);
-    snprintf(rec->reason, sizeof rec->reason, "event %u: %s %s, recorded was %s", rec->cursor, is,
-             shape, was);
+    snprintf(what, sizeof what, "event %u: %s%s%s", rec->cursor, is, *shape ? " " : "", shape);
+    if (!r)
+        snprintf(rec->reason, sizeof rec->reason, "%s: no recording has it", what);
+    else if (e)
+        snprintf(rec->reason, sizeof rec->reason, "%s instead of the recorded %s", what,
+                 name_of(e->kind, e->op));
+    else
+        snprintf(rec->reason, sizeof rec->reason, "%s after the end of the recorded step", what);
 }
 
 /* Number of results returned so far. */
