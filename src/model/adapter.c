@@ -83,9 +83,9 @@ static ig_status check_memory(const ig_ctx *ctx, const ig_arch *arch, const ig_l
     const double there = (double)ig_report_memory(ctx).available_bytes;
     if (there == 0 || bytes <= there) return IG_OK;
     return IG_FAIL(IG_ERR_MEMORY,
-                   "%s: weights of %.1f GiB at least, and %.1f GiB are available; fewer layers or "
-                   "a smaller width take less",
-                   arch->name, bytes / 0x1p30, there / 0x1p30);
+                   "%s: the weights need at least %.1f MiB, but %.1f MiB are available; use fewer "
+                   "layers or a smaller hidden size",
+                   arch->name, bytes / 0x1p20, there / 0x1p20);
 }
 
 ig_status ig_adapter_create(ig_ctx *ctx, const char *name, const ig_model_config *config,
@@ -304,7 +304,7 @@ ig_status ig_adapter_use_production(ig_adapter *a, const ig_production *producti
     if (!production) production = a->arch->production;
     IG_TRY(check_batch(a, no_tokens, batch, ctx));
     if (!production)
-        return IG_FAIL(IG_ERR_ARGUMENT, "%s: has no production route: it is made of modules",
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s: has no production route; use easy or replay",
                        a->arch->name);
     IG_TRY(ig_production_check(a->arch->name, production));
     IG_TRY(check_production(a, options));

@@ -508,7 +508,12 @@ static void what_memory_cannot_hold_is_refused_before_it_is_taken(void **state) 
                             (const char *const[]){"train", "-d", "data.txt", "--d-model", "65536",
                                                   "--layers", "100", "--steps", "1", NULL},
                             NULL),
-                4, "weights of ");
+                4, "the weights need at least ");
+    check_error(program_run(INGOT_PROGRAM,
+                            (const char *const[]){"train", "-d", "data.txt", "--steps", "1",
+                                                  "--memory-limit", "100K", NULL},
+                            NULL),
+                4, "MiB, but 0.1 MiB are available; use fewer layers");
     check_error(
         program_run(INGOT_PROGRAM,
                     (const char *const[]){"train", "-d", "data.txt", "--d-model", "512", "--layers",
