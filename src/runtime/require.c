@@ -19,8 +19,8 @@ static void explain(const ig_device *device, const ig_needs *needs, char out[IG_
     out[0] = '\0';
     for (uint32_t d = 0; d < IG_DTYPE_COUNT && !out[0]; d++)
         if (missing >> d & 1)
-            snprintf(out, IG_REASON_BYTES, "%s has no kernels for %s, which the weights are of",
-                     device->name, ig_dtype_name((ig_dtype)d));
+            snprintf(out, IG_REASON_BYTES, "%s has no kernels for %s weights", device->name,
+                     ig_dtype_name((ig_dtype)d));
     if (!out[0] && !device->host_memory && info->memory_bytes && needs->bytes > info->memory_bytes)
         snprintf(out, IG_REASON_BYTES, "%s has %llu bytes of memory, and the weights take %llu",
                  device->name, (unsigned long long)info->memory_bytes,

@@ -208,8 +208,7 @@ static void a_device_that_lacks_what_a_model_needs_is_left_before_loading(void *
         {f, "far", "far:0", "small", "far:0 has 1000 bytes of memory, and the weights take "},
         {&trained, "far", "far:0", "small",
          "far:0 has 1000 bytes of memory, and the weights take "},
-        {&blocks, "simnpu", "simnpu:0", "",
-         "simnpu:0 has no kernels for q4_0, which the weights are of"},
+        {&blocks, "simnpu", "simnpu:0", "", "simnpu:0 has no kernels for q4_0 weights"},
     };
     for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++) {
         program_result r =
