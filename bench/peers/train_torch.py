@@ -320,7 +320,7 @@ def print_table(rows):
         f" steps, medians of {first['rounds']} alternate rounds; PyTorch {first['torch_version']},"
         f" AdamW {first['torch_adamw']}, {first['torch_threads']} threads\n"
     )
-    head = f"{'':<16}{'samples/s':>12}{'us a step':>12}{'ratio':>8}{'final loss':>13}"
+    head = f"{'':<16}{'samples/s':>12}{'us per step':>12}{'ratio':>8}{'final loss':>13}"
     print(head + f"{'difference':>12}{'peak RSS':>12}")
     print(
         f"{'PyTorch eager':<16}{first['torch_samples_per_s']:>12,.0f}"

@@ -367,8 +367,7 @@ static void print_roofline(const model_bench *b) {
                                         [IG_ROOF_FMA_F32] = ", %.0f GFLOP/s of F32",
                                         [IG_ROOF_DOT_INT8] = ", %.0f GOP/s of int8"};
     if (!has_roof(b)) {
-        printf("\nno roofline: only that of the processor is measured, and this is %s\n",
-               b->device.name);
+        printf("\nno roofline for %s: only the CPU's is measured\n", b->device.name);
         return;
     }
     printf("\nroofline, measured in the same run:");

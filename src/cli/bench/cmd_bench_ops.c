@@ -210,7 +210,7 @@ static double bytes_per_second(const op_times *times, int op, int size) {
 }
 
 static void print_table(const op_times *times, int64_t threads) {
-    printf("ops on [rows, %d], F32, %lld threads: us a call and GB/s\n\n  %-14s", COLUMNS,
+    printf("ops on [rows, %d], F32, %lld threads: us per call and GB/s\n\n  %-14s", COLUMNS,
            (long long)threads, "");
     for (int size = 0; size < SIZES; size++)
         printf("  %10lld rows  %7s", (long long)sizes[size], "");

@@ -273,13 +273,14 @@ static void print_table(const trainer *t) {
     if (t->tokens > 0)
         print_row(t, "tokens/s", "%s",
                   ig_count_text((uint64_t)((double)t->tokens * timed / t->seconds + 0.5), a));
-    print_row(t, "us a step", "%.2f (%lld steps after %lld, batches included)", step_us(t),
+    print_row(t, "us/step", "%.2f (%lld steps after %lld, batches included)", step_us(t),
               (long long)(t->steps - t->warmup), (long long)t->warmup);
-    print_row(t, "in kernels",
-              "%.2f us: without %.2f of runtime overhead and %.2f of batch assembly; %s samples/s",
-              kernel_us(t), t->runtime_us, t->batch_us,
-              ig_count_text((uint64_t)(samples_per_s(t, kernel_us(t)) + 0.5), a));
-    print_row(t, "waited for", "%.2f us per step whose loss is read; %.2f us until it is submitted",
+    print_row(
+        t, "in kernels",
+        "%.2f us: the rest is runtime overhead (%.2f) and batch assembly (%.2f); %s samples/s",
+        kernel_us(t), t->runtime_us, t->batch_us,
+        ig_count_text((uint64_t)(samples_per_s(t, kernel_us(t)) + 0.5), a));
+    print_row(t, "synchronous", "%.2f us per step if each loss is read; %.2f us until the submit",
               t->waited_us, t->issue_us);
     if (t->replay_us > 0)
         print_row(t, "replay",
@@ -290,7 +291,7 @@ static void print_table(const trainer *t) {
               (unsigned long long)t->counters.replays);
     print_row(t, "dispatches", "%s", ig_count_text(t->counters.dispatches, a));
     print_row(t, "overhead", "%.1f ns per op, with empty kernels", t->overhead_ns);
-    print_row(t, "allocations", "%.2f a step", (double)t->allocations / timed);
+    print_row(t, "allocations", "%.2f per step", (double)t->allocations / timed);
     print_row(t, "peak RSS", "%s", ig_bytes_text(t->peak_rss, a));
 }
 
