@@ -518,7 +518,7 @@ static void progress_is_shown_and_the_second_run_says_where_programs_came_from(v
     program_free(&r);
     r = run_with(cache, NULL, ARGS(GENERATE(f->model)));
     assert_null(strstr(r.err, "compile: 100%"));
-    assert_non_null(strstr(r.err, " programs from the cache"));
+    assert_non_null(strstr(r.err, "programs from the cache: "));
     program_free(&r);
     r = run_with(cache, NULL, ARGS(GENERATE(f->model), "-q"));
     assert_string_equal(r.err, "");

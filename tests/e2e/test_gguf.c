@@ -43,6 +43,7 @@ static void inspect_shows_what_a_model_is_and_takes(void **state) {
     assert_non_null(strstr(text.out, "general.architecture"));
     assert_non_null(strstr(text.out, "320 of string: \"<unk>\", \"<s>\""));
     assert_non_null(strstr(text.out, "memory      about"));
+    assert_non_null(strstr(text.out, ", KV cache 64.0 KiB (128 tokens, f16), activations "));
     assert_non_null(strstr(text.out, "blk.1.ffn_down.weight     q4_k  [256,512]"));
 
     program_result result = RUN("inspect", path, "--json", "--tensors");

@@ -128,7 +128,7 @@ static void layers_on_a_gpu_are_said_to_be_the_device(void **state) {
         snprintf(words, sizeof words, "%s -dev cpu", lines[i]);
         program_result r = generate_with(words);
         assert_int_equal(r.code, 0);
-        assert_non_null(strstr(r.err, "a model runs whole on one device, here --device cpu"));
+        assert_non_null(strstr(r.err, "a model runs on one device, here --device cpu"));
         program_free(&r);
     }
     program_result r = RUN("bench", "-m", model, "-p", "4", "-n", "2", "-r", "1", "-ngl", "0",

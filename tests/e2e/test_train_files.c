@@ -93,7 +93,7 @@ static void a_second_training_into_the_same_file_is_refused(void **state) {
     directory_path(state, "m.oam", out);
     const pid_t pid = start_training(state, text, out);
     program_result second = TRAIN(text, "-q", "--steps", "2", "--out", out);
-    snprintf(words, sizeof words, "another training writes it (process %ld)", (long)pid);
+    snprintf(words, sizeof words, "another training run (process %ld) writes this file", (long)pid);
     if (second.code != 6 || !strstr(second.err, words))
         fail_msg("exit %d, %s", second.code, second.err);
     program_free(&second);

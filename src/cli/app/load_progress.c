@@ -52,7 +52,8 @@ void ig_load_progress_end(void *user) {
     if (c->open) ig_meter_end(&c->meter, 0, "stopped");
     c->open = false;
     if (c->from_cache > 0)
-        ig_cli_say(cli, "compile: %llu programs from the cache", (unsigned long long)c->from_cache);
+        ig_cli_say(cli, "compile: programs from the cache: %llu",
+                   (unsigned long long)c->from_cache);
     char bytes[IG_UNIT_TEXT_BYTES];
     if (c->weights_from > 0)
         ig_cli_say(cli, "pack: %s of weights from the cache",

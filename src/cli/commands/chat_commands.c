@@ -76,7 +76,7 @@ static ig_status stats(chat *c, const char *argument) {
     (void)argument;
     fprintf(stderr,
             "last answer: %lld prompt tokens (%.1f tok/s), %lld generated (%.1f tok/s)\n"
-            "context: %lld of %lld tokens; %zu messages; %llu answers\n",
+            "context: %lld of %lld tokens; messages: %zu; answers: %llu\n",
             (long long)c->last.n_prompt_tokens, rates.prefill, (long long)c->last.n_generated,
             rates.decode, (long long)ig_session_length(session, 0),
             (long long)ig_session_ctx_len(session), c->n_messages,

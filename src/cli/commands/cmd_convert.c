@@ -131,7 +131,7 @@ const ig_opt convert_opts[] = {
     {OPT_TEXT, 0, "OUT", offsetof(convert_options, out),
      .help = "the file to write: .gguf, or .oam for a checkpoint's weights",
      .flags = OPT_POSITIONAL | OPT_REQUIRED | OPT_FILE | OPT_OUTPUT},
-    {OPT_TEXT, 0, "type", offsetof(convert_options, type), .help = "of .gguf: type of the weights",
+    {OPT_TEXT, 0, "type", offsetof(convert_options, type), .help = ".gguf: weight type",
      .value = "TYPE", .initial = "F16", .suggestion = ig_weight_type_name},
     {OPT_TEXT, 0, "pre", offsetof(convert_options, pre),
      .help = "pre-tokenizer name, if it is not recognized by its patterns", .value = "NAME"},

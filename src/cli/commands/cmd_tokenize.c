@@ -146,10 +146,10 @@ static const char *const examples[] = {
 const ig_command cmd_tokenize = {
     .name = "tokenize",
     .summary = "show the tokens of a text",
-    .about = "Shows how a model's tokenizer cuts a text: every token's id and what it stands for. "
-             "The weights are not read.\n\n"
-             "Without --special the text is plain text: the names of special tokens in it mean "
-             "nothing, and BOS and EOS are not added.",
+    .about = "Tokenizes a text and shows the id and the text of each token. The weights are not "
+             "read.\n\n"
+             "Without --special, special tokens in the text are not parsed, and BOS and EOS are "
+             "not added.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(tokenize_options),

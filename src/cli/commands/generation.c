@@ -309,8 +309,8 @@ const ig_opt generation_opts[] = {
      .help = "save and restore the prompt's KV cache in this file", .value = "FILE",
      .flags = OPT_FILE | OPT_OUTPUT},
     {OPT_INT, 0, "logprobs", OPTION(n_logprobs),
-     .help = "with --json: the logprob of each token and of the N most likely others", .value = "N",
-     .alias = "n-probs", .initial = "0", .low = 0, .high = 100},
+     .help = "with --json: log-probabilities of each token and of its N most likely alternatives",
+     .value = "N", .alias = "n-probs", .initial = "0", .low = 0, .high = 100},
     {OPT_FLAG, 0, "profile", OPTION(profile),
      .help = "print where the time went: each kind of step with its share, bytes and rates; runs "
              "the prompt twice"},

@@ -223,10 +223,10 @@ static void print_types(const totals *t) {
 static void print_memory(const memory *e) {
     char all[IG_UNIT_TEXT_BYTES], weights[IG_UNIT_TEXT_BYTES], cache[IG_UNIT_TEXT_BYTES],
         rest[IG_UNIT_TEXT_BYTES];
-    printf("  memory      about %s: weights %s, cache %s (%" PRId64 " positions in f16",
+    printf("  memory      about %s: weights %s, KV cache %s (%" PRId64 " tokens, f16",
            ig_bytes_text(e->weights + e->cache + e->activations, all),
            ig_bytes_text(e->weights, weights), ig_bytes_text(e->cache, cache), e->positions);
-    printf("), activations %s (%d tokens at a time)\n", ig_bytes_text(e->activations, rest),
+    printf("), activations %s (micro-batch of %d tokens)\n", ig_bytes_text(e->activations, rest),
            (int)IG_SESSION_UBATCH_DEFAULT);
 }
 

@@ -144,8 +144,8 @@ static ig_status choose_device(const ig_cli *cli, const model_options *o, const 
         return IG_FAIL(IG_ERR_ARGUMENT, "--n-gpu-layers '%s': expected an integer, 'auto' or 'all'",
                        layers);
     if (count != 0) {
-        ig_cli_say(cli, "--n-gpu-layers %s: a model runs whole on one device, here --device %s",
-                   layers, device ? device : "auto");
+        ig_cli_say(cli, "--n-gpu-layers %s: a model runs on one device, here --device %s", layers,
+                   device ? device : "auto");
         return IG_OK;
     }
     if (device && strcmp(device, "ref") == 0) return IG_OK; /* ref is the CPU, too */
@@ -163,7 +163,8 @@ int model_threads(const model_options *o) {
 
 static void say_threads(const ig_cli *cli, const model_options *o) {
     if (o->threads_batch <= 0 || o->threads_batch == model_threads(o)) return;
-    ig_cli_say(cli, "--threads-batch %lld: prefill and decode share one team; --threads is %d",
+    ig_cli_say(cli,
+               "--threads-batch %lld: prefill and decode share one thread pool; --threads is %d",
                (long long)o->threads_batch, model_threads(o));
 }
 

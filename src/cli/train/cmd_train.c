@@ -193,7 +193,7 @@ static const ig_opt opts[] = {
 };
 
 static const char *const examples[] = {
-    "ingot train --arch OaLlm -d data.txt --d-model 384 --layers 6",
+    "ingot train --arch llm -d data.txt --d-model 384 --layers 6",
     "6 layers of 384, trained on data.txt, saved as llm.oam.",
     "ingot train -d book.txt --tokenizer bpe:4096 --time 10m --plot loss.svg",
     "Ten minutes, with a BPE tokenizer learned from the book.",

@@ -299,6 +299,6 @@ ig_status train_finish(trainer *t) {
     if (t->step == t->first_step)
         return IG_FAIL(IG_ERR_CANCELLED, "stopped before the first step; nothing was saved");
     return IG_FAIL(IG_ERR_CANCELLED,
-                   "stopped after step %lld of %lld, which %s holds; --resume %s continues",
+                   "stopped after step %lld of %lld; saved to %s, continue with --resume %s",
                    (long long)t->step, (long long)t->total, t->out, t->out);
 }

@@ -145,7 +145,7 @@ static ig_status draw(const trainer *t) {
     };
     const ig_plot plot = {.title = title,
                           .x_label = "step",
-                          .y_label = "cross entropy (nats a token)",
+                          .y_label = "cross entropy (nats per token)",
                           .series = series,
                           .n_series = v->count > 0 ? 3 : 2};
     const ig_status status = ig_run_write(t->cli, "plot", t->options->plot, print_plot, &plot);

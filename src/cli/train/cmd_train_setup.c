@@ -253,7 +253,8 @@ static ig_status create_model(trainer *t) {
         ig_string_view sample;
         IG_TRY(ig_data_sample(t->data, SAMPLE_BYTES, &sample));
         char bytes[IG_UNIT_TEXT_BYTES];
-        ig_cli_say(t->cli, "learning tokens from %s of text", ig_bytes_text(sample.n_bytes, bytes));
+        ig_cli_say(t->cli, "training the tokenizer on %s of text",
+                   ig_bytes_text(sample.n_bytes, bytes));
         config.sample = sample.bytes;
         config.sample_bytes = sample.n_bytes;
     }

@@ -74,8 +74,8 @@ static ig_status refuse(const trainer *t, int fd) {
     const ssize_t got = pread(fd, text, sizeof text - 1, 0);
     const long pid = got > 0 ? strtol(text, NULL, 10) : 0;
     return IG_FAIL(IG_ERR_IO,
-                   "%s: another training writes it (process %ld); wait for it, or choose another "
-                   "--out",
+                   "%s: another training run (process %ld) writes this file; wait for it, or "
+                   "choose another --out",
                    t->out, pid);
 }
 

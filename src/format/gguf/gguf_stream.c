@@ -131,11 +131,11 @@ static ig_status produce_all(producer *p, const ig_gguf_output *outputs, size_t 
 static ig_status allocate(producer *p) {
     const uint32_t threads = ig_team_threads(p->team);
     slice *s = p->slice = ig_alloc(p->allocator, 1, sizeof *s);
-    if (!s) return IG_FAIL(IG_ERR_MEMORY, "no memory to work with");
+    if (!s) return IG_FAIL(IG_ERR_MEMORY, "gguf: no memory to convert tensors");
     s->blocks = ig_alloc(p->allocator, SLICE, sizeof(float));
     s->scratch = ig_alloc(p->allocator, (size_t)threads * CHUNK, sizeof(float));
     if (!s->blocks || !s->scratch)
-        return IG_FAIL(IG_ERR_MEMORY, "no memory to work with: %zu bytes",
+        return IG_FAIL(IG_ERR_MEMORY, "gguf: no memory for a buffer of %zu bytes",
                        ((size_t)threads * CHUNK + SLICE) * sizeof(float));
     return IG_OK;
 }
