@@ -4,8 +4,9 @@
  *     http.c      connections, limits, keys: calls ig_route_dispatch() for each complete request
  *     route.c     the table of routes, path to handler; 404, 405
  *     fields.c    the table of request fields: types, ranges and defaults, and the 400 texts
+ *     work.c      a request that needs a model: waits for the model, then advances
  *     openai_*.c  dialects: JSON to ig_generation and back; each a file
- *     reply_*.c   jobs of the engine to replies, whole or as server-sent events
+ *     serve_generation.c  jobs of the engine to replies, whole or as server-sent events
  *     models.c    loaded models      metrics.c  GET /metrics      server.c  start, drain, reload
  */
 #ifndef IG_SERVER_SERVER_H
@@ -16,10 +17,12 @@
 
 typedef struct ig_server ig_server;
 typedef struct ig_metrics ig_metrics; /* metrics.h */
+typedef struct ig_routes ig_routes;   /* route.h */
 
 /* What routes may use of the server. */
 ig_models *ig_server_models(ig_server *server);
 ig_metrics *ig_server_metrics(ig_server *server);
+ig_routes *ig_server_routes(ig_server *server);
 const ig_allocator *ig_server_allocator(const ig_server *server);
 
 /* How the server was configured; constant, strings are the server's. */
