@@ -7,9 +7,10 @@
  *             -> UNKNOWN   no model has that name
  *             -> UNLOADED  it exists, and `load` was false
  *
- * One loader thread loads one model at a time.  It first unloads the models that were idle longest,
- * until the new one fits the byte limit; pinned models, and those that are held, stay.  Requests
- * for a model that is being loaded share the load.  All calls are for any thread.
+ * One loader thread loads one model at a time, in the order in which they were asked for.  It first
+ * unloads the models that were idle longest, until the new one fits the byte limit; pinned models,
+ * and those that are held, stay.  Requests for a model that is being loaded share the load; if all
+ * of them leave before it begins, it does not.  All calls are for any thread.
  */
 #ifndef IG_SERVER_MODELS_H
 #define IG_SERVER_MODELS_H
@@ -24,9 +25,11 @@ typedef struct ig_served {
     const char *id, *path, *device;
     ig_engine *engine;
     const ig_adapter *adapter; /* properties alone: calls that compute go through the engine */
+    const ig_ctx *ctx;         /* for the functions of ig_engine_call() alone */
     const ig_tokenizer *tokenizer;
     const ig_chat_template *chat; /* NULL: the model has none */
     const char *chat_error;       /* why it has none */
+    const char *chat_text;        /* its Jinja text, or the name of a built-in one; "": none */
     ig_sampling sampling;         /* defaults of the file; 0 where it has none */
     int64_t created;              /* seconds since 1970: of the file */
     int64_t ctx_len, ctx_train, n_params, n_vocab, d_model;
@@ -44,6 +47,46 @@ typedef enum ig_served_state {
     IG_SERVED_FAILED,
 } ig_served_state;
 
+/* ---- the list ---- */
+
+/* Strings are borrowed as long as the models exist.  0 and NULL: the default. */
+typedef struct ig_models_options {
+    ig_ctx_options ctx;     /* of each model's context.  The loader thread and the engines call its
+                               callbacks; it creates and destroys the contexts */
+    ig_model_options model; /* of GGUF files */
+    ig_engine_options engine;                      /* its log() and user are the context's */
+    ig_status (*prepare)(void *user, ig_ctx *ctx); /* before a load, as to register architectures;
+                                                      with the context's user.  NULL: nothing */
+    const char *chat_template; /* a built-in one's name, or a file: the models' own */
+    const char *arch;          /* any */
+    uint64_t bytes;            /* that loaded models may take: no limit */
+    double room_timeout_s;     /* a load waits so long for models that are in use: 60 */
+    double idle_unload_s;      /* unloads a model that nobody held for so long: never */
+    bool is_strict;            /* no other name is the only model */
+    bool no_warmup;            /* do not run a token before a model is ready */
+    const ig_allocator *allocator;
+} ig_models_options;
+
+/* The list is empty, and its loader thread runs.  The caller owns it. */
+IG_MUST_CHECK ig_status ig_models_create(const ig_models_options *options, ig_models **out);
+/* Ends a load, and unloads all; nobody may hold a model.  NULL is a no-op. */
+void ig_models_destroy(ig_models *models);
+
+typedef struct ig_models_entry {
+    const char *path;
+    const char *names; /* the id, and aliases after it, separated by commas; NULL: the file's name
+                          without its extension */
+    bool is_pinned;
+} ig_models_entry;
+/* Adds a model, which is not loaded.  IG_ERR_ARGUMENT: another one has that name; IG_ERR_IO and
+ * IG_ERR_FORMAT: the file is none. */
+IG_MUST_CHECK ig_status ig_models_add(ig_models *models, const ig_models_entry *entry);
+/* Adds the .gguf and .oam files of a folder, and of its folders as "folder/name", that are not in
+ * the list; files that are gone leave it once they are not loaded.  Call it again to refresh. */
+IG_MUST_CHECK ig_status ig_models_add_folder(ig_models *models, const char *path);
+
+/* ---- requests ---- */
+
 /* A caller that waits for a model; the caller's memory, which must stay until notify() was called
  * or the wait was dropped. */
 typedef struct ig_models_waiter {
@@ -59,25 +102,42 @@ typedef struct ig_models_waiter {
 ig_served_state ig_models_acquire(ig_models *models, const char *name, bool load,
                                   ig_models_waiter *waiter, ig_served **out);
 void ig_models_release(ig_models *models, ig_served *served); /* NULL is a no-op */
+/* Holds row i of the list if it is loaded, which does not count as use.  NULL: it is not. */
+ig_served *ig_models_peek(ig_models *models, size_t i);
+void ig_models_end_peek(ig_models *models, ig_served *served); /* NULL is a no-op */
 void ig_models_drop_waiter(ig_models *models, ig_models_waiter *waiter);
 
+/* ---- operations ---- */
+
+/* Asks for a load, of a model that failed again.  IG_ERR_ARGUMENT: unknown. */
+IG_MUST_CHECK ig_status ig_models_load(ig_models *models, const char *name);
 /* Unloads once the model is no longer held.  IG_ERR_ARGUMENT: unknown, or pinned. */
 IG_MUST_CHECK ig_status ig_models_unload(ig_models *models, const char *name);
+/* Waits until no load is under way or asked for; false: not within the time. */
+bool ig_models_settle(ig_models *models, double timeout_ms);
 
 /* What lists show; strings are valid while the server runs. */
 typedef struct ig_models_row {
     const char *id, *path, *device;
+    const char *const *aliases; /* ends with NULL */
     ig_served_state state;
-    char error[256]; /* FAILED */
+    ig_status status; /* FAILED */
+    char error[256];  /* FAILED */
     bool is_pinned;
     double progress; /* LOADING: 0 to 1 */
     int64_t n_held, created;
     uint64_t bytes; /* of memory while loaded, of the file otherwise */
     /* 0 until it was loaded once. */
     int64_t ctx_len, ctx_train, n_params, n_vocab;
+    uint64_t kv_bytes;
     double load_ms, idle_ms;
 } ig_models_row;
 /* Row i, false: there are no more.  Never waits for a load. */
 bool ig_models_list(ig_models *models, size_t i, ig_models_row *out);
+/* The same of a name that ig_models_acquire() takes. */
+bool ig_models_find(ig_models *models, const char *name, ig_models_row *out);
+/* What the engines of row i have counted, those of earlier loads included and warm-up excluded;
+ * numbers that are not counts are of the present engine, and 0 without one. */
+bool ig_models_stats(ig_models *models, size_t i, ig_engine_stats *out);
 
 #endif
