@@ -193,10 +193,10 @@ ig_served_state ig_models_acquire(ig_models *models, const char *name, bool load
     return state;
 }
 
-ig_served *ig_models_peek(ig_models *models, size_t i) {
+ig_served *ig_models_peek(ig_models *models, const char *name) {
     ig_served *served = NULL;
     ig_models_lock(models);
-    ig_model_entry *e = row_at(models, i);
+    ig_model_entry *e = ig_models_look_up(models, name);
     if (e && e->state == IG_SERVED_READY) {
         e->n_held++;
         served = &e->model->served;
@@ -314,7 +314,8 @@ static void describe(const ig_model_entry *e, ig_models_row *out) {
     out->aliases = e->names + 1;
     out->path = e->path;
     out->state = e->queued > 0 || e->models->loading == e ? IG_SERVED_LOADING : e->state;
-    out->device = e->model ? e->model->served.device : "";
+    out->device = e->device;
+    out->quantization = e->quantization;
     out->status = e->state == IG_SERVED_FAILED ? e->status : IG_OK;
     snprintf(out->error, sizeof out->error, "%s", e->state == IG_SERVED_FAILED ? e->error : "");
     out->is_pinned = e->is_pinned;
@@ -383,9 +384,17 @@ ig_status ig_models_create(const ig_models_options *options, ig_models **out) {
     return IG_OK;
 }
 
+void ig_models_cancel(ig_models *models) {
+    ig_models_lock(models);
+    atomic_store(&models->is_cancelled, true);
+    pthread_cond_broadcast(&models->wake);
+    ig_models_unlock(models);
+}
+
 void ig_models_destroy(ig_models *models) {
     if (!models) return;
     const ig_allocator *a = models->options.allocator;
+    atomic_store(&models->is_cancelled, true);
     atomic_store(&models->is_stopping, true);
     ig_models_lock(models);
     pthread_cond_broadcast(&models->wake);

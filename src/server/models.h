@@ -69,7 +69,10 @@ typedef struct ig_models_options {
 
 /* The list is empty, and its loader thread runs.  The caller owns it. */
 IG_MUST_CHECK ig_status ig_models_create(const ig_models_options *options, ig_models **out);
-/* Ends a load, and unloads all; nobody may hold a model.  NULL is a no-op. */
+/* Ends the load that is under way, and all jobs of all engines, with IG_ERR_CANCELLED.  Nothing is
+ * loaded any more. */
+void ig_models_cancel(ig_models *models);
+/* Cancels and unloads all; nobody may hold a model.  NULL is a no-op. */
 void ig_models_destroy(ig_models *models);
 
 typedef struct ig_models_entry {
@@ -102,8 +105,8 @@ typedef struct ig_models_waiter {
 ig_served_state ig_models_acquire(ig_models *models, const char *name, bool load,
                                   ig_models_waiter *waiter, ig_served **out);
 void ig_models_release(ig_models *models, ig_served *served); /* NULL is a no-op */
-/* Holds row i of the list if it is loaded, which does not count as use.  NULL: it is not. */
-ig_served *ig_models_peek(ig_models *models, size_t i);
+/* Holds a model if it is loaded, which does not count as use.  NULL: it is not. */
+ig_served *ig_models_peek(ig_models *models, const char *name);
 void ig_models_end_peek(ig_models *models, ig_served *served); /* NULL is a no-op */
 void ig_models_drop_waiter(ig_models *models, ig_models_waiter *waiter);
 
@@ -126,7 +129,8 @@ typedef struct ig_models_row {
     bool is_pinned;
     double progress; /* LOADING: 0 to 1 */
     int64_t n_held, created;
-    uint64_t bytes; /* of memory while loaded, of the file otherwise */
+    uint64_t bytes;           /* of memory while loaded, of the file otherwise */
+    const char *quantization; /* "" until it was loaded once */
     /* 0 until it was loaded once. */
     int64_t ctx_len, ctx_train, n_params, n_vocab;
     uint64_t kv_bytes;

@@ -41,7 +41,7 @@ static ig_model_entry *find_path(const ig_models *models, const char *path) {
 static void log_skipped(const ig_models *models, const char *path) {
     char text[512];
     const ig_ctx_options *ctx = &models->options.ctx;
-    snprintf(text, sizeof text, "%s is not served: %s", path, ig_error_text());
+    snprintf(text, sizeof text, "%.200s is not served: %.250s", path, ig_error_text());
     if (ctx->log) ctx->log(ctx->user, IG_LOG_WARNING, text);
 }
 

@@ -31,6 +31,7 @@ typedef struct ig_model_entry {
     double failed_ms, used_ms;
     uint64_t file_bytes, bytes; /* bytes: of memory when it was loaded last; 0: it never was */
     int64_t created;
+    char device[64], quantization[24];
     ig_models_row sizes;     /* of the last load */
     ig_engine_stats counted; /* by its earlier engines, less warm-ups */
     atomic_uint progress;    /* per mille */
@@ -43,7 +44,7 @@ struct ig_models {
     pthread_cond_t settled; /* a load has ended */
     pthread_t thread;
     bool has_thread;
-    atomic_bool is_stopping;
+    atomic_bool is_cancelled, is_stopping;
     ig_model_entry **entries;
     size_t n_entries, room;
     uint64_t n_queued; /* turns given so far */

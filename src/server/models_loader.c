@@ -27,7 +27,7 @@ static void on_progress(void *user, ig_progress_event event, uint64_t done, uint
 static bool is_cancelled(void *user) {
     const ig_models *models = ((const ig_model_entry *)user)->models;
     const ig_ctx_options *ctx = &models->options.ctx;
-    return atomic_load(&models->is_stopping) || (ctx->cancel && ctx->cancel(ctx->user));
+    return atomic_load(&models->is_cancelled) || (ctx->cancel && ctx->cancel(ctx->user));
 }
 
 static bool on_plugin(void *user, const char *path) {
@@ -186,6 +186,8 @@ static void take_sizes(ig_model_entry *e, const ig_served_model *m) {
     const ig_served *s = &m->served;
     e->bytes = m->bytes;
     e->created = s->created;
+    snprintf(e->device, sizeof e->device, "%s", s->device);
+    snprintf(e->quantization, sizeof e->quantization, "%s", s->quantization);
     e->file_bytes = s->file_bytes;
     e->sizes.ctx_len = s->ctx_len;
     e->sizes.ctx_train = s->ctx_train;
@@ -265,6 +267,8 @@ static void work(ig_models *models) {
     e = next_to_load(models);
     if (!e) {
         wait_for_work(models, NULL);
+    } else if (atomic_load(&models->is_cancelled)) {
+        end_load(e, IG_FAIL(IG_ERR_CANCELLED, "models: the server is being stopped"));
     } else if (make_room(e, &status)) {
         if (e->queued > 0) load(e); /* its waiters may have left meanwhile */
     } else if (status != IG_OK) {

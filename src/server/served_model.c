@@ -1,7 +1,7 @@
 #include "server/served_model.h"
 
+#include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -74,12 +74,19 @@ static const char *usual_dtype(const ig_gguf *file) {
     return ig_dtype_name(most);
 }
 
+static void set_quantization(ig_served_model *m, const char *name) {
+    size_t n = 0;
+    for (; name[n] && n + 1 < sizeof m->quantization; n++)
+        m->quantization[n] = (char)toupper((unsigned char)name[n]);
+    m->quantization[n] = 0;
+}
+
 static void read_quantization(ig_served_model *m, const ig_gguf *file) {
     int64_t number;
     const char *name = NULL;
     if (ig_gguf_int(file, "general.file_type", &number)) name = file_type_name(number);
     if (!name) name = usual_dtype(file);
-    snprintf(m->quantization, sizeof m->quantization, "%s", name);
+    set_quantization(m, name);
 }
 
 /* How the model's authors sample from it: general.sampling.*.  In ig_sampling 0 is the default and
@@ -117,7 +124,7 @@ static ig_status read_file(ig_served_model *m) {
         return IG_FAIL(IG_ERR_IO, "%s: %s", m->served.path, strerror(errno));
     m->served.created = (int64_t)file.st_mtime;
     m->served.file_bytes = (uint64_t)file.st_size;
-    snprintf(m->quantization, sizeof m->quantization, "%s", ig_dtype_name(IG_F32));
+    set_quantization(m, ig_dtype_name(IG_F32)); /* of .oam files */
     if (ig_file_kind_of(m->served.path) == IG_FILE_GGUF) IG_TRY(read_gguf(m));
     m->served.quantization = m->quantization;
     return IG_OK;

@@ -143,6 +143,7 @@ static const ig_opt opts[] = {
      .value = "HOW", .initial = "file", .choices = poolings, .flags = OPT_FIRST},
     {OPT_IGNORED, 0, "embedding", .help = "embeddings are always computed", .alias = "embeddings",
      .flags = OPT_HIDDEN},
+    {OPT_TABLE, .to = OPTION(model), .table = model_file_opts},
     {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {0},
 };

@@ -124,6 +124,7 @@ static const ig_opt opts[] = {
      .flags = OPT_FIRST},
     {OPT_INT, 0, "top", OPTION(top), .help = "number of tokens to show", .value = "N",
      .initial = "10", .low = 1, .high = MOST_TOP, .flags = OPT_FIRST},
+    {OPT_TABLE, .to = OPTION(model), .table = model_file_opts},
     {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {0},
 };

@@ -279,6 +279,7 @@ static const ig_opt opts[] = {
      .flags = OPT_FIRST},
     {OPT_TEXT, 'f', "file", OPTION(file), .help = "read the text from a file; -: standard input",
      .value = "FILE", .flags = OPT_FIRST | OPT_FILE},
+    {OPT_TABLE, .to = OPTION(model), .table = model_file_opts},
     {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {0},
 };

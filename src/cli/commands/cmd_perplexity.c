@@ -154,6 +154,7 @@ static const ig_opt opts[] = {
      .flags = OPT_FIRST},
     {OPT_INT, 0, "chunks", OPTION(chunks), .help = "at most N chunks; 0: all", .value = "N",
      .initial = "0", .low = 0, .high = 1e12, .flags = OPT_FIRST},
+    {OPT_TABLE, .to = OPTION(model), .table = model_file_opts},
     {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {0},
 };

@@ -323,6 +323,7 @@ const ig_opt generation_opts[] = {
      .flags = OPT_HIDDEN},
     {OPT_REFUSED, 0, "no-conversation", .help = "'ingot generate' continues a text",
      .alias = "no-cnv", .flags = OPT_HIDDEN},
+    {OPT_TABLE, .to = OPTION(model), .table = model_file_opts},
     {OPT_TABLE, .to = OPTION(model), .table = model_opts},
     {OPT_INT, 'n', "n-predict", OPTION(max_tokens),
      .help = "tokens to generate; 0 or -1: until the context is full", .value = "N",

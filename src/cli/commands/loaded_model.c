@@ -21,10 +21,14 @@ const char *const model_caches[] = {"f16", "f32", "q8_0", NULL};
 
 #define OPTION(member) offsetof(model_options, member)
 
-const ig_opt model_opts[] = {
+const ig_opt model_file_opts[] = {
     {OPT_TEXT, 'm', "model", OPTION(path), .help = "the model, a .gguf or .oam file",
      .default_help = "the bundled story model", .value = "FILE", .env = "INGOT_MODEL",
      .flags = OPT_FIRST | OPT_FILE},
+    {0},
+};
+
+const ig_opt model_opts[] = {
     {OPT_INT, 't', "threads", OPTION(threads), .help = "compute threads; 0: one per processor",
      .value = "N", .initial = "0", .env = "INGOT_THREADS", .low = 0, .high = 1024,
      .flags = OPT_FIRST},
@@ -72,7 +76,7 @@ const ig_opt model_opts[] = {
 
 /* Finds the bundled model relative to the program's path, in the build tree and after
  * installation. */
-static ig_status find_model(const char *given, char out[PATH_MAX]) {
+ig_status model_find(const char *given, char out[PATH_MAX]) {
     if (given) {
         if (snprintf(out, PATH_MAX, "%s", given) < PATH_MAX) return IG_OK;
         return IG_FAIL(IG_ERR_ARGUMENT, "--model: a name of %zu bytes", strlen(given));
@@ -132,8 +136,7 @@ static ig_status check_arch(const loaded_model *m) {
                    has);
 }
 
-/* The device from --device and --n-gpu-layers; NULL: neither is given. */
-static ig_status choose_device(const ig_cli *cli, const model_options *o, const char **out) {
+ig_status model_device(const ig_cli *cli, const model_options *o, const char **out) {
     const char *layers = o->gpu_layers, *device = o->device;
     char *end;
     *out = device;
@@ -174,8 +177,8 @@ ig_status loaded_model_open(ig_cli *cli, const model_options *o, loaded_model *o
     if (cli->cache_weights && o->no_pack)
         return IG_FAIL(IG_ERR_ARGUMENT,
                        "--cache-weights, --no-pack: only packed weights can be cached");
-    IG_TRY(choose_device(cli, o, &options.device));
-    IG_TRY(find_model(o->path, out->path));
+    IG_TRY(model_device(cli, o, &options.device));
+    IG_TRY(model_find(o->path, out->path));
     ig_run_model(cli, out->path);
     struct stat file;
     if (stat(out->path, &file) == 0) ig_run_estimate(cli, (uint64_t)file.st_size); /* the weights */

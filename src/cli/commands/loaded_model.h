@@ -16,9 +16,9 @@ typedef struct model_options {
     bool no_mmap, mlock, no_pack;
 } model_options;
 
-/* Rows for a command's table: {OPT_TABLE, .to = offsetof(its struct, model), .table = model_opts}.
- */
-extern const ig_opt model_opts[];
+/* Rows for a command's table: {OPT_TABLE, .to = offsetof(its struct, model), .table = model_opts},
+ * after the same of model_file_opts, which has --model alone. */
+extern const ig_opt model_file_opts[], model_opts[];
 extern const char *const model_caches[];
 
 typedef struct loaded_model {
@@ -35,6 +35,12 @@ typedef struct loaded_model {
 /* Number of threads, for prefill and decode alike: --threads, or --threads-batch if that is unset.
  */
 int model_threads(const model_options *options);
+
+/* The device from --device and --n-gpu-layers; NULL: neither is given. */
+IG_MUST_CHECK ig_status model_device(const ig_cli *cli, const model_options *options,
+                                     const char **out);
+/* Copies the path that is given; NULL: that of the bundled model. */
+IG_MUST_CHECK ig_status model_find(const char *given, char out[PATH_MAX]);
 
 /* Loads the model; close it also after an error. */
 IG_MUST_CHECK ig_status loaded_model_open(ig_cli *cli, const model_options *options,
