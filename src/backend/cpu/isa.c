@@ -1,4 +1,4 @@
-/* Compiled for the baseline of the architecture: finds what this processor has, and its kernels. */
+/* Detects instruction sets and lists their kernels.  Compiled for the baseline architecture. */
 #include <stdio.h>
 #include <stdlib.h>
 #if defined(__x86_64__) && !defined(IG_SCALAR_ONLY)
@@ -29,7 +29,7 @@ static const ig_cpu_entry *const lists_avx512vnni[] = {IG_CPU_FAMILIES(NAME, avx
                                                            NULL};
 static const ig_cpu_entry *const lists_amx[] = {IG_CPU_FAMILIES(NAME, avx512, amx) NULL};
 
-/* They test all that backend.cmake compiles with; every processor with AVX2 has F16C. */
+/* They test all flags that backend.cmake compiles with; every CPU with AVX2 has F16C. */
 static bool has_avx2(void) {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -48,15 +48,15 @@ static bool has_amx(void) { return has_avx512vnni(); }
 #    else
 enum { AMX_IS_EMULATED = 0 };
 
-/* Tiles of bytes and of BF16.  Linux saves their registers for a process only on
- * request, which covers all its threads, later ones as well. */
+/* AMX tiles of int8 and BF16.  A process must request their use from Linux, once for all its
+ * threads. */
 static bool has_amx(void) {
-    enum { BF16 = 1 << 22, TILES = 1 << 24, BYTES = 1 << 25, ALL = BF16 | TILES | BYTES };
-    enum { ASK = 0x1023 /* ARCH_REQ_XCOMP_PERM */, TILE_DATA = 18 };
+    enum { BF16 = 1 << 22, TILES = 1 << 24, INT8 = 1 << 25, ALL = BF16 | TILES | INT8 };
+    enum { REQUEST = 0x1023 /* ARCH_REQ_XCOMP_PERM */, TILE_DATA = 18 };
     unsigned a, b, c, d;
     if (!has_avx512vnni() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & ALL) != ALL)
         return false;
-    return syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
+    return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 #    endif
 #endif

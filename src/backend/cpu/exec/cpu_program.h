@@ -22,9 +22,9 @@ enum { IG_CPU_ALIGNMENT = 64 }; /* of offsets, and of params */
 #define NO_SCRATCH UINT64_MAX
 #define NO_TASK    UINT32_MAX
 
-enum { SHARES = 64 }; /* most that the chunks of a chain are dealt into */
+enum { SHARES = 64 }; /* maximum number of shares: a chain's chunks are split among them */
 
-/* The next ticket of a share, a cache line apart from others. */
+/* The next ticket of a share, on a cache line of its own. */
 typedef struct share {
     _Atomic int64_t next;
     char apart[56];
@@ -40,38 +40,38 @@ typedef struct cpu_device {
 /* A step with its kernel. */
 typedef struct task {
     ig_cpu_launch launch;
-    int64_t width;           /* units of the kernel in one unit of the chain */
+    int64_t width;           /* kernel units per unit of the chain */
     uint64_t scratch_offset; /* in the arena */
 } task;
 static_assert(sizeof(task) <= 64, "a task is one cache line");
 
-/* Tasks that a thread takes a chunk through without a barrier. */
+/* Tasks that a thread runs on a chunk without a barrier in between. */
 typedef struct chain {
-    uint32_t first, last;        /* its tasks, each of which knows the next */
-    bool barrier;                /* all chains before it must be done */
+    uint32_t first, last;        /* its tasks, linked by cpu_program.next */
+    bool barrier;                /* wait for all earlier chains first */
     ig_cpu_split split;          /* what its units are */
-    int64_t units, chunk;        /* in all, and per chunk */
-    int64_t grain, grain_single; /* units per chunk, at least; and per chunk of one thread */
+    int64_t units, chunk;        /* total, and per chunk */
+    int64_t grain, grain_single; /* minimum units per chunk: with the team, with one thread */
     int64_t rows, columns;       /* of its first output */
-    int64_t unit_cost, row_cost; /* of one kernel unit, of a row: through all tasks */
+    int64_t unit_cost, row_cost; /* of a kernel unit, of a row: the sum over all tasks */
     int64_t begin, end;          /* its tickets, one per chunk */
 } chain;
 
 typedef struct cpu_program {
     ig_backend_program base;
     const ig_host *host;
-    task *tasks;          /* one for each step, then the prologues of some */
-    uint32_t *step_of;    /* of each task, */
-    uint32_t *next;       /* and the next in its chain */
-    ig_operand *operands; /* of all tasks, */
-    char **at;            /* and where each lies in this run */
+    task *tasks;          /* one per step, then prologues */
+    uint32_t *step_of;    /* of each task: its step */
+    uint32_t *next;       /* of each task: the next in its chain */
+    ig_operand *operands; /* of all tasks */
+    char **at;            /* of each operand: its address in this run */
     char *params;         /* of all tasks */
     chain *chains;
     uint32_t n_tasks, n_operands, n_chains;
     size_t params_bytes;
-    bool is_serial;            /* no two chunks could run at once */
-    uint32_t n_barriers;       /* the team's start and finish counted in */
-    ig_cpu_team_choice choice; /* between the team and one thread */
+    bool is_serial;            /* no two chunks can run at the same time */
+    uint32_t n_barriers;       /* including fork and join of the team */
+    ig_cpu_team_choice choice; /* the team or one thread */
     bool traced;               /* in this run */
     share *shares;             /* of the device */
 } cpu_program;

@@ -1,25 +1,25 @@
 #include "backend/cpu/exec/team_choice.h"
 
 enum {
-    TRIES = 4,           /* at first, team and one thread alternately, */
+    TRIES = 4,           /* at the beginning: team and one thread alternately */
     TRY_RUNS = 4,        /* runs of a try, after its first */
-    SOON = 1024,         /* runs until the next one, */
-    RARELY = 8192,       /* and if there is little hope */
-    WAIT_NS = 200000,    /* more than a barrier costs, but for the rarest */
-    SINGLE_NS = 2000000, /* a run that says enough by itself, */
-    SINGLE_TRIES = 2,    /* and of which two tries do */
+    SOON = 1024,         /* runs until the other one is tried again */
+    RARELY = 8192,       /* the same, if it was much slower */
+    WAIT_NS = 200000,    /* upper bound of the cost of a barrier, almost always */
+    SINGLE_NS = 2000000, /* a run this long is a try by itself */
+    SINGLE_TRIES = 2,    /* and this many of them suffice */
 };
 
 /*
- * Both are tried first, a few runs each, and then the other one now and again, the less often the
- * worse it was, or at once when the one in use has become slower than the other was.  A user may
- * wait for a run of milliseconds, such as a token: one of these is enough for a try.  A run so long
- * that no wait could matter goes to the team.
+ * Measures both for a few runs, then uses the faster one.  The other one is tried again at
+ * intervals, which are longer if it was much slower, or at once when the one in use has become
+ * slower than the other was.  If runs take milliseconds, as for a token, a try is one run: users
+ * wait for it.  Runs so long that barriers cannot matter use the team.
  */
 bool ig_cpu_team_choose(ig_cpu_team_choice *c, uint32_t n_barriers) {
     const uint64_t alone = c->took_ns[0], team = c->took_ns[1];
     const bool better = alone == 0 || team < alone, before = c->team;
-    const uint64_t least = better ? team : alone; /* what the work takes, without the waits */
+    const uint64_t least = better ? team : alone; /* about the time without waits */
     const bool close = better ? alone < 2 * team : team < 2 * alone;
     const bool single = least > SINGLE_NS;
     c->is_first = c->runs == 0;
@@ -46,11 +46,11 @@ bool ig_cpu_team_choose(ig_cpu_team_choice *c, uint32_t n_barriers) {
 }
 
 /* A moving mean that interrupted runs cannot spoil: it falls faster than it rises.  The first run
- * after a change finds its data in another processor's cache, or makes threads. */
+ * after a change finds its data in the cache of another core, or creates threads. */
 void ig_cpu_team_took(ig_cpu_team_choice *c, uint64_t ns) {
     uint64_t *mean = &c->took_ns[c->team];
     const uint64_t other = c->took_ns[!c->team];
-    const bool hopeless = other > 0 && ns > 3 * other; /* no need to try it once more */
+    const bool hopeless = other > 0 && ns > 3 * other; /* end this try */
     if (hopeless && !c->is_settled) {
         c->is_hopeless = true;
         c->until = c->runs;
