@@ -1,11 +1,11 @@
 /*
- * conformance.h - the conformance suite: is a backend what Ingot expects, and are its
- * numbers right?
+ * conformance.h - the conformance suite: does a backend keep the contract of backend.h, and are its
+ * results correct?
  *
  * Every case of every op runs on the backend with one thread and with three, in fresh
- * memory.  A case passes when its numbers are within the op's tolerance of the reference
- * in double precision, bit-equal for any number of threads, and written nowhere else.
- * A backend may refuse a case; an op and dtype of which no case passed is not offered.
+ * memory.  A case passes if the results are within the op's tolerance of the reference
+ * in double precision and bit-equal for any number of threads, and if nothing else was
+ * written.  A backend may refuse a case; an op and dtype without a passed case is not offered.
  *
  * The backend's code runs in this process: check a plugin that is not trusted in a child.
  */

@@ -19,7 +19,7 @@
  * a resumed run reads exactly what it would have read.
  *
  * Bytes are tokens of the tokenizer "byte".  With any other one, a window is the first
- * ctx_len + 1 tokens of the text that begins there, encoded when it is needed.
+ * ctx_len + 1 tokens of the text that begins there, tokenized on demand.
  */
 #ifndef INGOT_DATA_H
 #define INGOT_DATA_H

@@ -3,19 +3,23 @@
  *
  *     ig_engine_create(adapter, NULL, &engine)
  *     ig_engine_submit(engine, &(ig_request){.tokens = ids, .n_tokens = n, .max_tokens = 64}, &job)
- *     while (ig_job_wait(job, -1), ig_job_poll(job, &event)) ... event.text ... until
- * IG_JOB_EVENT_DONE ig_job_release(job) ig_engine_destroy(engine)
+ *     do {
+ *         ig_job_wait(job, -1);
+ *         while (ig_job_poll(job, &event)) use(&event);       (TOKEN: event.text)
+ *     } while (event.type != IG_JOB_EVENT_DONE);
+ *     ig_job_release(job)
+ *     ig_engine_destroy(engine)
  *
- * A scheduler thread runs one session.  Every step runs the next token of each running sequence,
- * with drafts where there is room, and as many prompt tokens as fit the time that a step may take.
- * Sequences join and leave between two steps.
+ * A scheduler thread runs one session.  A step is one forward pass: the next token of each running
+ * sequence, its draft tokens if there is room, and prompt tokens up to a time target (chunked
+ * prefill).  Sequences join and leave between steps.
  *
- * A reply has the bits that an idle engine would give: batches, chunk sizes, cache hits,
- * preemption, speculation and cancelled neighbors change nothing.  A request never fails because of
- * another one.
+ * Replies are bit-identical to those of an idle engine: batching, chunk sizes, prefix cache hits,
+ * preemption, speculative decoding and cancelled requests do not change them.  A request never
+ * fails because of another one.
  *
- * Any thread may submit, and use a job that it holds.  While the engine exists, its adapter and the
- * adapter's context belong to the scheduler thread: see ig_engine_call().
+ * Any thread may submit requests and use its jobs.  While the engine exists, the adapter and its
+ * context belong to the scheduler thread: use ig_engine_call().
  */
 #ifndef INGOT_ENGINE_H
 #define INGOT_ENGINE_H
@@ -27,21 +31,21 @@ extern "C" {
 #endif
 
 typedef struct ig_engine ig_engine;
-typedef struct ig_job ig_job; /* a request that was submitted */
+typedef struct ig_job ig_job; /* a submitted request */
 
 /* 0 or NULL: the default. */
 typedef struct ig_engine_options {
     int64_t ctx_len;     /* context length of a sequence: as in ig_session_options */
-    int64_t n_sequences; /* sequences that run at the same time, at most: 32 */
-    uint64_t kv_bytes;   /* KV cache pool, shared by all sequences and the prefix cache: what all
-                            sequences can fill, but at most half of the available memory, and never
-                            less than one context */
+    int64_t n_sequences; /* maximum number of running sequences: 32 */
+    uint64_t kv_bytes;   /* KV cache pool, shared by all sequences and the prefix cache: n_sequences
+                            full contexts, at most half of the available memory, at least one full
+                            context */
     int64_t ubatch;      /* tokens per forward pass: as in ig_session_options */
     const char *cache_type_k, *cache_type_v; /* as in ig_session_options */
-    double step_ms;          /* time that a step may take while sequences decode: 50 */
-    int64_t max_queue;       /* requests that wait, at most: 128 */
-    double queue_timeout_ms; /* a request that waits longer fails: never */
-    bool static_batching;    /* start a batch only when the one before has ended, for comparison */
+    double step_ms;                          /* time target of a step while sequences decode: 50 */
+    int64_t max_queue;                       /* maximum number of waiting requests: 128 */
+    double queue_timeout_ms;                 /* fail requests that wait longer: never */
+    bool static_batching; /* for comparison: start a batch when the previous one has ended */
     bool no_prefix_cache;
     const char *prefix_cache_file; /* keeps the prefix cache on disk: loaded by create, stored by
                                       destroy; a file of another model is ignored with a warning */
@@ -65,54 +69,54 @@ IG_API const ig_tokenizer *ig_engine_tokenizer(const ig_engine *engine);
 
 /* ---- requests ---- */
 
-/* All of it is copied.  0 and NULL: the default. */
+/* Copied by ig_engine_submit().  0 and NULL: the default. */
 typedef struct ig_request {
     const int32_t *tokens; /* the prompt: at least one token */
     size_t n_tokens;
-    int64_t max_tokens;   /* of each choice: until the context is full */
-    int64_t min_tokens;   /* before these, EOS and stop tokens are not sampled, and stop strings do
-                             not end the text */
-    int n_choices;        /* replies: 1.  The prompt is computed once */
-    ig_sampling sampling; /* choice i has random numbers of its own: sampling.stream + i */
+    int64_t max_tokens;      /* per choice: until the context is full */
+    int64_t min_tokens;      /* up to here EOS and stop tokens are not sampled and stop strings are
+                                ignored: 0 */
+    int n_choices;           /* number of replies: 1.  They share one prefill */
+    ig_sampling sampling;    /* choice i uses the random stream sampling.stream + i */
     const char *const *stop; /* stop strings */
     size_t n_stop;
     const int32_t *stop_tokens; /* in addition to the model's EOS tokens */
     size_t n_stop_tokens;
     bool ignore_eos;
-    bool prefill_only;    /* only put the prompt into the prefix cache */
-    bool logprobs;        /* events carry log-probabilities, with the ... */
-    int top_logprobs;     /* ... most likely tokens: at most IG_TOP_LOGPROBS_MAX */
-    bool prompt_logprobs; /* also of the prompt's tokens: IG_JOB_EVENT_PROMPT */
-    bool no_prefix_cache; /* compute the whole prompt */
+    bool prefill_only;    /* add the prompt to the prefix cache, generate nothing */
+    bool logprobs;        /* token events have log-probabilities */
+    int top_logprobs;     /* and those of the N most likely tokens: N <= IG_TOP_LOGPROBS_MAX */
+    bool prompt_logprobs; /* the same for prompt tokens: IG_JOB_EVENT_PROMPT */
+    bool no_prefix_cache; /* do not use cached prefixes */
     const void *salt;     /* requests share cached prefixes only if their salts are equal */
     size_t salt_bytes;
-    uint64_t party;    /* whom the request is for: parties are served round robin */
-    int32_t priority;  /* higher first; waiting raises it */
-    double timeout_ms; /* ends the job with IG_FINISH_CANCELLED, wherever it is: never */
+    uint64_t party;    /* client or key, for fairness: parties are served round robin */
+    int32_t priority;  /* higher first; it rises while the request waits */
+    double timeout_ms; /* from the submit; then the job ends with IG_FINISH_CANCELLED: never */
     int64_t draft_ngram, draft_max; /* speculative decoding: as in ig_generate_options */
     bool embed;                     /* the embedding of the prompt instead of a reply */
     ig_pooling pooling;             /* with embed */
-    /* Called by the scheduler thread when the job has new events, and by no other thread.  It must
-     * not call the engine and must not wait; NULL: no call. */
+    /* Called by the scheduler thread, and no other, when the job has new events.  It must not block
+     * or call the engine.  NULL: no callback. */
     void (*notify)(void *user);
     void *user;
 } ig_request;
 
 enum { IG_TOP_LOGPROBS_MAX = 20 };
 
-/* Checks and queues a request.  A prompt that leaves no room in the context, and options out of
- * range, are IG_ERR_ARGUMENT; a full queue, and an engine that is being destroyed, are IG_ERR_BUSY.
- * The caller releases the job, which keeps nothing of the engine alive. */
+/* Checks and queues a request.  IG_ERR_ARGUMENT: the prompt fills the context, or an option is out
+ * of range.  IG_ERR_BUSY: the queue is full, or the engine is being destroyed.  The caller releases
+ * the job, which may outlive the engine. */
 IG_API IG_MUST_CHECK ig_status ig_engine_submit(ig_engine *engine, const ig_request *request,
                                                 ig_job **out);
 
 typedef enum ig_job_event_type {
-    IG_JOB_EVENT_PROGRESS,  /* a part of the prompt was computed; sent again after each step */
-    IG_JOB_EVENT_PROMPT,    /* a token of the prompt */
-    IG_JOB_EVENT_TOKEN,     /* a token of the reply whose text can no longer become a stop string */
+    IG_JOB_EVENT_PROGRESS,  /* prefill progress, after each step */
+    IG_JOB_EVENT_PROMPT,    /* a token of the prompt, with its log-probability */
+    IG_JOB_EVENT_TOKEN,     /* a generated token, once its text cannot be part of a stop string */
     IG_JOB_EVENT_FINISH,    /* a choice has ended */
     IG_JOB_EVENT_EMBEDDING, /* the embedding */
-    IG_JOB_EVENT_DONE,      /* the last event of a job; IG_OK, or why it failed */
+    IG_JOB_EVENT_DONE,      /* the last event of a job, with its status */
 } ig_job_event_type;
 
 /* Pointers are borrowed until the next call for the job. */
@@ -120,32 +124,32 @@ typedef struct ig_job_event {
     ig_job_event_type type;
     int choice;
     int32_t token;         /* PROMPT, TOKEN */
-    ig_string_view text;   /* TOKEN: complete characters that this token completes, maybe none;
-                              FINISH: characters that follow the last token's */
-    double logprob;        /* of the token, NaN where there is none: of the first of a prompt */
+    ig_string_view text;   /* TOKEN: the UTF-8 characters that it completes, may be empty; FINISH:
+                              the rest of the text */
+    double logprob;        /* of the token; NaN for the first token of a prompt */
     const ig_logprob *top; /* the most likely tokens, in descending order */
     size_t n_top;
     ig_finish finish; /* FINISH */
     const char *stop; /* FINISH: the stop string that ended it; NULL: EOS or a stop token */
-    int64_t processed, total, cached; /* PROGRESS: tokens of the prompt */
+    int64_t processed, total, cached; /* PROGRESS: prompt tokens */
     int64_t position;                 /* PROGRESS: requests ahead in the queue */
     const float *embedding;           /* EMBEDDING: [d_model] */
     int64_t d_model;
     ig_status status;  /* DONE */
-    const char *error; /* DONE: the message; "" without a failure */
+    const char *error; /* DONE: the error message; "": success */
 } ig_job_event;
 
-/* Takes the next event; false: there is none now. */
+/* Takes the next event; false: no event is queued. */
 IG_API bool ig_job_poll(ig_job *job, ig_job_event *out);
-/* Waits until there is an event, or for so long; below 0: without limit.  False: there is none. */
+/* Waits for an event; timeout below 0: forever.  False: the timeout has passed. */
 IG_API bool ig_job_wait(ig_job *job, double timeout_ms);
-/* Ends the job at the next step; DONE follows.  Any thread; again, or after the end: a no-op. */
+/* Ends the job at the next step; DONE follows.  A no-op on a job that has ended. */
 IG_API void ig_job_cancel(ig_job *job);
-/* Cancels the job if it has not ended.  notify() is not called any more once this returns.  NULL is
+/* Cancels the job if it has not ended.  After this returns, notify() is not called again.  NULL is
  * a no-op. */
 IG_API void ig_job_release(ig_job *job);
 
-/* What a job has taken so far.  Times that have not come yet are 0. */
+/* Statistics of a job so far.  Durations that have not begun are 0. */
 typedef struct ig_job_stats {
     uint64_t id;                                           /* unique in the engine, from 1 */
     int64_t n_prompt_tokens, n_cached_tokens, n_generated; /* generated by all choices */
@@ -158,21 +162,21 @@ typedef struct ig_job_stats {
 } ig_job_stats;
 IG_API ig_job_stats ig_job_get_stats(const ig_job *job);
 
-/* Runs a function on the scheduler thread between two steps and waits for its return: the only way
- * to the adapter and its context while the engine exists, as for a report. */
+/* Runs a function on the scheduler thread between two steps, and returns its status.  While the
+ * engine exists, this is the only way to use the adapter and its context, as for a report. */
 IG_API IG_MUST_CHECK ig_status ig_engine_call(ig_engine *engine,
                                               ig_status (*call)(ig_adapter *adapter, void *user),
                                               void *user);
 
 /* ---- statistics ---- */
 
-/* Upper bounds of the buckets of a histogram; the last bucket has none. */
+/* Buckets with an upper bound; one more has no bound. */
 enum { IG_HISTOGRAM_BUCKETS = 20 };
 typedef struct ig_histogram {
-    uint64_t count[IG_HISTOGRAM_BUCKETS + 1]; /* of each bucket alone */
-    double sum;                               /* of the values: seconds, or tokens */
+    uint64_t count[IG_HISTOGRAM_BUCKETS + 1]; /* per bucket, not cumulative */
+    double sum;                               /* of the values, in seconds or tokens */
 } ig_histogram;
-/* Bucket i of histograms in seconds, 1 ms to 600 s, and of histograms of tokens, 1 to 524288. */
+/* The upper bound of bucket i: of seconds (1 ms to 600 s), and of tokens (1 to 524288). */
 IG_API double ig_histogram_seconds(int i);
 IG_API double ig_histogram_tokens(int i);
 
@@ -194,8 +198,8 @@ typedef struct ig_engine_stats {
     int64_t n_waiting, n_running; /* sequences now: waiting ones include those preempted */
     int64_t n_waiting_preempted;
     int64_t n_pages, n_free_pages, n_cached_pages; /* cached: held by the prefix cache alone */
-    double tick_age_ms; /* since the scheduler thread last went round; it does so once a second or
-                           more often even if idle */
+    double tick_age_ms; /* since the scheduler thread's last iteration; an idle one iterates at
+                           least once per second */
     uint64_t n_submitted, n_rejected_queue, n_queue_timeouts;
     uint64_t n_finished[3];              /* by ig_finish, of choices */
     uint64_t n_failed;                   /* jobs */
@@ -205,14 +209,14 @@ typedef struct ig_engine_stats {
     uint64_t n_evicted_pages, n_preempted;
     uint64_t n_drafted, n_accepted;
     uint64_t n_steps[IG_STEP_KINDS];
-    uint64_t n_decode_sequences;     /* summed over steps: by steps that decode, the mean batch */
-    uint64_t scheduling_ns, step_ns; /* steps, and the part of it that is not the forward pass */
+    uint64_t n_decode_sequences;     /* sum over steps; divided by steps that decode: mean batch */
+    uint64_t scheduling_ns, step_ns; /* step_ns: whole steps; scheduling_ns: without forward */
     ig_histogram first_token, inter_token, queue, prefill, decode, request; /* seconds */
     ig_histogram step[IG_STEP_KINDS];                                       /* seconds */
     ig_histogram prompt_tokens, generated_tokens, step_tokens[IG_STEP_KINDS];
 } ig_engine_stats;
 
-/* Takes no lock: any thread, at any time. */
+/* Lock-free, from any thread. */
 IG_API void ig_engine_get_stats(const ig_engine *engine, ig_engine_stats *out);
 
 /* A running sequence. */
@@ -223,7 +227,7 @@ typedef struct ig_engine_slot {
     int64_t n_prompt_tokens, n_processed, n_generated;
     double running_ms;
 } ig_engine_slot;
-/* Slot i, below ig_engine_sequences(); takes no lock. */
+/* Slot i, 0 <= i < ig_engine_sequences().  Lock-free, from any thread. */
 IG_API ig_engine_slot ig_engine_get_slot(const ig_engine *engine, int64_t i);
 
 #ifdef __cplusplus

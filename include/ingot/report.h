@@ -36,27 +36,25 @@ IG_API uint64_t ig_report_first_submit(const ig_ctx *ctx); /* CLOCK_MONOTONIC ns
 IG_API void ig_report_reset_memory(ig_ctx *ctx);           /* resets the peak */
 
 /*
- * The run report as JSON, as snprintf writes: returns the bytes it takes, without the final 0.
- * All fields are always there: those that only the program around the library knows (run_id, task,
- * model, error, ...) are null for it to fill in, and a NULL context has nothing but such.
- *   "execution_mode": what ran: "compiled" where plans of whole steps did, recorded or captured,
- *       else "dynamic"; "recordings": {"count": those of both kinds that are kept, "refused",
- *       "reason": why steps are not recorded any more, "events": the newest of what the recorder
- *       did, [{"event": "record", "replay", "diverge" or "refuse", "step": the first, "count": how
- *       often in a row, "why"}]}
+ * The run report as JSON.  Like snprintf, returns the bytes that it needs without the final 0.  All
+ * top-level fields are always present.  Those that only the program knows (run_id, task, model,
+ * error, ...) are null; with a NULL context, all are.  docs/telemetry.md has every field.
+ *   "execution_mode": "compiled" if plans of recorded or captured steps ran, else "dynamic"
+ *   "recordings": {"count": stored recordings and captures, "refused", "reason": why steps are no
+ *       longer recorded, "events": the last events of the recorder, [{"event": "record", "replay",
+ *       "diverge" or "refuse", "step": its first step, "count": consecutive repetitions, "why"}]}
  *   "backend_timeline": [{"module","device","attempts":[{"level","ok","reason","selected"}]}],
  *       three attempts each: compile, kernel_override, eager
  *   "fallbacks": [{"op","from","to","reason","runs","bytes_moved","ms_lost"}]
- *   "memory": {"allocated_bytes","peak_bytes": of tensors and plans, "packed_bytes": of weights in
- *       a layout of the device's own, "available_bytes": null where not known}; what is allocated,
- *       packed and available is the limit, where there is one and the machine has as much
- *   "device_placement": {"cpu:0": steps of all plans that run there, ...}
+ *   "memory": {"allocated_bytes","peak_bytes": tensors and plans, "packed_bytes": packed weights,
+ *       "available_bytes": null if unknown}; with a memory limit, what the limit leaves
+ *   "device_placement": {"cpu:0": number of plan steps, ...}
  *   "cache_hits": {"compile","prefix","op"}; "latent_stats": null, or {"mean","std","p50","p95"}
- *   "timings": {"compile_ms", "plan_ms": for plans of recordings and captures, with all that was
- *       compiled or packed for them, "pack_ms": the part of it that packed}; what a program adds of
- *       its own contains these, since plans are made where they are first needed.  Of `ingot`:
- *       load_ms has read_ms in it, first_token_ms has prefill_ms, decode_ms has detokenize_ms, and
- *       prefill_ms and decode_ms have the parts of plan_ms that they needed
+ *   "timings": {"compile_ms", "plan_ms": planning recordings and captures, with compilation and
+ *       packing, "pack_ms": its part for packing}.  Plans are made at first use, so a program's
+ *       own stages include these.  In `ingot`, load_ms includes read_ms, first_token_ms includes
+ *       prefill_ms, decode_ms includes detokenize_ms, and prefill_ms and decode_ms include their
+ *       parts of plan_ms
  */
 IG_API size_t ig_report_json(const ig_ctx *ctx, char *out, size_t out_bytes);
 
