@@ -115,6 +115,9 @@ static void a_device_that_computes_wrong_numbers_is_refused(void **state) {
                           "--unsafe-device"));
         if (r.code == 5) fail_msg("%s", r.err);
         program_free(&r);
+        r = run(env, ARGS("plan", "--device", devices[i]));
+        if (r.code != 5 || !strstr(r.err, words)) fail_msg("%d: %s", r.code, r.err);
+        program_free(&r);
     }
 }
 
@@ -133,6 +136,14 @@ static void compile_options_that_nothing_would_use_are_refused(void **state) {
     r = run(env,
             ARGS("info", "--device", "simnpu", "--precision", "fp16", "--optimization-level", "1"));
     if (r.code != 0) fail_msg("%s", r.err);
+    program_free(&r);
+    r = run(env, ARGS("archs", "--precision", "fp16"));
+    assert_int_equal(r.code, 2);
+    assert_non_null(strstr(r.err, "--precision fp16: 'ingot archs' does not compile anything"));
+    program_free(&r);
+    r = run(env, ARGS("archs", "--optimization-level", "2"));
+    assert_int_equal(r.code, 2);
+    assert_non_null(strstr(r.err, "--optimization-level 2: 'ingot archs' does not compile"));
     program_free(&r);
 }
 

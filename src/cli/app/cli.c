@@ -176,9 +176,29 @@ const char *ig_cli_outcome(const ig_cli *cli, ig_status status, char out[IG_ERRO
     return out;
 }
 
+static bool has_device_option(const ig_command *command) {
+    for (ig_opt_walk w = ig_opts_first(command->opts); w.opt; w = ig_opts_next(w))
+        if (strcmp(w.opt->name, "device") == 0) return true;
+    return false;
+}
+
+/* Without a device nothing would use them. An opened device checks them itself. */
+static ig_status check_compile_options(const ig_cli *cli) {
+    if (has_device_option(cli->command)) return IG_OK;
+    if (cli->precision)
+        return IG_FAIL(IG_ERR_ARGUMENT, "--precision %s: 'ingot %s' does not compile anything",
+                       cli->precision, cli->command->name);
+    if (cli->optimization_level)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "--optimization-level %lld: 'ingot %s' does not compile anything",
+                       (long long)cli->optimization_level, cli->command->name);
+    return IG_OK;
+}
+
 ig_status ig_cli_check(const ig_cli *cli) {
-    if (!cli->cache_weights || !cli->no_cache) return IG_OK;
-    return IG_FAIL(IG_ERR_ARGUMENT, "--cache-weights, --no-cache: contradict each other");
+    if (cli->cache_weights && cli->no_cache)
+        return IG_FAIL(IG_ERR_ARGUMENT, "--cache-weights, --no-cache: contradict each other");
+    return check_compile_options(cli);
 }
 
 int ig_cli_fail(const ig_cli *cli, ig_status status) {

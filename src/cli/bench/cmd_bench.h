@@ -116,7 +116,8 @@ typedef struct bench_counter {
 } bench_counter;
 ig_allocator bench_counting(bench_counter *counter, ig_allocator inner);
 
-/* A context on `device` (NULL: the default) with `threads` threads (0: all). */
+/* A context on `device` (NULL: the default) with `threads` threads (0: all). "null" is used without
+ * its self-test, so `device` must not come from the user. */
 IG_MUST_CHECK ig_status bench_context(ig_cli *cli, const char *device, int64_t threads,
                                       ig_ctx **out);
 

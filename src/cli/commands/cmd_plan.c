@@ -138,7 +138,10 @@ static ig_status open_workload(planner *p) {
     const plan_options *o = p->options;
     IG_TRY(ig_workload_find(o->workload ? o->workload : ig_workload_char_mlp.name, &p->type));
     ig_run_model(p->cli, p->type->name);
-    IG_TRY(bench_context(p->cli, o->device, o->threads, &p->ctx));
+    ig_ctx_options options = ig_cli_ctx_options(p->cli);
+    options.device = o->device;
+    options.threads = (int)o->threads;
+    IG_TRY(ig_ctx_create(&options, &p->ctx));
     IG_TRY(ig_mode_set(p->ctx, mode_of[o->mode]));
     IG_TRY(ig_workload_create(p->type, p->ctx, o->sizes, &p->workload));
     p->rows = p->workload->sizes.batch;
