@@ -1,0 +1,67 @@
+/*
+ * http_log.c - one line for each exchange: who, what, how long, and what the handler noted.  No
+ * bodies, no keys, no queries.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text_out.h"
+#include "server/http_internal.h"
+
+enum { LINE_BYTES = 4096, SHOWN_BYTES = 256 };
+
+/* A value without spaces, quotes and control characters needs no quotes. */
+static void add_field(ig_text *t, bool is_json, const char *name, const char *value) {
+    char shown[SHOWN_BYTES];
+    size_t n = 0;
+    bool is_plain = *value != 0;
+    for (; value[n] && n + 1 < sizeof shown; n++) {
+        const unsigned char c = (unsigned char)value[n];
+        shown[n] = c < 0x20 || c == 0x7f || (c >= 0x80 && is_json) ? '?' : (char)c;
+        is_plain = is_plain && c > ' ' && c < 0x7f && c != '"' && c != '\\' && c != '=';
+    }
+    shown[n] = 0;
+    if (is_json) {
+        ig_text_comma(t);
+        ig_text_add_string(t, name);
+        ig_text_add(t, ":");
+        ig_text_add_string(t, shown);
+    } else {
+        ig_text_add(t, "%s%s=", t->used ? " " : "", name);
+        if (is_plain)
+            ig_text_add(t, "%s", shown);
+        else
+            ig_text_add_string(t, shown);
+    }
+}
+
+static void add_number(ig_text *t, bool is_json, const char *name, double value, int digits) {
+    ig_text_add(t, is_json ? ",\"%s\":%.*f" : " %s=%.*f", name, digits, value);
+}
+
+void http_log(const ig_exchange *x) {
+    const ig_http_options *o = &x->http->options;
+    if (!o->log) return;
+    char line[LINE_BYTES];
+    ig_text t = ig_text_begin(line, sizeof line - 2);
+    const bool is_json = o->log_json;
+    if (is_json) ig_text_add(&t, "{");
+    add_field(&t, is_json, "id", x->id);
+    if (x->request.key_name) add_field(&t, is_json, "key", x->request.key_name);
+    add_field(&t, is_json, "client", x->client);
+    add_field(&t, is_json, "method", x->request.method);
+    add_field(&t, is_json, "path", x->request.path);
+    add_number(&t, is_json, "status", x->code, 0);
+    add_number(&t, is_json, "bytes", (double)x->n_sent, 0);
+    add_number(&t, is_json, "ms", ig_clock_ms() - x->request.arrived_ms, 1);
+    if (x->has_left) add_field(&t, is_json, "end", "left");
+    add_field(&t, is_json, "trace", x->traceparent);
+    if (x->parent_span[0]) add_field(&t, is_json, "parent", x->parent_span);
+    for (size_t i = 0; i < x->n_notes && t.used + 600 < t.room;) {
+        const char *name = x->notes + i, *value = name + strlen(name) + 1;
+        add_field(&t, is_json, name, value);
+        i += strlen(name) + strlen(value) + 2;
+    }
+    if (is_json) ig_text_add(&t, "}");
+    o->log(o->log_user, line);
+}

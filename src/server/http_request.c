@@ -1,0 +1,267 @@
+/*
+ * http_request.c - libmicrohttpd's callbacks, from the request line to the end of the reply:
+ *
+ *     on_uri -> on_request (header) -> on_request (body)... -> on_request (complete)
+ *            -> read_stream()... -> on_completed
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "server/http_internal.h"
+
+enum {
+    BLOCK_BYTES = 16 << 10,
+    WHOLE_BYTES = 32 << 10, /* of replies that are given at once; others show their progress */
+};
+
+static http_connection *connection_of(struct MHD_Connection *mhd) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info->socket_context;
+}
+
+/* ---- connections ---- */
+
+void http_on_connection(void *user, struct MHD_Connection *mhd, void **context,
+                        enum MHD_ConnectionNotificationCode code) {
+    ig_http *http = user;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) { /* see http_pool_add() */
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+        memcpy(context, (const char *)info->client_addr + sizeof(struct sockaddr), sizeof *context);
+        return;
+    }
+    http_connection *c = *context;
+    pthread_mutex_lock(&c->lock);
+    http_pool *pool = c->pool;
+    http_connection_enter(c, HTTP_CLOSED);
+    c->pool = NULL;
+    pthread_mutex_lock(&http->lock);
+    c->next_closed = http->closed;
+    http->closed = c;
+    pthread_mutex_unlock(&http->lock);
+    pthread_mutex_unlock(&c->lock);
+    atomic_fetch_sub(&pool->n_connections, 1);
+    http_watch_wake(http);
+}
+
+/* ---- replies ---- */
+
+static ssize_t take(ig_exchange *x, char *out, size_t most) {
+    const size_t waiting = x->n_bytes - x->taken, n = waiting < most ? waiting : most;
+    memcpy(out, x->bytes + x->taken, n);
+    x->taken += n;
+    x->n_sent += n;
+    pthread_mutex_lock(&x->connection->lock);
+    http_connection_enter(x->connection, HTTP_SENDING); /* begins its time again */
+    pthread_mutex_unlock(&x->connection->lock);
+    return (ssize_t)n;
+}
+
+static ssize_t read_reply(void *user, uint64_t at, char *out, size_t most) {
+    (void)at;
+    return take(user, out, most);
+}
+
+static ssize_t read_stream(void *user, uint64_t at, char *out, size_t most) {
+    ig_exchange *x = user;
+    (void)at;
+    if (!http_exchange_advance(x)) return 0; /* suspended */
+    if (ig_exchange_left(x)) return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (x->taken < x->n_bytes) return take(x, out, most);
+    return MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+static struct MHD_Response *create_response(ig_exchange *x) {
+    static const char no_memory[] = "{\"error\":{\"message\":\"out of memory; try again later\","
+                                    "\"type\":\"unavailable_error\",\"param\":null,\"code\":503}}";
+    if (x->is_memory_out && !x->n_sent) {
+        http_reject(x->http, IG_HTTP_REJECT_MEMORY);
+        x->code = 503;
+        x->is_ended = true;
+        snprintf(x->content_type, sizeof x->content_type, "application/json");
+        return MHD_create_response_from_buffer(sizeof no_memory - 1, (void *)(uintptr_t)no_memory,
+                                               MHD_RESPMEM_PERSISTENT);
+    }
+    if (x->output == HTTP_STREAM)
+        return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream, x,
+                                                 NULL);
+    if (x->n_bytes <= WHOLE_BYTES)
+        return MHD_create_response_from_buffer(x->n_bytes, x->bytes, MHD_RESPMEM_PERSISTENT);
+    return MHD_create_response_from_callback(x->n_bytes, BLOCK_BYTES, read_reply, x, NULL);
+}
+
+static bool add_headers(const ig_exchange *x, struct MHD_Response *response) {
+    bool ok = MHD_add_response_header(response, "X-Content-Type-Options", "nosniff") &&
+              MHD_add_response_header(response, "X-Request-Id", x->id);
+    if (x->content_type[0])
+        ok = ok && MHD_add_response_header(response, "Content-Type", x->content_type);
+    if (x->output == HTTP_STREAM)
+        ok = ok && MHD_add_response_header(response, "Cache-Control", "no-cache") &&
+             MHD_add_response_header(response, "X-Accel-Buffering", "no");
+    if (atomic_load(&x->http->is_quiet))
+        ok = ok && MHD_add_response_header(response, "Connection", "close");
+    for (size_t i = 0; i < x->n_headers;) {
+        const char *name = x->headers + i, *value = name + strlen(name) + 1;
+        MHD_add_response_header(response, name, value); /* refuses line ends */
+        i += strlen(name) + strlen(value) + 2;
+    }
+    return ok;
+}
+
+static enum MHD_Result send_reply(ig_exchange *x) {
+    http_connection *c = x->connection;
+    struct MHD_Response *response = create_response(x);
+    if (!response || !add_headers(x, response)) {
+        http_reject(x->http, IG_HTTP_REJECT_MEMORY);
+        if (response) MHD_destroy_response(response);
+        return MHD_NO;
+    }
+    pthread_mutex_lock(&c->lock);
+    const bool is_over = c->is_over;
+    if (!is_over) http_connection_enter(c, HTTP_SENDING);
+    pthread_mutex_unlock(&c->lock);
+    x->is_queued = true;
+    const enum MHD_Result result =
+        is_over ? MHD_NO : MHD_queue_response(x->mhd, (unsigned)x->code, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+/* ---- requests ---- */
+
+/* For an exchange that could not be created. */
+static enum MHD_Result refuse_without_memory(ig_http *http, struct MHD_Connection *mhd) {
+    static const char text[] = "{\"error\":{\"message\":\"out of memory; try again later\","
+                               "\"type\":\"unavailable_error\",\"param\":null,\"code\":503}}";
+    http_reject(http, IG_HTTP_REJECT_MEMORY);
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        sizeof text - 1, (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
+    if (!response) return MHD_NO;
+    MHD_add_response_header(response, "Content-Type", "application/json");
+    const enum MHD_Result result = MHD_queue_response(mhd, 503, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+void *http_on_uri(void *user, const char *uri, struct MHD_Connection *mhd) {
+    http_connection *c = connection_of(mhd);
+    ig_http *http = user;
+    ig_exchange *x = http_exchange_create(c, mhd);
+    if (!x) return NULL;
+    http_address_print(&c->address, x->client);
+    x->is_url_long = uri && strlen(uri) > http->options.max_url_bytes;
+    pthread_mutex_lock(&c->lock);
+    c->exchange = x;
+    if (c->phase == HTTP_IDLE) http_connection_enter(c, HTTP_HEADER); /* it came with another */
+    pthread_mutex_unlock(&c->lock);
+    return x;
+}
+
+static enum MHD_Result begin_body(ig_exchange *x, const char *version) {
+    pthread_mutex_lock(&x->connection->lock);
+    http_connection_enter(x->connection, HTTP_BODY);
+    pthread_mutex_unlock(&x->connection->lock);
+    return http_check(x, version) ? MHD_YES : send_reply(x);
+}
+
+/* libmicrohttpd takes no reply in the middle of a body. */
+static enum MHD_Result refuse_body(ig_exchange *x, ig_http_rejection reason, int code,
+                                   const char *message) {
+    http_connection *c = x->connection;
+    http_reject(x->http, reason);
+    x->code = code;
+    pthread_mutex_lock(&c->lock);
+    if (!c->is_over) http_connection_send_error(c, code, message);
+    pthread_mutex_unlock(&c->lock);
+    return MHD_NO;
+}
+
+static enum MHD_Result take_body(ig_exchange *x, const char *bytes, size_t n_bytes) {
+    const size_t most = x->http->options.max_body_bytes;
+    if (n_bytes > most || x->n_body > most - n_bytes) {
+        char message[96];
+        snprintf(message, sizeof message, "the body has more than %zu bytes", most);
+        return refuse_body(x, IG_HTTP_REJECT_BODY, 413, message);
+    }
+    if (!http_exchange_take_body(x, bytes, n_bytes))
+        return refuse_body(x, IG_HTTP_REJECT_MEMORY, 503, "out of memory; try again later");
+    return MHD_YES;
+}
+
+static void call_handler(ig_exchange *x) {
+    http_connection *c = x->connection;
+    x->is_called = true;
+    if (x->body) x->request.body = x->body;
+    x->request.body_bytes = x->n_body;
+    pthread_mutex_lock(&c->lock);
+    http_connection_enter(c, HTTP_BUSY);
+    pthread_mutex_unlock(&c->lock);
+    x->http->options.handler(x->http->options.user, x);
+    if (x->output == HTTP_NO_OUTPUT && !x->is_deferred)
+        http_exchange_fail(x, 500, "the request was not answered");
+}
+
+enum MHD_Result http_on_request(void *user, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *upload,
+                                size_t *n_upload, void **context) {
+    ig_exchange *x = *context;
+    if (!x) return refuse_without_memory(user, mhd);
+    if (!x->has_header) {
+        x->has_header = true;
+        x->request.method = method;
+        x->request.path = url;
+        return begin_body(x, version);
+    }
+    if (*n_upload) {
+        const size_t n = *n_upload;
+        *n_upload = 0;
+        return take_body(x, upload, n);
+    }
+    if (!x->is_called) call_handler(x);
+    if (x->output == HTTP_NO_OUTPUT && !http_exchange_advance(x)) return MHD_YES;
+    return x->output == HTTP_NO_OUTPUT ? MHD_NO : send_reply(x);
+}
+
+/* libmicrohttpd has refused what is not HTTP by itself. */
+static int code_of(struct MHD_Connection *mhd, ig_http *http) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_HTTP_STATUS);
+    const int code = info ? (int)info->http_status : 0;
+    if (code == 414)
+        http_reject(http, IG_HTTP_REJECT_URL);
+    else if (code == 431)
+        http_reject(http, IG_HTTP_REJECT_HEADER);
+    else if (code)
+        http_reject(http, IG_HTTP_REJECT_MALFORMED);
+    return code;
+}
+
+void http_on_completed(void *user, struct MHD_Connection *mhd, void **context,
+                       enum MHD_RequestTerminationCode code) {
+    ig_http *http = user;
+    http_connection *c = connection_of(mhd);
+    ig_exchange *x = *context;
+    *context = NULL;
+    const bool is_complete = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+    pthread_mutex_lock(&c->lock);
+    const bool is_over = c->is_over;
+    c->exchange = NULL;
+    if (is_complete && !is_over) http_connection_enter(c, HTTP_IDLE);
+    pthread_mutex_unlock(&c->lock);
+    if (!x) return;
+    if (x->is_deferred) x->source.close(x->source.user);
+    if (!x->code) x->code = is_over ? 408 : code_of(mhd, http);
+    if (x->output == HTTP_REPLY && is_complete && strcmp(x->request.method, "HEAD"))
+        x->n_sent = x->n_bytes;
+    if (!is_complete && (x->is_called || !x->code)) {
+        x->has_left = true;
+        atomic_fetch_add(&http->left, 1);
+    }
+    if (!x->is_queued && x->is_called) x->code = 0;
+    atomic_fetch_add(&http->requests, 1);
+    atomic_fetch_add(&http->by_class[x->code / 100 % 6], 1);
+    http_log(x);
+    http_exchange_destroy(x);
+}
