@@ -60,7 +60,7 @@ void ig_exchange_add_header(ig_exchange *x, const char *name, const char *value)
     snprintf(x->header[x->n_headers++][1], 96, "%s", value);
 }
 
-static void fake_append(ig_exchange *x, const void *bytes, size_t n) {
+static inline void fake_append(ig_exchange *x, const void *bytes, size_t n) {
     x->body = realloc(x->body, x->n_body + n + 1);
     assert_non_null(x->body);
     if (n > 0) memcpy(x->body + x->n_body, bytes, n);
@@ -193,7 +193,7 @@ bool ig_models_list(ig_models *models, size_t i, ig_models_row *out) {
     return true;
 }
 
-static void fake_log(void *user, ig_log_level level, const char *text) {
+static inline void fake_log(void *user, ig_log_level level, const char *text) {
     ig_server *s = user;
     const size_t used = strlen(s->log);
     (void)level;
@@ -203,7 +203,7 @@ static void fake_log(void *user, ig_log_level level, const char *text) {
 enum { FAKE_CONTEXT = 512 };
 
 /* A small model with random weights and a token for each byte.  `jinja` NULL: chatml. */
-static ig_server *fake_open(const char *jinja, const ig_engine_options *options) {
+static inline ig_server *fake_open(const char *jinja, const ig_engine_options *options) {
     ig_server *s = calloc(1, sizeof *s);
     const ig_model_config config = {
         .d_model = 64, .n_layers = 2, .n_heads = 4, .d_ff = 128, .ctx_len = FAKE_CONTEXT};
@@ -240,7 +240,7 @@ static ig_server *fake_open(const char *jinja, const ig_engine_options *options)
     return s;
 }
 
-static void fake_close(ig_server *s) {
+static inline void fake_close(ig_server *s) {
     assert_int_equal(s->n_held, 0);
     ig_engine_destroy(s->served.engine);
     ig_adapter_destroy(s->adapter);
@@ -252,7 +252,7 @@ static void fake_close(ig_server *s) {
 
 /* ---- a request ---- */
 
-static ig_exchange *fake_exchange(const char *method, const char *path, const char *body) {
+static inline ig_exchange *fake_exchange(const char *method, const char *path, const char *body) {
     ig_exchange *x = calloc(1, sizeof *x);
     assert_non_null(x);
     x->request = (ig_exchange_request){.method = method,
@@ -266,7 +266,7 @@ static ig_exchange *fake_exchange(const char *method, const char *path, const ch
     return x;
 }
 
-static void fake_free(ig_exchange *x) {
+static inline void fake_free(ig_exchange *x) {
     pthread_mutex_destroy(&x->lock);
     pthread_cond_destroy(&x->woken);
     free(x->body);
@@ -274,7 +274,7 @@ static void fake_free(ig_exchange *x) {
 }
 
 /* Waits until the exchange is woken. */
-static void fake_wait(ig_exchange *x) {
+static inline void fake_wait(ig_exchange *x) {
     struct timespec at;
     int error = 0;
     clock_gettime(CLOCK_REALTIME, &at);
@@ -286,10 +286,10 @@ static void fake_wait(ig_exchange *x) {
     if (error != 0) fail_msg("an exchange was not woken within a minute");
 }
 
-static void fake_advance(ig_exchange *x) { x->source.advance(x->source.user, x); }
+static inline void fake_advance(ig_exchange *x) { x->source.advance(x->source.user, x); }
 
 /* To the end of the reply. */
-static void fake_finish(ig_exchange *x) {
+static inline void fake_finish(ig_exchange *x) {
     if (!x->is_deferred) return;
     while (!x->has_ended) {
         fake_wait(x);
@@ -298,8 +298,8 @@ static void fake_finish(ig_exchange *x) {
     x->source.close(x->source.user);
 }
 
-static ig_exchange *fake_send(ig_server *s, const char *method, const char *path,
-                              const char *body) {
+static inline ig_exchange *fake_send(ig_server *s, const char *method, const char *path,
+                                     const char *body) {
     ig_exchange *x = fake_exchange(method, path, body);
     ig_route_dispatch(s, x);
     ig_exchange_wake(x); /* the first call comes by itself */
@@ -308,8 +308,8 @@ static ig_exchange *fake_send(ig_server *s, const char *method, const char *path
 }
 
 /* The body of a reply with this status; the caller drops the reference. */
-static json_t *fake_json(ig_server *s, const char *method, const char *path, const char *body,
-                         int code) {
+static inline json_t *fake_json(ig_server *s, const char *method, const char *path,
+                                const char *body, int code) {
     ig_exchange *x = fake_send(s, method, path, body);
     if (x->code != code) fail_msg("%s %s: %d, not %d: %s", path, body, x->code, code, x->body);
     assert_string_equal(x->type, "application/json");
@@ -320,12 +320,12 @@ static json_t *fake_json(ig_server *s, const char *method, const char *path, con
     return json;
 }
 
-static json_t *fake_post(ig_server *s, const char *path, const char *body, int code) {
+static inline json_t *fake_post(ig_server *s, const char *path, const char *body, int code) {
     return fake_json(s, "POST", path, body, code);
 }
 
 /* Part of a JSON value by a path such as "choices.0.message.content". */
-static json_t *part(json_t *json, const char *path) {
+static inline json_t *part(json_t *json, const char *path) {
     char copy[200], *save = NULL;
     snprintf(copy, sizeof copy, "%s", path);
     for (char *name = strtok_r(copy, ".", &save); name; name = strtok_r(NULL, ".", &save)) {
@@ -337,15 +337,71 @@ static json_t *part(json_t *json, const char *path) {
     return json;
 }
 
-static const char *text_at(json_t *json, const char *path) {
+static inline const char *text_at(json_t *json, const char *path) {
     const char *text = json_string_value(part(json, path));
     if (!text) fail_msg("%s is not a string", path);
     return text;
 }
 
-static long long int_at(json_t *json, const char *path) {
+static inline long long int_at(json_t *json, const char *path) {
     if (!json_is_integer(part(json, path))) fail_msg("%s is not an integer", path);
     return json_integer_value(part(json, path));
 }
+
+/* ---- streams ---- */
+
+enum { MAX_EVENTS = 400 };
+typedef struct fake_events {
+    json_t *at[MAX_EVENTS];
+    int n;
+    bool is_done; /* [DONE] is the last */
+    int n_pings;
+} fake_events;
+
+/* Splits a stream into its events. */
+static inline fake_events read_events(const char *body) {
+    fake_events e = {0};
+    while (*body) {
+        const char *end = strstr(body, "\n\n");
+        assert_non_null(end);
+        assert_false(e.is_done);
+        if (strncmp(body, ": ping", 6) == 0) {
+            e.n_pings++;
+        } else if (strncmp(body, "data: [DONE]", 12) == 0) {
+            e.is_done = true;
+        } else {
+            assert_memory_equal(body, "data: ", 6);
+            assert_true(e.n < MAX_EVENTS);
+            json_error_t error;
+            e.at[e.n] = json_loadb(body + 6, (size_t)(end - body) - 6, 0, &error);
+            if (!e.at[e.n++]) fail_msg("%s: %s", error.text, body);
+        }
+        body = end + 2;
+    }
+    return e;
+}
+
+static inline void free_events(fake_events *e) {
+    for (int i = 0; i < e->n; i++) json_decref(e->at[i]);
+}
+
+/* Of a request whose reply must be a stream. */
+static inline fake_events fake_stream(ig_server *s, const char *path, const char *body) {
+    ig_exchange *x = fake_send(s, "POST", path, body);
+    if (x->code != 200 || !x->is_streaming) fail_msg("%s: %d: %s", body, x->code, x->body);
+    fake_events e = read_events(x->body);
+    fake_free(x);
+    return e;
+}
+
+static inline int fake_setup(void **state) {
+    *state = fake_open(NULL, NULL);
+    return 0;
+}
+static inline int fake_teardown(void **state) {
+    fake_close(*state);
+    return 0;
+}
+#define TEST_WITH_SERVER(name) cmocka_unit_test_setup_teardown(name, fake_setup, fake_teardown)
 
 #endif
