@@ -250,8 +250,8 @@ void *ig_scheduler_run(void *engine) {
         end_queue_timeouts(e);
         const bool embedded = ig_embeddings_run(e);
         const bool ran = ig_step_run(e);
+        publish(e); /* first, so that who is notified finds its tokens counted */
         notify_jobs(e);
-        publish(e);
         if (!embedded && !ran) wait_for_news(e);
     }
     take_inbox(e);

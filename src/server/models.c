@@ -21,6 +21,11 @@ bool ig_models_is_shown(const ig_model_entry *e) {
     return !e->is_gone || e->model || e->queued > 0;
 }
 
+/* Whether it can be held. */
+static bool is_open(const ig_model_entry *e) {
+    return e->state == IG_SERVED_READY && !e->is_leaving;
+}
+
 static bool has_name(const ig_model_entry *e, const char *name) {
     for (size_t i = 0; e->names[i]; i++)
         if (strcmp(e->names[i], name) == 0) return true;
@@ -168,7 +173,7 @@ static void add_waiter(ig_model_entry *e, ig_models_waiter *waiter) {
 
 static ig_served_state acquire(ig_model_entry *e, bool load, ig_models_waiter *waiter,
                                ig_served **out) {
-    if (e->state == IG_SERVED_READY && !e->is_condemned) {
+    if (is_open(e) && !e->is_condemned) {
         e->n_held++;
         e->used_ms = ig_clock_ms();
         *out = &e->model->served;
@@ -197,7 +202,7 @@ ig_served *ig_models_peek(ig_models *models, const char *name) {
     ig_served *served = NULL;
     ig_models_lock(models);
     ig_model_entry *e = ig_models_look_up(models, name);
-    if (e && e->state == IG_SERVED_READY) {
+    if (e && is_open(e)) {
         e->n_held++;
         served = &e->model->served;
     }
@@ -256,7 +261,7 @@ ig_status ig_models_load(ig_models *models, const char *name) {
     ig_model_entry *e = ig_models_look_up(models, name);
     if (!e) {
         status = unknown(name);
-    } else if (e->state != IG_SERVED_READY || e->is_condemned) {
+    } else if (!is_open(e) || e->is_condemned) {
         e->is_demanded = true;
         ig_models_enqueue(e);
     }
@@ -346,11 +351,8 @@ bool ig_models_stats(ig_models *models, size_t i, ig_engine_stats *out) {
     ig_models_lock(models);
     const ig_model_entry *e = row_at(models, i);
     *out = (ig_engine_stats){0};
-    if (e && e->model && e->state == IG_SERVED_READY) {
-        ig_engine_get_stats(e->model->served.engine, out);
-        ig_engine_stats_add(out, &e->model->warmup, -1);
-    }
-    if (e) ig_engine_stats_add(out, &e->counted, 1);
+    if (e && e->model) ig_served_model_stats(e->model, out);
+    if (e) ig_engine_stats_add(out, &e->counted);
     ig_models_unlock(models);
     return e;
 }

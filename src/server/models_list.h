@@ -23,6 +23,7 @@ typedef struct ig_model_entry {
     double queued_ms;  /* when it was */
     bool is_demanded;  /* by ig_models_load(), so it is loaded even if nobody waits */
     bool is_condemned; /* to be unloaded once nobody holds it */
+    bool is_leaving;   /* being unloaded */
     int64_t n_held;
     ig_models_waiter *waiters;
     ig_served_model *model; /* READY */

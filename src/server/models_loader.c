@@ -59,23 +59,33 @@ static ig_models_options options_of(ig_model_entry *e) {
 
 /* ---- unloading; each with the lock held, which they leave in between ---- */
 
+static ig_status nothing(ig_adapter *adapter, void *user) {
+    (void)adapter;
+    (void)user;
+    return IG_OK;
+}
+
 static void unload(ig_model_entry *e) {
     ig_models *models = e->models;
     ig_served_model *model = e->model;
     ig_engine_stats stats;
-    ig_engine_get_stats(model->served.engine, &stats);
-    ig_engine_stats_add(&e->counted, &stats, 1);
-    ig_engine_stats_add(&e->counted, &model->warmup, -1);
+    e->is_leaving = true; /* not held again */
+    ig_models_unlock(models);
+    const ig_status went_round = ig_engine_call(model->served.engine, nothing, NULL);
+    (void)went_round; /* all of the last step is counted now */
+    ig_models_lock(models);
+    ig_served_model_stats(model, &stats);
+    ig_engine_stats_add(&e->counted, &stats);
     e->model = NULL;
-    e->is_condemned = false;
-    e->state = e->queued > 0 ? IG_SERVED_LOADING : IG_SERVED_UNLOADED;
     ig_models_unlock(models);
     ig_served_model_close(model);
     ig_models_lock(models);
+    e->is_leaving = e->is_condemned = false;
+    e->state = e->queued > 0 ? IG_SERVED_LOADING : IG_SERVED_UNLOADED;
 }
 
 static bool is_idle(const ig_model_entry *e) {
-    return e->state == IG_SERVED_READY && e->n_held == 0;
+    return e->state == IG_SERVED_READY && !e->is_leaving && e->n_held == 0;
 }
 
 /* The unpinned model that was idle longest; NULL: all are in use. */
@@ -235,7 +245,7 @@ static ig_model_entry *next_to_load(const ig_models *models) {
     ig_model_entry *first = NULL;
     for (size_t i = 0; i < models->n_entries; i++) {
         ig_model_entry *e = models->entries[i];
-        if (e->queued == 0 || e->model) continue;
+        if (e->queued == 0 || e->state == IG_SERVED_READY) continue;
         if (!first || e->queued < first->queued) first = e;
     }
     return first;

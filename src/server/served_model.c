@@ -303,7 +303,7 @@ static void add_histogram(ig_histogram *sum, const ig_histogram *x, int sign) {
     sum->sum += sign * x->sum;
 }
 
-void ig_engine_stats_add(ig_engine_stats *sum, const ig_engine_stats *x, int sign) {
+static void add_stats(ig_engine_stats *sum, const ig_engine_stats *x, int sign) {
     static const size_t counts[] = {
 #define COUNT(member) offsetof(ig_engine_stats, member)
         COUNT(n_submitted),       COUNT(n_rejected_queue), COUNT(n_queue_timeouts),
@@ -333,4 +333,11 @@ void ig_engine_stats_add(ig_engine_stats *sum, const ig_engine_stats *x, int sig
     add_histogram(&sum->request, &x->request, sign);
     add_histogram(&sum->prompt_tokens, &x->prompt_tokens, sign);
     add_histogram(&sum->generated_tokens, &x->generated_tokens, sign);
+}
+
+void ig_engine_stats_add(ig_engine_stats *sum, const ig_engine_stats *x) { add_stats(sum, x, 1); }
+
+void ig_served_model_stats(const ig_served_model *m, ig_engine_stats *out) {
+    ig_engine_get_stats(m->served.engine, out);
+    add_stats(out, &m->warmup, -1);
 }

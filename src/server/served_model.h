@@ -28,7 +28,9 @@ void ig_served_model_close(ig_served_model *model); /* NULL is a no-op */
 IG_MUST_CHECK ig_status ig_served_model_check(const char *path, uint64_t *out_bytes,
                                               int64_t *out_created);
 
-/* sum += sign * x, for what is counted. */
-void ig_engine_stats_add(ig_engine_stats *sum, const ig_engine_stats *x, int sign);
+/* What the engine has counted since it was ready; what it does now. */
+void ig_served_model_stats(const ig_served_model *model, ig_engine_stats *out);
+/* Adds what is counted; other numbers of `sum` stay. */
+void ig_engine_stats_add(ig_engine_stats *sum, const ig_engine_stats *x);
 
 #endif

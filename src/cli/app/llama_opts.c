@@ -37,7 +37,7 @@ const ig_opt ig_llama_opts[] = {
     {OPT_IGNORED, 0, "jinja", .help = "chat templates are always rendered", .flags = OPT_HIDDEN},
     {OPT_REFUSED, 0, "mmproj", .help = "multimodal models are not supported; leave it out",
      .alias = "mm image", .flags = OPT_HIDDEN},
-    {OPT_REFUSED, 0, "host", .help = "Ingot has no server yet; leave it out",
+    {OPT_REFUSED, 0, "host", .help = "this command is no server; use 'ingot serve'",
      .alias = "port api-key api-key-file", .flags = OPT_HIDDEN},
     {OPT_REFUSED, 0, "list-devices", .help = "use 'ingot devices'", .flags = OPT_HIDDEN},
     {OPT_REFUSED, 0, "embedding", .help = "use 'ingot embed'", .alias = "embeddings",
