@@ -39,6 +39,11 @@ static void write_model(const ig_models_row *row, const char *name, ig_out *out)
     ig_out_null(out, "parent");
     if (row->ctx_len > 0) ig_out_int(out, "max_model_len", row->ctx_len);
     write_meta(row, out);
+    ig_out_open(out, "aliases", '[');
+    for (size_t i = 0; row->aliases[i]; i++) ig_out_string(out, NULL, row->aliases[i]);
+    ig_out_close(out, ']');
+    ig_out_bool(out, "pinned", row->is_pinned);
+    ig_out_int(out, "in_use", row->n_held);
     ig_out_open(out, "status", '{');
     ig_out_string(out, "value", state_name(row->state));
     if (row->state == IG_SERVED_LOADING) ig_out_number(out, "progress", row->progress);

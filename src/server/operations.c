@@ -93,7 +93,8 @@ static bool is_full(ig_server *server) {
 void ig_operation_ready(ig_server *server, ig_exchange *x) {
     switch (ig_server_phase(server)) {
     case IG_SERVER_LOADING: reply_unavailable(server, x, "Loading model"); return;
-    case IG_SERVER_DRAINING: reply_unavailable(server, x, "The server is being stopped"); return;
+    case IG_SERVER_DRAINING:
+    case IG_SERVER_STOPPING: reply_unavailable(server, x, "The server is being stopped"); return;
     case IG_SERVER_READY: break;
     }
     if (ig_server_tick_age_ms(server) > HEALTH_TICK_MS)
@@ -131,52 +132,6 @@ void ig_operation_metrics(ig_server *server, ig_exchange *x) {
 }
 
 /* ---- models ---- */
-
-static void write_model(ig_out *out, const ig_models_row *row) {
-    ig_out_open(out, NULL, '{');
-    ig_out_string(out, "id", row->id);
-    ig_out_string(out, "object", "model");
-    ig_out_int(out, "created", row->created);
-    ig_out_string(out, "owned_by", "ingot");
-    ig_out_open(out, "aliases", '[');
-    for (size_t i = 0; row->aliases[i]; i++) ig_out_string(out, NULL, row->aliases[i]);
-    ig_out_close(out, ']');
-    ig_out_string(out, "path", row->path);
-    ig_out_open(out, "status", '{');
-    ig_out_string(out, "value", state_name(row->state));
-    if (row->state == IG_SERVED_FAILED) {
-        ig_out_bool(out, "failed", true);
-        ig_out_string(out, "reason", row->error);
-    }
-    if (row->state == IG_SERVED_LOADING) ig_out_number(out, "progress", row->progress);
-    ig_out_close(out, '}');
-    ig_out_bool(out, "pinned", row->is_pinned);
-    ig_out_int(out, "in_use", row->n_held);
-    ig_out_int(out, "bytes", (int64_t)row->bytes);
-    ig_out_number(out, "load_ms", row->load_ms);
-    ig_out_number(out, "idle_ms", row->idle_ms);
-    ig_out_open(out, "meta", '{');
-    ig_out_int(out, "n_ctx", row->ctx_len);
-    ig_out_int(out, "n_ctx_train", row->ctx_train);
-    ig_out_int(out, "n_params", row->n_params);
-    ig_out_int(out, "n_vocab", row->n_vocab);
-    ig_out_int(out, "kv_bytes", (int64_t)row->kv_bytes);
-    ig_out_close(out, '}');
-    ig_out_close(out, '}');
-}
-
-void ig_operation_models(ig_server *server, ig_exchange *x) {
-    ig_out out = ig_operation_out(server);
-    ig_models_row row;
-    ig_out_open(&out, NULL, '{');
-    ig_out_string(&out, "object", "list");
-    ig_out_open(&out, "data", '[');
-    for (size_t i = 0; ig_models_list(ig_server_models(server), i, &row); i++)
-        write_model(&out, &row);
-    ig_out_close(&out, ']');
-    ig_out_close(&out, '}');
-    ig_operation_reply(x, 200, &out);
-}
 
 /* The "model" of the body; the caller drops `*out`.  NULL: the request was refused. */
 static const char *named_model(ig_exchange *x, json_t **out) {

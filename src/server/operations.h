@@ -17,7 +17,6 @@ ig_operation ig_operation_props;   /* GET /props?model= */
 ig_operation ig_operation_slots;   /* GET /slots?model=&fail_on_no_slot= */
 ig_operation ig_operation_slot;    /* POST /slots/{id}?action=save, restore or erase: admin */
 ig_operation ig_operation_report;  /* GET /v1/report?model= */
-ig_operation ig_operation_models;  /* GET /models: the list with states and progress */
 ig_operation ig_operation_load;    /* POST /models/load {"model"}: admin */
 ig_operation ig_operation_unload;  /* POST /models/unload {"model"}: admin */
 ig_operation ig_operation_reload;  /* POST /reload: keys, certificates, folders: admin */

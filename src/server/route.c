@@ -6,6 +6,7 @@
 
 #include "server/fields.h"
 #include "server/openai.h"
+#include "server/operations.h"
 
 static const char second_half[] = "this API is not supported yet";
 static const char adapters[] = "LoRA adapters are not supported yet";
@@ -38,6 +39,30 @@ static const ig_http_route rows[] = {
      "The token ids of a request, for routers.", NULL},
     {"POST", "/v1/completions/render", IG_KEY_USER, true, IG_BODY_COMPLETION,
      ig_openai_render_completion, "The token ids of a request, for routers.", NULL},
+
+    {"GET", "/health", IG_KEY_PUBLIC, true, 0, ig_operation_health,
+     "Whether the schedulers go round.", NULL},
+    {"GET", "/ping", IG_KEY_PUBLIC, false, 0, ig_operation_health, "The same as /health.", NULL},
+    {"GET", "/ready", IG_KEY_PUBLIC, false, 0, ig_operation_ready,
+     "Whether requests should come here.", NULL},
+    {"GET", "/version", IG_KEY_PUBLIC, false, 0, ig_operation_version, "The version.", NULL},
+    {"GET", "/metrics", IG_KEY_USER, false, 0, ig_operation_metrics,
+     "Counters, for Prometheus or as OpenMetrics.", NULL},
+    {"GET", "/props", IG_KEY_USER, false, 0, ig_operation_props,
+     "Settings and properties of a model.", NULL},
+    {"GET", "/slots", IG_KEY_USER, false, 0, ig_operation_slots, "Running sequences.", NULL},
+    {"POST", "/slots/*", IG_KEY_ADMIN, false, 0, ig_operation_slot,
+     "llama-server's save, restore and erase.", NULL},
+    {"GET", "/v1/report", IG_KEY_USER, false, 0, ig_operation_report,
+     "The run report of the models, with the timeline of their devices.", NULL},
+    {"POST", "/models/load", IG_KEY_ADMIN, true, IG_BODY_MODEL, ig_operation_load, "Loads a model.",
+     NULL},
+    {"POST", "/models/unload", IG_KEY_ADMIN, true, IG_BODY_MODEL, ig_operation_unload,
+     "Unloads a model once it is not in use.", NULL},
+    {"POST", "/reload", IG_KEY_ADMIN, false, 0, ig_operation_reload,
+     "Reads keys, certificates and folders of models again.", NULL},
+    {"DELETE", "/v1/requests/*", IG_KEY_USER, false, 0, ig_operation_cancel,
+     "Cancels a request, by the X-Request-Id of its reply.", NULL},
 
     {"POST", "/v1/responses", IG_KEY_USER, true, 0, NULL, "OpenAI's Responses.", second_half},
     {"POST", "/v1/responses/input_tokens", IG_KEY_USER, true, 0, NULL, "OpenAI's Responses.",

@@ -241,7 +241,7 @@ static void add_text(ig_generation *g, size_t index, const ig_job_event *event) 
 static bool take_finish(ig_generation *g, size_t index, const ig_job_event *event) {
     ig_choice *c = &g->choices[index];
     if (event->finish == IG_FINISH_CANCELLED) {
-        const bool is_draining = ig_server_phase(g->work.server) == IG_SERVER_DRAINING;
+        const bool is_draining = ig_server_phase(g->work.server) >= IG_SERVER_DRAINING;
         return ig_refuse(&g->work.error, 503, NULL,
                          is_draining ? "the server is shutting down"
                                      : "the request has taken longer than the server allows");

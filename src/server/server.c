@@ -147,7 +147,7 @@ static void notify_status(ig_server *server) {
     const totals t = count_all(server);
     snprintf(text, sizeof text,
              "STATUS=%s: %zu models loaded, %zu loading; %lld requests running, %lld waiting",
-             atomic_load(&server->phase) == IG_SERVER_DRAINING ? "Draining" : "Serving", t.n_loaded,
+             atomic_load(&server->phase) >= IG_SERVER_DRAINING ? "Draining" : "Serving", t.n_loaded,
              t.n_loading, t.n_running, t.n_waiting);
     ig_sd_notify(text);
     server->status_ms = ig_clock_ms();
@@ -200,12 +200,17 @@ static ig_status wait_for_loads(ig_server *server, int *out_signal) {
 
 static void handle(void *user, ig_exchange *x) { ig_route_dispatch(user, x); }
 
+static bool is_public_or_metrics(const char *method, const char *path) {
+    return strcmp(path, "/metrics") == 0 || ig_route_is_public(method, path);
+}
+
 /* Binds, so that a taken port is found before anything is loaded; nothing is accepted yet. */
 static ig_status make_http(ig_server *server, const int *sockets) {
     ig_http_options options = server->settings->http;
     options.handler = handle;
     options.user = server;
-    options.is_public = ig_route_is_public;
+    options.is_public =
+        server->settings->options.is_metrics_public ? is_public_or_metrics : ig_route_is_public;
     options.sockets = sockets;
     options.n_sockets = (size_t)ig_sd_listen_fds();
     return ig_http_create(&options, &server->http);
@@ -275,6 +280,7 @@ static void drain(ig_server *server, int number) {
     ig_sd_notify("STOPPING=1");
     say(server, IG_LOG_INFO, number == SIGINT ? "SIGINT: stopping" : "SIGTERM: draining");
     bool is_patient = number == SIGTERM && wait_to_drain(server, s->drain_delay_s, false);
+    atomic_store(&server->phase, IG_SERVER_STOPPING);
     ig_http_stop_accepting(server->http);
     if (is_patient) is_patient = wait_to_drain(server, s->drain_s, true);
     if (ig_http_wait_idle(server->http, 0)) return;

@@ -29,17 +29,23 @@ const ig_allocator *ig_server_allocator(const ig_server *server);
 typedef struct ig_server_options {
     const char *system_fingerprint; /* of version and instruction set */
     const char *reasoning_format;   /* "none", "deepseek" or "both" */
-    bool has_slots, slots_text;     /* GET /slots; with prompts */
-    const char *slot_save_path;     /* NULL: saving is off */
+    bool has_slots;                 /* GET /slots */
     double sse_ping_s;              /* 15: comment lines while nothing else is sent */
     int64_t default_max_tokens;     /* 0: until the context is full */
     double request_timeout_s;       /* 0: none */
     bool is_metrics_public;
     bool strict_model;
+    int64_t max_queue; /* requests that wait for a model, at most */
+    const char *build; /* the commit; "": unknown */
 } ig_server_options;
 const ig_server_options *ig_server_get_options(const ig_server *server);
 
-typedef enum ig_server_phase { IG_SERVER_LOADING, IG_SERVER_READY, IG_SERVER_DRAINING } ig_phase;
+typedef enum ig_phase {
+    IG_SERVER_LOADING,
+    IG_SERVER_READY,
+    IG_SERVER_DRAINING, /* asks to be left alone: /ready says 503; still serves */
+    IG_SERVER_STOPPING, /* takes no new requests */
+} ig_phase;
 ig_phase ig_server_phase(const ig_server *server);
 
 /* Handler of every request: looks up the route, checks the key's rights, and calls it. */

@@ -84,9 +84,10 @@ static void unknown_field(void *user, const char *name) {
 /* Whether requests are taken at all. */
 static bool check_phase(const ig_server *server, ig_http_error *error) {
     switch (ig_server_phase(server)) {
-    case IG_SERVER_READY: return true;
+    case IG_SERVER_READY:
+    case IG_SERVER_DRAINING: return true;
     case IG_SERVER_LOADING: ig_refuse(error, 503, NULL, "Loading model"); break;
-    case IG_SERVER_DRAINING: ig_refuse(error, 503, NULL, "the server is shutting down"); break;
+    case IG_SERVER_STOPPING: ig_refuse(error, 503, NULL, "the server is shutting down"); break;
     }
     error->retry_after_s = RETRY_LOADING_S;
     return false;
