@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+"""`ingot serve` as operators see it: health, metrics, models, signals, systemd, exit codes.
+
+    python3 tests/e2e/test_serve.py PATH/ingot PATH/write_models STORIES.oam
+"""
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+from serving import WAIT_S, Server
+
+PROGRAM, WRITE_MODELS, STORIES = sys.argv[1:4]
+FOLDER = tempfile.TemporaryDirectory()
+LLAMA = os.path.join(FOLDER.name, "llama.q8_0.gguf")
+QWEN = os.path.join(FOLDER.name, "qwen3.q8_0.gguf")
+SMALL = ("-t", "1", "--device", "cpu", "--drain-delay", "0")
+
+
+def serve(*options, **more):
+    return Server(PROGRAM, *SMALL, *options, **more)
+
+
+def value(text, sample):
+    """Of a line of /metrics; None: there is none."""
+    for line in text.splitlines():
+        if line.rsplit(" ", 1)[0] == sample:
+            return float(line.rsplit(" ", 1)[1])
+    return None
+
+
+class Operations(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = serve("-m", LLAMA, "-a", "tiny,gpt-4", "--slots").ready()
+
+    @classmethod
+    def tearDownClass(cls):
+        with cls.server:
+            assert cls.server.stop(signal.SIGTERM) == 0, cls.server.log()
+
+    def test_public_routes(self):
+        for path in "/health", "/v1/health", "/ping":
+            self.assertEqual(self.server.get(path), (200, {"status": "ok"}))
+        self.assertEqual(self.server.get("/ready"), (200, {"status": "ready"}))
+        status, version = self.server.get("/version")
+        self.assertEqual(status, 200)
+        self.assertRegex(version["version"], r"^\d+\.\d+")
+
+    def test_log_prints_the_sizes(self):
+        self.assertIn("tiny: cpu:0, context 128 of 128 tokens, KV cache pool ", self.server.log())
+
+    def test_models_have_names_and_sizes(self):
+        status, models = self.server.get("/v1/models")
+        self.assertEqual(status, 200)
+        (model,) = models["data"]
+        self.assertEqual((model["id"], model["aliases"]), ("tiny", ["gpt-4"]))
+        self.assertEqual(model["status"]["value"], "loaded")
+        self.assertEqual(model["meta"]["n_vocab"], 320)
+
+    def test_metrics_count_requests(self):
+        before = self.server.ask("GET", "/metrics")
+        self.assertEqual(before[0], 200)
+        self.assertEqual(before[1]["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
+        status, _ = self.server.post("/v1/completions", {"prompt": [5, 6, 7], "max_tokens": 4,
+                                                         "ignore_eos": True})
+        self.assertEqual(status, 200)
+        after = self.server.ask("GET", "/metrics")[2]
+        for sample, more in (('ingot_prompt_tokens_total{model="tiny"}', 3),
+                             ('ingot_generation_tokens_total{model="tiny"}', 4),
+                             ('ingot_requests_total{route="/v1/completions",code="200"}', 1)):
+            self.assertEqual(value(after, sample), (value(before[2], sample) or 0) + more, sample)
+        self.assertEqual(value(after, 'vllm:num_requests_waiting{model_name="tiny"}'), 0)
+
+    def test_openmetrics_if_accepted(self):
+        status, headers, text = self.server.ask(
+            "GET", "/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0"})
+        self.assertEqual(status, 200)
+        self.assertTrue(headers["Content-Type"].startswith("application/openmetrics-text"))
+        self.assertTrue(text.endswith("# EOF\n"))
+
+    def test_props(self):
+        status, props = self.server.get("/props")
+        self.assertEqual(status, 200)
+        self.assertEqual(props["model_alias"], "tiny")
+        self.assertEqual(props["default_generation_settings"]["n_ctx"], 128)
+        self.assertEqual(props["default_generation_settings"]["params"]["top_k"], 40)
+        self.assertEqual(props["total_slots"], 32)
+        self.assertFalse(props["is_sleeping"])
+        self.assertIn("chat_template", props)
+
+    def test_slots_show_no_text(self):
+        status, slots = self.server.get("/slots")
+        self.assertEqual((status, len(slots)), (200, 32))
+        self.assertEqual(set(slots[0]), {"id", "model", "n_ctx", "is_processing"})
+        status, error = self.server.post("/slots/0?action=save", {"filename": "x"})
+        self.assertEqual(status, 501)
+        self.assertIn("--prefix-cache-file", error["error"]["message"])
+        self.assertEqual(self.server.post("/slots/0?action=dance", {})[0], 400)
+
+    def test_report_has_the_timeline(self):
+        status, reports = self.server.get("/v1/report")
+        self.assertEqual(status, 200)
+        (report,) = reports["data"]
+        self.assertEqual(report["id"], "tiny")
+        attempts = report["report"]["backend_timeline"][0]["attempts"]
+        self.assertEqual([a["level"] for a in attempts], ["compile", "kernel_override", "eager"])
+        self.assertEqual(self.server.get("/v1/report?model=gpt-4")[0], 200)
+
+    def test_cancel_of_an_unknown_request(self):
+        self.assertEqual(self.server.ask("DELETE", "/v1/requests/nobody")[0], 404)
+
+    def test_cancel_of_a_request(self):
+        done = []
+
+        def ask():
+            done.append(self.server.ask(
+                "POST", "/v1/completions",
+                {"prompt": [5], "max_tokens": 120, "n": 32, "ignore_eos": True},
+                {"X-Request-Id": "mine"}))
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        cancelled = self.server.until(
+            lambda: done or self.server.ask("DELETE", "/v1/requests/mine")[0] == 200)
+        thread.join(WAIT_S)
+        if cancelled is True:  # else it was faster than the cancellation
+            self.assertEqual(done[0][0], 499)
+
+
+class SeveralModels(unittest.TestCase):
+    def test_load_unload_and_pin(self):
+        with serve("-m", f"one={LLAMA}", "-m", f"two={STORIES}", "--pin", "one").ready() as server:
+            status, loaded = server.get("/v1/models")
+            self.assertEqual([m["id"] for m in loaded["data"]], ["one", "two"])
+            self.assertEqual([m["pinned"] for m in loaded["data"]], [True, False])
+            self.assertEqual(server.post("/models/unload", {"model": "one"})[0], 400)
+            self.assertEqual(server.post("/models/unload", {"model": "nobody"})[0], 404)
+            self.assertEqual(server.post("/models/unload", {})[0], 400)
+            self.assertEqual(server.post("/models/unload", {"model": "two"})[0], 200)
+            server.until(lambda: server.get("/v1/models/two")[1]["status"]["value"] == "unloaded")
+            # Looking does not load it again; asking does.
+            self.assertTrue(server.get("/props?model=two")[1]["is_sleeping"])
+            self.assertEqual(server.get("/v1/models/two")[1]["status"]["value"], "unloaded")
+            status, reply = server.post("/v1/completions",
+                                        {"model": "two", "prompt": "Once", "max_tokens": 3})
+            self.assertEqual((status, reply["model"]), (200, "two"))
+            self.assertEqual(server.post("/models/load", {"model": "two"})[0], 200)
+            self.assertEqual(server.post("/v1/completions", {"model": "x", "prompt": "a"})[0], 404)
+            self.assertEqual(server.stop(), 0)
+
+    def test_folder_and_sighup(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(LLAMA, os.path.join(folder, "a.gguf"))
+            with serve("--models-dir", folder, "--idle-unload", "0.2").ready() as server:
+                ids = lambda: [m["id"] for m in server.get("/v1/models")[1]["data"]]
+                state = lambda: server.get("/v1/models/a")[1]["status"]["value"]
+                self.assertEqual((ids(), state()), (["a"], "unloaded"))
+                self.assertEqual(server.post("/v1/completions",
+                                             {"model": "a", "prompt": [5], "max_tokens": 1})[0],
+                                 200)
+                server.until(lambda: state() == "unloaded")
+                os.symlink(QWEN, os.path.join(folder, "b.gguf"))
+                server.send(signal.SIGHUP)
+                server.until(lambda: ids() == ["a", "b"])
+                os.remove(os.path.join(folder, "b.gguf"))
+                self.assertEqual(server.post("/reload", {})[0], 200)
+                self.assertEqual(ids(), ["a"])
+                self.assertEqual(server.stop(), 0)
+
+
+class ExitCodes(unittest.TestCase):
+    def fails(self, code, words, *options, **more):
+        with serve(*options, **more) as server:
+            self.assertEqual(server.wait(), code, server.log())
+            self.assertIn(words, server.log())
+            return server
+
+    def test_bad_model_ends_before_it_listens(self):
+        bad = os.path.join(FOLDER.name, "bad.gguf")
+        with open(bad, "wb") as file:
+            file.write(b"GGUF but not really")
+        self.assertIsNone(self.fails(3, "bad.gguf", "-m", bad).url)
+        self.assertIsNone(self.fails(6, "none.gguf", "-m", bad.replace("bad", "none")).url)
+        self.assertIsNone(self.fails(2, "qwen3", "-m", LLAMA, "--arch", "qwen3").url)
+
+    def test_taken_port_is_named(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = str(taken.getsockname()[1])
+            self.fails(2, f"127.0.0.1:{port}", "-m", LLAMA, port=port)
+
+    def test_wrong_options(self):
+        self.fails(2, "--api-key-file", "--api-key", "secret")
+        self.fails(2, "NAME=FILE", "-m", LLAMA, "-m", QWEN, "-a", "x")
+        self.fails(2, "--insecure", "-m", LLAMA, "--host", "0.0.0.0")
+        self.fails(6, "/nonexistent", "--models-dir", "/nonexistent")
+
+    def test_openapi_needs_no_model(self):
+        text = subprocess.run([PROGRAM, "serve", "--openapi"], check=True, timeout=WAIT_S,
+                              capture_output=True).stdout
+        self.assertIn("/health", json.loads(text)["paths"])
+
+
+class Signals(unittest.TestCase):
+    def stream(self, server, n):
+        """A connection on which a stream of n tokens has begun."""
+        connection = server.connect()
+        connection.request("POST", "/v1/completions", json.dumps(
+            {"prompt": [5], "max_tokens": n, "stream": True, "ignore_eos": True}),
+            {"Content-Type": "application/json"})
+        reply = connection.getresponse()
+        self.assertEqual(reply.status, 200)
+        reply.fp.readline()
+        return connection, reply
+
+    def test_sigterm_drains(self):
+        with Server(PROGRAM, "-t", "1", "-m", LLAMA, "--drain-delay", "1").ready() as server:
+            connection, reply = self.stream(server, 100)
+            server.send(signal.SIGTERM)
+            server.until(lambda: server.ask("GET", "/ready")[0] == 503)
+            self.assertEqual(server.ask("GET", "/health")[0], 200)
+            # Requests that come in the delay are served.
+            self.assertEqual(server.post("/v1/completions", {"prompt": [5], "max_tokens": 1})[0],
+                             200)
+            text = reply.read().decode()
+            connection.close()
+            self.assertTrue(text.rstrip().endswith("data: [DONE]"), text[-200:])
+            self.assertEqual(server.wait(), 0)
+
+    def test_second_sigterm_ends_at_once(self):
+        with Server(PROGRAM, "-t", "1", "-m", LLAMA, "--drain-delay", "600").ready() as server:
+            server.send(signal.SIGTERM)
+            server.until(lambda: server.ask("GET", "/ready")[0] == 503)
+            server.send(signal.SIGTERM)
+            self.assertEqual(server.wait(), 0)
+
+    def test_sigint_ends_streams_with_an_error(self):
+        with serve("-m", STORIES, "-c", "100000", "--drain", "600").ready() as server:
+            connection, reply = self.stream(server, 50000)
+            server.send(signal.SIGINT)
+            text = reply.read().decode()
+            connection.close()
+            self.assertNotIn("[DONE]", text)
+            self.assertIn('"error"', text.rstrip().splitlines()[-1])
+            self.assertEqual(server.wait(), 0)
+
+    def test_sigterm_while_it_loads(self):
+        fifo = os.path.join(FOLDER.name, "slow.jinja")
+        os.mkfifo(fifo)
+        try:  # the load waits for the template
+            with serve("-m", LLAMA, "--chat-template-file", fifo) as server:
+                self.assertEqual(server.ask("GET", "/health")[0], 503)
+                self.assertEqual(server.ask("GET", "/ready")[0], 503)
+                status, models = server.get("/v1/models")
+                self.assertEqual(models["data"][0]["status"]["value"], "loading")
+                server.send(signal.SIGTERM)
+                with open(fifo, "w") as file:
+                    file.write("{{ messages[0].content }}")
+                self.assertEqual(server.wait(), 0)
+        finally:
+            os.remove(fifo)
+
+
+class Systemd(unittest.TestCase):
+    def test_notifications(self):
+        path = os.path.join(FOLDER.name, "notify")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
+            inbox.bind(path)
+            inbox.settimeout(WAIT_S)
+            env = {"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "600000"}
+            with serve("-m", LLAMA, env=env) as server:
+                seen = []
+                while seen.count("WATCHDOG=1") < 2:
+                    seen.append(inbox.recv(4096).decode())
+                self.assertLess(seen.index("READY=1"), seen.index("WATCHDOG=1"))
+                self.assertTrue(seen[0].startswith("STATUS="))
+                server.send(signal.SIGTERM)
+                while inbox.recv(4096) != b"STOPPING=1":
+                    pass
+                self.assertEqual(server.wait(), 0)
+
+    def test_socket_activation(self):
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen()
+            port = listening.getsockname()[1]
+            # The number must be 3, and LISTEN_PID that of the server: a shell arranges both.
+            start = f'exec 3<&{listening.fileno()}; export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@"'
+            arguments = ["sh", "-c", start, "sh", PROGRAM, "serve", *SMALL, "-m", LLAMA]
+            process = subprocess.Popen(arguments, pass_fds=[listening.fileno()],
+                                       stderr=subprocess.PIPE, text=True)
+            try:
+                for line in process.stderr:
+                    if line.startswith("listening on "):
+                        self.assertEqual(line.split()[2], f"http://127.0.0.1:{port}")
+                    if line == "ready\n":
+                        break
+                with socket.create_connection(("127.0.0.1", port), WAIT_S) as client:
+                    client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+                                   b"Connection: close\r\n\r\n")
+                    self.assertTrue(client.recv(4096).startswith(b"HTTP/1.1 200"))
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(WAIT_S), 0)
+            finally:
+                process.kill()
+                process.wait()
+                process.stderr.close()
+
+
+if __name__ == "__main__":
+    for kind in "llama", "qwen3":
+        subprocess.run([WRITE_MODELS, FOLDER.name, "q8_0", kind], check=True, timeout=WAIT_S)
+    result = unittest.main(argv=sys.argv[:1] + sys.argv[4:], exit=False).result
+    FOLDER.cleanup()
+    sys.exit(not result.wasSuccessful())
