@@ -63,7 +63,8 @@ IG_API bool ig_adapter_chat_template(const ig_adapter *adapter, ig_string_view *
 
 /* A message; all is borrowed during the call. */
 typedef struct ig_chat_message {
-    const char *role;    /* "system", "user", "assistant"; of Jinja templates any, such as "tool" */
+    const char *role;    /* "system", "user", "assistant"; of Jinja templates any, such as "tool".
+                            NULL: `extra` is the whole message, with role and content in it */
     const char *content; /* NULL: none */
     size_t n_bytes;      /* of the content */
     const char *extra;   /* further members as a JSON object, such as {"tool_calls": [...]}; for

@@ -2,8 +2,8 @@
  * render_jinja - renders templates for tests/peers/check_jinja.py.
  *
  * Each line of stdin is {"template", "variables"}, each of stdout what became of it:
- * {"text"} or {"error"}.  bos_token and eos_token are the template's, and it is
- * 2026-07-04 12:30 in the time zone that the environment names.
+ * {"text"} or {"error"}.  bos_token and eos_token are the template's, and unless "now"
+ * says otherwise it is 2026-07-04 12:30 in the time zone that the environment names.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +19,11 @@ static ig_string_view text_of(const json_t *variables, const char *name) {
 static json_t *render(const json_t *job) {
     const json_t *template = json_object_get(job, "template");
     const json_t *given = json_object_get(job, "variables");
+    const json_t *now = json_object_get(job, "now");
     const ig_jinja_variables variables = {.given = given,
                                           .bos = text_of(given, "bos_token"),
                                           .eos = text_of(given, "eos_token"),
-                                          .now = 1783168200};
+                                          .now = now ? json_integer_value(now) : 1783168200};
     ig_jinja_text text = {.allocator = &ig_heap};
     ig_jinja *jinja = NULL;
     ig_status status =

@@ -59,7 +59,7 @@ static void fails_to_parse(const char *template, const char *words) {
 }
 
 static void fails_to_render(const char *template, const char *words) {
-    fails(template, IG_ERR_ARGUMENT, words);
+    fails(template, IG_ERR_FORMAT, words);
 }
 
 /* ---- What is rendered ---- */

@@ -105,16 +105,26 @@ const char *ig_chat_template_turn_end(const ig_chat_template *chat) {
 /* ---- Variables, as Hugging Face's templates are given them ---- */
 
 static ig_status parse_json(const char *what, const char *text, bool array, json_t **out) {
-    IG_TRY(ig_json_decode(IG_ERR_ARGUMENT, "chat", what, text, strlen(text), JSON_REJECT_DUPLICATES,
-                          out));
+    IG_TRY(ig_json_decode(IG_ERR_ARGUMENT, "chat", what, text, strlen(text),
+                          JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, out));
     if (array ? json_is_array(*out) : json_is_object(*out)) return IG_OK;
     json_decref(*out);
     *out = NULL;
     return IG_FAIL(IG_ERR_ARGUMENT, "chat: %s is not a JSON %s", what, array ? "array" : "object");
 }
 
+/* A message whose members are all in `extra`, in its order. */
+static ig_status add_whole_message(json_t *list, const ig_chat_message *m) {
+    json_t *one = NULL;
+    if (!m->extra) return IG_FAIL(IG_ERR_ARGUMENT, "chat: a message has no role");
+    IG_TRY(parse_json("a message", m->extra, false, &one));
+    return json_array_append_new(list, one) != 0
+               ? IG_FAIL(IG_ERR_MEMORY, "chat: no memory for a message")
+               : IG_OK;
+}
+
 static ig_status add_message(json_t *list, const ig_chat_message *m) {
-    if (!m->role) return IG_FAIL(IG_ERR_ARGUMENT, "chat: a message has no role");
+    if (!m->role) return add_whole_message(list, m);
     json_t *one = json_object(), *extra = NULL;
     if (json_array_append_new(list, one) != 0 ||
         json_object_set_new(one, "role", json_string_nocheck(m->role)) != 0 ||

@@ -33,7 +33,7 @@ void jinja_say(ig_status code, const char *file, int file_line, int line, const 
 /* What jinja_take() could not give. */
 IG_MUST_CHECK static inline ig_status jinja_no_memory(const jinja_arena *arena, int line) {
     if (!arena->full) return JINJA_FAIL_AT(IG_ERR_MEMORY, line, "no memory");
-    return JINJA_FAIL_AT(IG_ERR_ARGUMENT, line, "needs more than %d MB", IG_JINJA_MEMORY_MAX >> 20);
+    return JINJA_FAIL_AT(IG_ERR_FORMAT, line, "needs more than %d MB", IG_JINJA_MEMORY_MAX >> 20);
 }
 
 #endif

@@ -141,7 +141,7 @@ static ig_status apply(jinja_run *run, const jinja_node *node, jinja_value of, j
     const jinja_function *function =
         is_test ? jinja_find(jinja_tests, node->name) : jinja_find_filter(node->name);
     if (!function)
-        return JINJA_FAIL_AT(IG_ERR_ARGUMENT, node->line, "%s '%.*s' is not known",
+        return JINJA_FAIL_AT(IG_ERR_FORMAT, node->line, "%s '%.*s' is not known",
                              is_test ? "test" : "filter", JINJA_SHOW(node->name));
     jinja_call call = {.self = of};
     IG_TRY(eval_arguments(run, node, &call));

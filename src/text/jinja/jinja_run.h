@@ -37,7 +37,7 @@ typedef struct jinja_run {
  * an eighth of one, and a byte that is looked at a small part. */
 enum { JINJA_STEP = 256 };
 IG_MUST_CHECK ig_status jinja_work(jinja_run *run, size_t work);
-#define JINJA_FAIL(run, ...) JINJA_FAIL_AT(IG_ERR_ARGUMENT, (run)->line, __VA_ARGS__)
+#define JINJA_FAIL(run, ...) JINJA_FAIL_AT(IG_ERR_FORMAT, (run)->line, __VA_ARGS__)
 IG_MUST_CHECK ig_status jinja_is_undefined(const jinja_run *run, jinja_value v); /* says which */
 
 IG_MUST_CHECK ig_status jinja_add(jinja_run *run, jinja_builder *b, const char *bytes,
