@@ -167,6 +167,34 @@ static void log_ticks_are_few_whatever_the_span(void **state) {
     }
 }
 
+static void plots_of_a_column_share_one_picture(void **state) {
+    (void)state;
+    const double x[] = {1, 4, 16, 32}, y[] = {10, 20, 30, 40};
+    const ig_series series = {.name = "rate", .x = x, .y = y, .count = 4, .dots = true};
+    const ig_plot plots[] = {
+        {.title = "upper", .series = &series, .n_series = 1, .log_x = true, .height = 200},
+        {.title = "lower", .series = &series, .n_series = 1, .log_x = true, .height = 300},
+        {.title = "empty", .log_x = true, .height = 200},
+    };
+    char *text;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    assert_non_null(to);
+    ig_plots_print(to, "both", plots, 3);
+    assert_int_equal(fclose(to), 0);
+    check_whole(text);
+    check_inside(text);
+    assert_non_null(strstr(text, ">both</title>"));
+    assert_non_null(strstr(text, "height=\"748\""));
+    assert_int_equal(count(text, "<circle"), 8);
+    for (int i = 0; i < 4; i++) { /* the ticks are the points */
+        char tick[32];
+        snprintf(tick, sizeof tick, ">%.0f</text>", x[i]);
+        assert_non_null(strstr(text, tick));
+    }
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_falling_loss_is_drawn_with_axes_and_legend),
@@ -175,6 +203,7 @@ int main(void) {
         cmocka_unit_test(a_gap_starts_a_new_line_and_lone_points_are_dots),
         cmocka_unit_test(many_points_stay_small_and_spikes_stay_in),
         cmocka_unit_test(ticks_are_round_inside_the_range_and_few),
+        cmocka_unit_test(plots_of_a_column_share_one_picture),
         cmocka_unit_test(log_ticks_are_few_whatever_the_span),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,6 +41,7 @@ static const double largest_drawn = 1e150, least_log_drawn = 1e-150;
 
 static bool is_drawn(const ig_plot *plot, double x, double y) {
     if (!(fabs(x) <= largest_drawn && fabs(y) <= largest_drawn)) return false; /* NaN, too */
+    if (plot->log_x && x < least_log_drawn) return false;
     return !plot->log_y || y >= least_log_drawn;
 }
 
@@ -115,7 +116,7 @@ static void tick_text(const axis *a, const double *ticks, int count, int i, char
 /* ---- Ranges ---- */
 
 static void find_range(const ig_plot *plot, axis *x, axis *y) {
-    *x = (axis){.low = INFINITY, .high = -INFINITY};
+    *x = (axis){.low = INFINITY, .high = -INFINITY, .log = plot->log_x};
     *y = (axis){.low = INFINITY, .high = -INFINITY, .log = plot->log_y};
     for (size_t s = 0; s < plot->n_series; s++)
         for (size_t i = 0; i < plot->series[s].count; i++) {
@@ -124,7 +125,8 @@ static void find_range(const ig_plot *plot, axis *x, axis *y) {
             x->low = fmin(x->low, px), x->high = fmax(x->high, px);
             y->low = fmin(y->low, py), y->high = fmax(y->high, py);
         }
-    if (!(x->low <= x->high)) *x = (axis){.low = 0, .high = 1}; /* no data */
+    if (!(x->low <= x->high)) /* no data */
+        *x = (axis){.low = plot->log_x ? 0.1 : 0, .high = 1, .log = x->log};
     if (!(y->low <= y->high)) *y = (axis){.low = plot->log_y ? 0.1 : 0, .high = 1, .log = y->log};
 }
 
@@ -170,7 +172,20 @@ static void put_line(FILE *to, const char *class, double x0, double y0, double x
             y0, x1, y1);
 }
 
-static void put_grid(FILE *to, const axis *x, const axis *y) {
+/* The points of the first series, but for those that would be too near to the tick before. */
+static int point_ticks(const ig_plot *plot, const axis *x, double out[IG_TICKS_MAX]) {
+    enum { NEAREST = 24 };
+    int count = 0;
+    for (size_t i = 0; plot->n_series > 0 && i < plot->series[0].count; i++) {
+        const double value = plot->series[0].x[i];
+        if (count == IG_TICKS_MAX || !is_drawn(plot, value, 1)) continue;
+        if (count > 0 && fabs(place(x, value) - place(x, out[count - 1])) < NEAREST) continue;
+        out[count++] = value;
+    }
+    return count;
+}
+
+static void put_grid(FILE *to, const ig_plot *plot, const axis *x, const axis *y) {
     double ticks[IG_TICKS_MAX];
     char text[TICK_BYTES];
     int count = y->log ? ig_plot_log_ticks(y->low, y->high, Y_TICKS, ticks)
@@ -181,7 +196,8 @@ static void put_grid(FILE *to, const axis *x, const axis *y) {
         tick_text(y, ticks, count, i, text);
         put_label(to, "class=\"tick\" text-anchor=\"end\"", x->from - 8, at + 4, text);
     }
-    count = ig_plot_ticks(x->low, x->high, X_TICKS, ticks);
+    count =
+        plot->log_x ? point_ticks(plot, x, ticks) : ig_plot_ticks(x->low, x->high, X_TICKS, ticks);
     for (int i = 0; i < count; i++) {
         const double at = place(x, ticks[i]);
         put_line(to, "axis", at, y->from, at, y->from + 5);
@@ -242,13 +258,13 @@ static void put_curve(FILE *to, const ig_plot *plot, const ig_series *s, const a
     draw_column(&p, &c);
 }
 
-/* Draws isolated points as dots: a line would not show them. */
-static void put_lone_points(FILE *to, const ig_plot *plot, const ig_series *s, const axis *x,
-                            const axis *y, const char *color) {
+/* Draws all points as dots, or those that are isolated: a line would not show them. */
+static void put_points(FILE *to, const ig_plot *plot, const ig_series *s, const axis *x,
+                       const axis *y, const char *color) {
     for (size_t i = 0; i < s->count; i++) {
         const bool before = i > 0 && is_drawn(plot, s->x[i - 1], s->y[i - 1]);
         const bool after = i + 1 < s->count && is_drawn(plot, s->x[i + 1], s->y[i + 1]);
-        if (before || after || !is_drawn(plot, s->x[i], s->y[i])) continue;
+        if (((before || after) && !s->dots) || !is_drawn(plot, s->x[i], s->y[i])) continue;
         fprintf(to, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", place(x, s->x[i]),
                 place(y, s->y[i]), color);
     }
@@ -269,7 +285,7 @@ static void put_series(FILE *to, const ig_plot *plot, const axis *x, const axis 
                 series->faint ? "1" : "2.2", series->faint ? " stroke-opacity=\"0.35\"" : "");
         put_curve(to, plot, series, x, y);
         fputs("\"/>\n", to);
-        put_lone_points(to, plot, series, x, y, color);
+        put_points(to, plot, series, x, y, color);
     }
 }
 
@@ -290,13 +306,13 @@ static void put_legend(FILE *to, const ig_plot *plot, double right, double top) 
     }
 }
 
-static void put_head(FILE *to, const ig_plot *plot, int width, int height) {
+static void put_head(FILE *to, const char *title, int width, int height) {
     fprintf(to,
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" role=\"img\">\n<title>",
             width, height, width, height);
-    put_text(to, plot->title ? plot->title : "");
+    put_text(to, title ? title : "");
     fputs("</title>\n<style>\n"
           "text { font-family: system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif; "
           "font-size: 13px; fill: #333 }\n"
@@ -309,9 +325,15 @@ static void put_head(FILE *to, const ig_plot *plot, int width, int height) {
           to);
 }
 
-void ig_plot_print(FILE *to, const ig_plot *plot) {
-    const int width = plot->width > 0 ? plot->width : DEFAULT_WIDTH;
-    const int height = plot->height > 0 ? plot->height : DEFAULT_HEIGHT;
+static int width_of(const ig_plot *plot) { return plot->width > 0 ? plot->width : DEFAULT_WIDTH; }
+
+static int height_of(const ig_plot *plot) {
+    return plot->height > 0 ? plot->height : DEFAULT_HEIGHT;
+}
+
+/* One plot, at the origin. */
+static void put_plot(FILE *to, const ig_plot *plot) {
+    const int width = width_of(plot), height = height_of(plot);
     axis x, y;
     find_range(plot, &x, &y);
     widen(&y, 0.05);
@@ -319,9 +341,8 @@ void ig_plot_print(FILE *to, const ig_plot *plot) {
     x.from = MARGIN_LEFT, x.to = width - MARGIN_RIGHT;
     y.from = height - MARGIN_BOTTOM, y.to = MARGIN_TOP;
 
-    put_head(to, plot, width, height);
     if (plot->title) put_label(to, "class=\"title\"", x.from, MARGIN_TOP - 20, plot->title);
-    put_grid(to, &x, &y);
+    put_grid(to, plot, &x, &y);
     put_series(to, plot, &x, &y);
     put_legend(to, plot, x.to, y.to);
     if (plot->x_label)
@@ -330,6 +351,30 @@ void ig_plot_print(FILE *to, const ig_plot *plot) {
         fprintf(to, "<g transform=\"translate(18 %.1f) rotate(-90)\">", (y.from + y.to) / 2);
         put_label(to, "text-anchor=\"middle\"", 0, 0, plot->y_label);
         fputs("</g>\n", to);
+    }
+}
+
+void ig_plot_print(FILE *to, const ig_plot *plot) {
+    put_head(to, plot->title, width_of(plot), height_of(plot));
+    put_plot(to, plot);
+    fputs("</svg>\n", to);
+}
+
+void ig_plots_print(FILE *to, const char *title, const ig_plot *plots, size_t count) {
+    const int top = title ? MARGIN_TOP : 0;
+    int width = DEFAULT_WIDTH, height = top;
+    for (size_t i = 0; i < count; i++) {
+        width = i == 0 || width_of(&plots[i]) > width ? width_of(&plots[i]) : width;
+        height += height_of(&plots[i]);
+    }
+    put_head(to, title, width, height);
+    if (title) put_label(to, "class=\"title\"", MARGIN_LEFT, MARGIN_TOP - 20, title);
+    height = top;
+    for (size_t i = 0; i < count; i++) {
+        fprintf(to, "<g transform=\"translate(0 %d)\">\n", height);
+        put_plot(to, &plots[i]);
+        fputs("</g>\n", to);
+        height += height_of(&plots[i]);
     }
     fputs("</svg>\n", to);
 }

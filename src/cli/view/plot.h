@@ -13,6 +13,7 @@ typedef struct ig_series {
     const char *name; /* in the legend; NULL: not listed */
     const double *x, *y;
     size_t count;
+    bool dots;  /* marks every point: for few points with a gap between them */
     bool faint; /* thin and pale, in the color of the next series: raw values under their mean */
 } ig_series;
 
@@ -21,11 +22,15 @@ typedef struct ig_plot {
     const ig_series *series;               /* borrowed, like all strings */
     size_t n_series;
     bool log_y;
+    bool log_x;        /* x above 0; its ticks are the points of the first series */
     int width, height; /* 0: 800 x 450 */
 } ig_plot;
 
 /* Writes the picture. Check stream errors with ferror(). */
 void ig_plot_print(FILE *to, const ig_plot *plot);
+
+/* Writes several plots of one size below each other, as one picture. `title` NULL: none. */
+void ig_plots_print(FILE *to, const char *title, const ig_plot *plots, size_t count);
 
 enum { IG_TICKS_MAX = 16 };
 
