@@ -10,13 +10,14 @@
 #include "cli/bench/cmd_bench.h"
 #include "cli/commands/loaded_model.h"
 
-enum { TRAIN, OVERHEAD, ROOFLINE, OPS, MODEL, ROUTES, SUBJECTS };
+enum { TRAIN, OVERHEAD, ROOFLINE, OPS, MODEL, ROUTES, SERVE, SUBJECTS };
 
 static const char *const names[] = {"train", "overhead", "roofline", "ops",
-                                    "model", "routes",   NULL};
+                                    "model", "routes",   "serve",    NULL};
 
 static ig_status (*const subjects[SUBJECTS])(ig_cli *, const bench_options *) = {
-    bench_train, bench_overhead, bench_roofline, bench_ops_all, bench_model, bench_routes};
+    bench_train, bench_overhead, bench_roofline, bench_ops_all,
+    bench_model, bench_routes,   bench_serve};
 
 static ig_status refuse(const char *option, int subject) {
     return IG_FAIL(IG_ERR_ARGUMENT, "--%s: does not apply to 'bench %s'", option, names[subject]);
@@ -24,9 +25,10 @@ static ig_status refuse(const char *option, int subject) {
 
 /* Checks that all given options apply to the subject. */
 static ig_status check(const bench_options *o, int subject) {
-    enum { OF_TRAIN = 1 << TRAIN, OF_OPS = 1 << OPS, OF_MODEL = 1 << MODEL };
+    enum { OF_TRAIN = 1 << TRAIN, OF_OPS = 1 << OPS, OF_MODEL = 1 << MODEL, OF_SERVE = 1 << SERVE };
     enum { SIZED = 1 << TRAIN | 1 << ROUTES };
     const ig_workload_sizes *s = &o->sizes;
+    const bench_serve_options *v = &o->serve;
     const struct {
         const char *option;
         bool given;
@@ -38,7 +40,7 @@ static ig_status check(const bench_options *o, int subject) {
         {"dump", o->dump, OF_TRAIN},
         {"steps", o->steps != IG_NOT_GIVEN, OF_TRAIN | OF_MODEL},
         {"warmup", o->warmup, OF_TRAIN},
-        {"seed", o->seed, OF_TRAIN},
+        {"seed", o->seed, OF_TRAIN | OF_SERVE},
         {"batch", s->batch, SIZED | OF_MODEL},
         {"d-model", s->width, SIZED},
         {"layers", s->layers, SIZED},
@@ -47,7 +49,7 @@ static ig_status check(const bench_options *o, int subject) {
         {"parallel", o->n_sequences, OF_MODEL},
         {"draft-ngram", o->draft_ngram, OF_MODEL},
         {"op", o->op, OF_OPS},
-        {"model", o->model, OF_MODEL},
+        {"model", o->model, OF_MODEL | OF_SERVE},
         {"n-prompt", o->n_prompt != IG_NOT_GIVEN, OF_MODEL},
         {"kv", o->cache, OF_MODEL},
         {"cache-type-v", o->cache_v, OF_MODEL},
@@ -55,7 +57,23 @@ static ig_status check(const bench_options *o, int subject) {
         {"n-gpu-layers", o->gpu_layers, OF_MODEL},
         {"ubatch-size", o->chunk, OF_MODEL},
         {"threads-batch", o->threads_batch, OF_MODEL},
-        {"runs", o->runs, ~OF_TRAIN},
+        {"runs", o->runs, ~(OF_TRAIN | OF_SERVE)},
+        {"url", v->url, OF_SERVE},
+        {"clients", v->clients, OF_SERVE},
+        {"requests", v->n_requests, OF_SERVE},
+        {"rate", v->rate > 0, OF_SERVE},
+        {"prompt-tokens", v->prompt_tokens, OF_SERVE},
+        {"max-tokens", v->max_tokens, OF_SERVE},
+        {"shared-prefix", v->shared_prefix, OF_SERVE},
+        {"check", v->check, OF_SERVE},
+        {"stall-prompt", v->stall_prompt, OF_SERVE},
+        {"chat", v->chat, OF_SERVE},
+        {"idle", v->n_idle, OF_SERVE},
+        {"pid", v->pid, OF_SERVE},
+        {"api-key-file", v->key_file, OF_SERVE},
+        {"duration", v->duration > 0, OF_SERVE},
+        {"timeout", v->timeout > 0, OF_SERVE},
+        {"svg", v->svg, OF_SERVE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].given && !(rows[i].subjects & 1 << subject))
@@ -71,7 +89,8 @@ static ig_status run(ig_cli *cli, const void *options) {
         IG_TRY(check(o, i));
         return subjects[i](cli, o);
     }
-    static const char there_are[] = "train, overhead, roofline, ops, routes, or give a --model";
+    static const char there_are[] =
+        "train, overhead, roofline, ops, routes, serve, or give a --model";
     if (!*subject) return IG_FAIL(IG_ERR_ARGUMENT, "WHAT is required: one of %s", there_are);
     return IG_FAIL(IG_ERR_ARGUMENT, "WHAT '%s': expected one of %s", subject, there_are);
 }
@@ -80,7 +99,7 @@ static const ig_opt opts[] = {
     {OPT_TEXT, 0, "WHAT", offsetof(bench_options, subject), .help = "what to measure",
      .choices = names, .flags = OPT_POSITIONAL},
     {OPT_TEXT, 'm', "model", offsetof(bench_options, model),
-     .help = "model: the .gguf or .oam file to measure", .value = "FILE",
+     .help = "model: the .gguf or .oam file to measure; serve: the model's name", .value = "FILE",
      .flags = OPT_FIRST | OPT_FILE},
     {OPT_INT, 'p', "n-prompt", offsetof(bench_options, n_prompt), .help = "model: prompt tokens",
      .default_help = "512", .value = "N", .low = 0, .high = 1 << 24,
@@ -123,8 +142,8 @@ static const ig_opt opts[] = {
     {OPT_INT, 0, "warmup", offsetof(bench_options, warmup),
      .help = "train: warmup steps outside the measurement", .default_help = "a tenth of the steps",
      .value = "N", .low = 1, .high = 1e9},
-    {OPT_INT, 's', "seed", offsetof(bench_options, seed), .help = "train: RNG seed", .value = "N",
-     .low = 0, .high = 9e18},
+    {OPT_INT, 's', "seed", offsetof(bench_options, seed), .help = "train, serve: RNG seed",
+     .value = "N", .low = 0, .high = 9e18},
     {OPT_INT, 0, "d-model", offsetof(bench_options, sizes.width),
      .help = "train, routes: hidden size of tinyllm, gpt or llm", .value = "N", .low = 1,
      .high = 65536},
@@ -146,6 +165,7 @@ static const ig_opt opts[] = {
     {OPT_INT, 'r', "runs", offsetof(bench_options, runs),
      .help = "overhead, roofline, ops, model, routes: repetitions of each measurement",
      .value = "N", .low = 1, .high = 1000, .flags = OPT_FIRST},
+    {OPT_TABLE, .to = offsetof(bench_options, serve), .table = bench_serve_opts},
     {0},
 };
 
@@ -164,20 +184,27 @@ static const char *const examples[] = {
     "Prefill and decode tokens per second.",
     "ingot bench -m model.gguf -p 0 -np 1,2,4,8,16 -d 0,4096,32768",
     "Batched decoding, and decoding after a long context.",
+    "ingot bench serve --url http://127.0.0.1:8080 --clients 1,4,16,32 --svg load.svg",
+    "Latency and tokens per second of a server with several clients at once.",
+    "ingot bench serve --url http://127.0.0.1:8080 --clients 16 --check",
+    "Fails if a reply differs from the one that the same prompt gets alone.",
     NULL,
 };
 
 const ig_command cmd_bench = {
     .name = "bench",
-    .summary = "measure a model, training, single ops, runtime overhead or the machine",
-    .about = "Measures one of six subjects.\n\nmodel (or just -m): prefill and decode tokens per "
+    .summary = "measure a model, a server, training, single ops, runtime overhead or the machine",
+    .about = "Measures one of seven subjects.\n\nmodel (or just -m): prefill and decode tokens per "
              "second, each with its share of the machine's rooflines, which are measured in the "
              "same run. train: samples per second of a workload in wall time, batch assembly "
              "included, and the runtime's overhead per op. ops: matmuls against OpenBLAS, if that "
              "library is installed, and the other ops in bytes per second. overhead: the cost of a "
              "builder call, a launch, a barrier and a submit. roofline: read bandwidth, FP32 "
              "multiply-add rate and int8 dot product rate of the machine. routes: one training "
-             "step on the easy, replay and production routes.",
+             "step on the easy, replay and production routes. serve: sends load to an "
+             "OpenAI-compatible server of this machine and no other: time to first token, "
+             "inter-token latency, the worst stall of a stream and tokens per second, by number "
+             "of clients.",
     .examples = examples,
     .opts = opts,
     .options_bytes = sizeof(bench_options),

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "cli/app/cli.h"
+#include "cli/bench/cmd_bench_serve.h"
 #include "cli/bench/workload.h"
 #include "ingot/grad.h"
 
@@ -29,6 +30,8 @@ typedef struct bench_options {
     const char *n_sequences, *n_depth; /* comma-separated numbers */
     int64_t n_prompt, chunk, threads_batch, draft_ngram;
     bool no_pack;
+
+    bench_serve_options serve;
 } bench_options;
 
 ig_status bench_train(ig_cli *cli, const bench_options *o);
@@ -37,6 +40,7 @@ ig_status bench_roofline(ig_cli *cli, const bench_options *o);
 ig_status bench_ops_all(ig_cli *cli, const bench_options *o);
 ig_status bench_routes(ig_cli *cli, const bench_options *o);
 ig_status bench_model(ig_cli *cli, const bench_options *o);
+ig_status bench_serve(ig_cli *cli, const bench_options *o);
 
 /* "dynamic", "compiled", "auto": in the order of ig_mode; NULL at the end. */
 extern const char *const bench_modes[];
