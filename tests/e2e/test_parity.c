@@ -217,6 +217,12 @@ static void what_cannot_be_compared_is_said(void **state) {
         if (!strstr(r.err, rows[i].words)) fail_msg("%s", r.err);
         program_free(&r);
     }
+    program_result r =
+        program_run(INGOT_PROGRAM,
+                    ARGS("parity", "--arch", "llama", "--devices", "cpu,ref", "-n", "120"), NULL);
+    assert_int_equal(r.code, 2);
+    assert_non_null(strstr(r.err, "--n-predict: 19 and 120 tokens, but the context is 128"));
+    program_free(&r);
 }
 
 int main(void) {

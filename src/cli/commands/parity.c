@@ -147,6 +147,11 @@ static ig_status work(const parity_job *job, loaded_model *m, parity_run *r) {
         status = IG_FAIL(IG_ERR_ARGUMENT, "the prompt has no tokens");
     r->n_prompt = (int64_t)prompt.count;
     if (status == IG_OK) status = model_session(m, r->n_prompt + r->n_rows - 1, 1);
+    if (status == IG_OK && r->n_prompt + r->n_rows - 1 > ig_session_ctx_len(m->session))
+        status = IG_FAIL(IG_ERR_ARGUMENT,
+                         "--prompt, --n-predict: %lld and %lld tokens, but the context is %lld",
+                         (long long)r->n_prompt, (long long)r->n_rows - 1,
+                         (long long)ig_session_ctx_len(m->session));
     if (status == IG_OK) status = speak(m, &prompt, r);
     ig_tokens_deinit(&prompt);
     return status;
