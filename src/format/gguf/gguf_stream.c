@@ -96,9 +96,7 @@ static ig_status make_tensor(producer *p, const ig_gguf_output *output, uint64_t
         ig_team_run(p->team, work, s);
         for (int64_t c = 0; c < (s->n + CHUNK - 1) / CHUNK; c++) {
             if (!s->finite[c])
-                return IG_FAIL(IG_ERR_FORMAT,
-                               "%s: has numbers that are not finite; %s has no place "
-                               "for them",
+                return IG_FAIL(IG_ERR_FORMAT, "%s: has NaN or Inf, which %s cannot store",
                                output->name, ig_dtype_name(dtype));
             out->square += s->square[c];
             out->error += s->error[c];
