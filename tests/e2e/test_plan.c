@@ -143,12 +143,32 @@ static void a_plan_counts_the_experts_that_a_row_goes_to(void **state) {
     unlink(path);
 }
 
+/* Only the CPU's rooflines are measured. */
+static void a_profile_of_another_device_has_no_rooflines(void **state) {
+    (void)state;
+    const program_options with = {
+        .env = (const char *const[]){"INGOT_PLUGIN_PATH=" SIMNPU_PLUGIN, NULL}};
+    const char *args[] = {"plan", "--device", "simnpu", "--profile", "-q", "--json", NULL};
+    json_t *root = json_of(program_run(INGOT_PROGRAM, args, &with), "ingot.plan.v1");
+    const json_t *profile = json_object_get(root, "profile");
+    assert_true(json_is_null(json_object_get(profile, "read_bytes_per_s")));
+    const json_t *step = json_array_get(json_object_get(profile, "steps"), 0);
+    assert_true(json_is_null(json_object_get(step, "roof_share_read")));
+    json_decref(root);
+    args[5] = NULL;
+    program_result text = program_run(INGOT_PROGRAM, args, &with);
+    if (text.code != 0 || !strstr(text.out, "no roofline for simnpu:0")) fail_msg("%s", text.out);
+    assert_null(strstr(text.out, "GB/s read"));
+    program_free(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_names_what_is_fused_into_matmuls),
         cmocka_unit_test(products_are_compared_with_the_rate_of_their_own_kind),
         cmocka_unit_test(a_profile_of_a_plan_counts_what_attention_computes),
         cmocka_unit_test(a_plan_counts_the_experts_that_a_row_goes_to),
+        cmocka_unit_test(a_profile_of_another_device_has_no_rooflines),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

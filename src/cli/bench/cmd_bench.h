@@ -104,6 +104,8 @@ IG_MUST_CHECK ig_status bench_device_of(const ig_ctx *ctx, bench_device *out);
 /* As above, for a context that does not exist yet. */
 IG_MUST_CHECK ig_status bench_device_ask(ig_cli *cli, const char *device, int64_t threads,
                                          bench_device *out);
+/* Whether rooflines apply: only those of the CPU are measured. */
+bool bench_has_roof(const bench_device *device);
 
 /* {"cpu", "processors"}: the machine, to be quoted with figures. */
 json_t *bench_machine_json(void);

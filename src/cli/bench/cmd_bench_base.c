@@ -162,6 +162,10 @@ ig_status bench_context(ig_cli *cli, const char *device, int64_t threads, ig_ctx
     return ig_ctx_create(&options, out);
 }
 
+bool bench_has_roof(const bench_device *device) {
+    return strncmp(device->name, "cpu:", 4) == 0 || strncmp(device->name, "ref:", 4) == 0;
+}
+
 ig_status bench_device_ask(ig_cli *cli, const char *device, int64_t threads, bench_device *out) {
     ig_ctx *ctx;
     IG_TRY(bench_context(cli, device, threads, &ctx));

@@ -141,11 +141,6 @@ static double float_share(const ig_token_cost *c) {
     return all > 0 ? (double)(c->body_float_macs + c->head_float_macs) / all : 1;
 }
 
-/* Rooflines describe the processor: they do not apply to a device with its own memory and units. */
-static bool has_roof(const model_bench *b) {
-    return strncmp(b->device.name, "cpu:", 4) == 0 || strncmp(b->device.name, "ref:", 4) == 0;
-}
-
 static bool needs_rate(const model_bench *b, ig_roofline what) {
     const double floats = float_share(&b->cost);
     return what == IG_ROOF_READ || (what == IG_ROOF_FMA_F32 ? floats > 0 : floats < 1);
@@ -155,7 +150,7 @@ static bool needs_rate(const model_bench *b, ig_roofline what) {
 static double op_roof(const model_bench *b, const test *t) {
     const double floats = float_share(&b->cost);
     double seconds = 0; /* per operation */
-    if (!has_roof(b)) return 0;
+    if (!bench_has_roof(&b->device)) return 0;
     if (floats > 0) seconds += floats / t->rate[IG_ROOF_FMA_F32];
     if (floats < 1) seconds += (1 - floats) / t->rate[IG_ROOF_DOT_INT8];
     return 1 / seconds;
@@ -165,7 +160,7 @@ static double op_roof(const model_bench *b, const test *t) {
 static ig_status look_at_machine(model_bench *b, test *t) {
     const ig_allocator *a = &b->model.cli->allocator;
     note_peak(b);
-    if (!has_roof(b)) {
+    if (!bench_has_roof(&b->device)) {
         bench_forget_peak_rss();
         return IG_OK;
     }
@@ -352,7 +347,7 @@ static void print_test(const model_bench *b, const test *t) {
         printf("  %9.3f %9.3f %9.3f", t->p50, t->p99, t->longest);
     else
         printf("  %9s %9s %9s", "", "", "");
-    if (!has_roof(b)) {
+    if (!bench_has_roof(&b->device)) {
         printf("  %7.1f %7s  %8.0f %7s\n", t->bytes_per_s / 1e9, "-", t->op_per_s / 1e9, "-");
         return;
     }
@@ -366,7 +361,7 @@ static void print_roofline(const model_bench *b) {
     static const char *const forms[] = {[IG_ROOF_READ] = " %.1f GB/s read",
                                         [IG_ROOF_FMA_F32] = ", %.0f GFLOP/s of F32",
                                         [IG_ROOF_DOT_INT8] = ", %.0f GOP/s of int8"};
-    if (!has_roof(b)) {
+    if (!bench_has_roof(&b->device)) {
         printf("\nno roofline for %s: only the CPU's is measured\n", b->device.name);
         return;
     }

@@ -183,7 +183,7 @@ static ig_status make_plan(planner *p) {
     IG_TRY(take_profile(p));
     plan_view_add_times(&p->view, p->profile);
     add_seen(p);
-    return o->profile ? measure_roofs(p) : IG_OK;
+    return o->profile && bench_has_roof(&p->device) ? measure_roofs(p) : IG_OK;
 }
 
 /* ---- Files ---- */
@@ -249,6 +249,24 @@ static double share(const planner *p, uint64_t amount, double ns, ig_roofline wh
     return ns > 0 && p->roofs[what] > 0 ? (double)amount / ns * 1e9 / p->roofs[what] : 0;
 }
 
+static const char *share_text(const planner *p, uint64_t amount, double ns, ig_roofline what,
+                              char out[16]) {
+    if (p->roofs[what] > 0)
+        snprintf(out, 16, "%5.0f %%", 100 * share(p, amount, ns, what));
+    else
+        snprintf(out, 16, "-");
+    return out;
+}
+
+/* null: no roof was measured */
+static json_t *share_json(const planner *p, uint64_t amount, double ns, ig_roofline what) {
+    return p->roofs[what] > 0 ? ig_json_real(share(p, amount, ns, what)) : json_null();
+}
+
+static json_t *roof_json(const planner *p, ig_roofline what) {
+    return p->roofs[what] > 0 ? ig_json_real(p->roofs[what]) : json_null();
+}
+
 /* The roof of a step's arithmetic: int8 dot products run at four times the rate of FP32 FMA. */
 static ig_roofline arithmetic_of(const plan_step *s) {
     return s->in_bytes ? IG_ROOF_DOT_INT8 : IG_ROOF_FMA_F32;
@@ -261,26 +279,29 @@ static void print_profile(const planner *p) {
     printf(
         "\n  %.1f us per step of wall time while profiled; %.1f us in kernels, over %lld threads\n",
         p->step_ns / 1e3, sum / 1e3, (long long)p->device.threads);
-    printf("  roofline of one thread: %.1f GB/s read, %.1f GFLOP/s in F32, %.1f GOP/s in int8 "
-           "(quantized weights);\n  shares are of that (above 100 %% of the read bandwidth: served "
-           "by a CPU cache)\n",
-           p->roofs[IG_ROOF_READ] / 1e9, p->roofs[IG_ROOF_FMA_F32] / 1e9,
-           p->roofs[IG_ROOF_DOT_INT8] / 1e9);
+    if (bench_has_roof(&p->device))
+        printf("  roofline of one thread: %.1f GB/s read, %.1f GFLOP/s in F32, %.1f GOP/s in int8 "
+               "(quantized weights);\n  shares are of that (above 100 %% of the read bandwidth: "
+               "served by a CPU cache)\n",
+               p->roofs[IG_ROOF_READ] / 1e9, p->roofs[IG_ROOF_FMA_F32] / 1e9,
+               p->roofs[IG_ROOF_DOT_INT8] / 1e9);
+    else
+        printf("  no roofline for %s: only the CPU's is measured\n", p->device.name);
     printf("\n  %5s %5s %5s  %-22s %-7s %-18s %6s %9s %6s %12s %13s %7s %6s %8s %7s\n", "step",
            "level", "chain", "op", "weight", "result", "calls", "us", "time", "bytes", "FLOP",
-           "GB/s", "of most", "GFLOP/s", "of most");
+           "GB/s", "of roof", "GFLOP/s", "of roof");
     for (uint32_t i = 0; i < v->n_steps; i++) {
         const plan_step *s = &v->steps[i];
         char bytes[IG_UNIT_TEXT_BYTES], flop[IG_UNIT_TEXT_BYTES];
         const double ns = s->ns > 0 ? s->ns : 1;
-        printf(
-            "  %5u %5u %5u  %-22s %-7s %-18s %6.0f %9.2f %4.1f %% %12s %13s %7.1f %5.0f %% %8.1f "
-            "%5.0f %%\n",
-            i, s->level, s->chain, s->op, s->weight, s->result, s->calls, s->ns / 1e3,
-            sum > 0 ? 100 * s->ns / sum : 0, ig_count_text(s->bytes, bytes),
-            ig_count_text(s->flop, flop), (double)s->bytes / ns,
-            100 * share(p, s->bytes, s->ns, IG_ROOF_READ), (double)s->flop / ns,
-            100 * share(p, s->flop, s->ns, arithmetic_of(s)));
+        char of_read[16], of_arithmetic[16];
+        printf("  %5u %5u %5u  %-22s %-7s %-18s %6.0f %9.2f %4.1f %% %12s %13s %7.1f %7s %8.1f "
+               "%7s\n",
+               i, s->level, s->chain, s->op, s->weight, s->result, s->calls, s->ns / 1e3,
+               sum > 0 ? 100 * s->ns / sum : 0, ig_count_text(s->bytes, bytes),
+               ig_count_text(s->flop, flop), (double)s->bytes / ns,
+               share_text(p, s->bytes, s->ns, IG_ROOF_READ, of_read), (double)s->flop / ns,
+               share_text(p, s->flop, s->ns, arithmetic_of(s), of_arithmetic));
     }
 }
 
@@ -288,20 +309,19 @@ static json_t *profile_json(const planner *p) {
     json_t *steps = json_array();
     for (uint32_t i = 0; i < p->view.n_steps; i++) {
         const plan_step *s = &p->view.steps[i];
-        json_array_append_new(steps,
-                              json_pack("{s:I, s:s, s:s, s:o, s:o, s:I, s:I, s:s, s:o, s:o}",
-                                        "step", (json_int_t)i, "op", s->op, "weight", s->weight,
-                                        "calls", ig_json_real(s->calls), "ns", ig_json_real(s->ns),
-                                        "bytes", (json_int_t)s->bytes, "flop", (json_int_t)s->flop,
-                                        "arithmetic", s->in_bytes ? "int8" : "f32", "share_of_read",
-                                        ig_json_real(share(p, s->bytes, s->ns, IG_ROOF_READ)),
-                                        "share_of_arithmetic",
-                                        ig_json_real(share(p, s->flop, s->ns, arithmetic_of(s)))));
+        json_array_append_new(
+            steps,
+            json_pack("{s:I, s:s, s:s, s:o, s:o, s:I, s:I, s:s, s:o, s:o}", "step", (json_int_t)i,
+                      "op", s->op, "weight", s->weight, "calls", ig_json_real(s->calls), "ns",
+                      ig_json_real(s->ns), "bytes", (json_int_t)s->bytes, "flop",
+                      (json_int_t)s->flop, "arithmetic", s->in_bytes ? "int8" : "f32",
+                      "roof_share_read", share_json(p, s->bytes, s->ns, IG_ROOF_READ),
+                      "roof_share_arithmetic", share_json(p, s->flop, s->ns, arithmetic_of(s))));
     }
     return json_pack("{s:o, s:o, s:o, s:o, s:o}", "step_ns", ig_json_real(p->step_ns),
-                     "read_bytes_per_s", ig_json_real(p->roofs[IG_ROOF_READ]), "fma_flop_per_s",
-                     ig_json_real(p->roofs[IG_ROOF_FMA_F32]), "int8_op_per_s",
-                     ig_json_real(p->roofs[IG_ROOF_DOT_INT8]), "steps", steps);
+                     "read_bytes_per_s", roof_json(p, IG_ROOF_READ), "fma_flop_per_s",
+                     roof_json(p, IG_ROOF_FMA_F32), "int8_op_per_s", roof_json(p, IG_ROOF_DOT_INT8),
+                     "steps", steps);
 }
 
 static ig_status print_json(const planner *p) {
@@ -358,7 +378,7 @@ static const ig_opt opts[] = {
     {OPT_INT, 'c', "ctx", offsetof(plan_options, sizes.length), .help = "context length",
      .value = "N", .low = 1, .high = 1e6, .flags = OPT_FIRST},
     {OPT_FLAG, 0, "profile", offsetof(plan_options, profile),
-     .help = "time each step, with its share of the machine's roofline", .flags = OPT_FIRST},
+     .help = "time each step, with its share of the CPU's roofline", .flags = OPT_FIRST},
     {OPT_TEXT, 0, "svg", offsetof(plan_options, svg), .help = "draw the plan as SVG",
      .value = "FILE", .flags = OPT_FIRST | OPT_FILE | OPT_OUTPUT},
     {OPT_TEXT, 0, "dot", offsetof(plan_options, dot), .help = "draw the plan as Graphviz DOT",
