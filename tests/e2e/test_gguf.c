@@ -50,9 +50,9 @@ static void inspect_shows_what_a_model_is_and_takes(void **state) {
     json_t *root = run_json(&result), *memory = json_object_get(root, "memory_estimate");
     assert_string_equal(json_string_value(json_object_get(root, "architecture")), "llama");
     /* 2 layers, 128 positions, 2 heads of 32 for keys and for values, 2 bytes each. */
-    assert_int_equal(json_integer_value(json_object_get(memory, "cache_f16")),
+    assert_int_equal(json_integer_value(json_object_get(memory, "kv_cache_f16")),
                      2 * 128 * 2 * 32 * 2 * 2);
-    assert_int_equal(json_integer_value(json_object_get(memory, "cache_positions")), 128);
+    assert_int_equal(json_integer_value(json_object_get(memory, "kv_cache_tokens")), 128);
     assert_int_equal(json_integer_value(json_object_get(memory, "weights")),
                      json_integer_value(json_object_get(root, "weight_bytes")));
     assert_int_equal(json_array_size(json_object_get(root, "tensors")), 21);
@@ -114,7 +114,7 @@ static void every_type_makes_a_model_that_says_what_it_is(void **state) {
         json_t *root = run_json(&result);
         const bool is_coarse = recipe->dtype == IG_Q2_K || recipe->dtype == IG_Q3_K;
         const double most = is_coarse ? 0.1 : 0.02;
-        assert_true(json_real_value(json_object_get(root, "lost")) < most);
+        assert_true(json_real_value(json_object_get(root, "relative_squared_error")) < most);
         json_decref(root);
         program_free(&result);
 

@@ -112,7 +112,7 @@ static ig_status work(embedder *e) {
     IG_TRY(embed_all(e));
     if (!cli->json) return IG_OK;
     return ig_run_result(e->model.cli, json_pack("{s:s, s:s, s:I, s:O}", "schema", "ingot.embed.v1",
-                                                 "pooling", poolings[o->pooling], "width",
+                                                 "pooling", poolings[o->pooling], "d_model",
                                                  (json_int_t)e->width, "data", e->list));
 }
 

@@ -204,8 +204,8 @@ static json_t *pair_json(const parity_run *a, const parity_run *b, const distanc
     return json_pack("{s:[s,s], s:o, s:o, s:o, s:o, s:b, s:I, s:I, s:o, s:s, s:b}", "devices",
                      a->name, b->name, "error", ig_json_real(d->error), "cosine",
                      ig_json_real(d->cosine), "max_abs", ig_json_real(d->largest), "hidden",
-                     ig_json_real(d->hidden), "same_best", d->same_best, "greedy_same",
-                     (json_int_t)d->n_same, "greedy", (json_int_t)(a->n_rows - 1), "tolerance",
+                     ig_json_real(d->hidden), "same_top_token", d->same_best, "n_same_tokens",
+                     (json_int_t)d->n_same, "n_tokens", (json_int_t)(a->n_rows - 1), "tolerance",
                      ig_json_real(d->tolerance), "tolerance_from", d->from, "ok", d->ok);
 }
 

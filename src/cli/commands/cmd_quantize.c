@@ -71,19 +71,19 @@ static ig_converted_tensor add_up(const quantization *q) {
 }
 
 /* Squared error relative to the sum of squares. */
-static double lost(const ig_converted_tensor *t) {
+static double relative_error(const ig_converted_tensor *t) {
     return t->square > 0 ? t->error / t->square : 0;
 }
 
 static void print_tensors(const quantization *q) {
     printf("%-40s  %-6s  %-6s  %10s  %12s  %8s\n", "tensor", "from", "to", "size", "squared error",
-           "lost");
+           "relative");
     for (size_t i = 0; i < q->count; i++) {
         const ig_converted_tensor t = ig_conversion_result_tensor(q->result, i);
         char name[96], size[IG_UNIT_TEXT_BYTES];
         printf("%-40s  %-6s  %-6s  %10s  %12.4g  %8.2g\n", ig_text_safe(t.name, name, sizeof name),
                ig_dtype_name(t.from), ig_dtype_name(t.desc.dtype), ig_bytes_text(t.n_bytes, size),
-               t.error, lost(&t));
+               t.error, relative_error(&t));
     }
 }
 
@@ -98,7 +98,8 @@ static ig_status print_summary(const quantization *q) {
            ig_text_safe(q->options->out, path, sizeof path), ig_conversion_result_type(q->result),
            ig_bytes_text(all.n_bytes, after),
            elements ? 8 * (double)all.n_bytes / (double)elements : 0,
-           ig_bytes_text(ig_conversion_result_bytes_before(q->result), before), lost(&all));
+           ig_bytes_text(ig_conversion_result_bytes_before(q->result), before),
+           relative_error(&all));
     return IG_OK;
 }
 
@@ -108,19 +109,21 @@ static ig_status print_json(const quantization *q) {
     for (size_t i = 0; i < q->count; i++) {
         const ig_converted_tensor t = ig_conversion_result_tensor(q->result, i);
         json_array_append_new(
-            tensors, json_pack("{s:o, s:s, s:s, s:I, s:o, s:o}", "name", ig_json_text(t.name),
-                               "from", ig_dtype_name(t.from), "to", ig_dtype_name(t.desc.dtype),
-                               "bytes", (json_int_t)t.n_bytes, "squared_error",
-                               ig_json_real(t.error), "lost", ig_json_real(lost(&t))));
+            tensors,
+            json_pack("{s:o, s:s, s:s, s:I, s:o, s:o}", "name", ig_json_text(t.name), "from",
+                      ig_dtype_name(t.from), "to", ig_dtype_name(t.desc.dtype), "bytes",
+                      (json_int_t)t.n_bytes, "squared_error", ig_json_real(t.error),
+                      "relative_squared_error", ig_json_real(relative_error(&t))));
     }
-    return ig_run_result(
-        q->cli,
-        json_pack("{s:s, s:o, s:o, s:s, s:I, s:I, s:o, s:o, s:o}", "schema", "ingot.quantize.v1",
-                  "in", ig_json_text(q->options->in), "out", ig_json_text(q->options->out), "type",
-                  ig_conversion_result_type(q->result), "bytes_before",
-                  (json_int_t)ig_conversion_result_bytes_before(q->result), "weight_bytes",
-                  (json_int_t)all.n_bytes, "lost", ig_json_real(lost(&all)), "seconds",
-                  ig_json_real(q->seconds), "tensors", tensors));
+    return ig_run_result(q->cli,
+                         json_pack("{s:s, s:o, s:o, s:s, s:I, s:I, s:o, s:o, s:o}", "schema",
+                                   "ingot.quantize.v1", "in", ig_json_text(q->options->in), "out",
+                                   ig_json_text(q->options->out), "type",
+                                   ig_conversion_result_type(q->result), "bytes_before",
+                                   (json_int_t)ig_conversion_result_bytes_before(q->result),
+                                   "weight_bytes", (json_int_t)all.n_bytes,
+                                   "relative_squared_error", ig_json_real(relative_error(&all)),
+                                   "seconds", ig_json_real(q->seconds), "tensors", tensors));
 }
 
 /* ---- The command ---- */

@@ -307,8 +307,7 @@ static ig_status print_json(const ig_cli *cli, const inspect_options *o, const i
     const shape_of_model m = shape_of(gguf);
     const memory e = estimate(&m, &t);
     json_t *root = json_pack(
-        "{s:s, s:o, s:s, s:i, s:I, s:i, s:o, s:I, s:i, s:I, s:o, s:I, s:I, s:{s:I, s:I, s:I, s:I, "
-        "s:I}, "
+        "{s:s, s:o, s:s, s:i, s:I, s:i, s:o, s:I, s:i, s:I, s:o, s:I, s:I, s:{s:I, s:I, s:I, s:I}, "
         "s:o}",
         "schema", "ingot.inspect.v1", "file", ig_json_text(o->path), "format", "gguf", "version",
         (int)ig_gguf_version(gguf), "file_bytes", (json_int_t)ig_gguf_file_bytes(gguf), "parts",
@@ -316,9 +315,8 @@ static ig_status print_json(const ig_cli *cli, const inspect_options *o, const i
         "parameters", (json_int_t)t.elements, "weight_tensors", (int)ig_gguf_n_tensors(gguf),
         "weight_bytes", (json_int_t)t.bytes, "types", types_json(&t), "tokens",
         (json_int_t)m.tokens, "context", (json_int_t)m.context, "memory_estimate", "weights",
-        (json_int_t)e.weights, "cache_f16", (json_int_t)e.cache, "cache_positions",
-        (json_int_t)e.positions, "cache_f16_whole", (json_int_t)e.cache, "activations",
-        (json_int_t)e.activations, "keys", keys_json(gguf));
+        (json_int_t)e.weights, "kv_cache_f16", (json_int_t)e.cache, "kv_cache_tokens",
+        (json_int_t)e.positions, "activations", (json_int_t)e.activations, "keys", keys_json(gguf));
     if (root && o->tensors) {
         json_t *list = json_array();
         for (size_t i = 0; i < ig_gguf_n_tensors(gguf); i++)
