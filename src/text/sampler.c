@@ -3,7 +3,9 @@
 #include <assert.h>
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
+#include "base/f16.h"
 #include "base/random.h"
 
 enum { STREAM = 0x5A3 }; /* the ordinal of the sampler's random numbers; ops use other ones */
@@ -17,12 +19,17 @@ struct ig_sampler {
     const ig_allocator *allocator;
     ig_sampling sampling; /* resolved: zeros replaced by their defaults */
     int32_t vocabulary;
-    candidate *candidates; /* [vocabulary] */
-    int32_t *recent;       /* [repeat_last_n], ring buffer of recent tokens */
-    int32_t *repeats;      /* [vocabulary], count of each token in the ring */
+    int32_t n_candidates;
+    candidate *candidates; /* [n_candidates]: what top-k keeps, or the vocabulary */
+    candidate *scratch;    /* [n_candidates], for sorting; NULL: never sorted */
+    candidate *order;      /* [n_candidates], for typical; NULL: off */
+    int32_t *recent;       /* [repeat_last_n], ring buffer of recent tokens; NULL: no penalties */
+    int32_t *repeats;      /* [vocabulary], count of each token in the ring; NULL likewise */
     float *biases;         /* [vocabulary]; NULL: none */
-    candidate *order;      /* [vocabulary], for typical; NULL: off */
-    double mu;             /* mirostat: maximum surprise, in bits */
+    int32_t *biased;       /* [n_biased]: tokens with a bias, some more than once */
+    size_t n_biased;
+    float *changed; /* [vocabulary], logits with biases and penalties; NULL: there are none */
+    double mu;      /* mirostat: maximum surprise, in bits */
     uint64_t n_accepted, n_drawn;
 };
 
@@ -91,21 +98,41 @@ static ig_status check_biases(const ig_sampling *s, int64_t vocabulary) {
     return IG_OK;
 }
 
+/* Tokens that penalties look back at; 0: they change nothing. */
 static size_t ring_length(const ig_sampling *s) {
-    return s->repeat_last_n > 0 ? (size_t)s->repeat_last_n : 0;
+    const bool any =
+        s->repeat_penalty != 1 || s->frequency_penalty != 0 || s->presence_penalty != 0;
+    return any && s->repeat_last_n > 0 ? (size_t)s->repeat_last_n : 0;
 }
+
+/* How many candidates, best first, the next token is sampled from. */
+static int32_t count_candidates(const ig_sampling *s, int64_t vocabulary) {
+    if (s->temperature < 0) return 1;
+    const bool all = s->mirostat || s->top_k < 0 || s->top_k > vocabulary;
+    return all ? (int32_t)vocabulary : s->top_k;
+}
+
+static bool is_sorted_whole(const ig_sampler *s) { return s->n_candidates == s->vocabulary; }
 
 /* Allocates what the options need; false: out of memory. */
 static bool reserve(ig_sampler *s) {
     const ig_allocator *a = s->allocator;
-    const size_t n = (size_t)s->vocabulary;
-    s->candidates = ig_alloc(a, n, sizeof *s->candidates);
-    s->recent = ig_alloc(a, ring_length(&s->sampling), sizeof *s->recent);
-    s->repeats = ig_alloc(a, n, sizeof *s->repeats);
-    if (!s->candidates || !s->recent || !s->repeats) return false;
-    if (s->sampling.n_biases > 0 && !(s->biases = ig_alloc(a, n, sizeof *s->biases))) return false;
-    if (s->sampling.typical_p < 1 && !(s->order = ig_alloc(a, n, sizeof *s->order))) return false;
-    return true;
+    const size_t n = (size_t)s->vocabulary, kept = (size_t)s->n_candidates;
+    const size_t ring = ring_length(&s->sampling);
+    const bool typical = s->sampling.typical_p < 1;
+    if (!(s->candidates = ig_alloc(a, kept, sizeof *s->candidates))) return false;
+    if ((is_sorted_whole(s) || typical) && !(s->scratch = ig_alloc(a, kept, sizeof *s->scratch)))
+        return false;
+    if (typical && !(s->order = ig_alloc(a, kept, sizeof *s->order))) return false;
+    if (ring > 0 && (!(s->recent = ig_alloc(a, ring, sizeof *s->recent)) ||
+                     !(s->repeats = ig_alloc(a, n, sizeof *s->repeats))))
+        return false;
+    s->n_biased = s->sampling.n_biases;
+    if (s->n_biased > 0 && (!(s->biases = ig_alloc(a, n, sizeof *s->biases)) ||
+                            !(s->biased = ig_alloc(a, s->n_biased, sizeof *s->biased))))
+        return false;
+    return (ring == 0 && s->n_biased == 0) ||
+           (s->changed = ig_alloc(a, n, sizeof *s->changed)) != NULL;
 }
 
 ig_status ig_sampling_check(const ig_sampling *sampling, int64_t vocabulary) {
@@ -123,14 +150,17 @@ ig_status ig_sampler_create(const ig_allocator *a, const ig_sampling *sampling, 
     *s = (ig_sampler){.allocator = a,
                       .sampling = resolved,
                       .vocabulary = (int32_t)vocabulary,
+                      .n_candidates = count_candidates(&resolved, vocabulary),
                       .mu = 2 * resolved.mirostat_tau};
     if (!reserve(s)) {
         ig_sampler_destroy(s);
         return IG_FAIL(IG_ERR_MEMORY, "sampling: no memory for %lld tokens, %zu looked back at",
                        (long long)vocabulary, ring_length(&resolved));
     }
-    for (size_t i = 0; i < resolved.n_biases; i++)
-        s->biases[resolved.biases[i].token] += resolved.biases[i].bias;
+    for (size_t i = 0; i < resolved.n_biases; i++) {
+        s->biased[i] = resolved.biases[i].token;
+        s->biases[s->biased[i]] += resolved.biases[i].bias;
+    }
     s->sampling.biases = NULL;
     *out = s;
     return IG_OK;
@@ -138,10 +168,13 @@ ig_status ig_sampler_create(const ig_allocator *a, const ig_sampling *sampling, 
 
 void ig_sampler_destroy(ig_sampler *s) {
     if (!s) return;
-    ig_free(s->allocator, s->order);
+    ig_free(s->allocator, s->changed);
+    ig_free(s->allocator, s->biased);
     ig_free(s->allocator, s->biases);
     ig_free(s->allocator, s->repeats);
     ig_free(s->allocator, s->recent);
+    ig_free(s->allocator, s->order);
+    ig_free(s->allocator, s->scratch);
     ig_free(s->allocator, s->candidates);
     ig_free(s->allocator, s);
 }
@@ -176,13 +209,33 @@ static void sift_down(candidate *heap, int32_t count, int32_t at) {
     heap[at] = moved;
 }
 
-/* Moves the best `keep` of `count` to the front, best first. */
-static void take_best(candidate *c, int32_t count, int32_t keep) {
+/* Clamps to finite range, so that differences of logits stay finite. */
+static float bounded(double logit) {
+    if (isnan(logit) || logit < -FLT_MAX) return -FLT_MAX;
+    return logit > FLT_MAX ? FLT_MAX : (float)logit;
+}
+
+/* One of BLOCK logits is above the limit: compiles to a few vector instructions. */
+enum { BLOCK = 64 };
+static bool has_above(const float *logits, float limit) {
+    int32_t any = 0;
+    for (int i = 0; i < BLOCK; i++) any |= logits[i] > limit;
+    return any;
+}
+
+/* The best `keep` of `count` logits, best first.  Most blocks have none of them. */
+static void take_best(const float *logits, int32_t count, candidate *c, int32_t keep) {
+    for (int32_t i = 0; i < keep; i++) c[i] = (candidate){bounded((double)logits[i]), i};
     for (int32_t i = keep / 2; i-- > 0;) sift_down(c, keep, i);
-    for (int32_t i = keep; i < count; i++) {
-        if (!is_better(c[i], c[0])) continue;
-        c[0] = c[i];
-        sift_down(c, keep, 0);
+    for (int64_t first = keep; first < count; first += BLOCK) {
+        const int64_t end = first + BLOCK < count ? first + BLOCK : count;
+        if (end - first == BLOCK && !has_above(logits + first, c[0].logit)) continue;
+        for (int64_t i = first; i < end; i++) {
+            const candidate found = {bounded((double)logits[i]), (int32_t)i};
+            if (!is_better(found, c[0])) continue;
+            c[0] = found;
+            sift_down(c, keep, 0);
+        }
     }
     for (int32_t last = keep - 1; last > 0; last--) { /* the worst goes last */
         const candidate worst = c[0];
@@ -190,6 +243,33 @@ static void take_best(candidate *c, int32_t count, int32_t keep) {
         c[last] = worst;
         sift_down(c, last, 0);
     }
+}
+
+/* Ascending as an integer where a logit, which is not NaN, is descending. */
+static uint32_t sort_key(float logit) {
+    const uint32_t bits = ig_bits_of_float(logit + 0.0f); /* -0 is 0 */
+    return bits >> 31 ? bits : ~bits & 0x7fffffff;
+}
+
+/* Sorts candidates, best first: three stable passes over 11 bits each.  Before, ids ascend. */
+static void sort_best(candidate *c, int32_t count, candidate *scratch) {
+    enum { BITS = 11, BINS = 1 << BITS };
+    candidate *from = c, *to = scratch;
+    for (int shift = 0; shift < 32; shift += BITS) {
+        int32_t at[BINS] = {0}, before = 0;
+        for (int32_t i = 0; i < count; i++) at[sort_key(from[i].logit) >> shift & (BINS - 1)]++;
+        for (int k = 0; k < BINS; k++) {
+            const int32_t n = at[k];
+            at[k] = before;
+            before += n;
+        }
+        for (int32_t i = 0; i < count; i++)
+            to[at[sort_key(from[i].logit) >> shift & (BINS - 1)]++] = from[i];
+        candidate *swap = from;
+        from = to;
+        to = swap;
+    }
+    memcpy(c, from, (size_t)count * sizeof *c); /* an odd number of passes */
 }
 
 /* ---- Cut-offs: each gives how many of the first `count`, best first, stay ---- */
@@ -220,7 +300,8 @@ static int32_t cut_top_p(const candidate *c, int32_t count, double p) {
  * Locally typical sampling: keeps the tokens whose surprise (-log p) is nearest to the entropy, as
  * few as sum to more than `p`. They stay sorted by probability.
  */
-static int32_t cut_typical(candidate *c, candidate *order, int32_t count, double p) {
+static int32_t cut_typical(const ig_sampler *s, int32_t count, double p) {
+    candidate *c = s->candidates, *order = s->order;
     if (p >= 1 || count <= 1) return count;
     const double sum = sum_weights(c, count, 1);
     double mean = 0; /* entropy */
@@ -233,7 +314,7 @@ static int32_t cut_typical(candidate *c, candidate *order, int32_t count, double
         const double distance = q > 0 ? fabs(-log(q) - mean) : INFINITY;
         order[i] = (candidate){-(float)distance, i};
     }
-    take_best(order, count, count);
+    sort_best(order, count, s->scratch);
 
     double taken = 0;
     for (int32_t i = 0; i < count && taken <= p; i++) { /* marks the kept ones */
@@ -257,12 +338,6 @@ static int32_t cut_min_p(const candidate *c, int32_t count, double p) {
 
 /* ---- The next token ---- */
 
-/* Clamps to finite range, so that differences of logits stay finite. */
-static float bounded(double logit) {
-    if (isnan(logit) || logit < -FLT_MAX) return -FLT_MAX;
-    return logit > FLT_MAX ? FLT_MAX : (float)logit;
-}
-
 /* The logit of a token that occurs `times` times in the ring. */
 static float penalized(const ig_sampling *s, float logit, int32_t times) {
     const double scaled =
@@ -270,13 +345,35 @@ static float penalized(const ig_sampling *s, float logit, int32_t times) {
     return bounded(scaled - times * s->frequency_penalty - s->presence_penalty);
 }
 
-static void gather(ig_sampler *s, const float *logits) {
-    for (int32_t id = 0; id < s->vocabulary; id++) {
-        float logit = bounded((double)logits[id]);
-        if (s->biases) logit = bounded((double)logit + (double)s->biases[id]);
-        if (s->repeats[id] > 0) logit = penalized(&s->sampling, logit, s->repeats[id]);
-        s->candidates[id] = (candidate){logit, id};
+/* The logit of a token with its bias and penalties. */
+static float change(const ig_sampler *s, const float *logits, int32_t id) {
+    float logit = bounded((double)logits[id]);
+    if (s->biases) logit = bounded((double)logit + (double)s->biases[id]);
+    if (s->repeats && s->repeats[id] > 0) logit = penalized(&s->sampling, logit, s->repeats[id]);
+    return logit;
+}
+
+/* Few tokens have either. */
+static const float *change_logits(const ig_sampler *s, const float *logits) {
+    if (!s->changed) return logits;
+    memcpy(s->changed, logits, (size_t)s->vocabulary * sizeof *logits);
+    for (size_t i = 0; i < s->n_biased; i++)
+        s->changed[s->biased[i]] = change(s, logits, s->biased[i]);
+    const size_t ring = ring_length(&s->sampling);
+    for (size_t i = 0; i < ring && i < s->n_accepted; i++)
+        s->changed[s->recent[i]] = change(s, logits, s->recent[i]);
+    return s->changed;
+}
+
+/* The candidates, best first. */
+static void gather(const ig_sampler *s, const float *logits) {
+    if (!is_sorted_whole(s)) {
+        take_best(logits, s->vocabulary, s->candidates, s->n_candidates);
+        return;
     }
+    for (int32_t id = 0; id < s->vocabulary; id++)
+        s->candidates[id] = (candidate){bounded((double)logits[id]), id};
+    sort_best(s->candidates, s->vocabulary, s->scratch);
 }
 
 /* Uniform in [0, 1): 53 bits of the next block of the stream. */
@@ -305,9 +402,8 @@ static int32_t pick(ig_sampler *s, int32_t count) {
  * moves mu so that the mean surprise approaches tau.
  */
 static int32_t pick_mirostat(ig_sampler *s) {
-    candidate *c = s->candidates;
+    const candidate *c = s->candidates;
     const double temperature = s->sampling.temperature;
-    take_best(c, s->vocabulary, s->vocabulary);
     const double all = sum_weights(c, s->vocabulary, temperature);
     int32_t count = 1;
     while (count < s->vocabulary && -log2(weight(c[0], c[count], temperature) / all) <= s->mu)
@@ -318,19 +414,9 @@ static int32_t pick_mirostat(ig_sampler *s) {
     return i;
 }
 
-static int32_t pick_greedy(const ig_sampler *s) {
-    int32_t best = 0;
-    for (int32_t i = 1; i < s->vocabulary; i++)
-        if (is_better(s->candidates[i], s->candidates[best])) best = i;
-    return best;
-}
-
 static int32_t pick_cut(ig_sampler *s) {
-    candidate *c = s->candidates;
-    const int32_t k = s->sampling.top_k;
-    int32_t count = k < 0 || k > s->vocabulary ? s->vocabulary : k;
-    take_best(c, s->vocabulary, count);
-    count = cut_typical(c, s->order, count, s->sampling.typical_p);
+    const candidate *c = s->candidates;
+    int32_t count = cut_typical(s, s->n_candidates, s->sampling.typical_p);
     count = cut_top_p(c, count, s->sampling.top_p);
     count = cut_min_p(c, count, s->sampling.min_p);
     return pick(s, count);
@@ -338,11 +424,9 @@ static int32_t pick_cut(ig_sampler *s) {
 
 int32_t ig_sampler_next(ig_sampler *s, const float *logits) {
     assert(logits);
-    gather(s, logits);
-    const int32_t i = s->sampling.temperature < 0 ? pick_greedy(s)
+    gather(s, change_logits(s, logits));
+    const int32_t i = s->sampling.temperature < 0 ? 0
                       : s->sampling.mirostat      ? pick_mirostat(s)
                                                   : pick_cut(s);
     return s->candidates[i].id;
 }
-
-/* ---- How likely tokens were ---- */

@@ -419,6 +419,53 @@ static void options_that_are_nan_are_refused(void **state) {
     ig_sampler_destroy(NULL);
 }
 
+/* ---- Finding and sorting ---- */
+
+/* With ties, both zeros, NaN and infinities. */
+static void odd_logits(float *out, int n, unsigned seed) {
+    static const float odd[] = {0.0f, -0.0f, NAN, -INFINITY, FLT_MAX, -FLT_MAX};
+    for (int i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        out[i] = (float)(int)(seed >> 24) / 16 - 8;
+        if (seed % 13 == 0) out[i] = odd[seed / 13 % 6];
+    }
+}
+
+static void greedy_is_a_search_through_all(void **state) {
+    float logits[300];
+    (void)state;
+    for (int n = 1; n <= 300; n++) {
+        int best = 0;
+        odd_logits(logits, n, (unsigned)n);
+        for (int i = 0; i < n; i++) {
+            if (!(logits[i] >= -FLT_MAX)) logits[i] = -FLT_MAX; /* as NaN counts */
+            if (logits[i] > logits[best]) best = i;
+        }
+        odd_logits(logits, n, (unsigned)n);
+        assert_int_equal(draw_once((ig_sampling){.temperature = -1}, logits, n), best);
+    }
+}
+
+/* All but the worst are found block by block, all are sorted: what min-p leaves of them is the
+ * same. */
+static void finding_the_best_is_sorting_all(void **state) {
+    float logits[500];
+    (void)state;
+    for (int n = 2; n <= 500; n += 7) {
+        odd_logits(logits, n, (unsigned)n);
+        const ig_sampling found = {
+            .temperature = 1, .top_k = n - 1, .top_p = -1, .min_p = 0.01, .seed = (uint64_t)n};
+        ig_sampling sorted = found;
+        sorted.top_k = -1;
+        ig_sampler *a = make(found, n), *b = make(sorted, n);
+        logits[n / 2] = 9; /* the worst is never kept */
+        for (int i = 0; i < 20; i++)
+            assert_int_equal(ig_sampler_next(a, logits), ig_sampler_next(b, logits));
+        ig_sampler_destroy(a);
+        ig_sampler_destroy(b);
+    }
+}
+
 /* ---- Memory ---- */
 
 typedef struct meter {
@@ -442,15 +489,17 @@ static void memory_is_taken_once_and_a_lack_of_it_is_an_error(void **state) {
     meter m = {0};
     const ig_allocator a = {metered_alloc, metered_free, &m};
     const ig_logit_bias bias = {0, 1};
-    const ig_sampling all = {.typical_p = 0.9, .biases = &bias, .n_biases = 1};
-    for (int room = 0; room < 6; room++) {
+    const ig_sampling all = {
+        .typical_p = 0.9, .repeat_penalty = 1.1, .biases = &bias, .n_biases = 1};
+    enum { ALLOCATIONS = 9 };
+    for (int room = 0; room < ALLOCATIONS; room++) {
         ig_sampler *s = NULL;
         m.left = room;
         refused(ig_sampler_create(&a, &all, 10, &s), IG_ERR_MEMORY, "no memory");
         assert_int_equal(m.alive, 0);
     }
     ig_sampler *s = NULL;
-    m.left = 6;
+    m.left = ALLOCATIONS;
     must(ig_sampler_create(&a, &all, 10, &s));
     const float logits[10] = {0};
     for (int i = 0; i < 200; i++) ig_sampler_accept(s, ig_sampler_next(s, logits));
@@ -478,6 +527,8 @@ int main(void) {
         cmocka_unit_test(logprobs_are_those_of_the_model),
         cmocka_unit_test(the_seed_alone_decides_the_sequence),
         cmocka_unit_test(the_best_of_many_are_found_whatever_their_order),
+        cmocka_unit_test(greedy_is_a_search_through_all),
+        cmocka_unit_test(finding_the_best_is_sorting_all),
         cmocka_unit_test(impossible_tokens_are_never_drawn),
         cmocka_unit_test(a_certain_token_is_always_drawn),
         cmocka_unit_test(logits_that_say_nothing_still_give_a_token),
