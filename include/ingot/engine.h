@@ -33,6 +33,8 @@ extern "C" {
 typedef struct ig_engine ig_engine;
 typedef struct ig_job ig_job; /* a submitted request */
 
+#define IG_PREFIX_CACHE_FILE_BYTES (UINT64_C(4) << 30)
+
 /* 0 or NULL: the default. */
 typedef struct ig_engine_options {
     int64_t ctx_len;     /* context length of a sequence: as in ig_session_options */
@@ -47,9 +49,11 @@ typedef struct ig_engine_options {
     double queue_timeout_ms;                 /* fail requests that wait longer: never */
     bool static_batching; /* for comparison: start a batch when the previous one has ended */
     bool no_prefix_cache;
-    const char *prefix_cache_file; /* keeps the prefix cache on disk: loaded by create, stored by
-                                      destroy; a file of another model is ignored with a warning */
-    /* Called by the scheduler thread; NULL: no log. */
+    const char *prefix_cache_file; /* keeps the prefix cache on disk: loaded by create, replaced by
+                                      destroy.  A file of another model or device, a corrupt one,
+                                      and a full disk are warnings */
+    uint64_t prefix_cache_file_bytes; /* its size, at most: IG_PREFIX_CACHE_FILE_BYTES */
+    /* Called by the scheduler thread, create and destroy; NULL: no log. */
     void (*log)(void *user, ig_log_level level, const char *text);
     void *user;
 } ig_engine_options;
@@ -207,6 +211,7 @@ typedef struct ig_engine_stats {
     uint64_t n_prompt_tokens, n_cached_tokens, n_generated;
     uint64_t n_cache_queries, n_cache_hits; /* prompts looked up, with at least one page found */
     uint64_t n_evicted_pages, n_preempted;
+    uint64_t n_restored_pages; /* loaded from the prefix cache's file */
     uint64_t n_drafted, n_accepted;
     uint64_t n_steps[IG_STEP_KINDS];
     uint64_t n_decode_sequences;     /* sum over steps; divided by steps that decode: mean batch */

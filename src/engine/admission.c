@@ -6,9 +6,12 @@
  * preempted: its pages go to the prefix cache, and it waits again.  After three times it is
  * admitted only when nothing else runs.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text_out.h"
+#include "base/utf8.h"
 #include "engine/scheduler.h"
 
 enum { RESERVED_TOKENS = 256, MOST_PREEMPTIONS = 3 };
@@ -36,7 +39,7 @@ void ig_slots_vacate(ig_engine *e, ig_reply *r) {
     e->n_running--;
     e->n_claimed -= r->claimed_pages;
     r->claimed_pages = 0;
-    r->n_rows = 0;
+    r->n_rows = r->n_draft = 0;
     r->slot = -1;
 }
 
@@ -102,24 +105,25 @@ static ig_status free_all(ig_engine *e, int32_t needed) {
                    pages_of(e)->n_pages, pages_of(e)->n_free, needed);
 }
 
-void ig_slots_claim(ig_engine *e, ig_reply *r, int64_t count) {
+bool ig_slots_claim(ig_engine *e, ig_reply *r, int64_t count) {
     int32_t needed = ig_pages_needed(pages_of(e), r->slot, count);
     while (r->slot >= 0 && needed > pages_of(e)->n_free - e->n_claimed) {
         free_pages(e, needed + e->n_claimed);
         if (needed <= pages_of(e)->n_free - e->n_claimed) break;
         if (e->n_running == 1) {
             const ig_status status = free_all(e, needed);
-            if (status != IG_OK) ig_scheduler_end_job(e, r->job, status);
-            if (status != IG_OK) return;
-            break;
+            if (status == IG_OK) break;
+            ig_scheduler_end_job(e, r->job, status);
+            return false;
         }
         ig_reply *victim = victim_of(e);
         preempt(e, victim ? victim : r);
     }
-    if (r->slot < 0) return;
+    if (r->slot < 0) return false;
     needed = ig_pages_needed(pages_of(e), r->slot, count); /* fewer if the cache was cleared */
     r->claimed_pages = needed;
     e->n_claimed += needed;
+    return true;
 }
 
 /* ---- admission ---- */
@@ -136,16 +140,51 @@ static bool runs_alone(const ig_engine *e) {
     return false;
 }
 
-static void log_miss(const ig_engine *e, const ig_reply *r, ig_prefix_miss miss) {
-    if (!e->options.log || miss.token < 0) return;
-    const ig_string_view here = ig_tokenizer_piece(e->rules.tokenizer, miss.token);
-    const ig_string_view there = ig_tokenizer_piece(e->rules.tokenizer, miss.cached);
-    ig_engine_say(e, IG_LOG_DEBUG,
-                  "request %llu: %lld tokens are cached; token %lld is '%.*s', the nearest cached "
-                  "prompt has '%.*s'",
-                  (unsigned long long)r->job->stats.id, (long long)miss.position,
-                  (long long)miss.position, (int)here.n_bytes, here.bytes, (int)there.n_bytes,
-                  there.bytes);
+/* The text of a token as a JSON string: a log line remains a line. */
+static const char *piece_of(const ig_engine *e, int32_t token, char out[static 64]) {
+    const ig_string_view piece = ig_tokenizer_piece(e->rules.tokenizer, token);
+    char text[16] = "";
+    for (size_t at = 0, bytes; at < piece.n_bytes; at += bytes) {
+        uint32_t point;
+        const ig_utf8_found found =
+            ig_utf8_next(piece.bytes + at, piece.n_bytes - at, &point, &bytes);
+        const bool is_text = found == IG_UTF8_WHOLE && point >= ' ' && point != 0x7f;
+        const size_t used = strlen(text);
+        if (used + 5 > sizeof text) break;
+        if (is_text) memcpy(text + used, piece.bytes + at, bytes);
+        if (!is_text) snprintf(text + used, sizeof text - used, "?");
+    }
+    ig_text t = ig_text_begin(out, 64);
+    ig_text_add_string(&t, text);
+    return out;
+}
+
+/* Of one prompt at the first admission.  What the reader can change is info: a prompt that begins
+ * with a clock, a cache that is too small, keys that share nothing. */
+static void log_lookup(const ig_engine *e, const ig_reply *r, ig_prefix_miss miss) {
+    static const struct {
+        ig_log_level level;
+        const char *reason;
+    } rows[] = {
+        [IG_PREFIX_NEW] = {IG_LOG_DEBUG, "nothing cached begins like this"},
+        [IG_PREFIX_ENDS] = {IG_LOG_DEBUG, "the cached text ends here"},
+        [IG_PREFIX_EVICTED] = {IG_LOG_INFO, "the next page was evicted"},
+        [IG_PREFIX_OTHER_SALT] = {IG_LOG_INFO, "the next page was cached with another salt"},
+    };
+    char differs[192], here[64], there[64];
+    const unsigned long long id = r->job->stats.id;
+    if (!e->options.log || miss.reason == IG_PREFIX_ALL_FOUND) return;
+    ig_log_level level = IG_LOG_INFO;
+    const char *reason = differs;
+    if (miss.reason == IG_PREFIX_DIFFERS) {
+        snprintf(differs, sizeof differs, "the next token is %s, the nearest cached text has %s",
+                 piece_of(e, miss.token, here), piece_of(e, miss.cached, there));
+    } else {
+        level = rows[miss.reason].level;
+        reason = rows[miss.reason].reason;
+    }
+    ig_engine_say(e, level, "request %llu: %lld of %lld prompt tokens are cached: %s", id,
+                  (long long)r->n_shared, (long long)r->n_prompt, reason);
 }
 
 static bool wants_cache(const ig_engine *e, const ig_reply *r) {
@@ -155,10 +194,10 @@ static bool wants_cache(const ig_engine *e, const ig_reply *r) {
 
 /* Attaches the pages that the job holds, or those in the prefix cache.  At least one token is left
  * to be run, unless the job has the logits of the last one. */
-static void attach(ig_engine *e, ig_reply *r) {
+static ig_prefix_miss attach(ig_engine *e, ig_reply *r) {
     const ig_job *job = r->job;
     const int64_t count = (int64_t)r->tokens.count;
-    ig_prefix_miss miss = {.token = -1};
+    ig_prefix_miss miss = {.reason = IG_PREFIX_ALL_FOUND};
     r->n_shared = 0;
     if (job->n_pages > 0 && r->n_generated == 0)
         for (int64_t i = 0, left = count; left > 0; i++, left -= IG_PAGE_TOKENS)
@@ -167,10 +206,10 @@ static void attach(ig_engine *e, ig_reply *r) {
     else if (wants_cache(e, r))
         ig_prefix_cache_attach(e->prefix_cache, prefix_of(r, count - 1), r->slot, &miss);
     r->n_shared = length_of(e, r);
-    log_miss(e, r, miss);
+    return miss;
 }
 
-static void count_lookup(ig_engine *e, const ig_reply *r) {
+static void count_lookup(ig_engine *e, const ig_reply *r, ig_prefix_miss miss) {
     ig_engine_stats *stats = &e->counts.stats;
     ig_job *job = r->job;
     if (r->choice > 0 || r->n_preempted > 0) return;
@@ -183,6 +222,7 @@ static void count_lookup(ig_engine *e, const ig_reply *r) {
     if (!wants_cache(e, r)) return;
     stats->n_cache_queries++;
     stats->n_cache_hits += r->n_shared > 0;
+    log_lookup(e, r, miss);
 }
 
 static void note_started(ig_engine *e, ig_reply *r) {
@@ -192,6 +232,7 @@ static void note_started(ig_engine *e, ig_reply *r) {
     if (job->is_started) return;
     job->is_started = true;
     atomic_fetch_sub(&e->n_queued, 1);
+    atomic_fetch_add(&e->n_started, 1);
     pthread_mutex_lock(&job->lock);
     job->stats.queue_ms = now - job->submitted_ms;
     pthread_mutex_unlock(&job->lock);
@@ -214,7 +255,7 @@ static bool fits(const ig_engine *e, const ig_reply *r) {
 /* False: it does not fit now, and waits. */
 static bool admit(ig_engine *e, ig_reply *r, int64_t slot) {
     r->slot = (int32_t)slot;
-    attach(e, r);
+    const ig_prefix_miss miss = attach(e, r);
     if (e->n_running > 0 && !fits(e, r)) {
         ig_pages_truncate(pages_of(e), r->slot, 0);
         r->slot = -1;
@@ -225,7 +266,7 @@ static bool admit(ig_engine *e, ig_reply *r, int64_t slot) {
     ig_waiting_remove(e, r);
     ig_waiting_note_served(e, r);
     note_started(e, r);
-    count_lookup(e, r);
+    count_lookup(e, r, miss);
     const ig_status status = ig_reply_prepare(r, e->rules.tokenizer, e->rules.vocabulary);
     if (status != IG_OK) ig_scheduler_end_job(e, r->job, status);
     return true;

@@ -33,6 +33,7 @@ static void note_started(ig_engine *e, ig_job *job) {
     const double waited = ig_clock_ms() - job->submitted_ms;
     job->is_started = true;
     atomic_fetch_sub(&e->n_queued, 1);
+    atomic_fetch_add(&e->n_started, 1);
     pthread_mutex_lock(&job->lock);
     job->stats.queue_ms = waited;
     pthread_mutex_unlock(&job->lock);

@@ -1,5 +1,6 @@
 /* The engine's public functions: create and destroy, submit, call. */
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/scheduler.h"
 #include "ingot/report.h"
@@ -26,6 +27,8 @@ static ig_status resolve(ig_engine *e, const ig_engine_options *o) {
     if (o->n_sequences == 0) e->options.n_sequences = SEQUENCES;
     if (o->max_queue == 0) e->options.max_queue = QUEUE;
     if (o->step_ms == 0) e->options.step_ms = 50;
+    if (o->prefix_cache_file_bytes == 0)
+        e->options.prefix_cache_file_bytes = IG_PREFIX_CACHE_FILE_BYTES;
     if (e->options.max_queue < 0 || !(e->options.step_ms > 0) || !(o->queue_timeout_ms >= 0))
         return IG_FAIL(IG_ERR_ARGUMENT,
                        "engine: max_queue %lld, step_ms %g, queue_timeout_ms %g: none may be below "
@@ -62,6 +65,41 @@ static ig_status make_session(ig_engine *e) {
     return ig_prefix_cache_create(e->session, &e->allocator, &e->prefix_cache);
 }
 
+/* ---- the prefix cache on disk: without it there is an engine, too ---- */
+
+static void warn_file(const ig_engine *e, const char *what) {
+    ig_engine_say(e, IG_LOG_WARNING, "prefix cache: %s: %s", what, ig_error_text());
+}
+
+static void load_prefix_cache(ig_engine *e) {
+    int64_t n_pages = 0;
+    if (!e->prefix_cache || !e->cache_file) return;
+    if (ig_prefix_file_identify(e->session, &e->identity) != IG_OK) {
+        warn_file(e, "not loaded");
+        ig_free(&e->allocator, e->cache_file);
+        e->cache_file = NULL;
+        e->options.prefix_cache_file = NULL;
+        return;
+    }
+    if (access(e->cache_file, F_OK) != 0) return;
+    if (ig_prefix_file_load(e->prefix_cache, e->cache_file, e->identity, &n_pages) != IG_OK)
+        warn_file(e, "not loaded");
+    ig_engine_say(e, IG_LOG_INFO, "prefix cache: %lld pages from %s", (long long)n_pages,
+                  e->cache_file);
+    e->counts.stats.n_restored_pages = (uint64_t)n_pages;
+}
+
+/* Pages of a device that took over during the run have other bits than the next process's. */
+static ig_status save_prefix_cache(ig_engine *e) {
+    uint64_t identity = 0;
+    if (e->session->pages.n_free == 0) ig_prefix_cache_evict(e->prefix_cache, 1);
+    IG_TRY(ig_prefix_file_identify(e->session, &identity));
+    if (identity != e->identity)
+        return IG_FAIL(IG_ERR_STATE, "the device has changed since the engine was created");
+    return ig_prefix_file_save(e->prefix_cache, e->cache_file, identity,
+                               e->options.prefix_cache_file_bytes);
+}
+
 static ig_status find_eog(ig_engine *e) {
     const ig_tokenizer *tokenizer = e->rules.tokenizer;
     ig_tokens found = {.allocator = &e->allocator};
@@ -94,6 +132,7 @@ static ig_status make_parts(ig_engine *e, const ig_engine_options *options) {
     else
         IG_TRY(ig_embeddings_prepare(e));
     IG_TRY(ig_counts_init(&e->counts, &e->allocator, e->n_slots));
+    load_prefix_cache(e);
     if (pthread_create(&e->thread, NULL, ig_scheduler_run, e) != 0)
         return IG_FAIL(IG_ERR_MEMORY, "engine: cannot create a thread");
     e->has_thread = true;
@@ -128,6 +167,8 @@ void ig_engine_destroy(ig_engine *e) {
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
     if (e->has_thread) pthread_join(e->thread, NULL);
+    if (e->has_thread && e->prefix_cache && e->cache_file && save_prefix_cache(e) != IG_OK)
+        warn_file(e, "not stored");
     ig_embeddings_drop(e);
     ig_prefix_cache_destroy(e->prefix_cache);
     ig_session_destroy(e->embedder);
@@ -212,13 +253,19 @@ static ig_status check_request(const ig_engine *e, const ig_request *q) {
     return ig_sampling_check(&q->sampling, e->rules.vocabulary);
 }
 
+/* Jobs that may be queued: those that a slot is free for do not wait. */
+static int64_t queue_room(const ig_engine *e) {
+    const int64_t n_slots = e->n_slots > 0 ? e->n_slots : 1, n = atomic_load(&e->n_started);
+    return e->options.max_queue + (n < n_slots ? n_slots - n : 0);
+}
+
 /* Hands the job to the scheduler thread, or says why not. */
 static ig_status enqueue(ig_engine *e, ig_job *job) {
     ig_status status = IG_OK;
     pthread_mutex_lock(&e->lock);
     if (e->is_stopping) {
         status = IG_FAIL(IG_ERR_BUSY, "engine: it is being stopped");
-    } else if (atomic_load(&e->n_queued) >= e->options.max_queue) {
+    } else if (atomic_load(&e->n_queued) >= queue_room(e)) {
         status = IG_FAIL(IG_ERR_BUSY, "engine: %lld requests wait already",
                          (long long)e->options.max_queue);
         atomic_fetch_add(&e->counts.n_rejected, 1);

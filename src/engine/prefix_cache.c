@@ -2,30 +2,25 @@
 
 #include <string.h>
 
-#include <xxhash.h>
-
 #include "base/alloc.h"
+#include "engine/prefix_tree.h"
 
-typedef struct node {
-    struct node *parent, *child, *next, *previous; /* siblings: a list */
-    struct node *in_bucket;                        /* the next in the hash table's chain */
-    struct node *newer, *older;                    /* least recently used order; not of roots */
-    XXH128_hash_t hash; /* of the salt and all tokens to the end of this page */
-    int32_t page;       /* -1: a root */
-    int32_t n_tokens;
-    int32_t tokens[IG_PAGE_TOKENS];
-    size_t salt_bytes; /* of a root */
-    char salt[];
-} node;
+typedef ig_prefix_node node;
 
-struct ig_prefix_cache {
-    ig_session *session; /* borrowed */
-    const ig_allocator *allocator;
-    node **buckets; /* of roots and complete pages, by hash */
-    size_t n_buckets;
-    node *newest, *oldest;
-    uint64_t n_evicted;
-};
+static bool make_tables(ig_prefix_cache *c) {
+    c->buckets = ig_alloc(c->allocator, c->n_buckets, sizeof(node *));
+    c->evicted = ig_alloc(c->allocator, c->n_buckets, sizeof *c->evicted);
+    c->first_pages = ig_alloc(c->allocator, c->n_buckets, sizeof *c->first_pages);
+    c->is_cached = ig_alloc(c->allocator, (size_t)c->session->pages.n_pages, 1);
+    return c->buckets && c->evicted && c->first_pages && c->is_cached;
+}
+
+static void free_tables(ig_prefix_cache *c) {
+    ig_free(c->allocator, c->buckets);
+    ig_free(c->allocator, c->evicted);
+    ig_free(c->allocator, c->first_pages);
+    ig_free(c->allocator, c->is_cached);
+}
 
 ig_status ig_prefix_cache_create(ig_session *session, const ig_allocator *a,
                                  ig_prefix_cache **out) {
@@ -33,8 +28,8 @@ ig_status ig_prefix_cache_create(ig_session *session, const ig_allocator *a,
     if (!c) return IG_FAIL(IG_ERR_MEMORY, "prefix cache");
     *c = (ig_prefix_cache){.session = session, .allocator = a, .n_buckets = 64};
     while (c->n_buckets < (size_t)session->pages.n_pages) c->n_buckets *= 2;
-    c->buckets = ig_alloc(a, c->n_buckets, sizeof(node *));
-    if (!c->buckets) {
+    if (!make_tables(c)) {
+        free_tables(c);
         ig_free(a, c);
         return IG_FAIL(IG_ERR_MEMORY, "prefix cache: a table of %d pages", session->pages.n_pages);
     }
@@ -44,8 +39,14 @@ ig_status ig_prefix_cache_create(ig_session *session, const ig_allocator *a,
 
 /* ---- the hash table ---- */
 
-static XXH128_hash_t hash_of_salt(ig_prefix prefix) {
-    return XXH3_128bits(prefix.salt, prefix.salt_bytes);
+static ig_salt_digest digest_of(ig_prefix prefix) {
+    ig_salt_digest digest;
+    ig_sha256(prefix.salt, prefix.salt_bytes, digest.text);
+    return digest;
+}
+
+static XXH128_hash_t hash_of_salt(const ig_salt_digest *salt) {
+    return XXH3_128bits(salt->text, IG_SALT_DIGEST_BYTES);
 }
 
 /* Of a complete page. */
@@ -86,13 +87,41 @@ static node *find_page(const ig_prefix_cache *c, const node *parent, const int32
     return NULL;
 }
 
-static node *find_root(const ig_prefix_cache *c, ig_prefix prefix) {
-    const XXH128_hash_t hash = hash_of_salt(prefix);
+static node *find_root(const ig_prefix_cache *c, const ig_salt_digest *salt) {
+    const XXH128_hash_t hash = hash_of_salt(salt);
     for (node *n = *bucket_of(c, hash); n; n = n->in_bucket)
-        if (n->page < 0 && n->salt_bytes == prefix.salt_bytes &&
-            (prefix.salt_bytes == 0 || memcmp(n->salt, prefix.salt, prefix.salt_bytes) == 0))
-            return n;
+        if (n->page < 0 && memcmp(n->salt.text, salt->text, IG_SALT_DIGEST_BYTES) == 0) return n;
     return NULL;
+}
+
+/* ---- what was there ---- */
+
+static uint64_t *evicted_at(const ig_prefix_cache *c, XXH128_hash_t hash) {
+    return &c->evicted[hash.low64 & (c->n_buckets - 1)];
+}
+
+static uint64_t *first_page_at(const ig_prefix_cache *c, const int32_t *tokens,
+                               uint64_t *out_hash) {
+    *out_hash = XXH3_64bits(tokens, IG_PAGE_TOKENS * sizeof *tokens);
+    return &c->first_pages[*out_hash & (c->n_buckets - 1)];
+}
+
+static void note_cached(const ig_prefix_cache *c, const node *n) {
+    uint64_t hash;
+    if (n->parent->page >= 0 || !is_complete(n)) return;
+    uint64_t *at = first_page_at(c, n->tokens, &hash);
+    *at = hash;
+}
+
+static bool was_evicted(const ig_prefix_cache *c, const node *at, const int32_t *tokens) {
+    const XXH128_hash_t hash = hash_of_page(at, tokens);
+    return *evicted_at(c, hash) == hash.high64;
+}
+
+static bool has_other_salt(const ig_prefix_cache *c, const int32_t *tokens) {
+    uint64_t hash;
+    const uint64_t *at = first_page_at(c, tokens, &hash);
+    return *at == hash;
 }
 
 /* ---- the tree and the order of use ---- */
@@ -107,6 +136,13 @@ static void push_newest(ig_prefix_cache *c, node *n) {
     n->older = c->newest;
     *(c->newest ? &c->newest->newer : &c->oldest) = n;
     c->newest = n;
+}
+
+static void push_oldest(ig_prefix_cache *c, node *n) {
+    n->older = NULL;
+    n->newer = c->oldest;
+    *(c->oldest ? &c->oldest->older : &c->newest) = n;
+    c->oldest = n;
 }
 
 /* Marks a path as used.  Parents come after their children, so the oldest node is a leaf. */
@@ -124,6 +160,21 @@ static void add_child(node *parent, node *n) {
     parent->child = n;
 }
 
+static void hold(const ig_prefix_cache *c, int32_t page) {
+    ig_pages_hold(&c->session->pages, page);
+    c->is_cached[page] = 1;
+}
+
+static void let_go(const ig_prefix_cache *c, int32_t page) {
+    c->is_cached[page] = 0;
+    ig_pages_drop(&c->session->pages, page);
+}
+
+static void drop_root(const ig_prefix_cache *c, node *root) {
+    leave(c, root);
+    ig_free(c->allocator, root);
+}
+
 /* Removes a leaf, and its root if that was the last page of the tree. */
 static void drop(ig_prefix_cache *c, node *n) {
     node *parent = n->parent;
@@ -132,13 +183,14 @@ static void drop(ig_prefix_cache *c, node *n) {
     else
         parent->child = n->next;
     if (n->next) n->next->previous = n->previous;
-    if (is_complete(n)) leave(c, n);
+    if (is_complete(n)) {
+        leave(c, n);
+        *evicted_at(c, n->hash) = n->hash.high64;
+    }
     unlink_order(c, n);
-    ig_pages_drop(&c->session->pages, n->page);
+    let_go(c, n->page);
     ig_free(c->allocator, n);
-    if (parent->page >= 0 || parent->child) return;
-    leave(c, parent);
-    ig_free(c->allocator, parent);
+    if (parent->page < 0 && !parent->child) drop_root(c, parent);
 }
 
 void ig_prefix_cache_clear(ig_prefix_cache *c) {
@@ -151,17 +203,16 @@ void ig_prefix_cache_clear(ig_prefix_cache *c) {
 void ig_prefix_cache_destroy(ig_prefix_cache *c) {
     if (!c) return;
     ig_prefix_cache_clear(c);
-    ig_free(c->allocator, c->buckets);
+    free_tables(c);
     ig_free(c->allocator, c);
 }
 
-static node *make_root(ig_prefix_cache *c, ig_prefix prefix) {
-    node *n = ig_alloc(c->allocator, 1, sizeof *n + prefix.salt_bytes);
+static node *make_root(ig_prefix_cache *c, const ig_salt_digest *salt) {
+    node *n = ig_alloc(c->allocator, 1, sizeof *n);
     if (!n) return NULL;
     n->page = -1;
-    n->hash = hash_of_salt(prefix);
-    n->salt_bytes = prefix.salt_bytes;
-    if (prefix.salt_bytes > 0) memcpy(n->salt, prefix.salt, prefix.salt_bytes);
+    n->hash = hash_of_salt(salt);
+    n->salt = *salt;
     enter(c, n);
     return n;
 }
@@ -188,32 +239,55 @@ static node *find_nearest(const node *parent, const int32_t *tokens, int64_t cou
     return best;
 }
 
+/* Why the next tokens [count] after `at` are not cached, or not all.  `near` (or NULL) has the
+ * first `same` of them. */
+static ig_prefix_miss explain(const ig_prefix_cache *c, const node *at, const node *near,
+                              int32_t same, const int32_t *tokens, int64_t count) {
+    const bool has_page = count >= IG_PAGE_TOKENS;
+    if (same >= count) return (ig_prefix_miss){.reason = IG_PREFIX_ALL_FOUND};
+    if (has_page && at && was_evicted(c, at, tokens))
+        return (ig_prefix_miss){.reason = IG_PREFIX_EVICTED};
+    if (near && same < near->n_tokens && (same > 0 || at->page >= 0))
+        return (ig_prefix_miss){IG_PREFIX_DIFFERS, 0, tokens[same], near->tokens[same]};
+    if (same > 0 || (at && at->page >= 0)) return (ig_prefix_miss){.reason = IG_PREFIX_ENDS};
+    if (has_page && has_other_salt(c, tokens))
+        return (ig_prefix_miss){.reason = IG_PREFIX_OTHER_SALT};
+    return (ig_prefix_miss){.reason = IG_PREFIX_NEW};
+}
+
 int64_t ig_prefix_cache_attach(ig_prefix_cache *c, ig_prefix prefix, int32_t sequence,
                                ig_prefix_miss *out) {
-    node *at = find_root(c, prefix);
+    const ig_salt_digest salt = digest_of(prefix);
+    const node empty = {.page = -1, .hash = hash_of_salt(&salt)};
+    const node *at = find_root(c, &salt);
+    node *last = NULL;
     int64_t done = 0;
-    *out = (ig_prefix_miss){.token = -1};
-    if (!at) return 0;
+    if (!at) at = &empty;
     while (prefix.count - done >= IG_PAGE_TOKENS) {
         node *next = find_page(c, at, prefix.tokens + done);
         if (!next) break;
         ig_session_attach(c->session, sequence, next->page, next->tokens, IG_PAGE_TOKENS);
         done += IG_PAGE_TOKENS;
-        at = next;
+        at = last = next;
     }
     int32_t same = 0;
     node *near = find_nearest(at, prefix.tokens + done, prefix.count - done, &same);
-    if (same > 0) {
-        ig_session_attach(c->session, sequence, near->page, near->tokens, same);
-        done += same;
-    }
-    if (near && same < near->n_tokens && done < prefix.count)
-        *out = (ig_prefix_miss){done, prefix.tokens[done], near->tokens[same]};
-    touch(c, same > 0 ? near : at);
-    return done;
+    *out = explain(c, at, near, same, prefix.tokens + done, prefix.count - done);
+    if (same > 0) ig_session_attach(c->session, sequence, near->page, near->tokens, same);
+    touch(c, same > 0 ? near : last);
+    out->position = done + same;
+    return done + same;
 }
 
 /* ---- adding ---- */
+
+/* Enters a node that has become complete. */
+static void complete(const ig_prefix_cache *c, node *n) {
+    if (!is_complete(n)) return;
+    n->hash = hash_of_page(n->parent, n->tokens);
+    enter(c, n);
+    note_cached(c, n);
+}
 
 static node *make_node(ig_prefix_cache *c, node *parent, const int32_t *tokens, int32_t count,
                        int32_t page) {
@@ -222,12 +296,10 @@ static node *make_node(ig_prefix_cache *c, node *parent, const int32_t *tokens, 
     n->page = page;
     n->n_tokens = count;
     memcpy(n->tokens, tokens, (size_t)count * sizeof *tokens);
-    ig_pages_hold(&c->session->pages, page);
+    hold(c, page);
     add_child(parent, n);
     push_newest(c, n);
-    if (!is_complete(n)) return n;
-    n->hash = hash_of_page(parent, tokens);
-    enter(c, n);
+    complete(c, n);
     return n;
 }
 
@@ -242,20 +314,22 @@ static node *add_page(ig_prefix_cache *c, node *parent, const int32_t *tokens, i
     if (found && same == count) return found;
     if (!found || same < found->n_tokens || is_complete(found))
         return make_node(c, parent, tokens, count, page);
-    ig_pages_hold(&c->session->pages, page);
-    ig_pages_drop(&c->session->pages, found->page);
+    if (found->page != page) {
+        let_go(c, found->page);
+        hold(c, page);
+    }
     found->page = page;
     found->n_tokens = count;
     memcpy(found->tokens, tokens, (size_t)count * sizeof *tokens);
-    if (!is_complete(found)) return found;
-    found->hash = hash_of_page(parent, tokens);
-    enter(c, found);
+    complete(c, found);
     return found;
 }
 
 void ig_prefix_cache_add(ig_prefix_cache *c, ig_prefix prefix, int32_t sequence, bool also_last) {
-    node *root = find_root(c, prefix), *at = root;
-    if (!at) at = root = make_root(c, prefix);
+    const ig_salt_digest salt = digest_of(prefix);
+    node *root = find_root(c, &salt), *at;
+    if (!root) root = make_root(c, &salt);
+    at = root;
     for (int64_t done = 0; at && done < prefix.count; done += IG_PAGE_TOKENS) {
         const int64_t left = prefix.count - done;
         const int32_t n = left < IG_PAGE_TOKENS ? (int32_t)left : IG_PAGE_TOKENS;
@@ -266,9 +340,21 @@ void ig_prefix_cache_add(ig_prefix_cache *c, ig_prefix prefix, int32_t sequence,
         if (!next) break;
     }
     if (at) touch(c, at);
-    if (!root || root->child) return;
-    leave(c, root);
-    ig_free(c->allocator, root);
+    if (root && !root->child) drop_root(c, root);
+}
+
+node *ig_prefix_cache_restore(ig_prefix_cache *c, node *parent, const ig_salt_digest *salt,
+                              const int32_t *tokens, int32_t n_tokens, int32_t page) {
+    node *root = parent ? NULL : find_root(c, salt), *n = NULL;
+    if (!parent) parent = root = root ? root : make_root(c, salt);
+    if (parent) n = make_node(c, parent, tokens, n_tokens, page);
+    if (n) {
+        unlink_order(c, n);
+        push_oldest(c, n);
+        ig_pages_drop(&c->session->pages, page); /* the node holds it now */
+    }
+    if (root && !root->child) drop_root(c, root);
+    return n;
 }
 
 /* ---- eviction ---- */
@@ -290,8 +376,9 @@ int32_t ig_prefix_cache_evict(ig_prefix_cache *c, int32_t n_pages) {
 }
 
 int32_t ig_prefix_cache_idle_pages(const ig_prefix_cache *c) {
-    int32_t count = 0;
-    for (const node *n = c->oldest; n; n = n->newer) count += is_idle(c, n);
+    const ig_pages *pages = &c->session->pages;
+    int32_t count = 0; /* after every step: no walk of the tree */
+    for (int32_t i = 0; i < pages->n_pages; i++) count += c->is_cached[i] & (pages->refs[i] == 1);
     return count;
 }
 

@@ -34,10 +34,20 @@ typedef struct ig_prefix {
     int64_t count;
 } ig_prefix;
 
-/* Where a lookup ended before the last token; token -1: nowhere, all were found or none is near. */
+/* Why a lookup found no more than it did. */
+typedef enum ig_prefix_reason {
+    IG_PREFIX_ALL_FOUND,
+    IG_PREFIX_NEW,        /* nothing cached begins like this */
+    IG_PREFIX_ENDS,       /* the cached text ends here */
+    IG_PREFIX_DIFFERS,    /* the nearest cached text continues with another token */
+    IG_PREFIX_EVICTED,    /* the next page was cached once */
+    IG_PREFIX_OTHER_SALT, /* the first page was cached with another salt */
+} ig_prefix_reason;
+
 typedef struct ig_prefix_miss {
-    int64_t position;
-    int32_t token, cached; /* the first that differs */
+    ig_prefix_reason reason;
+    int64_t position;      /* of the first token that was not found */
+    int32_t token, cached; /* DIFFERS: that token, and the cached one */
 } ig_prefix_miss;
 
 /* Attaches the longest cached prefix to an empty sequence and returns its length. */
@@ -55,5 +65,22 @@ int32_t ig_prefix_cache_evict(ig_prefix_cache *cache, int32_t n_pages);
 /* Pages that only the cache holds. */
 int32_t ig_prefix_cache_idle_pages(const ig_prefix_cache *cache);
 uint64_t ig_prefix_cache_evicted(const ig_prefix_cache *cache); /* pages, so far */
+
+/* ---- prefix_file.c: the cache on disk ---- */
+
+/* Hashes what keys and values of a token depend on: the model, the KV cache types, and the device,
+ * by running a few tokens in sequence 0, which must be empty. */
+IG_MUST_CHECK ig_status ig_prefix_file_identify(ig_session *session, uint64_t *out);
+
+/* Replaces the file atomically, with the most recently used pages that fit into `most_bytes`.  An
+ * empty cache leaves the file alone. */
+IG_MUST_CHECK ig_status ig_prefix_file_save(ig_prefix_cache *cache, const char *path,
+                                            uint64_t identity, uint64_t most_bytes);
+
+/* Adds the pages of a file to an empty cache while pages are free.  A file of another identity is
+ * IG_ERR_ARGUMENT, a corrupt one IG_ERR_FORMAT, and then nothing is added.  Without
+ * memory for a node it adds fewer and is IG_ERR_MEMORY. */
+IG_MUST_CHECK ig_status ig_prefix_file_load(ig_prefix_cache *cache, const char *path,
+                                            uint64_t identity, int64_t *out_pages);
 
 #endif

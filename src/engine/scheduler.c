@@ -63,7 +63,7 @@ void ig_scheduler_end_job(ig_engine *e, ig_job *job, ig_status status) {
     for (int i = 0; i < job->request.n_choices; i++)
         if (job->replies[i]) free_reply(e, job->replies[i]);
     if (e->session) ig_slots_drop_prompt(e, job);
-    if (!job->is_started) atomic_fetch_sub(&e->n_queued, 1);
+    atomic_fetch_sub(job->is_started ? &e->n_started : &e->n_queued, 1);
     unlink_job(e, job);
     count_end(e, job, status);
     if (status != IG_OK)

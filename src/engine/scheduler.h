@@ -19,6 +19,7 @@
 #include "engine/engine_stats.h"
 #include "engine/prefix_cache.h"
 #include "engine/reply.h"
+#include "engine/step_rates.h"
 #include "model/embed.h"
 
 enum { IG_ENGINE_PARTIES = 256 };
@@ -33,12 +34,6 @@ typedef struct ig_engine_work {
     bool is_done;
 } ig_engine_work;
 
-/* What rows cost, measured. */
-typedef struct ig_step_rates {
-    double decode_ms[16]; /* of a step with 2^i decode rows and no prompt; 0: not known */
-    double prompt_row_ms; /* a prompt row more */
-} ig_step_rates;
-
 struct ig_engine {
     ig_adapter *adapter; /* borrowed */
     ig_ctx *ctx;
@@ -47,6 +42,7 @@ struct ig_engine {
     ig_session *session;       /* NULL: an encoder */
     ig_session *embedder;      /* created by the first embedding */
     char *cache_file, *cache_type_k, *cache_type_v;
+    uint64_t identity; /* of the prefix cache's file */
     ig_reply_rules rules;
     int64_t ubatch, n_slots;
 
@@ -58,8 +54,9 @@ struct ig_engine {
     ig_job *inbox; /* newest first */
     ig_engine_work *work;
     bool is_stopping;
-    uint64_t n_jobs;     /* ids so far */
-    atomic_int n_queued; /* jobs of which no reply has started */
+    uint64_t n_jobs;      /* ids so far */
+    atomic_int n_queued;  /* jobs of which no reply has started */
+    atomic_int n_started; /* the others that have not ended */
 
     /* Of the scheduler thread. */
     ig_job *jobs;               /* that have not ended */
@@ -105,8 +102,8 @@ void ig_slots_admit(ig_engine *e);
 /* Takes a reply out of its slot; its pages go to the prefix cache. */
 void ig_slots_vacate(ig_engine *e, ig_reply *r);
 /* Makes sure that the pages for `count` more tokens of a running reply are free in this step:
- * evicts, then preempts others, or the reply itself, which is then waiting. */
-void ig_slots_claim(ig_engine *e, ig_reply *r, int64_t count);
+ * evicts, then preempts others.  False: the reply itself was preempted, or failed and is gone. */
+bool ig_slots_claim(ig_engine *e, ig_reply *r, int64_t count);
 void ig_slots_drop_prompt(ig_engine *e, ig_job *job); /* its held pages */
 
 /* ---- step.c ---- */

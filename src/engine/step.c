@@ -11,56 +11,12 @@
 #include "base/clock.h"
 #include "engine/scheduler.h"
 
-enum {
-    LEAST_PROMPT = 8,  /* prompt tokens in a step, at least */
-    FIRST_PROMPT = 32, /* before the time of a row is known */
-};
-
 static int64_t left_of(const ig_engine *e, const ig_reply *r) {
     return (int64_t)r->tokens.count - ig_session_length(e->session, r->slot);
 }
 
 /* Decodes: one token is left.  A prompt's last token alone counts as one. */
 static bool is_decoding(const ig_engine *e, const ig_reply *r) { return left_of(e, r) == 1; }
-
-/* ---- how many rows ---- */
-
-static int rate_index(int64_t rows) {
-    int i = 0;
-    while (i < 15 && (int64_t)1 << i < rows) i++;
-    return i;
-}
-
-static double decode_ms(const ig_engine *e, int64_t rows) {
-    if (rows == 0) return 0;
-    int i = rate_index(rows);
-    while (i > 0 && e->rates.decode_ms[i] == 0) i--;
-    return e->rates.decode_ms[i];
-}
-
-/* Prompt tokens that fit beside this number of decode rows. */
-static int64_t prompt_budget(const ig_engine *e, int64_t decode_rows) {
-    const int64_t room = e->ubatch - decode_rows;
-    if (decode_rows == 0) return room; /* no stream waits for it */
-    const double time = e->options.step_ms - decode_ms(e, decode_rows);
-    int64_t rows =
-        e->rates.prompt_row_ms > 0 ? (int64_t)(time / e->rates.prompt_row_ms) : FIRST_PROMPT;
-    if (rows < LEAST_PROMPT) rows = LEAST_PROMPT;
-    return rows < room ? rows : room;
-}
-
-static double smooth(double old, double now) { return old == 0 ? now : 0.8 * old + 0.2 * now; }
-
-static void learn_rates(ig_engine *e, int64_t decode_rows, int64_t prompt_rows, double ms) {
-    double *decode = &e->rates.decode_ms[rate_index(decode_rows)];
-    if (prompt_rows == 0) {
-        *decode = smooth(*decode, ms);
-    } else if (prompt_rows >= LEAST_PROMPT) {
-        const double rest = ms - decode_ms(e, decode_rows);
-        const double row = (rest > 0.1 * ms ? rest : 0.1 * ms) / (double)prompt_rows;
-        e->rates.prompt_row_ms = smooth(e->rates.prompt_row_ms, row);
-    }
-}
 
 /* ---- drafts ---- */
 
@@ -111,9 +67,10 @@ static void plan_decode(ig_engine *e, step *s) {
         if (!r || !is_decoding(e, r) || s->n_decode >= e->ubatch) continue;
         if (n < IG_STEP_DRAFT_ROOM) draft(e, r, IG_STEP_DRAFT_ROOM - n);
         n += r->n_draft;
-        ig_slots_claim(e, r, 1 + r->n_draft);
-        if (r->slot >= 0) r->n_rows = 1 + r->n_draft;
-        if (r->slot >= 0) s->n_decode += r->n_rows;
+        const int64_t rows = 1 + r->n_draft;
+        if (!ig_slots_claim(e, r, rows)) continue;
+        r->n_rows = rows;
+        s->n_decode += rows;
     }
 }
 
@@ -136,13 +93,12 @@ static ig_reply *next_prompt(const ig_engine *e, double now) {
 
 static void plan_prompts(ig_engine *e, step *s) {
     const double now = ig_clock_ms();
-    int64_t budget = prompt_budget(e, s->n_decode);
+    int64_t budget = ig_rates_prompt_rows(&e->rates, e->options.step_ms, s->n_decode, e->ubatch);
     ig_reply *r;
     while (budget > 0 && (r = next_prompt(e, now)) != NULL) {
         const int64_t rows = prompt_rows_of(e, s, r, budget);
         if (rows == 0) break;
-        ig_slots_claim(e, r, rows);
-        if (r->slot < 0) continue;
+        if (!ig_slots_claim(e, r, rows)) continue;
         r->n_rows = rows;
         budget -= rows;
     }
@@ -358,7 +314,8 @@ bool ig_step_run(ig_engine *e) {
         run_together(e);
     else
         run_one_by_one(e);
-    if (status == IG_OK) learn_rates(e, s.n_decode, s.n_prompt, (double)(ran - running) * 1e-6);
+    if (status == IG_OK)
+        ig_rates_learn(&e->rates, s.n_decode, s.n_prompt, (double)(ran - running) * 1e-6);
     const uint64_t ended = ig_clock_ns();
     count_step(e, &s, (double)(ended - began) * 1e-6);
     e->counts.stats.step_ns += ended - began;

@@ -47,8 +47,7 @@ ig_status ig_pages_append(ig_pages *p, int32_t sequence, int32_t *out_row, int32
             *copy_from = *page;
             p->refs[*page]--;
         }
-        *page = p->free[--p->n_free];
-        p->refs[*page] = 1;
+        *page = ig_pages_take(p);
     }
     *out_row = *page * IG_PAGE_TOKENS + (int32_t)(at % IG_PAGE_TOKENS);
     p->length[sequence]++;
@@ -72,6 +71,13 @@ void ig_pages_share(ig_pages *p, int32_t from, int32_t to) {
 }
 
 void ig_pages_hold(ig_pages *p, int32_t page) { p->refs[page]++; }
+
+int32_t ig_pages_take(ig_pages *p) {
+    if (p->n_free == 0) return -1;
+    const int32_t page = p->free[--p->n_free];
+    p->refs[page] = 1;
+    return page;
+}
 
 void ig_pages_drop(ig_pages *p, int32_t page) { give_back(p, &page); }
 

@@ -39,6 +39,8 @@ void ig_pages_share(ig_pages *pages, int32_t from, int32_t to); /* `to` must be 
 /* A page that is held stays as it is, also without sequences, until it is dropped as often. */
 void ig_pages_hold(ig_pages *pages, int32_t page);
 void ig_pages_drop(ig_pages *pages, int32_t page);
+/* A free page, held once; -1: there is none. */
+int32_t ig_pages_take(ig_pages *pages);
 /* Appends the first `count` positions of a held page to a sequence that ends with a complete page.
  */
 void ig_pages_attach(ig_pages *pages, int32_t sequence, int32_t page, int64_t count);

@@ -59,6 +59,19 @@ int32_t ig_session_page(const ig_session *session, int32_t sequence, int64_t i);
 void ig_session_attach(ig_session *session, int32_t sequence, int32_t page, const int32_t *tokens,
                        int64_t count);
 
+/* ---- session_file.c: what pages hold ---- */
+
+typedef ig_status ig_session_visit_fn(void *user, char *bytes, uint64_t n_bytes);
+/* Visits the keys and values of the first rows of a page, layer by layer; visit() may write them.
+ */
+IG_MUST_CHECK ig_status ig_session_visit_page(const ig_session *session, int32_t page, int64_t rows,
+                                              ig_session_visit_fn *visit, void *user);
+/* Bytes of keys and values of a row, in all layers. */
+uint64_t ig_session_row_bytes(const ig_session *session);
+/* Of the model and the KV cache types: of what the keys and values of a token depend on, except
+ * the device. */
+uint64_t ig_session_digest(const ig_session *session);
+
 /* ---- recompute.c: sessions of models that are dispatches alone ---- */
 IG_MUST_CHECK ig_status ig_session_recompute_init(ig_session *session);
 IG_MUST_CHECK ig_status ig_session_recompute(ig_session *session, const ig_session_token *rows,

@@ -102,29 +102,52 @@ static uint64_t body_bytes(const head *h) {
     return h->n_tokens * (sizeof(int32_t) + h->n_layers * (h->k_bytes + h->v_bytes));
 }
 
+uint64_t ig_session_row_bytes(const ig_session *s) {
+    const head h = head_of(s, 0);
+    return h.n_layers * (h.k_bytes + h.v_bytes);
+}
+
+uint64_t ig_session_digest(const ig_session *s) {
+    const head h = head_of(s, 0);
+    return XXH3_64bits(&h, offsetof(head, body_sum));
+}
+
 static uint64_t head_sum(const head *h) { return XXH3_64bits(h, offsetof(head, head_sum)); }
 
 /* ---- rows of the cache, in order ---- */
 
-/* Visits the byte ranges of a KV cache that hold a sequence, page by page. */
-typedef ig_status visit_fn(void *user, char *bytes, uint64_t n_bytes);
-
-static ig_status each_page(const ig_session *s, int32_t sequence, ig_tensor *cache, visit_fn *visit,
-                           void *user) {
+/* Visits the first rows of a page of a KV cache. */
+static ig_status visit_rows(const ig_session *s, ig_tensor *cache, int32_t page, int64_t rows,
+                            ig_session_visit_fn *visit, void *user) {
     const uint64_t each = row_bytes(s, cache);
-    const int32_t *pages = s->pages.table + (int64_t)sequence * s->pages.per_sequence;
     char *all = ig_tensor_map(cache);
+    return visit(user, all + (uint64_t)page * IG_PAGE_TOKENS * each, (uint64_t)rows * each);
+}
+
+/* Visits the byte ranges of a KV cache that hold a sequence, page by page. */
+static ig_status each_page(const ig_session *s, int32_t sequence, ig_tensor *cache,
+                           ig_session_visit_fn *visit, void *user) {
     for (int64_t at = 0; at < s->pages.length[sequence]; at += IG_PAGE_TOKENS) {
         const int64_t left = s->pages.length[sequence] - at;
         const int64_t rows = left < IG_PAGE_TOKENS ? left : IG_PAGE_TOKENS;
-        const uint64_t first = (uint64_t)pages[at / IG_PAGE_TOKENS] * IG_PAGE_TOKENS;
-        IG_TRY(visit(user, all + first * each, (uint64_t)rows * each));
+        const int32_t page = ig_session_page(s, sequence, at / IG_PAGE_TOKENS);
+        IG_TRY(visit_rows(s, cache, page, rows, visit, user));
+    }
+    return IG_OK;
+}
+
+ig_status ig_session_visit_page(const ig_session *s, int32_t page, int64_t rows,
+                                ig_session_visit_fn *visit, void *user) {
+    for (int64_t i = 0; s->layers && i < s->config.n_layers; i++) {
+        IG_TRY(visit_rows(s, s->layers[i].k, page, rows, visit, user));
+        IG_TRY(visit_rows(s, s->layers[i].v, page, rows, visit, user));
     }
     return IG_OK;
 }
 
 /* Tokens first, then each layer. */
-static ig_status each_part(const ig_session *s, int32_t sequence, visit_fn *visit, void *user) {
+static ig_status each_part(const ig_session *s, int32_t sequence, ig_session_visit_fn *visit,
+                           void *user) {
     IG_TRY(visit(user, (char *)(s->tokens + sequence * s->config.ctx_len),
                  (uint64_t)s->pages.length[sequence] * sizeof *s->tokens));
     for (int64_t i = 0; s->layers && i < s->config.n_layers; i++) {
