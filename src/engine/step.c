@@ -59,14 +59,17 @@ static int64_t prompt_rows_of(const ig_engine *e, step *s, const ig_reply *r, in
     return rows;
 }
 
+/* Replies share the room for drafts; what one does not use is left to those after it. */
 static void plan_decode(ig_engine *e, step *s) {
-    int64_t n = 0;
+    int64_t n = 0; /* replies to come */
     for (int64_t i = 0; i < e->n_slots; i++) n += e->slots[i] && is_decoding(e, e->slots[i]);
+    int64_t room = IG_STEP_DRAFT_ROOM - n;
     for (int64_t i = 0; i < e->n_slots; i++) {
         ig_reply *r = e->slots[i];
         if (!r || !is_decoding(e, r) || s->n_decode >= e->ubatch) continue;
-        if (n < IG_STEP_DRAFT_ROOM) draft(e, r, IG_STEP_DRAFT_ROOM - n);
-        n += r->n_draft;
+        if (room > 0) draft(e, r, (room + n - 1) / (n > 0 ? n : 1));
+        n--;
+        room -= r->n_draft;
         const int64_t rows = 1 + r->n_draft;
         if (!ig_slots_claim(e, r, rows)) continue;
         r->n_rows = rows;

@@ -140,6 +140,43 @@ static void replies_of_a_busy_engine_are_those_of_an_idle_one(void **state) {
     close_engine(&idle);
 }
 
+/* Drafts that are right, of replies that are preempted in the middle of a step. */
+static void a_preempted_draft_is_forgotten(void **state) {
+    int32_t prompt[2][40];
+    fixture idle = {0}, f = open_engine(&(ig_engine_options){.n_sequences = 2, .kv_bytes = 1});
+    int64_t n_preempted = 0, n_accepted = 0;
+    (void)state;
+    open_model(&idle, 1);
+    for (unsigned round = 0; round < 40; round++) {
+        ig_job *jobs[2];
+        reply want[2];
+        ig_request q[2];
+        for (unsigned i = 0; i < 2; i++) {
+            const size_t n = 10 + (round * 7 + i * 13) % 30;
+            make_prompt(prompt[i], n, 0, 2 * round + i);
+            q[i] = (ig_request){.tokens = prompt[i],
+                                .n_tokens = n,
+                                .max_tokens = 320,
+                                .sampling = {.top_k = 2, .seed = 2 * round + i},
+                                .ignore_eos = true,
+                                .draft_ngram = 1};
+            want[i] = generate(&idle, &q[i]);
+        }
+        for (int i = 0; i < 2; i++) jobs[i] = submit(&f, &q[i]);
+        for (int i = 0; i < 2; i++) {
+            const result got = collect(jobs[i]);
+            assert_int_equal(got.choice[0].n_text, want[i].n_text);
+            assert_memory_equal(got.choice[0].text, want[i].text, want[i].n_text);
+            n_preempted += got.stats.n_preempted;
+            n_accepted += got.stats.n_accepted;
+        }
+    }
+    assert_true(n_preempted > 5);
+    assert_true(n_accepted > 100);
+    close_engine(&f);
+    close_engine(&idle);
+}
+
 /* ---- the prefix cache ---- */
 
 static void a_repeated_prompt_is_cached_but_for_its_last_token(void **state) {
@@ -447,6 +484,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reply_is_what_generate_makes),
         cmocka_unit_test(replies_of_a_busy_engine_are_those_of_an_idle_one),
+        cmocka_unit_test(a_preempted_draft_is_forgotten),
         cmocka_unit_test(a_repeated_prompt_is_cached_but_for_its_last_token),
         cmocka_unit_test(a_reply_is_part_of_the_cache),
         cmocka_unit_test(prefill_only_warms_the_cache),
