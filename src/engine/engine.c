@@ -87,6 +87,7 @@ static void load_prefix_cache(ig_engine *e) {
     ig_engine_say(e, IG_LOG_INFO, "prefix cache: %lld pages from %s", (long long)n_pages,
                   e->cache_file);
     e->counts.stats.n_restored_pages = (uint64_t)n_pages;
+    ig_counts_publish(&e->counts);
 }
 
 /* Pages of a device that took over during the run have other bits than the next process's. */

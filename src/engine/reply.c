@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "model/logprob.h"
 #include "text/stop_strings.h"
 
 ig_status ig_reply_create(ig_job *job, int choice, ig_reply **out) {
@@ -159,10 +160,11 @@ ig_status ig_reply_next(ig_reply *r, const ig_reply_rules *rules, float *logits,
                         bool *out_finished) {
     const ig_request *q = &r->job->request;
     ig_held_token token = {.logprob = NAN};
+    /* Before tokens are banned. */
+    const double log_sum = q->logprobs ? ig_logits_log_sum(logits, rules->vocabulary) : 0;
     if (q->logprobs)
-        token.n_top = ig_logits_top(logits, rules->vocabulary, token.top, (size_t)q->top_logprobs);
-    const double log_sum = /* before tokens are banned */
-        q->logprobs ? (double)logits[0] - ig_logits_logprob(logits, rules->vocabulary, 0) : 0;
+        token.n_top = ig_logits_top_of(logits, rules->vocabulary, log_sum, token.top,
+                                       (size_t)q->top_logprobs);
     ban_ends(r, rules, logits);
     token.id = ig_sampler_next(r->sampler, logits);
     if (q->logprobs) token.logprob = (double)logits[token.id] - log_sum;

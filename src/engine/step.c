@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "engine/scheduler.h"
+#include "model/logprob.h"
 
 static int64_t left_of(const ig_engine *e, const ig_reply *r) {
     return (int64_t)r->tokens.count - ig_session_length(e->session, r->slot);
@@ -149,13 +150,14 @@ static void emit_prompt(ig_engine *e, ig_reply *r, int64_t before) {
         if (before + i + 1 != r->n_logprobs) continue; /* emitted before a preemption */
         ig_logprob top[IG_TOP_LOGPROBS_MAX];
         const int32_t id = r->tokens.at[r->n_logprobs++];
+        const double log_sum = ig_logits_log_sum(logits, e->rules.vocabulary);
         ig_job_emit(r->job,
                     &(ig_job_event){.type = IG_JOB_EVENT_PROMPT,
                                     .token = id,
-                                    .logprob = ig_logits_logprob(logits, e->rules.vocabulary, id),
+                                    .logprob = (double)logits[id] - log_sum,
                                     .top = top,
-                                    .n_top = ig_logits_top(logits, e->rules.vocabulary, top,
-                                                           (size_t)q->top_logprobs)});
+                                    .n_top = ig_logits_top_of(logits, e->rules.vocabulary, log_sum,
+                                                              top, (size_t)q->top_logprobs)});
     }
 }
 
