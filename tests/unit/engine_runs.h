@@ -139,6 +139,19 @@ static inline result ask(const fixture *f, const ig_request *request) {
     return collect(submit(f, request));
 }
 
+static inline ig_status do_nothing(ig_adapter *adapter, void *user) {
+    (void)adapter, (void)user;
+    return IG_OK;
+}
+
+/* Published after all that has ended. */
+static inline ig_engine_stats stats_of(const fixture *f) {
+    ig_engine_stats stats;
+    OK(ig_engine_call(f->engine, do_nothing, NULL));
+    ig_engine_get_stats(f->engine, &stats);
+    return stats;
+}
+
 static inline void assert_same(const reply *got, const reply *want) {
     assert_int_equal(got->n_text, want->n_text);
     assert_memory_equal(got->text, want->text, want->n_text);

@@ -125,8 +125,7 @@ static void replies_of_a_busy_engine_are_those_of_an_idle_one(void **state) {
             assert_int_equal(got->finish, want->finish);
         }
 
-    ig_engine_stats stats; /* what this is about has happened */
-    ig_engine_get_stats(f.engine, &stats);
+    const ig_engine_stats stats = stats_of(&f); /* what this is about has happened */
     assert_true(stats.n_preempted > 0);
     assert_true(stats.n_accepted > 0);
     assert_true(stats.n_accepted < stats.n_drafted);
@@ -136,6 +135,8 @@ static void replies_of_a_busy_engine_are_those_of_an_idle_one(void **state) {
                     stats.n_cancelled[IG_JOB_DECODE] >
                 0);
     assert_int_equal(stats.n_failed, 0);
+    assert_int_equal(stats.n_running + stats.n_waiting, 0);
+    assert_int_equal(stats.n_free_pages + stats.n_cached_pages, stats.n_pages);
     close_engine(&f);
     close_engine(&idle);
 }
@@ -256,7 +257,7 @@ static void choices_share_the_prompt_and_differ_by_stream(void **state) {
                     .no_prefix_cache = true};
     const result all = ask(&f, &q);
     ig_engine_stats stats;
-    ig_engine_get_stats(f.engine, &stats);
+    stats = stats_of(&f);
     assert_int_equal(stats.n_prompt_tokens, 100); /* once */
     q.n_choices = 1;
     for (uint64_t i = 0; i < 4; i++) {
@@ -465,18 +466,82 @@ static void destroying_cancels_and_jobs_stay_valid(void **state) {
     }
 }
 
-static void static_batches_start_when_the_one_before_has_ended(void **state) {
+/* When a job had news: counted by the scheduler thread. */
+typedef struct news {
+    int *clock;
+    int first, last;
+} news;
+
+static void note_news(void *user) {
+    news *n = user;
+    n->last = ++*n->clock;
+    if (n->first == 0) n->first = n->last;
+}
+
+/* A long reply and three short ones, with room for two. */
+static void run_four(bool static_batching, news *out) {
     int32_t prompt[60];
-    fixture f = open_engine(&(ig_engine_options){.n_sequences = 2, .static_batching = true});
+    int clock = 0;
+    fixture f =
+        open_engine(&(ig_engine_options){.n_sequences = 2, .static_batching = static_batching});
     ig_job *jobs[4];
-    (void)state;
     make_prompt(prompt, 60, 0, 9);
-    ig_request q = {.tokens = prompt, .n_tokens = 60, .ignore_eos = true};
+    ig_request q = {.tokens = prompt, .n_tokens = 60, .ignore_eos = true, .notify = note_news};
     for (int i = 0; i < 4; i++) {
-        q.max_tokens = i == 0 ? 200 : 5;
+        out[i] = (news){.clock = &clock};
+        q.max_tokens = i == 0 ? 400 : 5;
+        q.user = &out[i];
         jobs[i] = submit(&f, &q);
     }
     for (int i = 0; i < 4; i++) assert_int_equal(collect(jobs[i]).status, IG_OK);
+    close_engine(&f);
+}
+
+static void static_batches_start_when_the_one_before_has_ended(void **state) {
+    news seen[4];
+    (void)state;
+    run_four(true, seen);
+    assert_true(seen[2].first > seen[0].last);
+    assert_true(seen[3].first > seen[0].last);
+    run_four(false, seen);
+    assert_true(seen[2].first < seen[0].last);
+    assert_true(seen[3].first < seen[0].last);
+}
+
+/* ---- cancelled jobs ---- */
+
+static ig_job *submit_until(const fixture *f, const ig_request *q, ig_job_event_type type) {
+    ig_job *job = submit(f, q);
+    ig_job_event event;
+    do assert_true(ig_job_wait(job, -1));
+    while (ig_job_poll(job, &event) && event.type != type);
+    return job;
+}
+
+static void a_cancelled_job_gives_its_pages_back_from_any_state(void **state) {
+    static int32_t prompt[CONTEXT];
+    (void)state;
+    fixture f =
+        open_engine(&(ig_engine_options){.n_sequences = 1, .no_prefix_cache = true, .ubatch = 8});
+    make_prompt(prompt, CONTEXT, 0, 3);
+    const ig_request text = {.tokens = prompt, .n_tokens = 10, .ignore_eos = true};
+    const ig_request read = {.tokens = prompt, .n_tokens = 500, .ignore_eos = true};
+    ig_job *running = submit_until(&f, &text, IG_JOB_EVENT_TOKEN), *waiting = submit(&f, &text);
+    ig_job_cancel(waiting);
+    const result never = collect(waiting);
+    assert_int_equal(never.choice[0].finish, IG_FINISH_CANCELLED);
+    assert_int_equal(never.stats.n_generated, 0);
+    ig_job_cancel(running);
+    const result some = collect(running);
+    assert_int_equal(some.choice[0].finish, IG_FINISH_CANCELLED);
+    ig_job *reading = submit_until(&f, &read, IG_JOB_EVENT_PROGRESS);
+    ig_job_cancel(reading);
+    assert_int_equal(collect(reading).stats.n_generated, 0);
+    const ig_engine_stats stats = stats_of(&f);
+    for (int i = 0; i < IG_JOB_STATES; i++) assert_int_equal(stats.n_cancelled[i], 1);
+    assert_int_equal(stats.n_finished[IG_FINISH_CANCELLED], 3);
+    assert_int_equal(stats.n_free_pages, stats.n_pages);
+    assert_int_equal(stats.n_running + stats.n_waiting, 0);
     close_engine(&f);
 }
 
@@ -499,6 +564,7 @@ int main(void) {
         cmocka_unit_test(calls_run_between_steps),
         cmocka_unit_test(destroying_cancels_and_jobs_stay_valid),
         cmocka_unit_test(static_batches_start_when_the_one_before_has_ended),
+        cmocka_unit_test(a_cancelled_job_gives_its_pages_back_from_any_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

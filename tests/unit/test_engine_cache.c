@@ -40,19 +40,6 @@ static fixture open_logged(log_lines *lines, ig_engine_options options) {
     return open_engine(&options);
 }
 
-static ig_status do_nothing(ig_adapter *adapter, void *user) {
-    (void)adapter, (void)user;
-    return IG_OK;
-}
-
-/* Published after all that has ended. */
-static ig_engine_stats stats_of(const fixture *f) {
-    ig_engine_stats stats;
-    OK(ig_engine_call(f->engine, do_nothing, NULL));
-    ig_engine_get_stats(f->engine, &stats);
-    return stats;
-}
-
 static uint64_t restored(const fixture *f) { return stats_of(f).n_restored_pages; }
 
 /* ---- why a prompt was not found ---- */
