@@ -235,6 +235,22 @@ typedef struct ig_engine_slot {
 /* Slot i, 0 <= i < ig_engine_sequences().  Lock-free, from any thread. */
 IG_API ig_engine_slot ig_engine_get_slot(const ig_engine *engine, int64_t i);
 
+/*
+ * The text of a slot, with its KV cache, as a file of ig_session_save(): that which runs in it, or
+ * ran in it last, as far as the prefix cache still has it.  Restoring puts it into the prefix cache
+ * for requests with this salt (NULL: none), and into a slot that is idle, else it is IG_ERR_BUSY.
+ * Erasing drops the pages that no other text uses from the prefix cache.  The scheduler thread does
+ * it between two steps.  A slot without a text is IG_ERR_STATE.  `out_tokens` (or NULL): the length
+ * of the text; of erase, the tokens of the pages dropped.
+ */
+IG_API IG_MUST_CHECK ig_status ig_engine_save_slot(ig_engine *engine, int64_t i, const char *path,
+                                                   int64_t *out_tokens);
+IG_API IG_MUST_CHECK ig_status ig_engine_restore_slot(ig_engine *engine, int64_t i,
+                                                      const char *path, const void *salt,
+                                                      size_t salt_bytes, int64_t *out_tokens);
+IG_API IG_MUST_CHECK ig_status ig_engine_erase_slot(ig_engine *engine, int64_t i,
+                                                    int64_t *out_tokens);
+
 #ifdef __cplusplus
 }
 #endif

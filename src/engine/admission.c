@@ -23,8 +23,7 @@ static int64_t length_of(const ig_engine *e, const ig_reply *r) {
 }
 
 static ig_prefix prefix_of(const ig_reply *r, int64_t count) {
-    const ig_request *q = &r->job->request;
-    return (ig_prefix){q->salt, q->salt_bytes, r->tokens.at, count};
+    return (ig_prefix){&r->job->salt, r->tokens.at, count};
 }
 
 /* ---- leaving ---- */
@@ -33,6 +32,7 @@ void ig_slots_vacate(ig_engine *e, ig_reply *r) {
     if (r->slot < 0) return;
     if (e->prefix_cache && !r->job->request.embed)
         ig_prefix_cache_add(e->prefix_cache, prefix_of(r, length_of(e, r)), r->slot, true);
+    e->texts[r->slot] = (ig_slot_text){length_of(e, r), r->job->salt};
     ig_pages_truncate(pages_of(e), r->slot, 0);
     e->slots[r->slot] = NULL;
     e->counts.slots[r->slot] = (ig_engine_slot){0};
@@ -255,6 +255,7 @@ static bool fits(const ig_engine *e, const ig_reply *r) {
 /* False: it does not fit now, and waits. */
 static bool admit(ig_engine *e, ig_reply *r, int64_t slot) {
     r->slot = (int32_t)slot;
+    e->texts[slot].n_tokens = 0;
     const ig_prefix_miss miss = attach(e, r);
     if (e->n_running > 0 && !fits(e, r)) {
         ig_pages_truncate(pages_of(e), r->slot, 0);

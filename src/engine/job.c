@@ -46,13 +46,12 @@ static bool copy_request(const ig_allocator *a, const ig_request *from, ig_reque
                 (void *)&to->stop_tokens) &&
            copy(a, from->sampling.biases, from->sampling.n_biases, sizeof *from->sampling.biases,
                 (void *)&to->sampling.biases) &&
-           copy(a, from->salt, from->salt_bytes, 1, (void *)&to->salt) && copy_stops(a, from, to);
+           copy_stops(a, from, to);
 }
 
 static void free_request(const ig_allocator *a, ig_request *r) {
     for (size_t i = 0; r->stop && i < r->n_stop; i++) ig_free(a, (void *)r->stop[i]);
     ig_free(a, (void *)r->stop);
-    ig_free(a, (void *)r->salt);
     ig_free(a, (void *)r->sampling.biases);
     ig_free(a, (void *)r->stop_tokens);
     ig_free(a, (void *)r->tokens);
@@ -94,6 +93,7 @@ ig_status ig_job_create(const ig_allocator *a, const ig_request *request, ig_job
     job->allocator = *a;
     job->stats.n_prompt_tokens = (int64_t)request->n_tokens;
     job->submitted_ms = ig_clock_ms();
+    job->salt = ig_salt_digest_of(request->salt, request->salt_bytes);
     atomic_init(&job->refs, 1);
     init_locks(job);
     const bool copied = copy_request(a, request, &job->request);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "engine/prefix_cache.h"
 #include "ingot/engine.h"
 
 typedef struct ig_job_node ig_job_node; /* an event in the queue */
@@ -18,7 +19,8 @@ typedef struct ig_reply ig_reply;
 struct ig_job {
     atomic_int refs;        /* the engine's and the caller's */
     ig_allocator allocator; /* a copy: a job may outlive the context */
-    ig_request request;     /* with copies of all it points to */
+    ig_request request;     /* with copies of all it points to, but no salt: */
+    ig_salt_digest salt;
     double submitted_ms;
     atomic_bool cancelled;
 

@@ -39,9 +39,9 @@ ig_status ig_prefix_cache_create(ig_session *session, const ig_allocator *a,
 
 /* ---- the hash table ---- */
 
-static ig_salt_digest digest_of(ig_prefix prefix) {
+ig_salt_digest ig_salt_digest_of(const void *salt, size_t n_bytes) {
     ig_salt_digest digest;
-    ig_sha256(prefix.salt, prefix.salt_bytes, digest.text);
+    ig_sha256(salt, n_bytes, digest.text);
     return digest;
 }
 
@@ -257,9 +257,8 @@ static ig_prefix_miss explain(const ig_prefix_cache *c, const node *at, const no
 
 int64_t ig_prefix_cache_attach(ig_prefix_cache *c, ig_prefix prefix, int32_t sequence,
                                ig_prefix_miss *out) {
-    const ig_salt_digest salt = digest_of(prefix);
-    const node empty = {.page = -1, .hash = hash_of_salt(&salt)};
-    const node *at = find_root(c, &salt);
+    const node empty = {.page = -1, .hash = hash_of_salt(prefix.salt)};
+    const node *at = find_root(c, prefix.salt);
     node *last = NULL;
     int64_t done = 0;
     if (!at) at = &empty;
@@ -326,9 +325,8 @@ static node *add_page(ig_prefix_cache *c, node *parent, const int32_t *tokens, i
 }
 
 void ig_prefix_cache_add(ig_prefix_cache *c, ig_prefix prefix, int32_t sequence, bool also_last) {
-    const ig_salt_digest salt = digest_of(prefix);
-    node *root = find_root(c, &salt), *at;
-    if (!root) root = make_root(c, &salt);
+    node *root = find_root(c, prefix.salt), *at;
+    if (!root) root = make_root(c, prefix.salt);
     at = root;
     for (int64_t done = 0; at && done < prefix.count; done += IG_PAGE_TOKENS) {
         const int64_t left = prefix.count - done;
@@ -370,6 +368,30 @@ int32_t ig_prefix_cache_evict(ig_prefix_cache *c, int32_t n_pages) {
         if (n->child || !is_idle(c, n)) continue;
         drop(c, n);
         freed++;
+    }
+    c->n_evicted += (uint64_t)freed;
+    return freed;
+}
+
+int32_t ig_prefix_cache_forget(ig_prefix_cache *c, ig_prefix prefix) {
+    node *at = find_root(c, prefix.salt);
+    int64_t done = 0;
+    int32_t freed = 0, same = 0;
+    while (at && prefix.count - done >= IG_PAGE_TOKENS) {
+        node *next = find_page(c, at, prefix.tokens + done);
+        if (!next) break;
+        done += IG_PAGE_TOKENS;
+        at = next;
+    }
+    if (!at) return 0;
+    node *last = find_nearest(at, prefix.tokens + done, prefix.count - done, &same);
+    if (last && same > 0 && same == last->n_tokens) at = last;
+    while (at && at->page >= 0 && !at->child && is_idle(c, at)) {
+        node *parent = at->parent;
+        const bool is_last = parent->page < 0; /* dropped with the node if it was its only one */
+        drop(c, at);
+        freed++;
+        at = is_last ? NULL : parent;
     }
     c->n_evicted += (uint64_t)freed;
     return freed;

@@ -16,6 +16,7 @@
 #ifndef IG_ENGINE_PREFIX_CACHE_H
 #define IG_ENGINE_PREFIX_CACHE_H
 
+#include "base/sha256.h"
 #include "model/session/session.h"
 
 typedef struct ig_prefix_cache ig_prefix_cache;
@@ -26,10 +27,15 @@ IG_MUST_CHECK ig_status ig_prefix_cache_create(ig_session *session, const ig_all
 void ig_prefix_cache_destroy(ig_prefix_cache *cache); /* NULL is a no-op */
 void ig_prefix_cache_clear(ig_prefix_cache *cache);   /* drops all pages */
 
+/* SHA-256 as text.  A salt itself is not kept: it may be a key. */
+typedef struct ig_salt_digest {
+    char text[IG_SHA256_TEXT_BYTES];
+} ig_salt_digest;
+ig_salt_digest ig_salt_digest_of(const void *salt, size_t n_bytes);
+
 /* Tokens of one tree. */
 typedef struct ig_prefix {
-    const void *salt;
-    size_t salt_bytes;
+    const ig_salt_digest *salt;
     const int32_t *tokens;
     int64_t count;
 } ig_prefix;
@@ -58,6 +64,9 @@ int64_t ig_prefix_cache_attach(ig_prefix_cache *cache, ig_prefix prefix, int32_t
  * Without memory for a node it adds fewer. */
 void ig_prefix_cache_add(ig_prefix_cache *cache, ig_prefix prefix, int32_t sequence,
                          bool also_last);
+
+/* Drops the pages of a prefix that no other text and no sequence uses; returns how many. */
+int32_t ig_prefix_cache_forget(ig_prefix_cache *cache, ig_prefix prefix);
 
 /* Frees `n_pages` pages, or fewer if sequences use the others; returns how many. */
 int32_t ig_prefix_cache_evict(ig_prefix_cache *cache, int32_t n_pages);

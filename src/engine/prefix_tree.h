@@ -8,15 +8,9 @@
 
 #include <xxhash.h>
 
-#include "base/sha256.h"
 #include "engine/prefix_cache.h"
 
 enum { IG_SALT_DIGEST_BYTES = IG_SHA256_TEXT_BYTES - 1 };
-
-/* The salt itself is not kept: it may be a key. */
-typedef struct ig_salt_digest {
-    char text[IG_SHA256_TEXT_BYTES];
-} ig_salt_digest;
 
 typedef struct ig_prefix_node {
     struct ig_prefix_node *parent, *child, *next, *previous; /* siblings: a list */

@@ -34,6 +34,12 @@ typedef struct ig_engine_work {
     bool is_done;
 } ig_engine_work;
 
+/* The text that ran in a slot last: its tokens are still those of the session's sequence. */
+typedef struct ig_slot_text {
+    int64_t n_tokens; /* 0: none */
+    ig_salt_digest salt;
+} ig_slot_text;
+
 struct ig_engine {
     ig_adapter *adapter; /* borrowed */
     ig_ctx *ctx;
@@ -61,6 +67,7 @@ struct ig_engine {
     /* Of the scheduler thread. */
     ig_job *jobs;               /* that have not ended */
     ig_reply *waiting, **slots; /* slots [n_slots] */
+    ig_slot_text *texts;        /* [n_slots], of slots that are idle */
     int64_t n_running;
     bool is_batch_closed;          /* static batching: the batch has started */
     ig_prefix_cache *prefix_cache; /* NULL: none */

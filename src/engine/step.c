@@ -193,8 +193,7 @@ static ig_status finish_prompt(ig_engine *e, ig_reply *r, const float *logits) {
     ig_job *job = r->job;
     if (job->is_prefilled) return IG_OK;
     job->is_prefilled = true;
-    const ig_prefix prefix = {job->request.salt, job->request.salt_bytes, r->tokens.at,
-                              r->n_prompt};
+    const ig_prefix prefix = {&job->salt, r->tokens.at, r->n_prompt};
     if (e->prefix_cache) ig_prefix_cache_add(e->prefix_cache, prefix, r->slot, false);
     return job->request.n_choices > 1 ? keep_prompt(e, r, logits) : IG_OK;
 }

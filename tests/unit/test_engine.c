@@ -256,8 +256,7 @@ static void choices_share_the_prompt_and_differ_by_stream(void **state) {
                     .sampling = {.seed = 11},
                     .no_prefix_cache = true};
     const result all = ask(&f, &q);
-    ig_engine_stats stats;
-    stats = stats_of(&f);
+    const ig_engine_stats stats = stats_of(&f);
     assert_int_equal(stats.n_prompt_tokens, 100); /* once */
     q.n_choices = 1;
     for (uint64_t i = 0; i < 4; i++) {

@@ -292,6 +292,53 @@ static void the_file_has_the_pages_used_last_and_no_more_than_its_limit(void **s
     close_engine(&f);
 }
 
+/* ---- slots as files ---- */
+
+static void a_slot_is_saved_erased_and_restored(void **state) {
+    char path[PATH_BYTES];
+    int32_t prompt[300];
+    int64_t n_tokens = 0;
+    ig_job *job;
+    ig_job_event event;
+    const ig_engine_options options = {.n_sequences = 1, .kv_bytes = 1};
+    fixture f = open_engine(&options);
+    ig_request q = kept_request(1, prompt);
+    directory_path(state, "slot", path);
+    refused(ig_engine_save_slot(f.engine, 0, path, NULL), IG_ERR_STATE, "slot 0 has no text");
+    refused(ig_engine_save_slot(f.engine, 1, path, NULL), IG_ERR_ARGUMENT, "slot 1 of 1");
+    const result before = ask(&f, &q);
+    OK(ig_engine_save_slot(f.engine, 0, path, &n_tokens));
+    assert_int_equal(n_tokens, 319);
+    OK(ig_engine_erase_slot(f.engine, 0, &n_tokens));
+    assert_int_equal(n_tokens, 319);
+    assert_int_equal(stats_of(&f).n_cached_pages, 0);
+    refused(ig_engine_erase_slot(f.engine, 0, NULL), IG_ERR_STATE, "no text");
+
+    q.max_tokens = 0; /* it fills the pool and the slot */
+    job = submit(&f, &q);
+    do assert_true(ig_job_wait(job, -1));
+    while (ig_job_poll(job, &event) && event.type != IG_JOB_EVENT_TOKEN);
+    refused(ig_engine_restore_slot(f.engine, 0, path, "one", 3, NULL), IG_ERR_BUSY, "runs request");
+    assert_int_equal(collect(job).status, IG_OK);
+
+    OK(ig_engine_restore_slot(f.engine, 0, path, "own", 3, &n_tokens));
+    assert_int_equal(n_tokens, 319);
+    q = kept_request(1, prompt);
+    q.salt = "two";
+    assert_int_equal(ask(&f, &q).stats.n_cached_tokens, 0);
+    OK(ig_engine_restore_slot(f.engine, 0, path, "own", 3, &n_tokens));
+    q.salt = "own";
+    const result after = ask(&f, &q);
+    assert_int_equal(after.stats.n_cached_tokens, 299);
+    assert_same(&after.choice[0], &before.choice[0]);
+    refused(ig_engine_restore_slot(f.engine, 0, "/nonexistent/slot", NULL, 0, NULL), IG_ERR_IO,
+            "/nonexistent/slot");
+    assert_int_equal(ask(&f, &q).status, IG_OK);
+    const ig_engine_stats stats = stats_of(&f);
+    assert_int_equal(stats.n_free_pages + stats.n_cached_pages, stats.n_pages);
+    close_engine(&f);
+}
+
 /* ---- corrupt files ---- */
 
 typedef struct bench {
@@ -315,8 +362,9 @@ static void open_bench(void **state, bench *b) {
     OK(ig_prefix_file_identify(b->session, &b->identity));
     make_prompt(prompt, 130, 0, 1);
     OK(ig_session_feed(b->session, 0, prompt, 130, NULL));
-    ig_prefix_cache_add(b->cache, (ig_prefix){"", 0, prompt, 130}, 0, true);
-    ig_prefix_cache_add(b->cache, (ig_prefix){"salt", 4, prompt, 130}, 0, true);
+    const ig_salt_digest none = ig_salt_digest_of(NULL, 0), salt = ig_salt_digest_of("salt", 4);
+    ig_prefix_cache_add(b->cache, (ig_prefix){&none, prompt, 130}, 0, true);
+    ig_prefix_cache_add(b->cache, (ig_prefix){&salt, prompt, 130}, 0, true);
     directory_path(state, "cache", b->path);
     OK(ig_prefix_file_save(b->cache, b->path, b->identity, UINT64_MAX));
     OK(ig_session_truncate(b->session, 0, 0));
@@ -414,6 +462,7 @@ int main(void) {
         IN_DIRECTORY(a_cache_of_something_else_is_ignored_with_a_warning),
         IN_DIRECTORY(a_full_disk_is_a_warning_and_leaves_the_file_before),
         IN_DIRECTORY(the_file_has_the_pages_used_last_and_no_more_than_its_limit),
+        IN_DIRECTORY(a_slot_is_saved_erased_and_restored),
         IN_DIRECTORY(any_byte_may_be_wrong_and_any_end_missing),
         IN_DIRECTORY(what_a_file_says_of_itself_is_checked),
     };
