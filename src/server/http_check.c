@@ -21,6 +21,7 @@
 
 typedef struct fields {
     int n_lengths, n_encodings, n_hosts, n_keys;
+    uintptr_t end;   /* of the last value */
     const char *bad; /* what is wrong; NULL: nothing */
 } fields;
 
@@ -31,14 +32,27 @@ static bool is_token(const char *text) {
     return true;
 }
 
+/* Whether a field is one line that ends with CR LF.  libmicrohttpd puts 0 in place of the colon, CR
+ * and LF, and joins the second line of a folded field to the name, which it moves; a LF alone ends
+ * a line, and a 0 in a line hides the rest of it. */
+static bool is_line(const char *name, const char *value) {
+    const uintptr_t colon = (uintptr_t)name + strlen(name), begin = (uintptr_t)value;
+    if (begin <= colon || begin - colon > 64) return false;
+    for (const char *c = name + strlen(name) + 1; c < value; c++)
+        if (*c != ' ' && *c != '\t') return false;
+    return value[strlen(value) + 1] == 0;
+}
+
 static enum MHD_Result look_at_field(void *user, enum MHD_ValueKind kind, const char *name,
                                      const char *value) {
     fields *f = user;
     (void)kind;
+    if (!value || !is_line(name, value)) f->bad = "a header is not one line that ends with CR LF";
     if (!is_token(name)) f->bad = "a header name is not a token";
     for (const char *c = value ? value : ""; *c; c++)
         if (((unsigned char)*c < ' ' && *c != '\t') || *c == 0x7f)
             f->bad = "a header value has a control character";
+    if (value) f->end = (uintptr_t)value + strlen(value);
     f->n_lengths += !strcasecmp(name, "Content-Length");
     f->n_encodings += !strcasecmp(name, "Transfer-Encoding");
     f->n_hosts += !strcasecmp(name, "Host");
@@ -46,13 +60,21 @@ static enum MHD_Result look_at_field(void *user, enum MHD_ValueKind kind, const 
     return MHD_YES;
 }
 
-static const char *wrong_syntax(const ig_exchange *x, const char *version) {
+/* libmicrohttpd takes a field without a name for the end of the header. */
+static bool ends_early(const ig_exchange *x, const fields *f) {
+    const union MHD_ConnectionInfo *header =
+        MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (!header || !f->end) return false;
+    return (uintptr_t)x->request.method + header->header_size != f->end + strlen("\r\n\r\n");
+}
+
+static const char *wrong_syntax(const ig_exchange *x) {
     const char *encoding = ig_exchange_header(x, "Transfer-Encoding");
     const char *length = ig_exchange_header(x, "Content-Length");
-    const bool is_old = !strcmp(version, "HTTP/1.0");
     fields f = {0};
     MHD_get_connection_values(x->mhd, MHD_HEADER_KIND, look_at_field, &f);
     if (f.bad) return f.bad;
+    if (ends_early(x, &f)) return "a header has no name";
     if (!is_token(x->request.method)) return "the method is not a token";
     if (x->request.path[0] != '/' && strcmp(x->request.path, "*") != 0)
         return "the path must begin with '/'";
@@ -60,11 +82,11 @@ static const char *wrong_syntax(const ig_exchange *x, const char *version) {
     if (f.n_encodings > 1) return "there are several Transfer-Encoding headers";
     if (f.n_lengths && f.n_encodings)
         return "Content-Length and Transfer-Encoding exclude each other";
-    if (encoding && (is_old || strcasecmp(encoding, "chunked") != 0))
+    if (encoding && (x->is_old || strcasecmp(encoding, "chunked") != 0))
         return "Transfer-Encoding may be chunked, with HTTP/1.1";
     if (length && length[strspn(length, "0123456789")]) return "Content-Length is not a number";
     if (f.n_hosts > 1) return "there are several Host headers";
-    if (!f.n_hosts && !is_old) return "there is no Host header";
+    if (!f.n_hosts && !x->is_old) return "there is no Host header";
     if (f.n_keys > 1) return "there are several Authorization headers";
     return NULL;
 }
@@ -319,10 +341,10 @@ static bool strip_prefix(ig_exchange *x) {
     return true;
 }
 
-bool http_check(ig_exchange *x, const char *version) {
+bool http_check(ig_exchange *x) {
     const ig_http_options *o = &x->http->options;
     http_trace(x);
-    const char *wrong = wrong_syntax(x, version);
+    const char *wrong = wrong_syntax(x);
     if (wrong) {
         ig_exchange_add_header(x, "Connection", "close");
         http_exchange_refuse(x, IG_HTTP_REJECT_MALFORMED, 400, wrong);

@@ -81,9 +81,9 @@ const http_key *http_keys_find(const http_keys *keys, const char *key, size_t n_
 
 typedef struct http_listener {
     int fd;
-    bool is_unix, is_loopback;
+    bool is_unix, is_loopback, is_file_ours; /* ours: removed at the end */
     int port;
-    char path[108]; /* of a Unix socket that the server made; "": none */
+    char path[108]; /* of a Unix socket */
 } http_listener;
 
 enum { LISTENERS_MOST = 16, THREADS_MOST = 16 };
@@ -191,6 +191,7 @@ struct ig_exchange {
     char id[ID_BYTES], client[ADDRESS_BYTES], traceparent[TRACE_BYTES], parent_span[17];
     char *body;
     size_t n_body, body_room;
+    bool is_old; /* HTTP/1.0 */
     bool is_url_long, has_header, is_called, is_queued, is_memory_out;
 
     char *headers, *notes; /* "name", 0, "value", 0, ... */
@@ -226,7 +227,7 @@ void http_exchange_leave(ig_exchange *x); /* under the connection's lock */
 size_t http_error_text(char *out, size_t room, int code, const char *message);
 
 /* http_check.c: looks at a request's header, before the body is read.  False: there is a reply. */
-bool http_check(ig_exchange *x, const char *version);
+bool http_check(ig_exchange *x);
 void http_trace(ig_exchange *x); /* request id and trace context */
 
 /* http_log.c */

@@ -3,6 +3,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stddef.h>
@@ -145,7 +146,7 @@ static ig_status listen_unix(const char *path, http_listener *out) {
         if (fd >= 0) close(fd);
         return IG_FAIL(IG_ERR_IO, "http: cannot listen on %s: %s", path, strerror(code));
     }
-    *out = (http_listener){.fd = fd, .is_unix = true};
+    *out = (http_listener){.fd = fd, .is_unix = true, .is_file_ours = true};
     memcpy(out->path, address.sun_path, sizeof out->path);
     return IG_OK;
 }
@@ -158,6 +159,9 @@ static void describe(http_listener *listener) {
     http_address address;
     http_address_from_socket(&bound, &address);
     listener->is_unix = bound.ss_family == AF_UNIX;
+    if (listener->is_unix)
+        memcpy(listener->path, ((const struct sockaddr_un *)&bound)->sun_path,
+               sizeof listener->path - 1);
     listener->is_loopback = http_address_is_loopback(&address);
     if (bound.ss_family == AF_INET)
         listener->port = ntohs(((const struct sockaddr_in *)&bound)->sin_port);
@@ -236,6 +240,8 @@ static ig_status take_sockets(ig_http *http) {
         if (getsockopt(l->fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &n) || !listening)
             return IG_FAIL(IG_ERR_IO, "http: the passed descriptor %d is not a listening socket",
                            l->fd);
+        fcntl(l->fd, F_SETFL, fcntl(l->fd, F_GETFL) | O_NONBLOCK);
+        fcntl(l->fd, F_SETFD, FD_CLOEXEC);
         describe(l);
     }
     if (o->n_sockets > LISTENERS_MOST)
@@ -273,7 +279,7 @@ ig_status http_listen(ig_http *http) {
 void http_unlisten(ig_http *http) {
     for (int i = 0; i < http->n_listeners; i++) {
         if (http->listener[i].fd < 0) continue;
-        if (http->listener[i].path[0]) unlink(http->listener[i].path);
+        if (http->listener[i].is_file_ours) unlink(http->listener[i].path);
         close(http->listener[i].fd);
         http->listener[i].fd = -1;
     }

@@ -30,11 +30,16 @@ static ig_status read_pem(const ig_allocator *a, const char *path, char **out) {
     return IG_OK;
 }
 
-/* What libmicrohttpd would print on stderr concerns clients, and is in the log line. */
+/* libmicrohttpd answers by itself what is not HTTP, sometimes before it tells of a request; but it
+ * always has a message for it, with the status code. */
 static void on_message(void *user, const char *format, va_list args) {
-    (void)user;
-    (void)format;
-    (void)args;
+    static const char refusal[] = "Error processing request (HTTP response code is %u";
+    if (strncmp(format, refusal, sizeof refusal - 1) != 0) return;
+    const unsigned code = va_arg(args, unsigned);
+    http_reject(user, code == 413   ? IG_HTTP_REJECT_BODY
+                      : code == 414 ? IG_HTTP_REJECT_URL
+                      : code == 431 ? IG_HTTP_REJECT_HEADER
+                                    : IG_HTTP_REJECT_MALFORMED);
 }
 
 static struct MHD_Daemon *start_thread(ig_http *http, const http_pool *pool) {

@@ -64,13 +64,24 @@ static ssize_t read_reply(void *user, uint64_t at, char *out, size_t most) {
     return take(user, out, most);
 }
 
+/* libmicrohttpd 0.9.75 closes a connection here without looking at it again.  It looks at all that
+ * have a time limit other than the others'. */
+static ssize_t close_after(ig_exchange *x, ssize_t result) {
+    MHD_set_connection_option(x->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
+    return result;
+}
+
 static ssize_t read_stream(void *user, uint64_t at, char *out, size_t most) {
     ig_exchange *x = user;
     (void)at;
     if (!http_exchange_advance(x)) return 0; /* suspended */
-    if (ig_exchange_left(x)) return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (ig_exchange_left(x)) {
+        shutdown(x->connection->fd, SHUT_RDWR);
+        return close_after(x, MHD_CONTENT_READER_END_WITH_ERROR);
+    }
     if (x->taken < x->n_bytes) return take(x, out, most);
-    return MHD_CONTENT_READER_END_OF_STREAM;
+    return x->is_old ? close_after(x, MHD_CONTENT_READER_END_OF_STREAM)
+                     : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
 static struct MHD_Response *create_response(ig_exchange *x) {
@@ -160,10 +171,11 @@ void *http_on_uri(void *user, const char *uri, struct MHD_Connection *mhd) {
 }
 
 static enum MHD_Result begin_body(ig_exchange *x, const char *version) {
+    x->is_old = !strcmp(version, "HTTP/1.0");
     pthread_mutex_lock(&x->connection->lock);
     http_connection_enter(x->connection, HTTP_BODY);
     pthread_mutex_unlock(&x->connection->lock);
-    return http_check(x, version) ? MHD_YES : send_reply(x);
+    return http_check(x) ? MHD_YES : send_reply(x);
 }
 
 /* libmicrohttpd takes no reply in the middle of a body. */
@@ -224,18 +236,11 @@ enum MHD_Result http_on_request(void *user, struct MHD_Connection *mhd, const ch
     return x->output == HTTP_NO_OUTPUT ? MHD_NO : send_reply(x);
 }
 
-/* libmicrohttpd has refused what is not HTTP by itself. */
-static int code_of(struct MHD_Connection *mhd, ig_http *http) {
+/* Of a reply that libmicrohttpd gave by itself; see on_message() of http_pool.c. */
+static int code_of(struct MHD_Connection *mhd) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_HTTP_STATUS);
-    const int code = info ? (int)info->http_status : 0;
-    if (code == 414)
-        http_reject(http, IG_HTTP_REJECT_URL);
-    else if (code == 431)
-        http_reject(http, IG_HTTP_REJECT_HEADER);
-    else if (code)
-        http_reject(http, IG_HTTP_REJECT_MALFORMED);
-    return code;
+    return info ? (int)info->http_status : 0;
 }
 
 void http_on_completed(void *user, struct MHD_Connection *mhd, void **context,
@@ -252,7 +257,7 @@ void http_on_completed(void *user, struct MHD_Connection *mhd, void **context,
     pthread_mutex_unlock(&c->lock);
     if (!x) return;
     if (x->is_deferred) x->source.close(x->source.user);
-    if (!x->code) x->code = is_over ? 408 : code_of(mhd, http);
+    if (!x->code) x->code = is_over ? 408 : code_of(mhd);
     if (x->output == HTTP_REPLY && is_complete && strcmp(x->request.method, "HEAD"))
         x->n_sent = x->n_bytes;
     if (!is_complete && (x->is_called || !x->code)) {

@@ -1,226 +1,16 @@
 /*
- * The HTTP server with handlers that know nothing: replies, streams, clients that leave, limits,
- * keys, and what is refused.
+ * The HTTP server: replies, streams, clients that leave, sockets, and its end.
  */
+#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "http_peer.h"
-#include "server/http.h"
-#include "unit/check.h"
-
-enum { PIECE = 1000, LOGS = 64 };
-
-#define OK(call)                                                         \
-    do {                                                                 \
-        if ((call) != IG_OK) fail_msg("%s: %s", #call, ig_error_text()); \
-    } while (0)
-
-/* ---- a server ---- */
-
-/* A thread that wakes exchanges, as an engine does. */
-typedef struct job {
-    ig_exchange *x;
-    int n_pieces, n_sent, n_closed, n_advanced;
-    size_t piece_bytes;
-    pthread_t thread;
-    atomic_bool has_ended, is_closed;
-    atomic_int n_ready; /* pieces that may be sent */
-    bool is_whole;      /* one reply rather than a stream */
-    char piece[8192];
-} job;
-
-typedef struct server {
-    ig_http *http;
-    ig_http_options options;
-    http_answer answer;
-    job job;
-    atomic_int n_jobs, n_logs;
-    pthread_mutex_t lock;
-    char log[LOGS][1024];
-    char path[64];
-} server;
-
-static void sleep_ms(int ms) {
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
-}
-
-/* Waits for what another thread does. */
-#define EVENTUALLY(condition)                                     \
-    do {                                                          \
-        int tries = 0;                                            \
-        while (!(condition) && tries++ < 2000) sleep_ms(5);       \
-        if (!(condition)) fail_msg("never came: %s", #condition); \
-    } while (0)
-
-static void *make_pieces(void *user) {
-    job *j = user;
-    for (int i = 0; i < j->n_pieces && !atomic_load(&j->has_ended); i++) {
-        atomic_fetch_add(&j->n_ready, 1);
-        ig_exchange_wake(j->x);
-    }
-    return NULL;
-}
-
-static void advance_job(void *user, ig_exchange *x) {
-    job *j = user;
-    j->n_advanced++;
-    if (j->is_whole) {
-        if (atomic_load(&j->n_ready) < j->n_pieces) return;
-        ig_exchange_reply(x, 200, "text/plain", "whole", 5);
-        return;
-    }
-    if (!atomic_load(&j->n_ready)) return;
-    ig_exchange_stream(x, 200, "text/event-stream");
-    while (j->n_sent < atomic_load(&j->n_ready)) {
-        if (!ig_exchange_write(x, j->piece, j->piece_bytes)) return;
-        j->n_sent++;
-    }
-    if (j->n_sent == j->n_pieces) ig_exchange_end(x);
-}
-
-static void close_job(void *user) {
-    job *j = user;
-    atomic_store(&j->has_ended, true);
-    pthread_join(j->thread, NULL); /* it wakes no more */
-    j->n_closed++;
-    atomic_store(&j->is_closed, true);
-}
-
-static void begin_job(server *s, ig_exchange *x, int n_pieces, bool is_whole) {
-    job *j = &s->job;
-    const char *size = ig_exchange_query(x, "bytes");
-    memset(j, 0, sizeof *j);
-    j->x = x;
-    j->n_pieces = n_pieces;
-    j->is_whole = is_whole;
-    j->piece_bytes = size ? (size_t)atoi(size) : PIECE;
-    memset(j->piece, 'p', sizeof j->piece);
-    ig_exchange_defer(x, &(ig_exchange_source){advance_job, close_job, j});
-    ig_exchange_note(x, "pieces", "many of them");
-    atomic_fetch_add(&s->n_jobs, 1);
-    assert_false(pthread_create(&j->thread, NULL, make_pieces, j));
-}
-
-static void *never(void *user) {
-    (void)user;
-    return NULL;
-}
-
-static void handle(void *user, ig_exchange *x) {
-    server *s = user;
-    const ig_exchange_request *r = ig_exchange_get_request(x);
-    const char *count = ig_exchange_query(x, "n");
-    if (!strcmp(r->path, "/stream")) {
-        begin_job(s, x, count ? atoi(count) : 50, false);
-    } else if (!strcmp(r->path, "/later")) {
-        begin_job(s, x, 3, true);
-    } else if (!strcmp(r->path, "/never")) { /* waits until the client leaves */
-        job *j = &s->job;
-        memset(j, 0, sizeof *j);
-        j->x = x;
-        j->n_pieces = 1;
-        j->is_whole = true;
-        ig_exchange_defer(x, &(ig_exchange_source){advance_job, close_job, j});
-        assert_false(pthread_create(&j->thread, NULL, never, j));
-        atomic_fetch_add(&s->n_jobs, 1);
-    } else if (!strcmp(r->path, "/silent")) {
-        return;
-    } else if (!strcmp(r->path, "/big")) {
-        const size_t n = count ? (size_t)atoi(count) : 500000;
-        char *bytes = malloc(n);
-        memset(bytes, 'b', n);
-        ig_exchange_reply(x, 200, "text/plain", bytes, n);
-        free(bytes);
-    } else {
-        char text[2048];
-        const int n =
-            snprintf(text, sizeof text,
-                     "%s %s body=%zu:%.20s key=%s admin=%d salt=%.8s%zu client=%s party=%llu "
-                     "trace=%s parent=%s",
-                     r->method, r->path, r->body_bytes, r->body, r->key_name ? r->key_name : "-",
-                     r->admin, r->salt ? (const char *)r->salt : "-", r->salt_bytes, r->client,
-                     (unsigned long long)r->party, r->traceparent, r->parent_span);
-        ig_exchange_add_header(x, "X-Own", "value");
-        ig_exchange_reply(x, 200, "text/plain", text, (size_t)n);
-    }
-}
-
-static void take_log(void *user, const char *line) {
-    server *s = user;
-    pthread_mutex_lock(&s->lock);
-    const int i = atomic_load(&s->n_logs) % LOGS;
-    snprintf(s->log[i], sizeof s->log[i], "%s", line);
-    atomic_fetch_add(&s->n_logs, 1);
-    pthread_mutex_unlock(&s->lock);
-}
-
-static bool is_public(const char *method, const char *path) {
-    (void)method;
-    return !strcmp(path, "/health");
-}
-
-/* Options of a test; those that it leaves are such that nothing ends by itself. */
-static server *open_server(ig_http_options options) {
-    server *s = calloc(1, sizeof *s);
-    options.handler = handle;
-    options.user = s;
-    options.is_public = is_public;
-    options.log = take_log;
-    options.log_user = s;
-    s->options = options;
-    pthread_mutex_init(&s->lock, NULL);
-    OK(ig_http_create(&s->options, &s->http));
-    OK(ig_http_start(s->http));
-    return s;
-}
-
-static void close_server(server *s) {
-    ig_http_destroy(s->http);
-    pthread_mutex_destroy(&s->lock);
-    free(s);
-}
-
-static const http_answer *receive(server *s, int fd) {
-    peer_receive(fd, &s->answer);
-    return &s->answer;
-}
-
-/* One request on a connection of its own. */
-static const http_answer *ask(server *s, const char *request) {
-    const int fd = peer_connect(ig_http_port(s->http));
-    peer_send(fd, "%s", request);
-    receive(s, fd);
-    close(fd);
-    return &s->answer;
-}
-
-static ig_http_stats stats_of(server *s) {
-    ig_http_stats stats;
-    ig_http_get_stats(s->http, &stats);
-    return stats;
-}
-
-#define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
-#define HAS(answer, words)                                          \
-    do {                                                            \
-        if (!strstr((answer)->body, words))                         \
-            fail_msg("\"%s\" lacks \"%s\"", (answer)->body, words); \
-    } while (0)
-#define STATUS(answer, wanted)                                                                   \
-    do {                                                                                         \
-        const http_answer *got = (answer);                                                       \
-        if (got->status != (wanted)) fail_msg("%d, not %d: %s", got->status, wanted, got->text); \
-    } while (0)
+#include "http_toy.h"
 
 /* ---- replies ---- */
 
@@ -290,11 +80,312 @@ static void a_stream_arrives_complete(void **state) {
     close_server(s);
 }
 
+/* ---- clients that leave or do not read ---- */
+
+static void a_client_that_leaves_is_seen_while_its_connection_is_suspended(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){0});
+    for (int i = 0; i < 3; i++) {
+        const int fd = peer_connect(ig_http_port(s->http));
+        peer_send(fd, GET("/never"));
+        EVENTUALLY(atomic_load(&s->n_jobs) == i + 1 && stats_of(s).n_busy == 1);
+        assert_false(s->job.is_closed);
+        close(fd);
+        EVENTUALLY(s->job.is_closed);
+        assert_int_equal(s->job.n_closed, 1);
+        EVENTUALLY(stats_of(s).n_connections == 0);
+    }
+    assert_int_equal(stats_of(s).left, 3);
+    STATUS(ask(s, GET("/")), 200);
+    close_server(s);
+}
+
+static void a_client_that_leaves_in_a_stream_ends_it(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){0});
+    const int fd = peer_connect(ig_http_port(s->http));
+    peer_send(fd, GET("/stream?n=1000000&bytes=8000"));
+    char some[100];
+    assert_true(recv(fd, some, sizeof some, MSG_WAITALL) == sizeof some);
+    close(fd);
+    EVENTUALLY(s->job.is_closed);
+    assert_int_equal(s->job.n_closed, 1);
+    assert_true(s->job.n_sent < 1000000);
+    EVENTUALLY(stats_of(s).left == 1 && stats_of(s).n_connections == 0);
+    close_server(s);
+}
+
+static void a_reader_that_does_not_read_is_dropped(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){.write_stall_s = 0.3});
+    const int fd = peer_connect(ig_http_port(s->http));
+    const int few = 4096;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &few, sizeof few);
+    peer_send(fd, GET("/stream?n=100000&bytes=8000"));
+    EVENTUALLY(s->job.is_closed);
+    /* What the server took for it is bounded: the sockets' buffers and 256 KiB. */
+    assert_true((size_t)s->job.n_sent * s->job.piece_bytes < 100000u * 8000u);
+    assert_int_equal(s->job.n_closed, 1);
+    EVENTUALLY(stats_of(s).rejected[IG_HTTP_REJECT_STALLED] == 1);
+    close(fd);
+    /* A whole reply, too. */
+    const int other = peer_connect(ig_http_port(s->http));
+    setsockopt(other, SOL_SOCKET, SO_RCVBUF, &few, sizeof few);
+    peer_send(other, GET("/big?n=50000000"));
+    EVENTUALLY(stats_of(s).rejected[IG_HTTP_REJECT_STALLED] == 2);
+    close(other);
+    EVENTUALLY(stats_of(s).n_connections == 0);
+    close_server(s);
+}
+
+static void a_stream_that_waits_for_its_handler_is_not_stalled(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){.write_stall_s = 0.05, .idle_s = 0.05});
+    const int fd = peer_connect(ig_http_port(s->http));
+    peer_send(fd, GET("/never"));
+    EVENTUALLY(stats_of(s).n_busy == 1);
+    sleep_ms(300);
+    assert_false(s->job.is_closed);
+    atomic_store(&s->job.n_ready, 1);
+    ig_exchange_wake(s->job.x);
+    HAS(receive(s, fd), "whole");
+    close(fd);
+    close_server(s);
+}
+
+static void a_slow_reader_gets_all(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){0});
+    const int fd = peer_connect(ig_http_port(s->http));
+    const int few = 4096;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &few, sizeof few);
+    peer_send(fd, GET("/stream?n=120&bytes=8000"));
+    EVENTUALLY(s->n_jobs == 1);
+    sleep_ms(200);
+    assert_int_equal(receive(s, fd)->n_body, 120 * 8000);
+    EVENTUALLY(s->job.is_closed);
+    close(fd);
+    close_server(s);
+}
+
+/* ---- methods ---- */
+
+static void head_has_the_length_and_no_body(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){0});
+    const int fd = peer_connect(ig_http_port(s->http));
+    peer_send(fd, "HEAD /big?n=77777 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                  "HEAD /stream HTTP/1.1\r\nHost: localhost\r\n\r\n" GET("/next"));
+    char text[4096] = "";
+    size_t n = 0;
+    while (!strstr(text, "GET /next")) {
+        const ssize_t got = recv(fd, text + n, sizeof text - n - 1, 0);
+        assert_true(got > 0);
+        n += (size_t)got;
+        text[n] = 0;
+    }
+    assert_non_null(strstr(text, "Content-Length: 77777\r\n"));
+    assert_null(strstr(text, "bbbb"));
+    assert_null(strstr(text, "pppp"));
+    close(fd);
+    const http_answer *a = ask(s, "OPTIONS /v1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    STATUS(a, 204);
+    assert_true(answer_has(a, "Allow: GET, HEAD, POST, DELETE, OPTIONS"));
+    close_server(s);
+}
+
+static void expect_continue_is_answered_before_the_body(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){.max_body_bytes = 100});
+    int fd = peer_connect(ig_http_port(s->http));
+    peer_send(fd, "POST /p HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                  "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+    STATUS(receive(s, fd), 100);
+    peer_send(fd, "[]");
+    HAS(receive(s, fd), "body=2:[]");
+    close(fd);
+    fd = peer_connect(ig_http_port(s->http)); /* a body that is too long is not asked for */
+    peer_send(fd, "POST /p HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                  "Content-Length: 101\r\nExpect: 100-continue\r\n\r\n");
+    STATUS(receive(s, fd), 413);
+    assert_true(peer_is_closed(fd));
+    close(fd);
+    STATUS(ask(s, "POST /p HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                  "Content-Length: 2\r\nExpect: a miracle\r\n\r\n"),
+           417);
+    close_server(s);
+}
+
+static void http_1_0_is_served(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){0});
+    const http_answer *a = ask(s, "GET /old HTTP/1.0\r\n\r\n");
+    STATUS(a, 200);
+    HAS(a, "GET /old");
+    a = ask(s, "GET /stream?n=4 HTTP/1.0\r\n\r\n");
+    assert_int_equal(a->n_body, 4 * PIECE);
+    assert_true(a->is_closed);
+    close_server(s);
+}
+
+/* ---- sockets ---- */
+
+static void a_unix_socket_is_private_and_removed_at_the_end(void **state) {
+    (void)state;
+    char folder[] = "/tmp/ingot_http_XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/a.sock", folder);
+    server *s = open_server((ig_http_options){.host = path});
+    struct stat info;
+    assert_false(lstat(path, &info));
+    assert_int_equal(info.st_mode & 0777, 0600);
+    assert_int_equal(ig_http_port(s->http), 0);
+    const int fd = peer_connect_unix(path);
+    peer_send(fd, "GET / HTTP/1.1\r\nHost: anything.example\r\n\r\n");
+    HAS(receive(s, fd), "client=unix");
+    close(fd);
+    refused(try_server((ig_http_options){.host = path}), IG_ERR_IO, "taken");
+    close_server(s);
+    assert_true(lstat(path, &info) && errno == ENOENT);
+
+    /* One that a killed server left is replaced; a file is not. */
+    server *left = open_server((ig_http_options){.host = path});
+    char copy[80];
+    snprintf(copy, sizeof copy, "%s.2", path);
+    assert_false(rename(path, copy)); /* so that the end of the server does not remove it */
+    close_server(left);
+    assert_false(rename(copy, path));
+    s = open_server((ig_http_options){.host = path});
+    close_server(s);
+    const int file = open(path, O_CREAT | O_WRONLY, 0600);
+    assert_true(file >= 0);
+    close(file);
+    refused(try_server((ig_http_options){.host = path}), IG_ERR_IO, "not a socket");
+    unlink(path);
+    rmdir(folder);
+}
+
+static void a_taken_port_is_an_error_that_names_it(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){0});
+    char words[64];
+    snprintf(words, sizeof words, "127.0.0.1 port %d is taken", ig_http_port(s->http));
+    refused(try_server((ig_http_options){.port = ig_http_port(s->http)}), IG_ERR_IO, words);
+    snprintf(words, sizeof words, "http://127.0.0.1:%d", ig_http_port(s->http));
+    assert_string_equal(ig_http_url(s->http), words);
+    close_server(s);
+}
+
+static void sockets_that_were_passed_are_served(void **state) {
+    (void)state;
+    int fds[2];
+    for (int i = 0; i < 2; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_false(bind(fds[i], (const struct sockaddr *)&address, sizeof address));
+        assert_false(listen(fds[i], 8));
+    }
+    struct sockaddr_in second;
+    socklen_t n = sizeof second;
+    assert_false(getsockname(fds[1], (struct sockaddr *)&second, &n));
+    server *s = open_server((ig_http_options){.sockets = fds, .n_sockets = 2});
+    STATUS(ask(s, GET("/")), 200);
+    const int fd = peer_connect(ntohs(second.sin_port));
+    peer_send(fd, GET("/second"));
+    HAS(receive(s, fd), "GET /second");
+    close(fd);
+    close_server(s);
+    int file = open("/dev/null", O_RDONLY);
+    refused(try_server((ig_http_options){.sockets = &file, .n_sockets = 1}), IG_ERR_IO,
+            "not a listening socket");
+}
+
+static void an_open_address_needs_a_key(void **state) {
+    (void)state;
+    refused(try_server((ig_http_options){.host = "0.0.0.0"}), IG_ERR_ARGUMENT, "--insecure");
+    refused(try_server((ig_http_options){.host = "::"}), IG_ERR_ARGUMENT, "--api-key-file");
+    OK(try_server((ig_http_options){.host = "0.0.0.0", .insecure = true}));
+    OK(try_server((ig_http_options){.host = "0.0.0.0", .api_keys = "secret"}));
+    OK(try_server((ig_http_options){.host = "localhost"}));
+    OK(try_server((ig_http_options){.host = "127.0.0.2"}));
+    refused(try_server((ig_http_options){.host = "no such name"}), IG_ERR_IO, "no address");
+    refused(try_server((ig_http_options){.cert_file = "x"}), IG_ERR_ARGUMENT, "only x");
+    refused(try_server((ig_http_options){.api_prefix = "base"}), IG_ERR_ARGUMENT, "\"base\"");
+}
+
+/* ---- the end ---- */
+
+static void streams_end_after_accepting_has_stopped(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){0});
+    const int idle = peer_connect(ig_http_port(s->http));
+    peer_send(idle, GET("/"));
+    STATUS(receive(s, idle), 200);
+    const int fd = peer_connect(ig_http_port(s->http));
+    peer_send(fd, GET("/never"));
+    EVENTUALLY(stats_of(s).n_busy == 1);
+    ig_http_stop_accepting(s->http);
+    assert_true(peer_is_closed(idle));
+    close(idle);
+    assert_false(ig_http_wait_idle(s->http, 0.05));
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)ig_http_port(s->http)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int late = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(late, (const struct sockaddr *)&address, sizeof address), -1);
+    close(late);
+    atomic_store(&s->job.n_ready, 1);
+    ig_exchange_wake(s->job.x);
+    HAS(receive(s, fd), "whole");
+    assert_true(answer_has(&s->answer, "Connection: close"));
+    assert_true(ig_http_wait_idle(s->http, 10));
+    close(fd);
+    close_server(s);
+}
+
+static void the_end_closes_what_is_open(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){0});
+    const int waiting = peer_connect(ig_http_port(s->http));
+    const int silent = peer_connect(ig_http_port(s->http));
+    const int idle = peer_connect(ig_http_port(s->http));
+    peer_send(idle, GET("/"));
+    STATUS(receive(s, idle), 200);
+    peer_send(waiting, GET("/never"));
+    EVENTUALLY(stats_of(s).n_busy == 1 && stats_of(s).n_connections == 3);
+    job *j = &s->job;
+    ig_http_destroy(s->http);
+    assert_true(j->is_closed);
+    assert_int_equal(j->n_closed, 1);
+    assert_true(peer_is_closed(waiting) && peer_is_closed(silent) && peer_is_closed(idle));
+    close(waiting);
+    close(silent);
+    close(idle);
+    s->http = NULL;
+    close_server(s);
+    ig_http_destroy(NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reply_has_its_bytes_and_headers),
         cmocka_unit_test(a_connection_serves_many_requests),
         cmocka_unit_test(a_stream_arrives_complete),
+        cmocka_unit_test(a_client_that_leaves_is_seen_while_its_connection_is_suspended),
+        cmocka_unit_test(a_client_that_leaves_in_a_stream_ends_it),
+        cmocka_unit_test(a_reader_that_does_not_read_is_dropped),
+        cmocka_unit_test(a_stream_that_waits_for_its_handler_is_not_stalled),
+        cmocka_unit_test(a_slow_reader_gets_all),
+        cmocka_unit_test(head_has_the_length_and_no_body),
+        cmocka_unit_test(expect_continue_is_answered_before_the_body),
+        cmocka_unit_test(http_1_0_is_served),
+        cmocka_unit_test(a_unix_socket_is_private_and_removed_at_the_end),
+        cmocka_unit_test(a_taken_port_is_an_error_that_names_it),
+        cmocka_unit_test(sockets_that_were_passed_are_served),
+        cmocka_unit_test(an_open_address_needs_a_key),
+        cmocka_unit_test(streams_end_after_accepting_has_stopped),
+        cmocka_unit_test(the_end_closes_what_is_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
