@@ -54,10 +54,11 @@ static ig_status add_key(http_keys *keys, const char *source, int line, const ch
         snprintf(out->name, sizeof out->name, "%s%zu", is_admin ? "admin" : "key", keys->count);
     digest_with("", key, n_key, out->digest);
     digest_with("salt ", is_shared ? "" : key, is_shared ? 0 : n_key, out->salt);
-    for (int i = 0; i < 16; i++) { /* 64 bits of the salt */
-        const char c = out->salt[i];
-        out->party = out->party << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-    }
+    char party[DIGEST_BYTES];
+    digest_with("party ", key, n_key, party);
+    for (int i = 0; i < 16; i++) /* 64 bits of it */
+        out->party =
+            out->party << 4 | (uint64_t)(party[i] <= '9' ? party[i] - '0' : party[i] - 'a' + 10);
     return IG_OK;
 }
 
