@@ -287,7 +287,8 @@ static const ig_dialect dialect = {
 };
 
 void ig_openai_completions(ig_server *server, ig_exchange *x) {
-    static const ig_work_type type = {sizeof(ig_generation), IG_BODY_COMPLETION, check,
-                                      ig_generation_advance, ig_generation_close};
+    static const ig_work_type type = {
+        sizeof(ig_generation), IG_BODY_COMPLETION, check,
+        ig_generation_advance, ig_generation_fail, ig_generation_close};
     ig_work_begin(server, x, &type);
 }

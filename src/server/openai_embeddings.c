@@ -231,7 +231,7 @@ static void close_embeddings(ig_work *w) {
 }
 
 void ig_openai_embeddings(ig_server *server, ig_exchange *x) {
-    static const ig_work_type type = {sizeof(embeddings), IG_BODY_EMBEDDING, check, advance,
+    static const ig_work_type type = {sizeof(embeddings), IG_BODY_EMBEDDING, check, advance, NULL,
                                       close_embeddings};
     ig_work_begin(server, x, &type);
 }

@@ -115,7 +115,7 @@ static void refuse_rerank(ig_work *w) {
 }
 
 void ig_openai_rerank(ig_server *server, ig_exchange *x) {
-    static const ig_work_type type = {sizeof(ig_work), IG_BODY_RERANK, check_texts, refuse_rerank,
-                                      NULL};
+    static const ig_work_type type = {sizeof(ig_work), IG_BODY_RERANK, check_texts,
+                                      refuse_rerank,   NULL,           NULL};
     ig_work_begin(server, x, &type);
 }

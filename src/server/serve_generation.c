@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "ingot/report.h"
 
 enum {
     IN_FLIGHT = 16, /* jobs of one request, at most: the queue is for everybody */
@@ -113,7 +114,7 @@ static bool refuse_submit(ig_generation *g, ig_status status) {
     ig_http_error *e = &g->work.error;
     ig_refuse_failure(e, status);
     if (status != IG_ERR_BUSY) return false;
-    if (ig_server_phase(g->work.server) == IG_SERVER_READY) e->code = 429;
+    if (ig_server_phase(g->work.server) != IG_SERVER_STOPPING) e->code = 429;
     e->retry_after_s = retry_after(g->work.served->engine);
     return false;
 }
@@ -201,8 +202,14 @@ static void fail(ig_generation *g) {
         ig_work_refuse(&g->work);
         return;
     }
+    if (g->out.failed) ig_out_clear(&g->out);
     g->dialect->error(g, &g->work.error, &g->out);
     end_stream(g);
+}
+
+void ig_generation_fail(ig_work *w) {
+    ig_generation *g = (ig_generation *)w;
+    if (!g->is_ending) fail(g);
 }
 
 /* ---- events ---- */
@@ -410,6 +417,27 @@ void ig_generation_close(ig_work *w) {
 
 /* ---- the run report ---- */
 
+typedef struct report {
+    const ig_ctx *ctx;
+    ig_out *out;
+} report;
+
+/* On the scheduler's thread: the context is its own. */
+static ig_status read_report(ig_adapter *adapter, void *user) {
+    report *r = user;
+    (void)adapter;
+    const size_t n = ig_report_json(r->ctx, NULL, 0);
+    char *text = ig_alloc(r->out->allocator, n + 1, 1);
+    if (!text) return IG_FAIL(IG_ERR_MEMORY, "report");
+    ig_report_json(r->ctx, text, n + 1);
+    ig_out_json(r->out, "report", text, strlen(text));
+    ig_free(r->out->allocator, text);
+    return IG_OK;
+}
+
 void ig_generation_report(const ig_generation *g, ig_out *out) {
-    if (g->report) ig_out_null(out, "report");
+    report r = {.ctx = g->work.served->ctx, .out = out};
+    if (!g->report) return;
+    if (ig_engine_call(g->work.served->engine, read_report, &r) != IG_OK)
+        ig_out_null(out, "report");
 }

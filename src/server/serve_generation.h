@@ -95,6 +95,7 @@ struct ig_generation {
 /* The functions of a dialect's ig_work_type. */
 bool ig_generation_check(ig_work *w, const ig_dialect *dialect);
 void ig_generation_advance(ig_work *w);
+void ig_generation_fail(ig_work *w);
 void ig_generation_close(ig_work *w);
 
 /* Creates n empty prompts.  False: g->work.error. */

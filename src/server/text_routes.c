@@ -96,8 +96,8 @@ static void advance_tokenize(ig_work *w) {
 }
 
 void ig_serve_tokenize(ig_server *server, ig_exchange *x) {
-    static const ig_work_type type = {sizeof(ig_work), IG_BODY_TOKENIZE, check_tokenize,
-                                      advance_tokenize, NULL};
+    static const ig_work_type type = {
+        sizeof(ig_work), IG_BODY_TOKENIZE, check_tokenize, advance_tokenize, NULL, NULL};
     ig_work_begin(server, x, &type);
 }
 
@@ -144,8 +144,8 @@ static void advance_detokenize(ig_work *w) {
 }
 
 void ig_serve_detokenize(ig_server *server, ig_exchange *x) {
-    static const ig_work_type type = {sizeof(ig_work), IG_BODY_DETOKENIZE, check_detokenize,
-                                      advance_detokenize, NULL};
+    static const ig_work_type type = {
+        sizeof(ig_work), IG_BODY_DETOKENIZE, check_detokenize, advance_detokenize, NULL, NULL};
     ig_work_begin(server, x, &type);
 }
 
@@ -172,8 +172,8 @@ static void advance_template(ig_work *w) {
 }
 
 void ig_serve_apply_template(ig_server *server, ig_exchange *x) {
-    static const ig_work_type type = {sizeof(ig_work), IG_BODY_TEMPLATE, check_messages,
-                                      advance_template, NULL};
+    static const ig_work_type type = {
+        sizeof(ig_work), IG_BODY_TEMPLATE, check_messages, advance_template, NULL, NULL};
     ig_work_begin(server, x, &type);
 }
 
@@ -200,8 +200,8 @@ static void advance_render_chat(ig_work *w) {
 }
 
 void ig_openai_render_chat(ig_server *server, ig_exchange *x) {
-    static const ig_work_type type = {sizeof(ig_work), IG_BODY_CHAT, check_messages,
-                                      advance_render_chat, NULL};
+    static const ig_work_type type = {sizeof(ig_work),     IG_BODY_CHAT, check_messages,
+                                      advance_render_chat, NULL,         NULL};
     ig_work_begin(server, x, &type);
 }
 
@@ -224,7 +224,7 @@ static void advance_render_completion(ig_work *w) {
 }
 
 void ig_openai_render_completion(ig_server *server, ig_exchange *x) {
-    static const ig_work_type type = {sizeof(ig_work), IG_BODY_COMPLETION, check_prompt,
-                                      advance_render_completion, NULL};
+    static const ig_work_type type = {
+        sizeof(ig_work), IG_BODY_COMPLETION, check_prompt, advance_render_completion, NULL, NULL};
     ig_work_begin(server, x, &type);
 }

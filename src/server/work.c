@@ -58,16 +58,35 @@ static bool acquire(ig_work *w) {
 
 /* ---- the exchange's calls ---- */
 
+static void cancel(void *user) {
+    ig_work *w = user;
+    atomic_store(&w->is_cancelled, true);
+    ig_exchange_wake(w->x);
+}
+
+static void end_cancelled(ig_work *w) {
+    ig_refuse(&w->error, 499, NULL, "the request was cancelled");
+    if (w->type->fail)
+        w->type->fail(w);
+    else
+        ig_work_refuse(w);
+}
+
 static void advance(void *user, ig_exchange *x) {
     ig_work *w = user;
     (void)x;
     if (w->has_replied) return;
+    if (atomic_exchange(&w->is_cancelled, false)) {
+        end_cancelled(w);
+        return;
+    }
     if (!w->served && !acquire(w)) return;
     w->type->advance(w);
 }
 
 static void close_work(void *user) {
     ig_work *w = user;
+    ig_server_remove_active(w->server, &w->active);
     if (w->type->close) w->type->close(w);
     ig_models_drop_waiter(ig_server_models(w->server), &w->waiter);
     ig_models_release(ig_server_models(w->server), w->served);
@@ -120,5 +139,9 @@ void ig_work_begin(ig_server *server, ig_exchange *x, const ig_work_type *type) 
         close_work(w);
         return;
     }
+    const ig_exchange_request *request = ig_exchange_get_request(x);
+    w->active =
+        (ig_active){.id = request->id, .party = request->party, .cancel = cancel, .user = w};
+    ig_server_add_active(server, &w->active);
     ig_exchange_defer(x, &(ig_exchange_source){advance, close_work, w});
 }

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "server/fields.h"
+#include "server/operations.h"
 #include "server/route.h"
 
 typedef struct ig_work ig_work;
@@ -23,6 +24,8 @@ typedef struct ig_work_type {
      */
     bool (*check)(ig_work *w);
     void (*advance)(ig_work *w);
+    /* Ends the reply with w->error; NULL: ig_work_refuse(). */
+    void (*fail)(ig_work *w);
     void (*close)(ig_work *w); /* NULL: nothing to free */
 } ig_work_type;
 
@@ -36,8 +39,10 @@ struct ig_work {
     ig_http_error error;
     ig_served *served; /* while advance() runs */
     ig_models_waiter waiter;
-    atomic_bool is_loading; /* the waiter has not been called yet */
-    bool has_replied;       /* advance() is not called any more */
+    atomic_bool is_loading;   /* the waiter has not been called yet */
+    ig_active active;         /* DELETE /v1/requests/{id} finds it */
+    atomic_bool is_cancelled; /* by that */
+    bool has_replied;         /* advance() is not called any more */
 };
 
 void ig_work_begin(ig_server *server, ig_exchange *x, const ig_work_type *type);

@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "base/clock.h"
+#include "server/operations.h"
 #include "server/route.h"
 #include "unit/check.h"
 
@@ -134,6 +135,7 @@ struct ig_server {
     ig_served served;
     ig_served_state state;
     ig_models_waiter *waiter;
+    ig_active *active; /* the last that was added */
     int n_held;
     char log[2048];
 };
@@ -180,10 +182,17 @@ ig_status ig_models_unload(ig_models *models, const char *name) {
     return IG_OK;
 }
 
+void ig_server_add_active(ig_server *server, ig_active *active) { server->active = active; }
+void ig_server_remove_active(ig_server *server, ig_active *active) {
+    if (server->active == active) server->active = NULL;
+}
+
 bool ig_models_list(ig_models *models, size_t i, ig_models_row *out) {
     const ig_server *s = (ig_server *)models;
+    static const char *const none[] = {NULL};
     if (i > 0) return false;
     *out = (ig_models_row){.id = s->served.id,
+                           .aliases = none,
                            .state = s->state,
                            .created = s->served.created,
                            .ctx_len = s->served.ctx_len,
@@ -236,6 +245,7 @@ static inline ig_server *fake_open(const char *jinja, const ig_engine_options *o
                             .n_params = 1,
                             .n_vocab = ig_adapter_vocab_size(s->adapter),
                             .d_model = 64,
+                            .ctx = s->ctx,
                             .can_generate = true};
     return s;
 }

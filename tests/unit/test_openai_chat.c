@@ -159,7 +159,7 @@ static void a_slow_reader_gets_the_same_stream(void **state) {
 
 static void a_silent_stream_gets_comments(void **state) {
     ig_server *s = *state;
-    s->options.sse_ping_s = 1e-3;
+    s->options.sse_ping_s = 1e-4;
     char body[1200], text[450];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -209,6 +209,31 @@ static void a_client_that_leaves_cancels_its_job(void **state) {
     wait_until_idle(s, &stats);
     assert_int_equal(stats.n_cancelled[IG_JOB_DECODE], 1);
     assert_int_equal(s->n_held, 0);
+    fake_free(x);
+}
+
+static void a_cancelled_request_ends_with_an_error(void **state) {
+    ig_server *s = *state;
+    ig_engine_stats stats;
+    ig_exchange *x = begin_long_stream(s);
+    assert_string_equal(s->active->id, "id");
+    s->active->cancel(s->active->user);
+    fake_finish(x);
+    fake_events e = read_events(x->body);
+    assert_false(e.is_done);
+    assert_int_equal(int_at(e.at[e.n - 1], "error.code"), 499);
+    wait_until_idle(s, &stats);
+    assert_null(s->active);
+    free_events(&e);
+    fake_free(x);
+
+    x = fake_exchange("POST", CHAT, "{" HI "}"); /* one that waits for its model */
+    s->state = IG_SERVED_LOADING;
+    ig_route_dispatch(s, x);
+    fake_advance(x);
+    s->active->cancel(s->active->user);
+    fake_finish(x);
+    assert_int_equal(x->code, 499);
     fake_free(x);
 }
 
@@ -305,7 +330,7 @@ static void models_that_cannot_answer_say_why(void **state) {
     s->state = IG_SERVED_READY;
     s->phase = IG_SERVER_LOADING;
     refused_with(s, "{" HI "}", 503, "unavailable_error", NULL, "Loading model");
-    s->phase = IG_SERVER_DRAINING;
+    s->phase = IG_SERVER_STOPPING;
     refused_with(s, "{" HI "}", 503, "unavailable_error", NULL, "shutting down");
     s->phase = IG_SERVER_READY;
     s->served.can_generate = false;
@@ -447,7 +472,15 @@ static void max_tokens_0_only_computes_the_prompt(void **state) {
     free_events(&e);
 }
 
-/* ---- notes ---- */
+/* ---- the report and notes ---- */
+
+static void a_report_is_part_of_a_whole_reply(void **state) {
+    ig_server *s = *state;
+    json_t *r = fake_post(s, CHAT, "{" HI ",\"max_tokens\":2,\"report\":true}", 200);
+    assert_true(json_object_size(part(r, "report")) > 3);
+    assert_true(json_array_size(part(r, "report.backend_timeline")) > 0);
+    json_decref(r);
+}
 
 static void the_log_line_gets_counts(void **state) {
     ig_server *s = *state;
@@ -473,6 +506,8 @@ int main(void) {
         TEST_WITH_SERVER(a_slow_reader_gets_the_same_stream),
         TEST_WITH_SERVER(a_silent_stream_gets_comments),
         TEST_WITH_SERVER(a_client_that_leaves_cancels_its_job),
+        TEST_WITH_SERVER(a_cancelled_request_ends_with_an_error),
+        TEST_WITH_SERVER(a_report_is_part_of_a_whole_reply),
         TEST_WITH_SERVER(an_error_in_a_stream_is_its_last_event),
         cmocka_unit_test(a_full_queue_is_429_with_a_time_to_wait),
         TEST_WITH_SERVER(a_request_waits_for_its_model),

@@ -9,17 +9,6 @@
 #include "server/fields.h"
 #include "unit/check.h"
 
-/* Nothing is sent here. */
-void ig_exchange_add_header(ig_exchange *x, const char *name, const char *value) {
-    (void)x;
-    fail_msg("%s: %s", name, value);
-}
-void ig_exchange_reply(ig_exchange *x, int code, const char *content_type, const void *bytes,
-                       size_t n_bytes) {
-    (void)x, (void)bytes;
-    fail_msg("%d %s, %zu bytes", code, content_type, n_bytes);
-}
-
 /* A body with one field. */
 static bool read_value(const ig_field *f, unsigned body, json_t *value, ig_http_error *error) {
     ig_fields fields;
