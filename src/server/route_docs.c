@@ -89,7 +89,6 @@ static void write_error_schema(ig_out *out) {
         ig_out_close(out, '}');
     }
     for (int i = 0; i < 4; i++) ig_out_close(out, '}');
-    ig_out_close(out, '}');
 }
 
 /* ---- OpenAPI: paths ---- */

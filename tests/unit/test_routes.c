@@ -252,7 +252,78 @@ static void thoughts_never_reach_the_content(void **state) {
     fake_close(s);
 }
 
-int main(void) {
+/* ---- pages ---- */
+
+static const char page[] = PROJECT_DIR "/docs/server.md", api[] = PROJECT_DIR "/docs/openapi.json";
+
+static char *read_text(const char *path) {
+    char *text = calloc(1, 1 << 20);
+    FILE *file = fopen(path, "r");
+    assert_non_null(text);
+    if (!file) fail_msg("%s cannot be read: run test_routes --write", path);
+    text[fread(text, 1, (1 << 20) - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static void the_page_has_the_tables(void **state) {
+    ig_out out = {0};
+    (void)state;
+    char *text = read_text(page), *tables = strstr(text, "## Routes\n");
+    ig_routes_markdown(&out);
+    assert_false(out.failed);
+    if (!tables || strlen(tables) != out.n_bytes || memcmp(tables, out.bytes, out.n_bytes) != 0)
+        fail_msg("%s has not the tables of now: run test_routes --write", page);
+    ig_out_deinit(&out);
+    free(text);
+}
+
+static json_t *openapi(void) {
+    ig_out out = {0};
+    json_error_t error;
+    ig_routes_openapi(&out);
+    json_t *json = json_loadb(out.bytes, out.n_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!json) fail_msg("%s at %d", error.text, error.position);
+    ig_out_deinit(&out);
+    return json;
+}
+
+static void the_description_has_every_route_and_field(void **state) {
+    char *text = read_text(api);
+    json_t *now = openapi(), *kept = json_loads(text, 0, NULL);
+    (void)state;
+    for (size_t i = 0; ig_route_row(i); i++) {
+        const ig_http_route *r = ig_route_row(i);
+        if (strchr(r->path, '*')) continue;
+        assert_non_null(json_object_get(part(now, "paths"), r->path));
+    }
+    assert_true(json_number_value(part(now, "components.schemas.ChatCompletionRequest.properties."
+                                            "temperature.maximum")) == 10);
+    if (!json_equal(now, kept)) fail_msg("%s is not of now: run test_routes --write", api);
+    json_decref(now);
+    json_decref(kept);
+    free(text);
+}
+
+/* What precedes the tables is kept. */
+static int write_pages(void) {
+    ig_out out = {0};
+    char *text = read_text(page), *tables = strstr(text, "## Routes\n");
+    json_t *json = openapi();
+    if (tables) *tables = '\0';
+    ig_routes_markdown(&out);
+    FILE *file = fopen(page, "w");
+    const bool good = file && !out.failed && fputs(text, file) >= 0 &&
+                      fwrite(out.bytes, 1, out.n_bytes, file) == out.n_bytes && fclose(file) == 0 &&
+                      json_dump_file(json, api, JSON_INDENT(1)) == 0;
+    json_decref(json);
+    ig_out_deinit(&out);
+    free(text);
+    return !good;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "--write") == 0) return write_pages();
     const struct CMUnitTest tests[] = {
         TEST_WITH_SERVER(paths_have_the_alias_with_and_without_v1),
         TEST_WITH_SERVER(another_method_is_405_with_those_allowed),
@@ -267,6 +338,8 @@ int main(void) {
         cmocka_unit_test(errors_of_a_template_are_400_with_its_words),
         cmocka_unit_test(tools_and_calls_reach_the_template),
         cmocka_unit_test(thoughts_never_reach_the_content),
+        cmocka_unit_test(the_page_has_the_tables),
+        cmocka_unit_test(the_description_has_every_route_and_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
