@@ -14,6 +14,7 @@
 #include "cli/commands/cmd_serve.h"
 #include "ingot/device.h"
 #include "ingot/report.h"
+#include "server/route.h"
 #include "server/server_run.h"
 
 #ifndef INGOT_COMMIT
@@ -270,6 +271,15 @@ static ig_status set_http(serving *s) {
 
 /* ---- running ---- */
 
+static ig_status print_openapi(ig_cli *cli) {
+    ig_out out = {.allocator = &cli->allocator};
+    ig_routes_openapi(&out);
+    const bool failed = out.failed;
+    if (!failed) fwrite(out.bytes, 1, out.n_bytes, stdout);
+    ig_out_deinit(&out);
+    return failed ? IG_FAIL(IG_ERR_MEMORY, "--openapi: no memory") : IG_OK;
+}
+
 static ig_status set_all(serving *s) {
     const serve_options *o = s->options;
     IG_TRY(take_models(s));
@@ -287,7 +297,9 @@ static ig_status set_all(serving *s) {
 }
 
 static ig_status run(ig_cli *cli, const void *options) {
-    serving s = {.cli = cli, .options = options};
+    const serve_options *o = options;
+    serving s = {.cli = cli, .options = o};
+    if (o->openapi) return print_openapi(cli);
     ig_status status = set_all(&s);
     if (status == IG_OK && s.settings.n_entries > 0) {
         ig_run_model(cli, s.entries[0].path);
@@ -309,6 +321,8 @@ static const char *const examples[] = {
     "Models by name, loaded when they are asked for.",
     "ingot serve -m model.gguf --host 0.0.0.0 --api-key-file keys",
     "For other machines, with a file of keys.",
+    "ingot serve --openapi > openapi.json",
+    "The description of the API.",
     NULL,
 };
 

@@ -12,7 +12,7 @@ typedef struct serve_options {
     const char *alias, *pin, *models_dir;
     uint64_t models_bytes;
     double idle_unload;
-    bool strict_model, no_warmup;
+    bool strict_model, no_warmup, openapi;
     /* HTTP */
     const char *host, *api_prefix, *host_names, *cors_origins, *trusted_proxies;
     const char *key_file, *admin_key_file, *cert_file, *cert_key_file;

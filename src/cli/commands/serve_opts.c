@@ -136,6 +136,8 @@ const ig_opt serve_opts[] = {
      .initial = "5", .low = 0, .high = 1e6},
     {OPT_REAL, 0, "drain", OPTION(drain), .help = "seconds after that for replies to finish",
      .value = "S", .initial = "30", .low = 0, .high = 1e6},
+    {OPT_FLAG, 0, "openapi", OPTION(openapi),
+     .help = "print the OpenAPI description of the routes, and end"},
     {OPT_IGNORED, 0, "embedding", .help = "embeddings are always served",
      .alias = "embeddings rerank reranking", .flags = OPT_HIDDEN},
     {OPT_IGNORED, 0, "warmup", .help = "a token is run unless --no-warmup is given",
