@@ -69,6 +69,8 @@ bool ig_exchange_left(const ig_exchange *x);
 /* What the log line and the trace of this exchange say besides, such as tokens and finish reason:
  * "name", value pairs, copied. */
 void ig_exchange_note(ig_exchange *x, const char *name, const char *value);
+/* What ended() calls the exchange: a static string. */
+void ig_exchange_set_route(ig_exchange *x, const char *route);
 
 /* ---- the server ---- */
 
@@ -111,7 +113,10 @@ typedef struct ig_http_options {
 
     /* Called for each complete request that has passed the checks. */
     void (*handler)(void *user, ig_exchange *x);
-    void *user;
+    /* Called when an exchange has ended, any thread; `code` 0: no reply was sent; route NULL: none
+     * was set.  NULL: no call. */
+    void (*ended)(void *user, const char *route, int code);
+    void *user; /* of these two */
     /* One line for each exchange, without a line feed; any thread.  NULL: no log. */
     void (*log)(void *user, const char *line);
     void *log_user;
@@ -119,7 +124,7 @@ typedef struct ig_http_options {
 } ig_http_options;
 
 /* Reads keys and certificates, and binds.  IG_ERR_ARGUMENT: options that do not fit, such as an
- * open address without a key; IG_ERR_IO: a taken port, or a file that cannot be used. */
+ * open address without a key, or a taken port; IG_ERR_IO: a file that cannot be used. */
 IG_MUST_CHECK ig_status ig_http_create(const ig_http_options *options, ig_http **out);
 IG_MUST_CHECK ig_status ig_http_start(ig_http *http); /* begins to accept */
 /* Reads keys and certificates again; on failure the old ones stay.  Any thread. */

@@ -176,6 +176,8 @@ void ig_exchange_note(ig_exchange *x, const char *name, const char *value) {
     (void)!add_pair(x, &x->notes, &x->n_notes, &x->notes_room, name, value);
 }
 
+void ig_exchange_set_route(ig_exchange *x, const char *route) { x->route = route; }
+
 static void begin_reply(ig_exchange *x, http_output output, int code, const char *content_type) {
     x->output = output;
     x->code = code;

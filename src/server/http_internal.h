@@ -197,6 +197,7 @@ struct ig_exchange {
     char *headers, *notes; /* "name", 0, "value", 0, ... */
     size_t n_headers, headers_room, n_notes, notes_room;
 
+    const char *route;
     http_output output;
     int code;
     char content_type[96];

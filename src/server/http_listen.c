@@ -216,7 +216,7 @@ static ig_status listen_tcp(ig_http *http, const char *host, int port) {
     }
     freeaddrinfo(list);
     if (error == EADDRINUSE)
-        return IG_FAIL(IG_ERR_IO,
+        return IG_FAIL(IG_ERR_ARGUMENT,
                        "http: %s port %d is taken: another program listens there; choose another "
                        "--port, or see who with: ss -ltnp 'sport = :%d'",
                        host, port, port);
@@ -224,6 +224,13 @@ static ig_status listen_tcp(ig_http *http, const char *host, int port) {
         return IG_FAIL(IG_ERR_IO, "http: cannot listen on %s port %d: %s", host, port,
                        strerror(error));
     return IG_OK;
+}
+
+/* Sockets that were passed may block, and children may inherit them. */
+static bool set_flags(int fd) {
+    const int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
+           fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
 static ig_status take_sockets(ig_http *http) {
@@ -237,7 +244,8 @@ static ig_status take_sockets(ig_http *http) {
         }
         http_listener *l = &http->listener[http->n_listeners++];
         *l = (http_listener){.fd = o->sockets[i]};
-        if (getsockopt(l->fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &n) || !listening)
+        if (getsockopt(l->fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &n) || !listening ||
+            !set_flags(l->fd))
             return IG_FAIL(IG_ERR_IO, "http: the passed descriptor %d is not a listening socket",
                            l->fd);
         fcntl(l->fd, F_SETFL, fcntl(l->fd, F_GETFL) | O_NONBLOCK);

@@ -147,6 +147,7 @@ void ig_route_dispatch(ig_server *server, ig_exchange *x) {
     const ig_exchange_request *request = ig_exchange_get_request(x);
     const ig_http_route *r = find(request->method, request->path);
     ig_http_error error;
+    if (r) ig_exchange_set_route(x, r->path);
     if (!r) {
         refuse_method(x, request->method, request->path);
     } else if (r->key == IG_KEY_ADMIN && !request->admin) {

@@ -200,6 +200,12 @@ static ig_status wait_for_loads(ig_server *server, int *out_signal) {
 
 static void handle(void *user, ig_exchange *x) { ig_route_dispatch(user, x); }
 
+/* Replies that nobody got count as 499, as of nginx. */
+static void count(void *user, const char *route, int code) {
+    const ig_server *server = user;
+    ig_metrics_count_exchange(server->metrics, route, code ? code : 499);
+}
+
 static bool is_public_or_metrics(const char *method, const char *path) {
     return strcmp(path, "/metrics") == 0 || ig_route_is_public(method, path);
 }
@@ -208,6 +214,7 @@ static bool is_public_or_metrics(const char *method, const char *path) {
 static ig_status make_http(ig_server *server, const int *sockets) {
     ig_http_options options = server->settings->http;
     options.handler = handle;
+    options.ended = count;
     options.user = server;
     options.is_public =
         server->settings->options.is_metrics_public ? is_public_or_metrics : ig_route_is_public;
