@@ -1,12 +1,16 @@
 /* Properties of models, their slots, and the run report of their contexts. */
+#include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json_parse.h"
 #include "ingot/report.h"
 #include "server/operations.h"
 #include "server/operations_reply.h"
+#include "server/route.h"
 
 /* ---- /props ---- */
 
@@ -152,17 +156,90 @@ void ig_operation_slots(ig_server *server, ig_exchange *x) {
     ig_operation_reply(x, 200, &out);
 }
 
-void ig_operation_slot(ig_server *server, ig_exchange *x) {
-    const char *action = ig_exchange_query(x, "action");
-    (void)server;
-    if (!action || (strcmp(action, "save") != 0 && strcmp(action, "restore") != 0 &&
-                    strcmp(action, "erase") != 0))
-        ig_operation_refuse(x, 400, "action", "action: must be save, restore or erase");
+/* "filename" of the body: a name without a path, below --slot-save-path. */
+static bool slot_path(ig_server *server, ig_exchange *x, char out[PATH_MAX]) {
+    const ig_exchange_request *q = ig_exchange_get_request(x);
+    const char *folder = ig_server_get_options(server)->slot_save_path;
+    json_t *body = NULL;
+    bool is_good = false;
+    if (!folder) {
+        ig_operation_refuse(x, 501, NULL,
+                            "this server saves no slots; start it with --slot-save-path");
+        return false;
+    }
+    const ig_status status = ig_json_decode(IG_ERR_ARGUMENT, "body", "the request", q->body,
+                                            q->body_bytes, JSON_REJECT_DUPLICATES, &body);
+    const char *name = json_string_value(json_object_get(body, "filename"));
+    if (status != IG_OK)
+        ig_operation_fail(x, status);
+    else if (!name || !*name || name[0] == '.' || strchr(name, '/'))
+        ig_operation_refuse(x, 400, "filename", "filename: must be a name without a path");
+    else if (snprintf(out, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
+        ig_operation_refuse(x, 400, "filename", "filename: too long");
     else
-        ig_operation_refuse(
-            x, 501, "action",
-            "sequences have no slot of their own here: the prefix cache is shared by all, and "
-            "--prefix-cache-file keeps it on disk");
+        is_good = true;
+    json_decref(body);
+    return is_good;
+}
+
+typedef enum slot_action { SLOT_SAVE, SLOT_RESTORE, SLOT_ERASE, SLOT_NONE } slot_action;
+static const char *const actions[] = {"save", "restore", "erase"};
+
+static slot_action action_of(const ig_exchange *x) {
+    const char *name = ig_exchange_query(x, "action");
+    int i = 0;
+    while (i < SLOT_NONE && (!name || strcmp(name, actions[i]) != 0)) i++;
+    return (slot_action)i;
+}
+
+static ig_status act(ig_exchange *x, ig_engine *engine, slot_action action, int64_t slot,
+                     const char *path, int64_t *n) {
+    const ig_exchange_request *q = ig_exchange_get_request(x);
+    switch (action) {
+    case SLOT_SAVE: return ig_engine_save_slot(engine, slot, path, n);
+    case SLOT_RESTORE: return ig_engine_restore_slot(engine, slot, path, q->salt, q->salt_bytes, n);
+    default: return ig_engine_erase_slot(engine, slot, n);
+    }
+}
+
+static void reply_slot(ig_server *server, ig_exchange *x, slot_action action, int64_t slot,
+                       const char *path, int64_t n) {
+    static const char *const counts[] = {"n_saved", "n_restored", "n_erased"};
+    ig_out out = ig_operation_out(server);
+    ig_out_open(&out, NULL, '{');
+    ig_out_int(&out, "id_slot", slot);
+    if (action != SLOT_ERASE) ig_out_string(&out, "filename", strrchr(path, '/') + 1);
+    ig_out_int(&out, counts[action], n);
+    ig_out_close(&out, '}');
+    ig_operation_reply(x, 200, &out);
+}
+
+void ig_operation_slot(ig_server *server, ig_exchange *x) {
+    const char *name = ig_exchange_query(x, "model"), *id = ig_route_rest(x, "/slots/*");
+    const slot_action action = action_of(x);
+    ig_models *models = ig_server_models(server);
+    ig_models_row row;
+    char path[PATH_MAX] = "", *end;
+    int64_t n = 0;
+    const long slot = strtol(id, &end, 10);
+    if (end == id || *end || slot < 0) {
+        ig_operation_refuse(x, 404, "id", "the id of a slot is a number");
+        return;
+    }
+    if (action == SLOT_NONE) {
+        ig_operation_refuse(x, 400, "action", "action: must be save, restore or erase");
+        return;
+    }
+    if (!ig_operation_find(server, x, name, &row)) return;
+    if (action != SLOT_ERASE && !slot_path(server, x, path)) return;
+    ig_served *served = ig_models_peek(models, row.id);
+    const ig_status status = served ? act(x, served->engine, action, slot, path, &n)
+                                    : IG_FAIL(IG_ERR_BUSY, "slots: %s is not loaded", row.id);
+    ig_models_end_peek(models, served);
+    if (status == IG_OK)
+        reply_slot(server, x, action, slot, path, n);
+    else
+        ig_operation_fail(x, status);
 }
 
 /* ---- /v1/report ---- */

@@ -30,6 +30,7 @@ typedef struct ig_server_options {
     const char *system_fingerprint; /* of version and instruction set */
     const char *reasoning_format;   /* "none", "deepseek" or "both" */
     bool has_slots;                 /* GET /slots */
+    const char *slot_save_path;     /* a folder; NULL: slots are not saved */
     double sse_ping_s;              /* 15: comment lines while nothing else is sent */
     int64_t default_max_tokens;     /* 0: until the context is full */
     double request_timeout_s;       /* 0: none */

@@ -37,7 +37,8 @@ def value(text, sample):
 class Operations(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = serve("-m", LLAMA, "-a", "tiny,gpt-4", "--slots").ready()
+        cls.server = serve("-m", LLAMA, "-a", "tiny,gpt-4", "--slots",
+                           "--slot-save-path", FOLDER.name).ready()
 
     @classmethod
     def tearDownClass(cls):
@@ -70,12 +71,13 @@ class Operations(unittest.TestCase):
         status, _ = self.server.post("/v1/completions", {"prompt": [5, 6, 7], "max_tokens": 4,
                                                          "ignore_eos": True})
         self.assertEqual(status, 200)
-        after = self.server.ask("GET", "/metrics")[2]
         for sample, more in (('ingot_prompt_tokens_total{model="tiny"}', 3),
                              ('ingot_generation_tokens_total{model="tiny"}', 4),
                              ('ingot_requests_total{route="/v1/completions",code="200"}', 1)):
-            self.assertEqual(value(after, sample), (value(before[2], sample) or 0) + more, sample)
-        self.assertEqual(value(after, 'vllm:num_requests_waiting{model_name="tiny"}'), 0)
+            # A step is counted when it has ended, and its last event may be read before.
+            self.server.until(lambda: value(self.server.ask("GET", "/metrics")[2], sample) ==
+                              (value(before[2], sample) or 0) + more)
+        self.assertEqual(value(before[2], 'vllm:num_requests_waiting{model_name="tiny"}'), 0)
 
     def test_openmetrics_if_accepted(self):
         status, headers, text = self.server.ask(
@@ -98,10 +100,25 @@ class Operations(unittest.TestCase):
         status, slots = self.server.get("/slots")
         self.assertEqual((status, len(slots)), (200, 32))
         self.assertEqual(set(slots[0]), {"id", "model", "n_ctx", "is_processing"})
-        status, error = self.server.post("/slots/0?action=save", {"filename": "x"})
-        self.assertEqual(status, 501)
-        self.assertIn("--prefix-cache-file", error["error"]["message"])
+
+    def test_slots_are_saved_and_restored(self):
         self.assertEqual(self.server.post("/slots/0?action=dance", {})[0], 400)
+        self.assertEqual(self.server.post("/slots/zero?action=erase", {})[0], 404)
+        for name in "../x", "", ".x", None:
+            self.assertEqual(self.server.post("/slots/0?action=save", {"filename": name})[0], 400)
+        prompt = {"prompt": [5 + i % 90 for i in range(80)], "max_tokens": 1, "ignore_eos": True}
+        self.assertEqual(self.server.post("/v1/completions", prompt)[0], 200)
+        saved = self.server.until(lambda: next(
+            (reply for reply in (self.server.post(f"/slots/{i}?action=save", {"filename": "kv"})[1]
+                                 for i in range(32)) if reply.get("n_saved", 0) >= 64), None))
+        self.assertTrue(os.path.exists(os.path.join(FOLDER.name, "kv")))
+        slot = f"/slots/{saved['id_slot']}"
+        status, erased = self.server.post(f"{slot}?action=erase", {})
+        self.assertEqual((status, erased["n_erased"] >= 64), (200, True))
+        status, restored = self.server.post(f"{slot}?action=restore", {"filename": "kv"})
+        self.assertEqual((status, restored["n_restored"]), (200, saved["n_saved"]))
+        usage = self.server.post("/v1/completions", prompt)[1]["usage"]
+        self.assertGreaterEqual(usage["prompt_tokens_details"]["cached_tokens"], 64)
 
     def test_report_has_the_timeline(self):
         status, reports = self.server.get("/v1/report")
@@ -203,6 +220,11 @@ class ExitCodes(unittest.TestCase):
         self.fails(2, "NAME=FILE", "-m", LLAMA, "-m", QWEN, "-a", "x")
         self.fails(2, "--insecure", "-m", LLAMA, "--host", "0.0.0.0")
         self.fails(6, "/nonexistent", "--models-dir", "/nonexistent")
+
+    def test_openapi_needs_no_model(self):
+        text = subprocess.run([PROGRAM, "serve", "--openapi"], check=True, timeout=WAIT_S,
+                              capture_output=True).stdout
+        self.assertIn("/health", json.loads(text)["paths"])
 
 
 class Signals(unittest.TestCase):

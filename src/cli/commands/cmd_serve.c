@@ -202,6 +202,7 @@ static void set_options(serving *s) {
         .system_fingerprint = s->fingerprint,
         .reasoning_format = serve_reasoning[o->reasoning],
         .has_slots = o->slots,
+        .slot_save_path = o->slot_save_path,
         .sse_ping_s = o->sse_ping,
         .default_max_tokens = o->predict > 0 ? o->predict : 0,
         .request_timeout_s = o->request_timeout,
