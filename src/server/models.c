@@ -155,8 +155,7 @@ void ig_models_enqueue(ig_model_entry *e) {
     pthread_cond_broadcast(&e->models->wake);
 }
 
-/* A load that failed for lack of memory, or because the file could not be read, may succeed later;
- * it is tried again, but not by the requests that waited for it. */
+/* Out of memory and I/O errors may be temporary, so new requests retry the load after a while. */
 static bool may_retry(const ig_model_entry *e) {
     enum { AGAIN_MS = 5000 };
     const bool passing =
@@ -231,7 +230,7 @@ static bool remove_waiter(ig_model_entry *e, ig_models_waiter *waiter) {
     return false;
 }
 
-/* Nobody wants a load that has not begun. */
+/* Removes a load that has not begun and has no waiters from the queue. */
 static void dequeue(ig_model_entry *e) {
     if (e->waiters || e->is_demanded || e->queued == 0 || e->models->loading == e) return;
     e->queued = 0;

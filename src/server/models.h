@@ -7,10 +7,10 @@
  *             -> UNKNOWN   no model has that name
  *             -> UNLOADED  it exists, and `load` was false
  *
- * One loader thread loads one model at a time, in the order in which they were asked for.  It first
- * unloads the models that were idle longest, until the new one fits the byte limit; pinned models,
- * and those that are held, stay.  Requests for a model that is being loaded share the load; if all
- * of them leave before it begins, it does not.  All calls are for any thread.
+ * A loader thread loads one model at a time, first come, first served.  If a byte limit is set, it
+ * first unloads the least recently used models that are neither held nor pinned.  Concurrent
+ * requests for a model share one load; a load that has lost all its waiters before it began is
+ * dropped.  All functions may be called from any thread.
  */
 #ifndef IG_SERVER_MODELS_H
 #define IG_SERVER_MODELS_H
@@ -49,30 +49,32 @@ typedef enum ig_served_state {
 
 /* ---- the list ---- */
 
-/* Strings are borrowed as long as the models exist.  0 and NULL: the default. */
+/* Strings are borrowed for the lifetime of the models.  0 and NULL: the default. */
 typedef struct ig_models_options {
     ig_ctx_options ctx;     /* of each model's context.  The loader thread and the engines call its
                                callbacks; it creates and destroys the contexts */
     ig_model_options model; /* of GGUF files */
     ig_engine_options engine;                      /* its log() and user are the context's */
-    ig_status (*prepare)(void *user, ig_ctx *ctx); /* before a load, as to register architectures;
-                                                      with the context's user.  NULL: nothing */
+    ig_status (*prepare)(void *user, ig_ctx *ctx); /* called before a model is loaded with the
+                                                      context's user, to register architectures.
+                                                      NULL: no callback */
     const char *chat_template; /* a built-in one's name, or a file: the models' own */
     const char *arch;          /* any */
-    uint64_t bytes;            /* that loaded models may take: no limit */
-    double room_timeout_s;     /* a load waits so long for models that are in use: 60 */
-    double idle_unload_s;      /* unloads a model that nobody held for so long: never */
-    bool is_strict;            /* no other name is the only model */
-    bool no_warmup;            /* do not run a token before a model is ready */
+    uint64_t bytes;            /* memory limit for loaded models: no limit */
+    double room_timeout_s;     /* a load waits this long for models in use: 60 */
+    double idle_unload_s;      /* unload models that were not held for this long: never */
+    bool is_strict;            /* unknown names do not match the only model */
+    bool no_warmup;            /* skip the warm-up run of a loaded model */
     const ig_allocator *allocator;
 } ig_models_options;
 
 /* The list is empty, and its loader thread runs.  The caller owns it. */
 IG_MUST_CHECK ig_status ig_models_create(const ig_models_options *options, ig_models **out);
-/* Ends the load that is under way, and all jobs of all engines, with IG_ERR_CANCELLED.  Nothing is
- * loaded any more. */
+/* Ends the current load and all jobs of all engines with IG_ERR_CANCELLED, and allows no more
+ * loads.
+ */
 void ig_models_cancel(ig_models *models);
-/* Cancels and unloads all; nobody may hold a model.  NULL is a no-op. */
+/* Cancels and unloads all; no model may be held.  NULL is a no-op. */
 void ig_models_destroy(ig_models *models);
 
 typedef struct ig_models_entry {
@@ -81,11 +83,13 @@ typedef struct ig_models_entry {
                           without its extension */
     bool is_pinned;
 } ig_models_entry;
-/* Adds a model, which is not loaded.  IG_ERR_ARGUMENT: another one has that name; IG_ERR_IO and
- * IG_ERR_FORMAT: the file is none. */
+/* Adds a model without loading it.  IG_ERR_ARGUMENT: the name is taken; IG_ERR_IO, IG_ERR_FORMAT:
+ * the file is not a model. */
 IG_MUST_CHECK ig_status ig_models_add(ig_models *models, const ig_models_entry *entry);
-/* Adds the .gguf and .oam files of a folder, and of its folders as "folder/name", that are not in
- * the list; files that are gone leave it once they are not loaded.  Call it again to refresh. */
+/* Adds the .gguf and .oam files of a directory and its subdirectories (as "directory/name") that
+ * are not in the list.  Call it again to refresh: deleted files leave the list once they are
+ * unloaded.
+ */
 IG_MUST_CHECK ig_status ig_models_add_folder(ig_models *models, const char *path);
 
 /* ---- requests ---- */
@@ -112,11 +116,11 @@ void ig_models_drop_waiter(ig_models *models, ig_models_waiter *waiter);
 
 /* ---- operations ---- */
 
-/* Asks for a load, of a model that failed again.  IG_ERR_ARGUMENT: unknown. */
+/* Queues a load, also of a model that failed before.  IG_ERR_ARGUMENT: unknown. */
 IG_MUST_CHECK ig_status ig_models_load(ig_models *models, const char *name);
 /* Unloads once the model is no longer held.  IG_ERR_ARGUMENT: unknown, or pinned. */
 IG_MUST_CHECK ig_status ig_models_unload(ig_models *models, const char *name);
-/* Waits until no load is under way or asked for; false: not within the time. */
+/* Waits until no load is running or queued; false: the timeout has passed. */
 bool ig_models_settle(ig_models *models, double timeout_ms);
 
 /* What lists show; strings are valid while the server runs. */
@@ -140,8 +144,8 @@ typedef struct ig_models_row {
 bool ig_models_list(ig_models *models, size_t i, ig_models_row *out);
 /* The same of a name that ig_models_acquire() takes. */
 bool ig_models_find(ig_models *models, const char *name, ig_models_row *out);
-/* What the engines of row i have counted, those of earlier loads included and warm-up excluded;
- * numbers that are not counts are of the present engine, and 0 without one. */
+/* Statistics of row i: counters include previous engines of the model and exclude warm-up runs;
+ * gauges are those of the current engine, 0 without one. */
 bool ig_models_stats(ig_models *models, size_t i, ig_engine_stats *out);
 
 #endif

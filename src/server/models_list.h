@@ -19,10 +19,10 @@ typedef struct ig_model_entry {
     char *path, *text;                        /* of the names */
     bool is_pinned, is_of_folder, is_gone;
     ig_served_state state;
-    uint64_t queued;   /* its turn among the loads that were asked for; 0: not asked for */
+    uint64_t queued;   /* its turn among the requested loads; 0: not requested */
     double queued_ms;  /* when it was */
-    bool is_demanded;  /* by ig_models_load(), so it is loaded even if nobody waits */
-    bool is_condemned; /* to be unloaded once nobody holds it */
+    bool is_demanded;  /* by ig_models_load(): loaded even without waiters */
+    bool is_condemned; /* to be unloaded when it is released */
     bool is_leaving;   /* being unloaded */
     int64_t n_held;
     ig_models_waiter *waiters;

@@ -10,7 +10,7 @@
 #include "server/operations_reply.h"
 #include "server/server_run.h"
 
-/* A scheduler goes round once a second or more often; a step takes far less than this. */
+/* An idle scheduler iterates once per second; a step is much shorter than this. */
 enum { HEALTH_TICK_MS = 30000 };
 
 static const char *state_name(ig_served_state state) {
@@ -20,7 +20,7 @@ static const char *state_name(ig_served_state state) {
 
 /* ---- health ---- */
 
-/* The error object of a server that cannot answer now, with the loads that it waits for. */
+/* 503 with an error object and the progress of loads. */
 static void reply_unavailable(ig_server *server, ig_exchange *x, const char *words) {
     ig_out out = ig_operation_out(server);
     ig_models_row row;
@@ -64,18 +64,18 @@ double ig_server_tick_age_ms(ig_server *server) {
     return oldest;
 }
 
-/* A server that drains is alive; one whose scheduler hangs is not. */
+/* A draining server is healthy; one with a stalled scheduler is not. */
 void ig_operation_health(ig_server *server, ig_exchange *x) {
     if (ig_server_phase(server) == IG_SERVER_LOADING) {
         reply_unavailable(server, x, "Loading model");
     } else if (ig_server_tick_age_ms(server) > HEALTH_TICK_MS) {
-        reply_unavailable(server, x, "The scheduler has not gone round for 30 s");
+        reply_unavailable(server, x, "The scheduler has not responded for 30 s");
     } else {
         reply_status(server, x, "ok");
     }
 }
 
-/* Whether each loaded model has a full queue; false also if none is loaded. */
+/* Whether the queues of all loaded models are full; false if none is loaded. */
 static bool is_full(ig_server *server) {
     const int64_t limit = ig_server_get_options(server)->max_queue;
     size_t n_loaded = 0, n_full = 0;
@@ -94,11 +94,11 @@ void ig_operation_ready(ig_server *server, ig_exchange *x) {
     switch (ig_server_phase(server)) {
     case IG_SERVER_LOADING: reply_unavailable(server, x, "Loading model"); return;
     case IG_SERVER_DRAINING:
-    case IG_SERVER_STOPPING: reply_unavailable(server, x, "The server is being stopped"); return;
+    case IG_SERVER_STOPPING: reply_unavailable(server, x, "The server is shutting down"); return;
     case IG_SERVER_READY: break;
     }
     if (ig_server_tick_age_ms(server) > HEALTH_TICK_MS)
-        reply_unavailable(server, x, "The scheduler has not gone round for 30 s");
+        reply_unavailable(server, x, "The scheduler has not responded for 30 s");
     else if (is_full(server))
         reply_unavailable(server, x, "The queue is full");
     else
@@ -193,5 +193,5 @@ void ig_operation_cancel(ig_server *server, ig_exchange *x) {
     if (ig_server_cancel(server, id, q->party, q->admin))
         reply_status(server, x, "cancelled");
     else
-        ig_operation_refuse(x, 404, "id", "no request of yours with this id is being worked on");
+        ig_operation_refuse(x, 404, "id", "there is no active request with this id");
 }

@@ -1,6 +1,5 @@
 /*
- * operations.h - the routes that operate the server: health, metrics, models, requests.  Each is a
- * handler of a row of the table of routes.
+ * operations.h - handlers of operational routes: health, metrics, props, slots, models, requests.
  */
 #ifndef IG_SERVER_OPERATIONS_H
 #define IG_SERVER_OPERATIONS_H
@@ -22,9 +21,9 @@ ig_operation ig_operation_unload;  /* POST /models/unload {"model"}: admin */
 ig_operation ig_operation_reload;  /* POST /reload: keys, certificates, folders: admin */
 ig_operation ig_operation_cancel;  /* DELETE /v1/requests/{id} */
 
-/* ---- requests that can be cancelled ---- */
+/* ---- active requests ---- */
 
-/* A request that is being worked on; the caller's memory, which must stay until it was removed. */
+/* A request in progress, which can be cancelled; the caller's memory until it is removed. */
 typedef struct ig_active {
     struct ig_active *next;
     const char *id;             /* of the exchange */

@@ -14,7 +14,7 @@
 
 /* ---- /props ---- */
 
-/* A value of ig_sampling as a request would give it: 0 is the default there, below 0 off. */
+/* A value of ig_sampling, where 0 is the default and below 0 is off, as in a request. */
 static double shown(double value, double usual) {
     return value == 0 ? usual : value < 0 ? 0 : value;
 }
@@ -94,7 +94,7 @@ void ig_operation_props(ig_server *server, ig_exchange *x) {
 
 static const char *const states[] = {"waiting", "prefill", "decode"};
 
-/* An idle slot shows nothing of the sequence that it had. */
+/* An idle slot shows nothing of its last sequence. */
 static void write_slot(ig_out *out, const ig_served *served, int64_t i, bool *is_idle) {
     const ig_engine_slot slot = ig_engine_get_slot(served->engine, i);
     *is_idle = slot.job == 0;
@@ -136,8 +136,7 @@ void ig_operation_slots(ig_server *server, ig_exchange *x) {
     ig_models_row row;
     int64_t n_idle = 0;
     if (!ig_server_get_options(server)->has_slots) {
-        ig_operation_refuse(x, 501, NULL,
-                            "this server does not show its slots; start it with --slots");
+        ig_operation_refuse(x, 501, NULL, "GET /slots is disabled; start the server with --slots");
         return;
     }
     if (name && !ig_operation_find(server, x, name, &row)) return;
@@ -164,7 +163,7 @@ static bool slot_path(ig_server *server, ig_exchange *x, char out[PATH_MAX]) {
     bool is_good = false;
     if (!folder) {
         ig_operation_refuse(x, 501, NULL,
-                            "this server saves no slots; start it with --slot-save-path");
+                            "saving slots is disabled; start the server with --slot-save-path");
         return false;
     }
     const ig_status status = ig_json_decode(IG_ERR_ARGUMENT, "body", "the request", q->body,

@@ -93,7 +93,7 @@ static void say(const ig_server *server, ig_log_level level, const char *fmt, ..
 
 /* ---- signals ---- */
 
-/* Signals are blocked in all threads, which inherit the mask, and taken here: no handler runs. */
+/* Blocks the signals in all threads, which inherit the mask; sigtimedwait() receives them. */
 static void block_signals(ig_server *server) {
     sigemptyset(&server->signals);
     sigaddset(&server->signals, SIGTERM);
@@ -115,7 +115,7 @@ ig_status ig_server_reload(ig_server *server) {
     for (size_t i = 0; i < server->settings->n_folders && status == IG_OK; i++)
         status = ig_models_add_folder(server->models, server->settings->folders[i]);
     if (status == IG_OK)
-        say(server, IG_LOG_INFO, "read keys, certificates and folders of models again");
+        say(server, IG_LOG_INFO, "reloaded keys, certificates and model directories");
     else
         say(server, IG_LOG_WARNING, "reload: %s", ig_error_text());
     return status;
@@ -153,7 +153,7 @@ static void notify_status(ig_server *server) {
     server->status_ms = ig_clock_ms();
 }
 
-/* The watchdog is told only while the schedulers go round. */
+/* WATCHDOG=1 is sent only while all schedulers iterate. */
 static void notify(ig_server *server) {
     const double now = ig_clock_ms();
     if (now - server->status_ms > STATUS_MS) notify_status(server);
@@ -200,7 +200,7 @@ static ig_status wait_for_loads(ig_server *server, int *out_signal) {
 
 static void handle(void *user, ig_exchange *x) { ig_route_dispatch(user, x); }
 
-/* Replies that nobody got count as 499, as of nginx. */
+/* A request without a reply, because the client has left, counts as 499 (as in nginx). */
 static void count(void *user, const char *route, int code) {
     const ig_server *server = user;
     ig_metrics_count_exchange(server->metrics, route, code ? code : 499);
@@ -210,7 +210,7 @@ static bool is_public_or_metrics(const char *method, const char *path) {
     return strcmp(path, "/metrics") == 0 || ig_route_is_public(method, path);
 }
 
-/* Binds, so that a taken port is found before anything is loaded; nothing is accepted yet. */
+/* Binds before models are loaded, to fail early if the port is taken; accepts nothing yet. */
 static ig_status make_http(ig_server *server, const int *sockets) {
     ig_http_options options = server->settings->http;
     options.handler = handle;
@@ -267,7 +267,7 @@ static int serve(ig_server *server) {
     }
 }
 
-/* Waits until the time is over or, if that counts, no exchange is left; false: a signal came. */
+/* Waits until the time is over or, with until_idle, no exchange is left; false: a signal came. */
 static bool wait_to_drain(ig_server *server, double seconds, bool until_idle) {
     const double end = ig_clock_ms() + seconds * 1e3;
     for (double left; (left = end - ig_clock_ms()) > 0;) {
@@ -291,7 +291,7 @@ static void drain(ig_server *server, int number) {
     ig_http_stop_accepting(server->http);
     if (is_patient) is_patient = wait_to_drain(server, s->drain_s, true);
     if (ig_http_wait_idle(server->http, 0)) return;
-    say(server, IG_LOG_WARNING, "requests that are left end with an error");
+    say(server, IG_LOG_WARNING, "drain timeout: ending the remaining requests with an error");
     ig_models_cancel(server->models);
     wait_to_drain(server, ERROR_EVENTS_S, true);
 }

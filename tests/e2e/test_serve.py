@@ -130,7 +130,7 @@ class Operations(unittest.TestCase):
         self.assertEqual(self.server.get("/v1/report?model=gpt-4")[0], 200)
 
     def test_cancel_of_an_unknown_request(self):
-        self.assertEqual(self.server.ask("DELETE", "/v1/requests/nobody")[0], 404)
+        self.assertEqual(self.server.ask("DELETE", "/v1/requests/unknown")[0], 404)
 
     def test_cancel_of_a_request(self):
         done = []
@@ -159,7 +159,7 @@ class SeveralModels(unittest.TestCase):
             self.assertEqual([m["id"] for m in loaded["data"]], ["one", "two"])
             self.assertEqual([m["pinned"] for m in loaded["data"]], [True, False])
             self.assertEqual(server.post("/models/unload", {"model": "one"})[0], 400)
-            self.assertEqual(server.post("/models/unload", {"model": "nobody"})[0], 404)
+            self.assertEqual(server.post("/models/unload", {"model": "unknown"})[0], 404)
             self.assertEqual(server.post("/models/unload", {})[0], 400)
             self.assertEqual(server.post("/models/unload", {"model": "two"})[0], 200)
             server.until(lambda: server.get("/v1/models/two")[1]["status"]["value"] == "unloaded")

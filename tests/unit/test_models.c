@@ -202,7 +202,7 @@ static void a_model_in_use_is_waited_for(void **state) {
     ig_models_destroy(models);
 }
 
-static void a_load_that_nobody_waits_for_any_more_does_not_begin(void **state) {
+static void a_load_that_unknown_waits_for_any_more_does_not_begin(void **state) {
     ig_models_options options = defaults();
     options.bytes = measure(state) * 3 / 2;
     ig_models *models = open_models(state, &options);
@@ -263,7 +263,7 @@ static void a_model_that_is_held_is_unloaded_after_its_release(void **state) {
     ig_models_release(models, held);
     wait_until(models, "a", IG_SERVED_UNLOADED);
     ig_models_release(models, hold(models, "a")); /* and again */
-    refused(ig_models_unload(models, "nobody"), IG_ERR_ARGUMENT, "'nobody'");
+    refused(ig_models_unload(models, "unknown"), IG_ERR_ARGUMENT, "'unknown'");
     ig_models_destroy(models);
 }
 
@@ -394,7 +394,7 @@ int main(void) {
         IN_DIRECTORY(a_failed_load_keeps_its_reason),
         IN_DIRECTORY(the_model_that_was_idle_longest_makes_room),
         IN_DIRECTORY(a_model_in_use_is_waited_for),
-        IN_DIRECTORY(a_load_that_nobody_waits_for_any_more_does_not_begin),
+        IN_DIRECTORY(a_load_that_unknown_waits_for_any_more_does_not_begin),
         IN_DIRECTORY(a_pinned_model_never_makes_room),
         IN_DIRECTORY(a_busy_load_gives_up_in_time),
         IN_DIRECTORY(a_model_that_is_held_is_unloaded_after_its_release),

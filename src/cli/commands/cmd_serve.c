@@ -21,7 +21,7 @@
 #    define INGOT_COMMIT ""
 #endif
 
-/* A list with commas. */
+/* A comma-separated list. */
 enum { SERVE_LIST_MAX = 32 };
 typedef struct serve_list {
     const char *at[SERVE_LIST_MAX];
@@ -40,9 +40,9 @@ typedef struct serving {
     serve_list host_names, cors_origins, trusted_proxies;
 } serving;
 
-/* ---- what it prints ---- */
+/* ---- output ---- */
 
-/* A program that starts the server reads the address from this line. */
+/* Programs that start the server parse this line. */
 static void say_address(void *user, ig_server *server) {
     const serving *s = user;
     const char *address = ig_http_url(ig_server_http(server));
@@ -91,7 +91,7 @@ static void split_name(serving *s, int i, const char *given) {
     s->entries[i] = (ig_models_entry){.path = equals + 1, .names = s->names[i]};
 }
 
-/* Whether a list with commas has the word. */
+/* Whether a comma-separated list has the word. */
 static bool lists(const char *list, const char *word) {
     const size_t n = strlen(word);
     for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
@@ -119,13 +119,14 @@ static ig_status take_models(serving *s) {
         s->entries[n++].path = s->bundled;
     }
     if (o->alias && n != 1)
-        return IG_FAIL(IG_ERR_ARGUMENT, "--alias: names one model; of several, use -m NAME=FILE");
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "--alias: applies to a single model; with several models use -m NAME=FILE");
     if (o->alias) s->entries[0].names = o->alias;
     for (int i = 0; i < n; i++)
         s->entries[i].is_pinned =
             o->pin && (strcmp(o->pin, "all") == 0 || lists(o->pin, id_of(&s->entries[i], id)));
     if (o->prefix_cache_file && (n != 1 || o->models_dir))
-        return IG_FAIL(IG_ERR_ARGUMENT, "--prefix-cache-file: applies to one model");
+        return IG_FAIL(IG_ERR_ARGUMENT, "--prefix-cache-file: applies to a single model");
     s->folders[0] = o->models_dir;
     s->settings.entries = s->entries;
     s->settings.n_entries = (size_t)n;
@@ -141,7 +142,7 @@ static ig_status register_archs(void *user, ig_ctx *ctx) {
 
 /* ---- settings ---- */
 
-/* The callbacks of the program's contexts expect the ig_cli; those of ours, a serving. */
+/* Callbacks of the contexts; `user` is the serving. */
 static void log_ctx(void *user, ig_log_level level, const char *text) {
     const ig_ctx_options ctx = ig_cli_ctx_options(((serving *)user)->cli);
     ctx.log(ctx.user, level, text);
@@ -218,7 +219,7 @@ static void log_exchange(void *user, const char *line) {
     if (!s->cli->quiet) fprintf(stderr, "%s\n", line);
 }
 
-/* Splits a list with commas, in memory of its own. */
+/* Splits a comma-separated list. */
 static ig_status split(serving *s, const char *option, const char *text, serve_list *out) {
     if (!text) return IG_OK;
     out->text = ig_copy_text(&s->cli->allocator, text);
@@ -317,25 +318,25 @@ static const char *const examples[] = {
     "ingot serve",
     "The bundled model, at http://127.0.0.1:8080.",
     "ingot serve -m model.gguf -c 8192 -np 8",
-    "A model with room for 8 sequences of 8192 tokens.",
+    "Up to 8 concurrent sequences of 8192 tokens.",
     "ingot serve --models-dir models --models-bytes 16GiB --idle-unload 600",
-    "Models by name, loaded when they are asked for.",
+    "Several models, loaded on demand within a memory limit.",
     "ingot serve -m model.gguf --host 0.0.0.0 --api-key-file keys",
-    "For other machines, with a file of keys.",
+    "For other machines, with API keys.",
     "ingot serve --openapi > openapi.json",
-    "The description of the API.",
+    "The OpenAPI description of all routes.",
     NULL,
 };
 
 const ig_command cmd_serve = {
     .name = "serve",
-    .summary = "serve models over HTTP, as OpenAI's API does",
-    .about = "Serves models over HTTP with the routes of OpenAI, Anthropic, Ollama and "
-             "llama-server. Requests run together in batches, and a reply does not depend on "
-             "which others run beside it.\n\nSIGTERM drains: /ready says 503 at once, after "
-             "--drain-delay nothing new is accepted, and streams have --drain seconds to finish. "
-             "SIGINT, or a second SIGTERM, ends them at once. SIGHUP reads keys, certificates and "
-             "the folder of models again.",
+    .summary = "serve models over HTTP with an OpenAI-compatible API",
+    .about = "An HTTP server with OpenAI's API and llama-server's routes. Concurrent requests are "
+             "batched; the output of a request does not depend on other requests.\n\nSIGTERM "
+             "drains the server: /ready returns 503 at once, after --drain-delay the server stops "
+             "accepting requests, and running ones have --drain seconds to finish. SIGINT or a "
+             "second SIGTERM ends them immediately. SIGHUP reloads keys, certificates and the "
+             "models directory.",
     .examples = examples,
     .opts = serve_opts,
     .options_bytes = sizeof(serve_options),
