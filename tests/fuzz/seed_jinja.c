@@ -23,6 +23,18 @@ static const char *const seeds[] = {
     "{{ s.strip('a').replace('b', 'cc').rsplit(',', 1) }}{{ range(1, 9, 2)|sum }}{{ "
     "messages[2].tool_calls[0].function.arguments|dictsort }}{{ '[1, \"x\"]'|from_json }}{{ "
     "strftime_now('%Y') }}",
+    "{% for i in [[1, [2]], 3] recursive %}{% if i is iterable %}{{ loop(i) }}{% else %}{{ i }}{{ "
+    "loop.depth }}{% endif %}{% endfor %}{% with a = 1, b = n %}{{ a }}{% endwith %}",
+    "{% macro m(a) %}{{ varargs }}{{ kwargs }}{{ caller() }}{% endmacro %}{% call m(1, 2, x=3) %}"
+    "{{ m.name }}{% endcall %}{% autoescape true %}{{ s ~ '<' }}{% endautoescape %}",
+    "{{ ('<%s>'|safe) % s + '<' }}{{ list|map('string')|list }}{{ range(9)[::-2] }}{{ "
+    "messages[2].items()|list }}{{ list|slice(2)|list }}{{ list|batch(2, 0)|list }}{{ "
+    "messages|groupby('role') }}{{ list|select|first }}",
+    "{{ '{:>{}}|{0[0]:,.2f}'.format(s, 5) }}{{ '{:#x}'.format(n) }}{{ '%*.3f|%c|%a' % (8, 1.5, 65, "
+    "s) }}{{ s.rsplit(none, 1) }}{{ s.center(9, '*') }}{{ s.find('b', -3) }}{{ 0x1F }}",
+    "{% set c = cycler(1, 2) %}{{ c.next() }}{% set j = joiner() %}{{ j() }}{{ j() }}{% set a, (b, "
+    "c) = 1, (2, 3) %}{% block x %}{{ a }}{% endblock %}{{ s|truncate(2, true, '') }}{{ "
+    "s|urlencode }}{{ '1_0'|int(0, 16) }}{{ 1250|round(-2) }}",
 };
 
 int main(int argc, char **argv) {

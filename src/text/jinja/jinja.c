@@ -19,19 +19,25 @@ static ig_status set_token(jinja_run *run, const char *name, ig_string_view toke
     return jinja_scope_set(run, (jinja_name){name, strlen(name)}, value);
 }
 
+static ig_status enter_top(jinja_run *run) {
+    IG_TRY(jinja_scope_enter(run, run->scope));
+    run->top = run->scope;
+    return IG_OK;
+}
+
 static ig_status set_variables(jinja_run *run, const ig_jinja_variables *variables) {
     jinja_value given;
     IG_TRY(jinja_scope_enter(run, NULL));
     IG_TRY(set_token(run, "bos_token", variables->bos));
     IG_TRY(set_token(run, "eos_token", variables->eos));
-    if (!json_is_object(variables->given)) return jinja_scope_enter(run, run->scope);
+    if (!json_is_object(variables->given)) return enter_top(run);
     IG_TRY(jinja_from_json(run, variables->given, 0, &given));
     for (size_t i = 0; i < given.dict->count; i++) {
         const jinja_string *name = given.dict->at[i].key.string;
         IG_TRY(jinja_scope_set(run, (jinja_name){name->bytes, name->n_bytes},
                                given.dict->at[i].value));
     }
-    return jinja_scope_enter(run, run->scope);
+    return enter_top(run);
 }
 
 /* Runs of bytes of one writer, as spans; `spans` may be NULL, to count. */

@@ -11,7 +11,8 @@ const jinja_function *jinja_find(const jinja_function *rows, jinja_name name) {
 
 const jinja_function *jinja_find_filter(jinja_name name) {
     const jinja_function *found = jinja_find(jinja_filters, name);
-    return found ? found : jinja_find(jinja_list_filters, name);
+    if (!found) found = jinja_find(jinja_list_filters, name);
+    return found ? found : jinja_find(jinja_number_filters, name);
 }
 
 const jinja_function *jinja_find_method(jinja_value of, jinja_name name) {
@@ -21,6 +22,7 @@ const jinja_function *jinja_find_method(jinja_value of, jinja_name name) {
     case JINJA_V_TUPLE: return jinja_find(jinja_tuple_methods, name);
     case JINJA_V_DICT: return jinja_find(jinja_dict_methods, name);
     case JINJA_V_LOOP: return jinja_find(jinja_loop_methods, name);
+    case JINJA_V_CYCLER: return jinja_find(jinja_cycler_methods, name);
     default: return NULL;
     }
 }
@@ -94,32 +96,52 @@ static const jinja_named *find_named(const jinja_call *call, jinja_name name) {
     return NULL;
 }
 
-/* Arguments that no parameter has the name of; `caller` is always known. */
-static ig_status check_names(const jinja_run *run, const jinja_node *macro,
-                             const jinja_call *call) {
+static bool is_parameter(const jinja_node *macro, jinja_name name) {
+    for (size_t i = 0; i < macro->n_named; i++)
+        if (jinja_name_same(macro->named[i].name, name)) return true;
+    return false;
+}
+
+/* Sets varargs, kwargs and caller, if the macro names them; anything else is refused. */
+static ig_status set_rest(jinja_run *run, const jinja_node *macro, const jinja_call *call) {
+    const jinja_name caller = {"caller", 6};
+    jinja_value varargs, kwargs, key, by = jinja_undefined(NULL);
+    IG_TRY(jinja_new_list(run, JINJA_V_TUPLE, &varargs));
+    IG_TRY(jinja_new_dict(run, JINJA_V_DICT, &kwargs));
+    for (size_t i = macro->n_named; i < call->count; i++)
+        IG_TRY(jinja_append(run, varargs.list, call->at[i]));
     for (size_t i = 0; i < call->n_named; i++) {
-        const jinja_name name = call->named[i].name;
-        bool known = jinja_name_is(name, "caller");
-        for (size_t k = 0; k < macro->n_named && !known; k++)
-            known = jinja_name_same(macro->named[k].name, name);
-        if (!known)
+        const jinja_named *named = &call->named[i];
+        if (is_parameter(macro, named->name)) continue;
+        if (jinja_name_same(named->name, caller) && macro->sign & JINJA_TAKES_CALLER) {
+            by = named->value;
+            continue;
+        }
+        if (!(macro->sign & JINJA_TAKES_KWARGS))
             return JINJA_FAIL(run, "macro '%.*s': argument '%.*s' is not known",
-                              JINJA_SHOW(macro->name), JINJA_SHOW(name));
+                              JINJA_SHOW(macro->name), JINJA_SHOW(named->name));
+        IG_TRY(jinja_new_string(run, named->name.bytes, named->name.n_bytes, false, &key));
+        IG_TRY(jinja_set(run, kwargs.dict, key, named->value));
     }
-    return IG_OK;
+    if (varargs.list->count > 0 && !(macro->sign & JINJA_TAKES_VARARGS))
+        return JINJA_FAIL(run, "macro '%.*s': %zu arguments, it takes %zu at most",
+                          JINJA_SHOW(macro->name), call->count, macro->n_named);
+    if (macro->sign & JINJA_TAKES_VARARGS)
+        IG_TRY(jinja_scope_set(run, (jinja_name){"varargs", 7}, varargs));
+    if (macro->sign & JINJA_TAKES_KWARGS)
+        IG_TRY(jinja_scope_set(run, (jinja_name){"kwargs", 6}, kwargs));
+    return macro->sign & JINJA_TAKES_CALLER ? jinja_scope_set(run, caller, by) : IG_OK;
 }
 
 static ig_status set_parameters(jinja_run *run, const jinja_node *macro, const jinja_call *call) {
-    if (call->count > macro->n_named)
-        return JINJA_FAIL(run, "macro '%.*s': %zu arguments, it takes %zu at most",
-                          JINJA_SHOW(macro->name), call->count, macro->n_named);
-    IG_TRY(check_names(run, macro, call));
-    const jinja_named *caller = find_named(call, (jinja_name){"caller", 6});
-    if (caller) IG_TRY(jinja_scope_set(run, caller->name, caller->value));
+    IG_TRY(set_rest(run, macro, call));
     for (size_t i = 0; i < macro->n_named; i++) {
         const jinja_named_node *parameter = &macro->named[i];
         const jinja_named *named = find_named(call, parameter->name);
         jinja_value value = jinja_undefined(&parameter->name);
+        if (i < call->count && named)
+            return JINJA_FAIL(run, "macro '%.*s': argument '%.*s' is given twice",
+                              JINJA_SHOW(macro->name), JINJA_SHOW(parameter->name));
         if (i < call->count)
             value = call->at[i];
         else if (named)

@@ -63,7 +63,13 @@ static ig_status eval_concat(jinja_run *run, const jinja_node *node, jinja_value
     jinja_value *parts = jinja_take(&run->arena, node->n_items, sizeof *parts);
     if (!parts) return jinja_no_memory(&run->arena, run->line);
     for (size_t i = 0; i < node->n_items; i++) IG_TRY(jinja_eval(run, node->items[i], &parts[i]));
-    return jinja_join(run, parts, node->n_items, out);
+    bool is_markup = false;
+    for (size_t i = 0; i < node->n_items && run->escapes && !is_markup; i++)
+        is_markup = jinja_is_markup(parts[i]);
+    for (size_t i = 0; i < node->n_items && is_markup; i++)
+        IG_TRY(jinja_escape(run, parts[i], &parts[i]));
+    IG_TRY(jinja_join(run, parts, node->n_items, out));
+    return is_markup ? jinja_mark_up(run, out) : IG_OK;
 }
 
 static ig_status eval_either(jinja_run *run, const jinja_node *node, jinja_value *out) {
@@ -115,6 +121,41 @@ static ig_status eval_arguments(jinja_run *run, const jinja_node *node, jinja_ca
     return IG_OK;
 }
 
+/* Methods that change lists and dicts: the sandbox has none of them. */
+static bool is_mutation(const jinja_node *function) {
+    static const char *const names[] = {"append", "clear",      "extend", "insert",
+                                        "pop",    "popitem",    "remove", "reverse",
+                                        "sort",   "setdefault", "update"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (function->kind == JINJA_N_ATTRIBUTE && jinja_name_is(function->name, names[i]))
+            return true;
+    return false;
+}
+
+static ig_status no_function(const jinja_run *run, const jinja_node *node, jinja_value v) {
+    if (v.kind == JINJA_V_UNDEFINED && is_mutation(node->left))
+        return JINJA_FAIL(run, "'%.*s' is not allowed: templates cannot change values",
+                          JINJA_SHOW(node->left->name));
+    if (v.kind == JINJA_V_UNDEFINED) return jinja_is_undefined(run, v);
+    return JINJA_FAIL(run, "%s cannot be called", jinja_type_name(v));
+}
+
+/* Nothing the first time, then the text. */
+static ig_status call_joiner(jinja_run *run, jinja_series *joiner, jinja_value *out) {
+    const bool first = joiner->used == 0;
+    joiner->used = 1;
+    *out = joiner->items->at[0];
+    return first ? jinja_new_string(run, "", 0, false, out) : IG_OK;
+}
+
+/* What methods of markup give is markup. */
+static ig_status mark_up_all(jinja_run *run, jinja_value *v) {
+    if (v->kind == JINJA_V_STRING) return jinja_mark_up(run, v);
+    for (size_t i = 0; jinja_is_list(*v) && i < v->list->count; i++)
+        if (v->list->at[i].kind == JINJA_V_STRING) IG_TRY(jinja_mark_up(run, &v->list->at[i]));
+    return IG_OK;
+}
+
 ig_status jinja_eval_call(jinja_run *run, const jinja_node *node, jinja_value caller,
                           jinja_value *out) {
     jinja_value function;
@@ -124,11 +165,12 @@ ig_status jinja_eval_call(jinja_run *run, const jinja_node *node, jinja_value ca
     if (caller.kind == JINJA_V_MACRO)
         call.named[call.n_named++] = (jinja_named){{"caller", 6}, caller};
     if (function.kind == JINJA_V_MACRO) return jinja_call_macro(run, function.macro, &call, out);
-    if (function.kind == JINJA_V_UNDEFINED) return jinja_is_undefined(run, function);
-    if (function.kind != JINJA_V_FUNCTION)
-        return JINJA_FAIL(run, "%s cannot be called", jinja_type_name(function));
+    if (function.kind == JINJA_V_LOOP) return jinja_call_loop(run, function.loop, &call, out);
+    if (function.kind == JINJA_V_JOINER) return call_joiner(run, function.series, out);
+    if (function.kind != JINJA_V_FUNCTION) return no_function(run, node, function);
     call.self = function.bound->self;
-    return jinja_call_function(run, function.bound->function, &call, out);
+    IG_TRY(jinja_call_function(run, function.bound->function, &call, out));
+    return jinja_is_markup(call.self) ? mark_up_all(run, out) : IG_OK;
 }
 
 static ig_status eval_call(jinja_run *run, const jinja_node *node, jinja_value *out) {

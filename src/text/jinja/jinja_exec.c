@@ -9,7 +9,8 @@ ig_status jinja_capture(jinja_run *run, const jinja_node *block, jinja_value *ou
     run->out = &text;
     const ig_status status = jinja_exec(run, block);
     run->out = before;
-    return status == IG_OK ? jinja_finish(run, &text, out) : status;
+    if (status == IG_OK) IG_TRY(jinja_finish(run, &text, out));
+    return status == IG_OK && run->escapes ? jinja_mark_up(run, out) : status;
 }
 
 static ig_status assign(jinja_run *run, const jinja_node *target, jinja_value value);
@@ -50,6 +51,7 @@ static ig_status exec_write(jinja_run *run, const jinja_node *node) {
 static ig_status exec_print(jinja_run *run, const jinja_node *node) {
     jinja_value value;
     IG_TRY(jinja_eval(run, node->left, &value));
+    if (run->escapes) IG_TRY(jinja_escape(run, value, &value));
     return jinja_add_value(run, run->out, value);
 }
 
@@ -133,11 +135,10 @@ static ig_status turn(jinja_run *run, const jinja_node *node, jinja_value loop) 
     return jinja_exec(run, node->items[1]);
 }
 
-static ig_status exec_for(jinja_run *run, const jinja_node *node) {
+/* Runs a loop in the scope around it, for some items. */
+static ig_status run_loop(jinja_run *run, const jinja_node *node, jinja_value of, int depth) {
     jinja_scope *const outer = run->scope, *inner = NULL;
-    jinja_value of;
     jinja_list *items;
-    IG_TRY(jinja_eval(run, node->left, &of));
     IG_TRY(jinja_iterate(run, of, &items));
     if (node->right) IG_TRY(choose(run, node, items));
     if (items->count == 0 && node->third) {
@@ -146,7 +147,8 @@ static ig_status exec_for(jinja_run *run, const jinja_node *node) {
     }
     jinja_loop *loop = jinja_take(&run->arena, 1, sizeof *loop);
     if (!loop) return jinja_no_memory(&run->arena, run->line);
-    loop->items = items;
+    *loop = (jinja_loop){.node = node, .scope = outer, .items = items, .depth = depth};
+    if (node->sign) run->macros++; /* the loop keeps the scope, to be called */
     for (; loop->at < items->count && run->flow != JINJA_BREAKS; loop->at++) {
         IG_TRY(jinja_scope_next(run, outer, &inner));
         IG_TRY(turn(run, node, (jinja_value){.kind = JINJA_V_LOOP, .loop = loop}));
@@ -154,6 +156,67 @@ static ig_status exec_for(jinja_run *run, const jinja_node *node) {
     }
     if (items->count > 0) run->flow = JINJA_GOES_ON;
     run->scope = outer;
+    return IG_OK;
+}
+
+static ig_status exec_for(jinja_run *run, const jinja_node *node) {
+    jinja_value of;
+    IG_TRY(jinja_eval(run, node->left, &of));
+    return run_loop(run, node, of, 0);
+}
+
+ig_status jinja_call_loop(jinja_run *run, const jinja_loop *loop, const jinja_call *call,
+                          jinja_value *out) {
+    jinja_scope *const before = run->scope;
+    jinja_builder *const out_before = run->out;
+    jinja_builder text = {0};
+    if (!loop->node->sign) return JINJA_FAIL(run, "a loop can be called only if it is 'recursive'");
+    if (call->count != 1 || call->n_named > 0)
+        return JINJA_FAIL(run, "loop: takes what to go through");
+    if (run->calls >= IG_JINJA_DEPTH_MAX)
+        return JINJA_FAIL(run, "loop: calls more than %d deep", IG_JINJA_DEPTH_MAX);
+    run->calls++;
+    run->scope = loop->scope;
+    run->out = &text;
+    const ig_status status = run_loop(run, loop->node, call->at[0], loop->depth + 1);
+    run->out = out_before;
+    run->scope = before;
+    run->calls--;
+    return status == IG_OK ? jinja_finish(run, &text, out) : status;
+}
+
+/* ---- Scopes ---- */
+
+static ig_status exec_with(jinja_run *run, const jinja_node *node) {
+    jinja_scope *const outer = run->scope;
+    const size_t count = node->n_items / 2;
+    jinja_value *values = jinja_take(&run->arena, count, sizeof *values);
+    if (!values) return jinja_no_memory(&run->arena, run->line);
+    for (size_t i = 0; i < count; i++) /* all of them see what is outside */
+        IG_TRY(jinja_eval(run, node->items[2 * i + 1], &values[i]));
+    IG_TRY(jinja_scope_enter(run, outer));
+    for (size_t i = 0; i < count; i++) IG_TRY(assign(run, node->items[2 * i], values[i]));
+    IG_TRY(jinja_exec(run, node->third));
+    run->scope = outer;
+    return IG_OK;
+}
+
+/* {% block %} sees what the template itself has set and, if it is scoped, what is around it. */
+static ig_status exec_scope(jinja_run *run, const jinja_node *node) {
+    jinja_scope *const outer = run->scope;
+    IG_TRY(jinja_scope_enter(run, node->sign ? outer : run->top));
+    IG_TRY(jinja_exec(run, node->third));
+    run->scope = outer;
+    return IG_OK;
+}
+
+static ig_status exec_autoescape(jinja_run *run, const jinja_node *node) {
+    const bool before = run->escapes;
+    jinja_value whether;
+    IG_TRY(jinja_eval(run, node->left, &whether));
+    run->escapes = jinja_truth(whether);
+    IG_TRY(jinja_exec(run, node->third));
+    run->escapes = before;
     return IG_OK;
 }
 
@@ -167,6 +230,9 @@ static execution *const executions[] = {
     [JINJA_N_PRINT] = exec_print,
     [JINJA_N_IF] = exec_if,
     [JINJA_N_FOR] = exec_for,
+    [JINJA_N_WITH] = exec_with,
+    [JINJA_N_SCOPE] = exec_scope,
+    [JINJA_N_AUTOESCAPE] = exec_autoescape,
     [JINJA_N_SET] = exec_set,
     [JINJA_N_SET_BLOCK] = exec_set_block,
     [JINJA_N_FILTER_BLOCK] = exec_filter_block,

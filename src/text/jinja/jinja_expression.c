@@ -73,6 +73,9 @@ static ig_status parse_name(jinja_parser *p, jinja_node **out) {
             (*out)->value = constants[i].value;
             return IG_OK;
         }
+    if (jinja_at_name(p, "caller")) p->takes |= JINJA_TAKES_CALLER;
+    if (jinja_at_name(p, "varargs")) p->takes |= JINJA_TAKES_VARARGS;
+    if (jinja_at_name(p, "kwargs")) p->takes |= JINJA_TAKES_KWARGS;
     return jinja_expect_name(p, &(*out)->name);
 }
 
@@ -174,6 +177,17 @@ static ig_status parse_subscript(jinja_parser *p, jinja_node *left, jinja_node *
         if (!jinja_at_sign(p, ':')) IG_TRY(jinja_parse_expression(p, JINJA_WITH_CHOICE, &parts[n]));
         if (!jinja_at_sign(p, ':')) break;
         p->at++;
+    }
+    if (n == 0 && jinja_at_sign(p, ',')) { /* [a, b]: a tuple */
+        jinja_node_list several = {0};
+        jinja_node *tuple;
+        IG_TRY(new_node(p, JINJA_N_TUPLE, NULL, NULL, &tuple));
+        IG_TRY(push_part(p, tuple, &several, parts[0]));
+        while (jinja_skip_sign(p, ',')) {
+            IG_TRY(jinja_parse_expression(p, JINJA_WITH_CHOICE, &parts[0]));
+            IG_TRY(push_part(p, tuple, &several, parts[0]));
+        }
+        parts[0] = tuple;
     }
     const bool is_slice = p->at[-1].kind == JINJA_SIGN && p->at[-1].sign == ':';
     IG_TRY(jinja_expect_sign(p, ']'));

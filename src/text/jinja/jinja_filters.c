@@ -1,7 +1,5 @@
-/* Filters of single values: text, numbers, JSON. */
-#include <math.h>
+/* Filters of single values: text and JSON. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json_parse.h"
@@ -19,6 +17,11 @@ static ig_status filter_string(jinja_run *run, const jinja_call *call, jinja_val
     return self_string(run, call, &out->string);
 }
 
+static ig_status filter_safe(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    IG_TRY(filter_string(run, call, out));
+    return jinja_mark_up(run, out);
+}
+
 static ig_status filter_trim(jinja_run *run, const jinja_call *call, jinja_value *out) {
     const jinja_string *s, *chars;
     IG_TRY(self_string(run, call, &s));
@@ -30,7 +33,8 @@ static ig_status change_case(jinja_run *run, const jinja_call *call, jinja_case 
                              jinja_value *out) {
     const jinja_string *s;
     IG_TRY(self_string(run, call, &s));
-    return jinja_change_case(run, s, to, true, out);
+    IG_TRY(jinja_change_case(run, s, to, true, out));
+    return s->markup && to != JINJA_TITLE ? jinja_mark_up(run, out) : IG_OK;
 }
 
 static ig_status filter_upper(jinja_run *run, const jinja_call *call, jinja_value *out) {
@@ -83,7 +87,8 @@ static ig_status filter_indent(jinja_run *run, const jinja_call *call, jinja_val
                         : jinja_add_fill(run, &b, ' ', width, false));
         if (!is_empty) IG_TRY(jinja_add_string(run, &b, lines.list->at[i].string));
     }
-    return jinja_finish(run, &b, out);
+    IG_TRY(jinja_finish(run, &b, out));
+    return s->markup ? jinja_mark_up(run, out) : IG_OK;
 }
 
 static ig_status filter_format(jinja_run *run, const jinja_call *call, jinja_value *out) {
@@ -92,16 +97,24 @@ static ig_status filter_format(jinja_run *run, const jinja_call *call, jinja_val
     IG_TRY(self_string(run, call, &s));
     IG_TRY(jinja_new_list(run, JINJA_V_TUPLE, &arguments));
     for (size_t i = 0; i < call->count; i++) IG_TRY(jinja_append(run, arguments.list, call->at[i]));
-    return jinja_format_percent(run, s, arguments, out);
+    if (call->n_named > 0 && call->count > 0)
+        return JINJA_FAIL(run, "format: takes values, or values with names, not both");
+    if (call->n_named > 0) IG_TRY(jinja_new_dict(run, JINJA_V_DICT, &arguments));
+    for (size_t i = 0; i < call->n_named; i++) {
+        const jinja_name name = call->named[i].name;
+        jinja_value key;
+        IG_TRY(jinja_new_string(run, name.bytes, name.n_bytes, false, &key));
+        IG_TRY(jinja_set(run, arguments.dict, key, call->named[i].value));
+    }
+    return jinja_binary(run, '%', (jinja_value){.kind = JINJA_V_STRING, .string = s}, arguments,
+                        out);
 }
 
-static ig_status filter_escape(jinja_run *run, const jinja_call *call, jinja_value *out) {
+static ig_status escape(jinja_run *run, const jinja_string *s, jinja_value *out) {
     static const char from[] = "&<>'\"";
     static const char *const to[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
-    const jinja_string *s;
     jinja_builder b = {0};
     size_t done = 0;
-    IG_TRY(self_string(run, call, &s));
     for (size_t at = 0; at < s->n_bytes; at++) {
         const char *found = s->bytes[at] ? strchr(from, s->bytes[at]) : NULL;
         if (!found) continue;
@@ -111,7 +124,26 @@ static ig_status filter_escape(jinja_run *run, const jinja_call *call, jinja_val
         done = at + 1;
     }
     IG_TRY(jinja_add_part(run, &b, s, done, s->n_bytes));
-    return jinja_finish(run, &b, out);
+    IG_TRY(jinja_finish(run, &b, out));
+    return jinja_mark_up(run, out);
+}
+
+ig_status jinja_escape(jinja_run *run, jinja_value v, jinja_value *out) {
+    const jinja_string *s;
+    *out = v;
+    if (jinja_is_markup(v)) return IG_OK;
+    IG_TRY(jinja_to_string(run, v, &s));
+    return escape(run, s, out);
+}
+
+static ig_status filter_escape(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    return jinja_escape(run, call->self, out);
+}
+
+static ig_status filter_forceescape(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    const jinja_string *s;
+    IG_TRY(self_string(run, call, &s));
+    return escape(run, s, out);
 }
 
 /* ---- JSON ---- */
@@ -130,14 +162,20 @@ static ig_status set_separators(jinja_run *run, jinja_value pair, jinja_json_sty
 
 static ig_status filter_tojson(jinja_run *run, const jinja_call *call, jinja_value *out) {
     enum { INDENT_MAX = 64 };
-    int64_t indent;
-    IG_TRY(jinja_arg_integer(run, call, 1, -1, &indent));
+    int64_t indent = -1;
+    const jinja_value given = call->bound[1];
+    const jinja_string *fill = given.kind == JINJA_V_STRING ? given.string : NULL;
+    if (!fill) IG_TRY(jinja_arg_integer(run, call, 1, -1, &indent));
+    if (jinja_is_whole(given) && indent < 0) indent = 0; /* as json.dumps has it */
     if (indent > INDENT_MAX) return JINJA_FAIL(run, "tojson: indent is at most %d", INDENT_MAX);
     jinja_json_style style = {.item = ", ",
-                              .n_item = indent >= 0 ? 1 : 2, /* a line ends without a space */
+                              .n_item =
+                                  indent >= 0 || fill ? 1 : 2, /* a line ends without a space */
                               .key = ": ",
                               .n_key = 2,
                               .indent = (int)indent,
+                              .fill = fill ? fill->bytes : NULL,
+                              .n_fill = fill ? fill->n_bytes : 0,
                               .ascii = jinja_arg_truth(call, 0, false),
                               .sorts = jinja_arg_truth(call, 3, false)};
     IG_TRY(set_separators(run, call->bound[2], &style));
@@ -181,110 +219,115 @@ static ig_status filter_from_json(jinja_run *run, const jinja_call *call, jinja_
     return status;
 }
 
-/* ---- Numbers ---- */
+/* ---- Layout ---- */
 
-/* Text as a number; false: it is none. */
-static bool parse_number(const jinja_string *s, char *text, size_t room, bool *is_whole) {
-    static const char spaces[] = " \t\n\r\f\v", digits[] = "0123456789";
-    size_t begin = 0, end = s->n_bytes;
-    while (begin < end && memchr(spaces, s->bytes[begin], sizeof spaces - 1)) begin++;
-    while (end > begin && memchr(spaces, s->bytes[end - 1], sizeof spaces - 1)) end--;
-    if (begin == end || end - begin >= room || memchr(s->bytes + begin, 0, end - begin))
-        return false;
-    memcpy(text, s->bytes + begin, end - begin);
-    text[end - begin] = 0;
-    const char *unsigned_text = text + (*text == '-' || *text == '+');
-    *is_whole = strspn(unsigned_text, digits) == strlen(unsigned_text);
-    return strspn(text, "0123456789+-.eE") == strlen(text) && strpbrk(text, digits);
+static ig_status filter_center(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    const jinja_string *s;
+    int64_t width, length;
+    jinja_builder b = {0};
+    IG_TRY(self_string(run, call, &s));
+    IG_TRY(jinja_arg_integer(run, call, 0, 80, &width));
+    IG_TRY(jinja_length(run, (jinja_value){.kind = JINJA_V_STRING, .string = s}, &length));
+    const int64_t fill = width > length ? width - length : 0;
+    const int64_t before = fill / 2 + (fill & width & 1);
+    IG_TRY(jinja_add_fill(run, &b, ' ', before, false));
+    IG_TRY(jinja_add_string(run, &b, s));
+    IG_TRY(jinja_add_fill(run, &b, ' ', fill - before, false));
+    IG_TRY(jinja_finish(run, &b, out));
+    return s->markup ? jinja_mark_up(run, out) : IG_OK;
 }
 
-static ig_status real_to_whole(const jinja_run *run, double x, jinja_value *out) {
-    if (!(fabs(x) < 9.2e18)) return JINJA_FAIL(run, "integer overflow: more than 64 bits");
-    *out = jinja_integer((int64_t)x);
+static ig_status filter_wordcount(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    const jinja_string *s;
+    int64_t count = 0;
+    bool within = false;
+    IG_TRY(self_string(run, call, &s));
+    IG_TRY(jinja_work(run, 4 * s->n_bytes));
+    for (size_t at = 0; at < s->n_bytes; at += jinja_char_bytes(s, at)) {
+        const uint32_t point = jinja_point(s, at);
+        const bool is_word = point == '_' || point - '0' < 10 || jinja_is_letter(point);
+        count += is_word && !within;
+        within = is_word;
+    }
+    *out = jinja_integer(count);
     return IG_OK;
 }
 
-static ig_status filter_int(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    char text[64], *end;
-    bool is_whole;
-    int64_t base;
-    if (call->self.kind == JINJA_V_UNDEFINED) return jinja_is_undefined(run, call->self);
-    IG_TRY(jinja_arg_integer(run, call, 1, 10, &base));
-    *out = call->bound[0].kind == JINJA_V_MISSING ? jinja_integer(0) : call->bound[0];
-    if (jinja_is_whole(call->self)) {
-        *out = jinja_integer(call->self.integer);
-    } else if (call->self.kind == JINJA_V_REAL && isfinite(call->self.real)) {
-        return real_to_whole(run, call->self.real, out);
-    } else if (call->self.kind == JINJA_V_STRING && base == 10 &&
-               parse_number(call->self.string, text, sizeof text, &is_whole)) {
-        int64_t x = 0;
-        const char *digits = text + (*text == '-' || *text == '+');
-        if (!is_whole) {
-            const double real = strtod(text, &end);
-            return *end ? IG_OK : real_to_whole(run, real, out);
-        }
-        for (; *digits; digits++)
-            if (__builtin_mul_overflow(x, 10, &x) || __builtin_add_overflow(x, *digits - '0', &x))
-                return JINJA_FAIL(run, "'%.40s' is more than 64 bits hold", text);
-        *out = jinja_integer(*text == '-' ? -x : x);
+/* The text up to the last space in it. */
+static ig_status before_last_space(jinja_run *run, jinja_value *v) {
+    const jinja_string *s = v->string;
+    const char *space = s->n_bytes > 0 ? memrchr(s->bytes, ' ', s->n_bytes) : NULL;
+    return space ? jinja_part(run, s, 0, (size_t)(space - s->bytes), v) : IG_OK;
+}
+
+static ig_status filter_truncate(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    const jinja_string *s, *end;
+    int64_t most, leeway, length, end_length;
+    jinja_value dots, kept;
+    IG_TRY(self_string(run, call, &s));
+    IG_TRY(jinja_arg_integer(run, call, 0, 255, &most));
+    IG_TRY(jinja_arg_integer(run, call, 3, 5, &leeway));
+    IG_TRY(jinja_arg_string(run, call, 2, &end));
+    IG_TRY(jinja_new_string(run, "...", 3, false, &dots));
+    if (end) dots.string = end;
+    const jinja_value text = {.kind = JINJA_V_STRING, .string = s};
+    IG_TRY(jinja_length(run, text, &length));
+    IG_TRY(jinja_length(run, dots, &end_length));
+    if (most < end_length || leeway < 0)
+        return JINJA_FAIL(run, "truncate: the length must be at least %lld, leeway at least 0",
+                          (long long)end_length);
+    *out = text;
+    if (length - most <= leeway) return IG_OK;
+    const jinja_value bounds[3] = {{0}, jinja_integer(most - end_length), {0}};
+    IG_TRY(jinja_slice(run, text, bounds, &kept));
+    if (!jinja_arg_truth(call, 1, false)) IG_TRY(before_last_space(run, &kept));
+    return jinja_binary(run, '+', kept, dots, out);
+}
+
+/* ---- URLs ---- */
+
+static ig_status add_quoted(jinja_run *run, jinja_builder *b, jinja_value v, bool in_query) {
+    const jinja_string *s;
+    IG_TRY(jinja_to_string(run, v, &s));
+    for (size_t i = 0; i < s->n_bytes; i++) {
+        char text[4];
+        const unsigned char c = (unsigned char)s->bytes[i];
+        const bool keeps =
+            (c | 32U) - 97U < 26 || c - 48U < 10 || (c && strchr(in_query ? "_.-~" : "_.-~/", c));
+        const int n = keeps                  ? snprintf(text, sizeof text, "%c", c)
+                      : c == ' ' && in_query ? snprintf(text, sizeof text, "+")
+                                             : snprintf(text, sizeof text, "%%%02X", c);
+        IG_TRY(jinja_add(run, b, text, (size_t)n, s->marks ? s->marks[i] : s->given));
     }
     return IG_OK;
 }
 
-static ig_status filter_float(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    char text[64], *end;
-    bool is_whole;
-    if (call->self.kind == JINJA_V_UNDEFINED) return jinja_is_undefined(run, call->self);
-    *out = call->bound[0].kind == JINJA_V_MISSING ? jinja_real(0) : call->bound[0];
-    if (jinja_is_number(call->self)) {
-        *out = jinja_real(jinja_as_real(call->self));
-    } else if (call->self.kind == JINJA_V_STRING &&
-               parse_number(call->self.string, text, sizeof text, &is_whole)) {
-        const double real = strtod(text, &end);
-        if (!*end) *out = jinja_real(real);
+/* A string, or pairs as a query. */
+static ig_status filter_urlencode(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    jinja_builder b = {0};
+    jinja_list *pairs, *pair;
+    jinja_value from = call->self;
+    const bool is_text =
+        from.kind != JINJA_V_DICT && from.kind != JINJA_V_SERIES && !jinja_is_list(from);
+    if (is_text) {
+        IG_TRY(add_quoted(run, &b, from, false));
+        return jinja_finish(run, &b, out);
     }
-    return IG_OK;
-}
-
-static ig_status need_number(jinja_run *run, const jinja_call *call) {
-    if (call->self.kind == JINJA_V_UNDEFINED) return jinja_is_undefined(run, call->self);
-    if (jinja_is_number(call->self)) return IG_OK;
-    return JINJA_FAIL(run, "%s: needs a number, not %s", call->what, jinja_type_name(call->self));
-}
-
-static ig_status filter_abs(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    IG_TRY(need_number(run, call));
-    if (call->self.kind != JINJA_V_REAL && call->self.integer < 0)
-        return jinja_binary(run, '-', jinja_integer(0), call->self, out);
-    *out = call->self.kind == JINJA_V_REAL ? jinja_real(fabs(call->self.real))
-                                           : jinja_integer(call->self.integer);
-    return IG_OK;
-}
-
-static ig_status filter_round(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    const jinja_string *method;
-    int64_t precision;
-    char text[400];
-    IG_TRY(need_number(run, call));
-    IG_TRY(jinja_arg_integer(run, call, 0, 0, &precision));
-    IG_TRY(jinja_arg_string(run, call, 1, &method));
-    const double x = jinja_as_real(call->self);
-    if (precision < 0 || precision > 20)
-        return JINJA_FAIL(run, "round: to 0 to 20 places, not %lld", (long long)precision);
-    const jinja_name how = method ? (jinja_name){method->bytes, method->n_bytes} : (jinja_name){0};
-    const bool down = jinja_name_is(how, "floor");
-    if (down || jinja_name_is(how, "ceil")) {
-        const double scale = pow(10, (double)precision);
-        *out = jinja_real((down ? floor(x * scale) : ceil(x * scale)) / scale);
-        return IG_OK;
+    if (from.kind == JINJA_V_DICT) {
+        jinja_call items = {.self = from};
+        IG_TRY(
+            jinja_call_function(run, jinja_find_filter((jinja_name){"items", 5}), &items, &from));
     }
-    if (jinja_is_whole(call->self)) {
-        *out = jinja_integer(call->self.integer);
-        return IG_OK;
+    IG_TRY(jinja_iterate(run, from, &pairs));
+    for (size_t i = 0; i < pairs->count; i++) {
+        IG_TRY(jinja_iterate(run, pairs->at[i], &pair));
+        if (pair->count != 2) return JINJA_FAIL(run, "urlencode: item %zu is no pair", i);
+        if (i > 0) IG_TRY(jinja_add_text(run, &b, "&"));
+        IG_TRY(add_quoted(run, &b, pair->at[0], true));
+        IG_TRY(jinja_add_text(run, &b, "="));
+        IG_TRY(add_quoted(run, &b, pair->at[1], true));
     }
-    snprintf(text, sizeof text, "%.*f", (int)precision, x); /* exact, ties to even */
-    *out = jinja_real(strtod(text, NULL));
-    return IG_OK;
+    return jinja_finish(run, &b, out);
 }
 
 /* ---- Others ---- */
@@ -309,12 +352,14 @@ static ig_status filter_attr(jinja_run *run, const jinja_call *call, jinja_value
     if (!copy) return jinja_no_memory(&run->arena, run->line);
     *copy = (jinja_name){name->bytes, name->n_bytes};
     *out = jinja_undefined(copy); /* keys are no attributes */
-    return call->self.kind == JINJA_V_DICT ? IG_OK : jinja_attribute(run, call->self, copy, out);
+    return call->self.kind == JINJA_V_DICT ? jinja_method(run, call->self, copy, out)
+                                           : jinja_attribute(run, call->self, copy, out);
 }
 
 const jinja_function jinja_filters[] = {
     {"string", "", filter_string},
-    {"safe", "", filter_string},
+    {"safe", "", filter_safe},
+    {"forceescape", "", filter_forceescape},
     {"trim", "chars", filter_trim},
     {"upper", "", filter_upper},
     {"lower", "", filter_lower},
@@ -327,10 +372,10 @@ const jinja_function jinja_filters[] = {
     {"e", "", filter_escape},
     {"tojson", "ensure_ascii indent separators sort_keys", filter_tojson},
     {"from_json", "", filter_from_json},
-    {"int", "default base", filter_int},
-    {"float", "default", filter_float},
-    {"abs", "", filter_abs},
-    {"round", "precision method", filter_round},
+    {"center", "width", filter_center},
+    {"wordcount", "", filter_wordcount},
+    {"truncate", "length killwords end leeway", filter_truncate},
+    {"urlencode", "", filter_urlencode},
     {"default", "default_value boolean", filter_default},
     {"d", "default_value boolean", filter_default},
     {"length", "", filter_length},

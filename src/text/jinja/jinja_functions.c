@@ -6,17 +6,33 @@
 
 /* ---- Functions ---- */
 
-/* namespace(a=1), dict(a=1), both also of another dict */
+static ig_status add_all(jinja_run *run, const jinja_dict *from, jinja_dict *out) {
+    for (size_t k = 0; k < from->count; k++)
+        IG_TRY(jinja_set(run, out, from->at[k].key, from->at[k].value));
+    return IG_OK;
+}
+
+/* [(key, value), ...] */
+static ig_status add_pairs(jinja_run *run, const jinja_call *call, jinja_value from,
+                           jinja_dict *out) {
+    jinja_list *pairs, *pair;
+    IG_TRY(jinja_iterate(run, from, &pairs));
+    for (size_t i = 0; i < pairs->count; i++) {
+        IG_TRY(jinja_iterate(run, pairs->at[i], &pair));
+        if (pair->count != 2)
+            return JINJA_FAIL(run, "%s: item %zu is no pair of key and value", call->what, i);
+        IG_TRY(jinja_set(run, out, pair->at[0], pair->at[1]));
+    }
+    return IG_OK;
+}
+
+/* namespace(a=1), dict(a=1), both also of another dict or of pairs */
 static ig_status make_dict(jinja_run *run, const jinja_call *call, jinja_value_kind kind,
                            jinja_value *out) {
     IG_TRY(jinja_new_dict(run, kind, out));
     for (size_t i = 0; i < call->count; i++) {
-        if (call->at[i].kind != JINJA_V_DICT)
-            return JINJA_FAIL(run, "%s: cannot be made of %s", call->what,
-                              jinja_type_name(call->at[i]));
-        const jinja_dict *from = call->at[i].dict;
-        for (size_t k = 0; k < from->count; k++)
-            IG_TRY(jinja_set(run, out->dict, from->at[k].key, from->at[k].value));
+        IG_TRY(call->at[i].kind == JINJA_V_DICT ? add_all(run, call->at[i].dict, out->dict)
+                                                : add_pairs(run, call, call->at[i], out->dict));
     }
     for (size_t i = 0; i < call->n_named; i++) {
         const jinja_name name = call->named[i].name;
@@ -36,7 +52,7 @@ static ig_status call_dict(jinja_run *run, const jinja_call *call, jinja_value *
 }
 
 static ig_status call_range(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    enum { RESERVED = 1 << 20 }; /* more are taken as they come, to the limit */
+    enum { ITEMS_MAX = 100000 }; /* as in the sandbox of jinja2 */
     int64_t bounds[3] = {0, 0, 1};
     for (size_t i = 0; i < call->count && i < 3; i++)
         if (!jinja_is_whole(call->at[i]))
@@ -48,19 +64,65 @@ static ig_status call_range(jinja_run *run, const jinja_call *call, jinja_value 
         return JINJA_FAIL(run, "range: takes one to three numbers");
     for (size_t i = 0; i < call->count; i++) bounds[call->count == 1 ? 1 : i] = call->at[i].integer;
     if (bounds[2] == 0) return JINJA_FAIL(run, "range: goes on by 0");
-    IG_TRY(jinja_new_list(run, JINJA_V_LIST, out));
+    jinja_value list;
+    IG_TRY(jinja_new_list(run, JINJA_V_LIST, &list));
     const double count = ((double)bounds[1] - (double)bounds[0]) / (double)bounds[2];
-    if (count > 0 && count < RESERVED) IG_TRY(jinja_reserve(run, out->list, (size_t)count + 1));
+    if (count > ITEMS_MAX) return JINJA_FAIL(run, "range: more than %d numbers", ITEMS_MAX);
+    if (count > 0) IG_TRY(jinja_reserve(run, list.list, (size_t)count + 1));
     for (int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1];) {
-        IG_TRY(jinja_append(run, out->list, jinja_integer(i)));
+        IG_TRY(jinja_append(run, list.list, jinja_integer(i)));
         if (__builtin_add_overflow(i, bounds[2], &i)) break;
     }
+    return jinja_new_range(run, list.list, bounds, out);
+}
+
+static ig_status call_cycler(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    jinja_value items;
+    if (call->count == 0 || call->n_named > 0)
+        return JINJA_FAIL(run, "cycler: needs something to choose from");
+    IG_TRY(jinja_new_list(run, JINJA_V_LIST, &items));
+    for (size_t i = 0; i < call->count; i++) IG_TRY(jinja_append(run, items.list, call->at[i]));
+    IG_TRY(jinja_new_series(run, JINJA_GENERATOR, items.list, out));
+    out->kind = JINJA_V_CYCLER;
     return IG_OK;
 }
+
+static ig_status call_joiner(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    jinja_value items, text = call->bound[0];
+    IG_TRY(jinja_new_list(run, JINJA_V_LIST, &items));
+    if (text.kind == JINJA_V_MISSING) IG_TRY(jinja_new_string(run, ", ", 2, false, &text));
+    IG_TRY(jinja_append(run, items.list, text));
+    IG_TRY(jinja_new_series(run, JINJA_GENERATOR, items.list, out));
+    out->kind = JINJA_V_JOINER;
+    return IG_OK;
+}
+
+static ig_status cycler_next(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    (void)run;
+    jinja_series *cycler = call->self.series;
+    *out = cycler->items->at[cycler->used];
+    cycler->used = (cycler->used + 1) % cycler->items->count;
+    return IG_OK;
+}
+
+static ig_status cycler_reset(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    (void)run;
+    call->self.series->used = 0;
+    *out = jinja_none();
+    return IG_OK;
+}
+
+const jinja_function jinja_cycler_methods[] = {
+    {"next", "", cycler_next},
+    {"reset", "", cycler_reset},
+    {0},
+};
 
 static ig_status call_raise(jinja_run *run, const jinja_call *call, jinja_value *out) {
     const jinja_string *words;
     (void)out;
+    if (call->bound[0].kind == JINJA_V_MISSING)
+        return JINJA_FAIL(run, "raise_exception: needs a message");
     IG_TRY(jinja_to_string(run, call->bound[0], &words));
     return JINJA_FAIL(run, "%.*s", (int)(words->n_bytes < 400 ? words->n_bytes : 400),
                       words->bytes);
@@ -86,6 +148,8 @@ const jinja_function jinja_globals[] = {
     {"namespace", NULL, call_namespace},
     {"dict", NULL, call_dict},
     {"range", NULL, call_range},
+    {"cycler", NULL, call_cycler},
+    {"joiner", "sep", call_joiner},
     {"raise_exception", "message", call_raise},
     {"strftime_now", "format", call_strftime_now},
     {0},
@@ -93,47 +157,9 @@ const jinja_function jinja_globals[] = {
 
 /* ---- Lists ---- */
 
-static ig_status list_append(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    *out = jinja_none();
-    return jinja_append(run, call->self.list, call->bound[0]);
-}
-
-static ig_status list_extend(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    jinja_list *items;
-    *out = jinja_none();
-    IG_TRY(jinja_iterate(run, call->bound[0], &items));
-    for (size_t i = 0; i < items->count; i++)
-        IG_TRY(jinja_append(run, call->self.list, items->at[i]));
-    return IG_OK;
-}
-
-static ig_status list_insert(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    jinja_list *list = call->self.list;
-    int64_t at;
-    *out = jinja_none();
-    IG_TRY(jinja_arg_integer(run, call, 0, 0, &at));
-    const int64_t count = (int64_t)list->count;
-    at = at < 0 ? at + count : at;
-    at = at < 0 ? 0 : at > count ? count : at;
-    IG_TRY(jinja_append(run, list, call->bound[1]));
-    IG_TRY(jinja_work(run, list->count));
-    memmove(list->at + at + 1, list->at + at, (size_t)(count - at) * sizeof *list->at);
-    list->at[at] = call->bound[1];
-    return IG_OK;
-}
-
-static ig_status list_pop(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    jinja_list *list = call->self.list;
-    int64_t at;
-    IG_TRY(jinja_arg_integer(run, call, 0, -1, &at));
-    const int64_t count = (int64_t)list->count;
-    if (at < 0) at += count;
-    if (at < 0 || at >= count) return JINJA_FAIL(run, "pop: the list has %zu items", list->count);
-    *out = list->at[at];
-    IG_TRY(jinja_work(run, list->count));
-    memmove(list->at + at, list->at + at + 1, (size_t)(count - at - 1) * sizeof *list->at);
-    list->count--;
-    return IG_OK;
+static ig_status list_copy(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    out->kind = JINJA_V_LIST;
+    return jinja_iterate(run, call->self, &out->list);
 }
 
 /* How often a value is there, or where it is first. */
@@ -157,10 +183,7 @@ static ig_status list_count(jinja_run *run, const jinja_call *call, jinja_value 
 }
 
 const jinja_function jinja_list_methods[] = {
-    {"append", "object", list_append},
-    {"extend", "iterable", list_extend},
-    {"insert", "index object", list_insert},
-    {"pop", "index", list_pop},
+    {"copy", "", list_copy},
     {"index", "value", list_count},
     {"count", "value", list_count},
     {0},
@@ -182,42 +205,25 @@ static ig_status dict_get(jinja_run *run, const jinja_call *call, jinja_value *o
 }
 
 static ig_status dict_keys(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    out->kind = JINJA_V_LIST;
-    return jinja_iterate(run, call->self, &out->list);
+    jinja_list *keys;
+    IG_TRY(jinja_iterate(run, call->self, &keys));
+    return jinja_new_series(run, JINJA_KEYS, keys, out);
 }
 
 static ig_status dict_values(jinja_run *run, const jinja_call *call, jinja_value *out) {
     const jinja_dict *dict = call->self.dict;
-    IG_TRY(jinja_new_list(run, JINJA_V_LIST, out));
+    jinja_value values;
+    IG_TRY(jinja_new_list(run, JINJA_V_LIST, &values));
     for (size_t i = 0; i < dict->count; i++)
-        IG_TRY(jinja_append(run, out->list, dict->at[i].value));
-    return IG_OK;
+        IG_TRY(jinja_append(run, values.list, dict->at[i].value));
+    return jinja_new_series(run, JINJA_VALUES, values.list, out);
 }
 
 static ig_status dict_items(jinja_run *run, const jinja_call *call, jinja_value *out) {
     jinja_call filter = {.self = call->self};
-    return jinja_call_function(run, jinja_find_filter((jinja_name){"items", 5}), &filter, out);
-}
-
-static ig_status dict_pop(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    jinja_dict *dict = call->self.dict;
-    jinja_value *held;
-    IG_TRY(jinja_get(run, dict, call->bound[0], &held));
-    *out = held ? *held : call->bound[1];
-    if (out->kind == JINJA_V_MISSING) return JINJA_FAIL(run, "pop: there is no such key");
-    if (!held) return IG_OK;
-    jinja_pair *pair = (jinja_pair *)((char *)held - offsetof(jinja_pair, value));
-    const size_t behind = dict->count - (size_t)(pair - dict->at) - 1;
-    memmove(pair, pair + 1, behind * sizeof *pair);
-    dict->count--;
+    IG_TRY(jinja_call_function(run, jinja_find_filter((jinja_name){"items", 5}), &filter, out));
+    out->series->kind = JINJA_ITEMS;
     return IG_OK;
-}
-
-static ig_status dict_setdefault(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    IG_TRY(dict_get(run, call, out));
-    jinja_value *held;
-    IG_TRY(jinja_get(run, call->self.dict, call->bound[0], &held));
-    return held ? IG_OK : jinja_set(run, call->self.dict, call->bound[0], *out);
 }
 
 static ig_status dict_copy(jinja_run *run, const jinja_call *call, jinja_value *out) {
@@ -226,29 +232,26 @@ static ig_status dict_copy(jinja_run *run, const jinja_call *call, jinja_value *
     return make_dict(run, &from, JINJA_V_DICT, out);
 }
 
-/* update(other), update(a=1) */
-static ig_status dict_update(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    jinja_value more;
-    IG_TRY(make_dict(run, call, JINJA_V_DICT, &more));
-    for (size_t i = 0; i < more.dict->count; i++)
-        IG_TRY(jinja_set(run, call->self.dict, more.dict->at[i].key, more.dict->at[i].value));
-    *out = jinja_none();
+/* dict.fromkeys(names, value) */
+static ig_status dict_fromkeys(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    const jinja_value value =
+        call->bound[1].kind == JINJA_V_MISSING ? jinja_none() : call->bound[1];
+    jinja_list *keys;
+    IG_TRY(jinja_iterate(run, call->bound[0], &keys));
+    IG_TRY(jinja_new_dict(run, JINJA_V_DICT, out));
+    for (size_t i = 0; i < keys->count; i++) IG_TRY(jinja_set(run, out->dict, keys->at[i], value));
     return IG_OK;
 }
 
-static ig_status dict_clear(jinja_run *run, const jinja_call *call, jinja_value *out) {
-    (void)run;
-    call->self.dict->count = 0;
-    *out = jinja_none();
-    return IG_OK;
-}
-
+/* Those that change a dict are not there: in the sandbox of templates nothing given changes. */
 const jinja_function jinja_dict_methods[] = {
-    {"get", "key default", dict_get}, {"keys", "", dict_keys},
-    {"values", "", dict_values},      {"items", "", dict_items},
-    {"pop", "key default", dict_pop}, {"setdefault", "key default", dict_setdefault},
-    {"copy", "", dict_copy},          {"update", NULL, dict_update},
-    {"clear", "", dict_clear},        {0},
+    {"get", "key default", dict_get},
+    {"keys", "", dict_keys},
+    {"values", "", dict_values},
+    {"items", "", dict_items},
+    {"copy", "", dict_copy},
+    {"fromkeys", "iterable value", dict_fromkeys},
+    {0},
 };
 
 /* ---- Loops ---- */

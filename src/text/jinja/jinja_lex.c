@@ -192,11 +192,36 @@ static size_t take_digits(lexer *l, char *out, size_t room) {
     return used;
 }
 
+/* 0x1F, 0o17, 0b11; false: none stands here. */
+static bool take_based(lexer *l, int64_t *out, bool *large) {
+    static const char names[] = "xob";
+    static const unsigned bases[] = {16, 8, 2};
+    const char *name = peek(l, 0) == '0' && peek(l, 1) ? strchr(names, peek(l, 1) | 32) : NULL;
+    if (!name) return false;
+    size_t at = 2, digits = 0;
+    for (;; at++) {
+        const char c = peek(l, at);
+        const unsigned digit = is_digit(c) ? (unsigned)(c - '0') : ((unsigned)c | 32) - 'a' + 10;
+        if (c == '_' && peek(l, at + 1) != '_') continue;
+        if (digit >= bases[name - names]) break;
+        *large |= __builtin_mul_overflow(*out, (int64_t)bases[name - names], out) ||
+                  __builtin_add_overflow(*out, (int64_t)digit, out);
+        digits++;
+    }
+    if (digits == 0) return false;
+    l->at += at;
+    return true;
+}
+
 static ig_status lex_number(lexer *l, bool after_dot) {
     enum { DIGITS = 400 };
     char text[2 * DIGITS + 16];
     const int line = line_at(l, l->at);
     jinja_token token = {.kind = JINJA_INTEGER, .line = line};
+    bool large = false;
+    if (take_based(l, &token.integer, &large))
+        return large ? JINJA_FAIL_AT(IG_ERR_FORMAT, line, "a number is more than 64 bits hold")
+                     : add(l, token);
     size_t used = take_digits(l, text, DIGITS);
     if (!after_dot && peek(l, 0) == '.' && is_digit(peek(l, 1))) {
         token.kind = JINJA_REAL;
@@ -213,6 +238,8 @@ static ig_status lex_number(lexer *l, bool after_dot) {
         used += take_digits(l, text + used, 8);
     }
     text[used] = 0;
+    if (token.kind == JINJA_INTEGER && *text == '0' && strspn(text, "0") != used)
+        return JINJA_FAIL_AT(IG_ERR_FORMAT, line, "%.40s: an integer cannot begin with 0", text);
     token.real = strtod(text, NULL);
     for (size_t i = 0; i < used && token.kind == JINJA_INTEGER; i++)
         if (__builtin_mul_overflow(token.integer, 10, &token.integer) ||

@@ -57,18 +57,27 @@ static ig_status filter_list(jinja_run *run, const jinja_call *call, jinja_value
     return jinja_iterate(run, call->self, &out->list);
 }
 
+/* What a filter gives that jinja2 has as a generator. */
+static ig_status as_generator(jinja_run *run, jinja_value *list) {
+    return jinja_new_series(run, JINJA_GENERATOR, list->list, list);
+}
+
 static ig_status filter_first(jinja_run *run, const jinja_call *call, jinja_value *out) {
     jinja_list *items;
+    const size_t used = jinja_is_once(call->self) ? call->self.series->used : 0;
     IG_TRY(jinja_iterate(run, call->self, &items));
     *out = items->count > 0 ? items->at[0] : jinja_undefined(NULL);
+    if (jinja_is_once(call->self) && items->count > 0) call->self.series->used = used + 1;
     return IG_OK;
 }
 
 static ig_status filter_last(jinja_run *run, const jinja_call *call, jinja_value *out) {
     jinja_list *items;
+    if (jinja_is_once(call->self))
+        return JINJA_FAIL(run, "last: %s has no end to begin at", jinja_type_name(call->self));
     IG_TRY(jinja_iterate(run, call->self, &items));
     *out = items->count > 0 ? items->at[items->count - 1] : jinja_undefined(NULL);
-    return IG_OK;
+    return jinja_is_markup(call->self) && items->count > 0 ? jinja_mark_up(run, out) : IG_OK;
 }
 
 static ig_status filter_reverse(jinja_run *run, const jinja_call *call, jinja_value *out) {
@@ -76,7 +85,9 @@ static ig_status filter_reverse(jinja_run *run, const jinja_call *call, jinja_va
     if (call->self.kind == JINJA_V_STRING) return jinja_slice(run, call->self, back, out);
     jinja_value list = {.kind = JINJA_V_LIST};
     IG_TRY(jinja_iterate(run, call->self, &list.list));
-    return jinja_slice(run, list, back, out);
+    IG_TRY(jinja_slice(run, list, back, out));
+    if (jinja_is_once(call->self)) return IG_OK; /* jinja2 reverses a list of what is in it */
+    return jinja_new_series(run, JINJA_REVERSED, out->list, out);
 }
 
 static ig_status filter_join(jinja_run *run, const jinja_call *call, jinja_value *out) {
@@ -94,11 +105,42 @@ static ig_status filter_join(jinja_run *run, const jinja_call *call, jinja_value
     return jinja_finish(run, &b, out);
 }
 
+static ig_status lower_case(jinja_run *run, jinja_value *v) {
+    return v->kind == JINJA_V_STRING ? jinja_change_case(run, v->string, JINJA_LOWER, false, v)
+                                     : IG_OK;
+}
+
+/* "a,b": the keys are lists of attributes. */
+static ig_status keys_of_several(jinja_run *run, const jinja_list *items, const jinja_string *paths,
+                                 bool ignores_case, jinja_value **out) {
+    jinja_value *keys = jinja_take(&run->arena, items->count, sizeof *keys);
+    if (!keys) return jinja_no_memory(&run->arena, run->line);
+    for (size_t i = 0; i < items->count; i++) {
+        IG_TRY(jinja_new_list(run, JINJA_V_LIST, &keys[i]));
+        for (size_t begin = 0; begin <= paths->n_bytes;) {
+            const char *comma = memchr(paths->bytes + begin, ',', paths->n_bytes - begin);
+            const size_t end = comma ? (size_t)(comma - paths->bytes) : paths->n_bytes;
+            jinja_value path, key;
+            IG_TRY(jinja_part(run, paths, begin, end, &path));
+            IG_TRY(get_attribute(run, items->at[i], path.string, (jinja_value){0}, &key));
+            if (ignores_case) IG_TRY(lower_case(run, &key));
+            IG_TRY(jinja_append(run, keys[i].list, key));
+            begin = end + 1;
+        }
+    }
+    *out = keys;
+    return IG_OK;
+}
+
 static ig_status filter_sort(jinja_run *run, const jinja_call *call, jinja_value *out) {
     jinja_value *keys;
     out->kind = JINJA_V_LIST;
     IG_TRY(jinja_iterate(run, call->self, &out->list));
-    IG_TRY(keys_of(run, out->list, call->bound[2], !jinja_arg_truth(call, 1, false), &keys));
+    const jinja_value by = call->bound[2];
+    const bool ignores_case = !jinja_arg_truth(call, 1, false);
+    IG_TRY(by.kind == JINJA_V_STRING && memchr(by.string->bytes, ',', by.string->n_bytes)
+               ? keys_of_several(run, out->list, by.string, ignores_case, &keys)
+               : keys_of(run, out->list, by, ignores_case, &keys));
     return jinja_sort(run, keys, out->list->at, out->list->count, jinja_arg_truth(call, 0, false));
 }
 
@@ -109,6 +151,9 @@ static ig_status filter_dictsort(jinja_run *run, const jinja_call *call, jinja_v
         return JINJA_FAIL(run, "dictsort: needs a dict, not %s", jinja_type_name(call->self));
     const jinja_dict *dict = call->self.dict;
     IG_TRY(jinja_arg_string(run, call, 1, &by));
+    if (by && !(by->n_bytes == 3 && memcmp(by->bytes, "key", 3) == 0) &&
+        !(by->n_bytes == 5 && memcmp(by->bytes, "value", 5) == 0))
+        return JINJA_FAIL(run, "dictsort: by is key or value");
     const bool by_value = by && by->n_bytes == 5 && memcmp(by->bytes, "value", 5) == 0;
     IG_TRY(jinja_new_list(run, JINJA_V_LIST, out));
     for (size_t i = 0; i < dict->count; i++) {
@@ -136,8 +181,92 @@ static ig_status filter_unique(jinja_run *run, const jinja_call *call, jinja_val
         IG_TRY(jinja_append(run, seen.list, keys[i]));
         IG_TRY(jinja_append(run, out->list, items->at[i]));
     }
+    return as_generator(run, out);
+}
+
+/* ---- Parts of a list ---- */
+
+/* Those items whose attribute is the same, as (attribute, items), in the order of attributes. */
+static ig_status filter_groupby(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    const jinja_string *path;
+    const bool ignores_case = !jinja_arg_truth(call, 2, false);
+    jinja_list *items;
+    jinja_value group = {0};
+    IG_TRY(jinja_to_string(run, call->bound[0], &path));
+    const jinja_value initial =
+        call->bound[1].kind == JINJA_V_NONE ? (jinja_value){0} : call->bound[1];
+    IG_TRY(jinja_iterate(run, call->self, &items));
+    jinja_value *keys = jinja_take(&run->arena, items->count, sizeof *keys);
+    if (!keys) return jinja_no_memory(&run->arena, run->line);
+    for (size_t i = 0; i < items->count; i++) {
+        IG_TRY(get_attribute(run, items->at[i], path, initial, &keys[i]));
+        if (ignores_case) IG_TRY(lower_case(run, &keys[i]));
+    }
+    IG_TRY(jinja_sort(run, keys, items->at, items->count, false));
+    IG_TRY(jinja_new_list(run, JINJA_V_LIST, out));
+    for (size_t i = 0; i < items->count; i++) {
+        jinja_value name, members;
+        bool same = i > 0;
+        if (i > 0) IG_TRY(jinja_equal(run, keys[i - 1], keys[i], 0, &same));
+        if (!same) {
+            IG_TRY(get_attribute(run, items->at[i], path, initial, &name));
+            IG_TRY(jinja_new_list(run, JINJA_V_LIST, &members));
+            IG_TRY(jinja_new_pair(run, name, members, &group));
+            group.list->is_group = true;
+            IG_TRY(jinja_append(run, out->list, group));
+        }
+        IG_TRY(jinja_append(run, group.list->at[1].list, items->at[i]));
+    }
     return IG_OK;
 }
+
+/* Lists of `linecount` items; the last is filled up if `fill_with` is given. */
+static ig_status filter_batch(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    jinja_list *items;
+    int64_t size;
+    jinja_value part = {0};
+    IG_TRY(jinja_arg_integer(run, call, 0, 0, &size));
+    if (size < 1) return JINJA_FAIL(run, "batch: needs a number of items above 0");
+    IG_TRY(jinja_iterate(run, call->self, &items));
+    IG_TRY(jinja_new_list(run, JINJA_V_LIST, out));
+    for (size_t i = 0; i < items->count; i++) {
+        if (i % (size_t)size == 0) {
+            IG_TRY(jinja_new_list(run, JINJA_V_LIST, &part));
+            IG_TRY(jinja_append(run, out->list, part));
+        }
+        IG_TRY(jinja_append(run, part.list, items->at[i]));
+    }
+    const bool fills =
+        call->bound[1].kind != JINJA_V_MISSING && call->bound[1].kind != JINJA_V_NONE;
+    while (fills && part.list && part.list->count < (size_t)size)
+        IG_TRY(jinja_append(run, part.list, call->bound[1]));
+    return as_generator(run, out);
+}
+
+/* `slices` lists, whose lengths differ by one at most; the shorter ones are filled up. */
+static ig_status filter_slice(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    jinja_list *items;
+    int64_t count;
+    IG_TRY(jinja_arg_integer(run, call, 0, 0, &count));
+    if (count < 1) return JINJA_FAIL(run, "slice: needs a number of lists above 0");
+    IG_TRY(jinja_iterate(run, call->self, &items));
+    IG_TRY(jinja_new_list(run, JINJA_V_LIST, out));
+    const bool fills =
+        call->bound[1].kind != JINJA_V_MISSING && call->bound[1].kind != JINJA_V_NONE;
+    const size_t each = items->count / (size_t)count, longer = items->count % (size_t)count;
+    size_t at = 0;
+    for (size_t i = 0; i < (size_t)count; i++) {
+        jinja_value part;
+        IG_TRY(jinja_new_list(run, JINJA_V_LIST, &part));
+        for (size_t end = at + each + (i < longer); at < end; at++)
+            IG_TRY(jinja_append(run, part.list, items->at[at]));
+        if (fills && i >= longer) IG_TRY(jinja_append(run, part.list, call->bound[1]));
+        IG_TRY(jinja_append(run, out->list, part));
+    }
+    return as_generator(run, out);
+}
+
+/* ---- Sums and extremes ---- */
 
 static ig_status filter_sum(jinja_run *run, const jinja_call *call, jinja_value *out) {
     jinja_list *items;
@@ -145,6 +274,8 @@ static ig_status filter_sum(jinja_run *run, const jinja_call *call, jinja_value 
     IG_TRY(jinja_iterate(run, call->self, &items));
     IG_TRY(keys_of(run, items, call->bound[0], false, &keys));
     *out = call->bound[1].kind == JINJA_V_MISSING ? jinja_integer(0) : call->bound[1];
+    if (out->kind == JINJA_V_STRING)
+        return JINJA_FAIL(run, "sum: strings are put together with join");
     for (size_t i = 0; i < items->count; i++) IG_TRY(jinja_binary(run, '+', *out, keys[i], out));
     return IG_OK;
 }
@@ -176,7 +307,7 @@ static ig_status filter_max(jinja_run *run, const jinja_call *call, jinja_value 
 static ig_status filter_items(jinja_run *run, const jinja_call *call, jinja_value *out) {
     jinja_value pair;
     IG_TRY(jinja_new_list(run, JINJA_V_LIST, out));
-    if (call->self.kind == JINJA_V_UNDEFINED) return IG_OK;
+    if (call->self.kind == JINJA_V_UNDEFINED) return as_generator(run, out);
     if (call->self.kind != JINJA_V_DICT)
         return JINJA_FAIL(run, "items: needs a dict, not %s", jinja_type_name(call->self));
     for (size_t i = 0; i < call->self.dict->count; i++) {
@@ -184,7 +315,7 @@ static ig_status filter_items(jinja_run *run, const jinja_call *call, jinja_valu
         IG_TRY(jinja_new_pair(run, from->key, from->value, &pair));
         IG_TRY(jinja_append(run, out->list, pair));
     }
-    return IG_OK;
+    return as_generator(run, out);
 }
 
 /* ---- Each of them: map, select, reject ---- */
@@ -228,7 +359,8 @@ static ig_status map_attribute(jinja_run *run, const jinja_call *call, jinja_lis
             return JINJA_FAIL(run, "map: argument '%.*s' is not known",
                               JINJA_SHOW(call->named[i].name));
     }
-    for (size_t i = 0; path && i < items->count; i++)
+    if (!path && items->count > 0) return JINJA_FAIL(run, "map: needs a filter or an attribute");
+    for (size_t i = 0; i < items->count; i++)
         IG_TRY(get_attribute(run, items->at[i], path, initial, &items->at[i]));
     return IG_OK;
 }
@@ -243,13 +375,17 @@ static ig_status items_of(jinja_run *run, const jinja_call *call, jinja_value *o
 static ig_status filter_map(jinja_run *run, const jinja_call *call, jinja_value *out) {
     jinja_name name;
     IG_TRY(items_of(run, call, out));
-    if (call->count == 0) return map_attribute(run, call, out->list);
+    if (call->count == 0) {
+        IG_TRY(map_attribute(run, call, out->list));
+        return as_generator(run, out);
+    }
     IG_TRY(name_of(run, call, 0, &name));
     const jinja_function *function = jinja_find_filter(name);
+    if (!function && out->list->count == 0) return as_generator(run, out);
     if (!function) return JINJA_FAIL(run, "filter '%.*s' is not known", JINJA_SHOW(name));
     for (size_t i = 0; i < out->list->count; i++)
         IG_TRY(call_on(run, function, out->list->at[i], call, 1, &out->list->at[i]));
-    return IG_OK;
+    return as_generator(run, out);
 }
 
 /* Keeps the items, or those with an attribute, for which a test says what is wanted. */
@@ -277,7 +413,7 @@ static ig_status choose(jinja_run *run, const jinja_call *call, bool by_attribut
         if (jinja_truth(value) == wanted) out->list->at[kept++] = out->list->at[i];
     }
     out->list->count = kept;
-    return IG_OK;
+    return as_generator(run, out);
 }
 
 static ig_status filter_select(jinja_run *run, const jinja_call *call, jinja_value *out) {
@@ -304,6 +440,9 @@ const jinja_function jinja_list_filters[] = {
     {"join", "d attribute", filter_join},
     {"sort", "reverse case_sensitive attribute", filter_sort},
     {"dictsort", "case_sensitive by reverse", filter_dictsort},
+    {"groupby", "attribute default case_sensitive", filter_groupby},
+    {"batch", "linecount fill_with", filter_batch},
+    {"slice", "slices fill_with", filter_slice},
     {"unique", "case_sensitive attribute", filter_unique},
     {"sum", "attribute start", filter_sum},
     {"min", "case_sensitive attribute", filter_min},

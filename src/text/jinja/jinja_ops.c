@@ -65,6 +65,9 @@ ig_status jinja_equal(jinja_run *run, jinja_value a, jinja_value b, int depth, b
         case JINJA_V_MISSING:
         case JINJA_V_UNDEFINED:
         case JINJA_V_NONE: *out = true; break;
+        case JINJA_V_SERIES:
+            if (a.series->kind != b.series->kind || jinja_is_once(a)) break;
+            return equal_lists(run, a.series->items, b.series->items, depth, out);
         default: *out = a.dict == b.dict; break;
         }
     }
@@ -130,6 +133,17 @@ ig_status jinja_compare(jinja_run *run, int sign, jinja_value a, jinja_value b, 
     return IG_OK;
 }
 
+/* A generator is used up to where the item was found. */
+static ig_status series_contains(jinja_run *run, jinja_value item, jinja_series *in, bool *out) {
+    const bool once = in->kind <= JINJA_REVERSED;
+    for (size_t i = in->used; i < in->items->count && !*out; i++) {
+        IG_TRY(jinja_work(run, 32));
+        IG_TRY(jinja_equal(run, in->items->at[i], item, 0, out));
+        if (once) in->used = i + 1;
+    }
+    return IG_OK;
+}
+
 ig_status jinja_contains(jinja_run *run, jinja_value item, jinja_value in, bool *out) {
     *out = false;
     if (in.kind == JINJA_V_STRING) {
@@ -147,6 +161,7 @@ ig_status jinja_contains(jinja_run *run, jinja_value item, jinja_value in, bool 
         return IG_OK;
     }
     if (in.kind == JINJA_V_UNDEFINED) return IG_OK;
+    if (in.kind == JINJA_V_SERIES) return series_contains(run, item, in.series, out);
     if (!jinja_is_list(in)) return JINJA_FAIL(run, "nothing is in %s", jinja_type_name(in));
     IG_TRY(jinja_work(run, 8 * in.list->count));
     for (size_t i = 0; i < in.list->count && !*out; i++)
@@ -221,7 +236,11 @@ static ig_status real_binary(const jinja_run *run, int sign, double x, double y,
     case '-': z = x - y; break;
     case '*': z = x * y; break;
     case '/': z = x / y; break;
-    case POWER: z = pow(x, y); break;
+    case POWER:
+        z = pow(x, y);
+        if (isnan(z) && !isnan(x) && !isnan(y))
+            return JINJA_FAIL(run, "a power of a negative number is not real");
+        break;
     default: {
         double rest = fmod(x, y);
         if (rest != 0 && (rest < 0) != (y < 0)) rest += y;
@@ -234,6 +253,12 @@ static ig_status real_binary(const jinja_run *run, int sign, double x, double y,
 }
 
 static ig_status join(jinja_run *run, jinja_value a, jinja_value b, jinja_value *out) {
+    if (a.kind == JINJA_V_STRING && (jinja_is_markup(a) || jinja_is_markup(b))) {
+        IG_TRY(jinja_escape(run, a, &a));
+        IG_TRY(jinja_escape(run, b, &b));
+        IG_TRY(jinja_join(run, (jinja_value[]){a, b}, 2, out));
+        return jinja_mark_up(run, out);
+    }
     if (a.kind == JINJA_V_STRING) return jinja_join(run, (jinja_value[]){a, b}, 2, out);
     IG_TRY(jinja_new_list(run, a.kind, out));
     for (size_t i = 0; i < a.list->count; i++) IG_TRY(jinja_append(run, out->list, a.list->at[i]));
@@ -247,13 +272,38 @@ static ig_status repeat(jinja_run *run, jinja_value a, int64_t times, jinja_valu
         jinja_builder text = {0};
         for (; times > 0 && a.string->n_bytes > 0; times--)
             IG_TRY(jinja_add_string(run, &text, a.string));
-        return jinja_finish(run, &text, out);
+        IG_TRY(jinja_finish(run, &text, out));
+        return jinja_is_markup(a) ? jinja_mark_up(run, out) : IG_OK;
     }
     IG_TRY(jinja_new_list(run, a.kind, out));
     for (; times > 0 && a.list->count > 0; times--)
         for (size_t i = 0; i < a.list->count; i++)
             IG_TRY(jinja_append(run, out->list, a.list->at[i]));
     return IG_OK;
+}
+
+/* What goes into markup is escaped. */
+static ig_status format_markup(jinja_run *run, const jinja_string *format, jinja_value given,
+                               jinja_value *out) {
+    jinja_value escaped = given;
+    if (given.kind == JINJA_V_TUPLE) {
+        jinja_list *items;
+        IG_TRY(jinja_iterate(run, given, &items));
+        for (size_t i = 0; i < items->count; i++)
+            IG_TRY(jinja_escape_text(run, items->at[i], &items->at[i]));
+        escaped.list = items;
+    } else if (given.kind == JINJA_V_DICT) {
+        IG_TRY(jinja_new_dict(run, JINJA_V_DICT, &escaped));
+        for (size_t i = 0; i < given.dict->count; i++) {
+            jinja_value value;
+            IG_TRY(jinja_escape_text(run, given.dict->at[i].value, &value));
+            IG_TRY(jinja_set(run, escaped.dict, given.dict->at[i].key, value));
+        }
+    } else {
+        IG_TRY(jinja_escape_text(run, given, &escaped));
+    }
+    IG_TRY(jinja_format_percent(run, format, escaped, out));
+    return jinja_mark_up(run, out);
 }
 
 ig_status jinja_binary(jinja_run *run, int sign, jinja_value a, jinja_value b, jinja_value *out) {
@@ -263,6 +313,7 @@ ig_status jinja_binary(jinja_run *run, int sign, jinja_value a, jinja_value b, j
     if (jinja_is_number(a) && jinja_is_number(b))
         return real_binary(run, sign, jinja_as_real(a), jinja_as_real(b), out);
     if (sign == '+' && sequences) return join(run, a, b, out);
+    if (sign == '%' && jinja_is_markup(a)) return format_markup(run, a.string, b, out);
     if (sign == '%' && a.kind == JINJA_V_STRING) return jinja_format_percent(run, a.string, b, out);
     if (sign == '*' && (a.kind == JINJA_V_STRING || jinja_is_list(a)) && jinja_is_whole(b))
         return repeat(run, a, b.integer, out);

@@ -149,24 +149,33 @@ static ig_status parse_target_item(jinja_parser *p, bool is_set, jinja_node **ou
     return jinja_expect_name(p, &(*out)->name);
 }
 
+static ig_status parse_target(jinja_parser *p, bool is_set, jinja_node **out);
+
+/* One name, or several in brackets. */
+static ig_status parse_target_part(jinja_parser *p, bool is_set, jinja_node **out) {
+    if (!jinja_skip_sign(p, '(')) return parse_target_item(p, is_set, out);
+    IG_TRY(jinja_enter(p));
+    IG_TRY(parse_target(p, is_set, out));
+    p->depth--;
+    return jinja_expect_sign(p, ')');
+}
+
 static ig_status parse_target(jinja_parser *p, bool is_set, jinja_node **out) {
     jinja_node_list items = {0};
     jinja_node *item = NULL, *tuple = NULL;
-    const bool has_bracket = jinja_skip_sign(p, '(');
-    IG_TRY(parse_target_item(p, is_set, &item));
-    if (jinja_at_sign(p, ',')) {
-        IG_TRY(jinja_new(p, JINJA_N_TUPLE, &tuple));
-        IG_TRY(jinja_push(p, &items, item));
-        while (jinja_skip_sign(p, ',') && p->at->kind == JINJA_NAME && !jinja_at_name(p, "in")) {
-            IG_TRY(parse_target_item(p, is_set, &item));
-            IG_TRY(jinja_push(p, &items, item));
-        }
-        tuple->items = items.at;
-        tuple->n_items = items.count;
-        item = tuple;
-    }
+    IG_TRY(parse_target_part(p, is_set, &item));
     *out = item;
-    return has_bracket ? jinja_expect_sign(p, ')') : IG_OK;
+    if (!jinja_at_sign(p, ',')) return IG_OK;
+    IG_TRY(jinja_new(p, JINJA_N_TUPLE, &tuple));
+    IG_TRY(jinja_push(p, &items, item));
+    while (jinja_skip_sign(p, ',') && !jinja_at_name(p, "in") && !jinja_at_sign(p, ')')) {
+        IG_TRY(parse_target_part(p, is_set, &item));
+        IG_TRY(jinja_push(p, &items, item));
+    }
+    tuple->items = items.at;
+    tuple->n_items = items.count;
+    *out = tuple;
+    return IG_OK;
 }
 
 static ig_status parse_if(jinja_parser *p, jinja_node *node) {
@@ -202,8 +211,7 @@ static ig_status parse_for(jinja_parser *p, jinja_node *node) {
     IG_TRY(jinja_parse_tuple(p, JINJA_WITHOUT_CHOICE, &node->left));
     if (jinja_skip_name(p, "if"))
         IG_TRY(jinja_parse_expression(p, JINJA_WITH_CHOICE, &node->right));
-    if (jinja_at_name(p, "recursive"))
-        return JINJA_FAIL_AT(IG_ERR_FORMAT, p->at->line, "recursive loops are not known");
+    node->sign = jinja_skip_name(p, "recursive");
     IG_TRY(expect_block_end(p));
     p->loops++;
     IG_TRY(parse_block(p, ends, &part));
@@ -236,6 +244,10 @@ static ig_status parse_parameters(jinja_parser *p, jinja_node *node) {
         IG_TRY(jinja_expect_name(p, &named.name));
         if (jinja_skip_sign(p, '='))
             IG_TRY(jinja_parse_expression(p, JINJA_WITH_CHOICE, &named.value));
+        else if (node->n_named > 0 && node->named[node->n_named - 1].value)
+            return JINJA_FAIL_AT(IG_ERR_FORMAT, p->at->line,
+                                 "parameter '%.*s' needs a default, as the one before it",
+                                 JINJA_SHOW(named.name));
         IG_TRY(jinja_push_named(p, node, &room, named));
     }
     return IG_OK;
@@ -243,10 +255,12 @@ static ig_status parse_parameters(jinja_parser *p, jinja_node *node) {
 
 /* The body stands outside of any loop. */
 static ig_status parse_macro_body(jinja_parser *p, const char *end, jinja_node *node) {
-    const int loops = p->loops;
-    p->loops = 0;
+    const int loops = p->loops, takes = p->takes;
+    p->loops = p->takes = 0;
     IG_TRY(parse_body(p, end, &node->third));
+    node->sign = p->takes;
     p->loops = loops;
+    p->takes |= takes;
     return IG_OK;
 }
 
@@ -277,6 +291,62 @@ static ig_status parse_generation(jinja_parser *p, jinja_node *node) {
     return IG_OK;
 }
 
+/* with a = 1, b = 2 */
+static ig_status parse_with(jinja_parser *p, jinja_node *node) {
+    jinja_node_list items = {0};
+    jinja_node *part;
+    while (p->at->kind != JINJA_BLOCK_END) {
+        if (items.count > 0) IG_TRY(jinja_expect_sign(p, ','));
+        IG_TRY(parse_target(p, false, &part));
+        IG_TRY(jinja_push(p, &items, part));
+        IG_TRY(jinja_expect_sign(p, '='));
+        IG_TRY(jinja_parse_expression(p, JINJA_WITH_CHOICE, &part));
+        IG_TRY(jinja_push(p, &items, part));
+    }
+    node->items = items.at;
+    node->n_items = items.count;
+    return parse_body(p, "endwith", &node->third);
+}
+
+/* A block that other templates could replace: here there are none. */
+static ig_status parse_named_block(jinja_parser *p, jinja_node *node) {
+    static const char *const ends[] = {"endblock", NULL};
+    const int loops = p->loops;
+    IG_TRY(jinja_expect_name(p, &node->name));
+    node->sign = jinja_skip_name(p, "scoped");
+    IG_TRY(expect_block_end(p));
+    p->loops = 0;
+    IG_TRY(parse_block(p, ends, &node->third));
+    p->loops = loops;
+    p->at++;
+    if (p->at->kind == JINJA_NAME) {
+        const jinja_name again = {p->at->bytes, p->at->n_bytes};
+        if (!jinja_name_same(again, node->name)) return jinja_unexpected(p);
+        p->at++;
+    }
+    return expect_block_end(p);
+}
+
+static ig_status parse_autoescape(jinja_parser *p, jinja_node *node) {
+    IG_TRY(jinja_parse_expression(p, JINJA_WITH_CHOICE, &node->left));
+    return parse_body(p, "endautoescape", &node->third);
+}
+
+/* print a, b: as {{ a }}{{ b }} */
+static ig_status parse_print_tag(jinja_parser *p, jinja_node *node) {
+    jinja_node_list items = {0};
+    while (p->at->kind != JINJA_BLOCK_END) {
+        jinja_node *print;
+        if (items.count > 0) IG_TRY(jinja_expect_sign(p, ','));
+        IG_TRY(jinja_new(p, JINJA_N_PRINT, &print));
+        IG_TRY(jinja_parse_expression(p, JINJA_WITH_CHOICE, &print->left));
+        IG_TRY(jinja_push(p, &items, print));
+    }
+    node->items = items.at;
+    node->n_items = items.count;
+    return expect_block_end(p);
+}
+
 static ig_status parse_jump(jinja_parser *p, jinja_node *node) {
     if (p->loops == 0)
         return JINJA_FAIL_AT(IG_ERR_FORMAT, node->line,
@@ -291,6 +361,10 @@ static const struct {
 } tags[] = {
     {"if", JINJA_N_IF, parse_if},
     {"for", JINJA_N_FOR, parse_for},
+    {"with", JINJA_N_WITH, parse_with},
+    {"block", JINJA_N_SCOPE, parse_named_block},
+    {"autoescape", JINJA_N_AUTOESCAPE, parse_autoescape},
+    {"print", JINJA_N_BLOCK, parse_print_tag},
     {"set", JINJA_N_SET, parse_set},
     {"macro", JINJA_N_MACRO, parse_macro},
     {"call", JINJA_N_CALL_BLOCK, parse_call_block},

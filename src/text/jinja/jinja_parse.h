@@ -9,6 +9,7 @@ typedef struct jinja_parser {
     const jinja_token *at; /* the next token */
     int depth;             /* of blocks and brackets */
     int loops;             /* that break and continue stand in */
+    int takes;             /* JINJA_TAKES_...: names that were met in the body of the macro */
 } jinja_parser;
 
 enum { JINJA_HEIGHT_MAX = 256 }; /* of an expression tree: terms of a sum */

@@ -46,7 +46,8 @@ static bool is_given(const jinja_string *s, size_t at) {
 static bool is_hidden(uint32_t point) {
     return point < 0x20 || (point >= 0x7F && point <= 0xA0) || point == 0xAD ||
            (point >= 0x2000 && point <= 0x200F) || (point >= 0x2028 && point <= 0x202F) ||
-           (point >= 0x205F && point <= 0x206F) || point == 0x3000 || point == 0xFEFF;
+           (point >= 0x205F && point <= 0x206F) || point == 0x3000 || point == 0xFEFF ||
+           (point >= 0xE000 && point <= 0xF8FF) || point >= 0xE0000;
 }
 
 static size_t escape_repr(uint32_t point, char quote, char out[16]) {
@@ -55,7 +56,11 @@ static size_t escape_repr(uint32_t point, char quote, char out[16]) {
     if (point == '\\') return (size_t)snprintf(out, 16, "\\\\");
     if (named && point < 0x20) return (size_t)snprintf(out, 16, "\\%c", named[1]);
     if (!is_hidden(point)) return 0;
-    return (size_t)snprintf(out, 16, point < 0x100 ? "\\x%02x" : "\\u%04x", point);
+    return (size_t)snprintf(out, 16,
+                            point < 0x100     ? "\\x%02x"
+                            : point < 0x10000 ? "\\u%04x"
+                                              : "\\U%08x",
+                            point);
 }
 
 static ig_status add_string_repr(jinja_run *run, jinja_builder *b, const jinja_string *s) {
@@ -104,6 +109,45 @@ static ig_status add_dict_repr(jinja_run *run, jinja_builder *b, jinja_value v, 
     return jinja_add(run, b, "}>", is_dict ? 1 : 2, v.given);
 }
 
+static ig_status add_range_repr(jinja_run *run, jinja_builder *b, const jinja_series *range) {
+    char text[80];
+    const int n = snprintf(text, sizeof text,
+                           range->step == 1 ? "range(%lld, %lld)" : "range(%lld, %lld, %lld)",
+                           (long long)range->begin, (long long)range->end, (long long)range->step);
+    return jinja_add(run, b, text, (size_t)n, false);
+}
+
+static ig_status add_series_repr(jinja_run *run, jinja_builder *b, jinja_value v, int depth) {
+    static const char *const names[] = {[JINJA_KEYS] = "dict_keys(",
+                                        [JINJA_VALUES] = "dict_values(",
+                                        [JINJA_ITEMS] = "dict_items("};
+    const jinja_series *series = v.series;
+    if (series->kind == JINJA_RANGE) return add_range_repr(run, b, series);
+    if (jinja_is_once(v))
+        return jinja_add_text(
+            run, b, series->kind == JINJA_GENERATOR ? "<generator object>" : "<reversed object>");
+    jinja_list copy = *series->items;
+    const jinja_value list = {.kind = JINJA_V_LIST, .given = v.given, .list = &copy};
+    IG_TRY(jinja_add_text(run, b, names[series->kind]));
+    IG_TRY(add_list_repr(run, b, list, depth));
+    return jinja_add_text(run, b, ")");
+}
+
+static ig_status add_macro_repr(jinja_run *run, jinja_builder *b, const jinja_macro *macro) {
+    const jinja_name name = macro->node->name;
+    if (name.n_bytes == 0) return jinja_add_text(run, b, "<Macro anonymous>");
+    IG_TRY(jinja_add_text(run, b, "<Macro '"));
+    IG_TRY(jinja_add(run, b, name.bytes, name.n_bytes, false));
+    return jinja_add_text(run, b, "'>");
+}
+
+static ig_status add_loop_repr(jinja_run *run, jinja_builder *b, const jinja_loop *loop) {
+    char text[64];
+    const int n =
+        snprintf(text, sizeof text, "<LoopContext %zu/%zu>", loop->at + 1, loop->items->count);
+    return jinja_add(run, b, text, (size_t)n, false);
+}
+
 ig_status jinja_add_repr(jinja_run *run, jinja_builder *b, jinja_value v, int depth) {
     if (depth > IG_JINJA_DEPTH_MAX) return too_deep(run);
     switch (v.kind) {
@@ -114,14 +158,21 @@ ig_status jinja_add_repr(jinja_run *run, jinja_builder *b, jinja_value v, int de
         return jinja_add(run, b, v.integer ? "True" : "False", v.integer ? 4 : 5, v.given);
     case JINJA_V_INTEGER:
     case JINJA_V_REAL: return add_number(run, b, v);
-    case JINJA_V_STRING: return add_string_repr(run, b, v.string);
+    case JINJA_V_STRING:
+        if (!v.string->markup) return add_string_repr(run, b, v.string);
+        IG_TRY(jinja_add_text(run, b, "Markup("));
+        IG_TRY(add_string_repr(run, b, v.string));
+        return jinja_add_text(run, b, ")");
+    case JINJA_V_SERIES: return add_series_repr(run, b, v, depth);
     case JINJA_V_LIST:
     case JINJA_V_TUPLE: return add_list_repr(run, b, v, depth);
     case JINJA_V_DICT:
     case JINJA_V_NAMESPACE: return add_dict_repr(run, b, v, depth);
-    case JINJA_V_MACRO: return jinja_add_text(run, b, "<Macro>");
+    case JINJA_V_MACRO: return add_macro_repr(run, b, v.macro);
+    case JINJA_V_CYCLER:
+    case JINJA_V_JOINER:
     case JINJA_V_FUNCTION: return jinja_add_text(run, b, "<function>");
-    case JINJA_V_LOOP: return jinja_add_text(run, b, "<LoopContext>");
+    case JINJA_V_LOOP: return add_loop_repr(run, b, v.loop);
     }
     return IG_OK;
 }
@@ -177,8 +228,11 @@ static ig_status add_json_string(jinja_run *run, jinja_builder *b, const jinja_s
 /* The end of a line, and what its next begins with. */
 static ig_status add_break(jinja_run *run, jinja_builder *b, const jinja_json_style *style,
                            int depth, bool given) {
-    if (style->indent < 0) return IG_OK;
+    if (style->indent < 0 && !style->fill) return IG_OK;
     IG_TRY(jinja_add(run, b, "\n", 1, given));
+    for (int i = 0; style->fill && i < depth; i++)
+        IG_TRY(jinja_add(run, b, style->fill, style->n_fill, given));
+    if (style->fill) return IG_OK;
     return jinja_add_fill(run, b, ' ', style->indent * depth, given);
 }
 

@@ -27,8 +27,10 @@ typedef struct jinja_run {
     int line;      /* of what is being computed */
     int calls;     /* of macros in one another */
     int nesting;   /* of nodes: the stack has an end */
+    bool escapes;  /* within {% autoescape %} */
     size_t macros; /* made so far: each keeps the scope that it was made in */
     jinja_scope *scope;
+    jinja_scope *top; /* of the template itself */
     jinja_builder *out;
     jinja_flow flow;
 } jinja_run;
@@ -50,7 +52,20 @@ IG_MUST_CHECK ig_status jinja_add_fill(jinja_run *run, jinja_builder *b, char fi
                                        bool given);
 IG_MUST_CHECK ig_status jinja_finish(jinja_run *run, const jinja_builder *b, jinja_value *out);
 
-/* The texts of values, one behind the other. */
+/* A string as markup, and what a value becomes in it: escaped, unless it is markup. */
+IG_MUST_CHECK ig_status jinja_mark_up(jinja_run *run, jinja_value *v);
+IG_MUST_CHECK ig_status jinja_escape(jinja_run *run, jinja_value v, jinja_value *out);
+/* The same, but of numbers, which a format takes as they are. */
+IG_MUST_CHECK static inline ig_status jinja_escape_text(jinja_run *run, jinja_value v,
+                                                        jinja_value *out) {
+    *out = v;
+    return jinja_is_number(v) ? IG_OK : jinja_escape(run, v, out);
+}
+static inline bool jinja_is_markup(jinja_value v) {
+    return v.kind == JINJA_V_STRING && v.string->markup;
+}
+
+/* The texts of values, one behind the other; no markup. */
 IG_MUST_CHECK ig_status jinja_join(jinja_run *run, const jinja_value *parts, size_t count,
                                    jinja_value *out);
 
@@ -61,12 +76,16 @@ IG_MUST_CHECK ig_status jinja_new_string(jinja_run *run, const char *bytes, size
 IG_MUST_CHECK ig_status jinja_part(jinja_run *run, const jinja_string *s, size_t begin, size_t end,
                                    jinja_value *out);
 IG_MUST_CHECK ig_status jinja_new_list(jinja_run *run, jinja_value_kind kind, jinja_value *out);
+/* Made of a list that nothing changes any more. */
+IG_MUST_CHECK ig_status jinja_new_series(jinja_run *run, jinja_series_kind kind,
+                                         const jinja_list *items, jinja_value *out);
 IG_MUST_CHECK ig_status jinja_append(jinja_run *run, jinja_list *list, jinja_value v);
 /* Reserves room for exactly `count` items in an empty list. */
 IG_MUST_CHECK ig_status jinja_reserve(jinja_run *run, jinja_list *list, size_t count);
 IG_MUST_CHECK ig_status jinja_new_pair(jinja_run *run, jinja_value a, jinja_value b,
                                        jinja_value *out); /* a tuple */
 IG_MUST_CHECK ig_status jinja_new_dict(jinja_run *run, jinja_value_kind kind, jinja_value *out);
+bool jinja_can_be_key(jinja_value v);
 /* The value of a key, lent; NULL through `out`: there is none. */
 IG_MUST_CHECK ig_status jinja_get(jinja_run *run, const jinja_dict *dict, jinja_value key,
                                   jinja_value **out);
@@ -81,7 +100,9 @@ IG_MUST_CHECK ig_status jinja_from_json(jinja_run *run, const json_t *json, int 
 typedef struct jinja_json_style {
     const char *item, *key; /* ", " and ": " */
     size_t n_item, n_key;
-    int indent; /* below 0: all on one line */
+    int indent;       /* spaces; below 0: all on one line */
+    const char *fill; /* instead of spaces; NULL: none */
+    size_t n_fill;
     bool ascii, sorts;
 } jinja_json_style;
 
@@ -115,10 +136,16 @@ IG_MUST_CHECK ig_status jinja_index(jinja_run *run, jinja_value of, jinja_value 
                                     jinja_value *out);
 IG_MUST_CHECK ig_status jinja_attribute(jinja_run *run, jinja_value of, const jinja_name *name,
                                         jinja_value *out);
+/* A method; undefined, if there is none. */
+IG_MUST_CHECK ig_status jinja_method(jinja_run *run, jinja_value of, const jinja_name *name,
+                                     jinja_value *out);
 /* Bounds that are MISSING are left out. */
 IG_MUST_CHECK ig_status jinja_slice(jinja_run *run, jinja_value of, const jinja_value bounds[3],
                                     jinja_value *out);
-/* All elements, of a list of its own: characters, keys. */
+/* range(begin, end, step), which has these items. */
+IG_MUST_CHECK ig_status jinja_new_range(jinja_run *run, const jinja_list *items,
+                                        const int64_t bounds[3], jinja_value *out);
+/* All elements, of a list of its own: characters, keys, what is left of a generator. */
 IG_MUST_CHECK ig_status jinja_iterate(jinja_run *run, jinja_value v, jinja_list **out);
 size_t jinja_char_bytes(const jinja_string *s, size_t at); /* of the character at a byte */
 
@@ -158,15 +185,18 @@ struct jinja_macro {
 };
 
 struct jinja_loop {
+    const jinja_node *node; /* FOR */
+    jinja_scope *scope;     /* around it */
     const jinja_list *items;
     size_t at;
+    int depth;        /* 0, unless it is the loop of a recursive one's call */
     jinja_value last; /* what changed() saw */
 };
 
 /* Rows end with a NULL name. */
-extern const jinja_function jinja_filters[], jinja_list_filters[], jinja_tests[], jinja_globals[],
-    jinja_string_methods[], jinja_list_methods[], jinja_tuple_methods[], jinja_dict_methods[],
-    jinja_loop_methods[];
+extern const jinja_function jinja_filters[], jinja_list_filters[], jinja_number_filters[],
+    jinja_tests[], jinja_globals[], jinja_string_methods[], jinja_list_methods[],
+    jinja_tuple_methods[], jinja_dict_methods[], jinja_loop_methods[], jinja_cycler_methods[];
 
 const jinja_function *jinja_find(const jinja_function *rows, jinja_name name); /* NULL: none */
 const jinja_function *jinja_find_filter(jinja_name name);
@@ -208,6 +238,9 @@ IG_MUST_CHECK ig_status jinja_eval(jinja_run *run, const jinja_node *node, jinja
 IG_MUST_CHECK ig_status jinja_exec(jinja_run *run, const jinja_node *node);
 IG_MUST_CHECK ig_status jinja_apply_filters(jinja_run *run, const jinja_node *filters,
                                             jinja_value of, jinja_value *out);
+/* loop(items) of a recursive loop: what its body writes for other items. */
+IG_MUST_CHECK ig_status jinja_call_loop(jinja_run *run, const jinja_loop *loop,
+                                        const jinja_call *call, jinja_value *out);
 /* Runs a block and keeps what it writes. */
 IG_MUST_CHECK ig_status jinja_capture(jinja_run *run, const jinja_node *block, jinja_value *out);
 /* `caller` is a macro, or MISSING. */

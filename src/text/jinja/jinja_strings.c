@@ -30,8 +30,7 @@ static bool is_stripped(const jinja_string *s, size_t at, size_t n, const jinja_
     return false;
 }
 
-/* Where the character before a byte begins. */
-static size_t previous(const jinja_string *s, size_t at) {
+size_t jinja_before(const jinja_string *s, size_t at) {
     size_t begin = at - 1;
     while (begin > 0 && at - begin < IG_UTF8_BYTES && (s->bytes[begin] & 0xC0) == 0x80) begin--;
     return jinja_char_bytes(s, begin) == at - begin ? begin : at - 1;
@@ -48,7 +47,7 @@ ig_status jinja_strip(jinja_run *run, const jinja_string *s, const jinja_string 
         begin += n;
     }
     while (side & JINJA_RIGHT && begin < end) {
-        const size_t last = previous(s, end);
+        const size_t last = jinja_before(s, end);
         IG_TRY(jinja_work(run, work));
         if (!is_stripped(s, last, end - last, chars)) break;
         end = last;
@@ -92,6 +91,7 @@ static bool ends_word(uint32_t point, bool as_filter) {
 
 ig_status jinja_change_case(jinja_run *run, const jinja_string *s, jinja_case to, bool as_filter,
                             jinja_value *out) {
+    enum { SHARP_S = 0xDF };
     jinja_builder b = {0};
     bool begins = true;
     for (size_t at = 0, n; at < s->n_bytes; at += n) {
@@ -101,7 +101,10 @@ ig_status jinja_change_case(jinja_run *run, const jinja_string *s, jinja_case to
         const uint32_t changed = up ? ig_unicode_large(point) : ig_unicode_small(point);
         n = jinja_char_bytes(s, at);
         begins = to == JINJA_TITLE && ends_word(point, as_filter);
-        if (changed == point)
+        if (up && point == SHARP_S) /* the one common letter that becomes two */
+            IG_TRY(jinja_add(run, &b, to == JINJA_UPPER ? "SS" : "Ss", 2,
+                             s->marks ? s->marks[at] : s->given));
+        else if (changed == point)
             IG_TRY(jinja_add_part(run, &b, s, at, at + n));
         else
             IG_TRY(jinja_add(run, &b, bytes, ig_utf8_put(changed, bytes),

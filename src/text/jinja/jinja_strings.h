@@ -26,6 +26,7 @@ IG_MUST_CHECK ig_status jinja_split_lines(jinja_run *run, const jinja_string *s,
 /* Where a text stands in another, from a byte on; SIZE_MAX: nowhere. */
 size_t jinja_find_text(const jinja_string *s, const jinja_string *part, size_t from);
 
+size_t jinja_before(const jinja_string *s, size_t at); /* where the one before a byte begins */
 bool jinja_is_letter(uint32_t point);
 uint32_t jinja_point(const jinja_string *s, size_t at); /* the character at a byte */
 

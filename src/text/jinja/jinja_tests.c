@@ -40,12 +40,39 @@ static bool has_elements(jinja_value v) {
 
 static ig_status test_iterable(jinja_run *run, const jinja_call *call, jinja_value *out) {
     (void)run;
-    return says(has_elements(call->self) || call->self.kind == JINJA_V_LOOP, out);
+    return says(has_elements(call->self) || call->self.kind == JINJA_V_LOOP ||
+                    call->self.kind == JINJA_V_SERIES,
+                out);
 }
 
 static ig_status test_sequence(jinja_run *run, const jinja_call *call, jinja_value *out) {
     (void)run;
-    return says(has_elements(call->self), out);
+    return says(has_elements(call->self) ||
+                    (call->self.kind == JINJA_V_SERIES && call->self.series->kind == JINJA_RANGE),
+                out);
+}
+
+static ig_status test_escaped(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    (void)run;
+    return says(jinja_is_markup(call->self), out);
+}
+
+/* Whether there is a filter, or a test, of this name. */
+static ig_status is_function(const jinja_call *call, bool is_filter, jinja_value *out) {
+    const jinja_value v = call->self;
+    if (v.kind != JINJA_V_STRING) return says(false, out);
+    const jinja_name name = {v.string->bytes, v.string->n_bytes};
+    return says(is_filter ? jinja_find_filter(name) : jinja_find(jinja_tests, name), out);
+}
+
+static ig_status test_filter(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    (void)run;
+    return is_function(call, true, out);
+}
+
+static ig_status test_test(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    (void)run;
+    return is_function(call, false, out);
 }
 
 static ig_status test_boolean(jinja_run *run, const jinja_call *call, jinja_value *out) {
@@ -80,7 +107,10 @@ static ig_status test_false(jinja_run *run, const jinja_call *call, jinja_value 
 
 static ig_status test_callable(jinja_run *run, const jinja_call *call, jinja_value *out) {
     (void)run;
-    return says(call->self.kind == JINJA_V_MACRO || call->self.kind == JINJA_V_FUNCTION, out);
+    return says(call->self.kind == JINJA_V_MACRO || call->self.kind == JINJA_V_FUNCTION ||
+                    call->self.kind == JINJA_V_LOOP || call->self.kind == JINJA_V_JOINER ||
+                    call->self.kind == JINJA_V_UNDEFINED, /* calling it is what fails */
+                out);
 }
 
 /* Whether dividing by `by` leaves `rest`. */
@@ -184,6 +214,9 @@ const jinja_function jinja_tests[] = {
     {"true", "", test_true},
     {"false", "", test_false},
     {"callable", "", test_callable},
+    {"escaped", "", test_escaped},
+    {"filter", "", test_filter},
+    {"test", "", test_test},
     {"odd", "", test_odd},
     {"even", "", test_even},
     {"divisibleby", "num", test_divisibleby},

@@ -24,12 +24,15 @@
  *     WRITE                 (text)
  *     PRINT                 value
  *     IF                                                  condition, BLOCK, ...; a last BLOCK
- *     FOR                   in        if        else      target, BLOCK
+ *     FOR                   in        if        else      target, BLOCK     (sign: recursive)
+ *     WITH                                      BLOCK     target, value, ...
+ *     SCOPE                                     BLOCK                        {% block %}
+ *     AUTOESCAPE            whether             BLOCK
  *     SET                   target    value
  *     SET_BLOCK             target    filters   BLOCK
  *     FILTER_BLOCK                    filters   BLOCK
- *     MACRO       its                           BLOCK                          parameters
- *     CALL_BLOCK            CALL                BLOCK                          parameters
+ *     MACRO       its                           BLOCK     (sign: TAKES)        parameters
+ *     CALL_BLOCK            CALL                BLOCK     (sign: TAKES)        parameters
  *
  * Filters of a block are a chain whose innermost has no `left`.
  */
@@ -65,6 +68,9 @@ typedef enum jinja_kind {
     JINJA_N_PRINT,
     JINJA_N_IF,
     JINJA_N_FOR,
+    JINJA_N_WITH,
+    JINJA_N_SCOPE,
+    JINJA_N_AUTOESCAPE,
     JINJA_N_SET,
     JINJA_N_SET_BLOCK,
     JINJA_N_FILTER_BLOCK,
@@ -73,6 +79,9 @@ typedef enum jinja_kind {
     JINJA_N_BREAK,
     JINJA_N_CONTINUE,
 } jinja_kind;
+
+/* What a macro takes beside its parameters: that whose name is in its body. */
+enum { JINJA_TAKES_CALLER = 1, JINJA_TAKES_VARARGS = 2, JINJA_TAKES_KWARGS = 4 };
 
 typedef struct jinja_node jinja_node;
 

@@ -13,21 +13,21 @@ bool jinja_name_same(jinja_name a, jinja_name b) {
 }
 
 const char *jinja_type_name(jinja_value v) {
-    static const char *const names[] = {[JINJA_V_MISSING] = "nothing",
-                                        [JINJA_V_UNDEFINED] = "something undefined",
-                                        [JINJA_V_NONE] = "None",
-                                        [JINJA_V_BOOL] = "a boolean",
-                                        [JINJA_V_INTEGER] = "a number",
-                                        [JINJA_V_REAL] = "a number",
-                                        [JINJA_V_STRING] = "a string",
-                                        [JINJA_V_LIST] = "a list",
-                                        [JINJA_V_TUPLE] = "a tuple",
-                                        [JINJA_V_DICT] = "a dict",
-                                        [JINJA_V_NAMESPACE] = "a namespace",
-                                        [JINJA_V_MACRO] = "a macro",
-                                        [JINJA_V_FUNCTION] = "a function",
-                                        [JINJA_V_LOOP] = "a loop"};
-    return names[v.kind];
+    static const char *const names[] = {
+        [JINJA_V_MISSING] = "nothing",  [JINJA_V_UNDEFINED] = "something undefined",
+        [JINJA_V_NONE] = "None",        [JINJA_V_BOOL] = "a boolean",
+        [JINJA_V_INTEGER] = "a number", [JINJA_V_REAL] = "a number",
+        [JINJA_V_STRING] = "a string",  [JINJA_V_LIST] = "a list",
+        [JINJA_V_TUPLE] = "a tuple",    [JINJA_V_SERIES] = "a series",
+        [JINJA_V_DICT] = "a dict",      [JINJA_V_NAMESPACE] = "a namespace",
+        [JINJA_V_MACRO] = "a macro",    [JINJA_V_FUNCTION] = "a function",
+        [JINJA_V_LOOP] = "a loop",      [JINJA_V_CYCLER] = "a cycler",
+        [JINJA_V_JOINER] = "a joiner"};
+    static const char *const series[] = {
+        [JINJA_GENERATOR] = "a generator",     [JINJA_REVERSED] = "a reversed iterator",
+        [JINJA_KEYS] = "the keys of a dict",   [JINJA_VALUES] = "the values of a dict",
+        [JINJA_ITEMS] = "the items of a dict", [JINJA_RANGE] = "a range"};
+    return v.kind == JINJA_V_SERIES ? series[v.series->kind] : names[v.kind];
 }
 
 bool jinja_truth(jinja_value v) {
@@ -41,6 +41,7 @@ bool jinja_truth(jinja_value v) {
     case JINJA_V_STRING: return v.string->n_bytes > 0;
     case JINJA_V_LIST:
     case JINJA_V_TUPLE: return v.list->count > 0;
+    case JINJA_V_SERIES: return jinja_is_once(v) || v.series->items->count > 0;
     case JINJA_V_DICT: return v.dict->count > 0;
     default: return true;
     }
@@ -78,7 +79,8 @@ ig_status jinja_part(jinja_run *run, const jinja_string *s, size_t begin, size_t
     *part = (jinja_string){.bytes = s->bytes + begin,
                            .marks = s->marks ? s->marks + begin : NULL,
                            .n_bytes = end - begin,
-                           .given = s->given};
+                           .given = s->given,
+                           .markup = s->markup};
     *out = (jinja_value){.kind = JINJA_V_STRING, .string = part};
     return IG_OK;
 }
@@ -173,6 +175,16 @@ static ig_status builder_of(jinja_run *run, jinja_value first, jinja_builder **o
     return IG_OK;
 }
 
+ig_status jinja_mark_up(jinja_run *run, jinja_value *v) {
+    jinja_string *s = jinja_take(&run->arena, 1, sizeof *s);
+    if (!s) return jinja_no_memory(&run->arena, run->line);
+    *s = *v->string;
+    s->markup = true;
+    s->builder = NULL;
+    *v = (jinja_value){.kind = JINJA_V_STRING, .string = s};
+    return IG_OK;
+}
+
 ig_status jinja_join(jinja_run *run, const jinja_value *parts, size_t count, jinja_value *out) {
     jinja_builder *b = NULL;
     IG_TRY(builder_of(run, parts[0], &b));
@@ -206,6 +218,15 @@ ig_status jinja_new_list(jinja_run *run, jinja_value_kind kind, jinja_value *out
     return IG_OK;
 }
 
+ig_status jinja_new_series(jinja_run *run, jinja_series_kind kind, const jinja_list *items,
+                           jinja_value *out) {
+    jinja_series *series = jinja_take(&run->arena, 1, sizeof *series);
+    if (!series) return jinja_no_memory(&run->arena, run->line);
+    *series = (jinja_series){.kind = kind, .items = items};
+    *out = (jinja_value){.kind = JINJA_V_SERIES, .series = series};
+    return IG_OK;
+}
+
 ig_status jinja_append(jinja_run *run, jinja_list *list, jinja_value v) {
     IG_TRY(jinja_work(run, JINJA_STEP / 8));
     IG_TRY(grow(run, (void **)&list->at, list->count, &list->room, sizeof *list->at));
@@ -234,8 +255,16 @@ ig_status jinja_new_dict(jinja_run *run, jinja_value_kind kind, jinja_value *out
     return IG_OK;
 }
 
+bool jinja_can_be_key(jinja_value v) {
+    if (v.kind != JINJA_V_TUPLE) return v.kind != JINJA_V_LIST && v.kind != JINJA_V_DICT;
+    bool can = true; /* of tuples in tuples it is not asked */
+    for (size_t i = 0; i < v.list->count && can; i++)
+        can = v.list->at[i].kind != JINJA_V_LIST && v.list->at[i].kind != JINJA_V_DICT;
+    return can;
+}
+
 static ig_status check_key(const jinja_run *run, jinja_value key) {
-    if (key.kind != JINJA_V_LIST && key.kind != JINJA_V_DICT) return IG_OK;
+    if (jinja_can_be_key(key)) return IG_OK;
     return JINJA_FAIL(run, "%s cannot be a key", jinja_type_name(key));
 }
 

@@ -30,6 +30,7 @@ typedef struct jinja_string {
     const char *marks; /* [n_bytes], 1: given by the caller; NULL: all as `given` */
     size_t n_bytes;
     bool given;
+    bool markup;            /* HTML that is safe already, as |safe says: what joins it is escaped */
     jinja_builder *builder; /* that it is all of, or was when it was made; or NULL */
 } jinja_string;
 
@@ -43,14 +44,18 @@ typedef enum jinja_value_kind {
     JINJA_V_STRING,
     JINJA_V_LIST,
     JINJA_V_TUPLE,
+    JINJA_V_SERIES, /* what can be gone through, but is no list */
     JINJA_V_DICT,
     JINJA_V_NAMESPACE,
     JINJA_V_MACRO,
     JINJA_V_FUNCTION, /* of the engine; `self` of a method is bound to it */
     JINJA_V_LOOP,
+    JINJA_V_CYCLER, /* cycler(a, b): a series whose `used` is where it stands */
+    JINJA_V_JOINER, /* joiner(text): a series of it, used once it has been called */
 } jinja_value_kind;
 
 typedef struct jinja_list jinja_list;
+typedef struct jinja_series jinja_series;
 typedef struct jinja_dict jinja_dict;
 typedef struct jinja_macro jinja_macro;
 typedef struct jinja_bound jinja_bound;
@@ -64,6 +69,7 @@ typedef struct jinja_value {
         double real;
         const jinja_string *string;
         jinja_list *list; /* of a TUPLE too */
+        jinja_series *series;
         jinja_dict *dict; /* of a NAMESPACE too */
         const jinja_macro *macro;
         const jinja_bound *bound;
@@ -75,6 +81,24 @@ typedef struct jinja_value {
 struct jinja_list {
     jinja_value *at;
     size_t count, room;
+    bool is_group; /* the tuple of groupby, whose items have names */
+};
+
+typedef enum jinja_series_kind {                  /* the first two can be gone through once */
+                                 JINJA_GENERATOR, /* of map, select, ... */
+                                 JINJA_REVERSED,
+                                 JINJA_KEYS,
+                                 JINJA_VALUES,
+                                 JINJA_ITEMS,
+                                 JINJA_RANGE,
+} jinja_series_kind;
+
+struct jinja_series {
+    jinja_series_kind kind;
+    const jinja_list *items;
+    size_t used;         /* items of a generator that are gone */
+    int64_t begin, step; /* of a RANGE */
+    int64_t end;
 };
 
 typedef struct jinja_pair {
@@ -112,6 +136,10 @@ static inline bool jinja_is_list(jinja_value v) {
 }
 static inline double jinja_as_real(jinja_value v) { /* of a number */
     return v.kind == JINJA_V_REAL ? v.real : (double)v.integer;
+}
+
+static inline bool jinja_is_once(jinja_value v) { /* a series that is used up */
+    return v.kind == JINJA_V_SERIES && v.series->kind <= JINJA_REVERSED;
 }
 
 const char *jinja_type_name(jinja_value v); /* for messages: "a list" */
