@@ -10,7 +10,6 @@
 #define IG_BACKEND_CPU_ATTENTION_PAGED_TILE_H
 
 #include "backend/cpu/attention/paged_kv_q8.h"
-#include "backend/cpu/simd/vec_amx.h"
 #include "backend/cpu/simd/vec_bytes.h"
 #include "base/f16.h"
 #include "ingot/blocks.h"
@@ -65,13 +64,11 @@ IG_INLINE float stored_number(const char *p, const ig_dtype dtype) {
 
 /* ---- keys to lanes ---- */
 
-/* Vectors of keys at a time: two, so that there are enough sums that do not wait for each other.
- * Of sixteen lanes one is enough when they come from rows, since transposing those takes time too,
- * unless there are two pipes that multiply, as with AMX.
- */
+/* Vectors of keys at a time: two, so that there are enough sums that do not wait for each other,
+ * and enough rows on their way from memory. */
 enum {
     KEY_VECTORS = 2,
-    ROW_VECTORS = VF_LANES == 16 && !HAS_TILES ? 1 : 2,
+    ROW_VECTORS = 2,
     MOST_KEYS = VF_LANES == 16 ? 4 : KEY_VECTORS, /* of columns, where registers hold the sums */
     KEY_LANES = KEY_VECTORS * VF_LANES,
 };

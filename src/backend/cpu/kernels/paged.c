@@ -10,9 +10,9 @@
  *     pages    | 0 1 2 3 | 4 5 6 7 | 8 9 ...        state of a query and a span:
  *     spans    |    0    |    1    | 2                largest, sum, values[e]
  *
- * The order does not depend on the threads.  With few tokens every span is a unit, so that one long
- * sequence keeps all threads busy; with many, a unit takes its tokens through all spans.  The
- * result of a query depends on its own keys alone, not on the tokens beside it.  Tokens of one
+ * The order does not depend on the threads.  With few tokens the spans that they see are shared out
+ * evenly, whichever sequences they are of; with many, a unit takes its tokens through all spans.
+ * The result of a query depends on its own keys alone, not on the tokens beside it.  Tokens of one
  * sequence and the heads that share a KV head walk together, four queries to a tile (paged_tile.h);
  * the Q8_0 keys of one token are transposed while others are multiplied (paged_kv_q8_m1.h).
  */
@@ -29,6 +29,9 @@ enum {
     QUERIES = 64,      /* and both */
     MOST_WIDTH = 1024, /* of a head */
     FEW_UNITS = 32,    /* fewer would leave threads idle */
+    SHARES = 64,       /* that the spans of few rows are dealt into, at most */
+    FEW_SPANS = 16,    /* of all rows; fewer are split by heads of keys */
+    MANY_ROWS = 16,    /* are enough units: one takes all heads of a row that walks alone */
     FOLD_PREFETCH = 6, /* spans between asking for a state and folding it */
 };
 static_assert(KEYS % KV_BLOCK == 0, "a page is a multiple of a KV block");
@@ -48,9 +51,9 @@ typedef struct params {
     float scale, softcap;
     int64_t window;
     bool has_sinks;
-    int64_t block, bundle; /* rows and heads of keys of a unit */
-    int64_t spans, slots;  /* in all, and states that a query keeps at a time */
-    bool by_span;          /* a unit takes its rows through one span, not through all */
+    int64_t block;        /* rows that walk together, at most */
+    int64_t spans, slots; /* in all, and states that a query keeps at a time */
+    int64_t shares;       /* that spans are dealt into; 0: a unit takes its rows through all */
 } params;
 
 /* The state of a query in scratch, [rows, slots, h]: a head, then values[e].  A sum of 0: nothing
@@ -71,6 +74,7 @@ static float *state_at(const ig_cpu_launch *l, int64_t row, int64_t slot, int64_
 typedef struct side {
     const pages *pages;
     const char *page[SPAN_PAGES];
+    int64_t begin; /* the first row that a walk reads */
     const struct side *then;
 } side;
 
@@ -80,6 +84,7 @@ typedef struct walk {
     int64_t sequence, row, rows;
     int64_t head, heads, group, groups;        /* of queries, and of keys and values */
     int64_t each;                              /* heads of queries that read one of keys */
+    int64_t span, span_end;                    /* the spans that any row sees */
     int64_t slot;                              /* where their states are kept */
     int64_t first[MOST_ROWS], end[MOST_ROWS];  /* the positions each row sees, */
     int64_t low[MOST_ROWS], high[MOST_ROWS];   /* and its keys of the span at hand */
@@ -96,9 +101,8 @@ static float *state_of(const walk *w, int64_t row, int64_t head) {
     return state_at(w->l, w->row + row, w->slot, w->head + head);
 }
 
-/* Row j of a span; past its end, of what comes then. */
+/* Row j of a span. */
 static const char *row_at(const side *s, int64_t j) {
-    if (j >= KV_SPAN) return s->then ? row_at(s->then, j - KV_SPAN) : NULL;
     const char *page = s->page[j / KEYS];
     return page ? page + j % KEYS * s->pages->step_bytes : NULL;
 }
@@ -167,8 +171,11 @@ static void run_tiles(walk *w, tile *t, const stored *s, int64_t group, int64_t 
 /* A KV head and the KV block from j on, with its share of the prefetch of the next. */
 static tile tile_at(walk *w, const side *s, int64_t low, int64_t high, int64_t j, int64_t group) {
     const params *p = w->l->params;
-    const pages *next = j + KV_BLOCK < KV_SPAN || !s->then ? s->pages : s->then->pages;
-    const char *rows = row_at(s, j), *next_rows = row_at(s, j + KV_BLOCK);
+    const bool is_last = j + KV_BLOCK >= high;
+    const pages *next = is_last && s->then ? s->then->pages : s->pages;
+    const char *rows = row_at(s, j), *next_rows = NULL;
+    if (!is_last) next_rows = row_at(s, j + KV_BLOCK);
+    if (is_last && s->then) next_rows = row_at(s->then, s->then->begin);
     tile t = {.step = s->pages->step_bytes,
               .width = s->pages->width,
               .columns = w->columns,
@@ -286,15 +293,31 @@ static int64_t page_at(const ig_cpu_launch *l, int64_t sequence, int64_t positio
     return number < 0 || number >= p->n_pages ? -1 : number * (int64_t)KEYS;
 }
 
-/* The pages of a span. */
-static void find_pages(const walk *w, int64_t span, side *k, side *v) {
+typedef struct kv_range {
+    int64_t sequence, first, end; /* -1: none; the positions that are seen */
+} kv_range;
+
+static kv_range kv_range_of(const ig_cpu_launch *l, int64_t row) {
+    const params *p = l->params;
+    const int64_t end = (int64_t)((const int32_t *)l->at[POSITION])[row] + 1;
+    kv_range s = {.sequence = ((const int32_t *)l->at[SEQUENCE])[row], .end = end};
+    if (s.sequence < 0 || s.sequence >= p->sequences) s.sequence = -1;
+    if (p->window > 0 && end > p->window) s.first = end - p->window;
+    s.end = min_i64(end, p->table_width * KEYS);
+    return s;
+}
+
+/* The pages of a span of a sequence, of which a walk sees the rows from position `first` on. */
+static void find_pages(const walk *w, int64_t sequence, int64_t first, int64_t span, side *k,
+                       side *v) {
     const params *p = w->l->params;
     const char *keys = w->l->at[K] + w->group * p->k.row_bytes;
     const char *values = w->l->at[V] + w->group * p->v.row_bytes;
-    *k = (side){.pages = &p->k};
-    *v = (side){.pages = &p->v};
+    const int64_t begin = first > span * KV_SPAN ? (first - span * KV_SPAN) / KV_BLOCK : 0;
+    *k = (side){.pages = &p->k, .begin = begin * KV_BLOCK};
+    *v = (side){.pages = &p->v, .begin = begin * KV_BLOCK};
     for (int64_t i = 0; i < SPAN_PAGES; i++) {
-        const int64_t row = page_at(w->l, w->sequence, span * KV_SPAN + i * KEYS);
+        const int64_t row = page_at(w->l, sequence, span * KV_SPAN + i * KEYS);
         if (row < 0) continue;
         k->page[i] = keys + row * p->k.step_bytes;
         v->page[i] = values + row * p->v.step_bytes;
@@ -323,6 +346,23 @@ static void find_queries(walk *w) {
     w->found = true;
 }
 
+/* What a walk comes to after a span: the next one of its sequence, or the first of the next row,
+ * whose heads this unit or the next one takes. */
+static void find_next_pages(const walk *w, int64_t span, side *k, side *v) {
+    const params *p = w->l->params;
+    const int64_t row = w->row + w->rows;
+    kv_range next = {.sequence = -1};
+    if (span + 1 < w->span_end || w->groups < p->g) {
+        next = (kv_range){.sequence = w->sequence, .first = (span + 1) * KV_SPAN};
+    } else if (row < p->rows) {
+        next = kv_range_of(w->l, row);
+    }
+    if (next.sequence >= 0)
+        find_pages(w, next.sequence, next.first, next.first / KV_SPAN, k, v);
+    else
+        *k = *v = (side){.pages = &p->k};
+}
+
 /* Each query begins with nothing seen. */
 static void begin_queries(walk *w) {
     const params *p = w->l->params;
@@ -340,7 +380,7 @@ static void walk_span(walk *w, int64_t span) {
     side k, v, next_k, next_v;
     int64_t low = KV_SPAN, high = 0;
     begin_queries(w);
-    find_pages(w, span, &k, &v);
+    find_pages(w, w->sequence, span * KV_SPAN, span, &k, &v);
     find_ranges(w, span, &k);
     for (int64_t r = 0; r < w->rows; r++) {
         if (w->low[r] >= w->high[r]) continue;
@@ -349,8 +389,9 @@ static void walk_span(walk *w, int64_t span) {
     }
     if (low >= high) return;
     find_queries(w);
-    find_pages(w, span + 1, &next_k, &next_v);
+    find_next_pages(w, span, &next_k, &next_v);
     k.then = &v, v.then = &next_k;
+    v.begin = low / KV_BLOCK * KV_BLOCK;
     run_side(w, &k, low, high, ALL);
     for (int64_t r = 0; r < w->rows; r++)
         for (int64_t i = 0; i < w->heads && w->low[r] < w->high[r]; i++) {
@@ -401,20 +442,6 @@ static void store_output(const ig_cpu_launch *l, int64_t row, int64_t head, cons
 
 /* ---- who walks ---- */
 
-typedef struct kv_range {
-    int64_t sequence, first, end; /* -1: none; the positions that are seen */
-} kv_range;
-
-static kv_range kv_range_of(const ig_cpu_launch *l, int64_t row) {
-    const params *p = l->params;
-    const int64_t end = (int64_t)((const int32_t *)l->at[POSITION])[row] + 1;
-    kv_range s = {.sequence = ((const int32_t *)l->at[SEQUENCE])[row], .end = end};
-    if (s.sequence < 0 || s.sequence >= p->sequences) s.sequence = -1;
-    if (p->window > 0 && end > p->window) s.first = end - p->window;
-    s.end = min_i64(end, p->table_width * KEYS);
-    return s;
-}
-
 /* As far as pages are there without a gap. */
 static int64_t reach(const ig_cpu_launch *l, const kv_range *s) {
     for (int64_t at = s->first; at < s->end; at = at / KEYS * KEYS + KEYS)
@@ -422,21 +449,32 @@ static int64_t reach(const ig_cpu_launch *l, const kv_range *s) {
     return s->end;
 }
 
-/* The rows from w->row on, before `end`, that are of its sequence.  A row of none is alone. */
-static void gather(walk *w, int64_t end) {
+/* The rows from w->row on that walk together: of its sequence, and in the same block of rows.  A
+ * row of none is alone. */
+static void gather(walk *w) {
+    const params *p = w->l->params;
+    const int64_t end = min_i64((w->row / p->block + 1) * p->block, p->rows);
     w->sequence = kv_range_of(w->l, w->row).sequence;
+    w->span = p->spans;
+    w->span_end = 0;
     for (w->rows = 0; w->row + w->rows < end; w->rows++) {
         const kv_range s = kv_range_of(w->l, w->row + w->rows);
         if (w->rows > 0 && (s.sequence != w->sequence || s.sequence < 0)) break;
         w->first[w->rows] = s.first;
         w->end[w->rows] = s.end;
+        if (s.sequence < 0 || s.first >= s.end) continue;
+        w->span = min_i64(w->span, s.first / KV_SPAN);
+        if ((s.end - 1) / KV_SPAN >= w->span_end) w->span_end = (s.end - 1) / KV_SPAN + 1;
     }
 }
+
+/* The spans that the rows of a walk see. */
+static int64_t spans_of(const walk *w) { return w->span < w->span_end ? w->span_end - w->span : 0; }
 
 /* One span into its slot. */
 static void walk_one(walk *w, int64_t span) {
     w->slot = span;
-    if (w->sequence >= 0) walk_span(w, span);
+    walk_span(w, span);
 }
 
 /* All spans, each folded into the first slot. */
@@ -462,43 +500,68 @@ static void walk_all(walk *w) {
             store_output(w->l, r, head, begin < end ? state_at(w->l, r, 0, head) : NULL);
 }
 
-/* The rows of a block for a bundle of heads of keys: through one span, or (-1) through all. */
-static void walk_block(const ig_cpu_launch *l, int64_t block, int64_t bundle, int64_t span) {
-    const params *p = l->params;
-    const int64_t end = min_i64((block + 1) * p->block, p->rows);
-    walk w;
-    w.l = l;
-    w.group = bundle * p->bundle;
-    w.groups = min_i64(p->bundle, p->g - w.group);
-    const int64_t head = w.group * (p->h / p->g), head_end = head + w.groups * (p->h / p->g);
-    for (w.row = block * p->block; w.row < end; w.row += w.rows) {
-        gather(&w, end);
-        for (w.head = head; w.head < head_end; w.head += w.heads) {
-            w.heads = min_i64(head_end - w.head, MOST_HEADS);
-            w.each = w.heads / w.groups;
-            w.found = false;
-            if (span < 0)
-                walk_all(&w);
-            else
-                walk_one(&w, span);
-        }
+/* The rows of a walk for some heads of keys: through one span, or (-1) through all. */
+static void walk_heads(walk *w, int64_t group, int64_t groups, int64_t span) {
+    const params *p = w->l->params;
+    const int64_t each = p->h / p->g, end = (group + groups) * each;
+    w->group = group;
+    w->groups = groups;
+    for (w->head = group * each; w->head < end; w->head += w->heads) {
+        w->heads = min_i64(end - w->head, MOST_HEADS);
+        w->each = w->heads / w->groups;
+        w->found = false;
+        if (span < 0)
+            walk_all(w);
+        else
+            walk_one(w, span);
     }
 }
 
-static int64_t bundles(const params *p) { return (p->g + p->bundle - 1) / p->bundle; }
+/* ---- few rows: a unit is a share of what they see ---- */
 
-/* A unit is a block of rows and a bundle of heads of keys, */
-static void attend_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
-    const int64_t n = bundles(l->params);
-    for (int64_t unit = begin; unit < end; unit++) walk_block(l, unit / n, unit % n, -1);
+/* The spans that all rows see. */
+static int64_t all_spans(const ig_cpu_launch *l) {
+    const params *p = l->params;
+    int64_t all = 0;
+    walk w;
+    w.l = l;
+    for (w.row = 0; w.row < p->rows; w.row += w.rows) {
+        gather(&w);
+        all += spans_of(&w);
+    }
+    return all;
 }
 
-/* the same and a span, */
-static void attend_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+/*
+ * Items are counted through all rows that walk together, their spans, and bundles of heads of keys.
+ * A bundle is all heads, so that memory is read in the order it lies in, or one where spans are
+ * few.
+ *
+ *     rows      0      1           2 (none)     3, 4
+ *     spans     0      0  1  2                  0  1        6 spans, 3 shares
+ *     share     0 .... 0  1  1                  2  2
+ */
+static void attend_share(const ig_cpu_launch *l, int64_t share, int64_t all) {
     const params *p = l->params;
-    const int64_t n = bundles(p);
-    for (int64_t unit = begin; unit < end; unit++)
-        walk_block(l, unit / n / p->spans, unit % n, unit / n % p->spans);
+    const bool splits = all < FEW_SPANS || p->h > MOST_HEADS;
+    const int64_t bundles = splits ? p->g : 1, groups = p->g / bundles;
+    const int64_t begin = all * bundles * share / p->shares;
+    const int64_t end = all * bundles * (share + 1) / p->shares;
+    int64_t item = 0; /* the first of the walk */
+    walk w;
+    w.l = l;
+    for (w.row = 0; w.row < p->rows && item < end; w.row += w.rows) {
+        gather(&w);
+        const int64_t next = item + spans_of(&w) * bundles;
+        for (int64_t i = item > begin ? item : begin; i < min_i64(next, end); i++)
+            walk_heads(&w, (i - item) % bundles * groups, groups, w.span + (i - item) / bundles);
+        item = next;
+    }
+}
+
+static void attend_shares(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const int64_t all = begin < end ? all_spans(l) : 0;
+    for (int64_t share = begin; share < end; share++) attend_share(l, share, all);
 }
 
 /* Another thread has written what is folded, and its caches are far. */
@@ -508,7 +571,7 @@ static void prefetch_state(const ig_cpu_launch *l, int64_t row, int64_t slot, in
     for (int64_t i = 0; i < state_floats(p); i += STATE_HEAD) __builtin_prefetch(state + i);
 }
 
-/* and a query, whose spans have all been walked. */
+/* A unit is a query, whose spans have all been walked. */
 static void fold_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
     for (int64_t unit = begin; unit < end; unit++) {
@@ -524,9 +587,31 @@ static void fold_spans(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     }
 }
 
+/* ---- many rows ---- */
+
+/* A unit is a row and a head of keys.  The first row of those that walk together takes them all,
+ * and a row that walks alone among many takes all heads, for the order of memory. */
+static void attend_rows(const ig_cpu_launch *l, int64_t begin, int64_t end) {
+    const params *p = l->params;
+    walk w;
+    w.l = l;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t row = unit / p->g, group = unit % p->g;
+        const int64_t sequence = kv_range_of(l, row).sequence;
+        if (row % p->block != 0 && sequence >= 0 && kv_range_of(l, row - 1).sequence == sequence)
+            continue;
+        w.row = row;
+        gather(&w);
+        if (w.rows > 1 || p->rows < MANY_ROWS || p->h > MOST_HEADS)
+            walk_heads(&w, group, 1, -1);
+        else if (group == 0)
+            walk_heads(&w, 0, p->g, -1);
+    }
+}
+
 static void attention_paged(const ig_cpu_launch *l, int64_t begin, int64_t end) {
     const params *p = l->params;
-    if (p->by_span)
+    if (p->shares > 0)
         fold_spans(l, begin, end);
     else
         attend_rows(l, begin, end);
@@ -548,19 +633,17 @@ static bool pages_make(const ig_operand *o, pages *out) {
 static void paged_split(params *p, ig_cpu_setup *out) {
     const int64_t each = p->h / p->g, key_cost = sat_mul(each, p->k.width + p->v.width);
     p->spans = (p->table_width * KEYS + KV_SPAN - 1) / KV_SPAN;
-    p->bundle = 1;
     p->slots = 2;
     p->block = min_i64(QUERIES / min_i64(each, MOST_HEADS), MOST_ROWS);
-    out->units = (p->rows + p->block - 1) / p->block * p->g;
-    out->cost = sat_mul(sat_mul(p->table_width, KEYS), sat_mul(p->block, key_cost));
-    if (out->units < FEW_UNITS && p->spans > 2) {
-        if (p->h <= MOST_HEADS) p->bundle = p->g; /* memory is read in the order it lies in */
-        p->block = min_i64(QUERIES / min_i64(each * p->bundle, MOST_HEADS), MOST_ROWS);
+    out->units = p->rows * p->g;
+    out->cost = sat_mul(sat_mul(p->table_width, KEYS), key_cost);
+    if ((p->rows + p->block - 1) / p->block * p->g < FEW_UNITS && p->spans > 2) {
+        if (p->h <= MOST_HEADS) p->block = min_i64(QUERIES / p->h, MOST_ROWS);
         p->slots = p->spans;
-        p->by_span = true;
-        out->prologue = attend_spans;
-        out->prologue_units = (p->rows + p->block - 1) / p->block * bundles(p) * p->spans;
-        out->prologue_cost = sat_mul(sat_mul(KV_SPAN, p->bundle), key_cost);
+        p->shares = min_i64(sat_mul(p->rows, p->spans), SHARES);
+        out->prologue = attend_shares;
+        out->prologue_units = p->shares;
+        out->prologue_cost = sat_mul(KV_SPAN, key_cost);
         out->units = p->rows * p->h;
         out->cost = sat_mul(p->spans, p->v.width);
     }
