@@ -8,7 +8,15 @@ enum {
     WAIT_NS = 200000,    /* upper bound of the cost of a barrier, almost always */
     SINGLE_NS = 2000000, /* a run this long is a try by itself */
     SINGLE_TRIES = 2,    /* and this many of them suffice */
+    TRY_SHARE = 32,      /* tries of the team take at most 1/32 of the time in between */
 };
+
+/* Runs until the team is tried again: the team may have been slow for a moment only, and one thread
+ * of many is a high price. */
+static uint32_t until_team(uint64_t alone_ns, uint64_t team_ns) {
+    const uint64_t times = (TRY_SHARE * team_ns + alone_ns - 1) / alone_ns;
+    return times < RARELY ? (uint32_t)times : RARELY;
+}
 
 /*
  * Measures both for a few runs, then uses the faster one.  The other one is tried again at
@@ -39,7 +47,9 @@ bool ig_cpu_team_choose(ig_cpu_team_choice *c, uint32_t n_barriers) {
     } else {
         c->team = better;
         c->is_settled = true;
-        c->until = c->runs + (close && !c->is_hopeless ? SOON : RARELY);
+        c->until = c->runs + (single && !better          ? until_team(alone, team)
+                              : close && !c->is_hopeless ? SOON
+                                                         : RARELY);
     }
     c->is_first |= c->team != before;
     return c->team;
