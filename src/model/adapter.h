@@ -38,7 +38,7 @@ struct ig_adapter {
 /* ---- store.c: a model as a .oam's config ---- */
 /* Loads the optimizer state if the model's file has one. */
 IG_MUST_CHECK ig_status ig_adapter_load_optimizer(ig_adapter *a);
-/* ---- explain.c ---- */
+/* ---- train/nan_source.c ---- */
 /* Fails with IG_ERR_NOT_FINITE: `what`, computed from the current batch, is `value`. Names the op
  * that produced the first such value. Call between steps, before an update. */
 IG_MUST_CHECK ig_status ig_adapter_explain(ig_adapter *a, const char *what, double value);

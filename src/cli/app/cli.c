@@ -136,7 +136,7 @@ int ig_exit_code(ig_status status) {
     return outcomes[status].exit_code;
 }
 
-/* The end of " (infer.c:41)"; NULL: `at` is not such a source location. */
+/* The end of " (place.c:41)"; NULL: `at` is not such a source location. */
 static const char *end_of_place(const char *at) {
     const char *c = at + 2;
     while (isalnum((unsigned char)*c) || *c == '_') c++;

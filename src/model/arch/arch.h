@@ -58,7 +58,7 @@ typedef struct ig_arch {
     ig_status (*create)(ig_ctx *ctx, const ig_lm_config *config, ig_module *root, void **out);
     void (*destroy)(ig_ctx *ctx, void *model);
 
-    /* ---- One that is read from a file (lm.h); else NULL ---- */
+    /* ---- One that is read from a file (gguf/decoder.h); else NULL ---- */
     const ig_weight_row *const *weights; /* the tables of weights in the file; NULL-terminated */
     const char *const *own_keys;         /* keys of this architecture only, refused in other files
                                             (hparams.c); NULL-terminated */

@@ -1,5 +1,5 @@
 /*
- * The loops of roofline.h for one instruction set.
+ * The loops of cpu_roofline.h for one instruction set.
  *
  * Both arithmetic loops carry twelve independent sums: more than latency times
  * throughput of any machine so far, and few enough for sixteen registers.

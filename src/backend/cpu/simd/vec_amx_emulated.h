@@ -2,8 +2,8 @@
  * vec_amx_emulated.h - tile registers in plain C, for machines that have none.
  *
  * A build with INGOT_EMULATED_TILES runs the kernels of "amx" with these in place of
- * the instructions: what a kernel computes is tested then, how fast is not.  Shapes
- * that the processor would refuse end the program, as they would there.
+ * the instructions, to test results (not speed).  Shapes that the processor would
+ * refuse end the program, as they would there.
  */
 #ifndef IG_BACKEND_CPU_SIMD_VEC_AMX_EMULATED_H
 #define IG_BACKEND_CPU_SIMD_VEC_AMX_EMULATED_H

@@ -180,7 +180,7 @@ static inline VkDeviceAddress vk_piece_address(const ig_backend_buffer *p) {
     return p->block->address + p->offset;
 }
 
-/* ---- echo.c ---- */
+/* ---- readback.c ---- */
 
 enum { VK_ECHO_BYTES = 1 << 10 }; /* maximum size of a readback */
 

@@ -78,7 +78,7 @@ IG_MUST_CHECK ig_status vk_record(vk_program *p, vk_recording *r, ig_backend_buf
 /* Submits the recording and updates the counters. */
 IG_MUST_CHECK ig_status vk_submit_recording(vk_program *p, vk_recording *r);
 
-/* ---- watch.c ---- */
+/* ---- host/timestamps.c ---- */
 
 /* Whether profiling is on and the device has timestamps. */
 bool vk_is_watched(const vk_device *d);

@@ -1,13 +1,13 @@
 /*
  * Matrices that a subgroup holds and multiplies together.  glslc knows these by the
- * name of an older extension; matrices.c rewrites what it makes of them.
+ * name of an older extension; spirv/coopmat.c rewrites what it makes of them.
  */
 #extension GL_NV_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #pragma use_vulkan_memory_model
 
-/* Three constants, so that the three types differ: see matrices.c. */
+/* Three constants, so that the three types differ: see spirv/coopmat.c. */
 layout(constant_id = VK_MATRIX_K_ID) const uint MATRIX_K = 16;
 layout(constant_id = 8) const uint MATRIX_M = 16;
 layout(constant_id = 10) const uint MATRIX_N = 16;

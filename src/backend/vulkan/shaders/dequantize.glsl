@@ -1,6 +1,6 @@
 /*
  * Stored weights as numbers: F16, BF16 and blocks.  The layouts are in
- * ingot/blocks.h; numbers are worked out as base/blocks.c does.
+ * ingot/blocks.h; dequantized as in base/quant_blocks.c.
  */
 float half_to_float(uint h) {
     const uint sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31u, mantissa = h & 1023u;

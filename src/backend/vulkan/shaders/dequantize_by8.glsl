@@ -2,7 +2,7 @@
  * Stored weights by eights: eight neighbors of a row as two vectors, whatever their
  * type.  Unlike a piece, an eight of a block reads bytes of which it takes only the
  * low or the high bits; kernels that use what they read many times can afford it.
- * The helpers are those of pieces.glsl.
+ * The helpers are those of dequantize_vec4.glsl.
  */
 struct eight {
     vec4 low, high;

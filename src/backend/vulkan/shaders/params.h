@@ -216,7 +216,7 @@ VK_STRUCT(vk_random_params) {
 #define VK_BY_EIGHTS 2 /* along k */
 #define VK_BY_FOURS  3 /* across k; floats */
 
-/* What a product does along with itself: see join.h. */
+/* Ops fused into a matmul: see program/fuse.h. */
 #define VK_NOTHING  0
 #define VK_PRODUCT  1 /* mul, before or after it */
 #define VK_SUM      2 /* add, after it */
