@@ -83,18 +83,18 @@ static ig_status embed_all(embedder *e) {
 
 /* Warns about options without effect: an encoder needs the whole text at once, has no KV cache and
  * runs op by op. */
-static void say_moot(const embedder *e) {
+static void warn_ignored(const embedder *e) {
     const model_options *o = &e->options->model;
     const struct {
-        bool asked;
+        bool given;
         const char *name;
-    } moot[] = {
+    } ignored[] = {
         {o->chunk > 0, "ubatch-size"}, {o->batch > 0, "batch-size"}, {o->cache, "kv"},
         {o->cache_k, "cache-type-k"},  {o->cache_v, "cache-type-v"}, {o->no_pack, "no-pack"}};
     if (ig_adapter_can_generate(e->model.adapter)) return;
-    for (size_t i = 0; i < sizeof moot / sizeof moot[0]; i++)
-        if (moot[i].asked)
-            ig_cli_say(e->model.cli, "--%s: no effect, because %s is an encoder", moot[i].name,
+    for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
+        if (ignored[i].given)
+            ig_cli_say(e->model.cli, "--%s: no effect, because %s is an encoder", ignored[i].name,
                        ig_adapter_architecture(e->model.adapter));
 }
 
@@ -104,7 +104,7 @@ static ig_status work(embedder *e) {
     e->width = ig_adapter_config(e->model.adapter).d_model;
     e->vector = ig_alloc(&cli->allocator, (size_t)e->width, sizeof *e->vector);
     if (!e->vector) return IG_FAIL(IG_ERR_MEMORY, "embed: %lld numbers", (long long)e->width);
-    say_moot(e);
+    warn_ignored(e);
     IG_TRY(model_hidden_session(&e->model));
     if (cli->json) e->list = json_array();
     IG_TRY(model_read_text(cli, o->prompt, o->file, MODEL_TEXT_MOST, &e->text));

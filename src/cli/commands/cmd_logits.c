@@ -17,16 +17,16 @@ typedef struct logits_options {
     int64_t top;
 } logits_options;
 
-typedef struct asked {
+typedef struct logits_run {
     loaded_model model;
     const logits_options *options;
     model_text text;
     ig_tokens tokens;
     float *logits;
-} asked;
+} logits_run;
 
 /* "12 7 98" or "12,7,98": a prompt as token ids. */
-static ig_status parse_ids(asked *q, const char *text) {
+static ig_status parse_ids(logits_run *q, const char *text) {
     const int64_t vocabulary = ig_adapter_vocab_size(q->model.adapter);
     q->tokens.allocator = &q->model.cli->allocator;
     for (const char *at = text; *at;) {
@@ -46,7 +46,7 @@ static ig_status parse_ids(asked *q, const char *text) {
     return IG_OK;
 }
 
-static ig_status find_tokens(asked *q) {
+static ig_status find_tokens(logits_run *q) {
     const logits_options *o = q->options;
     if (o->ids && (o->prompt || o->file))
         return IG_FAIL(IG_ERR_ARGUMENT, "--ids, --prompt: give only one of them");
@@ -60,7 +60,7 @@ static ig_status find_tokens(asked *q) {
     return IG_FAIL(IG_ERR_ARGUMENT, "the prompt has no tokens");
 }
 
-static ig_status ask(asked *q) {
+static ig_status ask(logits_run *q) {
     const int64_t vocabulary = ig_adapter_vocab_size(q->model.adapter);
     IG_TRY(find_tokens(q));
     IG_TRY(model_session(&q->model, (int64_t)q->tokens.count, 1));
@@ -71,7 +71,7 @@ static ig_status ask(asked *q) {
 
 /* ---- results ---- */
 
-static ig_status print_json(const asked *q) {
+static ig_status print_json(const logits_run *q) {
     const int64_t vocabulary = ig_adapter_vocab_size(q->model.adapter);
     json_t *tokens = json_array(), *logits = json_array();
     for (size_t i = 0; i < q->tokens.count; i++)
@@ -85,7 +85,7 @@ static ig_status print_json(const asked *q) {
                                    "logits", logits));
 }
 
-static ig_status print_table(const asked *q) {
+static ig_status print_table(const logits_run *q) {
     ig_logprob top[MOST_TOP];
     const size_t n = ig_logits_top(q->logits, ig_adapter_vocab_size(q->model.adapter), top,
                                    (size_t)q->options->top);
@@ -102,7 +102,7 @@ static ig_status print_table(const asked *q) {
 }
 
 static ig_status run(ig_cli *cli, const void *options) {
-    asked q = {.options = options};
+    logits_run q = {.options = options};
     ig_status status = loaded_model_open(cli, &q.options->model, &q.model);
     if (status == IG_OK) status = ask(&q);
     if (status == IG_OK) status = cli->json ? print_json(&q) : print_table(&q);

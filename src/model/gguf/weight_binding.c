@@ -17,7 +17,7 @@ static int64_t extent_of(const ig_hparams *h, ig_extent extent) {
     const ig_lm_config *c = &h->size;
     const int64_t q = c->n_heads * c->key_width, k = c->n_kv_heads * c->key_width;
     const int64_t v = c->n_kv_heads * c->value_width,
-                  unturned = h->qk_head_dim - h->rope.rotary_dims;
+                  qk_nope = h->qk_head_dim - h->rope.rotary_dims;
     const int64_t extents[IG_EXTENTS] = {
         [IG_BY_VOCABULARY] = c->vocabulary,
         [IG_BY_MODEL] = c->d_model,
@@ -40,9 +40,9 @@ static int64_t extent_of(const ig_hparams *h, ig_extent extent) {
         [IG_BY_KV_LORA] = h->kv_lora_rank,
         [IG_BY_MLA_ROW] = h->kv_lora_rank + h->rope.rotary_dims,
         [IG_BY_MLA_HEADS] = c->n_heads * h->qk_head_dim,
-        [IG_BY_MLA_ROPE] = c->n_heads * (unturned + h->v_head_dim),
+        [IG_BY_MLA_ROPE] = c->n_heads * (qk_nope + h->v_head_dim),
         [IG_BY_MLA_VALUES] = c->n_heads * h->v_head_dim,
-        [IG_BY_QK_NOPE] = unturned,
+        [IG_BY_QK_NOPE] = qk_nope,
         [IG_BY_MLA_VALUE] = h->v_head_dim,
     };
     return extents[extent];

@@ -458,7 +458,7 @@ IG_INLINE void add_values_q8(const tile *t, const int queries) {
     static void name##_2(const tile *t) { call(t, 2); } \
     static void name##_3(const tile *t) { call(t, 3); } \
     static void name##_4(const tile *t) { call(t, 4); }
-#define IG_KEPT(name, dtype)                                                             \
+#define IG_KV_DTYPE(name, dtype)                                                         \
     static void transpose_##name(const tile *t) { transpose_keys(t, dtype); }            \
     IG_INLINE void score_##name(const tile *t, const int n) { score_rows(t, n, dtype); } \
     IG_INLINE void add_##name(const tile *t, const int n) { add_tile(t, n, dtype); }     \
@@ -468,10 +468,10 @@ IG_INLINE void add_values_q8(const tile *t, const int queries) {
 IG_TILES(score_columns, score_columns)
 IG_TILES(score_q8, score_q8)
 IG_TILES(add_values_q8, add_values_q8)
-IG_KEPT(f32, IG_F32)
-IG_KEPT(f16, IG_F16)
-IG_KEPT(bf16, IG_BF16)
-IG_KEPT(q8_0, IG_Q8_0)
+IG_KV_DTYPE(f32, IG_F32)
+IG_KV_DTYPE(f16, IG_F16)
+IG_KV_DTYPE(bf16, IG_BF16)
+IG_KV_DTYPE(q8_0, IG_Q8_0)
 
 typedef tile_fn *const tile_fns[TILE]; /* for one query, for two, ... */
 

@@ -11,7 +11,7 @@ enum { HALF_BYTES = 4 << 20 }; /* of the staging memory */
 
 /* Up to this size, reading mapped memory directly is faster than submitting a copy and waiting,
  * even across a bus. */
-enum { FEW_BYTES = VK_ECHO_BYTES };
+enum { FEW_BYTES = VK_READBACK_BYTES };
 
 static uint64_t aligned(uint64_t bytes) {
     return (bytes + VK_ALIGNMENT - 1) & ~(uint64_t)(VK_ALIGNMENT - 1);
@@ -211,7 +211,7 @@ static void trim(vk_device *d, vk_pool *pool, vk_block *block) {
 void vk_piece_free(vk_device *d, ig_backend_buffer *piece) {
     if (!piece) return;
     vk_block *block = piece->block;
-    vk_echo_forget(d, piece);
+    vk_readback_forget(d, piece);
     d->returned++;
     piece->free = true;
     join(d, piece);
@@ -328,12 +328,12 @@ ig_status vk_read(ig_backend_device *device, const ig_backend_buffer *src, uint6
         memcpy(dst, vk_piece_mapped(src) + offset, bytes);
         return IG_OK;
     }
-    if (vk_echo_has(d, src, offset, bytes)) return vk_echo_read(d, dst);
+    if (vk_readback_has(d, src, offset, bytes)) return vk_readback_get(d, dst);
     for (uint64_t done = 0; done < bytes; done += HALF_BYTES) {
         const uint64_t n = bytes - done < HALF_BYTES ? bytes - done : HALF_BYTES;
         IG_TRY(download(d, src, offset + done, (char *)dst + done, n));
     }
-    return bytes <= FEW_BYTES ? vk_echo_learn(d, src, offset, bytes) : IG_OK;
+    return bytes <= FEW_BYTES ? vk_readback_learn(d, src, offset, bytes) : IG_OK;
 }
 
 /* Heap size and remaining budget, as the driver reports them. */
@@ -370,7 +370,7 @@ ig_status vk_memory_init(vk_device *d) {
     for (int kind = 0; kind < VK_POOL_COUNT; kind++) d->pools[kind] = choose(d, kind);
     IG_TRY(vk_commands_create(d, d->staging.commands, 2));
     IG_TRY(vk_piece_alloc(d, VK_POOL_UPLOAD, 2 * HALF_BYTES, &d->staging.upload));
-    IG_TRY(vk_piece_alloc(d, VK_POOL_READ, VK_ECHO_BYTES, &d->staging.echo));
+    IG_TRY(vk_piece_alloc(d, VK_POOL_READ, VK_READBACK_BYTES, &d->staging.readback));
     return vk_piece_alloc(d, VK_POOL_READ, HALF_BYTES, &d->staging.read);
 }
 

@@ -82,7 +82,7 @@ static ig_status take_fence(vk_device *d, uint64_t value, VkFence *out) {
     return result == VK_SUCCESS ? IG_OK : VK_FAIL(d->base.host, result, "a fence");
 }
 
-ig_status vk_submit(vk_device *d, VkCommandBuffer commands, VkCommandBuffer echo) {
+ig_status vk_submit(vk_device *d, VkCommandBuffer commands, VkCommandBuffer readback) {
     const uint64_t value = d->submitted + 1;
     VkCommandBuffer all[3], uploads;
     uint32_t count = 0;
@@ -91,7 +91,7 @@ ig_status vk_submit(vk_device *d, VkCommandBuffer commands, VkCommandBuffer echo
     IG_TRY(vk_uploads_take(d, &uploads));
     if (uploads) all[count++] = uploads;
     if (commands) all[count++] = commands;
-    if (echo) all[count++] = echo;
+    if (readback) all[count++] = readback;
     if (count == 0)
         return IG_HOST_FAIL(d->base.host, IG_ERR_DEVICE, "vulkan: what was to be copied is lost");
     const VkTimelineSemaphoreSubmitInfo timeline = {

@@ -8,54 +8,55 @@
  */
 #include "backend/vulkan/host/vk_device.h"
 
-static bool is_of(const vk_echo *e, const ig_backend_buffer *src, uint64_t offset, uint64_t bytes) {
-    return e->of == src && e->offset == offset && e->bytes == bytes;
+static bool is_of(const vk_readback *r, const ig_backend_buffer *src, uint64_t offset,
+                  uint64_t bytes) {
+    return r->of == src && r->offset == offset && r->bytes == bytes;
 }
 
-void vk_echo_forget(vk_device *d, const ig_backend_buffer *piece) {
-    if (d->echo.of == piece) d->echo.of = NULL;
+void vk_readback_forget(vk_device *d, const ig_backend_buffer *piece) {
+    if (d->readback.of == piece) d->readback.of = NULL;
 }
 
-ig_status vk_echo_learn(vk_device *d, const ig_backend_buffer *src, uint64_t offset,
-                        uint64_t bytes) {
-    vk_echo *e = &d->echo;
-    const bool again = is_of(e, src, offset, bytes);
-    if (!again) *e = (vk_echo){.commands = e->commands, .value = e->value};
-    e->of = src;
-    e->offset = offset;
-    e->bytes = bytes;
-    if (again) e->heard = true;
-    if (!again || e->recorded) return IG_OK;
+ig_status vk_readback_learn(vk_device *d, const ig_backend_buffer *src, uint64_t offset,
+                            uint64_t bytes) {
+    vk_readback *r = &d->readback;
+    const bool again = is_of(r, src, offset, bytes);
+    if (!again) *r = (vk_readback){.commands = r->commands, .value = r->value};
+    r->of = src;
+    r->offset = offset;
+    r->bytes = bytes;
+    if (again) r->is_used = true;
+    if (!again || r->recorded) return IG_OK;
     const VkBufferCopy region = {
-        .srcOffset = src->offset + offset, .dstOffset = d->staging.echo->offset, .size = bytes};
-    IG_TRY(vk_wait(d, e->value));
-    e->value = 0; /* nothing has been copied yet */
-    if (!e->commands) IG_TRY(vk_commands_create(d, &e->commands, 1));
-    IG_TRY(vk_commands_begin(d, e->commands));
-    d->api.CmdCopyBuffer(e->commands, src->block->buffer, d->staging.echo->block->buffer, 1,
+        .srcOffset = src->offset + offset, .dstOffset = d->staging.readback->offset, .size = bytes};
+    IG_TRY(vk_wait(d, r->value));
+    r->value = 0; /* nothing has been copied yet */
+    if (!r->commands) IG_TRY(vk_commands_create(d, &r->commands, 1));
+    IG_TRY(vk_commands_begin(d, r->commands));
+    d->api.CmdCopyBuffer(r->commands, src->block->buffer, d->staging.readback->block->buffer, 1,
                          &region);
-    IG_TRY(vk_commands_end(d, e->commands));
-    e->recorded = true;
+    IG_TRY(vk_commands_end(d, r->commands));
+    r->recorded = true;
     return IG_OK;
 }
 
-VkCommandBuffer vk_echo_take(vk_device *d) {
-    vk_echo *e = &d->echo;
-    if (!e->of || !e->recorded) return VK_NULL_HANDLE;
-    if (!e->heard) e->of = NULL;
-    e->heard = false;
-    return e->of ? e->commands : VK_NULL_HANDLE;
+VkCommandBuffer vk_readback_take(vk_device *d) {
+    vk_readback *r = &d->readback;
+    if (!r->of || !r->recorded) return VK_NULL_HANDLE;
+    if (!r->is_used) r->of = NULL;
+    r->is_used = false;
+    return r->of ? r->commands : VK_NULL_HANDLE;
 }
 
-bool vk_echo_has(const vk_device *d, const ig_backend_buffer *src, uint64_t offset,
-                 uint64_t bytes) {
-    const vk_echo *e = &d->echo;
-    return e->recorded && is_of(e, src, offset, bytes) && e->value > 0 && e->value >= src->last_use;
+bool vk_readback_has(const vk_device *d, const ig_backend_buffer *src, uint64_t offset,
+                     uint64_t bytes) {
+    const vk_readback *r = &d->readback;
+    return r->recorded && is_of(r, src, offset, bytes) && r->value > 0 && r->value >= src->last_use;
 }
 
-ig_status vk_echo_read(vk_device *d, void *dst) {
-    IG_TRY(vk_wait(d, d->echo.value));
-    memcpy(dst, vk_piece_mapped(d->staging.echo), d->echo.bytes);
-    d->echo.heard = true;
+ig_status vk_readback_get(vk_device *d, void *dst) {
+    IG_TRY(vk_wait(d, d->readback.value));
+    memcpy(dst, vk_piece_mapped(d->staging.readback), d->readback.bytes);
+    d->readback.is_used = true;
     return IG_OK;
 }

@@ -57,7 +57,7 @@ typedef struct vk_pool {
  * a half and go with the next submission, ahead of it.
  */
 typedef struct vk_staging {
-    ig_backend_buffer *upload, *read, *echo;
+    ig_backend_buffer *upload, *read, *readback;
     VkCommandBuffer commands[2];
     uint64_t value[2]; /* the submission that uses it */
     uint32_t half;     /* current half */
@@ -65,13 +65,13 @@ typedef struct vk_staging {
 } vk_staging;
 
 /* Readback of bytes that the host reads after every run. */
-typedef struct vk_echo {
+typedef struct vk_readback {
     const ig_backend_buffer *of; /* NULL: nothing */
     uint64_t offset, bytes;
     VkCommandBuffer commands; /* the copy */
     uint64_t value;           /* the last submission that copied */
-    bool recorded, heard;     /* heard: read since the last copy */
-} vk_echo;
+    bool recorded, is_used;   /* is_used: read since the last copy */
+} vk_readback;
 
 typedef struct vk_pipeline_key {
     uint32_t shader;
@@ -141,7 +141,7 @@ typedef struct vk_device {
     uint64_t allocated, peak; /* bytes of buffers requested by the host */
     uint64_t returned;        /* pieces freed so far: cached buffer pointers may be stale */
     vk_staging staging;
-    vk_echo echo;
+    vk_readback readback;
     vk_pipelines pipelines;
     ig_device_counters counters;
 } vk_device;
@@ -151,8 +151,8 @@ typedef struct vk_device {
 IG_MUST_CHECK ig_status vk_queue_init(vk_device *d, uint32_t family);
 void vk_queue_deinit(vk_device *d);
 
-/* Submits pending uploads, the commands, then `echo`; NULL: none. */
-IG_MUST_CHECK ig_status vk_submit(vk_device *d, VkCommandBuffer commands, VkCommandBuffer echo);
+/* Submits pending uploads, the commands, then `readback`; NULL: none. */
+IG_MUST_CHECK ig_status vk_submit(vk_device *d, VkCommandBuffer commands, VkCommandBuffer readback);
 IG_MUST_CHECK ig_status vk_wait(vk_device *d, uint64_t value);
 bool vk_is_done(vk_device *d, uint64_t value);
 IG_MUST_CHECK ig_status vk_commands_create(vk_device *d, VkCommandBuffer *out, uint32_t count);
@@ -182,17 +182,19 @@ static inline VkDeviceAddress vk_piece_address(const ig_backend_buffer *p) {
 
 /* ---- readback.c ---- */
 
-enum { VK_ECHO_BYTES = 1 << 10 }; /* maximum size of a readback */
+enum { VK_READBACK_BYTES = 1 << 10 }; /* maximum size of a readback */
 
 /* The host has read this by a copy; from the second time in a row, runs include it. */
-IG_MUST_CHECK ig_status vk_echo_learn(vk_device *d, const ig_backend_buffer *src, uint64_t offset,
-                                      uint64_t bytes);
-/* The copy that a run should include; NULL: none. After submission its number is d->echo.value. */
-VkCommandBuffer vk_echo_take(vk_device *d);
+IG_MUST_CHECK ig_status vk_readback_learn(vk_device *d, const ig_backend_buffer *src,
+                                          uint64_t offset, uint64_t bytes);
+/* The copy that a run should include; NULL: none. After submission its number is d->readback.value.
+ */
+VkCommandBuffer vk_readback_take(vk_device *d);
 /* Whether the readback holds the current bytes. */
-bool vk_echo_has(const vk_device *d, const ig_backend_buffer *src, uint64_t offset, uint64_t bytes);
-IG_MUST_CHECK ig_status vk_echo_read(vk_device *d, void *dst);
-void vk_echo_forget(vk_device *d, const ig_backend_buffer *piece);
+bool vk_readback_has(const vk_device *d, const ig_backend_buffer *src, uint64_t offset,
+                     uint64_t bytes);
+IG_MUST_CHECK ig_status vk_readback_get(vk_device *d, void *dst);
+void vk_readback_forget(vk_device *d, const ig_backend_buffer *piece);
 
 /* Functions of backend.h. */
 IG_MUST_CHECK ig_status vk_buffer_alloc(ig_backend_device *device, uint64_t bytes,

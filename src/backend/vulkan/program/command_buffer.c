@@ -78,10 +78,10 @@ static void note_time(const vk_program *p, const vk_recording *r, VkQueryPool ti
 
 ig_status vk_submit_recording(vk_program *p, vk_recording *r) {
     vk_device *d = p->device;
-    const VkCommandBuffer echo = vk_echo_take(d);
-    IG_TRY(vk_submit(d, r->commands, echo));
+    const VkCommandBuffer readback = vk_readback_take(d);
+    IG_TRY(vk_submit(d, r->commands, readback));
     r->value = d->submitted;
-    if (echo) d->echo.value = d->submitted;
+    if (readback) d->readback.value = d->submitted;
     d->counters.dispatches += p->n_launches;
     d->counters.barriers += r->barriers;
     return IG_OK;
