@@ -215,7 +215,7 @@ void ig_exchange_stream(ig_exchange *x, int code, const char *content_type) {
     if (x->output == HTTP_NO_OUTPUT) begin_reply(x, HTTP_STREAM, code, content_type);
 }
 
-/* Moves what waits to the begin of the buffer when that saves growing it. */
+/* Moves pending bytes to the start of the buffer if that saves growing it. */
 static void compact(ig_exchange *x, size_t n_more) {
     if (!x->taken || (n_waiting(x) && x->n_bytes + n_more <= x->bytes_room)) return;
     memmove(x->bytes, x->bytes + x->taken, n_waiting(x));

@@ -114,7 +114,7 @@ static bool is_path(const char *host) {
     return n > 5 && !strcmp(host + n - 5, ".sock");
 }
 
-/* Whether somebody accepts connections there. */
+/* Whether a process accepts connections there. */
 static bool is_served(const struct sockaddr_un *address) {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return true;

@@ -26,7 +26,7 @@ static double time_limit_ms(const ig_http_options *o, http_phase phase) {
 }
 
 /* One event is reported, then none until the next call: bytes that arrive concern this thread only
- * as the begin of a request. */
+ * as the start of a request. */
 static void watch(http_connection *c) {
     uint32_t events = EPOLLRDHUP | EPOLLONESHOT;
     if (c->phase == HTTP_IDLE) events |= EPOLLIN;

@@ -1,5 +1,5 @@
 /*
- * serve_load.h - sends the requests of one level: so many clients at once.
+ * serve_load.h - sends the requests of one level: n_clients clients at once.
  *
  *     closed loop   a client sends its next request when it has its reply
  *     --rate        requests become due at random times (Poisson), whether or not a client is free;
@@ -66,7 +66,7 @@ typedef struct serve_job {
     const char *what; /* of the progress line */
 } serve_job;
 
-/* The caller releases `out` in any case. */
+/* The caller releases `out`, also after an error. */
 IG_MUST_CHECK ig_status serve_level_run(const serve_job *job, int n_clients, serve_level *out);
 void serve_level_release(const ig_cli *cli, serve_level *level);
 
