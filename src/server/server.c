@@ -1,3 +1,4 @@
+/* Starts the server, reloads it on SIGHUP, and drains it: see server.h. */
 #include "server/server_run.h"
 
 #include <errno.h>

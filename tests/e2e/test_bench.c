@@ -318,7 +318,8 @@ static void bench_model_has_no_rooflines_for(const char *device) {
     json_decref(root);
     program_result result =
         RUN("bench", "-q", "-m", stories, "-p", "8", "-n", "4", "-r", "1", "--device", device);
-    if (result.code != 0 || !strstr(result.out, "no roofline for ") || strstr(result.out, "GB/s read"))
+    if (result.code != 0 || !strstr(result.out, "no roofline for ") ||
+        strstr(result.out, "GB/s read"))
         fail_msg("%s%s", result.out, result.err);
     program_free(&result);
 }
