@@ -115,7 +115,8 @@ IG_API IG_MUST_CHECK ig_status ig_engine_submit(ig_engine *engine, const ig_requ
                                                 ig_job **out);
 
 typedef enum ig_job_event_type {
-    IG_JOB_EVENT_PROGRESS,  /* prefill progress, after each step */
+    IG_JOB_EVENT_PROGRESS,  /* prefill progress after each step; while the job waits, when its
+                                position changes */
     IG_JOB_EVENT_PROMPT,    /* a token of the prompt, with its log-probability */
     IG_JOB_EVENT_TOKEN,     /* a generated token, once its text cannot be part of a stop string */
     IG_JOB_EVENT_FINISH,    /* a choice has ended */
@@ -167,7 +168,8 @@ typedef struct ig_job_stats {
 IG_API ig_job_stats ig_job_get_stats(const ig_job *job);
 
 /* Runs a function on the scheduler thread between two steps, and returns its status.  While the
- * engine exists, this is the only way to use the adapter and its context, as for a report. */
+ * engine exists, this is the only way to use the adapter and its context, as for a report.  The
+ * statistics are current when it returns. */
 IG_API IG_MUST_CHECK ig_status ig_engine_call(ig_engine *engine,
                                               ig_status (*call)(ig_adapter *adapter, void *user),
                                               void *user);

@@ -109,6 +109,7 @@ bool ig_slots_claim(ig_engine *e, ig_reply *r, int64_t count) {
     int32_t needed = ig_pages_needed(pages_of(e), r->slot, count);
     while (r->slot >= 0 && needed > pages_of(e)->n_free - e->n_claimed) {
         free_pages(e, needed + e->n_claimed);
+        needed = ig_pages_needed(pages_of(e), r->slot, count); /* a page may be its own now */
         if (needed <= pages_of(e)->n_free - e->n_claimed) break;
         if (e->n_running == 1) {
             const ig_status status = free_all(e, needed);

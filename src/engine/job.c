@@ -93,6 +93,7 @@ ig_status ig_job_create(const ig_allocator *a, const ig_request *request, ig_job
     job->allocator = *a;
     job->stats.n_prompt_tokens = (int64_t)request->n_tokens;
     job->submitted_ms = ig_clock_ms();
+    job->position = -1;
     job->salt = ig_salt_digest_of(request->salt, request->salt_bytes);
     atomic_init(&job->refs, 1);
     init_locks(job);

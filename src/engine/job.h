@@ -36,6 +36,7 @@ struct ig_job {
     ig_job *next, *previous; /* jobs that have not ended */
     ig_reply **replies;      /* [n_choices] */
     int n_open;              /* replies that have not finished */
+    int64_t position;        /* in the queue, as last emitted; -1: not yet */
     bool is_started, is_prefilled, has_news, has_embedding;
     ig_status failure; /* an event was lost */
     int32_t *pages;    /* of the prompt, held for choices that have not started */

@@ -159,23 +159,6 @@ static void take_inbox(ig_engine *e) {
     }
 }
 
-static void do_work(ig_engine *e) {
-    for (;;) {
-        pthread_mutex_lock(&e->lock);
-        ig_engine_work *work = e->work;
-        if (work) e->work = work->next;
-        pthread_mutex_unlock(&e->lock);
-        if (!work) return;
-        work->status = work->call(e->adapter, work->user);
-        snprintf(work->error, sizeof work->error, "%s",
-                 work->status == IG_OK ? "" : ig_error_text());
-        pthread_mutex_lock(&e->lock);
-        work->is_done = true;
-        pthread_cond_broadcast(&e->called);
-        pthread_mutex_unlock(&e->lock);
-    }
-}
-
 /* ---- statistics ---- */
 
 static void note_slots(ig_engine *e) {
@@ -215,6 +198,26 @@ static void publish(ig_engine *e) {
     ig_counts_publish(&e->counts);
 }
 
+/* ---- calls ---- */
+
+static void do_work(ig_engine *e) {
+    for (;;) {
+        pthread_mutex_lock(&e->lock);
+        ig_engine_work *work = e->work;
+        if (work) e->work = work->next;
+        pthread_mutex_unlock(&e->lock);
+        if (!work) return;
+        work->status = work->call(e->adapter, work->user);
+        publish(e);
+        snprintf(work->error, sizeof work->error, "%s",
+                 work->status == IG_OK ? "" : ig_error_text());
+        pthread_mutex_lock(&e->lock);
+        work->is_done = true;
+        pthread_cond_broadcast(&e->called);
+        pthread_mutex_unlock(&e->lock);
+    }
+}
+
 /* ---- the thread ---- */
 
 static bool is_stopping(ig_engine *e) {
@@ -236,6 +239,21 @@ static void wait_for_news(ig_engine *e) {
     pthread_mutex_unlock(&e->lock);
 }
 
+/* Tells those that wait how many are ahead. */
+static void emit_positions(ig_engine *e) {
+    if (!e->has_queue_changed) return;
+    e->has_queue_changed = false;
+    for (const ig_reply *r = e->waiting; r; r = r->next_waiting) {
+        ig_job *job = r->job;
+        const int64_t position = ig_waiting_position(e, r);
+        if (job->is_started || r->choice > 0 || position == job->position) continue;
+        job->position = position;
+        ig_job_emit(job, &(ig_job_event){.type = IG_JOB_EVENT_PROGRESS,
+                                         .total = r->n_prompt,
+                                         .position = position});
+    }
+}
+
 static void notify_jobs(ig_engine *e) {
     for (ig_job *job = e->jobs; job; job = job->next) ig_job_notify(job);
 }
@@ -248,6 +266,7 @@ void *ig_scheduler_run(void *engine) {
         end_cancelled(e);
         ig_slots_admit(e);
         end_queue_timeouts(e);
+        emit_positions(e);
         const bool embedded = ig_embeddings_run(e);
         const bool ran = ig_step_run(e);
         publish(e); /* first, so that who is notified finds its tokens counted */

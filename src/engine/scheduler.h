@@ -69,6 +69,7 @@ struct ig_engine {
     ig_reply *waiting, **slots; /* slots [n_slots] */
     ig_slot_text *texts;        /* [n_slots], of slots that are idle */
     int64_t n_running;
+    bool has_queue_changed;        /* since positions were emitted */
     bool is_batch_closed;          /* static batching: the batch has started */
     ig_prefix_cache *prefix_cache; /* NULL: none */
     struct {
@@ -101,6 +102,8 @@ void ig_waiting_add(ig_engine *e, ig_reply *r);
 void ig_waiting_remove(ig_engine *e, ig_reply *r);
 /* The reply that is next: by priority, then parties in turn, then by arrival.  NULL: none. */
 ig_reply *ig_waiting_next(const ig_engine *e, bool embedding);
+/* Requests ahead of it, if all were of one party. */
+int64_t ig_waiting_position(const ig_engine *e, const ig_reply *r);
 void ig_waiting_note_served(ig_engine *e, const ig_reply *r);
 
 /* ---- admission.c: admission, preemption, pages ---- */

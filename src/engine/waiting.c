@@ -9,6 +9,7 @@ void ig_waiting_add(ig_engine *e, ig_reply *r) {
     r->waiting_since_ms = ig_clock_ms();
     r->next_waiting = e->waiting;
     e->waiting = r;
+    e->has_queue_changed = true;
 }
 
 void ig_waiting_remove(ig_engine *e, ig_reply *r) {
@@ -18,6 +19,7 @@ void ig_waiting_remove(ig_engine *e, ig_reply *r) {
             break;
         }
     r->is_waiting = false;
+    e->has_queue_changed = true;
 }
 
 static uint64_t served(const ig_engine *e, uint64_t party) {
@@ -53,6 +55,17 @@ static bool is_before(const ig_engine *e, const ig_reply *a, const ig_reply *b, 
         if (sa != sb) return sa < sb;
     }
     return a->arrival < b->arrival;
+}
+
+int64_t ig_waiting_position(const ig_engine *e, const ig_reply *r) {
+    const double now = ig_clock_ms();
+    const int64_t own = priority_of(r, now);
+    int64_t ahead = 0;
+    for (const ig_reply *o = e->waiting; o; o = o->next_waiting) {
+        const int64_t priority = priority_of(o, now);
+        ahead += o->choice == 0 && (priority > own || (priority == own && o->arrival < r->arrival));
+    }
+    return ahead;
 }
 
 /* Choices after the first wait until the prompt is computed. */

@@ -112,7 +112,7 @@ static int32_t count_candidates(const ig_sampling *s, int64_t vocabulary) {
     return all ? (int32_t)vocabulary : s->top_k;
 }
 
-static bool is_sorted_whole(const ig_sampler *s) { return s->n_candidates == s->vocabulary; }
+static bool sorts_all(const ig_sampler *s) { return s->n_candidates == s->vocabulary; }
 
 /* Allocates what the options need; false: out of memory. */
 static bool reserve(ig_sampler *s) {
@@ -121,7 +121,7 @@ static bool reserve(ig_sampler *s) {
     const size_t ring = ring_length(&s->sampling);
     const bool typical = s->sampling.typical_p < 1;
     if (!(s->candidates = ig_alloc(a, kept, sizeof *s->candidates))) return false;
-    if ((is_sorted_whole(s) || typical) && !(s->scratch = ig_alloc(a, kept, sizeof *s->scratch)))
+    if ((sorts_all(s) || typical) && !(s->scratch = ig_alloc(a, kept, sizeof *s->scratch)))
         return false;
     if (typical && !(s->order = ig_alloc(a, kept, sizeof *s->order))) return false;
     if (ring > 0 && (!(s->recent = ig_alloc(a, ring, sizeof *s->recent)) ||
@@ -367,7 +367,7 @@ static const float *change_logits(const ig_sampler *s, const float *logits) {
 
 /* The candidates, best first. */
 static void gather(const ig_sampler *s, const float *logits) {
-    if (!is_sorted_whole(s)) {
+    if (!sorts_all(s)) {
         take_best(logits, s->vocabulary, s->candidates, s->n_candidates);
         return;
     }

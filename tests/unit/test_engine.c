@@ -268,6 +268,24 @@ static void choices_share_the_prompt_and_differ_by_stream(void **state) {
     close_engine(&f);
 }
 
+/* Four choices of 276 tokens and more, in 9 pages of 64: 4 are common, each has a copy of the
+ * fifth, and the job holds that. */
+static void choices_share_pages(void **state) {
+    static int32_t prompt[276];
+    fixture f = open_engine(&(ig_engine_options){.n_sequences = 4, .kv_bytes = 9 * 64 * 512});
+    (void)state;
+    make_prompt(prompt, 276, 0, 5);
+    const ig_request q = {
+        .tokens = prompt, .n_tokens = 276, .max_tokens = 30, .n_choices = 4, .ignore_eos = true};
+    assert_int_equal(ask(&f, &q).status, IG_OK);
+    const ig_engine_stats stats = stats_of(&f);
+    assert_int_equal(stats.n_pages, 9);
+    assert_int_equal(stats.n_preempted, 0);
+    assert_int_equal(stats.n_generated, 4 * 30);
+    assert_true(stats.n_steps[IG_STEP_DECODE] < 2 * 30); /* they ran together */
+    close_engine(&f);
+}
+
 static void logprobs_are_those_of_the_logits(void **state) {
     int32_t prompt[90];
     fixture idle = {0}, f = open_engine(NULL);
@@ -465,14 +483,16 @@ static void destroying_cancels_and_jobs_stay_valid(void **state) {
     }
 }
 
-/* When a job had news: counted by the scheduler thread. */
+/* When a job had news, from its first step on: counted by the scheduler thread. */
 typedef struct news {
+    ig_job *job;
     int *clock;
     int first, last;
 } news;
 
 static void note_news(void *user) {
     news *n = user;
+    if (ig_job_get_stats(n->job).queue_ms == 0) return; /* its position */
     n->last = ++*n->clock;
     if (n->first == 0) n->first = n->last;
 }
@@ -483,16 +503,15 @@ static void run_four(bool static_batching, news *out) {
     int clock = 0;
     fixture f =
         open_engine(&(ig_engine_options){.n_sequences = 2, .static_batching = static_batching});
-    ig_job *jobs[4];
     make_prompt(prompt, 60, 0, 9);
     ig_request q = {.tokens = prompt, .n_tokens = 60, .ignore_eos = true, .notify = note_news};
     for (int i = 0; i < 4; i++) {
         out[i] = (news){.clock = &clock};
         q.max_tokens = i == 0 ? 400 : 5;
         q.user = &out[i];
-        jobs[i] = submit(&f, &q);
+        OK(ig_engine_submit(f.engine, &q, &out[i].job));
     }
-    for (int i = 0; i < 4; i++) assert_int_equal(collect(jobs[i]).status, IG_OK);
+    for (int i = 0; i < 4; i++) assert_int_equal(collect(out[i].job).status, IG_OK);
     close_engine(&f);
 }
 
@@ -553,6 +572,7 @@ int main(void) {
         cmocka_unit_test(a_reply_is_part_of_the_cache),
         cmocka_unit_test(prefill_only_warms_the_cache),
         cmocka_unit_test(choices_share_the_prompt_and_differ_by_stream),
+        cmocka_unit_test(choices_share_pages),
         cmocka_unit_test(logprobs_are_those_of_the_logits),
         cmocka_unit_test(min_tokens_hold_off_the_end),
         cmocka_unit_test(embeddings_are_the_same_beside_others),

@@ -11,7 +11,7 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { STRIDE = 7 }; /* of the allocations that fail: sanitizers are slow */
 #else
-enum { STRIDE = 1 };
+enum { STRIDE = 2 };
 #endif
 
 /* ---- memory ---- */
@@ -187,7 +187,7 @@ static void any_allocation_from_create_to_destroy_may_fail(void **state) {
     ig_engine_destroy(f.engine);
     const long long before = m.asked;
     OK(run_cold(&f, path, want, &m));
-    const long long all = m.asked - before, step = (all / 400 + 1) * STRIDE;
+    const long long all = m.asked - before, step = (all / 150 + 1) * STRIDE;
     for (long long n = 1; n <= all; n += step) {
         ig_ctx_release_memory(f.ctx);
         const long long held = m.held;

@@ -94,6 +94,42 @@ static void further_choices_wait_for_the_prompt(void **state) {
     assert_null(ig_waiting_next(&q.engine, true));
 }
 
+static void a_waiting_job_knows_its_position(void **state) {
+    int32_t prompt[50];
+    int64_t seen[3][4] = {{0}};
+    int n_seen[3] = {0};
+    fixture f = open_engine(&(ig_engine_options){.n_sequences = 1, .no_prefix_cache = true});
+    ig_job *first, *jobs[3];
+    ig_job_event event;
+    (void)state;
+    make_prompt(prompt, 50, 0, 1);
+    ig_request q = {.tokens = prompt, .n_tokens = 50, .ignore_eos = true};
+    first = submit(&f, &q);
+    do assert_true(ig_job_wait(first, -1));
+    while (ig_job_poll(first, &event) && event.type != IG_JOB_EVENT_TOKEN);
+    q.max_tokens = 2;
+    for (int i = 0; i < 3; i++) {
+        q.priority = i == 2; /* before the second */
+        jobs[i] = submit(&f, &q);
+        assert_true(ig_job_wait(jobs[i], -1));
+        for (; ig_job_poll(jobs[i], &event); n_seen[i]++) {
+            assert_int_equal(event.type, IG_JOB_EVENT_PROGRESS);
+            assert_int_equal(event.total, 50);
+            seen[i][n_seen[i]] = event.position;
+        }
+    }
+    assert_int_equal(seen[0][0], 0);
+    assert_int_equal(seen[1][0], 1);
+    assert_int_equal(seen[2][0], 0);
+    (void)stats_of(&f);
+    assert_true(ig_job_poll(jobs[1], &event)); /* it was overtaken */
+    assert_int_equal(event.position, 2);
+    ig_job_cancel(jobs[0]);
+    for (int i = 0; i < 3; i++) assert_int_equal(collect(jobs[i]).status, IG_OK);
+    ig_job_release(first);
+    close_engine(&f);
+}
+
 /* ---- prompt rows beside streams ---- */
 
 static void slower_rows_are_fewer(void **state) {
@@ -169,6 +205,7 @@ int main(void) {
         cmocka_unit_test(a_new_party_is_before_those_that_were_served),
         cmocka_unit_test(priority_goes_before_parties_and_waiting_raises_it),
         cmocka_unit_test(further_choices_wait_for_the_prompt),
+        cmocka_unit_test(a_waiting_job_knows_its_position),
         cmocka_unit_test(slower_rows_are_fewer),
         cmocka_unit_test(rates_follow_what_is_measured),
         cmocka_unit_test(a_prompt_beside_a_stream_comes_in_pieces),

@@ -62,7 +62,7 @@ static void all_but_public_paths_need_a_key(void **state) {
     HAS(ask(s, GET_WITH("/", "X-Api-Key: from-env")), "key=key4 admin=0");
     HAS(ask(s, GET_WITH("/", "X-Api-Key: also")), "key=second admin=0");
     HAS(ask(s, GET_WITH("/", "X-Api-Key: the-admin")), "key=root admin=1");
-    /* A body is not read for somebody without a key. */
+    /* Without a key the body is not read. */
     STATUS(ask(s, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000\r\n\r\n"), 401);
     for (int i = 0; i < atomic_load(&s->n_logs); i++) assert_null(strstr(s->log[i], "s3cret"));
 
@@ -74,7 +74,7 @@ static void all_but_public_paths_need_a_key(void **state) {
     write_file(path, "dave:newer-key\n", 0644);
     refused(ig_http_reload(s->http), IG_ERR_IO, "its mode is 0644");
     HAS(ask(s, GET_WITH("/", "X-Api-Key: new-key")), "key=carol");
-    write_file(path, "# nobody\n", 0600);
+    write_file(path, "# no key\n", 0600);
     refused(ig_http_reload(s->http), IG_ERR_ARGUMENT, "there is no key in it");
     write_file(path, "has space\n", 0600);
     refused(ig_http_reload(s->http), IG_ERR_ARGUMENT, "without spaces");

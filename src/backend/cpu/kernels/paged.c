@@ -29,7 +29,7 @@ enum {
     QUERIES = 64,      /* and both */
     MOST_WIDTH = 1024, /* of a head */
     FEW_UNITS = 32,    /* fewer would leave threads idle */
-    SHARES = 64,       /* that the spans of few rows are dealt into, at most */
+    SHARES = 64,       /* that the spans of a small batch are split into, at most */
     FEW_SPANS = 16,    /* of all rows; fewer are split by heads of keys */
     MANY_ROWS = 16,    /* are enough units: one takes all heads of a row that walks alone */
     FOLD_PREFETCH = 6, /* spans between asking for a state and folding it */
@@ -517,7 +517,7 @@ static void walk_heads(walk *w, int64_t group, int64_t groups, int64_t span) {
     }
 }
 
-/* ---- few rows: a unit is a share of what they see ---- */
+/* ---- small batches: a unit is a share of the spans that their rows see ---- */
 
 /* The spans that all rows see. */
 static int64_t all_spans(const ig_cpu_launch *l) {
