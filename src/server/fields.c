@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json_parse.h"
+#include "ingot/model.h"
 
 static const ig_field rows[IG_FIELD_COUNT];
 
@@ -357,6 +358,11 @@ static const ig_field rows[IG_FIELD_COUNT] = {
     [IG_FIELD_CACHE_PROMPT] = {"cache_prompt", GENERATE, BOOLEAN, 0, 0, 1, "Use the prefix cache."},
     [IG_FIELD_CACHE_SALT] = {"cache_salt", GENERATE, STRING, 0, 256, NONE,
                              "Requests share cached prefixes only if their salts are equal."},
+    [IG_FIELD_DRAFT_NGRAM] = {"draft_ngram", GENERATE, INTEGER, 0, 64, 0,
+                              "Speculative decoding with n-grams of this length, which changes "
+                              "no reply; 0: off."},
+    [IG_FIELD_DRAFT_MAX] = {"draft_max", GENERATE, INTEGER, 0, IG_DRAFT_MAX, 0,
+                            "Draft tokens per step, at most; 0: 7."},
 
     [IG_FIELD_INPUT] = {"input", EMBEDDING, STRING | ARRAY, 0, TOKENS, NONE,
                         "A string, an array of token ids, or an array of at most 256 of these."},

@@ -94,6 +94,8 @@ typedef enum ig_field_id {
     IG_FIELD_PRIORITY,
     IG_FIELD_CACHE_PROMPT,
     IG_FIELD_CACHE_SALT,
+    IG_FIELD_DRAFT_NGRAM,
+    IG_FIELD_DRAFT_MAX,
     /* embeddings */
     IG_FIELD_INPUT,
     IG_FIELD_ENCODING_FORMAT,

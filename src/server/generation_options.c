@@ -294,6 +294,8 @@ bool ig_generation_read_options(ig_generation *g) {
     g->request.priority = (int32_t)ig_fields_int(f, IG_FIELD_PRIORITY);
     g->request.no_prefix_cache = !ig_fields_bool(f, IG_FIELD_CACHE_PROMPT);
     g->request.timeout_ms = ig_server_get_options(g->work.server)->request_timeout_s * 1e3;
+    g->request.draft_ngram = ig_fields_int(f, IG_FIELD_DRAFT_NGRAM);
+    g->request.draft_max = ig_fields_int(f, IG_FIELD_DRAFT_MAX);
     read_length(g);
     return read_stream(g) && check_format(g) && check_modalities(g) && read_stops(g) &&
            read_salt(g);

@@ -104,12 +104,7 @@ static bool submit(embeddings *e) {
                                     .user = e->work.x};
         const ig_status status = ig_engine_submit(e->work.served->engine, &request, &in->job);
         if (status == IG_ERR_BUSY && e->n_submitted > e->n_done) return true; /* later */
-        if (status != IG_OK) {
-            ig_refuse_failure(&e->work.error, status);
-            if (status == IG_ERR_BUSY) e->work.error.code = 429;
-            if (status == IG_ERR_BUSY) e->work.error.retry_after_s = 1;
-            return false;
-        }
+        if (status != IG_OK) return ig_work_refuse_submit(&e->work, status);
         e->n_submitted++;
     }
     return true;

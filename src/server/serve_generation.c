@@ -1,6 +1,5 @@
 #include "server/serve_generation.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -9,10 +8,7 @@
 #include "base/clock.h"
 #include "ingot/report.h"
 
-enum {
-    IN_FLIGHT = 16, /* jobs of one request, at most: the queue is for everybody */
-    RETRY_MAX_S = 60,
-};
+enum { IN_FLIGHT = 16 }; /* jobs of one request, at most: the queue is for all of them */
 
 /* ---- beginning ---- */
 
@@ -98,27 +94,6 @@ static bool start(ig_generation *g) {
 
 /* ---- submitting ---- */
 
-/* Seconds until a place in the queue may be free, from the mean time of a request. */
-static int retry_after(ig_engine *engine) {
-    ig_engine_stats stats;
-    ig_engine_get_stats(engine, &stats);
-    uint64_t n = 0;
-    for (int i = 0; i <= IG_HISTOGRAM_BUCKETS; i++) n += stats.request.count[i];
-    if (n == 0) return 1;
-    const double each = stats.request.sum / (double)n;
-    const double seconds = ceil(each / (double)ig_engine_sequences(engine));
-    return seconds < 1 ? 1 : seconds > RETRY_MAX_S ? RETRY_MAX_S : (int)seconds;
-}
-
-static bool refuse_submit(ig_generation *g, ig_status status) {
-    ig_http_error *e = &g->work.error;
-    ig_refuse_failure(e, status);
-    if (status != IG_ERR_BUSY) return false;
-    if (ig_server_phase(g->work.server) != IG_SERVER_STOPPING) e->code = 429;
-    e->retry_after_s = retry_after(g->work.served->engine);
-    return false;
-}
-
 static void wake(void *user) { ig_exchange_wake(user); }
 
 static bool submit(ig_generation *g) {
@@ -131,7 +106,7 @@ static bool submit(ig_generation *g) {
         request.user = g->work.x;
         const ig_status status = ig_engine_submit(g->work.served->engine, &request, &p->job);
         if (status == IG_ERR_BUSY && g->n_submitted > g->n_done) return true; /* later */
-        if (status != IG_OK) return refuse_submit(g, status);
+        if (status != IG_OK) return ig_work_refuse_submit(&g->work, status);
         g->n_submitted++;
     }
     return true;
@@ -269,8 +244,7 @@ static bool take_done(ig_generation *g, ig_prompt *p, const ig_job_event *event)
     if (event->status == IG_OK) return true;
     ig_refuse(&g->work.error, event->status == IG_ERR_BUSY ? 503 : 500, NULL, "%s", event->error);
     if (event->status == IG_ERR_MEMORY) g->work.error.code = 503;
-    if (event->status == IG_ERR_BUSY)
-        g->work.error.retry_after_s = retry_after(g->work.served->engine);
+    if (event->status == IG_ERR_BUSY) g->work.error.retry_after_s = ig_work_retry_after(&g->work);
     char *place = strrchr(g->work.error.message, '('); /* in the source */
     if (place && strstr(place, ".c:") && place > g->work.error.message) place[-1] = '\0';
     return false;

@@ -1,6 +1,8 @@
 #include "server/work.h"
 
-enum { RETRY_LOADING_S = 5 };
+#include <math.h>
+
+enum { RETRY_LOADING_S = 5, RETRY_MAX_S = 60 };
 
 void ig_work_refuse(ig_work *w) {
     ig_http_error_reply(&w->error, w->x);
@@ -16,6 +18,28 @@ void ig_work_reply(ig_work *w, ig_out *out) {
         w->has_replied = true;
     }
     ig_out_deinit(out);
+}
+
+/* ---- the queue ---- */
+
+/* From the mean time of a request. */
+int ig_work_retry_after(const ig_work *w) {
+    ig_engine_stats stats;
+    ig_engine_get_stats(w->served->engine, &stats);
+    uint64_t n = 0;
+    for (int i = 0; i <= IG_HISTOGRAM_BUCKETS; i++) n += stats.request.count[i];
+    if (n == 0) return 1;
+    const double each = stats.request.sum / (double)n;
+    const double seconds = ceil(each / (double)ig_engine_sequences(w->served->engine));
+    return seconds < 1 ? 1 : seconds > RETRY_MAX_S ? RETRY_MAX_S : (int)seconds;
+}
+
+bool ig_work_refuse_submit(ig_work *w, ig_status status) {
+    ig_refuse_failure(&w->error, status);
+    if (status != IG_ERR_BUSY) return false;
+    if (ig_server_phase(w->server) != IG_SERVER_STOPPING) w->error.code = 429;
+    w->error.retry_after_s = ig_work_retry_after(w);
+    return false;
 }
 
 /* ---- the model ---- */

@@ -51,4 +51,9 @@ void ig_work_begin(ig_server *server, ig_exchange *x, const ig_work_type *type);
 void ig_work_refuse(ig_work *w);
 void ig_work_reply(ig_work *w, ig_out *out);
 
+/* Fills in w->error for a job that was not taken; always false. */
+bool ig_work_refuse_submit(ig_work *w, ig_status status);
+/* Seconds until a place in the queue of the model's engine may be free. */
+int ig_work_retry_after(const ig_work *w);
+
 #endif
