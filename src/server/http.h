@@ -69,8 +69,11 @@ bool ig_exchange_left(const ig_exchange *x);
 /* What the log line and the trace of this exchange say besides, such as tokens and finish reason:
  * "name", value pairs, copied. */
 void ig_exchange_note(ig_exchange *x, const char *name, const char *value);
-/* What ended() calls the exchange: a static string. */
+/* The notes in order: `at` is 0 before the first.  False: there are no more. */
+bool ig_exchange_next_note(const ig_exchange *x, size_t *at, const char **name, const char **value);
+/* The route that handles it: a static string, NULL: none. */
 void ig_exchange_set_route(ig_exchange *x, const char *route);
+const char *ig_exchange_get_route(const ig_exchange *x);
 
 /* ---- the server ---- */
 
@@ -113,9 +116,10 @@ typedef struct ig_http_options {
 
     /* Called for each complete request that has passed the checks. */
     void (*handler)(void *user, ig_exchange *x);
-    /* Called when an exchange has ended, any thread; `code` 0: no reply was sent; route NULL: none
-     * was set.  NULL: no call. */
-    void (*ended)(void *user, const char *route, int code);
+    /* Called when an exchange has ended, on any thread; code 0: without a reply.  NULL: no
+     * callback.
+     */
+    void (*ended)(void *user, const ig_exchange *x, int code);
     void *user; /* of these two */
     /* One line for each exchange, without a line feed; any thread.  NULL: no log. */
     void (*log)(void *user, const char *line);

@@ -176,7 +176,17 @@ void ig_exchange_note(ig_exchange *x, const char *name, const char *value) {
     (void)!add_pair(x, &x->notes, &x->n_notes, &x->notes_room, name, value);
 }
 
+bool ig_exchange_next_note(const ig_exchange *x, size_t *at, const char **name,
+                           const char **value) {
+    if (*at >= x->n_notes) return false;
+    *name = x->notes + *at;
+    *value = *name + strlen(*name) + 1;
+    *at += strlen(*name) + strlen(*value) + 2;
+    return true;
+}
+
 void ig_exchange_set_route(ig_exchange *x, const char *route) { x->route = route; }
+const char *ig_exchange_get_route(const ig_exchange *x) { return x->route; }
 
 static void begin_reply(ig_exchange *x, http_output output, int code, const char *content_type) {
     x->output = output;

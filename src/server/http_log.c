@@ -57,11 +57,9 @@ void http_log(const ig_exchange *x) {
     if (x->has_left) add_field(&t, is_json, "end", "left");
     add_field(&t, is_json, "trace", x->traceparent);
     if (x->parent_span[0]) add_field(&t, is_json, "parent", x->parent_span);
-    for (size_t i = 0; i < x->n_notes && t.used + 600 < t.room;) {
-        const char *name = x->notes + i, *value = name + strlen(name) + 1;
+    const char *name, *value;
+    for (size_t at = 0; t.used + 600 < t.room && ig_exchange_next_note(x, &at, &name, &value);)
         add_field(&t, is_json, name, value);
-        i += strlen(name) + strlen(value) + 2;
-    }
     if (is_json) ig_text_add(&t, "}");
     o->log(o->log_user, line);
 }

@@ -268,6 +268,6 @@ void http_on_completed(void *user, struct MHD_Connection *mhd, void **context,
     atomic_fetch_add(&http->requests, 1);
     atomic_fetch_add(&http->by_class[x->code / 100 % 6], 1);
     http_log(x);
-    if (http->options.ended) http->options.ended(http->options.user, x->route, x->code);
+    if (http->options.ended) http->options.ended(http->options.user, x, x->code);
     http_exchange_destroy(x);
 }

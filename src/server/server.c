@@ -17,6 +17,7 @@
 #include "server/operations.h"
 #include "server/route.h"
 #include "server/sd_notify.h"
+#include "server/trace_file.h"
 
 enum { EARLY_MS = 250, TICK_MS = 100, STATUS_MS = 5000 };
 
@@ -26,6 +27,8 @@ struct ig_server {
     ig_metrics *metrics;
     ig_routes *routes;
     ig_http *http;
+    ig_trace_file *trace; /* NULL: none */
+    atomic_bool has_lost_spans;
     _Atomic ig_phase phase;
     pthread_mutex_t lock; /* of the list of active requests */
     ig_active *active;
@@ -113,6 +116,7 @@ static int take_signal(const ig_server *server, double timeout_ms) {
 
 ig_status ig_server_reload(ig_server *server) {
     ig_status status = ig_http_reload(server->http);
+    if (server->trace && status == IG_OK) status = ig_trace_file_reopen(server->trace);
     for (size_t i = 0; i < server->settings->n_folders && status == IG_OK; i++)
         status = ig_models_add_folder(server->models, server->settings->folders[i]);
     if (status == IG_OK)
@@ -202,9 +206,13 @@ static ig_status wait_for_loads(ig_server *server, int *out_signal) {
 static void handle(void *user, ig_exchange *x) { ig_route_dispatch(user, x); }
 
 /* A request without a reply, because the client has left, counts as 499 (as in nginx). */
-static void count(void *user, const char *route, int code) {
-    const ig_server *server = user;
-    ig_metrics_count_exchange(server->metrics, route, code ? code : 499);
+static void count(void *user, const ig_exchange *x, int code) {
+    ig_server *server = user;
+    if (code == 0) code = 499;
+    ig_metrics_count_exchange(server->metrics, ig_exchange_get_route(x), code);
+    if (!server->trace || ig_trace_file_add(server->trace, x, code)) return;
+    if (!atomic_exchange(&server->has_lost_spans, true))
+        say(server, IG_LOG_WARNING, "--trace-file: spans could not be written");
 }
 
 static bool is_public_or_metrics(const char *method, const char *path) {
@@ -231,6 +239,7 @@ static ig_status make_parts(ig_server *server) {
     const ig_routes_options routes = {.allocator = s->allocator, .log = s->log, .user = s->user};
     for (int i = 0; i < SOCKETS; i++) sockets[i] = FIRST_SOCKET + i;
     IG_TRY(make_http(server, sockets));
+    if (s->trace_file) IG_TRY(ig_trace_file_open(s->allocator, s->trace_file, &server->trace));
     IG_TRY(ig_metrics_create(s->allocator, s->options.build, &server->metrics));
     IG_TRY(ig_routes_create(&routes, &server->routes));
     return ig_models_create(&s->models, &server->models);
@@ -302,6 +311,7 @@ static void destroy(ig_server *server) {
     ig_routes_destroy(server->routes);
     ig_models_destroy(server->models);
     ig_metrics_destroy(server->metrics);
+    ig_trace_file_close(server->trace);
     pthread_sigmask(SIG_SETMASK, &server->before, NULL);
     pthread_mutex_destroy(&server->lock);
 }

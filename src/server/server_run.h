@@ -20,7 +20,8 @@ typedef struct ig_server_settings {
     size_t n_entries;
     const char *const *folders; /* directories of models that are loaded on demand */
     size_t n_folders;
-    ig_http_options http; /* its handler and user are the server's */
+    ig_http_options http;   /* its handler and user are the server's */
+    const char *trace_file; /* NULL: none */
     double drain_delay_s, drain_s;
     const ig_allocator *allocator;
     /* Messages of the server; NULL: no log. */

@@ -152,6 +152,41 @@ class Operations(unittest.TestCase):
                                         'ingot_requests_running{model="tiny"}') == 0)
 
 
+class Traces(unittest.TestCase):
+    def test_a_span_per_request(self):
+        path = os.path.join(FOLDER.name, "spans.jsonl")
+        parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        with serve("-m", LLAMA, "-a", "tiny", "--trace-file", path).ready() as server:
+            self.assertEqual(server.post("/v1/completions", {"prompt": [5, 6], "max_tokens": 2,
+                                                             "ignore_eos": True},
+                                         headers={"traceparent": parent})[0], 200)
+            self.assertEqual(server.ask("GET", "/nothing")[0], 404)
+            os.rename(path, path + ".1")
+            server.send(signal.SIGHUP)
+            server.until(lambda: os.path.exists(path))
+            self.assertEqual(server.get("/health")[0], 200)
+            self.assertEqual(server.stop(), 0)
+        spans = []
+        for name in path + ".1", path:
+            with open(name) as file:
+                for line in file:
+                    (scope,) = json.loads(line)["resourceSpans"][0]["scopeSpans"]
+                    spans += scope["spans"]
+        self.assertEqual(spans[-1]["name"], "GET /health")
+        (span,) = (s for s in spans if s["name"] == "POST /v1/completions")
+        self.assertEqual(span["traceId"], parent.split("-")[1])
+        self.assertEqual(span["parentSpanId"], parent.split("-")[2])
+        self.assertLessEqual(int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"]))
+        values = {a["key"]: a["value"] for a in span["attributes"]}
+        self.assertEqual(values["http.response.status_code"], {"intValue": "200"})
+        self.assertEqual(values["gen_ai.operation.name"], {"stringValue": "text_completion"})
+        self.assertEqual(values["gen_ai.response.model"], {"stringValue": "tiny"})
+        self.assertEqual(values["gen_ai.usage.input_tokens"], {"intValue": "2"})
+        self.assertEqual(values["gen_ai.usage.output_tokens"], {"intValue": "2"})
+        self.assertEqual(values["gen_ai.response.finish_reasons"],
+                         {"arrayValue": {"values": [{"stringValue": "length"}]}})
+
+
 class SeveralModels(unittest.TestCase):
     def test_load_unload_and_pin(self):
         with serve("-m", f"one={LLAMA}", "-m", f"two={STORIES}", "--pin", "one").ready() as server:

@@ -288,6 +288,7 @@ static ig_status set_all(serving *s) {
     IG_TRY(set_models(s));
     IG_TRY(set_http(s));
     set_options(s);
+    s->settings.trace_file = o->trace_file;
     s->settings.drain_delay_s = o->drain_delay;
     s->settings.drain_s = o->drain;
     s->settings.allocator = &s->cli->allocator;

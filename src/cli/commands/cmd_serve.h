@@ -25,7 +25,7 @@ typedef struct serve_options {
     uint64_t kv_bytes;
     double step_ms, queue_timeout, drain, drain_delay, sse_ping;
     bool static_batching, no_prefix_cache;
-    const char *prefix_cache_file, *chat_template, *template_file, *slot_save_path;
+    const char *prefix_cache_file, *chat_template, *template_file, *slot_save_path, *trace_file;
     int reasoning;
 } serve_options;
 
