@@ -119,13 +119,16 @@ const jinja_function jinja_cycler_methods[] = {
 };
 
 static ig_status call_raise(jinja_run *run, const jinja_call *call, jinja_value *out) {
+    enum { WORDS_MAX = 400 }; /* what an error has room for */
     const jinja_string *words;
     (void)out;
     if (call->bound[0].kind == JINJA_V_MISSING)
         return JINJA_FAIL(run, "raise_exception: needs a message");
     IG_TRY(jinja_to_string(run, call->bound[0], &words));
-    return JINJA_FAIL(run, "%.*s", (int)(words->n_bytes < 400 ? words->n_bytes : 400),
-                      words->bytes);
+    size_t n = 0; /* whole characters */
+    while (n < words->n_bytes && n + jinja_char_bytes(words, n) <= WORDS_MAX)
+        n += jinja_char_bytes(words, n);
+    return JINJA_FAIL(run, "%.*s", (int)n, words->bytes);
 }
 
 static ig_status call_strftime_now(jinja_run *run, const jinja_call *call, jinja_value *out) {
