@@ -84,6 +84,14 @@ def tensors_of(shape, kind):
         yield f"blk.{i}.ffn_norm.weight", (width,), "f32"
 
 
+def tokens_of(vocabulary):
+    """The 256 bytes as GPT-2 writes them, so that any text has tokens; then made-up words."""
+    plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = iter(range(256, 512))
+    single = [chr(b if b in plain else next(others)) for b in range(256)]
+    return single + [f"t{i}" for i in range(vocabulary - len(single))]
+
+
 def keys_of(shape):
     width, ff, layers, heads, kv_heads, vocabulary, _ = SHAPES[shape]
     return [
@@ -101,10 +109,10 @@ def keys_of(shape):
         key("llama.vocab_size", 4, vocabulary),
         key("tokenizer.ggml.model", 8, "gpt2"),
         key("tokenizer.ggml.pre", 8, "llama-bpe"),
-        key("tokenizer.ggml.tokens", (9, 8), [f"t{i}" for i in range(vocabulary)]),
-        key("tokenizer.ggml.merges", (9, 8), ["t 0"]),
-        key("tokenizer.ggml.bos_token_id", 4, 1),
-        key("tokenizer.ggml.eos_token_id", 4, 2),
+        key("tokenizer.ggml.tokens", (9, 8), tokens_of(vocabulary)),
+        key("tokenizer.ggml.merges", (9, 8), ["t h"]),
+        key("tokenizer.ggml.bos_token_id", 4, vocabulary - 2),
+        key("tokenizer.ggml.eos_token_id", 4, vocabulary - 1),
     ]
 
 
