@@ -173,7 +173,12 @@ static void plots_of_a_column_share_one_picture(void **state) {
     const ig_series series = {.name = "rate", .x = x, .y = y, .count = 4, .dots = true};
     const ig_plot plots[] = {
         {.title = "upper", .series = &series, .n_series = 1, .log_x = true, .height = 200},
-        {.title = "lower", .series = &series, .n_series = 1, .log_x = true, .height = 300},
+        {.title = "lower",
+         .series = &series,
+         .n_series = 1,
+         .log_x = true,
+         .legend_above = true,
+         .height = 300},
         {.title = "empty", .log_x = true, .height = 200},
     };
     char *text;

@@ -111,7 +111,7 @@ static ig_status run_unmeasured(serve_run *r, serve_job job, const char *what) {
     return status;
 }
 
-/* The first request: a server may prepare itself, and its errors come before any result. */
+/* The first request: a server may prepare itself, and its errors end the run before any figure. */
 static ig_status warm_up(serve_run *r) {
     char *text;
     IG_TRY(serve_prompts_text(&r->prompts, warmup_prompt, r->options->prompt_tokens, &text));

@@ -152,8 +152,7 @@ static ig_status receive(ig_http_client *c, connection *at) {
     if (status != IG_OK) {
         finish(c, at, IG_HTTP_NOT_A_REPLY);
     } else if (at->reply.phase == IG_HTTP_COMPLETE) {
-        /* A reply to a request that is not yet sent, or bytes after it: do not reuse the
-         * connection. */
+        /* A reply before the request was sent, or more bytes than a reply has: do not reuse it. */
         if (at->state != RECEIVING || used < (size_t)got) at->reply.keep_alive = false;
         finish(c, at, IG_HTTP_REPLIED);
     }

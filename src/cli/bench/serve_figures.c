@@ -36,8 +36,8 @@ static int64_t decoded_of(const serve_reply *r) {
     return r->decoded_tokens >= 0 ? r->decoded_tokens : r->n_pieces;
 }
 
-static void add_reply(serve_figures *f, const serve_reply *r, double *stream_rates,
-                      size_t *n_rates) {
+/* `stream_ms` and `n_gaps`: the time from the first to the last token, and the tokens in it. */
+static void add_reply(serve_figures *f, const serve_reply *r, double *stream_ms, int64_t *n_gaps) {
     if (*r->error) return;
     const int64_t decoded = decoded_of(r);
     f->n_ok++;
@@ -45,14 +45,9 @@ static void add_reply(serve_figures *f, const serve_reply *r, double *stream_rat
     f->prompt_tokens += r->prompt_tokens > 0 ? r->prompt_tokens : 0;
     f->cached_tokens += r->cached_tokens > 0 ? r->cached_tokens : 0;
     f->knows_cached = f->knows_cached || r->cached_tokens >= 0;
-    if (decoded > 1 && r->last_ms > r->first_ms)
-        stream_rates[(*n_rates)++] = (double)(decoded - 1) / (r->last_ms - r->first_ms) * 1e3;
-}
-
-static double mean_of(const double *values, size_t count) {
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += values[i];
-    return count > 0 ? sum / (double)count : NAN;
+    if (decoded < 2 || !isfinite(r->first_ms)) return;
+    *stream_ms += r->last_ms - r->first_ms;
+    *n_gaps += decoded - 1;
 }
 
 ig_status serve_figures_of(const ig_cli *cli, const serve_level *level, serve_figures *out) {
@@ -61,12 +56,14 @@ ig_status serve_figures_of(const ig_cli *cli, const serve_level *level, serve_fi
     if (!values) return IG_FAIL(IG_ERR_MEMORY, "bench serve: no memory for %zu figures", most);
     serve_figures f = {
         .n_clients = level->n_clients, .n_requests = level->n_replies, .seconds = level->ms / 1e3};
-    size_t count = 0;
-    for (size_t i = 0; i < level->n_replies; i++) add_reply(&f, &level->replies[i], values, &count);
-    f.stream_tokens_per_s = mean_of(values, count);
+    double stream_ms = 0;
+    int64_t n_gaps = 0;
+    for (size_t i = 0; i < level->n_replies; i++)
+        add_reply(&f, &level->replies[i], &stream_ms, &n_gaps);
+    f.stream_tokens_per_s = stream_ms > 0 ? (double)n_gaps / stream_ms * 1e3 : NAN;
     f.tokens_per_s = f.seconds > 0 ? (double)f.decoded_tokens / f.seconds : NAN;
     f.prompt_tokens_per_s = f.seconds > 0 ? (double)f.prompt_tokens / f.seconds : NAN;
-    count = 0;
+    size_t count = 0;
     for (size_t i = 0; i < level->n_replies; i++) {
         const serve_reply *r = &level->replies[i];
         if (!*r->error && isfinite(r->first_ms)) values[count++] = r->first_ms - r->due_ms;
@@ -238,12 +235,14 @@ void serve_plot_print(FILE *to, const void *what) {
          .series = series + RATE,
          .n_series = 2,
          .log_x = true,
+         .legend_above = true,
          .height = PANEL_HEIGHT},
         {.title = "Time to first token",
          .y_label = "s",
          .series = series + TTFT_P50,
          .n_series = 2,
          .log_x = true,
+         .legend_above = true,
          .log_y = true,
          .height = PANEL_HEIGHT},
         {.title = "Inter-token latency",
@@ -252,6 +251,7 @@ void serve_plot_print(FILE *to, const void *what) {
          .series = series + ITL_P50,
          .n_series = 3,
          .log_x = true,
+         .legend_above = true,
          .log_y = true,
          .height = PANEL_HEIGHT},
     };

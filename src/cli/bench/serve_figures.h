@@ -19,8 +19,9 @@ typedef struct serve_figures {
     serve_quantiles ttft_ms, itl_ms;                      /* the longest ITL is the worst stall */
     int64_t prompt_tokens, cached_tokens, decoded_tokens; /* of requests without an error */
     bool knows_cached;
-    double tokens_per_s, stream_tokens_per_s; /* decoded: of all, and the mean of one stream */
-    double prompt_tokens_per_s;               /* cached ones included */
+    double tokens_per_s,
+        stream_tokens_per_s;    /* decoded: of all streams, and of one between its first and last */
+    double prompt_tokens_per_s; /* cached ones included */
 } serve_figures;
 
 IG_MUST_CHECK ig_status serve_figures_of(const ig_cli *cli, const serve_level *level,

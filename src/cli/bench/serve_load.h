@@ -1,5 +1,5 @@
 /*
- * serve_load.h - sends the requests of one level: n_clients clients at once.
+ * serve_load.h - sends the requests of one level, which is a number of concurrent clients.
  *
  *     closed loop   a client sends its next request when it has its reply
  *     --rate        requests become due at random times (Poisson), whether or not a client is free;

@@ -28,7 +28,7 @@ IG_MUST_CHECK ig_status serve_target_open(ig_cli *cli, const bench_serve_options
                                           const char *model, uint64_t seed, serve_target *out);
 void serve_target_close(serve_target *target);
 
-/* A client with `n_connections` connections and the same key. */
+/* A client with `n_connections` and the same key. */
 IG_MUST_CHECK ig_status serve_target_client(const serve_target *target, int n_connections,
                                             ig_http_client **out);
 

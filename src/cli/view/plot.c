@@ -15,6 +15,7 @@
 #include "cli/view/plot.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { DEFAULT_WIDTH = 800, DEFAULT_HEIGHT = 450, COLORS = 7, TICK_BYTES = 32 };
 enum { MARGIN_LEFT = 64, MARGIN_RIGHT = 24, MARGIN_TOP = 48, MARGIN_BOTTOM = 56 };
@@ -289,11 +290,15 @@ static void put_series(FILE *to, const ig_plot *plot, const axis *x, const axis 
     }
 }
 
-/* The legend in the upper right corner, right-aligned, with the mark at the far right: text widths
- * are unknown here, so nothing can follow a text. */
+/* The legend in the upper right corner, or in a row above it. Each entry is right-aligned, with the
+ * mark at the far right: text widths are unknown here, so nothing can follow a text. In a row they
+ * are estimated. */
 static void put_legend(FILE *to, const ig_plot *plot, double right, double top) {
-    double at = top + 18;
-    for (size_t s = 0; s < plot->n_series; s++) {
+    enum { LETTER_WIDTH = 7, MARK_WIDTH = 64 };
+    double at = plot->legend_above ? top - LEGEND_ROW : top + 18;
+    for (size_t i = 0; i < plot->n_series; i++) {
+        const size_t s =
+            plot->legend_above ? plot->n_series - 1 - i : i; /* a row: from the right */
         const ig_series *series = &plot->series[s];
         if (!series->name) continue;
         fprintf(to,
@@ -302,7 +307,10 @@ static void put_legend(FILE *to, const ig_plot *plot, double right, double top) 
                 right - 36, at - 4, right - 12, at - 4, color_of(plot, s),
                 series->faint ? "1.5" : "2.5", series->faint ? " stroke-opacity=\"0.5\"" : "");
         put_label(to, "class=\"key\" text-anchor=\"end\"", right - 44, at, series->name);
-        at += LEGEND_ROW;
+        if (plot->legend_above)
+            right -= MARK_WIDTH + LETTER_WIDTH * (double)strlen(series->name);
+        else
+            at += LEGEND_ROW;
     }
 }
 

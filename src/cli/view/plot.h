@@ -23,6 +23,7 @@ typedef struct ig_plot {
     size_t n_series;
     bool log_y;
     bool log_x;        /* x above 0; its ticks are the points of the first series */
+    bool legend_above; /* in the row of the title: for curves that fill the frame */
     int width, height; /* 0: 800 x 450 */
 } ig_plot;
 
