@@ -32,7 +32,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import tarfile
 import time
 import urllib.error
 import urllib.request
@@ -103,9 +102,8 @@ def build_server(args):
     package = pip_download(args, "llama-cpp-python", "--no-binary", "llama-cpp-python")
     sources = os.path.join(args.cache, "src")
     os.makedirs(sources, exist_ok=True)
-    with tarfile.open(package) as archive:
-        archive.extractall(sources, filter="data")
-    (vendored,) = glob.glob(os.path.join(sources, "*", "vendor", "llama.cpp"))
+    subprocess.run(["tar", "-xzf", package, "-C", sources, "--strip-components=1"], check=True)
+    vendored = os.path.join(sources, "vendor", "llama.cpp")
     build = os.path.join(args.cache, "build")
     subprocess.run(["cmake", "-G", "Ninja", "-S", vendored, "-B", build, *CMAKE_OPTIONS], check=True, stdout=subprocess.DEVNULL)
     command = ["cmake", "--build", build, "--target", "llama-server", "-j", "2"]
