@@ -788,7 +788,7 @@ static void control_c_stops_an_answer_and_the_next_one_ends_the_chat(void **stat
         expect(&s, &at, "[stopped; Ctrl-C again quits]");
         expect(&s, &at, "> ");
         type(&s, "/stats\r"); /* the chat continues */
-        expect(&s, &at, "1 answers");
+        expect(&s, &at, "answers: 1");
         expect(&s, &at, "> ");
         struct timespec later = {.tv_nsec = 400000000}; /* within 300 ms it is the same Ctrl-C */
         nanosleep(&later, NULL);
