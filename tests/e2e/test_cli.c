@@ -660,8 +660,9 @@ static int count_options(const char *text) {
 }
 
 static void help_shows_twelve_options_and_help_all_the_rest(void **state) {
-    static const char *const commands[] = {"train",  "generate", "chat",   "bench",   "plan",
-                                           "logits", "embed",    "parity", "devices", "convert"};
+    static const char *const commands[] = {"train",   "generate", "chat",  "bench",
+                                           "plan",    "logits",   "embed", "parity",
+                                           "devices", "convert",  "serve"};
     (void)state;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         program_result brief = RUN(commands[i], "--help"), all = RUN(commands[i], "--help-all");
