@@ -62,10 +62,7 @@ static enum MHD_Result look_at_field(void *user, enum MHD_ValueKind kind, const 
 
 /* libmicrohttpd takes a field without a name for the end of the header. */
 static bool ends_early(const ig_exchange *x, const fields *f) {
-    const union MHD_ConnectionInfo *header =
-        MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    if (!header || !f->end) return false;
-    return (uintptr_t)x->request.method + header->header_size != f->end + strlen("\r\n\r\n");
+    return f->end && (uintptr_t)x->request.method + x->n_header != f->end + strlen("\r\n\r\n");
 }
 
 static const char *wrong_syntax(const ig_exchange *x) {
@@ -100,17 +97,15 @@ static bool has_body(const ig_exchange *x) {
 
 static bool check_sizes(ig_exchange *x) {
     const ig_http_options *o = &x->http->options;
-    const union MHD_ConnectionInfo *header =
-        MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     char message[160];
     if (x->is_url_long) {
         snprintf(message, sizeof message, "the URL has more than %zu bytes", o->max_url_bytes);
         http_exchange_refuse(x, IG_HTTP_REJECT_URL, 414, message);
         return false;
     }
-    if (header && header->header_size > o->max_header_bytes) {
-        snprintf(message, sizeof message, "the header has %zu bytes; %zu are the most",
-                 header->header_size, o->max_header_bytes);
+    if (x->n_header > o->max_header_bytes) {
+        snprintf(message, sizeof message, "the header has %zu bytes; %zu are the most", x->n_header,
+                 o->max_header_bytes);
         http_exchange_refuse(x, IG_HTTP_REJECT_HEADER, 431, message);
         return false;
     }

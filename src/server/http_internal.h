@@ -7,7 +7,9 @@
  *     http_exchange.c  what handlers call           http_check.c   what a request may be
  *
  * The server accepts connections itself, and gives libmicrohttpd a duplicate of the socket once the
- * first bytes are there.  With the original the watching thread sees a client leave in every state,
+ * first bytes are there.  It has the memory of a request until a second after the reply, when it
+ * closes the duplicate, and the connection waits for its next request here ("parked").  With the
+ * original the watching thread sees a client leave in every state,
  * also while libmicrohttpd has suspended the connection and looks away; ends connections whose time
  * is over; and closes in an order that lets the client read the last reply.
  *
@@ -31,6 +33,7 @@ enum {
     DIGEST_BYTES = 65, /* SHA-256 as hex digits, with the 0 */
     TRACE_BYTES = 56,  /* "00-<32>-<16>-<2>" with the 0 */
     ADDRESS_BUCKETS = 1024,
+    PARK_S = 1, /* libmicrohttpd's time limit for idle connections; it counts seconds */
 };
 
 /* ---- addresses (http_listen.c) ---- */
@@ -124,6 +127,9 @@ typedef struct http_connection {
     bool is_tls;
     bool is_over;     /* a time limit ended it */
     bool has_hung_up; /* the client sends no more */
+    bool may_park;    /* libmicrohttpd gives the socket back when it is idle */
+    bool is_unknown;  /* how many bytes its requests have */
+    uint64_t n_read;  /* bytes of its requests */
     ig_exchange *exchange;
 } http_connection;
 
@@ -191,7 +197,8 @@ struct ig_exchange {
     char id[ID_BYTES], client[ADDRESS_BYTES], traceparent[TRACE_BYTES], parent_span[17];
     char *body;
     size_t n_body, body_room;
-    bool is_old; /* HTTP/1.0 */
+    bool is_old, is_chunked; /* HTTP/1.0; Transfer-Encoding */
+    size_t n_header;         /* bytes; 0: it is not complete */
     bool is_url_long, has_header, is_called, is_queued, is_memory_out;
 
     char *headers, *notes; /* "name", 0, "value", 0, ... */

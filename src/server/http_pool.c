@@ -62,7 +62,7 @@ static struct MHD_Daemon *start_thread(ig_http *http, const http_pool *pool) {
         MHD_OPTION_URI_LOG_CALLBACK, http_on_uri, http, MHD_OPTION_NOTIFY_COMPLETED,
         http_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, http,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections + 16,
-        MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PARK_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory,
         MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)1024, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_ARRAY, is_tls ? tls : none, MHD_OPTION_END);
 }

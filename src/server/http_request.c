@@ -4,8 +4,13 @@
  *     on_uri -> on_request (header) -> on_request (body)... -> on_request (complete)
  *            -> read_stream()... -> on_completed
  */
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
 
 #include "base/clock.h"
 #include "server/http_internal.h"
@@ -23,6 +28,55 @@ static http_connection *connection_of(struct MHD_Connection *mhd) {
 
 /* ---- connections ---- */
 
+static void set_time_limit(struct MHD_Connection *mhd, unsigned seconds) {
+    MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
+}
+
+/* Bytes that were read from the socket; false: only TCP counts them.  Bytes that arrive between the
+ * two calls make it less. */
+static bool count_read(int fd, uint64_t *out) {
+    struct tcp_info info = {0};
+    socklen_t n = sizeof info;
+    int n_unread = 0;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n)) return false;
+    if (n < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received ||
+        ioctl(fd, FIONREAD, &n_unread))
+        return false;
+    *out = info.tcpi_bytes_received - (uint64_t)n_unread;
+    return true;
+}
+
+/* libmicrohttpd has read nothing of a next request. */
+static bool has_read_no_more(const http_connection *c) {
+    uint64_t n_read;
+    return !c->is_unknown && count_read(c->fd, &n_read) && n_read == c->n_read;
+}
+
+/* The reply has not said that the connection ends: libmicrohttpd ends it after HTTP/1.0, where
+ * either side asks for it, and where the reply began before the whole request was there. */
+static bool stays_open(const ig_exchange *x) {
+    const char *option = ig_exchange_header(x, "Connection");
+    if (!x->is_called || x->is_old || x->is_chunked) return false;
+    if (option && strcasecmp(option, "keep-alive") != 0) return false;
+    for (size_t i = 0; i < x->n_headers;) {
+        const char *name = x->headers + i, *value = name + strlen(name) + 1;
+        if (!strcasecmp(name, "Connection")) return false;
+        i += strlen(name) + strlen(value) + 2;
+    }
+    return true;
+}
+
+/* The socket comes back from libmicrohttpd; false: the connection has to end. */
+static bool park(http_connection *c) {
+    if (!c->may_park || c->is_over || c->has_hung_up || atomic_load(&c->http->is_quiet) ||
+        !has_read_no_more(c))
+        return false;
+    c->pool = NULL;
+    c->may_park = false;
+    http_connection_enter(c, HTTP_IDLE); /* a request that has just come begins at once */
+    return true;
+}
+
 void http_on_connection(void *user, struct MHD_Connection *mhd, void **context,
                         enum MHD_ConnectionNotificationCode code) {
     ig_http *http = user;
@@ -30,20 +84,23 @@ void http_on_connection(void *user, struct MHD_Connection *mhd, void **context,
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
         memcpy(context, (const char *)info->client_addr + sizeof(struct sockaddr), sizeof *context);
+        set_time_limit(mhd, 0);
         return;
     }
     http_connection *c = *context;
     pthread_mutex_lock(&c->lock);
     http_pool *pool = c->pool;
-    http_connection_enter(c, HTTP_CLOSED);
-    c->pool = NULL;
-    pthread_mutex_lock(&http->lock);
-    c->next_closed = http->closed;
-    http->closed = c;
-    pthread_mutex_unlock(&http->lock);
+    if (!park(c)) {
+        http_connection_enter(c, HTTP_CLOSED);
+        c->pool = NULL;
+        pthread_mutex_lock(&http->lock);
+        c->next_closed = http->closed;
+        http->closed = c;
+        pthread_mutex_unlock(&http->lock);
+        http_watch_wake(http);
+    }
     pthread_mutex_unlock(&c->lock);
     atomic_fetch_sub(&pool->n_connections, 1);
-    http_watch_wake(http);
 }
 
 /* ---- replies ---- */
@@ -65,9 +122,9 @@ static ssize_t read_reply(void *user, uint64_t at, char *out, size_t most) {
 }
 
 /* libmicrohttpd 0.9.75 closes a connection here without looking at it again.  It looks at all that
- * have a time limit other than the others'. */
+ * have a time limit which is not the daemon's. */
 static ssize_t close_after(ig_exchange *x, ssize_t result) {
-    MHD_set_connection_option(x->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
+    set_time_limit(x->mhd, 2 * PARK_S);
     return result;
 }
 
@@ -111,8 +168,6 @@ static bool add_headers(const ig_exchange *x, struct MHD_Response *response) {
     if (x->output == HTTP_STREAM)
         ok = ok && MHD_add_response_header(response, "Cache-Control", "no-cache") &&
              MHD_add_response_header(response, "X-Accel-Buffering", "no");
-    if (atomic_load(&x->http->is_quiet))
-        ok = ok && MHD_add_response_header(response, "Connection", "close");
     for (size_t i = 0; i < x->n_headers;) {
         const char *name = x->headers + i, *value = name + strlen(name) + 1;
         MHD_add_response_header(response, name, value); /* refuses line ends */
@@ -123,6 +178,7 @@ static bool add_headers(const ig_exchange *x, struct MHD_Response *response) {
 
 static enum MHD_Result send_reply(ig_exchange *x) {
     http_connection *c = x->connection;
+    if (atomic_load(&x->http->is_quiet)) ig_exchange_add_header(x, "Connection", "close");
     struct MHD_Response *response = create_response(x);
     if (!response || !add_headers(x, response)) {
         http_reject(x->http, IG_HTTP_REJECT_MEMORY);
@@ -163,15 +219,21 @@ void *http_on_uri(void *user, const char *uri, struct MHD_Connection *mhd) {
     if (!x) return NULL;
     http_address_print(&c->address, x->client);
     x->is_url_long = uri && strlen(uri) > http->options.max_url_bytes;
+    set_time_limit(mhd, 0);
     pthread_mutex_lock(&c->lock);
     c->exchange = x;
+    c->may_park = false;
     if (c->phase == HTTP_IDLE) http_connection_enter(c, HTTP_HEADER); /* it came with another */
     pthread_mutex_unlock(&c->lock);
     return x;
 }
 
 static enum MHD_Result begin_body(ig_exchange *x, const char *version) {
+    const union MHD_ConnectionInfo *header =
+        MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    x->n_header = header ? header->header_size : 0;
     x->is_old = !strcmp(version, "HTTP/1.0");
+    x->is_chunked = ig_exchange_header(x, "Transfer-Encoding") != NULL;
     pthread_mutex_lock(&x->connection->lock);
     http_connection_enter(x->connection, HTTP_BODY);
     pthread_mutex_unlock(&x->connection->lock);
@@ -254,6 +316,10 @@ void http_on_completed(void *user, struct MHD_Connection *mhd, void **context,
     const bool is_over = c->is_over;
     c->exchange = NULL;
     if (is_complete && !is_over) http_connection_enter(c, HTTP_IDLE);
+    c->is_unknown |= !x || x->is_chunked;
+    c->n_read += x ? x->n_header + x->n_body : 0;
+    c->may_park = is_complete && !c->is_tls && x && stays_open(x) && has_read_no_more(c);
+    if (c->may_park) set_time_limit(mhd, PARK_S);
     pthread_mutex_unlock(&c->lock);
     if (!x) return;
     if (x->is_deferred) x->source.close(x->source.user);

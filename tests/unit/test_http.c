@@ -64,6 +64,36 @@ static void a_connection_serves_many_requests(void **state) {
     close_server(s);
 }
 
+static int n_open_files(void) {
+    int n = 0;
+    for (int fd = 0; fd < 256; fd++) n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* An idle connection is parked: libmicrohttpd no longer has its duplicate. */
+static void a_parked_connection_is_served_again(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){0});
+    const int before = n_open_files(), fd = peer_connect(ig_http_port(s->http));
+    for (int i = 0; i < 2; i++) {
+        peer_send(fd, GET("/one") GET("/two"));
+        HAS(receive(s, fd), "GET /one ");
+        HAS(receive(s, fd), "GET /two ");
+        assert_int_equal(n_open_files(), before + 3);
+        EVENTUALLY(n_open_files() == before + 2);
+        assert_int_equal(stats_of(s).n_idle, 1);
+    }
+    /* Not while the start of another request is there: that would be lost. */
+    peer_send(fd, GET("/three") "GET /fo");
+    HAS(receive(s, fd), "GET /three ");
+    sleep_ms(1500);
+    peer_send(fd, "ur HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    HAS(receive(s, fd), "GET /four ");
+    close(fd);
+    EVENTUALLY(stats_of(s).n_connections == 0 && n_open_files() == before);
+    close_server(s);
+}
+
 static void a_stream_arrives_complete(void **state) {
     (void)state;
     server *s = open_server((ig_http_options){0});
@@ -371,6 +401,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reply_has_its_bytes_and_headers),
         cmocka_unit_test(a_connection_serves_many_requests),
+        cmocka_unit_test(a_parked_connection_is_served_again),
         cmocka_unit_test(a_stream_arrives_complete),
         cmocka_unit_test(a_client_that_leaves_is_seen_while_its_connection_is_suspended),
         cmocka_unit_test(a_client_that_leaves_in_a_stream_ends_it),
