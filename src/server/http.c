@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -113,7 +114,19 @@ ig_status ig_http_create(const ig_http_options *options, ig_http **out) {
     return IG_OK;
 }
 
-ig_status ig_http_start(ig_http *http) { return http_watch_start(http); }
+/* A connection takes two descriptors; what the system allows more is for files and the engine. */
+static void ask_descriptors(const ig_http *http) {
+    struct rlimit limit;
+    const rlim_t wanted = 2 * (rlim_t)http->options.max_connections + 256;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted) return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+ig_status ig_http_start(ig_http *http) {
+    ask_descriptors(http);
+    return http_watch_start(http);
+}
 
 ig_status ig_http_reload(ig_http *http) {
     http_keys *keys = NULL;

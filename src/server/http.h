@@ -28,7 +28,7 @@ typedef struct ig_exchange_request {
     size_t body_bytes;
     const char *id;       /* X-Request-Id: the client's, or a new one */
     const char *key_name; /* of the key that was given; NULL: none is needed */
-    bool admin;           /* the key may load models, reload and drain */
+    bool admin;           /* may load models, reload and drain: an admin key, or no keys exist */
     uint64_t party;       /* of the key, or of the client's address */
     const void *salt;     /* of the key: separates prefix caches */
     size_t salt_bytes;
@@ -130,7 +130,8 @@ typedef struct ig_http_options {
 /* Reads keys and certificates, and binds.  IG_ERR_ARGUMENT: options that do not fit, such as an
  * open address without a key, or a taken port; IG_ERR_IO: a file that cannot be used. */
 IG_MUST_CHECK ig_status ig_http_create(const ig_http_options *options, ig_http **out);
-IG_MUST_CHECK ig_status ig_http_start(ig_http *http); /* begins to accept */
+/* Begins to accept; raises the process's limit of open files to two for each connection. */
+IG_MUST_CHECK ig_status ig_http_start(ig_http *http);
 /* Reads keys and certificates again; on failure the old ones stay.  Any thread. */
 IG_MUST_CHECK ig_status ig_http_reload(ig_http *http);
 /* Closes the listening sockets and idle connections; others end with their exchange. */

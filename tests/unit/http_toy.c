@@ -38,8 +38,13 @@ static void close_job(void *user) {
     atomic_store(&j->is_closed, true);
 }
 
-static void begin_job(server *s, ig_exchange *x, int n_pieces, bool is_whole) {
-    job *j = &s->job;
+static void close_own_job(void *user) {
+    job *j = user;
+    close_job(j);
+    free(j);
+}
+
+static void begin_job(server *s, job *j, ig_exchange *x, int n_pieces, bool is_whole) {
     const char *size = ig_exchange_query(x, "bytes");
     memset(j, 0, sizeof *j);
     j->x = x;
@@ -47,7 +52,8 @@ static void begin_job(server *s, ig_exchange *x, int n_pieces, bool is_whole) {
     j->is_whole = is_whole;
     j->piece_bytes = size ? (size_t)atoi(size) : PIECE;
     memset(j->piece, 'p', sizeof j->piece);
-    ig_exchange_defer(x, &(ig_exchange_source){advance_job, close_job, j});
+    ig_exchange_defer(
+        x, &(ig_exchange_source){advance_job, j == &s->job ? close_job : close_own_job, j});
     ig_exchange_note(x, "pieces", "many of them");
     atomic_fetch_add(&s->n_jobs, 1);
     assert_false(pthread_create(&j->thread, NULL, make_pieces, j));
@@ -63,9 +69,11 @@ static void handle(void *user, ig_exchange *x) {
     const ig_exchange_request *r = ig_exchange_get_request(x);
     const char *count = ig_exchange_query(x, "n");
     if (!strcmp(r->path, "/stream")) {
-        begin_job(s, x, count ? atoi(count) : 50, false);
+        begin_job(s, &s->job, x, count ? atoi(count) : 50, false);
+    } else if (!strcmp(r->path, "/many")) {
+        begin_job(s, calloc(1, sizeof(job)), x, 40, false);
     } else if (!strcmp(r->path, "/later")) {
-        begin_job(s, x, 3, true);
+        begin_job(s, &s->job, x, 3, true);
     } else if (!strcmp(r->path, "/never")) { /* waits until the client leaves */
         job *j = &s->job;
         memset(j, 0, sizeof *j);

@@ -2,6 +2,7 @@
  * http_toy.h - an HTTP server whose handlers know nothing, for tests:
  *
  *     /stream?n=&bytes=   n pieces, each after a wake from another thread
+ *     /many               40 pieces; many such at once
  *     /later              one reply, after three wakes      /never   none: the client has to leave
  *     /big?n=             n bytes                           /silent  a handler without a reply
  *     others              the request as the handler sees it

@@ -198,6 +198,50 @@ static void a_slow_reader_gets_all(void **state) {
     close_server(s);
 }
 
+typedef struct client {
+    server *s;
+    int number, n_good;
+    pthread_t thread;
+} client;
+
+/* Every third request is left in the middle. */
+static void *ask_often(void *user) {
+    client *me = user;
+    http_answer *a = calloc(1, sizeof *a);
+    int fd = -1;
+    for (int i = 0; i < 24; i++) {
+        if (fd < 0) fd = peer_connect(ig_http_port(me->s->http));
+        peer_send(fd, i % 2 ? GET("/many") : GET("/plain"));
+        if ((i + me->number) % 3) {
+            peer_receive(fd, a);
+            me->n_good += a->status == 200 && a->is_complete;
+            continue;
+        }
+        if (i % 2) (void)!recv(fd, a->text, 5000, 0);
+        close(fd);
+        fd = -1;
+    }
+    if (fd >= 0) close(fd);
+    free(a);
+    return NULL;
+}
+
+static void many_clients_are_served_at_once(void **state) {
+    (void)state;
+    server *s = open_server((ig_http_options){.threads = 3});
+    client clients[8] = {0};
+    for (int i = 0; i < 8; i++) {
+        clients[i] = (client){.s = s, .number = i};
+        assert_false(pthread_create(&clients[i].thread, NULL, ask_often, &clients[i]));
+    }
+    for (int i = 0; i < 8; i++) {
+        pthread_join(clients[i].thread, NULL);
+        assert_int_equal(clients[i].n_good, 16);
+    }
+    EVENTUALLY(stats_of(s).n_connections == 0);
+    close_server(s);
+}
+
 /* ---- methods ---- */
 
 static void head_has_the_length_and_no_body(void **state) {
@@ -408,6 +452,7 @@ int main(void) {
         cmocka_unit_test(a_reader_that_does_not_read_is_dropped),
         cmocka_unit_test(a_stream_that_waits_for_its_handler_is_not_stalled),
         cmocka_unit_test(a_slow_reader_gets_all),
+        cmocka_unit_test(many_clients_are_served_at_once),
         cmocka_unit_test(head_has_the_length_and_no_body),
         cmocka_unit_test(expect_continue_is_answered_before_the_body),
         cmocka_unit_test(http_1_0_is_served),
