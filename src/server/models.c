@@ -350,7 +350,11 @@ bool ig_models_stats(ig_models *models, size_t i, ig_engine_stats *out) {
     ig_models_lock(models);
     const ig_model_entry *e = row_at(models, i);
     *out = (ig_engine_stats){0};
-    if (e && e->model) ig_served_model_stats(e->model, out);
+    if (e && e->model) {
+        ig_served_model_stats(e->model, out);
+        const double alive_ms = ig_clock_ms() - (double)atomic_load(&e->alive_ns) * 1e-6;
+        if (alive_ms < out->tick_age_ms) out->tick_age_ms = alive_ms; /* a step that compiles */
+    }
     if (e) ig_engine_stats_add(out, &e->counted);
     ig_models_unlock(models);
     return e;

@@ -33,9 +33,10 @@ typedef struct ig_model_entry {
     uint64_t file_bytes, bytes; /* bytes: of memory when it was loaded last; 0: it never was */
     int64_t created;
     char device[64], quantization[24];
-    ig_models_row sizes;     /* of the last load */
-    ig_engine_stats counted; /* by its earlier engines, less warm-ups */
-    atomic_uint progress;    /* per mille */
+    ig_models_row sizes;       /* of the last load */
+    ig_engine_stats counted;   /* by its earlier engines, less warm-ups */
+    atomic_uint progress;      /* of the load, per mille */
+    _Atomic uint64_t alive_ns; /* ig_clock_ns() of the last progress callback */
 } ig_model_entry;
 
 struct ig_models {

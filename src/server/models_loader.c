@@ -19,6 +19,7 @@ static void on_log(void *user, ig_log_level level, const char *text) {
 static void on_progress(void *user, ig_progress_event event, uint64_t done, uint64_t total) {
     ig_model_entry *e = user;
     const ig_ctx_options *ctx = &e->models->options.ctx;
+    atomic_store(&e->alive_ns, ig_clock_ns());
     if (event == IG_PROGRESS_LOAD && total > 0)
         atomic_store(&e->progress, (unsigned)(1000.0 * (double)done / (double)total));
     if (ctx->progress) ctx->progress(ctx->user, event, done, total);

@@ -228,6 +228,24 @@ class SeveralModels(unittest.TestCase):
                 self.assertEqual(server.stop(), 0)
 
 
+class Devices(unittest.TestCase):
+    def test_another_device_takes_over_from_a_plugin_that_dies(self):
+        env = {"INGOT_PLUGIN_PATH": os.path.join(PLUGINS, "dies.so")}
+        ask = {"prompt": [5, 6, 7], "max_tokens": 8, "temperature": 0, "ignore_eos": True}
+        with serve("-m", LLAMA).ready() as server:
+            wanted = server.post("/v1/completions", ask)[1]["choices"]
+            self.assertEqual(server.stop(), 0)
+        with Server(PROGRAM, "-t", "1", "-m", LLAMA, "--device", "dies", "--isolate-plugin",
+                    "--drain-delay", "0", env=env).ready() as server:
+            self.assertEqual(server.get("/props")[1]["device"], "dies:0")
+            self.assertEqual(server.post("/v1/completions", ask)[1]["choices"], wanted)
+            (report,) = server.get("/v1/report")[1]["data"]
+            self.assertEqual({f["to"] for f in report["report"]["fallbacks"]}, {"cpu:0"})
+            self.assertIn("died of signal 6", report["report"]["fallbacks"][0]["reason"])
+            self.assertEqual(server.get("/health")[0], 200)
+            self.assertEqual(server.stop(), 0)
+
+
 class ExitCodes(unittest.TestCase):
     def fails(self, code, words, *options, **more):
         with serve(*options, **more) as server:
@@ -255,6 +273,17 @@ class ExitCodes(unittest.TestCase):
         self.fails(2, "NAME=FILE", "-m", LLAMA, "-m", QWEN, "-a", "x")
         self.fails(2, "--insecure", "-m", LLAMA, "--host", "0.0.0.0")
         self.fails(6, "/nonexistent", "--models-dir", "/nonexistent")
+
+    def test_json_events_and_report(self):
+        path = os.path.join(FOLDER.name, "report.json")
+        with serve("-m", LLAMA, "--json", "--report", path).ready() as server:
+            self.assertEqual(server.stop(signal.SIGTERM), 0)
+            events = [json.loads(line) for line in server.process.stdout]
+        self.assertEqual([e.get("event") for e in events], ["listening", "ready", None])
+        self.assertEqual(events[0]["address"], server.url)
+        self.assertEqual((events[2]["task"], events[2]["backend"]), ("serve", "cpu:0"))
+        with open(path) as file:
+            self.assertEqual(json.load(file)["config_resolved"]["options"]["drain"], 30)
 
     def test_openapi_needs_no_model(self):
         text = subprocess.run([PROGRAM, "serve", "--openapi"], check=True, timeout=WAIT_S,

@@ -1,4 +1,5 @@
 /* ingot serve - an HTTP server for models. */
+#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,16 +43,22 @@ typedef struct serving {
 
 /* ---- output ---- */
 
+/* A line on stdout with --json. */
+static void print_event(const serving *s, const char *event, const char *address) {
+    if (!s->cli->json) return;
+    json_t *line = json_pack("{s:s, s:s, s:o}", "schema", "ingot.serve.v1", "event", event,
+                             "address", ig_json_text(address));
+    if (line) ig_json_write(stdout, line, IG_JSON_LINE);
+    json_decref(line);
+    ig_cli_flush(s->cli);
+}
+
 /* Programs that start the server parse this line. */
 static void say_address(void *user, ig_server *server) {
     const serving *s = user;
     const char *address = ig_http_url(ig_server_http(server));
     fprintf(stderr, "listening on %s\n", address);
-    if (s->cli->json) {
-        printf("{\"schema\":\"ingot.serve.v1\",\"event\":\"listening\",\"address\":\"%s\"}\n",
-               address);
-        ig_cli_flush(s->cli);
-    }
+    print_event(s, "listening", address);
 }
 
 static void say_model(const serving *s, const ig_models_row *row) {
@@ -69,6 +76,7 @@ static void say_ready(void *user, ig_server *server) {
     for (size_t i = 0; ig_models_list(ig_server_models(server), i, &row); i++)
         if (row.state == IG_SERVED_READY) say_model(s, &row);
     ig_cli_say(s->cli, "ready");
+    print_event(s, "ready", ig_http_url(ig_server_http(server)));
 }
 
 static void log_line(void *user, ig_log_level level, const char *text) {
