@@ -16,7 +16,7 @@ typedef struct spec {
 
 /* A number as text: what stands before its digits, and what fills its width may go between. */
 typedef struct number_text {
-    char text[512]; /* 1e308 in full, and its places */
+    char text[640]; /* 1e308 in full, with grouping signs, and its places */
     size_t n_bytes, n_before;
 } number_text;
 
@@ -90,7 +90,8 @@ static void shortest(const spec *how, double x, char out[400]) {
         return;
     }
     snprintf(out, 400, "%.*g", how->precision > 0 ? (int)how->precision : 1, x);
-    if (!strpbrk(out, ".en")) strcat(out, ".0");
+    const size_t n = strlen(out);
+    if (!strpbrk(out, ".en")) snprintf(out + n, 400 - n, ".0");
 }
 
 static void put_real(const spec *how, double x, number_text *out) {
@@ -105,8 +106,8 @@ static void put_real(const spec *how, double x, number_text *out) {
         shortest(how, fabs(x), text);
     else
         snprintf(text, sizeof text - 1, format, precision, fabs(x));
-    if (how->type == '%') strcat(text, "%");
     put_grouped(how, text, out);
+    if (how->type == '%') out->text[out->n_bytes++] = '%';
 }
 
 static ig_status put_char(jinja_run *run, jinja_value v, number_text *out) {

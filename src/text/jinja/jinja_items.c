@@ -57,6 +57,7 @@ static ig_status iterate_series(jinja_run *run, jinja_value v, jinja_list *out) 
     jinja_series *series = v.series;
     const size_t begin = series->used;
     if (jinja_is_once(v)) series->used = series->items->count;
+    if (begin == series->items->count) return IG_OK;
     return copy_items(run, series->items->at + begin, series->items->count - begin, out);
 }
 
