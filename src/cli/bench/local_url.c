@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -22,9 +23,9 @@ static ig_status parse_unix(const char *url, const char *path, ig_local_url *out
     if (*path != '/') return refuse(url, "expected unix:/path/of/the/socket");
     if (strlen(path) >= sizeof to->sun_path) return refuse(url, "the socket's path is too long");
     to->sun_family = AF_UNIX;
-    strcpy(to->sun_path, path);
+    memcpy(to->sun_path, path, strlen(path) + 1);
     out->address_bytes = sizeof *to;
-    strcpy(out->host, "localhost");
+    snprintf(out->host, sizeof out->host, "localhost");
     return IG_OK;
 }
 

@@ -42,6 +42,6 @@ typedef struct serve_plot {
     const serve_figures *figures;
     size_t n_figures;
 } serve_plot;
-void serve_plot_print(FILE *to, const void *plot);
+void serve_plot_print(FILE *to, const void *what);
 
 #endif
