@@ -14,13 +14,13 @@ enum { AT_ONCE = 128, WAIT_MS = 50, PROBES = 50, SETTLE_MS = 1000 };
 typedef struct opener {
     const serve_target *target;
     ig_http_client *http;
-    int n_ended;
+    int n_ended, n_failed;
 } opener;
 
 static void on_done(void *user, const ig_http_result *result) {
     opener *o = user;
-    (void)result; /* a connection that failed is not open */
     o->n_ended++;
+    o->n_failed += result->outcome != IG_HTTP_REPLIED || result->code != 200;
 }
 
 static ig_status check_cancelled(const opener *o) {
@@ -90,6 +90,7 @@ static ig_status measure(opener *o, serve_idle *out) {
     ig_meter_end(&meter, (uint64_t)o->n_ended, "");
     IG_TRY(settle(o));
     out->n_open = ig_http_client_open(o->http);
+    out->n_failed = o->n_failed;
     out->rss_after = pid > 0 ? serve_rss(pid) : 0;
     return probe(o->target, out);
 }
@@ -113,8 +114,10 @@ static double bytes_each(const serve_idle *i) {
 
 void serve_idle_print(const serve_idle *i) {
     char before[IG_UNIT_TEXT_BYTES], after[IG_UNIT_TEXT_BYTES];
-    printf("idle connections: %d of %d open after %.1f s; GET /health p50 %.2f ms, p99 %.2f ms\n",
-           i->n_open, i->n_connections, i->seconds, i->health_p50_ms, i->health_p99_ms);
+    printf("idle connections: %d of %d open after %.1f s, %d failed; GET /health p50 %.2f ms, p99 "
+           "%.2f ms\n",
+           i->n_open, i->n_connections, i->seconds, i->n_failed, i->health_p50_ms,
+           i->health_p99_ms);
     if (isfinite(bytes_each(i)))
         printf("resident: %s before, %s after: %.1f KiB for each connection\n",
                ig_bytes_text(i->rss_before, before), ig_bytes_text(i->rss_after, after),
@@ -126,8 +129,9 @@ json_t *serve_idle_json(const serve_idle *i) {
     json_t *rss = i->rss_after > 0 ? json_pack("{s:I, s:I}", "before", (json_int_t)i->rss_before,
                                                "after", (json_int_t)i->rss_after)
                                    : json_null();
-    return json_pack("{s:i, s:i, s:o, s:o, s:o, s:{s:o, s:o}}", "connections", i->n_connections,
-                     "open", i->n_open, "seconds", ig_json_real(i->seconds), "rss_bytes", rss,
-                     "bytes_per_connection", ig_json_real(bytes_each(i)), "health_ms", "p50",
+    return json_pack("{s:i, s:i, s:i, s:o, s:o, s:o, s:{s:o, s:o}}", "connections",
+                     i->n_connections, "failed", i->n_failed, "open", i->n_open, "seconds",
+                     ig_json_real(i->seconds), "rss_bytes", rss, "bytes_per_connection",
+                     ig_json_real(bytes_each(i)), "health_ms", "p50",
                      ig_json_real(i->health_p50_ms), "p99", ig_json_real(i->health_p99_ms));
 }

@@ -12,6 +12,7 @@
 
 typedef struct serve_idle {
     int n_connections, n_open;           /* wanted; open after a while */
+    int n_failed;                        /* without a reply of 200 */
     double seconds;                      /* to open them */
     uint64_t rss_before, rss_after;      /* of --pid; 0: unknown */
     double health_p50_ms, health_p99_ms; /* GET /health on another connection meanwhile */
