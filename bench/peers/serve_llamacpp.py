@@ -70,6 +70,7 @@ FIGURES = [
     ("ITL p50, ms", ("itl_ms", "p50"), 1, 1, False),
     ("ITL p99, ms", ("itl_ms", "p99"), 1, 1, False),
     ("worst stall, ms", ("stall_ms",), 1, 1, False),
+    ("stall by --stall-prompt, ms", ("long_prompt", "stall_ms"), 1, 1, False),
     ("resident, MB", ("rss_bytes", "after"), 1e-6, 0, False),
 ]
 
@@ -297,6 +298,8 @@ def table(rows):
     clients = list(rows)
     lines = [["clients", *clients], ["---", *["---:"] * len(clients)]]
     for title, _, scale, digits, _ in FIGURES:
+        if all(value is None for number in clients for value in rows[number][title].values()):
+            continue
         cells = []
         for number in clients:
             f = rows[number][title]
