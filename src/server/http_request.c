@@ -52,7 +52,7 @@ static bool has_read_no_more(const http_connection *c) {
     return !c->is_unknown && count_read(c->fd, &n_read) && n_read == c->n_read;
 }
 
-/* The reply has not said that the connection ends: libmicrohttpd ends it after HTTP/1.0, where
+/* Whether the reply announces no end of the connection: libmicrohttpd ends it after HTTP/1.0, where
  * either side asks for it, and where the reply began before the whole request was there. */
 static bool stays_open(const ig_exchange *x) {
     const char *option = ig_exchange_header(x, "Connection");
