@@ -30,8 +30,8 @@ typedef struct ig_reasoning {
     size_t n_held;
 } ig_reasoning;
 
-/* The state for a reply to a prompt that ends with this text. */
-ig_reasoning ig_reasoning_begin(const char *prompt_end, size_t n_bytes);
+/* The state for a reply to a prompt that ends with this text of n bytes. */
+ig_reasoning ig_reasoning_begin(const char *text, size_t n);
 /* A reply whose every byte is the answer. */
 ig_reasoning ig_reasoning_none(void);
 

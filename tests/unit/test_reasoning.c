@@ -35,7 +35,8 @@ static const sample samples[] = {
 enum { SAMPLES = sizeof samples / sizeof samples[0] };
 
 static void assert_text(const ig_out *got, const char *want, const char *reply) {
-    if (got->n_bytes != strlen(want) || (got->n_bytes && memcmp(got->bytes, want, got->n_bytes)))
+    if (got->n_bytes != strlen(want) ||
+        (got->n_bytes > 0 && memcmp(got->bytes, want, got->n_bytes) != 0))
         fail_msg("'%.*s', not '%s', of '%s'", (int)got->n_bytes, got->bytes ? got->bytes : "", want,
                  reply);
 }
