@@ -296,10 +296,10 @@ static void drain(ig_server *server, int number) {
     atomic_store(&server->phase, IG_SERVER_DRAINING);
     ig_sd_notify("STOPPING=1");
     say(server, IG_LOG_INFO, number == SIGINT ? "SIGINT: stopping" : "SIGTERM: draining");
-    bool is_patient = number == SIGTERM && wait_to_drain(server, s->drain_delay_s, false);
+    const bool is_patient = number == SIGTERM && wait_to_drain(server, s->drain_delay_s, false);
     atomic_store(&server->phase, IG_SERVER_STOPPING);
     ig_http_stop_accepting(server->http);
-    if (is_patient) is_patient = wait_to_drain(server, s->drain_s, true);
+    if (is_patient) wait_to_drain(server, s->drain_s, true);
     if (ig_http_wait_idle(server->http, 0)) return;
     say(server, IG_LOG_WARNING, "drain timeout: ending the remaining requests with an error");
     ig_models_cancel(server->models);
