@@ -228,6 +228,45 @@ class SeveralModels(unittest.TestCase):
                 self.assertEqual(server.stop(), 0)
 
 
+class Keys(unittest.TestCase):
+    def test_levels_and_reload(self):
+        keys, admins = os.path.join(FOLDER.name, "keys"), os.path.join(FOLDER.name, "admins")
+        for path, text in (keys, "alice:first-key\n"), (admins, "root:admin-key\n"):
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                file.write(text)
+        with serve("-m", LLAMA, "--api-key-file", keys, "--admin-key-file", admins) as server:
+            status = lambda method, path, key, body=None: server.ask(
+                method, path, body, {"Authorization": f"Bearer {key}"})[0]
+            server.ready()
+            for path in "/health", "/ready", "/version":
+                self.assertEqual(server.ask("GET", path)[0], 200)
+            for path in "/metrics", "/props", "/slots", "/v1/models", "/v1/report":
+                self.assertEqual(server.ask("GET", path)[0], 401, path)
+                self.assertEqual(status("GET", path, "wrong"), 401, path)
+            self.assertEqual(status("GET", "/metrics", "first-key"), 200)
+            load = {"model": "llama.q8_0"}
+            self.assertEqual(status("POST", "/models/load", "first-key", load), 403)
+            self.assertEqual(status("POST", "/models/load", "admin-key", load), 200)
+            self.assertEqual(status("POST", "/reload", "first-key", {}), 403)
+            with open(keys, "w") as file:
+                file.write("alice:second-key\n")
+            server.send(signal.SIGHUP)
+            server.until(lambda: status("GET", "/metrics", "second-key") == 200)
+            self.assertEqual(status("GET", "/metrics", "first-key"), 401)
+            rejected = 'ingot_rejected_total{reason="key"}'
+            text = server.ask("GET", "/metrics", headers={"X-Api-Key": "second-key"})[2]
+            self.assertGreaterEqual(value(text, rejected), 11)
+            self.assertEqual(server.stop(), 0)
+        self.assertNotIn("first-key", server.log())
+        self.assertIn("key=alice", server.log())
+
+    def test_public_metrics(self):
+        with serve("-m", LLAMA, "--metrics-public", env={"INGOT_API_KEY": "k"}).ready() as server:
+            self.assertEqual(server.ask("GET", "/metrics")[0], 200)
+            self.assertEqual(server.ask("GET", "/props")[0], 401)
+            self.assertEqual(server.stop(), 0)
+
+
 class Devices(unittest.TestCase):
     def test_another_device_takes_over_from_a_plugin_that_dies(self):
         env = {"INGOT_PLUGIN_PATH": os.path.join(PLUGINS, "dies.so")}

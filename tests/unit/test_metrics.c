@@ -257,6 +257,25 @@ static void the_transport_and_the_process_are_counted(void **state) {
     close_all(&f);
 }
 
+/* Names in docs/serving.md, such as ingot_requests_waiting, exist. */
+static void the_page_names_metrics_that_exist(void **state) {
+    static char page[1 << 17];
+    fixture f = open_all(state, "a");
+    FILE *file = fopen(PROJECT_DIR "/docs/serving.md", "r");
+    assert_non_null(file);
+    page[fread(page, 1, sizeof page - 1, file)] = 0;
+    fclose(file);
+    const char *text = scrape(&f, IG_METRICS_PROMETHEUS);
+    int n_names = 0;
+    for (const char *at = page; (at = strstr(at, "`ingot_")); at++, n_names++) {
+        char line[160];
+        snprintf(line, sizeof line, "# TYPE %.*s ", (int)strcspn(at + 1, "`{ "), at + 1);
+        if (!strstr(text, line)) fail_msg("docs/serving.md: no metric has \"%s\"", line);
+    }
+    assert_true(n_names >= 8);
+    close_all(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(every_sample_belongs_to_its_family),
@@ -268,6 +287,7 @@ int main(void) {
         IN_DIRECTORY(a_model_that_is_not_loaded_has_counters_and_no_gauges),
         IN_DIRECTORY(replies_are_counted_by_route_and_code_from_any_thread),
         IN_DIRECTORY(the_transport_and_the_process_are_counted),
+        IN_DIRECTORY(the_page_names_metrics_that_exist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
