@@ -41,13 +41,15 @@ static void qgemm_run(const q8_gemm *p) {
 }
 
 /* Column groups that a thread takes at a time: enough streams, where that leaves enough for the
- * other threads, and long ones. */
+ * other threads, and long ones.  From 12 rows on products take longer than memory, and two streams
+ * are enough. */
 static int64_t grain_of(int64_t groups, int64_t rows) {
-    enum { OTHERS = 16 };
+    enum { OTHERS = 16, COMPUTE_ROWS = 12, FEWER_STREAMS = 2 };
     if (!is_small_m(rows)) return TILE_GROUPS;
     const int64_t streams = rows == 1 ? N_STREAMS_M1 : N_STREAMS;
     if (rows == 1 && groups >= 2 * OTHERS * streams)
         return streams * min_i64(groups / (OTHERS * streams), MAX_ROUNDS);
+    if (rows >= COMPUTE_ROWS && groups < OTHERS * streams) return FEWER_STREAMS;
     return groups >= 4 * streams ? streams : 1;
 }
 

@@ -21,17 +21,20 @@ enum {
     MAX_ROUNDS = 4,                       /* groups one after the other in a stream, at most */
     PREFETCH_BYTES = 8192,                /* in flight, of all streams */
     GROUPS_IN_REGISTERS = VF_LANES < 16 ? 1 : 2,
-    ROWS_AT_ONCE = HAS_TILES ? 4 : 1, /* at most */
+    ROWS_AT_ONCE = HAS_TILES     ? 4
+                   : DOT_IS_FAST ? 3
+                                 : 1, /* at most */
 };
 
 /* Where the streams of one row are prefetched to: the L1 of processors with AMX holds them all. */
 IG_INLINE prefetch_level m1_prefetch_level(void) { return HAS_TILES ? PREFETCH_L1 : PREFETCH_L2; }
 
-/* Processors with AMX have two pipes for dot products, which the dependent additions of one row do
- * not fill: several rows share a block, as many as registers allow.  One pipe is as busy with one
- * row after the other. */
+/* The dependent additions of one row do not fill two pipes for dot products: several rows share a
+ * block, as many as registers allow.  With AMX these are rows that load what they multiply by
+ * themselves, and types with two scales gain by it, too. */
 IG_INLINE int rows_at_once(const ig_dtype type) {
-    return ROWS_AT_ONCE > 2 && scales_per_block_of(type) == 2 ? 2 : ROWS_AT_ONCE;
+    if (scales_per_block_of(type) == 1) return ROWS_AT_ONCE;
+    return HAS_TILES ? 2 : 1;
 }
 
 /* A block of several groups, unpacked: vector v of each. */
@@ -62,7 +65,7 @@ IG_INLINE void dot_step(const ig_dtype type, const unpacked_blocks *o, const act
         const int8_t *bytes = x->x[r * x->stride].q + 4 * j;
         IG_UNROLL
         for (int g = 0; g < groups; g++) {
-            if (rows > 2 && !reads_lines(type))
+            if (HAS_TILES && rows > 2 && !reads_lines(type))
                 vi_add_dot_repeated(&acc[r][g], w[g], bytes);
             else if (rows > 1)
                 vi_add_dot(&acc[r][g], w[g], vi_repeat(bytes));
@@ -270,9 +273,10 @@ IG_INLINE void add_groups(const ig_dtype type, const uint8_t *w, int64_t group_b
 IG_INLINE void add_blocks(const ig_dtype type, const uint8_t *w, int64_t group_bytes,
                           int64_t blocks, const act_q8_rows *rows, float *sums, int64_t groups) {
     const int64_t columns = groups * QNR;
+    const int streams = groups > 2 ? N_STREAMS : 2;
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t ahead =
-            prefetch_distance(type, b, blocks, N_STREAMS, (groups - 1) * group_bytes);
+            prefetch_distance(type, b, blocks, streams, (groups - 1) * group_bytes);
         int64_t g = 0;
         for (; g + GROUPS_IN_REGISTERS <= groups; g += GROUPS_IN_REGISTERS)
             add_groups(type, w + g * group_bytes, group_bytes, b, rows, sums + g * QNR, columns,
