@@ -91,12 +91,16 @@ typedef struct query_rows {
     const float *q;
     int count;
     const int32_t *table, *position;
+    const int32_t *sequence;    /* of each row; NULL: all are of the first */
+    int sequences, table_width; /* of the table; 0: 1 and PAGES */
 } query_rows;
 
 /* `out` [count, heads, width] */
 static void attend_at(int threads, const cache *c, twist how, const query_rows *a, float *out) {
-    static const int32_t sequence[ROWS];
+    static const int32_t first[ROWS];
     const int count = a->count;
+    const ig_shape table =
+        IG_SHAPE(a->sequences ? a->sequences : 1, a->table_width ? a->table_width : PAGES);
     ig_ctx *ctx = NULL;
     must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = threads}, &ctx));
     ig_tensor *k = make_pages(ctx, c, 1), *v = make_pages(ctx, c, 2);
@@ -109,8 +113,9 @@ static void attend_at(int threads, const cache *c, twist how, const query_rows *
     ig_tensor *rows = floats(ctx, IG_SHAPE(count, c->heads, c->width), a->q);
     const ig_paged_kv paged = {.k_pages = ig_reshape(k, shape),
                                .v_pages = ig_reshape(v, shape),
-                               .page_table = ints(ctx, IG_SHAPE(1, PAGES), a->table),
-                               .token_seq = ints(ctx, IG_SHAPE(count), sequence),
+                               .page_table = ints(ctx, table, a->table),
+                               .token_seq =
+                                   ints(ctx, IG_SHAPE(count), a->sequence ? a->sequence : first),
                                .token_pos = ints(ctx, IG_SHAPE(count), a->position),
                                .window = c->window};
     ig_tensor *y = ig_attention_paged(rows, paged, 0);
@@ -126,7 +131,8 @@ static void attend_twisted(int threads, const cache *c, twist how, const float *
     int32_t table[PAGES], position[ROWS];
     for (int i = 0; i < PAGES; i++) table[i] = page_of(i * PAGE);
     for (int i = 0; i < count; i++) position[i] = PAGES * PAGE - ROWS - 9 + first + i;
-    const query_rows a = {q + first * c->heads * c->width, count, table, position};
+    const query_rows a = {
+        .q = q + first * c->heads * c->width, .count = count, .table = table, .position = position};
     attend_at(threads, c, how, &a, out);
 }
 
@@ -151,6 +157,52 @@ static void rows_do_not_depend_on_their_neighbors_or_on_threads(void **state) {
     }
 }
 
+/* A batch as an engine runs it: texts of all lengths, some with several rows, and padding. */
+typedef struct batch {
+    int32_t sequence[ROWS], position[ROWS];
+} batch;
+
+enum { TEXTS = 29, SHORT_TABLE = 8 };
+
+static batch make_batch(int count, int table_width) {
+    batch b;
+    uint32_t seed = 7;
+    for (int i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        const bool follows = i % 5 == 4 && b.sequence[i - 1] >= 0;
+        b.sequence[i] = follows ? b.sequence[i - 1] : i % 11 == 7 ? -1 : i % TEXTS;
+        b.position[i] = follows ? b.position[i - 1] + 1
+                                : (int32_t)((seed >> 8) % (uint32_t)(table_width * PAGE - 9));
+        if (i % 3 == 0) b.position[i] %= 30;
+    }
+    return b;
+}
+
+static void rows_of_many_texts_are_what_each_is_alone(void **state) {
+    (void)state;
+    static float q[ROWS * HEADS * WIDTH], all[ROWS * HEADS * WIDTH], one[HEADS * WIDTH];
+    static const float zeros[HEADS * WIDTH];
+    static const int counts[] = {6, 20, ROWS}, widths[] = {SHORT_TABLE, PAGES};
+    int32_t table[TEXTS * PAGES];
+    fill(q, sizeof q / sizeof q[0], 11);
+    for (size_t i = 0; i < CACHES * 6; i++) {
+        const cache *c = &caches[i / 6];
+        const int count = counts[i % 3], width = widths[i / 3 % 2], each = c->heads * c->width;
+        const batch b = make_batch(count, width);
+        for (int p = 0; p < TEXTS * width; p++) table[p] = (p % width * 7 + p / width) % PAGES;
+        query_rows rows = {q, count, table, b.position, b.sequence, TEXTS, width};
+        attend_at(1 + (int)i % 2 * 2, c, AS_STORED, &rows, all);
+        for (int r = 0; r < count; r += 1 + count / 8) {
+            rows =
+                (query_rows){q + r * each, 1, table, b.position + r, b.sequence + r, TEXTS, width};
+            attend_at(1, c, AS_STORED, &rows, one);
+            const float *want = b.sequence[r] < 0 ? zeros : one;
+            if (memcmp(all + r * each, want, (size_t)each * sizeof *one) != 0)
+                fail_msg("%s: row %d of %d, a table of %d pages", c->name, r, count, width);
+        }
+    }
+}
+
 static void a_page_that_lies_nowhere_may_be_between_what_two_rows_see(void **state) {
     (void)state;
     enum { TOGETHER = 8 };
@@ -163,9 +215,13 @@ static void a_page_that_lies_nowhere_may_be_between_what_two_rows_see(void **sta
         cache c = caches[i];
         c.window = 20;
         const int each = c.heads * c.width;
-        attend_at(1, &c, AS_STORED, &(query_rows){q, TOGETHER, table, position}, all);
+        const query_rows together = {
+            .q = q, .count = TOGETHER, .table = table, .position = position};
+        attend_at(1, &c, AS_STORED, &together, all);
         for (int r = 0; r < TOGETHER; r++) {
-            attend_at(1, &c, AS_STORED, &(query_rows){q + r * each, 1, table, position + r}, one);
+            const query_rows alone = {
+                .q = q + r * each, .count = 1, .table = table, .position = position + r};
+            attend_at(1, &c, AS_STORED, &alone, one);
             assert_memory_equal(all + r * each, one, (size_t)each * sizeof *one);
         }
     }
@@ -274,6 +330,7 @@ static void a_large_value_that_hardly_counts_takes_nothing_from_others(void **st
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_their_neighbors_or_on_threads),
+        cmocka_unit_test(rows_of_many_texts_are_what_each_is_alone),
         cmocka_unit_test(a_page_that_lies_nowhere_may_be_between_what_two_rows_see),
         cmocka_unit_test(nan_shows_in_its_attention_head_alone),
         cmocka_unit_test(small_queries_find_what_zeros_do),
