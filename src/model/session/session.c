@@ -446,14 +446,16 @@ static ig_status fill(ig_session *s, const ig_bucket *c, const ig_session_token 
     return IG_OK;
 }
 
+/* An exponent of ones, and one more of its last bit, carries into the sign.  One thread copies what
+ * all have computed, so this has to be little more than copying: the baseline of x86-64 has no
+ * instruction for the largest of some integers. */
 bool ig_session_copy_finite(float *to, const float *from, size_t count) {
-    int32_t largest = 0;
+    uint32_t carries = 0;
     for (size_t i = 0; i < count; i++) {
-        const int32_t bits = (int32_t)(ig_bits_of_float(from[i]) & 0x7fffffff);
-        largest = bits > largest ? bits : largest;
+        carries |= (ig_bits_of_float(from[i]) & 0x7fffffff) + 0x00800000;
         to[i] = from[i];
     }
-    return largest < 0x7f800000;
+    return carries >> 31 == 0;
 }
 
 /* Returns the results of each output row. */
