@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-double ig_logits_log_sum(const float *logits, int64_t n) {
+double ig_logits_log_sum(const float *logits, int64_t vocabulary) {
     float largest = -INFINITY;
     double sum = 0;
-    for (int64_t i = 0; i < n; i++) largest = logits[i] > largest ? logits[i] : largest;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < vocabulary; i++) largest = logits[i] > largest ? logits[i] : largest;
+    for (int64_t i = 0; i < vocabulary; i++)
         if (!isnan(logits[i])) sum += exp((double)logits[i] - (double)largest);
     return (double)largest + log(sum);
 }
