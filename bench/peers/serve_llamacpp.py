@@ -28,6 +28,7 @@ import datetime
 import glob
 import json
 import os
+import signal
 import socket
 import statistics
 import subprocess
@@ -376,6 +377,7 @@ def parse():
 
 def main():
     args = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the server, too
     os.makedirs(args.cache, exist_ok=True)
     args.binary = build_server(args)
     if args.only_build:
