@@ -8,14 +8,17 @@ enum {
     WAIT_NS = 200000,    /* upper bound of the cost of a barrier, almost always */
     SINGLE_NS = 2000000, /* a run this long is a try by itself */
     SINGLE_TRIES = 2,    /* and this many of them suffice */
-    TRY_SHARE = 32,      /* tries of the team take at most 1/32 of the time in between */
+    TRY_SHARE = 32,      /* tries of the team take at most 1/32 of the time in between, */
+    EARLY_TRIES = 3,     /* except for the first ones */
 };
 
 /* Runs until the team is tried again: the team may have been slow for a moment only, and one thread
  * of many is a high price. */
-static uint32_t until_team(uint64_t alone_ns, uint64_t team_ns) {
-    const uint64_t times = (TRY_SHARE * team_ns + alone_ns - 1) / alone_ns;
-    return times < RARELY ? (uint32_t)times : RARELY;
+static uint32_t until_team(ig_cpu_team_choice *c) {
+    const uint64_t times = (TRY_SHARE * c->took_ns[1] + c->took_ns[0] - 1) / c->took_ns[0];
+    const uint64_t wait = times >> (EARLY_TRIES - c->team_tries);
+    if (c->team_tries < EARLY_TRIES) c->team_tries++;
+    return wait < RARELY ? (uint32_t)wait : RARELY;
 }
 
 /*
@@ -47,7 +50,8 @@ bool ig_cpu_team_choose(ig_cpu_team_choice *c, uint32_t n_barriers) {
     } else {
         c->team = better;
         c->is_settled = true;
-        c->until = c->runs + (single && !better          ? until_team(alone, team)
+        if (better) c->team_tries = 0;
+        c->until = c->runs + (single && !better          ? until_team(c)
                               : close && !c->is_hopeless ? SOON
                                                          : RARELY);
     }

@@ -15,11 +15,12 @@ typedef struct ig_cpu_team_choice {
     uint64_t took_ns[2];  /* alone, and by the team */
     uint32_t runs, until; /* so far; and when to choose again */
     uint32_t tries;
-    bool team;        /* now */
-    bool is_first;    /* the run: it was otherwise before */
-    bool is_settled;  /* no try */
-    bool is_single;   /* a try of one run */
-    bool is_hopeless; /* the last try was given up */
+    uint32_t team_tries; /* since one thread took over from the team */
+    bool team;           /* now */
+    bool is_first;       /* the run: it was otherwise before */
+    bool is_settled;     /* no try */
+    bool is_single;      /* a try of one run */
+    bool is_hopeless;    /* the last try was given up */
 } ig_cpu_team_choice;
 
 /* Whether the team does the next run of a program with `n_barriers` barriers, its start and finish
