@@ -331,7 +331,7 @@ static bool strip_prefix(ig_exchange *x) {
     const size_t n = prefix ? strlen(prefix) : 0;
     if (!n) return true;
     const char *path = x->request.path;
-    if (strncmp(path, prefix, n) || (path[n] && path[n] != '/')) return false;
+    if (strncmp(path, prefix, n) != 0 || (path[n] && path[n] != '/')) return false;
     x->request.path = path[n] ? path + n : "/";
     return true;
 }
@@ -370,7 +370,7 @@ bool http_check(ig_exchange *x) {
         return false;
     }
     if (!check_sizes(x)) return false;
-    if (has_body(x) && strcmp(method, "GET") && strcmp(method, "HEAD") && !is_json(x)) {
+    if (has_body(x) && strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0 && !is_json(x)) {
         http_exchange_refuse(x, IG_HTTP_REJECT_CONTENT_TYPE, 415,
                              "Content-Type must be application/json");
         return false;

@@ -96,7 +96,7 @@ bool http_network_has(const http_network *network, const http_address *address) 
     if (network->address.is_unix || address->is_unix)
         return network->address.is_unix && address->is_unix;
     const int n_bytes = network->n_bits / 8, n_bits = network->n_bits % 8;
-    if (memcmp(network->address.bytes, address->bytes, (size_t)n_bytes)) return false;
+    if (memcmp(network->address.bytes, address->bytes, (size_t)n_bytes) != 0) return false;
     const int shift = 8 - n_bits;
     return !n_bits || network->address.bytes[n_bytes] >> shift == address->bytes[n_bytes] >> shift;
 }
@@ -202,10 +202,8 @@ static ig_status listen_tcp(ig_http *http, const char *host, int port) {
     for (const struct addrinfo *i = list; i && http->n_listeners < LISTENERS_MOST; i = i->ai_next) {
         const int fd = bind_tcp(i);
         if (fd < 0) {
-            if (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT)
-                error = errno;
-            else if (!error && !http->n_listeners)
-                error = errno;
+            const bool is_missing = errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT;
+            if (!is_missing || (!error && !http->n_listeners)) error = errno;
             if (error == EADDRINUSE) break;
             continue;
         }

@@ -277,6 +277,7 @@ static void call_handler(ig_exchange *x) {
         http_exchange_fail(x, 500, "the request was not answered");
 }
 
+/* NOLINTNEXTLINE(readability-function-size): libmicrohttpd's parameters */
 enum MHD_Result http_on_request(void *user, struct MHD_Connection *mhd, const char *url,
                                 const char *method, const char *version, const char *upload,
                                 size_t *n_upload, void **context) {
@@ -324,7 +325,7 @@ void http_on_completed(void *user, struct MHD_Connection *mhd, void **context,
     if (!x) return;
     if (x->is_deferred) x->source.close(x->source.user);
     if (!x->code) x->code = is_over ? 408 : code_of(mhd);
-    if (x->output == HTTP_REPLY && is_complete && strcmp(x->request.method, "HEAD"))
+    if (x->output == HTTP_REPLY && is_complete && strcmp(x->request.method, "HEAD") != 0)
         x->n_sent = x->n_bytes;
     if (!is_complete && (x->is_called || !x->code)) {
         x->has_left = true;

@@ -53,13 +53,12 @@ void peer_send(int fd, const char *format, ...) {
     free(text);
 }
 
-/* False: the connection has ended, or nothing has come for too long. */
-static bool receive_more(int fd, http_answer *a, size_t *n) {
+/* Reads at most `most` bytes.  False: the connection has ended. */
+static bool receive_some(int fd, http_answer *a, size_t *n, size_t most) {
     struct pollfd wait = {.fd = fd, .events = POLLIN};
     if (poll(&wait, 1, WAIT_MS) <= 0) fail_msg("the server is silent after: %s", a->text);
-    assert_true(*n + 1 < sizeof a->text);
-    /* One byte at a time leaves the next reply where it is. */
-    const ssize_t got = recv(fd, a->text + *n, 1, 0);
+    assert_true(*n + most < sizeof a->text);
+    const ssize_t got = recv(fd, a->text + *n, most, 0);
     if (got <= 0) {
         a->is_closed = true;
         return false;
@@ -79,16 +78,20 @@ static const char *find_header(const http_answer *a, const char *name) {
 }
 
 static bool receive_bytes(int fd, http_answer *a, size_t *n, size_t wanted) {
-    while (wanted--) {
-        if (!receive_more(fd, a, n)) return false;
-        a->body[a->n_body++] = a->text[*n - 1];
+    while (wanted) {
+        const size_t before = *n;
+        if (!receive_some(fd, a, n, wanted)) return false;
+        memcpy(a->body + a->n_body, a->text + before, *n - before);
+        a->n_body += *n - before;
+        wanted -= *n - before;
     }
     return true;
 }
 
+/* One byte at a time leaves what follows where it is. */
 static bool receive_line(int fd, http_answer *a, size_t *n) {
     do
-        if (!receive_more(fd, a, n)) return false;
+        if (!receive_some(fd, a, n, 1)) return false;
     while (a->text[*n - 1] != '\n');
     return true;
 }
@@ -106,9 +109,11 @@ static bool receive_chunks(int fd, http_answer *a, size_t *n) {
 
 void peer_receive(int fd, http_answer *a) {
     size_t n = 0;
-    memset(a, 0, sizeof *a);
+    memset(a, 0, offsetof(http_answer, text));
+    a->text[0] = 0;
+    memset(a->body, 0, sizeof a->body);
     while (n < 4 || strcmp(a->text + n - 4, "\r\n\r\n") != 0)
-        if (!receive_more(fd, a, &n)) return;
+        if (!receive_some(fd, a, &n, 1)) return;
     a->n_header = n;
     a->status = atoi(a->text + 9);
     const char *length = find_header(a, "Content-Length");

@@ -187,7 +187,7 @@ static void a_slow_reader_gets_all(void **state) {
     (void)state;
     server *s = open_server((ig_http_options){0});
     const int fd = peer_connect(ig_http_port(s->http));
-    const int few = 4096;
+    const int few = 65536;
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &few, sizeof few);
     peer_send(fd, GET("/stream?n=120&bytes=8000"));
     EVENTUALLY(s->n_jobs == 1);

@@ -307,8 +307,8 @@ static void without_memory_requests_fail_and_the_server_goes_on(void **state) {
             const http_answer *a = ask(s, requests[i]);
             if (a->status && a->status != 200) STATUS(a, 503);
             atomic_store(&f.left, -1);
-            EVENTUALLY(stats_of(s).n_connections == 0);
         }
+    EVENTUALLY(stats_of(s).n_connections == 0);
     STATUS(ask(s, GET("/")), 200);
     assert_true(stats_of(s).rejected[IG_HTTP_REJECT_MEMORY] > 0);
     close_server(s);
