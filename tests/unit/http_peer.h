@@ -22,7 +22,7 @@ int peer_connect(int port);
 int peer_connect_unix(const char *path);
 void peer_send(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Reads one reply: to its end by length or chunks, or to the end of the connection. */
-void peer_receive(int fd, http_answer *out);
+void peer_receive(int fd, http_answer *a);
 /* Waits until the server has closed the connection; false: it has not after 10 s. */
 bool peer_is_closed(int fd);
 bool answer_has(const http_answer *answer, const char *header_line); /* a line of the header */
