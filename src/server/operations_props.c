@@ -1,16 +1,14 @@
-/* Properties of models, their slots, and the run report of their contexts. */
-#include <jansson.h>
-#include <limits.h>
+/* Properties of models, and the run reports of their contexts. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/json_parse.h"
 #include "ingot/report.h"
 #include "server/operations.h"
 #include "server/operations_reply.h"
-#include "server/route.h"
+#include "server/tasks.h"
+
+enum { MODEL_BYTES = 640 }; /* for the id of a model, which is the name of a file */
 
 /* ---- /props ---- */
 
@@ -90,157 +88,6 @@ void ig_operation_props(ig_server *server, ig_exchange *x) {
     ig_operation_reply(x, 200, &out);
 }
 
-/* ---- /slots ---- */
-
-static const char *const states[] = {"waiting", "prefill", "decode"};
-
-/* An idle slot shows nothing of its last sequence. */
-static void write_slot(ig_out *out, const ig_served *served, int64_t i, bool *is_idle) {
-    const ig_engine_slot slot = ig_engine_get_slot(served->engine, i);
-    *is_idle = slot.job == 0;
-    ig_out_open(out, NULL, '{');
-    ig_out_int(out, "id", i);
-    ig_out_string(out, "model", served->id);
-    ig_out_int(out, "n_ctx", served->ctx_len);
-    ig_out_bool(out, "is_processing", !*is_idle);
-    if (!*is_idle) {
-        const double seconds = slot.running_ms * 1e-3;
-        ig_out_int(out, "id_task", (int64_t)slot.job);
-        ig_out_int(out, "choice", slot.choice);
-        ig_out_string(out, "state", states[slot.state]);
-        ig_out_int(out, "n_prompt_tokens", slot.n_prompt_tokens);
-        ig_out_int(out, "n_prompt_tokens_processed", slot.n_processed);
-        ig_out_int(out, "n_decoded", slot.n_generated);
-        ig_out_number(out, "running_ms", slot.running_ms);
-        ig_out_number(out, "tokens_per_second",
-                      seconds > 0 ? (double)slot.n_generated / seconds : 0);
-    }
-    ig_out_close(out, '}');
-}
-
-static int64_t write_slots(ig_out *out, const ig_served *served) {
-    int64_t n_idle = 0;
-    for (int64_t i = 0; i < ig_engine_sequences(served->engine); i++) {
-        bool is_idle;
-        write_slot(out, served, i, &is_idle);
-        n_idle += is_idle;
-    }
-    return n_idle;
-}
-
-void ig_operation_slots(ig_server *server, ig_exchange *x) {
-    const char *name = ig_exchange_query(x, "model"),
-               *fail = ig_exchange_query(x, "fail_on_no_slot");
-    ig_models *models = ig_server_models(server);
-    ig_out out = ig_operation_out(server);
-    ig_models_row row;
-    int64_t n_idle = 0;
-    if (!ig_server_get_options(server)->has_slots) {
-        ig_operation_refuse(x, 501, NULL, "GET /slots is disabled; start the server with --slots");
-        return;
-    }
-    if (name && !ig_operation_find(server, x, name, &row)) return;
-    ig_out_open(&out, NULL, '[');
-    for (size_t i = 0; name ? i == 0 : ig_models_list(models, i, &row); i++) {
-        ig_served *served = ig_models_peek(models, row.id);
-        if (served) n_idle += write_slots(&out, served);
-        ig_models_end_peek(models, served);
-    }
-    ig_out_close(&out, ']');
-    if (n_idle == 0 && fail && strcmp(fail, "0") != 0) {
-        ig_out_deinit(&out);
-        ig_operation_refuse(x, 503, NULL, "no slot is idle");
-        return;
-    }
-    ig_operation_reply(x, 200, &out);
-}
-
-/* "filename" of the body: a name without a path, below --slot-save-path. */
-static bool slot_path(ig_server *server, ig_exchange *x, char out[PATH_MAX]) {
-    const ig_exchange_request *q = ig_exchange_get_request(x);
-    const char *folder = ig_server_get_options(server)->slot_save_path;
-    json_t *body = NULL;
-    bool is_good = false;
-    if (!folder) {
-        ig_operation_refuse(x, 501, NULL,
-                            "saving slots is disabled; start the server with --slot-save-path");
-        return false;
-    }
-    const ig_status status = ig_json_decode(IG_ERR_ARGUMENT, "body", "the request", q->body,
-                                            q->body_bytes, JSON_REJECT_DUPLICATES, &body);
-    const char *name = json_string_value(json_object_get(body, "filename"));
-    if (status != IG_OK)
-        ig_operation_fail(x, status);
-    else if (!name || !*name || name[0] == '.' || strchr(name, '/'))
-        ig_operation_refuse(x, 400, "filename", "filename: must be a name without a path");
-    else if (snprintf(out, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
-        ig_operation_refuse(x, 400, "filename", "filename: too long");
-    else
-        is_good = true;
-    json_decref(body);
-    return is_good;
-}
-
-typedef enum slot_action { SLOT_SAVE, SLOT_RESTORE, SLOT_ERASE, SLOT_NONE } slot_action;
-static const char *const actions[] = {"save", "restore", "erase"};
-
-static slot_action action_of(const ig_exchange *x) {
-    const char *name = ig_exchange_query(x, "action");
-    int i = 0;
-    while (i < SLOT_NONE && (!name || strcmp(name, actions[i]) != 0)) i++;
-    return (slot_action)i;
-}
-
-static ig_status act(ig_exchange *x, ig_engine *engine, slot_action action, int64_t slot,
-                     const char *path, int64_t *n) {
-    const ig_exchange_request *q = ig_exchange_get_request(x);
-    switch (action) {
-    case SLOT_SAVE: return ig_engine_save_slot(engine, slot, path, n);
-    case SLOT_RESTORE: return ig_engine_restore_slot(engine, slot, path, q->salt, q->salt_bytes, n);
-    default: return ig_engine_erase_slot(engine, slot, n);
-    }
-}
-
-static void reply_slot(ig_server *server, ig_exchange *x, slot_action action, int64_t slot,
-                       const char *path, int64_t n) {
-    static const char *const counts[] = {"n_saved", "n_restored", "n_erased"};
-    ig_out out = ig_operation_out(server);
-    ig_out_open(&out, NULL, '{');
-    ig_out_int(&out, "id_slot", slot);
-    if (action != SLOT_ERASE) ig_out_string(&out, "filename", strrchr(path, '/') + 1);
-    ig_out_int(&out, counts[action], n);
-    ig_out_close(&out, '}');
-    ig_operation_reply(x, 200, &out);
-}
-
-void ig_operation_slot(ig_server *server, ig_exchange *x) {
-    const char *name = ig_exchange_query(x, "model"), *id = ig_route_rest(x, "/slots/*");
-    const slot_action action = action_of(x);
-    ig_models *models = ig_server_models(server);
-    ig_models_row row;
-    char path[PATH_MAX] = "", *end;
-    int64_t n = 0;
-    const long slot = strtol(id, &end, 10);
-    if (end == id || *end || slot < 0) {
-        ig_operation_refuse(x, 404, "id", "the id of a slot is a number");
-        return;
-    }
-    if (action == SLOT_NONE) {
-        ig_operation_refuse(x, 400, "action", "action: must be save, restore or erase");
-        return;
-    }
-    if (!ig_operation_find(server, x, name, &row)) return;
-    if (action != SLOT_ERASE && !slot_path(server, x, path)) return;
-    ig_served *served = ig_models_peek(models, row.id);
-    const ig_status status = served ? act(x, served->engine, action, slot, path, &n)
-                                    : IG_FAIL(IG_ERR_BUSY, "slots: %s is not loaded", row.id);
-    ig_models_end_peek(models, served);
-    if (status == IG_OK)
-        reply_slot(server, x, action, slot, path, n);
-    else
-        ig_operation_fail(x, status);
-}
-
 /* ---- /v1/report ---- */
 
 typedef struct report {
@@ -274,27 +121,41 @@ static ig_status write_report(ig_out *out, const ig_served *served) {
     return status;
 }
 
-void ig_operation_report(ig_server *server, ig_exchange *x) {
-    const char *name = ig_exchange_query(x, "model");
-    ig_models *models = ig_server_models(server);
-    ig_out out = ig_operation_out(server);
+typedef struct report_task {
+    ig_task task;            /* first */
+    char model[MODEL_BYTES]; /* "": all of them */
+} report_task;
+
+static ig_status write_model(ig_models *models, const char *name, ig_out *out) {
+    ig_served *served = ig_models_peek(models, name);
+    const ig_status status = served ? write_report(out, served) : IG_OK;
+    ig_models_end_peek(models, served);
+    return status;
+}
+
+static ig_status run_report(ig_task *task) {
+    const report_task *t = (report_task *)task;
+    ig_models *models = ig_server_models(task->server);
     ig_models_row row;
     ig_status status = IG_OK;
+    ig_out_open(&task->out, NULL, '{');
+    ig_out_string(&task->out, "object", "list");
+    ig_out_open(&task->out, "data", '[');
+    if (*t->model) status = write_model(models, t->model, &task->out);
+    for (size_t i = 0; !*t->model && status == IG_OK && ig_models_list(models, i, &row); i++)
+        status = write_model(models, row.id, &task->out);
+    ig_out_close(&task->out, ']');
+    ig_out_close(&task->out, '}');
+    return status;
+}
+
+void ig_operation_report(ig_server *server, ig_exchange *x) {
+    static const ig_task_type type = {sizeof(report_task), run_report};
+    const char *name = ig_exchange_query(x, "model");
+    ig_models_row row = {.id = ""};
     if (name && !ig_operation_find(server, x, name, &row)) return;
-    ig_out_open(&out, NULL, '{');
-    ig_out_string(&out, "object", "list");
-    ig_out_open(&out, "data", '[');
-    for (size_t i = 0; status == IG_OK && (name ? i == 0 : ig_models_list(models, i, &row)); i++) {
-        ig_served *served = ig_models_peek(models, row.id);
-        if (served) status = write_report(&out, served);
-        ig_models_end_peek(models, served);
-    }
-    ig_out_close(&out, ']');
-    ig_out_close(&out, '}');
-    if (status == IG_OK) {
-        ig_operation_reply(x, 200, &out);
-        return;
-    }
-    ig_out_deinit(&out);
-    ig_operation_fail(x, status);
+    report_task *t = (report_task *)ig_task_create(server, x, &type);
+    if (!t) return;
+    snprintf(t->model, sizeof t->model, "%s", row.id);
+    ig_task_begin(&t->task, x);
 }

@@ -17,6 +17,7 @@
 #include "server/operations.h"
 #include "server/route.h"
 #include "server/sd_notify.h"
+#include "server/tasks.h"
 #include "server/trace_file.h"
 
 enum { EARLY_MS = 250, TICK_MS = 100, STATUS_MS = 5000 };
@@ -27,6 +28,7 @@ struct ig_server {
     ig_metrics *metrics;
     ig_routes *routes;
     ig_http *http;
+    ig_tasks *tasks;
     ig_trace_file *trace; /* NULL: none */
     atomic_bool has_lost_spans;
     _Atomic ig_phase phase;
@@ -50,6 +52,9 @@ const ig_server_options *ig_server_get_options(const ig_server *server) {
 ig_phase ig_server_phase(const ig_server *server) { return atomic_load(&server->phase); }
 
 ig_http *ig_server_http(ig_server *server) { return server->http; }
+struct ig_tasks *ig_server_tasks(ig_server *server) {
+    return server->tasks;
+}
 
 /* ---- active requests ---- */
 
@@ -241,6 +246,7 @@ static ig_status make_parts(ig_server *server) {
     IG_TRY(make_http(server, sockets));
     if (s->trace_file) IG_TRY(ig_trace_file_open(s->allocator, s->trace_file, &server->trace));
     IG_TRY(ig_metrics_create(s->allocator, s->options.build, &server->metrics));
+    IG_TRY(ig_tasks_create(s->allocator, &server->tasks));
     IG_TRY(ig_routes_create(&routes, &server->routes));
     return ig_models_create(&s->models, &server->models);
 }
@@ -308,6 +314,8 @@ static void drain(ig_server *server, int number) {
 
 static void destroy(ig_server *server) {
     ig_http_destroy(server->http);
+    if (server->models) ig_models_cancel(server->models); /* a task may wait for a step */
+    ig_tasks_destroy(server->tasks);
     ig_routes_destroy(server->routes);
     ig_models_destroy(server->models);
     ig_metrics_destroy(server->metrics);

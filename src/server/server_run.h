@@ -41,6 +41,7 @@ IG_MUST_CHECK ig_status ig_server_reload(ig_server *server);
 /* Cancels the party's request with this id (admins: of any party); false: not found. */
 bool ig_server_cancel(ig_server *server, const char *id, uint64_t party, bool admin);
 ig_http *ig_server_http(ig_server *server);
+struct ig_tasks *ig_server_tasks(ig_server *server);
 /* The maximum over all engines, 0 without one. */
 double ig_server_tick_age_ms(ig_server *server);
 
