@@ -344,7 +344,7 @@ static void a_taken_port_is_an_error_that_names_it(void **state) {
     server *s = open_server((ig_http_options){0});
     char words[64];
     snprintf(words, sizeof words, "127.0.0.1 port %d is taken", ig_http_port(s->http));
-    refused(try_server((ig_http_options){.port = ig_http_port(s->http)}), IG_ERR_IO, words);
+    refused(try_server((ig_http_options){.port = ig_http_port(s->http)}), IG_ERR_ARGUMENT, words);
     snprintf(words, sizeof words, "http://127.0.0.1:%d", ig_http_port(s->http));
     assert_string_equal(ig_http_url(s->http), words);
     close_server(s);
