@@ -30,7 +30,7 @@ enum {
     MOST_WIDTH = 1024, /* of a head */
     FEW_UNITS = 32,    /* fewer would leave threads idle */
     SHARES = 64,       /* that the spans of a small batch are split into, at most */
-    FEW_SPANS = 16,    /* of all rows; fewer are split by heads of keys */
+    FEW_SPANS = 8,     /* of all rows; fewer are split by heads of keys */
     MANY_ROWS = 16,    /* are enough units: one takes all heads of a row that walks alone */
     FOLD_PREFETCH = 6, /* spans between asking for a state and folding it */
 };
