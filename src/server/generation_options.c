@@ -12,7 +12,10 @@
 #include "base/clock.h"
 #include "server/serve_generation.h"
 
-enum { MAX_STOP_BYTES = 256 };
+enum {
+    MAX_STOP_BYTES = 256,
+    MAX_BIASES = 4096, /* each token that is sampled takes as many additions */
+};
 
 /* ---- sampling ---- */
 
@@ -101,6 +104,9 @@ static bool add_bias(ig_generation *g, bias_list *list, int64_t id, float bias) 
         return ig_refuse(&g->work.error, 400, "logit_bias",
                          "logit_bias: %lld is not a token, ids are below %lld", (long long)id,
                          (long long)g->work.served->n_vocab);
+    if (list->count == MAX_BIASES)
+        return ig_refuse(&g->work.error, 400, "logit_bias",
+                         "logit_bias: the texts have more than %d tokens", MAX_BIASES);
     if (!IG_GROW(g->work.allocator, list->at, &list->room, list->count + 1))
         return ig_refuse(&g->work.error, 503, NULL, "out of memory");
     list->at[list->count++] = (ig_logit_bias){(int32_t)id, bias};
@@ -273,7 +279,8 @@ static bool check_modalities(ig_generation *g) {
 static bool read_salt(ig_generation *g) {
     const ig_exchange_request *request = ig_exchange_get_request(g->work.x);
     const char *own = ig_fields_text(&g->work.fields, IG_FIELD_CACHE_SALT);
-    const size_t own_bytes = own ? strlen(own) : 0, bytes = request->salt_bytes + own_bytes;
+    const size_t own_bytes = json_string_length(g->work.fields.at[IG_FIELD_CACHE_SALT]);
+    const size_t bytes = request->salt_bytes + own_bytes;
     g->request.party = request->party;
     if (bytes == 0) return true;
     g->salt = ig_alloc(g->work.allocator, bytes, 1);

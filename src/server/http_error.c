@@ -14,11 +14,17 @@ bool ig_refuse(ig_http_error *e, int code, const char *param, const char *fmt, .
     return false;
 }
 
-/* Cuts " (file.c:123)". */
+/* " (file.c:123)", several if one failure led to another. */
+void ig_error_cut_places(char *message) {
+    char *place;
+    while ((place = strrchr(message, '(')) && place > message && place[-1] == ' ' &&
+           strstr(place, ".c:"))
+        place[-1] = '\0';
+}
+
 void ig_error_words(char *out, size_t room) {
     snprintf(out, room, "%s", ig_error_text());
-    char *place = strrchr(out, '(');
-    if (place && place > out && place[-1] == ' ' && strstr(place, ".c:")) place[-1] = '\0';
+    ig_error_cut_places(out);
 }
 
 static int code_of(ig_status status) {

@@ -26,7 +26,9 @@ bool ig_refuse(ig_http_error *e, int code, const char *param, const char *fmt, .
  * engine's queue is full. */
 bool ig_refuse_failure(ig_http_error *e, ig_status status);
 
-/* The thread's last error message, without the place in the source. */
+/* Cuts places in the source from the end of a message. */
+void ig_error_cut_places(char *message);
+/* The thread's last error message, without these. */
 void ig_error_words(char *out, size_t room);
 
 void ig_http_error_write(const ig_http_error *e, ig_out *out); /* the JSON object */

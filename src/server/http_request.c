@@ -327,6 +327,7 @@ void http_on_completed(void *user, struct MHD_Connection *mhd, void **context,
     if (!x->code) x->code = is_over ? 408 : code_of(mhd);
     if (x->output == HTTP_REPLY && is_complete && strcmp(x->request.method, "HEAD") != 0)
         x->n_sent = x->n_bytes;
+    x->has_left = false; /* it may have left after the whole reply */
     if (!is_complete && (x->is_called || !x->code)) {
         x->has_left = true;
         atomic_fetch_add(&http->left, 1);

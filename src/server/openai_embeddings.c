@@ -138,9 +138,8 @@ static bool take(embeddings *e, input *in, const ig_job_event *event) {
     in->is_done = true;
     e->n_done++;
     if (event->status == IG_OK && in->vector) return true;
-    const bool is_busy = event->status == IG_ERR_BUSY || event->status == IG_OK;
-    return ig_refuse(&e->work.error, is_busy ? 503 : 500, NULL, "%s",
-                     event->status == IG_OK ? "the server is shutting down" : event->error);
+    if (event->status != IG_OK) return ig_work_refuse_job(&e->work, event);
+    return ig_refuse(&e->work.error, 503, NULL, "the server is shutting down");
 }
 
 static bool poll(embeddings *e) {

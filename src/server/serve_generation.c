@@ -242,12 +242,7 @@ static bool take_done(ig_generation *g, ig_prompt *p, const ig_job_event *event)
     p->stats = ig_job_get_stats(p->job);
     g->n_done++;
     if (event->status == IG_OK) return true;
-    ig_refuse(&g->work.error, event->status == IG_ERR_BUSY ? 503 : 500, NULL, "%s", event->error);
-    if (event->status == IG_ERR_MEMORY) g->work.error.code = 503;
-    if (event->status == IG_ERR_BUSY) g->work.error.retry_after_s = ig_work_retry_after(&g->work);
-    char *place = strrchr(g->work.error.message, '('); /* in the source */
-    if (place && strstr(place, ".c:") && place > g->work.error.message) place[-1] = '\0';
-    return false;
+    return ig_work_refuse_job(&g->work, event);
 }
 
 static bool take(ig_generation *g, size_t prompt, const ig_job_event *event) {

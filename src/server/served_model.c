@@ -10,6 +10,7 @@
 #include "ingot/checkpoint.h"
 #include "ingot/gguf.h"
 #include "ingot/report.h"
+#include "server/http_error.h"
 
 /* ---- what the file says ---- */
 
@@ -164,7 +165,9 @@ static char *template_text(const ig_served_model *m, const char *wanted) {
 static ig_status find_template(ig_served_model *m, const char *wanted) {
     const ig_status status = open_template(m, wanted);
     if (status == IG_ERR_MEMORY || (status != IG_OK && wanted)) return status;
-    m->chat_error = ig_copy_text(m->allocator, status == IG_OK ? "" : ig_error_text());
+    char words[512] = "";
+    if (status != IG_OK) ig_error_words(words, sizeof words);
+    m->chat_error = ig_copy_text(m->allocator, words);
     if (status != IG_OK) {
         ig_chat_template_destroy(m->chat);
         m->chat = NULL;

@@ -42,6 +42,15 @@ bool ig_work_refuse_submit(ig_work *w, ig_status status) {
     return false;
 }
 
+bool ig_work_refuse_job(ig_work *w, const ig_job_event *event) {
+    const bool is_busy = event->status == IG_ERR_BUSY;
+    const bool is_temporary = is_busy || event->status == IG_ERR_MEMORY;
+    ig_refuse(&w->error, is_temporary ? 503 : 500, NULL, "%s", event->error);
+    if (is_busy) w->error.retry_after_s = ig_work_retry_after(w);
+    ig_error_cut_places(w->error.message);
+    return false;
+}
+
 /* ---- the model ---- */
 
 static void wake(void *user) {

@@ -53,6 +53,8 @@ void ig_work_reply(ig_work *w, ig_out *out);
 
 /* Fills in w->error for a job that was not taken; always false. */
 bool ig_work_refuse_submit(ig_work *w, ig_status status);
+/* The same for one that has failed: its last event. */
+bool ig_work_refuse_job(ig_work *w, const ig_job_event *event);
 /* Seconds until a place in the queue of the model's engine may be free. */
 int ig_work_retry_after(const ig_work *w);
 
