@@ -383,7 +383,7 @@ static inline fake_events read_events(const char *body) {
             assert_memory_equal(body, "data: ", 6);
             assert_true(e.n < MAX_EVENTS);
             json_error_t error;
-            e.at[e.n] = json_loadb(body + 6, (size_t)(end - body) - 6, 0, &error);
+            e.at[e.n] = json_loadb(body + 6, (size_t)(end - body) - 6, JSON_ALLOW_NUL, &error);
             if (!e.at[e.n++]) fail_msg("%s: %s", error.text, body);
         }
         body = end + 2;
