@@ -14,18 +14,27 @@ bool ig_refuse(ig_http_error *e, int code, const char *param, const char *fmt, .
     return false;
 }
 
-/* " (file.c:123)", several if one failure led to another. */
-void ig_error_cut_places(char *message) {
-    char *place;
-    while ((place = strrchr(message, '(')) && place > message && place[-1] == ' ' &&
-           strstr(place, ".c:"))
-        place[-1] = '\0';
+/* The bytes of a source line such as " (file.c:123)" at the beginning of the text; 0: none. */
+static size_t source_line_bytes(const char *text) {
+    if (strncmp(text, " (", 2) != 0) return 0;
+    size_t n = 2 + strspn(text + 2, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    if (strncmp(text + n, ".c:", 3) != 0 && strncmp(text + n, ".h:", 3) != 0) return 0;
+    const size_t digits = strspn(text + n + 3, "0123456789");
+    n += 3 + digits;
+    return digits > 0 && text[n] == ')' ? n + 1 : 0;
 }
 
-void ig_error_words(char *out, size_t room) {
-    snprintf(out, room, "%s", ig_error_text());
-    ig_error_cut_places(out);
+void ig_error_words_of(const char *text, char *out, size_t room) {
+    size_t n = 0;
+    while (*text && n + 1 < room) {
+        const size_t place = source_line_bytes(text);
+        text += place;
+        if (place == 0) out[n++] = *text++;
+    }
+    out[n] = '\0';
 }
+
+void ig_error_words(char *out, size_t room) { ig_error_words_of(ig_error_text(), out, room); }
 
 static int code_of(ig_status status) {
     switch (status) {

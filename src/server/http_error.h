@@ -26,9 +26,9 @@ bool ig_refuse(ig_http_error *e, int code, const char *param, const char *fmt, .
  * engine's queue is full. */
 bool ig_refuse_failure(ig_http_error *e, ig_status status);
 
-/* Cuts places in the source from the end of a message. */
-void ig_error_cut_places(char *message);
-/* The thread's last error message, without these. */
+/* An error message without the source lines that it names, which are of no use to clients; and the
+ * same of the thread's last failure. */
+void ig_error_words_of(const char *text, char *out, size_t room);
 void ig_error_words(char *out, size_t room);
 
 void ig_http_error_write(const ig_http_error *e, ig_out *out); /* the JSON object */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "server/http_error.h"
 #include "server/models_list.h"
 
 enum { DEPTH = 1 }; /* folders inside the folder */
@@ -39,9 +40,10 @@ static ig_model_entry *find_path(const ig_models *models, const char *path) {
 }
 
 static void log_skipped(const ig_models *models, const char *path) {
-    char text[512];
+    char text[512], words[256];
     const ig_ctx_options *ctx = &models->options.ctx;
-    snprintf(text, sizeof text, "%.200s is not served: %.250s", path, ig_error_text());
+    ig_error_words(words, sizeof words);
+    snprintf(text, sizeof text, "%.200s is not served: %s", path, words);
     if (ctx->log) ctx->log(ctx->user, IG_LOG_WARNING, text);
 }
 

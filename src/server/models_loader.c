@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "server/http_error.h"
 #include "server/models_list.h"
 
 /* ---- callbacks of a context, for its whole life ---- */
@@ -186,7 +187,7 @@ static void end_load(ig_model_entry *e, ig_status status) {
     e->used_ms = e->failed_ms = ig_clock_ms();
     e->state = status == IG_OK ? IG_SERVED_READY : IG_SERVED_FAILED;
     if (status != IG_OK) {
-        snprintf(e->error, sizeof e->error, "%s", ig_error_text());
+        ig_error_words(e->error, sizeof e->error);
         e->is_condemned = false;
     }
     tell(e);

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "server/http_error.h"
 #include "server/metrics.h"
 #include "server/operations.h"
 #include "server/route.h"
@@ -124,10 +125,13 @@ ig_status ig_server_reload(ig_server *server) {
     if (server->trace && status == IG_OK) status = ig_trace_file_reopen(server->trace);
     for (size_t i = 0; i < server->settings->n_folders && status == IG_OK; i++)
         status = ig_models_add_folder(server->models, server->settings->folders[i]);
-    if (status == IG_OK)
+    if (status == IG_OK) {
         say(server, IG_LOG_INFO, "reloaded keys, certificates and model directories");
-    else
-        say(server, IG_LOG_WARNING, "reload: %s", ig_error_text());
+    } else {
+        char words[512];
+        ig_error_words(words, sizeof words);
+        say(server, IG_LOG_WARNING, "reload: %s", words);
+    }
     return status;
 }
 

@@ -45,9 +45,10 @@ bool ig_work_refuse_submit(ig_work *w, ig_status status) {
 bool ig_work_refuse_job(ig_work *w, const ig_job_event *event) {
     const bool is_busy = event->status == IG_ERR_BUSY;
     const bool is_temporary = is_busy || event->status == IG_ERR_MEMORY;
-    ig_refuse(&w->error, is_temporary ? 503 : 500, NULL, "%s", event->error);
+    char words[sizeof w->error.message];
+    ig_error_words_of(event->error, words, sizeof words);
+    ig_refuse(&w->error, is_temporary ? 503 : 500, NULL, "%s", words);
     if (is_busy) w->error.retry_after_s = ig_work_retry_after(w);
-    ig_error_cut_places(w->error.message);
     return false;
 }
 

@@ -234,6 +234,26 @@ static void bodies_that_are_no_objects_are_refused(void **state) {
     json_decref(value);
 }
 
+static void messages_lose_their_source_lines(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } rows[] = {
+        {"", ""},
+        {"matmul: [4,3] x [2,5] (matmul.c:41)", "matmul: [4,3] x [2,5]"},
+        {"m.gguf: cut off (gguf_read.c:7): not loaded (models.c:12)",
+         "m.gguf: cut off: not loaded"},
+        {"2 of 3 (a.c:x) (b.c:) (c.c:1", "2 of 3 (a.c:x) (b.c:) (c.c:1"},
+    };
+    char words[80];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ig_error_words_of(rows[i].text, words, sizeof words);
+        assert_string_equal(words, rows[i].words);
+    }
+    ig_error_words_of(rows[1].text, words, 7);
+    assert_string_equal(words, "matmul");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_have_the_limits_of_their_rows),
@@ -243,6 +263,7 @@ int main(void) {
         cmocka_unit_test(rows_are_complete_and_names_unique_in_a_body),
         cmocka_unit_test(values_and_defaults_are_read),
         cmocka_unit_test(bodies_that_are_no_objects_are_refused),
+        cmocka_unit_test(messages_lose_their_source_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
