@@ -332,8 +332,9 @@ bool ig_chat_prompt(const ig_served *served, const ig_fields *fields, ig_tokens 
                     ig_out *out_text, ig_http_error *error) {
     conversation c = {.served = served, .error = error};
     if (!served->chat)
-        return ig_refuse(error, 400, "messages", "the model %.100s has no chat template: %.200s",
-                         served->id, served->chat_error ? served->chat_error : "");
+        return ig_refuse(error, 400, "messages",
+                         "the chat template of the model %.100s cannot be used: %.300s", served->id,
+                         served->chat_error ? served->chat_error : "");
     const bool good = prompt(&c, fields, out_tokens, out_text);
     for (size_t i = 0; i < c.n_extras; i++) free(c.extras[i]);
     ig_free(NULL, c.extras);

@@ -27,8 +27,8 @@ typedef struct ig_served {
     const ig_adapter *adapter; /* properties alone: calls that compute go through the engine */
     const ig_ctx *ctx;         /* for the functions of ig_engine_call() alone */
     const ig_tokenizer *tokenizer;
-    const ig_chat_template *chat; /* NULL: the model has none */
-    const char *chat_error;       /* why it has none */
+    const ig_chat_template *chat; /* NULL: the model's cannot be used */
+    const char *chat_error;       /* why not */
     const char *chat_text;        /* its Jinja text, or the name of a built-in one; "": none */
     ig_sampling sampling;         /* defaults of the file; 0 where it has none */
     int64_t created;              /* seconds since 1970: of the file */

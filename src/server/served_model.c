@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -160,11 +161,25 @@ static char *template_text(const ig_served_model *m, const char *wanted) {
     return ig_copy_text(m->allocator, name ? name : wanted ? wanted : "");
 }
 
-/* A model without a template serves everything but chats, so its lack is no error, unless one was
- * asked for. */
-static ig_status find_template(ig_served_model *m, const char *wanted) {
+/* The template of a model that has none, as in llama-server. */
+static const char fallback[] = "chatml";
+
+static const char *choose_template(const ig_served_model *m, const ig_models_options *o) {
+    char text[320];
+    ig_string_view own;
+    if (o->chat_template || ig_adapter_chat_template(m->adapter, &own)) return o->chat_template;
+    snprintf(text, sizeof text,
+             "%.200s: the file has no chat template, chats use %s; --chat-template sets another",
+             m->served.id, fallback);
+    if (m->served.can_generate && o->ctx.log) o->ctx.log(o->ctx.user, IG_LOG_WARNING, text);
+    return fallback;
+}
+
+/* A model whose template is wrong serves everything but chats, unless that one was asked for. */
+static ig_status find_template(ig_served_model *m, const ig_models_options *o) {
+    const char *wanted = choose_template(m, o);
     const ig_status status = open_template(m, wanted);
-    if (status == IG_ERR_MEMORY || (status != IG_OK && wanted)) return status;
+    if (status == IG_ERR_MEMORY || (status != IG_OK && o->chat_template)) return status;
     char words[512] = "";
     if (status != IG_OK) ig_error_words(words, sizeof words);
     m->chat_error = ig_copy_text(m->allocator, words);
@@ -262,7 +277,7 @@ static ig_status open_all(ig_served_model *m, const ig_models_options *o) {
     IG_TRY(load(m, o));
     set_sizes(m);
     IG_TRY(read_file(m));
-    IG_TRY(find_template(m, o->chat_template));
+    IG_TRY(find_template(m, o));
     IG_TRY(ig_engine_create(m->adapter, &engine, &m->served.engine));
     m->served.ctx_len = ig_engine_ctx_len(m->served.engine);
     IG_TRY(warm_up(m, o));

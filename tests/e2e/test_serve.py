@@ -94,7 +94,17 @@ class Operations(unittest.TestCase):
         self.assertEqual(props["default_generation_settings"]["params"]["top_k"], 40)
         self.assertEqual(props["total_slots"], 32)
         self.assertFalse(props["is_sleeping"])
-        self.assertIn("chat_template", props)
+        self.assertNotIn("chat_template_error", props)
+
+    def test_chats_without_a_template_use_chatml(self):
+        self.assertIn("tiny: the file has no chat template, chats use chatml", self.server.log())
+        self.assertEqual(self.server.get("/props")[1]["chat_template"], "chatml")
+        messages = [{"role": "user", "content": "a"}]
+        self.assertEqual(self.server.post("/apply-template", {"messages": messages}),
+                         (200, {"prompt": "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"}))
+        status, reply = self.server.post("/v1/chat/completions",
+                                         {"messages": messages, "max_tokens": 2})
+        self.assertEqual(status, 200, reply)
 
     def test_slots_show_no_text(self):
         status, slots = self.server.get("/slots")
