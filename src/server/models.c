@@ -115,11 +115,45 @@ static ig_status insert(ig_models *models, ig_model_entry *e) {
     return IG_OK;
 }
 
+/* The next of comma-separated words, and its bytes; NULL: there is none. */
+static const char *next_word(const char *at, size_t *n_bytes) {
+    at += strspn(at, ", ");
+    *n_bytes = strcspn(at, ", ");
+    return *n_bytes > 0 ? at : NULL;
+}
+
+static bool is_called(const ig_model_entry *e, const char *word, size_t n_bytes) {
+    for (size_t i = 0; e->names[i]; i++)
+        if (strlen(e->names[i]) == n_bytes && memcmp(e->names[i], word, n_bytes) == 0) return true;
+    return false;
+}
+
+static bool is_listed_in(const char *pin, const ig_model_entry *e) {
+    size_t n = 0;
+    if (pin && strcmp(pin, "all") == 0) return true;
+    for (const char *at = pin ? next_word(pin, &n) : NULL; at; at = next_word(at + n, &n))
+        if (is_called(e, at, n)) return true;
+    return false;
+}
+
+ig_status ig_models_check_pin(const ig_models *models) {
+    const char *pin = models->options.pin;
+    size_t n = 0;
+    if (!pin || strcmp(pin, "all") == 0) return IG_OK;
+    for (const char *at = next_word(pin, &n); at; at = next_word(at + n, &n)) {
+        size_t i = 0;
+        while (i < models->n_entries && !is_called(models->entries[i], at, n)) i++;
+        if (i == models->n_entries)
+            return IG_FAIL(IG_ERR_ARGUMENT, "--pin: no model is named '%.*s'", (int)n, at);
+    }
+    return IG_OK;
+}
+
 static ig_status fill(ig_model_entry *e, const ig_allocator *a, const ig_models_entry *from) {
     e->path = ig_copy_text(a, from->path);
     if (!e->path) return IG_FAIL(IG_ERR_MEMORY, "models: %s", from->path);
-    e->is_pinned = from->is_pinned;
     IG_TRY(set_names(e, a, from->names));
+    e->is_pinned = from->is_pinned || is_listed_in(e->models->options.pin, e);
     return ig_served_model_check(e->path, &e->file_bytes, &e->created);
 }
 

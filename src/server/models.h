@@ -61,6 +61,8 @@ typedef struct ig_models_options {
     const char *chat_template; /* a built-in one's name, or a file: the models' own */
     const char *arch;          /* any */
     uint64_t bytes;            /* memory limit for loaded models: no limit */
+    const char *pin;           /* names of models that are never unloaded, comma-separated, or
+                                  "all": none */
     double room_timeout_s;     /* a load waits this long for models in use: 60 */
     double idle_unload_s;      /* unload models that were not held for this long: never */
     bool is_strict;            /* unknown names do not match the only model */
@@ -91,6 +93,9 @@ IG_MUST_CHECK ig_status ig_models_add(ig_models *models, const ig_models_entry *
  * unloaded.
  */
 IG_MUST_CHECK ig_status ig_models_add_folder(ig_models *models, const char *path);
+
+/* IG_ERR_ARGUMENT: the `pin` of the options has a name that no model has. */
+IG_MUST_CHECK ig_status ig_models_check_pin(const ig_models *models);
 
 /* ---- requests ---- */
 

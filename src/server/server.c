@@ -183,6 +183,7 @@ static ig_status add_models(const ig_server *server) {
     for (size_t i = 0; i < s->n_entries; i++) IG_TRY(ig_models_add(server->models, &s->entries[i]));
     for (size_t i = 0; i < s->n_folders; i++)
         IG_TRY(ig_models_add_folder(server->models, s->folders[i]));
+    IG_TRY(ig_models_check_pin(server->models));
     ig_models_row row;
     for (size_t i = 0; i < s->n_entries && ig_models_list(server->models, i, &row); i++)
         IG_TRY(ig_models_load(server->models, row.id));

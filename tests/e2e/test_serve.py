@@ -221,20 +221,25 @@ class SeveralModels(unittest.TestCase):
     def test_folder_and_sighup(self):
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(LLAMA, os.path.join(folder, "a.gguf"))
-            with serve("--models-dir", folder, "--idle-unload", "0.2").ready() as server:
+            os.symlink(LLAMA, os.path.join(folder, "pinned.gguf"))
+            with serve("--models-dir", folder, "--idle-unload", "0.2", "--pin",
+                       "pinned").ready() as server:
                 ids = lambda: [m["id"] for m in server.get("/v1/models")[1]["data"]]
                 state = lambda: server.get("/v1/models/a")[1]["status"]["value"]
-                self.assertEqual((ids(), state()), (["a"], "unloaded"))
+                self.assertEqual((ids(), state()), (["a", "pinned"], "unloaded"))
+                self.assertEqual([m["pinned"] for m in server.get("/v1/models")[1]["data"]],
+                                 [False, True])
+                self.assertEqual(server.post("/models/unload", {"model": "pinned"})[0], 400)
                 self.assertEqual(server.post("/v1/completions",
                                              {"model": "a", "prompt": [5], "max_tokens": 1})[0],
                                  200)
                 server.until(lambda: state() == "unloaded")
                 os.symlink(QWEN, os.path.join(folder, "b.gguf"))
                 server.send(signal.SIGHUP)
-                server.until(lambda: ids() == ["a", "b"])
+                server.until(lambda: ids() == ["a", "b", "pinned"])
                 os.remove(os.path.join(folder, "b.gguf"))
                 self.assertEqual(server.post("/reload", {})[0], 200)
-                self.assertEqual(ids(), ["a"])
+                self.assertEqual(ids(), ["a", "pinned"])
                 self.assertEqual(server.stop(), 0)
 
 
@@ -322,6 +327,7 @@ class ExitCodes(unittest.TestCase):
         self.fails(2, "NAME=FILE", "-m", LLAMA, "-m", QWEN, "-a", "x")
         self.fails(2, "--insecure", "-m", LLAMA, "--host", "0.0.0.0")
         self.fails(6, "/nonexistent", "--models-dir", "/nonexistent")
+        self.fails(2, "--pin: no model is named 'none'", "-m", LLAMA, "--pin", "llama.q8_0,none")
 
     def test_json_events_and_report(self):
         path = os.path.join(FOLDER.name, "report.json")

@@ -99,27 +99,8 @@ static void split_name(serving *s, int i, const char *given) {
     s->entries[i] = (ig_models_entry){.path = equals + 1, .names = s->names[i]};
 }
 
-/* Whether a comma-separated list has the word. */
-static bool lists(const char *list, const char *word) {
-    const size_t n = strlen(word);
-    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, ",") == n && memcmp(at, word, n) == 0) return true;
-    return false;
-}
-
-/* The id that the list of models gives an entry. */
-static const char *id_of(const ig_models_entry *e, char out[NAME_MAX + 1]) {
-    const char *slash = strrchr(e->path, '/');
-    snprintf(out, NAME_MAX + 1, "%s", e->names ? e->names : slash ? slash + 1 : e->path);
-    out[strcspn(out, ",")] = 0;
-    char *dot = strrchr(out, '.');
-    if (!e->names && dot && dot > out) *dot = 0;
-    return out;
-}
-
 static ig_status take_models(serving *s) {
     const serve_options *o = s->options;
-    char id[NAME_MAX + 1];
     int n = o->models.count;
     for (int i = 0; i < n; i++) split_name(s, i, o->models.at[i]);
     if (n == 0 && !o->models_dir) {
@@ -130,9 +111,6 @@ static ig_status take_models(serving *s) {
         return IG_FAIL(IG_ERR_ARGUMENT,
                        "--alias: applies to a single model; with several models use -m NAME=FILE");
     if (o->alias) s->entries[0].names = o->alias;
-    for (int i = 0; i < n; i++)
-        s->entries[i].is_pinned =
-            o->pin && (strcmp(o->pin, "all") == 0 || lists(o->pin, id_of(&s->entries[i], id)));
     if (o->prefix_cache_file && (n != 1 || o->models_dir))
         return IG_FAIL(IG_ERR_ARGUMENT, "--prefix-cache-file: applies to a single model");
     s->folders[0] = o->models_dir;
@@ -195,6 +173,7 @@ static ig_status set_models(serving *s) {
     to->chat_template = o->template_file ? o->template_file : o->chat_template;
     to->arch = m->arch;
     to->bytes = o->models_bytes;
+    to->pin = o->pin;
     to->idle_unload_s = o->idle_unload;
     to->is_strict = o->strict_model;
     to->no_warmup = o->no_warmup || m->no_pack;
