@@ -357,10 +357,12 @@ static void describe(const ig_model_entry *e, ig_models_row *out) {
     out->status = e->state == IG_SERVED_FAILED ? e->status : IG_OK;
     snprintf(out->error, sizeof out->error, "%s", e->state == IG_SERVED_FAILED ? e->error : "");
     out->is_pinned = e->is_pinned;
+    out->is_condemned = (e->is_condemned || e->is_leaving) && e->queued == 0;
     out->progress = atomic_load(&e->progress) / 1000.0;
     out->n_held = e->n_held;
     out->created = e->created;
     out->bytes = e->model ? e->bytes : e->file_bytes;
+    out->file_bytes = e->file_bytes;
     out->idle_ms = e->model && e->n_held == 0 ? ig_clock_ms() - e->used_ms : 0;
 }
 

@@ -136,9 +136,11 @@ typedef struct ig_models_row {
     ig_status status; /* FAILED */
     char error[256];  /* FAILED */
     bool is_pinned;
-    double progress; /* LOADING: 0 to 1 */
+    bool is_condemned; /* is unloaded once it is no longer held */
+    double progress;   /* LOADING: 0 to 1 */
     int64_t n_held, created;
-    uint64_t bytes;           /* of memory while loaded, of the file otherwise */
+    uint64_t bytes; /* of memory while loaded, of the file otherwise */
+    uint64_t file_bytes;
     const char *quantization; /* "" until it was loaded once */
     /* 0 until it was loaded once. */
     int64_t ctx_len, ctx_train, n_params, n_vocab;

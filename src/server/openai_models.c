@@ -25,7 +25,8 @@ static void write_meta(const ig_models_row *row, ig_out *out) {
         ig_out_int(out, "n_params", row->n_params);
         ig_out_int(out, "n_vocab", row->n_vocab);
     }
-    ig_out_int(out, "size", (int64_t)row->bytes);
+    ig_out_int(out, "size", (int64_t)row->file_bytes);
+    if (row->state == IG_SERVED_READY) ig_out_int(out, "memory", (int64_t)row->bytes);
     ig_out_close(out, '}');
 }
 
@@ -45,9 +46,24 @@ static void write_model(const ig_models_row *row, const char *name, ig_out *out)
     ig_out_bool(out, "pinned", row->is_pinned);
     ig_out_int(out, "in_use", row->n_held);
     ig_out_open(out, "status", '{');
-    ig_out_string(out, "value", state_name(row->state));
+    ig_out_string(out, "value", row->is_condemned ? "unloading" : state_name(row->state));
     if (row->state == IG_SERVED_LOADING) ig_out_number(out, "progress", row->progress);
     if (row->state == IG_SERVED_FAILED) ig_out_string(out, "error", row->error);
+    ig_out_close(out, '}');
+    ig_out_close(out, '}');
+}
+
+/* Of the array `models`, which llama-server adds to OpenAI's. */
+static void write_details(const ig_models_row *row, ig_out *out) {
+    ig_out_open(out, NULL, '{');
+    ig_out_string(out, "name", row->id);
+    ig_out_string(out, "model", row->id);
+    ig_out_string(out, "type", "model");
+    ig_out_open(out, "capabilities", '[');
+    ig_out_string(out, NULL, "completion");
+    ig_out_close(out, ']');
+    ig_out_open(out, "details", '{');
+    ig_out_string(out, "quantization_level", row->quantization);
     ig_out_close(out, '}');
     ig_out_close(out, '}');
 }
@@ -72,15 +88,25 @@ void ig_openai_models(ig_server *server, ig_exchange *x) {
     for (size_t i = 0; ig_models_list(ig_server_models(server), i, &row); i++)
         write_model(&row, NULL, &out);
     ig_out_close(&out, ']');
+    ig_out_open(&out, "models", '[');
+    for (size_t i = 0; ig_models_list(ig_server_models(server), i, &row); i++)
+        write_details(&row, &out);
+    ig_out_close(&out, ']');
     ig_out_close(&out, '}');
     reply(x, &out);
+}
+
+static bool is_named(const ig_models_row *row, const char *name) {
+    for (size_t i = 0; row->aliases[i]; i++)
+        if (strcmp(row->aliases[i], name) == 0) return true;
+    return strcmp(row->id, name) == 0;
 }
 
 void ig_openai_model(ig_server *server, ig_exchange *x) {
     const char *id = ig_route_rest(x, "/v1/models/*");
     ig_models_row row;
     for (size_t i = 0; ig_models_list(ig_server_models(server), i, &row); i++) {
-        if (strcmp(row.id, id) != 0) continue;
+        if (!is_named(&row, id)) continue;
         ig_out out = {.allocator = ig_server_allocator(server)};
         write_model(&row, NULL, &out);
         reply(x, &out);

@@ -162,7 +162,7 @@ static void operate(ig_server *server, ig_exchange *x,
             ig_out_open(&out, NULL, '{');
             ig_out_bool(&out, "success", true);
             ig_out_string(&out, "model", row.id);
-            ig_out_string(&out, "status", state_name(row.state));
+            ig_out_string(&out, "status", row.is_condemned ? "unloading" : state_name(row.state));
             ig_out_close(&out, '}');
             ig_operation_reply(x, 200, &out);
         }

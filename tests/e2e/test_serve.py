@@ -63,6 +63,10 @@ class Operations(unittest.TestCase):
         self.assertEqual((model["id"], model["aliases"]), ("tiny", ["gpt-4"]))
         self.assertEqual(model["status"]["value"], "loaded")
         self.assertEqual(model["meta"]["n_vocab"], 320)
+        self.assertEqual(model["meta"]["size"], os.path.getsize(LLAMA))
+        self.assertGreater(model["meta"]["memory"], model["meta"]["size"])
+        self.assertEqual(models["models"][0]["details"], {"quantization_level": "Q8_0"})
+        self.assertEqual(self.server.get("/v1/models/gpt-4"), (200, model))
 
     def test_metrics_count_requests(self):
         before = self.server.ask("GET", "/metrics")
@@ -206,7 +210,9 @@ class SeveralModels(unittest.TestCase):
             self.assertEqual(server.post("/models/unload", {"model": "one"})[0], 400)
             self.assertEqual(server.post("/models/unload", {"model": "unknown"})[0], 404)
             self.assertEqual(server.post("/models/unload", {})[0], 400)
-            self.assertEqual(server.post("/models/unload", {"model": "two"})[0], 200)
+            status, reply = server.post("/models/unload", {"model": "two"})
+            self.assertEqual((status, reply["success"]), (200, True))
+            self.assertIn(reply["status"], ("unloading", "unloaded"))
             server.until(lambda: server.get("/v1/models/two")[1]["status"]["value"] == "unloaded")
             # Looking does not load it again; asking does.
             self.assertTrue(server.get("/props?model=two")[1]["is_sleeping"])

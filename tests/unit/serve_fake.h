@@ -193,6 +193,7 @@ bool ig_models_list(ig_models *models, size_t i, ig_models_row *out) {
     if (i > 0) return false;
     *out = (ig_models_row){.id = s->served.id,
                            .aliases = none,
+                           .quantization = "F32",
                            .state = s->state,
                            .created = s->served.created,
                            .ctx_len = s->served.ctx_len,
