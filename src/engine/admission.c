@@ -39,7 +39,7 @@ void ig_slots_vacate(ig_engine *e, ig_reply *r) {
     e->n_running--;
     e->n_claimed -= r->claimed_pages;
     r->claimed_pages = 0;
-    r->n_rows = r->n_draft = 0;
+    r->n_step_tokens = r->n_draft = 0;
     r->slot = -1;
 }
 

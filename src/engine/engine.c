@@ -52,14 +52,14 @@ static ig_status make_session(ig_engine *e) {
     e->ubatch = ig_session_ubatch(e->session);
     e->rules.ctx_len = ig_session_ctx_len(e->session);
     e->n_slots = ig_session_sequences(e->session);
-    if (e->n_slots > e->ubatch) e->n_slots = e->ubatch; /* a step has a row of each */
+    if (e->n_slots > e->ubatch) e->n_slots = e->ubatch; /* a step has a token of each */
     e->n_outputs = e->n_slots + IG_STEP_DRAFT_ROOM + IG_STEP_PROMPT_LOGPROBS;
     e->slots = ig_alloc(&e->allocator, (size_t)e->n_slots, sizeof(ig_reply *));
     e->texts = ig_alloc(&e->allocator, (size_t)e->n_slots, sizeof *e->texts);
-    e->rows = ig_alloc(&e->allocator, (size_t)e->ubatch + IG_STEP_DRAFT_ROOM, sizeof *e->rows);
+    e->tokens = ig_alloc(&e->allocator, (size_t)e->ubatch + IG_STEP_DRAFT_ROOM, sizeof *e->tokens);
     e->logits =
         ig_alloc(&e->allocator, (size_t)(e->n_outputs * e->rules.vocabulary), sizeof *e->logits);
-    if (!e->slots || !e->texts || !e->rows || !e->logits)
+    if (!e->slots || !e->texts || !e->tokens || !e->logits)
         return IG_FAIL(IG_ERR_MEMORY, "engine: the outputs of %lld sequences",
                        (long long)e->n_slots);
     if (o->no_prefix_cache) return IG_OK;
@@ -178,7 +178,7 @@ void ig_engine_destroy(ig_engine *e) {
     ig_counts_deinit(&e->counts, &a);
     ig_free(&a, e->slots);
     ig_free(&a, e->texts);
-    ig_free(&a, e->rows);
+    ig_free(&a, e->tokens);
     ig_free(&a, e->logits);
     ig_free(&a, (void *)e->rules.eog);
     ig_free(&a, e->cache_file);

@@ -42,7 +42,7 @@ struct ig_reply {
     size_t n_held, held_room;
 
     /* Of the step that is being run. */
-    int64_t n_rows, first_output;
+    int64_t n_step_tokens, first_output;
     int64_t n_draft;
     int32_t draft[IG_DRAFT_MAX];
     int32_t claimed_pages;

@@ -19,7 +19,7 @@
 #include "engine/engine_stats.h"
 #include "engine/prefix_cache.h"
 #include "engine/reply.h"
-#include "engine/step_rates.h"
+#include "engine/step_costs.h"
 #include "model/embed.h"
 
 enum { IG_ENGINE_PARTIES = 256 };
@@ -76,11 +76,11 @@ struct ig_engine {
         uint64_t party, served;
     } parties[IG_ENGINE_PARTIES];
     uint64_t n_served, n_arrivals;
-    ig_session_token *rows; /* [ubatch] of a step */
-    float *logits;          /* [n_outputs, vocabulary] */
+    ig_session_token *tokens; /* [ubatch] of a step */
+    float *logits;            /* [n_outputs, vocabulary] */
     int64_t n_outputs;
     int32_t n_claimed; /* pages that the step will take */
-    ig_step_rates rates;
+    ig_step_costs costs;
     ig_reply *embedding_reply; /* the embedding that is being computed */
     ig_embedder *embedding;
     ig_engine_counts counts;
@@ -119,7 +119,7 @@ void ig_slots_drop_prompt(ig_engine *e, ig_job *job); /* its held pages */
 /* ---- step.c ---- */
 enum {
     IG_STEP_DRAFT_ROOM =
-        8, /* rows that cost little more than one: drafts fill a step up to these */
+        8, /* tokens that cost little more than one: drafts fill a step up to these */
     IG_STEP_PROMPT_LOGPROBS = 16, /* prompt tokens with log-probabilities in a step, at most */
 };
 /* Runs one step; false: there was nothing to run. */

@@ -2,8 +2,8 @@
  * One step: the next token of each decoding reply, with drafts where there is room, and as many
  * prompt tokens as fit the time.
  *
- * First the rows of each reply are counted, and its pages are claimed, which may preempt others.
- * Then the rows are written, run and their outputs sampled.
+ * First the tokens of each reply are counted, and its pages are claimed, which may preempt others.
+ * Then the tokens are written, run and their outputs sampled.
  */
 #include <math.h>
 #include <string.h>
@@ -36,13 +36,13 @@ static void draft(const ig_engine *e, ig_reply *r, int64_t room) {
         r->n_draft = most;
 }
 
-/* ---- the rows of a step ---- */
+/* ---- the tokens of a step ---- */
 
 typedef struct step {
-    int64_t n_rows, n_outputs;
-    int64_t n_decode, n_prompt; /* rows */
+    int64_t n_tokens, n_outputs;
+    int64_t n_decode, n_prompt; /* tokens */
     int64_t n_decoding;         /* replies */
-    int64_t n_logprobs;         /* prompt rows with outputs */
+    int64_t n_logprobs;         /* prompt tokens with outputs */
 } step;
 
 static bool has_all_outputs(const ig_reply *r) {
@@ -50,14 +50,14 @@ static bool has_all_outputs(const ig_reply *r) {
 }
 
 /* Prompt tokens whose log-probabilities are wanted need outputs, of which there are few. */
-static int64_t prompt_rows_of(const ig_engine *e, step *s, const ig_reply *r, int64_t budget) {
-    int64_t rows = left_of(e, r);
-    if (rows > budget) rows = budget;
-    if (!has_all_outputs(r)) return rows;
-    if (rows > IG_STEP_PROMPT_LOGPROBS - s->n_logprobs)
-        rows = IG_STEP_PROMPT_LOGPROBS - s->n_logprobs;
-    s->n_logprobs += rows;
-    return rows;
+static int64_t prompt_tokens_of(const ig_engine *e, step *s, const ig_reply *r, int64_t budget) {
+    int64_t n_tokens = left_of(e, r);
+    if (n_tokens > budget) n_tokens = budget;
+    if (!has_all_outputs(r)) return n_tokens;
+    if (n_tokens > IG_STEP_PROMPT_LOGPROBS - s->n_logprobs)
+        n_tokens = IG_STEP_PROMPT_LOGPROBS - s->n_logprobs;
+    s->n_logprobs += n_tokens;
+    return n_tokens;
 }
 
 /* Replies share the room for drafts; what one does not use is left to those after it. */
@@ -71,10 +71,10 @@ static void plan_decode(ig_engine *e, step *s) {
         if (room > 0) draft(e, r, (room + n - 1) / (n > 0 ? n : 1));
         n--;
         room -= r->n_draft;
-        const int64_t rows = 1 + r->n_draft;
-        if (!ig_slots_claim(e, r, rows)) continue;
-        r->n_rows = rows;
-        s->n_decode += rows;
+        const int64_t n_tokens = 1 + r->n_draft;
+        if (!ig_slots_claim(e, r, n_tokens)) continue;
+        r->n_step_tokens = n_tokens;
+        s->n_decode += n_tokens;
     }
 }
 
@@ -85,7 +85,7 @@ static ig_reply *next_prompt(const ig_engine *e, double now) {
     double least = 0;
     for (int64_t i = 0; i < e->n_slots; i++) {
         ig_reply *r = e->slots[i];
-        if (!r || r->n_rows > 0 || left_of(e, r) < 2) continue;
+        if (!r || r->n_step_tokens > 0 || left_of(e, r) < 2) continue;
         const double cost =
             (double)left_of(e, r) - (now - r->admitted_ms) * 1e-3 * TOKENS_PER_SECOND;
         if (best && cost >= least) continue;
@@ -97,39 +97,40 @@ static ig_reply *next_prompt(const ig_engine *e, double now) {
 
 static void plan_prompts(ig_engine *e, step *s) {
     const double now = ig_clock_ms();
-    int64_t budget = ig_rates_prompt_rows(&e->rates, e->options.step_ms, s->n_decode, e->ubatch);
+    int64_t budget =
+        ig_step_costs_prompt_tokens(&e->costs, e->options.step_ms, s->n_decode, e->ubatch);
     ig_reply *r;
     while (budget > 0 && (r = next_prompt(e, now)) != NULL) {
-        const int64_t rows = prompt_rows_of(e, s, r, budget);
-        if (rows == 0) break;
-        if (!ig_slots_claim(e, r, rows)) continue;
-        r->n_rows = rows;
-        budget -= rows;
+        const int64_t n_tokens = prompt_tokens_of(e, s, r, budget);
+        if (n_tokens == 0) break;
+        if (!ig_slots_claim(e, r, n_tokens)) continue;
+        r->n_step_tokens = n_tokens;
+        budget -= n_tokens;
     }
 }
 
-/* Writes the rows of a reply. */
-static void add_rows(ig_engine *e, step *s, ig_reply *r) {
+/* Writes the tokens of a reply. */
+static void add_tokens(ig_engine *e, step *s, ig_reply *r) {
     const int64_t length = ig_session_length(e->session, r->slot);
     const int64_t count = (int64_t)r->tokens.count;
     r->first_output = s->n_outputs;
-    for (int64_t i = 0; i < r->n_rows; i++) {
+    for (int64_t i = 0; i < r->n_step_tokens; i++) {
         const int64_t at = length + i;
         const bool wanted = at + 1 >= count || has_all_outputs(r);
         float *out = wanted ? e->logits + s->n_outputs++ * e->rules.vocabulary : NULL;
         const int32_t id = at < count ? r->tokens.at[at] : r->draft[at - count];
-        e->rows[s->n_rows++] = (ig_session_token){.sequence = r->slot, .id = id, .logits = out};
+        e->tokens[s->n_tokens++] = (ig_session_token){.sequence = r->slot, .id = id, .logits = out};
     }
 }
 
-static void write_rows(ig_engine *e, step *s) {
-    s->n_rows = s->n_outputs = s->n_decode = s->n_prompt = 0;
+static void write_tokens(ig_engine *e, step *s) {
+    s->n_tokens = s->n_outputs = s->n_decode = s->n_prompt = 0;
     for (int64_t i = 0; i < e->n_slots; i++) {
         ig_reply *r = e->slots[i];
-        if (!r || r->n_rows == 0) continue;
-        *(is_decoding(e, r) ? &s->n_decode : &s->n_prompt) += r->n_rows;
+        if (!r || r->n_step_tokens == 0) continue;
+        *(is_decoding(e, r) ? &s->n_decode : &s->n_prompt) += r->n_step_tokens;
         s->n_decoding += is_decoding(e, r);
-        add_rows(e, s, r);
+        add_tokens(e, s, r);
     }
 }
 
@@ -145,7 +146,7 @@ static void emit_prompt(ig_engine *e, ig_reply *r, int64_t before) {
             r->job,
             &(ig_job_event){.type = IG_JOB_EVENT_PROMPT, .token = r->tokens.at[0], .logprob = NAN});
     }
-    for (int64_t i = 0; i < r->n_rows && r->n_logprobs < r->n_prompt; i++) {
+    for (int64_t i = 0; i < r->n_step_tokens && r->n_logprobs < r->n_prompt; i++) {
         const float *logits = e->logits + (r->first_output + i) * e->rules.vocabulary;
         if (before + i + 1 != r->n_logprobs) continue; /* emitted before a preemption */
         ig_logprob top[IG_TOP_LOGPROBS_MAX];
@@ -236,7 +237,7 @@ static ig_status sample(ig_engine *e, ig_reply *r, float *logits) {
 
 /* What a reply gets from the step. */
 static ig_status take_outputs(ig_engine *e, ig_reply *r) {
-    const int64_t before = ig_session_length(e->session, r->slot) - r->n_rows;
+    const int64_t before = ig_session_length(e->session, r->slot) - r->n_step_tokens;
     float *logits = e->logits + r->first_output * e->rules.vocabulary;
     emit_prompt(e, r, before);
     emit_progress(e, r);
@@ -251,7 +252,7 @@ static ig_status take_outputs(ig_engine *e, ig_reply *r) {
 }
 
 static void settle(ig_engine *e, ig_reply *r, ig_status status) {
-    r->n_rows = r->n_draft = 0;
+    r->n_step_tokens = r->n_draft = 0;
     e->n_claimed -= r->claimed_pages;
     r->claimed_pages = 0;
     if (status != IG_OK)
@@ -265,9 +266,9 @@ static void run_one_by_one(ig_engine *e) {
     for (int64_t i = 0; i < e->n_slots; i++) {
         ig_reply *r = e->slots[i];
         step alone = {0};
-        if (!r || r->n_rows == 0) continue;
-        add_rows(e, &alone, r);
-        ig_status status = ig_session_run(e->session, e->rows, alone.n_rows);
+        if (!r || r->n_step_tokens == 0) continue;
+        add_tokens(e, &alone, r);
+        ig_status status = ig_session_run(e->session, e->tokens, alone.n_tokens);
         if (status == IG_OK) status = take_outputs(e, r);
         settle(e, r, status);
     }
@@ -276,7 +277,7 @@ static void run_one_by_one(ig_engine *e) {
 static void run_together(ig_engine *e) {
     for (int64_t i = 0; i < e->n_slots; i++) {
         ig_reply *r = e->slots[i];
-        if (r && r->n_rows > 0) settle(e, r, take_outputs(e, r));
+        if (r && r->n_step_tokens > 0) settle(e, r, take_outputs(e, r));
     }
 }
 
@@ -299,7 +300,7 @@ static void count_step(ig_engine *e, const step *s, double ms) {
     stats->n_steps[kind]++;
     stats->n_decode_sequences += (uint64_t)s->n_decoding;
     ig_histogram_add_seconds(&stats->step[kind], ms);
-    ig_histogram_add_tokens(&stats->step_tokens[kind], s->n_rows);
+    ig_histogram_add_tokens(&stats->step_tokens[kind], s->n_tokens);
 }
 
 bool ig_step_run(ig_engine *e) {
@@ -309,17 +310,17 @@ bool ig_step_run(ig_engine *e) {
     start_choices(e);
     plan_decode(e, &s);
     plan_prompts(e, &s);
-    write_rows(e, &s);
-    if (s.n_rows == 0) return e->n_running > 0;
+    write_tokens(e, &s);
+    if (s.n_tokens == 0) return e->n_running > 0;
     const uint64_t running = ig_clock_ns();
-    const ig_status status = ig_session_run(e->session, e->rows, s.n_rows);
+    const ig_status status = ig_session_run(e->session, e->tokens, s.n_tokens);
     const uint64_t ran = ig_clock_ns();
     if (status == IG_OK)
         run_together(e);
     else
         run_one_by_one(e);
     if (status == IG_OK)
-        ig_rates_learn(&e->rates, s.n_decode, s.n_prompt, (double)(ran - running) * 1e-6);
+        ig_step_costs_learn(&e->costs, s.n_decode, s.n_prompt, (double)(ran - running) * 1e-6);
     const uint64_t ended = ig_clock_ns();
     count_step(e, &s, (double)(ended - began) * 1e-6);
     e->counts.stats.step_ns += ended - began;

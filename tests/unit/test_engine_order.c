@@ -133,43 +133,46 @@ static void a_waiting_job_knows_its_position(void **state) {
 /* ---- prompt rows beside streams ---- */
 
 static void slower_rows_are_fewer(void **state) {
-    ig_step_rates rates = {0};
+    ig_step_costs costs = {0};
     (void)state;
-    assert_int_equal(ig_rates_prompt_rows(&rates, 50, 0, 128), 128); /* no stream waits */
-    assert_int_equal(ig_rates_prompt_rows(&rates, 50, 4, 128), 32);  /* not known yet */
-    rates = (ig_step_rates){.decode_ms = {10, 12, 20}, .prompt_row_ms = 0.5};
-    assert_int_equal(ig_rates_prompt_rows(&rates, 50, 1, 128), 80);
-    assert_int_equal(ig_rates_prompt_rows(&rates, 50, 2, 128), 76);
-    assert_int_equal(ig_rates_prompt_rows(&rates, 50, 4, 128), 60);
-    assert_int_equal(ig_rates_prompt_rows(&rates, 50, 16, 128), 60); /* as of the next smaller */
-    assert_int_equal(ig_rates_prompt_rows(&rates, 30, 4, 128), 20);
-    assert_int_equal(ig_rates_prompt_rows(&rates, 500, 4, 128), 124); /* what there is room for */
-    assert_int_equal(ig_rates_prompt_rows(&rates, 5, 4, 128), IG_RATES_LEAST_PROMPT);
-    assert_int_equal(ig_rates_prompt_rows(&rates, 1e300, 4, 128), 124);
-    rates.prompt_row_ms = 1e-300;
-    assert_int_equal(ig_rates_prompt_rows(&rates, 50, 4, 128), 124);
-    assert_int_equal(ig_rates_prompt_rows(&rates, 50, 128, 128), 0);
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 50, 0, 128), 128); /* no stream waits */
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 50, 4, 128), 32);  /* not known yet */
+    costs = (ig_step_costs){.decode_ms = {10, 12, 20}, .prompt_token_ms = 0.5};
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 50, 1, 128), 80);
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 50, 2, 128), 76);
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 50, 4, 128), 60);
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 50, 16, 128),
+                     60); /* as of the next smaller */
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 30, 4, 128), 20);
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 500, 4, 128),
+                     124); /* what there is room for */
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 5, 4, 128), IG_STEP_LEAST_PROMPT);
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 1e300, 4, 128), 124);
+    costs.prompt_token_ms = 1e-300;
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 50, 4, 128), 124);
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 50, 128, 128), 0);
 }
 
 static void rates_follow_what_is_measured(void **state) {
-    ig_step_rates rates = {0};
+    ig_step_costs costs = {0};
     (void)state;
-    ig_rates_learn(&rates, 4, 0, 10);
-    ig_rates_learn(&rates, 4, 40, 50);
-    assert_int_equal(ig_rates_prompt_rows(&rates, 50, 4, 128), 40);
-    for (int i = 0; i < 30; i++) ig_rates_learn(&rates, 4, 40, 90); /* slower: 2 ms a row */
-    assert_int_equal(ig_rates_prompt_rows(&rates, 50, 4, 128), 20);
-    for (int i = 0; i < 30; i++) ig_rates_learn(&rates, 4, 0, 30); /* and so are streams */
-    assert_int_equal(ig_rates_prompt_rows(&rates, 50, 4, 128), 10);
-    for (int i = 0; i < 60; i++) ig_rates_learn(&rates, 4, 40, 31); /* noise: never for nothing */
-    assert_true(rates.prompt_row_ms > 0.05);
+    ig_step_costs_learn(&costs, 4, 0, 10);
+    ig_step_costs_learn(&costs, 4, 40, 50);
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 50, 4, 128), 40);
+    for (int i = 0; i < 30; i++) ig_step_costs_learn(&costs, 4, 40, 90); /* slower: 2 ms a token */
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 50, 4, 128), 20);
+    for (int i = 0; i < 30; i++) ig_step_costs_learn(&costs, 4, 0, 30); /* and so are streams */
+    assert_int_equal(ig_step_costs_prompt_tokens(&costs, 50, 4, 128), 10);
+    for (int i = 0; i < 60; i++)
+        ig_step_costs_learn(&costs, 4, 40, 31); /* noise: never for nothing */
+    assert_true(costs.prompt_token_ms > 0.05);
 }
 
 static ig_status be_slow(ig_adapter *adapter, void *user) {
     ig_engine *e = user;
     (void)adapter;
-    for (int i = 0; i < 16; i++) e->rates.decode_ms[i] = 49;
-    e->rates.prompt_row_ms = 1000;
+    for (int i = 0; i < 16; i++) e->costs.decode_ms[i] = 49;
+    e->costs.prompt_token_ms = 1000;
     return IG_OK;
 }
 
