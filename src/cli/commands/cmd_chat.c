@@ -150,10 +150,10 @@ ig_status chat_answer(chat *c, const char *prompt) {
     return IG_OK;
 }
 
-/* Reports a line that cannot be answered, for example because it is too long; the chat continues.
- */
+/* Reports a line that cannot be answered, because it is too long or the template refuses it
+ * (FORMAT); the chat continues. */
 static ig_status say_why_not(chat *c, ig_status status) {
-    if (status != IG_ERR_ARGUMENT) return status;
+    if (status != IG_ERR_ARGUMENT && status != IG_ERR_FORMAT) return status;
     const ig_cli *cli = c->generator.cli;
     char words[IG_ERROR_BYTES], number[40] = "";
     if (!ig_line_is_typed(c->line))
