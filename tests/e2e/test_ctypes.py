@@ -42,7 +42,7 @@ class Train(c.Structure):
 class Sampling(c.Structure):
     _fields_ = [("temperature", c.c_double), ("top_k", c.c_int), ("top_p", c.c_double),
                 ("min_p", c.c_double), ("repeat_penalty", c.c_double), ("repeat_last_n", c.c_int),
-                ("seed", c.c_uint64), ("typical_p", c.c_double),
+                ("seed", c.c_uint64), ("stream", c.c_uint64), ("typical_p", c.c_double),
                 ("frequency_penalty", c.c_double), ("presence_penalty", c.c_double),
                 ("mirostat", c.c_int), ("mirostat_tau", c.c_double), ("mirostat_eta", c.c_double),
                 ("biases", c.c_void_p), ("n_biases", c.c_size_t)]
@@ -92,7 +92,8 @@ class ChatOptions(c.Structure):
 
 
 class SessionOptions(c.Structure):
-    _fields_ = [("ctx_len", c.c_int64), ("n_sequences", c.c_int64), ("ubatch", c.c_int64),
+    _fields_ = [("ctx_len", c.c_int64), ("n_sequences", c.c_int64), ("kv_bytes", c.c_uint64),
+                ("ubatch", c.c_int64),
                 ("cache_type_k", c.c_char_p), ("cache_type_v", c.c_char_p), ("hidden", c.c_bool)]
 
 
