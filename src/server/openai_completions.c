@@ -114,6 +114,9 @@ static bool prepare(ig_generation *g) {
                                  : ig_input_tokenize(&g->work, "prompt", i, input,
                                                      IG_TOKENIZE_PROMPT, &p->tokens);
         if (!good || !keep_text(g, p, input) || !begin_offsets(g, p)) return false;
+        if (p->tokens.count == 0)
+            return ig_refuse(&g->work.error, 400, "prompt",
+                             "prompt: has no tokens, but must have one");
     }
     return true;
 }

@@ -132,7 +132,7 @@ static void prompts_that_are_none_are_refused(void **state) {
     refused_with(s, TEXT, "{\"prompt\":[\"a\",true]}", "prompt[1]", "token ids");
     refused_with(s, TEXT, "{\"prompt\":[72,-1]}", "prompt[0]", "token ids below");
     refused_with(s, TEXT, "{\"prompt\":[72,100000]}", "prompt[0]", "token ids below");
-    refused_with(s, TEXT, "{\"prompt\":\"\"}", NULL, "no tokens");
+    refused_with(s, TEXT, "{\"prompt\":\"\"}", "prompt", "has no tokens");
     refused_with(s, TEXT, "{\"prompt\":[\"a\",\"b\",\"c\"],\"n\":100}", "n", "256 choices");
     refused_with(s, TEXT, "{\"prompt\":\"a\",\"best_of\":2}", "best_of", "equal n");
     refused_with(s, TEXT, "{\"prompt\":\"a\",\"suffix\":\"b\"}", "suffix", "fill-in-the-middle");
