@@ -39,6 +39,21 @@ static void add_number(ig_text *t, bool is_json, const char *name, double value,
     ig_text_add(t, is_json ? ",\"%s\":%.*f" : " %s=%.*f", name, digits, value);
 }
 
+static bool has_end(const char *name, const char *end) {
+    const size_t n = strlen(name), n_end = strlen(end);
+    return n > n_end && strcmp(name + n - n_end, end) == 0;
+}
+
+/* In JSON, counts and times are numbers. */
+static void add_note(ig_text *t, bool is_json, const char *name, const char *value) {
+    const bool is_number = (has_end(name, "_tokens") || has_end(name, "_ms")) && *value &&
+                           value[strspn(value, "0123456789")] == 0;
+    if (is_json && is_number)
+        ig_text_add(t, ",\"%s\":%s", name, value);
+    else
+        add_field(t, is_json, name, value);
+}
+
 void http_log(const ig_exchange *x) {
     const ig_http_options *o = &x->http->options;
     if (!o->log) return;
@@ -59,7 +74,7 @@ void http_log(const ig_exchange *x) {
     if (x->parent_span[0]) add_field(&t, is_json, "parent", x->parent_span);
     const char *name, *value;
     for (size_t at = 0; t.used + 600 < t.room && ig_exchange_next_note(x, &at, &name, &value);)
-        add_field(&t, is_json, name, value);
+        add_note(&t, is_json, name, value);
     if (is_json) ig_text_add(&t, "}");
     o->log(o->log_user, line);
 }

@@ -54,6 +54,7 @@ static void begin_job(server *s, job *j, ig_exchange *x, int n_pieces, bool is_w
     memset(j->piece, 'p', sizeof j->piece);
     ig_exchange_defer(
         x, &(ig_exchange_source){advance_job, j == &s->job ? close_job : close_own_job, j});
+    ig_exchange_note(x, "piece_tokens", "12");
     ig_exchange_note(x, "pieces", "many of them");
     atomic_fetch_add(&s->n_jobs, 1);
     assert_false(pthread_create(&j->thread, NULL, make_pieces, j));

@@ -330,8 +330,9 @@ static void the_log_has_one_line_for_each_exchange(void **state) {
         for (int i = 0; i < 3; i++)
             if (!strstr(s->log[i], words[is_json][i]))
                 fail_msg("\"%s\" lacks \"%s\"", s->log[i], words[is_json][i]);
-        assert_non_null(strstr(s->log[1], is_json ? "\"pieces\":\"many of them\"}"
-                                                  : " pieces=\"many of them\""));
+        assert_non_null(strstr(s->log[1], is_json
+                                              ? "\"piece_tokens\":12,\"pieces\":\"many of them\"}"
+                                              : " piece_tokens=12 pieces=\"many of them\""));
         for (int i = 0; i < 3; i++) assert_null(strstr(s->log[i], "private"));
         assert_int_equal(stats_of(s).by_class[2], 2);
         assert_int_equal(stats_of(s).by_class[4], 1);
