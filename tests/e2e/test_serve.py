@@ -37,7 +37,7 @@ def value(text, sample):
 class Operations(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = serve("-m", LLAMA, "-a", "tiny,gpt-4", "--slots",
+        cls.server = serve("-m", LLAMA, "-a", "tiny,gpt-4", "--slots", "--no-webui", "-kvu",
                            "--slot-save-path", FOLDER.name).ready()
 
     @classmethod
@@ -330,6 +330,8 @@ class ExitCodes(unittest.TestCase):
 
     def test_wrong_options(self):
         self.fails(2, "--api-key-file", "--api-key", "secret")
+        self.fails(2, "--temp: sampling is set by requests", "--temp", "0.5")
+        self.fails(2, "--models-bytes", "--models-max", "4")
         self.fails(2, "NAME=FILE", "-m", LLAMA, "-m", QWEN, "-a", "x")
         self.fails(2, "--insecure", "-m", LLAMA, "--host", "0.0.0.0")
         self.fails(6, "/nonexistent", "--models-dir", "/nonexistent")
