@@ -8,7 +8,7 @@
 #include "server/openai.h"
 #include "server/operations.h"
 
-static const char second_half[] = "this API is not supported yet";
+static const char second_half[] = "not supported yet";
 static const char adapters[] = "LoRA adapters are not supported yet";
 
 /* ---- the table ---- */
@@ -21,6 +21,8 @@ static const ig_http_route rows[] = {
     {"POST", "/v1/embeddings", IG_KEY_USER, true, IG_BODY_EMBEDDING, ig_openai_embeddings,
      "A vector for each input.", NULL},
     {"GET", "/v1/models", IG_KEY_USER, true, 0, ig_openai_models, "The models.", NULL},
+    {"GET", "/models/sse", IG_KEY_USER, false, 0, NULL, "Changes of the models, as a stream.",
+     second_half},
     {"GET", "/v1/models/*", IG_KEY_USER, true, 0, ig_openai_model, "One model, by its id.", NULL},
     {"POST", "/v1/rerank", IG_KEY_USER, true, IG_BODY_RERANK, ig_openai_rerank,
      "Documents by their relevance, for models with that head.", NULL},
@@ -40,6 +42,7 @@ static const ig_http_route rows[] = {
     {"POST", "/v1/completions/render", IG_KEY_USER, true, IG_BODY_COMPLETION,
      ig_openai_render_completion, "The token ids of a request, for routers.", NULL},
 
+    {"GET", "/", IG_KEY_PUBLIC, false, 0, NULL, "A page to chat with.", second_half},
     {"GET", "/health", IG_KEY_PUBLIC, true, 0, ig_operation_health,
      "Whether the server and its schedulers are alive.", NULL},
     {"GET", "/ping", IG_KEY_PUBLIC, false, 0, ig_operation_health, "The same as /health.", NULL},
@@ -70,6 +73,10 @@ static const ig_http_route rows[] = {
     {"POST", "/v1/messages", IG_KEY_USER, true, 0, NULL, "Anthropic's Messages.", second_half},
     {"POST", "/v1/messages/count_tokens", IG_KEY_USER, true, 0, NULL, "Anthropic's Messages.",
      second_half},
+    {"POST", "/completion", IG_KEY_USER, false, 0, NULL,
+     "llama-server's completions; use /v1/completions.", second_half},
+    {"POST", "/embedding", IG_KEY_USER, false, 0, NULL,
+     "llama-server's embeddings; use /v1/embeddings.", second_half},
     {"POST", "/infill", IG_KEY_USER, true, 0, NULL, "llama-server's infill.", second_half},
     {"GET", "/api/*", IG_KEY_USER, false, 0, NULL, "ollama's API.", second_half},
     {"POST", "/api/*", IG_KEY_USER, false, 0, NULL, "ollama's API.", second_half},

@@ -26,8 +26,9 @@ static void another_method_is_405_with_those_allowed(void **state) {
 
 static void other_dialects_are_501_with_words(void **state) {
     ig_server *s = *state;
-    static const char *const paths[] = {"/v1/responses", "/v1/messages", "/api/chat",
-                                        "/api/generate", "/v1/load_lora_adapter"};
+    static const char *const paths[] = {"/v1/responses", "/v1/messages",          "/api/chat",
+                                        "/api/generate", "/v1/load_lora_adapter", "/completion",
+                                        "/embedding"};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         ig_exchange *x = fake_exchange("POST", paths[i], "{}");
         x->request.admin = true;
@@ -38,6 +39,8 @@ static void other_dialects_are_501_with_words(void **state) {
         fake_free(x);
     }
     json_decref(fake_json(s, "GET", "/api/tags", "", 501));
+    json_decref(fake_json(s, "GET", "/models/sse", "", 501));
+    json_decref(fake_json(s, "GET", "/", "", 501));
 }
 
 static void admin_routes_need_an_admin_key(void **state) {
