@@ -391,14 +391,20 @@ static const ig_field rows[IG_FIELD_COUNT] = {
 
     [IG_FIELD_CONTENT] = {"content", TOKENIZE, STRING, 0, TOKENS, NONE, "The text.", NULL},
     [IG_FIELD_TOKENS] = {"tokens", DETOKENIZE, ARRAY, 0, TOKENS, NONE, "Token ids.", NULL},
-    [IG_FIELD_ADD_SPECIAL] = {"add_special", TOKENIZE, BOOLEAN, 0, 0, 0,
-                              "Add BOS and EOS where the model's file says so.", NULL},
+    [IG_FIELD_ADD_SPECIAL] = {"add_special", TOKENIZE, BOOLEAN, 0, 0, NONE,
+                              "Add BOS where the model's file says so. Default: for `prompt` "
+                              "alone, as in vLLM.",
+                              NULL},
+    [IG_FIELD_ADD_SPECIAL_TOKENS] = {"add_special_tokens", TOKENIZE, BOOLEAN, 0, 0, NONE,
+                                     "vLLM's name of `add_special`.", NULL},
     [IG_FIELD_PARSE_SPECIAL] = {"parse_special", TOKENIZE, BOOLEAN, 0, 0, 1,
                                 "Names of control tokens in the text are these tokens.", NULL},
     [IG_FIELD_WITH_PIECES] = {"with_pieces", TOKENIZE, BOOLEAN, 0, 0, 0,
                               "`{id, piece}` for each token; a piece that is not UTF-8 is an "
                               "array of bytes.",
                               NULL},
+    [IG_FIELD_RETURN_TOKEN_STRS] = {"return_token_strs", TOKENIZE, BOOLEAN, 0, 0, 0,
+                                    "The texts of the tokens in `token_strs`, as in vLLM.", NULL},
 
     [IG_FIELD_QUERY] = {"query", RERANK, STRING, 0, TOKENS, NONE, "The query.", NULL},
     [IG_FIELD_DOCUMENTS] = {"documents", RERANK, ARRAY, 0, 256, NONE, "Texts.", NULL},

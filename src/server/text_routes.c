@@ -40,6 +40,16 @@ static void write_piece(const ig_tokenizer *tokenizer, int32_t id, ig_out *out) 
     ig_out_close(out, '}');
 }
 
+/* vLLM's array of texts. */
+static void write_texts(const ig_tokenizer *tokenizer, const ig_tokens *tokens, ig_out *out) {
+    ig_out_open(out, "token_strs", '[');
+    for (size_t i = 0; i < tokens->count; i++) {
+        const ig_string_view piece = ig_tokenizer_piece(tokenizer, tokens->at[i]);
+        ig_out_bytes(out, NULL, piece.bytes, piece.n_bytes);
+    }
+    ig_out_close(out, ']');
+}
+
 static bool check_tokenize(ig_work *w) {
     const ig_fields *f = &w->fields;
     const json_t *prompt = f->at[IG_FIELD_PROMPT];
@@ -61,10 +71,11 @@ static bool tokenize(ig_work *w, ig_tokens *out) {
     unsigned flags = 0;
     if (ig_fields_given(f, IG_FIELD_MESSAGES))
         return ig_chat_prompt(w->served, f, out, NULL, &w->error);
-    const bool adds = ig_fields_given(f, IG_FIELD_ADD_SPECIAL)
-                          ? ig_fields_bool(f, IG_FIELD_ADD_SPECIAL)
-                          : is_prompt;
-    if (adds) flags |= IG_TOKENIZE_ADD_SPECIAL | IG_TOKENIZE_NO_EOS;
+    const ig_field_id special = ig_fields_given(f, IG_FIELD_ADD_SPECIAL)
+                                    ? IG_FIELD_ADD_SPECIAL
+                                    : IG_FIELD_ADD_SPECIAL_TOKENS;
+    if (ig_fields_given(f, special) ? ig_fields_bool(f, special) : is_prompt)
+        flags |= IG_TOKENIZE_ADD_SPECIAL | IG_TOKENIZE_NO_EOS;
     if (ig_fields_bool(f, IG_FIELD_PARSE_SPECIAL)) flags |= IG_TOKENIZE_PARSE_SPECIAL;
     return ig_tokenize(w->served->tokenizer, json_string_value(text), json_string_length(text),
                        flags, out) == IG_OK ||
@@ -88,6 +99,8 @@ static void advance_tokenize(ig_work *w) {
     } else {
         write_ids(&out, "tokens", &tokens);
     }
+    if (ig_fields_bool(&w->fields, IG_FIELD_RETURN_TOKEN_STRS))
+        write_texts(w->served->tokenizer, &tokens, &out);
     ig_out_int(&out, "count", (int64_t)tokens.count);
     ig_out_int(&out, "max_model_len", w->served->ctx_len);
     ig_out_close(&out, '}');

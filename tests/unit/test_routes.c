@@ -103,6 +103,13 @@ static void text_becomes_tokens_and_text_again(void **state) {
     assert_int_equal(int_at(r, "tokens.1.id"), 0xc3);
     assert_int_equal(int_at(r, "tokens.1.piece.0"), 0xc3);
     json_decref(r);
+    r = fake_post(s, "/tokenize",
+                  "{\"prompt\":\"Hi\",\"add_special_tokens\":false,\"return_token_strs\":true}",
+                  200);
+    assert_int_equal(int_at(r, "count"), 2);
+    assert_string_equal(text_at(r, "token_strs.0"), "H");
+    assert_string_equal(text_at(r, "token_strs.1"), "i");
+    json_decref(r);
     r = fake_post(s, "/detokenize", "{\"tokens\":[72,195,164]}", 200);
     assert_string_equal(text_at(r, "content"), "H\xc3\xa4");
     assert_string_equal(text_at(r, "prompt"), "H\xc3\xa4");
