@@ -46,6 +46,8 @@ bool ig_work_refuse_job(ig_work *w, const ig_job_event *event) {
     const bool is_busy = event->status == IG_ERR_BUSY;
     const bool is_temporary = is_busy || event->status == IG_ERR_MEMORY;
     char words[sizeof w->error.message];
+    if (event->status == IG_ERR_CANCELLED) /* at the end of the drain, in the middle of a step */
+        return ig_refuse(&w->error, 503, NULL, "the server is shutting down");
     ig_error_words_of(event->error, words, sizeof words);
     ig_refuse(&w->error, is_temporary ? 503 : 500, NULL, "%s", words);
     if (is_busy) w->error.retry_after_s = ig_work_retry_after(w);

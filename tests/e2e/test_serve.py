@@ -394,7 +394,9 @@ class Signals(unittest.TestCase):
             text = reply.read().decode()
             connection.close()
             self.assertNotIn("[DONE]", text)
-            self.assertIn('"error"', text.rstrip().splitlines()[-1])
+            error = json.loads(text.rstrip().splitlines()[-1][len("data: "):])["error"]
+            self.assertEqual((error["message"], error["type"], error["code"]),
+                             ("the server is shutting down", "unavailable_error", 503))
             self.assertEqual(server.wait(), 0)
 
     def test_loading_takes_long(self):
