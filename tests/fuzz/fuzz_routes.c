@@ -12,11 +12,16 @@
 
 enum { MAX_TOKENS = 4, MAX_CHOICES = 4, SEQUENCES = 8 };
 
-static const char *const paths[] = {
-    "/v1/chat/completions", "/v1/completions", "/v1/embeddings",
-    "/tokenize",            "/detokenize",     "/apply-template",
-    "/v1/rerank",           "/v2/rerank",      "/v1/chat/completions/render",
-    "/v1/completions/render"};
+static const char *const paths[] = {"/v1/chat/completions",
+                                    "/v1/completions",
+                                    "/v1/embeddings",
+                                    "/tokenize",
+                                    "/detokenize",
+                                    "/apply-template",
+                                    "/v1/rerank",
+                                    "/v2/rerank",
+                                    "/v1/chat/completions/render",
+                                    "/v1/completions/render"};
 enum { PATHS = sizeof paths / sizeof paths[0] };
 
 static const char jinja[] =
@@ -44,7 +49,8 @@ ig_status __wrap_ig_engine_submit(ig_engine *engine, const ig_request *request, 
 static void check_request(const ig_request *r, int64_t vocabulary) {
     const ig_sampling *s = &r->sampling;
     REQUIRE(r->n_tokens > 0 && r->n_tokens <= FAKE_CONTEXT);
-    for (size_t i = 0; i < r->n_tokens; i++) REQUIRE(r->tokens[i] >= 0 && r->tokens[i] < vocabulary);
+    for (size_t i = 0; i < r->n_tokens; i++)
+        REQUIRE(r->tokens[i] >= 0 && r->tokens[i] < vocabulary);
     REQUIRE(r->n_choices >= 0 && r->n_choices <= 256 && r->max_tokens >= 0 && r->min_tokens >= 0);
     REQUIRE(r->n_stop <= 16 && r->n_stop_tokens <= 64 && s->n_biases <= 4096);
     for (size_t i = 0; i < r->n_stop; i++) REQUIRE(r->stop[i][0] && strlen(r->stop[i]) <= 256);

@@ -48,10 +48,22 @@ static const char *const needed[IG_BODIES] = {HI,
                                               "\"query\":\"q\",\"texts\":[\"a\"]",
                                               "\"model\":\"org/tiny\""};
 
-static const char *const values[] = {
-    "0",       "-1",    "1",      "0.5",        "1e309",   "9223372036854775807",
-    "-1e-320", "true",  "null",   "\"a\"",      "\"\\ud83d\\ude00\"",
-    "[]",      "[[1]]", "[\"a\"]", "{\"a\":1}", "[1,2.5,null]"};
+static const char *const values[] = {"0",
+                                     "-1",
+                                     "1",
+                                     "0.5",
+                                     "1e309",
+                                     "9223372036854775807",
+                                     "-1e-320",
+                                     "true",
+                                     "null",
+                                     "\"a\"",
+                                     "\"\\ud83d\\ude00\"",
+                                     "[]",
+                                     "[[1]]",
+                                     "[\"a\"]",
+                                     "{\"a\":1}",
+                                     "[1,2.5,null]"};
 
 int main(int argc, char **argv) {
     size_t number = 0;
@@ -65,8 +77,8 @@ int main(int argc, char **argv) {
             if (!(field->bodies & 1u << bit)) continue;
             /* One value for each: the fuzzer exchanges them. */
             const char *value = values[number % (sizeof values / sizeof values[0])];
-            const int bytes = snprintf(text, sizeof text, "%c{%s,\"%s\":%s}", 20 + bit,
-                                       needed[bit], field->name, value);
+            const int bytes = snprintf(text, sizeof text, "%c{%s,\"%s\":%s}", 20 + bit, needed[bit],
+                                       field->name, value);
             if (!seed_write(argv[1], number++, text, (size_t)bytes)) return 1;
         }
     return 0;
