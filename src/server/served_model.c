@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "ingot/checkpoint.h"
 #include "ingot/gguf.h"
 #include "ingot/report.h"
@@ -149,16 +150,30 @@ static ig_status open_template(ig_served_model *m, const char *wanted) {
     return ig_chat_template_check(m->chat, m->served.tokenizer, NULL);
 }
 
+static char *copy_bytes(const ig_allocator *a, const char *bytes, size_t n_bytes) {
+    char *text = ig_alloc(a, n_bytes + 1, 1);
+    if (text && n_bytes > 0) memcpy(text, bytes, n_bytes);
+    return text;
+}
+
+/* The file was read before; if it is gone since, its text is unknown. */
+static char *file_text(const ig_allocator *a, const char *path) {
+    ig_file_map map;
+    if (ig_file_map_open(path, &map) != IG_OK) return ig_copy_text(a, "");
+    char *text = copy_bytes(a, map.bytes, (size_t)map.size);
+    ig_file_map_close(&map);
+    return text;
+}
+
+/* The Jinja text of a template, or the name of a built-in one. */
 static char *template_text(const ig_served_model *m, const char *wanted) {
     ig_string_view own = {"", 0};
     if (!m->chat) return ig_copy_text(m->allocator, "");
-    if (!wanted && ig_adapter_chat_template(m->adapter, &own)) {
-        char *text = ig_alloc(m->allocator, own.n_bytes + 1, 1);
-        if (text && own.n_bytes > 0) memcpy(text, own.bytes, own.n_bytes);
-        return text;
-    }
+    if (!wanted && ig_adapter_chat_template(m->adapter, &own))
+        return copy_bytes(m->allocator, own.bytes, own.n_bytes);
     const char *name = ig_chat_template_name(m->chat);
-    return ig_copy_text(m->allocator, name ? name : wanted ? wanted : "");
+    if (!name && wanted) return file_text(m->allocator, wanted);
+    return ig_copy_text(m->allocator, name ? name : "");
 }
 
 /* The template of a model that has none, as in llama-server. */

@@ -96,6 +96,23 @@ static void requests_that_wait_share_one_load(void **state) {
     ig_models_destroy(models);
 }
 
+static void the_template_of_a_file_is_shown_as_text(void **state) {
+    static const char jinja[] = "{{ messages[0].content }}";
+    ig_models_options options = defaults();
+    char path[PATH_BYTES];
+    directory_path(state, "t.jinja", path);
+    FILE *file = fopen(path, "w");
+    fputs(jinja, file);
+    fclose(file);
+    options.chat_template = path;
+    ig_models *models = open_models(state, &options);
+    ig_served *served = hold(models, "a");
+    assert_true(ig_chat_template_is_jinja(served->chat));
+    assert_string_equal(served->chat_text, jinja);
+    ig_models_release(models, served);
+    ig_models_destroy(models);
+}
+
 static void a_model_has_several_names(void **state) {
     ig_models_options options = defaults();
     ig_models *models = open_models(state, &options);
@@ -390,6 +407,7 @@ static void a_folder_is_listed_and_read_again(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(requests_that_wait_share_one_load),
+        IN_DIRECTORY(the_template_of_a_file_is_shown_as_text),
         IN_DIRECTORY(a_model_has_several_names),
         IN_DIRECTORY(the_only_model_has_every_name_unless_strict),
         IN_DIRECTORY(a_file_that_is_no_model_is_refused_when_it_is_added),
