@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "server/http_internal.h"
@@ -209,6 +210,11 @@ static bool host_name(const char *value, char *out, size_t room) {
     return true;
 }
 
+static bool is_own_name(const char *name) {
+    char own[256] = "";
+    return !gethostname(own, sizeof own - 1) && *own && !strcasecmp(name, own);
+}
+
 /* A name that an attacker gave to this machine is refused; an address cannot be given away. */
 static bool is_known_host(const ig_exchange *x) {
     const ig_http_options *o = &x->http->options;
@@ -219,7 +225,8 @@ static bool is_known_host(const ig_exchange *x) {
     if (!host_name(value, name, sizeof name)) return false;
     for (size_t i = 0; i < o->n_host_names; i++)
         if (!strcmp(o->host_names[i], "*") || !strcasecmp(o->host_names[i], name)) return true;
-    if (!strcasecmp(name, "localhost") || (!o->n_sockets && !strcasecmp(name, o->host)))
+    if (!strcasecmp(name, "localhost") || (!o->n_sockets && !strcasecmp(name, o->host)) ||
+        is_own_name(name))
         return true;
     if (!http_address_parse(name, &address)) return false;
     if (http_address_is_loopback(&address)) return true;

@@ -140,6 +140,10 @@ static void hosts_that_are_not_ours_are_403(void **state) {
                  cases[i].host);
         STATUS(ask(s, request), 200);
     }
+    char own[80] = "", request[200];
+    assert_int_equal(gethostname(own, sizeof own - 1), 0);
+    snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: %s:8080\r\n\r\n", own);
+    STATUS(ask(s, request), 200);
     close_server(s);
     const char *const any[] = {"*"};
     s = open_server((ig_http_options){.host_names = any, .n_host_names = 1});
