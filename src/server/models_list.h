@@ -35,6 +35,7 @@ typedef struct ig_model_entry {
     char device[64], quantization[24];
     ig_models_row sizes;       /* of the last load */
     ig_engine_stats counted;   /* by its earlier engines, less warm-ups */
+    atomic_bool is_closing;    /* its jobs have ended, and its prefix cache is stored */
     atomic_uint progress;      /* of the load, per mille */
     _Atomic uint64_t alive_ns; /* ig_clock_ns() of the last progress callback */
 } ig_model_entry;

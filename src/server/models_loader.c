@@ -27,8 +27,10 @@ static void on_progress(void *user, ig_progress_event event, uint64_t done, uint
 }
 
 static bool is_cancelled(void *user) {
-    const ig_models *models = ((const ig_model_entry *)user)->models;
+    const ig_model_entry *e = user;
+    const ig_models *models = e->models;
     const ig_ctx_options *ctx = &models->options.ctx;
+    if (atomic_load(&e->is_closing)) return false;
     return atomic_load(&models->is_cancelled) || (ctx->cancel && ctx->cancel(ctx->user));
 }
 
@@ -80,7 +82,9 @@ static void unload(ig_model_entry *e) {
     ig_engine_stats_add(&e->counted, &stats);
     e->model = NULL;
     ig_models_unlock(models);
+    atomic_store(&e->is_closing, true);
     ig_served_model_close(model);
+    atomic_store(&e->is_closing, false);
     ig_models_lock(models);
     e->is_leaving = e->is_condemned = false;
     e->state = e->queued > 0 ? IG_SERVED_LOADING : IG_SERVED_UNLOADED;

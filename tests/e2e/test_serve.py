@@ -166,6 +166,19 @@ class Operations(unittest.TestCase):
                                         'ingot_requests_running{model="tiny"}') == 0)
 
 
+class PrefixCacheFile(unittest.TestCase):
+    def test_a_restarted_server_finds_the_prefixes(self):
+        path = os.path.join(FOLDER.name, "prefixes")
+        ask = {"prompt": [5 + i % 90 for i in range(80)], "max_tokens": 1, "ignore_eos": True}
+        for number, cached in (signal.SIGTERM, 0), (signal.SIGINT, 64):
+            with serve("-m", LLAMA, "--prefix-cache-file", path).ready() as server:
+                usage = server.post("/v1/completions", ask)[1]["usage"]
+                self.assertGreaterEqual(usage["prompt_tokens_details"]["cached_tokens"], cached)
+                self.assertEqual(server.stop(number), 0)
+                self.assertNotIn("not stored", server.log())
+                self.assertTrue(os.path.exists(path))
+
+
 class Traces(unittest.TestCase):
     def test_a_span_per_request(self):
         path = os.path.join(FOLDER.name, "spans.jsonl")
