@@ -373,12 +373,12 @@ static const ig_field rows[IG_FIELD_COUNT] = {
                                NULL},
     [IG_FIELD_CACHE_SALT] = {"cache_salt", GENERATE, STRING, 0, 256, NONE,
                              "Requests share cached prefixes only if their salts are equal.", NULL},
-    [IG_FIELD_DRAFT_NGRAM] = {"draft_ngram", GENERATE, INTEGER, 0, 64, 0,
+    [IG_FIELD_DRAFT_NGRAM] = {"draft_ngram", GENERATE, INTEGER, 0, 64, NONE,
                               "Speculative decoding with n-grams of this length, which changes "
-                              "no reply; 0: off.",
+                              "no reply; 0: off. Default: `--draft-ngram`.",
                               NULL},
-    [IG_FIELD_DRAFT_MAX] = {"draft_max", GENERATE, INTEGER, 0, IG_DRAFT_MAX, 0,
-                            "Draft tokens per step, at most; 0: 7.", NULL},
+    [IG_FIELD_DRAFT_MAX] = {"draft_max", GENERATE, INTEGER, 0, IG_DRAFT_MAX, NONE,
+                            "Draft tokens per step, at most; 0: 7. Default: `--draft-max`.", NULL},
 
     [IG_FIELD_INPUT] = {"input", EMBEDDING, STRING | ARRAY, 0, TOKENS, NONE,
                         "A string, an array of token ids, or an array of at most 256 of these.",

@@ -294,15 +294,18 @@ static bool read_salt(ig_generation *g) {
 
 bool ig_generation_read_options(ig_generation *g) {
     const ig_fields *f = &g->work.fields;
+    const ig_server_options *o = ig_server_get_options(g->work.server);
     g->n = (int)ig_fields_int(f, IG_FIELD_N);
     g->request.n_choices = g->n;
     if (given(g, IG_FIELD_BEST_OF) && ig_fields_int(f, IG_FIELD_BEST_OF) != g->n)
         return ig_refuse(&g->work.error, 400, "best_of", "best_of must equal n, which is %d", g->n);
     g->request.priority = (int32_t)ig_fields_int(f, IG_FIELD_PRIORITY);
     g->request.no_prefix_cache = !ig_fields_bool(f, IG_FIELD_CACHE_PROMPT);
-    g->request.timeout_ms = ig_server_get_options(g->work.server)->request_timeout_s * 1e3;
-    g->request.draft_ngram = ig_fields_int(f, IG_FIELD_DRAFT_NGRAM);
-    g->request.draft_max = ig_fields_int(f, IG_FIELD_DRAFT_MAX);
+    g->request.timeout_ms = o->request_timeout_s * 1e3;
+    g->request.draft_ngram =
+        given(g, IG_FIELD_DRAFT_NGRAM) ? ig_fields_int(f, IG_FIELD_DRAFT_NGRAM) : o->draft_ngram;
+    g->request.draft_max =
+        given(g, IG_FIELD_DRAFT_MAX) ? ig_fields_int(f, IG_FIELD_DRAFT_MAX) : o->draft_max;
     read_length(g);
     return read_stream(g) && check_format(g) && check_modalities(g) && read_stops(g) &&
            read_salt(g);

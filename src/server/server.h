@@ -33,6 +33,7 @@ typedef struct ig_server_options {
     const char *slot_save_path;     /* a folder; NULL: slots are not saved */
     double sse_ping_s;              /* 15: comment lines while nothing else is sent */
     int64_t default_max_tokens;     /* 0: until the context is full */
+    int64_t draft_ngram, draft_max; /* of requests that give none */
     double request_timeout_s;       /* 0: none */
     bool is_metrics_public;
     bool strict_model;

@@ -166,6 +166,28 @@ class Operations(unittest.TestCase):
                                         'ingot_requests_running{model="tiny"}') == 0)
 
 
+class Drafts(unittest.TestCase):
+    def test_drafts_of_the_server_change_no_reply(self):
+        ask = {"prompt": "Once", "max_tokens": 180, "temperature": 0, "ignore_eos": True}
+        texts, drafted = [], []
+
+        def count(server, name):
+            return value(server.ask("GET", "/metrics")[2], f'ingot_{name}_total{{model="stories"}}')
+
+        for options in (), ("--draft-ngram", "3"):
+            with serve("-m", STORIES, *options).ready() as server:
+                for n, more in enumerate(({}, {"draft_ngram": 0})):
+                    status, reply = server.post("/v1/completions", {**ask, **more})
+                    texts.append(reply["choices"][0]["text"])
+                    server.until(lambda: count(server, "generation_tokens") == 180 * (n + 1))
+                    drafted.append(count(server, "spec_draft_tokens"))
+                self.assertEqual(server.stop(), 0)
+        self.assertEqual(len(set(texts)), 1)
+        self.assertEqual(drafted[:2], [0, 0])
+        self.assertGreater(drafted[2], 0)
+        self.assertEqual(drafted[3], drafted[2])
+
+
 class PrefixCacheFile(unittest.TestCase):
     def test_a_restarted_server_finds_the_prefixes(self):
         path = os.path.join(FOLDER.name, "prefixes")

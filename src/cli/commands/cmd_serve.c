@@ -193,6 +193,8 @@ static void set_options(serving *s) {
         .slot_save_path = o->slot_save_path,
         .sse_ping_s = o->sse_ping,
         .default_max_tokens = o->predict > 0 ? o->predict : 0,
+        .draft_ngram = o->draft_ngram,
+        .draft_max = o->draft_max,
         .request_timeout_s = o->request_timeout,
         .is_metrics_public = o->metrics_public,
         .strict_model = o->strict_model,

@@ -21,7 +21,7 @@ typedef struct serve_options {
     double header_timeout, body_timeout, idle_timeout, write_timeout, request_timeout;
     bool insecure, share_prefix_cache, metrics_public, log_json, slots;
     /* scheduling */
-    int64_t parallel, queue, predict;
+    int64_t parallel, queue, predict, draft_ngram, draft_max;
     uint64_t kv_bytes;
     double step_ms, queue_timeout, drain, drain_delay, sse_ping;
     bool static_batching, no_prefix_cache;

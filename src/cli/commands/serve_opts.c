@@ -114,6 +114,12 @@ const ig_opt serve_opts[] = {
     {OPT_INT, 'n', "predict", OPTION(predict),
      .help = "default max_tokens of requests; -1: until the context is full", .value = "N",
      .alias = "n-predict default-max-tokens", .initial = "-1", .low = -1, .high = 1 << 24},
+    {OPT_INT, 0, "draft-ngram", OPTION(draft_ngram),
+     .help = "n-gram speculative decoding of requests that do not say: draft the tokens that "
+             "followed an earlier occurrence of the last N tokens; no reply changes; 0: off",
+     .value = "N", .initial = "0", .low = 0, .high = 64},
+    {OPT_INT, 0, "draft-max", OPTION(draft_max), .help = "draft tokens per step", .value = "N",
+     .alias = "draft draft-n", .initial = "7", .low = 1, .high = IG_DRAFT_MAX},
     {OPT_FLAG, 0, "static-batching", OPTION(static_batching),
      .help = "static instead of continuous batching, for comparison"},
     {OPT_FLAG, 0, "no-prefix-cache", OPTION(no_prefix_cache), .help = "disable the prefix cache",
