@@ -275,6 +275,12 @@ static bool check_modalities(ig_generation *g) {
     return true;
 }
 
+static bool check_mirostat(ig_generation *g) {
+    if (ig_fields_int(&g->work.fields, IG_FIELD_MIROSTAT) != 1) return true;
+    return ig_refuse(&g->work.error, 400, "mirostat",
+                     "mirostat is 1, but must be 0 or 2: version 1 is not supported");
+}
+
 /* Salts of a key and of a request never meet: the key's has a fixed length. */
 static bool read_salt(ig_generation *g) {
     const ig_exchange_request *request = ig_exchange_get_request(g->work.x);
@@ -307,7 +313,7 @@ bool ig_generation_read_options(ig_generation *g) {
     g->request.draft_max =
         given(g, IG_FIELD_DRAFT_MAX) ? ig_fields_int(f, IG_FIELD_DRAFT_MAX) : o->draft_max;
     read_length(g);
-    return read_stream(g) && check_format(g) && check_modalities(g) && read_stops(g) &&
+    return read_stream(g) && check_mirostat(g) && check_format(g) && check_modalities(g) && read_stops(g) &&
            read_salt(g);
 }
 

@@ -10,14 +10,15 @@
 
 enum { LINE_BYTES = 4096, SHOWN_BYTES = 256 };
 
-/* A value without spaces, quotes and control characters needs no quotes. */
+/* A value without spaces, quotes and control characters needs no quotes.  Paths may have any bytes,
+ * the log is ASCII. */
 static void add_field(ig_text *t, bool is_json, const char *name, const char *value) {
     char shown[SHOWN_BYTES];
     size_t n = 0;
     bool is_plain = *value != 0;
     for (; value[n] && n + 1 < sizeof shown; n++) {
         const unsigned char c = (unsigned char)value[n];
-        shown[n] = c < 0x20 || c == 0x7f || (c >= 0x80 && is_json) ? '?' : (char)c;
+        shown[n] = c < 0x20 || c == 0x7f || c >= 0x80 ? '?' : (char)c;
         is_plain = is_plain && c > ' ' && c < 0x7f && c != '"' && c != '\\' && c != '=';
     }
     shown[n] = 0;

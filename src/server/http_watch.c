@@ -12,17 +12,26 @@
 #include "base/clock.h"
 #include "server/http_internal.h"
 
-enum { EVENTS = 128, ACCEPTS = 64, LINGER_MS = 2000 };
+enum {
+    EVENTS = 128,
+    ACCEPTS = 64,
+    LINGER_MS = 2000,
+    HUNG_UP_MS = 1000, /* for a request whose client sends no more */
+};
 
 /* ---- phases ---- */
 
-static double time_limit_ms(const ig_http_options *o, http_phase phase) {
+/* libmicrohttpd does not always see the end of a request that ends too early: epoll has reported it
+ * together with the last bytes. */
+static double time_limit_ms(const http_connection *c, http_phase phase) {
+    const ig_http_options *o = &c->http->options;
     const double limits[HTTP_PHASE_COUNT] = {
         [HTTP_IDLE] = o->idle_s * 1e3, [HTTP_HEADER] = o->header_s * 1e3,
         [HTTP_BODY] = o->body_s * 1e3, [HTTP_SENDING] = o->write_stall_s * 1e3,
         [HTTP_LINGER] = LINGER_MS,
     };
-    return limits[phase];
+    const bool is_reading = phase == HTTP_HEADER || phase == HTTP_BODY;
+    return c->has_hung_up && is_reading && limits[phase] > HUNG_UP_MS ? HUNG_UP_MS : limits[phase];
 }
 
 /* One event is reported, then none until the next call: bytes that arrive concern this thread only
@@ -36,7 +45,7 @@ static void watch(http_connection *c) {
 }
 
 void http_connection_enter(http_connection *c, http_phase phase) {
-    const double limit = time_limit_ms(&c->http->options, phase);
+    const double limit = time_limit_ms(c, phase);
     atomic_fetch_sub(&c->http->n_phase[c->phase], 1);
     atomic_fetch_add(&c->http->n_phase[phase], 1);
     c->phase = phase;
@@ -230,6 +239,7 @@ static bool handle_event(http_connection *c, uint32_t events) {
     if (has_left) {
         c->has_hung_up = true;
         if (c->exchange) http_exchange_leave(c->exchange);
+        if (c->phase == HTTP_HEADER || c->phase == HTTP_BODY) http_connection_enter(c, c->phase);
     }
     if (c->phase == HTTP_IDLE) {
         if (!c->pool && (events & (EPOLLHUP | EPOLLERR))) return true;
@@ -248,7 +258,7 @@ static bool expire(http_connection *c) {
         http_reject(http, IG_HTTP_REJECT_STALLED);
         setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1},
                    sizeof(struct linger)); /* what was not read is dropped */
-    } else if (c->phase == HTTP_HEADER || c->phase == HTTP_BODY) {
+    } else if (!c->has_hung_up && (c->phase == HTTP_HEADER || c->phase == HTTP_BODY)) {
         http_reject(http, IG_HTTP_REJECT_TIMEOUT);
         http_connection_send_error(c, 408,
                                    c->phase == HTTP_HEADER ? "the header took too long"

@@ -28,11 +28,15 @@ class Server:
 
     def _read(self):
         for line in self.process.stderr:
-            self.lines.append(line.rstrip("\n"))
+            self.keep(line.rstrip("\n"))
             if line.startswith("listening on "):
                 self.url = line.split()[2]
                 self.listens.set()
         self.listens.set()
+
+    def keep(self, line):
+        """Takes a line of the log."""
+        self.lines.append(line)
 
     def log(self):
         return "\n".join(self.lines)

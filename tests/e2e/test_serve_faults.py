@@ -210,7 +210,7 @@ BODIES = [  # (body, status)
     (b"{\"prompt\":\"a\",\"max_tokens\":1.5}", 400), (b"{\"prompt\":\"a\",\"n\":129}", 400),
     (b"{\"prompt\":[\"a\",\"b\",\"c\"],\"n\":128}", 400),
     (json.dumps({"prompt": ["a"] * 257}).encode(), 400), (b"{\"prompt\":[]}", 400),
-    (b"{\"prompt\":[[]]}", 400), (b"{\"prompt\":[-1]}", 400), (b"{\"prompt\":[4294967301]}", 400),
+    (b"{\"prompt\":[[]]}", 400), (b"{\"prompt\":\"a\",\"mirostat\":1}", 400), (b"{\"prompt\":[[5],[]],\"stream\":true}", 400), (b"{\"prompt\":[-1]}", 400), (b"{\"prompt\":[4294967301]}", 400),
     (b"{\"prompt\":[1.5]}", 400), (b"{\"prompt\":[1,[2]]}", 400), (b"{\"prompt\":{}}", 400),
     (f"{{\"prompt\":\"a\",\"x\":{NESTED}}}".encode(), 400), (b"[" * 50000, 400),
     (b"{\"a\":" * 9000, 400), (b"{\"prompt\":\"a\",\"best_of\":2}", 400),
@@ -287,6 +287,13 @@ class Hostile(unittest.TestCase):
                 if status != 200:
                     self.assertTrue(text["error"]["message"])
                     self.assertNotRegex(text["error"]["message"], r"\.c:\d+")
+
+    def test_the_log_is_text(self):
+        for path in b"/\xff\xe5\x80", b"/%ff%0a%00", b"/a\"b\\c":
+            raw(self.server, b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n"
+                b"Connection: close\r\n\r\n")
+        self.assertEqual(self.server.get("/health")[0], 200)
+        self.assertTrue(self.server.reader.is_alive())  # it decodes UTF-8
 
     def test_routes_and_methods(self):
         for method, path, status in (

@@ -26,6 +26,8 @@ static const char *const seeds[] = {
     "\"logit_bias\":[[97,1.5],[\"x\",-1]],\"stop_token_ids\":[1]}",
     "\x15{\"prompt\":[[1,2,3],[4]],\"stream\":true,\"max_tokens\":0,\"mirostat\":2,"
     "\"report\":false,\"draft_ngram\":2,\"draft_max\":4,\"cache_salt\":\"s\"}",
+    "\x15{\"prompt\":[[1,2,3],[]],\"stream\":true}", /* both reached the engine once */
+    "\x15{\"prompt\":\"a\",\"mirostat\":1}",
     "\x16{\"input\":[\"a\",\"\",\"\\u00e9\"],\"dimensions\":8,\"encoding_format\":\"base64\"}",
     "\x16{\"input\":[1,2,3],\"encoding_format\":\"float\"}",
     "\x17{\"content\":\"a\\ud83d\\ude00b\",\"with_pieces\":true,\"add_special\":true}",
