@@ -297,7 +297,7 @@ class Hostile(unittest.TestCase):
 
     def test_routes_and_methods(self):
         for method, path, status in (
-                ("GET", "/nothing", 404), ("POST", "/v1/nothing", 404), ("GET", "/", 404),
+                ("GET", "/nothing", 404), ("POST", "/v1/nothing", 404), ("GET", "/", 501),
                 ("GET", "/../../etc/passwd", 404), ("GET", "/v1/models/%00", 404),
                 ("GET", "/%2e%2e/%2e%2e", 404), ("GET", "//health", 404),
                 ("GET", "/v1/completions", 405), ("PUT", "/v1/completions", 405),
