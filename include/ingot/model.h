@@ -76,7 +76,7 @@ typedef enum ig_file_kind {
 } ig_file_kind;
 IG_API ig_file_kind ig_file_kind_of(const char *path);
 
-/* ---- models of GGUF files ---- */
+/* ---- models of GGUF files, and in memory ---- */
 
 /*
  * A loaded model without a context: immutable and thread-safe.  Adapters in several
@@ -101,6 +101,43 @@ typedef struct ig_model_options {
  * unknown architecture, and a tensor that is missing or has the wrong shape. */
 IG_API IG_MUST_CHECK ig_status ig_model_load(const char *path, const ig_model_options *options,
                                              ig_model **out);
+
+/* A tensor in the caller's memory: row-major, without gaps. */
+typedef struct ig_named_tensor {
+    const char *name; /* as in Hugging Face: "model.layers.0.self_attn.q_proj.weight" */
+    ig_desc desc;     /* F32, F16 or BF16 */
+    const void *data;
+} ig_named_tensor;
+
+/* A model in memory: what a Hugging Face folder holds, without the folder.  Texts are borrowed
+ * during the call. */
+typedef struct ig_model_source {
+    const char *name;      /* for messages; NULL: "model" */
+    const char *config;    /* config.json */
+    const char *tokenizer; /* tokenizer.json; NULL: token ids only, the model has no tokenizer */
+    const char *tokenizer_config, *generation_config; /* *.json; NULL: none */
+    const ig_named_tensor *tensors;                   /* the array is borrowed during the call */
+    size_t n_tensors;
+    /* Called once no tensor is read any more, by the last release of the model, from any thread;
+     * not if ig_model_create() fails.  NULL: no callback. */
+    void (*release)(void *user);
+    void *user;
+} ig_model_source;
+
+/*
+ * Makes a model of tensors in memory, with the checks of ig_convert() and the results of its file.
+ * Weights are used in place, where they must neither change nor move before release().
+ * Those that Ingot keeps in another order (q and k of llama and mistral, the matrices of gpt2,
+ * the norms of gemma, experts) and vectors of 16-bit floats are copied.  NULL options: defaults;
+ * no_mmap and mlock are IG_ERR_ARGUMENT, progress and cancel are not called.  The
+ * caller owns the reference.  IG_ERR_FORMAT names the key of the config, or the tensor and the
+ * shape it must have.
+ */
+IG_API IG_MUST_CHECK ig_status ig_model_create(const ig_model_source *source,
+                                               const ig_model_options *options, ig_model **out);
+/* Bytes of the weights that ig_model_create() copied; 0 for models of files. */
+IG_API uint64_t ig_model_copied_bytes(const ig_model *model);
+
 /* Adds a reference, which the caller owns and releases. */
 IG_API ig_model *ig_model_retain(ig_model *model);
 IG_API void ig_model_release(ig_model *model); /* NULL is a no-op */
@@ -116,7 +153,8 @@ IG_API IG_MUST_CHECK ig_status ig_adapter_from_model(ig_ctx *ctx, ig_model *mode
 IG_API IG_MUST_CHECK ig_status ig_adapter_open(ig_ctx *ctx, const char *path,
                                                const ig_model_options *options, ig_adapter **out);
 
-/* The model's tokenizer, borrowed from the adapter: see tokenizer.h. */
+/* The model's tokenizer, borrowed from the adapter: see tokenizer.h.  NULL: it was created without
+ * one (ig_model_create()), and takes and returns token ids only. */
 IG_API const ig_tokenizer *ig_adapter_tokenizer(const ig_adapter *adapter);
 
 /* ---- training ---- */

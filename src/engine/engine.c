@@ -144,6 +144,8 @@ static ig_status make_parts(ig_engine *e, const ig_engine_options *options) {
 ig_status ig_engine_create(ig_adapter *adapter, const ig_engine_options *options, ig_engine **out) {
     static const ig_engine_options defaults;
     if (!adapter || !out) return IG_FAIL(IG_ERR_ARGUMENT, "engine_create: NULL");
+    if (!ig_adapter_tokenizer(adapter))
+        return IG_FAIL(IG_ERR_ARGUMENT, "engine_create: the model has no tokenizer");
     const ig_allocator *a = ig_ctx_allocator(adapter->ctx);
     ig_engine *e = ig_alloc(a, 1, sizeof *e);
     if (!e) return IG_FAIL(IG_ERR_MEMORY, "engine");

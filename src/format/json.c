@@ -28,6 +28,11 @@ ig_status ig_json_parse(const char *file, const char *what, const void *bytes, s
     return parse(file, what, bytes, n_bytes, 0, out);
 }
 
+ig_status ig_json_parse_reals(const char *file, const char *what, const void *bytes, size_t n_bytes,
+                              json_t **out) {
+    return parse(file, what, bytes, n_bytes, JSON_DECODE_INT_AS_REAL, out);
+}
+
 char *ig_json_path(const ig_allocator *a, const char *dir, const char *name) {
     const size_t bytes = strlen(dir) + 1 + strlen(name) + 1;
     char *path = ig_alloc(a, bytes, 1);

@@ -10,11 +10,15 @@
 IG_MUST_CHECK ig_status ig_json_parse(const char *file, const char *what, const void *bytes,
                                       size_t n_bytes, json_t **out);
 
+/* The same, with integers parsed as reals: some writers put 1e30 as an integer, for "no limit". */
+IG_MUST_CHECK ig_status ig_json_parse_reals(const char *file, const char *what, const void *bytes,
+                                            size_t n_bytes, json_t **out);
+
 /* Parses a file of a folder. */
 IG_MUST_CHECK ig_status ig_json_load(const ig_allocator *a, const char *dir, const char *name,
                                      json_t **out);
 
-/* The same, with integers parsed as reals: some writers put 1e30 as an integer, for "no limit". */
+/* The same, with integers parsed as reals. */
 IG_MUST_CHECK ig_status ig_json_load_reals(const ig_allocator *a, const char *dir, const char *name,
                                            json_t **out);
 

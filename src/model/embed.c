@@ -191,6 +191,8 @@ ig_status ig_session_embed(ig_session *s, const char *text, size_t bytes, ig_poo
         return IG_FAIL(IG_ERR_ARGUMENT, "embed: NULL, or no such pooling");
     if (!s->hidden)
         return IG_FAIL(IG_ERR_ARGUMENT, "embed: the session returns logits, not hidden states");
+    if (!s->adapter->tokenizer)
+        return IG_FAIL(IG_ERR_ARGUMENT, "embed: the model has no tokenizer");
     ig_tokens ids = {.allocator = ig_ctx_allocator(s->ctx)};
     ig_embedder *e = NULL;
     bool done = false;

@@ -79,6 +79,8 @@ static ig_status take_tokens(run *r) {
 /* Adds BOS at the beginning of a sequence if the model wants it. */
 static ig_status take_text(run *r) {
     const ig_tokenizer *tokenizer = r->a->tokenizer;
+    if (!tokenizer)
+        return IG_FAIL(IG_ERR_ARGUMENT, "generate: the model has no tokenizer: give token ids");
     const unsigned begins = r->held == 0 ? IG_TOKENIZE_ADD_SPECIAL : IG_TOKENIZE_CONTINUES;
     const unsigned flags =
         begins | IG_TOKENIZE_NO_EOS | (r->o->no_parse_special ? 0 : IG_TOKENIZE_PARSE_SPECIAL);
@@ -97,9 +99,10 @@ static ig_status encode_prompt(run *r) {
     const double began = ig_clock_ms();
     IG_TRY(r->o->n_prompt_tokens > 0 ? take_tokens(r) : take_text(r));
     r->out->tokenize_ms = ig_clock_ms() - began;
-    const int32_t bos = ig_tokenizer_special(r->a->tokenizer, IG_SPECIAL_BOS);
-    if (r->prompt.count == 0) /* the model needs at least one token */
+    if (r->prompt.count == 0) { /* the model needs at least one token */
+        const int32_t bos = ig_tokenizer_special(r->a->tokenizer, IG_SPECIAL_BOS);
         IG_TRY(ig_tokens_add(&r->prompt, bos >= 0 ? bos : 0));
+    }
     const int64_t count = (int64_t)r->prompt.count;
     if (count >= limit - r->held)
         return IG_FAIL(
@@ -137,11 +140,12 @@ static bool goes_on(const run *r, int64_t most) {
 static ig_status next_token(run *r, int32_t *out) {
     float *logits = r->logits + r->n_accepted * r->a->config.vocabulary;
     const int32_t id = ig_sampler_next(r->sampler, logits);
-    const bool ends = !r->o->ignore_eos && ig_tokenizer_is_eog(r->a->tokenizer, id);
+    const bool ends = r->decoder && !r->o->ignore_eos && ig_tokenizer_is_eog(r->a->tokenizer, id);
     ig_sampler_accept(r->sampler, id);
     if (r->out->n_generated++ == 0) r->out->first_token_ms = ig_clock_ms() - r->start;
     if (r->o->token) r->o->token(r->o->user, id, logits);
     *out = id;
+    if (!r->decoder) return IG_OK; /* token ids only */
     if (!ends) {
         const double began = ig_clock_ms();
         const ig_string_view text = ig_detokenizer_next(r->decoder, id);
@@ -198,7 +202,7 @@ static ig_status make_tokens(run *r) {
         }
     }
     IG_TRY(forget_wrong(r));
-    if (r->outlet.stopped) return IG_OK;
+    if (r->outlet.stopped || !r->decoder) return IG_OK;
     IG_TRY(put(&r->outlet, ig_ctx_allocator(r->a->ctx), ig_detokenizer_end(r->decoder)));
     hand_out(&r->outlet, r->outlet.n_held);
     return IG_OK;
@@ -206,7 +210,7 @@ static ig_status make_tokens(run *r) {
 
 /* Counts the time of a failed run, too. */
 static ig_status decode(run *r) {
-    IG_TRY(ig_detokenizer_create(r->a->tokenizer, 0, &r->decoder));
+    if (r->a->tokenizer) IG_TRY(ig_detokenizer_create(r->a->tokenizer, 0, &r->decoder));
     const double begin = ig_clock_ms(), planned = plan_ms(r);
     ig_status status = make_tokens(r);
     if (status == IG_OK) status = ig_ctx_synchronize(r->a->ctx);

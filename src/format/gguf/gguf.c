@@ -340,6 +340,11 @@ ig_status ig_gguf_open_head(const ig_allocator *a, const char *name, const void 
     return open_part(a, &part, out);
 }
 
+void ig_gguf_set_bytes(ig_gguf *gguf, size_t i, const void *bytes) {
+    assert(i < gguf->n_tensors && gguf->parts[0].head_only);
+    gguf->tensors[i].bytes = bytes;
+}
+
 static void close_part(const ig_allocator *a, gguf_part *part) {
     for (size_t i = 0; i < part->n_values; i++) ig_free(a, (void *)part->values[i].texts);
     ig_free(a, part->values);

@@ -20,6 +20,9 @@ IG_MUST_CHECK ig_status ig_gguf_parse(const ig_allocator *a, const char *name, c
 IG_MUST_CHECK ig_status ig_gguf_open_head(const ig_allocator *a, const char *name,
                                           const void *bytes, uint64_t size, ig_gguf **out);
 
+/* Sets the bytes of tensor i of such a header; borrowed until the close. */
+void ig_gguf_set_bytes(ig_gguf *gguf, size_t i, const void *bytes);
+
 /* ---- Writing ---- */
 
 /*

@@ -64,26 +64,30 @@ static ig_status count_tokens(ig_conversion *c) {
 }
 
 static ig_status open_all(ig_conversion *c) {
-    const bool is_own = convert_is_file(c->dir);
-    if (is_own)
+    const bool is_own = !c->source && convert_is_file(c->dir);
+    if (c->source)
+        IG_TRY(convert_open_source(c));
+    else if (is_own)
         IG_TRY(convert_open_own(c));
     else
         IG_TRY(ig_json_load(c->allocator, c->dir, "config.json", &c->config));
     IG_TRY(convert_find_arch(c));
     IG_TRY(convert_check_config(c));
-    if (!is_own) IG_TRY(ig_safetensors_open_dir(c->allocator, c->dir, &c->tensors));
+    if (!c->own) IG_TRY(ig_safetensors_open_dir(c->allocator, c->dir, &c->tensors));
     IG_TRY(convert_map_tensors(c));
     IG_TRY(count_tokens(c));
     IG_TRY(convert_check_output(c));
     return convert_add_rotations(c);
 }
 
-ig_status ig_conversion_open(const ig_allocator *a, const char *dir,
-                             const ig_conversion_options *options, ig_conversion **out) {
+ig_status ig_conversion_open_source(const ig_allocator *a, const char *dir,
+                                    const ig_model_source *source,
+                                    const ig_conversion_options *options, ig_conversion **out) {
     ig_conversion *c = ig_alloc(a, 1, sizeof *c);
     if (!c) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory to open it", dir);
     c->allocator = a;
     c->dir = dir;
+    c->source = source;
     c->options = *options;
     const ig_status status = open_all(c);
     if (status == IG_OK)
@@ -91,6 +95,11 @@ ig_status ig_conversion_open(const ig_allocator *a, const char *dir,
     else
         ig_conversion_close(c);
     return status;
+}
+
+ig_status ig_conversion_open(const ig_allocator *a, const char *dir,
+                             const ig_conversion_options *options, ig_conversion **out) {
+    return ig_conversion_open_source(a, dir, NULL, options, out);
 }
 
 void ig_conversion_close(ig_conversion *c) {
@@ -149,14 +158,18 @@ static ig_status check_head(const ig_conversion *c, const ig_gguf_writer *w) {
     return status;
 }
 
+ig_status convert_put_head(ig_conversion *c, ig_gguf_writer *w) {
+    IG_TRY(convert_put_keys(c, w));
+    ig_gguf_writer_u32(w, "general.quantization_version", 2);
+    IG_TRY(convert_put_tokenizer(c, w));
+    return ig_gguf_announce(w, c->products, c->n_views);
+}
+
 static ig_status write_file(ig_conversion *c, const char *path, const ig_recipe *recipe,
                             const ig_produce_options *options, ig_gguf_writer *w,
                             ig_produced *results) {
-    IG_TRY(convert_put_keys(c, w));
     ig_gguf_writer_u32(w, "general.file_type", recipe->file_type);
-    ig_gguf_writer_u32(w, "general.quantization_version", 2);
-    IG_TRY(convert_put_tokenizer(c, w));
-    IG_TRY(ig_gguf_announce(w, c->products, c->n_views));
+    IG_TRY(convert_put_head(c, w));
     IG_TRY(check_head(c, w));
     return ig_gguf_produce(c->allocator, path, w, c->products, c->n_views, options, results);
 }

@@ -7,6 +7,7 @@
  *     convert_keys.c       the GGUF keys of the config
  *     convert_names.c      tensor names, and how their elements are reordered
  *     convert_tokenizer.c  the vocabulary
+ *     convert_memory.c     the same for a model in memory
  *
  * Nothing in the folder is executed, and nothing outside of it is read.
  */

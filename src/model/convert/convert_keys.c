@@ -378,7 +378,7 @@ static ig_status read_pooling(const ig_conversion *c, uint32_t *out) {
     ig_status status = IG_OK;
     int n_modes = 0;
     *out = 1;
-    if (!ig_json_exists(c->dir, "1_Pooling/config.json")) return IG_OK;
+    if (c->source || !ig_json_exists(c->dir, "1_Pooling/config.json")) return IG_OK;
     IG_TRY(ig_json_load(c->allocator, c->dir, "1_Pooling/config.json", &pooling));
     json_object_foreach(pooling, name, value) {
         uint32_t type = 0;

@@ -155,6 +155,48 @@ static bool begins(const char *name, const char *with) {
     return strncmp(name, with, strlen(with)) == 0;
 }
 
+/* ---- Names of the source ---- */
+
+/* A row that the architecture has: phi3's gate and up are one matrix. */
+static bool is_row_of(const convert_arch *arch, const name_row *row, family f) {
+    static const char split[] = "model.layers.#.mlp.up_proj";
+    return row->family == f && row->to && !(arch->phi3 && strcmp(row->from, split) == 0);
+}
+
+static bool find_source_row(const convert_arch *arch, family f, const char *name, match *m) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        m->row = &rows[i];
+        if (is_row_of(arch, m->row, f) && matches(m->row->to, name, m)) return true;
+    }
+    return false;
+}
+
+/* The optional prefix, if the source uses it. */
+static const char *used_prefix(const ig_conversion *c, const name_row *row) {
+    const char *prefix = c->arch->prefix;
+    if (!prefix || strcmp(row->from, "lm_head") == 0) return "";
+    for (size_t i = 0; i < c->n_own; i++)
+        if (begins(c->own[i].name, prefix)) return prefix;
+    return "";
+}
+
+const char *ig_conversion_source_name(const void *conversion, const char *name, char *out,
+                                      size_t room) {
+    const ig_conversion *c = conversion;
+    match m;
+    const family f = c->arch->gpt2 ? GPT2 : c->arch->bert ? BERT : DECODER;
+    if (!(c->arch->gemma3 && find_source_row(c->arch, GEMMA, name, &m)) &&
+        !find_source_row(c->arch, f, name, &m))
+        return name;
+    const char *prefix = used_prefix(c, m.row), *hash = strchr(m.row->from, '#');
+    const int before = hash ? (int)(hash - m.row->from) : (int)strlen(m.row->from);
+    char layer[16] = "";
+    if (hash) snprintf(layer, sizeof layer, "%d", m.layer);
+    const int n = snprintf(out, room, "%s%.*s%s%s%s", prefix, before, m.row->from, layer,
+                           hash ? hash + 1 : "", m.tail);
+    return n > 0 && (size_t)n < room ? out : name;
+}
+
 /* ---- Views ---- */
 
 static convert_view *add_view(ig_conversion *c, const char *name, size_t n_pieces) {
@@ -297,7 +339,7 @@ ig_status convert_map_tensors(ig_conversion *c) {
 
 /* The source row of the file's row `row`. The folder has NeoX order (i and i + n/2 are a pair),
  * the file has interleaved order (i and i + 1). */
-static int64_t source_row(const convert_view *v, int64_t row) {
+int64_t convert_source_row(const convert_view *v, int64_t row) {
     if (v->order != ROWS_INTERLEAVED) return row;
     const int64_t in_head = row % v->head_rows;
     return row - in_head + in_head % 2 * (v->head_rows / 2) + in_head / 2;
@@ -317,7 +359,7 @@ static void read_row(const convert_view *v, const ig_safetensor *t, int64_t row,
         const int64_t n_rows = v->shape.dim[0];
         for (int64_t i = 0; i < n; i++) read_at(t, (column + i) * n_rows + row, 1, out + i);
     } else {
-        read_at(t, source_row(v, row) * columns + column, n, out);
+        read_at(t, convert_source_row(v, row) * columns + column, n, out);
     }
     for (int64_t i = 0; i < n && v->add != 0; i++) out[i] += v->add;
 }

@@ -6,6 +6,7 @@
 #include "format/safetensors.h"
 #include "ingot/checkpoint.h"
 #include "model/convert/convert.h"
+#include "model/convert/convert_memory.h"
 
 typedef struct convert_arch convert_arch;
 
@@ -44,14 +45,15 @@ struct ig_conversion {
     const ig_allocator *allocator;
     const char *dir; /* or the path of the checkpoint; borrowed */
     ig_conversion_options options;
-    json_t *config;     /* config.json */
-    const json_t *text; /* the config of the language model, inside `config` */
+    const ig_model_source *source; /* a model in memory instead of a folder; borrowed */
+    json_t *config;                /* config.json */
+    const json_t *text;            /* the config of the language model, inside `config` */
     const convert_arch *arch;
     int64_t heads, kv_heads, head_size, n_experts, n_tokens;
     convert_window window;
     ig_safetensors *tensors;
-    ig_checkpoint *checkpoint; /* a .oam instead of a folder, and its tensors */
-    ig_safetensor *own;
+    ig_checkpoint *checkpoint; /* a .oam instead of a folder */
+    ig_safetensor *own;        /* tensors of a checkpoint or of a source; else NULL */
     size_t n_own;
     convert_view *views;
     size_t n_views, view_capacity;
@@ -82,6 +84,12 @@ double convert_real(const ig_conversion *c, const char *name, const char *other,
  * config. */
 IG_MUST_CHECK ig_status convert_find_arch(ig_conversion *c);
 
+/* Ends the header: keys, tokenizer, and the tensors that `products` describes. */
+IG_MUST_CHECK ig_status convert_put_head(ig_conversion *c, ig_gguf_writer *w);
+
+/* convert_memory.c: a model in memory instead of a folder. */
+IG_MUST_CHECK ig_status convert_open_source(ig_conversion *c);
+
 /* convert_oam.c: a .oam checkpoint instead of a folder. */
 bool convert_is_file(const char *path);
 IG_MUST_CHECK ig_status convert_open_own(ig_conversion *c);
@@ -95,6 +103,8 @@ IG_MUST_CHECK ig_status convert_check_output(const ig_conversion *c);
 /* Adds a tensor of n computed values; takes ownership of them, even on failure. */
 IG_MUST_CHECK ig_status convert_add_computed(ig_conversion *c, const char *name, float *numbers,
                                              int64_t n);
+/* The source's row of the file's row. */
+int64_t convert_source_row(const convert_view *v, int64_t row);
 void convert_read_view(const ig_gguf_output *product, int64_t first, int64_t n, float *out);
 
 /* convert_tokenizer.c */
@@ -104,6 +114,8 @@ IG_MUST_CHECK ig_status convert_put_tokenizer(const ig_conversion *c, ig_gguf_wr
 typedef struct convert_documents {
     json_t *tokenizer, *config, *generation;
 } convert_documents;
+/* convert_memory.c: of a source, which has a tokenizer.  Release them even on failure. */
+IG_MUST_CHECK ig_status convert_source_documents(const ig_conversion *c, convert_documents *docs);
 IG_MUST_CHECK ig_status convert_put_vocabulary(const ig_conversion *c,
                                                const convert_documents *docs, ig_gguf_writer *w);
 

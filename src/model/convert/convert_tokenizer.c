@@ -514,6 +514,7 @@ static ig_status put_template_file(const ig_conversion *c, ig_gguf_writer *w) {
 }
 
 static ig_status load(const ig_conversion *c, convert_documents *docs) {
+    if (c->source) return convert_source_documents(c, docs);
     if (c->checkpoint) return convert_own_tokenizer(c, &docs->tokenizer);
     IG_TRY(ig_json_load(c->allocator, c->dir, "tokenizer.json", &docs->tokenizer));
     if (ig_json_exists(c->dir, "tokenizer_config.json"))
@@ -525,9 +526,10 @@ static ig_status load(const ig_conversion *c, convert_documents *docs) {
 
 ig_status convert_put_tokenizer(const ig_conversion *c, ig_gguf_writer *w) {
     convert_documents docs = {0};
+    if (c->source && !c->source->tokenizer) return IG_OK; /* the model has none */
     ig_status status = load(c, &docs);
     if (status == IG_OK) status = convert_put_vocabulary(c, &docs, w);
-    if (status == IG_OK && !c->checkpoint) status = put_template_file(c, w);
+    if (status == IG_OK && !c->own) status = put_template_file(c, w);
     json_decref(docs.generation);
     json_decref(docs.config);
     json_decref(docs.tokenizer);

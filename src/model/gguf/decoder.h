@@ -62,6 +62,9 @@ struct ig_keys {
     const ig_gguf *file;
     const char *source; /* file name, for messages */
     const char *arch;   /* prefix of its keys */
+    /* The name of a tensor for messages, in `out` or elsewhere.  NULL: as in the file. */
+    const char *(*shown)(const void *user, const char *name, char *out, size_t room);
+    const void *user;
 };
 
 /* Reads "llama." + name as an integer or real in range. A missing key is an error that names it,

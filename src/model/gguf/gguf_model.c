@@ -16,7 +16,8 @@
 #include "model/gguf/gguf_vocab.h"
 
 ig_keys ig_model_keys(const ig_model *m) {
-    return (ig_keys){m->file, m->path, m->arch ? m->arch->name : "general"};
+    return (ig_keys){
+        .file = m->file, .source = m->path, .arch = m->arch ? m->arch->name : "general"};
 }
 
 int64_t ig_model_param_count(const ig_model *m) {
@@ -48,7 +49,8 @@ static ig_status read_tokenizer(ig_model *m, const char *pre) {
 }
 
 static ig_status make_packing(ig_model *m, const ig_model_options *o) {
-    const ig_pack_source kind = o->no_mmap || o->mlock ? IG_PACK_MEMORY : IG_PACK_MAPPED;
+    const bool is_mapped = !m->in_memory.file && !o->no_mmap && !o->mlock;
+    const ig_pack_source kind = is_mapped ? IG_PACK_MAPPED : IG_PACK_MEMORY;
     if (o->no_pack) return IG_OK;
     IG_TRY(ig_packing_create(&m->memory, &m->packing));
     for (size_t i = 0; i < ig_gguf_n_tensors(m->file); i++) {
@@ -64,18 +66,23 @@ static bool tell(void *user, uint64_t done, uint64_t total) {
     return !o->cancel || !o->cancel(o->user);
 }
 
-/* Reads everything but the weight data. */
-static ig_status read_file(ig_model *m, const char *pre) {
+/* Reads everything but the weight data.  Messages have the names of `named` (or NULL). */
+static ig_status read_file(ig_model *m, const char *pre, const ig_conversion *named) {
     IG_TRY(find_arch(m));
-    const ig_keys keys = ig_model_keys(m);
+    ig_keys keys = ig_model_keys(m);
+    if (named) {
+        keys.shown = ig_conversion_source_name;
+        keys.user = named;
+    }
     IG_TRY(ig_hparams_read(&keys, m->arch, &m->hyper));
     IG_TRY(ig_weights_check(&keys, m->arch, &m->hyper));
+    if (m->in_memory.file && !ig_gguf_find(m->file, "tokenizer.ggml.model")) return IG_OK;
     return read_tokenizer(m, pre);
 }
 
 ig_status ig_model_check(const ig_allocator *a, const char *source, ig_gguf *file) {
     ig_model m = {.memory = *a, .path = (char *)(uintptr_t)source, .file = file};
-    const ig_status status = read_file(&m, NULL);
+    const ig_status status = read_file(&m, NULL, NULL);
     ig_tokenizer_destroy(m.tokenizer);
     return status;
 }
@@ -87,27 +94,63 @@ static ig_status load(ig_model *m, const ig_model_options *o) {
                                      .user = (void *)(uintptr_t)o,
                                      .allocator = &m->memory};
     IG_TRY(ig_gguf_open(m->path, &options, &m->file));
-    IG_TRY(read_file(m, o->pre_tokenizer));
+    IG_TRY(read_file(m, o->pre_tokenizer, NULL));
     return make_packing(m, o);
 }
 
-ig_status ig_model_load(const char *path, const ig_model_options *options, ig_model **out) {
+static ig_status take_source(ig_model *m, const ig_model_options *o,
+                             const ig_model_source *source) {
+    const ig_conversion_options how = {.pre = o->pre_tokenizer};
+    ig_conversion *c = NULL;
+    IG_TRY(ig_conversion_open_source(&m->memory, m->path, source, &how, &c));
+    ig_status status = ig_memory_file_make(c, &m->in_memory);
+    m->file = m->in_memory.file;
+    if (status == IG_OK) status = read_file(m, o->pre_tokenizer, c);
+    ig_conversion_close(c);
+    IG_TRY(status);
+    IG_TRY(make_packing(m, o));
+    m->release = source->release;
+    m->user = source->user;
+    return IG_OK;
+}
+
+/* Of a file, or of a source. */
+static ig_status make(const char *path, const ig_model_source *source,
+                      const ig_model_options *options, ig_model **out) {
     static const ig_model_options defaults;
-    if (!path || !out) return IG_FAIL(IG_ERR_ARGUMENT, "model_load: NULL");
-    if (!options) options = &defaults;
-    const ig_allocator memory = options->allocator.alloc ? options->allocator : ig_heap;
+    const ig_model_options *o = options ? options : &defaults;
+    const ig_allocator memory = o->allocator.alloc ? o->allocator : ig_heap;
     ig_model *m = ig_alloc(&memory, 1, sizeof *m);
     if (!m) return IG_FAIL(IG_ERR_MEMORY, "%s: a model", path);
     atomic_init(&m->refs, 1);
     m->memory = memory;
     m->path = ig_copy_text(&m->memory, path);
-    ig_status status = m->path ? load(m, options) : IG_FAIL(IG_ERR_MEMORY, "%s: a model", path);
+    ig_status status = IG_OK;
+    if (!m->path)
+        status = IG_FAIL(IG_ERR_MEMORY, "%s: a model", path);
+    else
+        status = source ? take_source(m, o, source) : load(m, o);
     if (status == IG_OK)
         *out = m;
     else
         ig_model_release(m);
     return status;
 }
+
+ig_status ig_model_load(const char *path, const ig_model_options *options, ig_model **out) {
+    if (!path || !out) return IG_FAIL(IG_ERR_ARGUMENT, "model_load: NULL");
+    return make(path, NULL, options, out);
+}
+
+ig_status ig_model_create(const ig_model_source *source, const ig_model_options *options,
+                          ig_model **out) {
+    if (!source || !out) return IG_FAIL(IG_ERR_ARGUMENT, "model_create: NULL");
+    if (options && (options->no_mmap || options->mlock))
+        return IG_FAIL(IG_ERR_ARGUMENT, "model_create: no_mmap and mlock apply to files alone");
+    return make(source->name ? source->name : "model", source, options, out);
+}
+
+uint64_t ig_model_copied_bytes(const ig_model *m) { return m ? m->in_memory.copied_bytes : 0; }
 
 ig_model *ig_model_retain(ig_model *m) {
     if (m) atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
@@ -119,7 +162,9 @@ void ig_model_release(ig_model *m) {
     const ig_allocator memory = m->memory;
     ig_tokenizer_destroy(m->tokenizer);
     ig_packing_release(m->packing);
-    ig_gguf_close(m->file);
+    if (!m->in_memory.file) ig_gguf_close(m->file);
+    ig_memory_file_deinit(&m->in_memory);
+    if (m->release) m->release(m->user);
     ig_free(&memory, m->path);
     ig_free(&memory, m);
 }
@@ -156,7 +201,8 @@ ig_status ig_adapter_from_model(ig_ctx *ctx, ig_model *model, ig_adapter **out) 
     a->config = model->hyper.size;
     a->source = ig_model_retain(model);
     a->tokenizer = model->tokenizer;
-    a->tokenizer_name = ig_copy_text(a_memory, ig_tokenizer_name(model->tokenizer));
+    a->tokenizer_name =
+        ig_copy_text(a_memory, model->tokenizer ? ig_tokenizer_name(model->tokenizer) : "none");
     a->progress = ig_copy_text(a_memory, "{}");
     ig_status status = a->tokenizer_name && a->progress
                            ? IG_OK

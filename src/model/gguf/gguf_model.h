@@ -1,4 +1,5 @@
-/* gguf_model.h - the internals of an ig_model: a GGUF file and its parsed contents. */
+/* gguf_model.h - the internals of an ig_model: a GGUF file, or one in memory, and its parsed
+ * contents. */
 #ifndef IG_MODEL_GGUF_GGUF_MODEL_H
 #define IG_MODEL_GGUF_GGUF_MODEL_H
 
@@ -6,6 +7,7 @@
 
 #include "ingot/model.h"
 #include "ingot/packing.h"
+#include "model/convert/convert_memory.h"
 #include "model/gguf/decoder.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -14,6 +16,9 @@ struct ig_model {
     ig_allocator memory; /* not of a context: the model may outlive them */
     char *path;
     ig_gguf *file;
+    ig_memory_file in_memory; /* of a model without a file; `file` is its */
+    void (*release)(void *user);
+    void *user;
     const ig_arch *arch;
     ig_hparams hyper;
     ig_tokenizer *tokenizer;

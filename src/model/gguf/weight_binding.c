@@ -8,7 +8,7 @@
 #include "ingot/batch.h"
 #include "model/gguf/decoder.h"
 
-enum { NAME_BYTES = 64 };
+enum { NAME_BYTES = 64, SHOWN_BYTES = 128 };
 static const int64_t any_extent = -1;
 
 /* ---- shapes ---- */
@@ -69,6 +69,11 @@ static const char *name_of(const ig_weight_row *row, int64_t layer, char out[NAM
     return out;
 }
 
+/* The tensor's name for messages. */
+static const char *shown(const ig_keys *keys, const char *name, char out[SHOWN_BYTES]) {
+    return keys->shown ? keys->shown(keys->user, name, out, SHOWN_BYTES) : name;
+}
+
 /* Whether layer i has such a weight in the file. */
 static bool is_in(const ig_keys *keys, const ig_weight_row *row, int64_t layer) {
     char name[NAME_BYTES];
@@ -99,7 +104,8 @@ static bool is_of(const ig_weight_row *row, const ig_hparams *h, int64_t layer) 
 /* NULL through `out`: optional and missing. */
 static ig_status find(const ig_keys *keys, const ig_hparams *h, const ig_weight_row *row,
                       int64_t layer, const ig_gguf_tensor **out) {
-    char name[NAME_BYTES], got[IG_SHAPE_TEXT_BYTES], want[IG_SHAPE_TEXT_BYTES];
+    char name[NAME_BYTES], room[SHOWN_BYTES];
+    char got[IG_SHAPE_TEXT_BYTES], want[IG_SHAPE_TEXT_BYTES];
     const ig_gguf_tensor *t = ig_gguf_find_tensor(keys->file, name_of(row, layer, name));
     const bool is_needed = is_in(keys, row, layer);
     *out = NULL;
@@ -108,19 +114,19 @@ static ig_status find(const ig_keys *keys, const ig_hparams *h, const ig_weight_
     if (!t && (!is_needed || row->flags & IG_OPTIONAL_WEIGHT)) return IG_OK;
     if (!t)
         return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is missing", keys->source, keys->arch,
-                       name);
+                       shown(keys, name, room));
     if (!is_needed)
         return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is none of a layer %s attn_qkv.weight",
-                       keys->source, keys->arch, name,
+                       keys->source, keys->arch, shown(keys, name, room),
                        row->flags & IG_FUSED_QKV ? "without" : "with");
     const ig_shape shape = wanted_shape(h, row, t->desc.shape);
     if (!ig_shape_equal(t->desc.shape, shape))
         return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is %s; %s is needed", keys->source,
-                       keys->arch, name, ig_shape_text(t->desc.shape, got),
+                       keys->arch, shown(keys, name, room), ig_shape_text(t->desc.shape, got),
                        ig_shape_text(shape, want));
     if (!ig_blocks_can_dequantize(t->desc.dtype))
         return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is %s, which no weights are", keys->source,
-                       keys->arch, name, ig_dtype_name(t->desc.dtype));
+                       keys->arch, shown(keys, name, room), ig_dtype_name(t->desc.dtype));
     return IG_OK;
 }
 
@@ -170,6 +176,7 @@ static bool is_ahead(const char *name, const ig_hparams *h) {
 static ig_status check_known(const ig_keys *keys, const ig_arch *arch, const ig_hparams *h,
                              const ig_gguf_tensor *t) {
     int64_t layer;
+    char room[SHOWN_BYTES];
     const char *name = name_in_layer(t->name, h, &layer);
     const ig_weight_row *row;
     for (size_t i = 0; (row = row_at(arch, i)) != NULL; i++)
@@ -178,7 +185,8 @@ static ig_status check_known(const ig_keys *keys, const ig_arch *arch, const ig_
             return IG_OK;
     if (is_beside(name) || is_ahead(t->name, h)) return IG_OK;
     return IG_FAIL(IG_ERR_FORMAT, "%s: %s: tensor %s is none that is known in %lld layers",
-                   keys->source, keys->arch, t->name, (long long)h->size.n_layers);
+                   keys->source, keys->arch, shown(keys, t->name, room),
+                   (long long)h->size.n_layers);
 }
 
 ig_status ig_weights_check(const ig_keys *keys, const ig_arch *arch, const ig_hparams *h) {

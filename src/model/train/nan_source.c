@@ -53,7 +53,8 @@ static ig_status damaged_file(const char *what, const char *are, const char *ten
 
 ig_status ig_adapter_explain_rows(const ig_adapter *a, const char *what) {
     const char *weight = broken_weight(a);
-    if (weight && (a->source || a->as_loaded)) return damaged_file(what, "are not finite", weight);
+    const bool is_file = (a->source && !a->source->in_memory.file) || a->as_loaded;
+    if (weight && is_file) return damaged_file(what, "are not finite", weight);
     if (weight)
         return IG_FAIL(IG_ERR_NOT_FINITE, "%s are not finite: the weight %s has NaN or Inf", what,
                        weight);
