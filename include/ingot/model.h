@@ -255,6 +255,9 @@ typedef struct ig_generate_options {
     int64_t draft_ngram, draft_max;
     /* Called for every piece of text, complete UTF-8 sequences only; false: stop. */
     bool (*emit)(void *user, const char *text, size_t bytes);
+    /* Called before every token is sampled, with the tokens of the sequence and the logits that
+     * follow them, which it may change.  NULL: no callback. */
+    void (*edit)(void *user, const int32_t *tokens, int64_t n_tokens, float *logits);
     /* Called for every token, before its text, with the logits it was sampled from; may be NULL. */
     void (*token)(void *user, int32_t id, const float *logits);
     void *user;

@@ -97,6 +97,49 @@ IG_API IG_MUST_CHECK ig_status ig_session_save(ig_session *session, int32_t sequ
 IG_API IG_MUST_CHECK ig_status ig_session_load(ig_session *session, int32_t sequence,
                                                const char *path);
 
+/* ---- the token loop ---- */
+
+/* A step of ig_session_generate(), for its callbacks; everything is borrowed during the call. */
+typedef struct ig_generate_step {
+    int64_t n_generated; /* tokens of each sequence so far, without this step's */
+    int64_t n_sequences, vocabulary;
+    float *logits;   /* [n_sequences, vocabulary]: edit() may change them; stale where `ended` */
+    int32_t *tokens; /* [n_sequences]: this step's; -1 where `ended` */
+    bool *ended;     /* [n_sequences]: set it to end a sequence */
+} ig_generate_step;
+
+/* 0 and NULL: the default. */
+typedef struct ig_session_generate_options {
+    int64_t n_sequences;           /* runs sequences 0 to n_sequences - 1 of the session: 1 */
+    const int32_t *const *prompts; /* the tokens appended to each, at least one */
+    const int64_t *prompt_lengths;
+    int64_t max_tokens;         /* of each; required */
+    int64_t min_tokens;         /* up to here no stop token is sampled: 0 */
+    const int32_t *stop_tokens; /* they end a sequence, and are its last token */
+    int64_t n_stop_tokens;      /* the model's EOS is not among them by itself */
+    ig_sampling sampling;       /* sequence i uses the random stream sampling.stream + i */
+    /* Called before sampling: it may change logits, choose tokens itself by setting tokens[i], and
+     * end sequences, which then get no token of this step.  False: end all with
+     * IG_FINISH_CANCELLED. */
+    bool (*edit)(void *user, ig_generate_step *step);
+    /* Called after sampling: it sees the tokens, and may end sequences after them. */
+    bool (*chosen)(void *user, ig_generate_step *step);
+    void *user; /* of these two */
+} ig_session_generate_options;
+
+/*
+ * Generates tokens of several sequences at once, each as if it were alone.  `out_tokens`
+ * [n_sequences, max_tokens] and `out_lengths` [n_sequences] receive the tokens, and `out_finish`
+ * [n_sequences] (or NULL) why each ended: IG_FINISH_STOP by a stop token or a callback.  A sequence
+ * ends with IG_FINISH_LENGTH where the context is full.  The last token of a sequence is not run,
+ * unless edit() ends it, so the session lacks that one.  On failure the lengths count the tokens of
+ * all complete steps.
+ */
+IG_API IG_MUST_CHECK ig_status ig_session_generate(ig_session *session,
+                                                   const ig_session_generate_options *options,
+                                                   int32_t *out_tokens, int64_t *out_lengths,
+                                                   ig_finish *out_finish);
+
 /* ---- measuring ---- */
 
 /* What one token costs: bytes that are read, and multiply-adds (MACs).  The output head is counted

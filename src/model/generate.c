@@ -47,7 +47,7 @@ typedef struct run {
     ig_detokenizer *decoder;
     float *logits; /* [1 + draft_max, vocab_size] */
     /* The last ubatch: a token and its draft tokens. */
-    int64_t before; /* sequence length before the ubatch */
+    int64_t before; /* sequence length before its first token */
     int64_t draft_max, n_draft, n_accepted;
     int32_t draft[IG_DRAFT_MAX];
     outlet outlet;
@@ -126,6 +126,7 @@ static ig_status prefill(run *r) {
         ig_sampler_accept(r->sampler, r->prompt.at[i]);
     IG_TRY(
         ig_session_feed(r->session, r->sequence, r->prompt.at, r->out->n_prompt_tokens, r->logits));
+    r->before = ig_session_length(r->session, r->sequence) - 1;
     IG_TRY(ig_ctx_synchronize(r->a->ctx)); /* else decode timing includes prefill */
     r->out->prefill_plan_ms = plan_ms(r) - planned;
     r->out->prefill_ms = ig_clock_ms() - r->start;
@@ -139,6 +140,9 @@ static bool goes_on(const run *r, int64_t most) {
 /* Samples a token and streams its text. EOS has no text. */
 static ig_status next_token(run *r, int32_t *out) {
     float *logits = r->logits + r->n_accepted * r->a->config.vocabulary;
+    const int64_t n_tokens = r->before + 1 + r->n_accepted; /* the later ones are drafts */
+    if (r->o->edit)
+        r->o->edit(r->o->user, ig_session_tokens(r->session, r->sequence), n_tokens, logits);
     const int32_t id = ig_sampler_next(r->sampler, logits);
     const bool ends = r->decoder && !r->o->ignore_eos && ig_tokenizer_is_eog(r->a->tokenizer, id);
     ig_sampler_accept(r->sampler, id);
