@@ -44,6 +44,7 @@ IG_API void ig_session_destroy(ig_session *session);
 IG_API int64_t ig_session_ctx_len(const ig_session *session);
 IG_API int64_t ig_session_sequences(const ig_session *session);
 IG_API int64_t ig_session_ubatch(const ig_session *session);
+IG_API int64_t ig_session_width(const ig_session *session); /* floats of the output of a token */
 IG_API uint64_t ig_session_cache_bytes(const ig_session *session); /* KV cache, all pages */
 
 /* One token, appended to its sequence. */
@@ -53,6 +54,10 @@ typedef struct ig_session_token {
         float *logits; /* [vocabulary] */
         float *hidden; /* with options.hidden: [d_model] */
     };
+    /* Of RoPE and learned positions; without it one more than the token before it in the sequence
+     * has, from 0.  Causality, windows and lengths count tokens, whatever their positions. */
+    bool has_position;
+    int32_t position; /* below the model's context length */
 } ig_session_token;
 
 /*
@@ -68,6 +73,21 @@ IG_API IG_MUST_CHECK ig_status ig_session_run(ig_session *session, const ig_sess
 /* The same for tokens of one sequence; `out` (or NULL) receives the output of the last token. */
 IG_API IG_MUST_CHECK ig_status ig_session_feed(ig_session *session, int32_t sequence,
                                                const int32_t *tokens, int64_t count, float *out);
+
+/* Rows of one length, as other runtimes batch them: shorter ones have padding anywhere. */
+typedef struct ig_padded_batch {
+    int64_t n_rows, length;   /* row i is appended to sequence i */
+    const int32_t *ids;       /* [n_rows, length] */
+    const uint8_t *mask;      /* [n_rows, length], 0: padding, whose id is ignored; NULL: none */
+    const int32_t *positions; /* [n_rows, length]; NULL: they count the tokens, without padding */
+    bool last_only;           /* output of the last token of each row only */
+} ig_padded_batch;
+
+/* Runs a padded batch.  Padding is not run, so a row has the bits that it has alone.  `out`
+ * [n_rows, length, width], zeros at padding, or with last_only [n_rows, width]; NULL: no
+ * output.  A row of padding alone is an error. */
+IG_API IG_MUST_CHECK ig_status ig_session_run_padded(ig_session *session,
+                                                     const ig_padded_batch *batch, float *out);
 
 /* The final hidden state [d_model] of the last token with output; borrowed until the next run.
  * NULL: none, or it is not in host memory. */

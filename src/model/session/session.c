@@ -203,6 +203,7 @@ static ig_status make_tensors(ig_bucket *c) {
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(1, c->rows), &c->ids));
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->positions));
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->token_seq));
+    IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->token_pos));
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->rows), &c->store_at));
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->n_outputs), &c->outputs));
     IG_TRY(make(ctx, IG_I32, IG_SHAPE(c->n_outputs), &c->output_seq));
@@ -210,8 +211,8 @@ static ig_status make_tensors(ig_bucket *c) {
 }
 
 static void drop_class(ig_bucket *c) {
-    ig_tensor **all[] = {&c->ids,        &c->positions,  &c->token_seq, &c->store_at, &c->outputs,
-                         &c->output_seq, &c->output_pos, &c->out,       &c->hidden};
+    ig_tensor **all[] = {&c->ids,     &c->positions,  &c->token_seq,  &c->token_pos, &c->store_at,
+                         &c->outputs, &c->output_seq, &c->output_pos, &c->out,       &c->hidden};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         ig_tensor_release(*all[i]);
         *all[i] = NULL;
@@ -270,6 +271,7 @@ void ig_session_destroy(ig_session *s) {
     ig_tensor_release(s->page_table);
     ig_free(memory, s->layers);
     ig_free(memory, s->tokens);
+    ig_free(memory, s->positions);
     ig_free(memory, s->before);
     ig_free(memory, s);
 }
@@ -278,6 +280,7 @@ void ig_session_destroy(ig_session *s) {
 
 int64_t ig_session_ctx_len(const ig_session *s) { return s->config.ctx_len; }
 int64_t ig_session_ubatch(const ig_session *s) { return s->buckets[s->n_buckets - 1].rows; }
+int64_t ig_session_width(const ig_session *s) { return s->width; }
 int64_t ig_session_sequences(const ig_session *s) { return s->pages.n_sequences; }
 
 uint64_t ig_session_cache_bytes(const ig_session *s) {
@@ -325,6 +328,34 @@ ig_status ig_session_fork(ig_session *s, int32_t from, int32_t to) {
     ig_pages_share(&s->pages, from, to);
     memcpy(s->tokens + to * s->config.ctx_len, s->tokens + from * s->config.ctx_len,
            (size_t)s->config.ctx_len * sizeof *s->tokens);
+    if (s->positions)
+        memcpy(s->positions + to * s->config.ctx_len, s->positions + from * s->config.ctx_len,
+               (size_t)s->config.ctx_len * sizeof *s->positions);
+    return IG_OK;
+}
+
+/* ---- positions ---- */
+
+int32_t ig_session_next_position(const ig_session *s, int32_t sequence) {
+    const int64_t length = s->pages.length[sequence];
+    if (!s->positions || length == 0) return (int32_t)length;
+    return s->positions[sequence * s->config.ctx_len + length - 1] + 1;
+}
+
+bool ig_session_counts(const ig_session *s, int32_t sequence) {
+    const int32_t *positions = s->positions ? s->positions + sequence * s->config.ctx_len : NULL;
+    for (int64_t i = 0; positions && i < s->pages.length[sequence]; i++)
+        if (positions[i] != i) return false;
+    return true;
+}
+
+/* From the first token with a position of its own on, positions are kept. */
+static ig_status keep_positions(ig_session *s) {
+    const int64_t n = s->pages.n_sequences, ctx_len = s->config.ctx_len;
+    if (s->positions) return IG_OK;
+    s->positions = ig_alloc(ig_ctx_allocator(s->ctx), (size_t)(n * ctx_len), sizeof *s->positions);
+    if (!s->positions) return IG_FAIL(IG_ERR_MEMORY, "session: %lld sequences", (long long)n);
+    for (int64_t i = 0; i < n * ctx_len; i++) s->positions[i] = (int32_t)(i % ctx_len);
     return IG_OK;
 }
 
@@ -338,7 +369,9 @@ static void copy_page(const ig_session *s, ig_tensor *cache, int32_t from, int32
 
 ig_status ig_session_append(ig_session *s, int32_t sequence, int32_t token, int32_t *out_row) {
     int32_t from;
-    s->tokens[sequence * s->config.ctx_len + s->pages.length[sequence]] = token;
+    const int64_t at = sequence * s->config.ctx_len + s->pages.length[sequence];
+    s->tokens[at] = token;
+    if (s->positions) s->positions[at] = ig_session_next_position(s, sequence);
     IG_TRY(ig_pages_append(&s->pages, sequence, out_row, &from));
     for (int64_t i = 0; from >= 0 && s->layers && i < s->config.n_layers; i++) {
         copy_page(s, s->layers[i].k, from, *out_row / IG_PAGE_TOKENS);
@@ -355,6 +388,8 @@ void ig_session_attach(ig_session *s, int32_t sequence, int32_t page, const int3
                        int64_t count) {
     memcpy(s->tokens + sequence * s->config.ctx_len + s->pages.length[sequence], tokens,
            (size_t)count * sizeof *tokens);
+    for (int64_t i = s->pages.length[sequence], k = 0; s->positions && k < count; i++, k++)
+        s->positions[sequence * s->config.ctx_len + i] = (int32_t)i;
     ig_pages_attach(&s->pages, sequence, page, count);
 }
 
@@ -395,7 +430,7 @@ static ig_status forward(void *arg) {
                             .layers = s->layers,
                             .page_table = s->page_table,
                             .token_seq = c->token_seq,
-                            .token_pos = c->positions,
+                            .token_pos = c->token_pos,
                             .store_at = c->store_at,
                             .outputs = leaves_out(c) ? c->outputs : NULL,
                             .output_seq = c->output_seq,
@@ -419,10 +454,19 @@ static ig_status forward(void *arg) {
 /* The destination of a token's result: logits or hidden state. */
 static float *room_of(const ig_session_token *row) { return row->logits; }
 
+static ig_status find_position(const ig_session *s, const ig_session_token *row, int32_t *out) {
+    const int64_t limit = s->adapter->config.ctx_len;
+    *out = row->has_position ? row->position : ig_session_next_position(s, row->sequence);
+    if (*out >= 0 && *out < limit) return IG_OK;
+    return IG_FAIL(IG_ERR_ARGUMENT, "position %d: the model was made for 0 to %lld", *out,
+                   (long long)limit - 1);
+}
+
 /* Fills in n tokens; the rest is padding and belongs to no sequence. */
 static ig_status fill(ig_session *s, const ig_bucket *c, const ig_session_token *rows, int64_t n) {
     int32_t *ids = ig_tensor_map(c->ids), *positions = ig_tensor_map(c->positions);
-    int32_t *token_seq = ig_tensor_map(c->token_seq), *store_at = ig_tensor_map(c->store_at);
+    int32_t *token_seq = ig_tensor_map(c->token_seq), *token_pos = ig_tensor_map(c->token_pos);
+    int32_t *store_at = ig_tensor_map(c->store_at);
     int32_t *pick = ig_tensor_map(c->outputs), *pick_seq = ig_tensor_map(c->output_seq);
     int32_t *pick_pos = ig_tensor_map(c->output_pos);
     int64_t picked = 0;
@@ -431,17 +475,20 @@ static ig_status fill(ig_session *s, const ig_bucket *c, const ig_session_token 
         pick_seq[i] = -1;
     }
     for (int64_t i = 0; i < c->rows; i++) {
-        ids[i] = positions[i] = 0;
+        ids[i] = positions[i] = token_pos[i] = 0;
         token_seq[i] = store_at[i] = -1;
         if (i >= n) continue;
         ids[i] = rows[i].id;
         token_seq[i] = rows[i].sequence;
-        positions[i] = (int32_t)s->pages.length[rows[i].sequence];
+        token_pos[i] = (int32_t)s->pages.length[rows[i].sequence];
+        IG_TRY(find_position(s, &rows[i], &positions[i]));
         IG_TRY(ig_session_append(s, rows[i].sequence, rows[i].id, &store_at[i]));
+        if (rows[i].has_position)
+            s->positions[rows[i].sequence * s->config.ctx_len + token_pos[i]] = positions[i];
         if (!room_of(&rows[i])) continue;
         pick[picked] = (int32_t)i;
         pick_seq[picked] = token_seq[i];
-        pick_pos[picked++] = positions[i];
+        pick_pos[picked++] = token_pos[i];
     }
     return IG_OK;
 }
@@ -523,6 +570,16 @@ static ig_status run_rows(ig_session *s, const ig_session_token *rows, int64_t c
     return IG_OK;
 }
 
+static ig_status prepare_positions(ig_session *s, const ig_session_token *rows, int64_t count) {
+    bool any = false;
+    for (int64_t i = 0; i < count && !any; i++) any = rows[i].has_position;
+    if (any && s->recompute)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "%s is defined by dispatches: its tokens have no positions of their own",
+                       s->arch->name);
+    return any ? keep_positions(s) : IG_OK;
+}
+
 /* Counts the tokens of each sequence in s->before, then stores the current lengths there. */
 static ig_status check_rows(const ig_session *s, const ig_session_token *rows, int64_t count) {
     memset(s->before, 0, (size_t)s->pages.n_sequences * sizeof *s->before);
@@ -550,6 +607,7 @@ ig_status ig_session_run(ig_session *s, const ig_session_token *rows, int64_t co
     if (!s->arch->head && !s->recompute)
         return IG_FAIL(IG_ERR_ARGUMENT, "%s sees a text whole, not row by row", s->arch->name);
     IG_TRY(check_rows(s, rows, count));
+    IG_TRY(prepare_positions(s, rows, count));
     const ig_status status =
         s->recompute ? ig_session_recompute(s, rows, count) : run_rows(s, rows, count);
     for (int32_t i = 0; status != IG_OK && i < s->pages.n_sequences; i++)

@@ -20,8 +20,9 @@ enum { IG_SESSION_UBATCH_GPU = 512 }; /* fewer tokens underuse a large GPU */
 typedef struct ig_bucket {
     ig_session *session;
     int64_t rows, n_outputs;
-    ig_tensor *ids, *positions, *token_seq, *store_at; /* [1, rows], then [rows] */
-    ig_tensor *outputs, *output_seq, *output_pos;      /* [n_outputs]: rows with results */
+    ig_tensor *ids;                                          /* [1, rows] */
+    ig_tensor *positions, *token_seq, *token_pos, *store_at; /* [rows] */
+    ig_tensor *outputs, *output_seq, *output_pos;            /* [n_outputs]: rows with results */
     ig_tensor *out;    /* [n_outputs, width], of the latest replay */
     ig_tensor *hidden; /* [n_outputs, d_model]: the hidden states they are computed from */
     ig_captured *work;
@@ -39,8 +40,9 @@ struct ig_session {
     ig_kv_layer *layers;   /* n_layers; none for encoders */
     ig_tensor *page_table; /* [sequences, pages of each] */
     ig_pages pages;
-    int32_t *tokens;                       /* [sequences, ctx_len] */
-    int64_t *before;                       /* [n_sequences]: lengths to restore when a run fails */
+    int32_t *tokens;    /* [sequences, ctx_len] */
+    int32_t *positions; /* [sequences, ctx_len]: of tokens; NULL: all count from 0 */
+    int64_t *before;    /* [n_sequences]: lengths to restore when a run fails */
     ig_bucket buckets[IG_SESSION_BUCKETS]; /* ascending sizes */
     int n_buckets;
     struct ig_production_run *recompute; /* of a model without modules: recompute.c */
@@ -78,6 +80,11 @@ IG_MUST_CHECK ig_status ig_session_recompute(ig_session *session, const ig_sessi
                                              int64_t count);
 /* Copies the logits of a row; false: not all are finite. */
 bool ig_session_copy_finite(float *to, const float *from, size_t count);
+
+/* The position of the next token of a sequence, unless it has its own. */
+int32_t ig_session_next_position(const ig_session *session, int32_t sequence);
+/* Whether the positions of a sequence count from 0. */
+bool ig_session_counts(const ig_session *session, int32_t sequence);
 
 /* Checks that the sequence exists; the error names the number of sequences. */
 IG_MUST_CHECK ig_status ig_session_check(const ig_session *session, int32_t sequence);

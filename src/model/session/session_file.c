@@ -186,6 +186,10 @@ static ig_status save(const ig_session *s, int32_t sequence, head *h, saving *w)
 ig_status ig_session_save(ig_session *s, int32_t sequence, const char *path) {
     if (!s || !path) return IG_FAIL(IG_ERR_ARGUMENT, "session_save: NULL");
     IG_TRY(ig_session_check(s, sequence));
+    if (!ig_session_counts(s, sequence))
+        return IG_FAIL(IG_ERR_UNSUPPORTED,
+                       "session_save: sequence %d has positions of its own; files hold none",
+                       sequence);
     head h = head_of(s, s->pages.length[sequence]);
     saving w = {0};
     IG_TRY(ig_file_writer_create(ig_ctx_allocator(s->ctx), path, sizeof h + body_bytes(&h),
