@@ -32,6 +32,10 @@ typedef struct ig_session_options {
                             compile.batch_sizes the largest of these, which are the only buckets */
     const char *cache_type_k, *cache_type_v; /* KV cache dtype: "f16" (NULL), "f32", "q8_0" */
     bool hidden;                             /* output final hidden states instead of logits */
+    bool hidden_layers; /* output the hidden states of all layers before them: those of the
+                            embedding, of each layer, and after the final norm [n_layers + 1,
+                            d_model], then the logits, unless `hidden`; models of files and
+                            ig_model_create() */
 } ig_session_options;
 
 /* NULL options: all defaults.  The caller owns the session; the adapter must outlive it. */
@@ -53,6 +57,7 @@ typedef struct ig_session_token {
     union {            /* output buffer; NULL: no output for this token */
         float *logits; /* [vocabulary] */
         float *hidden; /* with options.hidden: [d_model] */
+        float *output; /* [ig_session_width()] */
     };
     /* Of RoPE and learned positions; without it one more than the token before it in the sequence
      * has, from 0.  Causality, windows and lengths count tokens, whatever their positions. */
@@ -76,11 +81,13 @@ IG_API IG_MUST_CHECK ig_status ig_session_feed(ig_session *session, int32_t sequ
 
 /* Rows of one length, as other runtimes batch them: shorter ones have padding anywhere. */
 typedef struct ig_padded_batch {
-    int64_t n_rows, length;   /* row i is appended to sequence i */
-    const int32_t *ids;       /* [n_rows, length] */
-    const uint8_t *mask;      /* [n_rows, length], 0: padding, whose id is ignored; NULL: none */
-    const int32_t *positions; /* [n_rows, length]; NULL: they count the tokens, without padding */
-    bool last_only;           /* output of the last token of each row only */
+    int64_t n_rows, length;     /* row i is appended to sequence i; of an encoder it is a text */
+    const int32_t *ids;         /* [n_rows, length] */
+    const uint8_t *mask;        /* [n_rows, length], 0: padding, whose id is ignored; NULL: none */
+    const int32_t *positions;   /* [n_rows, length]; NULL: they count the tokens, without padding;
+                                   of an encoder the columns, as in BERT */
+    const int32_t *token_types; /* [n_rows, length], of encoders: 0 or 1; NULL: all 0 */
+    bool last_only;             /* output of the last token of each row only */
 } ig_padded_batch;
 
 /* Runs a padded batch.  Padding is not run, so a row has the bits that it has alone.  `out`
@@ -93,9 +100,9 @@ IG_API IG_MUST_CHECK ig_status ig_session_run_padded(ig_session *session,
  * NULL: none, or it is not in host memory. */
 IG_API const float *ig_session_hidden(const ig_session *session);
 
-/* Embeds a text as a unit vector [d_model] in a session with options.hidden; clears sequence 0.
- * Sessions of encoders such as bert support only this.  A text longer than the context is an
- * error.  `out_tokens` (or NULL): its number of tokens. */
+/* Embeds a text as a unit vector [d_model] in a session with options.hidden alone; clears sequence
+ * 0. Of sessions of encoders such as bert, this and ig_session_run_padded() alone.  A text longer
+ * than the context is an error.  `out_tokens` (or NULL): its number of tokens. */
 IG_API IG_MUST_CHECK ig_status ig_session_embed(ig_session *session, const char *text, size_t bytes,
                                                 ig_pooling pooling, float *out,
                                                 int64_t *out_tokens);

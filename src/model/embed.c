@@ -17,13 +17,13 @@
 struct ig_embedder {
     ig_session *session;
     ig_tokens ids;
-    int64_t begin, end;          /* tokens that are pooled */
-    int64_t at;                  /* tokens that have been run */
-    int64_t at_once;             /* tokens per ubatch */
-    float *hidden;               /* [at_once, d_model] */
-    double *sum;                 /* [d_model], over the pooled tokens */
-    ig_session_token *piece;     /* [at_once] */
-    ig_tensor *rows, *positions; /* encoder: the whole text, [1, n] and [n] */
+    int64_t begin, end;      /* tokens that are pooled */
+    int64_t at;              /* tokens that have been run */
+    int64_t at_once;         /* tokens per ubatch */
+    float *hidden;           /* [at_once, d_model] */
+    double *sum;             /* [d_model], over the pooled tokens */
+    ig_session_token *piece; /* [at_once] */
+    int32_t *positions;      /* [tokens], of an encoder */
 };
 
 /* ---- which tokens count ---- */
@@ -78,7 +78,8 @@ static ig_status make_room(ig_embedder *e) {
     e->hidden = ig_alloc(memory, (size_t)e->at_once * d, sizeof *e->hidden);
     e->sum = ig_alloc(memory, d, sizeof *e->sum);
     e->piece = ig_alloc(memory, (size_t)e->at_once, sizeof *e->piece);
-    if (e->hidden && e->sum && e->piece) return IG_OK;
+    e->positions = ig_alloc(memory, (size_t)count, sizeof *e->positions);
+    if (e->hidden && e->sum && e->piece && e->positions) return IG_OK;
     return IG_FAIL(IG_ERR_MEMORY, "embed: %lld tokens", (long long)count);
 }
 
@@ -97,34 +98,12 @@ static ig_status run_piece(ig_embedder *e, int64_t n) {
     return IG_OK;
 }
 
-static ig_status make_rows(ig_embedder *e) {
-    const int64_t n = (int64_t)e->ids.count;
-    ig_ctx *ctx = e->session->ctx;
-    IG_TRY(ig_tensor_create_from(ctx, (ig_desc){IG_I32, IG_SHAPE(1, n)}, e->ids.at, &e->rows));
-    IG_TRY(ig_tensor_create(ctx, (ig_desc){IG_I32, IG_SHAPE(n)}, &e->positions));
-    int32_t *positions = ig_tensor_map(e->positions);
-    if (!positions)
-        return IG_FAIL(IG_ERR_UNSUPPORTED, "embed: the device's memory is not the host's");
-    for (int64_t i = 0; i < n; i++) positions[i] = (int32_t)i;
-    return IG_OK;
-}
-
 static ig_status run_whole(ig_embedder *e) {
-    const ig_session *s = e->session;
-    const size_t numbers = e->ids.count * (size_t)s->config.d_model;
-    IG_TRY(make_rows(e));
-    const ig_ubatch rows = {.ids = e->rows, .positions = e->positions};
-    ig_scope_begin(s->ctx);
-    ig_no_grad_begin(s->ctx);
-    ig_tensor *hidden = s->arch->hidden(s->model, &rows);
-    const ig_status status = ig_tensor_read(hidden, e->hidden, numbers * sizeof *e->hidden);
-    ig_no_grad_end(s->ctx);
-    ig_scope_end(s->ctx);
-    IG_TRY(status);
-    for (size_t i = 0; i < numbers; i++)
-        if (!isfinite(e->hidden[i]))
-            return ig_adapter_explain_rows(s->adapter, "the hidden states");
-    add_up(e, 0, (int64_t)e->ids.count);
+    const int64_t n = (int64_t)e->ids.count;
+    for (int64_t i = 0; i < n; i++) e->positions[i] = (int32_t)i;
+    const ig_encoder_text text = {.count = n, .ids = e->ids.at, .positions = e->positions};
+    IG_TRY(ig_session_encode(e->session, &text, e->hidden));
+    add_up(e, 0, n);
     return IG_OK;
 }
 
@@ -152,8 +131,7 @@ ig_status ig_embedder_create(ig_session *s, const int32_t *tokens, size_t n_toke
 void ig_embedder_destroy(ig_embedder *e) {
     if (!e) return;
     const ig_allocator *memory = ig_ctx_allocator(e->session->ctx);
-    ig_tensor_release(e->positions);
-    ig_tensor_release(e->rows);
+    ig_free(memory, e->positions);
     ig_free(memory, e->piece);
     ig_free(memory, e->sum);
     ig_free(memory, e->hidden);
@@ -189,8 +167,9 @@ ig_status ig_session_embed(ig_session *s, const char *text, size_t bytes, ig_poo
                            float *out, int64_t *out_tokens) {
     if (!s || !out || (!text && bytes > 0) || (unsigned)pooling > IG_POOL_LAST)
         return IG_FAIL(IG_ERR_ARGUMENT, "embed: NULL, or no such pooling");
-    if (!s->hidden)
-        return IG_FAIL(IG_ERR_ARGUMENT, "embed: the session returns logits, not hidden states");
+    if (!s->hidden || s->states)
+        return IG_FAIL(IG_ERR_ARGUMENT, "embed: the session returns %s, not final hidden states",
+                       s->hidden ? "those of all layers" : "logits");
     if (!s->adapter->tokenizer)
         return IG_FAIL(IG_ERR_ARGUMENT, "embed: the model has no tokenizer");
     ig_tokens ids = {.allocator = ig_ctx_allocator(s->ctx)};

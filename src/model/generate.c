@@ -63,7 +63,7 @@ static ig_status find_session(run *r) {
         r->session = r->a->session;
         IG_TRY(ig_session_truncate(r->session, 0, 0));
     }
-    if (r->session->hidden)
+    if (!ig_session_returns_logits(r->session))
         return IG_FAIL(IG_ERR_ARGUMENT, "generate: the session returns hidden states, not logits");
     IG_TRY(ig_session_check(r->session, r->sequence));
     r->held = ig_session_length(r->session, r->sequence);

@@ -40,6 +40,11 @@ struct ig_ubatch {
     ig_tensor *outputs;                 /* [n_outputs], i32: token indices, */
     ig_tensor *output_seq, *output_pos; /* and their token_seq and token_pos */
     int64_t last_layer;
+
+    ig_tensor *token_types; /* [batch, rows], i32, of encoders; NULL: all 0 */
+    /* [n_layers]: where the forward pass leaves the hidden states of the embedding and of each
+     * layer but the last, [batch, rows, d_model].  NULL: they are not wanted. */
+    ig_tensor **states;
 };
 
 typedef struct ig_weight_row ig_weight_row;

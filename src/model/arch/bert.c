@@ -43,11 +43,12 @@ static ig_tensor *feed_forward(const ig_lm_layer *l, ig_tensor *x) {
     return ig_lm_linear(up, l->down, l->down_bias);
 }
 
-/* All tokens have token type 0: a single sentence. */
+/* Without token types, all are 0: a single sentence. */
 static ig_tensor *embed(const ig_lm *m, const ig_ubatch *rows) {
     const ig_desc ids = ig_tensor_desc(rows->ids);
-    ig_tensor *h = ig_embedding(m->embed, rows->ids);
-    if (m->types) h = ig_add(h, ig_embedding(m->types, ig_full(ig_tensor_ctx(rows->ids), ids, 0)));
+    ig_tensor *h = ig_embedding(m->embed, rows->ids), *types = rows->token_types;
+    if (!types) types = ig_full(ig_tensor_ctx(rows->ids), ids, 0);
+    if (m->types) h = ig_add(h, ig_embedding(m->types, types));
     h = ig_add(h, ig_embedding(m->positions, rows->positions));
     return ig_layer_norm(h, m->embed_norm, m->embed_norm_bias, m->hparams->norm_eps);
 }
@@ -59,6 +60,7 @@ static ig_tensor *hidden(void *model, const ig_ubatch *rows) {
     ig_tensor *h = embed(m, rows);
     for (int64_t i = 0; i < m->hparams->size.n_layers; i++) {
         const ig_lm_layer *l = &m->layers[i];
+        if (rows->states) rows->states[i] = h;
         ig_tag_begin(ctx, IG_TAG_ATTENTION);
         h = ig_add(h, attention(m, l, h));
         ig_tag_end(ctx);

@@ -121,8 +121,10 @@ static ig_tensor *do_layer(const ig_lm *m, int64_t i, const ig_ubatch *rows, ig_
 
 ig_tensor *ig_lm_forward(const ig_lm *m, const ig_ubatch *rows, ig_lm_feed_forward *feed_forward) {
     ig_tensor *h = embed(m, rows);
-    for (int64_t i = 0; i < m->hparams->size.n_layers; i++)
+    for (int64_t i = 0; i < m->hparams->size.n_layers; i++) {
+        if (rows->states) rows->states[i] = h;
         h = do_layer(m, i, rows, h, feed_forward);
+    }
     return norm(m, h, m->norm, m->norm_bias);
 }
 

@@ -228,6 +228,22 @@ static ig_status make_class(ig_bucket *c) {
     return status;
 }
 
+static ig_status make_width(ig_session *s, const ig_session_options *o) {
+    const int64_t d = s->adapter->config.d_model, layers = s->adapter->config.n_layers;
+    s->width = s->hidden ? d : s->adapter->config.vocabulary;
+    if (!o->hidden_layers) return IG_OK;
+    if (!s->adapter->source)
+        return IG_FAIL(IG_ERR_ARGUMENT,
+                       "%s: hidden states of layers are those of models of files, or in memory",
+                       s->arch->name);
+    s->states = ig_alloc(ig_ctx_allocator(s->ctx), (size_t)layers + 2, sizeof(*s->states));
+    if (!s->states) return IG_FAIL(IG_ERR_MEMORY, "session: %lld layers", (long long)layers);
+    s->width = (layers + 1) * d + (s->hidden ? 0 : s->width);
+    return IG_OK;
+}
+
+bool ig_session_returns_logits(const ig_session *s) { return !s->hidden && !s->states; }
+
 ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig_session **out) {
     static const ig_session_options defaults;
     int64_t sequences = 1;
@@ -247,8 +263,8 @@ ig_status ig_session_create(ig_adapter *a, const ig_session_options *options, ig
     s->config = a->config;
     s->model = a->model;
     s->hidden = options->hidden;
-    s->width = s->hidden ? a->config.d_model : a->config.vocabulary;
-    ig_status status = resolve(s, options, &sequences);
+    ig_status status = make_width(s, options);
+    if (status == IG_OK) status = resolve(s, options, &sequences);
     if (status == IG_OK) status = make_cache(s, sequences, options->kv_bytes);
     if (status == IG_OK && !s->arch->hidden) status = ig_session_recompute_init(s);
     if (status == IG_OK)
@@ -270,6 +286,7 @@ void ig_session_destroy(ig_session *s) {
     ig_pages_deinit(&s->pages, memory);
     ig_tensor_release(s->page_table);
     ig_free(memory, s->layers);
+    ig_free(memory, (void *)s->states);
     ig_free(memory, s->tokens);
     ig_free(memory, s->positions);
     ig_free(memory, s->before);
@@ -420,6 +437,14 @@ ig_status ig_session_fake_length(ig_session *s, int32_t sequence, int64_t length
  * would be an extra step per token. */
 static bool leaves_out(const ig_bucket *c) { return c->n_outputs > 0 && c->n_outputs < c->rows; }
 
+/* The states of the layers, of the output rows, before the final ones and the logits. */
+static ig_tensor *with_states(const ig_bucket *c, ig_tensor *hidden, ig_tensor *out) {
+    ig_session *s = c->session;
+    for (int64_t i = 0; i < s->config.n_layers; i++)
+        s->states[i] = ig_embedding(ig_reshape(s->states[i], IG_SHAPE(c->rows, -1)), c->outputs);
+    return ig_session_output(s, hidden, out);
+}
+
 /* The captured graph: token ids in, logits or hidden states of the output rows out. */
 static ig_status forward(void *arg) {
     ig_bucket *c = arg;
@@ -435,12 +460,14 @@ static ig_status forward(void *arg) {
                             .outputs = leaves_out(c) ? c->outputs : NULL,
                             .output_seq = c->output_seq,
                             .output_pos = c->output_pos,
-                            .last_layer = s->config.n_layers - 1};
+                            .last_layer = s->config.n_layers - 1,
+                            .states = s->states};
     ig_no_grad_begin(s->ctx);
     ig_tensor *hidden = ig_reshape(s->arch->hidden(s->model, &rows),
                                    IG_SHAPE(leaves_out(c) ? c->n_outputs : c->rows, -1));
     if (c->n_outputs == c->rows) hidden = ig_embedding(hidden, c->outputs); /* output rows first */
     ig_tensor *out = c->n_outputs > 0 && !s->hidden ? s->arch->head(s->model, hidden) : hidden;
+    if (c->n_outputs > 0 && s->states) out = with_states(c, hidden, out);
     ig_no_grad_end(s->ctx);
     IG_TRY(ig_eval(&out, 1));            /* reports the first failure with its message */
     if (c->n_outputs == 0) return IG_OK; /* only the KV cache is updated */

@@ -35,8 +35,11 @@ struct ig_session {
     ig_lm_config config; /* its context length is the session's */
     void *model;
     ig_dtype cache_type_k, cache_type_v;
-    bool hidden;           /* returns hidden states instead of logits */
-    int64_t width;         /* width of either */
+    bool hidden; /* returns hidden states instead of logits */
+    /* [n_layers + 2]: during a forward pass ig_ubatch.states, the final ones and the logits; NULL:
+     * hidden states of layers are not returned */
+    ig_tensor **states;
+    int64_t width;         /* of the output of a token */
     ig_kv_layer *layers;   /* n_layers; none for encoders */
     ig_tensor *page_table; /* [sequences, pages of each] */
     ig_pages pages;
@@ -80,6 +83,21 @@ IG_MUST_CHECK ig_status ig_session_recompute(ig_session *session, const ig_sessi
                                              int64_t count);
 /* Copies the logits of a row; false: not all are finite. */
 bool ig_session_copy_finite(float *to, const float *from, size_t count);
+
+/* ---- session_encode.c: encoders, which see a text whole ---- */
+typedef struct ig_encoder_text {
+    int64_t count;
+    const int32_t *ids, *positions, *token_types; /* [count]; the last may be NULL */
+} ig_encoder_text;
+/* `out` [count, width] */
+IG_MUST_CHECK ig_status ig_session_encode(const ig_session *session, const ig_encoder_text *text,
+                                          float *out);
+/* The output rows [rows, width] of a session with states, which are [rows, d_model] like the final
+ * ones; logits are ignored if it does not return them. */
+ig_tensor *ig_session_output(const ig_session *session, ig_tensor *hidden, ig_tensor *logits);
+
+/* Whether it returns logits and nothing else. */
+bool ig_session_returns_logits(const ig_session *session);
 
 /* The position of the next token of a sequence, unless it has its own. */
 int32_t ig_session_next_position(const ig_session *session, int32_t sequence);

@@ -45,7 +45,7 @@ static ig_status check_prompt(const loop *l, int64_t i) {
 static ig_status check(const loop *l) {
     const ig_session_generate_options *o = l->o;
     const int64_t vocabulary = l->vocabulary;
-    if (l->session->hidden)
+    if (!ig_session_returns_logits(l->session))
         return IG_FAIL(IG_ERR_ARGUMENT, "generate: the session returns hidden states, not logits");
     if (l->n < 1 || l->n > ig_session_sequences(l->session))
         return IG_FAIL(IG_ERR_ARGUMENT, "generate: %lld sequences; there are %lld", (long long)l->n,
