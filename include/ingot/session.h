@@ -30,8 +30,9 @@ typedef struct ig_session_options {
                             one can; a pool that is full fails a run with IG_ERR_MEMORY */
     int64_t ubatch;      /* tokens per forward pass: 128, on a GPU 512, on an NPU with
                             compile.batch_sizes the largest of these, which are the only buckets */
-    const char *cache_type_k, *cache_type_v; /* KV cache dtype: "f16" (NULL), "f32", "q8_0" */
-    bool hidden;                             /* output final hidden states instead of logits */
+    const char *cache_type_k,
+        *cache_type_v;  /* KV cache dtype: "f16" (NULL), "bf16", "f32", "q8_0" */
+    bool hidden;        /* output final hidden states instead of logits */
     bool hidden_layers; /* output the hidden states of all layers before them: those of the
                             embedding, of each layer, and after the final norm [n_layers + 1,
                             d_model], then the logits, unless `hidden`; models of files and

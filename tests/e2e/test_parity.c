@@ -93,6 +93,16 @@ static void every_architecture_is_the_same_on_all_devices(void **state) {
     }
 }
 
+static void a_cache_of_bf16_is_the_same_on_all_devices(void **state) {
+    (void)state;
+    const char *devices = has_vulkan() ? "cpu,ref,simnpu,vulkan" : "cpu,ref,simnpu";
+    json_t *root = run(ARGS("parity", "--arch", "llama", "--kv", "bf16", "--devices", devices, "-n",
+                            "12", "--json"),
+                       0);
+    check_pairs("llama", root, has_vulkan() ? 6 : 3);
+    json_decref(root);
+}
+
 static void a_model_of_quantized_weights_has_a_wider_tolerance(void **state) {
     char path[PATH_BYTES];
     if (model_save("llama", IG_Q4_K, directory_path(state, "m.gguf", path)) != IG_OK)
@@ -228,6 +238,7 @@ static void what_cannot_be_compared_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_architecture_is_the_same_on_all_devices),
+        cmocka_unit_test(a_cache_of_bf16_is_the_same_on_all_devices),
         IN_DIRECTORY(a_model_of_quantized_weights_has_a_wider_tolerance),
         IN_DIRECTORY(the_default_tolerances_hold_with_experts_and_blocks),
         IN_DIRECTORY(every_dtype_of_weights_has_a_tolerance_of_its_own),

@@ -151,7 +151,7 @@ static void check_model(const char *name, ig_dtype type, const char *cache) {
 
 static void logits_do_not_depend_on_threads_chunks_or_neighbors(void **state) {
     (void)state;
-    static const char *const caches[] = {"f16", "f32", "q8_0"};
+    static const char *const caches[] = {"f16", "bf16", "f32", "q8_0"};
     size_t n = 0;
     while (model_name(n)) n++;
     for (size_t i = 0; i < n; i += EVERY) {
@@ -330,7 +330,7 @@ static void a_fork_shares_what_was_and_parts_from_there(void **state) {
 
 static void a_saved_sequence_comes_back_with_its_bits(void **state) {
     (void)state;
-    static const char *const caches[] = {"f16", "f32", "q8_0"};
+    static const char *const caches[] = {"f16", "bf16", "f32", "q8_0"};
     char path[128];
     make_path(path, sizeof path, "state");
     ig_model *model = load("llama", IG_F16);
@@ -436,7 +436,7 @@ static void rows_that_cannot_be_are_refused_with_their_numbers(void **state) {
         {{.ctx_len = 129}, "a context of 129: the model was made for 1 to 128"},
         {{.n_sequences = -1}, "-1 sequences"},
         {{.ubatch = 5000}, "chunks of 5000 rows"},
-        {{.cache_type_k = "q4_0"}, "cache type q4_0: there are f16, f32 and q8_0"},
+        {{.cache_type_k = "q4_0"}, "cache type q4_0: there are f16, bf16, f32 and q8_0"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_fails(ig_session_create(e.adapter, &bad[i].options, &none), IG_ERR_ARGUMENT,

@@ -131,16 +131,30 @@ static double error_of(double *errors, int64_t count, bool routed) {
     return errors[count / 2];
 }
 
-/* --tolerance, or the default of the coarsest dtype. With blocks and a router, a quantized
- * activation may route to another expert, which changes the logits of that token (0.5 was seen):
- * the median over the tokens is compared. */
+/* The larger one of the caches of keys and of values. */
+static parity_tolerance cache_tolerance(const model_options *o, const char **out_dtype) {
+    const char *k = o->cache_k ? o->cache_k : o->cache, *v = o->cache_v ? o->cache_v : o->cache;
+    const parity_tolerance of_k = parity_tolerance_of_cache(k), of_v = parity_tolerance_of_cache(v);
+    *out_dtype = of_v.most > of_k.most ? v : k;
+    return of_v.most > of_k.most ? of_v : of_k;
+}
+
+/* --tolerance, or the default of the coarsest dtype of weights or of the KV cache. With blocks and
+ * a router, a quantized activation may route to another expert, which changes the logits of that
+ * token (0.5 was seen): the median over the tokens is compared. */
 static void set_tolerance(const comparison *c, const parity_run *r, bool routed, distance *d) {
-    const parity_tolerance row = parity_tolerance_of(r->coarsest);
+    const char *dtype = ig_dtype_name(r->coarsest), *cache;
+    parity_tolerance row = parity_tolerance_of(r->coarsest);
+    const parity_tolerance of_cache = cache_tolerance(&c->options->model, &cache);
+    if (of_cache.most > row.most) {
+        row = of_cache;
+        dtype = cache;
+    }
     d->tolerance = c->options->tolerance > 0 ? c->options->tolerance : row.most;
     if (c->options->tolerance > 0)
         snprintf(d->from, sizeof d->from, "--tolerance");
     else
-        snprintf(d->from, sizeof d->from, "%s: %s%s", ig_dtype_name(r->coarsest), row.from,
+        snprintf(d->from, sizeof d->from, "%s: %s%s", dtype, row.from,
                  routed ? "; median, since experts may change" : "");
 }
 

@@ -17,7 +17,7 @@
 #include "cli/app/report_file.h"
 #include "cli/app/signals.h"
 
-const char *const model_caches[] = {"f16", "f32", "q8_0", NULL};
+const char *const model_caches[] = {"f16", "bf16", "f32", "q8_0", NULL};
 
 #define OPTION(member) offsetof(model_options, member)
 

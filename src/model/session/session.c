@@ -19,8 +19,10 @@ static ig_status make(ig_ctx *ctx, ig_dtype dtype, ig_shape shape, ig_tensor **o
 /* The KV cache type. head_dim must be a multiple of the block size. */
 static ig_status cache_type(const char *name, int64_t width, ig_dtype *out) {
     if (!name) name = "f16";
-    if (!ig_dtype_find(name, out) || (*out != IG_F16 && *out != IG_F32 && *out != IG_Q8_0))
-        return IG_FAIL(IG_ERR_ARGUMENT, "cache type %s: there are f16, f32 and q8_0", name);
+    const bool is_known = ig_dtype_find(name, out) &&
+                          (*out == IG_F16 || *out == IG_BF16 || *out == IG_F32 || *out == IG_Q8_0);
+    if (!is_known)
+        return IG_FAIL(IG_ERR_ARGUMENT, "cache type %s: there are f16, bf16, f32 and q8_0", name);
     if (*out == IG_Q8_0 && width % 32 != 0)
         return IG_FAIL(IG_ERR_ARGUMENT,
                        "cache type q8_0: head_dim %lld is not a multiple of the block of 32; use "

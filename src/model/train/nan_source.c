@@ -62,7 +62,7 @@ ig_status ig_adapter_explain_rows(const ig_adapter *a, const char *what) {
         IG_ERR_NOT_FINITE,
         "%s are not finite on device %s, though all weights are: a value overflowed on the way, a "
         "key of the file is wrong, or the device computes wrong numbers (ingot parity compares it "
-        "with ref); an F16 KV cache holds at most 65504, an F32 one more",
+        "with ref); an F16 KV cache holds at most 65504, a BF16 or F32 one more",
         what, ig_ctx_device(a->ctx));
 }
 
