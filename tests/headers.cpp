@@ -1,4 +1,5 @@
 /* The public headers as C++ sees them: this file has only to compile. */
+#include "ingot/abi.h"
 #include "ingot/backend.h"
 #include "ingot/conformance.h"
 #include "ingot/ingot.h"

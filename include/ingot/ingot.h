@@ -26,5 +26,5 @@
 #include "ingot/tensor.h"     /* dtype, shape, tensor */
 #include "ingot/tokenizer.h"  /* text to tokens and back */
 
-/* Not included: backend.h and conformance.h, for authors of backends; device.h; testing.h. */
+/* Not included: backend.h and conformance.h, for authors of backends; device.h; testing.h; abi.h. */
 #endif
