@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     from .errors import (ArgumentError, BusyError, CancelledError, DependencyError, DeviceError,
                          FileError, FormatError, IngotError, LibraryError, ModelError, NotFiniteError,
                          OutOfMemoryError, ShapeError, SplitError, StateError, UnsupportedError)
-    from .llm import (CompletionOutput, EmbeddingRequestOutput, LLM, Logprob, RequestOutput,
-                      SamplingParams)
+    from .llm import CompletionOutput, EmbeddingRequestOutput, LLM, Logprob, RequestOutput
     from .model import Model
     from .text import ChatTemplate, Tokenizer
     from .runtime import (Device, Runtime, devices, disable, explain, init, patches, prepare, report,
                           shutdown, switch_device, unhook)
+    from .sampling import SamplingParams
     from .session import Session
     from .tensor import Tensor, mode, no_grad, scope, step_end, tensor

@@ -13,14 +13,12 @@ import json
 import os
 import signal
 import threading
-import weakref
 from typing import Any, Callable, Iterator
 
 from ._library import callback, encoded, lib, struct, text_of
 from .errors import CancelledError, error
 
 _forks = 0
-_open_contexts: "weakref.WeakSet[Context]" = weakref.WeakSet()
 
 
 def _count_fork() -> None:
@@ -49,11 +47,15 @@ class Context:
             strict=strict, verbose=verbose, cancel=self._cancel, memory_bytes=memory_bytes,
             compile=compile_options_of(compile_options))
         lib.ig_ctx_create(ctypes.byref(options), ctypes.byref(self.handle))
-        _open_contexts.add(self)
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is a child process: the threads of the context are in its parent."""
+        return self._forks != _forks
 
     def check(self) -> None:
-        """Raises StateError in a child process: the threads of the context are in its parent."""
-        if self._forks != _forks:
+        """Raises StateError if the context is closed, or of the parent process."""
+        if self.forked:
             raise error("IG_ERR_STATE", "context: it was created before this process was forked")
         if not self.handle:
             raise error("IG_ERR_STATE", "context: it is closed")
@@ -73,7 +75,7 @@ class Context:
 
     def drop(self, release: Callable[[Any], None], handle: Any) -> None:
         """Releases a handle now, or with the next call where another thread holds the lock."""
-        if self._forks != _forks or not self.handle:
+        if self.forked or not self.handle:
             return
         if not self.lock.acquire(blocking=False):
             self.dropped.append((release, handle))
@@ -142,11 +144,10 @@ class Context:
     def close(self) -> None:
         """Destroys the context; everything that belongs to it must be closed before."""
         with self.lock:
-            if self.handle and self._forks == _forks:
+            if self.handle and not self.forked:
                 self.release_dropped()
                 lib.ig_ctx_destroy(self.handle)
             self.handle = ctypes.c_void_p()
-            _open_contexts.discard(self)
 
 
 def compile_options_of(given: dict[str, Any] | None) -> Any:

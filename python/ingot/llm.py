@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence, Union
 
 from . import runtime
 from ._library import ENUMS, encoded, lib, struct, view_of
-from .errors import BusyError, StateError, error, from_library
+from .errors import BusyError, error, from_library
 from .model import POOLINGS, Adapter, with_turn_end
 from .sampling import SamplingParams
 from .text import ChatTemplate, Message, Tokenizer, ids_array
@@ -243,12 +243,10 @@ class LLM(Adapter):
 
     def close(self) -> None:
         """Ends running requests and frees everything."""
-        if self._engine and not self._in_child():
+        if self._engine and not self._context.forked:
             lib.ig_engine_destroy(self._engine)
         self._engine = ctypes.c_void_p()
-        if not self._in_child():
-            self._destroy()
-            self._context.close()
+        super().close()
 
     def __del__(self) -> None:
         if getattr(self, "_context", None) is not None:
@@ -260,14 +258,7 @@ class LLM(Adapter):
     def __exit__(self, *exception: Any) -> None:
         self.close()
 
-    def _in_child(self) -> bool:
-        try:
-            self._context.check()
-        except StateError:
-            return bool(self._context.handle)
-        return False
-
-    def _running(self) -> ctypes.c_void_p:
+    def _running(self) -> Any:
         self._used()
         if not self._engine:
             raise error("IG_ERR_STATE", f"{self.path}: it is closed")
@@ -301,7 +292,7 @@ class LLM(Adapter):
 
         The queue of the engine is shared and finite, so a request may have to wait for one of ours.
         """
-        waiting, active = list(reversed(requests)), []
+        waiting, active = list(reversed(requests)), list(requests[:0])
         try:
             while waiting or active:
                 while waiting:

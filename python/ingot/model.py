@@ -98,16 +98,29 @@ class Adapter:
     def detokenize(self, ids: Iterable[int]) -> str:
         return self.tokenizer.decode(ids)
 
-    def _used(self) -> ctypes.c_void_p:
+    def _used(self) -> Any:
         self._context.check()
         if not self._adapter:
             raise error("IG_ERR_STATE", f"{self.path}: it is closed")
         return self._adapter
 
+    def switch_device(self, device: str) -> None:
+        """Moves the model to another device."""
+        self._context.switch_device(device)
+
+    def report(self) -> dict[str, Any]:
+        """The library's report of this model: docs/telemetry.md has the fields."""
+        return self._context.report()
+
+    def close(self) -> None:
+        """Frees everything; using the model afterwards is a StateError."""
+        self._destroy()
+        self._context.close()
+
     def _destroy(self) -> None:
-        if self._adapter:
+        if self._adapter and not self._context.forked:
             lib.ig_adapter_destroy(self._adapter)
-            self._adapter = ctypes.c_void_p()
+        self._adapter = ctypes.c_void_p()
 
 
 class Model(Adapter):
@@ -193,21 +206,12 @@ class Model(Adapter):
                                      ENUMS["IG_POOL_" + POOLINGS[pooling]], row.ctypes.data, None)
         return out[0] if isinstance(texts, str) else out
 
-    def switch_device(self, device: str) -> None:
-        """Moves the model to another device; its sessions go along."""
-        self._context.switch_device(device)
-
-    def report(self) -> dict[str, Any]:
-        """The library's report of this model: docs/telemetry.md has the fields."""
-        return self._context.report()
-
     def close(self) -> None:
         """Frees everything; using the model afterwards is a StateError."""
         with self._context.lock:
             for session in list(self._sessions):
                 session.close()
-            self._destroy()
-            self._context.close()
+            super().close()
 
     def __del__(self) -> None:
         if getattr(self, "_sessions", None) is not None:

@@ -14,28 +14,19 @@ import os
 import sys
 import threading
 import weakref
-from typing import Any, Iterable, Iterator, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, NamedTuple, TypeVar
 
 from . import _abi
 from ._library import lib, struct
 from .context import Context
 from .errors import IngotError, error
 
+if TYPE_CHECKING:
+    from .model import Adapter
+
 HOOKS = ("transformers", "torch", "diffusers")
 ENGINES = ("auto", "ingot", "vllm", "torch")
 T = TypeVar("T")
-
-
-class _Reporting(Protocol):
-    """A model or an LLM that is open."""
-
-    name: str
-
-    def report(self) -> dict[str, Any]: ...
-    def switch_device(self, device: str) -> None: ...
-    def close(self) -> None: ...
-    @property
-    def device(self) -> str: ...
 
 
 class Device(NamedTuple):
@@ -76,7 +67,7 @@ class Runtime:
             "cache_dir": cache_dir, "compile_options": compile_options, "threads": threads,
             "strict": _flag(strict, "INGOT_STRICT"), "verbose": bool(verbose)}
         self.seed = seed
-        self.opened: "weakref.WeakSet[_Reporting]" = weakref.WeakSet()
+        self.opened: "weakref.WeakSet[Adapter]" = weakref.WeakSet()
         self._tensors: Context | None = None
         self._lock = threading.Lock()
         self.pid = os.getpid()

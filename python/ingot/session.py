@@ -127,7 +127,8 @@ class Session:
     def close(self) -> None:
         with self.model._context.lock:
             if self._handle:
-                lib.ig_session_destroy(self._handle)
+                if not self.model._context.forked:
+                    lib.ig_session_destroy(self._handle)
                 self._handle = ctypes.c_void_p()
                 self.model._sessions.remove(self)
 
