@@ -29,7 +29,7 @@ _HOMES = {
     "session": "Session",
     "llm": "CompletionOutput EmbeddingRequestOutput LLM Logprob RequestOutput",
     "sampling": "SamplingParams",
-    "tensor": "Tensor mode no_grad scope step_end tensor",
+    "tensors": "Tensor mode no_grad scope step_end tensor",
 }
 _MODULES = ("nn", "optim", "ops")
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -66,4 +66,4 @@ if TYPE_CHECKING:
                           shutdown, switch_device, unhook)
     from .sampling import SamplingParams
     from .session import Session
-    from .tensor import Tensor, mode, no_grad, scope, step_end, tensor
+    from .tensors import Tensor, mode, no_grad, scope, step_end, tensor

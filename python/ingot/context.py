@@ -16,7 +16,7 @@ import threading
 from typing import Any, Callable, Iterator
 
 from ._library import callback, encoded, lib, struct, text_of
-from .errors import CancelledError, error
+from .errors import CancelledError, StateError, error
 
 _forks = 0
 
@@ -132,8 +132,13 @@ class Context:
             return str(lib.ig_ctx_device(handle).decode())
 
     def switch_device(self, device: str) -> None:
+        """Moves everything of the context; a step that has begun ends, and its backward() with it."""
         with self.using() as handle:
-            lib.ig_switch_device(handle, encoded(device))
+            try:
+                lib.ig_switch_device(handle, encoded(device))
+            except StateError:
+                lib.ig_ctx_step_end(handle)
+                lib.ig_switch_device(handle, encoded(device))
 
     def report(self) -> dict[str, Any]:
         """The library's run report: docs/telemetry.md has its fields."""

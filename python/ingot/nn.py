@@ -22,7 +22,7 @@ from . import runtime
 from ._library import encoded, lib, struct
 from .context import Context
 from .errors import error
-from .tensor import Tensor, call, desc_of, dtype_number, host_array
+from .tensors import Tensor, call, desc_of, dtype_number, host_array
 
 
 class Parameter:

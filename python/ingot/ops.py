@@ -7,7 +7,7 @@ from typing import Any, Sequence
 from . import runtime
 from ._library import lib, struct
 from .errors import error
-from .tensor import Tensor, call, desc_of
+from .tensors import Tensor, call, desc_of
 
 
 def full(shape: Sequence[int], value: float, dtype: str = "f32") -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 from ._library import lib, struct
 from .errors import error
 from .nn import Module, Parameters
-from .tensor import Tensor, wrapped
+from .tensors import Tensor, wrapped
 
 
 class Optimizer:

@@ -159,7 +159,7 @@ def init(device: str | None = None, cache_dir: str | None = None,
     hooks             libraries whose models run on Ingot.  This version has no hooks, so a name here
                       is an UnsupportedError; None: those that there are
 
-    Called again, it configures anew; tensors and models that exist stay where they are.
+    Called again, it replaces these settings; tensors and models that exist stay where they are.
     """
     global _runtime
     if inference_engine is not None and inference_engine not in ENGINES:
@@ -207,9 +207,10 @@ def check_engine_options(options: dict[str, Any]) -> None:
 
 
 def switch_device(device: str) -> None:
-    """Moves tensors, modules and open models to another device, between two steps.
+    """Moves tensors, modules and open models to another device.
 
-    On failure everything is where it was.
+    A step that has begun ends: backward() of its results is no longer possible.  On failure everything
+    is where it was.
     """
     runtime = current()
     parts: list[Any] = [runtime.tensors, *runtime.opened]
@@ -288,7 +289,7 @@ def disable() -> Iterator[None]:
 
 
 def shutdown() -> None:
-    """Closes all open models.  What is used afterwards starts anew."""
+    """Closes all open models.  What is used afterwards begins with defaults."""
     global _runtime
     with _making:
         ended, _runtime = [*_retired, *([_runtime] if _runtime else [])], None

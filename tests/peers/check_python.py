@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""check_python.py LIBRARY: the Python package with numpy beside it.
+
+Runs tests/python with pytest, none of which may be skipped, type-checks the package, and parses it as
+the oldest and the newest Python that it is for.
+"""
+import ast
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+VERSIONS = ((3, 9), (3, 13))
+
+
+def run(*words):
+    env = {**os.environ, "INGOT_LIBRARY": sys.argv[1]}
+    done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, env=env, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    print(done.stdout)
+    if done.returncode != 0:
+        sys.exit(f"python -m {' '.join(words)}: exit code {done.returncode}")
+    return done.stdout
+
+
+for path in (ROOT / "python").rglob("*.py"):
+    for version in VERSIONS:
+        ast.parse(path.read_text(), str(path), feature_version=version)
+said = run("pytest", "-q", "-p", "no:cacheprovider", "tests/python")
+if re.search(r"\d+ skipped", said) or not re.search(r"[1-9]\d* passed", said):
+    sys.exit("every test of tests/python must run here")
+run("mypy", "--strict", "--cache-dir", os.devnull, "python/ingot")
