@@ -26,6 +26,7 @@
 #include "ingot/tensor.h"     /* dtype, shape, tensor */
 #include "ingot/tokenizer.h"  /* text to tokens and back */
 
-/* Not included: backend.h and conformance.h, for authors of backends; device.h; testing.h; abi.h.
+/* Not included: backend.h and conformance.h, for authors of backends; device.h; testing.h;
+ * abi.h.
  */
 #endif

@@ -34,7 +34,17 @@ _HOMES = {
 _MODULES = ("nn", "optim", "ops")
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = ["__version__", *_MODULES, *sorted(_HOME)]
+# Written out for type checkers; a test compares it with the table above.
+__all__ = [
+    "__version__", "nn", "optim", "ops", "ArgumentError", "BusyError", "CancelledError",
+    "ChatTemplate", "CompletionOutput", "DependencyError", "Device", "DeviceError",
+    "EmbeddingRequestOutput", "FileError", "FormatError", "IngotError", "LLM", "LibraryError",
+    "Logprob", "Model", "ModelError", "NotFiniteError", "OutOfMemoryError", "RequestOutput",
+    "Runtime", "SamplingParams", "Session", "ShapeError", "SplitError", "StateError", "Tensor",
+    "Tokenizer", "UnsupportedError", "devices", "disable", "explain", "init", "mode", "no_grad",
+    "patches", "prepare", "report", "scope", "shutdown", "step_end", "switch_device", "tensor",
+    "unhook",
+]
 
 
 def __getattr__(name: str) -> object:

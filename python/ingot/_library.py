@@ -60,7 +60,8 @@ def candidates() -> Iterator[str]:
     clone, and where the system's loader looks."""
     chosen = os.environ.get("INGOT_LIBRARY")
     if chosen:
-        yield chosen
+        # The library looks for plugins beside itself, and knows its path only if that is absolute.
+        yield os.path.abspath(chosen) if os.sep in chosen else chosen
         return
     package = pathlib.Path(__file__).resolve().parent
     yield str(package / "lib" / "libingot.so")

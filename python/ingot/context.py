@@ -16,6 +16,7 @@ import threading
 from typing import Any, Callable, Iterator
 
 from ._library import callback, encoded, lib, struct, text_of
+from ._progress import Progress
 from .errors import CancelledError, StateError, error
 
 _forks = 0
@@ -35,17 +36,22 @@ class Context:
     def __init__(self, device: str | None = None, *, cache_dir: str | None = None,
                  compile_options: dict[str, Any] | None = None, threads: int | None = None,
                  seed: int = 0, strict: bool = False, verbose: bool = False,
-                 memory_bytes: int = 0) -> None:
+                 progress: bool = False, memory_bytes: int = 0) -> None:
         self.lock = threading.RLock()
         self.dropped: collections.deque[tuple[Callable[[Any], None], Any]] = collections.deque()
         self.handle = ctypes.c_void_p()
         self._stop = False
+        self.stop_asked: Callable[[], bool] | None = None  # of the call that holds the lock
         self._forks = _forks
-        self._cancel = callback("ig_ctx_options", "cancel")(lambda user: self._stop)
+        self._cancel = callback("ig_ctx_options", "cancel")(lambda user: self.stopping)
+        if progress:
+            self._progress = callback("ig_ctx_options", "progress")(Progress())
         options = struct("ig_ctx_options")(
             device=encoded(device), cache_dir=encoded(cache_dir), threads=threads or 0, seed=seed,
             strict=strict, verbose=verbose, cancel=self._cancel, memory_bytes=memory_bytes,
             compile=compile_options_of(compile_options))
+        if progress:
+            options.progress = self._progress
         lib.ig_ctx_create(ctypes.byref(options), ctypes.byref(self.handle))
 
     @property
@@ -60,13 +66,23 @@ class Context:
         if not self.handle:
             raise error("IG_ERR_STATE", "context: it is closed")
 
-    @contextlib.contextmanager
-    def using(self) -> Iterator[ctypes.c_void_p]:
-        """Holds the lock and yields the handle."""
-        with self.lock:
-            self.check()
-            self.release_dropped()
-            yield self.handle
+    def __enter__(self) -> ctypes.c_void_p:
+        """Holds the lock; the value is the handle."""
+        if self._forks != _forks:
+            self.check()  # before the lock, which a thread of the parent may hold
+        self.lock.acquire()
+        try:
+            if not self.handle:
+                self.check()
+            if self.dropped:
+                self.release_dropped()
+        except BaseException:
+            self.lock.release()
+            raise
+        return self.handle
+
+    def __exit__(self, *exception: Any) -> None:
+        self.lock.release()
 
     def release_dropped(self) -> None:
         while self.dropped:
@@ -87,13 +103,13 @@ class Context:
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[ctypes.c_void_p]:
-        """As using(), for calls that take long: Ctrl-C ends them through the context's cancel().
+        """As `with context`, for calls that take long: Ctrl-C ends them through the context's cancel().
 
         Python runs signal handlers between its own instructions, and an exception of a handler
         inside a callback from C would be lost.  So while such a call runs in the main thread, the
         handler only asks it to end, and the handler of the program runs after it.
         """
-        with self.using() as handle:
+        with self as handle:
             previous = None
             if threading.current_thread() is threading.main_thread():
                 previous = signal.getsignal(signal.SIGINT)
@@ -122,18 +138,18 @@ class Context:
 
     @property
     def stopping(self) -> bool:
-        """Whether Ctrl-C asked the running call to end."""
-        return self._stop
+        """Whether the running call has been asked to end."""
+        return self._stop or (self.stop_asked is not None and self.stop_asked())
 
     @property
     def device(self) -> str:
         """The device as resolved, such as "cpu:0"."""
-        with self.using() as handle:
+        with self as handle:
             return str(lib.ig_ctx_device(handle).decode())
 
     def switch_device(self, device: str) -> None:
         """Moves everything of the context; a step that has begun ends, and its backward() with it."""
-        with self.using() as handle:
+        with self as handle:
             try:
                 lib.ig_switch_device(handle, encoded(device))
             except StateError:
@@ -142,17 +158,19 @@ class Context:
 
     def report(self) -> dict[str, Any]:
         """The library's run report: docs/telemetry.md has its fields."""
-        with self.using() as handle:
+        with self as handle:
             made: dict[str, Any] = json.loads(text_of(lib.ig_report_json, handle))
             return made
 
     def close(self) -> None:
         """Destroys the context; everything that belongs to it must be closed before."""
+        if self.forked:
+            return
         with self.lock:
-            if self.handle and not self.forked:
+            if self.handle:
                 self.release_dropped()
                 lib.ig_ctx_destroy(self.handle)
-            self.handle = ctypes.c_void_p()
+                self.handle = ctypes.c_void_p()
 
 
 def compile_options_of(given: dict[str, Any] | None) -> Any:
@@ -160,10 +178,12 @@ def compile_options_of(given: dict[str, Any] | None) -> Any:
     given = dict(given or {})
     level = given.pop("optimization_level", 0)
     precision = given.pop("precision", None)
-    sizes = given.pop("batch_sizes", None)
+    sizes = given.pop("batch_sizes", given.pop("batch_size", None))
     if given:
         raise error("IG_ERR_ARGUMENT", f"compile_options: unknown option {next(iter(given))!r}; known "
                     "are optimization_level, precision and batch_sizes")
+    if isinstance(sizes, int):
+        sizes = [sizes]
     if sizes is not None and not isinstance(sizes, str):
         sizes = ",".join(str(size) for size in sizes)
     return struct("ig_compile_options")(optimization_level=level, precision=encoded(precision),

@@ -243,9 +243,11 @@ class LLM(Adapter):
 
     def close(self) -> None:
         """Ends running requests and frees everything."""
-        if self._engine and not self._context.forked:
+        if self._context.forked:
+            return
+        if self._engine:
             lib.ig_engine_destroy(self._engine)
-        self._engine = ctypes.c_void_p()
+            self._engine = ctypes.c_void_p()
         super().close()
 
     def __del__(self) -> None:

@@ -120,7 +120,7 @@ class Adapter:
     def _destroy(self) -> None:
         if self._adapter and not self._context.forked:
             lib.ig_adapter_destroy(self._adapter)
-        self._adapter = ctypes.c_void_p()
+            self._adapter = ctypes.c_void_p()
 
 
 class Model(Adapter):
@@ -208,6 +208,8 @@ class Model(Adapter):
 
     def close(self) -> None:
         """Frees everything; using the model afterwards is a StateError."""
+        if self._context.forked:
+            return
         with self._context.lock:
             for session in list(self._sessions):
                 session.close()
@@ -250,7 +252,7 @@ class Model(Adapter):
         def receive(user: Any, text: int, n_bytes: int) -> bool:
             try:
                 emit(ctypes.string_at(text, n_bytes).decode("utf-8", "replace"))
-                return not (context.stopping or (stopped and stopped()))
+                return not context.stopping
             except BaseException as problem:  # it would be lost in C
                 failures.append(problem)
                 return False
@@ -266,8 +268,12 @@ class Model(Adapter):
             n_stop=len(stops), emit=callback("ig_generate_options", "emit")(receive))
         keep = set_prompt(options, prompt)
         with context.interruptible():
-            session.truncate(0)
-            lib.ig_adapter_generate(self._used(), ctypes.byref(options), ctypes.byref(made))
+            context.stop_asked = stopped
+            try:
+                session.truncate(0)
+                lib.ig_adapter_generate(self._used(), ctypes.byref(options), ctypes.byref(made))
+            finally:
+                context.stop_asked = None
         del keep, kept
         if failures:
             raise failures[0]

@@ -51,7 +51,7 @@ class Module:
     def __init__(self) -> None:
         handle = ctypes.c_void_p()
         context = runtime.current().tensors
-        with context.using() as ctx:
+        with context as ctx:
             self._create(ctx, handle)
         vars(self).update(_context=context, _handle=handle, _children={}, _parent=None)
 
@@ -75,7 +75,7 @@ class Module:
         """Makes another module a part of this one."""
         if "_handle" not in vars(self):
             raise error("IG_ERR_STATE", f"{type(self).__name__}: call super().__init__() first")
-        with self._context.using():
+        with self._context:
             lib.ig_module_add(self._handle, encoded(name), child._handle)
         vars(child)["_parent"] = self
         self._children[name] = child
@@ -83,7 +83,7 @@ class Module:
 
     def _add_parameter(self, name: str, value: Parameter) -> None:
         handle = ctypes.c_void_p()
-        with self._context.using():
+        with self._context:
             lib.ig_module_add_param(self._handle, encoded(name),
                                     desc_of(value.dtype, value.array.shape), ctypes.byref(handle))
             tensor = Tensor._lent(handle.value or 0, self._context)
@@ -102,7 +102,7 @@ class Module:
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """Paths and parameters, those of the modules inside included."""
-        with self._context.using():
+        with self._context:
             rows = [lib.ig_module_param(self._handle, i)
                     for i in range(lib.ig_module_param_count(self._handle))]
             found = [(row.path.decode(), Tensor._lent(row.tensor, self._context)) for row in rows]
@@ -134,19 +134,19 @@ class Module:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes all parameters to an .oam file."""
-        with self._context.using():
+        with self._context:
             lib.ig_checkpoint_save(encoded(path), self._handle, None)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Reads all parameters from an .oam file that has the same ones."""
-        with self._context.using():
+        with self._context:
             lib.ig_checkpoint_load(encoded(path), self._handle, None)
 
     # ---- modes ----
 
     def train(self, training: bool = True) -> Module:
         """Training, the default, or evaluation: for dropout."""
-        with self._context.using():
+        with self._context:
             lib.ig_module_set_training(self._handle, training)
         return self
 
@@ -159,7 +159,7 @@ class Module:
 
     def compute_dtype(self, dtype: str) -> Module:
         """The dtype that linear layers compute in, "f32" or "bf16"; parameters stay as they are."""
-        with self._context.using():
+        with self._context:
             lib.ig_module_set_compute_dtype(self._handle, dtype_number(dtype))
         return self
 

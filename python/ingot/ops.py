@@ -13,7 +13,7 @@ from .tensors import Tensor, call, desc_of
 def full(shape: Sequence[int], value: float, dtype: str = "f32") -> Tensor:
     """A tensor filled with a value."""
     context = runtime.current().tensors
-    with context.using() as ctx:
+    with context as ctx:
         return call(context, lib.ig_full, ctx, desc_of(dtype, shape), value)
 
 

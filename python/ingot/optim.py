@@ -26,7 +26,7 @@ class Optimizer:
                         + type(parameters).__name__)
         self.module, self._context = module, module._context
         self._handle = ctypes.c_void_p()
-        with self._context.using():
+        with self._context:
             create(module._handle, ctypes.byref(options), ctypes.byref(self._handle))
             lib.ig_optimizer_set_lr(self._handle, lr)
 
@@ -36,16 +36,16 @@ class Optimizer:
 
     def step(self) -> None:
         """Updates every parameter that has a gradient, and ends the step."""
-        with self._context.using():
+        with self._context:
             lib.ig_optimizer_step(self._handle)
 
     def zero_grad(self) -> None:
-        with self._context.using():
+        with self._context:
             lib.ig_optimizer_zero_grad(self._handle)
 
     def clip_grad_norm(self, limit: float) -> Tensor:
         """Scales all gradients down if their global norm exceeds the limit; returns the norm."""
-        with self._context.using():
+        with self._context:
             return wrapped(self._context, lib.ig_optimizer_clip_grad_norm(self._handle, limit))
 
     @property
@@ -55,7 +55,7 @@ class Optimizer:
 
     @lr.setter
     def lr(self, value: float) -> None:
-        with self._context.using():
+        with self._context:
             lib.ig_optimizer_set_lr(self._handle, value)
 
     @property

@@ -65,7 +65,8 @@ class Runtime:
         self.report_path = report or os.environ.get("INGOT_REPORT")
         self.settings: dict[str, Any] = {
             "cache_dir": cache_dir, "compile_options": compile_options, "threads": threads,
-            "strict": _flag(strict, "INGOT_STRICT"), "verbose": bool(verbose)}
+            "strict": _flag(strict, "INGOT_STRICT"), "verbose": bool(verbose),
+            "progress": sys.stderr.isatty() if verbose is None else verbose}
         self.seed = seed
         self.opened: "weakref.WeakSet[Adapter]" = weakref.WeakSet()
         self._tensors: Context | None = None
@@ -129,6 +130,15 @@ _retired: list[Runtime] = []
 _making = threading.RLock()
 
 
+def _after_fork() -> None:
+    """Another lock, since a thread of the parent may hold the old one."""
+    global _making
+    _making = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def current() -> Runtime:
     """The runtime of this process, with default settings unless init() was called."""
     global _runtime
@@ -148,8 +158,10 @@ def init(device: str | None = None, cache_dir: str | None = None,
     device            "auto", "cpu", "gpu:0", "npu", ...; None: INGOT_DEVICE, else RM_DEVICE, else the
                       user's config.json, else "auto"
     cache_dir         folder of the compile cache
-    compile_options   {"optimization_level", "precision", "batch_sizes"}, for devices that compile
-    verbose           log to stderr
+    compile_options   {"optimization_level", "precision", "batch_sizes"}, for devices that compile;
+                      "batch_size" means the same
+    verbose           log to stderr, and show the progress of compilation there; None: only that, on
+                      a terminal
     inference_engine  "auto" and "ingot"; "vllm" means the same; "torch": no hooks
     engine_options    defaults of LLM: {"dtype", "tensor_parallel_size", "gpu_memory_utilization"}
     strict            a fallback to another device is an error; None: INGOT_STRICT

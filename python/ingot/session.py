@@ -40,7 +40,7 @@ class Session:
         options = struct("ig_session_options")(
             ctx_len=ctx_len, n_sequences=sequences, ubatch=ubatch, cache_type_k=kind,
             cache_type_v=kind, hidden=hidden)
-        with model._context.using():
+        with model._context:
             lib.ig_session_create(model._used(), ctypes.byref(options), ctypes.byref(self._handle))
         model._sessions.append(self)
 
@@ -74,7 +74,7 @@ class Session:
 
     def tokens(self, sequence: int = 0) -> list[int]:
         """The tokens that a sequence consists of."""
-        with self.model._context.using():
+        with self.model._context:
             count = self.length_of(sequence)
             address = lib.ig_session_tokens(self._used(), sequence)
             return list((ctypes.c_int32 * count).from_address(address)) if count else []
@@ -106,29 +106,31 @@ class Session:
 
     def truncate(self, length: int, sequence: int = 0) -> None:
         """Removes all but the first tokens."""
-        with self.model._context.using():
+        with self.model._context:
             lib.ig_session_truncate(self._used(), sequence, length)
 
     def fork(self, from_sequence: int, to_sequence: int) -> None:
         """Makes a sequence a copy of another one; the pages that are full are shared."""
-        with self.model._context.using():
+        with self.model._context:
             lib.ig_session_fork(self._used(), from_sequence, to_sequence)
 
     def save(self, path: str, sequence: int = 0) -> None:
         """Writes a sequence with its KV cache to a file."""
-        with self.model._context.using():
+        with self.model._context:
             lib.ig_session_save(self._used(), sequence, encoded(path))
 
     def load(self, path: str, sequence: int = 0) -> None:
         """Reads a sequence that a session of the same model has saved."""
-        with self.model._context.using():
+        with self.model._context:
             lib.ig_session_load(self._used(), sequence, encoded(path))
 
     def close(self) -> None:
+        """Frees the KV cache."""
+        if self.model._context.forked:
+            return
         with self.model._context.lock:
             if self._handle:
-                if not self.model._context.forked:
-                    lib.ig_session_destroy(self._handle)
+                lib.ig_session_destroy(self._handle)
                 self._handle = ctypes.c_void_p()
                 self.model._sessions.remove(self)
 

@@ -63,11 +63,11 @@ class Tensor:
         context = runtime.current().tensors
         array, kind = host_array(data, dtype)
         handle = ctypes.c_void_p()
-        with context.using() as ctx:
+        with context as ctx:
             lib.ig_tensor_create(ctx, desc_of(kind, array.shape), ctypes.byref(handle))
         self._handle: Any = handle.value
         self._context: Context = context
-        with context.using():
+        with context:
             lib.ig_tensor_write_as(self._handle, dtype_number(LOADED.get(kind, kind)),
                                    array.ctypes.data, array.nbytes) if kind != "i32" else \
                 lib.ig_tensor_write(self._handle, array.ctypes.data, array.nbytes)
@@ -146,7 +146,7 @@ class Tensor:
         from ._numpy import numpy as np
         kind = LOADED.get(self.dtype, self.dtype)
         out = np.empty(self.shape, NUMPY_TYPES[kind])
-        with self._context.using():
+        with self._context:
             if kind == self.dtype:
                 lib.ig_tensor_read(self._handle, out.ctypes.data, out.nbytes)
             else:
@@ -167,7 +167,7 @@ class Tensor:
     def item(self) -> float:
         """The only element, as a number."""
         out = ctypes.c_double()
-        with self._context.using():
+        with self._context:
             lib.ig_tensor_item(self._handle, ctypes.byref(out))
         return int(out.value) if self.dtype == "i32" else out.value
 
@@ -179,7 +179,7 @@ class Tensor:
         array, kind = host_array(data, self.dtype)
         if array.shape != self.shape:
             raise error("IG_ERR_SHAPE", f"write: {list(array.shape)} into {list(self.shape)}")
-        with self._context.using():
+        with self._context:
             if kind == "i32":
                 lib.ig_tensor_write(self._handle, array.ctypes.data, array.nbytes)
             else:
@@ -199,24 +199,24 @@ class Tensor:
 
     def requires_grad_(self) -> Tensor:
         """Makes backward() compute a gradient of this tensor, which is no result of an op."""
-        with self._context.using():
+        with self._context:
             lib.ig_tensor_require_grad(self._handle)
         return self
 
     @property
     def grad(self) -> Tensor | None:
         """The accumulated gradient; None: there is none."""
-        with self._context.using():
+        with self._context:
             handle = lib.ig_tensor_grad(self._handle)
             return Tensor._lent(handle, self._context) if handle else None
 
     def zero_grad(self) -> None:
-        with self._context.using():
+        with self._context:
             lib.ig_tensor_zero_grad(self._handle)
 
     def backward(self) -> None:
         """Adds the gradient of this scalar to every tensor that it depends on."""
-        with self._context.using():
+        with self._context:
             lib.ig_backward(self._handle)
 
     # ---- operators ----
@@ -397,9 +397,9 @@ def host_array(data: Any, dtype: str | None) -> tuple[Any, str]:
 
 def call(context: Context, function: Any, *arguments: Any) -> Tensor:
     """Calls an op and wraps its result; an op that fails raises here."""
-    with context.using():
-        plain = [one._handle if isinstance(one, Tensor) else one for one in arguments]
-        return wrapped(context, function(*plain))
+    with context:
+        handle = function(*[one._handle if isinstance(one, Tensor) else one for one in arguments])
+        return wrapped(context, handle)
 
 
 def wrapped(context: Context, handle: int) -> Tensor:
@@ -428,7 +428,7 @@ def tensor(data: Any, dtype: str | None = None, requires_grad: bool = False) -> 
 def mode(name: str | None = None) -> str:
     """Sets how steps run, and returns the mode: "dynamic": op by op; "compiled": the first step is
     recorded and later ones replay it; "auto": dynamic for three steps, then compiled."""
-    with runtime.current().tensors.using() as ctx:
+    with runtime.current().tensors as ctx:
         if name is not None:
             if name not in MODES:
                 raise error("IG_ERR_ARGUMENT", f"mode {name!r}: expected " + ", ".join(MODES))
@@ -441,12 +441,12 @@ def mode(name: str | None = None) -> str:
 def no_grad() -> Iterator[None]:
     """Ops inside are not recorded for backward()."""
     context = runtime.current().tensors
-    with context.using() as ctx:
+    with context as ctx:
         lib.ig_no_grad_begin(ctx)
     try:
         yield
     finally:
-        with context.using() as ctx:
+        with context as ctx:
             lib.ig_no_grad_end(ctx)
 
 
@@ -457,16 +457,16 @@ def scope() -> Iterator[None]:
     An optimizer's step does the same.  Loops without one need a scope around their body.
     """
     context = runtime.current().tensors
-    with context.using() as ctx:
+    with context as ctx:
         lib.ig_scope_begin(ctx)
     try:
         yield
     finally:
-        with context.using() as ctx:
+        with context as ctx:
             lib.ig_scope_end(ctx)
 
 
 def step_end() -> None:
     """Ends a step, as an optimizer's step does."""
-    with runtime.current().tensors.using() as ctx:
+    with runtime.current().tensors as ctx:
         lib.ig_ctx_step_end(ctx)

@@ -1,6 +1,6 @@
 """The build backend of pyproject.toml: CMake builds the library, this packs it (PEP 517, PEP 660).
 
-    ingot/*.py                     the package
+    ingot/*.py, rm_abstract/*.py   the package, and its other name
     ingot/lib/libingot.so          the library; with --manylinux also the libraries that it needs
     ingot/lib/ingot/plugins/       plugins, where the library looks
     ingot/bin/ingot                the program
@@ -103,8 +103,8 @@ def built_files(build):
 
 
 def package_files():
-    folder = ROOT / "python" / "ingot"
-    return {f"ingot/{path.name}": path for path in sorted(folder.iterdir())
+    return {f"{package}/{path.name}": path for package in ("ingot", "rm_abstract")
+            for path in sorted((ROOT / "python" / package).iterdir())
             if path.suffix == ".py" or path.name == "py.typed"}
 
 

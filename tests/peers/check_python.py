@@ -16,7 +16,7 @@ VERSIONS = ((3, 9), (3, 13))
 
 
 def run(*words):
-    env = {**os.environ, "INGOT_LIBRARY": sys.argv[1]}
+    env = {**os.environ, "INGOT_LIBRARY": sys.argv[1], "MYPYPATH": "python"}
     done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, env=env, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(done.stdout)
@@ -31,4 +31,4 @@ for path in (ROOT / "python").rglob("*.py"):
 said = run("pytest", "-q", "-p", "no:cacheprovider", "tests/python")
 if re.search(r"\d+ skipped", said) or not re.search(r"[1-9]\d* passed", said):
     sys.exit("every test of tests/python must run here")
-run("mypy", "--strict", "--cache-dir", os.devnull, "python/ingot")
+run("mypy", "--strict", "--cache-dir", os.devnull, "python/ingot", "python/rm_abstract")

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from support import ROOT, lib, program, python
+from support import ROOT, ingot, lib, program, python
 
 from ingot import _abi, _library
 
@@ -100,8 +100,11 @@ class Importing(unittest.TestCase):
         done = python("-c", "from ingot import *; print(Model, LLM, Tensor, nn, optim, __version__)")
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_the_list_of_public_names_is_that_of_their_homes(self):
+        self.assertEqual(ingot.__all__, ["__version__", *ingot._MODULES, *sorted(ingot._HOME)])
+        self.assertLessEqual(set(ingot.__all__), set(dir(ingot)))
+
     def test_an_unknown_name_is_an_attribute_error(self):
-        import ingot
         with self.assertRaises(AttributeError):
             ingot.parrot
 

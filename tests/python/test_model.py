@@ -8,7 +8,7 @@ import tempfile
 import threading
 import unittest
 
-from support import ROOT, STORIES, WAIT_S, ingot, needs_numpy, synthetic
+from support import ROOT, STORIES, WAIT_S, ingot, needs_numpy, program, synthetic
 
 PROMPT = "Once upon a time"
 
@@ -188,7 +188,19 @@ class Forking(unittest.TestCase):
                 "    raise SystemExit(own.generate('Once', 4, 0) != want)\n"
                 "assert os.waitstatus_to_exitcode(os.wait()[1]) == 0\n"
                 "assert model.generate('Once', 4, 0) == want\n")
-        from support import program
+        program(code)
+
+    def test_a_child_of_a_busy_process_does_not_wait_for_its_locks(self):
+        code = ("import os, threading, ingot\n"
+                f"model = ingot.Model({STORIES!r}, device='cpu')\n"
+                "stream = model.stream('Once', ignore_eos=True)\n"
+                "next(stream)\n"
+                "if os.fork() == 0:\n"
+                "    try: model.generate('Once', 4, 0)\n"
+                "    except ingot.StateError: raise SystemExit(0)\n"
+                "    raise SystemExit(3)\n"
+                "assert os.waitstatus_to_exitcode(os.wait()[1]) == 0\n"
+                "stream.close()\n")
         program(code)
 
 

@@ -3,6 +3,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import tempfile
 import unittest
 
@@ -89,6 +90,32 @@ class Reporting(unittest.TestCase):
             self.assertIn("ZeroDivisionError", done.stderr)
             with open(path) as file:
                 self.assertTrue(json.load(file)["versions"]["library"])
+
+
+class Compiling(unittest.TestCase):
+    """A device that compiles shows a bar the first time, and the cache the second."""
+
+    CODE = ("import rm_abstract\n"
+            "rm_abstract.init(device='npu:0', compile_options={'batch_size': [1, 8]})\n"
+            f"model = rm_abstract.Model({STORIES!r})\n"
+            "print(model.device, model.generate('Once upon a time', 4, 0))\n"
+            "rm_abstract.switch_device('cpu')\n"
+            "print(model.device, model.generate('Once upon a time', 4, 0))\n")
+
+    def test_the_other_name_compiles_once_and_switches(self):
+        with tempfile.TemporaryDirectory() as folder:
+            env = {"RM_CACHE_DIR": folder, "INGOT_CACHE_DIR": ""}
+            runs = [python("-c", self.CODE, env=env) for _ in range(2)]
+        for done in runs:
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout, "simnpu:0 , a kind boy\ncpu:0 , a kind boy\n")
+            self.assertIn("rm_abstract: ingot", done.stderr)
+        percents = [int(one) for one in re.findall(r"(\d+)%", runs[0].stderr)]
+        self.assertEqual(percents[-1], 100)
+        self.assertIn("Compiling [", runs[0].stderr)
+        self.assertNotIn("from the cache", runs[0].stderr)
+        self.assertNotIn("Compiling [", runs[1].stderr)
+        self.assertIn("from the cache", runs[1].stderr)
 
 
 class Running(unittest.TestCase):
