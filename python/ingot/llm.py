@@ -16,7 +16,7 @@ from ._library import ENUMS, encoded, lib, struct, view_of
 from .errors import BusyError, error, from_library
 from .model import POOLINGS, Adapter, with_turn_end
 from .sampling import SamplingParams
-from .text import ChatTemplate, Message, Tokenizer, ids_array
+from .text import Message, Tokenizer, ids_array
 
 if TYPE_CHECKING:
     import numpy

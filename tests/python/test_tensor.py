@@ -80,6 +80,11 @@ class Values(unittest.TestCase):
         with self.assertRaises(ingot.UnsupportedError):
             a[::2]
 
+    def test_more_memory_than_there_is_is_a_memory_error(self):
+        with self.assertRaises(MemoryError):
+            ingot.ops.full((1 << 23, 1 << 23), 1.0) + 1
+        self.near(ingot.tensor(self.x) + 1, self.x + 1)
+
     def test_gradients_are_those_of_differences(self):
         w = np.random.default_rng(5).standard_normal((4, 2)).astype(np.float32)
 
