@@ -22,11 +22,11 @@ def _timeline_row(entry: dict[str, Any]) -> list[str]:
 
 
 def _parts(report: dict[str, Any]) -> list[str]:
-    rows = [["part", "device", "steps", "memory"]]
+    rows = [["part", "flow", "device", "steps", "memory"]]
     for part in report["parts"]:
         memory = (part.get("memory") or {}).get("peak_bytes")
         placed = ", ".join(part.get("device_placement") or {}) or str(part.get("backend"))
-        rows.append([part["name"], placed, str(sum((part.get("device_placement") or {}).values())),
+        rows.append([part["name"], str(part.get("flow")), placed, str(sum((part.get("device_placement") or {}).values())),
                      "-" if memory is None else f"{memory / 1e6:.1f} MB"])
     return _columns(rows)
 

@@ -19,6 +19,7 @@ from ._library import callback, encoded, lib, struct, text_of
 from ._progress import Progress
 from .errors import CancelledError, StateError, error
 
+FLOWS = ("cpu direct", "gpu direct", "npu compile")  # by ig_device_class
 _forks = 0
 
 
@@ -160,7 +161,8 @@ class Context:
         """The library's run report: docs/telemetry.md has its fields."""
         with self as handle:
             made: dict[str, Any] = json.loads(text_of(lib.ig_report_json, handle))
-            return made
+            return {**made, "backend": lib.ig_ctx_device(handle).decode(),
+                    "flow": FLOWS[lib.ig_ctx_device_class(handle)]}
 
     def close(self) -> None:
         """Destroys the context; everything that belongs to it must be closed before."""

@@ -123,6 +123,12 @@ class Refusing(unittest.TestCase):
                 llm.generate([[1] * 100])
             self.assertEqual(len(llm.generate([[1, 2, 3]], GREEDY)), 1)
 
+    def test_the_share_of_a_gpu_is_a_limit(self):
+        if not any(one.available and one.name == "vulkan:0" for one in ingot.devices()):
+            self.skipTest("no Vulkan device")
+        with self.assertRaisesRegex(MemoryError, "exceeds the limit"):
+            ingot.LLM(STORIES, device="vulkan", gpu_memory_utilization=1e-7)
+
     def test_lists_of_unequal_length_are_refused(self):
         with ingot.LLM(STORIES, device="cpu") as llm, self.assertRaises(ValueError):
             llm.generate(PROMPTS, [GREEDY])

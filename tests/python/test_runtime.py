@@ -62,6 +62,10 @@ class Reporting(unittest.TestCase):
             report = ingot.report()
             self.assertEqual([one["name"] for one in report["parts"]], ["tensors", STORIES])
             self.assertEqual({one["device"] for one in report["backend_timeline"]}, {"cpu:0"})
+            self.assertEqual({(one["flow"], one["backend"]) for one in report["parts"]},
+                             {("cpu direct", "cpu:0")})
+            model.switch_device("simnpu")
+            self.assertEqual(model.report()["flow"], "npu compile")
             for one in report["backend_timeline"]:
                 self.assertEqual(len(one["attempts"]), 3)
             json.dumps(report)
