@@ -328,6 +328,13 @@ STRUCTS = {
         "no_mmap bool, mlock bool, pre_tokenizer str, no_pack bool, allocator ig_allocator, "
         "progress fn:void,ptr,i32,u64,u64, cancel fn:bool,ptr, user ptr"
     ),
+    "ig_named_tensor": (
+        "name str, desc ig_desc, data ptr"
+    ),
+    "ig_model_source": (
+        "name str, config str, tokenizer str, tokenizer_config str, generation_config str, "
+        "tensors ptr, n_tensors size, release fn:void,ptr, user ptr"
+    ),
     "ig_train_options": (
         "lr f64, weight_decay f64, clip_norm f64, accumulate bool, n_accumulated i32"
     ),
@@ -344,7 +351,8 @@ STRUCTS = {
         "prompt str, prompt_bytes size, prompt_tokens ptr, n_prompt_tokens size, "
         "no_parse_special bool, ignore_eos bool, max_tokens i64, sampling ig_sampling, stop ptr, "
         "n_stop size, session ptr, sequence i32, draft_ngram i64, draft_max i64, "
-        "emit fn:bool,ptr,ptr,size, token fn:void,ptr,i32,ptr, user ptr"
+        "emit fn:bool,ptr,ptr,size, edit fn:void,ptr,ptr,i64,ptr, token fn:void,ptr,i32,ptr, "
+        "user ptr"
     ),
     "ig_generated": (
         "n_prompt_tokens i64, n_generated i64, n_drafted i64, n_accepted i64, finish i32, "
@@ -387,10 +395,22 @@ STRUCTS = {
     ),
     "ig_session_options": (
         "ctx_len i64, n_sequences i64, kv_bytes u64, ubatch i64, cache_type_k str, "
-        "cache_type_v str, hidden bool"
+        "cache_type_v str, hidden bool, hidden_layers bool"
     ),
     "ig_session_token": (
-        "sequence i32, id i32, logits ptr"
+        "sequence i32, id i32, logits ptr, has_position bool, position i32"
+    ),
+    "ig_padded_batch": (
+        "n_rows i64, length i64, ids ptr, mask ptr, positions ptr, token_types ptr, "
+        "last_only bool"
+    ),
+    "ig_generate_step": (
+        "n_generated i64, n_sequences i64, vocabulary i64, logits ptr, tokens ptr, ended ptr"
+    ),
+    "ig_session_generate_options": (
+        "n_sequences i64, prompts ptr, prompt_lengths ptr, max_tokens i64, min_tokens i64, "
+        "stop_tokens ptr, n_stop_tokens i64, sampling ig_sampling, edit fn:bool,ptr,ptr, "
+        "chosen fn:bool,ptr,ptr, user ptr"
     ),
     "ig_token_cost": (
         "body_bytes u64, head_bytes u64, body_macs u64, head_macs u64, body_float_macs u64, "
@@ -697,6 +717,8 @@ FUNCTIONS = {
     "ig_mean": "ptr ptr ptr i32 i32",
     "ig_mode_get": "i32 ptr",
     "ig_mode_set": "status ptr i32",
+    "ig_model_copied_bytes": "u64 ptr",
+    "ig_model_create": "status ptr ptr ptr",
     "ig_model_load": "status str ptr ptr",
     "ig_model_release": "void ptr",
     "ig_model_retain": "ptr ptr",
@@ -781,15 +803,18 @@ FUNCTIONS = {
     "ig_session_fake_length": "status ptr i32 i64",
     "ig_session_feed": "status ptr i32 ptr i64 ptr",
     "ig_session_fork": "status ptr i32 i32",
+    "ig_session_generate": "status ptr ptr ptr ptr ptr",
     "ig_session_hidden": "ptr ptr",
     "ig_session_length": "i64 ptr i32",
     "ig_session_load": "status ptr i32 str",
     "ig_session_run": "status ptr ptr i64",
+    "ig_session_run_padded": "status ptr ptr ptr",
     "ig_session_save": "status ptr i32 str",
     "ig_session_sequences": "i64 ptr",
     "ig_session_tokens": "ptr ptr i32",
     "ig_session_truncate": "status ptr i32 i64",
     "ig_session_ubatch": "i64 ptr",
+    "ig_session_width": "i64 ptr",
     "ig_sgd": "status ptr ptr ptr ig_attrs_sgd",
     "ig_sgd_create": "status ptr ptr ptr",
     "ig_shape_count": "i64 ig_shape",
