@@ -17,8 +17,10 @@ static double shown(double value, double usual) {
     return value == 0 ? usual : value < 0 ? 0 : value;
 }
 
-static void write_params(ig_out *out, const ig_sampling *s) {
+static void write_params(ig_out *out, const ig_sampling *s, int64_t max_tokens) {
     ig_out_open(out, "params", '{');
+    ig_out_int(out, "n_predict", max_tokens > 0 ? max_tokens : -1);
+    ig_out_int(out, "max_tokens", max_tokens > 0 ? max_tokens : -1);
     ig_out_number(out, "temperature", shown(s->temperature, 0.8));
     ig_out_int(out, "top_k", (int64_t)shown(s->top_k, 40));
     ig_out_number(out, "top_p", s->top_p < 0 ? 1 : shown(s->top_p, 0.95));
@@ -71,7 +73,8 @@ void ig_operation_props(ig_server *server, ig_exchange *x) {
     ig_out_open(&out, NULL, '{');
     ig_out_open(&out, "default_generation_settings", '{');
     ig_out_int(&out, "n_ctx", row.ctx_len);
-    write_params(&out, served ? &served->sampling : &(ig_sampling){0});
+    write_params(&out, served ? &served->sampling : &(ig_sampling){0},
+                 ig_server_get_options(server)->default_max_tokens);
     ig_out_close(&out, '}');
     ig_out_int(&out, "total_slots", served ? ig_engine_sequences(served->engine) : 0);
     ig_out_string(&out, "model_alias", row.id);

@@ -35,6 +35,12 @@ static void write_slot(ig_out *out, const ig_served *served, int64_t i, bool *is
         ig_out_int(out, "n_prompt_tokens", slot.n_prompt_tokens);
         ig_out_int(out, "n_prompt_tokens_processed", slot.n_processed);
         ig_out_int(out, "n_decoded", slot.n_generated);
+        ig_out_open(out, "next_token", '['); /* where llama-server's clients find it */
+        ig_out_open(out, NULL, '{');
+        ig_out_bool(out, "has_next_token", true);
+        ig_out_int(out, "n_decoded", slot.n_generated);
+        ig_out_close(out, '}');
+        ig_out_close(out, ']');
         ig_out_number(out, "running_ms", slot.running_ms);
         ig_out_number(out, "tokens_per_second",
                       seconds > 0 ? (double)slot.n_generated / seconds : 0);

@@ -95,7 +95,8 @@ class Operations(unittest.TestCase):
         self.assertEqual(status, 200)
         self.assertEqual(props["model_alias"], "tiny")
         self.assertEqual(props["default_generation_settings"]["n_ctx"], 128)
-        self.assertEqual(props["default_generation_settings"]["params"]["top_k"], 40)
+        params = props["default_generation_settings"]["params"]
+        self.assertEqual((params["top_k"], params["n_predict"]), (40, -1))
         self.assertEqual(props["total_slots"], 32)
         self.assertFalse(props["is_sleeping"])
         self.assertNotIn("chat_template_error", props)
@@ -114,6 +115,17 @@ class Operations(unittest.TestCase):
         status, slots = self.server.get("/slots")
         self.assertEqual((status, len(slots)), (200, 32))
         self.assertEqual(set(slots[0]), {"id", "model", "n_ctx", "is_processing"})
+
+    def test_slots_show_how_far_they_are(self):
+        thread = threading.Thread(target=self.server.post, args=(
+            "/v1/completions", {"prompt": [5], "max_tokens": 120, "n": 32, "ignore_eos": True}))
+        thread.start()
+        slot = self.server.until(lambda: not thread.is_alive() or next(
+            (s for s in self.server.get("/slots")[1] if s["is_processing"]), None))
+        thread.join(WAIT_S)
+        if slot is not True:  # else it was faster than the question
+            self.assertEqual(slot["n_prompt_tokens"], 1)
+            self.assertEqual(slot["next_token"][0]["n_decoded"], slot["n_decoded"])
 
     def test_slots_are_saved_and_restored(self):
         self.assertEqual(self.server.post("/slots/0?action=dance", {})[0], 400)
