@@ -45,6 +45,13 @@ class Operations(unittest.TestCase):
         with cls.server:
             assert cls.server.stop(signal.SIGTERM) == 0, cls.server.log()
 
+    def wait_until_idle(self):
+        """Until the last step is counted, which may be after its reply."""
+        self.server.until(lambda: value(self.server.ask("GET", "/metrics")[2],
+                                        'ingot_requests_running{model="tiny"}') == 0)
+        self.server.until(lambda: not any(slot["is_processing"]
+                                          for slot in self.server.get("/slots")[1]))
+
     def test_public_routes(self):
         for path in "/health", "/v1/health", "/ping":
             self.assertEqual(self.server.get(path), (200, {"status": "ok"}))
@@ -110,6 +117,7 @@ class Operations(unittest.TestCase):
         status, reply = self.server.post("/v1/chat/completions",
                                          {"messages": messages, "max_tokens": 2})
         self.assertEqual(status, 200, reply)
+        self.wait_until_idle()
 
     def test_slots_show_no_text(self):
         status, slots = self.server.get("/slots")
@@ -126,6 +134,7 @@ class Operations(unittest.TestCase):
         if slot is not True:  # else it was faster than the question
             self.assertEqual(slot["n_prompt_tokens"], 1)
             self.assertEqual(slot["next_token"][0]["n_decoded"], slot["n_decoded"])
+        self.wait_until_idle()
 
     def test_slots_are_saved_and_restored(self):
         self.assertEqual(self.server.post("/slots/0?action=dance", {})[0], 400)
@@ -174,8 +183,7 @@ class Operations(unittest.TestCase):
         thread.join(WAIT_S)
         if cancelled is True:  # else it was faster than the cancellation
             self.assertEqual(done[0][0], 499)
-        self.server.until(lambda: value(self.server.ask("GET", "/metrics")[2],
-                                        'ingot_requests_running{model="tiny"}') == 0)
+        self.wait_until_idle()
 
 
 class Drafts(unittest.TestCase):
