@@ -313,8 +313,8 @@ bool ig_generation_read_options(ig_generation *g) {
     g->request.draft_max =
         given(g, IG_FIELD_DRAFT_MAX) ? ig_fields_int(f, IG_FIELD_DRAFT_MAX) : o->draft_max;
     read_length(g);
-    return read_stream(g) && check_mirostat(g) && check_format(g) && check_modalities(g) && read_stops(g) &&
-           read_salt(g);
+    return read_stream(g) && check_mirostat(g) && check_format(g) && check_modalities(g) &&
+           read_stops(g) && read_salt(g);
 }
 
 bool ig_generation_read_model_options(ig_generation *g) {
