@@ -96,6 +96,8 @@ typedef struct http_pool {
     struct http_pool *next; /* older: its connections end */
     struct MHD_Daemon *daemon[THREADS_MOST];
     int count, turn;
+    uint64_t n_added[THREADS_MOST];                  /* connections */
+    atomic_uint_fast64_t last_started[THREADS_MOST]; /* number of the one it began with last */
     atomic_int n_connections;
     char *cert, *key;
 } http_pool;
@@ -117,6 +119,8 @@ typedef struct http_connection {
     struct http_connection *next_closed; /* under http->lock */
     struct http_connection *next_in_bucket;
     http_pool *pool; /* NULL: libmicrohttpd does not have it */
+    int thread;      /* of the pool */
+    uint64_t number; /* among those of its thread; 0: libmicrohttpd has begun with it */
     http_address address;
     int fd;
     bool is_counted_by_address;

@@ -112,9 +112,12 @@ bool http_pool_add(http_pool *pool, http_connection *connection) {
               .connection = connection};
     const int fd = fcntl(connection->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) return false;
-    struct MHD_Daemon *daemon = pool->daemon[pool->turn++ % pool->count];
+    const int thread = pool->turn++ % pool->count;
+    connection->thread = thread;
+    connection->number = ++pool->n_added[thread];
     atomic_fetch_add(&pool->n_connections, 1);
-    if (MHD_add_connection(daemon, fd, &name.address, sizeof name) == MHD_YES) return true;
+    if (MHD_add_connection(pool->daemon[thread], fd, &name.address, sizeof name) == MHD_YES)
+        return true;
     atomic_fetch_sub(&pool->n_connections, 1);
     return false;
 }

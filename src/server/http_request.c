@@ -77,6 +77,14 @@ static bool park(http_connection *c) {
     return true;
 }
 
+static void begin_connection(http_connection *c) {
+    pthread_mutex_lock(&c->lock);
+    const uint64_t number = c->number;
+    c->number = 0;
+    atomic_store(&c->pool->last_started[c->thread], number);
+    pthread_mutex_unlock(&c->lock);
+}
+
 void http_on_connection(void *user, struct MHD_Connection *mhd, void **context,
                         enum MHD_ConnectionNotificationCode code) {
     ig_http *http = user;
@@ -85,6 +93,7 @@ void http_on_connection(void *user, struct MHD_Connection *mhd, void **context,
             MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
         memcpy(context, (const char *)info->client_addr + sizeof(struct sockaddr), sizeof *context);
         set_time_limit(mhd, 0);
+        begin_connection(*context);
         return;
     }
     http_connection *c = *context;

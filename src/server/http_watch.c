@@ -269,6 +269,22 @@ static bool expire(http_connection *c) {
     return false;
 }
 
+/* Whether libmicrohttpd had no memory for a connection: it closes such a one without a word.  It
+ * begins with connections in their order, and here with a later one. */
+static bool is_lost(const http_connection *c) {
+    return c->pool && c->number && c->number < atomic_load(&c->pool->last_started[c->thread]);
+}
+
+static void end_lost(http_connection *c) {
+    http_reject(c->http, IG_HTTP_REJECT_MEMORY);
+    if (!c->is_over) http_connection_send_error(c, 503, "out of memory; try again later");
+    atomic_fetch_sub(&c->pool->n_connections, 1);
+    c->pool = NULL;
+    c->number = 0;
+    shutdown(c->fd, SHUT_WR);
+    http_connection_enter(c, HTTP_LINGER);
+}
+
 /* Connections that libmicrohttpd has closed. */
 static void reap(ig_http *http) {
     pthread_mutex_lock(&http->lock);
@@ -316,7 +332,9 @@ static void tick(ig_http *http) {
         next = c->next;
         pthread_mutex_lock(&c->lock);
         bool has_ended = false;
-        if (c->deadline_ms && (now >= c->deadline_ms || (is_quiet && c->phase == HTTP_IDLE)))
+        if (is_lost(c))
+            end_lost(c);
+        else if (c->deadline_ms && (now >= c->deadline_ms || (is_quiet && c->phase == HTTP_IDLE)))
             has_ended = expire(c);
         pthread_mutex_unlock(&c->lock);
         if (has_ended) end_connection(c);

@@ -57,9 +57,8 @@ bool ig_generation_set_prompts(ig_generation *g, size_t n) {
 static bool check_length(ig_generation *g, const ig_prompt *p) {
     const int64_t ctx = g->work.served->ctx_len, n = (int64_t)p->tokens.count;
     if (n == 0)
-        return ig_refuse(&g->work.error, 400, "prompt",
-                         "prompt %td is empty, and the model has no BOS token to begin with",
-                         p - g->prompts);
+        return ig_refuse(&g->work.error, 400, "messages",
+                         "messages: the chat template has rendered no tokens");
     if (n <= ctx - (g->request.prefill_only ? 0 : 1)) return true;
     ig_refuse(&g->work.error, 400, NULL,
               "the prompt has %lld tokens, but the context of the model has room for %lld, and one "
