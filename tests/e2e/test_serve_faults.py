@@ -625,11 +625,29 @@ class Memory(unittest.TestCase):
 
 class Disks(unittest.TestCase):
     def test_a_full_disk_for_the_prefix_cache(self):
-        prompt = greedy([5 + i % 90 for i in range(120)], 4)
-        with serve("--prefix-cache-file", "/dev/full").ready() as server:
-            self.assertEqual(server.post("/v1/completions", prompt)[0], 200)
+        # The server is in a namespace of its own, with a disk of 64 KiB.
+        folder = os.path.join(FOLDER.name, "small")
+        wrapper = os.path.join(FOLDER.name, "on_small_disk")
+        os.mkdir(folder)
+        with open(wrapper, "w") as file:
+            file.write("#!/bin/sh\nexec unshare -rm sh -c 'mount -t tmpfs -o size=64k none "
+                       f"{folder} && exec \"$@\"' sh {PROGRAM} \"$@\"\n")
+        os.chmod(wrapper, 0o755)
+        if subprocess.run([wrapper, "version"], capture_output=True, timeout=WAIT_S).returncode:
+            self.skipTest("there are no user namespaces")
+        with Server(wrapper, "-t", "1", "--device", "cpu", "--drain-delay", "0", "-m", LLAMA,
+                    "--prefix-cache-file", os.path.join(folder, "cache")).ready() as server:
+            for i in range(6):
+                prompt = [5 + i] + [5 + k % 90 for k in range(110)]
+                self.assertEqual(server.post("/v1/completions", greedy(prompt, 4))[0], 200)
             self.assertEqual(server.stop(signal.SIGTERM), 0)
-            self.assertIn("warning:", server.log())
+            self.assertRegex(server.log(), "warning: prefix cache: not stored: .*No space left")
+
+    def test_a_prefix_cache_that_is_no_file(self):
+        with serve("--prefix-cache-file", "/dev/full").ready() as server:
+            self.assertEqual(server.post("/v1/completions", greedy([5], 4))[0], 200)
+            self.assertEqual(server.stop(signal.SIGTERM), 0)
+            self.assertIn("warning: prefix cache: not stored: /dev/full", server.log())
 
 
 if __name__ == "__main__":
