@@ -381,7 +381,7 @@ static void bad_requests_are_400_and_name_the_field(void **state) {
         {"{" HI ",\"reasoning_format\":\"x\"}", "reasoning_format", "deepseek"},
         {"{" HI ",\"stream\":true,\"report\":true}", "report", "stream"},
         {"{" HI ",\"continue_final_message\":true}", "continue_final_message", "assistant"},
-        {"{" HI ",\"mirostat\":1}", NULL, "mirostat is 1"},
+        {"{" HI ",\"mirostat\":1}", "mirostat", "mirostat is 1"},
         {"{" HI ",\"modalities\":[\"audio\"]}", "modalities", "text"},
         {"{" HI ",\"tools\":[1]}", "tools", "tools[0]"},
     };
