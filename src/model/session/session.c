@@ -634,7 +634,8 @@ static ig_status check_rows(const ig_session *s, const ig_session_token *rows, i
 ig_status ig_session_run(ig_session *s, const ig_session_token *rows, int64_t count) {
     if (!s) return IG_FAIL(IG_ERR_ARGUMENT, "session_run: NULL");
     if (!s->arch->head && !s->recompute)
-        return IG_FAIL(IG_ERR_ARGUMENT, "%s sees a text whole, not row by row", s->arch->name);
+        return IG_FAIL(IG_ERR_ARGUMENT, "%s is an encoder: it cannot decode incrementally",
+                       s->arch->name);
     IG_TRY(check_rows(s, rows, count));
     IG_TRY(prepare_positions(s, rows, count));
     const ig_status status =
