@@ -218,7 +218,8 @@ static const int64_t sizes[][3] = {
     {8, 200, 513},   {9, 5, 4},      {12, 48, 600},   {13, 33, 33},   {24, 32, 8},
     {27, 64, 32},    {32, 27, 64},   {32, 64, 128},   {40, 1, 70},    {97, 17, 9},
     {30, 40, 1024},  {27, 64, 2500}, {100, 100, 100}, {50, 300, 600}, {300, 40, 600},
-    {300, 270, 500},
+    {300, 270, 500}, {1, 129, 1000}, {3, 50, 130},    {4, 16, 8},     {5, 75, 66},
+    {7, 31, 200},    {8, 33, 15},
 };
 enum { SIZES = sizeof sizes / sizeof sizes[0], FORMS = 8 };
 
@@ -247,14 +248,14 @@ static void every_sum_is_one_chain_over_ascending_k_or_a_few_over_samples(void *
 static void a_row_alone_is_the_row_among_a_thousand(void **state) {
     (void)state;
     enum { ROWS = 1000, COLUMNS = 70, DEPTH = 530 };
-    static const int64_t counts[] = {1, 2, 5, 8, 11, 13, 31, 49};
+    static const int64_t counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 13, 31, 49};
     float *all = new_floats(ROWS * COLUMNS), *few = new_floats(ROWS * COLUMNS);
     for (ig_isa isa = 0; isa < IG_ISA_COUNT; isa++)
         for (int form = 0; form < FORMS && ig_isa_available(isa); form += 2) {
             problem p = new_problem(ROWS, COLUMNS, DEPTH, form), part = p;
             multiply(&p, isa, 1, all);
             for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
-                const int64_t first = (int64_t)c * 131;
+                const int64_t first = (int64_t)c * 79;
                 part.m = counts[c];
                 part.a = p.a + first * DEPTH;
                 multiply(&part, isa, 1, few);

@@ -22,10 +22,12 @@
  */
 #include "backend/cpu/gemm/epilogue.h"
 #include "backend/cpu/gemm/gemm_f32.h"
+#include "backend/cpu/gemm/gemv_f32.h"
 #include "backend/cpu/sum_batch.h"
 
 /* Where the panels of b are that a unit reads. */
 typedef enum panel_place {
+    IN_ROWS,      /* nowhere: gemv_f32.h reads b, whose columns lie packed */
     IN_PLACE,     /* in b itself: it is small, or M is */
     ON_STACK,     /* the unit packs them, k-block by k-block */
     OF_UNIT,      /* the unit packs them all, into its part of the scratch */
@@ -153,6 +155,17 @@ static void add_k_block(const params *p, const block *u, int64_t k0, int64_t k, 
     }
 }
 
+/* What the unit, or the one after it, packs after the k-block that ends at k0. */
+static lines prefetch_packed(const params *p, const block *u, int64_t k0) {
+    const bool more = k0 < u->k;
+    if (!more) k0 = 0;
+    const int64_t j = u->column + (more ? 0 : p->column_block);
+    const int64_t columns = min_i64(p->n - j, p->column_block);
+    if (columns <= 0) return (lines){0};
+    return lines_of(b_at(p, u->b, (j - u->column) * p->b_column + k0 * p->b_k),
+                    min_i64(u->k - k0, p->k_block), columns, p->b_k, p->b_column, p->b_bytes);
+}
+
 /* Panels of `vectors` vectors, packed k-block by k-block. */
 static void compute_on_stack(const params *p, const block *u, int vectors) {
     _Alignas(64) float panels[STACK_FLOATS];
@@ -161,9 +174,9 @@ static void compute_on_stack(const params *p, const block *u, int vectors) {
         const int64_t k = min_i64(u->k - k0, p->k_block);
         const matrix from = {b_at(p, u->b, k0 * p->b_k), p->b_k, p->b_column, p->b_dtype};
         const source b = {panels, width, k};
-        lines none = {0};
+        lines next = prefetch_packed(p, u, k0 + k);
         pack_panels(&from, k, u->columns, width, panels, width * k);
-        add_k_block(p, u, k0, k, &b, &none, vectors);
+        add_k_block(p, u, k0, k, &b, &next, vectors);
     }
 }
 
@@ -182,6 +195,30 @@ static void compute_in_place(const params *p, const block *u) {
     rest.y += whole.columns;
     if (rest.bias) rest.bias += whole.columns;
     if (rest.residual) rest.residual += whole.columns;
+    compute_on_stack(p, &rest, 1);
+}
+
+/* As many columns as fill vectors; the others are packed. */
+static void compute_in_rows(const params *p, const block *u) {
+    block rest = *u;
+    const int64_t whole = u->columns / VF_LANES * VF_LANES;
+    const gemv g = {.x = (const float *)u->a,
+                    .x_row = p->a_row,
+                    .k = u->k,
+                    .w = (const float *)u->b,
+                    .w_row = p->b_column,
+                    .y = u->y,
+                    .y_row = p->n,
+                    .bias = u->bias};
+    gemv_f32(&g, u->rows, whole);
+    apply_epilogue((epilogue){p->activation, u->residual}, u->y, p->n, u->rows, whole);
+    rest.columns = u->columns - whole;
+    if (rest.columns == 0) return;
+    rest.b = b_at(p, rest.b, whole * p->b_column);
+    rest.y += whole;
+    rest.column += whole;
+    if (rest.bias) rest.bias += whole;
+    if (rest.residual) rest.residual += whole;
     compute_on_stack(p, &rest, 1);
 }
 
@@ -270,7 +307,9 @@ static block block_of(const ig_cpu_launch *l, int64_t unit) {
 }
 
 static void compute(const params *p, const block *u, const ig_cpu_launch *l) {
-    if (p->panels == IN_PLACE)
+    if (p->panels == IN_ROWS)
+        compute_in_rows(p, u);
+    else if (p->panels == IN_PLACE)
         compute_in_place(p, u);
     else if (p->panels == ON_STACK)
         compute_on_stack(p, u, p->vectors);
@@ -410,6 +449,22 @@ static bool a_fits_in_place(const params *p) {
 /* M so small that b is read once or twice, or b so small that it stays in L1. */
 static bool b_fits_in_place(const params *p) {
     return p->b_dtype == IG_F32 && p->b_column == 1 && (p->m <= FEW || sat_mul(p->n, p->k) <= NEAR);
+}
+
+/* Decoding: a weight as models store it, times the rows of a small batch. */
+static bool b_fits_in_rows(const params *p) {
+    return p->m <= GEMV_ROWS && p->a_dtype == IG_F32 && p->b_dtype == IG_F32 && p->a_k == 1 &&
+           p->b_k == 1 && p->n >= VF_LANES && p->k >= COLUMN_WORDS;
+}
+
+/* A unit takes longer than handing it out, and there are enough of them for all threads. */
+static void cut_in_rows(params *p) {
+    enum { UNIT_FLOATS = 1 << 15 };
+    const int64_t rows = min_i64(blocks_of(UNIT_FLOATS, p->k), blocks_of(p->n, UNITS));
+    p->panels = IN_ROWS;
+    p->row_block = p->m;
+    p->column_block = min_i64(blocks_of(rows, VF_LANES) * VF_LANES, MOST_COLUMNS);
+    p->k_block = min_i64(STACK_FLOATS / VF_LANES, KC); /* of columns that fill no vector */
 }
 
 /* With moderate M a unit has all rows and packs its columns of b itself: no thread waits
@@ -560,6 +615,8 @@ static bool matmul_f32_setup(const ig_step *step, ig_cpu_setup *out) {
     if (p.batch_rank == 0 && p.m >= 4 * MR && macs_of(p.m, p.n, p.k) >= LARGE &&
         !b_fits_in_place(&p))
         cut_large(&p);
+    else if (b_fits_in_rows(&p))
+        cut_in_rows(&p);
     else
         cut_small(&p, products);
     count_blocks(&p);
