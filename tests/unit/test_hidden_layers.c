@@ -89,7 +89,7 @@ static void the_outputs_are_those_of_sessions_without_hidden_states(void **state
 /* A last layer of zeros adds nothing, so the final states are the norm of those before it. */
 static void states_are_of_the_embedding_and_of_each_layer(void **state) {
     (void)state;
-    static const double ROUNDING = 1e-5; /* F32 against double */
+    static const double rounding = 1e-5; /* F32 against double */
     int64_t width;
     bench b = open_bench("qwen3", IG_F32);
     float *before = outputs(&b, true, true, false, &width);
@@ -114,7 +114,7 @@ static void states_are_of_the_embedding_and_of_each_layer(void **state) {
         const double scale = 1 / sqrt(squares / D + 1e-5);
         for (int c = 0; c < D; c++) {
             const double want = (double)row[D + c] * scale * (double)gain[c];
-            assert_true(fabs((double)row[2 * D + c] - want) < ROUNDING);
+            assert_true(fabs((double)row[2 * D + c] - want) < rounding);
         }
     }
     free(before);

@@ -163,7 +163,7 @@ static void positions_that_count_change_nothing(void **state) {
 /* RoPE sees differences of positions alone; learned positions see each. */
 static void shifted_positions_are_those_of_rope_and_of_tables(void **state) {
     (void)state;
-    static const double ROUNDING = 1e-4; /* sines of other angles, through two layers */
+    static const double rounding = 1e-4; /* sines of other angles, through two layers */
     int32_t shifted[20];
     for (int i = 0; i < 20; i++) shifted[i] = i + 50;
     for (int learned = 0; learned < 2; learned++) {
@@ -174,7 +174,7 @@ static void shifted_positions_are_those_of_rope_and_of_tables(void **state) {
             const double apart = (double)plain[i] - (double)moved[i];
             most = apart > most ? apart : -apart > most ? -apart : most;
         }
-        assert_true(learned ? most > 100 * ROUNDING : most < ROUNDING);
+        assert_true(learned ? most > 100 * rounding : most < rounding);
         free(plain);
         free(moved);
         close_bench(&b);
