@@ -101,7 +101,8 @@ static ig_status run_piece(ig_embedder *e, int64_t n) {
 static ig_status run_whole(ig_embedder *e) {
     const int64_t n = (int64_t)e->ids.count;
     for (int64_t i = 0; i < n; i++) e->positions[i] = (int32_t)i;
-    const ig_encoder_text text = {.count = n, .ids = e->ids.at, .positions = e->positions};
+    const ig_encoder_texts text = {
+        .lengths = &n, .n = 1, .count = n, .ids = e->ids.at, .positions = e->positions};
     IG_TRY(ig_session_encode(e->session, &text, e->hidden));
     add_up(e, 0, n);
     return IG_OK;

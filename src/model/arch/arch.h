@@ -41,7 +41,10 @@ struct ig_ubatch {
     ig_tensor *output_seq, *output_pos; /* and their token_seq and token_pos */
     int64_t last_layer;
 
-    ig_tensor *token_types; /* [batch, rows], i32, of encoders; NULL: all 0 */
+    /* Of encoders, whose batch is 1: */
+    ig_tensor *token_types;      /* [1, rows], i32; NULL: all 0 */
+    const int64_t *text_lengths; /* [n_texts]: the rows are texts, one after the other */
+    int64_t n_texts;             /* 0: one text */
     /* [n_layers]: where the forward pass leaves the hidden states of the embedding and of each
      * layer but the last, [batch, rows, d_model].  NULL: they are not wanted. */
     ig_tensor **states;

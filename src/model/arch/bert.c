@@ -2,6 +2,7 @@
  * bert: text embeddings. Bidirectional attention; post-norm LayerNorm. No output head: the hidden
  * states are the output.
  */
+#include "base/alloc.h"
 #include "model/gguf/decoder.h"
 
 static const ig_weight_row own[] = {
@@ -31,9 +32,28 @@ static const ig_weight_row own[] = {
 
 static const ig_weight_row *const weights[] = {own, NULL};
 
-static ig_tensor *attention(const ig_lm *m, const ig_lm_layer *l, ig_tensor *x) {
-    const ig_lm_qkv heads = ig_lm_project(m, l, x);
-    ig_tensor *y = ig_attention(heads.q, heads.k, heads.v, (ig_attention_options){0});
+/* A text sees itself alone. */
+static ig_tensor *attend(const ig_ubatch *rows, ig_lm_qkv heads) {
+    static const ig_attention_options all;
+    ig_ctx *ctx = ig_tensor_ctx(heads.q);
+    const int64_t n = rows->n_texts;
+    if (n < 2) return ig_attention(heads.q, heads.k, heads.v, all);
+    ig_tensor **parts = ig_alloc(ig_ctx_allocator(ctx), (size_t)n, sizeof(*parts));
+    if (!parts) return ig_poison(ctx, IG_FAIL(IG_ERR_MEMORY, "bert: %lld texts", (long long)n));
+    for (int64_t i = 0, begin = 0; i < n; i++) {
+        const int64_t end = begin + rows->text_lengths[i];
+        parts[i] = ig_attention(ig_slice(heads.q, 1, begin, end), ig_slice(heads.k, 1, begin, end),
+                                ig_slice(heads.v, 1, begin, end), all);
+        begin = end;
+    }
+    ig_tensor *y = ig_concat(parts, (int)n, 1);
+    ig_free(ig_ctx_allocator(ctx), (void *)parts);
+    return y;
+}
+
+static ig_tensor *attention(const ig_lm *m, const ig_lm_layer *l, const ig_ubatch *rows,
+                            ig_tensor *x) {
+    ig_tensor *y = attend(rows, ig_lm_project(m, l, x));
     const ig_shape s = ig_tensor_desc(x).shape;
     return ig_lm_linear(ig_reshape(y, IG_SHAPE(s.dim[0], s.dim[1], -1)), l->o, l->o_bias);
 }
@@ -62,7 +82,7 @@ static ig_tensor *hidden(void *model, const ig_ubatch *rows) {
         const ig_lm_layer *l = &m->layers[i];
         if (rows->states) rows->states[i] = h;
         ig_tag_begin(ctx, IG_TAG_ATTENTION);
-        h = ig_add(h, attention(m, l, h));
+        h = ig_add(h, attention(m, l, rows, h));
         ig_tag_end(ctx);
         h = ig_layer_norm(h, l->attn_post_norm, l->attn_post_norm_bias, eps);
         ig_tag_begin(ctx, IG_TAG_FFN);

@@ -1,6 +1,6 @@
 /*
  * Padded batches: the tokens that are no padding run as they would alone, so the padding costs
- * nothing and changes nothing.  An encoder runs row by row.
+ * nothing and changes nothing.  An encoder takes all rows at once.
  */
 #include <string.h>
 
@@ -65,12 +65,13 @@ static ig_status run_decoder(ig_session *s, const ig_padded_batch *b, float *out
 
 /* ---- Encoders ---- */
 
-/* The tokens of a row without its padding. */
-typedef struct row {
-    int64_t n, *columns;
+/* The tokens of all rows without their padding. */
+typedef struct texts {
+    int64_t n, *lengths; /* tokens in all, and of each row */
+    int64_t *places;     /* [n]: where each is in the batch */
     int32_t *ids, *positions, *token_types;
     float *out; /* [n, width] */
-} row;
+} texts;
 
 static int64_t n_token_types(const ig_session *s) {
     const ig_gguf *file = s->adapter->source ? s->adapter->source->file : NULL;
@@ -79,14 +80,13 @@ static int64_t n_token_types(const ig_session *s) {
 }
 
 /* Ids, positions and token types are those of the model's tables. */
-static ig_status check_token(const ig_session *s, const row *r) {
-    const int64_t i = r->n - 1;
+static ig_status check_token(const ig_session *s, const texts *t, int64_t i, int64_t n_types) {
     const struct {
         const char *what;
         int64_t value, limit;
-    } rules[] = {{"token", r->ids[i], s->config.vocabulary},
-                 {"position", r->positions[i], s->adapter->config.ctx_len},
-                 {"token type", r->token_types[i], n_token_types(s)}};
+    } rules[] = {{"token", t->ids[i], s->config.vocabulary},
+                 {"position", t->positions[i], s->adapter->config.ctx_len},
+                 {"token type", t->token_types[i], n_types}};
     for (size_t k = 0; k < sizeof rules / sizeof rules[0]; k++)
         if (rules[k].value < 0 || rules[k].value >= rules[k].limit)
             return IG_FAIL(IG_ERR_ARGUMENT, "%s %lld is not below %lld", rules[k].what,
@@ -94,56 +94,63 @@ static ig_status check_token(const ig_session *s, const row *r) {
     return IG_OK;
 }
 
-static ig_status take_row(const ig_session *s, const ig_padded_batch *b, int64_t number, row *r) {
-    r->n = 0;
-    for (int64_t column = 0; column < b->length; column++) {
-        const int64_t i = number * b->length + column;
+static ig_status take_tokens(const ig_session *s, const ig_padded_batch *b, texts *t) {
+    const int64_t n_types = n_token_types(s);
+    for (int64_t i = 0; i < b->n_rows * b->length; i++) {
         if (!is_token(b, i)) continue;
-        r->columns[r->n] = column;
-        r->ids[r->n] = b->ids[i];
-        r->positions[r->n] = b->positions ? b->positions[i] : (int32_t)column;
-        r->token_types[r->n] = b->token_types ? b->token_types[i] : 0;
-        r->n++;
-        IG_TRY(check_token(s, r));
+        t->places[t->n] = i;
+        t->ids[t->n] = b->ids[i];
+        t->positions[t->n] = b->positions ? b->positions[i] : (int32_t)(i % b->length);
+        t->token_types[t->n] = b->token_types ? b->token_types[i] : 0;
+        IG_TRY(check_token(s, t, t->n, n_types));
+        t->lengths[i / b->length]++;
+        t->n++;
     }
     return IG_OK;
 }
 
-static ig_status run_row(const ig_session *s, const ig_padded_batch *b, int64_t number, row *r,
-                         float *out) {
+static void hand_out(const ig_session *s, const ig_padded_batch *b, const texts *t, float *out) {
     const size_t width = (size_t)s->width;
-    IG_TRY(take_row(s, b, number, r));
-    const ig_encoder_text text = {.count = r->n,
-                                  .ids = r->ids,
-                                  .positions = r->positions,
-                                  .token_types = b->token_types ? r->token_types : NULL};
-    IG_TRY(ig_session_encode(s, &text, r->out));
-    if (out && b->last_only)
-        memcpy(out + (size_t)number * width, r->out + (size_t)(r->n - 1) * width,
-               width * sizeof *out);
-    for (int64_t i = 0; out && !b->last_only && i < r->n; i++)
-        memcpy(out + (size_t)(number * b->length + r->columns[i]) * width,
-               r->out + (size_t)i * width, width * sizeof *out);
+    for (int64_t i = 0; i < t->n; i++) {
+        const int64_t row = t->places[i] / b->length;
+        const bool is_last = i + 1 == t->n || t->places[i + 1] / b->length != row;
+        const int64_t to = b->last_only ? row : t->places[i];
+        if (!b->last_only || is_last)
+            memcpy(out + (size_t)to * width, t->out + (size_t)i * width, width * sizeof *out);
+    }
+}
+
+static ig_status encode(const ig_session *s, const ig_padded_batch *b, texts *t, float *out) {
+    IG_TRY(take_tokens(s, b, t));
+    const ig_encoder_texts all = {.lengths = t->lengths,
+                                  .n = b->n_rows,
+                                  .count = t->n,
+                                  .ids = t->ids,
+                                  .positions = t->positions,
+                                  .token_types = b->token_types ? t->token_types : NULL};
+    IG_TRY(ig_session_encode(s, &all, t->out));
+    if (out) hand_out(s, b, t, out);
     return IG_OK;
 }
 
 static ig_status run_encoder(ig_session *s, const ig_padded_batch *b, float *out) {
     const ig_allocator *memory = ig_ctx_allocator(s->ctx);
-    const size_t n = (size_t)b->length;
-    row r = {.columns = ig_alloc(memory, n, sizeof *r.columns),
-             .ids = ig_alloc(memory, n, sizeof *r.ids),
-             .positions = ig_alloc(memory, n, sizeof *r.positions),
-             .token_types = ig_alloc(memory, n, sizeof *r.token_types),
-             .out = ig_alloc(memory, n * (size_t)s->width, sizeof *r.out)};
-    ig_status status = IG_OK;
-    if (!r.columns || !r.ids || !r.positions || !r.token_types || !r.out)
-        status = IG_FAIL(IG_ERR_MEMORY, "padded batch: %zu tokens", n);
-    for (int64_t i = 0; i < b->n_rows && status == IG_OK; i++) status = run_row(s, b, i, &r, out);
-    ig_free(memory, r.out);
-    ig_free(memory, r.token_types);
-    ig_free(memory, r.positions);
-    ig_free(memory, r.ids);
-    ig_free(memory, r.columns);
+    const size_t n = (size_t)(b->n_rows * b->length);
+    texts t = {.lengths = ig_alloc(memory, (size_t)b->n_rows, sizeof *t.lengths),
+               .places = ig_alloc(memory, n, sizeof *t.places),
+               .ids = ig_alloc(memory, n, sizeof *t.ids),
+               .positions = ig_alloc(memory, n, sizeof *t.positions),
+               .token_types = ig_alloc(memory, n, sizeof *t.token_types),
+               .out = ig_alloc(memory, n * (size_t)s->width, sizeof *t.out)};
+    const bool has_room = t.lengths && t.places && t.ids && t.positions && t.token_types && t.out;
+    const ig_status status =
+        has_room ? encode(s, b, &t, out) : IG_FAIL(IG_ERR_MEMORY, "padded batch: %zu tokens", n);
+    ig_free(memory, t.out);
+    ig_free(memory, t.token_types);
+    ig_free(memory, t.positions);
+    ig_free(memory, t.ids);
+    ig_free(memory, t.places);
+    ig_free(memory, t.lengths);
     return status;
 }
 

@@ -85,12 +85,13 @@ IG_MUST_CHECK ig_status ig_session_recompute(ig_session *session, const ig_sessi
 bool ig_session_copy_finite(float *to, const float *from, size_t count);
 
 /* ---- session_encode.c: encoders, which see a text whole ---- */
-typedef struct ig_encoder_text {
-    int64_t count;
+typedef struct ig_encoder_texts {
+    const int64_t *lengths;                       /* of n texts, one after the other */
+    int64_t n, count;                             /* their tokens in all */
     const int32_t *ids, *positions, *token_types; /* [count]; the last may be NULL */
-} ig_encoder_text;
+} ig_encoder_texts;
 /* `out` [count, width] */
-IG_MUST_CHECK ig_status ig_session_encode(const ig_session *session, const ig_encoder_text *text,
+IG_MUST_CHECK ig_status ig_session_encode(const ig_session *session, const ig_encoder_texts *texts,
                                           float *out);
 /* The output rows [rows, width] of a session with states, which are [rows, d_model] like the final
  * ones; logits are ignored if it does not return them. */

@@ -1,5 +1,6 @@
 /*
  * Encoders: bidirectional attention sees a text whole, so it runs at once and no KV cache keeps it.
+ * Several texts run as the rows of one batch; each attends to itself alone.
  */
 #include <math.h>
 
@@ -24,16 +25,20 @@ static ig_status forward(const ig_session *s, const ig_ubatch *rows, int64_t cou
     return ig_tensor_read(hidden, out, (size_t)(count * s->width) * sizeof *out);
 }
 
-ig_status ig_session_encode(const ig_session *s, const ig_encoder_text *text, float *out) {
-    const int64_t n = text->count;
+ig_status ig_session_encode(const ig_session *s, const ig_encoder_texts *texts, float *out) {
+    const int64_t n = texts->count;
     ig_tensor *ids = NULL, *positions = NULL, *types = NULL;
     ig_scope_begin(s->ctx);
     ig_no_grad_begin(s->ctx);
-    ig_status status = make(s->ctx, IG_SHAPE(1, n), text->ids, &ids);
-    if (status == IG_OK) status = make(s->ctx, IG_SHAPE(n), text->positions, &positions);
-    if (status == IG_OK) status = make(s->ctx, IG_SHAPE(1, n), text->token_types, &types);
-    const ig_ubatch rows = {
-        .ids = ids, .positions = positions, .token_types = types, .states = s->states};
+    ig_status status = make(s->ctx, IG_SHAPE(1, n), texts->ids, &ids);
+    if (status == IG_OK) status = make(s->ctx, IG_SHAPE(n), texts->positions, &positions);
+    if (status == IG_OK) status = make(s->ctx, IG_SHAPE(1, n), texts->token_types, &types);
+    const ig_ubatch rows = {.ids = ids,
+                            .positions = positions,
+                            .token_types = types,
+                            .text_lengths = texts->lengths,
+                            .n_texts = texts->n,
+                            .states = s->states};
     if (status == IG_OK) status = forward(s, &rows, n, out);
     ig_no_grad_end(s->ctx);
     ig_scope_end(s->ctx);
