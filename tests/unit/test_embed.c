@@ -236,7 +236,8 @@ static void what_a_session_is_not_made_for_is_refused(void **state) {
     unload();
     load("bert", IG_F16);
     session = hidden_session(0, 0);
-    assert_fails(ig_session_feed(session, 0, &token, 1, out), "bert sees a text whole");
+    assert_fails(ig_session_feed(session, 0, &token, 1, out),
+                 "bert is an encoder: it cannot decode incrementally");
     ig_session_destroy(session);
 }
 
