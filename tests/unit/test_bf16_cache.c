@@ -16,7 +16,7 @@ static ig_status run(hub_model *m, const char *cache, bool at_once, float out[V]
     int32_t tokens[N];
     for (int i = 0; i < N; i++) tokens[i] = i * 7 % V;
     must(ig_model_create(&m->source, NULL, &model));
-    must(ig_ctx_create(&(ig_ctx_options){.threads = 2}, &ctx));
+    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = 2}, &ctx));
     must(ig_adapter_from_model(ctx, model, &adapter));
     const ig_session_options options = {.cache_type_k = cache, .cache_type_v = cache};
     must(ig_session_create(adapter, &options, &session));

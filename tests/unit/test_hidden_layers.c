@@ -18,7 +18,7 @@ typedef struct bench {
 
 static void load(bench *b) {
     must(ig_model_create(&b->hub->source, NULL, &b->model));
-    must(ig_ctx_create(&(ig_ctx_options){.threads = 2}, &b->ctx));
+    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = 2}, &b->ctx));
     must(ig_adapter_from_model(b->ctx, b->model, &b->adapter));
 }
 

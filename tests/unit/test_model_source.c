@@ -18,7 +18,7 @@ static float *results(ig_model *model, size_t *out_count) {
     ig_ctx *ctx = NULL;
     ig_adapter *adapter = NULL;
     ig_session *session = NULL;
-    must(ig_ctx_create(&(ig_ctx_options){.threads = 2}, &ctx));
+    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = 2}, &ctx));
     must(ig_adapter_from_model(ctx, model, &adapter));
     const bool decodes = ig_adapter_can_generate(adapter);
     *out_count = decodes ? (size_t)N_TOKENS * HUB_VOCABULARY : HUB_D_MODEL;

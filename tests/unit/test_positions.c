@@ -18,7 +18,7 @@ typedef struct bench {
 static bench open_bench(const char *name, ig_dtype dtype) {
     bench b = {.hub = hub_model_create(name, dtype)};
     must(ig_model_create(&b.hub->source, NULL, &b.model));
-    must(ig_ctx_create(&(ig_ctx_options){.threads = 2}, &b.ctx));
+    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = 2}, &b.ctx));
     must(ig_adapter_from_model(b.ctx, b.model, &b.adapter));
     return b;
 }

@@ -29,7 +29,7 @@ static int open_bench(void **state) {
     bench *b = calloc(1, sizeof *b);
     b->hub = hub_model_create("llama", IG_F32);
     must(ig_model_create(&b->hub->source, NULL, &b->model));
-    must(ig_ctx_create(&(ig_ctx_options){.threads = 2}, &b->ctx));
+    must(ig_ctx_create(&(ig_ctx_options){.device = "cpu", .threads = 2}, &b->ctx));
     must(ig_adapter_from_model(b->ctx, b->model, &b->adapter));
     *state = b;
     return 0;
