@@ -87,21 +87,43 @@ static void write_elements(const ig_gguf_output *product, char *to) {
     }
 }
 
-/* Rows as they are, in another order or from several tensors, without a change of an element. */
-static bool copy_rows(const convert_view *v, ig_dtype dtype, char *to) {
-    const int64_t count = ig_shape_count(v->shape), pieces = (int64_t)v->n_pieces;
-    const int64_t columns = v->shape.rank > 1 ? v->shape.dim[v->shape.rank - 1] : 1;
-    const size_t row_bytes = (size_t)ig_bytes_of(dtype, columns);
-    if (pieces == 0 || v->order == TRANSPOSED || v->add != 0) return false;
-    for (int64_t i = 0; i < pieces; i++)
-        if (v->pieces[i]->desc.dtype != dtype) return false;
-    const int64_t rows = count / columns / pieces;
-    for (int64_t i = 0; i < pieces; i++)
-        for (int64_t row = 0; row < rows; row++, to += row_bytes)
-            memcpy(to,
-                   (const char *)v->pieces[i]->bytes +
-                       row_bytes * (size_t)convert_source_row(v, row),
+/* Elements of `bytes` bytes: [columns, rows] -> [rows, columns], in blocks that stay in the cache.
+ */
+static inline void transpose(const char *from, char *to, size_t rows, size_t columns,
+                             const size_t bytes) {
+    enum { BLOCK = 32 };
+    for (size_t r0 = 0; r0 < rows; r0 += BLOCK)
+        for (size_t c0 = 0; c0 < columns; c0 += BLOCK)
+            for (size_t r = r0; r < r0 + BLOCK && r < rows; r++)
+                for (size_t c = c0; c < c0 + BLOCK && c < columns; c++)
+                    memcpy(to + (r * columns + c) * bytes, from + (c * rows + r) * bytes, bytes);
+}
+
+static void copy_piece(const convert_view *v, const ig_safetensor *t, size_t rows, size_t columns,
+                       char *to) {
+    const size_t bytes = (size_t)ig_bytes_of(t->desc.dtype, 1), row_bytes = columns * bytes;
+    if (v->order == TRANSPOSED && bytes == 2) {
+        transpose(t->bytes, to, rows, columns, 2);
+    } else if (v->order == TRANSPOSED) {
+        transpose(t->bytes, to, rows, columns, 4);
+    } else {
+        for (size_t row = 0; row < rows; row++)
+            memcpy(to + row * row_bytes,
+                   (const char *)t->bytes + row_bytes * (size_t)convert_source_row(v, (int64_t)row),
                    row_bytes);
+    }
+}
+
+/* In another order or from several tensors, without a change of an element; false: not so. */
+static bool copy_pieces(const convert_view *v, ig_dtype dtype, char *to) {
+    const size_t columns = v->shape.rank > 1 ? (size_t)v->shape.dim[v->shape.rank - 1] : 1;
+    if (v->n_pieces == 0 || v->add != 0 || columns == 0) return false;
+    for (size_t i = 0; i < v->n_pieces; i++)
+        if (v->pieces[i]->desc.dtype != dtype) return false;
+    const size_t rows = (size_t)ig_shape_count(v->shape) / columns / v->n_pieces;
+    const size_t piece_bytes = rows * columns * (size_t)ig_bytes_of(dtype, 1);
+    for (size_t i = 0; i < v->n_pieces; i++)
+        copy_piece(v, v->pieces[i], rows, columns, to + i * piece_bytes);
     return true;
 }
 
@@ -118,7 +140,7 @@ static ig_status place(const ig_conversion *c, size_t i, ig_memory_file *f) {
     if (!f->copies[i]) return IG_FAIL(IG_ERR_MEMORY, "%s: no memory for %s", c->dir, v->name);
     if (v->computed)
         memcpy(f->copies[i], v->computed, (size_t)n_bytes);
-    else if (!copy_rows(v, product->desc.dtype, f->copies[i]))
+    else if (!copy_pieces(v, product->desc.dtype, f->copies[i]))
         write_elements(product, f->copies[i]);
     f->copied_bytes += n_bytes;
     ig_gguf_set_bytes(f->file, i, f->copies[i]);
