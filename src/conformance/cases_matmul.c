@@ -91,6 +91,7 @@ static const ig_case cases[] = {
     SIZE(8, 48, 300),
     SIZE(5, 7, 0), /* K = 0: empty sums */
     SIZE(0, 3, 4),
+    MATMUL("no rows, b transposed, larger", REAL(0, 16), REAL(40, 16), 0, 1),
     SIZE(4, 0, 3),
 
     MATMUL("a batch", REAL(2, 3, 5, 7), REAL(2, 3, 7, 9), 0, 0),

@@ -453,8 +453,8 @@ static bool b_fits_in_place(const params *p) {
 
 /* Decoding: a weight as models store it, times the rows of a small batch. */
 static bool b_fits_in_rows(const params *p) {
-    return p->m <= GEMV_ROWS && p->a_dtype == IG_F32 && p->b_dtype == IG_F32 && p->a_k == 1 &&
-           p->b_k == 1 && p->n >= VF_LANES && p->k >= COLUMN_WORDS;
+    return p->m > 0 && p->m <= GEMV_ROWS && p->a_dtype == IG_F32 && p->b_dtype == IG_F32 &&
+           p->a_k == 1 && p->b_k == 1 && p->n >= VF_LANES && p->k >= COLUMN_WORDS;
 }
 
 /* A unit takes longer than handing it out, and there are enough of them for all threads. */
