@@ -5,6 +5,7 @@
 #include "check.h"
 #include "hub.h"
 #include "ingot/session.h"
+#include "unit/meter.h"
 
 enum { N = 3, MOST = 20, V = HUB_VOCABULARY };
 
@@ -221,6 +222,47 @@ static void what_cannot_be_is_refused(void **state) {
     ig_session_destroy(session);
 }
 
+/* ---- without memory ---- */
+
+/* Generates, then runs a padded batch, where allocation n of these fails. */
+static ig_status run_short(const bench *b, uint64_t n, meter *memory) {
+    const ig_ctx_options options = {
+        .device = "cpu", .threads = 1, .allocator = meter_allocator(memory)};
+    const int32_t ids[] = {1, 2, 3, 4}, positions[] = {0, 1, 5, 6};
+    const ig_padded_batch batch = {.n_rows = 2, .length = 2, .ids = ids, .positions = positions};
+    ig_session_generate_options o = defaults();
+    ig_ctx *ctx = NULL;
+    ig_adapter *adapter = NULL;
+    ig_session *session = NULL;
+    float out[2 * 2 * V];
+    made m;
+    o.max_tokens = 2;
+    must(ig_ctx_create(&options, &ctx));
+    must(ig_adapter_from_model(ctx, b->model, &adapter));
+    must(ig_session_create(adapter, &(ig_session_options){.n_sequences = N}, &session));
+    memory->fail_at = memory->asked + n;
+    ig_status status = ig_session_generate(session, &o, m.tokens[0], m.n, m.finish);
+    if (status == IG_OK) status = ig_session_run_padded(session, &batch, out);
+    memory->fail_at = 0;
+    ig_session_destroy(session);
+    ig_adapter_destroy(adapter);
+    ig_ctx_destroy(ctx);
+    return status;
+}
+
+static void every_allocation_may_fail(void **state) {
+    meter memory = {.failed = true};
+    uint64_t n = 1;
+    for (; memory.failed; n++) {
+        memory = (meter){0};
+        const ig_status status = run_short(*state, n, &memory);
+        assert_true(status == IG_OK || (status == IG_ERR_MEMORY && memory.failed));
+        assert_int_equal(memory.held, 0);
+        assert_true(n < 5000);
+    }
+    assert_true(n > 20);
+}
+
 /* ---- of ig_adapter_generate() ---- */
 
 typedef struct history {
@@ -279,6 +321,7 @@ int main(void) {
         WITH_BENCH(callbacks_edit_logits_choose_tokens_and_end_sequences),
         WITH_BENCH(a_full_context_ends_one_sequence_and_not_the_others),
         WITH_BENCH(what_cannot_be_is_refused),
+        WITH_BENCH(every_allocation_may_fail),
         WITH_BENCH(an_edit_of_generate_sees_the_tokens_and_changes_the_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
