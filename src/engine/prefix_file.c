@@ -11,10 +11,7 @@
  */
 #include <string.h>
 
-#define XXH_STATIC_LINKING_ONLY /* defines XXH3_state_t */
-#include <xxhash.h>
-
-#include "base/file.h"
+#include "base/summed_file.h"
 #include "engine/prefix_tree.h"
 #include "ingot/report.h"
 
@@ -93,28 +90,14 @@ static void count_nodes(const ig_prefix_cache *c, uint64_t most_bytes, file_head
     }
 }
 
-typedef struct saving {
-    ig_file_writer *writer;
-    uint64_t at;
-    XXH3_state_t sum;
-} saving;
-
-static ig_status save_part(void *user, char *bytes, uint64_t n_bytes) {
-    saving *w = user;
-    XXH3_64bits_update(&w->sum, bytes, (size_t)n_bytes);
-    IG_TRY(ig_file_writer_write(w->writer, w->at, bytes, n_bytes));
-    w->at += n_bytes;
-    return IG_OK;
-}
-
 static bool is_saved(const ig_prefix_node *n) { return n && n->number >= 0; }
 
-static ig_status save_body(const ig_prefix_cache *c, saving *w) {
+static ig_status save_body(const ig_prefix_cache *c, ig_summed_file *w) {
     int32_t n_salts = 0;
     for (const ig_prefix_node *n = c->newest; is_saved(n); n = n->older) {
         ig_prefix_node *root = n->parent;
         if (root->page >= 0 || root->number != n_salts) continue;
-        IG_TRY(save_part(w, root->salt.text, IG_SALT_DIGEST_BYTES));
+        IG_TRY(ig_summed_file_append(w, root->salt.text, IG_SALT_DIGEST_BYTES));
         n_salts++;
     }
     for (const ig_prefix_node *n = c->newest; is_saved(n); n = n->older) {
@@ -122,18 +105,17 @@ static ig_status save_body(const ig_prefix_cache *c, saving *w) {
         file_node f = {.parent = n->parent->page < 0 ? -1 - number : number,
                        .n_tokens = n->n_tokens};
         memcpy(f.tokens, n->tokens, (size_t)n->n_tokens * sizeof *f.tokens);
-        IG_TRY(save_part(w, (char *)&f, sizeof f));
+        IG_TRY(ig_summed_file_append(w, (char *)&f, sizeof f));
     }
     for (const ig_prefix_node *n = c->newest; is_saved(n); n = n->older)
-        IG_TRY(ig_session_visit_page(c->session, n->page, n->n_tokens, save_part, w));
+        IG_TRY(ig_session_visit_page(c->session, n->page, n->n_tokens, ig_summed_file_append, w));
     return IG_OK;
 }
 
-static ig_status save(const ig_prefix_cache *c, file_head *h, saving *w) {
-    w->at = sizeof *h;
-    XXH3_64bits_reset(&w->sum);
+static ig_status save(const ig_prefix_cache *c, file_head *h, ig_summed_file *w) {
+    ig_summed_file_begin(w, sizeof *h);
     IG_TRY(save_body(c, w));
-    h->body_sum = XXH3_64bits_digest(&w->sum);
+    h->body_sum = ig_summed_file_digest(w);
     h->head_sum = head_sum(h);
     IG_TRY(ig_file_writer_write(w->writer, 0, h, sizeof *h));
     return ig_file_writer_commit(w->writer);
@@ -142,7 +124,7 @@ static ig_status save(const ig_prefix_cache *c, file_head *h, saving *w) {
 ig_status ig_prefix_file_save(ig_prefix_cache *c, const char *path, uint64_t identity,
                               uint64_t most_bytes) {
     file_head h = {.identity = identity, .row_bytes = ig_session_row_bytes(c->session)};
-    saving w = {0};
+    ig_summed_file w = {0};
     memcpy(h.magic, magic, sizeof magic);
     count_nodes(c, most_bytes, &h);
     if (h.n_nodes == 0) return IG_OK;

@@ -12,6 +12,7 @@
 #include "directory.h"
 #include "engine/prefix_cache.h"
 #include "unit/engine_runs.h"
+#include "unit/file_limit.h"
 
 /* ---- an engine with a log ---- */
 
@@ -219,17 +220,6 @@ static void a_cache_of_something_else_is_ignored_with_a_warning(void **state) {
     f = open_logged(&lines, (ig_engine_options){.prefix_cache_file = path}); /* was replaced */
     assert_int_equal(lines.n_warnings, 1);
     close_engine(&f);
-}
-
-/* Files end at `bytes` from here on; returns where they ended before. */
-static rlim_t limit_files(rlim_t bytes) {
-    struct rlimit limit;
-    getrlimit(RLIMIT_FSIZE, &limit);
-    const rlim_t before = limit.rlim_cur;
-    limit.rlim_cur = bytes;
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    return before;
 }
 
 static void a_full_disk_is_a_warning_and_leaves_the_file_before(void **state) {

@@ -19,6 +19,7 @@
 
 #include "base/file.h"
 #include "directory.h"
+#include "unit/file_limit.h"
 
 static ig_status save(const char *path, const char *text) {
     ig_file_writer *writer = NULL;
@@ -151,17 +152,6 @@ static void a_second_writer_of_the_same_path_is_refused(void **state) {
     ig_file_writer_destroy(first);
     assert_content(path, "two");
     assert_int_equal(directory_count(state), 1);
-}
-
-/* Files end at `bytes` from here on; returns where they ended before. */
-static rlim_t limit_files(rlim_t bytes) {
-    struct rlimit limit;
-    getrlimit(RLIMIT_FSIZE, &limit);
-    const rlim_t before = limit.rlim_cur;
-    limit.rlim_cur = bytes;
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    return before;
 }
 
 static void a_full_disk_is_an_error_with_both_sizes_and_leaves_the_old_file(void **state) {

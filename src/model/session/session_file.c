@@ -10,10 +10,7 @@
  */
 #include <string.h>
 
-#define XXH_STATIC_LINKING_ONLY /* defines XXH3_state_t */
-#include <xxhash.h>
-
-#include "base/file.h"
+#include "base/summed_file.h"
 #include "model/adapter.h"
 #include "model/gguf/gguf_model.h"
 
@@ -159,25 +156,10 @@ static ig_status each_part(const ig_session *s, int32_t sequence, ig_session_vis
 
 /* ---- saving ---- */
 
-typedef struct saving {
-    ig_file_writer *writer;
-    uint64_t at;
-    XXH3_state_t sum;
-} saving;
-
-static ig_status save_part(void *user, char *bytes, uint64_t n_bytes) {
-    saving *w = user;
-    XXH3_64bits_update(&w->sum, bytes, (size_t)n_bytes);
-    IG_TRY(ig_file_writer_write(w->writer, w->at, bytes, n_bytes));
-    w->at += n_bytes;
-    return IG_OK;
-}
-
-static ig_status save(const ig_session *s, int32_t sequence, head *h, saving *w) {
-    w->at = sizeof *h;
-    XXH3_64bits_reset(&w->sum);
-    IG_TRY(each_part(s, sequence, save_part, w));
-    h->body_sum = XXH3_64bits_digest(&w->sum);
+static ig_status save(const ig_session *s, int32_t sequence, head *h, ig_summed_file *w) {
+    ig_summed_file_begin(w, sizeof *h);
+    IG_TRY(each_part(s, sequence, ig_summed_file_append, w));
+    h->body_sum = ig_summed_file_digest(w);
     h->head_sum = head_sum(h);
     IG_TRY(ig_file_writer_write(w->writer, 0, h, sizeof *h));
     return ig_file_writer_commit(w->writer);
@@ -191,7 +173,7 @@ ig_status ig_session_save(ig_session *s, int32_t sequence, const char *path) {
                        "session_save: sequence %d has positions of its own; files hold none",
                        sequence);
     head h = head_of(s, s->pages.length[sequence]);
-    saving w = {0};
+    ig_summed_file w = {0};
     IG_TRY(ig_file_writer_create(ig_ctx_allocator(s->ctx), path, sizeof h + body_bytes(&h),
                                  &w.writer));
     const ig_status status = save(s, sequence, &h, &w);
