@@ -31,7 +31,7 @@ typedef struct ig_http_result {
 } ig_http_result;
 
 typedef struct ig_http_request {
-    const char *method, *path;                                    /* path behind the URL's base */
+    const char *method, *path;                                    /* path after the URL's base */
     const char *body;                                             /* JSON, copied; NULL: none */
     double timeout_s;                                             /* for the whole exchange */
     void (*on_event)(void *user, const char *data, size_t bytes); /* NULL: no event streams */

@@ -274,7 +274,7 @@ static ig_status percent_spec(jinja_run *run, const jinja_string *s, size_t *at,
     return check_spec(run, how);
 }
 
-/* One of them, from behind the %. */
+/* One of them, starting after the %. */
 static ig_status percent(jinja_run *run, const jinja_string *s, size_t *at, arguments *a,
                          jinja_builder *b) {
     spec how = {.fill = " ", .n_fill = 1, .align = '>', .precision = -1};
@@ -400,7 +400,7 @@ static ig_status parse_spec(jinja_run *run, const jinja_string *s, spec *how) {
     take_sign(s, &at, ",_", &how->grouping);
     if (take_sign(s, &at, ".", &taken)) how->precision = take_number(s, &at);
     take_sign(s, &at, "sdxXobcnfFeEgG%", &how->type);
-    if (at != s->n_bytes) return JINJA_FAIL(run, "format: what stands behind : is not known");
+    if (at != s->n_bytes) return JINJA_FAIL(run, "format: unknown format specifier");
     return check_spec(run, how);
 }
 
@@ -408,7 +408,7 @@ static ig_status parse_spec(jinja_run *run, const jinja_string *s, spec *how) {
 static ig_status check_type(jinja_run *run, const spec *how, jinja_value v) {
     const bool is_string = v.kind == JINJA_V_STRING;
     if (!is_string && !jinja_is_number(v))
-        return JINJA_FAIL(run, "format: %s takes nothing behind :", jinja_type_name(v));
+        return JINJA_FAIL(run, "format: %s takes no format specifier", jinja_type_name(v));
     const bool whole_alone = how->type && strchr("dxXobc", how->type);
     if (how->type && ((how->type == 's') != is_string || (whole_alone && v.kind == JINJA_V_REAL)))
         return JINJA_FAIL(run, "format: %s cannot be written as '%c'", jinja_type_name(v),

@@ -65,7 +65,7 @@ static inline bool jinja_is_markup(jinja_value v) {
     return v.kind == JINJA_V_STRING && v.string->markup;
 }
 
-/* The texts of values, one behind the other; no markup. */
+/* The concatenated texts of values; no markup. */
 IG_MUST_CHECK ig_status jinja_join(jinja_run *run, const jinja_value *parts, size_t count,
                                    jinja_value *out);
 
