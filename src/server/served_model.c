@@ -41,7 +41,8 @@ ig_status ig_served_model_check(const char *path, uint64_t *out_bytes, int64_t *
     case IG_FILE_FOLDER:
         return IG_FAIL(IG_ERR_FORMAT, "%s: a folder; 'ingot convert' makes a .gguf file of it",
                        path);
-    case IG_FILE_OTHER: return IG_FAIL(IG_ERR_FORMAT, "%s: neither a .gguf nor a .oam file", path);
+    case IG_FILE_OTHER:
+        return IG_FAIL(IG_ERR_FORMAT, "%s: is neither an .oam nor a .gguf file", path);
     }
     *out_bytes = n_bytes;
     *out_created = (int64_t)file.st_mtime;
